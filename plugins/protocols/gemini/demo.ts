@@ -61,8 +61,8 @@ export function embedding(text: string, dimensions = DEFAULT_DIMENSIONS): number
   const size = Math.min(Math.max(1, dimensions), MOST_DIMENSIONS);
   const values = new Array<number>(size).fill(0);
   for (const word of text.toLowerCase().match(/[\p{L}\p{N}]+/gu) ?? [""]) {
-    const place = Number.parseInt(hash("sha256", word, "hex").slice(0, 8), 16) % size;
-    values[place] = (values[place] as number) + 1;
+    const dimension = Number.parseInt(hash("sha256", word, "hex").slice(0, 8), 16) % size;
+    values[dimension] = (values[dimension] as number) + 1;
   }
   const length = Math.hypot(...values);
   return values.map((value) => value / length);

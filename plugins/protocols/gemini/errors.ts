@@ -139,14 +139,14 @@ function findError(text: string): unknown {
 export function parseError(status: number, error: unknown): Fault {
   const rpc = asObject(error);
   const code = asCount(rpc?.["code"]);
-  const shown = code !== undefined && code >= 400 && code < 600 ? code : status;
+  const statusCode = code !== undefined && code >= 400 && code < 600 ? code : status;
   const details = asList(rpc?.["details"]).map(asObject);
   const badKey = details.some((detail) => detail?.["reason"] === BAD_KEY);
   const message = asText(rpc?.["message"]) ?? asText(error) ?? `The provider answered with status ${status}.`;
   if (badKey) return { status: 401, kind: "authentication", code: "invalid_api_key", message };
-  const kind = KINDS_BY_STATUS[shown] ?? (shown < 500 ? "invalid" : "upstream");
-  const word = asText(rpc?.["status"])?.toLowerCase() ?? kind;
-  return { status: shown, kind, code: word, message, ...dropUndefined({ retryAfter: retryDelay(details) }) };
+  const kind = KINDS_BY_STATUS[statusCode] ?? (statusCode < 500 ? "invalid" : "upstream");
+  const errorCode = asText(rpc?.["status"])?.toLowerCase() ?? kind;
+  return { status: statusCode, kind, code: errorCode, message, ...dropUndefined({ retryAfter: retryDelay(details) }) };
 }
 
 /** Returns the seconds in `RetryInfo.retryDelay`, like `48s` or `0.5s`, rounded up. */

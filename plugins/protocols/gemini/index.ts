@@ -44,11 +44,11 @@ const listing: Listing = {
   parameters: ["pageSize", "pageToken"],
   list(models, query) {
     const [size, token] = [numberParameter("pageSize", query), numberParameter("pageToken", query)];
-    const [from, most] = [token ?? 0, Math.min(MOST_LISTED, size || models.length)];
+    const [from, pageSize] = [token ?? 0, Math.min(MOST_LISTED, size || models.length)];
     if (token !== undefined && (token === 0 || token >= models.length))
       throw invalidField("pageToken", "pageToken is not one that a list has returned.");
-    const next = from + most < models.length ? { nextPageToken: String(from + most) } : {};
-    return { models: models.slice(from, from + most).map(modelObject), ...next };
+    const next = from + pageSize < models.length ? { nextPageToken: String(from + pageSize) } : {};
+    return { models: models.slice(from, from + pageSize).map(modelObject), ...next };
   },
   one: modelObject,
 };

@@ -120,18 +120,20 @@ function convertSchema(schema: unknown): unknown {
   const source = asObject(schema);
   if (!source || source instanceof RawJson) return schema;
   // Not assigned member by member: a schema may have one named `__proto__`.
-  const made: JsonObject = Object.fromEntries(
+  const converted: JsonObject = Object.fromEntries(
     Object.entries(source).flatMap(([spelling, value]) => {
       const name = ownProperty(CAMEL_CASE, spelling) ?? spelling;
       const left = CONVERTED_MEMBERS.has(name) || (name === "format" && value === "enum");
       return left ? [] : [[name, convertMember(name, value, source)]];
     }),
   );
-  if (source["example"] !== undefined && made["examples"] === undefined) made["examples"] = [source["example"]];
-  if (source["nullable"] === true) allowNull(made);
+  if (source["example"] !== undefined && converted["examples"] === undefined)
+    converted["examples"] = [source["example"]];
+  if (source["nullable"] === true) allowNull(converted);
   const order = asList(source["propertyOrdering"] ?? source["property_ordering"]);
-  if (order.length > 0 && asObject(made["properties"])) made["properties"] = orderProperties(made["properties"], order);
-  return made;
+  if (order.length > 0 && asObject(converted["properties"]))
+    converted["properties"] = orderProperties(converted["properties"], order);
+  return converted;
 }
 
 /** Converted instead: `nullable` to the type, the order to that of the properties. */

@@ -112,7 +112,7 @@ function readSafety(request: ProtoFields): void {
 
 /** Applies the general media resolution to media without one. */
 function readResolution(config: ProtoFields, turns: readonly Turn[]): void {
-  const detail = detailFromLevel(config.enumWord("mediaResolution", "media_detail"));
+  const detail = detailFromLevel(config.enumValue("mediaResolution", "media_detail"));
   config.leave("mediaResolution", "media_detail");
   if (detail === undefined) return;
   const detailAt = config.path("mediaResolution");
@@ -453,7 +453,7 @@ function readDetail(part: ProtoFields): Pick<Media, "detail" | "detailAt"> {
   const resolution = part.object("mediaResolution");
   if (!resolution) return {};
   resolution.declareSelf("media_detail");
-  const detail = detailFromLevel(resolution.enumWord("level", "cosmetic"));
+  const detail = detailFromLevel(resolution.enumValue("level", "cosmetic"));
   resolution.declareUnread();
   return detail === undefined ? {} : { detail, detailAt: resolution.at };
 }

@@ -421,8 +421,8 @@ function vendorTool(tool: Tool, scope: RequestScope): JsonObject | undefined {
     if (conversation.toolChoice?.mode !== "none") context.change(tool.at, "not among the allowed tools");
     return undefined;
   }
-  for (const [name, words] of DROPPED_SEARCH_OPTIONS)
-    if (tool[name] !== undefined) context.drop(tool.paths?.[name] ?? tool.at, `its web search accepts no ${words}`);
+  for (const [name, label] of DROPPED_SEARCH_OPTIONS)
+    if (tool[name] !== undefined) context.drop(tool.paths?.[name] ?? tool.at, `its web search accepts no ${label}`);
   return { googleSearch: {} };
 }
 

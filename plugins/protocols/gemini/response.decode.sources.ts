@@ -69,18 +69,18 @@ export class CandidateSources {
     }
     const offsets = new TextOffsets(text);
     const found: Citation[] = [];
-    const lost: Citation[] = [];
+    const unplaced: Citation[] = [];
     // Must run before the supports are filtered: a support that is cited is removed.
     const unused = this.unusedSources();
     this.supports = this.supports.filter((support) => {
-      const place = this.findRange(support, text, offsets);
-      if (!place && !last && this.searchBudget > 0) return true;
-      for (const source of this.sourcesOfSupport(support)) (place ? found : lost).push({ ...source, ...place });
+      const range = this.findRange(support, text, offsets);
+      if (!range && !last && this.searchBudget > 0) return true;
+      for (const source of this.sourcesOfSupport(support)) (range ? found : unplaced).push({ ...source, ...range });
       return false;
     });
     this.addCitations(offsets, last, found);
     this.bytesBefore += offsets.byteLength;
-    return [...found, ...unused, ...lost];
+    return [...found, ...unused, ...unplaced];
   }
 
   /** Returns the range of a support's segment in a text; undefined if it belongs to another text. */
@@ -88,9 +88,9 @@ export class CandidateSources {
     if (this.searchBudget <= 0) return undefined;
     this.searchBudget -= SEARCH_COST;
     const segment = asObject(support?.["segment"]);
-    const place = characterRange(offsets, asCount(segment?.["startIndex"]) ?? 0, asCount(segment?.["endIndex"]) ?? 0);
+    const range = characterRange(offsets, asCount(segment?.["startIndex"]) ?? 0, asCount(segment?.["endIndex"]) ?? 0);
     const quoted = asText(segment?.["text"]);
-    if (quoted === undefined || (place && text.slice(place.start, place.end) === quoted)) return place;
+    if (quoted === undefined || (range && text.slice(range.start, range.end) === quoted)) return range;
     if (quoted === "") return undefined;
     this.searchBudget -= text.length;
     const start = text.indexOf(quoted);
@@ -106,8 +106,8 @@ export class CandidateSources {
   private unusedSources(): Citation[] {
     if (!this.chunksPending) return [];
     this.chunksPending = false;
-    const named = new Set(this.supports.flatMap((support) => asList(support?.["groundingChunkIndices"])));
-    return this.chunks.flatMap((chunk, n) => (named.has(n) ? [] : (chunkSource(chunk) ?? [])));
+    const referenced = new Set(this.supports.flatMap((support) => asList(support?.["groundingChunkIndices"])));
+    return this.chunks.flatMap((chunk, n) => (referenced.has(n) ? [] : (chunkSource(chunk) ?? [])));
   }
 
   /** Adds the citations of `citationMetadata` that belong to a text. */
@@ -115,10 +115,10 @@ export class CandidateSources {
     this.citationSources = this.citationSources.filter((source) => {
       this.searchBudget -= SEARCH_COST;
       const from = (asCount(source?.["startIndex"]) ?? 0) - this.bytesBefore;
-      const place = characterRange(offsets, from, (asCount(source?.["endIndex"]) ?? -1) - this.bytesBefore);
-      if (!place && !last && this.searchBudget > 0) return true;
-      const named = dropUndefined({ url: asText(source?.["uri"]), title: asText(source?.["title"]) });
-      if (Object.keys(named).length > 0) found.push({ ...named, ...place });
+      const range = characterRange(offsets, from, (asCount(source?.["endIndex"]) ?? -1) - this.bytesBefore);
+      if (!range && !last && this.searchBudget > 0) return true;
+      const citation = dropUndefined({ url: asText(source?.["uri"]), title: asText(source?.["title"]) });
+      if (Object.keys(citation).length > 0) found.push({ ...citation, ...range });
       return false;
     });
   }
@@ -144,6 +144,6 @@ function characterRange(offsets: TextOffsets, from: number, to: number): Charact
 function chunkSource(chunk: JsonObject | undefined): Citation | undefined {
   const source = asObject(chunk?.["web"] ?? chunk?.["retrievedContext"] ?? chunk?.["maps"]);
   const url = asText(source?.["uri"]) ?? asText(source?.["fileSearchStore"]);
-  const named = dropUndefined({ url, title: asText(source?.["title"]), quote: asText(source?.["text"]) });
-  return Object.keys(named).length === 0 ? undefined : named;
+  const citation = dropUndefined({ url, title: asText(source?.["title"]), quote: asText(source?.["text"]) });
+  return Object.keys(citation).length === 0 ? undefined : citation;
 }

@@ -126,8 +126,8 @@ class GenerateContentReader implements ResponseDecoder {
     }
     out.push(...candidates.map(({ hasToolCall }, n) => explainFinish(finishes[n] as EventOf<"finish">, hasToolCall)));
     if (candidates.length === 0) out.push({ type: "finish", choice: 0, reason: "content_filter", ...this.promptBlock });
-    const known = this.knownUsage();
-    if (known) out.push({ type: "usage", usage: known });
+    const usage = this.knownUsage();
+    if (usage) out.push({ type: "usage", usage });
     out.push({ type: "end" });
   }
 
@@ -612,12 +612,12 @@ const REASON_NUMBERS = [
 
 /**
  * Returns the meaning of a finish reason.
- * @param called whether the response calls a client's function. A call that the vendor did not expect counts as well: the
+ * @param hasToolCall whether the response calls a client's function. A call that the vendor did not expect counts as well: the
  * client can answer it.
  */
-function finishReasonOf(raw: string, called: boolean): FinishReason {
+function finishReasonOf(raw: string, hasToolCall: boolean): FinishReason {
   const meaning = FINISH_REASONS.get(/^\d+$/.test(raw) ? (REASON_NUMBERS[Number(raw)] ?? "OTHER") : raw) ?? "other";
-  return called && (meaning === "stop" || raw === "UNEXPECTED_TOOL_CALL") ? "tool_calls" : meaning;
+  return hasToolCall && (meaning === "stop" || raw === "UNEXPECTED_TOOL_CALL") ? "tool_calls" : meaning;
 }
 
 /**
@@ -638,11 +638,11 @@ const isBroken = (finish: EventOf<"finish"> | undefined): boolean =>
  * that it is unfinished: of the reasons that other protocols have, `content_filter` is nearest. After a call the client can
  * continue.
  */
-function explainFinish(finish: EventOf<"finish">, called: boolean): EventOf<"finish"> {
+function explainFinish(finish: EventOf<"finish">, hasToolCall: boolean): EventOf<"finish"> {
   const { raw, reason, message } = finish;
-  if (raw === undefined || (reason !== "content_filter" && (reason !== "other" || called))) return finish;
-  const what = reason === "other" ? "broken off" : "held back";
-  return { ...finish, reason: "content_filter", message: message || `The answer was ${what}: ${raw}.` };
+  if (raw === undefined || (reason !== "content_filter" && (reason !== "other" || hasToolCall))) return finish;
+  const outcome = reason === "other" ? "broken off" : "held back";
+  return { ...finish, reason: "content_filter", message: message || `The answer was ${outcome}: ${raw}.` };
 }
 
 /** One token of a text event's logprobs, in OpenAI's format, which most clients know. */

@@ -205,8 +205,8 @@ class CandidateWriter {
       parts.length === 0 ? `{"index":${this.index}` : `{"content":{"parts":[${parts.join(",")}${this.contentTail}`;
     const { reason = "other", message } = this.finishEvent ?? {};
     const finish = `,"finishReason":${JSON.stringify(wireFinishReason(reason, this.refused))}`;
-    const why = message === undefined ? "" : `,"finishMessage":${JSON.stringify(message)}`;
-    return `${content}${finish}${why}${this.groundingMember()}}`;
+    const finishMessage = message === undefined ? "" : `,"finishMessage":${JSON.stringify(message)}`;
+    return `${content}${finish}${finishMessage}${this.groundingMember()}}`;
   }
 
   /** Leaves out a call whose arguments are not an object if the response was truncated within it; throws otherwise. */
@@ -315,8 +315,8 @@ class CandidateWriter {
     const { signature } = this;
     this.signature = undefined;
     const signed = signature !== undefined;
-    const likely = logprobs === undefined ? undefined : encodeLogprobs(logprobs);
-    const more = likely ? `,"logprobsResult":${JSON.stringify(likely)}` : "";
+    const logprobsResult = logprobs === undefined ? undefined : encodeLogprobs(logprobs);
+    const more = logprobsResult ? `,"logprobsResult":${JSON.stringify(logprobsResult)}` : "";
     this.write(textPart(text, signature), signed ? SIGNED_TEXT : PLAIN_TEXT, out, more);
     this.text.push(text);
   }
@@ -465,15 +465,15 @@ function partShape(part: JsonObject): PartShape {
 
 /** Joins adjacent texts of one kind; empty texts are left out if there are other parts. */
 function joinParts(parts: readonly JsonObject[]): JsonObject[] {
-  const whole: JsonObject[] = [];
+  const joined: JsonObject[] = [];
   for (const part of parts) {
-    const last = whole.at(-1);
+    const last = joined.at(-1);
     const shape = partShape(part);
     if (last && continuesPart(partShape(last), shape))
-      whole[whole.length - 1] = { ...last, ...part, text: `${last["text"]}${part["text"]}` };
-    else if (whole.length === 0 || shape.kind === "other" || !shape.empty || shape.signed) whole.push(part);
+      joined[joined.length - 1] = { ...last, ...part, text: `${last["text"]}${part["text"]}` };
+    else if (joined.length === 0 || shape.kind === "other" || !shape.empty || shape.signed) joined.push(part);
   }
-  return whole.length > 1 && isEmptyPart(whole[0]) ? whole.slice(1) : whole;
+  return joined.length > 1 && isEmptyPart(joined[0]) ? joined.slice(1) : joined;
 }
 
 function isEmptyPart(part: JsonObject | undefined): boolean {

@@ -27,8 +27,8 @@ export const toolConfig = { read: readChoice, write: writeChoice };
 function readChoice(request: ProtoFields): ToolChoice | undefined {
   const config = request.object("toolConfig");
   if (!config) return undefined;
-  const calling = config.object("functionCallingConfig");
-  const choice = calling && readMode(calling);
+  const functionCalling = config.object("functionCallingConfig");
+  const choice = functionCalling && readMode(functionCalling);
   config.declareUnread("other", COSMETIC_MEMBERS);
   return choice;
 }
@@ -41,16 +41,16 @@ const COSMETIC_MEMBERS = inBothSpellings<Feature>({
 
 const MODES: ReadonlySet<string> = new Set(["AUTO", "ANY", "NONE", "VALIDATED"]);
 
-function readMode(calling: ProtoFields): ToolChoice | undefined {
-  const mode = calling.enumWord("mode") ?? "AUTO";
-  const names = calling.texts("allowedFunctionNames") ?? [];
-  calling.declareUnread("other", COSMETIC_MEMBERS);
-  if (!MODES.has(mode)) throwInvalidField(calling.path("mode"), "must be AUTO, ANY, NONE or VALIDATED");
-  if (!calling.has("mode") && names.length === 0) return undefined;
-  const among = names.length > 1 || (names.length === 1 && mode !== "ANY");
-  calling.declareSelf(among ? "tool_choice_allowed" : "tool_choice");
+function readMode(functionCalling: ProtoFields): ToolChoice | undefined {
+  const mode = functionCalling.enumValue("mode") ?? "AUTO";
+  const names = functionCalling.texts("allowedFunctionNames") ?? [];
+  functionCalling.declareUnread("other", COSMETIC_MEMBERS);
+  if (!MODES.has(mode)) throwInvalidField(functionCalling.path("mode"), "must be AUTO, ANY, NONE or VALIDATED");
+  if (!functionCalling.has("mode") && names.length === 0) return undefined;
+  const isSubset = names.length > 1 || (names.length === 1 && mode !== "ANY");
+  functionCalling.declareSelf(isSubset ? "tool_choice_allowed" : "tool_choice");
   // Enforces the schemas of arguments: other protocols do so per tool, with restrictions on the schema.
-  if (mode === "VALIDATED") calling.declare("mode", "other");
+  if (mode === "VALIDATED") functionCalling.declare("mode", "other");
   const [only = ""] = names;
   if (mode === "NONE") return { mode: "none" };
   if (names.length === 0) return { mode: mode === "ANY" ? "required" : "auto" };
@@ -72,13 +72,13 @@ function writeChoice(scope: ChoiceScope): JsonObject | undefined {
   const { toolChoice } = conversation;
   const tools = conversation.tools.filter((tool) => isToolSent(tool, scope));
   // The vendor refuses a mode without functions. [M]
-  const idle = !tools.some(isClientTool) && (toolChoice?.mode === "auto" || toolChoice?.mode === "none");
+  const omitsMode = !tools.some(isClientTool) && (toolChoice?.mode === "auto" || toolChoice?.mode === "none");
   // Required when functions and the vendor's tools are declared together. [D]
-  const mixed =
+  const mixesTools =
     tools.some(isClientTool) && tools.some((tool) => !isClientTool(tool)) && context.facts.thinking !== "budget";
   const config = dropUndefined({
-    functionCallingConfig: idle ? undefined : callingConfig(toolChoice, scope),
-    includeServerSideToolInvocations: mixed ? true : undefined,
+    functionCallingConfig: omitsMode ? undefined : callingConfig(toolChoice, scope),
+    includeServerSideToolInvocations: mixesTools ? true : undefined,
   });
   return Object.keys(config).length > 0 ? config : undefined;
 }
@@ -123,8 +123,8 @@ const hasOnlyWebSearch = ({ tools }: Conversation): boolean =>
 
 /** Drops a choice of web search, which cannot be expressed. */
 function dropSearchChoice(feature: Feature, scope: ChoiceScope): JsonObject | undefined {
-  const why = "web search cannot be chosen there: what is called is left to the model";
-  scope.context.change(pathOfUse(scope.conversation, feature, "tool_choice"), why);
+  const notice = "web search cannot be chosen there: what is called is left to the model";
+  scope.context.change(pathOfUse(scope.conversation, feature, "tool_choice"), notice);
   return automaticConfig(undefined, scope);
 }
 
@@ -170,9 +170,9 @@ export function fitToolName(
   { context: { names } }: ChoiceScope,
   { name, namespace, custom }: { name: string; namespace?: string; custom?: boolean },
 ): string {
-  const whole = namespace === undefined ? name : `${namespace}__${name}`;
-  const start = /^[A-Za-z_]/.test(whole) ? "" : "_";
-  const fitted = names.fit(`${start}${whole}`, NAME_CHARACTERS, LONGEST_NAME);
+  const fullName = namespace === undefined ? name : `${namespace}__${name}`;
+  const start = /^[A-Za-z_]/.test(fullName) ? "" : "_";
+  const fitted = names.fit(`${start}${fullName}`, NAME_CHARACTERS, LONGEST_NAME);
   if (start !== "" || namespace !== undefined || custom === true)
     names.mark(fitted, {
       name,

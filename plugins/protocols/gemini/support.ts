@@ -230,7 +230,7 @@ export const SETTINGS: readonly Setting[] = [
     feature: "tier",
     type: "text",
     read: protoReader((fields, name) => {
-      const tier = fields.enumWord(name, "other");
+      const tier = fields.enumValue(name, "other");
       return ownProperty(TIERS_READ, tier) ?? tier?.toLowerCase();
     }),
     write: writeTier,
@@ -490,7 +490,7 @@ function readThinking(config: ProtoFields, name: string): ReasoningConfig | unde
   if (!thinking) return undefined;
   const show = thinking.flag("includeThoughts");
   const budget = thinking.number("thinkingBudget");
-  const level = thinking.enumWord("thinkingLevel", "cosmetic");
+  const level = thinking.enumValue("thinkingLevel", "cosmetic");
   const effort = level === undefined ? undefined : readLevel(level, budget !== undefined, thinking);
   if (show !== undefined) thinking.declare("includeThoughts", "reasoning_summary");
   if (budget !== undefined) thinking.declare("thinkingBudget", "reasoning_budget");
@@ -539,8 +539,8 @@ const isThinkingOff = ({ effort, budget }: ReasoningConfig): boolean => effort =
 /** Reports whether to show thoughts: by default if thinking was requested. Not showing them is the vendor's default. */
 function showsThoughts(config: ReasoningConfig): true | undefined {
   const { effort, budget, show, summary } = config;
-  const asked = effort !== undefined || budget !== undefined || summary !== undefined;
-  return !isThinkingOff(config) && (show ?? asked) ? true : undefined;
+  const requested = effort !== undefined || budget !== undefined || summary !== undefined;
+  return !isThinkingOff(config) && (show ?? requested) ? true : undefined;
 }
 
 function thinkingAmount(config: ReasoningConfig, conversation: Conversation, context: EncodeContext): JsonObject {
@@ -558,12 +558,12 @@ function thinkingAmount(config: ReasoningConfig, conversation: Conversation, con
       : { thinkingLevel: LEVEL_BY_EFFORT[effort] };
   }
   if (budget === undefined || budget < 0) return {};
-  const near = ReasoningBudget.effortOf(budget);
+  const nearestEffort = ReasoningBudget.effortOf(budget);
   context.change(
     reasoningPath(conversation, "reasoning_budget"),
-    `the model thinks by levels: ${budget} tokens become ${LEVEL_BY_EFFORT[near]}`,
+    `the model thinks by levels: ${budget} tokens become ${LEVEL_BY_EFFORT[nearestEffort]}`,
   );
-  return { thinkingLevel: LEVEL_BY_EFFORT[near] };
+  return { thinkingLevel: LEVEL_BY_EFFORT[nearestEffort] };
 }
 
 /** Returns the lowest level: models with levels cannot disable thinking. */
@@ -579,15 +579,16 @@ function fitBudget(
   feature: Feature = "reasoning_budget",
 ): number {
   const path = reasoningPath(conversation, feature);
-  const taken = Math.min(budget, MOST_BUDGET);
-  if (taken < budget)
+  const accepted = Math.min(budget, MOST_BUDGET);
+  if (accepted < budget)
     context.change(path, `${budget} tokens for thinking become ${MOST_BUDGET}, the maximum that all models accept`);
   const { maxTokens = Number.POSITIVE_INFINITY } = conversation;
-  if (taken < maxTokens) return taken;
+  if (accepted < maxTokens) return accepted;
   // Thoughts count towards the output limit, of which some tokens must remain for the response itself.
-  const room = Math.min(taken, Math.max(LEAST_BUDGET, Math.floor(maxTokens * 0.8)));
-  if (room < taken) context.change(path, `${room} tokens for thinking, of at most ${maxTokens} for the answer`);
-  return room;
+  const available = Math.min(accepted, Math.max(LEAST_BUDGET, Math.floor(maxTokens * 0.8)));
+  if (available < accepted)
+    context.change(path, `${available} tokens for thinking, of at most ${maxTokens} for the answer`);
+  return available;
 }
 
 /** Returns the path of the field that requested thinking. */

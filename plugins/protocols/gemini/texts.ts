@@ -91,19 +91,19 @@ function* partTexts(part: ObjectPlace, role: TurnPlace["role"], index?: string):
 }
 
 /** The maximum depth, as in the JSON parser: paths of deeper JSON would take memory quadratic in the depth. */
-const DEEPEST = 512;
+const MAX_DEPTH = 512;
 
 /** Yields the paths of all strings in a value, in document order. */
 function* stringPaths(at: JsonPath, value: unknown): Iterable<JsonPath> {
-  const left: { at: JsonPath; value: unknown }[] = [{ at, value }];
-  for (let next = left.pop(); next; next = left.pop()) {
+  const pending: { at: JsonPath; value: unknown }[] = [{ at, value }];
+  for (let next = pending.pop(); next; next = pending.pop()) {
     const { at, value } = next;
     if (typeof value === "string") yield at;
-    else if (at.length >= DEEPEST) continue;
+    else if (at.length >= MAX_DEPTH) continue;
     else if (Array.isArray(value))
-      for (let n = value.length - 1; n >= 0; n--) left.push({ at: [...at, n], value: value[n] });
+      for (let n = value.length - 1; n >= 0; n--) pending.push({ at: [...at, n], value: value[n] });
     else if (typeof value === "object" && value !== null)
-      for (const [name, member] of Object.entries(value).reverse()) left.push({ at: [...at, name], value: member });
+      for (const [name, member] of Object.entries(value).reverse()) pending.push({ at: [...at, name], value: member });
   }
 }
 
@@ -113,19 +113,23 @@ export const opaque: OpaquePlaces = {
     for (const request of requestsIn(body))
       for (const content of contentsIn(request)) for (const part of partsIn(content)) yield* signaturePlaces(part);
   },
-  *consequences(body, gone, facts) {
-    const removed = new Set(gone.map((path) => JSON.stringify(path)));
+  *consequences(body, removedPaths, facts) {
+    const removed = new Set(removedPaths.map((path) => JSON.stringify(path)));
     for (const request of requestsIn(body)) {
       const turns: RemainingTurn[] = [];
-      let behind = false;
+      let signatureRemoved = false;
       // Backwards, because a thought is removed with its signature, which may be on a later part or in the next content.
       for (const content of [...contentsIn(request)].reverse()) {
         const parts = [...partsIn(content)];
-        const { standing, pieces, begins } = removeParts(parts, removed, behind && content.role === "assistant");
-        behind = begins;
-        if (standing) for (const { at } of pieces) yield { path: at };
+        const { remaining, thoughtPieces, startsRemoved } = removeParts(
+          parts,
+          removed,
+          signatureRemoved && content.role === "assistant",
+        );
+        signatureRemoved = startsRemoved;
+        if (remaining) for (const { at } of thoughtPieces) yield { path: at };
         else yield { path: content.at };
-        if (standing && content.role !== "system") turns.unshift({ role: content.role, parts: standing });
+        if (remaining && content.role !== "system") turns.unshift({ role: content.role, parts: remaining });
       }
       if (facts.thinking !== "budget" && facts.thinking !== "none") yield* bypassSignatures(turns, removed);
     }
@@ -167,26 +171,30 @@ const isThought = (part: ObjectPlace): boolean => part.of["thought"] === true &&
 
 /**
  * Removes parts of a turn.
- * @param behind whether a signature after these parts is removed that belongs to a thought
+ * @param signatureRemoved whether a signature after these parts is removed that belongs to a thought
  * @returns the remaining parts, undefined if none remain; the pieces of thoughts whose signature is removed; and whether the
  * first part is such a thought or signature
  */
-function removeParts(parts: readonly ObjectPlace[], removed: ReadonlySet<string>, behind: boolean) {
-  const standing: ObjectPlace[] = [];
-  const pieces: ObjectPlace[] = [];
-  let thoughtGoes = behind;
+function removeParts(parts: readonly ObjectPlace[], removed: ReadonlySet<string>, signatureRemoved: boolean) {
+  const remaining: ObjectPlace[] = [];
+  const thoughtPieces: ObjectPlace[] = [];
+  let removesThought = signatureRemoved;
   for (const part of parts.toReversed()) {
     const thought = isThought(part);
-    if (removed.has(JSON.stringify(part.at))) thoughtGoes = thought;
-    else if (thoughtGoes && thought && memberIn(part, "thoughtSignature").value === undefined) pieces.push(part);
+    if (removed.has(JSON.stringify(part.at))) removesThought = thought;
+    else if (removesThought && thought && memberIn(part, "thoughtSignature").value === undefined)
+      thoughtPieces.push(part);
     else {
       // The part after a thought may carry the thought's signature.
-      thoughtGoes = removed.has(JSON.stringify(memberIn(part, "thoughtSignature").at));
-      standing.push(part);
+      removesThought = removed.has(JSON.stringify(memberIn(part, "thoughtSignature").at));
+      remaining.push(part);
     }
   }
-  const left = parts.length > 0 && standing.length === 0 ? undefined : standing.reverse();
-  return { standing: left, pieces, begins: thoughtGoes };
+  return {
+    remaining: parts.length > 0 && remaining.length === 0 ? undefined : remaining.reverse(),
+    thoughtPieces,
+    startsRemoved: removesThought,
+  };
 }
 
 /**

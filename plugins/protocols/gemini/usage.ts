@@ -55,7 +55,7 @@ function normalizeUsage(raw: JsonObject): Usage {
   const toolUse = asCount(raw["toolUsePromptTokenCount"]);
   const reasoning = asCount(raw["thoughtsTokenCount"]);
   const input = prompt === undefined && toolUse === undefined ? undefined : (prompt ?? 0) + (toolUse ?? 0);
-  const asked = [
+  const promptDetails = [
     ...asList(raw["promptTokensDetails"] ?? raw["promptTokenDetails"]),
     ...asList(raw["toolUsePromptTokensDetails"]),
   ];
@@ -63,10 +63,10 @@ function normalizeUsage(raw: JsonObject): Usage {
     in: dropUndefined({
       total: input,
       cached: asCount(raw["cachedContentTokenCount"]),
-      audio: modalityTokens(asked, "AUDIO"),
-      image: modalityTokens(asked, "IMAGE"),
-      video: modalityTokens(asked, "VIDEO"),
-      document: modalityTokens(asked, "DOCUMENT"),
+      audio: modalityTokens(promptDetails, "AUDIO"),
+      image: modalityTokens(promptDetails, "IMAGE"),
+      video: modalityTokens(promptDetails, "VIDEO"),
+      document: modalityTokens(promptDetails, "DOCUMENT"),
       cachedAudio: modalityTokens(asList(raw["cacheTokensDetails"]), "AUDIO"),
       cachedImage: modalityTokens(asList(raw["cacheTokensDetails"]), "IMAGE"),
       toolUse,
@@ -101,7 +101,7 @@ function modalityTokens(details: readonly unknown[], name: keyof typeof MODALITY
 }
 
 /** The vendor's names of service tiers; other tiers are left out. */
-const TIER_WORDS: ReadonlyMap<string, string> = new Map(
+const TIER_NAMES: ReadonlyMap<string, string> = new Map(
   Object.entries({
     default: "standard",
     standard: "standard",
@@ -130,7 +130,7 @@ export function usageMetadata({ in: input, out, tier }: Usage): JsonObject {
     }),
     cacheTokensDetails: modalityDetails(input.cached, { IMAGE: input.cachedImage, AUDIO: input.cachedAudio }),
     candidatesTokensDetails: modalityDetails(candidates, { IMAGE: out.image, AUDIO: out.audio }),
-    serviceTier: TIER_WORDS.get(tier ?? ""),
+    serviceTier: TIER_NAMES.get(tier ?? ""),
   });
 }
 
@@ -156,10 +156,10 @@ const COUNT_SIBLINGS = [
 export const countTokensCodec = {
   /** Decodes a count. @throws GatewayError `upstream_invalid` if it is no such response */
   decode(text: string): number {
-    const answer = asObject(parseCount(text)) ?? refuseCount();
+    const body = asObject(parseCount(text)) ?? refuseCount();
     // Proto JSON omits a count of 0; a body without any member of a count is invalid.
-    const none = COUNT_SIBLINGS.some((name) => name in answer) ? 0 : undefined;
-    return asCount(answer["totalTokens"] ?? none) ?? refuseCount();
+    const none = COUNT_SIBLINGS.some((name) => name in body) ? 0 : undefined;
+    return asCount(body["totalTokens"] ?? none) ?? refuseCount();
   },
   encode: (total: number): string => JSON.stringify({ totalTokens: total }),
 };

@@ -82,7 +82,7 @@ export class ProtoFields extends Fields {
   }
 
   /** Returns an enum value in upper case. The unspecified one is undefined, and declared with the given feature. */
-  enumWord(name: string, unspecified?: Feature): string | undefined {
+  enumValue(name: string, unspecified?: Feature): string | undefined {
     const word = this.text(name)?.toUpperCase();
     if (!word?.endsWith("UNSPECIFIED")) return word;
     this.leave(name, unspecified);

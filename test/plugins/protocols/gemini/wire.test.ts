@@ -281,9 +281,9 @@ t.test("numbers may be strings, and whole ones keep their digits where they are 
 t.test("enums may be in either case, and one that is unspecified is declared as it is asked", async (t) => {
   const uses: FeatureUse[] = [];
   const members = fields({ thinking_level: "low", mode: "MODE_UNSPECIFIED", level: "unspecified" }, "", uses);
-  t.equal(members.enumWord("thinkingLevel"), "LOW");
-  t.equal(members.enumWord("mode"), undefined);
-  t.equal(members.enumWord("level", "cosmetic"), undefined);
+  t.equal(members.enumValue("thinkingLevel"), "LOW");
+  t.equal(members.enumValue("mode"), undefined);
+  t.equal(members.enumValue("level", "cosmetic"), undefined);
   members.declareUnread();
   t.strictSame(uses, [{ feature: "cosmetic", path: "level" }]);
 });
