@@ -155,10 +155,10 @@ class ChatMessageReader {
   }
 
   private assistant(message: Fields): Part[] {
-    const { before, behind } = this.readReasoning(message);
-    const parts: Part[] = [...before, ...textPartsOf(message), ...behind];
-    parts.push(...this.images(message, [...before, ...behind]));
-    const elsewhere = callsWithState([...before, ...behind]);
+    const { before, after } = this.readReasoning(message);
+    const parts: Part[] = [...before, ...textPartsOf(message), ...after];
+    parts.push(...this.images(message, [...before, ...after]));
+    const elsewhere = callsWithState([...before, ...after]);
     const calls = message.list("tool_calls") ?? [];
     calls.forEach((value, n) => {
       parts.push(this.calls.call(value, `${message.path("tool_calls")}.${n}`, elsewhere));
@@ -169,7 +169,7 @@ class ChatMessageReader {
     return parts;
   }
 
-  /** Decodes images that the model made, in OpenRouter's form, which is also ours. @param states the reasoning beside them */
+  /** Decodes images of the model in OpenRouter's format, which the encoder uses too. @param states the reasoning beside them */
   private images(message: Fields, states: readonly Reasoning[]): Media[] {
     const list = message.of["images"];
     if (!Array.isArray(list) || !list.every((each) => asObject(each)?.["image_url"])) return [];
@@ -186,36 +186,36 @@ class ChatMessageReader {
   }
 
   /**
-   * Decodes reasoning in any of three dialects: `reasoning_details` (OpenRouter's, and ours) before `reasoning_content`
-   * (DeepSeek's) before `reasoning` (Groq's); the latter two repeat the former's text.
+   * Decodes reasoning in any of three dialects: `reasoning_details` (OpenRouter's, which the encoder uses too) before
+   * `reasoning_content` (DeepSeek's) before `reasoning` (Groq's); the latter two repeat the former's text.
    */
-  private readReasoning(message: Fields): { before: Reasoning[]; behind: Reasoning[] } {
+  private readReasoning(message: Fields): { before: Reasoning[]; after: Reasoning[] } {
     const sent = asList(message.of["reasoning_details"]);
     if (Array.isArray(message.of["reasoning_details"])) message.leave("reasoning_details");
     const kept = sent.length === 0 ? this.recalledDetails(message) : [];
     const list = kept.length > 0 ? kept : sent;
     const details = kept.length > 0 ? this.readRecalled(message, kept) : this.details(message, sent);
-    const plain = (["reasoning_content", "reasoning"] as const).find((name) => asText(message.of[name]));
-    const text = plain && asText(message.of[plain]);
-    const before = details.filter(({ behind }) => !behind).map(({ reasoning }) => reasoning);
-    if (plain && details.length === 0) before.push({ kind: "reasoning", text: text ?? "", at: message.path(plain) });
+    const member = (["reasoning_content", "reasoning"] as const).find((name) => asText(message.of[name]));
+    const text = member && asText(message.of[member]);
+    const before = details.filter(({ afterText }) => !afterText).map(({ reasoning }) => reasoning);
+    if (member && details.length === 0) before.push({ kind: "reasoning", text: text ?? "", at: message.path(member) });
     const first = details[0]?.reasoning ?? before[0];
     if (first && kept.length === 0) this.uses.push({ feature: "reasoning_text", path: first.at });
     const only = details.length === 1 ? details[0]?.reasoning : undefined;
-    // A client that does not keep texts in the entries has the text of a single entry beside them.
-    const lent = text && only?.text === undefined && !only?.summary && !only?.opaque?.on && !only?.redacted;
+    // A client that keeps no texts in the entries sends the text of a single entry beside them.
+    const belongsToEntry = text && only?.text === undefined && !only?.summary && !only?.opaque?.on && !only?.redacted;
     const whole = details.map(({ reasoning }) => reasoning.text ?? reasoning.summary?.join("") ?? "").join("");
-    // Beside our entries it is the same text, of which a client may have kept only a part.
-    const ours = list.some((entry) => asObject(entry)?.["format"] === ENVELOPE_FORMAT);
-    if (plain && (details.length === 0 || whole === text || ours)) message.any(plain);
-    else if (plain) message.leave(plain, lent ? undefined : "other");
-    if (lent && only) only.text = text;
+    // Beside entries of the gateway it is the same text, of which a client may have kept only a part.
+    const hasEnvelope = list.some((entry) => asObject(entry)?.["format"] === ENVELOPE_FORMAT);
+    if (member && (details.length === 0 || whole === text || hasEnvelope)) message.any(member);
+    else if (member) message.leave(member, belongsToEntry ? undefined : "other");
+    if (belongsToEntry && only) only.text = text;
     const state = messageState(message);
     if (state) before.push({ kind: "reasoning", redacted: true, opaque: state, at: message.at });
-    return { before, behind: details.filter(({ behind }) => behind).map(({ reasoning }) => reasoning) };
+    return { before, after: details.filter(({ afterText }) => afterText).map(({ reasoning }) => reasoning) };
   }
 
-  /** Returns the remembered `reasoning_details` of the message, of which its client kept nothing. */
+  /** Returns the stored `reasoning_details` of a message whose client sent none back. */
   private recalledDetails(message: Fields): readonly unknown[] {
     const id = asText(asObject(asList(message.of["tool_calls"])[0])?.["id"]);
     const state = id ? this.incoming.recall({ toString: () => reasoningKey(id) }) : undefined;
@@ -224,12 +224,12 @@ class ChatMessageReader {
 
   private readRecalled(message: Fields, list: readonly unknown[]): DetailReasoning[] {
     try {
-      return detailReasonings(list, message.at, this.incoming).map(({ reasoning: { opaque, ...rest }, behind }) => ({
+      return detailReasonings(list, message.at, this.incoming).map(({ reasoning: { opaque, ...rest }, afterText }) => ({
         reasoning: { ...rest, at: message.at, ...(opaque ? { opaque: { ...opaque, recalled: true } } : {}) },
-        behind,
+        afterText,
       }));
     } catch {
-      // The key has another owner now.
+      // The key has a new owner, who cannot open the envelope.
       return [];
     }
   }
@@ -290,7 +290,7 @@ function declareUnreadDetails(details: readonly unknown[], at: string, uses: Fea
 /** A reasoning, and whether its state belongs after the text of its message. */
 interface DetailReasoning {
   reasoning: Reasoning;
-  behind: boolean;
+  afterText: boolean;
 }
 
 /** Entries of one reasoning: one, or several consecutive ones of one index, as clients keep streamed ones. */
@@ -328,7 +328,7 @@ function detailReasoning({ at, entries }: DetailGroup, incoming: IncomingRequest
     ...(silent && asText(all["data"]) !== undefined ? { redacted: true } : {}),
     ...(opaque ? { opaque } : {}),
   };
-  return { reasoning, behind: first["format"] === ENVELOPE_FORMAT && first["id"] === AFTER_TEXT };
+  return { reasoning, afterText: first["format"] === ENVELOPE_FORMAT && first["id"] === AFTER_TEXT };
 }
 
 function detailState(entry: JsonObject, incoming: IncomingRequest): Opaque | undefined {

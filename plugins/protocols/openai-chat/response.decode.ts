@@ -26,37 +26,37 @@ export function createDecoder(source: ResponseSource): ResponseDecoder {
 }
 
 class ChatStreamReader implements ResponseDecoder {
-  private readonly answer: CompletionReader;
+  private readonly completion: CompletionReader;
 
   constructor(source: ResponseSource) {
-    this.answer = new CompletionReader(source);
+    this.completion = new CompletionReader(source);
   }
 
   frame(frame: Frame, out: Event[]): void {
-    const { answer } = this;
+    const { completion } = this;
     const { text } = frame;
-    answer.out = out;
+    completion.out = out;
     // A comment, which keeps the connection alive.
     if (text === undefined) {
-      if (!answer.ended) out.push({ type: "ping" });
+      if (!completion.ended) out.push({ type: "ping" });
       return;
     }
-    if (answer.ended) return;
+    if (completion.ended) return;
     const error = errorInStreamFrame(frame);
     const json = asObject(frame.json());
-    if (error !== undefined) answer.fail(parseError(error));
-    else if (json) answer.read(json, false);
-    else if (text === "[DONE]" && answer.started) answer.end();
-    else answer.fail(new GatewayError(text === "[DONE]" ? "upstream_truncated" : "upstream_invalid"));
+    if (error !== undefined) completion.fail(parseError(error));
+    else if (json) completion.read(json, false);
+    else if (text === "[DONE]" && completion.started) completion.end();
+    else completion.fail(new GatewayError(text === "[DONE]" ? "upstream_truncated" : "upstream_invalid"));
   }
 
   /** Ends the stream. Some vendors send no `[DONE]`; a finish reason for every choice is sufficient. */
   end(out: Event[]): void {
-    const { answer } = this;
-    if (answer.ended) return;
-    answer.out = out;
-    if (answer.finished) answer.end();
-    else answer.fail(new GatewayError("upstream_truncated"));
+    const { completion } = this;
+    if (completion.ended) return;
+    completion.out = out;
+    if (completion.finished) completion.end();
+    else completion.fail(new GatewayError("upstream_truncated"));
   }
 }
 
@@ -64,14 +64,14 @@ class ChatStreamReader implements ResponseDecoder {
 export function decodeResponse(text: string, source: ResponseSource): Event[] {
   const body = asObject(parseJson(text));
   const out: Event[] = [];
-  const answer = new CompletionReader(source);
-  answer.out = out;
+  const completion = new CompletionReader(source);
+  completion.out = out;
   const error = body && errorInChunk(body);
   if (!body || (asList(body["choices"]).length === 0 && error === undefined))
     throw new GatewayError("upstream_invalid");
-  if (error !== undefined) answer.fail(parseError(error));
-  else answer.read(body, true);
-  if (!answer.ended) answer.end();
+  if (error !== undefined) completion.fail(parseError(error));
+  else completion.read(body, true);
+  if (!completion.ended) completion.end();
   return out;
 }
 
@@ -193,10 +193,10 @@ class CompletionReader {
 
 const isText = (value: unknown) => typeof value === "string";
 const isObject = (value: unknown) => asObject(value) !== undefined;
-const anything = () => true;
+const anyValue = () => true;
 /** Members of a delta or message that are decoded, with their accepted types; all others are reported as not mapped. */
 const MEMBER_TYPES: ReadonlyMap<string, (value: unknown) => boolean> = new Map([
-  ["role", anything],
+  ["role", anyValue],
   ["content", (value) => isText(value) || Array.isArray(value)],
   ["refusal", isText],
   ["tool_calls", Array.isArray],
@@ -210,13 +210,13 @@ const MEMBER_TYPES: ReadonlyMap<string, (value: unknown) => boolean> = new Map([
   ["extra_content", isObject],
   ["thought_signature", isText],
   // Together and Groq: the token's id and the model's channel, which are not content.
-  ["token_id", anything],
-  ["channel", anything],
+  ["token_id", anyValue],
+  ["channel", anyValue],
 ]);
 
 /** Decodes one choice. */
 class ChoiceReader {
-  private open: { block: number; kind: "text" | "refusal" | "reasoning" } | undefined;
+  private openBlock: { block: number; kind: "text" | "refusal" | "reasoning" } | undefined;
   private readonly thoughts: ThoughtReader;
   private readonly calls: CallReader;
   /** Characters of content so far, and before the open block. */
@@ -226,16 +226,16 @@ class ChoiceReader {
   private ended: { raw: string; sequence?: string } | undefined;
 
   constructor(
-    private readonly answer: CompletionReader,
+    private readonly completion: CompletionReader,
     readonly index: number,
   ) {
-    this.thoughts = new ThoughtReader(answer, this);
-    this.calls = new CallReader(answer, index);
+    this.thoughts = new ThoughtReader(completion, this);
+    this.calls = new CallReader(completion, index);
   }
 
   /** The kind of the open block: one of text, refusal and reasoning at a time. */
   get openKind(): "text" | "refusal" | "reasoning" | undefined {
-    return this.open?.kind;
+    return this.openBlock?.kind;
   }
 
   get finished(): boolean {
@@ -246,14 +246,14 @@ class ChoiceReader {
   read(delta: JsonObject, logprobs: JsonObject | undefined): void {
     const { content, refusal, tool_calls: calls, function_call: legacy } = delta;
     // Reasoning closes the open text block. Its annotations, whose indices refer to it, must be emitted before.
-    const ofGrowing = this.openKind === "text" && !content;
-    if (ofGrowing) this.annotations(asList(delta["annotations"]));
+    const citesOpenText = this.openKind === "text" && !content;
+    if (citesOpenText) this.annotations(asList(delta["annotations"]));
     this.thoughts.read(delta);
     if (typeof content === "string") {
       if (content !== "") this.text("text", content, logprobs?.["content"]);
     } else if (Array.isArray(content)) this.parts(content);
     if (typeof refusal === "string" && refusal !== "") this.text("refusal", refusal, logprobs?.["refusal"]);
-    if (!ofGrowing) this.annotations(asList(delta["annotations"]));
+    if (!citesOpenText) this.annotations(asList(delta["annotations"]));
     if (Array.isArray(calls) && calls.length > 0) {
       this.closeBlock();
       this.calls.read(calls);
@@ -269,10 +269,10 @@ class ChoiceReader {
 
   /**
    * Records the finish reason; the event is emitted at the end of the response.
-   * @param stopped the matched stop sequence, from vendors that report it (vLLM's `stop_reason`, [S])
+   * @param stopSequence the matched stop sequence, from vendors that report it (vLLM's `stop_reason`, [S])
    */
-  finish(raw: string, stopped: string | undefined): void {
-    const sequence = stopped || this.ended?.sequence;
+  finish(raw: string, stopSequence: string | undefined): void {
+    const sequence = stopSequence || this.ended?.sequence;
     this.ended = { raw, ...(sequence ? { sequence } : {}) };
   }
 
@@ -283,7 +283,7 @@ class ChoiceReader {
     const { ended } = this;
     const reason = reasonOf(ended?.raw, this.calls.hasCalls, this.hasRefusal);
     const sequence = reason === "stop" ? ended?.sequence : undefined;
-    this.answer.out.push({
+    this.completion.out.push({
       type: "finish",
       choice: this.index,
       reason: sequence === undefined ? reason : "stop_sequence",
@@ -294,34 +294,34 @@ class ChoiceReader {
 
   /** Returns the number of the open block of a kind, which it opens if necessary. */
   block(kind: "text" | "refusal" | "reasoning", opening?: { summary?: boolean; redacted?: boolean }): number {
-    if (this.open?.kind === kind) return this.open.block;
+    if (this.openBlock?.kind === kind) return this.openBlock.block;
     this.closeBlock();
-    const block = this.answer.nextBlock();
-    this.answer.out.push({ type: "open", block, choice: this.index, kind, ...opening } as Event);
-    this.open = { block, kind };
+    const block = this.completion.nextBlock();
+    this.completion.out.push({ type: "open", block, choice: this.index, kind, ...opening } as Event);
+    this.openBlock = { block, kind };
     this.textStart = this.content;
     return block;
   }
 
   /** Closes the open block. */
   closeBlock(): void {
-    if (!this.open) return;
-    const { block, kind } = this.open;
+    if (!this.openBlock) return;
+    const { block, kind } = this.openBlock;
     if (kind === "reasoning") this.thoughts.close(block);
-    this.answer.out.push({ type: "close", block });
-    this.open = undefined;
+    this.completion.out.push({ type: "close", block });
+    this.openBlock = undefined;
   }
 
   /** Reports what is not decoded: members of unknown names or types, and logprobs without text. */
   private reportUnread(delta: JsonObject, logprobs: JsonObject | undefined): void {
     for (const name in delta) {
       const value = delta[name];
-      const form = MEMBER_TYPES.get(name);
-      if (form ? value && !form(value) : value !== null) this.answer.reportUnmapped(name);
+      const accepts = MEMBER_TYPES.get(name);
+      if (accepts ? value && !accepts(value) : value !== null) this.completion.reportUnmapped(name);
     }
     for (const name in logprobs) {
       const read = (name === "content" || name === "refusal") && asText(delta[name]);
-      if (!read && asList(logprobs[name]).length > 0) this.answer.reportUnmapped("logprobs");
+      if (!read && asList(logprobs[name]).length > 0) this.completion.reportUnmapped("logprobs");
     }
   }
 
@@ -331,7 +331,7 @@ class ChoiceReader {
       const part = asObject(value);
       if (part) this.part(part);
       else if (typeof value === "string") this.text("text", value, undefined);
-      else if (value !== null) this.answer.reportUnmapped("content");
+      else if (value !== null) this.completion.reportUnmapped("content");
     }
   }
 
@@ -347,18 +347,18 @@ class ChoiceReader {
       this.thoughts.parts(typeof value === "string" ? [value] : value);
     else if (type === "image_url" && value) this.image(value);
     else {
-      this.answer.reportUnmapped(`content.${type}`);
+      this.completion.reportUnmapped(`content.${type}`);
       return;
     }
     for (const name in part)
       if (name !== "type" && name !== member && part[name] !== null)
-        this.answer.reportUnmapped(`content.${type}.${name}`);
+        this.completion.reportUnmapped(`content.${type}.${name}`);
   }
 
   private text(kind: "text" | "refusal", text: string, logprobs: unknown): void {
     const event: EventOf<"text"> = { type: "text", block: this.block(kind), text };
     if (Array.isArray(logprobs)) event.logprobs = logprobs;
-    this.answer.out.push(event);
+    this.completion.out.push(event);
     if (kind === "text") this.content += text.length;
     else this.hasRefusal = true;
   }
@@ -366,13 +366,13 @@ class ChoiceReader {
   private annotations(list: readonly unknown[]): void {
     for (const annotation of list) {
       const citation = parseCitation(annotation, this.openKind === "text" ? this.textStart : this.content);
-      if (citation) this.answer.out.push({ type: "citation", block: this.block("text"), citation });
-      else this.answer.reportUnmapped("annotations");
+      if (citation) this.completion.out.push({ type: "citation", block: this.block("text"), citation });
+      else this.completion.reportUnmapped("annotations");
     }
   }
 
   private audio(audio: JsonObject): void {
-    if (audio["transcript"]) this.answer.reportUnmapped("audio.transcript");
+    if (audio["transcript"]) this.completion.reportUnmapped("audio.transcript");
     const data = asText(audio["data"]);
     if (data) this.media({ media: "audio" }, { base64: data });
   }
@@ -386,7 +386,7 @@ class ChoiceReader {
   private image(value: unknown): void {
     const url = asText(value) ?? asText(asObject(value)?.["url"]);
     if (!url) {
-      this.answer.reportUnmapped("images");
+      this.completion.reportUnmapped("images");
       return;
     }
     const inline = parseDataUrl(url);
@@ -401,8 +401,8 @@ class ChoiceReader {
     content: { base64: string } | { url: string },
   ): void {
     this.closeBlock();
-    const { out } = this.answer;
-    const block = this.answer.nextBlock();
+    const { out } = this.completion;
+    const block = this.completion.nextBlock();
     out.push(
       { type: "open", block, choice: this.index, kind: "media", ...opening },
       { type: "media", block, ...content },
@@ -444,14 +444,14 @@ const OPENINGS: Readonly<Record<string, { summary?: boolean; redacted?: boolean 
 /** Decodes the reasoning of one choice, in the dialect of its vendor. */
 class ThoughtReader {
   /** The source of the open block's text: a member, or the entries of `reasoning_details` with one type and index. */
-  private from: string | undefined;
+  private textSource: string | undefined;
   /** The members of the open block's entry, except for its text. */
   private entry: JsonObject | undefined;
   /** The text of the open block, in pieces. */
   private texts: string[] = [];
 
   constructor(
-    private readonly answer: CompletionReader,
+    private readonly completion: CompletionReader,
     private readonly choice: ChoiceReader,
   ) {}
 
@@ -476,7 +476,7 @@ class ThoughtReader {
   parts(pieces: readonly unknown[]): void {
     for (const piece of pieces) {
       const text = asText(piece) ?? asText(asObject(piece)?.["text"]);
-      if (text === undefined) this.answer.reportUnmapped("content.thinking");
+      if (text === undefined) this.completion.reportUnmapped("content.thinking");
       if (!text) continue;
       this.switchTo("thinking");
       this.add(text);
@@ -488,28 +488,28 @@ class ThoughtReader {
    * client is shown reasoning, and vendors that reason between tool calls require it unchanged (DeepSeek, Moonshot).
    */
   close(block: number): void {
-    const { from, entry } = this;
+    const { textSource, entry } = this;
     const text = this.texts.join("");
-    this.from = this.entry = undefined;
+    this.textSource = this.entry = undefined;
     this.texts = [];
-    if (from === undefined) return;
-    const { source, out } = this.answer;
+    if (textSource === undefined) return;
+    const { source, out } = this.completion;
     const member = entry && textMember(entry);
     const opaque = entry
       ? createOpaque("reasoning_details", JSON.stringify(member && text ? { ...entry, [member]: text } : entry), source)
-      : createOpaque(from as StateKind, text, source);
+      : createOpaque(textSource as StateKind, text, source);
     out.push({ type: "opaque", block, opaque });
   }
 
   /** Makes a member or entry the source of the next text; closes an open block with another source. */
-  private switchTo(from: string, opening?: { summary?: boolean; redacted?: boolean }): void {
-    if (this.from !== from && this.choice.openKind === "reasoning") this.choice.closeBlock();
+  private switchTo(textSource: string, opening?: { summary?: boolean; redacted?: boolean }): void {
+    if (this.textSource !== textSource && this.choice.openKind === "reasoning") this.choice.closeBlock();
     this.choice.block("reasoning", opening);
-    this.from = from;
+    this.textSource = textSource;
   }
 
   private add(text: string): void {
-    this.answer.out.push({ type: "text", block: this.choice.block("reasoning"), text });
+    this.completion.out.push({ type: "text", block: this.choice.block("reasoning"), text });
     this.texts.push(text);
   }
 
@@ -519,14 +519,14 @@ class ThoughtReader {
     for (const value of details) {
       const entry = asObject(value);
       if (!entry) {
-        this.answer.reportUnmapped("reasoning_details");
+        this.completion.reportUnmapped("reasoning_details");
         continue;
       }
-      const { text: plain, summary, ...rest } = entry;
+      const { text: entryText, summary, ...rest } = entry;
       const { type, index } = entry;
       this.switchTo(JSON.stringify([type, index]), ownProperty(OPENINGS, asText(type)));
       this.mergeDetail(rest);
-      const text = asText(plain) || asText(summary);
+      const text = asText(entryText) || asText(summary);
       if (!text) continue;
       found = true;
       this.add(text);
@@ -541,7 +541,7 @@ class ThoughtReader {
       const before = this.entry[name];
       if (value === before || ((value === null || value === "") && before !== undefined)) continue;
       this.entry[name] = value;
-      this.answer.stateSize += name.length + (typeof value === "string" ? value : JSON.stringify(value)).length;
+      this.completion.stateSize += name.length + (typeof value === "string" ? value : JSON.stringify(value)).length;
     }
   }
 
@@ -549,12 +549,12 @@ class ThoughtReader {
     const { extra_content, thought_signature } = delta;
     const google = asObject(asObject(extra_content)?.["google"]);
     if (!asText(google?.["thought_signature"]) && !asText(thought_signature)) {
-      if (asObject(extra_content)) this.answer.reportUnmapped("extra_content");
+      if (asObject(extra_content)) this.completion.reportUnmapped("extra_content");
       return;
     }
     this.choice.closeBlock();
-    const { out, source } = this.answer;
-    const block = this.answer.nextBlock();
+    const { out, source } = this.completion;
+    const block = this.completion.nextBlock();
     const opaque = createOpaque("message", JSON.stringify({ extra_content, thought_signature }), source);
     out.push(
       { type: "open", block, choice: this.choice.index, kind: "reasoning", redacted: true },
@@ -592,7 +592,7 @@ class CallReader {
   private last = -1;
 
   constructor(
-    private readonly answer: CompletionReader,
+    private readonly completion: CompletionReader,
     private readonly choice: number,
   ) {}
 
@@ -605,7 +605,7 @@ class CallReader {
     for (const value of list) {
       const entry = asObject(value);
       if (!entry) {
-        this.answer.reportUnmapped("tool_calls");
+        this.completion.reportUnmapped("tool_calls");
         continue;
       }
       // Recorded from Snowflake: a function call with an empty `custom` beside it.
@@ -615,13 +615,14 @@ class CallReader {
       const inner = asObject(entry[kind]) ?? {};
       if (!KINDS.has(entry["type"]) && !entry[kind]) {
         const type = asText(entry["type"]);
-        this.answer.reportUnmapped(type === undefined ? "tool_calls" : `tool_calls.${type}`);
+        this.completion.reportUnmapped(type === undefined ? "tool_calls" : `tool_calls.${type}`);
         continue;
       }
-      const known = this.known(entry, inner);
-      if (known && !known.hasState && entry["extra_content"]) this.answer.reportUnmapped("tool_calls.extra_content");
+      const known = this.findCall(entry, inner);
+      if (known && !known.hasState && entry["extra_content"])
+        this.completion.reportUnmapped("tool_calls.extra_content");
       const piece: CallEntry = { entry, inner, custom };
-      this.grow(known ?? this.open(piece), piece);
+      this.append(known ?? this.openCall(piece), piece);
     }
   }
 
@@ -630,18 +631,18 @@ class CallReader {
     const inner = asObject(value) ?? {};
     if (this.all.length === 0 && !asText(inner["name"])) return;
     const piece: CallEntry = { entry: {}, inner, custom: false };
-    this.grow(this.all[0] ?? this.open(piece), piece);
+    this.append(this.all[0] ?? this.openCall(piece), piece);
   }
 
   close(): void {
-    for (const { block } of this.all) this.answer.out.push({ type: "close", block });
+    for (const { block } of this.all) this.completion.out.push({ type: "close", block });
   }
 
   /**
    * Returns the call that an entry continues. Mistral sends no index; others repeat the id with each piece, or send an empty
    * one; Google's compatible API has sent the index 0 for every call.
    */
-  private known(entry: JsonObject, inner: JsonObject): OpenCall | undefined {
+  private findCall(entry: JsonObject, inner: JsonObject): OpenCall | undefined {
     const id = asText(entry["id"]) ?? "";
     const name = asText(inner["name"]) ?? "";
     const index = entry["index"];
@@ -654,13 +655,13 @@ class CallReader {
     return name === "" ? this.all.at(-1) : undefined;
   }
 
-  private open({ entry, inner, custom }: CallEntry): OpenCall {
-    const { out, source } = this.answer;
+  private openCall({ entry, inner, custom }: CallEntry): OpenCall {
+    const { out, source } = this.completion;
     const id = asText(entry["id"]) ?? "";
     const index = typeof entry["index"] === "number" ? entry["index"] : this.last + 1;
     this.last = Math.max(this.last, index);
     const extra = asObject(entry["extra_content"]);
-    const block = this.answer.nextBlock();
+    const block = this.completion.nextBlock();
     out.push({
       type: "open",
       block,
@@ -678,16 +679,16 @@ class CallReader {
     return call;
   }
 
-  private grow({ block }: OpenCall, { inner, custom }: CallEntry): void {
+  private append({ block }: OpenCall, { inner, custom }: CallEntry): void {
     const member = custom ? "input" : "arguments";
     const value = inner[member];
     // Some vendors send an object instead of its text.
     const json = typeof value === "object" && value !== null;
     const text = json ? JSON.stringify(value) : value;
     if (typeof text !== "string") {
-      if (text !== undefined && text !== null) this.answer.reportUnmapped(`tool_calls.${member}`);
+      if (text !== undefined && text !== null) this.completion.reportUnmapped(`tool_calls.${member}`);
       return;
     }
-    if (text !== "") this.answer.out.push({ type: "arguments", block, text });
+    if (text !== "") this.completion.out.push({ type: "arguments", block, text });
   }
 }

@@ -88,9 +88,12 @@ abstract class ChatDeltaWriter {
 
   /** Returns the response's id in this protocol's form, and the time of its creation. */
   protected head({ id, created }: EventOf<"start">): { id: string; created: number } {
-    const own = id === "" ? this.context.id : id;
-    this.nextId = callIds(own);
-    return { id: own.startsWith("chatcmpl-") ? own : `chatcmpl-${own}`, created: created ?? this.context.created };
+    const responseId = id === "" ? this.context.id : id;
+    this.nextId = callIds(responseId);
+    return {
+      id: responseId.startsWith("chatcmpl-") ? responseId : `chatcmpl-${responseId}`,
+      created: created ?? this.context.created,
+    };
   }
 
   protected write(event: Event): void {
@@ -210,10 +213,10 @@ abstract class ChatDeltaWriter {
   }
 
   private callState(choice: WrittenChoice, call: string, opaque: Opaque): string {
-    const sitting: Opaque = { ...opaque, on: { call } };
-    addStateEntry(choice, sitting);
+    const callOpaque: Opaque = { ...opaque, on: { call } };
+    addStateEntry(choice, callOpaque);
     this.context.remember(call, opaque);
-    return `,"extra_content":{"google":{"thought_signature":"${this.context.seal(sitting)}"}}`;
+    return `,"extra_content":{"google":{"thought_signature":"${this.context.seal(callOpaque)}"}}`;
   }
 
   private appendArguments(block: WrittenBlock | undefined, text: string): void {
@@ -231,9 +234,9 @@ abstract class ChatDeltaWriter {
     const { choice, kind, thought } = block;
     if (thought) {
       // Separate reasonings are paragraphs in `reasoning_content`; their entries in `reasoning_details` are unchanged.
-      const first = event.text !== "" && !hasText(thought) && choice.thoughts.some(hasText);
+      const startsParagraph = event.text !== "" && !hasText(thought) && choice.thoughts.some(hasText);
       const text = appendThought(thought, event);
-      this.add(choice, `"reasoning_content":${JSON.stringify(first ? `\n\n${text}` : text)}`);
+      this.add(choice, `"reasoning_content":${JSON.stringify(startsParagraph ? `\n\n${text}` : text)}`);
       return;
     }
     const member = kind === "refusal" ? "refusal" : "content";
@@ -306,8 +309,8 @@ abstract class ChatDeltaWriter {
   private detailsOf({ opaque, texts, summary, redacted, afterText }: WrittenThought, index: number): JsonObject[] {
     if (!opaque) return [];
     const text = texts.join("");
-    const words = redacted || (summary && text === "") ? {} : summary ? { summary: text } : { text };
-    return detailEntries(this.context.seal(opaque), index, { ...words, ...(afterText ? { behind: afterText } : {}) });
+    const textMembers = redacted || (summary && text === "") ? {} : summary ? { summary: text } : { text };
+    return detailEntries(this.context.seal(opaque), index, { ...textMembers, ...(afterText ? { afterText } : {}) });
   }
 }
 
@@ -322,9 +325,9 @@ const hasText = ({ texts }: WrittenThought): boolean => texts.some((text) => tex
 
 /** Appends text to a reasoning and returns it; parts of a summary are paragraphs. */
 function appendThought(thought: WrittenThought, { text, part }: EventOf<"text">): string {
-  const next = part !== undefined && part > thought.part && thought.texts.length > 0;
+  const startsParagraph = part !== undefined && part > thought.part && thought.texts.length > 0;
   if (part !== undefined) thought.part = part;
-  const more = next ? `\n\n${text}` : text;
+  const more = startsParagraph ? `\n\n${text}` : text;
   thought.texts.push(more);
   return more;
 }
@@ -339,9 +342,9 @@ function logprobsJson(member: "content" | "refusal", tokens: unknown): string {
 function detailEntries(
   envelope: string,
   index: number,
-  { text, summary, behind }: { text?: string; summary?: string; behind?: boolean },
+  { text, summary, afterText }: { text?: string; summary?: string; afterText?: boolean },
 ): JsonObject[] {
-  const common = { format: ENVELOPE_FORMAT, index, ...(behind ? { id: AFTER_TEXT } : {}) };
+  const common = { format: ENVELOPE_FORMAT, index, ...(afterText ? { id: AFTER_TEXT } : {}) };
   if (summary !== undefined)
     return [
       { type: "reasoning.summary", summary, ...common },

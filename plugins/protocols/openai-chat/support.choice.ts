@@ -51,9 +51,9 @@ function readChoice(value: unknown, at: string, uses: FeatureUse[]): ToolChoice 
   const custom = choice.object("custom");
   const inner = choice.object("function") ?? custom;
   const name = (inner ?? choice).text("name");
-  const among = allowed && readAllowed(allowed);
+  const allowedChoice = allowed && readAllowed(allowed);
   choice.declareUnread();
-  if (among) return among;
+  if (allowedChoice) return allowedChoice;
   if (name === undefined) throw invalidField(at, `${at} must be auto, none, required or name a tool.`);
   return { mode: "named", name, ...(inner && inner === custom ? { custom: true } : {}) };
 }
@@ -108,11 +108,11 @@ function declareUnforcedSearch(conversation: Conversation, context: EncodeContex
   const { toolChoice, tools } = conversation;
   const search = tools.find((tool) => tool.kind === "web_search");
   if (!search || !maySearch(conversation, search)) return;
-  const why = `web search cannot be forced: ${LEFT_TO_MODEL}`;
+  const notice = `web search cannot be forced: ${LEFT_TO_MODEL}`;
   if (toolChoice?.mode === "required" || toolChoice?.mode === "named")
-    context.change(pathOfUse(conversation, "tool_choice"), why);
+    context.change(pathOfUse(conversation, "tool_choice"), notice);
   else if (toolChoice?.mode === "allowed" && toolChoice.required)
-    context.change(pathOfUse(conversation, "tool_choice_allowed"), why);
+    context.change(pathOfUse(conversation, "tool_choice_allowed"), notice);
 }
 
 /** Encodes the client's tools that may be called; the vendor's have no name in Chat. */

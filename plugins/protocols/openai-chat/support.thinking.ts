@@ -101,10 +101,10 @@ const LEVEL = "thinking_level";
 function readGoogle(body: Fields, name: string, { reasoning }: Conversation): ReasoningConfig | undefined {
   const thinking = googleIn(body, name)?.object("thinking_config");
   if (!thinking) return undefined;
-  const asked = [BUDGET, LEVEL].filter((name) => thinking.has(name));
-  const other = reasoning?.effort === undefined ? asked[1] && thinking.path(asked[1]) : "reasoning_effort";
-  if (asked[0] !== undefined && other !== undefined) {
-    const path = thinking.path(asked[0]);
+  const requested = [BUDGET, LEVEL].filter((name) => thinking.has(name));
+  const other = reasoning?.effort === undefined ? requested[1] && thinking.path(requested[1]) : "reasoning_effort";
+  if (requested[0] !== undefined && other !== undefined) {
+    const path = thinking.path(requested[0]);
     throw invalidField(path, `${path} cannot be used together with ${other}.`, "Send one of them.");
   }
   const config: ReasoningConfig = { ...reasoning };
@@ -121,6 +121,6 @@ function readGoogle(body: Fields, name: string, { reasoning }: Conversation): Re
   } else thinking.leave(LEVEL, "other");
   const show = thinking.flag("include_thoughts");
   if (show !== undefined) thinking.declare("include_thoughts", "reasoning_summary");
-  if (show !== undefined || asked.length > 0) config.show = show ?? false;
+  if (show !== undefined || requested.length > 0) config.show = show ?? false;
   return unlessEmpty(config);
 }

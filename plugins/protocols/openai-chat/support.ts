@@ -270,9 +270,10 @@ function writeMetadata(metadata: Record<string, string>, conversation: Conversat
 }
 
 function writeTier(tier: string, conversation: Conversation, context: EncodeContext): string | undefined {
-  const word = serviceTier(tier);
-  if (word === undefined) context.drop(pathOfUse(conversation, "tier"), `Chat Completions has no service tier ${tier}`);
-  return word;
+  const wireTier = serviceTier(tier);
+  if (wireTier === undefined)
+    context.drop(pathOfUse(conversation, "tier"), `Chat Completions has no service tier ${tier}`);
+  return wireTier;
 }
 
 function readModalities(body: Fields, name: string): unknown {

@@ -88,9 +88,10 @@ function* contentTexts(content: unknown, at: JsonPath, kind: TextKind, choice?: 
     if (typeof thinking === "string")
       yield withPiece({ path: [...path, "thinking"], kind: "reasoning" }, choice, "thinking");
     for (const [m, piece] of asList(thinking).entries()) {
-      const whole = [...path, "thinking", m];
-      if (typeof piece === "string") yield withPiece({ path: whole, kind: "reasoning" }, choice, "thinking");
-      for (const place of memberTexts(piece, ["text"], whole, "reasoning")) yield withPiece(place, choice, "thinking");
+      const piecePath = [...path, "thinking", m];
+      if (typeof piece === "string") yield withPiece({ path: piecePath, kind: "reasoning" }, choice, "thinking");
+      for (const place of memberTexts(piece, ["text"], piecePath, "reasoning"))
+        yield withPiece(place, choice, "thinking");
     }
   }
 }
@@ -120,12 +121,12 @@ function* argumentTexts(call: unknown, at: JsonPath, choice: string | undefined,
 }
 
 /** The maximum depth, as in the JSON parser: paths of deeper JSON would take memory quadratic in the depth. */
-const DEEPEST = 512;
+const MAX_DEPTH = 512;
 
 /** Yields every string in a value. */
 function* leafTexts(value: unknown, path: JsonPath): Generator<TextPlace> {
   if (typeof value === "string") yield { path, kind: "tool_call" };
-  else if (path.length >= DEEPEST) return;
+  else if (path.length >= MAX_DEPTH) return;
   else if (Array.isArray(value)) for (const [n, each] of value.entries()) yield* leafTexts(each, [...path, n]);
   else for (const [name, each] of Object.entries(asObject(value) ?? {})) yield* leafTexts(each, [...path, name]);
 }
@@ -162,26 +163,26 @@ function* stateOnCall({ extra_content }: JsonObject, call: JsonPath): Generator<
   const google = asObject(extra?.["google"]);
   if (!extra || typeof google?.["thought_signature"] !== "string") return;
   const path = [...call, "extra_content", "google", "thought_signature"];
-  const shells = Object.keys(google).length > 1 ? 0 : Object.keys(extra).length > 1 ? 1 : 2;
-  yield { path, span: path.slice(0, path.length - shells) };
+  const emptyParents = Object.keys(google).length > 1 ? 0 : Object.keys(extra).length > 1 ? 1 : 2;
+  yield { path, span: path.slice(0, path.length - emptyParents) };
 }
 
 /**
  * Yields what must be removed with entries of `reasoning_details`: the gateway's entries that contained their text, the
  * members that repeat the text, the list if nothing remains in it, and a message that has nothing else.
  */
-function* consequences({ messages }: JsonObject, gone: readonly JsonPath[]): Generator<OpaqueConsequence> {
-  const lost = new Map<number, Set<number>>();
-  for (const [, i, name, n] of gone as [string, number, string, number][])
-    if (name === "reasoning_details") lost.set(i, (lost.get(i) ?? new Set()).add(n));
-  for (const [i, entries] of lost) {
+function* consequences({ messages }: JsonObject, removedPaths: readonly JsonPath[]): Generator<OpaqueConsequence> {
+  const removedEntries = new Map<number, Set<number>>();
+  for (const [, i, name, n] of removedPaths as [string, number, string, number][])
+    if (name === "reasoning_details") removedEntries.set(i, (removedEntries.get(i) ?? new Set()).add(n));
+  for (const [i, entries] of removedEntries) {
     const path = ["messages", i];
     const message = asObject(asList(messages)[i]) ?? {};
-    let left = 0;
+    let remaining = 0;
     for (const [n, entry] of asList(message["reasoning_details"]).entries())
       if (isEmptyEnvelope(entry)) yield { path: [...path, "reasoning_details", n] };
-      else if (!entries.has(n)) left++;
-    if (left === 0) yield { path: isEmptyMessage(message) ? path : [...path, "reasoning_details"] };
+      else if (!entries.has(n)) remaining++;
+    if (remaining === 0) yield { path: isEmptyMessage(message) ? path : [...path, "reasoning_details"] };
     for (const name of ["reasoning_content", "reasoning"])
       if (typeof message[name] === "string") yield { path: [...path, name] };
   }
@@ -195,7 +196,7 @@ function isEmptyEnvelope(value: unknown): boolean {
 
 /** Reports whether a message has nothing besides its reasoning. */
 function isEmptyMessage({ content, tool_calls, ...message }: JsonObject): boolean {
-  const words = typeof content === "string" || Array.isArray(content) ? content.length : 0;
+  const contentLength = typeof content === "string" || Array.isArray(content) ? content.length : 0;
   const others = ["refusal", LEGACY_CALL, "audio", "extra_content", "thought_signature"];
-  return words === 0 && asList(tool_calls).length === 0 && others.every((name) => !message[name]);
+  return contentLength === 0 && asList(tool_calls).length === 0 && others.every((name) => !message[name]);
 }

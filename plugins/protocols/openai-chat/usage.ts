@@ -15,8 +15,8 @@ export function readUsage(json: unknown, before?: Usage): Usage | undefined {
   const serverTools = details === undefined ? undefined : asCounts(details);
   if (serverTools !== undefined) usage.serverTools = serverTools;
   if (tier !== undefined) usage.tier = tier;
-  const told = providerCost(raw);
-  if (told !== undefined) usage.providerCost = told;
+  const cost = providerCost(raw);
+  if (cost !== undefined) usage.providerCost = cost;
   return usage;
 }
 
@@ -25,11 +25,11 @@ export function readUsage(json: unknown, before?: Usage): Usage | undefined {
 
 function input(raw: JsonObject): Usage["in"] {
   const parts = asObject(raw["prompt_tokens_details"]) ?? NO_DETAILS;
-  const found: Usage["in"] = {};
-  const sound = unreportedAudioTokens(raw);
+  const counts: Usage["in"] = {};
+  const unreportedAudio = unreportedAudioTokens(raw);
   const prompt = asCount(raw["prompt_tokens"]);
-  const total = prompt === undefined ? undefined : prompt + (sound ?? 0);
-  if (total !== undefined) found.total = total;
+  const total = prompt === undefined ? undefined : prompt + (unreportedAudio ?? 0);
+  if (total !== undefined) counts.total = total;
   // DeepSeek, Moonshot and Mistral have members of their own beside the common one or instead of it.
   const cached =
     asCount(parts["cached_tokens"]) ??
@@ -37,34 +37,34 @@ function input(raw: JsonObject): Usage["in"] {
     asCount(raw["cached_tokens"]) ??
     asCount(raw["num_cached_tokens"]);
   // Recorded from Azure's Grok: more cached tokens than prompt tokens.
-  if (cached !== undefined) found.cached = atMost(cached, total) as number;
+  if (cached !== undefined) counts.cached = atMost(cached, total) as number;
   const written = asCount(parts["cache_write_tokens"]);
-  if (written !== undefined) found.write = { unsplit: written };
-  const audio = asCount(parts["audio_tokens"]) ?? sound;
-  if (audio !== undefined) found.audio = audio;
+  if (written !== undefined) counts.write = { unsplit: written };
+  const audio = asCount(parts["audio_tokens"]) ?? unreportedAudio;
+  if (audio !== undefined) counts.audio = audio;
   const image = asCount(parts["image_tokens"]);
-  if (image !== undefined) found.image = image;
+  if (image !== undefined) counts.image = image;
   const video = asCount(parts["video_tokens"]);
-  if (video !== undefined) found.video = video;
-  return found;
+  if (video !== undefined) counts.video = video;
+  return counts;
 }
 
 function output(raw: JsonObject): Usage["out"] {
   const parts = asObject(raw["completion_tokens_details"]) ?? NO_DETAILS;
-  const found: Usage["out"] = {};
+  const counts: Usage["out"] = {};
   const total = totalOut(raw);
-  if (total !== undefined) found.total = total;
+  if (total !== undefined) counts.total = total;
   const reasoning = asCount(parts["reasoning_tokens"]);
-  if (reasoning !== undefined) found.reasoning = atMost(reasoning, total) as number;
+  if (reasoning !== undefined) counts.reasoning = atMost(reasoning, total) as number;
   const audio = asCount(parts["audio_tokens"]);
-  if (audio !== undefined) found.audio = audio;
+  if (audio !== undefined) counts.audio = audio;
   const image = asCount(parts["image_tokens"]);
-  if (image !== undefined) found.image = image;
+  if (image !== undefined) counts.image = image;
   const accepted = asCount(parts["accepted_prediction_tokens"]);
-  if (accepted !== undefined) found.acceptedPrediction = accepted;
+  if (accepted !== undefined) counts.acceptedPrediction = accepted;
   const rejected = asCount(parts["rejected_prediction_tokens"]);
-  if (rejected !== undefined) found.rejectedPrediction = rejected;
-  return found;
+  if (rejected !== undefined) counts.rejectedPrediction = rejected;
+  return counts;
 }
 
 const NO_DETAILS: JsonObject = {};
