@@ -26,10 +26,10 @@ function createsObjects(request: RequestMembers): boolean {
  * it.
  */
 function* createdIds(json: JsonObject, request: RequestMembers): Generator<string> {
-  const answer = asObject(json["message"]) ?? asObject(json["delta"]) ?? json;
-  const ids = [asObject(answer["container"])?.["id"], request.member("thread") && answer["id"]];
+  const response = asObject(json["message"]) ?? asObject(json["delta"]) ?? json;
+  const ids = [asObject(response["container"])?.["id"], request.member("thread") && response["id"]];
   for (const id of ids) if (typeof id === "string") yield id;
-  for (const block of [...asList(answer["content"]), json["content_block"]]) yield* fileIds(block);
+  for (const block of [...asList(response["content"]), json["content_block"]]) yield* fileIds(block);
 }
 
 /** Returns the files of a tool's result: `content.content[].file_id`. */

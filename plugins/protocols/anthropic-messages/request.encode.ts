@@ -50,8 +50,8 @@ export function* encodeRequestInSteps(conversation: Conversation, context: Encod
   // To this vendor 0 means no response, only filling its cache.
   if ((conversation.maxTokens ?? 1) < 1 && conversation.protocol !== NAME)
     context.refuse(pathOfUse(conversation, "max_tokens"), "an answer needs at least one token");
-  const most = conversation.maxTokens ?? context.facts.output ?? MOST_TOKENS;
-  const { effort, thinks, ...members } = thinkingCodec.write(conversation, context, most, messages);
+  const maxTokens = conversation.maxTokens ?? context.facts.output ?? MOST_TOKENS;
+  const { effort, thinks, ...members } = thinkingCodec.write(conversation, context, maxTokens, messages);
   const { output_config: config, ...prompt } = writeSettings(promptSettings, conversation, context);
   const body: JsonObject = {
     model: context.model,
@@ -66,7 +66,7 @@ export function* encodeRequestInSteps(conversation: Conversation, context: Encod
   marks.limit();
   if (!counts) {
     Object.assign(body, writeSettings(answerSettings, conversation, context));
-    body["max_tokens"] = most;
+    body["max_tokens"] = maxTokens;
     if (conversation.stream) body["stream"] = true;
     if (thinks) dropSampling(body, conversation, context);
   }
@@ -127,9 +127,9 @@ class CacheMarks {
 
   /** Removes the first marks when there are too many. */
   limit(): void {
-    const most = MOST_MARKS - (this.conversation.cache ? 1 : 0);
-    const more = this.marked.slice(0, Math.max(0, this.marked.length - most));
-    for (const { block, at } of more) {
+    const maxMarks = MOST_MARKS - (this.conversation.cache ? 1 : 0);
+    const surplus = this.marked.slice(0, Math.max(0, this.marked.length - maxMarks));
+    for (const { block, at } of surplus) {
       delete block["cache_control"];
       this.context.drop(at, `This model takes ${MOST_MARKS} cache marks; the later ones are kept`);
     }

@@ -320,9 +320,9 @@ class BlockEncoder {
   }
 
   private drop(opening: EventOf<"open">): void {
-    const what = opening.kind === "server" ? opening.name : opening.kind;
+    const blockName = opening.kind === "server" ? opening.name : opening.kind;
     if (opening.kind === "media") this.droppedMedia ??= opening.media;
-    this.context.drop(`content.${what}`, "A message has no such block.");
+    this.context.drop(`content.${blockName}`, "A message has no such block.");
   }
 
   private close(block: AnswerBlock): void {

@@ -71,33 +71,36 @@ const LEAST_BUDGET = 1024;
 function writeThinking(
   conversation: Conversation,
   context: EncodeContext,
-  most: number,
+  maxTokens: number,
   messages: readonly JsonObject[],
 ): ThinkingMembers {
-  const asked = conversation.reasoning;
+  const requested = conversation.reasoning;
   // A request to show thoughts implies thinking; a request to hide them does not.
-  if (!asked || (asked.effort === undefined && asked.budget === undefined && !asked.show && !asked.summary))
+  if (
+    !requested ||
+    (requested.effort === undefined && requested.budget === undefined && !requested.show && !requested.summary)
+  )
     return NO_THINKING;
-  const feature = asked.effort === undefined ? "reasoning_budget" : "reasoning_effort";
+  const feature = requested.effort === undefined ? "reasoning_budget" : "reasoning_effort";
   const path = pathOfFirstUse(conversation, feature, "reasoning_effort", "reasoning_summary");
-  const off = asked.effort === "none" || (asked.effort === undefined && asked.budget === 0);
+  const off = requested.effort === "none" || (requested.effort === undefined && requested.budget === 0);
   const style = context.facts.thinking ?? "adaptive";
   if (style === "none") {
     if (!off) context.drop(path, "This model does not think");
     return NO_THINKING;
   }
   if (off) return style === "budget" ? NO_THINKING : { thinking: { type: "disabled" }, thinks: false };
-  const lost = isThinkingLost(messages);
-  if (style === "budget") return budgetThinking(conversation, context, { most, lost, path });
-  const members = adaptiveThinking(asked, context, path);
-  if (!lost) return members;
+  const thinkingLost = isThinkingLost(messages);
+  if (style === "budget") return budgetThinking(conversation, context, { maxTokens, thinkingLost, path });
+  const members = adaptiveThinking(requested, context, path);
+  if (!thinkingLost) return members;
   context.change(path, LOST_THINKING);
   return { thinks: false, ...(members.effort === undefined ? {} : { effort: members.effort }) };
 }
 
-function adaptiveThinking(asked: ReasoningConfig, context: EncodeContext, path: string): ThinkingMembers {
-  const effort = effortFor(asked, context, path);
-  const display = displayOf(asked);
+function adaptiveThinking(requested: ReasoningConfig, context: EncodeContext, path: string): ThinkingMembers {
+  const effort = effortFor(requested, context, path);
+  const display = displayOf(requested);
   return {
     thinking: { type: "adaptive", ...(display === undefined ? {} : { display }) },
     ...(effort === undefined ? {} : { effort }),
@@ -108,11 +111,11 @@ function adaptiveThinking(asked: ReasoningConfig, context: EncodeContext, path: 
 /** Returns the vendor's effort; undefined where the model decides. */
 function effortFor({ effort, budget }: ReasoningConfig, context: EncodeContext, path: string): string | undefined {
   if (effort === undefined && (budget === undefined || budget < 0)) return undefined;
-  const meant = effort ?? ReasoningBudget.effortOf(budget ?? 0);
-  const word = meant === "minimal" ? "low" : meant;
-  if (effort === undefined) context.change(path, `effort ${word} for ${budget} tokens`);
-  else if (word !== effort) context.change(path, `${word} is the least effort of this model`);
-  return word;
+  const targetEffort = effort ?? ReasoningBudget.effortOf(budget ?? 0);
+  const wireEffort = targetEffort === "minimal" ? "low" : targetEffort;
+  if (effort === undefined) context.change(path, `effort ${wireEffort} for ${budget} tokens`);
+  else if (wireEffort !== effort) context.change(path, `${wireEffort} is the least effort of this model`);
+  return wireEffort;
 }
 
 /** Returns `display`: models that think by effort hide their thoughts by default. */
@@ -130,14 +133,14 @@ const BUDGETS: Readonly<Record<Effort, number>> = {
 
 /**
  * Encodes thinking by tokens.
- * @param path `max_tokens`, whether required thoughts are missing, and the client's path for notices
+ * @param options `max_tokens`, whether required thoughts are missing, and the path of the client's field for notices
  */
 function budgetThinking(
   conversation: Conversation,
   context: EncodeContext,
-  { most, lost, path }: { most: number; lost: boolean; path: string },
+  { maxTokens, thinkingLost, path }: { maxTokens: number; thinkingLost: boolean; path: string },
 ): ThinkingMembers {
-  const { effort, budget: asked, show } = conversation.reasoning ?? {};
+  const { effort, budget: requested, show } = conversation.reasoning ?? {};
   // A forced call takes precedence. Only thinking by tokens is refused with one. [D: thinking with tool use]
   if (forcesToolCall(conversation)) {
     context.change(path, "no thinking: this model cannot be made to call a tool while it thinks");
@@ -145,19 +148,22 @@ function budgetThinking(
   }
   // Where the model decides: medium.
   const level = effort === undefined || effort === "none" ? "medium" : effort;
-  const wanted = asked !== undefined && asked > 0 ? asked : BUDGETS[level];
+  const wantedBudget = requested !== undefined && requested > 0 ? requested : BUDGETS[level];
   // Thinking counts towards `max_tokens`, of which a part must remain for the response itself.
-  const room = Math.floor(most * 0.8);
-  if (room < LEAST_BUDGET) {
-    context.change(path, `no thinking: it takes ${LEAST_BUDGET} tokens at least, of at most ${most} for the answer`);
+  const available = Math.floor(maxTokens * 0.8);
+  if (available < LEAST_BUDGET) {
+    context.change(
+      path,
+      `no thinking: it takes ${LEAST_BUDGET} tokens at least, of at most ${maxTokens} for the answer`,
+    );
     return NO_THINKING;
   }
-  if (lost) {
+  if (thinkingLost) {
     context.change(path, LOST_THINKING);
     return NO_THINKING;
   }
-  const budget = Math.min(Math.max(wanted, LEAST_BUDGET), room);
-  if (budget !== wanted && effort !== "max") context.change(path, `${budget} tokens for thinking`);
+  const budget = Math.min(Math.max(wantedBudget, LEAST_BUDGET), available);
+  if (budget !== wantedBudget && effort !== "max") context.change(path, `${budget} tokens for thinking`);
   const display = show === false ? { display: "omitted" } : {};
   return { thinking: { type: "enabled", budget_tokens: budget, ...display }, thinks: true };
 }

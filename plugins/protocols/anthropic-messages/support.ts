@@ -153,10 +153,10 @@ const TIERS: Readonly<Record<string, string>> = {
 };
 
 function writeTier(tier: string, conversation: Conversation, context: EncodeContext): string | undefined {
-  const word = ownProperty(TIERS, tier);
-  if (word === undefined)
+  const wireTier = ownProperty(TIERS, tier);
+  if (wireTier === undefined)
     context.drop(pathOfUse(conversation, "tier"), `There is no service tier ${tier} for this model`);
-  return word;
+  return wireTier;
 }
 
 /** Returns a limit. Older clients send -1 for none. [F] */
@@ -278,8 +278,8 @@ export function enforceableSchema(schema: RawJson, path: string, context: Encode
 const MAX_LISTED = 5;
 
 function listPlaces(places: readonly string[]): string {
-  const more = places.length - MAX_LISTED;
-  return places.slice(0, MAX_LISTED).join(", ") + (more > 0 ? ` and ${more} more` : "");
+  const unlisted = places.length - MAX_LISTED;
+  return places.slice(0, MAX_LISTED).join(", ") + (unlisted > 0 ? ` and ${unlisted} more` : "");
 }
 
 /** Returns a value as an object; undefined for RawJson numbers. */

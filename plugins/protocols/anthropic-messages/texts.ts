@@ -114,7 +114,7 @@ interface StringPlace {
 }
 
 /** The maximum depth, as in the JSON parser: paths of deeper JSON would take memory quadratic in the depth. */
-const DEEPEST = 512;
+const MAX_DEPTH = 512;
 
 /** Returns all strings within a value. */
 function* strings(value: unknown, path: JsonPath): Generator<StringPlace> {
@@ -122,7 +122,7 @@ function* strings(value: unknown, path: JsonPath): Generator<StringPlace> {
   for (let next = rest.pop(); next; next = rest.pop()) {
     const { value, path } = next;
     if (typeof value === "string") yield next;
-    else if (path.length >= DEEPEST) continue;
+    else if (path.length >= MAX_DEPTH) continue;
     else if (Array.isArray(value))
       for (let i = value.length - 1; i >= 0; i--) rest.push({ value: value[i], path: [...path, i], holder: {} });
     else if (typeof value === "object" && value !== null)
@@ -155,16 +155,16 @@ function* opaqueWithin(content: unknown, path: JsonPath): Generator<OpaquePlace>
 }
 
 /** Removes messages without blocks, and thinking by tokens that would continue from missing thoughts. */
-function* consequences(body: JsonObject, gone: readonly JsonPath[]): Generator<OpaqueConsequence> {
-  const lost = new Set(gone.map((path) => path.join(" ")));
-  const left: JsonObject[] = [];
+function* consequences(body: JsonObject, removedPaths: readonly JsonPath[]): Generator<OpaqueConsequence> {
+  const removed = new Set(removedPaths.map((path) => path.join(" ")));
+  const remaining: JsonObject[] = [];
   for (const [i, value] of asList(body["messages"]).entries()) {
     const message = asObject(value) ?? {};
     const content = asList(message["content"]);
-    const blocks = content.filter((_, j) => !lost.has(`messages ${i} content ${j}`));
+    const blocks = content.filter((_, j) => !removed.has(`messages ${i} content ${j}`));
     if (blocks.length === 0 && content.length > 0) yield { path: ["messages", i] };
-    else left.push({ ...message, content: blocks });
+    else remaining.push({ ...message, content: blocks });
   }
-  if (asObject(body["thinking"])?.["type"] === "enabled" && isThinkingLost(left))
+  if (asObject(body["thinking"])?.["type"] === "enabled" && isThinkingLost(remaining))
     yield { path: ["thinking"], why: LOST_THINKING };
 }

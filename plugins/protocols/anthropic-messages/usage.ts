@@ -187,14 +187,14 @@ function bytesOf({ turns, tools, format }: Conversation): number {
 }
 
 /** The vendor's values for service tiers; others are left out. [S: Usage.service_tier] */
-const TIER_WORDS: Readonly<Record<string, string>> = {
+const TIER_NAMES: Readonly<Record<string, string>> = {
   default: "standard",
   standard: "standard",
   priority: "priority",
   batch: "batch",
 };
 
-const tierOf = (usage: Usage | undefined): string | undefined => ownProperty(TIER_WORDS, usage?.tier);
+const tierOf = (usage: Usage | undefined): string | undefined => ownProperty(TIER_NAMES, usage?.tier);
 
 /** Returns usage for `message_delta`: totals. Unknown input is 0 here: an estimate is not a count. */
 export function messageDeltaUsage(usage: Usage | undefined): JsonObject {

@@ -69,7 +69,7 @@ const REASONS: Readonly<Record<string, FinishReason>> = {
 };
 
 /** Returns the meaning of a `stop_reason`; `other` for an unknown one. */
-export const finishReasonOf = (word: string): FinishReason => ownProperty(REASONS, word) ?? "other";
+export const finishReasonOf = (stopReason: string): FinishReason => ownProperty(REASONS, stopReason) ?? "other";
 
 /** The kinds of opaque state: of a thinking block, and of a redacted block. */
 export type OpaqueKind = "signature" | "redacted";
@@ -79,8 +79,8 @@ export const opaqueData = (opaque: Opaque | undefined, kind: OpaqueKind): string
   opaque?.protocol === NAME && opaque.kind === kind ? opaque.data : undefined;
 
 /** Refuses a value of the client's. */
-export function throwInvalidField(path: string, what: string): never {
-  throw invalidField(path, `${path} ${what}`);
+export function throwInvalidField(path: string, problem: string): never {
+  throw invalidField(path, `${path} ${problem}`);
 }
 
 /** Reports whether a text is a JSON object. */

@@ -1,5 +1,5 @@
 import { asList, asObject, fixedPaths, type JsonObject, type TranslatedProtocol } from "model-gateway/protocol";
-import { demoPicture } from "../openai/demo.ts";
+import { demoImage } from "../openai/demo.ts";
 import { parseErrorResponse } from "../openai/errors.ts";
 import { completionsFamily } from "../openai/family.ts";
 import { otherModels } from "../openai/objects.ts";
@@ -43,7 +43,7 @@ const openaiChat: TranslatedProtocol = {
   tokens: { times: 1.01, call: 9, input: { turn: 7, tools: 29, schema: 0.5 } },
   objects,
   otherModels,
-  demo: (request) => demoPicture(openaiChat, request),
+  demo: (request) => demoImage(openaiChat, request),
   translation: {
     request: {
       decode: decodeRequest,

@@ -14,9 +14,9 @@ import { COMPLETION_SETTINGS } from "./support.ts";
  * several prompts, a text after the gap, the best of several.
  * @throws GatewayError `invalid_field` with the client's own path
  */
-export function decodeRequest(asked: IncomingRequest): Conversation {
+export function decodeRequest(request: IncomingRequest): Conversation {
   const uses: FeatureUse[] = [];
-  const body = requestFields(asked, uses);
+  const body = requestFields(request, uses);
   body.text("model");
   body.flag("stream");
   body.leave("stream_options", "cosmetic");
@@ -24,8 +24,8 @@ export function decodeRequest(asked: IncomingRequest): Conversation {
   body.flag("echo");
   const conversation: Conversation = {
     protocol: "openai-completions",
-    task: asked.task,
-    stream: asked.streaming,
+    task: request.task,
+    stream: request.streaming,
     turns: [{ role: "user", at: "prompt", parts: [{ kind: "text", text: promptOf(body), at: "prompt" }] }],
     tools: [],
     uses,

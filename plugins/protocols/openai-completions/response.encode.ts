@@ -139,9 +139,9 @@ export function createEncoder(context: ResponseContext): ResponseEncoder {
   return {
     event(event, out) {
       for (const { choice, text, logprobs, finish } of writer.pieces(event)) {
-        const likely = logprobs ? JSON.stringify(logprobs) : "null";
+        const logprobsJson = logprobs ? JSON.stringify(logprobs) : "null";
         const reason = JSON.stringify(finish);
-        const json = `{"index":${choice},"text":${JSON.stringify(text)},"logprobs":${likely},"finish_reason":${reason}}`;
+        const json = `{"index":${choice},"text":${JSON.stringify(text)},"logprobs":${logprobsJson},"finish_reason":${reason}}`;
         out.push(chunk(json, "null"));
       }
       if (event.type !== "end") return;

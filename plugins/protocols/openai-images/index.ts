@@ -1,6 +1,6 @@
 import { asObject, asText, type Ending, type Frame, fixedPaths, type Protocol, post } from "model-gateway/protocol";
 import { family } from "../openai/family.ts";
-import { PICTURE_TOKENS } from "../openai/usage.ts";
+import { IMAGE_TOKENS } from "../openai/usage.ts";
 import { demo } from "./demo.ts";
 import { streamError } from "./errors.ts";
 import { objects } from "./objects.ts";
@@ -37,7 +37,7 @@ const openaiImages: Protocol = {
     marks: ["b64_json", "url"],
     size: "size",
     quality: "quality",
-    tokens: PICTURE_TOKENS,
+    tokens: IMAGE_TOKENS,
     edits: ["edit", "variation"],
   },
   output: { tokens: [], multipliers: [["n"]] },

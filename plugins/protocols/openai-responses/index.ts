@@ -7,10 +7,10 @@ import {
   type TranslatedProtocol,
   type Translation,
 } from "model-gateway/protocol";
-import { demoPicture } from "../openai/demo.ts";
+import { demoImage } from "../openai/demo.ts";
 import { parseErrorResponse } from "../openai/errors.ts";
 import { family } from "../openai/family.ts";
-import { PICTURE_TOKENS } from "../openai/usage.ts";
+import { IMAGE_TOKENS } from "../openai/usage.ts";
 import { demo } from "./demo.ts";
 import { streamError } from "./errors.ts";
 import { objects, otherModels } from "./objects.ts";
@@ -20,7 +20,7 @@ import { createDecoder, decodeResponse, ending } from "./response.decode.ts";
 import { createEncoder, encodeResponse } from "./response.encode.ts";
 import { fields, support } from "./support.ts";
 import { opaque, texts } from "./texts.ts";
-import { holdsPicture, inputTokensCodec, readUsage } from "./usage.ts";
+import { holdsImage, inputTokensCodec, readUsage } from "./usage.ts";
 import { COMPACT, IMAGE_TOOL, INPUT_TOKENS, RESPONSE } from "./wire.ts";
 
 const translation: Translation = {
@@ -100,7 +100,7 @@ const openaiResponses: TranslatedProtocol = {
   output: {
     tokens: [["max_output_tokens"]],
     multipliers: [],
-    imageTool: [IMAGE_TOOL, PICTURE_TOKENS],
+    imageTool: [IMAGE_TOOL, IMAGE_TOKENS],
     background: "background",
   },
 
@@ -108,7 +108,7 @@ const openaiResponses: TranslatedProtocol = {
   streamError,
   ending,
   terminal: (frame) => ending(frame) === "complete",
-  holdsUsage: (frame) => family.holdsUsage(frame) || holdsPicture(frame),
+  holdsUsage: (frame) => family.holdsUsage(frame) || holdsImage(frame),
   usage: readUsage,
   texts,
   kept: storedResponses,
@@ -116,7 +116,7 @@ const openaiResponses: TranslatedProtocol = {
   conversation: { ...family.conversation, turns: "input" },
   objects,
   otherModels,
-  demo: (request) => demo(request) ?? demoPicture(openaiResponses, request),
+  demo: (request) => demo(request) ?? demoImage(openaiResponses, request),
   translation,
 };
 

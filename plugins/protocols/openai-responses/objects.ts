@@ -17,11 +17,11 @@ const ID_EVENTS = /response\.(?:created|output_item\.)/;
 /** Returns the ids of a stored response, and of the containers that it ran in. */
 function* createdIds(json: JsonObject, request: RequestMembers): Generator<string> {
   const { response, item, output } = json;
-  const answer = asObject(response) ?? json;
+  const stored = asObject(response) ?? json;
   const kept = request.member("store")?.kind !== "false";
-  const conversation = asText(asObject(answer["conversation"])?.["id"]);
+  const conversation = asText(asObject(stored["conversation"])?.["id"]);
   if (conversation !== undefined) yield conversation;
-  const id = kept ? asText(answer["id"]) : undefined;
+  const id = kept ? asText(stored["id"]) : undefined;
   if (id !== undefined) yield id;
   for (const each of [item, ...asList(output)]) {
     const { id, type, container_id: container } = asObject(each) ?? {};

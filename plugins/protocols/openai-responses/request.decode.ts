@@ -196,8 +196,8 @@ class InputReader {
   /** Returns the request for a compaction as a user's text. @throws GatewayError `invalid_field` where more items follow */
   private readTrigger(item: Fields, last: boolean): Turn {
     if (!last) throw invalidField(item.at, `${item.at}: a ${COMPACTION_TRIGGER} must be the last item of the input.`);
-    const why = "a compaction is requested by a prompt, as plain text and without tool calls";
-    this.changed.push({ path: item.at, why });
+    const notice = "a compaction is requested by a prompt, as plain text and without tool calls";
+    this.changed.push({ path: item.at, why: notice });
     leaveMembers(item, "type", "id");
     item.declareUnread();
     return textTurn("user", SUMMARY_PROMPT, item.at);

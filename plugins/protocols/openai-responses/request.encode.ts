@@ -155,8 +155,8 @@ function withoutLoneReasoning(items: readonly InputItem[], context: EncodeContex
 function writeMessage(turn: Turn, parts: readonly MessagePart[], context: EncodeContext): JsonObject {
   const { role, phase } = turn;
   const [first] = parts;
-  const plain = parts.length === 1 && first?.kind === "text" && !first.cache && !first.citations;
-  const content = plain ? first.text : writeParts(parts, role === "assistant", context);
+  const isPlainText = parts.length === 1 && first?.kind === "text" && !first.cache && !first.citations;
+  const content = isPlainText ? first.text : writeParts(parts, role === "assistant", context);
   return { type: "message", role, content, ...(phase !== undefined && { phase }) };
 }
 
@@ -384,8 +384,8 @@ function writeTool(tool: Tool, context: EncodeContext): JsonObject | undefined {
 
 /** Flattens a grammar: its members are beside its type here, and nested below it in Chat. */
 function flattenGrammar(value: unknown): JsonObject {
-  const { grammar, ...beside } = asObject(value) ?? {};
-  return { ...beside, ...asObject(grammar) };
+  const { grammar, ...members } = asObject(value) ?? {};
+  return { ...members, ...asObject(grammar) };
 }
 
 function writeWebSearch(tool: Extract<Tool, { kind: "web_search" }>, context: EncodeContext): JsonObject {

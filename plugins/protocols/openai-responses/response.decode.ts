@@ -125,23 +125,23 @@ class ResponsesDecoder implements ResponseDecoder {
   private readDelta(type: string, json: JsonObject, out: Event[]): boolean {
     const index = asCount(json["output_index"]) ?? 0;
     const delta = asText(json["delta"]) ?? "";
-    const place = asCount(json["content_index"] ?? json["summary_index"]) ?? 0;
+    const partIndex = asCount(json["content_index"] ?? json["summary_index"]) ?? 0;
     switch (type) {
       case "response.output_text.delta":
-        this.items.appendText(index, "text", place, delta, out, json["logprobs"]);
+        this.items.appendText(index, "text", partIndex, delta, out, json["logprobs"]);
         return true;
       case "response.function_call_arguments.delta":
       case "response.custom_tool_call_input.delta":
         this.items.appendArguments(index, delta, out);
         return true;
       case "response.reasoning_summary_text.delta":
-        this.items.appendText(index, "summary", place, delta, out);
+        this.items.appendText(index, "summary", partIndex, delta, out);
         return true;
       case "response.reasoning_text.delta":
-        this.items.appendText(index, "reasoning", place, delta, out);
+        this.items.appendText(index, "reasoning", partIndex, delta, out);
         return true;
       case "response.refusal.delta":
-        this.items.appendText(index, "refusal", place, delta, out);
+        this.items.appendText(index, "refusal", partIndex, delta, out);
         return true;
       default:
         return false;
@@ -151,7 +151,7 @@ class ResponsesDecoder implements ResponseDecoder {
   /** Decodes an event that is sent a few times per item; returns false for others. */
   private readItemEvent(type: string, json: JsonObject, out: Event[]): boolean {
     const index = asCount(json["output_index"]) ?? 0;
-    const place = asCount(json["content_index"] ?? json["summary_index"]) ?? 0;
+    const partIndex = asCount(json["content_index"] ?? json["summary_index"]) ?? 0;
     const part = asObject(json["part"]) ?? {};
     switch (type) {
       case "response.output_item.added":
@@ -162,18 +162,18 @@ class ResponsesDecoder implements ResponseDecoder {
         return true;
       case "response.content_part.added":
       case "response.content_part.done":
-        this.items.readPart(index, place, part, type === "response.content_part.done", out);
+        this.items.readPart(index, partIndex, part, type === "response.content_part.done", out);
         return true;
       case "response.reasoning_summary_part.added":
       case "response.reasoning_summary_part.done":
-        this.items.completeText(index, "summary", place, asText(part["text"]) ?? "", out);
+        this.items.completeText(index, "summary", partIndex, asText(part["text"]) ?? "", out);
         return true;
       case "response.function_call_arguments.done":
       case "response.custom_tool_call_input.done":
         this.items.completeArguments(index, asText(json["arguments"] ?? json["input"]) ?? "", out);
         return true;
       case "response.output_text.annotation.added":
-        this.items.addAnnotation(index, place, json["annotation"], out);
+        this.items.addAnnotation(index, partIndex, json["annotation"], out);
         return true;
       default:
         return false;
@@ -207,8 +207,13 @@ function finish(response: JsonObject, items: ItemDecoder, out: Event[]): void {
     return;
   }
   if (asObject(response["moderation"])) out.push({ type: "unsaid", path: "moderation" });
-  const why = asText(asObject(response["incomplete_details"])?.["reason"]);
-  out.push({ type: "finish", choice: 0, reason: finishReasonOf(status, why, items), raw: why ?? status });
+  const incompleteReason = asText(asObject(response["incomplete_details"])?.["reason"]);
+  out.push({
+    type: "finish",
+    choice: 0,
+    reason: finishReasonOf(status, incompleteReason, items),
+    raw: incompleteReason ?? status,
+  });
   if (usage) out.push({ type: "usage", usage });
 }
 
@@ -217,8 +222,8 @@ const INCOMPLETE_REASONS: ReadonlyMap<string | undefined, FinishReason> = new Ma
   ["content_filter", "content_filter"],
 ]);
 
-function finishReasonOf(status: string, why: string | undefined, items: ItemDecoder): FinishReason {
-  if (status === "incomplete") return INCOMPLETE_REASONS.get(why) ?? "other";
+function finishReasonOf(status: string, incompleteReason: string | undefined, items: ItemDecoder): FinishReason {
+  if (status === "incomplete") return INCOMPLETE_REASONS.get(incompleteReason) ?? "other";
   if (status !== "completed") return "other";
   if (items.hasToolCall) return "tool_calls";
   return items.hasRefusal ? "refusal" : "stop";
@@ -276,42 +281,57 @@ class ItemDecoder {
     if (isCall(item.type)) this.openCall(item, json, out);
   }
 
-  /** Begins or continues a text, refusal or reasoning. @param place the index of its part in the item */
-  appendText(index: number, kind: ItemTextKind, place: number, text: string, out: Event[], logprobs?: unknown): void {
-    const block = this.blockFor(this.items.get(index) ?? this.createItem(index, itemType(kind)), kind, place, out);
-    if (block?.open) this.pushText(block, place, text, out, logprobs);
+  /** Begins or continues a text, refusal or reasoning. @param partIndex the index of its part in the item */
+  appendText(
+    index: number,
+    kind: ItemTextKind,
+    partIndex: number,
+    text: string,
+    out: Event[],
+    logprobs?: unknown,
+  ): void {
+    const block = this.blockFor(this.items.get(index) ?? this.createItem(index, itemType(kind)), kind, partIndex, out);
+    if (block?.open) this.pushText(block, partIndex, text, out, logprobs);
   }
 
   /** Decodes a complete text, from vendors that do not stream it. */
-  completeText(index: number, kind: ItemTextKind, place: number, text: string, out: Event[], logprobs?: unknown): void {
+  completeText(
+    index: number,
+    kind: ItemTextKind,
+    partIndex: number,
+    text: string,
+    out: Event[],
+    logprobs?: unknown,
+  ): void {
     const item = this.items.get(index) ?? this.createItem(index, itemType(kind));
-    const block = this.blockFor(item, kind, place, out);
-    if (block?.open && !block.filledParts.has(partNumber(kind, place)))
-      this.pushText(block, place, text, out, logprobs);
+    const block = this.blockFor(item, kind, partIndex, out);
+    if (block?.open && !block.filledParts.has(partNumber(kind, partIndex)))
+      this.pushText(block, partIndex, text, out, logprobs);
   }
 
   /** Begins or completes a part of a message or of raw reasoning. */
-  readPart(index: number, place: number, json: JsonObject, whole: boolean, out: Event[]): void {
+  readPart(index: number, partIndex: number, json: JsonObject, whole: boolean, out: Event[]): void {
     const kind = PART_KINDS.get(asText(json["type"]));
     if (kind === undefined) {
-      if (whole) out.push({ type: "unsaid", path: `output.${index}.content.${place}` });
+      if (whole) out.push({ type: "unsaid", path: `output.${index}.content.${partIndex}` });
       return;
     }
-    this.completeText(index, kind, place, asText(json["text"] ?? json["refusal"]) ?? "", out, json["logprobs"]);
+    this.completeText(index, kind, partIndex, asText(json["text"] ?? json["refusal"]) ?? "", out, json["logprobs"]);
     if (kind === "reasoning") return;
-    const block = this.items.get(index)?.blocks.get(place);
+    const block = this.items.get(index)?.blocks.get(partIndex);
     if (block === undefined) return;
     for (const each of asList(json["annotations"]).slice(block.annotationCount))
-      this.addAnnotation(index, place, each, out);
+      this.addAnnotation(index, partIndex, each, out);
     if (whole) closeBlock(block, out);
   }
 
-  addAnnotation(index: number, place: number, json: unknown, out: Event[]): void {
-    const block = this.items.get(index)?.blocks.get(place);
+  addAnnotation(index: number, partIndex: number, json: unknown, out: Event[]): void {
+    const block = this.items.get(index)?.blocks.get(partIndex);
     if (block?.kind !== "text") return;
     const citation = parseCitation(asObject(json) ?? {});
     if (citation && block.open) out.push({ type: "citation", block: block.number, citation });
-    else out.push({ type: "unsaid", path: `output.${index}.content.${place}.annotations.${block.annotationCount}` });
+    else
+      out.push({ type: "unsaid", path: `output.${index}.content.${partIndex}.annotations.${block.annotationCount}` });
     block.annotationCount++;
   }
 
@@ -393,27 +413,27 @@ class ItemDecoder {
     return block;
   }
 
-  private blockFor(item: IncomingItem, kind: ItemTextKind, place: number, out: Event[]): ItemBlock | undefined {
+  private blockFor(item: IncomingItem, kind: ItemTextKind, partIndex: number, out: Event[]): ItemBlock | undefined {
     if (item.done || item.type !== itemType(kind)) return undefined;
-    const key = kind === "summary" ? SUMMARY_BLOCK : kind === "reasoning" ? TEXT_BLOCK : place;
+    const key = kind === "summary" ? SUMMARY_BLOCK : kind === "reasoning" ? TEXT_BLOCK : partIndex;
     const known = item.blocks.get(key);
     if (known) return known.kind === kind ? known : undefined;
     if (kind === "refusal") this.hasRefusal = true;
     return this.openBlock(item, key, kind, OPENINGS[kind], out);
   }
 
-  private pushText(block: ItemBlock, place: number, text: string, out: Event[], logprobs: unknown): void {
-    const likely = asList(logprobs).length > 0;
-    if (text === "" && !likely) return;
-    const part = partNumber(block.kind, place);
+  private pushText(block: ItemBlock, partIndex: number, text: string, out: Event[], logprobs: unknown): void {
+    const hasLogprobs = asList(logprobs).length > 0;
+    if (text === "" && !hasLogprobs) return;
+    const part = partNumber(block.kind, partIndex);
     block.filledParts.add(part);
     const numbered = block.kind === "summary" || part > 0 ? { part } : undefined;
-    out.push({ type: "text", block: block.number, text, ...numbered, ...(likely ? { logprobs } : undefined) });
+    out.push({ type: "text", block: block.number, text, ...numbered, ...(hasLogprobs ? { logprobs } : undefined) });
   }
 
   private readMessage(item: IncomingItem, json: JsonObject, out: Event[]): void {
-    asList(json["content"]).forEach((each, place) => {
-      this.readPart(item.index, place, asObject(each) ?? {}, true, out);
+    asList(json["content"]).forEach((each, partIndex) => {
+      this.readPart(item.index, partIndex, asObject(each) ?? {}, true, out);
     });
     // The final answer continues as plain text; interim commentary has no equivalent.
     if (json["phase"] === "commentary") out.push({ type: "unsaid", path: `output.${item.index}.phase` });
@@ -483,8 +503,8 @@ const isCall = (type: string): boolean => type === "function_call" || type === "
 const itemType = (kind: ItemTextKind): string => (kind === "text" || kind === "refusal" ? "message" : "reasoning");
 const callArguments = (json: JsonObject): string => asText(json["arguments"] ?? json["input"]) ?? "";
 /** Returns the part's number where one block has several. */
-const partNumber = (kind: ItemBlock["kind"], place: number): number =>
-  kind === "summary" || kind === "reasoning" ? place : 0;
+const partNumber = (kind: ItemBlock["kind"], partIndex: number): number =>
+  kind === "summary" || kind === "reasoning" ? partIndex : 0;
 
 function pushArguments(block: ItemBlock, text: string, out: Event[]): void {
   if (text === "") return;

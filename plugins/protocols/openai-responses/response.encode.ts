@@ -352,8 +352,8 @@ class CompactionEncoder implements ResponseEncoder {
   private end(out: EncodedFrame[]): void {
     const { finish } = this;
     const texts = [...this.texts.values()].map((pieces) => pieces.join("")).filter((text) => text.trim() !== "");
-    const found = texts.length > 0 && !(finish && NON_SUMMARY_REASONS.has(finish.reason));
-    if (found) this.response.writeCompaction(texts.join("\n\n"), out);
+    const hasSummary = texts.length > 0 && !(finish && NON_SUMMARY_REASONS.has(finish.reason));
+    if (hasSummary) this.response.writeCompaction(texts.join("\n\n"), out);
     else if (responseStatus(finish, false).status === "completed")
       throw new GatewayError("upstream_invalid", {
         message: "The model was asked to sum up the conversation, and its answer contains no summary.",
@@ -459,12 +459,12 @@ class TextPartWriter {
 
   append(event: Event, out: EncodedFrame[]): void {
     if (event.type === "text") {
-      const likely = logprobsJson(event.logprobs);
-      if (event.text === "" && likely === "") return;
+      const logprobs = logprobsJson(event.logprobs);
+      if (event.text === "" && logprobs === "") return;
       this.pieces.push(event.text);
       this.length += event.text.length;
-      if (likely !== "") this.logprobs.push(likely);
-      const members = `${this.at},"delta":${JSON.stringify(event.text)},"logprobs":[${likely}]`;
+      if (logprobs !== "") this.logprobs.push(logprobs);
+      const members = `${this.at},"delta":${JSON.stringify(event.text)},"logprobs":[${logprobs}]`;
       this.place.frames.write("response.output_text.delta", members, out);
     } else if (event.type === "citation") {
       if (event.citation.end === undefined) this.openCitations.push(event);
@@ -616,8 +616,8 @@ class CallWriter implements ItemWriter {
   }
 
   private write(type: string, members: string, out: EncodedFrame[]): void {
-    const what = this.opening.custom ? "custom_tool_call_input" : "function_call_arguments";
-    this.place.frames.write(`response.${what}.${type}`, `${itemPosition(this.place)},${members}`, out);
+    const itemName = this.opening.custom ? "custom_tool_call_input" : "function_call_arguments";
+    this.place.frames.write(`response.${itemName}.${type}`, `${itemPosition(this.place)},${members}`, out);
   }
 
   private json(status: string): string {

@@ -106,10 +106,10 @@ function readImageTool(conversation: Conversation): void {
   const { size, ...others } = asObject(tool.json) ?? {};
   const aspect = IMAGE_SIZES.find((each) => each.size === size)?.aspect;
   const unmapped = aspect === undefined ? { size, ...others } : others;
-  const lost = Object.keys(unmapped).filter((name) => !IMAGE_TOOL_DEFAULTS.includes(unmapped[name] ?? null));
+  const dropped = Object.keys(unmapped).filter((name) => !IMAGE_TOOL_DEFAULTS.includes(unmapped[name] ?? null));
   conversation.uses = uses.filter(({ feature }) => feature !== "tools_server");
   conversation.uses.push({ feature: "image_out", path: tool.at });
-  for (const name of lost) conversation.uses.push({ feature: "other", path: `${tool.at}.${name}` });
+  for (const name of dropped) conversation.uses.push({ feature: "other", path: `${tool.at}.${name}` });
   conversation.modalities = forced ? ["image"] : ["text", "image"];
   if (aspect !== undefined) conversation.image = { aspect, paths: { aspect: `${tool.at}.size` } };
   conversation.tools = [];

@@ -115,8 +115,8 @@ export const UNTRANSLATED_FIELDS: Readonly<Record<string, Feature>> = {
   stream_options: "cosmetic",
 };
 
-const identityMap = (words: readonly string[]): Record<string, string> =>
-  Object.fromEntries(words.map((word) => [word, word]));
+const identityMap = (names: readonly string[]): Record<string, string> =>
+  Object.fromEntries(names.map((name) => [name, name]));
 
 /** The settings of a request. */
 export const SETTINGS: readonly Setting[] = [
@@ -199,7 +199,7 @@ export const SETTINGS: readonly Setting[] = [
     feature: "logprobs",
     type: "number",
     read: readTopLogprobs,
-    write: (most: number) => most || undefined,
+    write: (limit: number) => limit || undefined,
   },
   { path: "prompt_cache_options", field: "cache", type: "any", read: readCacheOptions, write: promptCacheOptions },
 ];
@@ -315,8 +315,8 @@ function readTopLogprobs(body: Fields, name: string): number | undefined {
 }
 
 function requestsTopLogprobs({ of }: Fields): boolean {
-  const most = of["top_logprobs"] ?? 0;
-  return typeof most !== "number" || most > 0;
+  const alternatives = of["top_logprobs"] ?? 0;
+  return typeof alternatives !== "number" || alternatives > 0;
 }
 
 /** Decodes the whole prompt's cache lifetime. In the mode `explicit` only marks count, as with other vendors. */

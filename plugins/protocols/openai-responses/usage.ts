@@ -11,12 +11,12 @@ import {
   type JsonObject,
   type Usage,
 } from "model-gateway/protocol";
-import { PICTURE_TOKENS, providerCost } from "../openai/usage.ts";
+import { IMAGE_TOKENS, providerCost } from "../openai/usage.ts";
 
 /** Decodes usage from a complete response or compaction, or from a lifecycle event's `response`. */
 export function readUsage(json: unknown, before?: Usage): Usage | undefined {
   const top = asObject(json);
-  if (top?.["type"] === ITEM_DONE) return addPicture(asObject(top["item"]), before);
+  if (top?.["type"] === ITEM_DONE) return addImage(asObject(top["item"]), before);
   const body = asObject(top?.["response"]) ?? top;
   const raw = asObject(body?.["usage"]);
   if (!raw) return before;
@@ -48,13 +48,13 @@ const IMAGE_CALL = "image_generation_call";
 const EVENT_NAME_BYTES = 64;
 
 /** Reports whether a frame may contain an image. */
-export const holdsPicture = ({ bytes }: Frame): boolean =>
+export const holdsImage = ({ bytes }: Frame): boolean =>
   bytes.toString("latin1", 0, EVENT_NAME_BYTES).includes(ITEM_DONE) && bytes.includes(IMAGE_CALL);
 
 /** Adds the tokens of an average image, in case the stream is aborted after it. The last event's usage replaces them. */
-function addPicture(item: JsonObject | undefined, before?: Usage): Usage | undefined {
+function addImage(item: JsonObject | undefined, before?: Usage): Usage | undefined {
   if (item?.["type"] !== IMAGE_CALL || !asText(item["result"])) return before;
-  const tokens = (before?.drawn?.out.total ?? 0) + PICTURE_TOKENS;
+  const tokens = (before?.drawn?.out.total ?? 0) + IMAGE_TOKENS;
   return {
     ...(before ?? { in: {}, out: {}, raw: undefined }),
     drawn: { in: { total: 0 }, out: { total: tokens, image: tokens } },
@@ -92,20 +92,22 @@ function imageUsage(body: JsonObject | undefined): Usage["drawn"] {
 function cacheWrites(parts: JsonObject): Usage["in"]["write"] {
   const all = asCount(parts["cache_write_tokens"]);
   const split = asObject(parts["cache_write_tokens_details"]);
-  const half = asCount(split?.["ttl_30m_tokens"]);
-  const twelve = asCount(split?.["ttl_12h_tokens"]);
+  const thirtyMinutes = asCount(split?.["ttl_30m_tokens"]);
+  const twelveHours = asCount(split?.["ttl_12h_tokens"]);
   // Always present, so 0 only means none.
-  if (half === undefined && twelve === undefined) return all ? { unsplit: all } : undefined;
-  const rest = (all ?? 0) - (half ?? 0) - (twelve ?? 0);
-  return dropUndefined({ "30m": half, "12h": twelve, unsplit: rest > 0 ? rest : undefined });
+  if (thirtyMinutes === undefined && twelveHours === undefined) return all ? { unsplit: all } : undefined;
+  const rest = (all ?? 0) - (thirtyMinutes ?? 0) - (twelveHours ?? 0);
+  return dropUndefined({ "30m": thirtyMinutes, "12h": twelveHours, unsplit: rest > 0 ? rest : undefined });
 }
 
 /** Encodes usage of a response. Both counts are required, and so are their details; unknown ones are 0. [S] */
 export function writeUsage({ in: input, out }: Usage): JsonObject {
   const { write } = input;
-  const [half, twelve] = [write?.["30m"], write?.["12h"]];
+  const [thirtyMinutes, twelveHours] = [write?.["30m"], write?.["12h"]];
   const split =
-    half === undefined && twelve === undefined ? undefined : { ttl_30m_tokens: half, ttl_12h_tokens: twelve };
+    thirtyMinutes === undefined && twelveHours === undefined
+      ? undefined
+      : { ttl_30m_tokens: thirtyMinutes, ttl_12h_tokens: twelveHours };
   return {
     input_tokens: input.total ?? 0,
     input_tokens_details: {
@@ -123,13 +125,13 @@ export function writeUsage({ in: input, out }: Usage): JsonObject {
 export const inputTokensCodec = {
   /** Decodes a count. @throws GatewayError `upstream_invalid` when it has no number */
   decode(text: string): number {
-    let answer: unknown;
+    let body: unknown;
     try {
-      answer = JSON.parse(text);
+      body = JSON.parse(text);
     } catch {
-      answer = undefined;
+      body = undefined;
     }
-    const total = asCount(asObject(answer)?.["input_tokens"]);
+    const total = asCount(asObject(body)?.["input_tokens"]);
     if (total === undefined)
       throw new GatewayError("upstream_invalid", { message: "The provider's response has no count." });
     return total;

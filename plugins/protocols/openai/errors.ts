@@ -77,10 +77,10 @@ export function errorInStreamFrame(frame: Frame): JsonObject | string | undefine
 }
 
 /**
- * Statuses of error objects in a stream; vendors write these words as `type` or as `code`. [S: ResponseError; D: the codes
+ * Statuses of error objects in a stream; vendors send these values as `type` or as `code`. [S: ResponseError; D: the codes
  * that the vendor's own agent handles]
  */
-const STATUS_BY_WORD: Readonly<Record<string, number>> = {
+const STATUS_BY_CODE: Readonly<Record<string, number>> = {
   invalid_request_error: 400,
   context_length_exceeded: 400,
   tool_use_failed: 400,
@@ -104,16 +104,16 @@ const STATUS_BY_WORD: Readonly<Record<string, number>> = {
   vector_store_timeout: 504,
 };
 /** Parts of the codes of errors that the request itself caused. */
-const INVALID_REQUEST_WORDS = /invalid|unsupported|context_length|policy|image|too_(?:large|small|long)/;
+const INVALID_REQUEST_CODE = /invalid|unsupported|context_length|policy|image|too_(?:large|small|long)/;
 
 const isStatus = (value: number | undefined): value is number => value !== undefined && value >= 400 && value <= 599;
 
-/** Returns the fault for an error's status and words. */
+/** Returns the fault for an error's status, code and type. */
 function faultFromError(status: number, error: JsonObject, message: string): Fault {
-  const words = [error["code"], error["type"]].map(asText);
+  const codes = [error["code"], error["type"]].map(asText);
   const quota = error["code"] === "insufficient_quota" || error["type"] === "insufficient_quota";
   const kind = quota ? "billing" : status === 429 && error["type"] === "tokens" ? "token_limit" : errorKindOf(status);
-  return { status, kind, code: words.find((word) => word) ?? kind, message, param: asText(error["param"]) };
+  return { status, kind, code: codes.find((code) => code) ?? kind, message, param: asText(error["param"]) };
 }
 
 /** Returns a status given as a number, or by some vendors as a string. */
@@ -130,25 +130,25 @@ function errorMessage({ message, detail }: JsonObject): string | undefined {
 function formatProblems(list: unknown): string | undefined {
   const problems = asList(list).flatMap((value) => {
     const { loc, msg } = asObject(value) ?? {};
-    const place = asList(loc).filter((step) => typeof step === "string" || typeof step === "number");
-    return typeof msg === "string" ? [place.length === 0 ? msg : `${place.join(".")}: ${msg}`] : [];
+    const fieldPath = asList(loc).filter((step) => typeof step === "string" || typeof step === "number");
+    return typeof msg === "string" ? [fieldPath.length === 0 ? msg : `${fieldPath.join(".")}: ${msg}`] : [];
   });
   return problems.length === 0 ? undefined : problems.join("; ");
 }
 
 /**
  * Decodes an error object in the middle of a stream, where there is no status: some vendors write it as `code` or
- * `status_code` (recorded from OpenRouter and Groq), for others it follows from the words.
+ * `status_code` (recorded from OpenRouter and Groq), for others it follows from the code or type.
  */
 export function parseError(value: unknown): Fault {
   const error = asObject(value) ?? {};
   const statusNumber = [error["status_code"], error["code"], error["status"]].map(parseStatus).find(isStatus);
-  const words = [error["code"], error["type"]].map(asText);
-  const wordStatus = words.map((word) => ownProperty(STATUS_BY_WORD, word)).find(isStatus);
-  const invalid = INVALID_REQUEST_WORDS.test(words[0] ?? words[1] ?? "") ? 400 : undefined;
+  const codes = [error["code"], error["type"]].map(asText);
+  const codeStatus = codes.map((code) => ownProperty(STATUS_BY_CODE, code)).find(isStatus);
+  const invalid = INVALID_REQUEST_CODE.test(codes[0] ?? codes[1] ?? "") ? 400 : undefined;
   const message = errorMessage(error) ?? asText(value);
   return faultFromError(
-    statusNumber ?? wordStatus ?? invalid ?? 502,
+    statusNumber ?? codeStatus ?? invalid ?? 502,
     error,
     message || "The provider reported a failure in its stream.",
   );
@@ -163,10 +163,10 @@ export function parseErrorResponse(status: number, _headers: HeaderList | undefi
   const outer = asObject(Array.isArray(body) ? body[0] : body) ?? {};
   const error = asObject(outer["error"]) ?? outer;
   const message = errorMessage(error) ?? asText(outer["error"]) ?? errorMessage(outer);
-  const words = message ?? `The provider answered with the status ${status}.`;
+  const messageOrDefault = message ?? `The provider answered with the status ${status}.`;
   if (isBadKey(status, outer["error"]))
-    return { status: 401, kind: "authentication", code: "invalid_api_key", message: words };
-  return faultFromError(status, error, words);
+    return { status: 401, kind: "authentication", code: "invalid_api_key", message: messageOrDefault };
+  return faultFromError(status, error, messageOrDefault);
 }
 
 /**

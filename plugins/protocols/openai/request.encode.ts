@@ -25,23 +25,23 @@ const EXTRA_EFFORTS: readonly (readonly [model: RegExp, efforts: readonly Effort
  */
 export function supportedEffort(effort: Effort, conversation: Conversation, context: EncodeContext): Effort {
   if (conversation.protocol.startsWith("openai-")) return effort;
-  const taken = nearestEffort(effort, context.model);
-  if (taken !== effort)
+  const acceptedEffort = nearestEffort(effort, context.model);
+  if (acceptedEffort !== effort)
     context.change(
       pathOfUse(conversation, "reasoning_effort"),
-      `the model is not known to accept the effort ${effort}: ${taken} is sent`,
+      `the model is not known to accept the effort ${effort}: ${acceptedEffort} is sent`,
     );
-  return taken;
+  return acceptedEffort;
 }
 
 function nearestEffort(effort: Effort, model: string): Effort {
-  const more = EXTRA_EFFORTS.find(([name]) => name.test(model))?.[1] ?? [];
-  const takes = (each: Effort) => each === "low" || each === "medium" || each === "high" || more.includes(each);
+  const extra = EXTRA_EFFORTS.find(([name]) => name.test(model))?.[1] ?? [];
+  const accepts = (each: Effort) => each === "low" || each === "medium" || each === "high" || extra.includes(each);
   const at = EFFORT_ORDER.indexOf(effort);
-  if (at < 0 || takes(effort)) return effort;
+  if (at < 0 || accepts(effort)) return effort;
   return (
     (at < EFFORT_ORDER.indexOf("medium") ? EFFORT_ORDER.slice(at) : EFFORT_ORDER.slice(0, at).toReversed()).find(
-      takes,
+      accepts,
     ) ?? effort
   );
 }

@@ -19,16 +19,16 @@ export function canEnforceSchema(schema: unknown): boolean {
 }
 
 function isEnforceable(schema: unknown, levels: number, members: { left: number }): boolean {
-  const words = asObject(schema);
-  if (!words || levels < 0 || Object.keys(words).some((word) => !ENFORCED_KEYWORDS.has(word))) return false;
-  const { properties, required, additionalProperties: others, items, anyOf, $defs } = words;
+  const keywords = asObject(schema);
+  if (!keywords || levels < 0 || Object.keys(keywords).some((keyword) => !ENFORCED_KEYWORDS.has(keyword))) return false;
+  const { properties, required, additionalProperties: additional, items, anyOf, $defs } = keywords;
   const inner = asObject(properties) ?? {};
   const names = Object.keys(inner);
   members.left -= names.length;
   if (members.left < 0) return false;
-  if (isObjectSchema(words)) {
-    const wanted = new Set(asList(required));
-    if (others !== false || names.some((name) => !wanted.has(name))) return false;
+  if (isObjectSchema(keywords)) {
+    const requiredNames = new Set(asList(required));
+    if (additional !== false || names.some((name) => !requiredNames.has(name))) return false;
   }
   const below = [
     ...Object.values(inner),

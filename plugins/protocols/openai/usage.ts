@@ -12,7 +12,7 @@ import {
 export const holdsUsage = (frame: Frame): boolean => frame.mayContain("usage");
 
 /** Tokens of a square image of high quality, the most expensive usual kind. [S: the vendor's guide to image generation] */
-export const PICTURE_TOKENS = 4160;
+export const IMAGE_TOKENS = 4160;
 
 const INCLUDE = "include_usage";
 

@@ -19,7 +19,7 @@ export const EFFORTS = [
 ] as const satisfies readonly Effort[];
 
 /** Returns the effort for an external value, if it is one. */
-export const parseEffort = (word: unknown): Effort | undefined => EFFORTS.find((effort) => effort === word);
+export const parseEffort = (value: unknown): Effort | undefined => EFFORTS.find((effort) => effort === value);
 
 /** Service tiers by their names in all protocols. [S: the same in Chat and Responses, but for `more`] */
 const TIERS: Readonly<Record<string, string>> = {
@@ -38,8 +38,8 @@ const TIERS: Readonly<Record<string, string>> = {
  * @param more tiers of one protocol only: `ultrafast` is one of Responses [S]
  */
 export function serviceTier(tier: string, ...more: readonly string[]): string | undefined {
-  const word = tier.toLowerCase();
-  return ownProperty(TIERS, word) ?? more.find((own) => own === word);
+  const name = tier.toLowerCase();
+  return ownProperty(TIERS, name) ?? more.find((own) => own === name);
 }
 
 /** Other vendors' names of the tier that served a response, besides the names of requested tiers. [D: Vertex AI, Groq] */
@@ -161,8 +161,8 @@ export function rateHeaders({ requests, tokens }: RateDistances): string[] {
 
 function addRateHeaders(
   lines: string[],
-  [most, remaining, until]: typeof REQUEST_RATE_HEADERS | typeof TOKEN_RATE_HEADERS,
+  [limitHeader, remainingHeader, resetHeader]: typeof REQUEST_RATE_HEADERS | typeof TOKEN_RATE_HEADERS,
   { limit, left, reset }: RateDistance,
 ): void {
-  lines.push(most, String(limit), remaining, String(left), until, formatReset(reset));
+  lines.push(limitHeader, String(limit), remainingHeader, String(left), resetHeader, formatReset(reset));
 }
