@@ -182,13 +182,13 @@ t.test("a schema has a name the vendor takes, and says whether it is strict", as
   const kept = '{"type":"object","properties":{"a":{"type":"string"}},"required":["a"],"additionalProperties":false}';
   const strictOf = (format: object) =>
     /"strict":(\w+)/.exec(written(plain({ format: { kind: "schema", name: "n", ...format } })).text)?.[1];
-  t.equal(strictOf({ schema: new RawJson(kept), holds: true }), "true", "of a vendor that always keeps to it");
-  t.equal(strictOf({ schema, holds: true }), "false", "as far as it can be kept");
+  t.equal(strictOf({ schema: new RawJson(kept), alwaysStrict: true }), "true", "of a vendor that always keeps to it");
+  t.equal(strictOf({ schema, alwaysStrict: true }), "false", "as far as it can be kept");
   t.equal(strictOf({ schema: new RawJson(kept) }), "false");
   const told = (format: object) =>
     written(plain({ format: { kind: "schema", name: "n", alwaysStrict: true, ...format } })).losses.notices.length;
   t.same([told({ schema }), told({ schema: new RawJson(kept) })], [1, 0], "where it is not, the client is told");
-  t.equal(strictOf({ schema: new RawJson(kept), holds: true, strict: false }), "false");
+  t.equal(strictOf({ schema: new RawJson(kept), alwaysStrict: true, strict: false }), "false");
   t.match(written(plain({ format: { kind: "schema", schema } })).text, '"name":"answer"');
   t.same(written(plain({ format: { kind: "json" }, verbosity: "low" })).body["text"], {
     format: { type: "json_object" },

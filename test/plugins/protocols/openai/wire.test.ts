@@ -21,19 +21,19 @@ t.test("formats of audio have a type, and types that are taken have a format", a
 });
 
 t.test("a data: URL in base64 has a type, bytes and all that stands before them", async (t) => {
-  for (const [head, mime] of [
+  for (const [prefix, mime] of [
     ["data:image/png;base64,", "image/png"],
     ["data:text/plain;charset=utf-8;base64,", "text/plain"],
     ["data:;base64,", ""],
     ["DATA:image/png;BASE64,", "image/png"],
   ] as const)
-    t.same(parseDataUrl(`${head}AAAA`), { mime, base64: "AAAA", head });
+    t.same(parseDataUrl(`${prefix}AAAA`), { mime, base64: "AAAA", prefix });
   for (const url of ["https://a.example/;base64,AAAA", "data:,AAAA", "data:image/png,;base64,A", "", "data:"])
     t.equal(parseDataUrl(url), undefined, url);
   t.same(parseDataUrl(formatDataUrl("image/png", "AAAA")), {
     mime: "image/png",
     base64: "AAAA",
-    head: "data:image/png;base64,",
+    prefix: "data:image/png;base64,",
   });
 });
 
