@@ -125,7 +125,11 @@ t.test("a format may be told for each kind of output", async (t) => {
 
 t.test("a bare value of an enum keeps its schema", async (t) => {
   const body = { responseMimeType: "text/x.enum", responseSchema: { type: "STRING", enum: ["a"] } };
-  t.match(config(body).format, { kind: "schema", isPlainText: true, schema: { text: '{"type":"string","enum":["a"]}' } });
+  t.match(config(body).format, {
+    kind: "schema",
+    isPlainText: true,
+    schema: { text: '{"type":"string","enum":["a"]}' },
+  });
   t.same(usesOf({ generationConfig: body }), ["json_schema generationConfig.responseSchema"]);
   t.same(usesOf({ generationConfig: { responseMimeType: "text/x.enum" } }), [
     "other generationConfig.responseMimeType",
