@@ -1,7 +1,7 @@
 import { Frame, type Stage } from "model-gateway";
 import type { MarkTable } from "./match.ts";
 
-/** Maximum bytes of a response that is buffered to inspect it whole; a longer one passes unchanged. */
+/** Maximum bytes of a response that is buffered to inspect all of it; a longer one passes unchanged. */
 const MAX_WHOLE = 16 * 1024 * 1024;
 const COLON = 0x3a;
 const LF = 0x0a;

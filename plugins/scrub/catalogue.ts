@@ -4,7 +4,7 @@ import listed from "./catalogue.json" with { type: "json" };
 const MarkPlace = z.enum(["header", "query", "model", "body", "response-header", "response-body", "response-comment"]);
 
 const CatalogueEntry = z.strictObject({
-  /** The service that owns the mark, as an error names it. */
+  /** The service that defines the mark; errors contain this name. */
   owner: z.string().min(1),
   where: MarkPlace,
   /**
@@ -16,7 +16,7 @@ const CatalogueEntry = z.strictObject({
   native: z.array(z.string()).optional(),
   /** The only protocols in which these names are marks; absent: all. */
   only: z.array(z.string()).optional(),
-  /** A body member is a mark only when its value is one of these. */
+  /** The types of value with which a body member is a mark; absent: all. */
   kinds: z.array(z.enum(["object", "array", "string", "number", "true", "false", "null"])).optional(),
   /**
    * In one protocol an object with this member is not a mark: providers at this host or its subdomains read it, and so does
@@ -25,10 +25,11 @@ const CatalogueEntry = z.strictObject({
   except: z.strictObject({ protocol: z.string(), member: z.string().min(2), host: z.string().min(2) }).optional(),
   /** Set by the client's environment, not by its intent: removed without a notice, never a reason to refuse. */
   quiet: z.boolean().optional(),
-  /** Its value may be a credential or an address. */
+  /** The value may be a credential or a URL. */
   secret: z.boolean().optional(),
-  /** Where and how the fact was found: in source code, in a thread, in a vendor's documents, or from memory. */
+  /** Where the fact was found. */
   source: z.string().min(1),
+  /** How reliable it is: from source code, an issue thread, a vendor's documents, or memory. */
   evidence: z.enum(["source", "thread", "docs", "memory"]),
   note: z.string().optional(),
 });
@@ -46,7 +47,7 @@ export interface Mark {
   readonly pattern: string;
   readonly kinds: ReadonlySet<string> | undefined;
   readonly quiet: boolean;
-  /** Its value is not a mark where it is an object with this member, for providers at this host. */
+  /** Exempts values that are objects with this member, for providers at this host. */
   readonly except?: { readonly member: string; readonly host: string };
 }
 
