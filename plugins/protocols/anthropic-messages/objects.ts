@@ -58,7 +58,7 @@ export const objects: ObjectWords = {
   top: ["container"],
   anywhere: ["file_id", "previous_message_id", "skill_id", "user_profile_id"],
   notSearched: ["metadata", "input", "input_schema", "citations", "schema"],
-  // The vendor's own skills have plain words as ids.
+  // The ids of the vendor's own skills are lower-case words.
   id: (text) => (/^[a-z]+$/.test(text) ? undefined : text),
   unknown,
   createsObjects,

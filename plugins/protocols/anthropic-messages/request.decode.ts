@@ -66,7 +66,7 @@ export function* decodeRequestInSteps(request: IncomingRequest): Steps<Conversat
   if (request.task === "generate") checkMaxTokens(body, conversation);
   readSettings(TOOL_CHOICE_SETTINGS, body, conversation);
   thinkingCodec.read(body, conversation);
-  // A request that continues a thread holds only new content.
+  // A request that continues a thread contains only new content.
   if (body.any("thread") !== undefined) uses.push({ feature: "stored_state", path: "thread", ...NO_THREADS });
   body.declareUnread("other", VENDOR_MEMBERS);
   return conversation;
@@ -257,7 +257,7 @@ function readCitationsFlag(block: Fields): void {
   if (block.object("citations")?.flag("enabled") === true) block.declare("citations", "other");
 }
 
-/** Converts a document made of blocks to the text of the blocks; one with pictures in it only its vendor understands. */
+/** Converts a document made of blocks to the text of the blocks; one with images is kept for its vendor alone. */
 function contentDocument(block: Fields, source: Fields): Part {
   const content = source.any("content");
   const texts = typeof content === "string" ? [content] : textsOf(content, source.path("content"), block.uses);
@@ -360,7 +360,7 @@ function foreignPart(block: Fields): Foreign {
   return { kind: "foreign", at: block.at, protocol: NAME, name, json: block.of, ...dropUndefined({ tools }) };
 }
 
-/** Returns the possible names of the vendor's tool behind a call or a result. Code execution has several. [S] */
+/** Returns the possible names of the vendor's tool that a call or a result belongs to. Code execution has several. [S] */
 function toolNamesOf(type: string, name: string | undefined): readonly string[] | undefined {
   if (type.startsWith("mcp_tool_")) return ["mcp_servers"];
   const tool = type === "server_tool_use" ? name : /^(.+)_tool_result$/.exec(type)?.[1];

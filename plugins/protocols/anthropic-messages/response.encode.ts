@@ -197,7 +197,7 @@ class BlockEncoder {
     block.waiting = [];
   }
 
-  /** Starts a block. Texts and reasoning open with their first text, because an empty block is refused when it comes back. */
+  /** Starts a block. Texts and reasoning open with their first text, because an empty block is refused when the client sends it back. */
   private startBlock(block: AnswerBlock): void {
     this.current = block;
     const { opening } = block;
@@ -489,7 +489,7 @@ class FrameWriter implements BlockWriter {
     this.out.push({ name: "content_block_stop", data: `{"type":"content_block_stop","index":${index}}` });
   }
 
-  /** Ends the stream. @throws GatewayError `upstream_invalid` as the whole message does */
+  /** Ends the stream. @throws GatewayError `upstream_invalid` in the same cases as `MessageWriter.finish` */
   finish(delta: JsonObject, usage: JsonObject): void {
     this.inputs.truncatedCall(delta);
     this.frame("message_delta", { type: "message_delta", delta, usage });

@@ -107,7 +107,7 @@ function* proseTexts(value: unknown, path: JsonPath, kind: TextKind): Generator<
   }
 }
 
-/** A string within a value, and the object or list that holds it. */
+/** A string within a value, and the object or list that contains it. */
 interface StringPlace {
   path: JsonPath;
   holder: JsonObject;
@@ -134,7 +134,7 @@ function* strings(value: unknown, path: JsonPath): Generator<StringPlace> {
 /** Positions of opaque state that only its provider can read, and what must be removed with it. */
 export const opaque: OpaquePlaces = { find: opaquePlaces, consequences };
 
-/** Each block type's member for such state. State of a call or a text comes as a separate block, too. */
+/** Each block type's member for such state. The state of a call or a text is a separate block, too. */
 const STATE_MEMBERS: ReadonlyMap<unknown, string> = new Map([
   ["thinking", "signature"],
   ["redacted_thinking", "data"],

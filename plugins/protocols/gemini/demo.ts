@@ -1,4 +1,4 @@
-/** Demo responses that the engine's script lacks: embeddings, a signature on a call, and a picture after a response's text. */
+/** Demo responses that the engine's script lacks: embeddings, a signature on a call, and an image after a response's text. */
 import { hash } from "node:crypto";
 import {
   asCount,

@@ -61,7 +61,7 @@ function errorJson(fault: Fault, id: string) {
   return { error: { code: status, message, status: STATUS_BY_CODE[status] ?? STATUS_BY_KIND[kind], details } };
 }
 
-/** Returns an error as a whole body. */
+/** Returns an error as a complete body. */
 export const errorBody = (error: Fault, id: string): string => JSON.stringify(errorJson(error, id));
 
 /**

@@ -165,7 +165,7 @@ const isNumberType = (type: unknown): boolean => ["integer", "number"].includes(
 const isNumericString = (value: unknown): value is string =>
   typeof value === "string" && /^-?\d+(?:\.\d+)?$/.test(value);
 
-/** Returns the number in a string; RawJson where a double cannot hold it. */
+/** Returns the number in a string; RawJson if a double cannot represent it. */
 const parseNumber = (value: unknown): unknown =>
   isNumericString(value) ? parseExact(value.replace(/^(-?)0+(?=\d)/, "$1")) : value;
 

@@ -87,7 +87,7 @@ function parseBody(text: string, uses: FeatureUse[]): ProtoFields {
   return new ProtoFields(asObject(body) ?? throwInvalidField("The body", "must be an object"), "", uses);
 }
 
-/** Top-level members without a field in the vocabulary. */
+/** Top-level members without a field in conversations. */
 const TOP_LEVEL_FEATURES = inBothSpellings<Feature>({
   continuationToken: "stored_state",
   modelArmorConfig: "moderation",
@@ -142,7 +142,7 @@ const CONTENT_MEMBERS = [
   "toolResponse",
 ] as const;
 
-/** Contents that the vocabulary can express. */
+/** Contents that other protocols can express. */
 const TRANSLATED_MEMBERS = ["functionCall", "functionResponse", "inlineData", "fileData", "text"] as const;
 
 /** Members that any part may have beside its content. */
@@ -261,7 +261,7 @@ class ContentsReader {
 const withoutPlace = ({ on: _, ...opaque }: Opaque): Opaque => opaque;
 
 /**
- * Joins a thought that came in pieces, the last of which has its signature. Returns true for a part merged into the one
+ * Joins a thought that arrives in pieces, the last of which has its signature. Returns true for a part merged into the one
  * before.
  * @param before number of declared uses before the part was decoded
  */
@@ -274,7 +274,7 @@ function mergeThought(read: Part[], part: Part, uses: FeatureUse[], before: numb
   return true;
 }
 
-/** Joins a text that came in pieces. Returns true for a part merged into the one before. */
+/** Joins a text that arrives in pieces. Returns true for a part merged into the one before. */
 function mergeText(read: Part[], part: Part): boolean {
   const last = read.at(-1);
   if (part.kind !== "text" || last?.kind !== "text" || part.opaque || last.opaque) return false;

@@ -37,7 +37,7 @@ export const objects: ObjectWords = {
   anywhere: ["file_id", "audio", "cached_content", "cachedContent"],
   // Azure searches them with the operator's identity. [D: Azure OpenAI On Your Data]
   byPresence: ["data_sources"],
-  // A voice created with a key; the vendor's own are plain words.
+  // A voice created with a key; the vendor's own voices are strings.
   objectsOnly: ["voice"],
   id: (text) => {
     const stored = BUCKET_URL.exec(text);

@@ -334,7 +334,7 @@ function detailReasoning({ at, entries }: DetailGroup, incoming: IncomingRequest
 function detailState(entry: JsonObject, incoming: IncomingRequest): Opaque | undefined {
   const state = asText(entry["signature"]) ?? asText(entry["data"]);
   if (state !== undefined && incoming.isEnvelope(state)) return incoming.open(state, "reasoning_details");
-  // Ours by its format, but not an envelope: not readable.
+  // It has the gateway's format but is no envelope, so that it cannot be read.
   if (entry["format"] === ENVELOPE_FORMAT) return undefined;
   return incoming.open(writeJson(withoutText(entry)), "reasoning_details");
 }
@@ -402,7 +402,7 @@ class ChatCallReader {
     return this.custom.has(id);
   }
 
-  /** Decodes an entry of `tool_calls`. @param elsewhere ids of calls whose opaque state came in another place. */
+  /** Decodes an entry of `tool_calls`. @param elsewhere ids of calls whose opaque state is in another place. */
   call(value: unknown, at: string, elsewhere: ReadonlySet<string>): ToolCall {
     const entry = objectFields(value, at, this.uses);
     // Some vendors' type is empty, or absent.
@@ -465,7 +465,7 @@ class ChatCallReader {
   }
 }
 
-/** Returns the calls whose opaque state came with a message's reasoning. */
+/** Returns the calls whose opaque state is in a message's reasoning. */
 const callsWithState = (parts: readonly Reasoning[]): Set<string> =>
   new Set(
     parts.flatMap(({ opaque }) => (typeof opaque?.on === "object" && "call" in opaque.on ? [opaque.on.call] : [])),

@@ -142,7 +142,7 @@ class ChatMessageWriter {
         this.context.drop(part.cache.at ?? part.at, "Chat Completions marks only content for its cache");
   }
 
-  /** Encodes reasoning, which goes back only to its own vendor, in its original field. */
+  /** Encodes reasoning, which is sent back only to its own vendor, in its original field. */
   private reasoningMembers(parts: readonly Part[]): JsonObject {
     const members: JsonObject = {};
     const details: JsonObject[] = [];
@@ -209,7 +209,7 @@ function stateOn({ opaque }: ToolCall): JsonObject {
   return extra && Object.keys(extra).length > 0 ? { extra_content: extra } : {};
 }
 
-/** Reports whether reasoning came as a content part, as from Mistral. */
+/** Reports whether reasoning was a content part, as in Mistral's responses. */
 const isThinking = (part: Reasoning): part is Reasoning & { opaque: Opaque } =>
   part.opaque?.protocol === "openai-chat" && part.opaque.kind === "thinking";
 

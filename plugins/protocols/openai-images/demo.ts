@@ -23,7 +23,7 @@ const SIZE = 64;
 /** The error in the stream of `error-stream`. */
 const FAILURE = statusFault(500, "The demo model failed in mid-stream, as it is made to.");
 
-/** Returns the demo provider's pictures: small squares with a colour derived from the request. */
+/** Returns the demo provider's images: small squares with a colour derived from the request. */
 export function demo(request: DemoRequest): DemoAnswer | undefined {
   if (demoFault(request.model, request.streaming)) return undefined;
   const body = asObject(request.body) ?? {};
@@ -45,7 +45,7 @@ export function demo(request: DemoRequest): DemoAnswer | undefined {
   return demoWhole({ created, ...look, data, usage: usageOf(body, count) }, script);
 }
 
-/** Returns the requested number of partial pictures, then the whole one. */
+/** Returns the requested number of partial images, then the complete one. */
 function eventsOf(kind: string, head: JsonObject, picture: (n: number) => string, body: JsonObject): Buffer[] {
   const partials = Math.min(3, asCount(body["partial_images"]) ?? 0);
   const event = (type: string, n: number, more: JsonObject) =>

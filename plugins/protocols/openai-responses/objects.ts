@@ -25,13 +25,13 @@ function* createdIds(json: JsonObject, request: RequestMembers): Generator<strin
   if (id !== undefined) yield id;
   for (const each of [item, ...asList(output)]) {
     const { id, type, container_id: container } = asObject(each) ?? {};
-    // Clients send a picture back with its id, stored or not.
+    // Clients send an image back with its id, stored or not.
     if ((kept || type === "image_generation_call") && typeof id === "string") yield id;
     if (typeof container === "string") yield container;
   }
 }
 
-/** The vendor's drawing tool has a model of its own, and another for SVG drawings; items may contain tools. */
+/** The vendor's image tool has a model of its own, and another for SVG drawings; items may contain tools. */
 export const otherModels: OtherModelWords = {
   below: ["tools", "moderation"],
   around: ["input"],
@@ -44,7 +44,7 @@ export const objects: ObjectWords = {
   anywhere: ["file_id", "file_ids", "vector_store_ids", "container", "container_id", "skill_id", "tunnel_id"],
   objectsOnly: ["voice"],
   references: [ITEM_REFERENCE],
-  // An earlier drawn picture: the vendor looks up its id even when the picture is included.
+  // An image from an earlier response: the vendor looks up its id even if the image is included.
   inlineContent: { image_generation_call: "result" },
   outputItems: LOOKED_UP_ITEMS,
   untyped: true,

@@ -359,7 +359,7 @@ function readImageCall(item: Fields): Media | undefined {
   return { kind: "media", media: "image", mime, source: { base64 }, at: item.at, tools: [IMAGE_TOOL] };
 }
 
-/** Decodes an item that only the vendor understands: it is declared, and lost, as a whole. */
+/** Decodes an item that only the vendor understands: it is declared and dropped as a whole. */
 function readForeign(item: Fields, name: string): Foreign {
   // Without a compaction the conversation before it is lost.
   if (name === COMPACTION) item.declareSelf("stored_state");

@@ -14,7 +14,7 @@ import {
 import { fitName } from "../openai/request.encode.ts";
 import { IMAGE_SIZES, IMAGE_TOOL, NAME, WEB_SEARCH } from "./wire.ts";
 
-/** The tool choice, which includes the drawing tool when it is encoded. The vendor's tools have only their type as a name. */
+/** The tool choice, which includes the image tool when it is encoded. The vendor's tools have only their type as a name. */
 export const TOOL_CHOICE_SETTINGS: readonly Setting[] = [
   { path: "tool_choice", field: "toolChoice", type: "any", read: readChoice, write: writeChoice },
 ];
@@ -89,12 +89,12 @@ function writeAllowed({ required, names }: AllowedChoice, tools: readonly Tool[]
   return { type: "allowed_tools", mode: required ? "required" : "auto", tools: allowed };
 }
 
-/** Values of the drawing tool's members that have no effect. */
+/** Values of the image tool's members that have no effect. */
 const IMAGE_TOOL_DEFAULTS: readonly unknown[] = ["auto", null, 0, "png", IMAGE_TOOL];
 
 /**
- * Decodes the drawing tool as a request for a picture where it is the only tool, and must be called or has been. Where it is
- * only offered it stays one of the vendor's tools: text-only models refuse a request for a picture as a whole.
+ * Decodes the image tool as a request for an image if it is the only tool, and must be called or has been. If it is only
+ * offered, it remains one of the vendor's tools: text-only models would refuse the whole request.
  */
 function readImageTool(conversation: Conversation): void {
   const { tools, toolChoice: choice, turns, uses } = conversation;
@@ -116,7 +116,7 @@ function readImageTool(conversation: Conversation): void {
   delete conversation.toolChoice;
 }
 
-/** Adds the drawing tool, where a picture is requested. It must be called where only a picture is requested. */
+/** Adds the image tool if an image is requested. It must be called if nothing else is requested. */
 function addImageTool(
   { tools, toolChoice, modalities, image }: Conversation,
   context: EncodeContext,

@@ -68,7 +68,7 @@ function webSearches(body: JsonObject | undefined): Usage["serverTools"] {
 }
 
 /**
- * Returns the drawing model's tokens, reported beside `usage`; a response without pictures has 0. The tool's model is in
+ * Returns the image model's tokens, reported beside `usage`; a response without images has 0. The tool's model is in
  * `tools`.
  */
 function imageUsage(body: JsonObject | undefined): Usage["drawn"] {

@@ -42,10 +42,10 @@ export interface ReasoningExtra {
   content?: readonly string[];
 }
 
-/** The drawing tool. */
+/** The vendor's tool that generates images. */
 export const IMAGE_TOOL = "image_generation";
 
-/** Sizes of pictures with their aspect ratios. [S] */
+/** Sizes of images with their aspect ratios. [S] */
 export const IMAGE_SIZES: readonly { size: string; aspect: string }[] = [
   { size: "1024x1024", aspect: "1:1" },
   { size: "1024x1536", aspect: "2:3" },

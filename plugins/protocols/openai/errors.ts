@@ -58,7 +58,7 @@ export const streamError = (fault: Fault): Buffer => eventBytes({ error: openaiE
 export const ERROR = "error";
 
 /**
- * Returns the failure that a chunk, or a whole completion, reports; undefined: none. It is the member `error`, an object or
+ * Returns the failure that a chunk or a complete response reports; undefined if none. It is the member `error`, an object or
  * with some vendors a string; Groq's `x_groq.error`, why a stream stopped early [S]; or the whole object where its `object` is
  * `error`, as Mistral and older versions of vLLM send it [D].
  */

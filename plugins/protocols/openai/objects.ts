@@ -12,7 +12,7 @@ export const UNREAD_MEMBERS = [
  */
 export const LOOKED_UP_ITEMS = { reasoning: { sealed: "encrypted_content", beside: ["summary", "content"] } } as const;
 
-/** Members of tools that hold schemas and examples, in which `model` is an ordinary name. */
+/** Members of tools that contain schemas and examples, in which `model` is an ordinary name. */
 export const SCHEMA_MEMBERS = [
   ...UNREAD_MEMBERS,
   "properties",
@@ -45,7 +45,7 @@ export const vendor: VendorObjects = {
       ...["previous_response_id", "conversation", "eval_id", "upload_id", "response_id", "conversation_id"],
       ...["agent_id", "environment_id", "vault_id", "vault_ids", "tunnel_id", "consent"],
     ],
-    // In some endpoints a prompt is a text, a voice a word, a video a file.
+    // In some endpoints a prompt is a text, a voice a name, a video a file.
     objectsOnly: ["prompt", "voice", "video"],
     references: ["item_reference", "file_id"],
     inlineContent: { image_generation_call: "result" },
