@@ -197,7 +197,7 @@ class BlockEncoder {
     block.waiting = [];
   }
 
-  /** Starts a block. Texts and reasoning open with their first text, because an empty block is refused when the client sends it back. */
+  /** Starts a block. Texts and reasoning open with their first text: an empty block that a client sends back is refused. */
   private startBlock(block: AnswerBlock): void {
     this.current = block;
     const { opening } = block;
