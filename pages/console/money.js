@@ -62,6 +62,7 @@ export function Money({ view }) {
       <${Choice} label="By" name="by" value=${asked.by} options=${BY.map((each) => [each, each])} />
       <${Ready} found=${found}>${({ rows }) => html`<${Csv} rows=${summed(rows, by)} by=${by} span=${span} nameOf=${nameOf} />`}<//>
     </div>
+    ${found.value?.behind && html`<p class="banner" role="status">These figures lag: requests wait in the journal until the store can be written.</p>`}
     ${chart}
     ${table}
     <h2>Budgets</h2>

@@ -33,9 +33,13 @@ export const KEY_STATUS = z.strictObject({
     group: z.string().nullable(),
     models: z.array(z.string()).nullable().describe("Models that the key may use; null: all."),
     expires_at: MOMENT,
-    usage: USD.describe("USD spent since the ledger began."),
+    usage: USD.describe(
+      "USD spent since the ledger began, according to the ledger: it lags a few seconds behind the budgets, and more while rows wait for the ledger's store.",
+    ),
     limit: USD.nullable().describe("The hard budget with the least money left, in USD."),
-    limit_remaining: USD.nullable(),
+    limit_remaining: USD.nullable().describe(
+      "What is left of it now, after the spending and the reservations of running requests.",
+    ),
     limit_reset: MOMENT,
     limits: z.array(LEVEL),
   }),

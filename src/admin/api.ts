@@ -12,7 +12,7 @@ import * as keys from "./keys.ts";
 import { overview, speedFields } from "./overview.ts";
 import { shownProviders, switchOff, switchOn, TargetChangeSchema, tryNow } from "./providers.ts";
 import { CANCEL, GENERATIONS, LIVE_REQUESTS, MODELS, PLUGINS, RECORDED } from "./questions.ts";
-import { type AdminRequest, type AdminResponse, type AdminRoute, parseBody, route } from "./route.ts";
+import { type AdminRequest, type AdminResponse, type AdminRoute, fromLedger, parseBody, route } from "./route.ts";
 import { querySpan } from "./span.ts";
 import { MAX_DAYS, SPEND_GROUPS, spend } from "./spend.ts";
 
@@ -61,7 +61,7 @@ export const ROUTES: readonly AdminRoute[] = [
     responseFields: ["requests"],
   }),
   route("POST", "live/{id}/cancel", "Cancels a running request.", cancel, { status: 204 }),
-  route("GET", "requests", "Requests that have ended, newest first.", requests, {
+  route("GET", "requests", "Requests that have ended, newest first.", fromLedger(requests), {
     query: {
       ...SPAN,
       ...PAGE,
@@ -71,27 +71,27 @@ export const ROUTES: readonly AdminRoute[] = [
       slower: "Only those that took more milliseconds.",
       dearer: "Only those that cost more nano-dollars.",
     },
-    responseFields: ["requests", "next?"],
+    responseFields: ["requests", "next?", "behind?"],
   }),
   route("GET", "requests/{id}", "One request.", request, { responseFields: ["request?", "live?"] }),
   route("GET", "requests/{id}/recorded", "The recorded bodies of a request.", recorded, {
     admin: true,
     responseFields: ["recorded"],
   }),
-  route("GET", "spend", "Spending.", spend, {
+  route("GET", "spend", "Spending.", fromLedger(spend), {
     query: {
       ...{ ...SPAN, by: `Any of ${SPEND_GROUPS.join(", ")}, with commas between; model where it is left out.` },
       days: `local: days of gateway.yaml's timezone, ${MAX_DAYS} at most; days in UTC where it is left out.`,
       back: "1: the sums of the preceding span of the same length; for today, of yesterday up to the same time.",
     },
-    responseFields: ["since", "until", "by", "rows", "days?", "zone?"],
+    responseFields: ["since", "until", "by", "rows", "days?", "zone?", "behind?"],
   }),
-  route("GET", "speed", "Latency and output speed.", speed, {
+  route("GET", "speed", "Latency and output speed.", fromLedger(speed), {
     query: { ...SPAN, by: `One of ${SPEEDS.join(", ")}; target where it is left out.` },
-    responseFields: ["since", "until", "by", "rows"],
+    responseFields: ["since", "until", "by", "rows", "behind?"],
   }),
-  route("GET", "errors", "Exchanges that were not completed, and failed attempts.", errors, {
-    ...{ query: SPAN, responseFields: ["since", "until", "rows", "attempts"] },
+  route("GET", "errors", "Exchanges that were not completed, and failed attempts.", fromLedger(errors), {
+    ...{ query: SPAN, responseFields: ["since", "until", "rows", "attempts", "behind?"] },
   }),
   route("GET", "budgets", "The use of all limits.", budgets, { responseFields: ["standings"] }),
   route("GET", "keys", "All keys.", keys.list, { responseFields: ["keys"] }),
@@ -108,9 +108,11 @@ export const ROUTES: readonly AdminRoute[] = [
   }),
   route("POST", "keys/{id}/disable", "Switches a key off.", keys.disable, { responseFields: ["key"] }),
   route("POST", "keys/{id}/enable", "Switches a key on again.", keys.enable, { responseFields: ["key"] }),
-  route("GET", "used", "When each key was used last.", keys.lastUsed, { responseFields: ["keys"] }),
-  route("GET", "groups", "Groups, each with what is below it.", keys.groups, {
-    ...{ query: SPAN, responseFields: ["since", "until", "groups"] },
+  route("GET", "used", "When each key was used last.", fromLedger(keys.lastUsed), {
+    responseFields: ["keys", "behind?"],
+  }),
+  route("GET", "groups", "Groups, each with what is below it.", fromLedger(keys.groups), {
+    ...{ query: SPAN, responseFields: ["since", "until", "groups", "behind?"] },
   }),
   route("GET", "providers", "Providers with their targets and credentials, and the health of each.", allProviders, {
     responseFields: ["providers"],

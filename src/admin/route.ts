@@ -54,6 +54,18 @@ export function parseBody<T extends z.ZodType>(expected: T, body: unknown): z.ou
   throw new AdminError("bad_request", `${issue?.path.join(".") || "the body"}: ${issue?.message}`);
 }
 
+/**
+ * Adds to a response with the ledger's figures whether they lag, because exchanges wait for the store; evaluated first, as those
+ * may be in the store a moment later.
+ */
+export function fromLedger(handler: AdminHandler): AdminHandler {
+  return async (subject, request) => {
+    const behind = subject.stores.ledger.isBehind();
+    const { body, ...rest } = await handler(subject, request);
+    return { ...rest, body: behind ? { ...(body as object), behind } : body };
+  };
+}
+
 type RouteDraft = Pick<RouteDescription, "method" | "path" | "summary"> & Partial<RouteDescription>;
 
 export const describeRoute = ({ method, ...more }: RouteDraft): RouteDescription => ({

@@ -5,6 +5,7 @@ import type { Keys } from "../store/keys.ts";
 import type { Ledger, LedgerQuery } from "../store/ledger.ts";
 import { parsePastMoment } from "../text/moments.ts";
 import { formatCost, formatTable, groupDigits } from "../text/table.ts";
+import { reportBehind } from "./behind.ts";
 import { type BudgetSpending, budgetSpending, formatSpending, groupBudgets } from "./budget-spending.ts";
 import { USAGE } from "./help/groups.ts";
 import { argumentErrorText, COMMAND, type Terminal } from "./verb.ts";
@@ -28,6 +29,7 @@ export async function run(
     io.err(argumentErrorText((thrown as Error).message, USAGE));
     return 2;
   }
+  reportBehind(ledger, io);
   const limited = limits();
   const owners = groupBudgets([...(limited?.keys() ?? [])], limited);
   const found = await groupTotals(

@@ -8,6 +8,7 @@ import { formatLimitOptions } from "../text/key-limits.ts";
 import { parseTimeSpan } from "../text/moments.ts";
 import { formatTable, formatUtc, groupDigits } from "../text/table.ts";
 import { cliAuthor } from "./author.ts";
+import { reportBehind } from "./behind.ts";
 import { budgetSpending, formatSpending, groupBudgets } from "./budget-spending.ts";
 import { USAGE } from "./help/keys.ts";
 import { checkNotEmpty, FIELD_OPTIONS, type FieldOptions, KeysArgumentError, parseKeyFields } from "./key-fields.ts";
@@ -228,9 +229,11 @@ async function printKey(record: KeyRecord, { options: { json }, io, config, ledg
   const limits = formatLimitOptions(own);
   const groups = groupBudgets(record.group === undefined ? [] : groupAndParents(record.group), all.groups);
   const key = { kind: "key", name: record.id, budgets: own.budgets ?? [] } as const;
-  const budgets = await budgetSpending([key, ...groups], ledger, timezone);
+  const owners = [key, ...groups];
+  const behind = owners.some((owner) => owner.budgets.length > 0) ? reportBehind(ledger, io) : {};
+  const budgets = await budgetSpending(owners, ledger, timezone);
   if (json) {
-    io.out(JSON.stringify({ ...keyJson(record), limits, budgets }, undefined, 2));
+    io.out(JSON.stringify({ ...keyJson(record), limits, budgets, ...behind }, undefined, 2));
     return;
   }
   const list = (values: readonly string[] | undefined) => values?.join(", ") ?? "all";

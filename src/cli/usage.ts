@@ -6,6 +6,7 @@ import { sumsByLocalDay } from "../store/ledger-days.ts";
 import { sumFields } from "../store/ledger-sums.ts";
 import { parsePastMoment } from "../text/moments.ts";
 import { formatCost, formatCsv, formatTable, formatUtc, groupDigits, type TableColumn } from "../text/table.ts";
+import { reportBehind } from "./behind.ts";
 import { MAX_ENTRIES, USAGE, USAGE_GROUPS } from "./help/usage.ts";
 import { argumentErrorText, type Terminal } from "./verb.ts";
 
@@ -27,6 +28,7 @@ export async function run(
       for await (const entry of stores.ledger.entries(parseRowsSpan(values, zone))) io.out(JSON.stringify(entry));
       return 0;
     }
+    reportBehind(stores.ledger, io);
     const names = new Map((await stores.keys.list()).map(({ id, name }) => [id, name]));
     const lines =
       values.last === undefined

@@ -246,6 +246,10 @@ export abstract class Ledger {
   abstract close(): Promise<void>;
   /** Whether entries reach the disk. */
   abstract get state(): "ok" | "waiting";
+  /** Reports whether exchanges that have ended, here or in other gateways on this machine, wait for the store: sums lack them. */
+  isBehind(): boolean {
+    return this.state === "waiting";
+  }
   /** What would be lost if this process were killed now, because its journal cannot be written; undefined: nothing. */
   get unwritten(): Unwritten | undefined {
     return undefined;

@@ -1,7 +1,8 @@
 import t from "tap";
 import { z } from "zod";
+import type { AdminGateway } from "../../src/admin/admin-gateway.ts";
 import { AdminError } from "../../src/admin/errors.ts";
-import { describeRoute, parseBody, route } from "../../src/admin/route.ts";
+import { type AdminRequest, describeRoute, fromLedger, parseBody, route } from "../../src/admin/route.ts";
 
 t.test("a route's path is told as OpenAPI writes it, and meets one name at each place", async (t) => {
   const { path, pattern, admin } = route("POST", "keys/{id}/rotate", "…", async () => ({}));
@@ -21,4 +22,16 @@ t.test("what was sent wrongly is refused, and the field named", async (t) => {
   const refusal = (message: RegExp) => ({ constructor: AdminError, code: "bad_request", message });
   t.throws(() => parseBody(expected, { overlap: 5 }), refusal(/^overlap: /));
   t.throws(() => parseBody(expected, { other: 5 }), refusal(/^the body: .*other/));
+});
+
+t.test("an answer with the ledger's figures says if they lag, as of the time before they were asked for", async (t) => {
+  const ledger = { behind: false, isBehind: () => ledger.behind };
+  const subject = { stores: { ledger } } as unknown as AdminGateway;
+  const answer = fromLedger(async () => {
+    ledger.behind = !ledger.behind;
+    return { body: { rows: [1] } };
+  });
+  const ask = async () => (await answer(subject, {} as AdminRequest)).body;
+  t.same(await ask(), { rows: [1] });
+  t.same(await ask(), { rows: [1], behind: true });
 });

@@ -1,9 +1,17 @@
-import { statSync, utimesSync } from "node:fs";
+import { statSync } from "node:fs";
 import { setTimeout as sleep } from "node:timers/promises";
 import type { LedgerBacklog, LedgerWarn } from "../ledger.ts";
 import type { UsageRow } from "../ledger-row.ts";
 import type { CreatedObject } from "../object-rows.ts";
-import { isAbandoned, isOrphaned, journalFile, listJournals, type ProcessJournal, removeFiles } from "./files.ts";
+import {
+  isAbandoned,
+  isOrphaned,
+  journalFile,
+  listJournals,
+  type ProcessJournal,
+  removeFiles,
+  touchJournal,
+} from "./files.ts";
 import { BEGUN_PREFIX, lineToRow } from "./journal.ts";
 import { parseJournalLine, readLines } from "./lines.ts";
 
@@ -77,14 +85,14 @@ export class JournalFeeder {
     return { lag, oldest, bytes, errors: this.errors };
   }
 
-  /** Updates the running journal's modification time, so that other processes see that it is in use. */
-  touch(): void {
-    const now = new Date();
-    try {
-      utimesSync(journalFile(this.folder, this.owner, this.at.number), now, now);
-    } catch {
-      // No file exists yet.
-    }
+  /**
+   * Shows other processes that the running journal is in use, and how far it is in the ledger.
+   * @param unwrittenSince `performance.now()` since which lines are in memory only; undefined: none are
+   */
+  touch(unwrittenSince = Number.POSITIVE_INFINITY): void {
+    const [now, clock] = [Date.now(), performance.now()];
+    const lag = clock - Math.min(this.behindSince ?? clock, unwrittenSince, clock);
+    touchJournal(journalFile(this.folder, this.owner, this.at.number), now - lag, now);
   }
 
   /**

@@ -1,8 +1,10 @@
-import { readdirSync, readFileSync, statSync, unlinkSync } from "node:fs";
+import { readdirSync, readFileSync, statSync, unlinkSync, utimesSync } from "node:fs";
 import { join } from "node:path";
 
 /** Milliseconds without a write after which a journal counts as abandoned, if its process is not found. */
 const ABANDONED_AFTER = 2500;
+/** Milliseconds after which rows that are not in the store yet count as waiting. */
+export const MAX_LAG = 5000;
 
 /** The journal of one process: its files in the order of writing. */
 export interface ProcessJournal {
@@ -52,6 +54,28 @@ export function isAbandoned(journal: ProcessJournal): boolean {
     // Another process has just removed it.
     return false;
   }
+}
+
+/**
+ * Updates the times of a journal's file, by which other processes know it: it is in use now, and everything written before
+ * `fedUntil` is in the store. Both are Unix milliseconds.
+ */
+export function touchJournal(file: string, fedUntil: number, now: number): void {
+  try {
+    utimesSync(file, new Date(fedUntil), new Date(now));
+  } catch {
+    // No file exists yet.
+  }
+}
+
+/** Reports whether rows of a journal wait for the store: its process has ended, or its times say so (see `touchJournal`). */
+export function isUnfed(journal: ProcessJournal): boolean {
+  return isAbandoned(journal) || journal.files.some(lags);
+}
+
+function lags(file: string): boolean {
+  const found = statSync(file, { throwIfNoEntry: false });
+  return found !== undefined && found.mtimeMs - found.atimeMs > MAX_LAG;
 }
 
 /**

@@ -72,8 +72,8 @@ export class Journal {
     private readonly durable = false,
   ) {}
 
-  /** Called when buffered lines have been written after a failure. */
-  onRecovered: () => void = () => {};
+  /** Called when writing begins to fail, and when buffered lines have been written after that. */
+  onWritable: (writable: boolean) => void = () => {};
 
   /** Whether lines reach the disk. */
   get writable(): boolean {
@@ -255,10 +255,12 @@ export class Journal {
 
   private fail(error: Error): void {
     this.failures++;
-    if (!this.failed)
+    if (!this.failed) {
       this.warn(
         `The ledger's journal in ${this.folder} cannot be written: ${error.message}. What it shall hold waits in memory only: free room there before the gateway is stopped.`,
       );
+      this.onWritable(false);
+    }
     const now = performance.now();
     this.failed ??= { since: now, triedAt: now, lost: 0, reason: error.message };
     Object.assign(this.failed, { triedAt: now, reason: error.message });
@@ -269,7 +271,7 @@ export class Journal {
     this.failed = undefined;
     const told = `The ledger's journal is being written again; ${lost === 1 ? "1 line was" : `${lost} lines were`} lost.`;
     this.warn(told, undefined, lost === 0);
-    this.onRecovered();
+    this.onWritable(true);
   }
 
   private dropOldest(): void {

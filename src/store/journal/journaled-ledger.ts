@@ -19,7 +19,7 @@ import {
 import { mergeEntries, readPages } from "../ledger-pages.ts";
 import { entryToRow, isBilledApart, rowToEntry } from "../ledger-row.ts";
 import type { CreatedObject } from "../object-rows.ts";
-import { hasOtherJournals, isOrphaned, listJournals } from "./files.ts";
+import { hasOtherJournals, isOrphaned, isUnfed, listJournals } from "./files.ts";
 import { Journal, LOST_LINE, lostFields, unwrittenText } from "./journal.ts";
 import type { ObjectJournal } from "./journaled-owners.ts";
 import type { LedgerLocation, LedgerRequest } from "./ledger-messages.ts";
@@ -82,13 +82,21 @@ export class JournaledLedger extends Ledger implements ObjectJournal {
   ) {
     super();
     this.journal = new Journal(folder, warn, undefined, this.durable);
-    this.journal.onRecovered = () => this.scheduleFeed();
+    this.journal.onWritable = (writable) => {
+      if (this.ledgerId !== undefined) LedgerThread.shared().send(this.ledgerId, { type: "journal", writable });
+
+      if (writable) this.scheduleFeed();
+    };
     if (listJournals(this.journal.folder).length > 0) this.openLedger();
   }
 
   /** Whether entries reach the disk, and from there the store. */
   override get state(): "ok" | "waiting" {
     return this.journal.writable && this.store === "ok" ? "ok" : "waiting";
+  }
+
+  override isBehind(): boolean {
+    return super.isBehind() || listJournals(this.journal.folder).some(isUnfed);
   }
 
   override get unwritten(): Unwritten | undefined {

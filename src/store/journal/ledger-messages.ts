@@ -17,6 +17,8 @@ export type LedgerRequest =
   | { type: "open"; store: LedgerLocation; folder: string; owner: string; durable: boolean; keep: number }
   /** Announces that the journal has grown. */
   | ({ type: "feed" } & JournalPosition)
+  /** Tells whether the journal can be written; if not, its lines wait in memory. */
+  | { type: "journal"; writable: boolean }
   | { type: "sums"; query: LedgerQuery }
   | { type: "recent"; limit: number }
   | { type: "search"; search: LedgerSearch }

@@ -7,6 +7,7 @@ import type { LedgerWarn } from "../ledger.ts";
 import { type LedgerStore, openLedgerStore } from "../ledger-store.ts";
 import { Retention } from "../retention.ts";
 import { JournalFeeder } from "./feeder.ts";
+import { MAX_LAG } from "./files.ts";
 import { LagWatch } from "./lag-watch.ts";
 import type { FromLedgerThread, LedgerRequest, ToLedgerThread } from "./ledger-messages.ts";
 import { StoreLineConsumer } from "./store-line-consumer.ts";
@@ -16,9 +17,6 @@ import { StoreLineConsumer } from "./store-line-consumer.ts";
 
 /** Milliseconds between touches of the own journal, and between checks for abandoned journals. */
 const CHECK_INTERVAL = 1000;
-
-/** Milliseconds after which unwritten rows count as waiting. */
-const MAX_LAG = 5000;
 
 /** Niceness of this thread: requests on the same core have priority over it. */
 const NICE = 10;
@@ -40,6 +38,8 @@ class WorkerLedger {
   private readonly timer: NodeJS.Timeout;
   private readonly retention: Retention;
   private state: "ok" | "waiting" = "ok";
+  /** `performance.now()` since which the journal cannot be written; undefined: it can. */
+  private unwrittenSince: number | undefined;
   private adopting = false;
   /** Whether journals were found that may soon be abandoned. */
   private mayAdopt = true;
@@ -87,6 +87,9 @@ class WorkerLedger {
         return this.store.ledger.lastUsed(ask.keys);
       case "page":
         return this.store.ledger.page(ask.span, ask.after);
+      case "journal":
+        this.unwrittenSince = ask.writable ? undefined : performance.now();
+        return undefined;
       case "backlog":
         return this.feeder.backlog();
       case "close":
@@ -97,7 +100,7 @@ class WorkerLedger {
   }
 
   private check(): void {
-    this.feeder.touch();
+    this.feeder.touch(this.unwrittenSince);
     const since = this.feeder.behindSince;
     this.lag.check(since);
     const behind = since !== undefined && performance.now() - since > MAX_LAG;

@@ -182,5 +182,13 @@ t.test("the running journal shows that it is somebody's", (t) => {
   utimesSync(file, new Date(0), new Date(0));
   feeding.touch();
   t.ok(Date.now() - statSync(file).mtimeMs < 60_000);
+  const unread = () => statSync(file).mtimeMs - statSync(file).atimeMs;
+  t.equal(Math.round(unread()), 0, "and that all of it is in the store");
+  feeding.behindSince = performance.now() - 9000;
+  feeding.touch(performance.now() - 7000);
+  t.ok(unread() >= 8999, "or since when it waits");
+  feeding.behindSince = undefined;
+  feeding.touch(performance.now() - 7000);
+  t.ok(unread() >= 6999 && unread() < 8999, "or since when lines are in memory only");
   t.end();
 });

@@ -4,11 +4,13 @@ import { join } from "node:path";
 import t from "tap";
 import {
   isAbandoned,
+  isUnfed,
   journalFile,
   journalFolder,
   listJournals,
   processName,
   removeFiles,
+  touchJournal,
 } from "../../../src/store/journal/files.ts";
 
 /** The id of a process that has ended. */
@@ -46,6 +48,24 @@ t.test("a journal is nobody's when its process has ended and it was left alone f
   t.equal(state(`${dead}-5-1`), true);
   t.equal(state(`${dead}-5-1`, new Date()), false, "somebody who cannot be seen from here may write to it");
   t.equal(isAbandoned({ name: `${dead}-5-1`, files: [join(folder, "none")] }), false);
+  t.end();
+});
+
+t.test("a journal's times tell others that its rows wait for the store; those of the dead always do", (t) => {
+  const folder = t.testdir();
+  const waits = (owner: string, lag: number, at = Date.now()) => {
+    const file = journalFile(folder, owner, 1);
+    writeFileSync(file, "");
+    touchJournal(file, at - lag, at);
+    return isUnfed({ name: owner, files: [file] });
+  };
+  t.equal(waits(`${processName()}-1`, 0), false);
+  t.equal(waits(`${processName()}-1`, 4000), false, "that is about to be written");
+  t.equal(waits(`${processName()}-1`, 6000), true);
+  t.equal(waits(`${dead}-5-1`, 0), false, "somebody who cannot be seen from here may write it");
+  t.equal(waits(`${dead}-5-1`, 0, Date.now() - 60_000), true);
+  t.equal(isUnfed({ name: `${processName()}-1`, files: [join(folder, "none")] }), false);
+  t.doesNotThrow(() => touchJournal(join(folder, "none"), 0, 0));
   t.end();
 });
 

@@ -1,5 +1,5 @@
 import { spawnSync } from "node:child_process";
-import fs, { copyFileSync, existsSync, mkdirSync, readdirSync, utimesSync } from "node:fs";
+import fs, { copyFileSync, existsSync, mkdirSync, readdirSync, rmSync, utimesSync } from "node:fs";
 import { syncBuiltinESMExports } from "node:module";
 import { join } from "node:path";
 import { DatabaseSync } from "node:sqlite";
@@ -13,6 +13,7 @@ import { LedgerThread } from "../../../src/store/journal/ledger-thread.ts";
 import type { LedgerEntry } from "../../../src/store/ledger.ts";
 import { entryToRow } from "../../../src/store/ledger-row.ts";
 import { SqliteDatabase } from "../../../src/store/sqlite/database.ts";
+import { leaveWaitingRows } from "../../support/waiting-rows.ts";
 
 const entry = (id: string, more: Partial<LedgerEntry> = {}): LedgerEntry => ({
   ...{ id, time: Date.UTC(2026, 10, 20), key: "k", model: "m", target: "p:m", protocol: "wire", operation: "generate" },
@@ -280,6 +281,49 @@ t.test("what the disk did not take is written again", async (t) => {
   const next = new JournaledLedger(file, journalFolder(file));
   t.match(await next.sums({ by: [] }), [{ requests: 1 }]);
   await next.close();
+});
+
+t.test("rows that wait, here or in another gateway's journal, are told to whoever asks for sums", async (t) => {
+  const { file, ledger } = open(t);
+  t.teardown(() => ledger.close());
+  ledger.append(entry("1"));
+  await ledger.flush();
+  t.equal(ledger.isBehind(), false);
+  const other = leaveWaitingRows(file);
+  t.equal(ledger.isBehind(), true);
+  rmSync(other);
+  t.equal(ledger.isBehind(), false);
+  await (Reflect.get(LedgerThread.shared(), "worker") as Worker).terminate();
+  t.equal(ledger.isBehind(), true);
+});
+
+t.test("a journal that cannot be written shows others since when", async (t) => {
+  const { file, ledger } = open(t);
+  t.teardown(() => ledger.close());
+  ledger.append(entry("1"));
+  await ledger.flush();
+  const [name = ""] = readdirSync(`${file}.journal`);
+  const lag = () => {
+    const { mtimeMs, atimeMs } = fs.statSync(join(`${file}.journal`, name));
+    return mtimeMs - atimeMs;
+  };
+  const real = fs.writeSync;
+  const restore = () => {
+    fs.writeSync = real;
+    syncBuiltinESMExports();
+  };
+  t.teardown(restore);
+  fs.writeSync = () => {
+    throw new Error("ENOSPC: no space left on device, write");
+  };
+  syncBuiltinESMExports();
+  ledger.append(entry("2"));
+  ledger.persist();
+  for (let i = 0; i < 500 && lag() < 1000; i++) await sleep(20);
+  t.ok(lag() >= 1000);
+  restore();
+  for (let i = 0; i < 500 && lag() > 0; i++) await sleep(20);
+  t.equal(lag(), 0);
 });
 
 t.test("what waited for a full disk gets into the store by itself, though no further request comes", async (t) => {

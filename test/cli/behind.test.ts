@@ -1,0 +1,33 @@
+import { rmSync } from "node:fs";
+import { join } from "node:path";
+import t from "tap";
+import { run as groups } from "../../src/cli/groups.ts";
+import { run as keys } from "../../src/cli/keys.ts";
+import { run as usage } from "../../src/cli/usage.ts";
+import { keptLedger } from "../support/kept-ledger.ts";
+import { leaveWaitingRows } from "../support/waiting-rows.ts";
+
+t.test("whoever asks for sums is told that rows of a gateway wait for the store, until they are there", async (t) => {
+  const { folder, stores } = keptLedger(t);
+  const config = () => ({ models: [], limits: {}, timezone: "UTC", unenforceableReason: async () => undefined });
+  const verb = async (run: (io: Parameters<typeof usage>[1]) => Promise<number>) => {
+    const [out, err]: [string[], string[]] = [[], []];
+    const io = { out: (line: string) => out.push(line), err: (line: string) => err.push(line), env: {}, folder };
+    t.equal(await run(io), 0);
+    return { out: out.join("\n"), err: err.join("\n") };
+  };
+  const verbs = {
+    usage: () => verb((io) => usage([], io, stores)),
+    "usage --last": () => verb((io) => usage(["--last", "1", "--json"], io, stores)),
+    groups: () => verb((io) => groups(["--json"], io, stores)),
+    "keys show": () => verb((io) => keys(["show", "k", "--json"], io, stores, config)),
+  };
+  await stores.keys.create({ name: "k", limits: { budgets: [{ nano: 1e9, per: "day", soft: false }] } });
+  const file = leaveWaitingRows(join(folder, "gateway.db"));
+  for (const [name, ask] of Object.entries(verbs)) t.match((await ask()).err, /^These figures lag: [^\n]*$/, name);
+  t.equal(JSON.parse((await verbs["keys show"]()).out).behind, true);
+  t.equal((await verb((io) => usage(["--rows", "--json"], io, stores))).err, "", "rows are read from the journal too");
+  rmSync(file);
+  for (const [name, ask] of Object.entries(verbs)) t.equal((await ask()).err, "", name);
+  t.notHas(JSON.parse((await verbs["keys show"]()).out), { behind: true });
+});
