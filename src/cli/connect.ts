@@ -27,7 +27,7 @@ export interface ConnectSettings {
   models: readonly string[];
 }
 
-/** Runs the verb `connect`. Returns 0, 1 if the client cannot be started, or the started client's exit code. @throws UsageError */
+/** Runs the verb `connect`. Returns 0, 1 if there is no model or the client cannot be started, or the started client's exit code. @throws UsageError */
 export async function run(
   args: readonly string[],
   io: Terminal,
@@ -44,10 +44,17 @@ export async function run(
   const client = clients.find(({ id }) => id === name);
   if (!client) throw new UsageError(unknownClient(name, clients));
   const { listen, models } = await place();
+  const [first] = models;
+  if (first === undefined) {
+    io.err(
+      `The gateway has no model yet, so no client can use it. Add one to gateway.yaml, like  models: { fast: { targets: ["PROVIDER:MODEL"] } }, or see which ones the keys in your environment allow: ${COMMAND} init --out -`,
+    );
+    return 1;
+  }
   const settings: ClientValues = {
     address: parseBaseUrl(values.url ?? localUrl(listen)),
     key: values.key ?? io.env["GATEWAY_KEY"] ?? KEY_VARIABLE,
-    model: chooseModel(values.model, models),
+    model: values.model === undefined ? first : knownModel(values.model, models),
   };
   if (end >= 0) return startClient(client, settings, args.slice(end + 1), io);
   if (values.json) io.out(JSON.stringify(clientSettings(client, settings), undefined, 2));
@@ -62,8 +69,7 @@ function unknownClient(name: string, clients: readonly Client[]): string {
 }
 
 /** @throws UsageError for a model that the gateway does not have: the client's own error would be less clear */
-function chooseModel(asked: string | undefined, models: readonly string[]): string {
-  if (asked === undefined) return models[0] ?? "MODEL";
+function knownModel(asked: string, models: readonly string[]): string {
   if (models.some((each) => each === asked || compileGlob(each).test(asked))) return asked;
   const near = nearest(asked, models);
   throw new UsageError(`no model "${asked}" in gateway.yaml${near === undefined ? "." : `, did you mean "${near}"?`}`);

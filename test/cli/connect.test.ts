@@ -9,12 +9,12 @@ import { UsageError } from "../../src/text/format-error.ts";
 
 const PLACE = { listen: { host: "0.0.0.0", port: 8080 }, models: ["fast", "gpt-*-mini*"] };
 
-async function connect(_t: Test, args: string[], env: Record<string, string> = {}) {
+async function connect(_t: Test, args: string[], env: Record<string, string> = {}, models = PLACE.models) {
   const folder = tmpdir();
   const out: string[] = [];
   const err: string[] = [];
   const io = { out: (line: string) => out.push(line), err: (line: string) => err.push(line), env, folder };
-  const code = await run(args, io, async () => PLACE);
+  const code = await run(args, io, async () => ({ ...PLACE, models }));
   return { code, text: out.join("\n"), err: err.join("\n"), folder };
 }
 
@@ -41,6 +41,15 @@ t.test("every client's settings are printed with address, key and model in their
   t.match(plain, /^export ANTHROPIC_AUTH_TOKEN="\$GATEWAY_KEY"$/m);
   const told = JSON.parse((await connect(t, ["codex", "--json", "--key", "gw_k"])).text) as object;
   t.match(told, { client: "codex", env: { GATEWAY_KEY: "gw_k" }, files: [{ path: "~/.codex/config.toml" }] });
+});
+
+t.test("without a model no settings are printed, and how to add one is said", async (t) => {
+  for (const args of [["codex"], ["codex", "--json"], ["codex", "--model", "fast"], ["codex", "--key", "k", "--"]]) {
+    const { code, text, err } = await connect(t, args, {}, []);
+    t.same([code, text], [1, ""], args.join(" "));
+    t.match(err, /no model yet.* models: \{ fast: \{ targets: \["PROVIDER:MODEL"\].* init --out -/);
+  }
+  t.equal((await connect(t, [], {}, [])).code, 0, "clients are listed all the same");
 });
 
 t.test("an address is taken with or without its version, and local ones where clients reach them", async (t) => {
