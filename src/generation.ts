@@ -1,6 +1,7 @@
 import type { ServerResponse } from "node:http";
 import { isDeepStrictEqual } from "node:util";
 import type { DependencyContainer } from "tsyringe";
+import { servesKeyless } from "./config/keyless.ts";
 import { configSecrets } from "./config/secrets.ts";
 import type { Config, ConfiguredPath, ConfiguredPlugin } from "./config/types.ts";
 import { PageFiles } from "./console/page-files.ts";
@@ -278,12 +279,16 @@ export class Generation {
     return this.config.sockets;
   }
 
-  /** Returns the state of all limits: of some callers, their groups, the models and the providers. */
+  /**
+   * Returns the state of all limits: of some callers, their groups, the models and the providers, and of all requests without a
+   * key, where these can come.
+   */
   standings(callers: readonly Caller[]): Promise<Standing[]> {
-    const { levels, limiter, marketplace, providers } = this;
+    const { config, levels, limiter, marketplace, providers } = this;
+    const keyless = servesKeyless(config);
     const found = [
       ...callers.flatMap((caller) => levels.of(caller)),
-      ...levels.of(undefined),
+      ...levels.of(undefined).filter(({ kind }) => kind !== "key" || keyless),
       ...marketplace.models.flatMap(({ id }) => levels.model(id) ?? []),
       ...[...providers.keys()].flatMap((name) => levels.provider(name) ?? []),
     ];

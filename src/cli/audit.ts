@@ -1,3 +1,4 @@
+import { acceptsKeyless } from "../config/keyless.ts";
 import { literalSecrets, settingPosition } from "../config/load.ts";
 import type { Config } from "../config/types.ts";
 import { Networks } from "../core/networks.ts";
@@ -87,8 +88,7 @@ const RULES: readonly Rule[] = [
     setting: ["anonymous"],
     says: "requests without a key are accepted",
     fix: "remove anonymous: true from plugins: auth",
-    find: ({ plugins }) =>
-      (plugins.get("auth")?.options as { anonymous?: boolean } | undefined)?.anonymous ? ["plugins auth"] : [],
+    find: (config) => (acceptsKeyless(config) ? ["plugins auth"] : []),
   },
   {
     id: "plain-http",
