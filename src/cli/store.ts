@@ -3,6 +3,7 @@ import { parseArgs } from "node:util";
 import { Days } from "../core/calendar.ts";
 import type { NumberedAuditEntry } from "../store/audit.ts";
 import type { Maintenance, ProgressListener, RestoreOptions, RestoreResult } from "../store/maintenance.ts";
+import type { StoreImport } from "../store/postgres/import.ts";
 import { parsePastMoment } from "../text/moments.ts";
 import { countNoun, formatTable, formatUtc, groupDigits } from "../text/table.ts";
 import { cliAuthor } from "./author.ts";
@@ -22,6 +23,7 @@ class StoreArgumentError extends Error {}
 
 type StoreCommand =
   | { verb: "backup"; file: string; json: boolean }
+  | { verb: "import"; file: string; json: boolean }
   | { verb: "restore"; file: string; force: boolean; json: boolean }
   | { verb: "prune"; before: number; day: string; json: boolean }
   | { verb: "audit"; since: number | undefined; json: boolean }
@@ -36,6 +38,8 @@ export interface StoreOperations {
    */
   openStore(makes: boolean): Maintenance | Promise<Maintenance>;
   restore(file: string, terms: RestoreOptions): Promise<RestoreResult>;
+  /** Copies a SQLite store into the database. */
+  importFrom(file: string, terms: Omit<RestoreOptions, "force">): Promise<StoreImport>;
   /** Describes the consequences if the secret beside the store is missing; undefined: it is not. */
   missingSecretWarning(): string | undefined;
   /** The time zone of days. */
@@ -46,12 +50,13 @@ export interface StoreOperations {
 export async function run(
   args: readonly string[],
   io: Terminal,
-  { openStore, restore, missingSecretWarning, zone }: StoreOperations,
+  { openStore, restore, importFrom, missingSecretWarning, zone }: StoreOperations,
 ): Promise<number> {
   let maintenance: Maintenance | undefined;
   try {
     const command = parseArguments(args, io.folder, zone);
     if (command.verb === "restore") return await runRestore(command, restore, io, missingSecretWarning);
+    if (command.verb === "import") return await runImport(command, importFrom, io);
     maintenance = await openStore(command.verb === "migrate");
     return await runCommand(command, maintenance, io, missingSecretWarning);
   } catch (error) {
@@ -94,8 +99,26 @@ async function runRestore(
   return 0;
 }
 
+async function runImport(
+  { file, json }: Extract<StoreCommand, { verb: "import" }>,
+  importFrom: StoreOperations["importFrom"],
+  io: Terminal,
+): Promise<number> {
+  const progress: ProgressListener = (message) => io.err(`import: ${message}`);
+  const { rows, secret } = await importFrom(file, { author: cliAuthor(), progress });
+  if (!secret) progress(`warning: there is no ${file}.secret, so the secret of envelopes was not copied`);
+  const { key, usage, object } = rows;
+  const counts = [countNoun(key, "key"), countNoun(usage, "request"), countNoun(object, "object")].join(", ");
+  io.out(
+    json
+      ? JSON.stringify({ file, rows, secret })
+      : `Copied ${file}: ${counts}, with all sums, prices and the audit trail. ${file} is as it was; move it away.`,
+  );
+  return 0;
+}
+
 async function runCommand(
-  command: Exclude<StoreCommand, { verb: "restore" }>,
+  command: Exclude<StoreCommand, { verb: "restore" | "import" }>,
   maintenance: Maintenance,
   io: Terminal,
   withoutSecret: StoreOperations["missingSecretWarning"],
@@ -165,7 +188,7 @@ function parseArguments(args: readonly string[], folder: string, zone: () => str
   const [verb, file, ...more] = positionals;
   const { json, before, force, since } = values;
   if (verb === undefined)
-    throw new StoreArgumentError("store needs a command: backup, restore, verify, prune, migrate or audit.");
+    throw new StoreArgumentError("store needs a command: backup, restore, import, verify, prune, migrate or audit.");
   if (force && verb !== "restore") throw new StoreArgumentError("--force is an option of store restore only.");
   if (since !== undefined && verb !== "audit")
     throw new StoreArgumentError("--since is an option of store audit only.");
@@ -174,7 +197,9 @@ function parseArguments(args: readonly string[], folder: string, zone: () => str
   const named = file === undefined || more.length > 0 ? undefined : resolve(folder, file);
   if (verb === "backup" && named !== undefined) return { verb, file: named, json };
   if (verb === "restore" && named !== undefined) return { verb, file: named, force, json };
-  if (verb === "backup" || verb === "restore") throw new StoreArgumentError(`store ${verb} takes one file.`);
+  if (verb === "import" && named !== undefined) return { verb, file: named, json };
+  if (verb === "backup" || verb === "restore" || verb === "import")
+    throw new StoreArgumentError(`store ${verb} takes one file.`);
   if (file !== undefined) throw new StoreArgumentError(`store ${verb} takes no names.`);
   if (verb === "prune") return { verb, ...parseBefore(before, zone), json };
   if (verb === "audit") return { verb, since: parseSince(since, zone), json };

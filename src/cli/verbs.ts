@@ -165,6 +165,7 @@ async function runStore(args: string[], io: Terminal, place: ConfigLocation): Pr
       return open.connectMaintenance(written);
     },
     restore: (from, terms) => open.restoreStore(written, from, terms),
+    importFrom: (from, terms) => open.importStore(written, from, terms),
     zone,
     missingSecretWarning() {
       if (written.postgres || validConfig(config)?.envelopes.key !== undefined) return undefined;

@@ -20,7 +20,7 @@ export async function leftBehindWarning(
   const path = join(dirname(file), ...DEFAULT);
   const kept = existsSync(path) ? describeContents(path) : undefined;
   if (kept === undefined || !(await isEmpty(postgres))) return undefined;
-  return `the database is empty, but ${DEFAULT.join("/")} beside gateway.yaml has ${kept}, which the database does not get: its keys get 401 and budgets begin at 0 (see docs/store.md). Move the file away if that is intended.`;
+  return `the database is empty, but ${DEFAULT.join("/")} beside gateway.yaml has ${kept}, which the database does not get: its keys get 401 and budgets begin at 0 (see docs/store.md). With all gateways stopped, store import ${DEFAULT.join("/")} copies it into the database; if it is not wanted there, move the file away.`;
 }
 
 /** Returns what a SQLite store holds in words; undefined: neither keys nor requests, or it is no store. */

@@ -15,6 +15,7 @@ import type { Owners } from "./owners.ts";
 import { PostgresClaims } from "./postgres/alert-claims.ts";
 import { PostgresAudit } from "./postgres/audit.ts";
 import { PostgresDatabase } from "./postgres/database.ts";
+import { importSqlite, type StoreImport } from "./postgres/import.ts";
 import { PostgresKeptValues } from "./postgres/kept-values.ts";
 import { type KeySnapshot, PostgresKeys } from "./postgres/keys.ts";
 import { copyInstructions, PostgresMaintenance } from "./postgres/maintenance.ts";
@@ -165,6 +166,22 @@ export async function restoreStore(
   if (postgres) throw new Error(copyInstructions(postgres));
   assertNotInMemory(ledger);
   return restoreSqlite(ledger, file, terms);
+}
+
+/**
+ * Copies a SQLite store into an unused database.
+ * @throws Error with the reason; the database then has what it had before
+ */
+export async function importStore(
+  { postgres }: StoreLocation,
+  file: string,
+  terms: Omit<RestoreOptions, "force">,
+): Promise<StoreImport> {
+  if (!postgres)
+    throw new Error(
+      "store import copies a SQLite file into PostgreSQL, but store: ledger is a SQLite file: store restore puts a backup there.",
+    );
+  return importSqlite(postgres, file, terms);
 }
 
 function assertNotInMemory(path: string): void {

@@ -32,13 +32,15 @@ export function loadOrCreateSecret(ledger: string, warn: (message: string) => vo
         `The secret for envelopes cannot be written to ${file}: ${code === "ENOSPC" ? `the disk is full; free space in ${dirname(file)} and try again` : message}`,
       );
   }
-  const secret = Buffer.from(read(file).trim(), "hex");
-  if (secret.length !== 32)
-    throw new FileError(`${file} contains no secret (64 hexadecimal digits). Remove it, and a new one is made.`);
+  const secret = parseSecret(file);
   if (process.platform !== "win32" && (statSync(file).mode & 0o077) !== 0)
     warn(`Other users of this machine can read the secret ${file}: chmod 600 ${file}`);
   return secret;
 }
+
+/** Returns the secret beside a ledger; undefined: there is none. @throws FileError when it cannot be read */
+export const readSecret = (ledger: string): Buffer | undefined =>
+  existsSync(`${ledger}.secret`) ? parseSecret(`${ledger}.secret`) : undefined;
 
 /** The consequences of a lost secret, and what to do. */
 const CONSEQUENCES =
@@ -66,12 +68,17 @@ function hasExchanges(ledger: string): boolean {
   }
 }
 
-function read(file: string): string {
+function parseSecret(file: string): Buffer {
+  let text: string;
   try {
-    return readFileSync(file, "utf8");
+    text = readFileSync(file, "utf8");
   } catch (thrown) {
     throw new FileError(`The secret for envelopes cannot be read: ${(thrown as Error).message}`);
   }
+  const secret = Buffer.from(text.trim(), "hex");
+  if (secret.length !== 32)
+    throw new FileError(`${file} contains no secret (64 hexadecimal digits). Remove it, and a new one is made.`);
+  return secret;
 }
 
 /** Returns the secret in a database: the first instance creates it for all. @throws Error of the database */

@@ -4,7 +4,8 @@ import t, { type Test } from "tap";
 import { help, USAGE } from "../../src/cli/help/store.ts";
 import { run } from "../../src/cli/store.ts";
 import type { NumberedAuditEntry } from "../../src/store/audit.ts";
-import { openMaintenance, openStores, restoreStore } from "../../src/store/open.ts";
+import { importStore, openMaintenance, openStores, restoreStore } from "../../src/store/open.ts";
+import type { StoreImport } from "../../src/store/postgres/import.ts";
 import { loadOrCreateSecret, missingSecretWarning } from "../../src/store/secret.ts";
 import { SqliteDatabase } from "../../src/store/sqlite/database.ts";
 import { plainEntry } from "../support/plain-entry.ts";
@@ -29,6 +30,7 @@ async function terminal(t: Test) {
     const code = await run(args, io, {
       openStore: () => openMaintenance(path),
       restore: (file, terms) => restoreStore({ ledger: path }, file, terms),
+      importFrom: (file, terms) => importStore({ ledger: path }, file, terms),
       missingSecretWarning: () => missingSecretWarning(path),
       zone: () => zone,
     });
@@ -186,3 +188,42 @@ t.test("a command line that is not understood exits with 2, and does nothing", a
   t.match(help, /^store backup/);
   t.match(USAGE, /^usage: npm start -- store/);
 });
+
+t.test(
+  "store import tells what was copied, and that a secret was not there; with a SQLite ledger it does nothing",
+  async (t) => {
+    const { folder, store } = await terminal(t);
+    t.match(await store("import", "old.db"), {
+      code: 1,
+      out: "",
+      err: /store: ledger is a SQLite file: store restore/,
+    });
+    t.match(await store("import"), { code: 2, err: /store import takes one file/ });
+    const names = ["usage_kind", "usage_holder", "usage_hour", "usage_day", "usage_once", "usage_pruned"];
+    const others = [...names, "price", "audit", "kept_value", "signed_out"].map((name) => [name, 0]);
+    const rows = { ...Object.fromEntries(others), key: 2, usage: 1_500, object: 1 } as StoreImport["rows"];
+    const imported = async (secret: boolean, ...args: string[]) => {
+      const [out, err]: [string[], string[]] = [[], []];
+      const io = { out: (line: string) => out.push(line), err: (line: string) => err.push(line), env: {}, folder };
+      const unused = () => t.fail("not for this verb") as never;
+      const code = await run(["import", "old.db", ...args], io, {
+        ...{ openStore: unused, restore: unused, missingSecretWarning: unused, zone: unused },
+        async importFrom(file, { author, progress }) {
+          t.match([file, author], [join(folder, "old.db"), { who: /^cli:/ }]);
+          progress("usage: 1,500 rows");
+          return { rows, secret };
+        },
+      });
+      return { code, out: out.join("\n"), err };
+    };
+    t.match(await imported(true), {
+      ...{
+        code: 0,
+        out: /old\.db: 2 keys, 1,500 requests, 1 object, with all sums/,
+        err: ["import: usage: 1,500 rows"],
+      },
+    });
+    t.match((await imported(false)).err[1], /^import: warning: there is no .*old\.db\.secret/);
+    t.same(JSON.parse((await imported(false, "--json")).out), { file: join(folder, "old.db"), rows, secret: false });
+  },
+);

@@ -5,19 +5,20 @@ import { COMMAND } from "../verb.ts";
 export const DEFAULT_ENTRIES = 100;
 
 /** The lines of the overall help. */
-export const help = `store backup FILE | restore FILE | verify | prune --before DATE | migrate | audit [--since 24h]
-                               back up, restore or verify the store, delete old rows, migrate it;
-                               show the audit trail`;
+export const help = `store backup FILE | restore FILE | import FILE | verify | prune --before DATE | migrate | audit [--since 24h]
+                               back up, restore or verify the store, copy a SQLite store into PostgreSQL,
+                               delete old rows, migrate it, show the audit trail`;
 
 /** What `--help` behind the verb prints. */
 export const USAGE = `usage: ${COMMAND} store backup FILE [--json]
        ${COMMAND} store restore FILE [--force] [--json]
+       ${COMMAND} store import FILE [--json]
        ${COMMAND} store verify [--json]
        ${COMMAND} store prune --before WHEN [--json]
        ${COMMAND} store migrate [--json]
        ${COMMAND} store audit [--since WHEN] [--json]
 
-All but restore can be run while gateways run.
+All but restore and import can be run while gateways run.
 
   backup   writes a copy of the store, rows in its journal included, to a file that must not exist, and beside it, as
            FILE.secret, the secret of envelopes
@@ -25,6 +26,8 @@ All but restore can be run while gateways run.
            beside it as gateway.db.until-TIME, with its journals' rows. If the old store has exchanges after the
            backup's last one, or changes of keys that the backup lacks, they would be lost: then --force is required. Keys
            that were revoked or disabled stay so, and the audit trail keeps all its entries
+  import   copies a SQLite store, rows in its journals and its secret included, into the empty PostgreSQL database that
+           gateway.yaml names, when all gateways have stopped: all of it or, if that fails, nothing
   verify   checks the file, and that the hourly sums match their rows; exit code 1 if they do not,
            or if there is no store yet
   prune    deletes the rows of requests from before a day; their hourly sums stay. The file keeps its size: new rows

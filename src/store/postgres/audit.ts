@@ -3,7 +3,7 @@ import { type PostgresDatabase, sanitizeText } from "./database.ts";
 
 /** The audit trail in PostgreSQL. */
 export class PostgresAudit extends Audit {
-  constructor(private readonly database: PostgresDatabase) {
+  constructor(private readonly database: Pick<PostgresDatabase, "query">) {
     super();
   }
 

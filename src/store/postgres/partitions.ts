@@ -46,7 +46,7 @@ export class Partitions {
       if (!this.known.has(month.table)) listPartitions.set(month.table, month);
     }
     for (const month of listPartitions.values()) {
-      await this.database.transaction((ask) => make(ask, month));
+      await this.database.transaction((ask) => createPartition(ask, month));
       this.known.add(month.table);
     }
   }
@@ -57,7 +57,8 @@ export class Partitions {
   }
 }
 
-async function make(ask: PostgresQuery, { table, from, to }: MonthPartition): Promise<void> {
+/** Creates the table of a month, if it is missing. Must be called in a transaction. */
+export async function createPartition(ask: PostgresQuery, { table, from, to }: MonthPartition): Promise<void> {
   if (await tableExists(ask, table)) return;
   await ask("select pg_advisory_xact_lock(?::bigint)", LOCK);
   if (await tableExists(ask, table)) return;

@@ -131,7 +131,7 @@ async function copyAndVerify(
  * @returns the connection that holds the lock
  * @throws Error if another process has it open
  */
-async function lockStore(path: string): Promise<DatabaseSync> {
+export async function lockStore(path: string): Promise<DatabaseSync> {
   // A running process would have it open, so no journal is in use.
   openLocked(path).close();
   const unfed = readJournals(journalFolder(path));
