@@ -39,7 +39,7 @@ function reportCounts(gateway: Gateway): void {
   report = () =>
     new Promise((resolve) => {
       if (!process.connected) return resolve();
-      const message: ToPrimary = { type: "counted", metrics: gateway.counts };
+      const message: ToPrimary = { type: "metrics", metrics: gateway.counts };
       process.send?.(message, undefined, {}, () => resolve());
     });
   setInterval(() => void report(), REPORT_INTERVAL).unref();
@@ -76,11 +76,11 @@ function acceptConnection(gateway: Gateway, id: number, socket: Socket | undefin
   gateway.accept(socket);
 }
 
-async function answerPrimary(answers: QuestionHandlers, id: number, name: string, asked: unknown): Promise<void> {
+async function answerPrimary(answers: QuestionHandlers, id: number, name: string, question: unknown): Promise<void> {
   try {
-    sendToPrimary({ type: "told", id, answer: await answers.answer(name, asked) });
+    sendToPrimary({ type: "answered", id, answer: await answers.answer(name, question) });
   } catch (thrown) {
-    sendToPrimary({ type: "told", id, failure: formatError(thrown) });
+    sendToPrimary({ type: "answered", id, failure: formatError(thrown) });
   }
 }
 
@@ -107,21 +107,21 @@ function handleMessages(gateway: Gateway, peers: WorkerPeers, waiting: [ToWorker
   registerReloads(answers, gateway);
   registerKnownStore(answers, gateway.stores);
   reportCounts(gateway);
-  const hurry = new AbortController();
+  const interrupt = new AbortController();
   let stopping = false;
-  const stop = async (patience: { linger: number; drain: number }) => {
+  const stop = async (timeouts: { linger: number; drain: number }) => {
     if (stopping) return;
     stopping = true;
-    await gateway.stop({ ...patience, signal: hurry.signal });
+    await gateway.stop({ ...timeouts, signal: interrupt.signal });
     await exitWorker(gateway.hasLost ? LOST_ROWS_EXIT : 0);
   };
   const onMessage = (message: ToWorker, socket: Socket | undefined) => {
     if (message.type === "connection") acceptConnection(gateway, message.id, socket);
-    else if (message.type === "look")
+    else if (message.type === "check")
       sendToPrimary({ type: "alive", parts: gateway.readiness().parts, unwritten: gateway.stores.ledger.unwritten });
     else if (message.type === "leave") gateway.leave();
     else if (message.type === "stop") void stop(message);
-    else if (message.type === "hurry") hurry.abort();
+    else if (message.type === "interrupt") interrupt.abort();
     else if (message.type === "fact") peers.receive(message);
     else if (message.type === "ask") void answerPrimary(answers, message.id, message.name, message.question);
     else if (message.type === "answer") peers.receiveAnswer(message);

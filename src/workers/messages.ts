@@ -10,13 +10,13 @@ export const LOST_ROWS_EXIT = 4;
 export type ToWorker =
   /** The gateway.yaml, and the number of the generation that serves it. The first message. */
   | { readonly type: "start"; readonly text: string; readonly generation: number }
-  /** To be answered by a `told` with its id. */
+  /** To be answered by an `answered` with its id. */
   | { readonly type: "ask"; readonly id: number; readonly name: string; readonly question: unknown }
   | { readonly type: "connection"; readonly id: number }
-  | { readonly type: "look" }
+  | { readonly type: "check" }
   | { readonly type: "leave" }
   | { readonly type: "stop"; readonly linger: number; readonly drain: number }
-  | { readonly type: "hurry" }
+  | { readonly type: "interrupt" }
   | ({ readonly type: "fact" } & SharedFact)
   | ({ readonly type: "answer" } & QuestionAnswer);
 
@@ -29,10 +29,10 @@ export type ToPrimary =
   /** `unwritten`: rows that would be lost if the worker were killed. */
   | { readonly type: "alive"; readonly parts: Readiness["parts"]; readonly unwritten: Unwritten | undefined }
   /** What the worker has counted so far: every few seconds, and when it ends. */
-  | { readonly type: "counted"; readonly metrics: readonly MetricJson[] }
+  | { readonly type: "metrics"; readonly metrics: readonly MetricJson[] }
   /** A crash outside of every request: the worker gets no more connections, and ends. */
   | { readonly type: "failed" }
-  | ({ readonly type: "told" } & QuestionAnswer)
+  | ({ readonly type: "answered" } & QuestionAnswer)
   | ({ readonly type: "fact" } & SharedFact)
   | WorkerQuestion;
 

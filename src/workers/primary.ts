@@ -286,11 +286,11 @@ export class Primary {
       worker.draining = true;
       worker.send({ type: "stop", linger, drain: Math.min(left, NO_LIMIT) });
     }
-    const sendHurry = () => {
-      for (const worker of this.workers) worker.send({ type: "hurry" });
+    const sendInterrupt = () => {
+      for (const worker of this.workers) worker.send({ type: "interrupt" });
     };
-    if (signal?.aborted) sendHurry();
-    else signal?.addEventListener("abort", sendHurry);
+    if (signal?.aborted) sendInterrupt();
+    else signal?.addEventListener("abort", sendInterrupt);
     let limit = performance.now() + left + STOP_GRACE;
     await waitUntil(() => {
       if (signal?.aborted) limit = Math.min(limit, performance.now() + STOP_GRACE);
@@ -374,7 +374,7 @@ export class Primary {
 
   private onMessage(message: ToPrimary, from: WorkerProcess): void {
     // A worker's last report may be read after its exit.
-    if (message.type === "counted") this.totals.update(from, message.metrics);
+    if (message.type === "metrics") this.totals.update(from, message.metrics);
     if (!this.workers.has(from)) return;
     if (message.type === "ready") {
       for (const fact of this.facts.values()) from.send({ type: "fact", ...fact });
@@ -435,7 +435,7 @@ export class Primary {
       if (worker.serving && performance.now() - worker.lastMessageAt > UNRESPONSIVE_AFTER) {
         this.log.error({ worker: worker.pid }, "a worker's event loop is blocked: the worker is killed");
         worker.kill();
-      } else worker.send({ type: "look" });
+      } else worker.send({ type: "check" });
     }
   }
 

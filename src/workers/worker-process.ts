@@ -89,7 +89,7 @@ export class WorkerProcess {
         this.unwritten = message.unwritten;
       } else if (message.type === "taken") this.onAccepted(message.id);
       else if (message.type === "closed") this.openConnections -= message.count;
-      else if (message.type === "told") this.onAnswer(message);
+      else if (message.type === "answered") this.onAnswer(message);
       listener.onMessage(message, this);
     });
     this.child.once("disconnect", () => listener.onDisconnect(this));
