@@ -63,26 +63,26 @@ export class Admission {
    * Admits an exchange: now, or when the promise resolves.
    * @throws GatewayError `overloaded` when the queue is full, or the wait too long; `client_gone`
    */
-  acquire(applicant: AdmissionRequest): Promise<void> | undefined {
-    const key = admissionKey(applicant);
+  acquire(request: AdmissionRequest): Promise<void> | undefined {
+    const key = admissionKey(request);
     if (this.canAdmit(key)) {
-      this.markAdmitted(this.callerQueue(key), applicant);
+      this.markAdmitted(this.callerQueue(key), request);
       return undefined;
     }
     const { queue, wait } = this.limits;
     if (wait === 0 || (this.queued >= queue && !this.evictQueued(key))) throw this.overloadedError();
-    return this.wait(key, applicant);
+    return this.wait(key, request);
   }
 
   /** Ends an exchange; has no effect for one that is not admitted. */
-  release(applicant: AdmissionRequest): void {
-    if (!applicant.admitted) return;
-    applicant.admitted = false;
-    const key = admissionKey(applicant);
-    const party = this.callerQueue(key);
+  release(request: AdmissionRequest): void {
+    if (!request.admitted) return;
+    request.admitted = false;
+    const key = admissionKey(request);
+    const caller = this.callerQueue(key);
     this.active--;
-    party.active--;
-    this.deleteIfEmpty(key, party);
+    caller.active--;
+    this.deleteIfEmpty(key, caller);
     if (this.queued > 0) this.admit();
   }
 
@@ -95,39 +95,39 @@ export class Admission {
 
   /** Where the queue is full, removes the last queued exchange of the caller with the most, if the new one's caller has fewer. */
   private evictQueued(key: string): boolean {
-    const own = this.callers.get(key)?.queued.length ?? 0;
+    const ownLength = this.callers.get(key)?.queued.length ?? 0;
     let most: readonly QueuedRequest[] = [];
-    for (const { queued: waiting } of this.callers.values()) if (waiting.length > most.length) most = waiting;
-    if (most.length <= own + 1) return false;
+    for (const { queued } of this.callers.values()) if (queued.length > most.length) most = queued;
+    if (most.length <= ownLength + 1) return false;
     most.at(-1)?.reject(this.overloadedError());
     return true;
   }
 
-  private wait(key: string, applicant: AdmissionRequest): Promise<void> {
-    const party = this.callerQueue(key);
+  private wait(key: string, request: AdmissionRequest): Promise<void> {
+    const caller = this.callerQueue(key);
     return new Promise((resolve, reject) => {
       let unsubscribe = (): void => {};
       const giveUp = (error: GatewayError) => {
-        const at = party.queued.indexOf(waiting);
+        const at = caller.queued.indexOf(queued);
         if (at < 0) return;
-        party.queued.splice(at, 1);
+        caller.queued.splice(at, 1);
         this.queued--;
-        this.deleteIfEmpty(key, party);
+        this.deleteIfEmpty(key, caller);
         clearTimeout(timer);
         unsubscribe();
         reject(error);
       };
       const admit = () => {
-        this.markAdmitted(party, applicant);
+        this.markAdmitted(caller, request);
         clearTimeout(timer);
         unsubscribe();
         resolve();
       };
-      const waiting: QueuedRequest = { admit, reject: giveUp };
-      party.queued.push(waiting);
+      const queued: QueuedRequest = { admit, reject: giveUp };
+      caller.queued.push(queued);
       this.queued++;
       const timer = setTimeout(() => giveUp(this.overloadedError()), this.limits.wait).unref();
-      unsubscribe = applicant.onAbort(() => giveUp(new GatewayError("client_gone")));
+      unsubscribe = request.onAbort(() => giveUp(new GatewayError("client_gone")));
     });
   }
 
@@ -138,36 +138,36 @@ export class Admission {
     for (;;) {
       let next: [key: string, party: CallerQueue] | undefined;
       for (const entry of this.callers) {
-        const [key, { active: inside, queued: waiting }] = entry;
-        if (waiting.length > 0 && (!next || inside < next[1].active) && this.canAdmit(key)) next = entry;
+        const [key, { active, queued }] = entry;
+        if (queued.length > 0 && (!next || active < next[1].active) && this.canAdmit(key)) next = entry;
       }
       if (!next) return;
-      const [key, party] = next;
-      const first = party.queued.shift();
+      const [key, caller] = next;
+      const first = caller.queued.shift();
       this.queued--;
       // Moved to the end, so that callers with equally many take turns.
       this.callers.delete(key);
-      this.callers.set(key, party);
+      this.callers.set(key, caller);
       first?.admit();
     }
   }
 
-  private markAdmitted(party: CallerQueue, applicant: AdmissionRequest): void {
-    applicant.admitted = true;
+  private markAdmitted(caller: CallerQueue, request: AdmissionRequest): void {
+    request.admitted = true;
     this.active++;
-    party.active++;
+    caller.active++;
   }
 
   private callerQueue(key: string): CallerQueue {
     const known = this.callers.get(key);
     if (known) return known;
-    const party: CallerQueue = { active: 0, queued: [] };
-    this.callers.set(key, party);
-    return party;
+    const caller: CallerQueue = { active: 0, queued: [] };
+    this.callers.set(key, caller);
+    return caller;
   }
 
-  private deleteIfEmpty(key: string, { active: inside, queued: waiting }: CallerQueue): void {
-    if (inside === 0 && waiting.length === 0) this.callers.delete(key);
+  private deleteIfEmpty(key: string, { active, queued }: CallerQueue): void {
+    if (active === 0 && queued.length === 0) this.callers.delete(key);
   }
 
   private overloadedError(): GatewayError {

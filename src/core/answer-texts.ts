@@ -70,11 +70,13 @@ export class AnswerTextReplacer {
     // The position of a comment does not matter; that of an array's end does.
     if (frame.text === undefined && frame.kind === "event") return frame;
     const places = this.placesOf(frame.json());
-    const ahead = this.pendingFrames.length === 0 ? [] : this.endCompleted(this.completedBy(places));
-    const waits = this.read(frame, places);
-    this.pendingFrames.push(waits);
-    const free = this.releaseFrames();
-    return ahead.length === 0 && free.length === 1 && free[0] === frame ? frame : [...ahead, ...free];
+    const completed = this.pendingFrames.length === 0 ? [] : this.endCompleted(this.completedBy(places));
+    const pending = this.read(frame, places);
+    this.pendingFrames.push(pending);
+    const released = this.releaseFrames();
+    return completed.length === 0 && released.length === 1 && released[0] === frame
+      ? frame
+      : [...completed, ...released];
   };
 
   /** The stage for a complete response in chunks with arbitrary boundaries. A body that is not JSON passes. */
@@ -124,27 +126,27 @@ export class AnswerTextReplacer {
       const { kind, piece } = place;
       if (piece === undefined) return this.replaceWhole(place, before);
       const text: FrameText = { place, before, after: before };
-      let growing = this.partialTexts.get(piece);
-      if (growing && this.latestPiece !== piece && this.partialTexts.get(this.latestPiece ?? "")?.kind === kind)
+      let partial = this.partialTexts.get(piece);
+      if (partial && this.latestPiece !== piece && this.partialTexts.get(this.latestPiece ?? "")?.kind === kind)
         this.interleaved = true;
       this.latestPiece = piece;
-      if (!growing) {
-        growing = { kind, output: createTextOutput(place, this.createReplacer), last: text };
-        this.partialTexts.set(piece, growing);
+      if (!partial) {
+        partial = { kind, output: createTextOutput(place, this.createReplacer), last: text };
+        this.partialTexts.set(piece, partial);
         this.evictOldest();
       }
-      const out = growing.output.push(before);
-      const { carriedOver } = growing.output;
+      const out = partial.output.push(before);
+      const { carriedOver } = partial.output;
       // Text that was held back and is no match returns to its original frame.
-      if (carriedOver > 0) growing.last.after += out.slice(0, carriedOver);
+      if (carriedOver > 0) partial.last.after += out.slice(0, carriedOver);
       text.after = out.slice(carriedOver);
-      growing.last = text;
+      partial.last = text;
       return text;
     });
     return { frame, texts };
   }
 
-  /** Forgets the oldest text beyond MOST, unless a part of it is held back. */
+  /** Forgets the oldest text beyond MAX_TRACKED, unless a part of it is held back. */
   private evictOldest(): void {
     if (this.partialTexts.size <= MAX_TRACKED) return;
     for (const [piece, { output }] of this.partialTexts) {
@@ -155,7 +157,7 @@ export class AnswerTextReplacer {
   }
 
   /** Returns a predicate for open texts that a frame with these places shows to be complete. */
-  private completedBy(places: readonly TextPlace[]): (piece: string, growing: PartialText) => boolean {
+  private completedBy(places: readonly TextPlace[]): (piece: string, partial: PartialText) => boolean {
     if (this.pendingFrames.length >= MAX_TRACKED) return () => true;
     const next = new Set(places.map(({ piece }) => piece));
     return (piece, { kind }) => {
@@ -166,9 +168,9 @@ export class AnswerTextReplacer {
   }
 
   /** Decides on open texts that are complete. Returns the frames that are no longer held back, in order. */
-  private endCompleted(over: (piece: string, growing: PartialText) => boolean): Frame[] {
-    for (const [piece, growing] of this.partialTexts)
-      if (growing.output.isPending && over(piece, growing)) growing.last.after += growing.output.end();
+  private endCompleted(isCompleted: (piece: string, partial: PartialText) => boolean): Frame[] {
+    for (const [piece, partial] of this.partialTexts)
+      if (partial.output.isPending && isCompleted(piece, partial)) partial.last.after += partial.output.end();
     return this.releaseFrames();
   }
 
@@ -178,8 +180,8 @@ export class AnswerTextReplacer {
       [...this.partialTexts.values()].flatMap(({ output, last }) => (output.isPending ? [last] : [])),
     );
     const first = this.pendingFrames.findIndex(({ texts }) => texts.some((text) => open.has(text)));
-    const free = this.pendingFrames.splice(0, first < 0 ? this.pendingFrames.length : first);
-    return free.map(({ frame, texts }) => {
+    const released = this.pendingFrames.splice(0, first < 0 ? this.pendingFrames.length : first);
+    return released.map(({ frame, texts }) => {
       const changes = changedTexts(texts);
       return changes.length === 0 ? frame : frame.edited(textEdits(frame.data, changes));
     });

@@ -53,16 +53,16 @@ export class BodyRateMonitor implements DeadlineListener {
    * @param onTooSlow called once; must end the stream
    */
   static watch(body: Readable, limits: BodyRateLimits, onTooSlow: BodyRateListener["onTooSlow"]): BodyRateMonitor {
-    const pace = new BodyRateMonitor(limits, { onTooSlow });
-    body.on("data", (piece: Buffer) => pace.addBytes(piece.length));
-    body.on("pause", () => pace.pause());
+    const monitor = new BodyRateMonitor(limits, { onTooSlow });
+    body.on("data", (piece: Buffer) => monitor.addBytes(piece.length));
+    body.on("pause", () => monitor.pause());
     // `resume` is emitted a tick after resume(), when the stream may be paused again.
     body.on("resume", () => {
-      if (!body.isPaused()) pace.resume();
+      if (!body.isPaused()) monitor.resume();
     });
-    body.once("end", () => pace.stop()).once("close", () => pace.stop());
-    if (body.destroyed || body.readableEnded) pace.stop();
-    return pace;
+    body.once("end", () => monitor.stop()).once("close", () => monitor.stop());
+    if (body.destroyed || body.readableEnded) monitor.stop();
+    return monitor;
   }
 
   /**

@@ -173,9 +173,9 @@ function timePhase(observer: PhaseObserver, plugin: string, phase: string, run: 
   return (exchange, attempt, answer) => {
     const began = performance.now();
     const took = () => observer.onDuration(plugin, phase, performance.now() - began);
-    let later: MaybePromise<void>;
+    let result: MaybePromise<void>;
     try {
-      later = run(exchange, attempt, answer);
+      result = run(exchange, attempt, answer);
     } catch (thrown) {
       took();
       throw thrown;
@@ -183,9 +183,9 @@ function timePhase(observer: PhaseObserver, plugin: string, phase: string, run: 
       reportBlocking(observer, plugin, phase, began);
     }
     // `then` is called once: some thenables start again with each call.
-    if (isThenable(later)) return Promise.resolve(later).finally(took);
+    if (isThenable(result)) return Promise.resolve(result).finally(took);
     took();
-    return later;
+    return result;
   };
 }
 
@@ -216,14 +216,14 @@ function runSteps(
 ): MaybePromise<void> {
   for (let i = from; i < steps.length; i++) {
     const step = steps[i] as Step<Run>;
-    let later: MaybePromise<void>;
+    let result: MaybePromise<void>;
     try {
-      later = step.run(exchange, attempt, answer);
+      result = step.run(exchange, attempt, answer);
     } catch (thrown) {
       throw toPluginError(thrown, step.origin);
     }
-    if (isThenable(later))
-      return awaitPlugin(later, step, { exchange }).then(() =>
+    if (isThenable(result))
+      return awaitPlugin(result, step, { exchange }).then(() =>
         hasAnswered(exchange, step) ? undefined : runSteps(steps, i + 1, exchange, attempt, answer),
       );
     if (exchange.answer !== undefined && hasAnswered(exchange, step)) return;
@@ -283,13 +283,13 @@ function runDone(
   observer: PhaseObserver | undefined,
 ): MaybePromise<GatewayError | undefined> {
   let first: GatewayError | undefined;
-  const waiting: Promise<GatewayError | undefined>[] = [];
+  const pending: Promise<GatewayError | undefined>[] = [];
   for (const step of steps) {
     try {
-      const later = step.run(exchange);
-      if (isThenable(later))
-        waiting.push(
-          awaitDone(later, step, exchange).then(
+      const result = step.run(exchange);
+      if (isThenable(result))
+        pending.push(
+          awaitDone(result, step, exchange).then(
             () => undefined,
             (error: GatewayError) => {
               observer?.onDoneFailed(step.name);
@@ -302,16 +302,16 @@ function runDone(
       first ??= toPluginError(thrown, step.origin);
     }
   }
-  if (waiting.length === 0) return first;
-  return Promise.all(waiting).then((failures) => first ?? failures.find((failure) => failure !== undefined));
+  if (pending.length === 0) return first;
+  return Promise.all(pending).then((failures) => first ?? failures.find((failure) => failure !== undefined));
 }
 
 /** Milliseconds that a plugin may still record once the gateway stops waiting. */
 const DONE_GRACE = 500;
 
 /** Waits for a plugin's `done`. On a stop it waits no longer than DONE_GRACE, as the plugin's deadline may be infinite. */
-function awaitDone(later: PromiseLike<void>, step: PluginDeadline, exchange: Exchange): Promise<void> {
-  const { promise, reject } = Promise.withResolvers<never>();
+function awaitDone(promise: PromiseLike<void>, step: PluginDeadline, exchange: Exchange): Promise<void> {
+  const { promise: timeout, reject } = Promise.withResolvers<never>();
   let timer: NodeJS.Timeout | undefined;
   const unsubscribe = exchange.onInterrupt(() => {
     timer = setTimeout(
@@ -319,7 +319,7 @@ function awaitDone(later: PromiseLike<void>, step: PluginDeadline, exchange: Exc
       DONE_GRACE,
     );
   });
-  return Promise.race([awaitPlugin(later, step), promise]).finally(() => {
+  return Promise.race([awaitPlugin(promise, step), timeout]).finally(() => {
     clearTimeout(timer);
     unsubscribe();
   });
@@ -338,7 +338,7 @@ interface AwaitContext {
  * @throws GatewayError what the plugin threw, `plugin_timeout` or `interrupted`; each names plugin and phase
  */
 export function awaitPlugin<T>(
-  later: PromiseLike<T>,
+  promise: PromiseLike<T>,
   { origin, deadline }: PluginDeadline,
   { head, exchange }: AwaitContext = {},
 ): Promise<T> {
@@ -356,7 +356,7 @@ export function awaitPlugin<T>(
       clearTimeout(timer);
       unsubscribe?.();
     };
-    Promise.resolve(later).then(
+    Promise.resolve(promise).then(
       (value) => {
         settle();
         resolve(value);
@@ -388,10 +388,10 @@ const checkedStage =
 
 /** Wraps a stage to report when it blocks the event loop. */
 function timedStage(stage: Stage, name: string, observer: PhaseObserver): Stage {
-  let unseen = 0;
+  let untimedFrames = 0;
   return (frame) => {
-    if (unseen-- > 0 && frame.kind !== "end") return stage(frame);
-    unseen = FRAMES_PER_TIMING - 1;
+    if (untimedFrames-- > 0 && frame.kind !== "end") return stage(frame);
+    untimedFrames = FRAMES_PER_TIMING - 1;
     const began = performance.now();
     try {
       return stage(frame);

@@ -5,7 +5,7 @@ export interface DeadlineListener {
 
 /** Deadlines without an owner. Their timers may still run. */
 const pool: Deadline[] = [];
-/** How many of them are kept. */
+/** Maximum number of pooled deadlines. */
 const MAX_POOLED = 256;
 
 /**

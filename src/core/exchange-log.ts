@@ -25,7 +25,7 @@ export function logExchange(
   const last = attempts.at(-1);
   // Clients have sent keys in place of a model, a path or a member.
   const clean = (text: string) => redactor.text(text, exchange.credentials);
-  const asked = exchange.requestedModel;
+  const requestedModel = exchange.requestedModel;
   const fields = {
     id: exchange.id,
     trace_id: exchange.traceId ?? exchange.trace?.traceId,
@@ -33,7 +33,7 @@ export function logExchange(
     key: caller?.id,
     method: exchange.method,
     path: model ? exchange.path : redactor.path(exchange.path, exchange.credentials),
-    model: last?.target.serves ?? model?.id ?? (asked === undefined ? undefined : clean(asked)),
+    model: last?.target.serves ?? model?.id ?? (requestedModel === undefined ? undefined : clean(requestedModel)),
     asked: model && last?.target.serves !== undefined && last.target.serves !== model.id ? model.id : undefined,
     target: last && Marketplace.nameOf(last.target),
     credential: last && last.target.provider.credentials.length > 1 ? last.credential?.label : undefined,

@@ -37,26 +37,26 @@ export function checkKeyScope(
 }
 
 /** Returns the error for an existing model that the key may not use. */
-export function modelNotAllowed({ name, models = [] }: KeyScope, asked: string): GatewayError {
+export function modelNotAllowed({ name, models = [] }: KeyScope, model: string): GatewayError {
   return new GatewayError("key_not_allowed", {
-    message: `The key "${name}" may not use the model "${asked}": its models are ${formatList(models)}.`,
+    message: `The key "${name}" may not use the model "${model}": its models are ${formatList(models)}.`,
     param: "model",
   });
 }
 
 /** Returns the same error for a model that a request names besides the requested one. */
-export function otherModelNotAllowed({ name, models = [] }: KeyScope, asked: string, param: string): GatewayError {
+export function otherModelNotAllowed({ name, models = [] }: KeyScope, model: string, param: string): GatewayError {
   return new GatewayError("key_not_allowed", {
-    message: `${param} names the model "${asked}", which the key "${name}" may not use: its models are ${formatList(models)}.`,
+    message: `${param} names the model "${model}", which the key "${name}" may not use: its models are ${formatList(models)}.`,
     hint: `Leave ${param} out, or name there a model of GET /v1/models.`,
     param,
   });
 }
 
 /** Returns the error for such a model that the caller may use but the provider of the request does not have. */
-export function otherModelNotServed(asked: string, param: string): GatewayError {
+export function otherModelNotServed(model: string, param: string): GatewayError {
   return new GatewayError("not_served", {
-    message: `${param} names the model "${asked}", which the provider of this request does not have.`,
+    message: `${param} names the model "${model}", which the provider of this request does not have.`,
     hint: `Leave ${param} out, or name there a model of the same provider.`,
     param,
   });

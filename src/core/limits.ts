@@ -117,21 +117,21 @@ export class Levels {
  * Returns the limits of a key: its own, then gateway.yaml's for this key, then gateway.yaml's defaults.
  * @param own those that it was given when it was created
  */
-export const keyLimits = ({ keys, default: usual }: LimitTable, id: string, own?: Limits): Limits => ({
-  ...usual,
+export const keyLimits = ({ keys, default: defaults }: LimitTable, id: string, own?: Limits): Limits => ({
+  ...defaults,
   ...keys?.get(id),
   ...own,
 });
 
 /** Reports whether any limit is configured. */
-export const hasLimits = ({ default: usual, all, groups, models, providers, keys }: LimitTable): boolean =>
-  [usual, all, ...[groups, models, providers, keys].flatMap((each) => (each ? [...each.values()] : []))].some(
+export const hasLimits = ({ default: defaults, all, groups, models, providers, keys }: LimitTable): boolean =>
+  [defaults, all, ...[groups, models, providers, keys].flatMap((each) => (each ? [...each.values()] : []))].some(
     (limits) => levelsFor("all", "", limits).length > 0,
   );
 
 /** Returns the periods of all budgets in gateway.yaml. */
 export function budgetPeriods({
-  default: usual,
+  default: defaults,
   all,
   groups,
   models,
@@ -139,7 +139,7 @@ export function budgetPeriods({
   keys,
 }: LimitTable): ReadonlySet<Period> {
   const named = [groups, models, providers, keys].flatMap((each) => (each ? [...each.values()] : []));
-  return new Set([usual, all, ...named].flatMap((limits) => (limits?.budgets ?? []).map(({ per }) => per)));
+  return new Set([defaults, all, ...named].flatMap((limits) => (limits?.budgets ?? []).map(({ per }) => per)));
 }
 
 /** Returns no level if nothing is limited. */

@@ -187,7 +187,7 @@ class LineWriter {
     if (found) this.accepted += bytes.length;
   }
 
-  /** Resolves when everything is written, or after PATIENCE; lines that the reader has not taken by then are given up. */
+  /** Resolves when everything is written, or after FLUSH_TIMEOUT; lines that the reader has not taken by then are given up. */
   async flush(): Promise<void> {
     const limit = Promise.withResolvers<void>();
     const timer = setTimeout(limit.resolve, FLUSH_TIMEOUT);

@@ -25,20 +25,20 @@ export const question = <Ask, Answer>(name: string): Question<Ask, Answer> => ({
 
 /** The handlers that answer the questions of all workers. */
 export class QuestionHandlers {
-  private readonly handlers = new Map<string, (asked: unknown) => unknown>();
+  private readonly handlers = new Map<string, (payload: unknown) => unknown>();
 
-  set<Ask, Answer>({ name }: Question<Ask, Answer>, answer: (asked: Ask) => Answer | Promise<Answer>): void {
-    this.handlers.set(name, answer as (asked: unknown) => unknown);
+  set<Ask, Answer>({ name }: Question<Ask, Answer>, answer: (payload: Ask) => Answer | Promise<Answer>): void {
+    this.handlers.set(name, answer as (payload: unknown) => unknown);
   }
 
   /**
    * Returns the answer to a question.
    * @throws Error where no handler is registered
    */
-  answer(name: string, asked: unknown): unknown {
+  answer(name: string, payload: unknown): unknown {
     const answer = this.handlers.get(name);
     if (!answer) throw new Error(`nobody answers the question ${name}`);
-    return answer(asked);
+    return answer(payload);
   }
 }
 
@@ -59,8 +59,8 @@ export class Peers {
   }
 
   /** Asks the process that answers for all. Rejects if it has no handler. */
-  async ask<Ask, Answer>({ name }: Question<Ask, Answer>, asked: Ask): Promise<Answer> {
-    return this.answers.answer(name, asked) as Answer;
+  async ask<Ask, Answer>({ name }: Question<Ask, Answer>, payload: Ask): Promise<Answer> {
+    return this.answers.answer(name, payload) as Answer;
   }
 
   /** Passes on a fact from another worker. */

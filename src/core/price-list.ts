@@ -13,7 +13,7 @@ export interface PriceVersion {
   readonly price: Price;
   /** Their source: gateway.yaml, or public tables and their versions. */
   readonly source: string;
-  /** Where each figure comes from, by its name; absent where a ledger's table has kept the terms. */
+  /** Where each figure comes from, by its name; absent for prices read from a ledger. */
   readonly sources?: Readonly<Record<string, string>>;
 }
 
@@ -28,7 +28,7 @@ export interface DatedPrice {
   readonly daily?: { readonly start: number; readonly end: number };
 }
 
-type DatedTerms = Omit<DatedPrice, "price" | "lent"> & { readonly terms: PriceVersion };
+type DatedTerms = Omit<DatedPrice, "price" | "sourceOverrides"> & { readonly terms: PriceVersion };
 
 /** Returns the cost of usage in integer nano-dollars; undefined where the prices do not cover all of it. */
 function costAt(usage: Usage, { price, source }: PriceVersion): number | undefined {
@@ -113,7 +113,7 @@ export class PriceList {
 
   /**
    * @param prices of several that apply at a time the last one is used
-   * @param source the source of all figures that are not lent
+   * @param source the source of all figures without a source of their own
    */
   constructor(
     prices: readonly DatedPrice[],
@@ -147,10 +147,10 @@ export class PriceList {
 function datedTerms(
   { price, ...when }: DatedPrice,
   source: string,
-  lent: DatedPrice["sourceOverrides"] = {},
+  sourceOverrides: DatedPrice["sourceOverrides"] = {},
 ): DatedTerms {
-  const sources = Object.fromEntries(Object.keys(price).map((name) => [name, lent[name] ?? source]));
-  const all = [...new Set([source, ...Object.values(lent)])].join(" with ");
+  const sources = Object.fromEntries(Object.keys(price).map((name) => [name, sourceOverrides[name] ?? source]));
+  const all = [...new Set([source, ...Object.values(sourceOverrides)])].join(" with ");
   return { ...when, terms: { version: priceVersion(price), price, source: all, sources } };
 }
 

@@ -171,8 +171,8 @@ function imagePrice({ size, quality, edited }: NonNullable<Usage["images"]>, pri
   if (price.image === undefined && price.image_edit === undefined) return 0;
   const each = edited ? price.image_edit : price.image;
   if (each === undefined || typeof each === "number") return each;
-  const asked = [quality, size].filter((word) => word !== undefined).join(" ");
-  return Object.hasOwn(each, asked) ? each[asked] : undefined;
+  const key = [quality, size].filter((word) => word !== undefined).join(" ");
+  return Object.hasOwn(each, key) ? each[key] : undefined;
 }
 
 const drawingRates = (model: string | undefined, { drawing }: Compiled): TokenRates | undefined =>

@@ -90,11 +90,11 @@ export class Redactor {
     for (let i = 1; i < lines.length; i += 2) {
       const value = lines[i] as string;
       if (value.length < SHORTEST) continue;
-      const place = cacheSlot(value, CACHE_SLOTS);
-      if (this.cleanValues[place] === value) continue;
+      const slot = cacheSlot(value, CACHE_SLOTS);
+      if (this.cleanValues[slot] === value) continue;
       const clean = this.text(value);
       if (clean !== value) lines[i] = clean;
-      else if (value.length <= LONGEST) this.cleanValues[place] = value;
+      else if (value.length <= LONGEST) this.cleanValues[slot] = value;
     }
     return headers;
   }

@@ -8,13 +8,13 @@ export class TimeoutError extends Error {}
  * @throws TimeoutError when the time is over
  */
 export async function withTimeout<T>(deadline: number, answer: Promise<T>, what = "it"): Promise<T> {
-  const silent = Promise.withResolvers<never>();
+  const expired = Promise.withResolvers<never>();
   const timer = setTimeout(
-    () => silent.reject(new TimeoutError(`${what} has not answered in ${deadline} ms`)),
+    () => expired.reject(new TimeoutError(`${what} has not answered in ${deadline} ms`)),
     deadline,
   );
   try {
-    return await Promise.race([answer, silent.promise]);
+    return await Promise.race([answer, expired.promise]);
   } finally {
     clearTimeout(timer);
   }
