@@ -160,7 +160,7 @@ export class Upstreams {
   }
 
   /**
-   * Returns the best target whose provider has a free place, or the best one of all where no usable target's provider has one.
+   * Returns the best target whose provider has a free slot, or the best one of all where no usable target's provider has one.
    */
   firstTarget(targets: readonly Target[], caller?: string): Target | undefined {
     const [best] = targets;
@@ -168,16 +168,16 @@ export class Upstreams {
     return targets.find((target) => this.slots.hasFree(target.provider) && this.health.usable(target, caller)) ?? best;
   }
 
-  /** @throws GatewayError where the provider has no free place, and none becomes free in time */
+  /** @throws GatewayError where the provider has no free slot, and none becomes free in time */
   private async tryTarget(
     exchange: Exchange,
     target: Target,
     chain: Chain,
     client: ClientSide,
   ): Promise<AttemptResult> {
-    const taken = this.slots.acquire(target.provider, exchange);
-    const queuedAt = taken instanceof Promise ? exchange.elapsed : undefined;
-    const place = taken instanceof Promise ? await taken : taken;
+    const acquired = this.slots.acquire(target.provider, exchange);
+    const queuedAt = acquired instanceof Promise ? exchange.elapsed : undefined;
+    const slot = acquired instanceof Promise ? await acquired : acquired;
     const attempt = this.createAttempt(exchange, target);
     attempt.queuedAt = queuedAt;
     exchange.attempts.push(attempt);
@@ -198,14 +198,14 @@ export class Upstreams {
       };
       const upstream = await this.proxy.send(
         outgoingRequest(exchange, attempt, {
-          endListener: createEndListener(this.health.begin(attempt), place),
+          endListener: createEndListener(this.health.begin(attempt), slot),
           onStart,
         }),
         client,
       );
       return await this.classifyResponse(upstream, exchange, attempt);
     } catch (thrown) {
-      place.release();
+      slot.release();
       const error = GatewayError.from(thrown);
       const { code } = error;
       attempt.error = error;
@@ -350,12 +350,12 @@ export class Upstreams {
     return list;
   }
 
-  /** @param spent our retries are used up, so clients are told not to retry */
+  /** @param exhausted whether our retries are used up: clients are then told not to retry */
   private buildAnswer(
     upstream: UpstreamResponse,
     exchange: Exchange,
     attempt: Attempt,
-    spent: boolean,
+    exhausted: boolean,
   ): UpstreamAnswer | Promise<UpstreamAnswer> {
     const { status } = upstream;
     const { redactor } = this;
@@ -364,7 +364,7 @@ export class Upstreams {
     const headers = redactor.headers(received.filter(this.responseAllowList(protocol).allows));
     preventRendering(headers);
     setShouldRetry(status, headers);
-    if (spent && status >= 400) headers.set("x-should-retry", "false");
+    if (exhausted && status >= 400) headers.set("x-should-retry", "false");
     const framing = framingOf(status, headers.get("content-type"), attempt.operation ?? exchange.operation);
     // The length belongs to the provider's framing, or to a body that a 204 or 304 does not have (RFC 9110 §8.6).
     if (framing || status === 204 || status === 304) headers.delete("content-length");
@@ -412,10 +412,10 @@ function clientWaitTime({ aborted, form, attempts, elapsed }: Exchange): number 
 }
 
 /** Returns the listener for the end of an attempt. */
-const createEndListener = (health: TargetHealth, place: ProviderSlot): OutgoingRequest["endListener"] & object => ({
+const createEndListener = (health: TargetHealth, slot: ProviderSlot): OutgoingRequest["endListener"] & object => ({
   end: (broken) => {
     health.end(broken);
-    place.release();
+    slot.release();
   },
 });
 

@@ -1,12 +1,13 @@
 import type { Credential } from "../core/marketplace.ts";
 
-/** Milliseconds for which a refused credential rests; doubled each time. */
-const FIRST = 30_000;
-const LONGEST = 300_000;
+/** Milliseconds of the first cooldown of a refused credential, doubled each time, and of the longest. */
+const FIRST_COOLDOWN = 30_000;
+const MAX_COOLDOWN = 300_000;
 /**
- * Milliseconds by which a rest must grow before other processes are notified: many responses in a row may each ask for a wait.
+ * Milliseconds by which a cooldown must grow before other processes are notified: many responses in a row may each request a
+ * wait.
  */
-const STEP = 100;
+const MIN_CHANGE = 100;
 
 /** The longest wait in milliseconds that all callers observe because of one of them: vendors limit by the minute. */
 const SHORT_WAIT = 60_000;
@@ -14,23 +15,23 @@ const SHORT_WAIT = 60_000;
 /** A period in which a credential is not used, in milliseconds. */
 interface CredentialCooldown {
   until: number;
-  /** Duration of the next rest, if the credential is not accepted by then; 0: the provider only asked for a wait. */
+  /** Duration of the next cooldown, if the credential is not accepted by then; 0: the provider only requested a wait. */
   nextDuration: number;
-  /** The only caller for whom it rests, while nobody else was refused and nobody was accepted; undefined: it rests for all. */
+  /** The only caller it applies to, while nobody else was refused and nobody was accepted; undefined: it applies to all. */
   onlyCaller?: string | undefined;
-  /** The caller whose request tests whether a credential that rests for all is accepted again. */
+  /** The caller whose request tests whether a credential in cooldown for all is accepted again. */
   trialCaller?: string | undefined;
-  /** Whether it has rested for all since it was last accepted. */
+  /** Whether it has been in cooldown for all since it was last accepted. */
   wasForAll?: boolean;
   /** The caller whose request last got a long wait, and until when it lasts for that caller. */
   longWait?: { readonly caller: string; readonly until: number };
 }
 
-/** A new rest of a credential, for one caller or for all; reported once, for the log. */
+/** The scope of a new cooldown: one caller or all; reported once, for the log. */
 export type CooldownScope = "caller" | "all";
 
 /**
- * Credentials that are not used for a time, because a provider refused them or asked for a wait. A refusal may be about what one
+ * Credentials that are not used for a time, because a provider refused them or requested a wait. A refusal may be about what one
  * caller requests, so it counts for that caller alone until another one is refused too (docs/decisions/0035).
  */
 export class CredentialCooldowns {
@@ -38,10 +39,10 @@ export class CredentialCooldowns {
   /** Time until which other processes know that a credential waits. */
   private readonly announcedUntil = new WeakMap<Credential, number>();
 
-  /** @param onChange called whenever the rest of a credential changes */
+  /** @param onChange called whenever the cooldown of a credential changes */
   constructor(private readonly onChange: (credential: Credential) => void = () => {}) {}
 
-  /** Returns undefined when it does not rest for anybody. */
+  /** Returns the cooldown of a credential; undefined: there is none for anybody. */
   get(credential: Credential): Readonly<CredentialCooldown> | undefined {
     return this.cooldowns.get(credential);
   }
@@ -72,19 +73,19 @@ export class CredentialCooldowns {
     return (this.cooldownFor(credential, caller)?.nextDuration ?? 0) > 0;
   }
 
-  /** Returns the rest that applies to a caller. */
+  /** Returns the cooldown that applies to a caller. */
   private cooldownFor(credential: Credential, caller: string | undefined): CredentialCooldown | undefined {
     const cooldown = this.cooldowns.get(credential);
     return cooldown?.onlyCaller === undefined || cooldown.onlyCaller === caller ? cooldown : undefined;
   }
 
   /**
-   * Records that the provider asked for a wait. It applies to all callers; a long one to its caller alone, until a second caller
+   * Records that the provider requested a wait. It applies to all callers; a long one to its caller alone, until a second caller
    * gets one: a single one could otherwise keep the credential from all others for an hour.
    * @param caller whose request it was; absent: no caller's matter
    */
   recordWait(credential: Credential, now: number, wait: number, caller?: string): void {
-    // It replaces a rest that applies to one caller alone.
+    // It replaces a cooldown that applies to one caller alone.
     const cooldown = this.cooldownFor(credential, undefined) ?? { until: 0, nextDuration: 0 };
     const { longWait } = cooldown;
     const second = longWait !== undefined && longWait.caller !== caller && longWait.until > now;
@@ -94,13 +95,13 @@ export class CredentialCooldowns {
       now + (second || caller === undefined ? wait : Math.min(wait, SHORT_WAIT)),
     );
     this.cooldowns.set(credential, cooldown);
-    const told = this.announcedUntil.get(credential) ?? 0;
-    if (cooldown.until < told + STEP) return;
+    const announced = this.announcedUntil.get(credential) ?? 0;
+    if (cooldown.until < announced + MIN_CHANGE) return;
     this.announcedUntil.set(credential, cooldown.until);
     this.onChange(credential);
   }
 
-  /** Ends all rests for an operator. A refused credential still counts as refused until it is accepted. */
+  /** Ends all cooldowns for an operator. A refused credential still counts as refused until it is accepted. */
   endAll(now: number): void {
     for (const [credential, cooldown] of this.cooldowns) {
       if (cooldown.nextDuration === 0) this.cooldowns.delete(credential);
@@ -117,29 +118,29 @@ export class CredentialCooldowns {
   /**
    * Records that the provider refused it.
    * @param caller whose request it was; absent: no caller's matter
-   * @returns for whom it rests, when that is news
+   * @returns the scope of the cooldown, when that is news
    */
   recordRefusal(credential: Credential, now: number, caller?: string): CooldownScope | undefined {
     const cooldown = this.cooldowns.get(credential);
     const { nextDuration = 0, onlyCaller, wasForAll = false } = cooldown ?? {};
-    // A credential that has rested for all and is refused again is judged from the start.
-    const anew =
+    // A credential that has been in cooldown for all and is refused again is judged from the start.
+    const isNew =
       !cooldown ||
       nextDuration === 0 ||
       cooldown.trialCaller === caller ||
       (onlyCaller === undefined && cooldown.until <= now);
-    const alone = caller !== undefined && (anew || onlyCaller === caller);
-    if (alone && cooldown && nextDuration === 0 && cooldown.until > now) return undefined;
-    // The duration of a rest for one caller does not carry over to a rest for all.
-    const time = (alone || wasForAll ? nextDuration : 0) || FIRST;
+    const onlyForCaller = caller !== undefined && (isNew || onlyCaller === caller);
+    if (onlyForCaller && cooldown && nextDuration === 0 && cooldown.until > now) return undefined;
+    // The duration of a cooldown for one caller does not carry over to one for all.
+    const duration = (onlyForCaller || wasForAll ? nextDuration : 0) || FIRST_COOLDOWN;
     this.cooldowns.set(credential, {
-      until: now + time,
-      nextDuration: Math.min(2 * time, LONGEST),
-      onlyCaller: alone ? caller : undefined,
-      wasForAll: wasForAll || !alone,
+      until: now + duration,
+      nextDuration: Math.min(2 * duration, MAX_COOLDOWN),
+      onlyCaller: onlyForCaller ? caller : undefined,
+      wasForAll: wasForAll || !onlyForCaller,
     });
     this.onChange(credential);
-    if (alone) return nextDuration === 0 ? "caller" : undefined;
+    if (onlyForCaller) return nextDuration === 0 ? "caller" : undefined;
     return wasForAll ? undefined : "all";
   }
 
@@ -149,12 +150,12 @@ export class CredentialCooldowns {
     const cooldown = this.cooldownFor(credential, caller);
     if (!cooldown || cooldown.nextDuration === 0) return;
     if (cooldown.onlyCaller === undefined && cooldown.until <= now) cooldown.trialCaller = caller;
-    cooldown.until = Math.max(cooldown.until, now + FIRST);
+    cooldown.until = Math.max(cooldown.until, now + FIRST_COOLDOWN);
     this.onChange(credential);
   }
 
   /**
-   * Records that the provider accepted it, which ends the rest for every caller.
+   * Records that the provider accepted it, which ends the cooldown for every caller.
    * @returns true when it was refused before, as far as that concerns the caller
    */
   recordAcceptance(credential: Credential, now: number, caller?: string): boolean {

@@ -58,8 +58,8 @@ export class Demo {
   }
 
   private answer(target: string, body: Buffer): DemoAnswer | undefined {
-    const asked = identifyRequest(this.protocols, target, body);
-    return asked && demoAnswer(asked.protocol, asked.request);
+    const identified = identifyRequest(this.protocols, target, body);
+    return identified && demoAnswer(identified.protocol, identified.request);
   }
 
   /** Answers requests for stored objects, where other vendors have them, with the protocol's error for an unknown object. */

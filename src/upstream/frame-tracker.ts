@@ -65,13 +65,13 @@ export class FrameTracker {
   }
 
   private completeHead(): void {
-    const { head, opcode, headSize: need } = this;
+    const { head, opcode, headSize } = this;
     let payload = this.payloadSize;
     if (payload === 126) payload = head.readUInt16BE(2);
     else if (payload === 127) payload = Number(head.readBigUInt64BE(2));
     this.payloadLeft = payload;
     if (opcode === CLOSE) {
-      this.closeCode ??= payload < 2 ? 1005 : this.readCloseCode(head.subarray(0, need));
+      this.closeCode ??= payload < 2 ? 1005 : this.readCloseCode(head.subarray(0, headSize));
       if (payload >= 2) this.payloadLeft -= 2;
     } else if (opcode < CLOSE) {
       this.messageBytes += payload;

@@ -6,15 +6,15 @@ import { type Credential, Marketplace, type Target } from "../core/marketplace.t
 import { type CooldownScope, CredentialCooldowns } from "./credential-cooldowns.ts";
 import { type TargetCondition, TargetHealth } from "./target-health.ts";
 
-/** Milliseconds for which a credential rests after a 429: without a retry-after, at least, and at most. */
+/** Milliseconds of a credential's cooldown after a 429: without a retry-after, at least, and at most. */
 const COOLING = 1000;
 const LEAST_COOLING = 100;
 const LONGEST_COOLING = 3_600_000;
 /**
- * Longest rest in milliseconds that {@link Health.onlyRests} ignores. Vendors limit by the minute; a longer rest means a spent
+ * Longest cooldown in milliseconds that {@link Health.isOnlyCoolingDown} ignores. Vendors limit by the minute; a longer one means a spent
  * quota.
  */
-const SHORT_REST = 60_000;
+const SHORT_COOLDOWN = 60_000;
 
 /** A change of health that a process sends to other processes, as plain JSON. */
 export interface HealthNews {
@@ -28,7 +28,7 @@ export interface HealthNews {
   readonly until: number;
   /** Milliseconds of the current pause of a target; for a credential, of the next one. */
   readonly time: number;
-  /** The only caller for whom the credential rests; absent: it rests for all callers. */
+  /** The only caller the cooldown applies to; absent: it applies to all callers. */
   readonly caller?: string | undefined;
 }
 
@@ -78,7 +78,7 @@ export class Health {
   private readonly targets = new WeakMap<Target, TargetState>();
   private readonly byName = new Map<string, TargetState>();
   private readonly providers = new Map<string, ProviderState>();
-  /** Shared with the former and the next generation, as their targets share state. */
+  /** Shared with the previous and the next generation, as their targets share state. */
   private readonly peers: { publish(news: HealthNews): void };
   /** Names of switched-off providers and targets; shared between generations even where these names change or go away. */
   private readonly off: Set<string>;
@@ -86,20 +86,20 @@ export class Health {
   /**
    * @param keep the share of a request's targets that stays in use however they fail
    * @param clock monotonic milliseconds
-   * @param former the health of the generation before
-   * @param same whether a provider is unchanged since that generation, so that its recorded health still holds
+   * @param previous the health of the generation before
+   * @param isUnchanged whether a provider is unchanged since that generation, so that its recorded health still holds
    */
   constructor(
     private readonly keep: number,
     private readonly log: Log,
     private readonly clock: () => number = () => performance.now(),
-    former?: Health,
-    same: (provider: string) => boolean = () => false,
+    previous?: Health,
+    isUnchanged: (provider: string) => boolean = () => false,
   ) {
-    this.peers = former?.peers ?? { publish: () => {} };
-    this.off = former?.off ?? new Set();
-    for (const [name, state] of former?.providers ?? []) if (same(name)) this.providers.set(name, state);
-    for (const [name, state] of former?.byName ?? [])
+    this.peers = previous?.peers ?? { publish: () => {} };
+    this.off = previous?.off ?? new Set();
+    for (const [name, state] of previous?.providers ?? []) if (isUnchanged(name)) this.providers.set(name, state);
+    for (const [name, state] of previous?.byName ?? [])
       if (this.providers.has(state.provider.name)) this.byName.set(name, state);
   }
 
@@ -107,9 +107,9 @@ export class Health {
    * Sends changes found here to other processes from now on.
    * @param targets whose changes are exchanged from the start; others follow once used
    */
-  share(targets: Iterable<Target>, tell: (news: HealthNews) => void): void {
+  share(targets: Iterable<Target>, publish: (news: HealthNews) => void): void {
     for (const target of targets) this.stateOf(target);
-    this.peers.publish = tell;
+    this.peers.publish = publish;
   }
 
   /** Applies a change that another process has found. */
@@ -133,10 +133,10 @@ export class Health {
   tryNow({ provider, model }: NamedTarget): void {
     const now = this.clock();
     const only = model === undefined ? undefined : `${provider}:${model}`;
-    for (const [name, { health, cooldowns: rests, provider: of }] of this.byName) {
+    for (const [name, { health, cooldowns, provider: of }] of this.byName) {
       if (of.name !== provider || (only !== undefined && name !== only)) continue;
       health.probeNow();
-      rests.endAll(now);
+      cooldowns.endAll(now);
     }
     this.providers.get(provider)?.cooldowns.endAll(now);
   }
@@ -166,31 +166,31 @@ export class Health {
   }
 
   /**
-   * Reports whether a target may be used: it is on, its circuit breaker admits a request, and a credential of its provider does
-   * not rest there.
+   * Reports whether a target may be used: it is on, its circuit breaker admits a request, and a credential of its provider is
+   * not in cooldown there.
    * @param caller whose request it would be; absent: no particular caller's
    */
   usable(target: Target, caller?: string): boolean {
-    const { health, cooldowns: rests, provider } = this.stateOf(target);
+    const { health, cooldowns, provider } = this.stateOf(target);
     const { credentials } = target.provider;
     if (!health.isUsable || this.isOff(target)) return false;
     if (credentials.length === 0) return true;
     const now = this.clock();
     return credentials.some(
-      (each) => provider.cooldowns.usableAt(each, caller) <= now && rests.usableAt(each, caller) <= now,
+      (each) => provider.cooldowns.usableAt(each, caller) <= now && cooldowns.usableAt(each, caller) <= now,
     );
   }
 
-  /** Reports whether a target is healthy but for a short rest that its provider requested with a 429. */
-  onlyRests(target: Target, caller?: string): boolean {
-    const { health, cooldowns: rests, provider } = this.stateOf(target);
+  /** Reports whether a target is healthy but for a short cooldown that its provider requested with a 429. */
+  isOnlyCoolingDown(target: Target, caller?: string): boolean {
+    const { health, cooldowns, provider } = this.stateOf(target);
     if (!health.isUsable || this.isOff(target)) return false;
     const now = this.clock();
     const until = (each: Credential) =>
-      Math.max(provider.cooldowns.usableAt(each, caller), rests.usableAt(each, caller));
+      Math.max(provider.cooldowns.usableAt(each, caller), cooldowns.usableAt(each, caller));
     const [soonest] = target.provider.credentials.toSorted((a, b) => until(a) - until(b));
-    if (!soonest || until(soonest) > now + SHORT_REST) return false;
-    return !provider.cooldowns.isRefused(soonest, caller) && !rests.isRefused(soonest, caller);
+    if (!soonest || until(soonest) > now + SHORT_COOLDOWN) return false;
+    return !provider.cooldowns.isRefused(soonest, caller) && !cooldowns.isRefused(soonest, caller);
   }
 
   /** Reports whether a target has failed more than once in a row. */
@@ -222,12 +222,12 @@ export class Health {
 
   /** Describes a target's health for the console. */
   report(target: Target): TargetReport {
-    const { health, cooldowns: rests, provider } = this.stateOf(target);
+    const { health, cooldowns, provider } = this.stateOf(target);
     const now = this.clock();
     const credentials = target.provider.credentials.map((credential): CredentialReport => {
-      const found = [provider.cooldowns.get(credential), rests.get(credential)];
-      const left = Math.max(0, ...found.map((rest) => (rest?.until ?? 0) - now));
-      const refused = found.some((rest) => rest !== undefined && rest.nextDuration > 0);
+      const found = [provider.cooldowns.get(credential), cooldowns.get(credential)];
+      const left = Math.max(0, ...found.map((cooldown) => (cooldown?.until ?? 0) - now));
+      const refused = found.some((cooldown) => cooldown !== undefined && cooldown.nextDuration > 0);
       return { label: credential.label, state: refused ? "refused" : left > 0 ? "waiting" : "ok", left };
     });
     const { condition } = health;
@@ -241,17 +241,21 @@ export class Health {
 
   /**
    * Returns the credential for a conversation at a target: always the same one while it may be used, and otherwise always the
-   * same second one. Without a conversation the next in turn; where all rest, the one whose rest ends first.
+   * same second one. Without a conversation the next in turn; where all are in cooldown, the one whose cooldown ends first.
    */
   credential(target: Target, conversation?: string, caller?: string): Credential | undefined {
-    const { provider, cooldowns: rests } = this.stateOf(target);
+    const { provider, cooldowns } = this.stateOf(target);
     const { credentials } = target.provider;
     if (credentials.length < 2) return credentials[0];
     const now = this.clock();
     let best: Credential | undefined;
     let soonest = Number.POSITIVE_INFINITY;
     for (const credential of credentialOrder(credentials, conversation ?? provider.nextCredential++)) {
-      const until = Math.max(provider.cooldowns.usableAt(credential, caller), rests.usableAt(credential, caller), now);
+      const until = Math.max(
+        provider.cooldowns.usableAt(credential, caller),
+        cooldowns.usableAt(credential, caller),
+        now,
+      );
       if (until < soonest) [best, soonest] = [credential, until];
     }
     return best;
@@ -259,11 +263,11 @@ export class Health {
 
   /** Records that an attempt is about to be sent. */
   begin({ target, credential, caller }: Attempt): TargetHealth {
-    const { health, cooldowns: rests, provider } = this.stateOf(target);
+    const { health, cooldowns, provider } = this.stateOf(target);
     health.begin();
     if (credential) {
       const now = this.clock();
-      rests.recordUse(credential, now, caller);
+      cooldowns.recordUse(credential, now, caller);
       provider.cooldowns.recordUse(credential, now, caller);
     }
     return health;
@@ -271,14 +275,14 @@ export class Health {
 
   /**
    * Records what the response to a pass-through request shows about the credential; it shows nothing about a target.
-   * @param known whether its path or its body is one that tells something about the credential
+   * @param known whether its path or its body is one that shows something about the credential
    * @param refused whether the provider did not accept the credential
    */
   passed(attempt: Attempt, known = true, refused = attempt.status === 401): void {
     const { target, credential, caller } = attempt;
     if (!credential || !refused) return;
-    const { cooldowns: rests } = this.stateOf(target).provider;
-    if (known) this.logRefusal(attempt, rests.recordRefusal(credential, this.clock(), caller), "everywhere");
+    const { cooldowns } = this.stateOf(target).provider;
+    if (known) this.logRefusal(attempt, cooldowns.recordRefusal(credential, this.clock(), caller), "everywhere");
     else
       this.log.warn(
         refusalFields(attempt),
@@ -295,19 +299,20 @@ export class Health {
    */
   answered(attempt: Attempt, status: number, wait = COOLING, firstByte = 0): void {
     const { target, credential, caller } = attempt;
-    const { health, cooldowns: rests, provider } = this.stateOf(target);
+    const { health, cooldowns, provider } = this.stateOf(target);
     const now = this.clock();
     if (status >= 500) health.recordFailure();
     else health.recordResponse(firstByte);
     if (!credential) return;
     if (status === 401)
       this.logRefusal(attempt, provider.cooldowns.recordRefusal(credential, now, caller), "everywhere");
-    else if (status === 403) this.logRefusal(attempt, rests.recordRefusal(credential, now, caller), "at this target");
+    else if (status === 403)
+      this.logRefusal(attempt, cooldowns.recordRefusal(credential, now, caller), "at this target");
     else if (status === 429)
-      rests.recordWait(credential, now, Math.min(Math.max(wait, LEAST_COOLING), LONGEST_COOLING), caller);
+      cooldowns.recordWait(credential, now, Math.min(Math.max(wait, LEAST_COOLING), LONGEST_COOLING), caller);
     else if (status < 300) {
       const known = provider.cooldowns.recordAcceptance(credential, now, caller);
-      if (rests.recordAcceptance(credential, now, caller) || known)
+      if (cooldowns.recordAcceptance(credential, now, caller) || known)
         this.log.info(attemptFields(attempt), "the provider accepts the credential again");
     }
   }
@@ -338,10 +343,10 @@ export class Health {
   }
 
   private usableAt(target: Target, caller?: string): number {
-    const { health, cooldowns: rests, provider } = this.stateOf(target);
+    const { health, cooldowns, provider } = this.stateOf(target);
     const { credentials } = target.provider;
     const free = credentials.map((each) =>
-      Math.max(provider.cooldowns.usableAt(each, caller), rests.usableAt(each, caller)),
+      Math.max(provider.cooldowns.usableAt(each, caller), cooldowns.usableAt(each, caller)),
     );
     return Math.max(health.usableAt, credentials.length === 0 ? 0 : Math.min(...free));
   }
@@ -375,8 +380,8 @@ export class Health {
 
   private createCooldowns(about: string): CredentialCooldowns {
     const { clock, peers } = this;
-    const rests: CredentialCooldowns = new CredentialCooldowns((credential) => {
-      const { until = 0, nextDuration: time = 0, onlyCaller } = rests.get(credential) ?? {};
+    const cooldowns: CredentialCooldowns = new CredentialCooldowns((credential) => {
+      const { until = 0, nextDuration: time = 0, onlyCaller } = cooldowns.get(credential) ?? {};
       const moment = until === 0 ? 0 : Date.now() + until - clock();
       peers.publish({
         about,
@@ -386,7 +391,7 @@ export class Health {
         ...(onlyCaller !== undefined && { caller: onlyCaller }),
       });
     });
-    return rests;
+    return cooldowns;
   }
 }
 

@@ -69,7 +69,7 @@ export class PassThroughRequest {
   private progress: Progress = "connecting";
   private error: GatewayError | undefined;
   private repeated = false;
-  /** The observer has been told that the response is whole. */
+  /** The observer was notified that the response is whole. */
   private endNotified = false;
   private total: NodeJS.Timeout | undefined;
   /** Runs until there is a connection, then from the end of the request to the head of the response. */
@@ -268,9 +268,9 @@ export class PassThroughRequest {
     const { response, observer } = this;
     this.options.selfHandleResponse = true;
     whole
-      .then((come) => {
+      .then((received) => {
         if (this.error || response.destroyed) return;
-        const { body, headers } = transform(come);
+        const { body, headers } = transform(received);
         const { "content-encoding": _, ...own } = answer.headers;
         response.writeHead(status, { ...own, ...headers, "content-length": body.length });
         observer.onResponseBody(body);

@@ -14,8 +14,8 @@ export function recordErrorMessage(
   body: Buffer,
   redactor: Redactor,
 ): void {
-  const words = redactor.text(errorText(body.toString()), credentials);
-  const message = words.length <= LONGEST ? words : `${words.slice(0, LONGEST - 1)}…`.toWellFormed();
+  const redacted = redactor.text(errorText(body.toString()), credentials);
+  const message = redacted.length <= LONGEST ? redacted : `${redacted.slice(0, LONGEST - 1)}…`.toWellFormed();
   attempt.refusal = {
     code: "upstream_refused",
     message: message === "" ? `The provider answered ${attempt.status} without a readable error.` : message,
@@ -33,7 +33,7 @@ function errorText(text: string): string {
   }
 }
 
-/** Finds a vendor's message: `{error: {message}}`, `{error: "…"}`, `{message}`, `{detail}`, or one of these in a list. */
+/** Finds a vendor's message: `message`, `error: "…"`, `message`, `detail`, or one of these in a list. */
 function findMessage(value: unknown, depth: number): string | undefined {
   if (typeof value === "string") return value.trim() || undefined;
   if (typeof value !== "object" || value === null || depth === 0) return undefined;

@@ -34,8 +34,8 @@ export class ProviderRates {
     if (now - rates.at < FRESH) return;
     rates.at = now;
     for (const [kind, header] of ratesLeft) {
-      const told = headers.get(header);
-      if (told !== undefined && /^\d{1,15}$/.test(told)) rates.left.set(kind, Number(told));
+      const value = headers.get(header);
+      if (value !== undefined && /^\d{1,15}$/.test(value)) rates.left.set(kind, Number(value));
     }
   }
 

@@ -23,14 +23,15 @@ export class ProviderSlots {
   /**
    * @param limits how many requests may wait, and for how long
    * @param processes number of processes that share a provider's limit equally
-   * @param former those of the generation before, whose slots and queues go on where the limits are the same
+   * @param previous those of the generation before, whose slots and queues are kept where the limits are the same
    */
   constructor(
     private readonly limits: Pick<AdmissionLimits, "queue" | "wait">,
     private readonly processes = 1,
-    former?: ProviderSlots,
+    previous?: ProviderSlots,
   ) {
-    for (const [key, admission] of former?.admissions ?? []) if (!admission.isIdle) this.admissions.set(key, admission);
+    for (const [key, admission] of previous?.admissions ?? [])
+      if (!admission.isIdle) this.admissions.set(key, admission);
   }
 
   /** Reports whether a provider has a free slot. */
@@ -46,9 +47,9 @@ export class ProviderSlots {
     const admission = this.admissionOf(provider);
     if (!admission) return UNLIMITED;
     const { caller, address } = requester;
-    const applicant: AdmissionRequest = { caller, address, onAbort: (leave) => requester.onAbort(leave) };
-    const slot = { release: () => admission.release(applicant) };
-    return admission.acquire(applicant)?.then(() => slot) ?? slot;
+    const request: AdmissionRequest = { caller, address, onAbort: (listener) => requester.onAbort(listener) };
+    const slot = { release: () => admission.release(request) };
+    return admission.acquire(request)?.then(() => slot) ?? slot;
   }
 
   private admissionOf({ name, concurrency = 0, timeouts: { total } }: Provider): Admission | undefined {

@@ -65,13 +65,13 @@ export class UpstreamProxy {
     const { request, response } = client;
     const { target, headers, account, timeouts } = outgoing;
     const agent = this.agents.get(target, account, timeouts.connect);
-    const asked = { ...outgoing, proxy: this.agents.proxyFor(target) };
-    const passed = new PassThroughRequest(request, response, asked, observer, (pass) => {
+    const withProxy = { ...outgoing, proxy: this.agents.proxyFor(target) };
+    const passthrough = new PassThroughRequest(request, response, withProxy, observer, (pass) => {
       const options: PassOptions = { target, headers, agent, pass };
       this.server.web(request, response, options, (error) => pass.onError(error));
     });
-    const unsubscribe = client.onAbort(() => passed.abort());
-    return passed.run().finally(unsubscribe);
+    const unsubscribe = client.onAbort(() => passthrough.abort());
+    return passthrough.run().finally(unsubscribe);
   }
 
   /**
@@ -89,8 +89,8 @@ export class UpstreamProxy {
     const { target, headers, account, timeouts } = outgoing;
     const { request, socket, head } = handshake;
     const agent = this.agents.get(target, account, timeouts.connect, false);
-    const asked = { ...outgoing, proxy: this.agents.proxyFor(target) };
-    const relay = new SocketRelay(handshake, asked, limits, observer);
+    const withProxy = { ...outgoing, proxy: this.agents.proxyFor(target) };
+    const relay = new SocketRelay(handshake, withProxy, limits, observer);
     this.sockets.add(relay);
     const ended = relay.run(() => {
       const options: RelayOptions = { target, headers, agent, relay };

@@ -96,7 +96,7 @@ export class Tries {
   private retries = 0;
   /** Number of refused credentials at each target. */
   private readonly refusals = new Map<Target, number>();
-  /** Whether a resting target has been tried: that is done once per request. */
+  /** Whether a target in cooldown has been tried: that is done once per request. */
   private triedCoolingDown = false;
 
   /** @param targets best first */
@@ -110,7 +110,7 @@ export class Tries {
 
   /**
    * Returns the next try after an attempt; undefined: none.
-   * @param wait milliseconds that the provider wants us to wait; undefined: it does not say
+   * @param wait milliseconds that the provider wants us to wait; undefined: unknown
    */
   nextAfter(attempt: Attempt, verdict: Verdict, wait: number | undefined): NextTry | undefined {
     const { exchange } = this;
@@ -163,7 +163,7 @@ export class Tries {
   }
 
   /**
-   * Returns another healthy target, or the same one. A target that only rests comes after these, or before the same one where
+   * Returns another healthy target, or the same one. A target that is only in cooldown comes after these, or before the same one where
    * that keeps failing.
    */
   private otherOrSameTarget(target: Target, wait: number | undefined): NextTry | undefined {
@@ -175,16 +175,18 @@ export class Tries {
   }
 
   /**
-   * Returns a target whose provider requested a short rest: it may still respond, and otherwise the client would get an error.
+   * Returns a target whose provider requested a short cooldown: it may still respond, and otherwise the client would get an error.
    */
   private coolingDownTarget(): NextTry | undefined {
     if (this.triedCoolingDown) return undefined;
-    const next = this.takeFromBudget(this.untried((each) => this.health.onlyRests(each, callerIdOf(this.exchange))));
+    const next = this.takeFromBudget(
+      this.untried((each) => this.health.isOnlyCoolingDown(each, callerIdOf(this.exchange))),
+    );
     this.triedCoolingDown = next !== undefined;
     return next;
   }
 
-  /** Returns the best untried target, preferably one whose provider has a free place. */
+  /** Returns the best untried target, preferably one whose provider has a free slot. */
   private untried(may: (target: Target) => boolean): NextTry | undefined {
     const left = this.targets.filter((each) => !this.tried.has(each) && may(each));
     const target = left.find(({ provider }) => this.slots.hasFree(provider)) ?? left[0];
@@ -193,11 +195,11 @@ export class Tries {
 
   /** Returns the same target once more, after the requested wait or a short backoff. */
   private sameTarget(target: Target, requestedWait: number | undefined, ifUsable = false): NextTry | undefined {
-    const { wait: longest } = this.budget.limits;
+    const { wait: maxWait } = this.budget.limits;
     const wait = requestedWait ?? BACKOFF * (1 + Math.random());
     const { total } = target.provider.timeouts;
     const inTime = total === 0 || sinceFirstAttempt(this.exchange) + wait < total;
-    if (wait > longest || !inTime || (ifUsable && !this.usable(target))) return undefined;
+    if (wait > maxWait || !inTime || (ifUsable && !this.usable(target))) return undefined;
     return this.takeFromBudget({ target, wait });
   }
 

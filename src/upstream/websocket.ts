@@ -174,9 +174,9 @@ export class SocketRelay {
     process.nextTick(() => {
       const library = upstream.listeners("response");
       upstream.removeAllListeners("response").once("response", (answer: IncomingMessage) => {
-        this.forwardRefusal(answer, (told) => {
+        this.forwardRefusal(answer, (response) => {
           clearTimeout(timer);
-          for (const listener of library) listener(told);
+          for (const listener of library) listener(response);
         });
       });
     });
@@ -233,18 +233,18 @@ export class SocketRelay {
    * Handles an HTTP response other than 101.
    * @param pass hands the buffered response to the library, which forwards it and closes
    */
-  private forwardRefusal(answer: IncomingMessage, pass: (told: Readable) => void): void {
+  private forwardRefusal(answer: IncomingMessage, pass: (response: Readable) => void): void {
     const { observer } = this;
     const { target } = this.outgoing;
-    const { statusCode: came = 0 } = answer;
-    const refused = forwarderRefusal(forwarderOf(this.outgoing), came);
+    const { statusCode: upstreamStatus = 0 } = answer;
+    const refused = forwarderRefusal(forwarderOf(this.outgoing), upstreamStatus);
     if (refused) this.refuse(transportError(refused, this.progress, target.host));
     if (this.responded) {
       answer.destroy();
       return;
     }
     // Only an error status can refuse a handshake: any other would look like a response of the gateway.
-    const status = came < 400 || came > 599 ? 502 : came;
+    const status = upstreamStatus < 400 || upstreamStatus > 599 ? 502 : upstreamStatus;
     this.progress = "answering";
     readErrorBody(answer, status, this.outgoing, observer.redactor).then(
       (body) => {

@@ -169,7 +169,7 @@ t.test("a wait that a provider asks for holds for all, whoever was refused befor
   ask(target, 403, undefined, "x");
   watch.now += 59_000;
   t.same([health.usable(target, "x"), health.usable(target, "y")], [false, false]);
-  t.ok(health.onlyRests(target, "y"));
+  t.ok(health.isOnlyCoolingDown(target, "y"));
   watch.now += 1000;
   t.same([health.usable(target, "x"), health.usable(target, "y")], [true, true]);
 });
