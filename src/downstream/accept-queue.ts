@@ -65,11 +65,11 @@ export class AcceptQueueFiller {
 
 /** Returns the length of a port's accept queue, as reported by Linux (`proc_net_tcp(5)`); undefined if not available. */
 export function acceptQueueLength(port: number): number | undefined {
-  const place = `:${port.toString(16).toUpperCase().padStart(4, "0")}`;
+  const localPort = `:${port.toString(16).toUpperCase().padStart(4, "0")}`;
   let waiting: number | undefined;
   for (const line of [...readTable("/proc/net/tcp"), ...readTable("/proc/net/tcp6")]) {
     const [, local = "", , state, queues = ""] = line.trim().split(/\s+/);
-    if (state === LISTEN_STATE && local.endsWith(place))
+    if (state === LISTEN_STATE && local.endsWith(localPort))
       waiting = (waiting ?? 0) + Number.parseInt(queues.slice(9), 16);
   }
   return waiting;

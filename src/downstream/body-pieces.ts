@@ -78,11 +78,11 @@ export class BodyPieces implements BodyRateListener {
 
   /** Counts what was read; returns an error if it arrived too slowly or in too many chunks. */
   private checkPace(bytes: number): GatewayError | undefined {
-    const { request, countedChunks: told } = this;
-    this.countedChunks = request instanceof ServerRequest ? request.pieces : told + 1;
+    const { request, countedChunks: before } = this;
+    this.countedChunks = request instanceof ServerRequest ? request.pieces : before + 1;
     let refused: GatewayError | undefined;
     this.fail = (error) => (refused = error);
-    this.pace.addBytes(bytes, this.countedChunks - told);
+    this.pace.addBytes(bytes, this.countedChunks - before);
     this.fail = undefined;
     return refused;
   }

@@ -30,7 +30,7 @@ export interface BodyLimits extends BodyRateLimits {
 /**
  * Reads a request's body, and scans JSON while it arrives. On failure the rest is discarded unread; the error response should
  * close the connection.
- * @param options.go called before the first byte is awaited, and not at all where the head alone refuses the body
+ * @param options.beforeRead called before the first byte is awaited, and not at all where the head alone refuses the body
  * @throws GatewayError `body_too_large`, `body_timeout`, `client_gone`, `unsupported_encoding`, `unsupported_media_type`,
  *   `invalid_json`, `bad_request`
  */

@@ -51,8 +51,8 @@ export class ClientConnection {
   }
 
   /**
-   * Runs `serve` when the previous response has ended; never, if the connection ends with that. Beyond AHEAD waiting requests the
-   * socket is not read: only requests of one packet can exceed that. Returns false if there are too many.
+   * Runs `serve` when the previous response has ended; never, if the connection ends with that. Beyond READ_AHEAD waiting requests
+   * the socket is not read: only requests of one packet can exceed that. Returns false if there are too many.
    * @param response has no socket yet
    */
   enqueue(response: ServerResponse, serve: () => void): boolean {
@@ -145,9 +145,9 @@ export class Connections {
    * text.
    */
   origin({ proxy }: ClientConnection, headers: HeaderList): string | undefined {
-    const told = (name: string) => headers.get(name)?.split(",", 1)[0]?.trim();
-    const host = (proxy ? told("x-forwarded-host") : undefined) ?? headers.get("host");
-    return URL.parse(`${told("x-forwarded-proto") === "https" ? "https" : "http"}://${host ?? ""}`)?.origin;
+    const forwarded = (name: string) => headers.get(name)?.split(",", 1)[0]?.trim();
+    const host = (proxy ? forwarded("x-forwarded-host") : undefined) ?? headers.get("host");
+    return URL.parse(`${forwarded("x-forwarded-proto") === "https" ? "https" : "http"}://${host ?? ""}`)?.origin;
   }
 
   private count(network: string, socket: Socket): number {
@@ -167,10 +167,11 @@ export class Connections {
    */
   clientAddress({ address, proxy }: ClientConnection, headers: HeaderList): string {
     if (!proxy) return address;
-    const told: string[] = [];
-    for (const [name, value] of headers.entries()) if (name === "x-forwarded-for") told.push(...value.split(","));
+    const forwardedFor: string[] = [];
+    for (const [name, value] of headers.entries())
+      if (name === "x-forwarded-for") forwardedFor.push(...value.split(","));
     let client = address;
-    for (const entry of told.toReversed()) {
+    for (const entry of forwardedFor.toReversed()) {
       const [, bracketed, plain] = /^(?:\[([^\]]+)\](?::\d+)?|([^:]+):\d+)$/.exec(entry.trim()) ?? [];
       const next = plainAddress(bracketed ?? plain ?? entry.trim());
       if (next === undefined) return client;

@@ -7,7 +7,7 @@ export interface QueueItem {
 }
 
 interface QueueEntry<Item> {
-  /** Undefined once it was taken or given up, so that places still in a list do not keep it alive. */
+  /** Undefined once it was taken or given up, so that entries still in a list do not keep it alive. */
   item: Item | undefined;
   readonly caller: WaitingCaller<Item>;
 }
@@ -46,8 +46,8 @@ class Fifo<Entry> {
 /** The queued items of one caller. */
 interface WaitingCaller<Item> {
   readonly name: string;
-  readonly places: Fifo<QueueEntry<Item>>;
-  /** Number of places that still have an item. */
+  readonly entries: Fifo<QueueEntry<Item>>;
+  /** Number of entries that still have an item. */
   waiting: number;
 }
 
@@ -59,7 +59,7 @@ export class FairQueue<Item extends QueueItem> {
   private readonly callers = new Map<string, WaitingCaller<Item>>();
   /** Callers in the order of their turns. */
   private readonly turns = new Fifo<WaitingCaller<Item>>();
-  /** All places in order of arrival. */
+  /** All entries in order of arrival. */
   private readonly all = new Fifo<QueueEntry<Item>>();
   private count = 0;
 
@@ -88,51 +88,51 @@ export class FairQueue<Item extends QueueItem> {
   add(item: Item): void {
     let caller = this.callers.get(item.caller);
     if (!caller) {
-      caller = { name: item.caller, places: new Fifo(), waiting: 0 };
+      caller = { name: item.caller, entries: new Fifo(), waiting: 0 };
       this.callers.set(item.caller, caller);
       this.turns.push(caller);
     }
-    const place = { item, caller };
+    const entry = { item, caller };
     caller.waiting++;
-    caller.places.push(place);
-    this.all.push(place);
+    caller.entries.push(entry);
+    this.all.push(entry);
     this.count++;
   }
 
   /** Removes and returns the next item by turn. */
   takeNext(): Item | undefined {
     for (let caller = this.turns.shift(); caller; caller = this.turns.shift()) {
-      const place = firstEntry(caller.places);
-      caller.places.shift();
-      if (firstEntry(caller.places)) this.turns.push(caller);
+      const entry = firstEntry(caller.entries);
+      caller.entries.shift();
+      if (firstEntry(caller.entries)) this.turns.push(caller);
       else this.callers.delete(caller.name);
-      if (place) return this.take(place);
+      if (entry) return this.take(entry);
     }
     return undefined;
   }
 
   /** Removes and returns the item that has waited longest. */
   takeOldest(): Item | undefined {
-    const place = firstEntry(this.all);
-    return place && this.take(place);
+    const entry = firstEntry(this.all);
+    return entry && this.take(entry);
   }
 
-  private take(place: QueueEntry<Item>): Item {
-    const item = this.release(place);
+  private take(entry: QueueEntry<Item>): Item {
+    const item = this.release(entry);
     firstEntry(this.all);
     return item;
   }
 
-  private release(place: QueueEntry<Item>): Item {
-    const { item, caller } = place;
-    place.item = undefined;
+  private release(entry: QueueEntry<Item>): Item {
+    const { item, caller } = entry;
+    entry.item = undefined;
     this.count--;
     caller.waiting--;
     return item as Item;
   }
 }
 
-/** Returns the first place with an item, and drops those before it. */
+/** Returns the first entry with an item, and drops those before it. */
 function firstEntry<Item>(waiting: Fifo<QueueEntry<Item>>): QueueEntry<Item> | undefined {
   while (waiting.first && !waiting.first.item) waiting.shift();
   return waiting.first;

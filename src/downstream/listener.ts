@@ -25,19 +25,19 @@ export class Listener {
    * @param paused does not read from connections, because another process will
    */
   constructor(
-    private readonly place: SocketAddress,
+    private readonly address: SocketAddress,
     private readonly onConnection: (socket: Socket) => void,
     private readonly paused = false,
   ) {
-    this.isInherited = "fd" in place;
+    this.isInherited = "fd" in address;
     this.server = this.make();
   }
 
   /** @throws the system's error for the address */
   async listen(): Promise<AddressInfo> {
-    const { place, server } = this;
+    const { address, server } = this;
     await new Promise<void>((ready, failed) =>
-      server.once("error", failed).listen({ ...place, backlog: BACKLOG }, () => {
+      server.once("error", failed).listen({ ...address, backlog: BACKLOG }, () => {
         server.off("error", failed);
         ready();
       }),
@@ -63,17 +63,21 @@ export class Listener {
 
   private async drainAndClose(): Promise<void> {
     const address = this.server.address() as AddressInfo;
-    const late = sleep(CLOSE_TIMEOUT, true, { ref: false });
+    const timeout = sleep(CLOSE_TIMEOUT, true, { ref: false });
     // If another process has a copy of the socket, its queue survives.
-    for (let tries = 0, over = this.isInherited || process.platform !== "linux"; !over && tries < TRIES; tries++) {
-      const plug = new AcceptQueueFiller(address);
-      this.filler = plug;
+    for (
+      let tries = 0, isSettled = this.isInherited || process.platform !== "linux";
+      !isSettled && tries < TRIES;
+      tries++
+    ) {
+      const filler = new AcceptQueueFiller(address);
+      this.filler = filler;
       await new Promise<void>((connecting) => process.nextTick(connecting));
       this.setBacklog(MIN_BACKLOG);
-      over = await Promise.race([plug.settled, late]);
-      if (!over) this.setBacklog(BACKLOG);
+      isSettled = await Promise.race([filler.settled, timeout]);
+      if (!isSettled) this.setBacklog(BACKLOG);
       else this.server.close();
-      plug.close();
+      filler.close();
     }
     this.server.close();
   }

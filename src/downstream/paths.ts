@@ -64,13 +64,13 @@ export class Paths {
 
   private readonly removedPaths: ReadonlySet<string>;
 
-  /** @param off default paths that the operator has removed: no passthrough path serves them */
+  /** @param removedPaths default paths that the operator has removed: no passthrough path serves them */
   constructor(
     readonly mounts: readonly Mount[],
     private readonly protocols: readonly Protocol[],
-    off: readonly string[] = [],
+    removedPaths: readonly string[] = [],
   ) {
-    this.removedPaths = new Set(off);
+    this.removedPaths = new Set(removedPaths);
     this.socketWords = protocols.flatMap(({ socket }) => socket ?? []);
     this.passMounts = mounts
       .filter((mount) => mount.pass)
@@ -165,12 +165,12 @@ export class Paths {
   }
 
   private lookUp(method: string, path: string, query: Query, headers: HeaderList): RouteMatch | undefined {
-    const asked = method === "HEAD" ? "GET" : method;
+    const requestedMethod = method === "HEAD" ? "GET" : method;
     for (const { pattern, protocol, chain, serve, as = pattern, strict = false } of this.mountsOf(path)) {
-      if (serve && asked === "GET")
+      if (serve && requestedMethod === "GET")
         return { chain, protocol: this.dialect(path, headers, query), operation: SERVE_OPERATION, path };
       const rest = pattern.endsWith("*") ? path.slice(pattern.length - 1) : "";
-      const located = asked === "POST" ? protocol?.locate(as, rest, query) : undefined;
+      const located = requestedMethod === "POST" ? protocol?.locate(as, rest, query) : undefined;
       if (!protocol || !located) continue;
       const { operation, model } = located;
       return { chain, protocol, operation, path, strict, ...(model === undefined ? {} : { pathModel: model }) };

@@ -26,10 +26,10 @@ export function createReceiveBody(
       return readBody(request, limits, { json: true, headers: exchange.headers, beforeRead: sendContinue });
     // A form's length is not limited: its files stream through.
     sendContinue?.();
-    const { output, objects: words } = exchange.protocol;
+    const { output, objects: objectWords } = exchange.protocol;
     const otherFields = output?.multipliers.map(([name]) => String(name));
-    const naming = words && objects.finderFor(words);
-    return readForm(request, limits, otherFields, (field) => naming?.isReferenceField(field) ?? false).then(
+    const finder = objectWords && objects.finderFor(objectWords);
+    return readForm(request, limits, otherFields, (field) => finder?.isReferenceField(field) ?? false).then(
       ({ body, form }) => {
         exchange.form = form;
         return body;

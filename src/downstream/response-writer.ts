@@ -63,18 +63,18 @@ export class ResponseWriter {
 
   /** Writes the pending pieces of a stream as one chunk. */
   flush(): void {
-    const { pending, pendingBytes: length } = this;
+    const { pending, pendingBytes } = this;
     const { socket } = this.response;
-    if (length === 0) return;
+    if (pendingBytes === 0) return;
     this.pendingBytes = 0;
     const pieces = pending.splice(0);
     if (!socket || socket.destroyed) return;
-    if (length < COPY_BELOW) {
-      socket.write(encodeChunk(pieces, length));
+    if (pendingBytes < COPY_BELOW) {
+      socket.write(encodeChunk(pieces, pendingBytes));
       return;
     }
     socket.cork();
-    socket.write(`${length.toString(16)}\r\n`, "latin1");
+    socket.write(`${pendingBytes.toString(16)}\r\n`, "latin1");
     for (const piece of pieces) socket.write(piece);
     socket.write(CRLF);
     socket.uncork();
@@ -120,8 +120,8 @@ export class ResponseWriter {
     this.flush();
     const { response, firstPiece } = this;
     const { socket } = response;
-    const waiting = socket !== null && socket.writableLength > 0;
-    if (!waiting && (!firstPiece || firstPiece.length < COPY_BELOW)) {
+    const hasUnsent = socket !== null && socket.writableLength > 0;
+    if (!hasUnsent && (!firstPiece || firstPiece.length < COPY_BELOW)) {
       // node concatenates a string with the head, where it would write a buffer as a second vector.
       if (firstPiece) response.end(firstPiece.toString("latin1"), "latin1");
       else response.end();
@@ -170,16 +170,16 @@ export class ResponseWriter {
 }
 
 /** Writers with data in `pending`. */
-let waiting: ResponseWriter[] = [];
+let pendingWriters: ResponseWriter[] = [];
 
 function flushSoon(writer: ResponseWriter): void {
-  if (waiting.length === 0) process.nextTick(flushAll);
-  waiting.push(writer);
+  if (pendingWriters.length === 0) process.nextTick(flushAll);
+  pendingWriters.push(writer);
 }
 
 function flushAll(): void {
-  const writers = waiting;
-  waiting = [];
+  const writers = pendingWriters;
+  pendingWriters = [];
   for (const writer of writers) writer.flush();
 }
 

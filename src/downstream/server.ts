@@ -134,8 +134,8 @@ export class Downstream {
   }
 
   /** @throws the system's error for the address */
-  async listen(place: SocketAddress): Promise<AddressInfo> {
-    this.listener = new Listener(place, (socket) => {
+  async listen(listenAddress: SocketAddress): Promise<AddressInfo> {
+    this.listener = new Listener(listenAddress, (socket) => {
       if (!this.overload.countConnection(socket)) this.accept(socket);
     });
     const address = await this.listener.listen();
