@@ -171,6 +171,30 @@ t.test("a type's name stands for one thing", async (t) => {
   );
 });
 
+/** The functions that the same file of several protocol folders exports: what `index.ts` is put together from. */
+const PROTOCOL_INTERFACE = new Set([
+  ...["decodeRequest", "decodeRequestInSteps", "encodeRequest", "encodeRequestInSteps"],
+  ...["createDecoder", "decodeResponse", "createEncoder", "encodeResponse", "readUsage", "holdsUsage", "ending"],
+  ...["errorBody", "streamError", "parseErrorResponse", "refuses", "rateHeaders", "demo"],
+]);
+
+t.test("an exported function's name stands for one thing", async (t) => {
+  const places = new Map<string, string[]>();
+  for (const file of [...SOURCES, ...PLUGINS])
+    for (const [, declared, arrow] of text(file).matchAll(
+      /^export (?:async )?(?:function\*? (\w+)|const ([a-z]\w*)(?:: .*)? =\s+(?:async )?(?:\(|<|\w+ =>))/gm,
+    )) {
+      const name = declared ?? arrow ?? "";
+      if (file.startsWith("plugins/protocols/") && PROTOCOL_INTERFACE.has(name)) continue;
+      places.set(name, [...(places.get(name) ?? []), file]);
+    }
+  t.ok(places.size > 500, "functions are found");
+  t.same(
+    [...places].filter(([, where]) => where.length > 1),
+    [],
+  );
+});
+
 /** What nobody imports by its name: the values that a file exports, unless all of it is imported at once. */
 function idleExports(among: readonly string[]): string[] {
   const named = new Map<string, Set<string>>();

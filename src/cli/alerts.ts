@@ -7,7 +7,7 @@ import { parseVerbArguments, type Terminal } from "./verb.ts";
 const ALERTS_OPTIONS = { json: { type: "boolean" } } as const;
 
 /** Runs the verb `alerts`. Returns the exit code. @throws UsageError */
-export async function run(args: readonly string[], io: Terminal, settings: Config["alerts"]): Promise<number> {
+export async function runAlerts(args: readonly string[], io: Terminal, settings: Config["alerts"]): Promise<number> {
   const { values, positionals } = parseVerbArguments(args, ALERTS_OPTIONS, 1);
   const [word] = positionals;
   if (word !== "test")

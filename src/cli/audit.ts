@@ -240,7 +240,7 @@ const RULES: readonly Rule[] = [
 ];
 
 /** Runs the verb `audit`. Returns the exit code. @param text the file as written @throws UsageError */
-export async function run(args: readonly string[], io: Terminal, config: Config, text: string): Promise<number> {
+export async function runAudit(args: readonly string[], io: Terminal, config: Config, text: string): Promise<number> {
   const { values } = parseVerbArguments(args, OPTIONS);
   const most = LEVELS.indexOf(values.level as (typeof LEVELS)[number]);
   if (most < 0) throw new UsageError(`--level ${values.level}: choose from ${LEVELS.join(", ")}.`);

@@ -15,7 +15,7 @@ import type { Terminal } from "./verb.ts";
  * @param rehearse builds and starts every plugin of a valid file, and returns their problems
  * @param doubts returns warnings about the file, and problems of its environment
  */
-export async function run(
+export async function runCheck(
   args: readonly string[],
   io: Terminal,
   vocabulary: Vocabulary,

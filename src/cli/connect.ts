@@ -28,7 +28,7 @@ export interface ConnectSettings {
 }
 
 /** Runs the verb `connect`. Returns 0, 1 if there is no model or the client cannot be started, or the started client's exit code. @throws UsageError */
-export async function run(
+export async function runConnect(
   args: readonly string[],
   io: Terminal,
   place: () => Promise<ConnectSettings>,

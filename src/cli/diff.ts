@@ -4,7 +4,7 @@ import { ADMIN_OPTIONS, adminResponse, printRestart } from "./reload.ts";
 import { parseVerbArguments, type Terminal } from "./verb.ts";
 
 /** Runs the verb `diff`. Returns the exit code. @throws UsageError */
-export async function run(
+export async function runDiff(
   args: readonly string[],
   io: Terminal,
   admin: AdminEndpoint | string | undefined,

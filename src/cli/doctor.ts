@@ -30,7 +30,7 @@ export interface DoctorFinding {
 const MAX_SKEW = 30_000;
 
 /** Runs the verb `doctor`. Returns the exit code. @throws UsageError */
-export async function run(
+export async function runDoctor(
   args: readonly string[],
   io: Terminal,
   config: Config,

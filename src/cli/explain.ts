@@ -63,7 +63,7 @@ const ANY_KEY: KeyRecord = { id: "explain", name: "any key", hash: "", source: "
 const SAMPLES = new URL("../../plugins/warm-up/requests.json", import.meta.url);
 
 /** Runs the verb `explain`. Returns the exit code. @throws UsageError */
-export async function run(args: readonly string[], io: Terminal, loaded: LoadedConfig): Promise<number> {
+export async function runExplain(args: readonly string[], io: Terminal, loaded: LoadedConfig): Promise<number> {
   const { values, positionals } = parseVerbArguments(args, OPTIONS, 1);
   const [method, path, query] = parseRequestTarget(positionals[0] ?? "/v1/chat/completions");
   const body = bodyArgument(values.body, io);

@@ -3,7 +3,7 @@ import { existsSync, readFileSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { readStorePart } from "../config/store-part.ts";
 import { loadVendors } from "../loader/vendors.ts";
-import { run as init, type Prompt, terminalPrompt } from "./init.ts";
+import { runInit as init, type Prompt, terminalPrompt } from "./init.ts";
 import { BUNDLED_CONFIG, type ConfigLocation, type Terminal } from "./verb.ts";
 
 /**

@@ -15,7 +15,7 @@ import { argumentErrorText, COMMAND, type Terminal } from "./verb.ts";
  * @param zone the time zone of days
  * @param limits those of gateway.yaml; undefined: unknown
  */
-export async function run(
+export async function runGroups(
   args: readonly string[],
   io: Terminal,
   { keys, ledger }: { keys: Keys; ledger: Ledger },

@@ -49,7 +49,7 @@ export function terminalPrompt(): Prompt {
  * @param starting the gateway starts afterwards, and prints the first steps itself
  * @throws UsageError
  */
-export async function run(
+export async function runInit(
   args: readonly string[],
   io: Terminal,
   { ask = terminalPrompt(), starting = false }: { ask?: Prompt; starting?: boolean } = {},

@@ -62,7 +62,7 @@ export function parseKeyFields(
  * Refuses empty options for a new key: an empty text usually is an unset variable, and would leave the key unlimited.
  * @throws KeysArgumentError
  */
-export function checkNotEmpty(options: FieldOptions): void {
+export function checkOptionsNotEmpty(options: FieldOptions): void {
   const empty = Object.entries(options).find(([, value]) => value === "");
   if (empty) throw new KeysArgumentError(`--${empty[0]} is empty: give it a value, or leave it out.`);
 }

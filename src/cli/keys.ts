@@ -11,7 +11,13 @@ import { cliAuthor } from "./author.ts";
 import { reportBehind } from "./behind.ts";
 import { budgetSpending, formatSpending, groupBudgets } from "./budget-spending.ts";
 import { USAGE } from "./help/keys.ts";
-import { checkNotEmpty, FIELD_OPTIONS, type FieldOptions, KeysArgumentError, parseKeyFields } from "./key-fields.ts";
+import {
+  checkOptionsNotEmpty,
+  FIELD_OPTIONS,
+  type FieldOptions,
+  KeysArgumentError,
+  parseKeyFields,
+} from "./key-fields.ts";
 import { argumentErrorText, COMMAND, type Terminal } from "./verb.ts";
 
 const OVERLAP = "24h";
@@ -62,7 +68,7 @@ const KEY_ACTIONS: Record<
 };
 
 /** Runs the verb `keys`. Returns the exit code: 0 done, 1 failed, 2 not understood. */
-export async function run(
+export async function runKeys(
   args: readonly string[],
   io: Terminal,
   { keys, audit, ledger }: { keys: Keys; audit: Audit; ledger: Ledger },
@@ -120,7 +126,7 @@ function wrongArguments(verb: string, named: boolean): string {
 }
 
 async function create(name: string, { keys, io, options, config }: KeyActionContext): Promise<AuditedChange> {
-  checkNotEmpty(options);
+  checkOptionsNotEmpty(options);
   const edit = parseKeyFields(options, config().models);
   await checkLimits(edit, config());
   const fields = Object.fromEntries(Object.entries(edit).filter(([, value]) => value !== null));

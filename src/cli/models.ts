@@ -24,7 +24,7 @@ interface ModelLine {
 }
 
 /** Runs the verb `models`. Returns the exit code: 0 done, 2 not understood. */
-export async function run(args: readonly string[], io: Terminal, config: Config): Promise<number> {
+export async function runModels(args: readonly string[], io: Terminal, config: Config): Promise<number> {
   let asked: { prices: boolean; json: boolean };
   try {
     const options = { prices: { type: "boolean", default: false }, json: { type: "boolean", default: false } } as const;

@@ -5,7 +5,7 @@ import { UsageError } from "../text/format-error.ts";
 import { COMMAND, parseVerbArguments, type Terminal } from "./verb.ts";
 
 /** The verb `plugin`. Answers the exit code. @param names of the plugins that there are @throws UsageError */
-export async function run(args: readonly string[], io: Terminal, names: readonly string[]): Promise<number> {
+export async function runPlugin(args: readonly string[], io: Terminal, names: readonly string[]): Promise<number> {
   if (args[0] === "test") return runTests(args.slice(1), io);
   const { values, positionals } = parseVerbArguments(args, { json: { type: "boolean" } }, 2);
   const [word, name] = positionals;

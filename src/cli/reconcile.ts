@@ -41,7 +41,7 @@ interface ReconcileOptions {
  * Runs the verb `reconcile`. Returns the exit code: 0 both agree, 1 they differ, 2 they cannot be compared.
  * @param known providers of gateway.yaml; undefined: it cannot be read
  */
-export async function run(
+export async function runReconcile(
   args: readonly string[],
   io: Terminal,
   stores: { ledger: Ledger; prices: PriceVersions },

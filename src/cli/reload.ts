@@ -12,7 +12,7 @@ export const ADMIN_OPTIONS = {
 } as const;
 
 /** Runs the verb `reload`. Returns the exit code. @throws UsageError */
-export async function run(
+export async function runReload(
   args: readonly string[],
   io: Terminal,
   admin: AdminEndpoint | string | undefined,

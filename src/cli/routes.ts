@@ -3,7 +3,7 @@ import { formatTable } from "../text/table.ts";
 import { parseVerbArguments, type Terminal } from "./verb.ts";
 
 /** Runs the verb `routes`. Returns the exit code 0. @throws UsageError */
-export async function run(args: readonly string[], io: Terminal, config: Config): Promise<number> {
+export async function runRoutes(args: readonly string[], io: Terminal, config: Config): Promise<number> {
   const { values } = parseVerbArguments(args, { json: { type: "boolean" } });
   const routes = config.paths.map((path) => describeRoute(path, config));
   if (values.json) {

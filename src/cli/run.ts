@@ -40,7 +40,7 @@ import { COMMAND, type Terminal } from "./verb.ts";
  * otherwise wait for a stalled reader of its output. Exit codes: 0 stopped, 1 could not start, failed while it ran or lost rows
  * as it stopped, 2 usage.
  */
-export async function run(
+export async function runGateway(
   args: readonly string[],
   io: Terminal,
   place: { file: string; folder: string },

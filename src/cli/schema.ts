@@ -10,7 +10,7 @@ import type { Terminal } from "./verb.ts";
 type Json = z.core.JSONSchema.BaseSchema;
 
 /** Prints the JSON Schema of gateway.yaml with the options of existing plugins. Exit codes: 0, 1 cannot be written, 2 usage. */
-export async function run(args: readonly string[], io: Terminal, vocabulary: Vocabulary): Promise<number> {
+export async function runSchema(args: readonly string[], io: Terminal, vocabulary: Vocabulary): Promise<number> {
   let file: string | undefined;
   try {
     const { positionals } = parseArgs({

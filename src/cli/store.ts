@@ -47,7 +47,7 @@ export interface StoreOperations {
 }
 
 /** Runs the verb `store`. Returns the exit code: 0 done, 1 failed or found problems, 2 not understood. */
-export async function run(
+export async function runStore(
   args: readonly string[],
   io: Terminal,
   { openStore, restore, importFrom, missingSecretWarning, zone }: StoreOperations,

@@ -22,7 +22,7 @@ const POLL_INTERVAL = 500;
 const LONGEST = 3_600_000;
 
 /** Runs the verb `tail`. Returns the exit code. @param zone the time zone of days @param signal ends it @throws UsageError */
-export async function run(
+export async function runTail(
   args: readonly string[],
   io: Terminal,
   { keys, ledger }: { keys: Keys; ledger: Ledger },

@@ -30,7 +30,7 @@ const POLL_INTERVAL = 500;
 const CLEAR = "\u001b[H\u001b[2J";
 
 /** Runs the verb `top`. Returns the exit code. @param signal ends it @throws UsageError */
-export async function run(
+export async function runTop(
   args: readonly string[],
   io: Terminal,
   usual: AdminEndpoint | string | undefined,

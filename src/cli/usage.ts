@@ -16,7 +16,7 @@ const UTC = () => "UTC";
 class UsageArgumentError extends Error {}
 
 /** Runs the verb `usage`. Returns the exit code: 0 done, 1 failed, 2 not understood. @param zone the time zone of days */
-export async function run(
+export async function runUsage(
   args: readonly string[],
   io: Terminal,
   stores: { keys: Keys; ledger: Ledger },

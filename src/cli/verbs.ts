@@ -22,98 +22,98 @@ export const VERBS: Readonly<Record<string, () => Promise<Verb>>> = {
     ...(await import("./help/run.ts")),
     exits: true,
     async run(args, io, place) {
-      const [{ run }, { firstRun }] = await Promise.all([import("./run.ts"), import("./first-run.ts")]);
-      return run(args, io, await firstRun(place, io));
+      const [{ runGateway }, { firstRun }] = await Promise.all([import("./run.ts"), import("./first-run.ts")]);
+      return runGateway(args, io, await firstRun(place, io));
     },
   }),
   init: async () => ({
     ...(await import("./help/init.ts")),
-    run: async (args, io) => (await import("./init.ts")).run(args, io),
+    run: async (args, io) => (await import("./init.ts")).runInit(args, io),
   }),
   check: async () => ({ ...(await import("./help/check.ts")), exits: true, run: runCheck }),
   audit: async () => ({
     ...(await import("./help/audit.ts")),
     async run(args, io, place) {
-      const { run } = await import("./audit.ts");
-      return run(args, io, await loadVerbConfig(place, io), readFileSync(place.file, "utf8"));
+      const { runAudit } = await import("./audit.ts");
+      return runAudit(args, io, await loadVerbConfig(place, io), readFileSync(place.file, "utf8"));
     },
   }),
   doctor: async () => ({
     ...(await import("./help/doctor.ts")),
     async run(args, io, place) {
-      const { run } = await import("./doctor.ts");
+      const { runDoctor } = await import("./doctor.ts");
       const { config, vocabulary } = await loadGateway(place, io);
-      return run(args, io, config, vocabulary.protocolList);
+      return runDoctor(args, io, config, vocabulary.protocolList);
     },
   }),
   alerts: async () => ({
     ...(await import("./help/alerts.ts")),
     run: async (args, io, place) =>
-      (await import("./alerts.ts")).run(args, io, (await loadVerbConfig(place, io)).alerts),
+      (await import("./alerts.ts")).runAlerts(args, io, (await loadVerbConfig(place, io)).alerts),
   }),
   routes: async () => ({
     ...(await import("./help/routes.ts")),
-    run: async (args, io, place) => (await import("./routes.ts")).run(args, io, await loadVerbConfig(place, io)),
+    run: async (args, io, place) => (await import("./routes.ts")).runRoutes(args, io, await loadVerbConfig(place, io)),
   }),
   explain: async () => ({
     ...(await import("./help/explain.ts")),
     exits: true,
-    run: async (args, io, place) => (await import("./explain.ts")).run(args, io, await loadGateway(place, io)),
+    run: async (args, io, place) => (await import("./explain.ts")).runExplain(args, io, await loadGateway(place, io)),
   }),
   connect: async () => ({
     ...(await import("./help/connect.ts")),
     async run(args, io, place) {
-      const { run } = await import("./connect.ts");
-      return run(args, io, async () => connectSettings(await loadVerbConfig(place, io)));
+      const { runConnect } = await import("./connect.ts");
+      return runConnect(args, io, async () => connectSettings(await loadVerbConfig(place, io)));
     },
   }),
   models: async () => ({
     ...(await import("./help/models.ts")),
-    run: async (args, io, place) => (await import("./models.ts")).run(args, io, await loadVerbConfig(place, io)),
+    run: async (args, io, place) => (await import("./models.ts")).runModels(args, io, await loadVerbConfig(place, io)),
   }),
   keys: async () => ({ ...(await import("./help/keys.ts")), run: runKeys }),
   groups: async () => ({
     ...(await import("./help/groups.ts")),
     async run(args, io, place) {
-      const { run } = await import("./groups.ts");
+      const { runGroups } = await import("./groups.ts");
       return withStores(place, io, (stores, config, zone) =>
-        run(args, io, stores, zone, () => validConfig(config)?.limits.groups),
+        runGroups(args, io, stores, zone, () => validConfig(config)?.limits.groups),
       );
     },
   }),
   usage: async () => ({
     ...(await import("./help/usage.ts")),
     async run(args, io, place) {
-      const { run } = await import("./usage.ts");
-      return withStores(place, io, (stores, _, zone) => run(args, io, stores, zone));
+      const { runUsage } = await import("./usage.ts");
+      return withStores(place, io, (stores, _, zone) => runUsage(args, io, stores, zone));
     },
   }),
   tail: async () => ({
     ...(await import("./help/tail.ts")),
     async run(args, io, place) {
-      const { run } = await import("./tail.ts");
-      return withStores(place, io, (stores, _, zone) => run(args, io, stores, zone));
+      const { runTail } = await import("./tail.ts");
+      return withStores(place, io, (stores, _, zone) => runTail(args, io, stores, zone));
     },
   }),
   reload: async () => ({
     ...(await import("./help/reload.ts")),
-    run: async (args, io, place) => (await import("./reload.ts")).run(args, io, await configuredAdmin(place, io)),
+    run: async (args, io, place) => (await import("./reload.ts")).runReload(args, io, await configuredAdmin(place, io)),
   }),
   diff: async () => ({
     ...(await import("./help/diff.ts")),
-    run: async (args, io, place) => (await import("./diff.ts")).run(args, io, await configuredAdmin(place, io)),
+    run: async (args, io, place) => (await import("./diff.ts")).runDiff(args, io, await configuredAdmin(place, io)),
   }),
   top: async () => ({
     ...(await import("./help/top.ts")),
-    run: async (args, io, place) => (await import("./top.ts")).run(args, io, await configuredAdmin(place, io)),
+    run: async (args, io, place) => (await import("./top.ts")).runTop(args, io, await configuredAdmin(place, io)),
   }),
   reconcile: async () => ({
     ...(await import("./help/reconcile.ts")),
     async run(args, io, place) {
-      const { run } = await import("./reconcile.ts");
+      const { runReconcile } = await import("./reconcile.ts");
       return withStores(place, io, (stores, config) => {
         const providers = validConfig(config)?.providers.map(({ name }) => name);
-        return run(args, io, stores, providers);
+        return runReconcile(args, io, stores, providers);
       });
     },
   }),
@@ -121,13 +121,17 @@ export const VERBS: Readonly<Record<string, () => Promise<Verb>>> = {
   plugin: async () => ({
     ...(await import("./help/plugin.ts")),
     async run(args, io, place) {
-      const [{ run }, { pluginNames }] = await Promise.all([import("./plugin.ts"), import("../loader/discover.ts")]);
-      return run(args, io, pluginNames(place.folder));
+      const [{ runPlugin }, { pluginNames }] = await Promise.all([
+        import("./plugin.ts"),
+        import("../loader/discover.ts"),
+      ]);
+      return runPlugin(args, io, pluginNames(place.folder));
     },
   }),
   schema: async () => ({
     ...(await import("./help/schema.ts")),
-    run: async (args, io, place) => (await import("./schema.ts")).run(args, io, await loadVocabulary(place.folder)),
+    run: async (args, io, place) =>
+      (await import("./schema.ts")).runSchema(args, io, await loadVocabulary(place.folder)),
   }),
 };
 
@@ -138,7 +142,7 @@ async function runKeys(args: string[], io: Terminal, place: ConfigLocation): Pro
     place,
     io,
     (stores, config) =>
-      keys.run(args, io, stores, () => {
+      keys.runKeys(args, io, stores, () => {
         const { models, limits, timezone } = config();
         return {
           models: models.map(({ id }) => id),
@@ -158,7 +162,7 @@ async function runStore(args: string[], io: Terminal, place: ConfigLocation): Pr
     import("../store/secret.ts"),
   ]);
   const { store: written, config, zone } = await loadStorePart(place, io);
-  return store.run(args, io, {
+  return store.runStore(args, io, {
     async openStore(makes) {
       const none = makes ? undefined : await open.describeMissingStore(written);
       if (none !== undefined) throw new Error(none);
@@ -285,5 +289,5 @@ async function runCheck(args: string[], io: Terminal, place: ConfigLocation): Pr
     ...addressWarnings(config, vocabulary.protocolList),
     ...(await priceWarnings(config)),
   ];
-  return check.run(all, io, vocabulary, (config) => dryStartPlugins(config, vocabulary), doubts);
+  return check.runCheck(all, io, vocabulary, (config) => dryStartPlugins(config, vocabulary), doubts);
 }

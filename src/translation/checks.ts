@@ -3,7 +3,7 @@ import type { Conversation } from "./conversation.ts";
 import { invalidField } from "./fields.ts";
 
 /** Checks that the conversation is not empty. @throws GatewayError `invalid_field` with the client's own path */
-export function checkNotEmpty({ turns, turnsAt }: Conversation): void {
+export function checkHasTurns({ turns, turnsAt }: Conversation): void {
   if (turns.length === 0 && turnsAt !== undefined)
     throw invalidField(turnsAt, `${turnsAt} is empty: there is nothing to answer.`);
 }

@@ -18,7 +18,7 @@ const MEDIA_PIECE_BYTES: Readonly<Record<Media["media"], number>> = {
 };
 
 /** Estimates a request's tokens; rather too many than too few. @param body its JSON text, or the byte length of that */
-export function estimateTokens(conversation: Conversation, body: string | number): number {
+export function estimateRequestTokens(conversation: Conversation, body: string | number): number {
   const text = typeof body === "string" ? body : "";
   /** The end of the text counted so far, media excluded; and how often media were not found in the text. */
   let at = 0;

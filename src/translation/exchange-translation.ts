@@ -12,7 +12,7 @@ import { isTranslatable, type ResponseContext, type TranslatedProtocol, translat
 import type { Conversation } from "./conversation.ts";
 import type { Envelopes } from "./envelope.ts";
 import { isJson } from "./error-response.ts";
-import { estimateTokens } from "./estimate.ts";
+import { estimateRequestTokens } from "./estimate.ts";
 import { toClientError } from "./faults.ts";
 import { FEATURES, type Feature } from "./features.ts";
 import { Framing } from "./framing.ts";
@@ -290,7 +290,7 @@ export class ExchangeTranslation {
           hint,
           details,
         );
-    const total = estimateTokens(this.conversation, this.text);
+    const total = estimateRequestTokens(this.conversation, this.text);
     return { body: this.encodeCount(total), headers: { "gateway-estimate": "input_tokens" } };
   }
 
@@ -358,7 +358,7 @@ export class ExchangeTranslation {
       model: exchange.requestedModel ?? "",
       id: exchange.id,
       created: Math.floor(exchange.time / 1000),
-      conversation: conversation,
+      conversation,
       get request() {
         return exchange.body.json() as Record<string, unknown>;
       },

@@ -4,7 +4,7 @@ import type { Operation, Protocol, QueryView } from "../core/protocol.ts";
 import type { HeaderList } from "../wire/headers.ts";
 import { NestedJson } from "../wire/nested.ts";
 import { declareAssistantMedia, moveMediaToUser } from "./assistant-media.ts";
-import { checkNotEmpty, checkToolPairs } from "./checks.ts";
+import { checkHasTurns, checkToolPairs } from "./checks.ts";
 import {
   type ClientTranslation,
   type EncodeContext,
@@ -72,7 +72,7 @@ function checkConversation(conversation: Conversation): Conversation {
   const whole =
     conversation.task === "generate" && !conversation.uses.some(({ feature }) => feature === "stored_state");
   if (whole) {
-    checkNotEmpty(conversation);
+    checkHasTurns(conversation);
     checkToolPairs(conversation);
   }
   dropUnknownNamespaces(conversation);

@@ -9,7 +9,7 @@ import { chooseProtocol } from "./choose-protocol.ts";
 import { betterProtocolOf, clientTranslationOf, type TranslatedProtocol, translationOf } from "./codec.ts";
 import type { Envelopes } from "./envelope.ts";
 import { checkErrorResponse } from "./error-response.ts";
-import { estimateMediaTokens, estimateTokens } from "./estimate.ts";
+import { estimateMediaTokens, estimateRequestTokens } from "./estimate.ts";
 import { ExchangeTranslation } from "./exchange-translation.ts";
 import { isExclusive, modelReach, type Reach } from "./reach.ts";
 
@@ -104,7 +104,7 @@ export class Translations {
     if (exchange.operation.task !== "generate" || !clientTranslationOf(exchange.protocol)) return undefined;
     try {
       const { conversation, text } = this.translationForEstimate(exchange);
-      return estimateTokens(conversation, text);
+      return estimateRequestTokens(conversation, text);
     } catch {
       // A provider has accepted what translation would refuse.
       return undefined;

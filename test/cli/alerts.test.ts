@@ -1,5 +1,5 @@
 import t from "tap";
-import { run } from "../../src/cli/alerts.ts";
+import { runAlerts } from "../../src/cli/alerts.ts";
 import { startReceiver } from "../support/webhook.ts";
 
 const terminal = () => {
@@ -12,12 +12,12 @@ t.test("a test is posted, and what came of it is said without the address", asyn
   const receiver = await startReceiver(t);
   const settings = { webhook: new URL(receiver.url), repeat: 1 };
   const { lines, io } = terminal();
-  t.equal(await run(["test"], io, settings), 0);
+  t.equal(await runAlerts(["test"], io, settings), 0);
   t.match(receiver.received, [{ state: "test" }]);
   receiver.answers.push({ status: 404, body: "no_team" });
-  t.equal(await run(["test", "--json"], io, settings), 1);
+  t.equal(await runAlerts(["test", "--json"], io, settings), 1);
   receiver.answers.push({ status: 500 });
-  t.equal(await run(["test"], io, settings), 1);
+  t.equal(await runAlerts(["test"], io, settings), 1);
   const { host } = settings.webhook;
   t.equal(lines[0], `${host} accepted the test alert.`);
   t.same(JSON.parse(lines[1] ?? ""), { host, posted: false, problem: `${host} answered 404: no_team` });
@@ -27,7 +27,7 @@ t.test("a test is posted, and what came of it is said without the address", asyn
 
 t.test("without an address, or another word, it says what is missing", async (t) => {
   const { io } = terminal();
-  await t.rejects(run(["test"], io, undefined), { message: /no alerts: \{ webhook: \$URL \}/ });
-  await t.rejects(run([], io, undefined), { message: /alerts needs a command: test/ });
-  await t.rejects(run(["tset"], io, undefined), { message: /no command "tset": only test/ });
+  await t.rejects(runAlerts(["test"], io, undefined), { message: /no alerts: \{ webhook: \$URL \}/ });
+  await t.rejects(runAlerts([], io, undefined), { message: /alerts needs a command: test/ });
+  await t.rejects(runAlerts(["tset"], io, undefined), { message: /no command "tset": only test/ });
 });

@@ -1,5 +1,5 @@
 import t, { type Test } from "tap";
-import { type Advice, run } from "../../src/cli/audit.ts";
+import { type Advice, runAudit } from "../../src/cli/audit.ts";
 import { help, USAGE } from "../../src/cli/help/audit.ts";
 import { loadConfig } from "../../src/config/load.ts";
 import { buildVocabulary } from "../../src/vocabulary.ts";
@@ -11,7 +11,7 @@ async function audit(t: Test, yaml: string, ...rest: (string | { env?: object; m
   const config = await loadConfig(`${folder}/gateway.yaml`, await buildVocabulary(folder), env, folder);
   const out: string[] = [];
   const io = { out: (line: string) => out.push(line), err: (line: string) => out.push(line), env: {}, folder };
-  const code = await run(args, io, config, yaml);
+  const code = await runAudit(args, io, config, yaml);
   return { code, text: out.join("\n") };
 }
 

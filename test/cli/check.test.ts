@@ -1,5 +1,5 @@
 import t from "tap";
-import { run } from "../../src/cli/check.ts";
+import { runCheck } from "../../src/cli/check.ts";
 import { help } from "../../src/cli/help/check.ts";
 import type { Problem } from "../../src/config/load.ts";
 import type { PluginProblem } from "../../src/loader/problems.ts";
@@ -17,7 +17,7 @@ async function check(
   const folder = t.testdir(files);
   const out: string[] = [];
   const err: string[] = [];
-  const code = await run(
+  const code = await runCheck(
     args,
     { out: (line) => out.push(line), err: (line) => err.push(line), env, folder },
     vocabulary,

@@ -2,7 +2,7 @@ import { chmodSync, mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import t, { type Test } from "tap";
-import { installedClients, localUrl, quoteKey, run } from "../../src/cli/connect.ts";
+import { installedClients, localUrl, quoteKey, runConnect } from "../../src/cli/connect.ts";
 import { help, USAGE } from "../../src/cli/help/connect.ts";
 import { loadClients } from "../../src/loader/clients.ts";
 import { UsageError } from "../../src/text/format-error.ts";
@@ -14,7 +14,7 @@ async function connect(_t: Test, args: string[], env: Record<string, string> = {
   const out: string[] = [];
   const err: string[] = [];
   const io = { out: (line: string) => out.push(line), err: (line: string) => err.push(line), env, folder };
-  const code = await run(args, io, async () => ({ ...PLACE, models }));
+  const code = await runConnect(args, io, async () => ({ ...PLACE, models }));
   return { code, text: out.join("\n"), err: err.join("\n"), folder };
 }
 

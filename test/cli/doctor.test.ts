@@ -3,7 +3,7 @@ import type { IncomingMessage, ServerResponse } from "node:http";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import t, { type Test } from "tap";
-import { type DoctorFinding, run } from "../../src/cli/doctor.ts";
+import { type DoctorFinding, runDoctor } from "../../src/cli/doctor.ts";
 import { help, USAGE } from "../../src/cli/help/doctor.ts";
 import { loadWithVocabulary } from "../../src/vocabulary.ts";
 import { asking, KEY, startGateway } from "../support/gateway.ts";
@@ -18,7 +18,7 @@ async function doctor(t: Test, providers: string, args: string[] = [], env: Reco
   const out: string[] = [];
   const io = { out: (line: string) => out.push(line), err: (line: string) => out.push(line), env, folder };
   const { config, vocabulary } = await loadWithVocabulary({ file: join(folder, "gateway.yaml"), env });
-  const code = await run(args, io, config, vocabulary.protocolList);
+  const code = await runDoctor(args, io, config, vocabulary.protocolList);
   return { code, text: out.join("\n") };
 }
 
@@ -86,7 +86,7 @@ t.test("a secret that is gone beside a ledger in use is told before a start make
     const { config, vocabulary } = await loadWithVocabulary({ file, env: {} });
     const out: string[] = [];
     const io = { out: (line: string) => out.push(line), err: () => {}, env: {}, folder: running.folder };
-    return { code: await run([], io, config, vocabulary.protocolList), text: out.join("\n") };
+    return { code: await runDoctor([], io, config, vocabulary.protocolList), text: out.join("\n") };
   };
   t.match(await asked(), { code: 0, text: /^(?!.*secret)/s });
   rmSync(join(running.folder, "gateway.db.secret"));

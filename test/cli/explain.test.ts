@@ -1,7 +1,7 @@
 import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import t, { type Test } from "tap";
-import { run } from "../../src/cli/explain.ts";
+import { runExplain } from "../../src/cli/explain.ts";
 import { help, USAGE } from "../../src/cli/help/explain.ts";
 import type { Explanation } from "../../src/explain.ts";
 import { UsageError } from "../../src/text/format-error.ts";
@@ -30,7 +30,7 @@ store: { ledger: 'sqlite:./gateway.db' }
   const explained = async (...args: string[]) => {
     const out: string[] = [];
     const io = { out: (line: string) => out.push(line), err: (line: string) => out.push(line), env, folder };
-    const code = await run(args, io, loaded);
+    const code = await runExplain(args, io, loaded);
     return { code, text: out.join("\n") };
   };
   return { explained, vendor, folder };

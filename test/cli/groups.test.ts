@@ -1,6 +1,6 @@
 import { join } from "node:path";
 import t, { type Test } from "tap";
-import { run } from "../../src/cli/groups.ts";
+import { runGroups } from "../../src/cli/groups.ts";
 import { help, USAGE } from "../../src/cli/help/groups.ts";
 import type { Limits, LimitTable } from "../../src/core/limits.ts";
 import { openStores } from "../../src/store/open.ts";
@@ -15,7 +15,7 @@ function terminal(t: Test, limits: LimitTable["groups"] = undefined) {
     const out: string[] = [];
     const err: string[] = [];
     const io = { out: (line: string) => out.push(line), err: (line: string) => err.push(line), env: {}, folder: "." };
-    const code = await run(
+    const code = await runGroups(
       args,
       io,
       stores,

@@ -2,7 +2,7 @@ import { existsSync, mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import t, { type Test } from "tap";
 import { help, USAGE } from "../../src/cli/help/init.ts";
-import { run } from "../../src/cli/init.ts";
+import { runInit } from "../../src/cli/init.ts";
 import { json, startVendor } from "../support/vendor.ts";
 
 const MODELS = { data: [{ id: "gpt-5.6" }, { id: "gpt-5.4-mini" }, { id: "whisper-9" }] };
@@ -19,7 +19,7 @@ async function folderOf(t: Test) {
     const out: string[] = [];
     const err: string[] = [];
     const io = { out: (line: string) => out.push(line), err: (line: string) => err.push(line), env: own, folder };
-    const code = await run(args, io, ask ? { ask } : {});
+    const code = await runInit(args, io, ask ? { ask } : {});
     return { code, out: out.join("\n"), err: err.join("\n") };
   };
   const text = () => readFileSync(join(folder, "gateway.yaml"), "utf8");

@@ -1,5 +1,5 @@
 import t from "tap";
-import { checkNotEmpty, parseKeyFields } from "../../src/cli/key-fields.ts";
+import { checkOptionsNotEmpty, parseKeyFields } from "../../src/cli/key-fields.ts";
 
 const MODELS = ["fast", "smart"];
 
@@ -47,8 +47,8 @@ t.test("what cannot be is refused with what can", async (t) => {
 
 t.test("nothing of a new key is empty: it would be limited by nothing there", async (t) => {
   for (const name of ["models", "paths", "addresses", "group", "owner", "expires"])
-    t.throws(() => checkNotEmpty({ [name]: "" }), new RegExp(`--${name} is empty`));
-  t.doesNotThrow(() => checkNotEmpty({ models: "fast", tag: ["a=1"] }));
+    t.throws(() => checkOptionsNotEmpty({ [name]: "" }), new RegExp(`--${name} is empty`));
+  t.doesNotThrow(() => checkOptionsNotEmpty({ models: "fast", tag: ["a=1"] }));
 });
 
 t.test("limits come to those there are, and take nothing that they do not keep", async (t) => {

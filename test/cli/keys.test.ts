@@ -2,7 +2,7 @@ import { hostname, userInfo } from "node:os";
 import { join } from "node:path";
 import t, { type Test } from "tap";
 import { help, USAGE } from "../../src/cli/help/keys.ts";
-import { type KeyConfig, run } from "../../src/cli/keys.ts";
+import { type KeyConfig, runKeys } from "../../src/cli/keys.ts";
 import type { Limits } from "../../src/core/limits.ts";
 import { isValidKey } from "../../src/store/key-format.ts";
 import { openStores } from "../../src/store/open.ts";
@@ -26,7 +26,7 @@ function terminal(t: Test, world = WORLD) {
     const out: string[] = [];
     const err: string[] = [];
     const io = { out: (line: string) => out.push(line), err: (line: string) => err.push(line), env: {}, folder: "." };
-    const code = await run(args, io, stores, () => world);
+    const code = await runKeys(args, io, stores, () => world);
     return { code, out: out.join("\n"), err: err.join("\n") };
   };
   return { keys, stores };

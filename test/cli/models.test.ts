@@ -1,6 +1,6 @@
 import t, { type Test } from "tap";
 import { help } from "../../src/cli/help/models.ts";
-import { run } from "../../src/cli/models.ts";
+import { runModels } from "../../src/cli/models.ts";
 import { loadConfig } from "../../src/config/load.ts";
 import { vocabulary } from "../config/fixture.ts";
 
@@ -22,7 +22,7 @@ async function models(t: Test, ...args: string[]) {
   const out: string[] = [];
   const err: string[] = [];
   const io = { out: (line: string) => out.push(line), err: (line: string) => err.push(line), env: {}, folder };
-  const code = await run(args, io, config);
+  const code = await runModels(args, io, config);
   return { code, out, err: err.join("\n") };
 }
 

@@ -5,7 +5,7 @@ import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import t from "tap";
 import { help, USAGE } from "../../src/cli/help/plugin.ts";
-import { run } from "../../src/cli/plugin.ts";
+import { runPlugin } from "../../src/cli/plugin.ts";
 
 const folder = mkdtempSync(join(tmpdir(), "gateway-plugin-"));
 t.teardown(() => rmSync(folder, { recursive: true }));
@@ -14,7 +14,7 @@ const COMMAND = fileURLToPath(new URL("../../bin/model-gateway", import.meta.url
 async function plugin(...args: string[]) {
   const out: string[] = [];
   const io = { out: (line: string) => out.push(line), err: (line: string) => out.push(line), env: {}, folder };
-  const code = await run(args, io, ["auth", "models"]);
+  const code = await runPlugin(args, io, ["auth", "models"]);
   return { code, text: out.join("\n") };
 }
 
@@ -50,7 +50,7 @@ t.test("a test that is not there, and an option in the wrong place, are told", a
   const empty = mkdtempSync(join(tmpdir(), "gateway-plugin-"));
   t.teardown(() => rmSync(empty, { recursive: true }));
   const io = { out: () => {}, err: () => {}, env: {}, folder: empty };
-  await t.rejects(run(["test"], io, []), {
+  await t.rejects(runPlugin(["test"], io, []), {
     message: /no test\/\*\.test\.ts in this folder: plugin new NAME writes one/,
   });
 });

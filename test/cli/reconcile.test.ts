@@ -2,7 +2,7 @@ import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import t, { type Test } from "tap";
 import { help } from "../../src/cli/help/reconcile.ts";
-import { run } from "../../src/cli/reconcile.ts";
+import { runReconcile } from "../../src/cli/reconcile.ts";
 import { priceVersion } from "../../src/core/price-list.ts";
 import { keptLedger } from "../support/kept-ledger.ts";
 
@@ -14,7 +14,7 @@ function terminal(t: Test, invoice: string) {
     const out: string[] = [];
     const err: string[] = [];
     const io = { out: (line: string) => out.push(line), err: (line: string) => err.push(line), env: {}, folder };
-    const code = await run(args, io, stores, ["p", "other"]);
+    const code = await runReconcile(args, io, stores, ["p", "other"]);
     return { code, out: out.join("\n"), err: err.join("\n") };
   };
   return { reconcile: Object.assign(reconcile, { folder }), append, stores };

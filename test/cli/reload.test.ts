@@ -13,7 +13,7 @@ import { startAdmin, TOKEN, WITH_TOKENS } from "../admin/support.ts";
 import { folder } from "../loader/folder.ts";
 
 const verb = async (
-  act: typeof reload.run,
+  act: typeof reload.runReload,
   base: string | undefined,
   args: string[] = [],
   env: NodeJS.ProcessEnv = { ADMIN_TOKEN: TOKEN },
@@ -34,20 +34,21 @@ t.test("reload and diff tell what is, and fail with what is wrong", async (t) =>
   const { base, folder, gateway } = await startAdmin(t, WITH_TOKENS);
   const file = join(folder, "gateway.yaml");
   const written = readFileSync(file, "utf8");
-  t.same(await verb(diff.run, base), { code: 0, text: "Nothing would change." });
-  t.same(await verb(reload.run, base), { code: 0, text: "Nothing has changed." });
+  t.same(await verb(diff.runDiff, base), { code: 0, text: "Nothing would change." });
+  t.same(await verb(reload.runReload, base), { code: 0, text: "Nothing has changed." });
   writeFileSync(file, `${written}drain: 7s\nworkers: 2\n`);
-  const shown = await verb(diff.run, base);
+  const shown = await verb(diff.runDiff, base);
   t.equal(shown.code, 1);
   t.match(shown.text, /^workers: 1 -> 2\ndrain: 10m -> 7s\nAt the next start only: workers\.$/);
-  t.match(await verb(reload.run, base), {
+  t.match(await verb(reload.runReload, base), {
     code: 0,
     text: /^Reloaded: 2 changes, generation 2\.\nAt the next start only/,
   });
   t.equal(gateway.config.drain, 7000);
-  t.match(JSON.parse((await verb(reload.run, base, ["--json"])).text), { changes: [], generation: 2 });
+  t.match(JSON.parse((await verb(reload.runReload, base, ["--json"])).text), { changes: [], generation: 2 });
   writeFileSync(file, "models: [");
-  for (const act of [diff.run, reload.run]) t.match(await verb(act, base), { code: 1, text: /gateway\.yaml:\d+:\d+/ });
+  for (const act of [diff.runDiff, reload.runReload])
+    t.match(await verb(act, base), { code: 1, text: /gateway\.yaml:\d+:\d+/ });
   const detail = { cli: userInfo().username };
   t.match(
     await gateway.stores.audit.list(10),
@@ -59,7 +60,7 @@ t.test("reload and diff tell what is, and fail with what is wrong", async (t) =>
     ],
     "the audit trail has each, with who ran the verb",
   );
-  for (const act of [diff.run, reload.run]) {
+  for (const act of [diff.runDiff, reload.runReload]) {
     const { code, text } = await verb(act, base, ["--json"]);
     t.equal(code, 1);
     t.match(JSON.parse(text), {
@@ -67,21 +68,24 @@ t.test("reload and diff tell what is, and fail with what is wrong", async (t) =>
       problems: [{ file: /gateway\.yaml$/, line: 1, message: String, frame: String }],
     });
   }
-  t.match(await verb(reload.run, base, [], {}), { code: 1, text: /wants a token/ });
+  t.match(await verb(reload.runReload, base, [], {}), { code: 1, text: /wants a token/ });
   for (const [args, env] of [
     [["--token", "wrong"], {}],
     [[], { ADMIN_TOKEN: "wrong" }],
   ] as const)
-    t.match(await verb(reload.run, base, [...args], env), { code: 1, text: /refuses this token: .*ADMIN_TOKEN$/ });
-  t.match(await verb(reload.run, "http://127.0.0.1:9"), { code: 1, text: /no gateway answers.*--admin ADDRESS/ });
+    t.match(await verb(reload.runReload, base, [...args], env), {
+      code: 1,
+      text: /refuses this token: .*ADMIN_TOKEN$/,
+    });
+  t.match(await verb(reload.runReload, "http://127.0.0.1:9"), { code: 1, text: /no gateway answers.*--admin ADDRESS/ });
   const elsewhere = ["--admin", new URL(base).host];
   writeFileSync(file, "");
-  t.match(await verb(reload.run, "http://127.0.0.1:9", elsewhere), { code: 1, text: /"providers" is missing/ });
+  t.match(await verb(reload.runReload, "http://127.0.0.1:9", elsewhere), { code: 1, text: /"providers" is missing/ });
   writeFileSync(file, written);
-  t.match(await verb(reload.run, undefined, elsewhere), { code: 0, text: /^Reloaded/ }, "the one that is named");
-  await t.rejects(verb(diff.run, base, ["--admin", "nowhere"]), { message: /^--admin: not an address/ });
-  await t.rejects(verb(reload.run, undefined), { message: /SIGHUP/ });
-  await t.rejects(verb(diff.run, base, ["--nope"]));
+  t.match(await verb(reload.runReload, undefined, elsewhere), { code: 0, text: /^Reloaded/ }, "the one that is named");
+  await t.rejects(verb(diff.runDiff, base, ["--admin", "nowhere"]), { message: /^--admin: not an address/ });
+  await t.rejects(verb(reload.runReload, undefined), { message: /SIGHUP/ });
+  await t.rejects(verb(diff.runDiff, base, ["--nope"]));
 });
 
 t.test("where the admin side is can be told of a file that is broken, too", async (t) => {
@@ -121,7 +125,7 @@ t.test("where nobody answers and the file cannot say who is to be asked, the fil
   const found = findAdmin({ file, folder: "/" }, {});
   if (!found || typeof found === "string") return t.fail("there is a default");
   const usual = { host: "127.0.0.1", port: 9, ...(found.fileError && { fileError: found.fileError }) };
-  for (const act of [reload.run, diff.run, top.run]) {
+  for (const act of [reload.runReload, diff.runDiff, top.runTop]) {
     for (const args of [[], ["--json"]]) {
       const said: string[] = [];
       const io = {

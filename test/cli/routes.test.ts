@@ -1,6 +1,6 @@
 import t from "tap";
 import { help, USAGE } from "../../src/cli/help/routes.ts";
-import { run } from "../../src/cli/routes.ts";
+import { runRoutes } from "../../src/cli/routes.ts";
 import { loadConfig } from "../../src/config/load.ts";
 import { UsageError } from "../../src/text/format-error.ts";
 import { buildVocabulary } from "../../src/vocabulary.ts";
@@ -19,7 +19,7 @@ t.test("each path is a line with what answers there, its chain and its plugins i
   const config = await loadConfig(`${folder}/gateway.yaml`, await buildVocabulary(folder), {});
   const out: string[] = [];
   const io = { out: (line: string) => out.push(line), err: t.fail, env: {}, folder };
-  t.equal(await run([], io, config), 0);
+  t.equal(await runRoutes([], io, config), 0);
   const text = out.join("\n");
   t.match(
     text,
@@ -31,13 +31,13 @@ t.test("each path is a line with what answers there, its chain and its plugins i
   t.match(text, /\noff: \/v1beta\/models$/);
 
   out.length = 0;
-  t.equal(await run(["--json"], io, config), 0);
+  t.equal(await runRoutes(["--json"], io, config), 0);
   const routes = JSON.parse(out.join("\n")) as { path: string }[];
   t.match(
     routes.find(({ path }) => path === "/acme/chat"),
     { protocol: "openai-chat", plugins: ["sse", "auth", "models", "limits", "rewrite", "usage"], strict: false },
   );
-  await t.rejects(run(["--prices"], io, config), { constructor: UsageError, message: /--prices/ });
+  await t.rejects(runRoutes(["--prices"], io, config), { constructor: UsageError, message: /--prices/ });
   t.match(USAGE, /^usage: .* routes \[--json\]/);
   t.match(help, /^routes /);
 });

@@ -7,7 +7,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import t, { type Test } from "tap";
-import { run } from "../../src/cli/run.ts";
+import { runGateway } from "../../src/cli/run.ts";
 
 const ROOT = fileURLToPath(new URL("../..", import.meta.url));
 const YAML = `listen: 127.0.0.1:0
@@ -45,7 +45,7 @@ async function failed(t: Test, yaml: string, args: string[] = []) {
   const line = (more: string) => {
     text += `${more}\n`;
   };
-  const code = await run(
+  const code = await runGateway(
     args,
     { out: line, err: line, env: {}, folder },
     { file: join(folder, "gateway.yaml"), folder },

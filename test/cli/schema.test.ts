@@ -3,14 +3,14 @@ import { join } from "node:path";
 import t from "tap";
 import { z } from "zod";
 import { help } from "../../src/cli/help/schema.ts";
-import { run } from "../../src/cli/schema.ts";
+import { runSchema } from "../../src/cli/schema.ts";
 import type { Vocabulary } from "../../src/config/load.ts";
 import { vocabulary } from "../config/fixture.ts";
 
 async function schema(folder: string, args: string[] = [], words: Vocabulary = vocabulary) {
   const out: string[] = [];
   const err: string[] = [];
-  const code = await run(
+  const code = await runSchema(
     args,
     { out: (line) => out.push(line), err: (line) => err.push(line), env: {}, folder },
     words,

@@ -2,7 +2,7 @@ import { existsSync } from "node:fs";
 import { join } from "node:path";
 import t, { type Test } from "tap";
 import { help, USAGE } from "../../src/cli/help/store.ts";
-import { run } from "../../src/cli/store.ts";
+import { runStore } from "../../src/cli/store.ts";
 import type { NumberedAuditEntry } from "../../src/store/audit.ts";
 import { importStore, openMaintenance, openStores, restoreStore } from "../../src/store/open.ts";
 import type { StoreImport } from "../../src/store/postgres/import.ts";
@@ -27,7 +27,7 @@ async function terminal(t: Test) {
     const out: string[] = [];
     const err: string[] = [];
     const io = { out: (line: string) => out.push(line), err: (line: string) => err.push(line), env: {}, folder };
-    const code = await run(args, io, {
+    const code = await runStore(args, io, {
       openStore: () => openMaintenance(path),
       restore: (file, terms) => restoreStore({ ledger: path }, file, terms),
       importFrom: (file, terms) => importStore({ ledger: path }, file, terms),

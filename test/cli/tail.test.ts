@@ -1,6 +1,6 @@
 import t from "tap";
 import { help, USAGE } from "../../src/cli/help/tail.ts";
-import { run } from "../../src/cli/tail.ts";
+import { runTail } from "../../src/cli/tail.ts";
 import type { Ledger } from "../../src/store/ledger.ts";
 import { asking, startGateway } from "../support/gateway.ts";
 import { eventually } from "../support/process.ts";
@@ -24,7 +24,7 @@ t.test("requests are shown as they end, those that are asked for, and each once"
   const tail = (args: string[], signal?: AbortSignal) => {
     const out: string[] = [];
     const io = { out: (line: string) => out.push(line), err: t.fail, env: {}, folder };
-    return { out, ended: run(args, io, { keys: gateway.stores.keys, ledger }, () => "UTC", signal) };
+    return { out, ended: runTail(args, io, { keys: gateway.stores.keys, ledger }, () => "UTC", signal) };
   };
   await ask("echo");
   await gateway.stores.ledger.flush();

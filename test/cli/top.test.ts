@@ -1,6 +1,6 @@
 import t, { type Test } from "tap";
 import { help, USAGE } from "../../src/cli/help/top.ts";
-import { run } from "../../src/cli/top.ts";
+import { runTop } from "../../src/cli/top.ts";
 import { startAdmin, TOKEN, VIEWER, WITH_TOKENS } from "../admin/support.ts";
 import { asking } from "../support/gateway.ts";
 import { json, startVendor } from "../support/vendor.ts";
@@ -21,7 +21,7 @@ async function topAs(t: Test, token: string, url: string, args: readonly string[
     env: { ADMIN_TOKEN: token },
     folder: t.testdirName,
   };
-  const code = await run(args, io, { host: hostname, port: Number(port) }, signal);
+  const code = await runTop(args, io, { host: hostname, port: Number(port) }, signal);
   return { code, out: out.join("\n"), err: err.join("\n") };
 }
 
@@ -69,7 +69,9 @@ t.test("who does not answer, or refuses the token, is told with exit code 1", as
   t.match(await top(t, (await startVendor(t, json({}, 401))).url, "--once"), { code: 1, err: /refuses this token/ });
   t.match(await top(t, (await startVendor(t, json({}, 404))).url, "--once"), { code: 1, err: /answers 404/ });
   t.match(await top(t, "http://127.0.0.1:1", "--once"), { code: 1, err: /no gateway answers at 127\.0\.0\.1:1/ });
-  await t.rejects(run([], { out: t.fail, err: t.fail, env: {}, folder: "" }, undefined), { message: /admin: is off/ });
+  await t.rejects(runTop([], { out: t.fail, err: t.fail, env: {}, folder: "" }, undefined), {
+    message: /admin: is off/,
+  });
   t.match(USAGE, /--token/);
   t.match(help, /^top /);
 });

@@ -1,6 +1,6 @@
 import t, { type Test } from "tap";
 import { help, USAGE } from "../../src/cli/help/usage.ts";
-import { run } from "../../src/cli/usage.ts";
+import { runUsage } from "../../src/cli/usage.ts";
 import { Days } from "../../src/core/calendar.ts";
 import type { LedgerEntry } from "../../src/store/ledger.ts";
 import { keptLedger } from "../support/kept-ledger.ts";
@@ -12,7 +12,7 @@ function terminal(t: Test) {
     const out: string[] = [];
     const err: string[] = [];
     const io = { out: (line: string) => out.push(line), err: (line: string) => err.push(line), env: {}, folder: "." };
-    const code = await run(args, io, stores, () => "Asia/Tokyo");
+    const code = await runUsage(args, io, stores, () => "Asia/Tokyo");
     return { code, out: out.join("\n"), err: err.join("\n") };
   };
   return { usage, append, stores };

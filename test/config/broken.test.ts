@@ -2,7 +2,7 @@ import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import t from "tap";
-import { run } from "../../src/cli/check.ts";
+import { runCheck } from "../../src/cli/check.ts";
 import type { Problem } from "../../src/config/problems.ts";
 import { dryStartPlugins } from "../../src/dry-start.ts";
 import { buildVocabulary } from "../../src/vocabulary.ts";
@@ -194,7 +194,7 @@ async function check(yaml: string): Promise<{ code: number; problems: Problem[] 
   const out: string[] = [];
   const io = { out: (line: string) => out.push(line), err: (line: string) => out.push(line), env: ENV, folder };
   const vocabulary = await buildVocabulary(folder);
-  const code = await run(
+  const code = await runCheck(
     ["--json"],
     io,
     vocabulary,

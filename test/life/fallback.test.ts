@@ -1,5 +1,5 @@
 import t from "tap";
-import { run } from "../../src/cli/usage.ts";
+import { runUsage } from "../../src/cli/usage.ts";
 import { asking, startGateway } from "../support/gateway.ts";
 import { httpUpstream } from "../support/upstream.ts";
 
@@ -34,7 +34,7 @@ models:
   t.match(line?.fields, { model: "cheap", asked: "dear", target: "up:fine" });
   let printed = "";
   const io = { out: (text: string) => (printed += `${text}\n`), err: () => {} };
-  t.equal(await run([], io as never, stores), 0);
+  t.equal(await runUsage([], io as never, stores), 0);
   t.match(printed, /^cheap +1 .*\$5/m);
   t.notMatch(printed, /dear/);
 });

@@ -1,5 +1,5 @@
 import t from "tap";
-import { checkNotEmpty, checkToolPairs } from "../../src/translation/checks.ts";
+import { checkHasTurns, checkToolPairs } from "../../src/translation/checks.ts";
 import type { Part, Turn } from "../../src/translation/conversation.ts";
 
 const call = (id: string, at = `call ${id}`): Part => ({ kind: "tool_call", id, name: "f", arguments: "{}", at });
@@ -41,7 +41,7 @@ for (const [what, lists, param] of [
 
 t.test("a conversation without a turn is refused at the client's own field, where that is told", async (t) => {
   const empty = { protocol: "p", task: "generate", stream: false, turns: [], tools: [], uses: [] } as const;
-  const asked = (more: object) => () => checkNotEmpty({ ...empty, ...more } as never);
+  const asked = (more: object) => () => checkHasTurns({ ...empty, ...more } as never);
   t.throws(asked({ turnsAt: "input" }), {
     code: "invalid_field",
     status: 400,

@@ -1,7 +1,7 @@
 import { createHash } from "node:crypto";
 import t from "tap";
 import type { Conversation, Part } from "../../src/translation/conversation.ts";
-import { estimateMediaTokens, estimateTokens } from "../../src/translation/estimate.ts";
+import { estimateMediaTokens, estimateRequestTokens } from "../../src/translation/estimate.ts";
 
 const talk = (...parts: Part[]): Conversation => ({
   protocol: "p",
@@ -19,10 +19,10 @@ const media = (media: "image" | "audio" | "video" | "file", base64: string): Par
 });
 
 t.test("text counts a token for three bytes, rounded up", async (t) => {
-  t.equal(estimateTokens(talk(), "a".repeat(300)), 100);
-  t.equal(estimateTokens(talk(), "a".repeat(301)), 101);
-  t.equal(estimateTokens(talk(), "字".repeat(100)), 100);
-  t.equal(estimateTokens(talk(), 301), 101);
+  t.equal(estimateRequestTokens(talk(), "a".repeat(300)), 100);
+  t.equal(estimateRequestTokens(talk(), "a".repeat(301)), 101);
+  t.equal(estimateRequestTokens(talk(), "字".repeat(100)), 100);
+  t.equal(estimateRequestTokens(talk(), 301), 101);
 });
 
 t.test("what is no text takes a time that grows as the request does, wherever it stands", async (t) => {
@@ -43,7 +43,7 @@ t.test("what is no text takes a time that grows as the request does, wherever it
       return includes.call(this, what, from);
     };
     try {
-      estimateTokens(talk(...parts), order === "escaped" ? text.replaceAll("/", "\\/") : text);
+      estimateRequestTokens(talk(...parts), order === "escaped" ? text.replaceAll("/", "\\/") : text);
     } finally {
       Object.assign(String.prototype, { includes, indexOf });
     }
@@ -62,7 +62,7 @@ t.test("prose and code count by their bytes, in any script", async (t) => {
   ];
   for (const text of texts) {
     const bytes = Buffer.byteLength(text);
-    const estimated = estimateTokens(talk(), text);
+    const estimated = estimateRequestTokens(talk(), text);
     t.ok(
       estimated >= bytes / 3 && estimated < (bytes / 3) * 1.05,
       `${estimated} for ${bytes} bytes: ${text.slice(0, 40)}`,
@@ -84,22 +84,25 @@ t.test("numbers, ids and random letters count at least what the vendor's tokeniz
     ["| 17 | -0.5772156649 | 2026-11-21T20:49:10Z |\n".repeat(50), 1350],
   ];
   for (const [text, tokens] of counted) {
-    const estimated = estimateTokens(talk(), JSON.stringify(text));
+    const estimated = estimateRequestTokens(talk(), JSON.stringify(text));
     t.ok(estimated >= tokens && estimated < tokens * 1.4, `${estimated} for ${tokens}: ${text.slice(0, 40)}`);
   }
 });
 
 t.test("pictures and the like count by themselves, not by their bytes", async (t) => {
   const base64 = "A".repeat(100_000);
-  t.equal(estimateTokens(talk(media("image", base64)), `{"x":"${base64}"}`), 6 + 1600);
+  t.equal(estimateRequestTokens(talk(media("image", base64)), `{"x":"${base64}"}`), 6 + 1600);
   const inside: Part = { kind: "tool_result", callId: "c", parts: [media("image", base64)], at: "r" };
-  t.equal(estimateTokens(talk(inside), base64), 1600);
-  t.equal(estimateTokens(talk({ kind: "media", media: "image", source: { url: "https://x" }, at: "m" }), ""), 1600);
+  t.equal(estimateRequestTokens(talk(inside), base64), 1600);
+  t.equal(
+    estimateRequestTokens(talk({ kind: "media", media: "image", source: { url: "https://x" }, at: "m" }), ""),
+    1600,
+  );
 });
 
 t.test("what has a length counts more the longer it is", async (t) => {
-  const short = estimateTokens(talk(media("file", "A".repeat(1000))), "A".repeat(1000));
-  const long = estimateTokens(talk(media("file", "A".repeat(1_300_000))), "A".repeat(1_300_000));
+  const short = estimateRequestTokens(talk(media("file", "A".repeat(1000))), "A".repeat(1000));
+  const long = estimateRequestTokens(talk(media("file", "A".repeat(1_300_000))), "A".repeat(1_300_000));
   t.equal(short, 3200);
   t.equal(long, 32_000);
 });

@@ -64,7 +64,7 @@ const FAULTS: Readonly<Record<string, readonly [kind: ErrorKind, status: number]
  * `{"error": "…"}`, `{"message": "…"}`, `{"detail": "…"}`. Undefined when there is none.
  * @param status of the response; absent in a stream, where the error's type implies one
  */
-export function parseError(json: unknown, status?: number): Fault | undefined {
+export function parseErrorEvent(json: unknown, status?: number): Fault | undefined {
   const body = asObject(json) ?? {};
   const error = asObject(body["error"]);
   const message = [error?.["message"], body["error"], body["message"], body["detail"]].map(asText).find(Boolean);
@@ -84,7 +84,9 @@ export function parseError(json: unknown, status?: number): Fault | undefined {
 /** Parses an error response: JSON, or any text from a proxy in front of the vendor. */
 export function parseErrorResponse(status: number, _headers: HeaderList, text: string): Fault {
   const message = `The provider answered with status ${status} and no message.`;
-  return parseError(parseJson(text), status) ?? { status, kind: errorKindOf(status), code: "upstream_failed", message };
+  return (
+    parseErrorEvent(parseJson(text), status) ?? { status, kind: errorKindOf(status), code: "upstream_failed", message }
+  );
 }
 
 function parseJson(text: string): unknown {

@@ -15,7 +15,16 @@ import { createEncoder, encodeResponse } from "./response.encode.ts";
 import { fields, support } from "./support.ts";
 import { opaque, texts } from "./texts.ts";
 import { decodeCount, encodeCount, holdsUsage, readUsage } from "./usage.ts";
-import { COUNT_TOKENS, ending, MESSAGES, NAME, NO_THREADS, PING, rateHeaders, ratesLeft } from "./wire.ts";
+import {
+  ANTHROPIC_MESSAGES,
+  COUNT_TOKENS,
+  ending,
+  MESSAGES,
+  NO_THREADS,
+  PING,
+  rateHeaders,
+  ratesLeft,
+} from "./wire.ts";
 
 /** The vendor's own hosts: no other provider of its protocol stores threads. */
 const VENDOR = /(?:^|\.)anthropic\.com$/;
@@ -85,7 +94,7 @@ const listing: Listing = {
 
 /** The Messages protocol; README.md has its facts and their sources. */
 const anthropicMessages: TranslatedProtocol = {
-  name: NAME,
+  name: ANTHROPIC_MESSAGES,
   paths: ["/v1/messages", "/v1/messages/count_tokens"],
   segment: "/v1",
   answersJson: true,

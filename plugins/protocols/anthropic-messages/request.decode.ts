@@ -29,7 +29,14 @@ import {
 import { TOOL_CHOICE_SETTINGS } from "./support.choice.ts";
 import { thinkingCodec } from "./support.thinking.ts";
 import { answerSettings, promptSettings, readCacheMark } from "./support.ts";
-import { CITATION_MEMBERS, NAME, NO_THREADS, parseCitation, RAW_MEMBERS, throwInvalidField } from "./wire.ts";
+import {
+  ANTHROPIC_MESSAGES,
+  CITATION_MEMBERS,
+  NO_THREADS,
+  parseCitation,
+  RAW_MEMBERS,
+  throwInvalidField,
+} from "./wire.ts";
 
 /** Top-level members that only this vendor uses. Others are `other`. */
 const VENDOR_MEMBERS: Readonly<Record<string, Feature>> = {
@@ -53,7 +60,7 @@ export function* decodeRequestInSteps(request: IncomingRequest): Steps<Conversat
   body.leave("model");
   body.flag("stream");
   const conversation: Conversation = {
-    protocol: NAME,
+    protocol: ANTHROPIC_MESSAGES,
     task: request.task,
     stream: request.streaming,
     turns: yield* turnsOf(body, request),
@@ -235,7 +242,7 @@ function mediaSource(block: Fields, source: Fields, media: "image" | "file"): Me
       return { url: source.required("url") };
     case "file":
       source.declare("file_id", "file_id");
-      return { id: source.required("file_id"), protocol: NAME };
+      return { id: source.required("file_id"), protocol: ANTHROPIC_MESSAGES };
     case "text":
       if (media === "image") return undefined;
       block.declareSelf("file_text");
@@ -357,7 +364,14 @@ function foreignPart(block: Fields): Foreign {
   const name = block.required("type");
   block.declareSelf(name === "container_upload" ? "container" : "foreign_block");
   const tools = toolNamesOf(name, asText(block.of["name"]));
-  return { kind: "foreign", at: block.at, protocol: NAME, name, json: block.of, ...dropUndefined({ tools }) };
+  return {
+    kind: "foreign",
+    at: block.at,
+    protocol: ANTHROPIC_MESSAGES,
+    name,
+    json: block.of,
+    ...dropUndefined({ tools }),
+  };
 }
 
 /** Returns the possible names of the vendor's tool that a call or a result belongs to. Code execution has several. [S] */
@@ -431,5 +445,11 @@ function webSearch(tool: Fields): Tool {
 
 function serverTool(tool: Fields, type: string): Tool {
   tool.declareSelf(TOOL_SEARCH.test(type) ? "other" : "tools_server");
-  return { kind: "server", protocol: NAME, name: asText(tool.of["name"]) ?? type, json: tool.of, at: tool.at };
+  return {
+    kind: "server",
+    protocol: ANTHROPIC_MESSAGES,
+    name: asText(tool.of["name"]) ?? type,
+    json: tool.of,
+    at: tool.at,
+  };
 }

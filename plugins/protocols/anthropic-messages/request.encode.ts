@@ -25,7 +25,7 @@ import { choicePath, fitToolName, forcesToolCall, TOOL_CHOICE_SETTINGS } from ".
 import { selfReference } from "./support.schema.ts";
 import { thinkingCodec } from "./support.thinking.ts";
 import { answerSettings, cacheControl, enforceableSchema, promptSettings } from "./support.ts";
-import { COUNT_TOKENS, MESSAGES, NAME, opaqueData } from "./wire.ts";
+import { ANTHROPIC_MESSAGES, COUNT_TOKENS, MESSAGES, opaqueData } from "./wire.ts";
 
 /**
  * Default `max_tokens` where neither the client nor gateway.yaml has one: the vendor requires a number, refuses one above the
@@ -48,7 +48,7 @@ export function* encodeRequestInSteps(conversation: Conversation, context: Encod
   const tools = toolsOf(conversation, context, marks);
   const { system, messages } = yield* messagesOf(conversation, context, marks);
   // To this vendor 0 means no response, only filling its cache.
-  if ((conversation.maxTokens ?? 1) < 1 && conversation.protocol !== NAME)
+  if ((conversation.maxTokens ?? 1) < 1 && conversation.protocol !== ANTHROPIC_MESSAGES)
     context.refuse(pathOfUse(conversation, "max_tokens"), "an answer needs at least one token");
   const maxTokens = conversation.maxTokens ?? context.facts.output ?? MOST_TOKENS;
   const { effort, thinks, ...members } = thinkingCodec.write(conversation, context, maxTokens, messages);
@@ -187,7 +187,7 @@ function writableTurn(turn: Turn, context: EncodeContext): Turn {
 
 function isWritable(part: Part, context: EncodeContext): boolean {
   if (part.kind === "text" || part.kind === "refusal") return part.text.trim() !== "";
-  if (part.kind === "foreign") return part.protocol === NAME;
+  if (part.kind === "foreign") return part.protocol === ANTHROPIC_MESSAGES;
   if (part.kind !== "reasoning" || thinkingBlock(part)) return true;
   context.drop(part.at, "This model takes back only the thoughts that it signed itself");
   return false;
@@ -278,7 +278,7 @@ function blockOf(part: Part, context: EncodeContext): JsonObject | undefined {
     case "tool_result":
       return toolResult(part, context);
     case "foreign":
-      return part.protocol === NAME ? (part.json as JsonObject) : undefined;
+      return part.protocol === ANTHROPIC_MESSAGES ? (part.json as JsonObject) : undefined;
   }
 }
 
@@ -340,7 +340,7 @@ function mediaBlock(part: Media, context: EncodeContext): JsonObject {
 function sourceOf(part: Media, context: EncodeContext, image: boolean): JsonObject {
   const { source, mime } = part;
   if ("id" in source) {
-    if (source.protocol !== NAME)
+    if (source.protocol !== ANTHROPIC_MESSAGES)
       context.refuse(part.at, "The id of this file is only known to the vendor that issued it");
     return { type: "file", file_id: source.id };
   }
@@ -405,7 +405,7 @@ function toolOf(tool: Tool, context: EncodeContext): JsonObject | undefined {
     case "web_search":
       return webSearch(tool, context);
     case "server":
-      return tool.protocol === NAME ? (tool.json as JsonObject) : undefined;
+      return tool.protocol === ANTHROPIC_MESSAGES ? (tool.json as JsonObject) : undefined;
   }
 }
 

@@ -13,9 +13,16 @@ import {
   type Usage,
   writeJson,
 } from "model-gateway/protocol";
-import { parseError } from "./errors.ts";
+import { parseErrorEvent } from "./errors.ts";
 import { readUsage } from "./usage.ts";
-import { finishReasonOf, holdsObject, NAME, type OpaqueKind, parseCitation, RAW_MEMBERS } from "./wire.ts";
+import {
+  ANTHROPIC_MESSAGES,
+  finishReasonOf,
+  holdsObject,
+  type OpaqueKind,
+  parseCitation,
+  RAW_MEMBERS,
+} from "./wire.ts";
 
 /** Returns a decoder for a stream of events. */
 export const createDecoder = (source: ResponseSource): ResponseDecoder => new MessageStreamDecoder(source);
@@ -30,7 +37,7 @@ export function decodeResponse(text: string, source: ResponseSource): Event[] {
   }
   if (!body) throw new GatewayError("upstream_invalid");
   if (body["type"] !== "error" && Array.isArray(body["content"])) return new MessageDecoder(source).message(body);
-  const fault = parseError(body);
+  const fault = parseErrorEvent(body);
   if (!fault) throw new GatewayError("upstream_invalid");
   return [{ type: "error", fault }];
 }
@@ -116,7 +123,7 @@ class BlockDecoder {
   }
 
   private opaque(kind: OpaqueKind, data: string) {
-    return { protocol: NAME, account: this.source.account, model: this.source.model, kind, data };
+    return { protocol: ANTHROPIC_MESSAGES, account: this.source.account, model: this.source.model, kind, data };
   }
 }
 
@@ -208,7 +215,7 @@ class MessageStreamDecoder extends BlockDecoder implements ResponseDecoder {
     this.ended = true;
     out.push({
       type: "error",
-      fault: parseError(json) ?? { ...INVALID_STREAM, message: "The provider reported a failure." },
+      fault: parseErrorEvent(json) ?? { ...INVALID_STREAM, message: "The provider reported a failure." },
     });
   }
 

@@ -17,7 +17,7 @@ import {
 } from "model-gateway/protocol";
 
 /** The protocol's name, on opaque state and on parts that only it understands. */
-export const NAME = "anthropic-messages";
+export const ANTHROPIC_MESSAGES = "anthropic-messages";
 
 /** The operation that generates a message. */
 export const MESSAGES: Operation = post("messages", "/messages", { task: "generate" });
@@ -76,7 +76,7 @@ export type OpaqueKind = "signature" | "redacted";
 
 /** Returns state of that kind by this protocol's vendor, unchanged; undefined for all other. */
 export const opaqueData = (opaque: Opaque | undefined, kind: OpaqueKind): string | undefined =>
-  opaque?.protocol === NAME && opaque.kind === kind ? opaque.data : undefined;
+  opaque?.protocol === ANTHROPIC_MESSAGES && opaque.kind === kind ? opaque.data : undefined;
 
 /** Refuses a value of the client's. */
 export function throwInvalidField(path: string, problem: string): never {

@@ -105,7 +105,7 @@ const KINDS_BY_STATUS: Readonly<Record<number, ErrorKind>> = {
 
 /** Decodes an error response with any body, like a proxy's page or nothing. */
 export const parseErrorResponse = (status: number, _headers: HeaderList, text: string): Fault =>
-  parseError(status, findError(text));
+  parseRpcError(status, findError(text));
 
 /**
  * The message about a file or a cache of another account, or a missing one; the account may still be able to use the model.
@@ -117,7 +117,7 @@ const UNAVAILABLE_OBJECT =
 /** Returns what an error refuses: an unknown or expired key is a 400 with a reason of its own. [F] */
 export const refuses: NonNullable<Protocol["refuses"]> = (status, body) => {
   if (status !== 403 && !(status === 400 && body.includes(BAD_KEY))) return undefined;
-  const { kind, message } = parseError(status, findError(body.toString()));
+  const { kind, message } = parseRpcError(status, findError(body.toString()));
   if (status === 400) return kind === "authentication" ? "credential" : undefined;
   return UNAVAILABLE_OBJECT.test(message) ? "object" : undefined;
 };
@@ -136,7 +136,7 @@ function findError(text: string): unknown {
  * Returns a fault from `{code, message, status, details}` (google.rpc.Status), with its own code as the status where it is
  * one. An unknown key is a 400 there, with a reason in the details. [F]
  */
-export function parseError(status: number, error: unknown): Fault {
+export function parseRpcError(status: number, error: unknown): Fault {
   const rpc = asObject(error);
   const code = asCount(rpc?.["code"]);
   const statusCode = code !== undefined && code >= 400 && code < 600 ? code : status;

@@ -15,7 +15,7 @@ import { createEncoder, encodeResponse } from "./response.encode.ts";
 import { fields, support } from "./support.ts";
 import { opaque, texts } from "./texts.ts";
 import { countTokensCodec, holdsUsage, readUsage } from "./usage.ts";
-import { ACTION_PATH, ending, locateAction, NAME } from "./wire.ts";
+import { ACTION_PATH, ending, GEMINI, locateAction } from "./wire.ts";
 
 /** Returns a model in the vendor's format; limits are included only where known. */
 const modelObject = ({ id, name, description, context, output, can, protocols }: ListedModel) => ({
@@ -23,7 +23,7 @@ const modelObject = ({ id, name, description, context, output, can, protocols }:
   version: "1",
   displayName: name,
   ...dropUndefined({ description, inputTokenLimit: context, outputTokenLimit: output }),
-  supportedGenerationMethods: supportedMethods(can, protocols[NAME]),
+  supportedGenerationMethods: supportedMethods(can, protocols[GEMINI]),
   ...(can.includes("reasoning") ? { thinking: true } : {}),
 });
 
@@ -62,7 +62,7 @@ function numberParameter(name: string, query: Parameters<Listing["list"]>[1]): n
 
 /** The Gemini protocol, also in its Vertex form; README.md has its facts and their sources. */
 const gemini: TranslatedProtocol = {
-  name: NAME,
+  name: GEMINI,
   paths: ["/v1beta/models/*", "/v1/models/*", "/v1alpha/models/*", "/v1beta1/publishers/*", "/v1beta1/projects/*"],
   segment: "/v1beta",
   answersJson: true,

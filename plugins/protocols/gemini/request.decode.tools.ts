@@ -11,7 +11,7 @@ import {
   writeJson,
 } from "model-gateway/protocol";
 import { toolConfig } from "./support.choice.ts";
-import { NAME, type ProtoFields, throwInvalidField } from "./wire.ts";
+import { GEMINI, type ProtoFields, throwInvalidProtoField } from "./wire.ts";
 
 /** Members of a tool that search the web. */
 const SEARCH_MEMBERS = ["googleSearch", "googleSearchRetrieval"] as const;
@@ -29,7 +29,7 @@ export function readTools(request: ProtoFields): Pick<Conversation, "tools" | "t
 function readFunctions(holder: ProtoFields): Tool[] {
   return (holder.objects("functionDeclarations") ?? []).map((declared) => {
     declared.declareSelf("tools");
-    const name = declared.text("name") ?? throwInvalidField(declared.path("name"), "is missing");
+    const name = declared.text("name") ?? throwInvalidProtoField(declared.path("name"), "is missing");
     const description = declared.text("description");
     const parameters = readSchema(declared, "parameters", "parametersJsonSchema");
     declared.declareUnread();
@@ -61,7 +61,7 @@ function readSearches(holder: ProtoFields): Tool[] {
 function readServerTools(holder: ProtoFields): Tool[] {
   holder.declareUnread("tools_server");
   const left = holder.unreadMembers().filter(([, json]) => json !== null);
-  return left.map(([name, json]): Tool => ({ kind: "server", at: holder.path(name), protocol: NAME, name, json }));
+  return left.map(([name, json]): Tool => ({ kind: "server", at: holder.path(name), protocol: GEMINI, name, json }));
 }
 
 /** The vendor's type names, by number, because some clients send enums as numbers. [F] */

@@ -21,16 +21,16 @@ import {
   type Turn,
 } from "model-gateway/protocol";
 import { readTools } from "./request.decode.tools.ts";
-import { SETTINGS } from "./support.ts";
+import { GEMINI_SETTINGS } from "./support.ts";
 import {
   DUMMY_SIGNATURES,
+  GEMINI,
   inBothSpellings,
   mediaKind,
-  NAME,
   ProtoFields,
   snakeCase,
   spellingIn,
-  throwInvalidField,
+  throwInvalidProtoField,
 } from "./wire.ts";
 
 /** Objects whose original text is kept. */
@@ -59,7 +59,7 @@ export function* decodeRequestInSteps(incoming: IncomingRequest): Steps<Conversa
   if (request !== body && !request.text("model")?.startsWith("models/")) request.leave("model", "cosmetic");
   const reader = new ContentsReader(incoming);
   const conversation: Conversation = {
-    protocol: NAME,
+    protocol: GEMINI,
     task: incoming.task,
     stream: incoming.streaming,
     turns: [...reader.readInstruction(request), ...(yield* reader.readContents(request))],
@@ -67,7 +67,7 @@ export function* decodeRequestInSteps(incoming: IncomingRequest): Steps<Conversa
     ...readTools(request),
     uses,
   };
-  readSettings(SETTINGS, request, conversation);
+  readSettings(GEMINI_SETTINGS, request, conversation);
   const config = request.object("generationConfig");
   if (config) readResolution(config, conversation.turns);
   config?.declareUnread("other", CONFIG_FEATURES);
@@ -84,7 +84,7 @@ function parseBody(text: string, uses: FeatureUse[]): ProtoFields {
   } catch (cause) {
     throw new GatewayError("invalid_json", { cause });
   }
-  return new ProtoFields(asObject(body) ?? throwInvalidField("The body", "must be an object"), "", uses);
+  return new ProtoFields(asObject(body) ?? throwInvalidProtoField("The body", "must be an object"), "", uses);
 }
 
 /** Top-level members without a field in conversations. */
@@ -182,14 +182,14 @@ class ContentsReader {
   *readContents(request: ProtoFields): Steps<Turn[]> {
     const contents =
       request.objects("contents") ??
-      throwInvalidField(request.path("contents"), "is missing", "It is a list of {role, parts}.");
+      throwInvalidProtoField(request.path("contents"), "is missing", "It is a list of {role, parts}.");
     const calls = new CallMatcher(collectCallIds(contents));
     const turns: Turn[] = [];
     for (const [n, content] of contents.entries()) {
       if (Steps.endsStep(n)) yield;
       const name = content.text("role");
       const role =
-        ownProperty(ROLES, name || "user") ?? throwInvalidField(content.path("role"), "must be user or model");
+        ownProperty(ROLES, name || "user") ?? throwInvalidProtoField(content.path("role"), "must be user or model");
       // Absent and empty are equivalent (proto JSON).
       if (name === "function" || name === "") content.leave("role", "cosmetic");
       calls.beginTurn(role);
@@ -228,7 +228,8 @@ class ContentsReader {
     const opaque = this.openSignature(part);
     if (thought && (kind === "text" || kind === undefined)) return [this.readThought(part, opaque)];
     part.leave("thought", "cosmetic");
-    const inPlace = opaque && (opaque.protocol === NAME || opaque.on !== undefined) ? withoutPlace(opaque) : undefined;
+    const inPlace =
+      opaque && (opaque.protocol === GEMINI || opaque.on !== undefined) ? withoutPlace(opaque) : undefined;
     const before = opaque && !inPlace ? this.foreignReasoning(part, opaque) : [];
     return [...before, readKnownPart(kind ?? "text", part, inPlace, calls)];
   }
@@ -287,7 +288,7 @@ function checkSingleContent(part: ProtoFields): void {
   if (Object.keys(part.of).length < 2) return;
   const members = CONTENT_MEMBERS.filter((name) => part.has(name));
   if (members.length > 1)
-    throwInvalidField(
+    throwInvalidProtoField(
       part.at,
       `holds ${members.join(" and ")}; a part is one of them`,
       "Send a separate part for each.",
@@ -298,7 +299,7 @@ function checkSingleContent(part: ProtoFields): void {
 function foreignPart(part: ProtoFields, name: string): Part {
   part.declareSelf("foreign_block");
   const tools = toolNamesOf(part, name);
-  return { kind: "foreign", at: part.at, protocol: NAME, name, json: part.of, ...dropUndefined({ tools }) };
+  return { kind: "foreign", at: part.at, protocol: GEMINI, name, json: part.of, ...dropUndefined({ tools }) };
 }
 
 /** Returns the tool members that ran the code, or that a server's call is of, in both spellings. [S: ToolType] */
@@ -335,7 +336,7 @@ function readKnownPart(
 
 function readCall(part: ProtoFields, opaque: Opaque | undefined, calls: CallMatcher): ToolCall {
   const call = part.object("functionCall") as ProtoFields;
-  const name = call.text("name") ?? throwInvalidField(call.path("name"), "is missing");
+  const name = call.text("name") ?? throwInvalidProtoField(call.path("name"), "is missing");
   const sent = call.text("id") || undefined;
   const id = calls.addCall(name, sent);
   if (id !== sent) call.leave("id", "cosmetic");
@@ -351,7 +352,7 @@ const RESULT_MEMBERS: ReadonlySet<string> = new Set(["output", "error"]);
 /** Decodes a function's result. */
 function readResult(part: ProtoFields, calls: CallMatcher): ToolResult {
   const result = part.object("functionResponse") as ProtoFields;
-  const name = result.text("name") ?? throwInvalidField(result.path("name"), "is missing");
+  const name = result.text("name") ?? throwInvalidProtoField(result.path("name"), "is missing");
   const id = result.text("id") || undefined;
   const callId = calls.matchResult(name, id) ?? refuseOrphan(result, name);
   if (callId !== id) result.leave("id", "cosmetic");
@@ -377,7 +378,7 @@ function readResult(part: ProtoFields, calls: CallMatcher): ToolResult {
 }
 
 const refuseOrphan = (result: ProtoFields, name: string): never =>
-  throwInvalidField(
+  throwInvalidProtoField(
     result.at,
     `is a result of ${name}, for which there is no call before it`,
     "Each functionResponse needs a functionCall of the same id, or name, in the turn of the model before it.",
@@ -397,7 +398,7 @@ function unwrapResponse(response: RawJson | undefined): { key?: "output" | "erro
 function resultMedia(result: ProtoFields): Part[] {
   return (result.objects("parts") ?? []).map((part) => {
     if (!part.has("inlineData") && !part.has("fileData"))
-      throwInvalidField(part.at, "must hold inlineData or fileData");
+      throwInvalidProtoField(part.at, "must hold inlineData or fileData");
     checkSingleContent(part);
     part.declareSelf("tool_result_media");
     return readMedia(part);
@@ -422,7 +423,7 @@ function readMedia(part: ProtoFields): Media {
 }
 
 function readBytes(blob: ProtoFields): MediaSource {
-  return { base64: standardBase64(blob.text("data") ?? throwInvalidField(blob.path("data"), "is missing")) };
+  return { base64: standardBase64(blob.text("data") ?? throwInvalidProtoField(blob.path("data"), "is missing")) };
 }
 
 /** Returns base64 in the standard alphabet, padded: proto JSON also accepts the URL alphabet. [F] */
@@ -439,8 +440,8 @@ const VENDOR_FILE_URL = /^gs:|^https?:\/\/generativelanguage\.googleapis\.com\/|
 const VIDEO_URL = /^https?:\/\/(?:(?:www\.|m\.)?youtube\.com|youtu\.be)\//i;
 
 function readFileUri(file: ProtoFields): MediaSource {
-  const uri = file.text("fileUri") ?? throwInvalidField(file.path("fileUri"), "is missing");
-  return VENDOR_FILE_URL.test(uri) ? { id: uri, protocol: NAME } : { url: uri };
+  const uri = file.text("fileUri") ?? throwInvalidProtoField(file.path("fileUri"), "is missing");
+  return VENDOR_FILE_URL.test(uri) ? { id: uri, protocol: GEMINI } : { url: uri };
 }
 
 function declareMedia(media: Media["media"], source: MediaSource, part: ProtoFields): void {

@@ -23,9 +23,9 @@ import {
   writeJson,
   writeSettings,
 } from "model-gateway/protocol";
-import { type ClientTool, fitToolName, isClientTool, isToolSent, toolConfig } from "./support.choice.ts";
-import { SETTINGS } from "./support.ts";
-import { BYPASS_SIGNATURE, NAME, OPERATIONS, partFromState } from "./wire.ts";
+import { type ClientTool, fitGeminiToolName, isClientTool, isToolSent, toolConfig } from "./support.choice.ts";
+import { GEMINI_SETTINGS } from "./support.ts";
+import { BYPASS_SIGNATURE, GEMINI, OPERATIONS, partFromState } from "./wire.ts";
 
 /** What the functions that encode one request share. */
 interface RequestScope {
@@ -66,7 +66,7 @@ function callsById({ turns }: Conversation): RequestScope["calls"] {
 
 function* writeRequestBody(scope: RequestScope): Steps<JsonObject> {
   const { conversation, context } = scope;
-  const settings = writeSettings(SETTINGS, conversation, context);
+  const settings = writeSettings(GEMINI_SETTINGS, conversation, context);
   const mediaResolution = commonResolution(scope);
   const config = { ...asObject(settings["generationConfig"]), ...dropUndefined({ mediaResolution }) };
   return dropUndefined({
@@ -205,7 +205,7 @@ function unsignedCalls({ turns }: Conversation, context: EncodeContext): ToolCal
     .filter(({ role }) => role === "assistant")
     .map(({ parts }) => parts.find((part) => part.kind === "tool_call"))
     .filter((call) => call !== undefined);
-  const unsigned = first.filter(({ opaque }) => opaque?.protocol !== NAME);
+  const unsigned = first.filter(({ opaque }) => opaque?.protocol !== GEMINI);
   if (unsigned[0])
     context.change(
       unsigned[0].at,
@@ -220,7 +220,7 @@ function unsignedMedia({ turns }: Conversation, context: EncodeContext): Media[]
   const assistantParts = turns.filter(({ role }) => role === "assistant").flatMap(({ parts }) => parts);
   const unsigned = assistantParts
     .filter((part) => part.kind === "media")
-    .filter(({ opaque }) => opaque?.protocol !== NAME);
+    .filter(({ opaque }) => opaque?.protocol !== GEMINI);
   if (unsigned[0])
     context.change(
       unsigned[0].at,
@@ -234,7 +234,7 @@ const requiresSignatures = ({ facts: { thinking } }: EncodeContext): boolean =>
 
 /** Reports whether a part is sent: empty texts and blocks of other vendors are not. */
 function isWritten(part: Part): boolean {
-  if (part.kind === "foreign") return part.protocol === NAME;
+  if (part.kind === "foreign") return part.protocol === GEMINI;
   if (part.kind === "text") return part.text !== "" || signature(part.opaque) !== undefined;
   return part.kind !== "reasoning" || Boolean(thoughtText(part)) || signature(part.opaque) !== undefined;
 }
@@ -266,7 +266,7 @@ function writePart(part: Part, scope: RequestScope): unknown {
 }
 
 const signature = (opaque: Opaque | undefined): string | undefined =>
-  opaque?.protocol === NAME ? opaque.data : undefined;
+  opaque?.protocol === GEMINI ? opaque.data : undefined;
 
 const signatureOrBypass = (part: ToolCall | Media, { unsigned }: RequestScope): string | undefined =>
   signature(part.opaque) ?? (unsigned.has(part) ? BYPASS_SIGNATURE : undefined);
@@ -275,7 +275,7 @@ const thoughtText = ({ text, summary }: Reasoning): string | undefined => text ?
 
 function callPart(call: ToolCall, scope: RequestScope): JsonObject {
   const args = callArguments(call, scope);
-  const functionCall = { id: safeId(call.id), name: fitToolName(scope, call), args };
+  const functionCall = { id: safeId(call.id), name: fitGeminiToolName(scope, call), args };
   return dropUndefined({ functionCall, thoughtSignature: signatureOrBypass(call, scope) });
 }
 
@@ -307,8 +307,8 @@ function resultPart(result: ToolResult, scope: RequestScope): JsonObject {
 
 function resultName(result: ToolResult, scope: RequestScope): string {
   const call = scope.calls.get(result.callId)?.call;
-  if (call) return fitToolName(scope, call);
-  if (result.name !== undefined) return fitToolName(scope, { name: result.name });
+  if (call) return fitGeminiToolName(scope, call);
+  if (result.name !== undefined) return fitGeminiToolName(scope, { name: result.name });
   return scope.context.refuse(result.at, "the result names no tool, and no call before it has its id");
 }
 
@@ -370,7 +370,7 @@ function uriOf({ source, at }: Media, context: EncodeContext): string {
     if (/^(?:https?|gs):/i.test(source.url)) return source.url;
     return context.refuse(at, "the vendor fetches only http, https and gs: URLs. Send the bytes");
   }
-  if ("id" in source && source.protocol === NAME) return source.id;
+  if ("id" in source && source.protocol === GEMINI) return source.id;
   return context.refuse(at, "the provider cannot read another vendor's file by its id. Send its bytes or its URL");
 }
 
@@ -402,10 +402,10 @@ function writeTools(scope: RequestScope): JsonObject[] | undefined {
 function functionDeclaration(tool: ClientTool, scope: RequestScope): JsonObject {
   const { description } = tool;
   if (tool.kind === "function")
-    return dropUndefined({ name: fitToolName(scope, tool), description, parametersJsonSchema: tool.parameters });
+    return dropUndefined({ name: fitGeminiToolName(scope, tool), description, parametersJsonSchema: tool.parameters });
   if (tool.grammar !== undefined)
     scope.context.drop(tool.grammarAt ?? tool.at, "the provider accepts no grammar for a tool's text");
-  const name = fitToolName(scope, { ...tool, custom: true });
+  const name = fitGeminiToolName(scope, { ...tool, custom: true });
   return dropUndefined({ name, description, parametersJsonSchema: FREE_TEXT_SCHEMA });
 }
 
@@ -413,7 +413,7 @@ function functionDeclaration(tool: ClientTool, scope: RequestScope): JsonObject 
 function vendorTool(tool: Tool, scope: RequestScope): JsonObject | undefined {
   const { conversation, context } = scope;
   if (tool.kind === "server") {
-    if (tool.protocol === NAME) return { [tool.name]: tool.json };
+    if (tool.protocol === GEMINI) return { [tool.name]: tool.json };
     return context.refuse(tool.at, `the tool ${tool.name} is run by another vendor`);
   }
   if (tool.kind !== "web_search") return undefined;

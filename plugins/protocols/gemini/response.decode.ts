@@ -22,11 +22,11 @@ import {
   type Usage,
   writeJson,
 } from "model-gateway/protocol";
-import { parseError } from "./errors.ts";
+import { parseRpcError } from "./errors.ts";
 import { PartialArguments } from "./response.decode.arguments.ts";
 import { CandidateSources } from "./response.decode.sources.ts";
 import { readUsage } from "./usage.ts";
-import { mediaKind, NAME, PART_KIND, rawReason } from "./wire.ts";
+import { GEMINI, mediaKind, PART_KIND, rawReason } from "./wire.ts";
 
 /** Matches frames whose parts contain JSON that must keep its text; all others are parsed with `JSON.parse`. */
 const NEEDS_EXACT_PARSE = /"(?:functionCall|toolCall|toolResponse|functionResponse)"/;
@@ -138,7 +138,7 @@ class GenerateContentReader implements ResponseDecoder {
 
   private readResponse(response: JsonObject, out: Event[]): void {
     if (response["error"] !== undefined && response["error"] !== null) {
-      this.fail(out, parseError(502, response["error"]));
+      this.fail(out, parseRpcError(502, response["error"]));
       return;
     }
     this.start(response, out);
@@ -337,7 +337,7 @@ class CandidateReader {
 
   private signatureState(data: string): Opaque {
     const { account, model } = this.source;
-    return { protocol: NAME, account, model, kind: "thoughtSignature", data };
+    return { protocol: GEMINI, account, model, kind: "thoughtSignature", data };
   }
 
   /** Decodes a thought as a summary: the vendor shows no thoughts in full. [D] */

@@ -20,7 +20,7 @@ import {
   writeJson,
 } from "model-gateway/protocol";
 import { usageMetadata } from "./usage.ts";
-import { NAME, partFromState, TextOffsets } from "./wire.ts";
+import { GEMINI, partFromState, TextOffsets } from "./wire.ts";
 
 /** Creates an encoder for a stream: each frame is a response with what is new; the last one has finish reasons and usage. */
 export const createEncoder = (context: ResponseContext): ResponseEncoder => new GenerateContentWriter(context);
@@ -308,7 +308,7 @@ class CandidateWriter {
   private carriesThoughtState(kind: BlockKind): boolean {
     const { protocol, on } = this.thoughtState ?? {};
     if (protocol === undefined || on !== undefined) return false;
-    return kind === "tool_call" || (kind === "text" && protocol !== NAME);
+    return kind === "tool_call" || (kind === "text" && protocol !== GEMINI);
   }
 
   private writeText({ text, logprobs }: EventOf<"text">, out: EncodedFrame[]): void {

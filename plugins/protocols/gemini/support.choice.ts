@@ -10,7 +10,7 @@ import {
   type Tool,
   type ToolChoice,
 } from "model-gateway/protocol";
-import { inBothSpellings, type ProtoFields, throwInvalidField } from "./wire.ts";
+import { inBothSpellings, type ProtoFields, throwInvalidProtoField } from "./wire.ts";
 
 /** What the choice is encoded from. */
 interface ChoiceScope {
@@ -45,7 +45,7 @@ function readMode(functionCalling: ProtoFields): ToolChoice | undefined {
   const mode = functionCalling.enumValue("mode") ?? "AUTO";
   const names = functionCalling.texts("allowedFunctionNames") ?? [];
   functionCalling.declareUnread("other", COSMETIC_MEMBERS);
-  if (!MODES.has(mode)) throwInvalidField(functionCalling.path("mode"), "must be AUTO, ANY, NONE or VALIDATED");
+  if (!MODES.has(mode)) throwInvalidProtoField(functionCalling.path("mode"), "must be AUTO, ANY, NONE or VALIDATED");
   if (!functionCalling.has("mode") && names.length === 0) return undefined;
   const isSubset = names.length > 1 || (names.length === 1 && mode !== "ANY");
   functionCalling.declareSelf(isSubset ? "tool_choice_allowed" : "tool_choice");
@@ -154,7 +154,7 @@ function declaredNames(names: readonly string[], scope: ChoiceScope): readonly s
   );
   return names.map((name) => {
     const tool = declared.get(name);
-    return fitToolName(scope, tool ? { ...tool, custom: tool.kind === "custom" } : { name });
+    return fitGeminiToolName(scope, tool ? { ...tool, custom: tool.kind === "custom" } : { name });
   });
 }
 
@@ -166,7 +166,7 @@ const LONGEST_NAME = 128;
  * Returns the name under which a tool is declared and called. It begins with the namespace, if any; names that differ from
  * the client's, and tools that accept free text, are recorded so that calls in the response can be converted back.
  */
-export function fitToolName(
+export function fitGeminiToolName(
   { context: { names } }: ChoiceScope,
   { name, namespace, custom }: { name: string; namespace?: string; custom?: boolean },
 ): string {

@@ -19,7 +19,7 @@ import {
 } from "model-gateway/protocol";
 import { normalizeSchema, readSchema } from "./request.decode.tools.ts";
 import type { ProtoFields } from "./wire.ts";
-import { throwInvalidField } from "./wire.ts";
+import { throwInvalidProtoField } from "./wire.ts";
 
 /** How requests of this protocol express each feature of other protocols. */
 export const support: SupportTable = {
@@ -116,7 +116,7 @@ const TIERS_WRITTEN: Readonly<Record<string, string | undefined>> = {
 const SEED_LIMIT = 2 ** 31;
 
 /** Settings, decoded and encoded. */
-export const SETTINGS: readonly Setting[] = [
+export const GEMINI_SETTINGS: readonly Setting[] = [
   {
     path: "generationConfig.temperature",
     field: "temperature",
@@ -277,7 +277,7 @@ export const fields: readonly (readonly [field: string, feature: Feature])[] = [
   ["toolConfig.functionCallingConfig.streamFunctionCallArguments", "cosmetic"],
   ["toolConfig.includeServerSideToolInvocations", "cosmetic"],
   ["toolConfig.retrievalConfig", "other"],
-  ...settingFields(SETTINGS),
+  ...settingFields(GEMINI_SETTINGS),
   ["generationConfig.logprobs", "logprobs"],
   ["generationConfig.responseMimeType: application/json", "json_object"],
   ["generationConfig.responseMimeType: others", "other"],
@@ -451,10 +451,10 @@ function refuseStore(store: boolean, conversation: Conversation, context: Encode
 }
 
 function readLabels(request: ProtoFields, name: string): Record<string, string> {
-  const object = asObject(request.any(name)) ?? throwInvalidField(request.path(name), "must be an object");
+  const object = asObject(request.any(name)) ?? throwInvalidProtoField(request.path(name), "must be an object");
   const labels = Object.entries(object).filter(([, label]) => label !== null);
   if (labels.some(([, label]) => typeof label !== "string"))
-    throwInvalidField(request.path(name), "must be an object of strings");
+    throwInvalidProtoField(request.path(name), "must be an object of strings");
   return Object.fromEntries(labels as [string, string][]);
 }
 
@@ -504,14 +504,14 @@ function readThinking(config: ProtoFields, name: string): ReasoningConfig | unde
 
 function readLevel(level: string, hasBudget: boolean, thinking: ProtoFields): Effort {
   if (hasBudget)
-    throwInvalidField(
+    throwInvalidProtoField(
       thinking.path("thinkingBudget"),
       "cannot be used together with thinkingLevel",
       "Send one of them.",
     );
   return (
     ownProperty(EFFORT_BY_LEVEL, level) ??
-    throwInvalidField(thinking.path("thinkingLevel"), "must be MINIMAL, LOW, MEDIUM or HIGH")
+    throwInvalidProtoField(thinking.path("thinkingLevel"), "must be MINIMAL, LOW, MEDIUM or HIGH")
   );
 }
 

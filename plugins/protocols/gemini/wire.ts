@@ -19,7 +19,7 @@ import {
 } from "model-gateway/protocol";
 
 /** The name of this protocol in opaque state and foreign blocks. */
-export const NAME = "gemini";
+export const GEMINI = "gemini";
 
 /**
  * The kind of opaque state that is a whole part as JSON text: other protocols cannot express what the vendor executed itself.
@@ -28,7 +28,7 @@ export const PART_KIND = "part";
 
 /** Returns the part that opaque state consists of; undefined for all other state. */
 export const partFromState = (opaque: Opaque | undefined): RawJson | undefined =>
-  opaque?.protocol === NAME && opaque.kind === PART_KIND ? new RawJson(opaque.data) : undefined;
+  opaque?.protocol === GEMINI && opaque.kind === PART_KIND ? new RawJson(opaque.data) : undefined;
 
 /** Sent by clients in place of a missing signature. [D: thought signatures] */
 export const BYPASS_SIGNATURE = "skip_thought_signature_validator";
@@ -122,7 +122,7 @@ function isNumeric(value: unknown): value is number | string | RawJson {
 }
 
 /** Refuses a client's value. */
-export function throwInvalidField(path: string, must: string, hint?: string): never {
+export function throwInvalidProtoField(path: string, must: string, hint?: string): never {
   throw invalidField(path, `${path} ${must}.`, hint);
 }
 

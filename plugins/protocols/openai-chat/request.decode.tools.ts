@@ -9,7 +9,7 @@ import {
   RawJson,
   type Tool,
 } from "model-gateway/protocol";
-import { readCacheMark } from "./wire.ts";
+import { readPartCacheMark } from "./wire.ts";
 
 /** Decodes `tools`. @throws GatewayError with the tool's path. */
 export function toolsOf(list: readonly unknown[], uses: FeatureUse[]): Tool[] {
@@ -32,7 +32,7 @@ export function toolsOf(list: readonly unknown[], uses: FeatureUse[]): Tool[] {
 function functionOf(entry: Fields): Tool {
   const inner = entry.object("function");
   if (!inner) throw invalidField(`${entry.at}.function`, `${entry.at}.function must be an object.`);
-  const tool = { ...readFunction(inner), at: entry.at, ...readCacheMark(entry) };
+  const tool = { ...readFunction(inner), at: entry.at, ...readPartCacheMark(entry) };
   entry.declareUnread();
   return tool;
 }

@@ -26,15 +26,15 @@ import {
 } from "model-gateway/protocol";
 import { audioMediaType, readDataUrl } from "../openai/wire.ts";
 import { functionsOf, toolsOf, webSearchOf } from "./request.decode.tools.ts";
-import { TOOL_CHOICE_SETTINGS } from "./support.choice.ts";
+import { CHAT_TOOL_CHOICE } from "./support.choice.ts";
 import { ANSWER_SETTINGS, CHAT_SETTINGS } from "./support.ts";
 import {
   AFTER_TEXT,
   createOpaque,
   ENVELOPE_FORMAT,
   LEGACY_CALL,
-  parseCitation,
-  readCacheMark,
+  parseUrlCitation,
+  readPartCacheMark,
   reasoningKey,
   textMember,
 } from "./wire.ts";
@@ -63,7 +63,7 @@ export function* decodeRequestInSteps(incoming: IncomingRequest): Steps<Conversa
   };
   readSettings(CHAT_SETTINGS, body, conversation);
   readTools(body, conversation);
-  readSettings(TOOL_CHOICE_SETTINGS, body, conversation);
+  readSettings(CHAT_TOOL_CHOICE, body, conversation);
   readSettings(ANSWER_SETTINGS, body, conversation);
   body.leave("audio", "audio_out");
   body.leave("prediction", "prediction");
@@ -252,7 +252,7 @@ function toTurn(message: Fields, role: Turn["role"], parts: Part[], name?: strin
 function contentOf(message: Fields): Part[] {
   const parts = partsOf(message.any("content"), message.path("content"), message.uses);
   // Vendors that adopted Anthropic's mark also have it on the message.
-  const { cache } = readCacheMark(message);
+  const { cache } = readPartCacheMark(message);
   const last = parts.at(-1);
   if (cache && last) last.cache = cache;
   return parts;
@@ -263,7 +263,7 @@ function textPartsOf(message: Fields): Part[] {
   const parts = contentOf(message);
   const refusal = message.text("refusal");
   if (refusal !== undefined) parts.push({ kind: "refusal", text: refusal, at: message.path("refusal") });
-  const citations = asList(message.of["annotations"]).flatMap((annotation) => parseCitation(annotation) ?? []);
+  const citations = asList(message.of["annotations"]).flatMap((annotation) => parseUrlCitation(annotation) ?? []);
   message.leave("annotations", citations.length > 0 ? "citations" : undefined);
   const texts = parts.filter((part) => part.kind === "text");
   if (citations.length > 0 && texts.length === 1) (texts[0] as Part & { kind: "text" }).citations = citations;
@@ -488,7 +488,7 @@ function partsOf(content: unknown, at: string, uses: FeatureUse[]): Part[] {
     if (typeof value === "string") return { kind: "text", text: value, at: `${at}.${n}` };
     const fields = objectFields(value, `${at}.${n}`, uses);
     const type = fields.text("type");
-    const cache = readCacheMark(fields);
+    const cache = readPartCacheMark(fields);
     const part = partOf(fields, type);
     // A foreign part is declared as a whole.
     if (part.kind === "foreign") return part;

@@ -25,7 +25,7 @@ import {
 } from "model-gateway/protocol";
 import { cacheBreakpoint, checkPrefill, errorResultText } from "../openai/request.encode.ts";
 import { audioFormat, defaultFilename, formatDataUrl, isHttpUrl, isImageDetail, parseDataUrl } from "../openai/wire.ts";
-import { fitToolName, TOOL_CHOICE_SETTINGS } from "./support.choice.ts";
+import { CHAT_TOOL_CHOICE, fitChatToolName } from "./support.choice.ts";
 import { ANSWER_SETTINGS, CHAT_SETTINGS, NO_CACHE_MARKS } from "./support.ts";
 import { CHAT_COMPLETIONS, textMember } from "./wire.ts";
 
@@ -40,7 +40,7 @@ export function* encodeRequestInSteps(conversation: Conversation, context: Encod
     model: context.model,
     messages: yield* messagesOf(conversation, context),
     ...toolMembers(conversation, context),
-    ...writeSettings(TOOL_CHOICE_SETTINGS, conversation, context),
+    ...writeSettings(CHAT_TOOL_CHOICE, conversation, context),
     ...writeSettings(CHAT_SETTINGS, conversation, context),
     ...writeSettings(ANSWER_SETTINGS, conversation, context),
   };
@@ -165,7 +165,7 @@ class ChatMessageWriter {
   }
 
   private call(call: ToolCall): JsonObject {
-    const name = fitToolName(call.name, call.namespace, this.context);
+    const name = fitChatToolName(call.name, call.namespace, this.context);
     const kind = call.custom ? "custom" : "function";
     const input = call.custom ? { input: call.arguments } : { arguments: call.arguments || "{}" };
     return { id: safeId(call.id), type: kind, [kind]: { name, ...input }, ...stateOn(call) };
@@ -330,7 +330,7 @@ function keepsSearch(tool: Tool & { kind: "web_search" }, conversation: Conversa
 
 function toolOf(tool: Exclude<Tool, { kind: "web_search" }>, context: EncodeContext): JsonObject {
   if (tool.kind === "server") return tool.json as JsonObject;
-  const name = fitToolName(tool.name, tool.namespace, context);
+  const name = fitChatToolName(tool.name, tool.namespace, context);
   const { description } = tool;
   if (tool.kind === "custom") {
     const format = tool.grammar === undefined ? undefined : formatOfGrammar(tool.grammar);

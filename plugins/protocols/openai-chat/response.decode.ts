@@ -18,7 +18,7 @@ import {
 import { errorInChunk, errorInStreamFrame, parseError } from "../openai/errors.ts";
 import { parseDataUrl } from "../openai/wire.ts";
 import { readUsage } from "./usage.ts";
-import { createOpaque, parseCitation, type StateKind, textMember } from "./wire.ts";
+import { createOpaque, parseUrlCitation, type StateKind, textMember } from "./wire.ts";
 
 /** Creates a decoder for a stream of chunks. */
 export function createDecoder(source: ResponseSource): ResponseDecoder {
@@ -365,7 +365,7 @@ class ChoiceReader {
 
   private annotations(list: readonly unknown[]): void {
     for (const annotation of list) {
-      const citation = parseCitation(annotation, this.openKind === "text" ? this.textStart : this.content);
+      const citation = parseUrlCitation(annotation, this.openKind === "text" ? this.textStart : this.content);
       if (citation) this.completion.out.push({ type: "citation", block: this.block("text"), citation });
       else this.completion.reportUnmapped("annotations");
     }

@@ -18,7 +18,7 @@ import {
 import { CHAT_FINISH_REASONS, declareFinish, isRefusalReason } from "../openai/response.encode.ts";
 import { requestsUsage, writeUsage } from "../openai/usage.ts";
 import { formatDataUrl, servedTier } from "../openai/wire.ts";
-import { AFTER_TEXT, ENVELOPE_FORMAT, reasoningKey, writeCitation } from "./wire.ts";
+import { AFTER_TEXT, ENVELOPE_FORMAT, reasoningKey, writeUrlCitation } from "./wire.ts";
 
 /** A block of the response that is being written. */
 interface WrittenBlock {
@@ -268,7 +268,7 @@ abstract class ChatDeltaWriter {
     if (block.citations.some(({ url }) => url === undefined))
       this.context.drop("annotations", "a source without an address has no place in Chat Completions");
     for (const citation of block.citations.filter(({ url }) => url !== undefined))
-      choice.annotations.push(writeCitation({ start: 0, end: length, ...citation }, textStart));
+      choice.annotations.push(writeUrlCitation({ start: 0, end: length, ...citation }, textStart));
   }
 
   private finish(event: EventOf<"finish">): void {

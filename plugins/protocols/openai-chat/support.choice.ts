@@ -19,7 +19,7 @@ import { writeNothing } from "../openai/support.ts";
 import { LEGACY_CALL } from "./wire.ts";
 
 /** The tool choice, decoded and encoded after the tools. The vendor's own tools have no name in Chat. */
-export const TOOL_CHOICE_SETTINGS: readonly Setting[] = [
+export const CHAT_TOOL_CHOICE: readonly Setting[] = [
   {
     path: "tool_choice",
     field: "toolChoice",
@@ -143,11 +143,11 @@ function ownTools({ tools }: Conversation): Map<string, Tool> {
 function toolReference(name: string, tool: Tool | undefined, context: EncodeContext, custom?: boolean): JsonObject {
   const kind = custom || tool?.kind === "custom" ? "custom" : "function";
   const namespace = tool && "namespace" in tool ? tool.namespace : undefined;
-  return { type: kind, [kind]: { name: fitToolName(name, namespace, context) } };
+  return { type: kind, [kind]: { name: fitChatToolName(name, namespace, context) } };
 }
 
 /** Returns a tool's name in Chat; a namespace becomes its prefix. */
-export function fitToolName(name: string, namespace: string | undefined, context: EncodeContext): string {
+export function fitChatToolName(name: string, namespace: string | undefined, context: EncodeContext): string {
   if (namespace === undefined) return fitName(name, context.names);
   const fitted = fitName(`${namespace}__${name}`, context.names);
   context.names.mark(fitted, { name, namespace });

@@ -56,7 +56,7 @@ export const textMember = ({ type }: JsonObject): "summary" | "text" | undefined
  * are no range.
  * @param before characters of content before the block that the citation is for
  */
-export function parseCitation(annotation: unknown, before = 0): Citation | undefined {
+export function parseUrlCitation(annotation: unknown, before = 0): Citation | undefined {
   const source = asObject(asObject(annotation)?.["url_citation"]);
   if (!source) return undefined;
   const [start, end] = [source["start_index"], source["end_index"]];
@@ -71,7 +71,7 @@ export function parseCitation(annotation: unknown, before = 0): Citation | undef
 }
 
 /** Encodes a citation as an annotation; indices count from the start of the whole content. */
-export const writeCitation = ({ url, title, quote, start, end }: Citation, before: number) => ({
+export const writeUrlCitation = ({ url, title, quote, start, end }: Citation, before: number) => ({
   type: "url_citation",
   url_citation: dropUndefined({
     // The SDK's types have no optional member here.
@@ -84,7 +84,7 @@ export const writeCitation = ({ url, title, quote, start, end }: Citation, befor
 });
 
 /** Decodes a mark for the prompt cache: OpenAI's own, or Anthropic's, which other vendors adopted. */
-export function readCacheMark(part: Fields): { cache?: CacheMark } {
+export function readPartCacheMark(part: Fields): { cache?: CacheMark } {
   for (const name of ["prompt_cache_breakpoint", "cache_control"]) {
     const mark = isObject(part.of[name]) ? part.object(name) : undefined;
     if (!mark) continue;

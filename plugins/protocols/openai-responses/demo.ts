@@ -11,7 +11,7 @@ import {
   demoWhole,
   type JsonObject,
 } from "model-gateway/protocol";
-import { writeUsage } from "./usage.ts";
+import { writeResponsesUsage } from "./usage.ts";
 import { COMPACT, COMPACTION } from "./wire.ts";
 
 /** Returns the demo provider's response for a path that no other protocol has: a compaction. */
@@ -47,7 +47,7 @@ function compactionResponse(id: string, items: readonly JsonObject[], instructio
     object: "response.compaction",
     created_at: Math.floor(Date.now() / 1000),
     output: [...kept, { id: `cmp_demo${id}`, type: COMPACTION, encrypted_content: encryptedBlob(state) }],
-    usage: writeUsage({ in: { total: demoTokens(prompt) }, out: { total: 0 }, raw: undefined }),
+    usage: writeResponsesUsage({ in: { total: demoTokens(prompt) }, out: { total: 0 }, raw: undefined }),
   };
 }
 

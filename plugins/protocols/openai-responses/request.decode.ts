@@ -30,14 +30,14 @@ import {
   type Turn,
 } from "model-gateway/protocol";
 import { audioMediaType, type Base64DataUrl, readDataUrl } from "../openai/wire.ts";
-import { imageTool, TOOL_CHOICE_SETTINGS } from "./support.choice.ts";
-import { SETTINGS, UNTRANSLATED_FIELDS } from "./support.ts";
+import { imageTool, RESPONSES_TOOL_CHOICE } from "./support.choice.ts";
+import { RESPONSES_SETTINGS, UNTRANSLATED_FIELDS } from "./support.ts";
 import {
   COMPACTION,
   COMPACTION_TRIGGER,
   IMAGE_TOOL,
   ITEM_REFERENCE,
-  NAME,
+  OPENAI_RESPONSES,
   requestsCompaction,
   SUMMARY_LEAD,
   SUMMARY_STATE,
@@ -64,7 +64,7 @@ export function* decodeRequestInSteps(request: IncomingRequest): Steps<Conversat
   readTools(body, tools);
   const input = new InputReader(request, tools);
   const conversation: Conversation = {
-    protocol: NAME,
+    protocol: OPENAI_RESPONSES,
     task: request.task,
     stream: request.task === "generate" && request.streaming,
     turns: yield* input.readTurns(body),
@@ -74,8 +74,8 @@ export function* decodeRequestInSteps(request: IncomingRequest): Steps<Conversat
   };
   const isCompaction = requestsCompaction(body.of["input"]);
   if (isCompaction) conversation.toolChoice = readCompactionChoice(body);
-  else readSettings(TOOL_CHOICE_SETTINGS, body, conversation);
-  readSettings(isCompaction ? compactionSettings : SETTINGS, body, conversation);
+  else readSettings(RESPONSES_TOOL_CHOICE, body, conversation);
+  readSettings(isCompaction ? compactionSettings : RESPONSES_SETTINGS, body, conversation);
   body.object("reasoning")?.leaveUsual(DEFAULT_REASONING);
   body.leaveUsual(DEFAULT_FIELDS);
   for (const [name, feature] of Object.entries(UNTRANSLATED_FIELDS)) body.leave(name, feature);
@@ -92,7 +92,7 @@ const SUMMARY_PROMPT =
   "still open. Keep names, paths, commands and values as they are. Answer with the summary and nothing else.";
 
 /** A compaction is plain text, whatever `text.format` the request has. */
-const compactionSettings = SETTINGS.filter(({ path }) => path !== "text.format");
+const compactionSettings = RESPONSES_SETTINGS.filter(({ path }) => path !== "text.format");
 
 /** Forbids calls. The tools stay offered: the history has calls of them, and the vendor's cached prompt begins with them. */
 function readCompactionChoice(body: Fields): ToolChoice {
@@ -207,7 +207,7 @@ class InputReader {
   private readCompaction(item: Fields): Turn | undefined {
     const sealed = item.text("encrypted_content");
     const opaque = sealed === undefined ? undefined : this.openState(sealed);
-    if (!opaque || (opaque.protocol === NAME && opaque.account === undefined)) return undefined;
+    if (!opaque || (opaque.protocol === OPENAI_RESPONSES && opaque.account === undefined)) return undefined;
     leaveMembers(item, "type", "id", "created_by");
     item.declareUnread();
     return textTurn("user", summaryText(opaque, item.path("encrypted_content")), item.at);
@@ -369,7 +369,7 @@ function readForeign(item: Fields, name: string): Foreign {
   else item.declareSelf("stored_state", RESEND_HINT);
   const tool = ITEM_OF_TOOL.exec(name)?.[1];
   const tools = tool === undefined ? undefined : [tool, `${tool}_use_preview`];
-  return { kind: "foreign", protocol: NAME, name, json: item.of, at: item.at, ...dropUndefined({ tools }) };
+  return { kind: "foreign", protocol: OPENAI_RESPONSES, name, json: item.of, at: item.at, ...dropUndefined({ tools }) };
 }
 
 /**
@@ -389,7 +389,7 @@ function readPart(part: Fields): Part {
   const read = ownProperty(PART_READERS, type);
   if (!read) {
     part.declareSelf("foreign_block");
-    return { kind: "foreign", protocol: NAME, name: type, json: part.of, at: part.at };
+    return { kind: "foreign", protocol: OPENAI_RESPONSES, name: type, json: part.of, at: part.at };
   }
   const known = read(part);
   part.declareUnread();
@@ -459,7 +459,7 @@ function readFileId(part: Fields, other: string): SourcedMedia {
   const id = part.text("file_id");
   if (id === undefined) throw invalidField(part.path(other), `${part.path(other)} or file_id is missing.`);
   part.declare("file_id", "file_id");
-  return { source: { id, protocol: NAME } };
+  return { source: { id, protocol: OPENAI_RESPONSES } };
 }
 
 function readFile(part: Fields): Media {
@@ -549,7 +549,7 @@ function readTool(fields: Fields, type: string): Tool {
   const read = WEB_SEARCH.test(type) ? readWebSearch : ownProperty(TOOL_READERS, type);
   if (!read) {
     fields.declareSelf(OPTIONAL_TOOLS.has(type) ? "other" : "tools_server");
-    return { kind: "server", protocol: NAME, name: type, json: fields.of, at: fields.at };
+    return { kind: "server", protocol: OPENAI_RESPONSES, name: type, json: fields.of, at: fields.at };
   }
   const tool = read(fields);
   fields.leaveUsual(TOOL_DEFAULTS);

@@ -26,9 +26,9 @@ import {
 } from "model-gateway/protocol";
 import { cacheBreakpoint, checkPrefill, errorResultText, fitName } from "../openai/request.encode.ts";
 import { audioFormat, defaultFilename, formatDataUrl, isHttpUrl, isImageDetail, parseDataUrl } from "../openai/wire.ts";
-import { imageTool, TOOL_CHOICE_SETTINGS } from "./support.choice.ts";
-import { SETTINGS, writeInclude } from "./support.ts";
-import { INPUT_TOKENS, ITEM_REFERENCE, NAME, RESPONSE, type ReasoningExtra } from "./wire.ts";
+import { imageTool, RESPONSES_TOOL_CHOICE } from "./support.choice.ts";
+import { RESPONSES_SETTINGS, writeInclude } from "./support.ts";
+import { INPUT_TOKENS, ITEM_REFERENCE, OPENAI_RESPONSES, RESPONSE, type ReasoningExtra } from "./wire.ts";
 
 /** Members allowed in a request to count tokens. [S: InputTokenCountParams] */
 const COUNT_MEMBERS = new Set([
@@ -56,8 +56,8 @@ export function* encodeRequestInSteps(conversation: Conversation, context: Encod
     model: context.model,
     input: yield* writeItems(conversation.turns, context),
     ...(withImageTool.tools.length > 0 && { tools: writeTools(withImageTool.tools, context) }),
-    ...writeSettings(TOOL_CHOICE_SETTINGS, withImageTool, context),
-    ...writeSettings(SETTINGS, dropUnsupportedThinking(conversation, context), context),
+    ...writeSettings(RESPONSES_TOOL_CHOICE, withImageTool, context),
+    ...writeSettings(RESPONSES_SETTINGS, dropUnsupportedThinking(conversation, context), context),
     // Nothing is stored, so reasoning must be returned encrypted.
     store: false,
     include: writeInclude(conversation, context),
@@ -96,7 +96,7 @@ const isMessagePart = (part: Part, within: { at: string }): part is MessagePart 
   part.kind === "text" ||
   part.kind === "media" ||
   part.kind === "refusal" ||
-  (part.kind === "foreign" && part.protocol === NAME && part.at !== within.at);
+  (part.kind === "foreign" && part.protocol === OPENAI_RESPONSES && part.at !== within.at);
 
 interface InputItem {
   item: JsonObject;
@@ -174,13 +174,13 @@ function writeItem(part: Reasoning | ToolCall | ToolResult | Foreign, context: E
       };
     case "foreign":
       // A reference to an item that was not stored cannot be resolved.
-      return part.protocol === NAME && part.name !== ITEM_REFERENCE ? (part.json as JsonObject) : undefined;
+      return part.protocol === OPENAI_RESPONSES && part.name !== ITEM_REFERENCE ? (part.json as JsonObject) : undefined;
   }
 }
 
 /** Encodes reasoning; undefined without encrypted state, because the vendor accepts only its own reasoning. */
 function writeReasoning(part: Reasoning, context: EncodeContext): JsonObject | undefined {
-  const state = part.opaque?.protocol === NAME ? part.opaque : undefined;
+  const state = part.opaque?.protocol === OPENAI_RESPONSES ? part.opaque : undefined;
   if (!state) {
     context.drop(part.at, "reasoning without the vendor's own encrypted state");
     return undefined;
@@ -327,7 +327,7 @@ function fileSource(part: Media, context: EncodeContext): JsonObject {
 
 /** Returns a file's id, which is the same in all protocols of this vendor. */
 function fileId(part: Media, source: { id: string; protocol: string }, context: EncodeContext): string {
-  if (source.protocol === NAME || source.protocol === "openai-chat") return source.id;
+  if (source.protocol === OPENAI_RESPONSES || source.protocol === "openai-chat") return source.id;
   return context.refuse(part.at, "the file is stored at another vendor: send its bytes or its URL");
 }
 
@@ -378,7 +378,7 @@ function writeTool(tool: Tool, context: EncodeContext): JsonObject | undefined {
       return writeWebSearch(tool, context);
     case "server":
       // One of another protocol has been refused by the support table, or is dispensable.
-      return tool.protocol === NAME ? (tool.json as JsonObject) : undefined;
+      return tool.protocol === OPENAI_RESPONSES ? (tool.json as JsonObject) : undefined;
   }
 }
 

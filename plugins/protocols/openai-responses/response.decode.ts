@@ -19,7 +19,7 @@ import {
 } from "model-gateway/protocol";
 import { parseError } from "../openai/errors.ts";
 import { readUsage } from "./usage.ts";
-import { NAME, type ReasoningExtra } from "./wire.ts";
+import { OPENAI_RESPONSES, type ReasoningExtra } from "./wire.ts";
 
 /** Events without content, or with content that the end of their item repeats. */
 const IGNORED_EVENTS =
@@ -460,7 +460,7 @@ class ItemDecoder {
       content: content.length > 0 ? texts(content) : undefined,
     });
     const whole = Object.keys(extra).length > 0 ? { extra } : undefined;
-    const opaque = { protocol: NAME, account, model, kind: "encrypted", data: encrypted, ...whole };
+    const opaque = { protocol: OPENAI_RESPONSES, account, model, kind: "encrypted", data: encrypted, ...whole };
     out.push({ type: "opaque", block, opaque });
   }
 

@@ -18,7 +18,7 @@ import {
 } from "model-gateway/protocol";
 import { isRefusalReason } from "../openai/response.encode.ts";
 import { servedTier } from "../openai/wire.ts";
-import { writeUsage } from "./usage.ts";
+import { writeResponsesUsage } from "./usage.ts";
 import { requestsCompaction, SUMMARY_STATE } from "./wire.ts";
 
 /** Maximum weight buffered of a stream: its last event repeats the whole response. */
@@ -176,7 +176,7 @@ class ResponsesEncoder implements ResponseEncoder {
   private responseJson(status: string, details: string, output: string, usage: Usage | undefined): string {
     const head = `"id":"resp_${this.id}","object":"response","created_at":${this.created}`;
     const model = `"model":${JSON.stringify(this.context.model)},"status":"${status}"`;
-    const counts = usage ? JSON.stringify(writeUsage(usage)) : "null";
+    const counts = usage ? JSON.stringify(writeResponsesUsage(usage)) : "null";
     const tier = JSON.stringify(servedTier(usage, "ultrafast") ?? "default");
     return `{${head},${model},"error":null,"incomplete_details":${details},"output":[${output}],"usage":${counts},"service_tier":${tier},${this.echo}}`;
   }

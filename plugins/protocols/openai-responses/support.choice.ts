@@ -12,10 +12,10 @@ import {
   type ToolChoice,
 } from "model-gateway/protocol";
 import { fitName } from "../openai/request.encode.ts";
-import { IMAGE_SIZES, IMAGE_TOOL, NAME, WEB_SEARCH } from "./wire.ts";
+import { IMAGE_SIZES, IMAGE_TOOL, OPENAI_RESPONSES, WEB_SEARCH } from "./wire.ts";
 
 /** The tool choice, which includes the image tool when it is encoded. The vendor's tools have only their type as a name. */
-export const TOOL_CHOICE_SETTINGS: readonly Setting[] = [
+export const RESPONSES_TOOL_CHOICE: readonly Setting[] = [
   { path: "tool_choice", field: "toolChoice", type: "any", read: readChoice, write: writeChoice },
 ];
 
@@ -126,7 +126,7 @@ function addImageTool(
   const alone = tools.length === 0 && modalities !== undefined && !modalities.includes("text");
   const choice: ToolChoice | undefined = alone ? { mode: "named", name: IMAGE_TOOL, server: true } : toolChoice;
   return {
-    tools: [...tools, { kind: "server", protocol: NAME, name: IMAGE_TOOL, json, at: "tools" }],
+    tools: [...tools, { kind: "server", protocol: OPENAI_RESPONSES, name: IMAGE_TOOL, json, at: "tools" }],
     ...dropUndefined({ toolChoice: choice }),
   };
 }

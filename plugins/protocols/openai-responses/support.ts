@@ -119,7 +119,7 @@ const identityMap = (names: readonly string[]): Record<string, string> =>
   Object.fromEntries(names.map((name) => [name, name]));
 
 /** The settings of a request. */
-export const SETTINGS: readonly Setting[] = [
+export const RESPONSES_SETTINGS: readonly Setting[] = [
   { path: "temperature", field: "temperature", feature: "temperature", type: "number", range: [0, 2], sampling: true },
   { path: "top_p", field: "topP", feature: "top_p", type: "number", sampling: true },
   {
@@ -369,7 +369,7 @@ export const fields: readonly (readonly [field: string, feature: Feature])[] = [
   ["a choice of such a tool; items of one that is offered", "tools_server_needed"],
   ["tool_choice", "tool_choice"],
   ["tool_choice: allowed_tools", "tool_choice_allowed"],
-  ...settingFields(SETTINGS),
+  ...settingFields(RESPONSES_SETTINGS),
   ["include: message.output_text.logprobs", "logprobs"],
   ["include: any other", "other"],
   ["reasoning.context: current_turn, reasoning.mode", "other"],

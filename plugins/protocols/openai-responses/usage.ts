@@ -101,7 +101,7 @@ function cacheWrites(parts: JsonObject): Usage["in"]["write"] {
 }
 
 /** Encodes usage of a response. Both counts are required, and so are their details; unknown ones are 0. [S] */
-export function writeUsage({ in: input, out }: Usage): JsonObject {
+export function writeResponsesUsage({ in: input, out }: Usage): JsonObject {
   const { write } = input;
   const [thirtyMinutes, twelveHours] = [write?.["30m"], write?.["12h"]];
   const split =

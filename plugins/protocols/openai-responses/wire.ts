@@ -2,7 +2,7 @@
 import { asList, asObject, post } from "model-gateway/protocol";
 
 /** This protocol's name in conversations and opaque state. */
-export const NAME = "openai-responses";
+export const OPENAI_RESPONSES = "openai-responses";
 
 /** Generates a response. */
 export const RESPONSE = post("response", "/responses", { task: "generate" });

@@ -1,7 +1,7 @@
 import { GoogleGenAI } from "@google/genai";
 import { GoogleGenAI as GoogleGenAI2 } from "@google/genai-2";
 import t from "tap";
-import { parseError, parseErrorResponse } from "../../../../plugins/protocols/gemini/errors.ts";
+import { parseErrorResponse, parseRpcError } from "../../../../plugins/protocols/gemini/errors.ts";
 import protocol from "../../../../plugins/protocols/gemini/index.ts";
 import { type ErrorCode, GatewayError, REFUSALS } from "../../../../src/core/errors.ts";
 import type { Operation } from "../../../../src/core/protocol.ts";
@@ -203,11 +203,11 @@ t.test("a page, a broken body or nothing is a fault of that status", async (t) =
 });
 
 t.test("an error in a stream tells its own status, if that is one", async (t) => {
-  t.match(parseError(502, { code: 429, status: "RESOURCE_EXHAUSTED", message: "x" }), {
+  t.match(parseRpcError(502, { code: 429, status: "RESOURCE_EXHAUSTED", message: "x" }), {
     status: 429,
     kind: "rate_limit",
   });
-  t.match(parseError(502, { code: 7, message: "x" }), { status: 502, kind: "upstream", message: "x" });
+  t.match(parseRpcError(502, { code: 7, message: "x" }), { status: 502, kind: "upstream", message: "x" });
 });
 
 const errors = recorded("gemini").filter(({ status }) => status >= 400);

@@ -1,7 +1,11 @@
 import { isDeepStrictEqual } from "node:util";
 import t from "tap";
 import protocol from "../../../../plugins/protocols/openai-responses/index.ts";
-import { inputTokensCodec, readUsage, writeUsage } from "../../../../plugins/protocols/openai-responses/usage.ts";
+import {
+  inputTokensCodec,
+  readUsage,
+  writeResponsesUsage,
+} from "../../../../plugins/protocols/openai-responses/usage.ts";
 import type { Usage } from "../../../../src/core/usage.ts";
 import { asEvent, eventsOf, jsonOf, recordings } from "../../../support/openai-recordings.ts";
 
@@ -63,7 +67,7 @@ t.test("a tool whose schema has a member called usage is no report", async (t) =
 
 t.test("usage is the sum, with its parts; what nobody told is 0 where a count is required", async (t) => {
   const write = { "5m": 30, "1h": 20 };
-  t.same(writeUsage({ in: { total: 160, cached: 100, write }, out: { total: 5 }, raw: {} }), {
+  t.same(writeResponsesUsage({ in: { total: 160, cached: 100, write }, out: { total: 5 }, raw: {} }), {
     input_tokens: 160,
     input_tokens_details: { cached_tokens: 100, cache_write_tokens: 50 },
     output_tokens: 5,
@@ -71,11 +75,11 @@ t.test("usage is the sum, with its parts; what nobody told is 0 where a count is
     total_tokens: 165,
   });
   // Typed clients (Java's) cannot read an answer without it.
-  t.match(writeUsage({ in: {}, out: {}, raw: {} })["input_tokens_details"], {
+  t.match(writeResponsesUsage({ in: {}, out: {}, raw: {} })["input_tokens_details"], {
     cached_tokens: 0,
     cache_write_tokens: 0,
   });
-  const split = writeUsage({ in: { write: { "30m": 3, "12h": 4, unsplit: 1 } }, out: {}, raw: {} });
+  const split = writeResponsesUsage({ in: { write: { "30m": 3, "12h": 4, unsplit: 1 } }, out: {}, raw: {} });
   t.match(split["input_tokens_details"], {
     ...{ cached_tokens: 0, cache_write_tokens: 8 },
     cache_write_tokens_details: { ttl_30m_tokens: 3, ttl_12h_tokens: 4 },
