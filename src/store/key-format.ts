@@ -28,7 +28,7 @@ function random(length: number, size: number): string {
 function checksum(text: string): string {
   let rest = crc32(text);
   let digits = "";
-  for (let place = 0; place < CHECKSUM; place++) {
+  for (let position = 0; position < CHECKSUM; position++) {
     digits = ALPHABET[rest % ALPHABET.length] + digits;
     rest = Math.floor(rest / ALPHABET.length);
   }

@@ -53,15 +53,19 @@ export interface LedgerStore extends PrunableRows {
  * @param durable whether what is written survives a power cut
  * @throws FileError when a file cannot be used, or the package for a database is missing
  */
-export async function openLedgerStore(place: LedgerLocation, durable: boolean, warn: LedgerWarn): Promise<LedgerStore> {
-  if (typeof place !== "string" && !("inode" in place)) {
-    const database = await PostgresDatabase.open(place, CONNECTIONS, durable);
+export async function openLedgerStore(
+  location: LedgerLocation,
+  durable: boolean,
+  warn: LedgerWarn,
+): Promise<LedgerStore> {
+  if (typeof location !== "string" && !("inode" in location)) {
+    const database = await PostgresDatabase.open(location, CONNECTIONS, durable);
     const ledger = new PostgresLedger(database, warn);
     const objects = new PostgresObjects(database);
     return { ledger, objects, ...prunablePostgres(database), close: () => database.close() };
   }
   // Durable, because journals are deleted once their rows are here, and the rows must survive what the journals would.
-  const { file, inode } = typeof place === "string" ? { file: place } : place;
+  const { file, inode } = typeof location === "string" ? { file: location } : location;
   const database = new SqliteDatabase(file, durable, undefined, inode);
   const ledger = new SqliteLedger(database, warn, true);
   const close = async () => {

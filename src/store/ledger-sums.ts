@@ -42,11 +42,11 @@ export class HourSums {
     }
     const hours = Math.floor(Number(values[TIME]) / HOUR);
     // Leaves room for 2^32 kinds in each hour.
-    const place = hours * 2 ** 32 + number;
-    let found = sums.get(place);
+    const key = hours * 2 ** 32 + number;
+    let found = sums.get(key);
     if (!found) {
       found = { hour: hours * HOUR, kind, sum: SUM_COLUMNS.map(() => 0) };
-      sums.set(place, found);
+      sums.set(key, found);
     }
     const { sum } = found;
     sum[0] = (sum[0] as number) + 1;

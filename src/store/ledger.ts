@@ -258,17 +258,17 @@ export abstract class Ledger {
   readonly lostLines: number = 0;
   /**
    * Reports whether other gateways on this machine write to the same store.
-   * @param parent parent of the processes that form one gateway with this one; undefined: there are none
+   * @param _parent parent of the processes that form one gateway with this one; undefined: there are none
    */
   isShared(_parent?: number): boolean {
     return false;
   }
   /**
    * Waits until nothing is unwritten, or the time is over.
-   * @param patience milliseconds
-   * @param hurry ends the wait early
+   * @param _timeout milliseconds
+   * @param _interrupt ends the wait early
    */
-  async written(_patience: number, _hurry?: AbortSignal): Promise<void> {}
+  async written(_timeout: number, _interrupt?: AbortSignal): Promise<void> {}
   /** Without a journal, the ledger is never behind. */
   async backlog(): Promise<LedgerBacklog> {
     return { lag: 0, oldest: 0, bytes: 0, errors: 0 };

@@ -42,7 +42,7 @@ export function isRepeated(budgets: readonly Budget[], at: number): boolean {
 
 /**
  * Returns the refusal of an exhausted budget.
- * @param asked nano-dollars
+ * @param requested nano-dollars
  * @param now Unix milliseconds
  * @param allowed the part of the budget available to this process
  */
@@ -50,15 +50,24 @@ export function budgetExcess(
   of: LimitLevel,
   { nano, per }: Budget,
   { spent, pending, end }: BudgetState,
-  asked: number,
+  requested: number,
   now: number,
   allowed = nano,
 ): Excess {
   const left = Math.max(0, allowed - spent - pending);
   // Running exchanges will cost less than the worst case, or end: then there is room again.
-  const soon = spent + asked <= allowed ? 1 : undefined;
-  const later = asked <= nano && Number.isFinite(end) ? (end - now) / 1000 : undefined;
-  return { limit: "budget", of, most: nano, left, asked, per, ...resetsField(end), ...retryAfterField(soon ?? later) };
+  const soon = spent + requested <= allowed ? 1 : undefined;
+  const later = requested <= nano && Number.isFinite(end) ? (end - now) / 1000 : undefined;
+  return {
+    limit: "budget",
+    of,
+    most: nano,
+    left,
+    asked: requested,
+    per,
+    ...resetsField(end),
+    ...retryAfterField(soon ?? later),
+  };
 }
 
 export const concurrencyExcess = (of: LimitLevel, most: number): Excess => ({
@@ -76,10 +85,10 @@ export const tpmExcess = (
   of: LimitLevel,
   most: number,
   left: number,
-  asked: number,
+  requested: number,
   wait: number | undefined,
 ): Excess => ({
-  ...{ limit: "tpm", of, most, left: Math.max(0, left), asked },
+  ...{ limit: "tpm", of, most, left: Math.max(0, left), asked: requested },
   ...retryAfterField(wait === undefined ? undefined : wait / 1000),
 });
 

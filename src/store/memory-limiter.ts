@@ -280,10 +280,11 @@ export class MemoryLimiter extends Limiter {
       return rpmExcess(level, rpm, counts.requests.timeUntilRoom(now, 1, requests));
     if (tpm > 0 && most.tokens > 0) {
       const room = this.partOf(tpm);
-      const asked = tokensToReserve(most, room);
+      const requested = tokensToReserve(most, room);
       const { tokens } = counts;
       const sum = tokens.sum(now);
-      if (sum + asked > room) return tpmExcess(level, tpm, room - sum, asked, tokens.timeUntilRoom(now, asked, room));
+      if (sum + requested > room)
+        return tpmExcess(level, tpm, room - sum, requested, tokens.timeUntilRoom(now, requested, room));
     }
     if (most.cost > 0)
       for (const budget of budgets) {

@@ -86,21 +86,21 @@ export interface EmbeddedStores extends Stores {
  * @throws FileError when they cannot be used
  */
 export async function connectStores(
-  { ledger, postgres, ...terms }: StoreLocation & StoreOptions,
+  { ledger, postgres, ...options }: StoreLocation & StoreOptions,
   fileKeys: readonly FileKey[],
   warn: LedgerWarn,
   others?: () => Promise<StoreSnapshot | undefined>,
 ): Promise<Stores> {
-  if (!postgres) return openStores(ledger, fileKeys, warn, terms);
+  if (!postgres) return openStores(ledger, fileKeys, warn, options);
   try {
     const { database } = await openPostgres(postgres, CONNECTIONS);
-    return postgresStores(database, postgres, fileKeys, warn, terms);
+    return postgresStores(database, postgres, fileKeys, warn, options);
   } catch (thrown) {
     if (!(thrown instanceof FileError && thrown.cause instanceof StoreUnavailableError)) throw thrown;
     const known = await others?.();
     // This program has another schema, which no process has created yet.
     if (known?.schema !== migrationCount()) throw thrown;
-    return postgresStores(await PostgresDatabase.open(postgres, CONNECTIONS), postgres, fileKeys, warn, terms, known);
+    return postgresStores(await PostgresDatabase.open(postgres, CONNECTIONS), postgres, fileKeys, warn, options, known);
   }
 }
 
@@ -109,12 +109,12 @@ export async function connectStores(
  * @param warn also reports that
  */
 export async function connectToRead(
-  place: StoreLocation & StoreOptions,
+  location: StoreLocation & StoreOptions,
   fileKeys: readonly FileKey[],
   warn: LedgerWarn,
 ): Promise<Stores> {
-  const none = await describeMissingStore(place);
-  if (none === undefined) return connectStores(place, fileKeys, warn);
+  const none = await describeMissingStore(location);
+  if (none === undefined) return connectStores(location, fileKeys, warn);
   warn(none);
   return openStores(IN_MEMORY, fileKeys, warn);
 }
@@ -161,11 +161,11 @@ export function openMaintenance(path: string): Maintenance {
 export async function restoreStore(
   { ledger, postgres }: StoreLocation,
   file: string,
-  terms: RestoreOptions,
+  options: RestoreOptions,
 ): Promise<RestoreResult> {
   if (postgres) throw new Error(copyInstructions(postgres));
   assertNotInMemory(ledger);
-  return restoreSqlite(ledger, file, terms);
+  return restoreSqlite(ledger, file, options);
 }
 
 /**
@@ -193,14 +193,14 @@ function assertNotInMemory(path: string): void {
  * Opens the embedded stores and creates folder and file, for their owner only, if they do not exist.
  * @param path the SQLite file, or `:memory:`
  * @param warn reports to operators: a file that others can read, a ledger that cannot be written
- * @param terms what rows survive, and how long they are kept; a store in memory survives nothing
+ * @param options what rows survive, and how long they are kept; a store in memory survives nothing
  * @throws FileError when the file cannot be used.
  */
 export function openStores(
   path: string,
   fileKeys: readonly FileKey[],
   warn: LedgerWarn,
-  terms: StoreOptions = {},
+  options: StoreOptions = {},
 ): EmbeddedStores {
   const database = new SqliteDatabase(path, false, SERVING_CHECKPOINT);
   if (path !== IN_MEMORY && process.platform !== "win32" && (statSync(path).mode & 0o077) !== 0) {
@@ -208,7 +208,7 @@ export function openStores(
   }
   const keys = new SqliteKeys(database, fileKeys);
   const { ledger, owners } =
-    path === IN_MEMORY ? memoryParts(database, warn) : journaledParts(path, database, warn, terms);
+    path === IN_MEMORY ? memoryParts(database, warn) : journaledParts(path, database, warn, options);
   const close = async () => {
     await owners.close();
     await ledger.close();
@@ -239,9 +239,9 @@ const memoryParts = (database: SqliteDatabase, warn: LedgerWarn) => ({
   owners: new MemoryOwners(),
 });
 
-function journaledParts(path: string, database: SqliteDatabase, warn: LedgerWarn, terms: StoreOptions) {
-  const place = { file: path, inode: database.inode };
-  const ledger = new JournaledLedger(place, journalFolder(path), warn, terms);
+function journaledParts(path: string, database: SqliteDatabase, warn: LedgerWarn, options: StoreOptions) {
+  const file = { file: path, inode: database.inode };
+  const ledger = new JournaledLedger(file, journalFolder(path), warn, options);
   return { ledger, owners: new JournaledOwners(new SqliteObjects(database), ledger, () => ledger.hasOtherWriters) };
 }
 
@@ -251,12 +251,12 @@ function postgresStores(
   { journal, ...place }: NonNullable<StoreLocation["postgres"]>,
   fileKeys: readonly FileKey[],
   warn: LedgerWarn,
-  terms: StoreOptions,
+  options: StoreOptions,
   known?: StoreSnapshot,
 ): Stores {
   const keys = new PostgresKeys(database, fileKeys);
   if (known) keys.loadSnapshot(known.keys);
-  const ledger = new JournaledLedger(place, journal, warn, terms);
+  const ledger = new JournaledLedger(place, journal, warn, options);
   const owners = new JournaledOwners(new PostgresObjects(database), ledger, () => true);
   const close = async () => {
     await owners.close();

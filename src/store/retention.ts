@@ -77,17 +77,17 @@ export class Retention {
   /** Returns the start of the oldest day to keep. */
   private async cutoff(now: number): Promise<number> {
     const { newest, pruned } = await this.rows.age(now);
-    const asked = startOfDay(now - this.keep);
+    const cutoff = startOfDay(now - this.keep);
     // If the clock was set ahead, today's rows prove nothing, as their times come from it. If the gateway was idle for days,
     // neither do earlier rows: then each check deletes one more day.
     const sure = Math.max(startOfDay(newest + 2 * DAY - this.keep), pruned + DAY);
-    const doubted = newest > 0 && sure < asked;
+    const doubted = newest > 0 && sure < cutoff;
     if (doubted && !this.clockDoubted)
       this.warn(
         `The clock is ${Math.floor((now - newest) / DAY)} days ahead of the newest rows that are a day old. In case it is wrong, rows older than store: keep says go by one day each hour until all have gone.`,
       );
     this.clockDoubted = doubted;
-    return doubted ? sure : asked;
+    return doubted ? sure : cutoff;
   }
 }
 

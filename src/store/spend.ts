@@ -14,13 +14,13 @@ const RETRY_SHARE = 0.1;
  */
 export const spendSince = (
   ledger: Pick<Ledger, "recovered" | "flush" | "sums">,
-  patience = FLUSH_TIMEOUT,
+  timeout = FLUSH_TIMEOUT,
 ): SpendSince => {
   let timedOut = false;
   return async (since) => {
     await ledger.recovered();
     try {
-      await withTimeout(timedOut ? patience * RETRY_SHARE : patience, ledger.flush(), "the ledger (store: ledger)");
+      await withTimeout(timedOut ? timeout * RETRY_SHARE : timeout, ledger.flush(), "the ledger (store: ledger)");
       timedOut = false;
     } catch (thrown) {
       timedOut = true;
@@ -34,8 +34,8 @@ export const spendSince = (
 };
 
 /** Returns a function that waits until everything spent so far is in the shared ledger; it rejects while the store is down. */
-export const ledgerFlusher = (ledger: Pick<Ledger, "flush">, patience = FLUSH_TIMEOUT): (() => Promise<void>) => {
-  return () => withTimeout(patience, ledger.flush(), "the ledger (store: ledger)");
+export const ledgerFlusher = (ledger: Pick<Ledger, "flush">, timeout = FLUSH_TIMEOUT): (() => Promise<void>) => {
+  return () => withTimeout(timeout, ledger.flush(), "the ledger (store: ledger)");
 };
 
 /**

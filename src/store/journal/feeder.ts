@@ -39,7 +39,7 @@ export class JournalFeeder {
   private at = { number: 1, position: 0 };
   private feeding: Promise<void> = Promise.resolve();
   /** The next read, after the current one; all requests for it meanwhile share it. */
-  private nextRead: { place: JournalPosition; read: Promise<void> } | undefined;
+  private nextRead: { position: JournalPosition; read: Promise<void> } | undefined;
   private readonly ending = new AbortController();
   /** `performance.now()` when the oldest unread line appeared; undefined when all are read. */
   behindSince: number | undefined;
@@ -59,13 +59,13 @@ export class JournalFeeder {
   ) {}
 
   /** Reads the running journal up to a position, after earlier reads. Waits for a store that is down. */
-  feed(place: JournalPosition): Promise<void> {
+  feed(position: JournalPosition): Promise<void> {
     if (this.nextRead) {
-      this.nextRead.place = place;
+      this.nextRead.position = position;
       return this.nextRead.read;
     }
     this.behindSince ??= performance.now();
-    const next = { place, read: this.feeding.then(() => this.readNext()) };
+    const next = { position, read: this.feeding.then(() => this.readNext()) };
     this.nextRead = next;
     this.feeding = next.read;
     return next.read;
@@ -143,18 +143,18 @@ export class JournalFeeder {
   }
 
   private async readNext(): Promise<void> {
-    const { place } = this.nextRead as { place: JournalPosition };
+    const { position } = this.nextRead as { position: JournalPosition };
     this.nextRead = undefined;
-    await this.readWithRetry(place);
+    await this.readWithRetry(position);
     // What was requested meanwhile is newer.
     this.behindSince = this.nextRead === undefined ? undefined : performance.now();
   }
 
   /** Reads until it succeeds, also through temporary failures such as a lack of file descriptors. Never throws. */
-  private async readWithRetry(place: JournalPosition): Promise<void> {
+  private async readWithRetry(position: JournalPosition): Promise<void> {
     for (let wait = RETRY_DELAY; ; wait = nextDelay(wait))
       try {
-        await this.read(place);
+        await this.read(position);
         if (wait > RETRY_DELAY) this.warn("The ledger's journal can be read again.", undefined, true);
         return;
       } catch (thrown) {

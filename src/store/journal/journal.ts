@@ -106,7 +106,7 @@ export class Journal {
   /** Records that an exchange has ended. */
   end(id: string, row: UsageRow): void {
     const begun = this.open.get(id);
-    // A Map's old tables may live long (see `Bag`), so they should not keep large lines alive.
+    // A Map's old tables may live long (see `UnorderedList`), so they should not keep large lines alive.
     if (begun) begun.line = "";
     this.open.delete(id);
     this.add(rowLine("ended", row));
@@ -269,8 +269,8 @@ export class Journal {
 
   private recover({ lost }: { lost: number }): void {
     this.failed = undefined;
-    const told = `The ledger's journal is being written again; ${lost === 1 ? "1 line was" : `${lost} lines were`} lost.`;
-    this.warn(told, undefined, lost === 0);
+    const message = `The ledger's journal is being written again; ${lost === 1 ? "1 line was" : `${lost} lines were`} lost.`;
+    this.warn(message, undefined, lost === 0);
     this.onWritable(true);
   }
 

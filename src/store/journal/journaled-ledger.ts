@@ -70,15 +70,15 @@ export class JournaledLedger extends Ledger implements ObjectJournal {
   override lostLines = 0;
 
   /**
-   * @param place where the ledger is stored
+   * @param location where the ledger is stored
    * @param folder of the journals
    * @param warn called when something cannot be written, when entries are lost, and on recovery
    */
   constructor(
-    private readonly place: LedgerLocation,
+    private readonly location: LedgerLocation,
     folder: string,
     private readonly warn: LedgerWarn = () => {},
-    private readonly terms: StoreOptions = {},
+    private readonly options: StoreOptions = {},
   ) {
     super();
     this.journal = new Journal(folder, warn, undefined, this.durable);
@@ -103,13 +103,13 @@ export class JournaledLedger extends Ledger implements ObjectJournal {
     return this.journal.unwritten;
   }
 
-  override async written(patience: number, hurry?: AbortSignal): Promise<void> {
+  override async written(timeout: number, interrupt?: AbortSignal): Promise<void> {
     this.persist();
     const { unwritten } = this;
-    if (!unwritten || patience <= 0) return;
-    const long = patience === Number.POSITIVE_INFINITY ? "" : ` for ${Math.ceil(patience / 1000)} s`;
+    if (!unwritten || timeout <= 0) return;
+    const long = timeout === Number.POSITIVE_INFINITY ? "" : ` for ${Math.ceil(timeout / 1000)} s`;
     this.warn(`The stop waits${long} until its journal can be written: ${unwrittenText(unwritten)}`);
-    for (const end = performance.now() + patience; this.unwritten && performance.now() < end && !hurry?.aborted; ) {
+    for (const end = performance.now() + timeout; this.unwritten && performance.now() < end && !interrupt?.aborted; ) {
       await sleep(POLL_INTERVAL);
       this.persist();
     }
@@ -260,12 +260,12 @@ export class JournaledLedger extends Ledger implements ObjectJournal {
   };
 
   private get durable(): boolean {
-    return this.terms.durability === "power";
+    return this.options.durability === "power";
   }
 
   private openLedger(): number {
     const { folder, owner } = this.journal;
-    const { keep = 0 } = this.terms;
+    const { keep = 0 } = this.options;
     const listener: LedgerListener = {
       warn: this.warn,
       onState: (state) => {
@@ -280,7 +280,7 @@ export class JournaledLedger extends Ledger implements ObjectJournal {
     };
     if (this.ledgerId === undefined) {
       this.store = "ok";
-      const place = { store: this.place, folder, owner, durable: this.durable, keep };
+      const place = { store: this.location, folder, owner, durable: this.durable, keep };
       this.ledgerId = LedgerThread.shared().open(place, listener);
     }
     return this.ledgerId;

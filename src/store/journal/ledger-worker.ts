@@ -61,10 +61,10 @@ class WorkerLedger {
   }
 
   /** @throws Error when the store cannot be opened */
-  static async open(number: number, place: Extract<LedgerRequest, { type: "open" }>): Promise<WorkerLedger> {
+  static async open(number: number, target: Extract<LedgerRequest, { type: "open" }>): Promise<WorkerLedger> {
     const warn: LedgerWarn = (message, _fields, over = false) =>
       post({ type: "warning", ledger: number, message, over });
-    return new WorkerLedger(number, place, await openLedgerStore(place.store, place.durable, warn), warn);
+    return new WorkerLedger(number, target, await openLedgerStore(target.store, target.durable, warn), warn);
   }
 
   async handle(ask: LedgerRequest): Promise<unknown> {

@@ -7,8 +7,8 @@ export class PostgresClaims extends AlertClaims {
     super();
   }
 
-  override async claim(subject: string, state: string, patience: number, rising: boolean): Promise<boolean> {
-    const rows = await this.database.query(CLAIM, sanitizeText(subject), sanitizeText(state), rising ? 1 : 0, patience);
+  override async claim(subject: string, state: string, timeout: number, ordered: boolean): Promise<boolean> {
+    const rows = await this.database.query(CLAIM, sanitizeText(subject), sanitizeText(state), ordered ? 1 : 0, timeout);
     return rows.length > 0;
   }
 }

@@ -48,13 +48,13 @@ export class PostgresDatabase {
    * @param durable whether commits survive a power cut of the server, regardless of the server's default
    * @throws FileError if the package for PostgreSQL is not installed; the database is not contacted yet
    */
-  static async open(place: PostgresSettings, most: number, durable = false): Promise<PostgresDatabase> {
+  static async open(settings: PostgresSettings, most: number, durable = false): Promise<PostgresDatabase> {
     const { default: connect } = await optionalPackage<{ default: typeof postgres }>(
       "postgres",
       () => import("postgres"),
       "A ledger in PostgreSQL",
     );
-    return new PostgresDatabase(place, connect, most, durable);
+    return new PostgresDatabase(settings, connect, most, durable);
   }
 
   /** @throws PostgresError of the database; StoreUnavailableError if it cannot be reached, or does not respond in time */
@@ -149,8 +149,8 @@ export class PostgresDatabase {
     if (thrown instanceof StoreUnavailableError) return thrown;
     const advice = ADVICE.get(code ?? "");
     if (advice !== undefined) {
-      const told = `PostgreSQL at ${displayUrl(this.settings)} (store: ledger): ${errorReason(thrown)}; ${advice}`;
-      return Object.assign(new FileError(told, { cause: thrown }), { code });
+      const message = `PostgreSQL at ${displayUrl(this.settings)} (store: ledger): ${errorReason(thrown)}; ${advice}`;
+      return Object.assign(new FileError(message, { cause: thrown }), { code });
     }
     if (!isBroken(thrown) && !UNREACHABLE_CODES.has(code ?? "")) return thrown;
     const away = `PostgreSQL at ${displayUrl(this.settings)} (store: ledger): ${errorReason(thrown)}`;
@@ -266,11 +266,11 @@ export function postgresCode(error: unknown): string | undefined {
 }
 
 /** Returns an error that says why a database cannot be used and how to fix that. It does not contain the password. */
-export function unusableDatabase(place: PostgresSettings, error: unknown): FileError {
+export function unusableDatabase(settings: PostgresSettings, error: unknown): FileError {
   const named = error instanceof StoreUnavailableError || (error instanceof FileError && error.cause !== undefined);
   const reason = errorReason(named ? error.cause : error).replace(/\.$/, "");
-  const hint = hintOf(place, postgresCode(error));
-  const message = `The store ${displayUrl(place)} cannot be used: ${reason}${hint === undefined ? "" : `; ${hint}`}`;
+  const hint = hintOf(settings, postgresCode(error));
+  const message = `The store ${displayUrl(settings)} cannot be used: ${reason}${hint === undefined ? "" : `; ${hint}`}`;
   return new FileError(message.endsWith("?") ? message : `${message}.`, { cause: error });
 }
 

@@ -45,7 +45,10 @@ export class PostgresDictionary {
     kinds: readonly (readonly unknown[])[],
   ): Promise<void> {
     const given = JSON.stringify(
-      kinds.map((kind, place) => ({ place, ...Object.fromEntries(this.names.map((name, at) => [name, kind[at]])) })),
+      kinds.map((kind, index) => ({
+        place: index,
+        ...Object.fromEntries(this.names.map((name, at) => [name, kind[at]])),
+      })),
     );
     let found = await ask(this.select, given);
     if (found.length < kinds.length) {

@@ -166,8 +166,8 @@ export class PostgresLedger extends Ledger {
     return Number((await this.asked(reachQuery(runQuery, rows)))[0]?.["time"] ?? 0);
   }
 
-  override async search(asked: LedgerSearch): Promise<LedgerEntry[]> {
-    return entries(await this.asked(searchQuery(asked, DIALECT)));
+  override async search(search: LedgerSearch): Promise<LedgerEntry[]> {
+    return entries(await this.asked(searchQuery(search, DIALECT)));
   }
 
   override async speeds(span: LedgerSpan, by?: SpeedGroup): Promise<LedgerSpeed[]> {
@@ -304,15 +304,15 @@ const NO_HOLDER = ["", ""] as const;
 function distinct(rows: readonly UsageRow[]): UsageRow[] {
   const found = new Map<string, UsageRow>();
   for (const row of rows) {
-    const place = `${row.values[TIME]} ${row.values[ID]}`;
-    if (!found.has(place)) found.set(place, row);
+    const key = `${row.values[TIME]} ${row.values[ID]}`;
+    if (!found.has(key)) found.set(key, row);
   }
   return [...found.values()];
 }
 
 const clean = (value: unknown): unknown => (typeof value === "string" ? sanitizeText(value) : value);
 
-/** The driver returns numbers beyond 32 bits as texts, which `entryOf` parses. */
+/** The driver returns numbers beyond 32 bits as texts, which `sqlRowToEntry` parses. */
 const entries = (rows: readonly PostgresRow[]): LedgerEntry[] =>
   rows.map((row) => sqlRowToEntry(row as Parameters<typeof sqlRowToEntry>[0]));
 

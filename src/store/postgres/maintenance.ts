@@ -22,8 +22,8 @@ export class PostgresMaintenance extends Maintenance {
   }
 
   /** @throws FileError when the database cannot be used */
-  static async open(place: PostgresSettings): Promise<PostgresMaintenance> {
-    const { database, migrated } = await openPostgres(place, 1);
+  static async open(settings: PostgresSettings): Promise<PostgresMaintenance> {
+    const { database, migrated } = await openPostgres(settings, 1);
     return new PostgresMaintenance(database, migrated);
   }
 
@@ -61,7 +61,7 @@ export class PostgresMaintenance extends Maintenance {
 }
 
 /** Describes how to copy and restore a database with PostgreSQL's own tools. */
-export function copyInstructions(place: PostgresSettings): string {
-  const url = displayUrl(place);
+export function copyInstructions(settings: PostgresSettings): string {
+  const url = displayUrl(settings);
   return `PostgreSQL makes its own copies: pg_dump --format=custom --schema=${SCHEMA} --file=FILE '${url}', and with all gateways stopped pg_restore --clean --if-exists --dbname='${url}' FILE restores one. Rows that are still in journals are added afterwards automatically.`;
 }

@@ -32,10 +32,10 @@ export interface MigrationNumbers {
  * @throws FileError when it cannot be reached or used, or is newer than this program; no connection is left open then
  */
 export async function openPostgres(
-  place: PostgresSettings,
+  settings: PostgresSettings,
   most: number,
 ): Promise<{ database: PostgresDatabase; migrated: MigrationNumbers }> {
-  const { database, result } = await openWith(place, most, migrate);
+  const { database, result } = await openWith(settings, most, migrate);
   return { database, migrated: result };
 }
 
@@ -46,19 +46,21 @@ export const migrationCount = (): number => readdirSync(MIGRATIONS).length;
  * Reports whether a database lacks our schema; does not create it.
  * @throws FileError when it cannot be reached or used
  */
-export async function lacksSchema(place: PostgresSettings): Promise<boolean> {
-  const { database, result } = await openWith(place, 1, (database) => database.withDeadline(MIGRATING, migrationsIn));
+export async function lacksSchema(settings: PostgresSettings): Promise<boolean> {
+  const { database, result } = await openWith(settings, 1, (database) =>
+    database.withDeadline(MIGRATING, migrationsIn),
+  );
   await database.close();
   return result === 0;
 }
 
 /** Opens a database and runs a first operation, with retries while the database may be starting. */
 async function openWith<T>(
-  place: PostgresSettings,
+  settings: PostgresSettings,
   most: number,
   first: (database: PostgresDatabase) => Promise<T>,
 ): Promise<{ database: PostgresDatabase; result: T }> {
-  const database = await PostgresDatabase.open(place, most);
+  const database = await PostgresDatabase.open(settings, most);
   const deadline = performance.now() + START_TIMEOUT;
   for (;;)
     try {
@@ -69,7 +71,7 @@ async function openWith<T>(
         continue;
       }
       await database.close();
-      throw unusableDatabase(place, thrown);
+      throw unusableDatabase(settings, thrown);
     }
 }
 

@@ -179,9 +179,9 @@ export class RedisLimiter extends Limiter {
     const { calendar } = this.parts;
     for (let tries = MAX_TRIES; !this.fallback && tries > 0; tries--) {
       const now = this.clock();
-      const asked = JSON.stringify(levels.map((level) => packLevel(level, 0, calendar, now)));
+      const packed = JSON.stringify(levels.map((level) => packLevel(level, 0, calendar, now)));
       try {
-        const [kind, ...rest] = await this.run("standings", [asked]);
+        const [kind, ...rest] = await this.run("standings", [packed]);
         if (kind === "ok") return parseStandings(new ReplyReader(rest.slice(1)), levels, calendar, now);
         await this.seedSums(rest as string[]);
       } catch (thrown) {
@@ -444,15 +444,15 @@ export class RedisLimiter extends Limiter {
   /** Sends the ledger's sums to the server. @throws GatewayError when the ledger does not respond */
   private async seedSums(names: readonly string[]): Promise<void> {
     const { calendar } = this.parts;
-    const words = names.map(async (name) => {
+    const sumArguments = names.map(async (name) => {
       const sum = parseSumName(name);
       const { asked, sums } = this.ledgerSumsSince(sum.start);
       const spent = (await sums).get(sum.scope) ?? 0;
       return [name, toDecimal(spent), String(asked), String(sumTtl(sum, calendar, this.clock()))];
     });
-    const told = (await Promise.all(words)).flat();
+    const seedArguments = (await Promise.all(sumArguments)).flat();
     this.softUnknownLogged = false;
-    await this.run("seed", told);
+    await this.run("seed", seedArguments);
   }
 
   /** Returns the ledger's sums since then, from one query for many callers. */

@@ -73,7 +73,7 @@ export class RedisServer {
 
   /**
    * Does not connect yet.
-   * @param url `redis://`, or `rediss://` with paths of certificates as query parameters, as built by `redisAddress`
+   * @param url `redis://`, or `rediss://` with paths of certificates as query parameters, as built by `parseRedisAddress`
    * @throws FileError when the package is not installed
    */
   static async create(url: string): Promise<RedisServer> {
@@ -88,13 +88,13 @@ export class RedisServer {
   /** Returns socket options; files are read for each connection, as certificates are renewed. */
   private socketOptions(): object {
     // Our own timeout is shorter, and reports the reason.
-    const told = { connectTimeout: 2 * CONNECT_TIMEOUT, reconnectStrategy: false };
-    if (!this.url.startsWith("rediss:")) return told;
+    const common = { connectTimeout: 2 * CONNECT_TIMEOUT, reconnectStrategy: false };
+    if (!this.url.startsWith("rediss:")) return common;
     const [ca, cert, key] = ["cacert", "cert", "key"].map((name) => {
       const file = this.certificateFiles.get(name);
       return file === null ? undefined : readFileSync(file);
     });
-    return { ...told, tls: true, ...(ca && { ca }), ...(cert && { cert, key }) };
+    return { ...common, tls: true, ...(ca && { ca }), ...(cert && { cert, key }) };
   }
 
   private createConnection(): RedisConnection {
@@ -172,10 +172,10 @@ export class RedisServer {
 
   /** @throws RedisUnavailable without a reply in time */
   private async reply(reply: Promise<unknown>, deadline: number): Promise<unknown> {
-    const asked = performance.now();
-    const patience = () =>
-      Math.min(Math.max(asked, this.repliedAt) + REPLY_TIMEOUT, asked + deadline) - performance.now();
-    const value = await withReplyTimeout(reply, Math.min(REPLY_TIMEOUT, deadline), patience);
+    const sentAt = performance.now();
+    const remainingTime = () =>
+      Math.min(Math.max(sentAt, this.repliedAt) + REPLY_TIMEOUT, sentAt + deadline) - performance.now();
+    const value = await withReplyTimeout(reply, Math.min(REPLY_TIMEOUT, deadline), remainingTime);
     this.repliedAt = performance.now();
     return value;
   }
@@ -193,15 +193,15 @@ export function loadScript(name: RedisScript): ScriptText {
 }
 
 /**
- * @param patience returns the further milliseconds to wait, called when the first are over
+ * @param remainingTime returns the further milliseconds to wait, called when the first are over
  * @throws RedisUnavailable without a reply in time
  */
-function withReplyTimeout<T>(reply: Promise<T>, first: number, patience: () => number = () => 0): Promise<T> {
+function withReplyTimeout<T>(reply: Promise<T>, first: number, remainingTime: () => number = () => 0): Promise<T> {
   return new Promise((resolve, reject) => {
     const began = performance.now();
     let timer: NodeJS.Timeout;
     const late = () => {
-      const more = patience();
+      const more = remainingTime();
       if (more > 0) wait(more);
       else reject(new RedisUnavailable(`no reply within ${Math.round(performance.now() - began)} ms`));
     };

@@ -94,10 +94,10 @@ export class SqliteLedger extends Ledger {
     this.kinds = new SqliteDictionary(database);
     this.holders = new SqliteDictionary(database, "usage_holder", HOLDER_COLUMNS);
     this.pruned = database.prepare("select ifnull(max(before), 0) as before from usage_pruned");
-    const places = USAGE_COLUMNS.map(() => "?").join(", ");
+    const placeholders = USAGE_COLUMNS.map(() => "?").join(", ");
     // Not `or ignore`, which would hide invalid rows besides duplicates.
     this.insert = database.prepare(
-      `insert into usage (kind, holder, ${USAGE_COLUMNS.join(", ")}) values (?, ?, ${places}) on conflict (time, id) do nothing`,
+      `insert into usage (kind, holder, ${USAGE_COLUMNS.join(", ")}) values (?, ?, ${placeholders}) on conflict (time, id) do nothing`,
     );
     const values = `values (${["hour", "key", "model", "target", "holder", ...SUM_COLUMNS].map(() => "?").join(", ")})`;
     this.sumUp = database.prepare(addToSumsSql("usage_hour", values));
@@ -184,15 +184,15 @@ export class SqliteLedger extends Ledger {
     return rows.map(sqlRowToEntry);
   }
 
-  override async reach(asked: LedgerReach, rows: number): Promise<number> {
+  override async reach(reach: LedgerReach, rows: number): Promise<number> {
     await this.flush().catch(() => {});
-    const { text, values } = reachQuery(asked, rows);
+    const { text, values } = reachQuery(reach, rows);
     return Number(this.database.prepare(text).get(...values)?.["time"] ?? 0);
   }
 
-  override async search(asked: LedgerSearch): Promise<LedgerEntry[]> {
+  override async search(search: LedgerSearch): Promise<LedgerEntry[]> {
     await this.flush().catch(() => {});
-    const { text, values } = searchQuery(asked, DIALECT);
+    const { text, values } = searchQuery(search, DIALECT);
     return this.database
       .prepare(text)
       .all(...values)
@@ -314,8 +314,8 @@ export class SqliteLedger extends Ledger {
   private endOutage(outage: { lostBefore: number }): void {
     this.outage = undefined;
     const lost = this.lost - outage.lostBefore;
-    const told = `The ledger is being written again; ${lost === 1 ? "1 entry was" : `${lost} entries were`} lost.`;
-    this.warn(told, undefined, lost === 0);
+    const message = `The ledger is being written again; ${lost === 1 ? "1 entry was" : `${lost} entries were`} lost.`;
+    this.warn(message, undefined, lost === 0);
   }
 }
 

@@ -28,28 +28,28 @@ const SIDE_FILES = ["-wal", "-shm", "-journal"];
  * name, with what its journals held.
  * @param path of the store, which nothing may use
  * @param file of the backup, which stays as it is
- * @param terms `force`: also over a store with exchanges or changes of keys that the backup does not have
+ * @param options `force`: also over a store with exchanges or changes of keys that the backup does not have
  * @throws Error that says why not; the store is as it was then
  */
-export async function restoreSqlite(path: string, file: string, terms: RestoreOptions): Promise<RestoreResult> {
+export async function restoreSqlite(path: string, file: string, options: RestoreOptions): Promise<RestoreResult> {
   if (resolve(file) === resolve(path)) throw new Error(`${file} is the store itself: name a backup.`);
   const part = `${path}.restoring`;
   removePart(part);
   try {
-    const backup = await copyAndVerify(file, part, terms.progress);
+    const backup = await copyAndVerify(file, part, options.progress);
     if (!existsSync(path)) {
-      carryOver(undefined, part, file, terms);
+      carryOver(undefined, part, file, options);
       installCopy(part, path, file);
       return { rows: backup.rows };
     }
     const lock = await lockStore(path);
     try {
       const last = lastRow(lock);
-      if (!terms.force && last > backup.last)
+      if (!options.force && last > backup.last)
         throw new Error(
           `The store has exchanges from ${new Date(last).toISOString()}, later than the backup's last (${backup.last === 0 ? "none" : new Date(backup.last).toISOString()}): they would be lost. To restore it all the same: --force.`,
         );
-      const undone = carryOver(lock, part, file, terms);
+      const undone = carryOver(lock, part, file, options);
       const kept = `${path}.until-${new Date().toISOString().slice(0, 19).replaceAll(/[-:]/g, "")}Z`;
       renameSync(path, kept);
       if (existsSync(`${path}.secret`)) copyFileSync(`${path}.secret`, `${kept}.secret`);
@@ -69,17 +69,17 @@ export async function restoreSqlite(path: string, file: string, terms: RestoreOp
  * @returns changes of keys that are undone
  * @throws Error where there are such changes and that was not asked for
  */
-function carryOver(store: DatabaseSync | undefined, part: string, file: string, terms: RestoreOptions): string[] {
+function carryOver(store: DatabaseSync | undefined, part: string, file: string, options: RestoreOptions): string[] {
   const copy = new DatabaseSync(part, { timeout: 0 });
   try {
     const undone = store ? keyChangesSince(store, copy) : [];
-    if (undone.length > 0 && !terms.force)
+    if (undone.length > 0 && !options.force)
       throw new Error(
         `The backup lacks later changes of keys: ${joinChanges(undone)}. To restore it all the same: --force; keys that were revoked or disabled stay so.`,
       );
     const detail = { file, ...(undone.length > 0 && { undone: joinChanges(undone) }) };
     const what = { action: "store.restore", subject: "store", detail };
-    keepAfterRestore(store, copy, { ...terms.author, time: Date.now(), ...what });
+    keepAfterRestore(store, copy, { ...options.author, time: Date.now(), ...what });
     return undone;
   } finally {
     copy.close();
