@@ -22,7 +22,7 @@ export function checkChains(
   const used = Map.groupBy(paths, ({ use }) => use);
   for (const [use, users] of used) {
     const { plugins: names = [], path } = chains.get(use) ?? {};
-    const place = path ?? ["paths", (users[0] as ConfiguredPath).path, "use"];
+    const usePath = path ?? ["paths", (users[0] as ConfiguredPath).path, "use"];
     const has = (builtIn: string, phase: string) =>
       names.some((name) => {
         const plugin = plugins.get(name);
@@ -30,7 +30,7 @@ export function checkChains(
       });
     const warnPaths = (kind: (user: ConfiguredPath) => unknown, message: string) => {
       const meant = users.filter(kind).map((user) => user.path);
-      if (meant.length > 0) warn(place, `${meant.join(", ")}: ${message}`, place[0] === "chains");
+      if (meant.length > 0) warn(usePath, `${meant.join(", ")}: ${message}`, usePath[0] === "chains");
     };
     if (!has("auth", "access")) {
       const noCaller = "no plugin of the chain checks keys, so";
@@ -51,7 +51,7 @@ export function checkChains(
       const user = users.find(({ pass }) => pass);
       if (user && !(plugins.get(name)?.phases ?? PASS_PHASES).some((phase) => PASS_PHASES.includes(phase)))
         warn(
-          path ? [...path, i] : place,
+          path ? [...path, i] : usePath,
           `plugin ${JSON.stringify(name)} does nothing on ${user.path}: a path with "pass" runs only access, send and done`,
         );
     }

@@ -158,10 +158,10 @@ function checkVia(
   report: Report,
 ): void {
   const spoken: string[][] = [];
-  const check = (via: YamlValue, spoken: readonly string[][], place: ConfigPath, who: string) => {
+  const check = (via: YamlValue, spoken: readonly string[][], path: ConfigPath, who: string) => {
     if (typeof via !== "string" || !protocols.includes(via) || spoken.length === 0) return;
     const all = [...new Set(spoken.flat())];
-    if (!all.includes(via)) report({ path: place, message: `${who} not speak ${via}; write one of ${all.join(", ")}` });
+    if (!all.includes(via)) report({ path, message: `${who} not speak ${via}; write one of ${all.join(", ")}` });
   };
   for (const [i, target] of items(atPath(model, "targets"))) {
     const to = typeof target === "string" ? target : atPath(target, "to");

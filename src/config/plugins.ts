@@ -73,7 +73,7 @@ export async function checkPlugins(
   const check = async (name: string, paths: readonly ConfigPath[]) => {
     const written = atPath(file, "plugins", name, "from");
     const from = typeof written === "string" ? written : undefined;
-    const place: ConfigPath = from === undefined ? (paths[0] ?? []) : ["plugins", name, "from"];
+    const path: ConfigPath = from === undefined ? (paths[0] ?? []) : ["plugins", name, "from"];
     try {
       const found = await vocabulary.plugin(name, from, folder);
       if (!found)
@@ -90,8 +90,8 @@ export async function checkPlugins(
         report({ path: paths[0] ?? [], key: entry !== undefined, message, severity: "warning" });
     } catch (thrown) {
       report({
-        path: place,
-        key: from === undefined && place[0] === "plugins",
+        path,
+        key: from === undefined && path[0] === "plugins",
         message: `plugin ${JSON.stringify(name)} cannot be loaded; fix ${from === undefined ? "it" : "from or the file"}, or take it out of chains: ${(thrown as Error).message}`,
       });
     }

@@ -136,11 +136,11 @@ export class ValueReader {
     const wrong = (message: string) => this.report({ path: ["store", "ledger"], message });
     if (file) this.values.store = { ledger: file === ":memory:" ? file : resolve(this.folder, file) };
     else if (/^postgres(ql)?:/.test(ledger)) {
-      const place = parsePostgresUrl(ledger, this.folder);
-      if (typeof place === "string") wrong(place);
+      const settings = parsePostgresUrl(ledger, this.folder);
+      if (typeof settings === "string") wrong(settings);
       else {
         const folder = resolve(this.folder, journal ?? "./data/journal");
-        this.values.store = { ledger: displayUrl(place), postgres: { ...place, journal: folder } };
+        this.values.store = { ledger: displayUrl(settings), postgres: { ...settings, journal: folder } };
       }
     } else wrong("not a store for the ledger; write sqlite:FILE or postgres://USER:PASSWORD@HOST/DATABASE");
     if (file && journal !== undefined)
