@@ -31,7 +31,7 @@ export interface AdminGateway {
   /** Switches a provider or a target off or on, until this process ends. @param name of a provider or a target */
   switch(name: string, off: boolean): void;
   /** Asks every serving process, and returns the answers of those that did not die meanwhile. */
-  askAll<Ask, Answer>(question: Question<Ask, Answer>, asked: Ask): Promise<Answer[]>;
+  askAll<Ask, Answer>(question: Question<Ask, Answer>, payload: Ask): Promise<Answer[]>;
   /** Returns the metrics of the serving processes, to be aggregated, with what ended workers have counted. */
   askMetrics(): Promise<MetricJson[][]>;
 }

@@ -65,24 +65,24 @@ export class Admin {
   private listenHost = "";
 
   constructor(
-    private readonly subject: AdminGateway,
+    private readonly gateway: AdminGateway,
     private readonly parts: AdminOptions,
   ) {
-    const secret = async () => subject.config.envelopes.key ?? subject.stores.secret();
-    this.access = new Access(() => subject.config.adminAccess, {
+    const secret = async () => gateway.config.envelopes.key ?? gateway.stores.secret();
+    this.access = new Access(() => gateway.config.adminAccess, {
       secret,
-      revokedSessions: subject.stores.revokedSessions,
+      revokedSessions: gateway.stores.revokedSessions,
     });
-    this.sessions = new SessionRoutes(this.access, subject.stores.audit, parts.log, () => subject.config.timezone);
-    this.live = new LiveStream(subject, this.access, parts.log);
+    this.sessions = new SessionRoutes(this.access, gateway.stores.audit, parts.log, () => gateway.config.timezone);
+    this.live = new LiveStream(gateway, this.access, parts.log);
   }
 
   /** @returns the address, for people @throws the system's error for the address */
-  async listen(place: AdminListenAddress): Promise<string> {
-    if ("path" in place) await removeStaleSocket(place.path);
-    if ("host" in place) this.listenHost = place.host;
+  async listen(listenAddress: AdminListenAddress): Promise<string> {
+    if ("path" in listenAddress) await removeStaleSocket(listenAddress.path);
+    if ("host" in listenAddress) this.listenHost = listenAddress.host;
     await new Promise<void>((ready, failed) =>
-      this.server.once("error", failed).listen({ ...place }, () => {
+      this.server.once("error", failed).listen({ ...listenAddress }, () => {
         this.server.off("error", failed).on("error", () => {});
         ready();
       }),
@@ -122,8 +122,8 @@ export class Admin {
       sendJson(response.setHeader("allow", "GET, HEAD"), 405, { error: "GET only" });
     else if (path === "/livez") sendJson(response, 200, { live: true });
     else {
-      const { ready, parts } = this.subject.readiness();
-      const why = readinessProblems(parts, this.subject.config, this.subject.workerCounts);
+      const { ready, parts } = this.gateway.readiness();
+      const why = readinessProblems(parts, this.gateway.config, this.gateway.workerCounts);
       sendJson(response, ready ? 200 : 503, { ready, ...parts, ...(why.length > 0 && { why }) });
     }
   }
@@ -191,10 +191,10 @@ export class Admin {
       if (!Object.hasOwn(route.query, name))
         throw new AdminError("bad_request", unknownParameter(name, Object.keys(route.query)));
     const body = changes ? await readJsonBody(request) : {};
-    const { body: answer, audit } = await handler(this.subject, { user, query, names, body });
+    const { body: answer, audit } = await handler(this.gateway, { user, query, names, body });
     if (audit) {
       const { who, address } = user;
-      await this.subject.stores.audit.add({ time: Date.now(), who, address, ...audit }).catch((cause: Error) => {
+      await this.gateway.stores.audit.add({ time: Date.now(), who, address, ...audit }).catch((cause: Error) => {
         const what = `${audit.action} of ${audit.subject}`;
         throw new AdminError("unavailable", `${what} was done, but is not in the audit trail: ${cause.message}`, {
           cause,

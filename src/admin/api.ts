@@ -41,7 +41,7 @@ export const ROUTES: readonly AdminRoute[] = [
     "GET",
     "now",
     "Running requests, rates and what needs attention.",
-    async (subject) => ({ body: await overview(subject) }),
+    async (gateway) => ({ body: await overview(gateway) }),
     {
       responseFields: [
         "time",
@@ -57,7 +57,7 @@ export const ROUTES: readonly AdminRoute[] = [
       ],
     },
   ),
-  route("GET", "live", "Requests that run.", async (subject) => ({ body: { requests: await live(subject) } }), {
+  route("GET", "live", "Requests that run.", async (gateway) => ({ body: { requests: await live(gateway) } }), {
     responseFields: ["requests"],
   }),
   route("POST", "live/{id}/cancel", "Cancels a running request.", cancel, { status: 204 }),
@@ -182,29 +182,29 @@ function decodeSegment(text: string): string {
 }
 
 async function askFirst<Answer>(
-  subject: AdminGateway,
-  asked: Parameters<AdminGateway["askAll"]>[0] & { types?: [null, Answer] },
+  gateway: AdminGateway,
+  question: Parameters<AdminGateway["askAll"]>[0] & { types?: [null, Answer] },
 ): Promise<Answer> {
-  const [answer] = await subject.askAll(asked, null);
+  const [answer] = await gateway.askAll(question, null);
   if (answer === undefined) throw new AdminError("failed", "No process serves at the moment.");
   return answer as Answer;
 }
 
-async function allProviders(subject: AdminGateway): Promise<AdminResponse> {
-  return { body: { providers: await shownProviders(subject) } };
+async function allProviders(gateway: AdminGateway): Promise<AdminResponse> {
+  return { body: { providers: await shownProviders(gateway) } };
 }
 
-async function diff(subject: AdminGateway): Promise<AdminResponse> {
-  return { body: await withProblems(() => subject.compare()) };
+async function diff(gateway: AdminGateway): Promise<AdminResponse> {
+  return { body: await withProblems(() => gateway.compare()) };
 }
 
-async function live(subject: AdminGateway) {
-  const all = await subject.askAll(LIVE_REQUESTS, null);
+async function live(gateway: AdminGateway) {
+  const all = await gateway.askAll(LIVE_REQUESTS, null);
   return all.flat().sort((a, b) => a.time - b.time);
 }
 
-async function cancel(subject: AdminGateway, { names: [id = ""] }: AdminRequest): Promise<AdminResponse> {
-  const ended = await subject.askAll(CANCEL, id);
+async function cancel(gateway: AdminGateway, { names: [id = ""] }: AdminRequest): Promise<AdminResponse> {
+  const ended = await gateway.askAll(CANCEL, id);
   if (!ended.includes(true)) throw new AdminError("not_found", "No such request runs: it may have ended.");
   return { audit: { action: "requests.cancel", subject: id, detail: {} } };
 }
@@ -258,16 +258,16 @@ function parseStatusRange(text: string): [number, number] {
   return rest === "xx" ? [Number(digit) * 100, Number(digit) * 100 + 99] : [Number(text), Number(text)];
 }
 
-async function request(subject: AdminGateway, { names: [id = ""] }: AdminRequest): Promise<AdminResponse> {
-  const [found, running] = await Promise.all([find(subject, id), live(subject)]);
+async function request(gateway: AdminGateway, { names: [id = ""] }: AdminRequest): Promise<AdminResponse> {
+  const [found, running] = await Promise.all([find(gateway, id), live(gateway)]);
   const current = running.find((each) => each.id === id);
   if (!found && !current) throw new AdminError("not_found", "No such request.");
   return { body: { ...(found && { request: found }), ...(current && { live: current }) } };
 }
 
 /** Recorded bodies are confidential: each access goes to the audit trail. */
-async function recorded(subject: AdminGateway, { names: [id = ""] }: AdminRequest): Promise<AdminResponse> {
-  const found = (await subject.askAll(RECORDED, id)).find((each) => each !== null);
+async function recorded(gateway: AdminGateway, { names: [id = ""] }: AdminRequest): Promise<AdminResponse> {
+  const found = (await gateway.askAll(RECORDED, id)).find((each) => each !== null);
   if (!found) throw new AdminError("not_found", "This request was not recorded, or its recording has expired.");
   return { body: { recorded: found }, audit: { action: "requests.recorded", subject: id, detail: {} } };
 }
@@ -289,17 +289,17 @@ async function errors({ stores, config }: AdminGateway, { query }: AdminRequest)
   return { body: { ...span, rows: exchanges, attempts } };
 }
 
-async function models(subject: AdminGateway): Promise<AdminResponse> {
-  const all = await askFirst(subject, MODELS);
-  const { written } = subject.config;
+async function models(gateway: AdminGateway): Promise<AdminResponse> {
+  const all = await askFirst(gateway, MODELS);
+  const { written } = gateway.config;
   return { body: { models: all.map((model) => ({ ...model, written: written.models.get(model.id) ?? {} })) } };
 }
 
-async function config(subject: AdminGateway): Promise<AdminResponse> {
-  const { config, reloads } = subject;
+async function config(gateway: AdminGateway): Promise<AdminResponse> {
+  const { config, reloads } = gateway;
   const { text, masked } = config;
-  const [[serving], plugins] = await Promise.all([askFirst(subject, GENERATIONS), askFirst(subject, PLUGINS)]);
-  const { restart } = await subject.compare().catch(() => ({ restart: [] }));
+  const [[serving], plugins] = await Promise.all([askFirst(gateway, GENERATIONS), askFirst(gateway, PLUGINS)]);
+  const { restart } = await gateway.compare().catch(() => ({ restart: [] }));
   return {
     body: {
       file: config.file,
@@ -327,15 +327,15 @@ async function withProblems<T>(act: () => Promise<T>): Promise<T> {
 }
 
 /** Writes no audit entry here: `reload` writes one itself, as for every reload. */
-async function reload(subject: AdminGateway, { user: visitor, body }: AdminRequest): Promise<AdminResponse> {
+async function reload(gateway: AdminGateway, { user: visitor, body }: AdminRequest): Promise<AdminResponse> {
   const { user } = parseBody(Reload, body);
   const { who, address } = visitor;
   const by = { who, address, ...(user !== undefined && { detail: { cli: user } }) };
-  return { body: await withProblems(() => subject.reload(by)) };
+  return { body: await withProblems(() => gateway.reload(by)) };
 }
 
-async function generations(subject: AdminGateway): Promise<AdminResponse> {
-  const all = await subject.askAll(GENERATIONS, null);
+async function generations(gateway: AdminGateway): Promise<AdminResponse> {
+  const all = await gateway.askAll(GENERATIONS, null);
   return { body: { generations: all.flat().sort((a, b) => b.number - a.number) } };
 }
 

@@ -8,13 +8,13 @@ import { STANDINGS } from "./questions.ts";
 import type { AdminResponse } from "./route.ts";
 
 /** Returns where all limits stand, and since when each budget counts. */
-export async function budgets(subject: AdminGateway): Promise<AdminResponse> {
-  const records = await subject.stores.keys.list();
+export async function budgets(gateway: AdminGateway): Promise<AdminResponse> {
+  const records = await gateway.stores.keys.list();
   const callers = records
     .filter(({ revoked }) => revoked === undefined)
-    .map((key) => subject.stores.keys.callerOf(key));
-  const [found = []] = await subject.askAll(STANDINGS, callers);
-  const began = await periodStarts(subject, records, found);
+    .map((key) => gateway.stores.keys.callerOf(key));
+  const [found = []] = await gateway.askAll(STANDINGS, callers);
+  const began = await periodStarts(gateway, records, found);
   const standings = found.map((standing) => {
     const budgets = standing.budgets.map((budget) => ({ ...budget, ...began(standing, budget) }));
     return { ...standing, budgets };

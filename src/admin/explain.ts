@@ -28,12 +28,12 @@ export const ExplainSchema = z.strictObject({
  * serving processes is touched.
  */
 export const handleExplain: AdminHandler = async ({ config, stores }, { body }) => {
-  const asked = parseBody(ExplainSchema, body);
+  const input = parseBody(ExplainSchema, body);
   if (running >= MAX_RUNNING)
     throw new AdminError("too_many", `${MAX_RUNNING} explanations are being made: ask again in a second.`);
   running++;
   try {
-    const [explained, key] = await Promise.all([runExplain(config.file, asked), keyName(asked.key, stores)]);
+    const [explained, key] = await Promise.all([runExplain(config.file, input), keyName(input.key, stores)]);
     return { body: { ...explained, ...(key !== undefined && { key }) } };
   } finally {
     running--;

@@ -124,8 +124,8 @@ async function findKey({ stores }: AdminGateway, name: string): Promise<KeyRecor
   return found;
 }
 
-export const show: AdminHandler = async (subject, { names: [name = ""] }) => ({
-  body: { key: toShownKey(await findKey(subject, name), subject.config) },
+export const show: AdminHandler = async (gateway, { names: [name = ""] }) => ({
+  body: { key: toShownKey(await findKey(gateway, name), gateway.config) },
 });
 
 /** @throws AdminError for limits that would not be enforced, instead of accepting them silently */
@@ -134,26 +134,26 @@ async function checkEnforceable({ config }: AdminGateway, { limits, models }: Pi
   if (why !== undefined) throw new AdminError("refused", why);
 }
 
-export const create: AdminHandler = async (subject, { body }) => {
-  const { stores } = subject;
+export const create: AdminHandler = async (gateway, { body }) => {
+  const { stores } = gateway;
   const fields = Object.entries(parseKeyFields(body)).filter(([, value]) => value !== null);
   const wanted = Object.fromEntries(fields) as unknown as NewKey;
   if (wanted.name === undefined) throw new AdminError("bad_request", "name: a key needs one");
-  await checkEnforceable(subject, wanted);
+  await checkEnforceable(gateway, wanted);
   const made = await fromStore(stores.keys.create(wanted));
   const { name, ...detail } = wanted;
-  return { body: toIssuedKey(made, subject), audit: { action: "keys.create", subject: name, detail: { ...detail } } };
+  return { body: toIssuedKey(made, gateway), audit: { action: "keys.create", subject: name, detail: { ...detail } } };
 };
 
 /** Changes one key of the store. */
 async function changeKey<T>(
-  subject: AdminGateway,
+  gateway: AdminGateway,
   { names: [name = ""] }: AdminRequest,
   action: string,
   act: (id: string) => Promise<T | undefined>,
   detail: Readonly<Record<string, unknown>> = {},
 ): Promise<{ result: T; audit: NonNullable<AdminResponse["audit"]> }> {
-  const record = await findKey(subject, name);
+  const record = await findKey(gateway, name);
   if (record.source === "file")
     throw new AdminError("conflict", `The key ${record.name} stands in gateway.yaml, and is changed there.`);
   const result = await fromStore(act(record.id));
@@ -161,26 +161,26 @@ async function changeKey<T>(
   return { result, audit: { action, subject: record.name, detail } };
 }
 
-export const edit: AdminHandler = async (subject, request) => {
-  const before = await findKey(subject, request.names[0] ?? "");
+export const edit: AdminHandler = async (gateway, request) => {
+  const before = await findKey(gateway, request.names[0] ?? "");
   const { limits, models } = before;
   const fields = parseKeyFields(request.body, limits);
   if (fields.limits || fields.models !== undefined) {
     const now = fields.limits === undefined ? limits : fields.limits;
     const may = fields.models === undefined ? models : fields.models;
-    await checkEnforceable(subject, { ...(now && { limits: now }), ...(may && { models: may }) });
+    await checkEnforceable(gateway, { ...(now && { limits: now }), ...(may && { models: may }) });
   }
-  const act = (id: string) => subject.stores.keys.edit(id, fields);
-  const { result, audit } = await changeKey(subject, request, "keys.edit", act, editDetail(before, fields));
-  return { body: { key: toShownKey(result, subject.config) }, audit };
+  const act = (id: string) => gateway.stores.keys.edit(id, fields);
+  const { result, audit } = await changeKey(gateway, request, "keys.edit", act, editDetail(before, fields));
+  return { body: { key: toShownKey(result, gateway.config) }, audit };
 };
 
-export const rotate: AdminHandler = async (subject, request) => {
+export const rotate: AdminHandler = async (gateway, request) => {
   const { overlap } = parseBody(RotationSchema, request.body);
   const milliseconds = parseOverlap(overlap);
-  const act = (id: string) => subject.stores.keys.rotate(id, milliseconds);
-  const { result, audit } = await changeKey(subject, request, "keys.rotate", act, { overlap });
-  return { body: toIssuedKey(result, subject), audit };
+  const act = (id: string) => gateway.stores.keys.rotate(id, milliseconds);
+  const { result, audit } = await changeKey(gateway, request, "keys.rotate", act, { overlap });
+  return { body: toIssuedKey(result, gateway), audit };
 };
 
 function parseOverlap(text: string): number {
@@ -191,21 +191,21 @@ function parseOverlap(text: string): number {
   }
 }
 
-export const disable: AdminHandler = async (subject, request) => {
-  const act = (id: string) => subject.stores.keys.disable(id);
-  const { result, audit } = await changeKey(subject, request, "keys.disable", act);
-  return { body: { key: toShownKey(result, subject.config) }, audit };
+export const disable: AdminHandler = async (gateway, request) => {
+  const act = (id: string) => gateway.stores.keys.disable(id);
+  const { result, audit } = await changeKey(gateway, request, "keys.disable", act);
+  return { body: { key: toShownKey(result, gateway.config) }, audit };
 };
 
-export const enable: AdminHandler = async (subject, request) => {
-  const act = (id: string) => subject.stores.keys.enable(id);
-  const { result, audit } = await changeKey(subject, request, "keys.enable", act);
-  return { body: { key: toShownKey(result, subject.config) }, audit };
+export const enable: AdminHandler = async (gateway, request) => {
+  const act = (id: string) => gateway.stores.keys.enable(id);
+  const { result, audit } = await changeKey(gateway, request, "keys.enable", act);
+  return { body: { key: toShownKey(result, gateway.config) }, audit };
 };
 
-export const revoke: AdminHandler = async (subject, request) => {
-  const act = async (id: string) => (await subject.stores.keys.revoke(id)) || undefined;
-  const { audit } = await changeKey(subject, request, "keys.revoke", act);
+export const revoke: AdminHandler = async (gateway, request) => {
+  const act = async (id: string) => (await gateway.stores.keys.revoke(id)) || undefined;
+  const { audit } = await changeKey(gateway, request, "keys.revoke", act);
   return { audit };
 };
 

@@ -55,7 +55,7 @@ export class LiveStream {
   private polls = 0;
 
   constructor(
-    private readonly subject: AdminGateway,
+    private readonly gateway: AdminGateway,
     private readonly access: Access,
     private readonly log: Log,
     private readonly every = POLL_INTERVAL,
@@ -110,7 +110,7 @@ export class LiveStream {
     await Promise.all([...this.watchers].map((watcher) => this.checkSession(watcher)));
     if (this.watchers.size === 0) return;
     const time = Date.now();
-    const all = (await this.subject.askAll(LIVE_REQUESTS, null)).flat().sort((a, b) => a.time - b.time);
+    const all = (await this.gateway.askAll(LIVE_REQUESTS, null)).flat().sort((a, b) => a.time - b.time);
     const shown = new Map<string, SentState>();
     for (const { age: _, ...request } of all.slice(0, MAX_REQUESTS)) shown.set(request.id, request);
     for (const watcher of this.watchers) {
@@ -126,15 +126,15 @@ export class LiveStream {
 
   /** Sends the ledger's figures, whose queries take longer: each event follows when its query is done. */
   private async sendFigures(look: number): Promise<void> {
-    const { subject } = this;
+    const { gateway } = this;
     const pending: Promise<void>[] = [];
     const tell = async (name: string, found: Promise<object>) => {
       const text = formatEvent(name, await found);
       for (const { response } of this.watchers) if (!response.writableNeedDrain) response.write(text);
     };
-    if (look % FIGURES === 0) pending.push(tell("now", overview(subject)));
+    if (look % FIGURES === 0) pending.push(tell("now", overview(gateway)));
     if (look % LAST_HOUR === 0) {
-      const hour = lastHour(subject).catch(() => ({ problem: "The ledger cannot be asked." }));
+      const hour = lastHour(gateway).catch(() => ({ problem: "The ledger cannot be asked." }));
       pending.push(tell("hour", hour));
     }
     await Promise.all(pending);

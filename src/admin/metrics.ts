@@ -6,11 +6,11 @@ import { UNKNOWN_STATE } from "./readiness.ts";
 
 /** Returns all metrics in Prometheus' text format, aggregated over several processes. */
 export async function metricsText(
-  subject: AdminGateway,
+  gateway: AdminGateway,
   alerts: { readonly posted: number; readonly failed: number } = { posted: 0, failed: 0 },
 ): Promise<{ type: string; text: string }> {
-  const all = await subject.askMetrics();
-  const registry = AggregatorRegistry.aggregate([...all, ownMetrics(subject), [alertsMetric(alerts)]] as never);
+  const all = await gateway.askMetrics();
+  const registry = AggregatorRegistry.aggregate([...all, ownMetrics(gateway), [alertsMetric(alerts)]] as never);
   return { type: registry.contentType, text: await registry.metrics() };
 }
 
@@ -21,10 +21,10 @@ const alertsMetric = ({ posted, failed }: { readonly posted: number; readonly fa
   ]);
 
 /** Returns the metrics that only this process knows, and which apply to all. */
-function ownMetrics(subject: AdminGateway): MetricJson[] {
-  const { config, reloads, workerCounts } = subject;
+function ownMetrics(gateway: AdminGateway): MetricJson[] {
+  const { config, reloads, workerCounts } = gateway;
   const of = (count: keyof WorkerCounts): [number][] => (workerCounts ? [[workerCounts[count]]] : []);
-  const { store } = subject.readiness().parts;
+  const { store } = gateway.readiness().parts;
   const off = config.providers.filter((provider) => provider.off !== undefined);
   return [
     scrapedMetric("gateway_config_info", [[1, configHash(config.text)]]),

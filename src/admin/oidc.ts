@@ -92,8 +92,8 @@ export class OidcSignIn {
 
   private userOf(claims: Claims): OidcUser {
     const { name, roles } = this.settings;
-    const told = claimAt(claims, roles.claim);
-    const values = (Array.isArray(told) ? told : [told]).flatMap((value) => asText(value) ?? []);
+    const claimed = claimAt(claims, roles.claim);
+    const values = (Array.isArray(claimed) ? claimed : [claimed]).flatMap((value) => asText(value) ?? []);
     const has = (wanted: readonly string[]) => wanted.some((value) => value === "*" || values.includes(value));
     const email = claims["email_verified"] === false ? undefined : claims["email"];
     const named = name === undefined ? [email, claims["preferred_username"]] : [claimAt(claims, name)];
@@ -125,12 +125,12 @@ export class OidcSignIn {
     const { issuer, client_id: id, client_secret: secret } = this.settings;
     // The settings accept http:// for this machine only.
     const execute = issuer.protocol === "http:" ? [allowInsecureRequests] : [];
-    const told = (await discovery(issuer, id, undefined, None(), { execute, timeout: TIMEOUT })).serverMetadata();
+    const metadata = (await discovery(issuer, id, undefined, None(), { execute, timeout: TIMEOUT })).serverMetadata();
     // client_secret_basic is the default (OpenID Connect Discovery 1.0, section 3).
-    const { token_endpoint_auth_methods_supported: ways = ["client_secret_basic"] } = told;
+    const { token_endpoint_auth_methods_supported: ways = ["client_secret_basic"] } = metadata;
     const shown = ways.includes("client_secret_basic") ? ClientSecretBasic : ClientSecretPost;
     const found = new Configuration(
-      told,
+      metadata,
       id,
       { [clockTolerance]: SKEW },
       secret === undefined ? None() : shown(secret),

@@ -93,13 +93,13 @@ const ErrorSchema = z.object({
 
 function operationOf({ method, path, summary, admin, query, status, responseFields, body }: RouteDescription): object {
   const inPath = [...path.matchAll(/\{(\w+)\}/g)].map(([, name]) => ({ name, in: "path", required: true, ...TEXT }));
-  const asked = Object.entries(query).map(([name, description]) => ({ name, in: "query", description, ...TEXT }));
+  const parameters = Object.entries(query).map(([name, description]) => ({ name, in: "query", description, ...TEXT }));
   return {
     operationId: `${method.toLowerCase()} ${path}`,
     summary,
     "x-role": PUBLIC_PATHS.test(path) ? "anybody" : admin ? "admin" : "viewer",
     ...(PUBLIC_PATHS.test(path) && { security: [] }),
-    ...(inPath.length + asked.length > 0 && { parameters: [...inPath, ...asked] }),
+    ...(inPath.length + parameters.length > 0 && { parameters: [...inPath, ...parameters] }),
     ...(body && { requestBody: json(z.toJSONSchema(body, { io: "input" })) }),
     responses: {
       [status]: { description: "Success.", ...(responseFields.length > 0 && json(membersOf(responseFields))) },

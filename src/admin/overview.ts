@@ -27,24 +27,24 @@ export function gatewayVersion(): string {
 }
 
 /** Returns the data of the console's first page; without the ledger's figures where it cannot be queried. */
-export async function overview(subject: AdminGateway): Promise<object> {
+export async function overview(gateway: AdminGateway): Promise<object> {
   const time = Date.now();
   const [live, [generations = []], found, attention] = await Promise.all([
-    subject.askAll(LIVE_REQUESTS, null),
-    subject.askAll(GENERATIONS, null),
-    ledgerFigures(subject, time).catch(() => undefined),
-    attentionItems(subject),
+    gateway.askAll(LIVE_REQUESTS, null),
+    gateway.askAll(GENERATIONS, null),
+    ledgerFigures(gateway, time).catch(() => undefined),
+    attentionItems(gateway),
   ]);
   if (!found) attention.unshift(LEDGER_UNAVAILABLE);
   const running = live.flat();
   const kinds = (kind: string) => running.filter((each) => each.kind === kind).length;
-  const { ready, parts } = subject.readiness();
+  const { ready, parts } = gateway.readiness();
   return {
     ...{ time, started: STARTED, version: gatewayVersion(), ready, parts },
     ...{ running: running.length, streams: kinds("stream"), sockets: kinds("socket") },
     ...found,
     generation: generations[0]?.number,
-    reload: subject.reloads.last,
+    reload: gateway.reloads.last,
     attention,
   };
 }
@@ -110,13 +110,13 @@ export const speedFields = ({ name, requests, firstByte, tokensPerSecond, durati
 });
 
 /** Returns the conditions that need an operator, worst first. */
-export async function attentionItems(subject: AdminGateway): Promise<Attention[]> {
-  const { reloads } = subject;
+export async function attentionItems(gateway: AdminGateway): Promise<Attention[]> {
+  const { reloads } = gateway;
   const found: Attention[] = [];
   if (reloads.last?.problem !== undefined)
     found.push({ kind: "reload", name: "gateway.yaml", message: reloads.last.problem });
-  const { store = "ok" } = subject.readiness().parts;
-  const { unwritten } = subject;
+  const { store = "ok" } = gateway.readiness().parts;
+  const { unwritten } = gateway;
   if (unwritten) found.push({ kind: "ledger", name: "journal", message: unwrittenText(unwritten) });
   else if (store !== "ok" && store !== UNKNOWN_STATE)
     found.push({
@@ -124,14 +124,14 @@ export async function attentionItems(subject: AdminGateway): Promise<Attention[]
       name: "store",
       message: "The ledger cannot be written: its rows wait in their journal.",
     });
-  const { wanted = 0, up = 0, deaths = 0 } = subject.workerCounts ?? {};
+  const { wanted = 0, up = 0, deaths = 0 } = gateway.workerCounts ?? {};
   if (up < wanted)
     found.push({
       kind: "workers",
       name: "missing",
       message: `${up} of ${wanted} serve; ${deaths} died since the start, and the log says how.`,
     });
-  for (const provider of await shownProviders(subject)) {
+  for (const provider of await shownProviders(gateway)) {
     const { name, off, credentials, targets } = provider;
     if (off !== undefined) found.push({ kind: "provider", name, message: `It is off: ${off}.` });
     if (provider.switched_off)
@@ -151,7 +151,7 @@ export async function attentionItems(subject: AdminGateway): Promise<Attention[]
       }
   }
   found.push(
-    ...(await nearlySpentBudgets(subject).catch((): Attention[] => [
+    ...(await nearlySpentBudgets(gateway).catch((): Attention[] => [
       { kind: "budget", name: "", message: "Where budgets stand is not known: the store cannot be asked." },
     ])),
   );
@@ -159,14 +159,14 @@ export async function attentionItems(subject: AdminGateway): Promise<Attention[]
 }
 
 /** Returns nearly spent budgets. */
-async function nearlySpentBudgets(subject: AdminGateway): Promise<Attention[]> {
-  const { config, stores } = subject;
+async function nearlySpentBudgets(gateway: AdminGateway): Promise<Attention[]> {
+  const { config, stores } = gateway;
   const records = (await stores.keys.list()).filter(({ revoked }) => revoked === undefined);
   // Keys created at run time may have budgets of their own.
   if (config.budgets.length === 0 && !records.some(({ limits }) => limits?.budgets?.length)) return [];
   const callers = records.map((key) => stores.keys.callerOf(key));
   const names = new Map(records.map(({ id, name }) => [id, name]));
-  const [standings = []] = await subject.askAll(STANDINGS, callers);
+  const [standings = []] = await gateway.askAll(STANDINGS, callers);
   const found: Attention[] = [];
   for (const { kind, name, budgets } of standings)
     for (const { limit, spent, per, soft } of budgets)

@@ -33,9 +33,9 @@ interface ShownProvider {
 }
 
 /** Returns all providers of gateway.yaml, each with the worst state that any process has found. */
-export async function shownProviders(subject: AdminGateway): Promise<ShownProvider[]> {
-  const all = (await subject.askAll(PROVIDERS, null)).flat();
-  const { config } = subject;
+export async function shownProviders(gateway: AdminGateway): Promise<ShownProvider[]> {
+  const all = (await gateway.askAll(PROVIDERS, null)).flat();
+  const { config } = gateway;
   return config.providers.map((provider) =>
     toShownProvider(
       provider,
@@ -107,35 +107,35 @@ function worstCredentials(found: readonly (readonly LiveCredential[])[]): LiveCr
 export const TargetChangeSchema = z.strictObject({ model: z.string().min(1).max(200).optional() });
 
 /** Ends the pauses of a provider or a target. */
-export const tryNow: AdminHandler = async (subject, request) =>
-  changeProvider(subject, request, "try", (_, which) => subject.askAll(TRY_NOW, which));
+export const tryNow: AdminHandler = async (gateway, request) =>
+  changeProvider(gateway, request, "try", (_, which) => gateway.askAll(TRY_NOW, which));
 
-export const switchOff: AdminHandler = async (subject, request) =>
-  changeProvider(subject, request, "off", (name) => subject.switch(name, true));
+export const switchOff: AdminHandler = async (gateway, request) =>
+  changeProvider(gateway, request, "off", (name) => gateway.switch(name, true));
 
-export const switchOn: AdminHandler = async (subject, request) =>
-  changeProvider(subject, request, "on", (name) => subject.switch(name, false));
+export const switchOn: AdminHandler = async (gateway, request) =>
+  changeProvider(gateway, request, "on", (name) => gateway.switch(name, false));
 
 /** @throws AdminError where there is no such provider or target, or gateway.yaml has it off */
 async function changeProvider(
-  subject: AdminGateway,
+  gateway: AdminGateway,
   { names: [name = ""], body }: AdminRequest,
   action: string,
   act: (full: string, which: { provider: string; model: string | undefined }) => unknown,
 ): Promise<AdminResponse> {
   const { model } = parseBody(TargetChangeSchema, body);
-  const before = await findProvider(subject, name);
+  const before = await findProvider(gateway, name);
   if (before.off !== undefined) throw new AdminError("conflict", `The provider ${name} is off: ${before.off}.`);
   if (model !== undefined && !before.targets.some((target) => target.model === model))
     throw new AdminError("not_found", `No model has a target ${name}:${model}.`);
   const full = model === undefined ? name : `${name}:${model}`;
   await act(full, { provider: name, model });
   const audit = { action: `providers.${action}`, subject: full, detail: {} };
-  return { body: { provider: await findProvider(subject, name) }, audit };
+  return { body: { provider: await findProvider(gateway, name) }, audit };
 }
 
-async function findProvider(subject: AdminGateway, name: string): Promise<ShownProvider> {
-  const found = (await shownProviders(subject)).find((each) => each.name === name);
+async function findProvider(gateway: AdminGateway, name: string): Promise<ShownProvider> {
+  const found = (await shownProviders(gateway)).find((each) => each.name === name);
   if (!found) throw new AdminError("not_found", `There is no provider ${name}.`);
   return found;
 }

@@ -170,13 +170,13 @@ function liveRequest({ exchange, generation, reply }: RunningExchange): LiveRequ
   const clean = (text: string) => generation.redactor.text(text, exchange.credentials);
   const path = generation.redactor.path(exchange.path, exchange.credentials);
   const { requestedModel } = exchange;
-  const asked =
+  const shownModel =
     attempt?.target.serves ?? model?.id ?? (requestedModel === undefined ? undefined : clean(requestedModel));
   return {
     ...{ id, time, age: Math.round(exchange.elapsed), generation: generation.number },
     ...(caller && { key: caller.id, name: caller.name, ...(caller.group !== undefined && { group: caller.group }) }),
     ...{ address, method, path, protocol: protocol.name },
-    ...(asked !== undefined && { model: asked }),
+    ...(shownModel !== undefined && { model: shownModel }),
     ...(attempt && { target: Marketplace.nameOf(attempt.target) }),
     attempts: attempts.length,
     kind: reply ? (exchange.streaming ? "stream" : "request") : "socket",
@@ -248,8 +248,8 @@ function liveModels({ marketplace, protocols, config }: Generation): LiveModel[]
       ...{ id, name, description, aliases, context, output, can, balance, fallback },
       protocols: reachByProtocol(model, served, protocols),
       targets: targets.map(({ provider, model, weight, prices }) => {
-        const terms = prices?.at(now);
-        return { provider: provider.name, model, weight, ...(terms && { price: terms.price, sources: terms.sources }) };
+        const price = prices?.at(now);
+        return { provider: provider.name, model, weight, ...(price && { price: price.price, sources: price.sources }) };
       }),
     };
   });

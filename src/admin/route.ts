@@ -20,7 +20,7 @@ export interface AdminResponse {
   readonly audit?: Pick<AuditEntry, "action" | "subject" | "detail">;
 }
 
-export type AdminHandler = (subject: AdminGateway, request: AdminRequest) => Promise<AdminResponse>;
+export type AdminHandler = (gateway: AdminGateway, request: AdminRequest) => Promise<AdminResponse>;
 
 /** The description of a path and a method, for `/openapi.json`. */
 export interface RouteDescription {
