@@ -49,7 +49,7 @@ export function requestAdmin(
     ...(sent && { "content-type": "application/json" }),
   };
   return new Promise((done, failed) => {
-    const asked = request({ ...where, path, method, headers, timeout: PATIENCE }, (answer) => {
+    const clientRequest = request({ ...where, path, method, headers, timeout: PATIENCE }, (answer) => {
       let text = "";
       answer.setEncoding("utf8").on("data", (more: string) => (text += more));
       answer.on("error", failed).on("end", () => {
@@ -60,9 +60,11 @@ export function requestAdmin(
         else done({ status, body: JSON.parse(text) });
       });
     });
-    asked.on("timeout", () => asked.destroy(new Error(`it did not answer within ${PATIENCE / 1000} s`)));
-    asked.on("error", (error: NodeJS.ErrnoException) => failed(connectionError(error, name, admin.fileError)));
-    asked.end(sent && JSON.stringify(sent));
+    clientRequest.on("timeout", () =>
+      clientRequest.destroy(new Error(`it did not answer within ${PATIENCE / 1000} s`)),
+    );
+    clientRequest.on("error", (error: NodeJS.ErrnoException) => failed(connectionError(error, name, admin.fileError)));
+    clientRequest.end(sent && JSON.stringify(sent));
   });
 }
 
@@ -116,10 +118,10 @@ export function selectAdmin(
  * Finds the admin side in a gateway.yaml that may be invalid, as the running gateway is asked about it. Undefined: it is off. A
  * text: why it is unknown.
  */
-export function findAdmin(place: ConfigLocation, env: NodeJS.ProcessEnv): AdminEndpoint | string | undefined {
-  const { folder } = place;
+export function findAdmin(location: ConfigLocation, env: NodeJS.ProcessEnv): AdminEndpoint | string | undefined {
+  const { folder } = location;
   // The bundled file is nobody's own: the folder's file is gone.
-  const file = place.file === BUNDLED_CONFIG && !place.named ? join(folder, "gateway.yaml") : place.file;
+  const file = location.file === BUNDLED_CONFIG && !location.named ? join(folder, "gateway.yaml") : location.file;
   let text = "";
   try {
     text = readFileSync(file, "utf8");

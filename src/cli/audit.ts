@@ -201,8 +201,8 @@ const RULES: readonly Rule[] = [
     fix: "plugins: { usage: { cut: drain } }, which reads the rest, if clients must not be able to exceed budgets in this way",
     find: ({ budgets, providers, plugins }) => {
       const { cut } = (plugins.get("usage")?.options ?? {}) as { cut?: string };
-      const asked = providers.some(({ url }) => url !== "demo:");
-      return asked && budgets.some(({ hard }) => hard) && cut !== "drain" ? ["plugins usage"] : [];
+      const usesNetwork = providers.some(({ url }) => url !== "demo:");
+      return usesNetwork && budgets.some(({ hard }) => hard) && cut !== "drain" ? ["plugins usage"] : [];
     },
   },
   {

@@ -41,13 +41,13 @@ export async function budgetSpending(
 ): Promise<BudgetSpending[]> {
   const calendar = new Calendar(zone);
   const since = spendSince(ledger);
-  const asked = new Map<number, Awaited<ReturnType<typeof since>>>();
+  const sumsByStart = new Map<number, Awaited<ReturnType<typeof since>>>();
   const found: BudgetSpending[] = [];
   for (const { kind, name, budgets } of owners)
     for (const { nano: limit, per, soft } of budgets) {
       const { start } = calendar.span(per, now);
-      const sums = asked.get(start) ?? (await since(start));
-      asked.set(start, sums);
+      const sums = sumsByStart.get(start) ?? (await since(start));
+      sumsByStart.set(start, sums);
       found.push({ kind, name, limit, per, soft, spent: sums.get(limitScope(kind, name)) ?? 0 });
     }
   return found;

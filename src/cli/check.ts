@@ -22,10 +22,10 @@ export async function runCheck(
   rehearse: (config: Config) => Promise<PluginProblem[]>,
   doubts: (config: Config) => Promise<Problem[]>,
 ): Promise<number> {
-  const asked = parseArguments(args);
-  if (typeof asked === "string") return printUsage(io, asked);
-  const file = resolve(io.folder, asked.file);
-  if (!existsSync(file)) return printUsage(io, `there is no file ${asked.file}`);
+  const parsed = parseArguments(args);
+  if (typeof parsed === "string") return printUsage(io, parsed);
+  const file = resolve(io.folder, parsed.file);
+  if (!existsSync(file)) return printUsage(io, `there is no file ${parsed.file}`);
   const below = relative(io.folder, file);
   const name = below.startsWith("..") ? file : below;
   try {
@@ -35,7 +35,7 @@ export async function runCheck(
     const warnings = [...config.warnings, ...(await doubts(config))];
     const errors = warnings.filter(({ severity }) => severity === "error");
     if (errors.length > 0) throw new ConfigError(errors);
-    if (asked.json) io.out(JSON.stringify({ ok: true, problems: warnings }));
+    if (parsed.json) io.out(JSON.stringify({ ok: true, problems: warnings }));
     else {
       for (const warning of warnings)
         if (!offNotices(config).has(warning.message)) io.err(`${formatProblem(warning)}\n`);
@@ -45,8 +45,8 @@ export async function runCheck(
   } catch (thrown) {
     if (!(thrown instanceof ConfigError)) throw thrown;
     const { problems } = thrown;
-    printError(thrown, io, asked.json);
-    if (!asked.json) {
+    printError(thrown, io, parsed.json);
+    if (!parsed.json) {
       io.err(`\n${name}: ${countNoun(problems.length, "problem")}`);
     }
     return 1;

@@ -56,8 +56,8 @@ export function invoiceDays({ lines, unread }: Invoice, zone: string): string[] 
   if (first === undefined || last === undefined) {
     const [why] = unread;
     const more = unread.length > 1 ? `, nor could ${countNoun(unread.length - 1, "other")}` : "";
-    const told = why ? ` Line ${why.line} could not be read${more}: ${why.reason}.` : "";
-    throw new Error(`The file has no line that can be compared.${told}`);
+    const unreadable = why ? ` Line ${why.line} could not be read${more}: ${why.reason}.` : "";
+    throw new Error(`The file has no line that can be compared.${unreadable}`);
   }
   const days: string[] = [];
   for (let day = Temporal.PlainDate.from(first); day.toString() <= last; day = day.add({ days: 1 })) {
@@ -104,8 +104,8 @@ export async function ledgerAdjustments(
       if (at < 0) continue;
       for (const version of [entry.price, ...(entry.usage?.besides ?? []).map(({ price }) => price)])
         if (version !== undefined && !terms.has(version)) terms.set(version, await prices.find(version));
-      const [provider, asked] = [entry.target.slice(0, at), entry.target.slice(at + 1)];
-      const parts = billedParts(asked, entry, (version) => terms.get(version ?? ""), names);
+      const [provider, requestedModel] = [entry.target.slice(0, at), entry.target.slice(at + 1)];
+      const parts = billedParts(requestedModel, entry, (version) => terms.get(version ?? ""), names);
       for (const part of parts) found.push({ day, provider, ...part });
     }
   return found;
@@ -178,13 +178,13 @@ export function compareInvoice(
 ): Comparison {
   const own = ledger.filter(({ provider }) => providers.includes(provider));
   const models = new InvoiceModels(providerModels(own, providers), modelNames);
-  const places = new Map<string, MutableDay>();
-  const place = (day: string, model: string): MutableDay => {
+  const byDay = new Map<string, MutableDay>();
+  const dayOf = (day: string, model: string): MutableDay => {
     const key = `${day} ${model}`;
-    let found = places.get(key);
+    let found = byDay.get(key);
     if (!found) {
       found = { day, model, names: new Set(), lines: 0, invoice: {}, ledger: { ...ZERO_FIGURES }, unsettled: 0 };
-      places.set(key, found);
+      byDay.set(key, found);
     }
     return found;
   };
@@ -194,14 +194,14 @@ export function compareInvoice(
     if (model === undefined) {
       const found = unmatched.get(line.name) ?? { name: line.name, lines: 0, figures: {} };
       unmatched.set(line.name, { ...found, lines: found.lines + 1, figures: addFigures(found.figures, line.figures) });
-    } else addLine(place(line.day, model), line);
+    } else addLine(dayOf(line.day, model), line);
   }
   for (const { day, model, figures, unsettled } of own) {
-    const found = place(day, withoutDate(model));
+    const found = dayOf(day, withoutDate(model));
     found.ledger = { ...ZERO_FIGURES, ...addFigures(found.ledger, figures) };
     found.unsettled += unsettled;
   }
-  const days = [...places.values()]
+  const days = [...byDay.values()]
     .sort((one, other) => (one.day === other.day ? (one.model < other.model ? -1 : 1) : one.day < other.day ? -1 : 1))
     .map(({ names, lines, ...day }) => {
       const differ = FIGURES.filter(

@@ -31,7 +31,7 @@ export interface ConnectSettings {
 export async function runConnect(
   args: readonly string[],
   io: Terminal,
-  place: () => Promise<ConnectSettings>,
+  loadSettings: () => Promise<ConnectSettings>,
 ): Promise<number> {
   const end = args.indexOf("--");
   const { values, positionals } = parseVerbArguments(end < 0 ? args : args.slice(0, end), OPTIONS, 1);
@@ -43,7 +43,7 @@ export async function runConnect(
   }
   const client = clients.find(({ id }) => id === name);
   if (!client) throw new UsageError(unknownClient(name, clients));
-  const { listen, models } = await place();
+  const { listen, models } = await loadSettings();
   const [first] = models;
   if (first === undefined) {
     io.err(
@@ -69,10 +69,12 @@ function unknownClient(name: string, clients: readonly Client[]): string {
 }
 
 /** @throws UsageError for a model that the gateway does not have: the client's own error would be less clear */
-function knownModel(asked: string, models: readonly string[]): string {
-  if (models.some((each) => each === asked || compileGlob(each).test(asked))) return asked;
-  const near = nearest(asked, models);
-  throw new UsageError(`no model "${asked}" in gateway.yaml${near === undefined ? "." : `, did you mean "${near}"?`}`);
+function knownModel(requested: string, models: readonly string[]): string {
+  if (models.some((each) => each === requested || compileGlob(each).test(requested))) return requested;
+  const near = nearest(requested, models);
+  throw new UsageError(
+    `no model "${requested}" in gateway.yaml${near === undefined ? "." : `, did you mean "${near}"?`}`,
+  );
 }
 
 /** Returns the address at which clients on this machine reach a listener. */

@@ -42,14 +42,14 @@ export async function runDoctor(
     throw new UsageError(`--url "${values.url}" is not a URL; write one like https://gateway.example.com`);
   if (values.url !== undefined && key === undefined)
     throw new UsageError("--url needs a gateway key: --key, or the variable GATEWAY_KEY");
-  const asked = await Promise.all(config.providers.map((provider) => providerFindings(provider, protocols)));
+  const found = await Promise.all(config.providers.map((provider) => providerFindings(provider, protocols)));
   const findings = [
-    ...asked.flatMap(({ findings }) => findings),
+    ...found.flatMap(({ findings }) => findings),
     ...(await dnsFindings(config.providers)),
     ...(await storeFindings(config)),
     ...(await signInFindings(config)),
     ...secretFindings(config),
-    ...clockFindings(asked.flatMap(({ listings }) => listings)),
+    ...clockFindings(found.flatMap(({ listings }) => listings)),
     ...(values.url === undefined
       ? []
       : [await frontFinding(values.url, key as string, values.model ?? slowModel(config))]),
@@ -82,9 +82,9 @@ async function providerFindings(
   const listings: VendorListing[] = [];
   const findings: DoctorFinding[] = [];
   for (const credential of each) {
-    const asked = { protocol, secret: credential?.secret, header };
+    const query = { protocol, secret: credential?.secret, header };
     const address = `${url.origin}${basePath(url, protocol)}`;
-    const listing = await listModels({ url: address, ...asked });
+    const listing = await listModels({ url: address, ...query });
     listings.push(listing);
     const label = credential === undefined ? "" : `${credential.label}: `;
     const { models, problem, time, status } = listing;
@@ -93,7 +93,7 @@ async function providerFindings(
       // Some servers have no list; the response shows that they are reachable.
       const below = `${address}${protocol.segment}`;
       findings.push(
-        (await listModels({ url: below, ...asked })).models
+        (await listModels({ url: below, ...query })).models
           ? finding("bad", `${label}its models are listed at another URL (404 here); write url: ${below}`)
           : finding(
               "ok",

@@ -12,9 +12,9 @@ export async function createFirstKey(
 ): Promise<string | undefined> {
   const key = await keys.ensureFirstKey();
   if (key === undefined) return undefined;
-  const subject = (await keys.find(key))?.name ?? "";
+  const keyName = (await keys.find(key))?.name ?? "";
   try {
-    await audit.add({ time: Date.now(), ...cliAuthor(), action: "keys.create", subject, detail: {} });
+    await audit.add({ time: Date.now(), ...cliAuthor(), action: "keys.create", subject: keyName, detail: {} });
   } catch (thrown) {
     warn(`A first key was made, but this is missing in the audit trail: ${(thrown as Error).message}`);
   }

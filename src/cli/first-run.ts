@@ -12,21 +12,21 @@ import { BUNDLED_CONFIG, type ConfigLocation, type Terminal } from "./verb.ts";
  * @returns the place of gateway.yaml after that
  */
 export async function firstRun(
-  place: ConfigLocation,
+  location: ConfigLocation,
   io: Terminal,
   { ask = terminalPrompt(), bundled = BUNDLED_CONFIG }: { ask?: Prompt; bundled?: string } = {},
 ): Promise<ConfigLocation> {
-  if (place.file !== bundled || !ask) return place;
+  if (location.file !== bundled || !ask) return location;
   const own = join(io.folder, "gateway.yaml");
   const isCheckout = own === bundled;
   const variables = loadVendors().flatMap(({ variables }) => variables.find((name) => io.env[name]) ?? []);
-  if (isCheckout && (variables.length === 0 || !isNew(place, io) || !isInGit(own))) return place;
+  if (isCheckout && (variables.length === 0 || !isNew(location, io) || !isInGit(own))) return location;
   const here = isCheckout
     ? "The gateway.yaml of this folder is the bundled one, which is under version control."
     : "There is no gateway.yaml in this folder.";
   const keys = variables.length > 0 ? `of ${variables.join(", ")}` : "of model servers on this machine";
   const answer = await ask(`${here}\nWrite one with models ${keys}, whose lists are requested now? [Y/n] `);
-  if (/^n/i.test(answer.trim())) return place;
+  if (/^n/i.test(answer.trim())) return location;
   await init(isCheckout ? ["--force"] : [], io, { ask, starting: true });
   return { file: own, folder: io.folder };
 }

@@ -22,9 +22,9 @@ export async function runGroups(
   zone = () => "UTC",
   limits: () => LimitTable["groups"] = () => undefined,
 ): Promise<number> {
-  let asked: { query: LedgerQuery; json: boolean };
+  let parsed: { query: LedgerQuery; json: boolean };
   try {
-    asked = parseArguments(args, zone);
+    parsed = parseArguments(args, zone);
   } catch (thrown) {
     io.err(argumentErrorText((thrown as Error).message, USAGE));
     return 2;
@@ -35,7 +35,7 @@ export async function runGroups(
   const found = await groupTotals(
     keys,
     ledger,
-    asked.query,
+    parsed.query,
     owners.map(({ name }) => name),
   );
   const spent = owners.length === 0 ? [] : await budgetSpending(owners, ledger, zone());
@@ -43,7 +43,7 @@ export async function runGroups(
     const budgets = spent.filter(({ name }) => name === line.group);
     return budgets.length === 0 ? line : { ...line, budgets };
   });
-  if (asked.json) io.out(JSON.stringify(lines, undefined, 2));
+  if (parsed.json) io.out(JSON.stringify(lines, undefined, 2));
   else if (lines.length === 0) io.out(`No groups yet. Put a key into one with: ${COMMAND} keys set KEY --group acme`);
   else {
     const columns = [

@@ -61,8 +61,8 @@ export async function runInit(
     throw new UsageError(
       from === undefined ? `"${named}" is one word too many.` : `--from ${from} needs a file after it.`,
     );
-  const place = out === "-" ? undefined : resolve(io.folder, out);
-  if (place !== undefined && existsSync(place) && !values.force) {
+  const outputFile = out === "-" ? undefined : resolve(io.folder, out);
+  if (outputFile !== undefined && existsSync(outputFile) && !values.force) {
     io.err(`${out} exists: --force overwrites it, --out FILE writes another file.`);
     return 1;
   }
@@ -73,21 +73,25 @@ export async function runInit(
       ? await fromEnvironment(values, io, say, quiet ? undefined : ask)
       : await fromImport(from, named as string, io);
   const text = formatGatewayFile(made.file);
-  if (place === undefined) {
+  if (outputFile === undefined) {
     io.out(text.trimEnd());
     for (const each of mergeLost(made.lost)) io.err(`no counterpart: ${each}`);
     return 0;
   }
-  writeFileSync(place, text);
-  const { config, problems } = await checkFile(place, io);
+  writeFileSync(outputFile, text);
+  const { config, problems } = await checkFile(outputFile, io);
   const key = starting ? undefined : config && (await firstKey(config, io));
   if (json) {
     io.out(
-      JSON.stringify({ file: place, found: made.found, lost: made.lost, problems, key: key ?? null }, undefined, 2),
+      JSON.stringify(
+        { file: outputFile, found: made.found, lost: made.lost, problems, key: key ?? null },
+        undefined,
+        2,
+      ),
     );
     return problems.length > 0 ? 1 : 0;
   }
-  io.out(`wrote ${relative(io.folder, place) || basename(place)}: ${text.split("\n").length - 1} lines`);
+  io.out(`wrote ${relative(io.folder, outputFile) || basename(outputFile)}: ${text.split("\n").length - 1} lines`);
   for (const each of mergeLost(made.lost)) io.out(`  no counterpart  ${each}`);
   if (starting) return 0;
   for (const problem of problems) io.err(problem);

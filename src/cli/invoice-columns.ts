@@ -84,7 +84,7 @@ export function findColumns(
   const row = found.findIndex(({ missing }) => missing === undefined);
   if (row < 0) throw new Error(missingColumnMessage(rows, found, named));
   const { at, titles } = found[row] as PlacedColumns;
-  const cacheWrites = titles.flatMap((title, place) => (CACHE_WRITE.test(title) ? [place] : []));
+  const cacheWrites = titles.flatMap((title, index) => (CACHE_WRITE.test(title) ? [index] : []));
   const cached = titles[at.get("cached") ?? -1] ?? "";
   const cacheSeparate = cacheWrites.length > 0 || CACHE_READ.test(cached) || (at.has("uncached") && !at.has("input"));
   return { at, cacheWrites, cacheSeparate, titles, row, currency: findCurrency(rows, row, at.get("cost")) };

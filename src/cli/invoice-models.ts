@@ -24,15 +24,15 @@ export const withoutDate = (name: string): string =>
  * Finds the ledger's model for a name on a vendor's invoice: by the name without its version's date, or by the words of a line
  * if all other words are billing terms.
  * @param models the providers' names of models
- * @param told the operator's mapping from names on the invoice to those in the ledger
+ * @param modelNames the operator's mapping from names on the invoice to those in the ledger
  */
 export class InvoiceModels {
   private readonly known: ReadonlySet<string>;
   private readonly modelNames: ReadonlyMap<string, string>;
 
-  constructor(models: Iterable<string>, told: ReadonlyMap<string, string> = new Map()) {
+  constructor(models: Iterable<string>, modelNames: ReadonlyMap<string, string> = new Map()) {
     this.known = new Set([...models].map(withoutDate));
-    this.modelNames = new Map([...told].map(([name, model]) => [hyphenate(name), withoutDate(model)]));
+    this.modelNames = new Map([...modelNames].map(([name, model]) => [hyphenate(name), withoutDate(model)]));
   }
 
   /** Reports whether the ledger has the model. */
@@ -42,8 +42,8 @@ export class InvoiceModels {
 
   /** Returns the model's name without date; undefined if none matches. */
   find(name: string): string | undefined {
-    const told = this.modelNames.get(hyphenate(name));
-    if (told !== undefined) return told;
+    const mapped = this.modelNames.get(hyphenate(name));
+    if (mapped !== undefined) return mapped;
     const plain = withoutDate(name);
     if (this.known.has(plain)) return plain;
     const words = hyphenate(name).split("-");

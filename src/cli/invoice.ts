@@ -63,15 +63,15 @@ export function parseInvoice(
   return reader.invoice();
 }
 
-type RowFilters = readonly (readonly [place: number, values: ReadonlySet<string>])[];
+type RowFilters = readonly (readonly [column: number, values: ReadonlySet<string>])[];
 
 function toRowFilters(
   { titles }: InvoiceColumns,
   only: ReadonlyMap<string, ReadonlySet<string>> = new Map(),
 ): RowFilters {
   return [...only].map(([name, values]) => {
-    const place = titles.indexOf(normalizeTitle(name));
-    if (place >= 0) return [place, values];
+    const column = titles.indexOf(normalizeTitle(name));
+    if (column >= 0) return [column, values];
     throw new Error(`The file has no column ${JSON.stringify(name)}; it has: ${titles.join(", ")}`);
   });
 }
@@ -101,7 +101,7 @@ class InvoiceReader {
     const fail = (reason: string) => this.unread.push({ line, reason, text: cells.join(",") });
     // A line of totals.
     if (cells.some((cell) => /^(?:grand )?total:?$/i.test(cell)) && of("model") === "") return;
-    if (this.wanted.some(([place, values]) => !values.has(cells[place] ?? ""))) {
+    if (this.wanted.some(([column, values]) => !values.has(cells[column] ?? ""))) {
       this.others++;
       return;
     }
@@ -179,7 +179,7 @@ class InvoiceReader {
     const cached = count("cached");
     const read = at.has("input") ? count("input") : count("uncached");
     if (read !== undefined) {
-      const written = cacheWrites.reduce((sum, place) => sum + (cells[place] ? parseNumber(cells[place]) : 0), 0);
+      const written = cacheWrites.reduce((sum, column) => sum + (cells[column] ? parseNumber(cells[column]) : 0), 0);
       figures.tokensIn = cacheSeparate ? read + (cached ?? 0) + written : read;
     }
     if (cached !== undefined) figures.cached = cached;

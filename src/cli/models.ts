@@ -25,17 +25,17 @@ interface ModelLine {
 
 /** Runs the verb `models`. Returns the exit code: 0 done, 2 not understood. */
 export async function runModels(args: readonly string[], io: Terminal, config: Config): Promise<number> {
-  let asked: { prices: boolean; json: boolean };
+  let parsed: { prices: boolean; json: boolean };
   try {
     const options = { prices: { type: "boolean", default: false }, json: { type: "boolean", default: false } } as const;
-    asked = parseArgs({ args: [...args], options }).values;
+    parsed = parseArgs({ args: [...args], options }).values;
   } catch (error) {
     io.err(argumentErrorText((error as Error).message, USAGE));
     return 2;
   }
   const models = await modelLines(config);
-  if (asked.json) io.out(JSON.stringify(models.map(modelJson), undefined, 2));
-  else for (const line of asked.prices ? priceTable(models) : factTable(models)) io.out(line);
+  if (parsed.json) io.out(JSON.stringify(models.map(modelJson), undefined, 2));
+  else for (const line of parsed.prices ? priceTable(models) : factTable(models)) io.out(line);
   return 0;
 }
 
@@ -193,7 +193,7 @@ const SINGLE_FIGURES = [
 function perImage(name: string, price: number | Readonly<Record<string, number>> | undefined): string[] {
   if (price === undefined) return [];
   if (typeof price === "number") return [`${name} ${price}`];
-  return Object.entries(price).map(([asked, usd]) => `${name}${asked && ` ${asked}`} ${usd}`);
+  return Object.entries(price).map(([unit, usd]) => `${name}${unit && ` ${unit}`} ${usd}`);
 }
 
 const briefRates = ({ input, output }: TieredRates): string => `${input ?? "-"}/${output ?? "-"}`;

@@ -232,9 +232,9 @@ function comparisonLines(comparison: Comparison, invoice: Invoice, { tolerance, 
   ];
 }
 
-function unmatchedLines(unmatched: Comparison["unmatched"], told: readonly (keyof Figures)[]): string[] {
+function unmatchedLines(unmatched: Comparison["unmatched"], shownFigures: readonly (keyof Figures)[]): string[] {
   return unmatched.map(({ name, lines, figures }) => {
-    const sums = told
+    const sums = shownFigures
       .filter((each) => figures[each])
       .map((each) => `${formatFigure(each, figures[each])}${each === "cost" ? "" : ` ${FIGURE_LABELS[each]}`}`);
     return `Not in the ledger: ${JSON.stringify(name)}, ${lines} ${lines === 1 ? "line" : "lines"}, ${sums.join(", ") || "nothing charged"}. If it is one of its models: --match ${shellWord(`${name}=MODEL`)}`;

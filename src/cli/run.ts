@@ -140,17 +140,17 @@ function reloadOnChange(gateway: Gateway | Primary): void {
 /** @throws the error that prevents the start; nothing is left open then. */
 async function startGateway(loaded: LoadedConfig, log: JsonLog, env: NodeJS.ProcessEnv): Promise<Gateway | Primary> {
   const { config } = loaded;
-  const place = inheritedSocket("listen", env) ?? config.listen;
+  const address = inheritedSocket("listen", env) ?? config.listen;
   if (config.workers > 1) {
     // Created before there are several processes that would.
     if (config.envelopes.key === undefined && !config.store.postgres)
       loadOrCreateSecret(config.store.ledger, (message) => log.warn({}, message));
-    return Primary.start(loaded, log, place);
+    return Primary.start(loaded, log, address);
   }
   const warmUp = await WarmUp.run(config.warm_up, log);
   const gateway = await Gateway.open(loaded, log);
   try {
-    await gateway.listen(place);
+    await gateway.listen(address);
   } catch (thrown) {
     await gateway.stop({ drain: 0 });
     await warmUp?.close();

@@ -5,7 +5,7 @@ import { signalInitiator } from "./author.ts";
 
 /** The target of signals. */
 interface Stoppable {
-  stop(patience: Partial<StopTimeouts>): Promise<void>;
+  stop(timeouts: Partial<StopTimeouts>): Promise<void>;
   /** Replaces the workers; absent without workers. */
   replace?(by: Initiator): Promise<void>;
   /** Reloads gateway.yaml. Rejects with its problems, after logging them. */
@@ -31,7 +31,7 @@ export async function untilStopped(
 ) {
   const echo = env["npm_lifecycle_event"] === "start" ? ECHO : 0;
   let begun = Number.NEGATIVE_INFINITY;
-  const hurry = new AbortController();
+  const interrupt = new AbortController();
   const first = Promise.withResolvers<NodeJS.Signals>();
   let signals = 0;
   for (const signal of ["SIGINT", "SIGTERM"] as const)
@@ -42,7 +42,7 @@ export async function untilStopped(
         first.resolve(signal);
       } else if (signals === 2) {
         out(`${signal}: running requests are interrupted`);
-        hurry.abort();
+        interrupt.abort();
       }
     });
   process.on("SIGHUP", () => void gateway.reload(signalInitiator("SIGHUP")).catch(() => {}));
@@ -52,5 +52,5 @@ export async function untilStopped(
   });
   const signal = await first.promise;
   out(`${signal}: stopping when running requests have ended (again to interrupt them)`);
-  await gateway.stop({ linger: signal === "SIGTERM" ? linger : 0, signal: hurry.signal });
+  await gateway.stop({ linger: signal === "SIGTERM" ? linger : 0, signal: interrupt.signal });
 }

@@ -68,9 +68,9 @@ export interface StoreCheck {
 /** Checks whether the store's servers, if any, can be used. */
 export async function checkStores({ store }: Pick<Config, "store">): Promise<StoreCheck[]> {
   const { postgres, limits } = store;
-  const answer = async (setting: StoreCheck["setting"], asked: Promise<void>): Promise<StoreCheck> => {
+  const answer = async (setting: StoreCheck["setting"], check: Promise<void>): Promise<StoreCheck> => {
     try {
-      await asked;
+      await check;
       return { setting };
     } catch (thrown) {
       if (!(thrown instanceof FileError)) throw thrown;

@@ -37,7 +37,7 @@ export interface StoreOperations {
    * @throws Error if it does not exist and is not created
    */
   openStore(makes: boolean): Maintenance | Promise<Maintenance>;
-  restore(file: string, terms: RestoreOptions): Promise<RestoreResult>;
+  restore(file: string, options: RestoreOptions): Promise<RestoreResult>;
   /** Copies a SQLite store into the database. */
   importFrom(file: string, terms: Omit<RestoreOptions, "force">): Promise<StoreImport>;
   /** Describes the consequences if the secret beside the store is missing; undefined: it is not. */
@@ -124,7 +124,7 @@ async function runCommand(
   withoutSecret: StoreOperations["missingSecretWarning"],
 ): Promise<number> {
   const progress: ProgressListener = (message) => io.err(`${command.verb}: ${message}`);
-  const say = (told: object, text: string) => io.out(command.json ? JSON.stringify(told) : text);
+  const say = (report: object, text: string) => io.out(command.json ? JSON.stringify(report) : text);
   if (command.verb === "backup") {
     const { bytes, rows } = await maintenance.backup(command.file, progress);
     const missing = withoutSecret();

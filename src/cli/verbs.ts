@@ -11,7 +11,7 @@ import { COMMAND, type ConfigLocation, type Terminal, type VerbHelp } from "./ve
 /** A verb: the texts of its help, and its implementation, which `run` loads. */
 interface Verb extends VerbHelp {
   /** Returns the exit code: 0 done, 1 could not be done or found something wrong, 2 not understood. @throws UsageError */
-  run(args: string[], io: Terminal, place: ConfigLocation): Promise<number>;
+  run(args: string[], io: Terminal, location: ConfigLocation): Promise<number>;
   /** Whether its process exits then: a plugin may leave a timer or a connection open. */
   readonly exits?: boolean;
 }
@@ -21,9 +21,9 @@ export const VERBS: Readonly<Record<string, () => Promise<Verb>>> = {
   run: async () => ({
     ...(await import("./help/run.ts")),
     exits: true,
-    async run(args, io, place) {
+    async run(args, io, location) {
       const [{ runGateway }, { firstRun }] = await Promise.all([import("./run.ts"), import("./first-run.ts")]);
-      return runGateway(args, io, await firstRun(place, io));
+      return runGateway(args, io, await firstRun(location, io));
     },
   }),
   init: async () => ({
@@ -33,85 +33,90 @@ export const VERBS: Readonly<Record<string, () => Promise<Verb>>> = {
   check: async () => ({ ...(await import("./help/check.ts")), exits: true, run: runCheck }),
   audit: async () => ({
     ...(await import("./help/audit.ts")),
-    async run(args, io, place) {
+    async run(args, io, location) {
       const { runAudit } = await import("./audit.ts");
-      return runAudit(args, io, await loadVerbConfig(place, io), readFileSync(place.file, "utf8"));
+      return runAudit(args, io, await loadVerbConfig(location, io), readFileSync(location.file, "utf8"));
     },
   }),
   doctor: async () => ({
     ...(await import("./help/doctor.ts")),
-    async run(args, io, place) {
+    async run(args, io, location) {
       const { runDoctor } = await import("./doctor.ts");
-      const { config, vocabulary } = await loadGateway(place, io);
+      const { config, vocabulary } = await loadGateway(location, io);
       return runDoctor(args, io, config, vocabulary.protocolList);
     },
   }),
   alerts: async () => ({
     ...(await import("./help/alerts.ts")),
-    run: async (args, io, place) =>
-      (await import("./alerts.ts")).runAlerts(args, io, (await loadVerbConfig(place, io)).alerts),
+    run: async (args, io, location) =>
+      (await import("./alerts.ts")).runAlerts(args, io, (await loadVerbConfig(location, io)).alerts),
   }),
   routes: async () => ({
     ...(await import("./help/routes.ts")),
-    run: async (args, io, place) => (await import("./routes.ts")).runRoutes(args, io, await loadVerbConfig(place, io)),
+    run: async (args, io, location) =>
+      (await import("./routes.ts")).runRoutes(args, io, await loadVerbConfig(location, io)),
   }),
   explain: async () => ({
     ...(await import("./help/explain.ts")),
     exits: true,
-    run: async (args, io, place) => (await import("./explain.ts")).runExplain(args, io, await loadGateway(place, io)),
+    run: async (args, io, location) =>
+      (await import("./explain.ts")).runExplain(args, io, await loadGateway(location, io)),
   }),
   connect: async () => ({
     ...(await import("./help/connect.ts")),
-    async run(args, io, place) {
+    async run(args, io, location) {
       const { runConnect } = await import("./connect.ts");
-      return runConnect(args, io, async () => connectSettings(await loadVerbConfig(place, io)));
+      return runConnect(args, io, async () => connectSettings(await loadVerbConfig(location, io)));
     },
   }),
   models: async () => ({
     ...(await import("./help/models.ts")),
-    run: async (args, io, place) => (await import("./models.ts")).runModels(args, io, await loadVerbConfig(place, io)),
+    run: async (args, io, location) =>
+      (await import("./models.ts")).runModels(args, io, await loadVerbConfig(location, io)),
   }),
   keys: async () => ({ ...(await import("./help/keys.ts")), run: runKeys }),
   groups: async () => ({
     ...(await import("./help/groups.ts")),
-    async run(args, io, place) {
+    async run(args, io, location) {
       const { runGroups } = await import("./groups.ts");
-      return withStores(place, io, (stores, config, zone) =>
+      return withStores(location, io, (stores, config, zone) =>
         runGroups(args, io, stores, zone, () => validConfig(config)?.limits.groups),
       );
     },
   }),
   usage: async () => ({
     ...(await import("./help/usage.ts")),
-    async run(args, io, place) {
+    async run(args, io, location) {
       const { runUsage } = await import("./usage.ts");
-      return withStores(place, io, (stores, _, zone) => runUsage(args, io, stores, zone));
+      return withStores(location, io, (stores, _, zone) => runUsage(args, io, stores, zone));
     },
   }),
   tail: async () => ({
     ...(await import("./help/tail.ts")),
-    async run(args, io, place) {
+    async run(args, io, location) {
       const { runTail } = await import("./tail.ts");
-      return withStores(place, io, (stores, _, zone) => runTail(args, io, stores, zone));
+      return withStores(location, io, (stores, _, zone) => runTail(args, io, stores, zone));
     },
   }),
   reload: async () => ({
     ...(await import("./help/reload.ts")),
-    run: async (args, io, place) => (await import("./reload.ts")).runReload(args, io, await configuredAdmin(place, io)),
+    run: async (args, io, location) =>
+      (await import("./reload.ts")).runReload(args, io, await configuredAdmin(location, io)),
   }),
   diff: async () => ({
     ...(await import("./help/diff.ts")),
-    run: async (args, io, place) => (await import("./diff.ts")).runDiff(args, io, await configuredAdmin(place, io)),
+    run: async (args, io, location) =>
+      (await import("./diff.ts")).runDiff(args, io, await configuredAdmin(location, io)),
   }),
   top: async () => ({
     ...(await import("./help/top.ts")),
-    run: async (args, io, place) => (await import("./top.ts")).runTop(args, io, await configuredAdmin(place, io)),
+    run: async (args, io, location) => (await import("./top.ts")).runTop(args, io, await configuredAdmin(location, io)),
   }),
   reconcile: async () => ({
     ...(await import("./help/reconcile.ts")),
-    async run(args, io, place) {
+    async run(args, io, location) {
       const { runReconcile } = await import("./reconcile.ts");
-      return withStores(place, io, (stores, config) => {
+      return withStores(location, io, (stores, config) => {
         const providers = validConfig(config)?.providers.map(({ name }) => name);
         return runReconcile(args, io, stores, providers);
       });
@@ -120,26 +125,26 @@ export const VERBS: Readonly<Record<string, () => Promise<Verb>>> = {
   store: async () => ({ ...(await import("./help/store.ts")), run: runStore }),
   plugin: async () => ({
     ...(await import("./help/plugin.ts")),
-    async run(args, io, place) {
+    async run(args, io, location) {
       const [{ runPlugin }, { pluginNames }] = await Promise.all([
         import("./plugin.ts"),
         import("../loader/discover.ts"),
       ]);
-      return runPlugin(args, io, pluginNames(place.folder));
+      return runPlugin(args, io, pluginNames(location.folder));
     },
   }),
   schema: async () => ({
     ...(await import("./help/schema.ts")),
-    run: async (args, io, place) =>
-      (await import("./schema.ts")).runSchema(args, io, await loadVocabulary(place.folder)),
+    run: async (args, io, location) =>
+      (await import("./schema.ts")).runSchema(args, io, await loadVocabulary(location.folder)),
   }),
 };
 
 /** Lists, creates and changes keys. */
-async function runKeys(args: string[], io: Terminal, place: ConfigLocation): Promise<number> {
+async function runKeys(args: string[], io: Terminal, location: ConfigLocation): Promise<number> {
   const [keys, { limitsProblem }] = await Promise.all([import("./keys.ts"), import("../marketplace/budgets.ts")]);
   return withStores(
-    place,
+    location,
     io,
     (stores, config) =>
       keys.runKeys(args, io, stores, () => {
@@ -155,13 +160,13 @@ async function runKeys(args: string[], io: Terminal, place: ConfigLocation): Pro
 }
 
 /** Copies, checks, prunes and upgrades the store. */
-async function runStore(args: string[], io: Terminal, place: ConfigLocation): Promise<number> {
+async function runStore(args: string[], io: Terminal, location: ConfigLocation): Promise<number> {
   const [store, open, { missingSecretWarning: missingSecret }] = await Promise.all([
     import("./store.ts"),
     import("../store/open.ts"),
     import("../store/secret.ts"),
   ]);
-  const { store: written, config, zone } = await loadStorePart(place, io);
+  const { store: written, config, zone } = await loadStorePart(location, io);
   return store.runStore(args, io, {
     async openStore(makes) {
       const none = makes ? undefined : await open.describeMissingStore(written);
@@ -180,16 +185,16 @@ async function runStore(args: string[], io: Terminal, place: ConfigLocation): Pr
 }
 
 /** Returns the address and token of the admin side. */
-const configuredAdmin = async (place: ConfigLocation, io: Terminal) =>
-  (await import("./admin-client.ts")).findAdmin(place, io.env);
+const configuredAdmin = async (location: ConfigLocation, io: Terminal) =>
+  (await import("./admin-client.ts")).findAdmin(location, io.env);
 
 const loadVocabulary = async (folder: string) => (await import("../vocabulary.ts")).buildVocabulary(folder);
 
-const loadGateway = async (place: ConfigLocation, io: Terminal) =>
-  (await import("../vocabulary.ts")).loadWithVocabulary({ ...place, env: io.env });
+const loadGateway = async (location: ConfigLocation, io: Terminal) =>
+  (await import("../vocabulary.ts")).loadWithVocabulary({ ...location, env: io.env });
 
-const loadVerbConfig = async (place: ConfigLocation, io: Terminal): Promise<Config> =>
-  (await loadGateway(place, io)).config;
+const loadVerbConfig = async (location: ConfigLocation, io: Terminal): Promise<Config> =>
+  (await loadGateway(location, io)).config;
 
 /** Returns the address and models for clients of the gateway. */
 function connectSettings({ listen, models, providers }: Config): ConnectSettings {
@@ -210,25 +215,25 @@ function validConfig(config: () => Config): Config | undefined {
 
 /** Returns store and keys of gateway.yaml, even if other parts are invalid; the rest on demand. */
 async function loadStorePart(
-  place: ConfigLocation,
+  location: ConfigLocation,
   io: Terminal,
 ): Promise<StorePart & { config: () => Config; zone: () => string }> {
   try {
-    const config = await loadVerbConfig(place, io);
+    const config = await loadVerbConfig(location, io);
     return { store: config.store, keys: config.keys, config: () => config, zone: () => config.timezone };
   } catch (thrown) {
     const [{ ConfigError }, { readStorePart }] = await Promise.all([
       import("../config/problems.ts"),
       import("../config/store-part.ts"),
     ]);
-    const part = existsSync(place.file)
-      ? readStorePart(readFileSync(place.file, "utf8"), io.env, place.folder)
+    const part = existsSync(location.file)
+      ? readStorePart(readFileSync(location.file, "utf8"), io.env, location.folder)
       : undefined;
     if (!(thrown instanceof ConfigError) || !part) throw thrown;
     const { length } = thrown.problems;
     const read = part.keysInvalid ? "store: alone; it has keys besides these" : "store: and keys:";
     io.err(
-      `${place.file} has ${length === 1 ? "a mistake" : `${length} mistakes`}, see: ${COMMAND} check. This goes on with what it says of ${read}.`,
+      `${location.file} has ${length === 1 ? "a mistake" : `${length} mistakes`}, see: ${COMMAND} check. This goes on with what it says of ${read}.`,
     );
     const config = () => {
       throw thrown;
@@ -243,12 +248,12 @@ async function loadStorePart(
  * @param makes whether the verb writes, so that a missing store is created; other verbs find an empty one
  */
 async function withStores(
-  place: ConfigLocation,
+  location: ConfigLocation,
   io: Terminal,
   act: (stores: Stores, config: () => Config, zone: () => string) => Promise<number>,
   makes = false,
 ): Promise<number> {
-  const { store, keys, config, zone } = await loadStorePart(place, io);
+  const { store, keys, config, zone } = await loadStorePart(location, io);
   const { connectStores, connectToRead } = await import("../store/open.ts");
   const stores = await (makes ? connectStores : connectToRead)(store, keys, io.err);
   try {
@@ -259,7 +264,7 @@ async function withStores(
 }
 
 /** Checks the file and everything it refers to. */
-async function runCheck(args: string[], io: Terminal, place: ConfigLocation): Promise<number> {
+async function runCheck(args: string[], io: Terminal, location: ConfigLocation): Promise<number> {
   const [
     check,
     { dryStartPlugins },
@@ -276,9 +281,9 @@ async function runCheck(args: string[], io: Terminal, place: ConfigLocation): Pr
     import("../marketplace/price-warnings.ts"),
   ]);
   const named = args.find((arg) => !arg.startsWith("-"));
-  if (named !== undefined && place.named)
+  if (named !== undefined && location.named)
     throw new UsageError(`${named} and --config name one file each; leave one out.`);
-  const file = named === undefined ? place.file : resolve(io.folder, named);
+  const file = named === undefined ? location.file : resolve(io.folder, named);
   const vocabulary = await loadVocabulary(dirname(file));
   const all = named === undefined ? [...args, file] : args;
   const doubts = async (config: Config) => [
