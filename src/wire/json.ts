@@ -80,7 +80,7 @@ const LITERAL = 3;
  * top-level name, which some parsers would read as another name.
  */
 export class Scanner implements Nesting {
-  // The position in the grammar, for `passInside`.
+  // The position in the grammar, for `skipInside`.
   expect = EXPECT_VALUE;
   depth = 0;
   inObject = false;
@@ -396,7 +396,7 @@ export class Scanner implements Nesting {
 
   /**
    * Checks the length of a name that ends at a byte of the text, or continues there: a longer one is only meant to cost time. It
-   * has more bytes than a window, so it is never read by `passInside` alone.
+   * has more bytes than a window, so it is never read by `skipInside` alone.
    */
   private checkName(end: number): void {
     if (this.expect > EXPECT_VALUE && end - this.stringStart > this.maxName)

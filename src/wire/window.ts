@@ -103,7 +103,7 @@ let loadedWindow: Window | undefined;
 export class Window {
   readonly length: number;
 
-  /** @param bytes at most LONGEST */
+  /** @param bytes at most MAX_PIECE */
   constructor(readonly bytes: Buffer) {
     this.length = bytes.length;
   }
