@@ -178,19 +178,19 @@ t.test("what is out of its range is refused, changed or dropped by the client's 
     { feature: "seed" as const, path: "my.seed" },
   ];
   t.match(
-    refusal(() => written({ uses: uses, temperature: 2.5 })),
+    refusal(() => written({ uses, temperature: 2.5 })),
     { message: /^my\.temperature: / },
   );
   t.match(
-    refusal(() => written({ uses: uses, maxTokens: 0 })),
+    refusal(() => written({ uses, maxTokens: 0 })),
     { message: /^my\.max: / },
   );
   t.match(
-    refusal(() => written({ uses: uses, stop: ["1", "2", "3", "4", "5", "6"] })),
+    refusal(() => written({ uses, stop: ["1", "2", "3", "4", "5", "6"] })),
     { message: /^my\.stop: / },
   );
-  t.match(written({ uses: uses, seed: 2 ** 31 }), { dropped: [/^my\.seed: /], body: { generationConfig: undefined } });
-  t.match(written({ uses: uses, seed: new RawJson("12345678901234567890") }).dropped, [/^my\.seed: /]);
+  t.match(written({ uses, seed: 2 ** 31 }), { dropped: [/^my\.seed: /], body: { generationConfig: undefined } });
+  t.match(written({ uses, seed: new RawJson("12345678901234567890") }).dropped, [/^my\.seed: /]);
 });
 
 t.test("a model that takes no sampling settings gets none, which is declared", async (t) => {
@@ -268,7 +268,7 @@ t.test("how closely to look is one for all media", async (t) => {
   t.same(configOf({ turns: [user(image("low"), image("low"))] }), { mediaResolution: "MEDIA_RESOLUTION_LOW" });
   t.equal(configOf({ turns: [user(image("auto"), image())] }), undefined);
   const uses = ["a", "b"].map((path) => ({ feature: "media_detail" as const, path }));
-  const mixed = written({ turns: [user(image("low"), image("high"))], uses: uses });
+  const mixed = written({ turns: [user(image("low"), image("high"))], uses });
   t.equal(mixed.body.generationConfig, undefined);
   t.match(mixed.dropped, [/^a: /, /^b: /]);
 });
