@@ -99,10 +99,10 @@ export class AlertWatch {
       const shown = kind === "key" ? ((await this.gateway.stores.keys.show(name).catch(() => {}))?.name ?? name) : name;
       this.alerts.raise({
         subject: `budget ${kind} ${shown} ${formatDollars(limit)} ${per}`.replaceAll(/ +/g, " "),
-        // A spent budget has the same state once it refuses requests, so that no second alert is sent. A period that begins
-        // anew has states of its own, all higher than those of the one before.
+        // A spent budget has the same state once it refuses requests, so that no second alert is sent. A new period
+        // has states of its own, all higher than those of the one before.
         state: `since ${new Date(calendar.span(per, time).start).toISOString()}: ${String(share * 100).padStart(3, "0")} %`,
-        rising: true,
+        ordered: true,
         text: budgetAlertText(mark, shown),
       });
     }

@@ -18,7 +18,7 @@ interface Alert {
   /** The condition's state: a change of it is posted at once. */
   readonly state: string;
   /** Whether states are ordered as text, and one that is lower than the last is not posted: another gateway may find it late. */
-  readonly rising?: boolean;
+  readonly ordered?: boolean;
   readonly text: string;
 }
 
@@ -41,23 +41,23 @@ export class Alerts {
   posted = 0;
   failed = 0;
   private readonly active = new Map<string, { state: string; at: number }>();
-  private readonly queue: { message: WebhookMessage; state: string; rising: boolean }[] = [];
+  private readonly queue: { message: WebhookMessage; state: string; ordered: boolean }[] = [];
   private posting: Promise<void> | undefined;
   private readonly closing = new AbortController();
 
   constructor(private readonly parts: AlertsParts) {}
 
   /** Raises an alert. */
-  raise({ subject, state, text, rising = false }: Alert): void {
+  raise({ subject, state, text, ordered = false }: Alert): void {
     const settings = this.parts.settings();
     if (!settings) return;
     const known = this.active.get(subject);
     const now = this.now();
     if (known?.state === state && now - known.at < settings.repeat) return;
-    if (rising && known && state < known.state) return;
+    if (ordered && known && state < known.state) return;
     if (!known && this.active.size >= MAX_SUBJECTS) this.active.delete(this.active.keys().next().value as string);
     this.active.set(subject, { state, at: now });
-    this.enqueue(subject, state, "firing", text, rising);
+    this.enqueue(subject, state, "firing", text, ordered);
   }
 
   /** Ends an alert. @param text of the message, posted only if there was an alert */
@@ -91,13 +91,17 @@ export class Alerts {
     return (this.parts.clock ?? performance.now.bind(performance))();
   }
 
-  private enqueue(subject: string, state: string, kind: WebhookMessage["state"], text: string, rising = false): void {
+  private enqueue(subject: string, state: string, kind: WebhookMessage["state"], text: string, ordered = false): void {
     if (this.closing.signal.aborted || !this.parts.settings()) return;
     if (this.queue.length >= MAX_QUEUED) {
       this.countFailure(subject, `more than ${MAX_QUEUED} alerts wait to be posted`);
       return;
     }
-    this.queue.push({ message: webhookMessage(subject, kind, this.parts.redactor().text(text)), state, rising });
+    this.queue.push({
+      message: webhookMessage(subject, kind, this.parts.redactor().text(text)),
+      state,
+      ordered,
+    });
     this.posting ??= this.postAll().finally(() => (this.posting = undefined));
   }
 
@@ -105,9 +109,9 @@ export class Alerts {
     for (let next = this.queue.shift(); next; next = this.queue.shift()) {
       const settings = this.parts.settings();
       if (!settings) continue;
-      const { message, state, rising } = next;
+      const { message, state, ordered } = next;
       try {
-        if (!(await this.claim(message.subject, state, settings.repeat, rising))) continue;
+        if (!(await this.claim(message.subject, state, settings.repeat, ordered))) continue;
         await this.parts.webhook.post(settings.webhook, message, this.closing.signal);
         this.posted++;
       } catch (thrown) {
@@ -117,10 +121,10 @@ export class Alerts {
   }
 
   /** Claims an alert: of several gateways the first posts it; where the store does not answer, each does. */
-  private async claim(subject: string, state: string, repeat: number, rising: boolean): Promise<boolean> {
+  private async claim(subject: string, state: string, repeat: number, ordered: boolean): Promise<boolean> {
     // Half of the interval: of two gateways that check at different times, one could be slightly too early for its own
     // repetition.
-    return this.parts.claims.claim(subject, state, repeat / 2, rising).catch(() => true);
+    return this.parts.claims.claim(subject, state, repeat / 2, ordered).catch(() => true);
   }
 
   private countFailure(subject: string, cause: string): void {

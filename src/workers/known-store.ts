@@ -12,7 +12,7 @@ export function registerKnownStore(answers: QuestionHandlers, stores: Pick<Store
 /** Makes a primary answer with what its workers know. @param askAll as `Primary.askAll` */
 export function registerMergedKnownStore(
   answers: QuestionHandlers,
-  askAll: (question: typeof KNOWN_STORE, asked: null) => Promise<(StoreSnapshot | null)[]>,
+  askAll: (question: typeof KNOWN_STORE, payload: null) => Promise<(StoreSnapshot | null)[]>,
 ): void {
   answers.set(KNOWN_STORE, async () => mergeKnownStores(await askAll(KNOWN_STORE, null)) ?? null);
 }

@@ -89,20 +89,20 @@ async function answerPrimary(answers: QuestionHandlers, id: number, name: string
  * and returns the queue.
  */
 function queueMessages(peers: WorkerPeers): () => [ToWorker, Socket | undefined][] {
-  const waiting: [ToWorker, Socket | undefined][] = [];
+  const queued: [ToWorker, Socket | undefined][] = [];
   const onMessage = (message: ToWorker, socket: Socket | undefined) => {
     if (message.type === "answer") peers.receiveAnswer(message);
-    else waiting.push([message, socket]);
+    else queued.push([message, socket]);
   };
   const orphan = () => peers.orphan();
   process.on("message", onMessage).once("disconnect", orphan);
   return () => {
     process.off("message", onMessage).off("disconnect", orphan);
-    return waiting;
+    return queued;
   };
 }
 
-function handleMessages(gateway: Gateway, peers: WorkerPeers, waiting: [ToWorker, Socket | undefined][]): void {
+function handleMessages(gateway: Gateway, peers: WorkerPeers, queued: [ToWorker, Socket | undefined][]): void {
   const { answers } = gateway;
   registerReloads(answers, gateway);
   registerKnownStore(answers, gateway.stores);
@@ -126,7 +126,7 @@ function handleMessages(gateway: Gateway, peers: WorkerPeers, waiting: [ToWorker
     else if (message.type === "ask") void answerPrimary(answers, message.id, message.name, message.question);
     else if (message.type === "answer") peers.receiveAnswer(message);
   };
-  for (const [message, socket] of waiting) onMessage(message, socket);
+  for (const [message, socket] of queued) onMessage(message, socket);
   process.on("message", onMessage);
   const orphaned = () => {
     peers.orphan();

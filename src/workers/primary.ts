@@ -92,7 +92,7 @@ export class Primary {
   private constructor(
     private loaded: LoadedConfig,
     private readonly log: JsonLog,
-    place: SocketAddress,
+    listenAddress: SocketAddress,
   ) {
     const { config } = loaded;
     this.started = config;
@@ -118,14 +118,14 @@ export class Primary {
     this.limiter = new MemoryLimiter(spendingSince, new Calendar(config.timezone), warn);
     this.limiter.marked = this.marks.add;
     registerLimits(this.answers, this.limiter);
-    registerMergedKnownStore(this.answers, (question, asked) => this.askAll(question, asked));
-    this.listener = new Listener(place, (socket) => this.passConnection(socket), true);
+    registerMergedKnownStore(this.answers, (question, payload) => this.askAll(question, payload));
+    this.listener = new Listener(listenAddress, (socket) => this.passConnection(socket), true);
     this.checkTimer = setInterval(() => this.checkWorkers(), CHECK_INTERVAL);
   }
 
   /** @throws the system's error for the address, or Error where a worker does not start */
-  static async start(loaded: LoadedConfig, log: JsonLog, place: SocketAddress): Promise<Primary> {
-    const primary = new Primary(loaded, log, place);
+  static async start(loaded: LoadedConfig, log: JsonLog, listenAddress: SocketAddress): Promise<Primary> {
+    const primary = new Primary(loaded, log, listenAddress);
     try {
       const { store, keys } = loaded.config;
       primary.opened = await connectStores(store, keys, ledgerWarner(log));
@@ -195,9 +195,9 @@ export class Primary {
     return this.opened as Stores;
   }
 
-  async askAll<Ask, Answer>(question: Question<Ask, Answer>, asked: Ask): Promise<Answer[]> {
+  async askAll<Ask, Answer>(question: Question<Ask, Answer>, payload: Ask): Promise<Answer[]> {
     const serving = [...this.workers].filter((worker) => worker.serving);
-    const answers = await Promise.allSettled(serving.map((worker) => worker.ask(question, asked, ASK_TIMEOUT)));
+    const answers = await Promise.allSettled(serving.map((worker) => worker.ask(question, payload, ASK_TIMEOUT)));
     return answers.flatMap((each) => (each.status === "fulfilled" ? [each.value] : []));
   }
 

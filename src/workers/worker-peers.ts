@@ -15,12 +15,12 @@ export class WorkerPeers extends Peers {
     this.send({ type: "fact", topic: name, key, fact });
   }
 
-  override ask<Ask, Answer>({ name }: Question<Ask, Answer>, asked: Ask): Promise<Answer> {
+  override ask<Ask, Answer>({ name }: Question<Ask, Answer>, payload: Ask): Promise<Answer> {
     if (this.isOrphaned) return Promise.reject(primaryGone());
     const id = ++this.lastId;
     const waiting = Promise.withResolvers<unknown>();
     this.pending.set(id, waiting);
-    this.send({ type: "question", id, name, question: asked });
+    this.send({ type: "question", id, name, question: payload });
     return waiting.promise as Promise<Answer>;
   }
 

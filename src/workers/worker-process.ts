@@ -10,7 +10,7 @@ import { FormattedError } from "../text/format-error.ts";
 import type { QuestionAnswer, ToPrimary, ToWorker } from "./messages.ts";
 
 const ENTRY = fileURLToPath(new URL("./main.ts", import.meta.url));
-/** Reports whether a process is a worker of any gateway; false where the system does not tell. */
+/** Reports whether a process is a worker of any gateway; false where the system does not show it. */
 export function isWorker(pid: number): boolean {
   try {
     const args = readFileSync(`/proc/${pid}/cmdline`, "utf8").split("\0");
@@ -149,18 +149,18 @@ export class WorkerProcess {
 
   /**
    * Sends a question to the worker. Rejects with the reason when there is no answer.
-   * @param patience milliseconds
+   * @param timeout milliseconds
    */
-  async ask<Ask, Answer>({ name }: Question<Ask, Answer>, question: Ask, patience: number): Promise<Answer> {
+  async ask<Ask, Answer>({ name }: Question<Ask, Answer>, question: Ask, timeout: number): Promise<Answer> {
     const id = ++this.lastQuestion;
-    const waiting = Promise.withResolvers<unknown>();
-    this.pendingQuestions.set(id, waiting);
-    const late = () => waiting.reject(new Error(`a worker has not answered in ${patience / 1000} s`));
-    const timer = setTimeout(late, patience);
+    const pending = Promise.withResolvers<unknown>();
+    this.pendingQuestions.set(id, pending);
+    const timedOut = () => pending.reject(new Error(`a worker has not answered in ${timeout / 1000} s`));
+    const timer = setTimeout(timedOut, timeout);
     try {
-      if (this.exitReason !== undefined) late();
+      if (this.exitReason !== undefined) timedOut();
       this.send({ type: "ask", id, name, question });
-      return (await waiting.promise) as Answer;
+      return (await pending.promise) as Answer;
     } finally {
       clearTimeout(timer);
       this.pendingQuestions.delete(id);
