@@ -92,7 +92,7 @@ export class ObjectAccess {
     caller: Caller | undefined,
   ): void | Promise<void> {
     return this.places(named, caller, (found) => {
-      for (const { object, providers: places } of found) if (places && !places.has(provider)) throw notFound(object);
+      for (const { object, providers } of found) if (providers && !providers.has(provider)) throw notFound(object);
     });
   }
 
@@ -206,10 +206,10 @@ export class ObjectAccess {
     absent: typeof notFound,
   ): ReadonlySet<string> | undefined {
     const allowed = rows.filter((row) => this.mayUse(row, caller)).map(({ provider }) => provider);
-    const places = new Set([...allowed, ...(this.shared.get(object.id) ?? [])]);
+    const allowedProviders = new Set([...allowed, ...(this.shared.get(object.id) ?? [])]);
     // Unknown, or the caller's to use: the content is sent beside the id, so every provider can process it.
-    if (object.mayBeInvented && (rows.length === 0 || places.size > 0)) return undefined;
-    if (places.size > 0) return places;
+    if (object.mayBeInvented && (rows.length === 0 || allowedProviders.size > 0)) return undefined;
+    if (allowedProviders.size > 0) return allowedProviders;
     if (this.share === "all") return undefined;
     throw absent(object);
   }
@@ -276,10 +276,10 @@ const notFound = ({ param, unknownIdError }: ObjectReference): GatewayError =>
   new GatewayError("object_not_found", { ...(param === undefined ? {} : { param }), ...unknownIdError });
 
 /** Moves the error about a translated body to the client's field from which the text came. */
-function atClientField(thrown: unknown, sent: Body, asked: Body): unknown {
+function atClientField(thrown: unknown, sent: Body, clientBody: Body): unknown {
   if (!(thrown instanceof GatewayError) || thrown.param === undefined) return thrown;
   const text = thrown.param.split(".").reduce<unknown>((value, name) => (value as JsonObject)?.[name], sent.json());
-  const path = typeof text === "string" ? pathOf(text, asked.json()) : undefined;
+  const path = typeof text === "string" ? pathOf(text, clientBody.json()) : undefined;
   const param = path?.join(".");
   return new GatewayError("object_not_found", {
     message: `${param === undefined ? "" : `${param}: `}The object at this address is stored at the model's provider and does not belong to this key.`,

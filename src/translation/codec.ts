@@ -40,10 +40,10 @@ export interface Translation {
     decode(request: IncomingRequest): Conversation;
     /** Does the same in steps, for large requests; absent: they are parsed in one. */
     decodeInSteps?(request: IncomingRequest): Steps<Conversation>;
-    /** Serializes a request for a vendor. @throws GatewayError as `terms.refuse` makes it. */
-    encode(conversation: Conversation, terms: EncodeContext): EncodedRequest;
+    /** Serializes a request for a vendor. @throws GatewayError as `context.refuse` makes it. */
+    encode(conversation: Conversation, context: EncodeContext): EncodedRequest;
     /** Does the same in steps, for large requests; absent: they are serialized in one. */
-    encodeInSteps?(conversation: Conversation, terms: EncodeContext): Steps<EncodedRequest>;
+    encodeInSteps?(conversation: Conversation, context: EncodeContext): Steps<EncodedRequest>;
     /** True where the response schema's root must be an object; the engine wraps other schemas, and unwraps the response. */
     readonly objectSchemas?: true;
     /** True where assistant turns can hold media; for other protocols the engine moves them into the user's next turn. */

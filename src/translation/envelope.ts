@@ -49,7 +49,7 @@ export class Envelopes {
   private rememberedSize = 0;
 
   /**
-   * @param secret whoever has it can open and forge envelopes; without one they are valid only for this process's lifetime.
+   * @param secret its owner can open and forge envelopes; without one they are valid only for this process's lifetime.
    */
   constructor(
     secret: string | Buffer = randomBytes(32),

@@ -157,7 +157,7 @@ export interface WrittenRequest {
  */
 export function writeRequest(conversation: Conversation, to: RequestDestination, strict: boolean): WrittenRequest {
   const writing = prepareRequest(conversation, to, strict);
-  return { ...writing.written, encoded: to.protocol.translation.request.encode(writing.asked, writing.terms) };
+  return { ...writing.written, encoded: to.protocol.translation.request.encode(writing.prepared, writing.context) };
 }
 
 /** Does the same in steps, for large requests. @throws GatewayError `not_translatable` with the client's own path */
@@ -166,19 +166,21 @@ export function* writeRequestInSteps(
   to: RequestDestination,
   strict: boolean,
 ): Steps<WrittenRequest> {
-  const { asked, terms, written } = prepareRequest(conversation, to, strict);
+  const { prepared, context, written } = prepareRequest(conversation, to, strict);
   yield;
   const { request } = to.protocol.translation;
   return {
     ...written,
-    encoded: request.encodeInSteps ? yield* request.encodeInSteps(asked, terms) : request.encode(asked, terms),
+    encoded: request.encodeInSteps
+      ? yield* request.encodeInSteps(prepared, context)
+      : request.encode(prepared, context),
   };
 }
 
 /** The part of encoding that is the same for all protocols. */
 interface PreparedRequest {
-  asked: Conversation;
-  terms: EncodeContext;
+  prepared: Conversation;
+  context: EncodeContext;
   written: Omit<WrittenRequest, "encoded">;
 }
 
@@ -229,7 +231,7 @@ function pruneFor(conversation: Conversation, to: RequestDestination, losses: Lo
   });
   refuseIfEmpty(conversation, readers, losses);
   const names = new ToolNames();
-  const terms: EncodeContext = {
+  const context: EncodeContext = {
     client: conversation.protocol,
     model,
     facts,
@@ -242,18 +244,18 @@ function pruneFor(conversation: Conversation, to: RequestDestination, losses: Lo
   };
   const { request } = protocol.translation;
   const wrapping = wrapFormat(readers.format, request.objectSchemas === true);
-  const within = clampMaxTokens(readers, terms);
-  const placed = request.assistantMedia ? within : moveMediaToUser(within, terms);
-  const asked = wrapping ? { ...placed, format: wrapping.format } : placed;
-  return { asked, terms, written: { names, losses, ...(wrapping?.wrapped ? { wrapped: wrapping.wrapped } : {}) } };
+  const within = clampMaxTokens(readers, context);
+  const placed = request.assistantMedia ? within : moveMediaToUser(within, context);
+  const prepared = wrapping ? { ...placed, format: wrapping.format } : placed;
+  return { prepared, context, written: { names, losses, ...(wrapping?.wrapped ? { wrapped: wrapping.wrapped } : {}) } };
 }
 
 /** Limits `max_tokens` to the model's maximum output: vendors refuse more, and thinking is counted within it. */
-function clampMaxTokens(conversation: Conversation, terms: EncodeContext): Conversation {
+function clampMaxTokens(conversation: Conversation, context: EncodeContext): Conversation {
   const { maxTokens, task } = conversation;
-  const { output } = terms.facts;
+  const { output } = context.facts;
   if (task === "count" || maxTokens === undefined || output === undefined || maxTokens <= output) return conversation;
-  terms.change(pathOfUse(conversation, "max_tokens"), `the model's answers are at most ${output} tokens long`);
+  context.change(pathOfUse(conversation, "max_tokens"), `the model's answers are at most ${output} tokens long`);
   return { ...conversation, maxTokens: output };
 }
 

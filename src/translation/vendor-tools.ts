@@ -12,8 +12,8 @@ export function declareNeededTools(conversation: Conversation): void {
   const isListed = (tool: Tool): boolean => tool.kind === "server" && listed.has(tool.at);
   const names = new Set(tools.flatMap((tool) => (tool.kind === "server" && isListed(tool) ? tool.name : [])));
   if (isForced(toolChoice, names, tools.every(isListed))) {
-    const place: Feature = toolChoice?.mode === "allowed" ? "tool_choice_allowed" : "tool_choice";
-    uses.push({ feature: "tools_server_needed", path: pathOfUse(conversation, place) });
+    const feature: Feature = toolChoice?.mode === "allowed" ? "tool_choice_allowed" : "tool_choice";
+    uses.push({ feature: "tools_server_needed", path: pathOfUse(conversation, feature) });
   }
   if (listed.size === 0) return;
   for (const { parts } of turns)

@@ -44,11 +44,11 @@ const isObjectSchema = (root: JsonObject): boolean => root["type"] === "object" 
  * object inlined at its root; undefined for other schemas. Vendors that require an object do not follow the reference.
  */
 function inlineRoot(root: JsonObject): JsonObject | undefined {
-  const [, place = "", name = ""] = /^#\/(\$defs|definitions)\/([^/~%]+)$/.exec(String(root["$ref"])) ?? [];
-  const schema = asObject(asObject(root[place])?.[name]);
+  const [, section = "", name = ""] = /^#\/(\$defs|definitions)\/([^/~%]+)$/.exec(String(root["$ref"])) ?? [];
+  const schema = asObject(asObject(root[section])?.[name]);
   if (!schema || schema instanceof RawJson || !isObjectSchema(schema)) return undefined;
-  const { $ref: _, ...beside } = root;
-  return { ...schema, ...beside };
+  const { $ref: _, ...siblings } = root;
+  return { ...schema, ...siblings };
 }
 
 /** Adjusts references for a schema moved one level deeper; its definitions stay at the root. */
