@@ -288,8 +288,8 @@ export class Gateway {
   }
 
   /** @throws the system's error for the address */
-  async listen(place: SocketAddress): Promise<void> {
-    this.listenAddress = await this.downstream.listen(place);
+  async listen(listenAddress: SocketAddress): Promise<void> {
+    this.listenAddress = await this.downstream.listen(listenAddress);
   }
 
   /**
@@ -339,8 +339,8 @@ export class Gateway {
     return this.stores.ledger.lostLines > 0;
   }
 
-  async askAll<Ask, Answer>({ name }: Question<Ask, Answer>, asked: Ask): Promise<Answer[]> {
-    return [(await this.answers.answer(name, asked)) as Answer];
+  async askAll<Ask, Answer>({ name }: Question<Ask, Answer>, payload: Ask): Promise<Answer[]> {
+    return [(await this.answers.answer(name, payload)) as Answer];
   }
 
   askMetrics(): Promise<MetricJson[][]> {

@@ -115,13 +115,13 @@ function createHealth(
   return health;
 }
 
-/** Returns admission, places and retry budget, keeping the previous generation's where their configuration is unchanged. */
+/** Returns admission, provider slots and retry budget, keeping the previous generation's where their configuration is unchanged. */
 function createCounters({ config, processes }: BuildContext, former: FormerGeneration) {
   const unchanged = former && isDeepStrictEqual(former.config.overload, config.overload) ? former : undefined;
   const retry = retryShare(config.retry, processes);
   return {
     admission: unchanged?.admission ?? new Admission(admissionShare(config.overload, processes), "The gateway"),
-    places: new ProviderSlots(config.overload, processes, former?.upstreams.slots),
+    slots: new ProviderSlots(config.overload, processes, former?.upstreams.slots),
     budget: former && isDeepStrictEqual(former.budget.limits, retry) ? former.budget : new RetryBudget(retry),
   };
 }
@@ -255,8 +255,8 @@ export class Generation {
       );
       const paths = new Paths(createMounts(made, chains, plugins, providers, levels), protocols, config.pathsOff);
       const common = protocols.find((protocol) => protocol.isDefault) as Protocol;
-      const { admission, places, budget } = createCounters(made, former);
-      const upstreams = new Upstreams(proxy, redactor, health, budget, places, {
+      const { admission, slots, budget } = createCounters(made, former);
+      const upstreams = new Upstreams(proxy, redactor, health, budget, slots, {
         persist: () => ledger.persist(),
         trace: config.trace,
         objects,

@@ -86,7 +86,7 @@ async function main(argv: readonly string[]): Promise<number> {
     io.out(version());
     return 0;
   }
-  const place = configPlace(args, io.folder);
+  const location = configPlace(args, io.folder);
   const word = args[0]?.startsWith("-") ? undefined : args.shift();
   if (args[0] === "--version") {
     io.out(version());
@@ -103,7 +103,7 @@ async function main(argv: readonly string[]): Promise<number> {
   const verb = await loadVerb(name);
   if (name !== "run") exitOnBrokenPipe();
   try {
-    const code = await verb.run(args, io, place);
+    const code = await verb.run(args, io, location);
     return verb.exits ? process.exit(code) : code;
   } catch (thrown) {
     if (thrown instanceof UsageError) {

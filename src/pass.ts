@@ -20,7 +20,7 @@ interface PassParts extends ExchangeParts {
 /**
  * Runs a request on a passthrough path (`pass` in gateway.yaml): bodies are not parsed, and only the phases access, send and done
  * run. Never throws.
- * @param waiting the client waits for `100 Continue` before it sends the body
+ * @param expectsContinue the client waits for `100 Continue` before it sends the body
  */
 export async function runPassthrough(
   exchange: Exchange,
@@ -28,7 +28,7 @@ export async function runPassthrough(
   parts: PassParts,
   match: PassMatch,
   reply: Reply,
-  waiting: boolean,
+  expectsContinue: boolean,
 ): Promise<void> {
   let answer: UpstreamAnswer | undefined;
   let recorded: { later: MaybePromise<GatewayError | undefined> } | undefined;
@@ -48,7 +48,7 @@ export async function runPassthrough(
       await reply.stream(answer, await chain.response(exchange, answer.head));
     } else {
       await parts.admission.acquire(exchange);
-      await forwardUnparsed(exchange, chain, parts, match, reply, waiting, settle);
+      await forwardUnparsed(exchange, chain, parts, match, reply, expectsContinue, settle);
     }
   } catch (error) {
     answer?.destroy();
@@ -72,7 +72,7 @@ async function forwardUnparsed(
   { proxy, redactor, objects, limits: pace, upstreams }: PassParts,
   { path, below }: PassMatch,
   reply: Reply,
-  waiting: boolean,
+  expectsContinue: boolean,
   settle: () => void,
 ): Promise<void> {
   const attempt = path.createAttempt(exchange, below);
@@ -90,19 +90,19 @@ async function forwardUnparsed(
   const account = attempt.credential?.account ?? name;
   const target = urlWithPath(provider.url, upstreamPath(exchange, attempt));
   const meter = new PassMeter(exchange, attempt, path, () => reply.ownHeaders(), redactor, passing, settle);
-  const place = await upstreams.slots.acquire(provider, exchange);
+  const slot = await upstreams.slots.acquire(provider, exchange);
   attempt.tried = true;
   attempt.sent = true;
   upstreams.persist();
   try {
-    if (waiting) reply.response.writeContinue();
+    if (expectsContinue) reply.response.writeContinue();
     await proxy.pass({ target, headers: headerObject(attempt.headers), account, timeouts, pace }, reply, meter);
   } catch (thrown) {
     attempt.error = GatewayError.from(thrown);
     if (attempt.error.code === "upstream_unreachable") attempt.sent = false;
     throw attempt.error;
   } finally {
-    place.release();
+    slot.release();
   }
   upstreams.health.passed(attempt, meter.confirmedByBody || path.isModelApi(below), meter.refused);
 }

@@ -50,15 +50,15 @@ export class WarmUp {
   /**
    * Runs the warm-up at full load for some time; call `continue` or `close` afterwards. Logs a warning on failure.
    * @param time milliseconds; 0: no warm-up
-   * @param place the folder of its configuration
+   * @param configFolder the folder of its configuration
    */
-  static async run(time: number, log: Log, place = CONFIG_FOLDER): Promise<WarmUp | undefined> {
+  static async run(time: number, log: Log, configFolder = CONFIG_FOLDER): Promise<WarmUp | undefined> {
     if (time === 0) return undefined;
     const end = performance.now() + time;
     let warmUp: WarmUp | undefined;
     try {
-      warmUp = new WarmUp(serializedRequests(place));
-      await warmUp.open(place);
+      warmUp = new WarmUp(serializedRequests(configFolder));
+      await warmUp.open(configFolder);
       await warmUp.runClients(end);
       // For the next start; done before the first start is ready, so that no request pays for it.
       flushCompileCache();
@@ -101,8 +101,8 @@ export class WarmUp {
     return this.count;
   }
 
-  private async open(place: URL): Promise<void> {
-    const file = fileURLToPath(new URL("gateway.yaml", place));
+  private async open(configFolder: URL): Promise<void> {
+    const file = fileURLToPath(new URL("gateway.yaml", configFolder));
     const { folder, log } = this;
     for (let i = 0; i < GATEWAYS; i++) this.gateways.push(await Gateway.start({ file, folder, env: {}, log }));
   }
@@ -157,8 +157,8 @@ export class WarmUp {
 }
 
 /** Returns the serialized requests, each repeated `times` times. */
-function serializedRequests(place: URL): Buffer[] {
-  const all = JSON.parse(readFileSync(new URL("requests.json", place), "utf8")) as WarmUpRequest[];
+function serializedRequests(configFolder: URL): Buffer[] {
+  const all = JSON.parse(readFileSync(new URL("requests.json", configFolder), "utf8")) as WarmUpRequest[];
   return all.flatMap(({ times, path, body }) => {
     const text =
       body === undefined

@@ -42,7 +42,7 @@ export async function runWebSocket(
     response.send(handshake.socket);
   };
   const { health, slots } = parts.upstreams;
-  let place: ProviderSlot | undefined;
+  let slot: ProviderSlot | undefined;
   try {
     const admitted = chain.access(exchange);
     if (admitted) await admitted;
@@ -53,7 +53,7 @@ export async function runWebSocket(
       const written = chain.send(exchange, attempt);
       if (written) await written;
       addCredential(attempt);
-      place = await slots.acquire(attempt.target.provider, exchange);
+      slot = await slots.acquire(attempt.target.provider, exchange);
       if (exchange.aborted) throw new GatewayError("client_gone");
       attempt.tried = true;
       attempt.sent = true;
@@ -78,7 +78,7 @@ export async function runWebSocket(
   } catch (error) {
     refuse(error);
   } finally {
-    place?.release();
+    slot?.release();
     parts.admission.release(exchange);
     const recorded = chain.done(exchange);
     logExchange(exchange, parts, recorded instanceof Promise ? await recorded : recorded);

@@ -250,7 +250,7 @@ async function nextSteps(config: Config, key: string | undefined, io: Terminal):
   if (key !== undefined) lines.push("", `key, shown once: ${key}   (more with: ${COMMAND} keys create NAME)`);
   if (model !== undefined)
     lines.push("", "then try it:", "", ...curlLines(localUrl(listen), key ?? KEY_VARIABLE, model));
-  // Clients would be told a model that does not exist.
+  // Clients would be configured with a model that does not exist.
   if (model === undefined)
     return [
       ...lines,

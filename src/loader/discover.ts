@@ -70,11 +70,11 @@ function packageFile(name: string, folder: string): string | undefined {
 
 /**
  * Loads a plugin's class and checks its static members.
- * @param patience milliseconds
+ * @param timeout milliseconds
  * @throws PluginError with file, field and reason.
  */
-export async function loadPlugin(file: string, patience = IMPORT_TIMEOUT): Promise<PluginClass> {
-  const Class = (await importDefault(file, patience)) as PluginClass | undefined;
+export async function loadPlugin(file: string, timeout = IMPORT_TIMEOUT): Promise<PluginClass> {
+  const Class = (await importDefault(file, timeout)) as PluginClass | undefined;
   if (typeof Class !== "function" || Class.prototype === undefined)
     throw pluginError(file, "the default export must be a class: export default class … implements Plugin");
   const { options, after, before }: { options?: unknown; after?: unknown; before?: unknown } = Class;
@@ -113,12 +113,12 @@ export async function loadProtocols(folder = join(PLUGINS_FOLDER, "protocols")):
 /** Imports the gateway's own code, of which there is one version only. */
 const importOnce = (file: string): Promise<unknown> => import(pathToFileURL(file).href);
 
-async function importDefault(file: string, patience: number, importing = importCode): Promise<unknown> {
+async function importDefault(file: string, timeout: number, importing = importCode): Promise<unknown> {
   const late = Promise.withResolvers<never>();
-  const waited = () => late.reject(new Error(`has not run to its end after ${patience / 1000} s: a top-level await?`));
-  const timer = setTimeout(waited, patience);
+  const waited = () => late.reject(new Error(`has not run to its end after ${timeout / 1000} s: a top-level await?`));
+  const timer = setTimeout(waited, timeout);
   try {
-    const loading = importing(file, patience) as Promise<{ default?: unknown }>;
+    const loading = importing(file, timeout) as Promise<{ default?: unknown }>;
     return (await Promise.race([loading, late.promise])).default;
   } catch (thrown) {
     const error = thrown as Error;

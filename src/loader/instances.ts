@@ -121,9 +121,9 @@ function thrownProblem(
 ): PluginProblem {
   const error = thrown instanceof Error ? thrown : undefined;
   // Driver errors repeat addresses with their passwords, also in a normalized spelling.
-  const told = new Redactor(secrets.keys()).text(replaceSecrets(error?.message ?? String(thrown), secrets));
+  const reason = new Redactor(secrets.keys()).text(replaceSecrets(error?.message ?? String(thrown), secrets));
   const configured = place === undefined ? "" : `; fix it or its options (${place}), or take it out of chains`;
-  const message = `${what} class ${classLabel(Class)} threw: ${told}${configured}`;
+  const message = `${what} class ${classLabel(Class)} threw: ${reason}${configured}`;
   // Finds the first stack frame in the plugin's own file.
   for (const line of error?.stack?.split("\n") ?? []) {
     const place = /\(?([^()\s]+):(\d+):(\d+)\)?$/.exec(line);

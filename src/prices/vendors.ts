@@ -38,7 +38,7 @@ export function usesThinkingBudget(vendor: string | undefined, model: string): b
   return model.startsWith("claude-3-7-") || (claude4 !== undefined && Number(minor) <= 5);
 }
 
-/** The vendor at an address, as far as its host tells. */
+/** The vendor at an address, if its host is known; otherwise undefined. */
 export function vendorAt({ hostname }: URL): string | undefined {
   return VENDORS.find((vendor) => HOSTS[vendor].test(hostname));
 }

@@ -37,7 +37,7 @@ export interface VendorListing {
 }
 
 /** Timeout in milliseconds. */
-const PATIENCE = 10_000;
+const TIMEOUT = 10_000;
 
 /** Limit of pages that are read; vendors have one or two. */
 const MAX_PAGES = 50;
@@ -45,7 +45,7 @@ const MAX_PAGES = 50;
 /** Lists all models of a provider, which costs nothing and checks the credential. Never throws. */
 export async function listModels(
   { url, protocol, secret, header }: ListingRequest,
-  patience = PATIENCE,
+  timeout = TIMEOUT,
 ): Promise<VendorListing> {
   const headers = new Headers({ accept: "application/json" });
   for (const [name, value] of protocol.defaults ?? []) headers.set(name, value);
@@ -55,7 +55,7 @@ export async function listModels(
   const took = () => Math.round(performance.now() - began);
   try {
     const all: VendorModel[] = [];
-    const signal = AbortSignal.timeout(patience);
+    const signal = AbortSignal.timeout(timeout);
     let query = "";
     for (let page = 1; ; page++) {
       const address = `${url.replace(/\/$/, "")}/models${query}`;
@@ -72,7 +72,7 @@ export async function listModels(
       query = `?${new URLSearchParams(found.nextQuery)}`;
     }
   } catch (thrown) {
-    return { problem: unreachableReason(thrown, patience), time: took() };
+    return { problem: unreachableReason(thrown, timeout), time: took() };
   }
 }
 
@@ -92,10 +92,10 @@ const statusReason = (status: number): string =>
           ? "it is limiting requests now (429), but accepts the credential"
           : `it answers ${status}`;
 
-/** Describes why a provider could not be reached. @param patience the timeout in milliseconds */
-export function unreachableReason(thrown: unknown, patience: number): string {
+/** Describes why a provider could not be reached. @param timeout the timeout in milliseconds */
+export function unreachableReason(thrown: unknown, timeout: number): string {
   const error = thrown as Error & { cause?: NodeJS.ErrnoException };
-  if (error.name === "TimeoutError") return `it did not answer within ${patience / 1000} s`;
+  if (error.name === "TimeoutError") return `it did not answer within ${timeout / 1000} s`;
   const { code, message } = error.cause ?? (error as NodeJS.ErrnoException);
   // Like browsers, fetch refuses ports of well-known other services.
   if (message === "bad port")

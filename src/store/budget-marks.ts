@@ -20,7 +20,7 @@ export interface TimedBudgetMark extends BudgetMark {
   readonly time: number;
 }
 
-/** Budgets of which something is to be told at most; the first ones stay. */
+/** Maximum number of budgets with marks; the first ones stay. */
 const MAX_MARKS = 1000;
 
 /** Milliseconds after which a mark is too old to report. */
@@ -41,7 +41,7 @@ export class BudgetMarks {
       this.marks.set(key, { mark: { ...mark, time: Date.now() }, at: this.clock() });
   };
 
-  /** Those of late: where nobody has asked for longer, nobody wants to know. */
+  /** Returns the recent marks and removes all: older ones are no longer worth a report. */
   drain(): TimedBudgetMark[] {
     if (this.marks.size === 0) return [];
     const since = this.clock() - MAX_AGE;

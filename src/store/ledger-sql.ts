@@ -176,7 +176,7 @@ const dayAt = (time: unknown): string => new Date(Number(time)).toISOString().sl
 type Bounds = [from: number, to: number];
 const NONE: Bounds = [0, 0];
 
-/** Splits a span into its whole parts and the rests before and after. */
+/** Splits a span into its whole parts and the partial ones before and after. */
 function wholeParts(from: number, to: number, part: number): [whole: Bounds, before: Bounds, behind: Bounds] {
   const first = Math.ceil(from / part) * part;
   const last = Math.floor(to / part) * part;

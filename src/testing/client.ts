@@ -103,7 +103,7 @@ function encodeConversation(
   const refuse = (at: string, why: string): never => {
     throw new Error(`${at}: ${why}`);
   };
-  const terms = {
+  const context = {
     client: protocol.name,
     model,
     facts: {},
@@ -113,7 +113,7 @@ function encodeConversation(
     change: ignore,
     refuse,
   };
-  const { operation, query, body: json } = encode(conversation, terms);
+  const { operation, query, body: json } = encode(conversation, context);
   const written = `${protocol.segment}${operation.upstream(model)}${query === undefined ? "" : `?${query}`}`;
   return { method: operation.method, path: written, json: JSON.parse(json) as Record<string, unknown> };
 }

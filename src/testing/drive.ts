@@ -187,8 +187,8 @@ class DrivenGateway implements Driven {
       cut,
       failed: (thrown) => (failure = thrown),
       answer: async (each) => {
-        const told = await scriptedAnswer(answer, each, sent.push(each) - 1);
-        return typeof told === "string" ? { text: told } : told;
+        const scripted = await scriptedAnswer(answer, each, sent.push(each) - 1);
+        return typeof scripted === "string" ? { text: scripted } : scripted;
       },
     });
     const test = encodeTest(protocol, request);

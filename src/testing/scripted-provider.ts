@@ -57,24 +57,24 @@ export class ScriptedProvider {
   private async serve(request: IncomingMessage, response: ServerResponse): Promise<void> {
     const part = this.parts.get(String(request.headers[MARK_HEADER]));
     const body = Buffer.concat(await Array.fromAsync(request as AsyncIterable<Buffer>));
-    const asked = identifyRequest(this.protocols, request.url ?? "/", body);
-    if (!part || !asked) throw new Error(`No protocol's usual path leads to ${request.url}.`);
+    const identified = identifyRequest(this.protocols, request.url ?? "/", body);
+    if (!part || !identified) throw new Error(`No protocol's usual path leads to ${request.url}.`);
     const { [MARK_HEADER]: _mark, ...headers } = request.headers;
     const answer = await part.answer({
       method: request.method ?? "",
       url: `http://${headers.host}${request.url}`,
-      protocol: asked.protocol.name,
+      protocol: identified.protocol.name,
       headers: headers as Record<string, string>,
       body,
       json: () => JSON.parse(body.toString()) as unknown,
       texts: (...kinds) =>
-        requestTexts(new Body([body], "json"), asked.protocol, kinds.length > 0 ? kinds : undefined).map(
+        requestTexts(new Body([body], "json"), identified.protocol, kinds.length > 0 ? kinds : undefined).map(
           ({ text }) => text,
         ),
     });
     await writeAnswer(
       response,
-      encodeProviderAnswer(asked.protocol, asked.request, answer),
+      encodeProviderAnswer(identified.protocol, identified.request, answer),
       part.cut,
       answer.breakAfter,
     );
