@@ -1,9 +1,9 @@
 import { rmSync } from "node:fs";
 import { join } from "node:path";
 import t from "tap";
-import { run as groups } from "../../src/cli/groups.ts";
-import { run as keys } from "../../src/cli/keys.ts";
-import { run as usage } from "../../src/cli/usage.ts";
+import { runGroups as groups } from "../../src/cli/groups.ts";
+import { runKeys as keys } from "../../src/cli/keys.ts";
+import { runUsage as usage } from "../../src/cli/usage.ts";
 import { keptLedger } from "../support/kept-ledger.ts";
 import { leaveWaitingRows } from "../support/waiting-rows.ts";
 

@@ -206,7 +206,7 @@ t.test(
       const [out, err]: [string[], string[]] = [[], []];
       const io = { out: (line: string) => out.push(line), err: (line: string) => err.push(line), env: {}, folder };
       const unused = () => t.fail("not for this verb") as never;
-      const code = await run(["import", "old.db", ...args], io, {
+      const code = await runStore(["import", "old.db", ...args], io, {
         ...{ openStore: unused, restore: unused, missingSecretWarning: unused, zone: unused },
         async importFrom(file, { author, progress }) {
           t.match([file, author], [join(folder, "old.db"), { who: /^cli:/ }]);

@@ -278,7 +278,9 @@ t.test("only a picture that stands beside its id to the letter says all of it", 
     [{ result: ["aGk="] }, undefined],
     [{ result: "aGk=", type: "item_reference" }, undefined],
   ] as const)
-    t.match(naming.findInBody(bodyOf(JSON.stringify({ input: [{ ...item, ...more }] }))), [{ id: "ig_1", hasContent: whole }]);
+    t.match(naming.findInBody(bodyOf(JSON.stringify({ input: [{ ...item, ...more }] }))), [
+      { id: "ig_1", hasContent: whole },
+    ]);
 });
 
 t.test(
