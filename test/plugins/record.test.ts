@@ -333,7 +333,7 @@ t.test("nonsense is refused before anything starts", async (t) => {
   other.exec("create table mine (a text)");
   other.close();
   for (const [options, message] of [
-    [{}, /keeps nothing: set sample/],
+    [{}, /nothing is kept: set sample/],
     [{ sample: 2 }, /sample/],
     [{ sample: 1, hours: 0 }, /hours/],
     [{ sample: 1, megabytes: 1, body_kilobytes: 2048 }, /body_kilobytes is more than megabytes/],

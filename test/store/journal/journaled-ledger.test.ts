@@ -323,7 +323,7 @@ t.test("a journal that cannot be written shows others since when", async (t) => 
   t.ok(lag() >= 1000);
   restore();
   for (let i = 0; i < 500 && lag() > 0; i++) await sleep(20);
-  t.equal(lag(), 0);
+  t.ok(lag() <= 0, "a read may set the time of access too");
 });
 
 t.test("what waited for a full disk gets into the store by itself, though no further request comes", async (t) => {
