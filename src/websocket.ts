@@ -36,7 +36,7 @@ export async function runWebSocket(
   handshake: Handshake,
   response: HandshakeResponse,
 ): Promise<void> {
-  const reply = new Reply(exchange, handshake.request, response, parts.upstreams.persist);
+  const reply = new Reply(exchange, handshake.request, response, parts);
   const refuse = (error: unknown) => {
     reply.refuse(parts.redactor.error(error, exchange.credentials), true);
     response.send(handshake.socket);

@@ -150,3 +150,34 @@ t.test("what cannot be driven is said before a request is sent", async (t) => {
     ["http://any.test/v1/chat/completions", "vendors-model"],
   );
 });
+
+t.test("values of a plugin that cannot be sent end their request with an answer", async (t) => {
+  class Unsendable implements Plugin {
+    access: NonNullable<Plugin["access"]> = ({ headers, replyHeaders }) => {
+      const value = headers.get("x-value");
+      if (value === "status") throw new GatewayError("own", { status: 0, message: "No." });
+      if (value !== undefined) replyHeaders.push("x-good", "yes", "x-bad", "€");
+      if (value === "with an error") throw new GatewayError("own", { status: 402, message: "No." });
+    };
+  }
+  await using driven = await drive(Unsendable);
+  for (const protocol of driven.protocols) {
+    const ask = (value: string) => driven.ask({ protocol, headers: { "x-value": value } });
+    for (const value of ["status", "header"]) {
+      const failed = await ask(value);
+      t.match(failed, { status: 500, error: { code: "plugin_failed", origin: "unsendable.access" } }, value);
+      t.equal(failed.headers["x-good"], undefined);
+    }
+    // What was thrown counts, and the headers are left out.
+    const refused = await ask("with an error");
+    t.match(refused, { status: 402, error: { code: "own", origin: "unsendable.access" } });
+    t.equal(refused.headers["x-good"], undefined);
+    t.match(
+      driven.log.find(
+        ({ message, fields }) => message.includes("reply headers") && fields["id"] === refused.headers["x-request-id"],
+      ),
+      { level: "warn", fields: { cause: "TypeError: The header x-bad has a value that cannot be sent." } },
+    );
+    t.equal((await driven.ask({ protocol })).status, 200);
+  }
+});

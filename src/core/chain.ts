@@ -1,4 +1,5 @@
 import { Frame } from "../wire/frame.ts";
+import { checkHeaderLines } from "../wire/headers.ts";
 import { GatewayError } from "./errors.ts";
 import { type Attempt, type Exchange, type FailedAnswer, type Head, isFinalStatus } from "./exchange.ts";
 import { type MaybePromise, PHASES, type Phase, type Plugin } from "./plugin.ts";
@@ -216,6 +217,7 @@ function runSteps(
 ): MaybePromise<void> {
   for (let i = from; i < steps.length; i++) {
     const step = steps[i] as Step<Run>;
+    const headersBefore = exchange.replyHeaders.length;
     let result: MaybePromise<void>;
     try {
       result = step.run(exchange, attempt, answer);
@@ -223,9 +225,11 @@ function runSteps(
       throw toPluginError(thrown, step.origin);
     }
     if (isThenable(result))
-      return awaitPlugin(result, step, { exchange }).then(() =>
-        hasAnswered(exchange, step) ? undefined : runSteps(steps, i + 1, exchange, attempt, answer),
-      );
+      return awaitPlugin(result, step, { exchange }).then(() => {
+        if (exchange.replyHeaders.length !== headersBefore) checkReplyHeaders(exchange, headersBefore, step);
+        return hasAnswered(exchange, step) ? undefined : runSteps(steps, i + 1, exchange, attempt, answer);
+      });
+    if (exchange.replyHeaders.length !== headersBefore) checkReplyHeaders(exchange, headersBefore, step);
     if (exchange.answer !== undefined && hasAnswered(exchange, step)) return;
   }
 }
@@ -246,6 +250,7 @@ function collectStages(
 ): MaybePromise<Stage[]> {
   for (let i = from; i < steps.length; i++) {
     const step = steps[i] as Step<Respond>;
+    const headersBefore = exchange.replyHeaders.length;
     let made: MaybePromise<Stage | undefined>;
     try {
       made = step.run(exchange, head);
@@ -255,10 +260,12 @@ function collectStages(
     if (isThenable(made))
       return awaitPlugin(made, step, { head, exchange }).then((stage) => {
         checkStatus(head, step);
+        checkReplyHeaders(exchange, headersBefore, step);
         if (stage) addStage(stages, stage, step, head);
         return collectStages(steps, i + 1, exchange, head, stages);
       });
     checkStatus(head, step);
+    if (exchange.replyHeaders.length !== headersBefore) checkReplyHeaders(exchange, headersBefore, step);
     if (made) addStage(stages, made, step, head);
   }
   return stages;
@@ -268,6 +275,19 @@ function collectStages(
 function checkStatus({ status }: Head, { origin }: PluginDeadline): void {
   if (!isFinalStatus(status))
     throw toPluginError(new RangeError(`An answer cannot have the status ${status}.`), origin);
+}
+
+/**
+ * Throws for header lines that cannot be sent, while it is known who has added them, and removes these.
+ * @param before the number of entries before the plugin's phase
+ */
+function checkReplyHeaders({ replyHeaders }: Exchange, before: number, { origin }: PluginDeadline): void {
+  try {
+    checkHeaderLines(replyHeaders);
+  } catch (thrown) {
+    replyHeaders.splice(before);
+    throw toPluginError(thrown, origin);
+  }
 }
 
 function addStage(stages: Stage[], stage: Stage, { name, origin, observer }: Step<Respond>, head: Head): void {

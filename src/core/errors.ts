@@ -1,3 +1,4 @@
+import { headerName } from "../wire/header-names.ts";
 import type { LifeStep } from "./steps.ts";
 
 /**
@@ -242,9 +243,9 @@ export interface ErrorDetails {
   hint?: string;
   /** The client's own field path that is at fault, like `messages.0.content`. */
   param?: string;
-  /** Seconds after which a retry makes sense. */
+  /** Seconds after which a retry makes sense; left out unless it is a number from 0 on. */
   retryAfter?: number;
-  /** Replaces the table's status; only for codes that cover several. */
+  /** 400 to 599. Replaces the table's status; only for codes that cover several. */
   status?: number;
   /** Replaces the table's kind; only for codes that cover several. */
   kind?: ErrorKind;
@@ -298,9 +299,28 @@ const pluginErrorEntry = ({ status = 500, message = "" }: ErrorDetails): Omit<Re
   retry: status >= 500 || status === 429,
 });
 
-/** A refusal or failure that is sent to the client in the dialect of its protocol. */
+/** Returns why an error cannot be sent as it was thrown; undefined: it can. */
+function faultOf(code: string, { status, allow, details }: ErrorDetails): string | undefined {
+  if (typeof code !== "string") return "The code of an error is a text.";
+  if (status !== undefined && !(Number.isInteger(status) && status >= 400 && status <= 599))
+    return `The error "${code}" has the status ${String(status)}: it is one of 400 to 599.`;
+  if (allow?.some((method) => !headerName(method).isToken))
+    return `The error "${code}" has ${JSON.stringify(allow)} for \`allow\`: these are names of methods.`;
+  try {
+    if (details !== undefined) JSON.stringify(details);
+    return undefined;
+  } catch (thrown) {
+    return `The error "${code}" has \`details\` that cannot be written as JSON: ${(thrown as Error).message}`;
+  }
+}
+
+/**
+ * A refusal or failure that is sent to the client in the dialect of its protocol. One with a value that cannot be sent becomes a
+ * `plugin_failed` with the reason as its cause: throwing here would end the process where a plugin creates it in a timer.
+ */
 export class GatewayError extends Error {
   override readonly name = "GatewayError";
+  readonly code: string;
   readonly status: number;
   readonly kind: ErrorKind;
   /** Whether a retry can help; the engine clears it where it has retried itself. */
@@ -319,10 +339,10 @@ export class GatewayError extends Error {
   constructor(code: string, details: OwnErrorDetails);
   /** An error with one of the gateway's own codes. */
   constructor(code: ErrorCode, details?: ErrorDetails);
-  constructor(
-    readonly code: string,
-    details: ErrorDetails = {},
-  ) {
+  constructor(thrownCode: string, thrownDetails: ErrorDetails = {}) {
+    const fault = faultOf(thrownCode, thrownDetails);
+    const code = fault === undefined ? thrownCode : "plugin_failed";
+    const details: ErrorDetails = fault === undefined ? thrownDetails : { cause: fault };
     const refusal: Omit<RefusalEntry, "step"> = Object.hasOwn(REFUSALS, code)
       ? REFUSALS[code as ErrorCode]
       : pluginErrorEntry(details);
@@ -332,11 +352,13 @@ export class GatewayError extends Error {
       hint === undefined ? message : `${message} ${hint}`,
       details.cause === undefined ? undefined : { cause: details.cause },
     );
+    this.code = code;
     this.status = details.status ?? refusal.status;
     this.kind = details.kind ?? refusal.kind;
     this.retry = details.retry ?? refusal.retry;
     this.param = details.param;
-    this.retryAfter = details.retryAfter;
+    const { retryAfter } = details;
+    this.retryAfter = Number.isFinite(retryAfter) && (retryAfter as number) >= 0 ? retryAfter : undefined;
     this.ownCode = details.ownCode;
     this.details = details.details;
     this.limit = details.limit;

@@ -298,8 +298,6 @@ export class Exchange {
   /** Set for a multipart request; `body` then holds only the bytes around the form's `model`. */
   form: Form | undefined;
   caller: Caller | undefined;
-  /** The model name that the client requested. */
-  requestedModel: string | undefined;
   model: Model | undefined;
   /** Best first. */
   targets: Target[] = [];
@@ -385,6 +383,7 @@ export class Exchange {
   private interruptedBy: GatewayError | undefined;
   /** `performance.now()` at its end. */
   private endedAt: number | undefined;
+  private requestedName: string | undefined;
   private readonly abortListeners: (() => void)[] = [];
   /** Set while it counts among the requests that run concurrently. */
   admitted = false;
@@ -424,6 +423,16 @@ export class Exchange {
     if (this.operation.kept !== undefined) return;
     body.check(this.protocol.long);
     this.requestedModel = this.pathModel === undefined ? readModel(body) : checkModel(this.pathModel);
+  }
+
+  /** The model name that the client requested; a plugin may choose another. @throws TypeError for anything but a text */
+  get requestedModel(): string | undefined {
+    return this.requestedName;
+  }
+
+  set requestedModel(name: string | undefined) {
+    if (name !== undefined && typeof name !== "string") throw new TypeError("The name of a model is a text.");
+    this.requestedName = name;
   }
 
   /**

@@ -2,10 +2,12 @@ import type { IncomingMessage, ServerResponse } from "node:http";
 import { GatewayError } from "../core/errors.ts";
 import type { Exchange } from "../core/exchange.ts";
 import { newId } from "../core/id.ts";
+import type { Log } from "../core/log.ts";
 import { Marketplace } from "../core/marketplace.ts";
 import type { Protocol } from "../core/protocol.ts";
 import type { Stage } from "../core/stage.ts";
 import type { UpstreamAnswer } from "../upstream/attempts.ts";
+import { checkHeaderLines } from "../wire/headers.ts";
 import { linger } from "./linger.ts";
 import { ResponseStream } from "./response-stream.ts";
 import { ResponseWriter, STALL_TIMEOUT } from "./response-writer.ts";
@@ -13,16 +15,17 @@ import { ResponseWriter, STALL_TIMEOUT } from "./response-writer.ts";
 /** Sends the response of one exchange, once, in the client's own protocol. */
 export class Reply {
   private readonly writer: ResponseWriter;
+  private readonly log: Log;
   private running: ResponseStream | undefined;
 
-  /** @param persist called before the last bytes of a response are sent */
   constructor(
     private readonly exchange: Exchange,
     readonly request: IncomingMessage,
     readonly response: ServerResponse,
-    persist: () => void,
+    { upstreams, log }: ReplyParts,
   ) {
-    this.writer = new ResponseWriter(response, persist);
+    this.log = log;
+    this.writer = new ResponseWriter(response, upstreams.persist, (thrown) => this.logFault(thrown));
   }
 
   /** Runs `leave` when the client leaves, at once if it already has. Returns a function that unsubscribes. */
@@ -37,7 +40,7 @@ export class Reply {
     exchange.status = head.status;
     exchange.streaming = head.framing !== undefined;
     const lines = [...head.headers.lines];
-    addGatewayLines(lines, exchange);
+    this.addGatewayLines(lines);
     if (isCacheable(this.request) && !head.headers.has("cache-control")) lines.push(...UNCACHED);
     if (head.framing) lines.push("x-accel-buffering", "no");
     this.writer.head(head.status, lines, head.framing !== undefined);
@@ -55,7 +58,7 @@ export class Reply {
   /** Returns the gateway's own header lines for the response: name, value, … */
   ownHeaders(): string[] {
     const lines: string[] = [];
-    addGatewayLines(lines, this.exchange);
+    this.addGatewayLines(lines);
     return lines;
   }
 
@@ -80,7 +83,7 @@ export class Reply {
       // The buffered part of a whole response has not been sent.
       exchange.written = 0;
       exchange.firstByte = undefined;
-      const lines = [...attemptLines(exchange), ...noticeLines(exchange, exchange.dropped)];
+      const lines = [...attemptLines(exchange), ...this.noticeLines(exchange.dropped)];
       const answer = () => sendErrorResponse(this.request, response, exchange.protocol, error, exchange.id, lines);
       if (now) answer();
       else writer.deferEnd(answer);
@@ -107,6 +110,47 @@ export class Reply {
       writer.abort();
     });
   }
+
+  /** Adds the gateway's own header lines of every response. */
+  private addGatewayLines(lines: string[]): void {
+    const { id, protocol, notices, replyHeaders, dropped, droppedFromAnswer } = this.exchange;
+    lines.push("x-request-id", id);
+    lines.push(...attemptLines(this.exchange));
+    if (protocol.idHeaders) for (const name of protocol.idHeaders) lines.push(name, id);
+    if (replyHeaders.length > 0 || notices.length > 0 || dropped.length > 0 || droppedFromAnswer.length > 0)
+      lines.push(...this.noticeLines([...dropped, ...droppedFromAnswer]));
+  }
+
+  private noticeLines(dropped: readonly string[]): string[] {
+    const lines = this.replyLines();
+    for (const notice of this.exchange.notices) lines.push("gateway-notice", headerSafe(notice));
+    if (dropped.length > 0) lines.push("gateway-dropped", headerSafe(joinLimited(dropped)));
+    return lines;
+  }
+
+  /** Returns the header lines of plugins; none if one cannot be sent, which a plugin added while it failed, or after its phase. */
+  private replyLines(): string[] {
+    const { id, replyHeaders } = this.exchange;
+    try {
+      checkHeaderLines(replyHeaders);
+    } catch (thrown) {
+      this.log.warn({ id, cause: String(thrown) }, "the reply headers of plugins cannot be sent, and are left out");
+      replyHeaders.splice(0);
+    }
+    return [...replyHeaders];
+  }
+
+  private logFault(thrown: unknown): void {
+    const cause = thrown instanceof Error ? (thrown.stack ?? thrown.message) : String(thrown);
+    this.log.error({ id: this.exchange.id, cause }, "a response could not be written, and its connection is closed");
+  }
+}
+
+/** The parts of a generation that a reply uses. */
+interface ReplyParts {
+  /** `persist` is called before the last bytes of a response are sent. */
+  upstreams: { readonly persist: () => void };
+  log: Log;
 }
 
 /** Caches do not know most places of a key: to them the responses for all keys are the same. */
@@ -221,13 +265,6 @@ const idLines = (protocol: Protocol, id: string): string[] => [
   ...(protocol.idHeaders ?? []).flatMap((name) => [name, id]),
 ];
 
-function noticeLines({ notices, replyHeaders }: Exchange, dropped: readonly string[]): string[] {
-  const lines = [...replyHeaders];
-  for (const notice of notices) lines.push("gateway-notice", headerSafe(notice));
-  if (dropped.length > 0) lines.push("gateway-dropped", headerSafe(joinLimited(dropped)));
-  return lines;
-}
-
 /** Maximum characters of a list in a header; further entries are counted. */
 const LIST = 2048;
 
@@ -246,16 +283,6 @@ function attemptLines({ attempt, tries, model, dryRun }: Exchange): string[] {
   const { serves } = attempt.target;
   const lines = ["gateway-target", headerSafe(Marketplace.nameOf(attempt.target)), "gateway-attempts", String(tries)];
   return serves === undefined ? lines : ["gateway-model", serves, ...lines];
-}
-
-/** Adds the gateway's own header lines of every response. */
-function addGatewayLines(lines: string[], exchange: Exchange): void {
-  const { id, protocol, notices, replyHeaders, dropped, droppedFromAnswer } = exchange;
-  lines.push("x-request-id", id);
-  lines.push(...attemptLines(exchange));
-  if (protocol.idHeaders) for (const name of protocol.idHeaders) lines.push(name, id);
-  if (replyHeaders.length > 0 || notices.length > 0 || dropped.length > 0 || droppedFromAnswer.length > 0)
-    lines.push(...noticeLines(exchange, [...dropped, ...droppedFromAnswer]));
 }
 
 /** Replaces everything but printable ASCII, the characters of a header value. */

@@ -22,10 +22,14 @@ export class ResponseWriter {
   private readonly pending: Buffer[] = [];
   private pendingBytes = 0;
 
-  /** @param beforeEnd called before the last bytes are sent */
+  /**
+   * @param beforeEnd called before the last bytes are sent
+   * @param onFault called with what a deferred write has thrown; the client's connection is closed
+   */
   constructor(
     readonly response: ServerResponse,
     private readonly beforeEnd: () => void = () => {},
+    private readonly onFault: (thrown: unknown) => void = () => {},
   ) {}
 
   /**
@@ -105,7 +109,14 @@ export class ResponseWriter {
         this.beforeEnd();
         write();
       },
+      fail: (thrown) => this.fail(thrown),
     });
+  }
+
+  /** Handles what a deferred write has thrown: it concerns no other response, and must not end the process. */
+  fail(thrown: unknown): void {
+    this.onFault(thrown);
+    this.response.destroy();
   }
 
   private sendHead(): void {
@@ -180,13 +191,21 @@ function flushSoon(writer: ResponseWriter): void {
 function flushAll(): void {
   const writers = pendingWriters;
   pendingWriters = [];
-  for (const writer of writers) writer.flush();
+  for (const writer of writers) {
+    try {
+      writer.flush();
+    } catch (thrown) {
+      writer.fail(thrown);
+    }
+  }
 }
 
 /** Responses of which only the last part has not been sent. */
-let endQueue: { writeEnd(): void }[] = [];
+let endQueue: DeferredEnd[] = [];
 
-function scheduleEnd(one: { writeEnd(): void }): void {
+type DeferredEnd = Pick<ResponseWriter, "writeEnd" | "fail">;
+
+function scheduleEnd(one: DeferredEnd): void {
   if (endQueue.length === 0) queueMicrotask(writeEndsSoon);
   endQueue.push(one);
 }
@@ -195,9 +214,15 @@ function scheduleEnd(one: { writeEnd(): void }): void {
 const writeEndsSoon = (): void => process.nextTick(writeEnds);
 
 function writeEnds(): void {
-  const writers = endQueue;
+  const ends = endQueue;
   endQueue = [];
-  for (const writer of writers) writer.writeEnd();
+  for (const end of ends) {
+    try {
+      end.writeEnd();
+    } catch (thrown) {
+      end.fail(thrown);
+    }
+  }
 }
 
 const DIGITS = Buffer.from("0123456789abcdef");

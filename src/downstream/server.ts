@@ -398,12 +398,11 @@ export class Downstream {
       if (!response.writableFinished) exchange.abort();
     });
     if (response.destroyed) exchange.abort();
-    const reply = new Reply(exchange, request, response, generation.upstreams.persist);
+    const reply = new Reply(exchange, request, response, generation);
     const receive = createReceiveBody(exchange, request, response, generation, waiting);
     this.run(
-      generation,
-      exchange,
-      reply,
+      { exchange, generation, reply },
+      response,
       passes
         ? runPassthrough(exchange, chain, generation, passes, reply, waiting)
         : wantsExplanation(headers)
@@ -476,16 +475,25 @@ export class Downstream {
       protocols: offer.protocols,
       defaultProtocol: offer.defaultProtocol,
     };
-    this.run(generation, exchange, undefined, runWebSocket(exchange, destination, generation, handshake, response));
+    const life = runWebSocket(exchange, destination, generation, handshake, response);
+    this.run({ exchange, generation, reply: undefined }, socket, life);
   }
 
-  private run(generation: Generation, exchange: Exchange, reply: Reply | undefined, life: Promise<void>): void {
-    const entry = this.running.add({ exchange, generation, reply });
+  /** @param client closed if the exchange fails in a way that nothing foresees, which must not end the process */
+  private run(running: RunningExchange, client: { destroy(): unknown }, life: Promise<void>): void {
+    const { exchange, generation } = running;
+    const entry = this.running.add(running);
     generation.hold();
-    life.then(() => {
+    const end = (): void => {
       this.running.remove(entry);
       generation.release();
       this.onEnded(exchange);
+    };
+    life.then(end, (thrown: unknown) => {
+      const cause = thrown instanceof Error ? (thrown.stack ?? thrown.message) : String(thrown);
+      generation.log.error({ id: exchange.id, cause }, "a request failed, and its connection is closed");
+      client.destroy();
+      end();
     });
   }
 

@@ -125,10 +125,16 @@ export const isSendable = (value: string): boolean => !UNSENDABLE.test(value);
 /** Returns a name that may be written to a socket with this value. The value may be a secret and is not put into the error. */
 function checkHeader(name: string, value: string): HeaderName {
   const found = headerName(name);
-  if (!found.isToken) throw new TypeError(`${JSON.stringify(name)} cannot be the name of a header.`);
+  if (typeof name !== "string" || !found.isToken)
+    throw new TypeError(`${JSON.stringify(name)} cannot be the name of a header.`);
   if (typeof value !== "string" || !isSendable(value))
     throw new TypeError(`The header ${name} has a value that cannot be sent.`);
   return found;
+}
+
+/** Checks flat name, value lines. @throws TypeError for an invalid name or value, and for a name without a value */
+export function checkHeaderLines(lines: readonly string[]): void {
+  for (let i = 0; i < lines.length; i += 2) checkHeader(lines[i] as string, lines[i + 1] as string);
 }
 
 /** Returns a copy of flat name, value lines without those whose lower-case name is in the set. */

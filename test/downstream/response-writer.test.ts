@@ -415,3 +415,53 @@ t.test("before the last of an answer leaves, in whichever way it ends, that is t
     t.same(gone.splice(0), ["recorded", `told at ${before}`], name);
   }
 });
+
+t.test(
+  "a deferred write that throws costs its own connection, is told, and the others of its batch are sent",
+  async (t) => {
+    const waiting: (() => void)[] = [];
+    const told: unknown[] = [];
+    const server = createServer((request, response) => {
+      const writer = new ResponseWriter(
+        response,
+        () => {},
+        (thrown) => told.push(thrown),
+      );
+      waiting.push(() =>
+        request.url === "/bad"
+          ? writer.deferEnd(() => response.writeHead(0))
+          : writer.deferEnd(() => response.writeHead(204).end()),
+      );
+      // All end in one turn, and so in one batch; the bad one is not the last.
+      if (waiting.length === 3) for (const end of waiting) end();
+    });
+    server.listen(0, "127.0.0.1");
+    await once(server, "listening");
+    t.teardown(() => server.close());
+    const { port } = server.address() as AddressInfo;
+    const ask = (path: string) =>
+      fetch(`http://127.0.0.1:${port}${path}`, { headers: { connection: "close" } }).then(
+        ({ status }) => status,
+        () => "closed",
+      );
+    const bad = ask("/bad");
+    await until(() => waiting.length === 1);
+    t.same(await Promise.all([bad, ask("/"), ask("/")]), ["closed", 204, 204]);
+    t.match(told, [{ code: "ERR_HTTP_INVALID_STATUS_CODE" }]);
+  },
+);
+
+t.test("the same goes for pieces of a stream", async (t) => {
+  const told: unknown[] = [];
+  const { whole } = await talk(t, ({ response }) => {
+    const writer = new ResponseWriter(
+      response,
+      () => {},
+      (thrown) => told.push(thrown),
+    );
+    writer.head(200, ["content-type", "text/event-stream"], true);
+    writer.write([{ length: 2 } as Buffer, 5 as unknown as Buffer]);
+  });
+  await whole;
+  t.equal(told.length, 1);
+});

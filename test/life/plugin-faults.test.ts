@@ -118,3 +118,55 @@ chains: { llm: [sse, auth, slow, models, rewrite, usage] }
   t.match(told(), [{ level: "warn", message: /blocked the event loop/, fields: { ms: Number, calls: 1 } }]);
   t.equal(told().length, 1);
 });
+
+/** Gives values that cannot be sent, which the query names, in the phase that it names. */
+const UNSENDABLE = `import { GatewayError } from "model-gateway";
+const VALUES = {
+  "status 0": () => { throw new GatewayError("own", { status: 0, message: "No." }); },
+  "status NaN": async () => { throw new GatewayError("own", { status: NaN, message: "No." }); },
+  allow: () => { throw new GatewayError("method_not_allowed", { allow: ["GET\\r\\nx-evil: 1"] }); },
+  "header value": ({ replyHeaders }) => void replyHeaders.push("x-a", "\\u20ac"),
+  "header value, later": async ({ replyHeaders }) => void replyHeaders.push("x-a", "\\u20ac"),
+  "header name": ({ replyHeaders }) => void replyHeaders.push("x a", "b"),
+  "header lines": ({ replyHeaders }) => void replyHeaders.push("x-a", "b\\r\\nx-evil: 1"),
+  "half a header": ({ replyHeaders }) => void replyHeaders.push("x-a"),
+  model: (exchange) => { exchange.requestedModel = 5; },
+};
+const act = (exchange, phase) => exchange.query.get("at") === phase ? VALUES[exchange.query.get("value")](exchange) : undefined;
+export default class Unsendable {
+  access(exchange) { return act(exchange, "access"); }
+  request(exchange) { return act(exchange, "request"); }
+  send(exchange) { return act(exchange, "send"); }
+  response(exchange) { return act(exchange, "response"); }
+}`;
+const UNSENDABLE_VALUES = [...UNSENDABLE.matchAll(/^ {2}"?([a-z][\w ,]*)"?: (?:async )?\(/gim)].map(
+  ([, name]) => name as string,
+);
+
+t.test(
+  "a value that cannot be sent is the plugin's failure, in any phase, and ends nothing but its request",
+  async (t) => {
+    const { port, log } = await startGateway(
+      t,
+      `providers: { demo: { url: "demo:" } }
+models: { echo: { targets: [demo:echo] } }
+plugins: { unsendable: { from: ./unsendable.ts } }
+chains: { llm: [sse, auth, unsendable, models, rewrite, usage] }
+`,
+      { "unsendable.ts": UNSENDABLE },
+    );
+    t.equal(UNSENDABLE_VALUES.length, 9);
+    for (const at of ["access", "request", "send", "response"])
+      for (const value of UNSENDABLE_VALUES)
+        for (const [state, { path, body }] of Object.entries(STATES)) {
+          const what = `${value} in ${at}, ${state}`;
+          const asked = { model: "echo", messages: [{ role: "user", content: "hi" }], ...body };
+          const query = `?at=${at}&value=${encodeURIComponent(value)}`;
+          const answer = await post(port, path + query, JSON.stringify(asked));
+          t.equal(answer.status, 500, what);
+          t.match(answer.body.toString(), /A plugin of the gateway failed/, what);
+          const failed = log.lines.findLast(({ message }) => message === "exchange");
+          t.match(failed?.fields, { status: 500, error: { code: "plugin_failed", origin: `unsendable.${at}` } }, what);
+        }
+  },
+);
