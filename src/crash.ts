@@ -1,3 +1,4 @@
+import { fileURLToPath } from "node:url";
 import type { Log } from "./core/log.ts";
 import type { LoadedPlugin } from "./loader/instances.ts";
 
@@ -33,16 +34,27 @@ export function stopAfterCrash(gateway: CrashableGateway, log: Log, leave: () =>
   });
 }
 
-/** Returns the plugin whose code is first in a stack trace; undefined if there is none. */
-export function pluginInStack(stack: string, plugins: ReadonlyMap<string, LoadedPlugin>): string | undefined {
+/**
+ * Returns the plugin whose code is first in a stack trace; undefined if there is none.
+ * @param ownPackage the folder of the gateway's package, which is no plugin's own
+ */
+export function pluginInStack(
+  stack: string,
+  plugins: ReadonlyMap<string, LoadedPlugin>,
+  ownPackage = OWN_PACKAGE,
+): string | undefined {
+  const packages = [...plugins.values()].map(({ file }) => packageFolder(file));
+  const owned = [...plugins].map(([name, { file }]) => {
+    const folder = packageFolder(file);
+    const shared = folder === ownPackage || packages.filter((each) => each === folder).length > 1;
+    return { name, parts: [`${file}:`, `${file}?`, !folder || shared ? `${file.replace(/\.[^./]+$/, "")}/` : folder] };
+  });
   for (const line of stack.split("\n"))
-    for (const [name, { file }] of plugins)
-      if ([`${file}:`, `${file}?`, pluginFolder(file)].some((part) => line.includes(part))) return name;
+    for (const { name, parts } of owned) if (parts.some((part) => line.includes(part))) return name;
   return undefined;
 }
 
-/** Returns the folder of a plugin's other files: its package, or the folder of its name. */
-function pluginFolder(file: string): string {
-  const inPackage = /^.*\/node_modules\/(?:@[^/]+\/)?[^/]+\//.exec(file)?.[0];
-  return inPackage ?? `${file.replace(/\.[^./]+$/, "")}/`;
-}
+const OWN_PACKAGE = fileURLToPath(new URL("..", import.meta.url));
+
+/** Returns the folder of the package that contains a file, with a slash at its end. */
+const packageFolder = (file: string): string | undefined => /^.*\/node_modules\/(?:@[^/]+\/)?[^/]+\//.exec(file)?.[0];

@@ -107,3 +107,24 @@ t.test("a stack is of the plugin whose file, folder or package it comes to first
   t.equal(pluginInStack(stack("/home/me/plugins/owner.ts", "node:net"), plugins), undefined);
   t.equal(pluginInStack("no stack", plugins), undefined);
 });
+
+t.test("a package that is the gateway's, or that several plugins share, is no plugin's own", async (t) => {
+  const gateway = "/home/me/node_modules/model-gateway/";
+  const plugins = new Map(
+    Object.entries({
+      sse: `${gateway}plugins/sse.ts`,
+      limits: `${gateway}plugins/limits.ts`,
+      one: "/home/me/node_modules/pair/one.js",
+      two: "/home/me/node_modules/pair/two.js",
+    }).map(([name, file]) => [name, { file } as LoadedPlugin]),
+  );
+  const found = (...files: string[]) =>
+    pluginInStack(`Error: no\n${files.map((file) => `    at f (file://${file}:3:7)`).join("\n")}`, plugins, gateway);
+  t.equal(found(`${gateway}src/downstream/reply.ts`), undefined);
+  t.equal(found(`${gateway}src/core/chain.ts`, `${gateway}plugins/limits/window.ts`), "limits");
+  t.equal(found(`${gateway}plugins/limits.ts`), "limits");
+  t.equal(found("/home/me/node_modules/pair/shared.js", `${gateway}src/pipeline.ts`), undefined);
+  t.equal(found("/home/me/node_modules/pair/two.js"), "two");
+  const alone = new Map([["sse", { file: `${gateway}plugins/sse.ts` } as LoadedPlugin]]);
+  t.equal(pluginInStack(`Error: no\n    at f (${gateway}src/main.ts:3:7)`, alone, gateway), undefined);
+});
