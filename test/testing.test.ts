@@ -6,6 +6,8 @@ import { GatewayError } from "../src/core/errors.ts";
 import type { Exchange } from "../src/core/exchange.ts";
 import type { Plugin } from "../src/core/plugin.ts";
 import { drive } from "../src/testing.ts";
+import type { Member, Scan } from "../src/wire/members.ts";
+import { type Edit, setMember } from "../src/wire/splice.ts";
 
 t.test("a plugin sees every protocol, streamed and whole, translated and not, however bytes are cut", async (t) => {
   await using driven = await drive(Redact);
@@ -180,4 +182,38 @@ t.test("values of a plugin that cannot be sent end their request with an answer"
     );
     t.equal((await driven.ask({ protocol })).status, 200);
   }
+});
+
+t.test("an edit that leaves invalid JSON is a failure of the plugin that made it", async (t) => {
+  const WRONG: Record<string, (body: Exchange["body"]) => Edit[]> = {
+    "a new member": ({ scan }) => [setMember(scan as Scan, "note", "{")],
+    "a member's value": ({ scan }) => {
+      const { start, end } = scan?.members[0] as Member;
+      return [{ start, end, bytes: Buffer.from(`"${"x".repeat(300)}\n"`) }];
+    },
+    "a part of a value": ({ length }) => [{ start: length - 1, end: length, bytes: Buffer.from("]") }],
+    "bytes that are no text": ({ scan }) => {
+      const { start, end } = scan?.members[0] as Member;
+      return [{ start, end, bytes: Buffer.from([0x22, 0xff, 0x22]) }];
+    },
+  };
+  class Wrong implements Plugin {
+    request: NonNullable<Plugin["request"]> = (exchange) => this.act("request", exchange.headers.get("x-at"), exchange);
+    send: NonNullable<Plugin["send"]> = (exchange, attempt) => this.act("send", exchange.headers.get("x-at"), attempt);
+
+    private act(phase: string, wanted = "", changed: Pick<Exchange, "body" | "edit">): void {
+      const [at, how = ""] = wanted.split(": ");
+      if (at === phase) changed.edit(WRONG[how]?.(changed.body) ?? []);
+    }
+  }
+  await using driven = await drive(Wrong);
+  for (const protocol of driven.protocols)
+    for (const model of ["any", protocol === "gemini" ? "openai-chat" : "gemini"])
+      for (const at of ["request", "send"])
+        for (const how of Object.keys(WRONG)) {
+          const failed = await driven.ask({ protocol, model, headers: { "x-at": `${at}: ${how}` } });
+          const about = `${how} in ${at}, ${protocol} → ${model}`;
+          t.match(failed, { status: 500, error: { code: "plugin_failed", origin: `wrong.${at}` } }, about);
+          t.same(failed.sent, [], about);
+        }
 });

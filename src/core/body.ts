@@ -1,3 +1,4 @@
+import { isUtf8 } from "node:buffer";
 import { JsonError, type JsonFault, type Member, type Scan, Scanner } from "../wire/json.ts";
 import type { FormError } from "../wire/multipart.ts";
 import { countMembers, firstElements } from "../wire/paths.ts";
@@ -50,12 +51,20 @@ export class Body {
   /**
    * Returns the body with edits applied, whose offsets refer to this one; this one itself when there are none. Bytes outside the
    * edits are not copied.
-   * @throws Error when edits overlap or exceed the body
+   * @throws GatewayError `plugin_failed` when the result is not JSON; Error when edits overlap or exceed the body
    */
   edited(edits: readonly Edit[]): Body {
     if (edits.length === 0) return this;
     const field = this.modelField && shiftSpan(this.modelField, edits);
-    return new Body(splice(this.buffers, edits), this.found && "json", field);
+    const pieces = splice(this.buffers, edits);
+    return new Body(pieces, this.scanEdited(pieces, edits), field);
+  }
+
+  /** Checks edits at once, while it is known whose they are; the text is scanned again only where they change parts of members. */
+  private scanEdited(pieces: readonly Buffer[], edits: readonly Edit[]): Scan | "json" | undefined {
+    const { found } = this;
+    if (found === undefined) return undefined;
+    return found !== "json" && edits.every((edit) => changesMember(found, edit)) ? "json" : scanWritten(pieces);
   }
 
   /** The original bytes, decompressed if they were compressed; a single buffer once they have been joined. */
@@ -262,6 +271,34 @@ const LIMIT_MESSAGES: ReadonlyMap<JsonFault, string> = new Map([
   ["name", "has a name that is too long"],
 ]);
 
+/**
+ * Reports whether an edit replaces, adds or removes a whole member, so that the body stays JSON.
+ * @throws GatewayError `plugin_failed` where the new value is not JSON
+ */
+function changesMember(scan: Scan, { start, end, bytes, member }: Edit): boolean {
+  if (member) {
+    if (member.scan !== scan) return false;
+    if (!member.gone) checkJson(bytes, `{${bytes.toString()}}`);
+    return true;
+  }
+  if (!scan.members.some((each) => each.start === start && each.end === end)) return false;
+  checkJson(bytes, bytes.toString());
+  return true;
+}
+
+/** @throws GatewayError `plugin_failed` */
+function checkJson(bytes: Buffer, text: string): void {
+  try {
+    JSON.parse(text);
+  } catch (cause) {
+    throw notJsonError(cause);
+  }
+  if (!isUtf8(bytes)) throw notJsonError("The text is not UTF-8.");
+}
+
+const notJsonError = (cause: unknown): GatewayError =>
+  new GatewayError("plugin_failed", { message: "A plugin left a body that is not JSON.", cause });
+
 function scanWritten(pieces: readonly Buffer[]): Scan {
   const scanner = new Scanner(WRITTEN_LIMITS);
   try {
@@ -269,8 +306,7 @@ function scanWritten(pieces: readonly Buffer[]): Scan {
     return scanner.end();
   } catch (cause) {
     const beyond = LIMIT_MESSAGES.get((cause as JsonError).fault);
-    if (beyond === undefined)
-      throw new GatewayError("plugin_failed", { message: "A plugin left a body that is not JSON.", cause });
+    if (beyond === undefined) throw notJsonError(cause);
     throw new GatewayError("not_translatable", {
       message: `In the provider's protocol the request ${beyond}.`,
       hint: "Arguments of calls are counted as the JSON that they are: send fewer or flatter arguments, schemas and messages.",

@@ -90,6 +90,7 @@ export class Attempt {
   /**
    * Changes the body of this attempt only.
    * @param edits offsets in the current `body`
+   * @throws GatewayError when the body is no longer JSON
    */
   edit(edits: readonly Edit[]): void {
     this.body = this.body.edited(edits);
@@ -443,7 +444,6 @@ export class Exchange {
   edit(edits: readonly Edit[]): void {
     const before = this.body;
     const edited = before.edited(edits);
-    // Also checks that the body is still JSON, while it is known whose edit this was.
     if (edited !== before && this.pathModel === undefined && !isSameModel(before, edited))
       this.requestedModel = readModel(edited);
     this.body = edited;

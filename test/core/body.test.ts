@@ -55,10 +55,23 @@ t.test("what no edit touches is not copied, and a body without edits is itself",
   t.equal(edited(body, "n", "2").pieces[0], pieces[0]);
 });
 
-t.test("a body that an edit has broken is found out when somebody reads it", async (t) => {
-  const broken = edited(new Body([CHAT], "json"), "n", "{");
-  t.throws(() => broken.scan, { code: "plugin_failed", message: /not JSON/ });
-});
+t.test(
+  "an edit that breaks the body is refused at once, whether it writes a whole member or a part of one",
+  async (t) => {
+    const failed = { code: "plugin_failed", message: "A plugin left a body that is not JSON." };
+    const body = () => new Body([CHAT], "json");
+    t.throws(() => edited(body(), "n", "{"), failed);
+    t.throws(() => edited(body(), "new", '1,"newer":'), failed);
+    t.throws(() => edited(edited(body(), "n", "2"), "n", ""), failed);
+    t.throws(() => body().edited([{ start: 0, end: 1, bytes: Buffer.from("[") }]), failed);
+    const form = new Body([CHAT], undefined);
+    t.equal(
+      form.edited([{ start: 0, end: 1, bytes: Buffer.from("[") }]).scan,
+      undefined,
+      "what is not JSON is not checked",
+    );
+  },
+);
 
 t.test("the model's field of a form stays where it is, whatever changes around it", async (t) => {
   const form = new Body([Buffer.from("--x painter --y")], undefined, { start: 4, end: 11 });
