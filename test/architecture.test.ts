@@ -291,6 +291,55 @@ t.test("every source file has its test", async (t) => {
   t.same(untested, []);
 });
 
+/** Comments of a source file. What follows a colon is an address, not a comment. */
+const COMMENT = /\/\*[\s\S]*?\*\/|(?<=^|[\s;,{([])\/\/[^\n]*/g;
+/** Words that can only be names of code: with a capital inside, or of a type. */
+const CODE_NAME = /[a-z0-9][A-Z]|^[A-Z][a-z]/;
+/** Names of other programs: a vendor's client, http-proxy-3, a page of Linux's manual, systemd. */
+const FOREIGN_NAMES = ["createOpenAI", "deleteLength", "proc_net_tcp", "sd_listen_fds"];
+
+/** Names of code among sentences: a name in backticks, with or without members and parentheses, or one in a link. */
+function namesOfCode(sentences: string): string[] {
+  const code = sentences.matchAll(/`((?:[A-Za-z_$][\w$]*\.)*[A-Za-z_$][\w$]*)(\([^`]*\))?`|\{@link ([\w$.]+)/g);
+  return [...code].flatMap(([, written, called, linked]) => {
+    const path = (written ?? linked ?? "").split(".");
+    return path.filter((name, i) => CODE_NAME.test(name) || linked || (called && i === path.length - 1));
+  });
+}
+
+t.test("a name of code in a comment or a page is still in the code", async (t) => {
+  const code = files("{src,plugins,scripts,test,examples,pages,bin,deploy}/**/*.{ts,tsx,js,mjs,json,yaml,html}");
+  // Without this file, which has the names of others.
+  const words = new Set(
+    code
+      .filter((file) => file !== "test/architecture.test.ts")
+      .flatMap(
+        (file) =>
+          text(file)
+            .replaceAll(COMMENT, " ")
+            .match(/[A-Za-z_$][\w$]*/g) ?? [],
+      ),
+  );
+  const named = new Map([
+    ...[...SOURCES, ...PLUGINS].map((file) => [file, (text(file).match(COMMENT) ?? []).join("\n")] as const),
+    ...files("docs/**/*.md").map((file) => [file, text(file).replaceAll(/^```[\s\S]*?^```/gm, "")] as const),
+  ]);
+  const unknown = [...named].flatMap(([file, sentences]) =>
+    namesOfCode(sentences)
+      .filter((name) => !words.has(name) && !(name in globalThis))
+      .map((name) => ({ file, name })),
+  );
+  t.same(
+    unknown.filter(({ name }) => !FOREIGN_NAMES.includes(name)).map(({ file, name }) => `${file} names ${name}`),
+    [],
+  );
+  t.same(
+    FOREIGN_NAMES.filter((foreign) => !unknown.some(({ name }) => name === foreign)),
+    [],
+    "left out, and not named",
+  );
+});
+
 t.test("no file is too long to be read in one go", async (t) => {
   const long = [...SOURCES, ...PLUGINS, ...EXAMPLES].filter((file) => text(file).split("\n").length > LONGEST + 1);
   t.same(long, []);

@@ -79,6 +79,18 @@ t.test("every name that docs/plugins.md gives to authors is where it says", asyn
   const named = new Set(
     code.flatMap((words) => [...words.matchAll(/(?<![\w.$"])(?:[A-Z][a-z]\w*|[a-z]\w*(?=\())/g)].map(([name]) => name)),
   );
+  // Members of what phases and tests get.
+  const types = { answer: "FailedAnswer", attempt: "Attempt", exchange: "Exchange", head: "Head", driven: "Driven" };
+  const declarations = text("docs/plugin-api.md").replaceAll(/\/\*\*[\s\S]*?\*\//g, "");
+  for (const [variable, type] of Object.entries(types)) {
+    const declaration =
+      new RegExp(`^(?:class|interface) ${type} .*$[\\s\\S]*?^\\}$`, "m").exec(declarations)?.[0] ?? "";
+    const members = code.flatMap((words) => [...words.matchAll(new RegExp(`\\b${variable}\\.(\\w+)`, "g"))]);
+    t.ok(members.length > 0, `members of ${variable} are named`);
+    for (const [member, name = ""] of members)
+      if (!new RegExp(`^  .*\\b${name}\\b[?<(:]`, "m").test(declaration)) missing.push(member);
+  }
+
   const elsewhere = new Set([
     // Other packages', a plugin's own class, and a word of Gemini's.
     ...["inject", "injectable", "Class", "MyPlugin", "ShortOnly", "ErrorInfo"],

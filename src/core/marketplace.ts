@@ -65,7 +65,7 @@ export interface Provider {
   /** Maximum concurrent requests; 0 or undefined: unlimited. */
   concurrency?: number;
   timeouts: Timeouts;
-  /** The vendor whose prices apply, as named in `Catalogue`; undefined: derived from the URL. */
+  /** The vendor whose prices apply, as the price tables name it; undefined: derived from the URL. */
   vendor?: string;
   /** The header whose value makes the provider process a repeated request only once. */
   idempotency?: string;

@@ -191,9 +191,8 @@ function imageCost({ images, drawn }: Usage, price: Price, compiled: Compiled): 
 }
 
 /**
- * Returns the cost of an exchange in integer nano-dollars, as far as the price covers it (`isPriced`); rounded once, at the end,
- * half up. Every token counts as one kind: cached, written, audio, image and video tokens are subtracted from the plain input
- * first.
+ * Returns the cost of an exchange in integer nano-dollars, as far as the price covers it; rounded once, at the end, half up.
+ * Every token counts as one kind: cached, written, audio, image and video tokens are subtracted from the plain input first.
  */
 export function cost(usage: Usage, price: Price): number {
   const compiled = compiledPrice(price);

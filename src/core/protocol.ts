@@ -119,7 +119,7 @@ export interface Protocol {
   readonly includeUsage?: IncludeUsage;
   /**
    * Responses of the built-in demo provider that no other protocol could give, like counts or pictures. Undefined: the engine's
-   * script, written with the protocol's own encoder (translation/demo.ts).
+   * script, written with the protocol's own encoder.
    */
   demo?(request: DemoRequest): DemoAnswer | undefined;
   /** Lists models in this protocol's own shape, where that differs from the shared one. */

@@ -22,7 +22,7 @@ interface PartBase {
 }
 
 /**
- * A message of one role. Tool results are in user turns. Consecutive turns may have the same role; `joined` merges them for
+ * A message of one role. Tool results are in user turns. Consecutive turns may have the same role; `mergeTurns` merges them for
  * protocols whose turns must alternate.
  */
 export interface Turn {

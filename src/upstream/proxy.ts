@@ -142,7 +142,7 @@ function sendAttempt(_request: IncomingMessage, _response: ServerResponse, optio
   return true;
 }
 
-/** A pass after the library's `deleteLength`, which corrects lengths without checking how the body is framed. */
+/** A pass after http-proxy-3's `deleteLength`, which corrects lengths without checking how the body is framed. */
 function restoreFraming(_request: IncomingMessage, _response: ServerResponse, options: ServerOptions): boolean {
   if (isPass(options)) options.pass.restoreFraming(options);
   return false;

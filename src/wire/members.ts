@@ -29,7 +29,7 @@ export interface Scan {
   readonly end: number;
   /** Bytes of the whole text. */
   readonly length: number;
-  /** Bits of the watches (`Watch`) that may have a match below the top level. */
+  /** For the engine: which of the texts that it looks for may occur below the top level, one bit each. */
   readonly seen: number;
   /** Returns the member of that name; of duplicates the last one, as `JSON.parse` does. */
   find(name: string): Member | undefined;
