@@ -288,7 +288,7 @@ const SECRET_PATTERNS = [
   /(?<=[:/])(?!USER:PASSWORD@)[^\s/@:"']{0,200}:[^\s/@"']+(?=@)/g, // the same behind another slip than in the scheme's slashes
   /(?<=:\/\/[^\s?#"']{0,400}[?#])[^\s"',}\]]+/g, // query of an address
   /(?<=\$\{\w+:-)(?!default\})[^}\s"']+/g, // default of a reference, but for the word in our own advice
-  /(?<=(?:\bkey|credential|secret|password|token|viewer|webhook|api_?key)["']?[ \t]{0,40}:[ \t]{0,40}["']?)[^\s"'$*&{}[\],][^\s"',}\]]*(?:\r?\n[ \t]{0,40}[\w.+/=-]{8,}(?![\w.+/=-]*["']?[ \t]{0,40}:))?/gi, // name and colon; perhaps wrapped
+  /(?<=(?:\bkey|credential|secret|password|token|viewer|webhook|api_?key)["']?[ \t]{0,40}:[ \t]{0,40}["']?)(?!(?<=\$\{\w{1,200}:)-default\})[^\s"'$*&{}[\],][^\s"',}\]]*(?:\r?\n[ \t]{0,40}[\w.+/=-]{8,}(?![\w.+/=-]*["']?[ \t]{0,40}:))?/gi, // name and colon; perhaps wrapped; but for a reference in our own advice
   /(?<=(?:\bkey|credential|secret|password|token|viewer|webhook|api_?key)["']?[ \t]{0,40}:[ \t]{0,40}")[^"\r\n]+(?=")/gi, // the same between quotes, with spaces
   /(?<=(?:\bkey|credential|secret|password|token|viewer|webhook|api_?key)["']?[ \t]{0,40}:[ \t]{0,40}')[^'\r\n]+(?=')/gi,
   /(?<=authorization["']?[ \t]{0,40}:[ \t]{0,40}["']?)(?:(?:basic|bearer)[ \t]+)?[^\s"'$*&{}[\],][^\s"',}\]]*/gi, // with its scheme

@@ -244,6 +244,8 @@ t.test("our own advice is shown as it is, and what only looks like it is not", a
     "write it like postgres://USER:PASSWORD@HOST:5432/DATABASE",
     "addresses of Redis take no options but cacert, cert, key; others would change nothing",
     'the same as "token", so a viewer could change everything; write another secret',
+    'ABC_TOKEN is not set; set it, or write "${ABC_TOKEN:-default}"',
+    'PASSWORD is empty; set it, or write "${PASSWORD:-default}"',
   ])
     t.equal(starSecrets(advice, []), advice);
   for (const [text, secret] of [
@@ -252,6 +254,8 @@ t.test("our own advice is shown as it is, and what only looks like it is not", a
     ["PASSWORD@HOST/DATABASE", "HOST/DATABASE"],
     ["mysql://u:secretpw@h/d", "secretpw"],
     ["password: HOST/DATABASE", "HOST/DATABASE"],
+    ["${ABC_TOKEN:-default-of-mine}", "default-of-mine"],
+    ["token:-default}", "-default"],
   ] as const)
     t.notMatch(starSecrets(text, []), secret, text);
 });
