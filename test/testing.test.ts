@@ -90,6 +90,21 @@ t.test("bodies, headers, keys and paths are the author's own where he says so", 
   t.match(await driven.ledger(), [{ status: 401 }, { status: 400 }, { status: 200, key: "other" }]);
 });
 
+t.test("keys, models and providers of the author stand beside those of the test", async (t) => {
+  await using driven = await drive(Stamp, {
+    options: { text: "here" },
+    gateway: {
+      keys: { other: { key: "other-key-0123456789abcdef" } },
+      providers: { own: { url: "demo:" } },
+      models: { mine: { targets: ["own:echo"] } },
+    },
+  });
+  t.match(await driven.ask({ protocol: "openai-chat" }), { status: 200 }, "the usual key and model");
+  t.match(await driven.ask({ protocol: "openai-chat", key: "other-key-0123456789abcdef" }), { status: 200 });
+  t.match(await driven.ask({ protocol: "openai-chat", model: "mine", text: "hello" }), { status: 200, sent: [] });
+  t.match(await driven.ledger(), [{ key: "test", model: "mine" }, { key: "other", model: "any" }, { key: "test" }]);
+});
+
 t.test("phases, failures, the log and the plugin itself are at hand", async (t) => {
   class Counting implements Plugin {
     ended: string[] = [];

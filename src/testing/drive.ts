@@ -36,9 +36,9 @@ export interface DriveOptions {
    */
   chain?: readonly string[];
   /**
-   * More of gateway.yaml, section by section: models, providers, keys, limits, other plugins. There is a model `any`, whose
-   * provider speaks every protocol, and for each protocol with translation a model of the same name, whose provider speaks only
-   * that protocol.
+   * More of gateway.yaml, section by section: models, providers, keys, limits, other plugins. There is a key `test`, a model
+   * `any`, whose provider speaks every protocol, and for each protocol with translation a model of the same name, whose provider
+   * speaks only that protocol; an entry of the same name replaces them.
    */
   gateway?: Record<string, unknown>;
   /** Values of `$NAME` in all of that. */
@@ -305,17 +305,21 @@ function gatewayYaml(
   const names = { any: all, ...Object.fromEntries(spoken.map((each) => [each, [each]])) };
   const each = <T>(of: (name: string, speaks: string[]) => T) =>
     Object.fromEntries(Object.entries(names).map(([name, speaks]) => [name, of(name, speaks)]));
+  const section = (name: string) => gateway[name] as object | undefined;
   const sections = {
     admin: "off",
     pages: "off",
     overload: { delay: "off" },
     store: { ledger: "sqlite::memory:" },
-    keys: { test: { key: TEST_KEY } },
-    providers: each((provider, speaks) => ({ url: `http://${provider}.test`, speaks })),
-    models: each((model) => ({ targets: [`${model}:vendors-model`] })),
     ...gateway,
-    plugins: { ...(gateway["plugins"] as object | undefined), [name]: options },
-    chains: { ...(gateway["chains"] as object | undefined), llm: [FIRST, ...chain, LAST] },
+    keys: { test: { key: TEST_KEY }, ...section("keys") },
+    providers: {
+      ...each((provider, speaks) => ({ url: `http://${provider}.test`, speaks })),
+      ...section("providers"),
+    },
+    models: { ...each((model) => ({ targets: [`${model}:vendors-model`] })), ...section("models") },
+    plugins: { ...section("plugins"), [name]: options },
+    chains: { ...section("chains"), llm: [FIRST, ...chain, LAST] },
   };
   return JSON.stringify(sections, undefined, 2);
 }
