@@ -4,6 +4,7 @@ import {
   type AccessExchange,
   type Attempt,
   type DoneExchange,
+  type FailedAnswer,
   type Head,
   Log,
   Options,
@@ -17,7 +18,7 @@ import {
 } from "model-gateway";
 import { inject, injectable } from "tsyringe";
 import { z } from "zod";
-import { Capture, type CaptureState, type FailedResponse, rawExchange, rawMessage } from "./record/capture.ts";
+import { Capture, type CaptureState, rawExchange, rawMessage } from "./record/capture.ts";
 import { readRecorded } from "./record/file.ts";
 import type { RecordFileOptions } from "./record/messages.ts";
 import { MARGIN } from "./record/redactor.ts";
@@ -152,7 +153,7 @@ export default class Record implements Plugin {
     if (state.head) state.body ??= exchange.body;
   }
 
-  failed(exchange: SendExchange, attempt: Attempt, answer: FailedResponse): void {
+  failed(exchange: SendExchange, attempt: Attempt, answer: FailedAnswer): void {
     const state = this.state(exchange);
     if (!state.head || state.failed?.has(attempt)) return;
     state.failed ??= new Map();

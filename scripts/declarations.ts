@@ -45,23 +45,39 @@ export class Declarations {
   }
 
   /**
-   * Returns a door's exports, and the names that these mention but the door does not export, in order of occurrence.
-   * Constructors are ignored.
+   * Returns a door's exports; the names that these mention but the door does not export, and what is small among the names that
+   * those mention, in order of occurrence; and what is omitted, like all that only the gateway's constructors mention.
    */
-  entryPoint(name: string): { exported: Declaration[]; named: Declaration[] } {
+  entryPoint(name: string): { exported: Declaration[]; named: Declaration[]; omitted: Declaration[] } {
     const { imported } = this.file(join(this.folder, `${name}.d.ts`));
     const found = [...imported.values()].map((place) => this.find(place));
-    const exported = found.map(([declaration]) => declaration);
-    const named = new Map<string, Declaration>();
-    for (const [{ text }, file] of found)
-      for (const [word] of text.replaceAll(UNDOCUMENTED, "").matchAll(/\b[A-Z]\w+/g)) {
-        const { declared, imported } = this.file(file);
-        const place = imported.get(word) ?? (declared.has(word) ? ([word, file] as const) : undefined);
-        if (!place) continue;
-        const [declaration] = this.find(place);
-        if (!exported.includes(declaration)) named.set(declaration.name, declaration);
+    const exported = new Set(found.map(([declaration]) => declaration));
+    const named = new Set<Declaration>();
+    const omitted = new Set<Declaration>();
+    // The list grows while it is read.
+    for (const [declaration, file] of found) {
+      const { text } = declaration;
+      for (const place of this.mentionedIn(text.replaceAll(CONSTRUCTOR, "").replaceAll(COMMENT, ""), file)) {
+        const [mentioned] = place;
+        if (exported.has(mentioned) || named.has(mentioned)) continue;
+        if (exported.has(declaration) || isSmall(mentioned)) {
+          named.add(mentioned);
+          found.push(place);
+        } else omitted.add(mentioned);
       }
-    return { exported, named: [...named.values()] };
+      for (const [mentioned] of this.mentionedIn((text.match(CONSTRUCTOR) ?? []).join("\n"), file))
+        omitted.add(mentioned);
+    }
+    return { exported: [...exported], named: [...named], omitted: [...omitted] };
+  }
+
+  /** Returns the declarations whose names a file's text mentions, each with its file. */
+  private mentionedIn(text: string, file: string): [Declaration, string][] {
+    const { declared, imported } = this.file(file);
+    return [...text.matchAll(/\b[A-Z]\w+/g)].flatMap(([word]) => {
+      const place = imported.get(word) ?? (declared.has(word) ? ([word, file] as const) : undefined);
+      return place ? [this.find(place)] : [];
+    });
   }
 
   /** @throws Error for a name that no file declares */
@@ -95,8 +111,13 @@ function importedIn(text: string, folder: string): DeclarationFile["imported"] {
   return found;
 }
 
-/** Comments and constructors. */
-const UNDOCUMENTED = /\/\*\*[\s\S]*?\*\/|^ +constructor\(.*$/gm;
+/** Lines of a declaration that is shown although only other types mention it. */
+const SMALL = 24;
+const isSmall = ({ text }: Declaration): boolean => text.split("\n").length <= SMALL;
+
+const COMMENT = /\/\*\*[\s\S]*?\*\//g;
+/** A constructor without a comment: only the gateway calls it. */
+const CONSTRUCTOR = /(?<!\*\/\n)^ +constructor\(.*$/gm;
 const BEGIN = /^(?:export )?(?:declare )?((?:abstract )?(?:class|interface|type|const|function) (\w+).*)$/;
 /** A private or protected member with its comment. */
 const PRIVATE = /^(?: +\/\*\*(?:(?!\*\/)[\s\S])*\*\/\n)? +(?:private|protected) .*\n/gm;
@@ -118,7 +139,10 @@ function declaredIn(text: string): Map<string, Declaration> {
     // It ends with a line that is not indented; parts of a union are indented by one space.
     const end = /^(?:abstract )?(?:class|interface)/.test(first) ? /^(?:\}|.*\{\})$/ : /^ ?\S.*;$/;
     while (!end.test(body.at(-1) as string)) body.push(lines[++at] as string);
-    found.set(name, { name, about: commentText(comment), text: halveIndent(body.join("\n").replaceAll(PRIVATE, "")) });
+    // A type and a value may share a name.
+    const { about = "", text = "" } = found.get(name) ?? {};
+    const texts = [text, halveIndent(body.join("\n").replaceAll(PRIVATE, ""))];
+    found.set(name, { name, about: about || commentText(comment), text: texts.filter(Boolean).join("\n") });
     comment = [];
   }
   return found;

@@ -238,16 +238,22 @@ ${lines.join("\n")}
 const declared = ({ name, about, text }: Declaration): string =>
   [`### ${name}`, ...(about === "" ? [] : [about]), ["```ts", text.trimEnd(), "```"].join("\n")].join("\n\n");
 
-/** Returns the declarations of an entry point's exports, and of the types that they refer to. */
+/**
+ * Returns the declarations of an entry point's exports, and of the types that they refer to.
+ * @param shown names that are declared so far
+ * @param omitted names that declarations refer to so far, and that are not declared
+ */
 function entryPointPage(
   declarations: Declarations,
   shown: Set<string>,
+  omitted: Set<string>,
   [file, specifier, about]: readonly [file: string, specifier: string, about: string],
 ): string {
   const door = declarations.entryPoint(file);
-  const isNew = ({ text }: Declaration) => !shown.has(text) && shown.add(text);
+  const isNew = ({ name }: Declaration) => !shown.has(name) && shown.add(name);
   const exported = door.exported.filter(isNew);
   const named = door.named.filter(isNew);
+  for (const { name } of door.omitted) omitted.add(name);
   const sections = [`## ${specifier}`, about, ...exported.map(declared)];
   if (named.length > 0)
     sections.push(
@@ -257,6 +263,15 @@ function entryPointPage(
     );
   return sections.join("\n\n");
 }
+
+/** Returns the end of a page: the names that its declarations refer to without a declaration. */
+const omittedNames = (shown: ReadonlySet<string>, omitted: ReadonlySet<string>): string => {
+  const names = [...omitted].filter((name) => !shown.has(name)).sort();
+  return `## Not shown
+
+Types of the gateway that the declarations above refer to, and that plugins need not know: ${names.map((name) => `\`${name}\``).join(", ")}.
+`;
+};
 
 const ENTRY_POINTS = [
   ["index", "model-gateway", "For policies: everything about a request on its way through the chain."],
@@ -273,8 +288,9 @@ const PROTOCOL_ENTRY_POINT = [
 const apiPages = (): { plugin: string; protocol: string } =>
   Declarations.run((declarations) => {
     const shown = new Set<string>();
+    const omitted = new Set<string>();
     const page = (door: (typeof ENTRY_POINTS)[number] | typeof PROTOCOL_ENTRY_POINT) =>
-      entryPointPage(declarations, shown, door);
+      entryPointPage(declarations, shown, omitted, door);
     return {
       plugin: `# Plugin API
 
@@ -282,14 +298,16 @@ What a plugin may import, as TypeScript declarations, generated from the sources
 to use it.
 
 ${ENTRY_POINTS.map(page).join("\n\n")}
-`,
+
+${omittedNames(shown, omitted)}`,
       protocol: `# Protocol API
 
 What a protocol in \`plugins/protocols/\` may import, as TypeScript declarations, generated from the sources by \`npm run docs\`. Names of the
 [plugin API](plugin-api.md) are described there. [CONTRIBUTING.md](../CONTRIBUTING.md) explains how to add a protocol.
 
 ${page(PROTOCOL_ENTRY_POINT)}
-`,
+
+${omittedNames(shown, omitted)}`,
     };
   });
 

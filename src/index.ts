@@ -3,7 +3,7 @@
 
 export type { Body } from "./core/body.ts";
 export { GatewayError } from "./core/errors.ts";
-export type { Answer, Attempt, Head } from "./core/exchange.ts";
+export type { Answer, Attempt, FailedAnswer, Head } from "./core/exchange.ts";
 export { Log } from "./core/log.ts";
 export { type Caller, Marketplace, type Model, type Target } from "./core/marketplace.ts";
 export { checkModel } from "./core/model-name.ts";
@@ -19,7 +19,7 @@ export { Options, type Plugin, type Start } from "./core/plugin.ts";
 export type { ListedModel, Protocol, TextKind } from "./core/protocol.ts";
 export type { Recorded } from "./core/recorded.ts";
 export { Redactor } from "./core/redactor.ts";
-export { type Slot, slot } from "./core/slot.ts";
+export { slot } from "./core/slot.ts";
 export type { Stage } from "./core/stage.ts";
 export { optionalPackage } from "./store/optional-package.ts";
 export { Translations } from "./translation/translations.ts";

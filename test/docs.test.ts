@@ -25,6 +25,34 @@ t.test("pages that are made from sources are as these are now: npm run docs", as
   t.notMatch(text("docs/plugin-api.md"), /^ +private /m);
 });
 
+t.test(
+  "the pages of the plugin API declare every type of the gateway that they use, or say that they omit it",
+  async (t) => {
+    const types = new Set(
+      globSync("src/**/*.ts", { cwd: ROOT }).flatMap((file) =>
+        [...text(file).matchAll(/^(?:export )?(?:abstract )?(?:class|interface|type) (\w+)/gm)].map(
+          ([, name = ""]) => name,
+        ),
+      ),
+    );
+    const declared = new Set<string>();
+    for (const page of ["docs/plugin-api.md", "docs/protocol-api.md"]) {
+      const [declarations = "", notShown = ""] = text(page).split("## Not shown");
+      const fences = declarations.match(/^```ts$[\s\S]*?^```$/gm) ?? [];
+      const code = fences.join("\n").replaceAll(/\/\*\*[\s\S]*?\*\/|"[^"\n]*"/g, "");
+      for (const [, name = ""] of code.matchAll(/^(?:abstract )?(?:class|interface|type) (\w+)/gm)) declared.add(name);
+      const omitted = new Set([...notShown.matchAll(/`(\w+)`/g)].map(([, name]) => name));
+      const used = new Set([...code.matchAll(/(?<![.\w])[A-Z]\w+/g)].map(([name]) => name));
+      t.ok(used.size > 50, `${used.size} names`);
+      t.same(
+        [...used].filter((name) => types.has(name) && !declared.has(name) && !omitted.has(name)),
+        [],
+        page,
+      );
+    }
+  },
+);
+
 t.test("the README is short, and llms.txt leads to every page", async (t) => {
   t.ok(text("README.md").split("\n").length < 200);
   t.match(

@@ -2,9 +2,9 @@ import {
   type Attempt,
   type Body,
   type DoneExchange,
+  type FailedAnswer,
   Frame,
   type Head,
-  type Plugin,
   Redactor,
   type ResponseExchange,
   type Stage,
@@ -12,11 +12,8 @@ import {
 import type { RawAttempt, RawExchange, RawMessage } from "./messages.ts";
 import { MARGIN } from "./redactor.ts";
 
-/** A provider's response to a failed attempt. */
-export type FailedResponse = Parameters<NonNullable<Plugin["failed"]>>[2];
-
 interface FailedCapture {
-  readonly answer: FailedResponse;
+  readonly answer: FailedAnswer;
   /** Resolves when no more of its body arrives. */
   readonly read: Promise<void>;
 }
@@ -101,7 +98,7 @@ export function rawMessage(first: string, lines: readonly string[]): RawMessage 
 }
 
 /** Returns a failed attempt's response, as far as it has arrived. */
-function failedMessage({ head, body, bytes, isComplete }: FailedResponse): RawMessage {
+function failedMessage({ head, body, bytes, isComplete }: FailedAnswer): RawMessage {
   return {
     ...rawMessage(String(head.status), head.headers.lines),
     body,
