@@ -51,8 +51,8 @@ export default class JsonSchema implements Plugin {
 
   async response(exchange: ResponseExchange, head: Head): Promise<void> {
     const { schema } = this.asked(exchange);
-    if (schema === undefined || head.status !== 200 || !head.whole) return;
-    const answer = await head.whole(this.options.bytes);
+    if (schema === undefined || head.status !== 200 || !head.readBody) return;
+    const answer = await head.readBody(this.options.bytes);
     // A response with only tool calls has no text for the schema.
     for (const { text } of exchange.wholeTexts(answer, ["assistant"])) {
       const wrong = schemaIssues(schema, text);

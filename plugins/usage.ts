@@ -133,7 +133,7 @@ export default class UsagePlugin implements Plugin {
       id === ""
         ? []
         : await this.ledger.search({ id, limit: 1 }).catch((cause: unknown) => {
-            throw Ledger.silent(cause);
+            throw Ledger.unavailableError(cause);
           });
     if (!found || !caller || found.key !== caller.id)
       throw new GatewayError("object_not_found", {

@@ -80,7 +80,13 @@ t.test("every name that docs/plugins.md gives to authors is where it says", asyn
     code.flatMap((words) => [...words.matchAll(/(?<![\w.$"])(?:[A-Z][a-z]\w*|[a-z]\w*(?=\())/g)].map(([name]) => name)),
   );
   // Members of what phases and tests get.
-  const types = { answer: "FailedAnswer", attempt: "Attempt", exchange: "Exchange", head: "Head", driven: "Driven" };
+  const types = {
+    answer: "FailedAnswer",
+    attempt: "Attempt",
+    exchange: "Exchange",
+    head: "Head",
+    driven: "TestGateway",
+  };
   const declarations = text("docs/plugin-api.md").replaceAll(/\/\*\*[\s\S]*?\*\//g, "");
   for (const [variable, type] of Object.entries(types)) {
     const declaration =

@@ -18,10 +18,16 @@ t.test("a plugin sees every protocol, streamed and whole, translated and not, ho
         for (const cut of [undefined, 1, 7]) {
           const about = `${protocol} → ${model}, ${stream ? "streamed" : "whole"}, cut ${cut}`;
           const text = "Write to ann@example.com, please.";
-          const answer = await driven.ask({ protocol, model, stream, text, ...(cut === undefined ? {} : { cut }) });
+          const answer = await driven.ask({
+            protocol,
+            model,
+            stream,
+            text,
+            ...(cut === undefined ? {} : { chunkBytes: cut }),
+          });
           t.equal(answer.status, 200, about);
           t.equal(answer.text, text, about);
-          t.equal(answer.whole && answer.outcome, "completed", about);
+          t.equal(answer.isComplete && answer.outcome, "completed", about);
           t.same(
             answer.sent.map((sent) => sent.texts("user")),
             [["Write to <address-1>, please."]],
@@ -62,8 +68,8 @@ t.test("answers can break off, and clients leave in the middle", async (t) => {
   for (const protocol of driven.protocols) {
     const broken = await driven.ask({ protocol, stream: true, text: "x".repeat(300) }, { breakAfter: 900 });
     t.match(broken, { status: 200, outcome: "upstream_error", error: { code: "upstream_truncated" } }, protocol);
-    const left = await driven.ask({ protocol, stream: true, text: "x".repeat(300), leaveAfter: 200 });
-    t.match(left, { status: 200, whole: false, outcome: "aborted" }, protocol);
+    const left = await driven.ask({ protocol, stream: true, text: "x".repeat(300), disconnectAfterBytes: 200 });
+    t.match(left, { status: 200, isComplete: false, outcome: "aborted" }, protocol);
     const gone = await driven.ask({ protocol }, { breakAfter: 0 });
     t.match(gone, { status: 502, outcome: "upstream_error" }, protocol);
   }

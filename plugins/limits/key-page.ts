@@ -87,7 +87,7 @@ export class KeyPage {
       .then((sums) => new Map(sums.map(({ group: [key = ""], cost }) => [key, cost])))
       .catch((cause: unknown) => {
         this.cached = undefined;
-        throw Ledger.silent(cause);
+        throw Ledger.unavailableError(cause);
       });
     this.cached = { at: now, spent };
     return spent;

@@ -364,7 +364,7 @@ export function awaitPlugin<T>(
 ): Promise<T> {
   return new Promise((resolve, reject) => {
     const expired = () => {
-      if (head?.reading) timer = setTimeout(expired, deadline);
+      if (head?.isReading) timer = setTimeout(expired, deadline);
       else reject(toPluginError(pluginTimeout({ origin, deadline }), origin));
     };
     let timer = deadline > 0 ? setTimeout(expired, deadline) : undefined;

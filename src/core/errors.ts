@@ -252,7 +252,7 @@ export interface ErrorDetails {
   /** Replaces the table's `retry`. */
   retry?: boolean;
   /** The provider's own code, sent where the client's protocol has no code for the kind. */
-  ownCode?: string;
+  providerCode?: string;
   /** Machine-readable details in the client's protocol; sent where that has a place for them. */
   details?: Readonly<Record<string, unknown>>;
   /** The kind of limit that was reached, for metrics. */
@@ -359,7 +359,7 @@ export class GatewayError extends Error {
     this.param = details.param;
     const { retryAfter } = details;
     this.retryAfter = Number.isFinite(retryAfter) && (retryAfter as number) >= 0 ? retryAfter : undefined;
-    this.ownCode = details.ownCode;
+    this.providerCode = details.providerCode;
     this.details = details.details;
     this.limit = details.limit;
     this.store = details.store;
@@ -367,7 +367,7 @@ export class GatewayError extends Error {
   }
 
   /** Whether the code is a plugin's own, which is sent to clients unchanged. */
-  get own(): boolean {
+  get isPluginCode(): boolean {
     return !Object.hasOwn(REFUSALS, this.code);
   }
 

@@ -163,9 +163,9 @@ export interface Head {
    * Reads the whole response before the head is sent downstream; stages then see the same bytes.
    * @throws GatewayError when the response breaks off, or is larger than `limit` bytes
    */
-  whole?(limit: number): Promise<Buffer>;
-  /** True while a call of `whole` is pending. */
-  reading?: boolean;
+  readBody?(limit: number): Promise<Buffer>;
+  /** True while a call of `readBody` is pending. */
+  isReading?: boolean;
   /** Set by the stage that translates the response: `framing` is then the client's, and the upstream's is in here. */
   translated?: TranslatedHead;
 }
@@ -465,7 +465,7 @@ export class Exchange {
   }
 
   /**
-   * Returns the texts of a complete response, streamed or not, from the bytes of `head.whole` or those that a stage has
+   * Returns the texts of a complete response, streamed or not, from the bytes of `head.readBody` or those that a stage has
    * collected. Each text is complete.
    */
   wholeTexts(bytes: Buffer, kinds?: readonly TextKind[]): TextSpan[] {

@@ -6,13 +6,13 @@ export interface Fault {
   readonly kind: ErrorKind;
   readonly code: string;
   /** The code is a plugin's own: it is more specific than a protocol's code for the kind. */
-  readonly own?: boolean | undefined;
+  readonly isPluginCode?: boolean | undefined;
   readonly message: string;
   readonly param?: string | undefined;
   /** Seconds after which a retry makes sense. */
   readonly retryAfter?: number | undefined;
   /** The provider's own code, where the error is translated from one protocol to another. */
-  readonly ownCode?: string | undefined;
+  readonly providerCode?: string | undefined;
   /** Machine-readable details from the gateway itself, in the client's protocol. */
   readonly details?: Readonly<Record<string, unknown>> | undefined;
 }
@@ -31,7 +31,7 @@ export function errorObject(fault: Fault, words: ErrorWords) {
     message: fault.message,
     type: words.type[fault.kind],
     param: fault.param ?? null,
-    code: fault.own ? fault.code : (words.code[fault.kind] ?? fault.ownCode ?? fault.code),
+    code: fault.isPluginCode ? fault.code : (words.code[fault.kind] ?? fault.providerCode ?? fault.code),
   };
 }
 

@@ -4,14 +4,14 @@ import type { Head } from "./exchange.ts";
 import { runStages, type Stage } from "./stage.ts";
 
 /**
- * Makes `head.whole` return the response as these stages leave it: all frames are then passed through them at once, and one stage
+ * Makes `head.readBody` return the response as these stages leave it: all frames are then passed through them at once, and one stage
  * that emits the result replaces them.
  * @param stages of the plugins so far; more may follow
  */
 export function readThroughStages(head: Head, stages: Stage[]): void {
-  const { whole } = head;
+  const { readBody: whole } = head;
   if (!whole) return;
-  head.whole = async (limit) => {
+  head.readBody = async (limit) => {
     const bytes = await whole(limit);
     const frames: Frame[] = [];
     for (const frame of splitIntoFrames(bytes, (head.translated ?? head).framing)) runStages(stages, frame, frames);

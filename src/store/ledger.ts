@@ -207,7 +207,7 @@ export type LedgerWarn = (message: string, fields?: object, over?: boolean) => v
 /** The record of usage. */
 export abstract class Ledger {
   /** Returns the error for a client whose query the ledger cannot serve. */
-  static silent(cause: unknown): GatewayError {
+  static unavailableError(cause: unknown): GatewayError {
     return storeUnavailable("ledger", "The gateway's ledger cannot answer at the moment.", cause);
   }
 

@@ -35,9 +35,9 @@ export interface TestRequest {
   /** Path and query, where they are not the protocol's usual ones. */
   path?: string;
   /** Size in bytes of the pieces in which request and response are sent; by default one piece per frame. */
-  cut?: number;
+  chunkBytes?: number;
   /** Bytes of the response's body after which the client leaves; by default it stays. */
-  leaveAfter?: number;
+  disconnectAfterBytes?: number;
 }
 
 /** A request in its wire form. */
@@ -49,17 +49,17 @@ interface EncodedTest {
 }
 
 /** A response as the client got it. */
-export interface GotAnswer {
+export interface ClientResponse {
   /** 0: there was none. */
   status: number;
   headers: Record<string, string>;
   body: Buffer;
   /** Whether it is complete. */
-  whole: boolean;
+  isComplete: boolean;
 }
 
 /** The content of a response, in any protocol. */
-export interface SpokenWords {
+export interface ResponseContent {
   text: string;
   reasoning: string;
   calls: { name: string; arguments: string }[];
@@ -128,38 +128,41 @@ const turnOf = (role: "system" | "user", text: string): Conversation["turns"][nu
 export function sendTest(
   socket: Socket,
   { method, path, headers, body }: EncodedTest,
-  { cut, leaveAfter = Number.POSITIVE_INFINITY }: Pick<TestRequest, "cut" | "leaveAfter">,
-): Promise<GotAnswer> {
-  const { promise, resolve } = Promise.withResolvers<GotAnswer>();
+  {
+    chunkBytes,
+    disconnectAfterBytes = Number.POSITIVE_INFINITY,
+  }: Pick<TestRequest, "chunkBytes" | "disconnectAfterBytes">,
+): Promise<ClientResponse> {
+  const { promise, resolve } = Promise.withResolvers<ClientResponse>();
   const pieces: Buffer[] = [];
   let length = 0;
-  const got: GotAnswer = { status: 0, headers: {}, body: Buffer.alloc(0), whole: false };
+  const got: ClientResponse = { status: 0, headers: {}, body: Buffer.alloc(0), isComplete: false };
   const over = () => resolve({ ...got, body: Buffer.concat(pieces) });
   const outgoing = httpRequest({ method, path, headers, createConnection: () => socket });
   outgoing.on("error", over);
   outgoing.on("response", (response) => {
     got.status = response.statusCode ?? 0;
     got.headers = response.headers as Record<string, string>;
-    if (leaveAfter <= 0) outgoing.destroy();
+    if (disconnectAfterBytes <= 0) outgoing.destroy();
     response.on("data", (piece: Buffer) => {
       pieces.push(piece);
       length += piece.length;
-      if (length >= leaveAfter) outgoing.destroy();
+      if (length >= disconnectAfterBytes) outgoing.destroy();
     });
     response.on("error", () => {});
-    response.on("end", () => (got.whole = response.complete));
+    response.on("end", () => (got.isComplete = response.complete));
     response.on("close", over);
   });
-  void writePieces(outgoing, body, cut);
+  void writePieces(outgoing, body, chunkBytes);
   return promise;
 }
 
 async function writePieces(
   outgoing: { write(piece: Buffer): unknown; end(): unknown },
   body: Buffer,
-  cut: number | undefined,
+  chunkBytes: number | undefined,
 ): Promise<void> {
-  for (const piece of cut === undefined ? [body] : splitBytes(body, cut)) {
+  for (const piece of chunkBytes === undefined ? [body] : splitBytes(body, chunkBytes)) {
     if (piece.length > 0) outgoing.write(piece);
     await turn();
   }
@@ -167,15 +170,15 @@ async function writePieces(
 }
 
 /** Returns the frames of a stream; none for another response. */
-export function responseFrames({ headers, body }: GotAnswer, stream: boolean): Frame[] {
+export function responseFrames({ headers, body }: ClientResponse, stream: boolean): Frame[] {
   const type = headers["content-type"] ?? "";
   if (type.startsWith("text/event-stream")) return new SseSplitter().push(body);
   return stream && body[0] === "[".charCodeAt(0) ? new ArraySplitter().push(body) : [];
 }
 
 /** Returns the content of a response; empty for an error, for an invalid response, and for a protocol without conversations. */
-export function responseContent(protocol: Protocol, got: GotAnswer, stream: boolean): SpokenWords {
-  const words: SpokenWords = { text: "", reasoning: "", calls: [] };
+export function responseContent(protocol: Protocol, got: ClientResponse, stream: boolean): ResponseContent {
+  const words: ResponseContent = { text: "", reasoning: "", calls: [] };
   const response = translationOf(protocol)?.response;
   if (!response || got.status >= 300 || got.body.length === 0) return words;
   const source = { account: "test", model: "test" };
@@ -196,8 +199,8 @@ export function responseContent(protocol: Protocol, got: GotAnswer, stream: bool
   return words;
 }
 
-function collectContent(events: readonly Event[], words: SpokenWords): void {
-  const calls = new Map<number, SpokenWords["calls"][number]>();
+function collectContent(events: readonly Event[], words: ResponseContent): void {
+  const calls = new Map<number, ResponseContent["calls"][number]>();
   const kinds = new Map<number, string>();
   for (const event of events) {
     if (event.type === "open") {

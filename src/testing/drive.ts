@@ -11,11 +11,11 @@ import { isTranslatable } from "../translation/codec.ts";
 import { Pools } from "../upstream/http1/pools.ts";
 import { buildVocabulary, type LoadedVocabulary } from "../vocabulary.ts";
 import {
+  type ClientResponse,
   encodeTest,
-  type GotAnswer,
+  type ResponseContent,
   responseContent,
   responseFrames,
-  type SpokenWords,
   sendTest,
   type TestRequest,
 } from "./client.ts";
@@ -55,7 +55,7 @@ export type ProviderScript =
   | ((sent: SentRequest) => string | ProviderAnswer | Promise<string | ProviderAnswer>);
 
 /** The result of a request. */
-export interface TestResult extends GotAnswer, SpokenWords {
+export interface TestResult extends ClientResponse, ResponseContent {
   /** Parses the response's body. @throws SyntaxError where it is not JSON */
   // biome-ignore lint/suspicious/noExplicitAny: a test knows what it looks for
   json(): any;
@@ -91,7 +91,7 @@ interface Marks {
  * are the real ones, in this process.
  * @throws Error about options, chain or class, as `check` would report it
  */
-export async function drive(Class: PluginClass, driving: DriveOptions = {}): Promise<Driven> {
+export async function drive(Class: PluginClass, driving: DriveOptions = {}): Promise<TestGateway> {
   const { folder = process.cwd(), env = {} } = driving;
   const name = driving.name ?? kebabName(Class);
   const marks: Marks = { exchanges: new Map(), names: new WeakMap() };
@@ -120,7 +120,7 @@ export async function drive(Class: PluginClass, driving: DriveOptions = {}): Pro
 }
 
 /** A plugin in its gateway. */
-export interface Driven extends AsyncDisposable {
+export interface TestGateway extends AsyncDisposable {
   /** The plugin itself. */
   readonly plugin: Plugin;
   /** Names of the protocols with conversations, for which a text is enough as request and answer. */
@@ -140,7 +140,7 @@ export interface Driven extends AsyncDisposable {
   close(): Promise<void>;
 }
 
-class DrivenGateway implements Driven {
+class DrivenGateway implements TestGateway {
   private asked = 0;
   private closed: Promise<void> | undefined;
 
@@ -179,12 +179,12 @@ class DrivenGateway implements Driven {
       throw new Error(
         `There is no protocol "${request.protocol}"; there are ${[...this.protocolsByName.keys()].join(", ")}.`,
       );
-    const { key = TEST_KEY, cut, stream = false } = request;
+    const { key = TEST_KEY, chunkBytes, stream = false } = request;
     const mark = String(++this.asked);
     const sent: SentRequest[] = [];
     let failure: unknown;
     this.responders.set(mark, {
-      cut,
+      chunkBytes,
       failed: (thrown) => (failure = thrown),
       answer: async (each) => {
         const scripted = await scriptedAnswer(answer, each, sent.push(each) - 1);
@@ -229,7 +229,7 @@ function resultOf({
   exchange,
 }: {
   protocol: Protocol;
-  got: GotAnswer;
+  got: ClientResponse;
   sent: SentRequest[];
   stream: boolean;
   exchange: Exchange | undefined;

@@ -29,7 +29,7 @@ export interface TestResponder {
   /** Called with each request. */
   answer(sent: SentRequest): ProviderAnswer | Promise<ProviderAnswer>;
   /** Size in bytes of the pieces in which answers are sent; undefined: one piece per frame. */
-  cut: number | undefined;
+  chunkBytes: number | undefined;
 }
 
 /** Header by which a provider identifies a test's request; no plugin sees it. */
@@ -75,7 +75,7 @@ export class ScriptedProvider {
     await writeAnswer(
       response,
       encodeProviderAnswer(identified.protocol, identified.request, answer),
-      part.cut,
+      part.chunkBytes,
       answer.breakAfter,
     );
   }
@@ -90,13 +90,13 @@ export class ScriptedProvider {
 async function writeAnswer(
   response: ServerResponse,
   { status, headers, frames }: DemoAnswer,
-  cut: number | undefined,
+  chunkBytes: number | undefined,
   breakAfter = Number.POSITIVE_INFINITY,
 ): Promise<void> {
   response.writeHead(status, headers).flushHeaders();
   let left = breakAfter;
   const bytes = frames.map((frame) => Buffer.from(frame.bytes));
-  for (const piece of cut === undefined ? bytes : splitBytes(Buffer.concat(bytes), cut)) {
+  for (const piece of chunkBytes === undefined ? bytes : splitBytes(Buffer.concat(bytes), chunkBytes)) {
     await turn();
     if (piece.length > 0) response.write(piece.subarray(0, left));
     left -= piece.length;
@@ -111,6 +111,6 @@ async function writeAnswer(
 
 /** Yields pieces of a given size. */
 export function* splitBytes(bytes: Buffer, size: number): Generator<Buffer> {
-  if (!(size >= 1)) throw new RangeError(`cut: ${size} is no number of bytes.`);
+  if (!(size >= 1)) throw new RangeError(`chunkBytes: ${size} is no number of bytes.`);
   for (let at = 0; at < bytes.length; at += size) yield bytes.subarray(at, at + size);
 }

@@ -101,7 +101,7 @@ const toGatewayError = (fault: Fault): GatewayError =>
         status: fault.status,
         kind: fault.kind,
         message: fault.message,
-        ownCode: fault.code,
+        providerCode: fault.code,
         ...(fault.param === undefined ? {} : { param: fault.param }),
         ...(fault.kind.endsWith("_limit") ? { retryAfter: 1 } : {}),
       });

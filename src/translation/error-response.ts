@@ -11,7 +11,7 @@ const MAX_MESSAGE_LENGTH = 500;
 
 /** See `Translations.refused`. */
 export async function checkErrorResponse({ protocol }: ResponseExchange, head: Head): Promise<undefined> {
-  const { status, headers, whole } = head;
+  const { status, headers, readBody: whole } = head;
   // An error response whose body breaks off still counts as that error.
   const text = await (whole?.(MAX_ERROR_BYTES).then(String, () => "") ?? "");
   if (!isJson(text)) {

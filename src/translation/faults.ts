@@ -30,7 +30,7 @@ export function toClientError(fault: Fault, headers?: HeaderList, overloaded = 5
     kind,
     message: message === "" ? `The provider answered ${fault.status}.` : message,
     retry,
-    ...(gatewayCode ? {} : { ownCode: code }),
+    ...(gatewayCode ? {} : { providerCode: code }),
     ...(param === undefined ? {} : { param }),
     ...(retryAfter === undefined ? {} : { retryAfter }),
   });

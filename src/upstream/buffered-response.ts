@@ -15,7 +15,7 @@ export class BufferedResponse implements Pick<UpstreamResponse, "read" | "resume
     private readonly upstream: Pick<UpstreamResponse, "read" | "resume" | "destroy">,
     head: Pick<Head, "status" | "headers" | "framing">,
   ) {
-    this.head = { ...head, whole: (limit) => this.whole(limit) };
+    this.head = { ...head, readBody: (limit) => this.whole(limit) };
   }
 
   /**
@@ -24,9 +24,9 @@ export class BufferedResponse implements Pick<UpstreamResponse, "read" | "resume
    */
   private whole(limit: number): Promise<Buffer> {
     if (this.wholeBody) return this.wholeBody;
-    this.head.reading = true;
+    this.head.isReading = true;
     this.wholeBody = this.readAll(limit).finally(() => {
-      this.head.reading = false;
+      this.head.isReading = false;
     });
     return this.wholeBody;
   }

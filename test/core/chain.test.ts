@@ -236,7 +236,7 @@ t.test("what takes long to record delays no other plugin, and counts for nobody'
 });
 
 t.test("the time for which an answer is read whole is the provider's", async (t) => {
-  const reading = { status: 200, reading: true } as Head;
+  const reading = { status: 200, isReading: true } as Head;
   const { promise, resolve } = Promise.withResolvers<void>();
   const chain = new Chain("test", [{ name: "slow", plugin: { response: () => promise }, deadline: 5 }]);
   const stages = Promise.resolve(chain.response(started(), reading));
@@ -272,10 +272,10 @@ t.test("a plugin that reads the answer whole reads what those below it left", as
   let read = "";
   const judge: Plugin = {
     response: async (_exchange, head) => {
-      read = String(await head.whole?.(100));
+      read = String(await head.readBody?.(100));
     },
   };
-  const plain = { status: 200, whole: async () => Buffer.from("me@home") } as unknown as Head;
+  const plain = { status: 200, readBody: async () => Buffer.from("me@home") } as unknown as Head;
   await chainOf({ judge, replace }).response(started(), plain);
   t.equal(read, "masked");
 });

@@ -35,8 +35,8 @@ t.test("a foreign throw becomes a failure that keeps it as its cause", async (t)
 
 t.test("a code that stands for several faults takes status, kind, and whether to ask again", async (t) => {
   const plain = new GatewayError("upstream_refused");
-  t.match(plain, { status: 502, kind: "upstream", retry: false, ownCode: undefined });
-  const told = { status: 429, kind: "rate_limit", retry: true, ownCode: "slow_down" } as const;
+  t.match(plain, { status: 502, kind: "upstream", retry: false, providerCode: undefined });
+  const told = { status: 429, kind: "rate_limit", retry: true, providerCode: "slow_down" } as const;
   t.match(new GatewayError("upstream_refused", told), told);
 });
 

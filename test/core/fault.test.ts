@@ -16,10 +16,14 @@ t.test("an error object has a protocol's type, its code where it has one, else t
     param: "n",
     code: "ours",
   });
-  const passed = { status: 429, kind: "rate_limit", code: "ours", ownCode: "theirs", message: "Wait." } as const;
+  const passed = { status: 429, kind: "rate_limit", code: "ours", providerCode: "theirs", message: "Wait." } as const;
   t.equal(errorObject(passed, words).code, "slow_down", "the protocol's own word comes first");
   t.equal(errorObject({ ...passed, kind: "invalid" }, words).code, "theirs");
-  t.equal(errorObject({ ...passed, own: true }, words).code, "ours", "but a plugin's own code is told as it is");
+  t.equal(
+    errorObject({ ...passed, isPluginCode: true }, words).code,
+    "ours",
+    "but a plugin's own code is told as it is",
+  );
 });
 
 t.test("a status stands for a kind of fault", async (t) => {

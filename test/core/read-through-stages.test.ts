@@ -6,8 +6,8 @@ import { Frame } from "../../src/wire/frame.ts";
 
 const END = new Frame("end", Buffer.alloc(0));
 const headOf = (text: string, more: Partial<Head> = {}): Head =>
-  ({ ...more, whole: async () => Buffer.from(text) }) as unknown as Head;
-const whole = async (head: Head): Promise<string> => String(await head.whole?.(100));
+  ({ ...more, readBody: async () => Buffer.from(text) }) as unknown as Head;
+const whole = async (head: Head): Promise<string> => String(await head.readBody?.(100));
 
 t.test("an answer that is read whole is what the stages so far leave of it, and they see it once", async (t) => {
   const texts = {
@@ -71,5 +71,5 @@ t.test("an empty answer has only an end, and one that nobody can read whole stay
   t.same(kinds, ["end"]);
   const bare = {} as Head;
   readThroughStages(bare, []);
-  t.equal(bare.whole, undefined);
+  t.equal(bare.readBody, undefined);
 });

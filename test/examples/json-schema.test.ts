@@ -26,7 +26,7 @@ t.test(
         for (const stream of [false, true]) {
           const about = `${protocol} → ${model}, ${stream ? "streamed" : "whole"}`;
           const ask = (text: string) =>
-            driven.ask({ protocol, model, stream, cut: 9, body: ASKED[protocol] ?? {} }, text);
+            driven.ask({ protocol, model, stream, chunkBytes: 9, body: ASKED[protocol] ?? {} }, text);
           t.match(await ask('{"city":"Rome"}'), { status: 200, text: '{"city":"Rome"}', outcome: "completed" }, about);
           for (const [text, message] of [
             ['{"city":7}', /city \(invalid_type\)/],

@@ -33,7 +33,8 @@ t.test("each exchange is a trace and a generation, in one batch behind the answe
   const { url, batches, asked } = await receiver(t);
   const driven = await drive(Langfuse, { options: { ...keys, url, texts: true } });
   for (const protocol of driven.protocols)
-    for (const stream of [false, true]) await driven.ask({ protocol, stream, cut: 4 }, { text: "Good morning." });
+    for (const stream of [false, true])
+      await driven.ask({ protocol, stream, chunkBytes: 4 }, { text: "Good morning." });
   t.same(batches, [], "nothing was sent on the way");
   await driven.close();
   t.same(asked, ["POST /api/public/ingestion Basic cGs6c2s="]);

@@ -28,10 +28,10 @@ t.test("nothing of an answer leaves before it is judged, in every protocol, stre
     for (const model of ["any", "gemini"])
       for (const stream of [false, true]) {
         const about = `${protocol} → ${model}, ${stream ? "streamed" : "whole"}`;
-        const good = await driven.ask({ protocol, model, stream, cut: 3 }, "A good answer.");
+        const good = await driven.ask({ protocol, model, stream, chunkBytes: 3 }, "A good answer.");
         t.match(good, { status: 200, text: "A good answer.", outcome: "completed" }, about);
         t.same(seen.at(-1), { input: ["A good answer."], token: "Bearer judge" }, about);
-        const bad = await driven.ask({ protocol, model, stream, cut: 3 }, "A bad answer.");
+        const bad = await driven.ask({ protocol, model, stream, chunkBytes: 3 }, "A bad answer.");
         t.match(bad, { status: 403, error: { code: "moderated", origin: "moderation.response" } }, about);
         t.notMatch(bad.body.toString(), /answer\./, about);
       }

@@ -7,7 +7,7 @@ import type { RawExchange } from "../../plugins/record/messages.ts";
 import { ExchangeRedactor } from "../../plugins/record/redactor.ts";
 import Record from "../../plugins/record.ts";
 import type { Recorded } from "../../src/core/recorded.ts";
-import { type Driven, type DriveOptions, drive } from "../../src/testing.ts";
+import { type DriveOptions, drive, type TestGateway } from "../../src/testing.ts";
 import { gathered } from "../support/gathered.ts";
 import { eventually } from "../support/process.ts";
 import { EVERY_CASE, sample } from "../support/sample.ts";
@@ -24,17 +24,17 @@ async function recording(
   t: Test,
   options: object = {},
   more: DriveOptions = {},
-): Promise<{ driven: Driven; file: string }> {
+): Promise<{ driven: TestGateway; file: string }> {
   const file = `${t.testdir()}/own/recorded.db`;
   const driven = await drive(Record, { options: { sample: 1, file, ...options }, ...more });
   t.teardown(() => driven.close());
   return { driven, file };
 }
 
-const recorded = ({ plugin }: Driven, id = "") => plugin.recorded?.(id);
+const recorded = ({ plugin }: TestGateway, id = "") => plugin.recorded?.(id);
 
 /** What is kept of an exchange, as soon as it is: behind a failed attempt that takes until its answer has been read. */
-async function found(driven: Driven, id = ""): Promise<Recorded> {
+async function found(driven: TestGateway, id = ""): Promise<Recorded> {
   let kept: Recorded | undefined;
   await eventually(async () => {
     kept = await recorded(driven, id);
@@ -49,7 +49,7 @@ t.test("request and answer are kept as the client saw them and as the provider d
     for (const model of ["any", "gemini", "openai-chat"])
       for (const stream of [false, true]) {
         const about = `${protocol} → ${model}, ${stream ? "streamed" : "whole"}`;
-        const answer = await driven.ask({ protocol, model, stream, text: about, cut: 11 }, "Good morning.");
+        const answer = await driven.ask({ protocol, model, stream, text: about, chunkBytes: 11 }, "Good morning.");
         const kept = await found(driven, answer.headers["x-request-id"]);
         t.match(kept, { status: 200, outcome: "completed", attempts: { length: 1 } }, about);
         t.match(kept.request, { first: /^POST \/v1/, encoding: "text", cut: false }, about);
@@ -114,7 +114,7 @@ gathered(
         { status: 400, body: { error: { message: all } } },
       );
       await driven.ask(asked, { text: all, breakAfter: 700 });
-      await driven.ask({ ...asked, leaveAfter: 600 }, { text: all });
+      await driven.ask({ ...asked, disconnectAfterBytes: 600 }, { text: all });
     }
     await driven.close();
     const kept = rows(file);
@@ -150,7 +150,7 @@ t.test("streams that are cut midway are kept as far as they came", async (t) => 
       broken.body.toString().startsWith(kept.answer?.body ?? "none"),
       "the client got that, and the error behind it",
     );
-    const left = await driven.ask({ protocol, stream: true, text: "x".repeat(300), leaveAfter: 300 });
+    const left = await driven.ask({ protocol, stream: true, text: "x".repeat(300), disconnectAfterBytes: 300 });
     t.match(
       await found(driven, left.headers["x-request-id"]),
       { outcome: "aborted", answer: { first: "200" } },
@@ -254,7 +254,7 @@ t.test("a sample is kept, and errors in any case where that is asked for", async
   t.ok(length > 5 && length < 65, `${length} of a hundred`);
   const errors = await recording(t, { sample: 0, errors: true });
   await errors.driven.ask({ protocol: "openai-chat", stream: true });
-  await errors.driven.ask({ protocol: "openai-chat", stream: true, leaveAfter: 10 });
+  await errors.driven.ask({ protocol: "openai-chat", stream: true, disconnectAfterBytes: 10 });
   await errors.driven.ask({ protocol: "openai-chat", stream: true }, { breakAfter: 500 });
   await errors.driven.ask({ protocol: "openai-chat", model: "nobody's" });
   await errors.driven.ask({ protocol: "openai-chat", headers: { "gateway-explain": "dry-run" } });

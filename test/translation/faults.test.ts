@@ -17,7 +17,7 @@ t.test("status, kind, message and the provider's own code stay", async (t) => {
     status: 400,
     kind: "invalid",
     message: "Bad field.",
-    ownCode: "invalid_value",
+    providerCode: "invalid_value",
     param: "x",
     retry: false,
   });
@@ -103,7 +103,7 @@ t.test("a fault in the gateway's own words is told as such, and an empty message
     code: "upstream_truncated",
     status: 502,
     retry: true,
-    ownCode: undefined,
+    providerCode: undefined,
   });
   t.match(toClientError(fault(500, "internal", "A page.", "upstream_failed")), {
     code: "upstream_failed",

@@ -108,7 +108,7 @@ t.test("an error of the upstream is thrown with its words, and the state is what
     status: 529,
     kind: "overloaded",
     message: "It said 529.",
-    ownCode: "busy",
+    providerCode: "busy",
   });
   const { state } = translator.framing;
   t.equal(state.frames, frames.length);

@@ -21,7 +21,7 @@ function upstream() {
   const held = new BufferedResponse(made, { status: 200, headers: new HeaderList(), framing: undefined });
   return {
     held,
-    whole: held.head.whole as (limit: number) => Promise<Buffer>,
+    whole: held.head.readBody as (limit: number) => Promise<Buffer>,
     seen,
     receiver: () => receiver as BodyReceiver,
   };
@@ -114,12 +114,12 @@ t.test("an answer that breaks off fails with its reason; one that is too large i
 
 t.test("whoever asks for the whole gets the same, and the head says while somebody waits for it", async (t) => {
   const { held, whole, receiver } = upstream();
-  t.notOk(held.head.reading);
+  t.notOk(held.head.isReading);
   const [first, second] = [whole(100), whole(100)];
-  t.equal(held.head.reading, true);
+  t.equal(held.head.isReading, true);
   receiver().chunk(Buffer.from("one"));
   receiver().end();
   t.equal(await first, await second);
-  t.equal(held.head.reading, false);
+  t.equal(held.head.isReading, false);
   t.equal((await whole(100)).toString(), "one");
 });

@@ -30,10 +30,10 @@ const ERROR_TYPES: Readonly<Record<ErrorKind, string>> = {
  * Returns `{type: "error", error: {type, message, details?}, request_id}`. There is no member for a field's path: the message
  * begins with it. The vendor's types are an enumeration, so that a plugin's own code is in `details`, like the vendor's codes.
  */
-function errorJson({ kind, code, own, message, param, details: faultDetails }: Fault, id: string): object {
+function errorJson({ kind, code, isPluginCode, message, param, details: faultDetails }: Fault, id: string): object {
   const namesField = param === undefined || [" ", ":"].some((mark) => message.startsWith(param + mark));
   const text = namesField ? message : `${param}: ${message}`;
-  const details = own ? { error_code: code, ...faultDetails } : faultDetails;
+  const details = isPluginCode ? { error_code: code, ...faultDetails } : faultDetails;
   const error = { type: ERROR_TYPES[kind], message: text, ...(details && { details }) };
   return { type: "error", error, request_id: id };
 }

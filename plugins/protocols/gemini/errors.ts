@@ -40,8 +40,8 @@ const BAD_KEY = "API_KEY_INVALID";
 const REASONS: Readonly<Record<string, string>> = { invalid_api_key: BAD_KEY };
 
 /** Returns the reason in the format of the vendor's. */
-const errorReason = ({ code, ownCode }: Fault): string =>
-  ownProperty(REASONS, code) ?? (ownCode ?? code).toUpperCase().replaceAll(/[^A-Z0-9]+/g, "_");
+const errorReason = ({ code, providerCode }: Fault): string =>
+  ownProperty(REASONS, code) ?? (providerCode ?? code).toUpperCase().replaceAll(/[^A-Z0-9]+/g, "_");
 
 const errorDetail = (type: string, members: object) => ({
   "@type": `type.googleapis.com/google.rpc.${type}`,

@@ -74,8 +74,8 @@ t.test("a key that the vendor does not know is told by its reason alone", async 
 });
 
 t.test("the reason is the provider's own word, where it has one", async (t) => {
-  const reason = (ownCode: string) => {
-    const fault = new GatewayError("upstream_refused", { status: 429, kind: "rate_limit", ownCode });
+  const reason = (providerCode: string) => {
+    const fault = new GatewayError("upstream_refused", { status: 429, kind: "rate_limit", providerCode: providerCode });
     return (JSON.parse(protocol.error(fault, "id")) as { error: { details: { reason: string }[] } }).error.details[0]
       ?.reason;
   };

@@ -58,8 +58,8 @@ t.test("a failed response has the items that have ended, where they are known", 
 t.test(
   "a failed response has a code that typed SDKs know, and the gateway's or provider's own in its message",
   async (t) => {
-    const said = (kind: ErrorKind, code: string, ownCode?: string) => {
-      const [failed, error] = eventsAfter(created, delta, { status: 500, kind, code, ownCode, message: "No." });
+    const said = (kind: ErrorKind, code: string, providerCode?: string) => {
+      const [failed, error] = eventsAfter(created, delta, { status: 500, kind, code, providerCode, message: "No." });
       const { response } = failed?.[2] as { response: { error: { code: string; message: string } } };
       return [response.error.code, response.error.message, (error?.[2] as { code: string }).code];
     };
