@@ -9,10 +9,10 @@ import { runStages, type Stage } from "./stage.ts";
  * @param stages of the plugins so far; more may follow
  */
 export function readThroughStages(head: Head, stages: Stage[]): void {
-  const { readBody: whole } = head;
-  if (!whole) return;
+  const { readBody } = head;
+  if (!readBody) return;
   head.readBody = async (limit) => {
-    const bytes = await whole(limit);
+    const bytes = await readBody(limit);
     const frames: Frame[] = [];
     for (const frame of splitIntoFrames(bytes, (head.translated ?? head).framing)) runStages(stages, frame, frames);
     stages.splice(0, stages.length, (frame) => (frame.kind === "end" ? frames : []));

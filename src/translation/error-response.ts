@@ -11,9 +11,9 @@ const MAX_MESSAGE_LENGTH = 500;
 
 /** See `Translations.refused`. */
 export async function checkErrorResponse({ protocol }: ResponseExchange, head: Head): Promise<undefined> {
-  const { status, headers, readBody: whole } = head;
+  const { status, headers, readBody } = head;
   // An error response whose body breaks off still counts as that error.
-  const text = await (whole?.(MAX_ERROR_BYTES).then(String, () => "") ?? "");
+  const text = await (readBody?.(MAX_ERROR_BYTES).then(String, () => "") ?? "");
   if (!isJson(text)) {
     const plain = headers.get("content-type")?.startsWith("text/plain") ? text.trim().slice(0, MAX_MESSAGE_LENGTH) : "";
     const message = plain === "" ? `The provider answered ${status} without a readable error.` : plain;

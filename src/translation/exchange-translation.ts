@@ -382,8 +382,8 @@ const destination = ({ provider, model, facts = {} }: Target, protocol: Translat
 
 const contentTypeHeaders = (type: string): HeaderList => new HeaderList(["content-type", type]);
 
-const whole = ({ readBody: whole }: Head, limit: number): Promise<Buffer> =>
-  whole?.(limit) ?? Promise.resolve(Buffer.alloc(0));
+const whole = ({ readBody }: Head, limit: number): Promise<Buffer> =>
+  readBody?.(limit) ?? Promise.resolve(Buffer.alloc(0));
 
 /**
  * Returns headers for the target's protocol: the client's neutral ones, those that the operator forwards, and those that

@@ -65,7 +65,7 @@ t.test(
     const error = 'data: {"error":{"message":"overloaded","type":"server_error"}}\n\n';
     for (const stream of [`${DELTA}${error}`, `${DELTA}${error}${END}data: [DONE]\n\n`]) {
       const { line, row, ...answer } = await through(t, stream);
-      t.match(answer, { text: stream, isComplete: true });
+      t.match(answer, { text: stream, whole: true });
       const told = { code: "upstream_refused", cause: /overloaded/ };
       t.match(line, { level: "warn", fields: { status: 200, outcome: "upstream_error", error: told } });
       t.match(row, { status: 200, outcome: "upstream_error" });
