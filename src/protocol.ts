@@ -81,7 +81,7 @@ export {
   demoWhole,
 } from "./translation/demo-script.ts";
 export { ReasoningBudget } from "./translation/effort.ts";
-export { estimateRequestTokens as estimateTokens } from "./translation/estimate.ts";
+export { estimateRequestTokens } from "./translation/estimate.ts";
 export type { BlockKind, Citation, Event, EventOf, FinishReason, Opaque, Opening } from "./translation/events.ts";
 export type { Feature, SupportTable } from "./translation/features.ts";
 export { Fields, invalidField, isObject, objectFields, requestFields } from "./translation/fields.ts";

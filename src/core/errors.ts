@@ -327,7 +327,7 @@ export class GatewayError extends Error {
   retry: boolean;
   readonly param: string | undefined;
   readonly retryAfter: number | undefined;
-  readonly ownCode: string | undefined;
+  readonly providerCode: string | undefined;
   readonly details: ErrorDetails["details"];
   readonly limit: ErrorDetails["limit"];
   readonly store: ErrorDetails["store"];

@@ -7,7 +7,7 @@ import {
   atMost,
   type Conversation,
   dropUndefined,
-  estimateTokens,
+  estimateRequestTokens,
   type Frame,
   GatewayError,
   type JsonObject,
@@ -150,7 +150,7 @@ function cacheCreation({ in: { write } }: Usage): JsonObject | undefined {
  */
 export function messageStartUsage(usage: Usage | undefined, { conversation }: ResponseContext): JsonObject {
   return {
-    input_tokens: (usage && plainInput(usage)) ?? estimateTokens(conversation, bytesOf(conversation)),
+    input_tokens: (usage && plainInput(usage)) ?? estimateRequestTokens(conversation, bytesOf(conversation)),
     cache_creation_input_tokens: (usage && cacheWriteTokens(usage)) ?? null,
     cache_read_input_tokens: usage?.in.cached ?? null,
     cache_creation: (usage && cacheCreation(usage)) ?? null,
