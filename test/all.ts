@@ -3,12 +3,11 @@
 // others, run in one of their own, as `npx tap FILE` has it.
 import { globSync } from "node:fs";
 import { fileURLToPath } from "node:url";
-import { type Ran, runFiles, runJobs, totals } from "./support/several.ts";
+import { type Ran, runFiles, totals } from "./support/several.ts";
 
 const ROOT = fileURLToPath(new URL("..", import.meta.url));
-/** Processes at a time: at least, and at most while cores are idle, because many tests wait more than they work. */
-const LEAST = 2;
-const MOST = 3;
+/** Processes at a time. */
+const JOBS = 2;
 /** Files of one process: few enough that both cores have something to do until the end. */
 const SHARE = 25;
 
@@ -56,18 +55,14 @@ function processes(): string[][] {
 const given = process.argv.slice(2).map((each) => each.split(","));
 const waiting = given.length > 0 ? given : processes();
 const all: Ran[] = [];
-/** Runs the next files, and those after them; a further job only the next ones, as cores may be idle for a moment only. */
-async function job(further: boolean): Promise<void> {
-  do {
-    const files = waiting.shift();
-    if (files === undefined) return;
+const job = async () => {
+  for (let files = waiting.shift(); files !== undefined; files = waiting.shift()) {
     const ran = await runFiles(files);
     console.log(ran.lines.join("\n"));
     all.push(ran);
-  } while (!further);
-}
-
-await runJobs(LEAST, MOST, job, () => waiting.length > 0);
+  }
+};
+await Promise.all(Array.from({ length: JOBS }, job));
 const { text, failed } = totals(all);
 console.log(text);
 process.exitCode = failed === 0 ? 0 : 1;

@@ -1,10 +1,7 @@
-import { readFileSync, writeFileSync } from "node:fs";
-import { join } from "node:path";
 import t from "tap";
 import { TOKEN, VIEWER } from "../admin/support.ts";
 import { faultsOf, noBrowser } from "../support/browser.ts";
 import { CONSOLE_YAML, columnOf, consolePage, startConsole, traffic } from "../support/console.ts";
-import { KEY } from "../support/gateway.ts";
 import { plainEntry } from "../support/plain-entry.ts";
 
 const options = { skip: noBrowser };
@@ -148,22 +145,6 @@ t.test("a key is made, shown once, changed, switched off and revoked", options, 
   t.match(await edited.innerText(), /"was":\{/);
 });
 
-t.test("the config is shown with its secrets starred, and what a reload would change", options, async (t) => {
-  const gateway = await startConsole(t);
-  const page = await consolePage(t, gateway, "/config");
-  const text = await page.getByRole("region", { name: /^gateway.yaml/ }).innerText();
-  t.match(text, "thinker");
-  t.notOk(text.includes(KEY) || (await page.content()).includes(KEY), "no key stands anywhere");
-  const { appendFileSync } = await import("node:fs");
-  appendFileSync(`${gateway.folder}/gateway.yaml`, "body: { limit: 1MiB }\n");
-  await page.getByRole("button", { name: "Compare with the file on disk" }).click();
-  t.match(await page.getByRole("table", { name: "Changes" }).innerText(), /body\.limit/);
-  appendFileSync(`${gateway.folder}/gateway.yaml`, "bodi: {}\n");
-  const other = await consolePage(t, gateway, "/config", true);
-  await other.getByRole("button", { name: "Compare with the file on disk" }).click();
-  t.match(await other.getByRole("alert").innerText(), /unknown key "bodi"/);
-});
-
 t.test("nobody sees anything before the token is typed; who looks changes nothing", options, async (t) => {
   const gateway = await startConsole(t, SIGN_IN);
   const page = await consolePage(t, gateway, "/keys", true);
@@ -241,81 +222,6 @@ t.test(
   },
 );
 
-t.test("a request is explained without a provider being asked", options, async (t) => {
-  const gateway = await startConsole(t);
-  const page = await consolePage(t, gateway, "/config");
-  await page.getByLabel("Path", { exact: true }).fill("/v1/chat/completions");
-  await page.getByLabel("Model", { exact: true }).fill("fragile");
-  await page.getByLabel("Key, by name").fill("test");
-  await page.getByRole("button", { name: "Explain" }).click();
-  const found = page.getByRole("region", { name: "Explanation" });
-  await found.waitFor();
-  t.match(await found.innerText(), /accepts it as test/);
-  t.same(await found.getByRole("table", { name: "Targets, in order" }).locator("tbody th").allInnerTexts(), [
-    "down:x",
-    "demo:echo",
-  ]);
-  await found.getByText("What down:x would get").click();
-  t.match(await found.innerText(), /"model": "x"/);
-  t.equal((await gateway.gateway.stores.ledger.recent(1)).length, 0);
-  const link = page.url();
-  t.same(Object.fromEntries(new URL(link).searchParams), {
-    path: "/v1/chat/completions",
-    model: "fragile",
-    key: "test",
-  });
-  const other = await consolePage(t, gateway, link.slice(gateway.base.length), true);
-  await other.getByRole("region", { name: "Explanation" }).waitFor();
-  t.equal(await other.getByLabel("Model", { exact: true }).inputValue(), "fragile");
-  t.match(await other.getByRole("region", { name: "Explanation" }).innerText(), /accepts it as test/);
-  await other.getByLabel("Key, by name").fill(KEY);
-  await other.getByLabel("Model", { exact: true }).fill("echo");
-  await other.getByRole("button", { name: "Explain" }).click();
-  await other.waitForURL((url) => url.searchParams.get("model") === "echo");
-  t.equal(new URL(other.url()).searchParams.get("key"), "test", "a key that was typed itself goes by its name");
-  await other.getByLabel("Key, by name").fill(`${KEY}-mistyped`);
-  await other.getByRole("button", { name: "Explain" }).click();
-  await other.getByRole("alert").waitFor();
-  await other.waitForURL((url) => !url.searchParams.has("key"));
-});
-
-t.test("days of the chart are those of the file's timezone, as all of the page", options, async (t) => {
-  const gateway = await startConsole(t, `${CONSOLE_YAML}timezone: Pacific/Kiritimati\n`);
-  await traffic(gateway);
-  const page = await consolePage(t, gateway, "/money?since=7d&by=key");
-  await page.getByText("As a table").click();
-  const table = page.getByRole("table", { name: "Spend by key and day" });
-  const days = await table.locator("tbody th").allInnerTexts();
-  t.equal(days.length, 8, "seven times 24 hours reach into the eighth");
-  t.equal(days[0], Temporal.Now.plainDateISO("Pacific/Kiritimati").toString());
-  t.match(await table.locator("thead th").first().innerText(), /^day \(pacific\/kiritimati\)$/i);
-  t.match(await table.locator("tbody tr").first().innerText(), /\$0\.\d/);
-});
-
-t.test("a budget says when it ends at its pace", options, async (t) => {
-  const yaml = CONSOLE_YAML.replace(
-    /^limits:.*$/m,
-    "limits: { groups: { acme: { budget: [$100/month, { amount: $0.001/day, soft: true }] } } }",
-  );
-  const gateway = await startConsole(t, `${yaml}timezone: UTC\n`);
-  await gateway.askModel("echo");
-  const page = await consolePage(t, gateway, "/money");
-  await page.getByText(/^Unsettled are requests whose provider told no or not all of its tokens/).waitFor();
-  const cells = page.getByRole("table", { name: "Budgets" }).locator('td[data-title="Ends at this pace"]');
-  await cells.first().waitFor();
-  t.same(await cells.allInnerTexts(), ["it is spent", "not before it begins anew"]);
-});
-
-t.test("budgets of keys made in the store are shown by the keys' names", options, async (t) => {
-  const gateway = await startConsole(t);
-  const made = await gateway.ask("POST", "/api/keys", { body: { name: "alice", budget: "$5/day" } });
-  t.equal(made.status, 201);
-  const page = await consolePage(t, gateway, "/money");
-  const whose = page.getByRole("table", { name: "Budgets" }).locator("th[scope=row]");
-  await whose.getByText("key alice").waitFor();
-  t.notMatch((await whose.allInnerTexts()).join(), made.body.key.id);
-});
-
 t.test("a page asks for each thing once, and begins before its scripts have told it to", options, async (t) => {
   const gateway = await startConsole(t);
   await traffic(gateway);
@@ -335,28 +241,4 @@ t.test("a page asks for each thing once, and begins before its scripts have told
     );
     t.ok(api.includes(path === "/" ? "/api/live/events" : "/api/session"), path);
   }
-});
-
-t.test("a reload that failed keeps its lines in the audit trail", options, async (t) => {
-  const gateway = await startConsole(t);
-  const file = join(gateway.folder, "gateway.yaml");
-  writeFileSync(file, `${readFileSync(file, "utf8")}nonsense: 1\n`);
-  await gateway.gateway.reload().catch(() => {});
-  const page = await consolePage(t, gateway, "/audit");
-  const told = page.locator("td pre");
-  t.match(await told.innerText(), /gateway\.yaml:\d+:1 error: .*\n.*> \d+ \| nonsense: 1\n/s);
-  t.equal(await page.evaluate('getComputedStyle(document.querySelector("td pre")).whiteSpace'), "pre-wrap");
-});
-
-t.test("a generation is told with its worker where several have one", options, async (t) => {
-  const page = await consolePage(t, await startConsole(t), "/config");
-  t.same(Object.keys(await columnOf(page, "Generations", "Since")), ["1 serves"]);
-  t.equal(await page.getByRole("columnheader", { name: "Worker" }).count(), 0);
-  const since = Date.now();
-  const generations = [41, 42].map((worker) => ({ number: 1, since, serving: true, worker }));
-  await page.route("**/api/generations", (route) => route.fulfill({ json: { generations } }));
-  await page.reload();
-  const workers = page.locator('td[data-title="Worker"]');
-  await workers.first().waitFor();
-  t.same(await workers.allInnerTexts(), ["41", "42"]);
 });

@@ -49,42 +49,11 @@ export function take(file: number, taken: string): boolean {
   }
 }
 
-/** Returns the cores' idle and total time since boot. What runs with a low priority makes way, so its time counts as idle. */
+/** Returns the cores' idle and total time since boot. */
 function cores(): { idle: number; all: number } {
   const times = cpus().map((core) => core.times);
   const all = times.reduce((sum, { user, nice, sys, idle, irq }) => sum + user + nice + sys + idle + irq, 0);
-  return { idle: times.reduce((sum, { nice, idle }) => sum + nice + idle, 0), all };
-}
-
-/**
- * Runs jobs side by side until all have ended.
- * @param least number of jobs from the start
- * @param most maximum number of jobs at a time; a further one is started whenever cores are idle, as tests may wait more than they
- * work
- * @param hasWork whether there is something to do for a further job
- */
-export async function runJobs(
-  least: number,
-  most: number,
-  job: (further: boolean) => Promise<void>,
-  hasWork: () => boolean,
-): Promise<void> {
-  const jobs = Array.from({ length: least }, () => job(false));
-  let further = 0;
-  let before = cores();
-  const looks = setInterval(() => {
-    const now = cores();
-    const areIdle = now.idle - before.idle > IDLE * (now.all - before.all);
-    before = now;
-    if (!areIdle || least + further >= most || !hasWork()) return;
-    further++;
-    jobs.push(job(true).finally(() => further--));
-  }, LOOK);
-  try {
-    for (const each of jobs) await each;
-  } finally {
-    clearInterval(looks);
-  }
+  return { idle: times.reduce((sum, { idle }) => sum + idle, 0), all };
 }
 
 /**
@@ -104,9 +73,17 @@ export async function runShared(files: readonly string[], least: number, most = 
       all.push(await runFiles(files, true, taken));
     }
   };
+  const jobs = Array.from({ length: Math.min(least, files.length) }, job);
+  let before = cores();
+  const looks = setInterval(() => {
+    const now = cores();
+    if (now.idle - before.idle > IDLE * (now.all - before.all) && jobs.length < most && left() > 0) jobs.push(job());
+    before = now;
+  }, LOOK);
   try {
-    await runJobs(Math.min(least, files.length), most, job, () => left() > 0);
+    for (const each of jobs) await each;
   } finally {
+    clearInterval(looks);
     rmSync(taken, { recursive: true });
   }
   return all;
