@@ -179,7 +179,7 @@ plugins: { stamp: { from: ./examples/stamp.ts, text: here }, hours: { from: ./ex
   // Any other runner needs what makes Node read TypeScript with decorators, and no more.
   const plain = run(folder, process.execPath, "--import", "model-gateway/register", "test/my-stamp.test.ts");
   t.equal(plain.status, 0, plain.said);
-  t.match(run(folder, bin, "keys", "list"), { said: /make one with: npx model-gateway keys create/i });
+  t.match(run(folder, bin, "keys", "list"), { said: /create one with: npx model-gateway keys create/i });
 });
 
 t.test("the guide's first plugin is written, tested and served as the guide says", async (t) => {

@@ -244,7 +244,7 @@ export interface ErrorDetails {
   param?: string;
   /** Seconds after which a retry makes sense; left out unless it is a number from 0 on. */
   retryAfter?: number;
-  /** 400 to 599. Replaces the table's status; only for codes that cover several. */
+  /** 300 to 599, below 400 for a redirect that a provider answered. Replaces the table's status; only for codes that cover several. */
   status?: number;
   /** Replaces the table's kind; only for codes that cover several. */
   kind?: ErrorKind;
@@ -265,7 +265,7 @@ export interface ErrorDetails {
 
 /** What a plugin must give for a code of its own. */
 interface OwnErrorDetails extends ErrorDetails {
-  /** 400 to 599. */
+  /** 300 to 599. */
   status: number;
   /** Default: what the status usually stands for. */
   kind?: ErrorKind;
@@ -304,8 +304,8 @@ const METHOD = /^[A-Za-z-]+$/;
 /** Returns why an error cannot be sent as it was thrown; undefined: it can. */
 function faultOf(code: string, { status, allow, details }: ErrorDetails): string | undefined {
   if (typeof code !== "string") return "The code of an error is a text.";
-  if (status !== undefined && !(Number.isInteger(status) && status >= 400 && status <= 599))
-    return `The error "${code}" has the status ${String(status)}: it is one of 400 to 599.`;
+  if (status !== undefined && !(Number.isInteger(status) && status >= 300 && status <= 599))
+    return `The error "${code}" has the status ${String(status)}: it is one of 300 to 599.`;
   if (allow?.some((method) => !METHOD.test(method)))
     return `The error "${code}" has ${JSON.stringify(allow)} for \`allow\`: these are names of methods.`;
   try {

@@ -72,7 +72,7 @@ t.test(
   "an error with a value that cannot be sent is a failure of the plugin, with the reason as its cause",
   async (t) => {
     const message = "No.";
-    for (const status of [0, 99, 399, 600, 1000, 400.5, Number.NaN, "402" as unknown as number]) {
+    for (const status of [0, 99, 299, 600, 1000, 400.5, Number.NaN, "402" as unknown as number]) {
       const error = new GatewayError("odd", { status, message });
       t.match(error, {
         code: "plugin_failed",
@@ -80,9 +80,10 @@ t.test(
         message: "A plugin of the gateway failed.",
         allow: undefined,
       });
-      t.equal(error.cause, `The error "odd" has the status ${status}: it is one of 400 to 599.`);
+      t.equal(error.cause, `The error "odd" has the status ${status}: it is one of 300 to 599.`);
     }
-    for (const status of [400, 599]) t.match(new GatewayError("odd", { status, message }), { code: "odd", status });
+    for (const status of [300, 400, 599])
+      t.match(new GatewayError("odd", { status, message }), { code: "odd", status });
     const injected = new GatewayError("method_not_allowed", { allow: ["GET\r\nx-evil: 1"] });
     t.match(injected, { code: "plugin_failed", status: 500, allow: undefined, cause: /names of methods/ });
     t.match(new GatewayError("odd", { status: 400, message, details: { n: 1n } }), {
