@@ -1,22 +1,29 @@
 // Creates types/, the declarations in the package. TypeScript writes one for every file reachable from the doors; those that no
-// declaration imports are removed.
+// declaration imports are removed. Comments stay where a door for authors of plugins exports from, as editors show them there; those of
+// `model-gateway/protocol` are in docs/protocol-api.md.
 import { spawnSync } from "node:child_process";
-import { globSync, readFileSync, rmSync } from "node:fs";
+import { globSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
 
 const ROOT = fileURLToPath(new URL("..", import.meta.url));
 const TYPES = join(ROOT, "types");
+const PROTOCOL = join(TYPES, "protocol.d.ts");
 const ENTRY_POINTS = ["index", "protocol", "store", "testing"].map((door) => join(TYPES, `${door}.d.ts`));
+
+/** A doc comment on lines of its own. */
+const COMMENT = /^[ \t]*\/\*\*[\s\S]*?\*\/\n/gm;
+
+/** Returns the declarations that one imports. */
+const importedBy = (file: string): string[] =>
+  [...readFileSync(file, "utf8").matchAll(/\b(?:from|import\(|import) ?"(\.[^"]+)\.ts"/g)].map(([, specifier = ""]) =>
+    join(dirname(file), `${specifier}.d.ts`),
+  );
 
 /** Returns the declarations that those of the doors import, directly or indirectly. */
 function reachableFiles(): ReadonlySet<string> {
   const found = new Set(ENTRY_POINTS);
-  for (const file of found)
-    for (const [, specifier = ""] of readFileSync(file, "utf8").matchAll(
-      /\b(?:from|import\(|import) ?"(\.[^"]+)\.ts"/g,
-    ))
-      found.add(join(dirname(file), `${specifier}.d.ts`));
+  for (const file of found) for (const imported of importedBy(file)) found.add(imported);
   return found;
 }
 
@@ -24,6 +31,12 @@ rmSync(TYPES, { recursive: true, force: true });
 const { status } = spawnSync("tsc", ["-p", "tsconfig.types.json"], { cwd: ROOT, stdio: "inherit" });
 if (status === 0) {
   const kept = reachableFiles();
-  for (const file of globSync("**/*.d.ts", { cwd: TYPES })) if (!kept.has(join(TYPES, file))) rmSync(join(TYPES, file));
+  const exported = new Set(
+    ENTRY_POINTS.filter((file) => file !== PROTOCOL).flatMap((file) => [file, ...importedBy(file)]),
+  );
+  for (const file of globSync("**/*.d.ts", { cwd: TYPES }).map((name) => join(TYPES, name))) {
+    if (!kept.has(file)) rmSync(file);
+    else if (!exported.has(file)) writeFileSync(file, readFileSync(file, "utf8").replaceAll(COMMENT, ""));
+  }
 }
 process.exitCode = status ?? 1;
