@@ -96,7 +96,11 @@ t.test("connections are spread evenly, each request has one row and one whole lo
   const count = REQUESTS + 30;
   t.same(gateway.ledger(), { outcomes: { completed: count }, twice: 0 });
   t.equal(new Set(gateway.lines().flatMap(({ msg, id }) => (msg === "exchange" ? [id] : []))).size, count);
-  t.equal(gateway.lines().filter(({ msg }) => msg !== "exchange").length, 0, "nothing to complain about");
+  // A process that waits for a core has a slow turn too, which says nothing about the gateway.
+  const complaints = gateway
+    .lines()
+    .filter(({ msg }) => msg !== "exchange" && !/blocked the event loop/.test(String(msg)));
+  t.same(complaints, [], "nothing to complain about");
 });
 
 /** Seconds of CPU that a gateway's processes have used together, for each of so many requests, and who served how many. */
