@@ -27,7 +27,10 @@ export interface ConnectSettings {
   models: readonly string[];
 }
 
-/** Runs the verb `connect`. Returns 0, 1 if there is no model or the client cannot be started, or the started client's exit code. @throws UsageError */
+/**
+ * Runs the verb `connect`. Returns 0, 1 if there is no model or the client cannot be started, or the started client's exit code.
+ * @throws UsageError
+ */
 export async function runConnect(
   args: readonly string[],
   io: Terminal,

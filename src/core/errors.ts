@@ -244,7 +244,7 @@ export interface ErrorDetails {
   param?: string;
   /** Seconds after which a retry makes sense; left out unless it is a number from 0 on. */
   retryAfter?: number;
-  /** 300 to 599, below 400 for a redirect that a provider answered. Replaces the table's status; only for codes that cover several. */
+  /** Replaces the table's status; only for codes that cover several. 300 to 599, below 400 where a provider has redirected. */
   status?: number;
   /** Replaces the table's kind; only for codes that cover several. */
   kind?: ErrorKind;

@@ -58,18 +58,18 @@ export function isAbandoned(journal: ProcessJournal): boolean {
 
 /**
  * Updates the times of a journal's file, by which other processes know it: it is in use now, and everything written before
- * `fedUntil` is in the store. Both are Unix milliseconds.
+ * `storedUntil` is in the store. Both are Unix milliseconds.
  */
-export function touchJournal(file: string, fedUntil: number, now: number): void {
+export function touchJournal(file: string, storedUntil: number, now: number): void {
   try {
-    utimesSync(file, new Date(fedUntil), new Date(now));
+    utimesSync(file, new Date(storedUntil), new Date(now));
   } catch {
     // No file exists yet.
   }
 }
 
 /** Reports whether rows of a journal wait for the store: its process has ended, or its times say so (see `touchJournal`). */
-export function isUnfed(journal: ProcessJournal): boolean {
+export function hasWaitingRows(journal: ProcessJournal): boolean {
   return isAbandoned(journal) || journal.files.some(lags);
 }
 

@@ -19,7 +19,7 @@ import {
 import { mergeEntries, readPages } from "../ledger-pages.ts";
 import { entryToRow, isBilledApart, rowToEntry } from "../ledger-row.ts";
 import type { CreatedObject } from "../object-rows.ts";
-import { hasOtherJournals, isOrphaned, isUnfed, listJournals } from "./files.ts";
+import { hasOtherJournals, hasWaitingRows, isOrphaned, listJournals } from "./files.ts";
 import { Journal, LOST_LINE, lostFields, unwrittenText } from "./journal.ts";
 import type { ObjectJournal } from "./journaled-owners.ts";
 import type { LedgerLocation, LedgerRequest } from "./ledger-messages.ts";
@@ -96,7 +96,7 @@ export class JournaledLedger extends Ledger implements ObjectJournal {
   }
 
   override isBehind(): boolean {
-    return super.isBehind() || listJournals(this.journal.folder).some(isUnfed);
+    return super.isBehind() || listJournals(this.journal.folder).some(hasWaitingRows);
   }
 
   override get unwritten(): Unwritten | undefined {

@@ -3,8 +3,8 @@ import { readdirSync, utimesSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import t from "tap";
 import {
+  hasWaitingRows,
   isAbandoned,
-  isUnfed,
   journalFile,
   journalFolder,
   listJournals,
@@ -57,14 +57,14 @@ t.test("a journal's times tell others that its rows wait for the store; those of
     const file = journalFile(folder, owner, 1);
     writeFileSync(file, "");
     touchJournal(file, at - lag, at);
-    return isUnfed({ name: owner, files: [file] });
+    return hasWaitingRows({ name: owner, files: [file] });
   };
   t.equal(waits(`${processName()}-1`, 0), false);
   t.equal(waits(`${processName()}-1`, 4000), false, "that is about to be written");
   t.equal(waits(`${processName()}-1`, 6000), true);
   t.equal(waits(`${dead}-5-1`, 0), false, "somebody who cannot be seen from here may write it");
   t.equal(waits(`${dead}-5-1`, 0, Date.now() - 60_000), true);
-  t.equal(isUnfed({ name: `${processName()}-1`, files: [join(folder, "none")] }), false);
+  t.equal(hasWaitingRows({ name: `${processName()}-1`, files: [join(folder, "none")] }), false);
   t.doesNotThrow(() => touchJournal(join(folder, "none"), 0, 0));
   t.end();
 });
