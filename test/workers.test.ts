@@ -103,6 +103,19 @@ t.test("connections are spread evenly, each request has one row and one whole lo
   t.same(complaints, [], "nothing to complain about");
 });
 
+t.test("short connections one after another reach each worker in turn", async (t) => {
+  const gateway = await withWorkers(t);
+  const pids: number[] = [];
+  for (let i = 0; i < 10; i++) {
+    pids.push((await served(gateway, new Agent({ keepAlive: false }))).pid);
+    // The primary hears of the end of a connection by a message.
+    await after(50);
+  }
+  const [first] = pids;
+  t.equal(pids.filter((pid) => pid === first).length, 5, pids.join(" "));
+  t.equal(await gateway.end(), 0);
+});
+
 /** Seconds of CPU that a gateway's processes have used together, for each of so many requests, and who served how many. */
 async function cost(t: Test, workers: number) {
   const gateway = await startProcess(

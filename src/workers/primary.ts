@@ -488,9 +488,15 @@ export class Primary {
 /** A number for "no limit" that JSON can represent. */
 const NO_LIMIT = 2 ** 31 - 1;
 
-/** Workers that leave a connection waiting come last; otherwise the one with the fewest connections comes first. */
-const isLessBusy = (one: WorkerProcess, other: WorkerProcess): boolean =>
-  one.isBusy === other.isBusy ? one.connections < other.connections : other.isBusy;
+/**
+ * Workers that leave a connection waiting come last; otherwise the one with the fewest connections comes first, and of equals the
+ * one whose last connection is the oldest, so that short connections one after another reach each worker in turn.
+ */
+function isLessBusy(one: WorkerProcess, other: WorkerProcess): boolean {
+  if (one.isBusy !== other.isBusy) return other.isBusy;
+  if (one.connections !== other.connections) return one.connections < other.connections;
+  return one.lastConnectionAt < other.lastConnectionAt;
+}
 
 async function waitUntil(enough: () => boolean): Promise<void> {
   while (!enough()) await sleep(10);

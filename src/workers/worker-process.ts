@@ -55,6 +55,8 @@ export class WorkerProcess {
   /** Its open connections, taken or not. */
   private openConnections = 0;
   private lastConnection = 0;
+  /** `performance.now()` when it was given its last connection. */
+  lastConnectionAt = 0;
   /** Connections that it has not taken yet, with the time of each. */
   private readonly unaccepted = new Map<number, { socket: Socket; at: number }>();
 
@@ -138,8 +140,9 @@ export class WorkerProcess {
    */
   passConnection(socket: Socket): void {
     const id = ++this.lastConnection;
+    this.lastConnectionAt = performance.now();
     this.openConnections++;
-    this.unaccepted.set(id, { socket, at: performance.now() });
+    this.unaccepted.set(id, { socket, at: this.lastConnectionAt });
     this.child.send({ type: "connection", id } satisfies ToWorker, socket, { keepOpen: true }, () => {});
   }
 
