@@ -1,9 +1,9 @@
 import { rmSync, statSync } from "node:fs";
-import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
 import { connect } from "node:net";
 import { nearest } from "../config/suggest.ts";
 import { StoreUnavailableError } from "../core/errors.ts";
 import type { Log } from "../core/log.ts";
+import { createServer, type IncomingMessage, type ServerResponse } from "../core/node-http.ts";
 import type { SocketAddress } from "../downstream/listener.ts";
 import { Access, isCrossOrigin } from "./access.ts";
 import type { AdminGateway } from "./admin-gateway.ts";

@@ -1,6 +1,7 @@
-import { request as plain, type RequestOptions } from "node:http";
+import type { RequestOptions } from "node:http";
 import { request as secure } from "node:https";
 import { setTimeout as sleep } from "node:timers/promises";
+import { request as plain } from "../core/node-http.ts";
 import { Agents } from "../upstream/agents.ts";
 
 /** Milliseconds for one attempt. */

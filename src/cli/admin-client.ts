@@ -1,11 +1,11 @@
 import { readFileSync } from "node:fs";
-import { request } from "node:http";
 import { join } from "node:path";
 import { readError } from "../config/load.ts";
 import { ConfigError } from "../config/problems.ts";
 import { resolveReferences, unresolvedReason } from "../config/secrets.ts";
 import type { AdminAddress } from "../config/types.ts";
 import { parseAdminAddress } from "../config/values.ts";
+import { request } from "../core/node-http.ts";
 import { UsageError } from "../text/format-error.ts";
 import { BUNDLED_CONFIG, type ConfigLocation } from "./verb.ts";
 

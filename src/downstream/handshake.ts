@@ -1,6 +1,6 @@
-import { ServerResponse } from "node:http";
 import type { Socket } from "node:net";
 import { GatewayError } from "../core/errors.ts";
+import { ServerResponse } from "../core/node-http.ts";
 import type { SocketWords } from "../core/protocol.ts";
 import { flushAndClose } from "../upstream/pass.ts";
 import type { HeaderList } from "../wire/headers.ts";

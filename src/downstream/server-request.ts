@@ -1,4 +1,5 @@
-import { type IncomingHttpHeaders, IncomingMessage } from "node:http";
+import type { IncomingHttpHeaders } from "node:http";
+import { IncomingMessage } from "../core/node-http.ts";
 import { HeaderList } from "../wire/headers.ts";
 
 /** Receives a request's body. */

@@ -1,10 +1,11 @@
-import { createServer, type Server, type ServerResponse, STATUS_CODES } from "node:http";
+import type { Server } from "node:http";
 import type { AddressInfo, Socket } from "node:net";
 import { setTimeout as sleep } from "node:timers/promises";
 import { GatewayError } from "../core/errors.ts";
 import { Exchange, type ExchangeStart } from "../core/exchange.ts";
 import { newId } from "../core/id.ts";
 import { Networks } from "../core/networks.ts";
+import { createServer, type ServerResponse, STATUS_CODES } from "../core/node-http.ts";
 import type { Redactor } from "../core/redactor.ts";
 import type { Generation } from "../generation.ts";
 import { runPassthrough } from "../pass.ts";

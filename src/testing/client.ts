@@ -1,6 +1,6 @@
-import { request as httpRequest } from "node:http";
 import type { Socket } from "node:net";
 import { setImmediate as turn } from "node:timers/promises";
+import { request as httpRequest } from "../core/node-http.ts";
 import type { Protocol } from "../core/protocol.ts";
 import { translationOf } from "../translation/codec.ts";
 import type { Conversation } from "../translation/conversation.ts";

@@ -1,7 +1,7 @@
-import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
 import type { Socket } from "node:net";
 import { setImmediate as turn } from "node:timers/promises";
 import { Body } from "../core/body.ts";
+import { createServer, type IncomingMessage, type ServerResponse } from "../core/node-http.ts";
 import type { DemoAnswer, Protocol, TextKind } from "../core/protocol.ts";
 import { requestTexts } from "../core/texts.ts";
 import { identifyRequest } from "../upstream/demo.ts";

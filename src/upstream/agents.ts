@@ -1,6 +1,6 @@
-import { Agent as HttpAgent } from "node:http";
 import { type AgentOptions, Agent as HttpsAgent } from "node:https";
 import type { Duplex } from "node:stream";
+import { Agent as HttpAgent } from "../core/node-http.ts";
 import { type HttpProxy, Proxies } from "./http1/proxies.ts";
 
 /** Milliseconds for which an idle connection is kept: less than the 60 to 75 s after which load balancers drop one silently. */

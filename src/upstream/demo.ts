@@ -1,6 +1,7 @@
-import { createServer, type IncomingMessage, type Server, type ServerResponse } from "node:http";
+import type { Server } from "node:http";
 import type { AddressInfo } from "node:net";
 import { setTimeout as after } from "node:timers/promises";
+import { createServer, type IncomingMessage, type ServerResponse } from "../core/node-http.ts";
 import type { DemoAnswer, DemoRequest, Protocol } from "../core/protocol.ts";
 import { demoAnswer, demoNotStored } from "../translation/demo.ts";
 import { Query } from "../wire/query.ts";

@@ -1,8 +1,8 @@
-import { IncomingMessage } from "node:http";
 import { Readable } from "node:stream";
 import { Deadline } from "../core/deadline.ts";
 import { GatewayError } from "../core/errors.ts";
 import type { Timeouts } from "../core/marketplace.ts";
+import { IncomingMessage } from "../core/node-http.ts";
 import { Batch } from "./batch.ts";
 import { codingOf, DecodedResponse } from "./decoding.ts";
 import type { HttpRequest, RequestController } from "./http1/http-request.ts";
