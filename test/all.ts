@@ -16,6 +16,8 @@ const ROOMS = [
   "wire",
   "core",
   "config",
+  "cli",
+  "console",
   "translation",
   "plugins",
   "loader",

@@ -205,6 +205,7 @@ t.test("every verb that a page names does what it says, as it is written there",
     join(folder, "gateway.yaml"),
     `listen: 127.0.0.1:0
 admin: unix:./admin.sock
+warm_up: off
 alerts: { webhook: "http://127.0.0.1:${port}/hook" }
 providers: { demo: { url: "demo:" }, openai: { url: "demo:" } }
 models: { fast: { targets: [demo:echo] }, echo: { targets: [demo:echo] }, smart-1: { targets: [demo:echo] } }

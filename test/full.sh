@@ -24,15 +24,31 @@ fuzz() {
     nice -n 19 xargs -P 2 -I TARGET bash -c 'npm run --silent fuzz -- TARGET $GATEWAY_TEST_FUZZ_SECONDS &&
       echo "1 passed, 0 failed" || { echo "fuzz TARGET failed"; echo "0 passed, 1 failed"; }'
 }
-# What waits for nobody runs beside the tests, on what they leave idle of the cores: the clients are installed, and where inputs
-# are counted instead of seconds, they are tried.
+# The real clients: each driver with every protocol behind it. The agents take a minute each, most of it waiting: with their own
+# protocol and the one that is least like it; GATEWAY_TEST_AGENTS_BEHIND=all before a release.
+drive() {
+  node --import ./src/loader/register.js test/drivers/run.ts "$@" --jobs 2
+}
+clients() {
+  nice -n 5 node --import ./src/loader/register.js test/drivers/run.ts --cli --install >"$output.install" || cat "$output.install"
+  drive claude claude-api-key codex --behind "${GATEWAY_TEST_AGENTS_BEHIND:-gem}" >"$output.agents" &
+  agents=$!
+  drive --behind all
+  drivers=$?
+  wait "$agents"
+  agents=$?
+  cat "$output.agents"
+  [ "$drivers" -eq 0 ] && [ "$agents" -eq 0 ]
+}
+# They wait more than they work, so they run beside the tests; random inputs, where they are counted instead of seconds, on what
+# both leave idle of the cores.
 beside=()
-trap 'for group in "${beside[@]}"; do kill -- "-$group" 2>/dev/null; done; rm -f "$output" "$fuzz" "$output.install" "$output.agents"' EXIT
+trap 'for group in "${beside[@]}"; do kill -- "-$group" 2>/dev/null; done; rm -f "$output" "$output".* "$fuzz"' EXIT
 # Each with a process group of its own, so that it can be ended whole.
 set -m
-nice -n 19 node --import ./src/loader/register.js test/drivers/run.ts --cli --install >"$output.install" 2>&1 &
-installing=$!
-beside+=("$installing")
+clients >"$output.clients" 2>&1 &
+driving=$!
+beside+=("$driving")
 if [ -z "${GATEWAY_TEST_FUZZ_SECONDS:-}" ]; then
   (fuzz) >"$fuzz" 2>&1 &
   fuzzing=$!
@@ -41,22 +57,9 @@ fi
 set +m
 npm test --silent 2>&1 | tee "$output"
 tests=${PIPESTATUS[0]}
-drive() {
-  node --import ./src/loader/register.js test/drivers/run.ts "$@" --jobs 3 2>&1
-}
-wait "$installing" || cat "$output.install"
-# The agents take a minute each, most of it waiting, beside the other clients: with their own protocol and the one that is least like
-# it; GATEWAY_TEST_AGENTS_BEHIND=all before a release.
-set -m
-drive claude claude-api-key codex --behind "${GATEWAY_TEST_AGENTS_BEHIND:-gem}" >"$output.agents" &
-asking=$!
-beside+=("$asking")
-set +m
-drive --behind all | tee -a "$output"
-drivers=${PIPESTATUS[0]}
-wait "$asking"
-agents=$?
-tee -a "$output" <"$output.agents"
+wait "$driving"
+clients=$?
+tee -a "$output" <"$output.clients"
 if [ -n "${GATEWAY_TEST_FUZZ_SECONDS:-}" ]; then
   fuzz 2>&1 | tee -a "$output"
 else
@@ -66,4 +69,4 @@ fi
 # One closing line for the tests, the real clients and these together.
 awk '/^[0-9]+ passed, [0-9]+ failed$/ { passed += $1; failed += $3 } END { print passed + 0 " passed, " failed + 0 " failed"; exit failed > 0 }' "$output"
 closing=$?
-[ "$tests" -eq 0 ] && [ "$drivers" -eq 0 ] && [ "$agents" -eq 0 ] && [ "$closing" -eq 0 ]
+[ "$tests" -eq 0 ] && [ "$clients" -eq 0 ] && [ "$closing" -eq 0 ]

@@ -7,6 +7,7 @@ import Summary from "./reporter.js";
 
 const ROOT = fileURLToPath(new URL("../..", import.meta.url));
 const REGISTER = new URL("../../src/loader/register.js", import.meta.url).href;
+const PRELOAD = new URL("preload.ts", import.meta.url).href;
 const TOGETHER = fileURLToPath(new URL("together.ts", import.meta.url));
 
 /** The variable with the files, one per line: arguments would become part of `t.testdir`'s folder names, and be too long. */
@@ -99,11 +100,15 @@ export async function runFiles(files: readonly string[], together = files.length
   const its = () => (taken === "" ? files : files.filter((_, i) => takerOf(i, taken) === child.pid));
   const summary = new Summary(its, together ? undefined : files[0]);
   const env = { ...process.env, TAP: "1", TAP_TIMEOUT: String(LONGEST / 1000), [TAKEN]: taken };
-  const child = spawn(process.execPath, ["--import", REGISTER, ...(together ? [TOGETHER] : files)], {
-    cwd: ROOT,
-    env: together ? { ...env, [FILES]: files.join("\n") } : env,
-    stdio: ["ignore", "pipe", "inherit", "ipc"],
-  });
+  const child = spawn(
+    process.execPath,
+    ["--import", REGISTER, "--import", PRELOAD, ...(together ? [TOGETHER] : files)],
+    {
+      cwd: ROOT,
+      env: together ? { ...env, [FILES]: files.join("\n") } : env,
+      stdio: ["ignore", "pipe", "inherit", "ipc"],
+    },
+  );
   let ended = "";
   const late = patience(() => {
     // tap reports what was open, if it still can.
