@@ -387,7 +387,7 @@ async function openPages(
   const first = new Map(paths.toReversed().flatMap(({ path, protocol }) => (protocol ? [[protocol, path]] : [])));
   const serves = paths.flatMap(({ path, serve }) => (serve ? [path] : []));
   const facts = { marketplace, health, protocols, paths: first, serves, clients: knownClients() };
-  return new PublicPages(await PageFiles.load(), facts);
+  return new PublicPages(await PageFiles.shared(), facts);
 }
 
 /**

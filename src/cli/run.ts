@@ -80,7 +80,7 @@ export async function runGateway(
     const watching = new AlertWatch(gateway, alerts);
     const admin = await listenAdmin(
       new Admin(gateway, {
-        ...{ log, pages: new ConsolePages(await PageFiles.load()) },
+        ...{ log, pages: new ConsolePages(await PageFiles.shared()) },
         metrics: () => metricsText(gateway, alerts),
       }),
       config,

@@ -111,6 +111,17 @@ export class PageFiles {
     private readonly shells: ReadonlyMap<string, string>,
   ) {}
 
+  /**
+   * Returns the files of this package, which a process reads once.
+   * @throws the system's error for a file
+   */
+  static shared(): Promise<PageFiles> {
+    PageFiles.own ??= PageFiles.load();
+    return PageFiles.own;
+  }
+
+  private static own: Promise<PageFiles> | undefined;
+
   /** @throws the system's error for a file */
   static async load(folder = PAGES): Promise<PageFiles> {
     const own = globSync("**/*.{html,js,css,svg}", { cwd: folder }).map((name) => [

@@ -11,8 +11,8 @@ export const reachableAddress = ({ address, port }: AddressInfo) => ({ host: WIL
 export const MIN_BACKLOG = 1;
 /** Number of connections that fill it, plus one to be accepted. */
 const OWN_CONNECTIONS = MIN_BACKLOG + 2;
-/** Bytes of a table that are read: listening sockets come first. */
-const TABLE_BYTES = 64 * 1024;
+/** Bytes of a table that are read at a time: a few lines. */
+const PIECE_BYTES = 600;
 
 /**
  * Fills the system's accept queue with connections of our own. Closing a listening socket resets connections in its queue, whose
@@ -51,7 +51,7 @@ export class AcceptQueueFiller {
       this.left--;
       taken.on("error", () => {}).destroy();
     }
-    if (this.left > MIN_BACKLOG && (acceptQueueLength(this.address.port) ?? this.left) === this.left)
+    if (this.left > MIN_BACKLOG && (acceptQueueLength(this.address) ?? this.left) === this.left)
       this.done.resolve(true);
     else if (this.left === 0) this.done.resolve(false);
     return own;
@@ -63,35 +63,47 @@ export class AcceptQueueFiller {
   }
 }
 
-/** Returns the length of a port's accept queue, as reported by Linux (`proc_net_tcp(5)`); undefined if not available. */
-export function acceptQueueLength(port: number): number | undefined {
+/** Returns the length of the accept queue of an address, as reported by Linux (`proc_net_tcp(5)`); undefined if not available. */
+export function acceptQueueLength({ port, family }: Pick<AddressInfo, "port" | "family">): number | undefined {
   const localPort = `:${port.toString(16).toUpperCase().padStart(4, "0")}`;
   let waiting: number | undefined;
-  for (const line of [...readTable("/proc/net/tcp"), ...readTable("/proc/net/tcp6")]) {
-    const [, local = "", , state, queues = ""] = line.trim().split(/\s+/);
-    if (state === LISTEN_STATE && local.endsWith(localPort))
-      waiting = (waiting ?? 0) + Number.parseInt(queues.slice(9), 16);
-  }
+  for (const [, local = "", , , queues = ""] of listeningSockets(`/proc/net/${family === "IPv6" ? "tcp6" : "tcp"}`))
+    if (local.endsWith(localPort)) waiting = (waiting ?? 0) + Number.parseInt(queues.slice(9), 16);
   return waiting;
 }
 
 /** The state of a listening socket in these tables. */
 const LISTEN_STATE = "0A";
 
-function readTable(file: string): string[] {
+/**
+ * Yields the columns of the listening sockets, which come first in a table. It is read in small pieces, because the system searches
+ * its whole hash table of connections, for milliseconds, to fill a larger one.
+ */
+function* listeningSockets(table: string): Generator<string[]> {
+  let fd: number;
   try {
-    const fd = openSync(file, "r");
-    try {
-      const bytes = Buffer.alloc(TABLE_BYTES);
-      let length = 0;
-      // The system returns one page of it per read.
-      for (let read = -1; read !== 0 && length < TABLE_BYTES; length += read)
-        read = readSync(fd, bytes, { offset: length });
-      return bytes.toString("latin1", 0, length).split("\n");
-    } finally {
-      closeSync(fd);
-    }
+    fd = openSync(table, "r");
   } catch {
-    return [];
+    return;
+  }
+  try {
+    const piece = Buffer.alloc(PIECE_BYTES);
+    let text = "";
+    // The first line is the head.
+    for (let isHead = true; ; ) {
+      const read = readSync(fd, piece);
+      if (read === 0) return;
+      text += piece.toString("latin1", 0, read);
+      const lines = text.split("\n");
+      text = lines.pop() ?? "";
+      for (const line of lines) {
+        const columns = line.trim().split(/\s+/);
+        if (!isHead && columns[3] !== LISTEN_STATE) return;
+        if (!isHead) yield columns;
+        isHead = false;
+      }
+    }
+  } finally {
+    closeSync(fd);
   }
 }

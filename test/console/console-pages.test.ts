@@ -4,7 +4,7 @@ import t from "tap";
 import { ConsolePages } from "../../src/console/console-pages.ts";
 import { PageFiles } from "../../src/console/page-files.ts";
 
-const pages = new ConsolePages(await PageFiles.load());
+const pages = new ConsolePages(await PageFiles.shared());
 const server = createServer(async (request, response) => {
   const known = async () => request.headers.authorization !== undefined;
   const { pathname, searchParams } = new URL(`http://console${request.url}`);

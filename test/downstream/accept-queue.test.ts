@@ -3,8 +3,12 @@ import { type AddressInfo, connect, createServer, type Socket } from "node:net";
 import t from "tap";
 import { AcceptQueueFiller, acceptQueueLength, reachableAddress } from "../../src/downstream/accept-queue.ts";
 
-async function server(t: { teardown(fn: () => unknown): unknown }, take: (socket: Socket) => void = () => {}) {
-  const server = createServer(take).listen(0, "127.0.0.1");
+async function server(
+  t: { teardown(fn: () => unknown): unknown },
+  take: (socket: Socket) => void = () => {},
+  host = "127.0.0.1",
+) {
+  const server = createServer(take).listen(0, host);
   t.teardown(() => server.close());
   await once(server, "listening");
   return server.address() as AddressInfo;
@@ -19,13 +23,15 @@ t.test("an address is reached on the machine itself, whatever is listened at", a
 t.test("the system tells how many connections wait at a port", { skip: process.platform !== "linux" }, async (t) => {
   // More than the system tells of in one read: whichever of them stands first.
   const listened = await Promise.all(Array.from({ length: 60 }, () => server(t)));
-  for (const { port } of listened) t.equal(acceptQueueLength(port), 0);
+  for (const each of listened) t.equal(acceptQueueLength(each), 0);
   const [address] = listened as [AddressInfo];
   const plug = new AcceptQueueFiller(address);
   await new Promise<void>((resolve) => process.nextTick(resolve));
-  t.equal(acceptQueueLength(address.port), 3, "until the event loop turns");
+  t.equal(acceptQueueLength(address), 3, "until the event loop turns");
   plug.close();
-  t.equal(acceptQueueLength(1), undefined, "nobody listens");
+  const ipv6 = await server(t, undefined, "::1").catch(() => undefined);
+  t.ok(ipv6 === undefined || acceptQueueLength(ipv6) === 0, "IPv6, unless the system has none");
+  t.equal(acceptQueueLength({ port: 1, family: "IPv4" }), undefined, "nobody listens");
 });
 
 t.test("it knows its own among others, and says whether all that waits is its own", async (t) => {

@@ -26,7 +26,7 @@ keys: { test: { key: ${KEY}, group: acme/research, tags: { team: search } }, oth
 let browser: Browser | undefined;
 if (!noBrowser) browser = await openBrowser();
 t.teardown(() => browser?.close());
-const files = await PageFiles.load();
+const files = await PageFiles.shared();
 
 /** Starts a gateway with its console, and a function that sends requests. */
 export async function startConsole(t: Test, yaml = CONSOLE_YAML) {
