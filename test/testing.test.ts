@@ -238,3 +238,50 @@ t.test("an edit that leaves invalid JSON is a failure of the plugin that made it
           t.same(failed.sent, [], about);
         }
 });
+
+t.test("usage and charges of a plugin that are none cost its own request at most, which is recorded", async (t) => {
+  const JUNK: Record<string, unknown> = {
+    null: null,
+    "a number": 5,
+    "a text": "5 tokens",
+    "no parts": {},
+    "parts that are none": { in: 5, out: null },
+    "a big integer": { in: { total: 5n }, out: {} },
+    "counts that are none": { in: { write: 5 }, out: { total: "5" } },
+  };
+  class Junk implements Plugin {
+    response: NonNullable<Plugin["response"]> = (exchange) => {
+      this.act("response", exchange);
+      return ({ kind }) => (kind === "end" ? this.act("stage", exchange) : undefined);
+    };
+    done: NonNullable<Plugin["done"]> = (exchange) => {
+      this.act("done", exchange);
+      const [at, how = ""] = exchange.headers.get("x-at")?.split(": ") ?? [];
+      if (at === "members" && exchange.usage) Object.assign(exchange.usage, { in: null, out: {} }, JUNK[how]);
+      if (at === "charge") Object.assign(exchange, { charge: JUNK[how] });
+    };
+    private act(phase: string, exchange: { headers: Exchange["headers"] }): void {
+      const [at, how = ""] = exchange.headers.get("x-at")?.split(": ") ?? [];
+      if (at === phase) Object.assign(exchange, { usage: JUNK[how] });
+    }
+  }
+  await using driven = await drive(Junk, { gateway: { limits: { default: { tpm: "10M" } } } });
+  for (const stream of [false, true])
+    for (const at of ["response", "stage", "done", "members", "charge"])
+      for (const how of Object.keys(JUNK)) {
+        const about = `${how} in ${at}${stream ? ", streamed" : ""}`;
+        const answer = await driven.ask(
+          { protocol: "openai-chat", stream, headers: { "x-at": `${at}: ${how}` } },
+          { text: "Yes.", tokens: [5, 2] },
+        );
+        const log = JSON.stringify(driven.log.filter(({ fields }) => fields["id"] === answer.headers["x-request-id"]));
+        t.match(log, at === "response" || at === "stage" ? `"origin":"junk.response"` : `"origin":"junk.done"`, about);
+        const [row] = await driven.ledger();
+        t.equal(row?.id, answer.headers["x-request-id"], about);
+        if (at === "response") t.equal(answer.status, 500, about);
+        else if (at !== "stage") t.match(answer, { status: 200, text: "Yes.", isComplete: true }, about);
+        if (at === "done" || at === "charge")
+          t.match(row, { source: "reported", usage: { in: { total: 5 }, out: { total: 2 } } }, about);
+      }
+  t.match(await driven.ask({ protocol: "openai-chat" }), { status: 200, outcome: "completed" });
+});

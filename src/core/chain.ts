@@ -5,6 +5,7 @@ import { type Attempt, type Exchange, type FailedAnswer, type Head, isFinalStatu
 import { type MaybePromise, PHASES, type Phase, type Plugin } from "./plugin.ts";
 import { readThroughStages } from "./read-through-stages.ts";
 import type { Stage } from "./stage.ts";
+import { checkUsage } from "./usage.ts";
 
 /** A plugin in its chain, under the name gateway.yaml gives it. */
 export interface Link {
@@ -304,6 +305,12 @@ function runDone(
 ): MaybePromise<GatewayError | undefined> {
   let first: GatewayError | undefined;
   const pending: Promise<GatewayError | undefined>[] = [];
+  const fail = ({ name, origin }: Step<Run>, thrown: unknown): void => {
+    observer?.onDoneFailed(name);
+    first ??= toPluginError(thrown, origin);
+  };
+  const brokenBefore = removeBrokenUsage(exchange);
+  if (brokenBefore) exchange.usageError ??= brokenBefore.message;
   for (const step of steps) {
     try {
       const result = step.run(exchange);
@@ -318,12 +325,24 @@ function runDone(
           ),
         );
     } catch (thrown) {
-      observer?.onDoneFailed(step.name);
-      first ??= toPluginError(thrown, step.origin);
+      fail(step, thrown);
     }
+    const broken = removeBrokenUsage(exchange);
+    if (broken) fail(step, broken);
   }
   if (pending.length === 0) return first;
   return Promise.all(pending).then((failures) => first ?? failures.find((failure) => failure !== undefined));
+}
+
+/** Removes usage with members that a plugin has replaced by what is no count, and returns the error. */
+function removeBrokenUsage(exchange: Exchange): Error | undefined {
+  try {
+    if (exchange.usage) checkUsage(exchange.usage);
+    return undefined;
+  } catch (error) {
+    exchange.usage = undefined;
+    return error as Error;
+  }
 }
 
 /** Milliseconds that a plugin may still record once the gateway stops waiting. */

@@ -19,7 +19,7 @@ import type { Slots } from "./slot.ts";
 import type { Stage } from "./stage.ts";
 import type { Replace } from "./text-replacer.ts";
 import { type MapText, mapTextEdits, requestTexts, responseTexts, type TextSpan, wholeResponseTexts } from "./texts.ts";
-import type { Usage } from "./usage.ts";
+import { checkUsage, type Usage } from "./usage.ts";
 
 /** What the engine knows about an attempt before any plugin has seen it. */
 export interface AttemptStart {
@@ -270,6 +270,12 @@ interface ExchangeCharge {
   readonly estimated?: boolean;
 }
 
+function checkCharge({ tokens, cost, priced, once, usage }: ExchangeCharge): void {
+  if (![tokens, cost, priced ?? 0].every(Number.isFinite)) throw new TypeError("The amounts of a charge are numbers.");
+  if (once !== undefined && typeof once !== "string") throw new TypeError("The id of a charge is a text.");
+  if (usage !== undefined) checkUsage(usage);
+}
+
 /** A request and its response, from the arrival of the head to the ledger entry. Plugins share it; the engine ends it. */
 export class Exchange {
   readonly id: string;
@@ -313,11 +319,8 @@ export class Exchange {
    */
   conversation: string | undefined;
   readonly attempts: Attempt[] = [];
-  usage: Usage | undefined;
   /** Why the provider's usage could not be read, if that failed; contains none of the content. */
   usageError: string | undefined;
-  /** The charge recorded in the ledger; set at the end by the code that writes it. */
-  charge: ExchangeCharge | undefined;
   /** Header lines for any response to it, error responses included: name, value, … */
   readonly replyHeaders: string[] = [];
   /** Notices for the client, sent as `gateway-notice` headers. */
@@ -385,6 +388,8 @@ export class Exchange {
   /** `performance.now()` at its end. */
   private endedAt: number | undefined;
   private requestedName: string | undefined;
+  private knownUsage: Usage | undefined;
+  private recordedCharge: ExchangeCharge | undefined;
   private readonly abortListeners: (() => void)[] = [];
   /** Set while it counts among the requests that run concurrently. */
   admitted = false;
@@ -434,6 +439,26 @@ export class Exchange {
   set requestedModel(name: string | undefined) {
     if (name !== undefined && typeof name !== "string") throw new TypeError("The name of a model is a text.");
     this.requestedName = name;
+  }
+
+  /** The usage reported by the provider. @throws TypeError for anything that is no usage */
+  get usage(): Usage | undefined {
+    return this.knownUsage;
+  }
+
+  set usage(usage: Usage | undefined) {
+    if (usage !== undefined && usage !== this.knownUsage) checkUsage(usage);
+    this.knownUsage = usage;
+  }
+
+  /** The charge recorded in the ledger; set at the end by the code that writes it. @throws TypeError for anything else */
+  get charge(): ExchangeCharge | undefined {
+    return this.recordedCharge;
+  }
+
+  set charge(charge: ExchangeCharge | undefined) {
+    if (charge !== undefined) checkCharge(charge);
+    this.recordedCharge = charge;
   }
 
   /**

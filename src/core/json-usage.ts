@@ -1,7 +1,7 @@
 import { JsonError, Scanner } from "../wire/json.ts";
 import { Occurrences } from "../wire/occurrences.ts";
 import type { PictureWords, Protocol } from "./protocol.ts";
-import type { Usage } from "./usage.ts";
+import { checkUsage, type Usage } from "./usage.ts";
 
 /** Bytes of a response up to which parsing costs less than scanning. */
 const SMALL = 4096;
@@ -98,6 +98,7 @@ export class JsonUsage {
     let other: Usage | undefined;
     for (const protocol of this.protocols) {
       const usage = protocol.usage(json);
+      if (usage) checkUsage(usage);
       if (!usage || (usage.in.total === undefined && usage.out.total === undefined)) {
         other ??= usage;
         continue;

@@ -1,7 +1,7 @@
 import { SseSplitter } from "../wire/sse.ts";
 import { JsonUsage } from "./json-usage.ts";
 import type { Protocol } from "./protocol.ts";
-import type { Usage } from "./usage.ts";
+import { checkUsage, type Usage } from "./usage.ts";
 
 /** Maximum bytes of an event: one that reports usage is short. */
 const LARGEST = 1024 * 1024;
@@ -23,8 +23,11 @@ export class StreamUsage {
   push(bytes: Buffer): void {
     try {
       for (const frame of this.splitter?.push(bytes) ?? [])
-        for (const each of this.found)
-          if (each.protocol.holdsUsage(frame)) each.usage = each.protocol.usage(frame.json(), each.usage);
+        for (const each of this.found) {
+          if (!each.protocol.holdsUsage(frame)) continue;
+          each.usage = each.protocol.usage(frame.json(), each.usage);
+          if (each.usage) checkUsage(each.usage);
+        }
     } catch (thrown) {
       this.splitter = undefined;
       this.fault = JsonUsage.loggableError(thrown);

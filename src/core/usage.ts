@@ -53,3 +53,37 @@ export interface UsageBesides {
   /** The version of its price, where it is another model's. */
   readonly price?: string;
 }
+
+/**
+ * Checks usage made by a plugin or protocol: whatever counts tokens and money relies on its numbers.
+ * @throws TypeError for anything else
+ */
+export function checkUsage(usage: Usage): void {
+  checkTokens(usage, "usage");
+  const { serverTools, tier, images, drawn, besides, providerCost } = usage;
+  if (serverTools !== undefined) checkCounts(serverTools, "usage.serverTools");
+  if (tier !== undefined && typeof tier !== "string") throw new TypeError("usage.tier is not a text.");
+  if (images !== undefined && !isCount(images?.count)) throw new TypeError("usage.images.count is not a count.");
+  if (drawn !== undefined) checkTokens(drawn, "usage.drawn");
+  if (besides !== undefined) for (const each of besides) checkTokens(each, "usage.besides[]");
+  if (providerCost !== undefined && typeof providerCost !== "number")
+    throw new TypeError("usage.providerCost is not a number.");
+}
+
+function checkTokens(tokens: UsageBesides, at: string): void {
+  if (typeof tokens !== "object" || tokens === null) throw new TypeError(`${at} is not an object.`);
+  checkCounts(tokens.in, `${at}.in`);
+  checkCounts(tokens.out, `${at}.out`);
+  if (tokens.model !== undefined && typeof tokens.model !== "string") throw new TypeError(`${at}.model is not a text.`);
+}
+
+function checkCounts(counts: object, at: string): void {
+  if (typeof counts !== "object" || counts === null) throw new TypeError(`${at} is not an object.`);
+  for (const name in counts) {
+    const count = (counts as Record<string, unknown>)[name];
+    if (name === "write" && count !== undefined) checkCounts(count as object, `${at}.write`);
+    else if (count !== undefined && !isCount(count)) throw new TypeError(`${at}.${name} is not a count.`);
+  }
+}
+
+const isCount = (value: unknown): boolean => Number.isFinite(value) && (value as number) >= 0;

@@ -485,15 +485,22 @@ export class Downstream {
     const { exchange, generation } = running;
     const entry = this.running.add(running);
     generation.hold();
-    const end = (): void => {
-      this.running.remove(entry);
-      generation.release();
-      this.onEnded(exchange);
-    };
-    life.then(end, (thrown: unknown) => {
+    const fail = (thrown: unknown): void => {
       const cause = thrown instanceof Error ? (thrown.stack ?? thrown.message) : String(thrown);
       generation.log.error({ id: exchange.id, cause }, "a request failed, and its connection is closed");
       client.destroy();
+    };
+    const end = (): void => {
+      this.running.remove(entry);
+      generation.release();
+      try {
+        this.onEnded(exchange);
+      } catch (thrown) {
+        fail(thrown);
+      }
+    };
+    life.then(end, (thrown: unknown) => {
+      fail(thrown);
       end();
     });
   }

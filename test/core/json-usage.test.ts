@@ -51,3 +51,11 @@ t.test("pictures are counted, however large they are and wherever the pieces are
   none.push(Buffer.from('{"data":[]}'));
   t.equal(none.end(), undefined);
 });
+
+t.test("what a protocol takes for usage and is none is a fault, as what cannot be read", async (t) => {
+  const odd = { ...openaiChat, usage: () => ({ in: { total: "5" }, out: {}, raw: undefined }) as never };
+  const usage = new JsonUsage([odd]);
+  usage.push(Buffer.from("{}"));
+  t.equal(usage.end(), undefined);
+  t.equal(usage.fault, "TypeError");
+});

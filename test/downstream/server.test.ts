@@ -391,3 +391,38 @@ t.test("a method that is not answered is refused with those that are", async (t)
   const traced = await closed(t, port, request("TRACE /v1/models", ["connection: close"]));
   t.match(traced, /^HTTP\/1\.1 405 [\s\S]*\r\nallow: GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS\r\n/);
 });
+
+t.test("an exchange that fails where nothing foresees it costs its own connection, and is over", async (t) => {
+  const { gateway, log } = await startGateway(t, MODELS);
+  const downstream = new Downstream(() => gateway.generation);
+  t.teardown(() => downstream.close({ drain: 0 }));
+  const { port } = await downstream.listen({ host: "127.0.0.1", port: 0 });
+  const ended: string[] = [];
+  let failing = true;
+  // The line behind an exchange is written when it can no longer be refused.
+  const { info } = log;
+  log.info = (fields, message) => {
+    if (message === "exchange" && failing) throw new Error("the log failed");
+    info.call(log, fields, message);
+  };
+  downstream.onEnded = ({ id, headers }) => {
+    ended.push(id);
+    if (headers.has("x-bad")) throw new Error("the count failed");
+  };
+  const failed = await closed(t, port, chat());
+  await until(() => ended.length === 1, "the end of the exchange");
+  failing = false;
+  await closed(t, port, request("POST /v1/chat/completions", [...JSON_BODY, "x-bad: yes", "connection: close"], BODY));
+  await until(() => ended.length === 2, "the end of the other one");
+  t.equal(downstream.active, 0);
+  t.notMatch(failed, "HTTP/1.1 500");
+  const told = log.lines.filter(({ level }) => level === "error");
+  t.match(told, [
+    { message: "a request failed, and its connection is closed", fields: { id: ended[0], cause: /the log failed/ } },
+    { message: "a request failed, and its connection is closed", fields: { id: ended[1], cause: /the count failed/ } },
+  ]);
+  t.match(
+    await closed(t, port, request("POST /v1/chat/completions", [...JSON_BODY, "connection: close"], BODY)),
+    "200 OK",
+  );
+});
