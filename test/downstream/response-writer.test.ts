@@ -460,7 +460,7 @@ t.test("the same goes for pieces of a stream", async (t) => {
       (thrown) => told.push(thrown),
     );
     writer.head(200, ["content-type", "text/event-stream"], true);
-    writer.write([{ length: 2 } as Buffer, 5 as unknown as Buffer]);
+    writer.write([{ length: 1, 0: 5n } as unknown as Buffer]);
   });
   await whole;
   t.equal(told.length, 1);
