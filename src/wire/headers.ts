@@ -36,7 +36,7 @@ export class HeaderList {
 
   /**
    * Replaces all lines of that name by one; appends it if there was none.
-   * @throws TypeError for an invalid name or value
+   * @throws TypeError for an invalid name or value, and for a header of the connection
    */
   set(name: string, value: string): this {
     const { key } = checkHeader(name, value);
@@ -47,7 +47,7 @@ export class HeaderList {
     return this;
   }
 
-  /** @throws TypeError for an invalid name or value */
+  /** @throws TypeError for an invalid name or value, and for a header of the connection */
   append(name: string, value: string): this {
     const { key } = checkHeader(name, value);
     this.lines.push(name, value);
@@ -122,19 +122,30 @@ const UNSENDABLE = /[^\t\x20-\x7e\x80-\xff]/;
 /** Reports whether a value may be written to a socket: it is latin1 without CR, LF, NUL and other control characters. */
 export const isSendable = (value: string): boolean => !UNSENDABLE.test(value);
 
-/** Returns a name that may be written to a socket with this value. The value may be a secret and is not put into the error. */
+/** Returns the name of a header that may be added to a message with this value. The value may be a secret and is not put into the error. */
 function checkHeader(name: string, value: string): HeaderName {
   const found = headerName(name);
   if (typeof name !== "string" || !found.isToken)
     throw new TypeError(`${JSON.stringify(name)} cannot be the name of a header.`);
+  if (found.isHopByHop) throw framingError(name);
   if (typeof value !== "string" || !isSendable(value))
     throw new TypeError(`The header ${name} has a value that cannot be sent.`);
   return found;
 }
 
-/** Checks flat name, value lines. @throws TypeError for an invalid name or value, and for a name without a value */
+/** The error for a header that the engine alone sets: another value would change where the message ends. */
+const framingError = (name: string): TypeError =>
+  new TypeError(`The header ${name} belongs to the connection, and the gateway sets it.`);
+
+/**
+ * Checks flat name, value lines that are added to a message.
+ * @throws TypeError for an invalid name or value, for a name without a value, and for a header that frames the message
+ */
 export function checkHeaderLines(lines: readonly string[]): void {
-  for (let i = 0; i < lines.length; i += 2) checkHeader(lines[i] as string, lines[i + 1] as string);
+  for (let i = 0; i < lines.length; i += 2) {
+    const name = lines[i] as string;
+    if (checkHeader(name, lines[i + 1] as string).key === "content-length") throw framingError(name);
+  }
 }
 
 /** Returns a copy of flat name, value lines without those whose lower-case name is in the set. */

@@ -129,6 +129,9 @@ const VALUES = {
   "header value, later": async ({ replyHeaders }) => void replyHeaders.push("x-a", "\\u20ac"),
   "header name": ({ replyHeaders }) => void replyHeaders.push("x a", "b"),
   "header lines": ({ replyHeaders }) => void replyHeaders.push("x-a", "b\\r\\nx-evil: 1"),
+  "a length": ({ replyHeaders }) => void replyHeaders.push("Content-Length", "5"),
+  "other framing": ({ replyHeaders }) => void replyHeaders.push("transfer-encoding", "chunked"),
+  "the connection": async ({ replyHeaders }) => void replyHeaders.push("connection", "close"),
   "half a header": ({ replyHeaders }) => void replyHeaders.push("x-a"),
   model: (exchange) => { exchange.requestedModel = 5; },
 };
@@ -155,7 +158,7 @@ chains: { llm: [sse, auth, unsendable, models, rewrite, usage] }
 `,
       { "unsendable.ts": UNSENDABLE },
     );
-    t.equal(UNSENDABLE_VALUES.length, 9);
+    t.equal(UNSENDABLE_VALUES.length, 12);
     for (const at of ["access", "request", "send", "response"])
       for (const value of UNSENDABLE_VALUES)
         for (const [state, { path, body }] of Object.entries(STATES)) {

@@ -1,5 +1,5 @@
 import t from "tap";
-import { HeaderList } from "../../src/wire/headers.ts";
+import { checkHeaderLines, HeaderList } from "../../src/wire/headers.ts";
 
 const list = () => new HeaderList(["Accept", "a", "X-Key", "1", "accept", "b", "x-Other", "2"]);
 
@@ -77,4 +77,29 @@ t.test("what could not be sent is refused, and a value is not told", async (t) =
     t.throws(() => headers.append(name, value), TypeError);
   }
   t.strictSame(headers.lines, before);
+});
+
+t.test("a header of the connection is refused: the engine sets it", async (t) => {
+  const headers = list();
+  const before = [...headers.lines];
+  for (const name of [
+    "Connection",
+    "transfer-encoding",
+    "keep-alive",
+    "te",
+    "trailer",
+    "upgrade",
+    "proxy-connection",
+  ]) {
+    const told = {
+      name: "TypeError",
+      message: `The header ${name} belongs to the connection, and the gateway sets it.`,
+    };
+    t.throws(() => headers.set(name, "x"), told);
+    t.throws(() => headers.append(name, "x"), told);
+    t.throws(() => checkHeaderLines(["x-key", "1", name, "x"]), told);
+  }
+  t.throws(() => checkHeaderLines(["Content-Length", "5"]), { message: /^The header Content-Length belongs/ });
+  t.strictSame(headers.lines, before);
+  t.doesNotThrow(() => headers.set("content-length", "5"), "the engine's own");
 });
