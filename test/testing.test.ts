@@ -213,6 +213,10 @@ t.test("an edit that leaves invalid JSON is a failure of the plugin that made it
       return [{ start, end, bytes: Buffer.from(`"${"x".repeat(300)}\n"`) }];
     },
     "a part of a value": ({ length }) => [{ start: length - 1, end: length, bytes: Buffer.from("]") }],
+    "bytes in a long text": (body) => {
+      const at = body.bytes().indexOf("y".repeat(300));
+      return [{ start: at + 290, end: at + 291, bytes: Buffer.from("\n") }];
+    },
     "bytes that are no text": ({ scan }) => {
       const { start, end } = scan?.members[0] as Member;
       return [{ start, end, bytes: Buffer.from([0x22, 0xff, 0x22]) }];
@@ -232,7 +236,8 @@ t.test("an edit that leaves invalid JSON is a failure of the plugin that made it
     for (const model of ["any", protocol === "gemini" ? "openai-chat" : "gemini"])
       for (const at of ["request", "send"])
         for (const how of Object.keys(WRONG)) {
-          const failed = await driven.ask({ protocol, model, headers: { "x-at": `${at}: ${how}` } });
+          const text = "y".repeat(300);
+          const failed = await driven.ask({ protocol, model, text, headers: { "x-at": `${at}: ${how}` } });
           const about = `${how} in ${at}, ${protocol} → ${model}`;
           t.match(failed, { status: 500, error: { code: "plugin_failed", origin: `wrong.${at}` } }, about);
           t.same(failed.sent, [], about);

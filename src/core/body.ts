@@ -60,11 +60,19 @@ export class Body {
     return new Body(pieces, this.scanEdited(pieces, edits), field);
   }
 
-  /** Checks edits at once, while it is known whose they are; the text is scanned again only where they change parts of members. */
+  /**
+   * Checks edits at once, while it is known whose they are; the text is scanned again only where they change parts of members.
+   * @throws GatewayError `plugin_failed`; `invalid_json` for a fault that was there before
+   */
   private scanEdited(pieces: readonly Buffer[], edits: readonly Edit[]): Scan | "json" | undefined {
     const { found } = this;
     if (found === undefined) return undefined;
-    return found !== "json" && edits.every((edit) => changesMember(found, edit)) ? "json" : scanWritten(pieces);
+    if (found !== "json" && edits.every((edit) => changesMember(found, edit))) return "json";
+    try {
+      return scanWritten(pieces, "whole");
+    } catch (error) {
+      throw this.findFault() ?? error;
+    }
   }
 
   /** The original bytes, decompressed if they were compressed; a single buffer once they have been joined. */
@@ -159,7 +167,7 @@ export class Body {
   }
 
   private findFault(): GatewayError | undefined {
-    const scanner = new Scanner({ strings: "whole" });
+    const scanner = new Scanner({ ...WRITTEN_LIMITS, strings: "whole" });
     try {
       for (const piece of this.buffers) scanner.push(piece);
       scanner.end();
@@ -299,8 +307,8 @@ function checkJson(bytes: Buffer, text: string): void {
 const notJsonError = (cause: unknown): GatewayError =>
   new GatewayError("plugin_failed", { message: "A plugin left a body that is not JSON.", cause });
 
-function scanWritten(pieces: readonly Buffer[]): Scan {
-  const scanner = new Scanner(WRITTEN_LIMITS);
+function scanWritten(pieces: readonly Buffer[], strings: "start" | "whole" = "start"): Scan {
+  const scanner = new Scanner({ ...WRITTEN_LIMITS, strings });
   try {
     for (const piece of pieces) scanner.push(piece);
     return scanner.end();

@@ -73,6 +73,27 @@ t.test(
   },
 );
 
+t.test(
+  "an edit deep inside a long string is checked at once, and a client's own fault there stays the client's",
+  (t) => {
+    const text = (inside: string) =>
+      Buffer.from(`{"model":"m","messages":["${"x".repeat(500)}${inside}${"y".repeat(500)}"]}`);
+    for (const bad of ["\n", "\\x", "\\ud8"]) {
+      const bytes = Buffer.from(bad);
+      const good = text("");
+      const edit = (body: Buffer) => new Body([body], scan(body)).edited([{ start: 400, end: 401, bytes }]);
+      t.throws(() => edit(good), { code: "plugin_failed" }, JSON.stringify(bad));
+      const other = () => new Body([good], scan(good)).edited([{ start: 400, end: 401, bytes: Buffer.from("\\n") }]);
+      t.doesNotThrow(other);
+      const faulty = Buffer.concat([text("").subarray(0, 600), bytes, text("").subarray(600)]);
+      const harmless = () =>
+        new Body([faulty], scan(faulty)).edited([{ start: 400, end: 401, bytes: Buffer.from("z") }]);
+      t.throws(harmless, { code: "invalid_json", param: "messages" }, JSON.stringify(bad));
+    }
+    t.end();
+  },
+);
+
 t.test("the model's field of a form stays where it is, whatever changes around it", async (t) => {
   const form = new Body([Buffer.from("--x painter --y")], undefined, { start: 4, end: 11 });
   const renamed = form.edited([
