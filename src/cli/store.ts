@@ -7,6 +7,7 @@ import type { StoreImport } from "../store/postgres/import.ts";
 import { parsePastMoment } from "../text/moments.ts";
 import { countNoun, formatTable, formatUtc, groupDigits } from "../text/table.ts";
 import { cliAuthor } from "./author.ts";
+import { reportBehind } from "./behind.ts";
 import { DEFAULT_ENTRIES, USAGE } from "./help/store.ts";
 import { argumentErrorText, type Terminal } from "./verb.ts";
 
@@ -126,12 +127,13 @@ async function runCommand(
   const progress: ProgressListener = (message) => io.err(`${command.verb}: ${message}`);
   const say = (report: object, text: string) => io.out(command.json ? JSON.stringify(report) : text);
   if (command.verb === "backup") {
+    const behind = reportBehind(maintenance, io, "store and journal");
     const { bytes, rows } = await maintenance.backup(command.file, progress);
     const missing = withoutSecret();
     const warning = missing && `the copy has no secret: ${missing}`;
     if (warning) progress(`warning: ${warning}`);
     say(
-      { file: command.file, bytes, rows, ...(warning && { warning }) },
+      { file: command.file, bytes, rows, ...(warning && { warning }), ...behind },
       `${command.file}: ${countNoun(rows, "row")}, ${groupDigits(bytes)} bytes, verified.`,
     );
   } else if (command.verb === "prune") {

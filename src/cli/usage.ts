@@ -25,7 +25,9 @@ export async function runUsage(
   try {
     const values = parseArguments(args);
     if (values.rows) {
-      for await (const entry of stores.ledger.entries(parseRowsSpan(values, zone))) io.out(JSON.stringify(entry));
+      const span = parseRowsSpan(values, zone);
+      reportBehind(stores.ledger, io, "store and journal");
+      for await (const entry of stores.ledger.entries(span)) io.out(JSON.stringify(entry));
       return 0;
     }
     reportBehind(stores.ledger, io);

@@ -33,6 +33,10 @@ export abstract class Maintenance {
    * @throws Error when it cannot be written, or is damaged
    */
   abstract backup(file: string, progress: ProgressListener): Promise<{ bytes: number; rows: number }>;
+  /** Whether rows of gateways on this machine wait for a store whose backup this class makes. */
+  isBehind(): boolean {
+    return false;
+  }
   /** The audit trail. */
   abstract readonly audit: Pick<Audit, "list">;
   /** Lists what is wrong with the store; empty: nothing. */

@@ -18,6 +18,7 @@ t.test("whoever asks for sums is told that rows of a gateway wait for the store,
   };
   const verbs = {
     usage: () => verb((io) => usage([], io, stores)),
+    "usage --json": () => verb((io) => usage(["--json"], io, stores)),
     "usage --last": () => verb((io) => usage(["--last", "1", "--json"], io, stores)),
     groups: () => verb((io) => groups(["--json"], io, stores)),
     "keys show": () => verb((io) => keys(["show", "k", "--json"], io, stores, config)),
@@ -25,9 +26,13 @@ t.test("whoever asks for sums is told that rows of a gateway wait for the store,
   await stores.keys.create({ name: "k", limits: { budgets: [{ nano: 1e9, per: "day", soft: false }] } });
   const file = leaveWaitingRows(join(folder, "gateway.db"));
   for (const [name, ask] of Object.entries(verbs)) t.match((await ask()).err, /^These figures lag: [^\n]*$/, name);
+  for (const name of ["usage --json", "usage --last", "groups"] as const)
+    t.ok(Array.isArray(JSON.parse((await verbs[name]()).out)), `${name} stays an array`);
   t.equal(JSON.parse((await verbs["keys show"]()).out).behind, true);
-  t.equal((await verb((io) => usage(["--rows", "--json"], io, stores))).err, "", "rows are read from the journal too");
+  const rows = () => verb((io) => usage(["--rows", "--json"], io, stores));
+  t.match(await rows(), { out: "", err: /^Requests wait [^\n]* Those in the journal are included; [^\n]*$/ });
   rmSync(file);
+  t.equal((await rows()).err, "");
   for (const [name, ask] of Object.entries(verbs)) t.equal((await ask()).err, "", name);
   t.notHas(JSON.parse((await verbs["keys show"]()).out), { behind: true });
 });

@@ -1,4 +1,4 @@
-import { existsSync } from "node:fs";
+import { existsSync, rmSync } from "node:fs";
 import { join } from "node:path";
 import t, { type Test } from "tap";
 import { help, USAGE } from "../../src/cli/help/store.ts";
@@ -9,6 +9,7 @@ import type { StoreImport } from "../../src/store/postgres/import.ts";
 import { loadOrCreateSecret, missingSecretWarning } from "../../src/store/secret.ts";
 import { SqliteDatabase } from "../../src/store/sqlite/database.ts";
 import { plainEntry } from "../support/plain-entry.ts";
+import { leaveWaitingRows } from "../support/waiting-rows.ts";
 
 const DAY = 86_400_000;
 
@@ -50,6 +51,19 @@ t.test("store backup writes a copy that is a store, and overwrites nothing", asy
   await copy.close();
   t.match(await store("backup", "copy.db"), { code: 1, out: "", err: /exists: a backup overwrites no file/ });
   t.match(JSON.parse((await store("backup", "other.db", "--json")).out), { file: join(folder, "other.db"), rows: 30 });
+});
+
+t.test("store backup says that requests wait for the store", async (t) => {
+  const { path, store } = await terminal(t);
+  const file = leaveWaitingRows(path);
+  const { code, out, err } = await store("backup", "copy.db", "--json");
+  t.equal(code, 0);
+  t.match(err, /^Requests wait until the store can be written\. Those in the journal are included; /);
+  t.match(JSON.parse(out), { rows: 30, behind: true });
+  rmSync(file);
+  const whole = await store("backup", "whole.db", "--json");
+  t.notMatch(whole.err, "Requests wait");
+  t.notHas(JSON.parse(whole.out), { behind: true });
 });
 
 t.test("store backup says that it has no secret, and what that means", async (t) => {

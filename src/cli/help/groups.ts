@@ -14,4 +14,7 @@ includes acme/research. If gateway.yaml gives a group a budget, its spending is 
   --since WHEN    requests from this time on; absent: from the first request
   --json          prints JSON; money in nano-dollars
 
+If requests wait in the journal until the store can be written, a line on standard error says so; output and exit code
+are as always.
+
 WHEN is ${PAST_MOMENT_FORMS}.`;

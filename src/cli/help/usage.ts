@@ -30,4 +30,7 @@ Shows requests, tokens and money.
   --json          prints JSON; money in nano-dollars, times in Unix milliseconds
   --csv           prints CSV; money in dollars
 
+If requests wait in the journal until the store can be written, a line on standard error says so; output and exit code
+are as always.
+
 WHEN is ${PAST_MOMENT_FORMS}.`;

@@ -1,6 +1,6 @@
 import { chmodSync, copyFileSync, existsSync, renameSync, rmSync, statSync } from "node:fs";
 import { backup as copy, DatabaseSync } from "node:sqlite";
-import { journalFolder } from "../journal/files.ts";
+import { hasWaitingRows, journalFolder, listJournals } from "../journal/files.ts";
 import { readJournals } from "../journal/lines.ts";
 import { DIFFERING_DAYS, DIFFERING_HOURS, DIFFERING_WEEKS, describeDifferences } from "../ledger-sql.ts";
 import { HOUR } from "../ledger-sums.ts";
@@ -83,6 +83,10 @@ export class SqliteMaintenance extends Maintenance {
       if (removed % PROGRESS_ROWS === 0) progress(`${removed.toLocaleString("en-US")} rows`);
     }
     return removed;
+  }
+
+  override isBehind(): boolean {
+    return listJournals(journalFolder(this.path)).some(hasWaitingRows);
   }
 
   override get audit(): SqliteAudit {
