@@ -7,7 +7,7 @@ import { DAY, HOUR, SUM_COLUMNS, WEEK } from "./ledger-sums.ts";
 
 /** SQL that differs between the stores. */
 export interface LedgerDialect {
-  /** Joins the tags of `h.tags`, one row each, as `tag.key` and `tag.value`; rows without tags are kept. */
+  /** Joins the tags of `h.tags`, one row each, as `tag.key` and `tag.value`, compared by bytes; rows without tags are kept. */
   readonly tags: string;
   /** Tests whether a text is a JSON array, for texts that are an array or a number. */
   readonly isList: (column: string) => string;
@@ -35,17 +35,19 @@ export function sumsSql(query: LedgerQuery, { tags, preaggregates }: LedgerDiale
   const { by } = query;
   const parts = sumParts(preaggregates ? leadingColumns(by) : undefined);
   const byDay = by.indexOf("day");
-  const order = `order by ${byDay < 0 ? "" : `g${byDay}, `} cost desc, requests desc`;
+  const names = by.map((_, at) => `g${at}`);
+  // Total, and the same in both stores: texts are compared by their bytes.
+  const order = `order by ${[...(byDay < 0 ? [] : [`g${byDay}`]), "cost desc", "requests desc", ...names].join(", ")}`;
   const own = by.flatMap((group, at) => (HOLDER_GROUPS.includes(group) ? [] : [`${GROUPS[group]} as g${at}`]));
-  const names = (all: readonly string[]) => all.map((column) => column.split(" as ")[1]);
+  const namesOf = (all: readonly string[]) => all.map((column) => column.split(" as ")[1]);
   const grouped = (by: readonly unknown[]) => (by.length > 0 ? `group by ${by.join(", ")}` : "");
   if (own.length === by.length)
-    return `select ${[...own, AGGREGATES].join(", ")} from (${parts}) as part ${grouped(names(own))} ${order}`;
+    return `select ${[...own, AGGREGATES].join(", ")} from (${parts}) as part ${grouped(namesOf(own))} ${order}`;
   // Summed by holder first: there are few holders, and a lookup for each part would cost more than the sum.
-  const byHolder = `select ${[...own, "holder", AGGREGATES].join(", ")} from (${parts}) as part ${grouped([...names(own), "holder"])}`;
+  const byHolder = `select ${[...own, "holder", AGGREGATES].join(", ")} from (${parts}) as part ${grouped([...namesOf(own), "holder"])}`;
   const columns = by.map((group, at) => (HOLDER_GROUPS.includes(group) ? `${GROUPS[group]} as g${at}` : `g${at}`));
   return `select ${[...columns, AGGREGATES].join(", ")} from (${byHolder}) as by_holder join usage_holder as h on h.number = holder
-    ${by.includes("tag") ? tags : ""} ${grouped(by.map((_, at) => `g${at}`))} ${order}`;
+    ${by.includes("tag") ? tags : ""} ${grouped(names)} ${order}`;
 }
 
 /** Returns the leading columns of the stored order that a query needs; undefined if it needs nearly all. */

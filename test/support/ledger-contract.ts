@@ -102,6 +102,23 @@ export function ledgerContract(t: Test, open: (t: Test) => Promise<LedgerUnderTe
     t.match(await ledger.recent(3), [{ time: DAY + HOUR }, { group: "acme/research", tags: { team: "ads" } }, search]);
   });
 
+  t.test("sums of equal cost come in the order of their names, by bytes", async (t) => {
+    const { ledger } = await open(t);
+    const names = ["é", "b", "_", "B", "a", "Z", "a-b", "ab", "😀", "\uffee"];
+    for (const name of names) ledger.append(entry({ key: name, model: name, group: name, tags: { team: name } }));
+    const sorted = names.toSorted((a, b) => Buffer.compare(Buffer.from(a), Buffer.from(b)));
+    const by = async (...by: LedgerGroup[]) => (await ledger.sums({ by })).map(({ group }) => group.join(" "));
+    for (const group of ["key", "model", "group"] as const) t.same(await by(group), sorted, group);
+    t.same(
+      await by("tag"),
+      sorted.map((name) => `team=${name}`),
+    );
+    t.same(
+      await by("model", "day", "tag"),
+      sorted.map((name) => `${name} 2026-11-20 team=${name}`),
+    );
+  });
+
   t.test("all rows of a span come oldest first, page by page", async (t) => {
     const { ledger } = await open(t);
     const all = Array.from({ length: 2100 }, (_, at) => entry({ id: `id-${at}`, time: DAY + (at % 3) }));

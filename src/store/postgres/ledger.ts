@@ -69,7 +69,7 @@ const TYPES: Partial<Record<(typeof USAGE_COLUMNS)[number], "bigint" | "double p
 };
 
 const DIALECT: LedgerDialect = {
-  tags: "left join lateral json_each_text(nullif(h.tags, '')::json) as tag on true",
+  tags: `left join lateral (select key collate "C", value collate "C" from json_each_text(nullif(h.tags, '')::json)) as tag on true`,
   isList: (column) => `${column} like '[%'`,
   items: (list) => `json_array_elements(${list}::json)`,
   join: "join",
