@@ -1,6 +1,7 @@
 import type { SQLInputValue, SQLOutputValue } from "node:sqlite";
 import type { Outcome } from "../core/exchange.ts";
 import type { Usage } from "../core/usage.ts";
+import { sanitizeText } from "../wire/utf8.ts";
 import type { LedgerEntry } from "./ledger.ts";
 
 /** Columns of the table `usage_kind`: values that many exchanges share. */
@@ -103,13 +104,14 @@ function internHolder(group: string, tags: string): NonNullable<UsageRow["holder
 
 const tagTexts = new WeakMap<object, string>();
 
-/** Serializes tags in the order of their names, so that equal tags give equal text. */
+/** Serializes tags in the order of their names, so that equal tags give equal text. A plugin may have made them of any text. */
 function tagsText(tags: LedgerEntry["tags"]): string {
   if (!tags) return "";
   let text = tagTexts.get(tags);
   if (text === undefined) {
     const names = Object.keys(tags).sort();
-    text = names.length === 0 ? "" : JSON.stringify(Object.fromEntries(names.map((name) => [name, tags[name]])));
+    const tagMember = (name: string) => [sanitizeText(name), sanitizeText(String(tags[name]))];
+    text = names.length === 0 ? "" : JSON.stringify(Object.fromEntries(names.map(tagMember)));
     tagTexts.set(tags, text);
   }
   return text;

@@ -64,3 +64,6 @@ function firstInvalid(bytes: Buffer): number {
   }
   return at;
 }
+
+/** Makes a text valid for PostgreSQL and its JSON functions: without NUL and lone surrogates. */
+export const sanitizeText = (text: string): string => text.toWellFormed().replaceAll("\0", "\ufffd");

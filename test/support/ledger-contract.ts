@@ -102,6 +102,18 @@ export function ledgerContract(t: Test, open: (t: Test) => Promise<LedgerUnderTe
     t.match(await ledger.recent(3), [{ time: DAY + HOUR }, { group: "acme/research", tags: { team: "ads" } }, search]);
   });
 
+  t.test("a tag that a plugin made is kept as a text that every store can hold", async (t) => {
+    const { ledger } = await open(t);
+    ledger.append(entry({ tags: { "a\0b": "c\0d", team: "\ud800" } }));
+    ledger.append(entry({ time: DAY + 1, tags: { team: "ads" } }));
+    t.same((await ledger.sums({ by: ["tag"] })).map(({ group }) => group[0]).sort(), [
+      "a\ufffdb=c\ufffdd",
+      "team=ads",
+      "team=\ufffd",
+    ]);
+    t.match(await ledger.search({ group: "", limit: 5 }), [{}, { tags: { "a\ufffdb": "c\ufffdd", team: "\ufffd" } }]);
+  });
+
   t.test("sums of equal cost come in the order of their names, by bytes", async (t) => {
     const { ledger } = await open(t);
     const names = ["é", "b", "_", "B", "a", "Z", "a-b", "ab", "😀", "\uffee"];

@@ -1,5 +1,5 @@
 import t from "tap";
-import { Utf8Validator } from "../../src/wire/utf8.ts";
+import { sanitizeText, Utf8Validator } from "../../src/wire/utf8.ts";
 
 function check(pieces: readonly Buffer[]): number {
   const utf8 = new Utf8Validator();
@@ -37,4 +37,9 @@ t.test("tells the first wrong byte wherever it is cut", async (t) => {
     ["f09f98", 0],
   ] as const)
     t.strictSame(answers(Buffer.from(hex, "hex")), [wrong], hex);
+});
+
+t.test("a text for PostgreSQL has no NUL and no lone surrogate", async (t) => {
+  t.equal(sanitizeText("a\0b\ud800c"), "a\ufffdb\ufffdc");
+  t.equal(sanitizeText("é😀\t"), "é😀\t");
 });

@@ -1,5 +1,6 @@
+import { sanitizeText } from "../../wire/utf8.ts";
 import { AlertClaims } from "../alert-claims.ts";
-import { type PostgresDatabase, sanitizeText } from "./database.ts";
+import type { PostgresDatabase } from "./database.ts";
 
 /** The first gateway to claim an alert sends it; times are by the database's clock. */
 export class PostgresClaims extends AlertClaims {

@@ -1,5 +1,6 @@
+import { sanitizeText } from "../../wire/utf8.ts";
 import { AUDIT_COLUMNS, Audit, type AuditEntry, auditEntry, auditValues, type NumberedAuditEntry } from "../audit.ts";
-import { type PostgresDatabase, sanitizeText } from "./database.ts";
+import type { PostgresDatabase } from "./database.ts";
 
 /** The audit trail in PostgreSQL. */
 export class PostgresAudit extends Audit {

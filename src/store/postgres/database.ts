@@ -215,9 +215,6 @@ export function numberPlaceholders(text: string): string {
 
 const numberedTexts = new Map<string, string>();
 
-/** Makes a text valid for PostgreSQL: without NUL and lone surrogates. */
-export const sanitizeText = (text: string): string => text.toWellFormed().replaceAll("\0", "\ufffd");
-
 /** Returns a function that runs several statements, like a file of them. */
 export const scriptRunner = (ask: PostgresQuery): ((text: string) => Promise<void>) =>
   scriptRunners.get(ask) as (text: string) => Promise<void>;

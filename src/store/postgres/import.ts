@@ -1,12 +1,13 @@
 import { existsSync } from "node:fs";
 import type { DatabaseSync, SQLOutputValue } from "node:sqlite";
 import { FileError } from "../../core/errors.ts";
+import { sanitizeText } from "../../wire/utf8.ts";
 import type { Author } from "../audit.ts";
 import type { ProgressListener } from "../maintenance.ts";
 import { readSecret } from "../secret.ts";
 import { lockStore } from "../sqlite/restore.ts";
 import { PostgresAudit } from "./audit.ts";
-import { type PostgresQuery, SCHEMA, sanitizeText } from "./database.ts";
+import { type PostgresQuery, SCHEMA } from "./database.ts";
 import { openPostgres } from "./migrations.ts";
 import { createPartition, partitionOf } from "./partitions.ts";
 import type { PostgresSettings } from "./place.ts";

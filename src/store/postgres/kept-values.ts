@@ -1,5 +1,6 @@
+import { sanitizeText } from "../../wire/utf8.ts";
 import { KeptValues } from "../kept-values.ts";
-import { type PostgresDatabase, sanitizeText } from "./database.ts";
+import type { PostgresDatabase } from "./database.ts";
 
 /** Values of plugins in PostgreSQL. */
 export class PostgresKeptValues extends KeptValues {

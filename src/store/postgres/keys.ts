@@ -1,15 +1,10 @@
 import { hash } from "node:crypto";
+import { sanitizeText } from "../../wire/utf8.ts";
 import { CachedKeys, keyStoreUnavailable, nameTaken } from "../cached-keys.ts";
 import { generateKey } from "../key-format.ts";
 import { type FileKey, type KeyRow, keyColumns, rowToKeyRecord, StoredKey } from "../key-rows.ts";
 import type { IssuedKey, KeyChange, KeyEdit, KeyRecord, NewKey } from "../keys.ts";
-import {
-  type PostgresDatabase,
-  type PostgresQuery,
-  type PostgresRow,
-  type PostgresValue,
-  sanitizeText,
-} from "./database.ts";
+import { type PostgresDatabase, type PostgresQuery, type PostgresRow, type PostgresValue } from "./database.ts";
 
 /** The channel on which the database announces changes of keys. */
 const CHANNEL = "model_gateway_keys";

@@ -1,3 +1,4 @@
+import { sanitizeText } from "../../wire/utf8.ts";
 import {
   Ledger,
   type LedgerEntry,
@@ -37,7 +38,7 @@ import {
 import { DAY, HOUR, SUM_COLUMNS } from "../ledger-sums.ts";
 import { lastUsedSql, parseLastUsed } from "../ledger-used.ts";
 import type { RowCursor } from "../row-cursor.ts";
-import { type PostgresDatabase, type PostgresQuery, type PostgresRow, postgresCode, sanitizeText } from "./database.ts";
+import { type PostgresDatabase, type PostgresQuery, type PostgresRow, postgresCode } from "./database.ts";
 import { PostgresDictionary } from "./dictionary.ts";
 import { Partitions, partitionOf } from "./partitions.ts";
 

@@ -1,6 +1,7 @@
+import { sanitizeText } from "../../wire/utf8.ts";
 import { type CreatedObject, type ObjectRows, rowToObject } from "../object-rows.ts";
 import type { OwnedObject } from "../owners.ts";
-import { type PostgresDatabase, sanitizeText } from "./database.ts";
+import type { PostgresDatabase } from "./database.ts";
 
 /** Maximum ids in one query. */
 const MAX_IDS = 1000;
