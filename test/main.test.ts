@@ -81,11 +81,14 @@ t.test("with --json a wrong gateway.yaml is told as check tells it, by every ver
   t.match(run(["routes", "--config", "wrong.yaml"]), { status: 1, out: "", err: /^wrong.yaml:1:1 error: / });
 });
 
-t.test("check takes its file in one way", async (t) => {
-  t.match(run(["check", "--config", "wrong.yaml"]), { status: 1, err: /did you mean "providers"/ });
+t.test("check and run take their file as a word or by --config, but not in both ways", async (t) => {
+  for (const verb of ["check", "run"])
+    for (const args of [["wrong.yaml"], ["--config", "wrong.yaml"]])
+      t.match(run([verb, ...args]), { status: 1, err: /^wrong.yaml:1:1 error: .*did you mean "providers"/ }, verb);
   for (const args of [
     ["check", "gateway.yaml", "--config", "wrong.yaml"],
     ["check", "--config=wrong.yaml", "--json", "gateway.yaml"],
+    ["run", "gateway.yaml", "--config", "wrong.yaml"],
   ])
     t.match(run(args), { status: 2, out: "", err: /^gateway.yaml and --config name one file each; leave one out\./ });
 });

@@ -25,9 +25,9 @@ export async function runCheck(
   const parsed = parseArguments(args);
   if (typeof parsed === "string") return printUsage(io, parsed);
   const file = resolve(io.folder, parsed.file);
-  if (!existsSync(file)) return printUsage(io, `there is no file ${parsed.file}`);
   const below = relative(io.folder, file);
   const name = below.startsWith("..") ? file : below;
+  if (!existsSync(file)) return printUsage(io, `there is no file ${name}`);
   try {
     const config = await loadConfig(file, vocabulary, io.env);
     const found = await rehearse(config);

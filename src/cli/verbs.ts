@@ -23,7 +23,7 @@ export const VERBS: Readonly<Record<string, () => Promise<Verb>>> = {
     exits: true,
     async run(args, io, location) {
       const [{ runGateway }, { firstRun }] = await Promise.all([import("./run.ts"), import("./first-run.ts")]);
-      return runGateway(args, io, await firstRun(location, io));
+      return runGateway(args, io, await firstRun(takeConfigFile(args, io, location), io));
     },
   }),
   init: async () => ({
@@ -139,6 +139,19 @@ export const VERBS: Readonly<Record<string, () => Promise<Verb>>> = {
       (await import("./schema.ts")).runSchema(args, io, await loadVocabulary(location.folder)),
   }),
 };
+
+/**
+ * Returns the gateway.yaml that is named by a word, as in `check FILE`, which is removed from the arguments; else that of --config.
+ * @throws UsageError where both name one
+ */
+function takeConfigFile(args: string[], io: Terminal, location: ConfigLocation): ConfigLocation {
+  const at = args.findIndex((arg) => !arg.startsWith("-"));
+  if (at < 0) return location;
+  const [named = ""] = args.splice(at, 1);
+  if (location.named) throw new UsageError(`${named} and --config name one file each; leave one out.`);
+  const file = resolve(io.folder, named);
+  return { file, folder: dirname(file), named: true };
+}
 
 /** Lists, creates and changes keys. */
 async function runKeys(args: string[], io: Terminal, location: ConfigLocation): Promise<number> {
@@ -280,12 +293,8 @@ async function runCheck(args: string[], io: Terminal, location: ConfigLocation):
     import("./address-warnings.ts"),
     import("../marketplace/price-warnings.ts"),
   ]);
-  const named = args.find((arg) => !arg.startsWith("-"));
-  if (named !== undefined && location.named)
-    throw new UsageError(`${named} and --config name one file each; leave one out.`);
-  const file = named === undefined ? location.file : resolve(io.folder, named);
+  const { file } = takeConfigFile(args, io, location);
   const vocabulary = await loadVocabulary(dirname(file));
-  const all = named === undefined ? [...args, file] : args;
   const doubts = async (config: Config) => [
     ...(await storeWarnings(config)),
     ...(await leftBehindWarnings(config)),
@@ -294,5 +303,5 @@ async function runCheck(args: string[], io: Terminal, location: ConfigLocation):
     ...addressWarnings(config, vocabulary.protocolList),
     ...(await priceWarnings(config)),
   ];
-  return check.runCheck(all, io, vocabulary, (config) => dryStartPlugins(config, vocabulary), doubts);
+  return check.runCheck([...args, file], io, vocabulary, (config) => dryStartPlugins(config, vocabulary), doubts);
 }

@@ -10,6 +10,7 @@ Lists all mistakes in gateway.yaml, each with line, column and fix. Then builds 
 or opening anything, and tests the connection to PostgreSQL and Redis, if they hold the store.
 Two running gateways that share the file's store, but each count limits in their own memory, are an error.
 
+  FILE     the gateway.yaml, as --config FILE of every verb
   --json   prints { ok, problems: [{ file, line, column, severity, message, frame }] }
 
 Exit codes: 0 no mistakes, perhaps warnings; 1 mistakes; 2 no such file.`;
