@@ -5,6 +5,7 @@ import { fileURLToPath, pathToFileURL } from "node:url";
 import type { ZodType } from "zod";
 import { allowedKeys } from "../config/issues.ts";
 import { COMMON_OPTIONS } from "../config/secrets.ts";
+import { nearest } from "../config/suggest.ts";
 import type { PluginClass } from "../core/plugin.ts";
 import type { Protocol } from "../core/protocol.ts";
 import { pluginError } from "./problems.ts";
@@ -113,6 +114,23 @@ export async function loadProtocols(folder = join(PLUGINS_FOLDER, "protocols")):
 /** Imports the gateway's own code, of which there is one version only. */
 const importOnce = (file: string): Promise<unknown> => import(pathToFileURL(file).href);
 
+/** What most plugins import names from. */
+const COMMON_MODULES = ["model-gateway", "model-gateway/store", "model-gateway/protocol", "tsyringe"];
+
+/** Returns a hint for V8's message about a name that a module does not export; empty for other messages. */
+async function missingExportHint(message: string): Promise<string> {
+  const [, from = "", name = ""] = /module '(.+)' does not provide an export named '(.+)'/.exec(message) ?? [];
+  if (name === "") return "";
+  // A TypeScript interface does not exist at run time, so a plain import of one fails too.
+  const hint = " (an interface must be imported with `import type`)";
+  if (!COMMON_MODULES.includes(from)) return hint;
+  for (const module of new Set([from, ...COMMON_MODULES])) {
+    const near = nearest(name, Object.keys((await import(module)) as object));
+    if (near !== undefined) return `, did you mean "${near}"${module === from ? "" : ` from "${module}"`}?${hint}`;
+  }
+  return hint;
+}
+
 async function importDefault(file: string, timeout: number, importing = importCode): Promise<unknown> {
   const late = Promise.withResolvers<never>();
   const waited = () => late.reject(new Error(`has not run to its end after ${timeout / 1000} s: a top-level await?`));
@@ -121,12 +139,8 @@ async function importDefault(file: string, timeout: number, importing = importCo
     const loading = importing(file, timeout) as Promise<{ default?: unknown }>;
     return (await Promise.race([loading, late.promise])).default;
   } catch (thrown) {
-    const error = thrown as Error;
-    // A TypeScript interface does not exist at run time, so a plain import of one fails here.
-    const hint = /does not provide an export named/.test(error.message)
-      ? " (an interface must be imported with `import type`)"
-      : "";
-    throw pluginError(file, `${error.message}${hint}`, thrown);
+    const { message } = thrown as Error;
+    throw pluginError(file, `${message}${await missingExportHint(message)}`, thrown);
   } finally {
     clearTimeout(timer);
   }

@@ -102,6 +102,26 @@ t.test("an interface that is imported as a value is refused with the way to mend
   await t.rejects(loadPlugin(join(own, "p.ts")), { name: "PluginError", message: /p\.ts.*import type/s });
 });
 
+t.test("a misspelt import is told with the name that was probably meant, and where it is", async (t) => {
+  const folder = t.testdir({
+    "near.ts":
+      'import { GatewayErrr } from "model-gateway";\nexport default class { access() { throw new GatewayErrr("x"); } }',
+    "far.ts": 'import { Injectible } from "model-gateway";\n@Injectible()\nexport default class { access() {} }',
+    "store.ts": 'import { Legder } from "model-gateway";\nexport default class { access() { new Legder(); } }',
+    "none.ts": 'import { Exchange } from "model-gateway";\nexport default class { access() { new Exchange(); } }',
+    "own.ts": 'import { Frmae } from "./lib.ts";\nexport default class { access() { new Frmae(); } }',
+    "lib.ts": "export class Frame {}",
+  });
+  for (const [file, told] of Object.entries({
+    "near.ts": /named 'GatewayErrr', did you mean "GatewayError"\? \(/,
+    "far.ts": /named 'Injectible', did you mean "injectable" from "tsyringe"\? \(/,
+    "store.ts": /named 'Legder', did you mean "Ledger" from "model-gateway\/store"\? \(/,
+    "none.ts": /named 'Exchange' \(an interface must be imported with `import type`\)$/,
+    "own.ts": /named 'Frmae' \(/,
+  }))
+    await t.rejects(loadPlugin(join(folder, file)), { message: told }, file);
+});
+
 t.test("an option that every plugin has in gateway.yaml cannot be a plugin's own", async (t) => {
   const text =
     'import { z } from "zod";\nexport default class P { static options = z.strictObject({ from: z.string() }); access() {} }';
