@@ -262,6 +262,7 @@ function limitTargets(exchange: Exchange, found: readonly LocatedObject[]): void
         message: `${param}: ${UNAVAILABLE}.`,
       });
     if (targets.length === 0 && exchange.objectError) throw exchange.objectError;
+    if (targets.length === 0 && object.byPresence) throw notFound(object);
     if (targets.length === 0)
       throw new GatewayError("invalid_field", {
         message: `"${id}" is kept by a provider that does not serve this model, or not together with the others.`,
@@ -272,8 +273,15 @@ function limitTargets(exchange: Exchange, found: readonly LocatedObject[]): void
   }
 }
 
-const notFound = ({ param, unknownIdError }: ObjectReference): GatewayError =>
-  new GatewayError("object_not_found", { ...(param === undefined ? {} : { param }), ...unknownIdError });
+const notFound = ({ id, param, byPresence, unknownIdError }: ObjectReference): GatewayError =>
+  new GatewayError("object_not_found", {
+    ...(param === undefined ? {} : { param }),
+    ...(byPresence && {
+      message: `${param}: ${id} acts for the operator's account at the provider, and is not allowed here.`,
+      hint: `Leave it out; the operator can allow it with \`shared: [${id}]\` of the provider in gateway.yaml.`,
+    }),
+    ...unknownIdError,
+  });
 
 /** Moves the error about a translated body to the client's field from which the text came. */
 function atClientField(thrown: unknown, sent: Body, clientBody: Body): unknown {

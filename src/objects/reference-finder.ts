@@ -17,6 +17,8 @@ export interface ObjectReference {
   readonly hasContent?: true;
   /** The client may have made the id up: it is refused only where it is known to belong to another key. */
   readonly mayBeInvented?: true;
+  /** The id is the name of a member that is refused by being there. */
+  readonly byPresence?: true;
   /** The error for an unknown id, added to the usual one or replacing parts of it. */
   readonly unknownIdError?: ErrorDetails | undefined;
 }
@@ -244,7 +246,7 @@ export class ReferenceFinder {
       const at = { above: path, step: name };
       const word = foldCase(name);
       if (this.anywhere.has(word)) this.collect(inner, at, found);
-      if (this.itself.has(word)) addReference(found, { id: name, param: paramOf(at) });
+      if (this.itself.has(word)) addReference(found, { id: name, param: paramOf(at), byPresence: true });
       if (this.asObjects.has(word))
         for (const each of Array.isArray(inner) ? inner : [inner]) if (asObject(each)) this.collect(each, at, found);
       if (this.addresses.has(word)) this.collectAddress(inner, at, found);

@@ -306,6 +306,27 @@ t.test("a picture that was drawn is its key's own, also where it stands beside i
   }
 });
 
+t.test("a member that acts for the operator's account is refused with what is to do", async (t) => {
+  const { url } = await startGateway(
+    t,
+    `providers: { demo: { url: "demo:", speaks: [gemini] }, ours: { url: "demo:", speaks: [gemini], shared: [routingConfig] } }
+models: { echo: { targets: [demo:echo] }, both: { targets: [ours:echo] } }
+${FILE_KEYS}`,
+  );
+  const ask = async (model: string) => {
+    const headers = { "x-goog-api-key": KEYS.mine, "content-type": "application/json" };
+    const generationConfig = { routingConfig: { autoMode: {} } };
+    const body = JSON.stringify({ contents: [{ role: "user", parts: [{ text: "hi" }] }], generationConfig });
+    const answer = await fetch(`${url}/v1beta/models/${model}:generateContent`, { method: "POST", headers, body });
+    return { status: answer.status, text: await answer.text() };
+  };
+  t.match(await ask("echo"), {
+    status: 404,
+    text: /generationConfig\.routingConfig: routingConfig acts for the operator's account .*shared: \[routingConfig\]/s,
+  });
+  t.equal((await ask("both")).status, 200);
+});
+
 t.test("a picture goes on to providers of other protocols, which read no id of it", async (t) => {
   const { url } = await startGateway(
     t,
