@@ -107,7 +107,7 @@ export class Paths {
     }
     // Passthrough comes last: a path that any other mount takes is not passed through.
     for (const path of candidates) {
-      const found = this.findPass(path, path !== candidates[0]);
+      const found = this.findPass(path, path !== candidates[0], this.recognise("", headers, query));
       if (!found) continue;
       return path === raw ? found : { ...found, notice: notice(raw, path) };
     }
@@ -137,8 +137,11 @@ export class Paths {
 
   /** Returns the protocol whose clients send such a request; it decides the dialect of errors, and of plugins that serve. */
   dialect(path: string, headers: HeaderList, query?: Query): Protocol {
-    const theirs = this.protocols.find((each) => !each.isDefault && each.recognises(path, headers, query));
-    return theirs ?? this.commonProtocol;
+    return this.recognise(path, headers, query) ?? this.commonProtocol;
+  }
+
+  private recognise(path: string, headers: HeaderList, query: Query | undefined): Protocol | undefined {
+    return this.protocols.find((each) => !each.isDefault && each.recognises(path, headers, query));
   }
 
   /** Returns every path that is served, in the order of gateway.yaml. */
@@ -185,13 +188,14 @@ export class Paths {
 
   /**
    * @param guessed a version was prefixed to the original path: a mount of a whole version (`/v1/*`) would then match every path
+   * @param theirs the client's protocol, as its headers show it; undefined: errors are in the provider's
    */
-  private findPass(path: string, guessed: boolean): RouteMatch | undefined {
+  private findPass(path: string, guessed: boolean, theirs?: Protocol): RouteMatch | undefined {
     if (this.removedPaths.has(path)) return undefined;
     for (const { pass, chain, pattern } of this.passMounts) {
       if (guessed && pattern.split("/").length < 4) continue;
       const match = pass?.match(path);
-      if (match) return { chain, protocol: match.path.dialect, operation: PASS_OPERATION, pass: match, path };
+      if (match) return { chain, protocol: theirs ?? match.path.dialect, operation: PASS_OPERATION, pass: match, path };
     }
     return undefined;
   }

@@ -112,7 +112,9 @@ t.test("a path that passes all below a version takes neither guessed paths nor t
   });
   const all = new Paths([...mounts, passes("/v1/*"), passes("/v1/audio/*")], [open, plain], ["/v1/off"]);
   const at = (path: string) => all.find("GET", path, new Query(""), new HeaderList());
-  t.match(at("/v1/other"), { pass: { below: "/other" } });
+  t.match(at("/v1/other"), { protocol: { name: "plain" }, pass: { below: "/other" } });
+  const asking = all.find("GET", "/v1/other", new Query(""), new HeaderList(["x-open", "1"]));
+  t.match(asking, { protocol: { name: "open" }, pass: { below: "/other" } }, "errors are in the dialect of who asks");
   t.match(at("/v1//other/"), { notice: /read as/ });
   t.match(at("/audio/speech"), { notice: /read as \/v1\/audio\/speech/ }, "a narrow path is found without its version");
   for (const path of ["/favicon.ico", "/v2/other", "/v1/off"]) {

@@ -74,7 +74,7 @@ ${more}`,
     const json = JSON.parse(text) as { id?: string; name?: string };
     return (json.id ?? json.name) as string;
   };
-  return { upstream, port, ask, make };
+  return { upstream, url, port, ask, make };
 }
 
 const COLLECTIONS = [
@@ -142,6 +142,17 @@ t.test("lists, and what nobody knows to be its key's own, are shown by an open p
     t.equal((await ask("mine", "POST", "/v1/audio/speech", { input: "Hi" })).status, 200);
     t.equal((await ask("mine", "DELETE", "/v1/files")).status, status);
   }
+});
+
+t.test("a refusal is in the dialect of a client whose headers show it, whoever the provider is", async (t) => {
+  const { url } = await passing(t);
+  const refusal = async (headers: Record<string, string>) =>
+    (
+      await fetch(`${url}/v1/files/file-none`, { headers: { ...headers, authorization: `Bearer ${KEYS.mine}` } })
+    ).json();
+  t.match(await refusal({}), { error: { type: "invalid_request_error", code: String } });
+  t.match(await refusal({ "anthropic-version": "2023-06-01" }), { type: "error", error: { type: "not_found_error" } });
+  t.match(await refusal({ "x-goog-api-client": "x" }), { error: { code: 404, status: "NOT_FOUND" } });
 });
 
 t.test("a body that names another key's object never reaches the provider whole", async (t) => {
