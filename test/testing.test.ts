@@ -244,6 +244,24 @@ t.test("an edit that leaves invalid JSON is a failure of the plugin that made it
         }
 });
 
+t.test("an error of a plugin that is none is its failure, and the client has an answer", async (t) => {
+  class Junk implements Plugin {
+    response: NonNullable<Plugin["response"]> = (exchange) => {
+      if (exchange.headers.get("x-at") === "response") Object.assign(exchange, { error: 5 });
+    };
+    done: NonNullable<Plugin["done"]> = (exchange) => {
+      if (exchange.headers.get("x-at") === "done") Object.assign(exchange, { error: new Error("own") });
+    };
+  }
+  await using driven = await drive(Junk);
+  for (const stream of [false, true]) {
+    const failed = await driven.ask({ protocol: "openai-chat", stream, headers: { "x-at": "response" } });
+    t.match(failed, { status: 500, error: { code: "plugin_failed", origin: "junk.response" } });
+    t.match(await driven.ask({ protocol: "openai-chat", stream, headers: { "x-at": "done" } }), { isComplete: true });
+    t.match(driven.log.at(-2), { message: "a plugin failed to record", fields: { origin: "junk.done" } });
+  }
+});
+
 t.test("usage and charges of a plugin that are none cost its own request at most, which is recorded", async (t) => {
   const JUNK: Record<string, unknown> = {
     null: null,

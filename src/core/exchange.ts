@@ -348,11 +348,6 @@ export class Exchange {
   /** Status sent downstream; 0 until then. */
   status = 0;
   outcome: Outcome = "completed";
-  /**
-   * What went wrong. A stage sets it where the response itself reports a failure but must still pass: the client gets the
-   * original bytes, and the outcome is that of the error.
-   */
-  error: GatewayError | undefined;
   /** Set if the request is only explained: no effect of a plugin may persist. */
   dryRun: DryRun | undefined;
   /**
@@ -388,6 +383,7 @@ export class Exchange {
   /** `performance.now()` at its end. */
   private endedAt: number | undefined;
   private requestedName: string | undefined;
+  private knownError: GatewayError | undefined;
   private knownUsage: Usage | undefined;
   private recordedCharge: ExchangeCharge | undefined;
   private readonly abortListeners: (() => void)[] = [];
@@ -439,6 +435,20 @@ export class Exchange {
   set requestedModel(name: string | undefined) {
     if (name !== undefined && typeof name !== "string") throw new TypeError("The name of a model is a text.");
     this.requestedName = name;
+  }
+
+  /**
+   * What went wrong. A stage sets it where the response itself reports a failure but must still pass: the client gets the
+   * original bytes, and the outcome is that of the error.
+   * @throws TypeError for anything but a GatewayError
+   */
+  get error(): GatewayError | undefined {
+    return this.knownError;
+  }
+
+  set error(error: GatewayError | undefined) {
+    if (error !== undefined && !(error instanceof GatewayError)) throw new TypeError("The error is no GatewayError.");
+    this.knownError = error;
   }
 
   /** The usage reported by the provider. @throws TypeError for anything that is no usage */
