@@ -262,10 +262,10 @@ function isUnreported({ protocol, body, usage }: DoneExchange, { delivered, pars
 }
 
 /** Maximum credible tokens of one exchange: higher reports are ignored. */
-const MOST_TOKENS = 1e9;
+const MAX_CREDIBLE_TOKENS = 1e9;
 
 const isCredible = ({ in: input, out }: Usage): boolean =>
-  (input.total ?? 0) <= MOST_TOKENS && (out.total ?? 0) <= MOST_TOKENS;
+  (input.total ?? 0) <= MAX_CREDIBLE_TOKENS && (out.total ?? 0) <= MAX_CREDIBLE_TOKENS;
 
 /** Bytes of a whole response around its text, on average. */
 const WHOLE_OVERHEAD = 300;

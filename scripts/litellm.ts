@@ -16,7 +16,7 @@ import { extractLiteLlm, type LiteLlmRow } from "../src/prices/litellm-extract.t
 const TARGET = new URL("../src/prices/", import.meta.url);
 const TABLE = "litellm/model_prices_and_context_window_backup.json";
 /** Maximum bytes of the table; the wheel contains other data too. */
-const MOST = 64 * 1024 * 1024;
+const MAX_TABLE_BYTES = 64 * 1024 * 1024;
 
 const folder = mkdtempSync(join(tmpdir(), "litellm-"));
 try {
@@ -29,7 +29,7 @@ try {
   const version = /^litellm-([^-]+)-/.exec(wheel ?? "")?.[1];
   if (wheel === undefined || version === undefined) throw new Error("pip has downloaded no wheel of litellm");
   const read = (path: string) =>
-    execFileSync("unzip", ["-p", join(folder, wheel), path], { maxBuffer: MOST }).toString();
+    execFileSync("unzip", ["-p", join(folder, wheel), path], { maxBuffer: MAX_TABLE_BYTES }).toString();
   const rows = JSON.parse(read(TABLE)) as Record<string, LiteLlmRow>;
   const cut = extractLiteLlm(rows, version);
   const lines = Object.entries(cut.models).map(([id, model]) => `${JSON.stringify(id)}:${JSON.stringify(model)}`);

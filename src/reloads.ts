@@ -31,7 +31,7 @@ const RELOAD_ACTION = ["reload", "gateway.yaml"] as const;
 const MAX_LOGGED = 30;
 const MAX_RECORDED = 100;
 /** Maximum characters of a value in the audit trail. */
-const LONGEST = 200;
+const MAX_VALUE_LENGTH = 200;
 
 /** Runs reloads one at a time, records each in the log and in the audit trail, and keeps the outcome of the last one. */
 export class Reloads {
@@ -95,7 +95,7 @@ export class Reloads {
 
 /** Returns a change with its values cut to what the trail keeps permanently. */
 function shortenChange({ path, before, after }: Change): Change {
-  const short = (value: string) => (value.length > LONGEST ? `${value.slice(0, LONGEST)}…` : value);
+  const short = (value: string) => (value.length > MAX_VALUE_LENGTH ? `${value.slice(0, MAX_VALUE_LENGTH)}…` : value);
   return {
     path,
     ...(before !== undefined && { before: short(before) }),

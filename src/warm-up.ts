@@ -21,7 +21,7 @@ const CONNECTION = 10;
 /** Requests after which there is hardly anything left to compile. */
 const ENOUGH = 5000;
 /** Milliseconds after which the warm-up of a busy process is given up. */
-const LONGEST = 60_000;
+const MAX_WARM_UP_TIME = 60_000;
 /** Milliseconds without a real request before it continues. */
 const IDLE = 1000;
 
@@ -76,7 +76,7 @@ export class WarmUp {
    * @param begun returns the number of real requests; infinite in a process that stops
    */
   async continue(begun: () => number): Promise<void> {
-    const end = performance.now() + LONGEST;
+    const end = performance.now() + MAX_WARM_UP_TIME;
     const shouldContinue = () => !this.closed && this.count + begun() < ENOUGH && performance.now() < end;
     try {
       while (shouldContinue()) {

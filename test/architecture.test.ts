@@ -22,7 +22,7 @@ const SOURCES = files("src/**/*.{ts,js}");
 const PLUGINS = files("plugins/**/*.ts");
 const EXAMPLES = files("examples/*.ts");
 /** Lines at which a file is no longer read in one go. */
-const LONGEST = 800;
+const MAX_FILE_LINES = 800;
 const VENDORS =
   /openai|anthropic|claude|gemini|google|gpt|mistral|groq|deepseek|openrouter|litellm|portkey|helicone|vertex|azure|bedrock/i;
 /** Names of header fields that clients of a vendor send with the gateway's own key; they have no other name. */
@@ -279,6 +279,19 @@ t.test("names are the field's own words", async (t) => {
   t.same([...found], []);
 });
 
+/** First words of a bound's name that are refused: `MAX_…` and `MIN_…` say the same. */
+const SUPERLATIVES = "MOST LONGEST LARGEST BIGGEST GREATEST LEAST SHORTEST SMALLEST FEWEST DEEPEST".split(" ");
+
+t.test("a bound's name begins with MAX_ or MIN_ and says of what", async (t) => {
+  const among = [...SOURCES, ...PLUGINS, ...EXAMPLES, ...files("{test,scripts,pages}/**/*.{ts,js,mjs}")];
+  const found = among.flatMap((file) =>
+    [...code(file).matchAll(/\b([A-Z]+)(?:_[A-Z_0-9]*)?\b/g)].flatMap(([name, first = ""]) =>
+      SUPERLATIVES.includes(first) || ["MAX", "MIN"].includes(name) ? [`${name} in ${file}`] : [],
+    ),
+  );
+  t.same(found, []);
+});
+
 t.test("every source file has its test", async (t) => {
   const mirrored = (file: string): string => `test/${file.replace(/^src\//, "").replace(/\.(ts|js)$/, ".test.ts")}`;
   const typesOnly = (file: string): boolean =>
@@ -341,6 +354,8 @@ t.test("a name of code in a comment or a page is still in the code", async (t) =
 });
 
 t.test("no file is too long to be read in one go", async (t) => {
-  const long = [...SOURCES, ...PLUGINS, ...EXAMPLES].filter((file) => text(file).split("\n").length > LONGEST + 1);
+  const long = [...SOURCES, ...PLUGINS, ...EXAMPLES].filter(
+    (file) => text(file).split("\n").length > MAX_FILE_LINES + 1,
+  );
   t.same(long, []);
 });

@@ -12,7 +12,7 @@ const IMAGE = process.env["GATEWAY_TEST_IMAGE"];
 /** docker, podman, or what takes their words. */
 const ENGINE = process.env["GATEWAY_TEST_ENGINE"] ?? "docker";
 /** Bytes that a registry keeps and a machine fetches. */
-const LARGEST = 90e6;
+const MAX_IMAGE_BYTES = 90e6;
 
 const run = (command: string, ...args: string[]) => {
   const { status, stdout, stderr } = spawnSync(command, args, { encoding: "utf8", maxBuffer: 1e8 });
@@ -34,7 +34,7 @@ else {
       sum += gzipSync(bytes[0] === 0x1f ? gunzipSync(bytes) : bytes).length;
     }
     t.comment(`${(sum / 1e6).toFixed(1)} MB`);
-    t.ok(sum > 0 && sum <= LARGEST, `${sum} bytes`);
+    t.ok(sum > 0 && sum <= MAX_IMAGE_BYTES, `${sum} bytes`);
   });
 
   t.test("it runs without root, rights or a root that can be written, answers, and stops in order", async (t) => {

@@ -10,7 +10,7 @@ import { Card, Choice, only, SpanChoice, Table, useApi, useKeyNames } from "./pa
 
 const REFRESH = 30_000;
 /** Groups with a colour of their own in a chart. */
-const MOST = 5;
+const MAX_COLOURS = 5;
 const NANO = 1e9;
 /** Titles of the period that each window is compared with: the one before it of the same length. */
 const BEFORE = {
@@ -158,7 +158,7 @@ export function daily(rows, days) {
   } of rows)
     sums.set(name, (sums.get(name) ?? 0) + cost);
   const names = [...sums.keys()].filter((name) => sums.get(name) > 0).sort((a, b) => sums.get(b) - sums.get(a));
-  const own = names.slice(0, MOST);
+  const own = names.slice(0, MAX_COLOURS);
   const of = (fits) =>
     days.map((day) =>
       rows.reduce((sum, { group: [name, its], cost }) => (its === day && fits(name) ? sum + cost : sum), 0),

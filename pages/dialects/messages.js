@@ -3,7 +3,7 @@
 import { partsOf } from "./data-url.js";
 
 /** The protocol requires a number; models with a lower maximum report it. */
-const LONGEST = 4096;
+const DEFAULT_MAX_TOKENS = 4096;
 
 const content = ({ text, images = [] }) => [
   ...images.map((url) => {
@@ -19,7 +19,7 @@ export const messages = {
   body: ({ model, system, turns, tools, limit }) => ({
     model,
     stream: true,
-    max_tokens: limit || LONGEST,
+    max_tokens: limit || DEFAULT_MAX_TOKENS,
     ...(system ? { system } : {}),
     messages: turns.map((turn) => ({ role: turn.role, content: content(turn) })),
     ...(tools.length > 0

@@ -60,9 +60,9 @@ const UNKNOWN_OUTPUT = 4096;
 /** Number of fallback models counted where the request lets the vendor choose them. */
 const UNNAMED_MODELS = 2;
 /** Maximum number of fallback models that a request may name: each is priced. */
-const MOST_MODELS = 100;
+const MAX_FALLBACK_MODELS = 100;
 /** Maximum number of pictures per request. */
-const MOST_PICTURES = 10;
+const MAX_IMAGES = 10;
 /** Upper limit for counts of tokens and responses, so that products stay finite. */
 const MAX_TOKENS = 1e12;
 
@@ -251,8 +251,8 @@ function requestedAnswers({ body, form, protocol: { output } }: RouteExchange | 
   const further = output.fallbackModels === undefined ? undefined : at([output.fallbackModels]);
   if (typeof further === "string") return [first, ...Array(UNNAMED_MODELS).fill({ tokens, times: 1, tier, model: "" })];
   if (!Array.isArray(further)) return [first];
-  if (further.length > MOST_MODELS) {
-    const message = `${output.fallbackModels} names more than ${MOST_MODELS} models.`;
+  if (further.length > MAX_FALLBACK_MODELS) {
+    const message = `${output.fallbackModels} names more than ${MAX_FALLBACK_MODELS} models.`;
     throw new GatewayError("invalid_field", { message, param: output.fallbackModels as string });
   }
   const others = further.map((entry: Record<string, unknown> | null): RequestedAnswer => {
@@ -298,7 +298,7 @@ function formAnswerCount(
     const text = fields.get(String(name));
     return text === undefined ? replayable : isCount(numberOf(text));
   });
-  return here ? most : Math.max(most, MOST_PICTURES);
+  return here ? most : Math.max(most, MAX_IMAGES);
 }
 
 function valueAt(body: Body, path: MemberPath): unknown {

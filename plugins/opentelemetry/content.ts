@@ -3,10 +3,10 @@ import type { DoneExchange } from "model-gateway";
 import type { AnswerFacts } from "./answer-facts.ts";
 
 /** Maximum characters of an exported text. */
-const LONGEST = 16_384;
+const MAX_TEXT_LENGTH = 16_384;
 const ROLES: Readonly<Record<string, string>> = { user: "user", tool_result: "tool" };
 
-const textPart = (text: string) => ({ type: "text", content: text.slice(0, LONGEST) });
+const textPart = (text: string) => ({ type: "text", content: text.slice(0, MAX_TEXT_LENGTH) });
 
 /** Returns request and response texts as JSON in the conventions' format; only where the operator enables it. */
 export function contentAttributes(exchange: DoneExchange, output: string | undefined, facts: AnswerFacts): Attributes {

@@ -12,8 +12,8 @@ const USUAL = 48;
 const LONG = 256;
 /** Characters at a text's beginning and end by which a repetition is recognised. */
 const SHORT = 32;
-/** A shorter frame holds no text: a comment, a ping. */
-const SMALLEST = 48;
+/** Bytes: a shorter frame holds no text: a comment, a ping. */
+const MIN_FRAME_BYTES = 48;
 
 /**
  * Estimates the text that a stream has delivered, in case it breaks off before its provider reports tokens. Most frames are
@@ -54,7 +54,7 @@ export class DeliveredTokens {
 
   observe(frame: Frame): void {
     const { length } = frame.bytes;
-    if (length < SMALLEST) return;
+    if (length < MIN_FRAME_BYTES) return;
     const isUsual = this.read >= FIRST && Math.abs(length - this.lengths / this.read) <= USUAL;
     if (isUsual && this.usual % EVERY !== EVERY - 1) {
       this.usual++;

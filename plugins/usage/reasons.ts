@@ -2,7 +2,7 @@ import type { Attempt, DoneExchange, GatewayError, Redactor } from "model-gatewa
 import type { LedgerEntry } from "model-gateway/store";
 
 /** Maximum characters of a message, and of a list of names, in an entry. */
-const LONGEST = 300;
+const MAX_MESSAGE_LENGTH = 300;
 
 /** The fields of an error that an entry uses. */
 type FaultWords = Pick<GatewayError, "code" | "message">;
@@ -30,12 +30,12 @@ export const redactedMessage = ({ message }: FaultWords, redactor: Redactor): st
   truncate(redactor.text(message));
 
 const truncate = (text: string): string =>
-  text.length <= LONGEST ? text : `${text.slice(0, LONGEST - 1)}…`.toWellFormed();
+  text.length <= MAX_MESSAGE_LENGTH ? text : `${text.slice(0, MAX_MESSAGE_LENGTH - 1)}…`.toWellFormed();
 
 /** Returns as many names as fit, followed by the number of further ones, as in `gateway-dropped`. */
 function listed(names: readonly string[], redactor: Redactor): string[] {
   const list: string[] = [];
-  let room = LONGEST;
+  let room = MAX_MESSAGE_LENGTH;
   for (const name of names) {
     const text = truncate(redactor.text(name));
     room -= text.length;

@@ -47,7 +47,7 @@ export interface Comparison {
 }
 
 /** Maximum number of days queried. */
-const MOST_DAYS = 800;
+const MAX_QUERIED_DAYS = 800;
 
 /** Returns the days from an invoice's first to its last. @throws Error if there are none, or too many */
 export function invoiceDays({ lines, unread }: Invoice, zone: string): string[] {
@@ -62,8 +62,8 @@ export function invoiceDays({ lines, unread }: Invoice, zone: string): string[] 
   const days: string[] = [];
   for (let day = Temporal.PlainDate.from(first); day.toString() <= last; day = day.add({ days: 1 })) {
     days.push(day.toString());
-    if (days.length > MOST_DAYS)
-      throw new Error(`The file covers more than ${MOST_DAYS} days (${zone}): use a part of it.`);
+    if (days.length > MAX_QUERIED_DAYS)
+      throw new Error(`The file covers more than ${MAX_QUERIED_DAYS} days (${zone}): use a part of it.`);
   }
   return days;
 }

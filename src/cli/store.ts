@@ -14,7 +14,7 @@ import { argumentErrorText, type Terminal } from "./verb.ts";
 /** Entries of the audit trail that are read at a time. */
 const PAGE = 1000;
 /** Maximum characters of an entry's detail; JSON is not cut. */
-const LONGEST = 160;
+const MAX_DETAIL_LENGTH = 160;
 
 const HOUR = 3_600_000;
 const DAY = 24 * HOUR;
@@ -181,7 +181,7 @@ const COLUMNS = ["TIME", "WHO", "FROM", "ACTION", "SUBJECT", "DETAIL"].map((titl
 
 function auditRow({ time, who, address, action, subject, detail }: NumberedAuditEntry): string[] {
   const text = Object.keys(detail).length === 0 ? "" : JSON.stringify(detail);
-  const short = text.length > LONGEST ? `${text.slice(0, LONGEST)}…` : text;
+  const short = text.length > MAX_DETAIL_LENGTH ? `${text.slice(0, MAX_DETAIL_LENGTH)}…` : text;
   return [formatUtc(time), who, address, action, subject, short];
 }
 

@@ -19,7 +19,7 @@ const OPTIONS = {
 /** Milliseconds between polls. */
 const POLL_INTERVAL = 500;
 /** Maximum milliseconds of a request's duration: rows of longer ones are not found. */
-const LONGEST = 3_600_000;
+const MAX_REQUEST_DURATION = 3_600_000;
 
 /** Runs the verb `tail`. Returns the exit code. @param zone the time zone of days @param signal ends it @throws UsageError */
 export async function runTail(
@@ -40,7 +40,7 @@ export async function runTail(
   const began = Date.now();
   const seen = new Set<string>();
   for (let first = true; !signal.aborted; first = false) {
-    for await (const entry of ledger.entries({ since: since ?? began - LONGEST })) {
+    for await (const entry of ledger.entries({ since: since ?? began - MAX_REQUEST_DURATION })) {
       if (seen.has(entry.id)) continue;
       seen.add(entry.id);
       // Earlier requests are shown only with an option for them.

@@ -637,7 +637,7 @@ const CorsSchema = z.strictObject({
 });
 
 /** More than any machine has cores for; a larger number is a typing error. */
-const MOST_WORKERS = 256;
+const MAX_WORKERS = 256;
 
 /** The whole file, without its `x-…` sections. */
 export const FileSchema = z.strictObject({
@@ -668,7 +668,7 @@ export const FileSchema = z.strictObject({
         z
           .int()
           .min(1, { error: "at least one" })
-          .max(MOST_WORKERS, { error: `at most ${MOST_WORKERS}` }),
+          .max(MAX_WORKERS, { error: `at most ${MAX_WORKERS}` }),
       ],
       {
         error: "expected a number of processes like 2, or auto",

@@ -132,8 +132,8 @@ const OPEN_FIELDS = new Set(
   ),
 );
 
-/** Under a name that does not suggest a secret, shorter texts and plain URLs are shown. */
-const SHORTEST = 12;
+/** Characters: under a name that does not suggest a secret, shorter texts and plain URLs are shown. */
+const MIN_HIDDEN_LENGTH = 12;
 const ADDRESS = /^https?:\/\/[^@?#]*$/;
 /** Fields of URLs with a password, perhaps with a typing error in the scheme. */
 const URL_FIELDS: ReadonlySet<string> = new Set(["url", "ledger", "limits", "journal"]);
@@ -156,7 +156,7 @@ const isAlertsSection = (section: string): boolean =>
  * another name.
  */
 const isMisplaced = (path: ConfigPath, value: string): boolean =>
-  value.length >= SHORTEST &&
+  value.length >= MIN_HIDDEN_LENGTH &&
   (isAlertsSection(String(path[0])) ||
     (path[0] === "admin" && (path.length === 1 ? !LISTEN_ADDRESS.test(value) : PLURAL_NAMES.test(String(path[1])))));
 
@@ -176,29 +176,34 @@ export const isSecretPath = (path: ConfigPath): boolean =>
   path.length >= (path[0] === "admin" || path[0] === "envelopes" ? 2 : 3) &&
   SECRET_NAME.test(String(path.findLast((step) => typeof step === "string") ?? ""));
 
-/** A shorter text without digits counts as a name. */
-const LONGEST_NAME = 20;
+/** Characters: a shorter text without digits counts as a name. */
+const MIN_LENGTH_WITHOUT_DIGITS = 20;
 
 /**
  * Reports whether the name of a key in gateway.yaml is itself a secret, put in the wrong place.
  * @param key the text found as its key, if any: in place of its settings, or in the field "key"
  */
 export function isKeyAsName(name: string, key: string | undefined): boolean {
-  if (name.length < SHORTEST || (name.length < LONGEST_NAME && !/\d/.test(name)) || /\s/.test(name)) return false;
-  if (weakness(name, SHORTEST) !== undefined) return false;
-  const isKey = key !== undefined && (isReference(key) || weakness(key, LONGEST_NAME) === undefined);
+  if (
+    name.length < MIN_HIDDEN_LENGTH ||
+    (name.length < MIN_LENGTH_WITHOUT_DIGITS && !/\d/.test(name)) ||
+    /\s/.test(name)
+  )
+    return false;
+  if (weakness(name, MIN_HIDDEN_LENGTH) !== undefined) return false;
+  const isKey = key !== undefined && (isReference(key) || weakness(key, MIN_LENGTH_WITHOUT_DIGITS) === undefined);
   return !isKey || /[^\w.-]/.test(name);
 }
 
 /** Reports whether a value at this path must never be shown. */
 export function isSecret(path: ConfigPath, value: string): boolean {
   const name = isOidcRole(path) ? "roles" : path.findLast((step) => typeof step === "string");
-  if (typeof name !== "string") return value.length >= SHORTEST;
+  if (typeof name !== "string") return value.length >= MIN_HIDDEN_LENGTH;
   // Everything before the last @ of a URL may be a password, even if the URL is malformed.
   if (SECRET_NAME.test(name) || mayHaveUserInfo(value) || isMisplaced(path, value)) return true;
   if (URL_FIELDS.has(name) && value.includes("@")) return true;
   if (path[0] === "store" && path.length === 2 && !STORE_VALUE.test(value)) return true;
-  if (value.length < SHORTEST || ADDRESS.test(value) || OPEN_SECTIONS.has(path[0] as string) || isKeyTag(path))
+  if (value.length < MIN_HIDDEN_LENGTH || ADDRESS.test(value) || OPEN_SECTIONS.has(path[0] as string) || isKeyTag(path))
     return false;
   const meant = nearest(name, [...OPEN_FIELDS, "credential", "key"]);
   // Fields of header names: any other character means that a value was added.
@@ -206,8 +211,8 @@ export function isSecret(path: ConfigPath, value: string): boolean {
   return meant === undefined || !OPEN_FIELDS.has(meant);
 }
 
-/** A shorter text is no real secret. */
-const SHORTEST_WRITTEN = 8;
+/** Characters: a shorter text is no real secret. */
+const MIN_SECRET_LENGTH = 8;
 /** User and password of a URL, and the secret part of a webhook URL. */
 const [PASSWORD, LONG_STEP] = [/:\/\/[^\s/@]*:[^\s/@]+@/, /[\w-]{16,}/];
 
@@ -218,7 +223,7 @@ export function isLiteralSecret(path: ConfigPath, value: string): boolean {
   if (isNonSecret(written)) return false;
   if (PASSWORD.test(written)) return true;
   if (path[0] === "alerts") return path.at(-1) === "webhook" && LONG_STEP.test(URL.parse(written)?.pathname ?? "");
-  return isSecretPath(path) && written.length >= SHORTEST_WRITTEN;
+  return isSecretPath(path) && written.length >= MIN_SECRET_LENGTH;
 }
 
 /** Fields that every plugin's entry may have; the rest are its own options. They contain no secret. */
@@ -253,7 +258,7 @@ const PATH_OF_FILE = /^(?:~|\.{0,2})\/|^[a-z][a-z0-9+.-]*:\/\/[^/@?#]*\/?$/i;
 export function isOptionSecret(path: ConfigPath, value: string): boolean {
   if (isNonSecret(value)) return false;
   if (path.some((step) => typeof step === "string" && SECRET_NAME.test(step)) || mayHaveUserInfo(value)) return true;
-  return value.length >= SHORTEST && !PATH_OF_FILE.test(value);
+  return value.length >= MIN_HIDDEN_LENGTH && !PATH_OF_FILE.test(value);
 }
 
 /** Reports whether a section is `plugins`, possibly misspelt, or defines aliases for it (`x-plugins`). */
@@ -311,8 +316,8 @@ export const starKeys = (text: string): string =>
 /** Returns as many stars as the text has characters; white space is kept. */
 export const toStars = (text: string): string => text.replaceAll(/\S/g, "*");
 
-/** A shorter text may occur in a line with another meaning. */
-const SHORTEST_TO_FIND = 8;
+/** Characters: a shorter text may occur in a line with another meaning. */
+const MIN_SEARCHED_LENGTH = 8;
 
 /** As a user name or password such a word reveals nothing where it is the scheme of a URL. */
 const SCHEME = /^postgres(?:ql)?$/;
@@ -322,7 +327,7 @@ export function starSecrets(text: string, secrets: Iterable<string>): string {
   let shown = text;
   // Longest first: a secret may be a part of another.
   for (const secret of [...secrets].sort((a, b) => b.length - a.length))
-    if (secret.length >= SHORTEST_TO_FIND)
+    if (secret.length >= MIN_SEARCHED_LENGTH)
       shown = SCHEME.test(secret)
         ? shown.replaceAll(new RegExp(`${secret}(?!(?:ql)?://)`, "g"), toStars)
         : shown.replaceAll(secret, toStars);

@@ -10,8 +10,8 @@ export interface Money {
 }
 
 const MILLISECONDS = { ms: 1, s: 1000, m: 60_000, h: 3_600_000 };
-/** A longer timer overflows in Node and fires at once. */
-const LONGEST = 2 ** 31 - 1;
+/** Milliseconds: a longer timer overflows in Node and fires at once. */
+const MAX_TIMER_DELAY = 2 ** 31 - 1;
 const BYTES = { B: 1, KB: 1e3, MB: 1e6, GB: 1e9, KiB: 2 ** 10, MiB: 2 ** 20, GiB: 2 ** 30 };
 const COUNTS = { "": 1, k: 1e3, K: 1e3, M: 1e6, G: 1e9 };
 
@@ -20,7 +20,7 @@ export function parseDuration(written: string | number): number {
   const forms = `90s, 500ms, 5m, 1h or off${/^(on|yes|true)$/i.test(String(written)) ? ", or leave it out for the usual time" : ""}`;
   if (written === "off") return 0;
   const milliseconds = Math.round(parseScaled(written, MILLISECONDS, "duration", forms));
-  if (milliseconds > LONGEST) throw new RangeError(`${written} is too long: at most 596h, or off`);
+  if (milliseconds > MAX_TIMER_DELAY) throw new RangeError(`${written} is too long: at most 596h, or off`);
   if (milliseconds === 0) throw new RangeError(`${written} is too short: more than 0, or off`);
   return milliseconds;
 }

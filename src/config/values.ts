@@ -35,11 +35,11 @@ interface ProviderValues {
   off?: string;
 }
 
-/** A shorter gateway key can be guessed. */
-const SHORTEST_KEY = 20;
-/** Shorter than any vendor's; a shorter one could not be distinguished from ordinary words in an error message. */
-const SHORTEST_CREDENTIAL = 8;
-const KEY_HINT = `a key has ${SHORTEST_KEY} characters or more that nobody can guess: openssl rand -hex 32`;
+/** Characters: a shorter gateway key can be guessed. */
+const MIN_KEY_LENGTH = 20;
+/** Characters, fewer than any vendor's: a shorter credential could not be told from ordinary words in an error message. */
+const MIN_CREDENTIAL_LENGTH = 8;
+const KEY_HINT = `a key has ${MIN_KEY_LENGTH} characters or more that nobody can guess: openssl rand -hex 32`;
 
 /** Resolves the secrets and parses the addresses of a file of any shape. No message repeats a secret. */
 export class ValueReader {
@@ -90,7 +90,7 @@ export class ValueReader {
     else if (text === undefined && written === undefined) this.values.admin = { ...address, isDefault: true };
     else this.values.admin = address;
     for (const role of ["token", "viewer"] as const) {
-      const token = this.requiredSecret(["admin", role], SHORTEST_KEY, "token");
+      const token = this.requiredSecret(["admin", role], MIN_KEY_LENGTH, "token");
       if (token !== undefined) this.values.tokens[role] = hash("sha256", token);
     }
     const { token, viewer } = this.values.tokens;
@@ -175,7 +175,7 @@ export class ValueReader {
     const path = ["envelopes", "key"];
     const key = this.resolveText(...path);
     if (key === undefined) return;
-    const weak = weakness(key, SHORTEST_KEY);
+    const weak = weakness(key, MIN_KEY_LENGTH);
     if (weak) this.report({ path, message: `the key is ${weak}; ${KEY_HINT}` });
     this.values.envelopes = key;
   }
@@ -227,7 +227,7 @@ export class ValueReader {
     if (!/^[\x21-\x7e]([\x20-\x7e]*[\x21-\x7e])?$/.test(secret.value))
       this.report({ path, message: "the credential holds a line break, an outer space or a character outside ASCII" });
     else {
-      const weak = weakness(secret.value, SHORTEST_CREDENTIAL);
+      const weak = weakness(secret.value, MIN_CREDENTIAL_LENGTH);
       const mend = "write the vendor's credential, or remove the field if the provider needs none";
       if (weak) this.report({ path, message: `the credential is ${weak}; ${mend}` });
     }
@@ -261,7 +261,7 @@ export class ValueReader {
       return { off: secret.off };
     }
     if (secret?.value === undefined) return {};
-    const weak = /\s/.test(secret.value) ? "one with spaces or line breaks" : weakness(secret.value, SHORTEST_KEY);
+    const weak = /\s/.test(secret.value) ? "one with spaces or line breaks" : weakness(secret.value, MIN_KEY_LENGTH);
     if (weak) this.report({ path, message: `the key is ${weak}; ${KEY_HINT}` });
     return { hash: createHash("sha256").update(secret.value).digest("hex") };
   }
@@ -308,16 +308,16 @@ export function parseListenAddress(text: string): ListenAddress | string {
 const PORT_FIELDS = new Set(["listen", "admin", "admin.listen"]);
 
 /** Maximum bytes of a socket path in the kernel. */
-const LONGEST_SOCKET = 107;
+const MAX_SOCKET_PATH_BYTES = 107;
 
 /** @param folder the base of a relative file */
 export function parseAdminAddress(text: string, folder: string): AdminAddress | string {
   const file = /^unix:(.+)$/.exec(text)?.[1];
   if (file) {
     const path = resolve(folder, file);
-    return Buffer.byteLength(path) <= LONGEST_SOCKET
+    return Buffer.byteLength(path) <= MAX_SOCKET_PATH_BYTES
       ? { path }
-      : `the path of a socket file has ${LONGEST_SOCKET} bytes at most`;
+      : `the path of a socket file has ${MAX_SOCKET_PATH_BYTES} bytes at most`;
   }
   const address = parseListenAddress(text);
   return typeof address === "object" ? address : `${address}, unix:/run/model-gateway/admin.sock or off`;

@@ -11,8 +11,8 @@ const CHECKED_BYTES = 256;
 const UNLIMITED_KEYS = 1 << 30;
 const UNLIMITED_DEPTH = 1 << 12;
 const NESTED_START = Buffer.from("[[");
-/** Characters of a member's name that an error repeats. */
-const LONGEST_NAME = 64;
+/** Maximum characters of a member's name that an error repeats. */
+const MAX_SHOWN_NAME = 64;
 
 /**
  * A request's body: its bytes, and the positions of its top-level members. Parsed on demand. Immutable: edits create a new one.
@@ -234,11 +234,11 @@ export function parseUnambiguous(json: Buffer): unknown {
 /** Returns a scanner's error as an error for the client. */
 export function invalidJsonError(error: JsonError): GatewayError {
   const { member } = error;
-  const where = member === undefined ? "" : `, in its member ${JSON.stringify(member.slice(0, LONGEST_NAME))}`;
+  const where = member === undefined ? "" : `, in its member ${JSON.stringify(member.slice(0, MAX_SHOWN_NAME))}`;
   return new GatewayError("invalid_json", {
     message: `The request body is not valid JSON${where}. ${error.message}`,
     cause: error,
-    ...(member === undefined ? {} : { param: member.slice(0, LONGEST_NAME) }),
+    ...(member === undefined ? {} : { param: member.slice(0, MAX_SHOWN_NAME) }),
   });
 }
 

@@ -5,17 +5,17 @@ import shapes from "./key-shapes.json" with { type: "json" };
 
 /** The replacement for a secret: it has no meaning in JSON, HTML, SSE or a header. */
 const MASK = "***";
-/** A shorter text is not a secret, and occurs in too many others. */
-const SHORTEST = 8;
+/** Characters: a shorter text is not a secret, and occurs in too many others. */
+const MIN_SECRET_LENGTH = 8;
 /** Number of cached header values, and their maximum length; a provider can invent any number. */
 const CACHE_SLOTS = 256;
-const LONGEST = 64;
+const MAX_CACHED_LENGTH = 64;
 /** A key begins at a word boundary; the letter of an escape (`\n`, `%20`) does not belong to a word. */
 const START = "(?:(?<![A-Za-z0-9])|(?<=\\\\[bfnrt]|\\\\u[0-9a-f]{4}|%[0-9a-f]{2}))";
 /** Everything that looks like a key, of any vendor. A key that a vendor has shortened itself (`sk-…****abcd`) does not match. */
 const KEY_SHAPES = new RegExp(`${START}(?:${shapes.map(({ shape }) => shape).join("|")})`, "gi");
 /** A delimited part of a path. */
-const PART = new RegExp(`[^/:;,=&]{${SHORTEST},}`, "g");
+const PART = new RegExp(`[^/:;,=&]{${MIN_SECRET_LENGTH},}`, "g");
 /** A text without any of these contains no escaped character. */
 const ESCAPED = /[\\%&]/;
 
@@ -45,7 +45,9 @@ export class Redactor {
     private readonly hashes: ReadonlySet<string> = new Set(),
   ) {
     const own = [...secrets].flatMap((secret) => [secret, ...(/^\w+ +(\S.*)$/.exec(secret)?.slice(1) ?? [])]);
-    const long = [...new Set(own)].filter((secret) => secret.length >= SHORTEST).sort((a, b) => b.length - a.length);
+    const long = [...new Set(own)]
+      .filter((secret) => secret.length >= MIN_SECRET_LENGTH)
+      .sort((a, b) => b.length - a.length);
     this.texts = [...long, ...long.flatMap(inBase64), ...long.flatMap(inHex)];
     this.spelled = long.length === 0 ? undefined : new RegExp(long.map(anySpelling).join("|"), "g");
   }
@@ -56,7 +58,7 @@ export class Redactor {
    */
   text(text: string, shown?: readonly string[]): string {
     let clean = this.redactSecrets(text);
-    if (shown) for (const key of shown) if (key.length >= SHORTEST) clean = clean.replaceAll(key, MASK);
+    if (shown) for (const key of shown) if (key.length >= MIN_SECRET_LENGTH) clean = clean.replaceAll(key, MASK);
     return clean;
   }
 
@@ -77,7 +79,7 @@ export class Redactor {
     for (const secret of this.texts) if (clean.includes(secret)) clean = clean.replaceAll(secret, MASK);
     if (this.spelled && ESCAPED.test(clean)) clean = clean.replace(this.spelled, MASK);
     clean = clean.replace(KEY_SHAPES, MASK);
-    if (text.length <= LONGEST) {
+    if (text.length <= MAX_CACHED_LENGTH) {
       this.last = text;
       this.lastClean = clean;
     }
@@ -89,12 +91,12 @@ export class Redactor {
     const { lines } = headers;
     for (let i = 1; i < lines.length; i += 2) {
       const value = lines[i] as string;
-      if (value.length < SHORTEST) continue;
+      if (value.length < MIN_SECRET_LENGTH) continue;
       const slot = cacheSlot(value, CACHE_SLOTS);
       if (this.cleanValues[slot] === value) continue;
       const clean = this.text(value);
       if (clean !== value) lines[i] = clean;
-      else if (value.length <= LONGEST) this.cleanValues[slot] = value;
+      else if (value.length <= MAX_CACHED_LENGTH) this.cleanValues[slot] = value;
     }
     return headers;
   }
@@ -132,7 +134,7 @@ function inBase64(secret: string): string[] {
     const whole = Math.floor(((before + secret.length) * 8) / 6);
     const steady = encoded.slice(Math.ceil((before * 8) / 6), whole);
     return [...new Set([steady, steady.replaceAll("+", "-").replaceAll("/", "_")])].filter(
-      (text) => text.length >= SHORTEST,
+      (text) => text.length >= MIN_SECRET_LENGTH,
     );
   });
 }

@@ -4,13 +4,13 @@ import type { Protocol } from "./protocol.ts";
 import { checkUsage, type Usage } from "./usage.ts";
 
 /** Maximum bytes of an event: one that reports usage is short. */
-const LARGEST = 1024 * 1024;
+const MAX_EVENT_BYTES = 1024 * 1024;
 
 /** Extracts usage from the events of a passing stream as its bytes arrive. */
 export class StreamUsage {
   /** Why usage could not be read. Contains nothing of the stream. */
   fault: string | undefined;
-  private splitter: SseSplitter | undefined = new SseSplitter(LARGEST);
+  private splitter: SseSplitter | undefined = new SseSplitter(MAX_EVENT_BYTES);
   /** The usage that each protocol has found so far, in order of preference. */
   private readonly found: { readonly protocol: Protocol; usage: Usage | undefined }[];
 

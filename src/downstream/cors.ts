@@ -10,8 +10,8 @@ interface CorsRules {
   readonly maxAge: number;
 }
 
-/** Characters of an origin that an error repeats. */
-const LONGEST = 100;
+/** Maximum characters of an origin that an error repeats. */
+const MAX_SHOWN_ORIGIN = 100;
 const HINT = REFUSALS.origin_not_allowed.hint ?? "";
 const METHODS = "GET, HEAD, POST, PUT, PATCH, DELETE";
 /** Header names separated by commas (RFC 9110 §5.6.2). */
@@ -47,7 +47,7 @@ export class Cors {
       // The gateway's own pages send an origin too: they are served like any client.
       if (!preflight) return false;
       throw new GatewayError("origin_not_allowed", {
-        message: `Scripts of pages of ${JSON.stringify(origin.slice(0, LONGEST))} may not send requests to this gateway.`,
+        message: `Scripts of pages of ${JSON.stringify(origin.slice(0, MAX_SHOWN_ORIGIN))} may not send requests to this gateway.`,
         hint: HINT,
       });
     }

@@ -26,8 +26,8 @@ const files = new Map<string, CodeFile>();
 let loading: Map<string, string> | undefined;
 let queue: Promise<unknown> = Promise.resolve();
 
-/** Milliseconds for which a load may delay the next one. */
-const LONGEST = 10_000;
+/** Maximum milliseconds for which a load may delay the next one. */
+const MAX_LOAD_TIME = 10_000;
 
 const isCode = (file: string): boolean => !file.startsWith(SOURCE) && !file.includes(`${sep}node_modules${sep}`);
 
@@ -49,7 +49,7 @@ registerHooks({
  * Imports a file of a plugin; returns the cached module where neither it nor its imports have changed.
  * @param longest milliseconds for which it may delay the next load
  */
-export function importCode(path: string, longest = LONGEST): Promise<unknown> {
+export function importCode(path: string, longest = MAX_LOAD_TIME): Promise<unknown> {
   const file = realPath(path);
   if (!isCode(file)) return import(pathToFileURL(file).href);
   const load = async () => {

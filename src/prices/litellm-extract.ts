@@ -62,8 +62,8 @@ const LITELLM_RATES: Readonly<Record<keyof Rates, string>> = {
   input_video: "input_cost_per_video_token",
 };
 
-/** No vendor has both. */
-const LONGEST_CACHE_RATE = "cache_creation_input_token_cost_above_12hr";
+/** The rate of cache entries that last longest; no vendor has it and that of an hour. */
+const CACHE_RATE_ABOVE_12H = "cache_creation_input_token_cost_above_12hr";
 
 const TIER_SUFFIXES = { batch: "_batches", flex: "_flex", priority: "_priority" } as const;
 
@@ -94,7 +94,7 @@ function readRates(row: LiteLlmRow, suffix: string): Rates {
   for (const [name, theirs] of Object.entries(LITELLM_RATES)) {
     const usd =
       perMillion(row[theirs + suffix]) ??
-      (name === "cache_write_1h" ? perMillion(row[LONGEST_CACHE_RATE + suffix]) : undefined);
+      (name === "cache_write_1h" ? perMillion(row[CACHE_RATE_ABOVE_12H + suffix]) : undefined);
     if (usd !== undefined) found[name as keyof Rates] = usd;
   }
   return found;

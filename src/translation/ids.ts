@@ -3,7 +3,8 @@ import type { Part, Turn } from "./conversation.ts";
 
 /** Characters that some protocol does not accept in the id of a tool call. */
 const UNSAFE = /[^a-zA-Z0-9_-]/g;
-const LONGEST = 64;
+/** Characters that every protocol accepts. */
+const MAX_ID_LENGTH = 64;
 
 /**
  * Returns a tool call's id that every protocol accepts: `[a-zA-Z0-9_-]`, at most 64 characters. A valid id is unchanged;
@@ -12,9 +13,9 @@ const LONGEST = 64;
  */
 export function safeId(id: string): string {
   const safe = id.replace(UNSAFE, "_");
-  if (safe === id && id.length <= LONGEST && id !== "") return id;
+  if (safe === id && id.length <= MAX_ID_LENGTH && id !== "") return id;
   const hash = createHash("sha256").update(id).digest("hex").slice(0, 12);
-  return `${safe.slice(0, LONGEST - 13)}_${hash}`;
+  return `${safe.slice(0, MAX_ID_LENGTH - 13)}_${hash}`;
 }
 
 /** Returns a generator of call ids for a response whose vendor gives none: `call_<seed>_<n>`, the same for the same response. */

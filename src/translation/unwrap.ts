@@ -6,7 +6,7 @@ const beginningOf = (member: string): RegExp =>
 /** The member that holds the free text of a custom tool that is offered as a function. */
 const INPUT = { member: "input", opening: openingOf("input"), beginning: beginningOf("input") };
 /** Maximum characters before the text; longer arguments do not have this form. */
-const LONGEST_OPENING = 256;
+const MAX_OPENING = 256;
 const ESCAPES: Readonly<Record<string, string>> = { b: "\b", f: "\f", n: "\n", r: "\r", t: "\t" };
 const PLAIN = /[^"\\]+/y;
 const HIGH_SURROGATE = /[\ud800-\udbff]$/;
@@ -52,7 +52,7 @@ export class TextUnwrapper {
     if (opening !== undefined) {
       this.state = "text";
       this.pending = this.pending.slice(opening.length);
-    } else if (this.pending.length > LONGEST_OPENING || !this.form.beginning.test(this.pending)) this.state = "other";
+    } else if (this.pending.length > MAX_OPENING || !this.form.beginning.test(this.pending)) this.state = "other";
   }
 
   private readText(): string {

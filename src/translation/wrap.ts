@@ -92,7 +92,7 @@ export class ResponseUnwrapper {
 
 const OPENING = new RegExp(`^\\s*\\{\\s*"${MEMBER}"\\s*:\\s*`);
 /** Maximum characters before the value; more are not an opening. */
-const LONGEST_OPENING = 256;
+const MAX_OPENING = 256;
 
 /** Extracts the JSON of the only member, unchanged: everything but the opening, and the last brace. */
 class JsonUnwrapper {
@@ -120,7 +120,7 @@ class JsonUnwrapper {
     if (opening !== undefined && opening.length < this.pending.length) {
       this.state = "inside";
       this.pending = this.pending.slice(opening.length);
-    } else if (this.pending.length > LONGEST_OPENING || /^\s*[^\s{]/.test(this.pending)) this.state = "other";
+    } else if (this.pending.length > MAX_OPENING || /^\s*[^\s{]/.test(this.pending)) this.state = "other";
   }
 }
 

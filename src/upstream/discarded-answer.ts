@@ -3,8 +3,8 @@ import type { FailedAnswer, Head } from "../core/exchange.ts";
 import type { Redactor } from "../core/redactor.ts";
 import type { UpstreamResponse } from "./response.ts";
 
-/** Milliseconds for which the body of a response is read that no client waits for. */
-const LONGEST = 1000;
+/** Maximum milliseconds for which the body of a response is read that no client waits for. */
+const MAX_READ_TIME = 1000;
 
 /** A response that the client does not get, for plugins that inspect it. */
 export class DiscardedAnswer implements FailedAnswer {
@@ -30,7 +30,7 @@ export class DiscardedAnswer implements FailedAnswer {
   }
 
   private startReading(): void {
-    this.timer = setTimeout(() => this.end(), LONGEST).unref();
+    this.timer = setTimeout(() => this.end(), MAX_READ_TIME).unref();
     this.upstream.read({
       chunk: (bytes) => {
         this.bytes += bytes.length;

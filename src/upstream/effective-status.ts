@@ -4,11 +4,11 @@ import { peekResponse } from "./peek-response.ts";
 import type { UpstreamResponse } from "./response.ts";
 
 /**
- * Bytes and milliseconds to wait for an error body; a vendor's message about a credential has a few hundred bytes and comes at
- * once.
+ * Maximum bytes of an error body that is read, and milliseconds to wait for it; a vendor's message about a credential has a few
+ * hundred bytes and comes at once.
  */
-const LARGEST = 16 * 1024;
-const LONGEST = 1000;
+const MAX_ERROR_BODY = 16 * 1024;
+const MAX_BODY_WAIT = 1000;
 
 /** The status that most vendors use for each case. */
 const STATUSES: Readonly<Record<Refused, number>> = { credential: 401, target: 403, request: 400, object: 400 };
@@ -31,8 +31,8 @@ export async function effectiveStatus(response: UpstreamResponse, attempt: Attem
 function refusedPart(response: UpstreamResponse, { protocol }: Attempt): undefined | Promise<Refused | undefined> {
   const { status } = response;
   if (!protocol.refuses || status < 400 || status >= 500) return undefined;
-  return peekResponse<Refused>(response, LONGEST, (settle, pieces, last, whole) => {
-    if (pieces.reduce((sum, { length }) => sum + length, 0) > LARGEST) return settle();
+  return peekResponse<Refused>(response, MAX_BODY_WAIT, (settle, pieces, last, whole) => {
+    if (pieces.reduce((sum, { length }) => sum + length, 0) > MAX_ERROR_BODY) return settle();
     return last && settle(whole ? protocol.refuses?.(status, Buffer.concat(pieces)) : undefined);
   });
 }

@@ -9,8 +9,8 @@ import { SseSplitter } from "../wire/sse.ts";
 import { peekResponse } from "./peek-response.ts";
 import type { UpstreamResponse } from "./response.ts";
 
-/** Bytes to wait for in the first frame. An error is short. */
-const LARGEST = 32 * 1024;
+/** Maximum bytes of a first frame that is waited for. An error is short. */
+const MAX_FIRST_FRAME = 32 * 1024;
 
 /**
  * Returns the first frame of a stream that is no comment, consuming nothing; `none` where the stream ended without one; undefined
@@ -21,7 +21,7 @@ export function peekFirstFrame(
   framing: NonNullable<Head["framing"]>,
   limit: number,
 ): Promise<Frame | "none" | undefined> {
-  const splitter = framing === "sse" ? new SseSplitter(LARGEST) : new ArraySplitter(LARGEST);
+  const splitter = framing === "sse" ? new SseSplitter(MAX_FIRST_FRAME) : new ArraySplitter(MAX_FIRST_FRAME);
   let seen = 0;
   return peekResponse<Frame | "none">(response, limit, (settle, pieces, last, whole) => {
     const frame = nextFrame(splitter, pieces.slice(seen));

@@ -7,11 +7,11 @@ import { type CooldownScope, CredentialCooldowns } from "./credential-cooldowns.
 import { type TargetCondition, TargetHealth } from "./target-health.ts";
 
 /** Milliseconds of a credential's cooldown after a 429: without a retry-after, at least, and at most. */
-const COOLING = 1000;
-const LEAST_COOLING = 100;
-const LONGEST_COOLING = 3_600_000;
+const DEFAULT_COOLDOWN = 1000;
+const MIN_COOLDOWN = 100;
+const MAX_COOLDOWN = 3_600_000;
 /**
- * Longest cooldown in milliseconds that {@link Health.isOnlyCoolingDown} ignores. Vendors limit by the minute; a longer one means a spent
+ * Maximum milliseconds of a cooldown that {@link Health.isOnlyCoolingDown} ignores. Vendors limit by the minute; a longer one means a spent
  * quota.
  */
 const SHORT_COOLDOWN = 60_000;
@@ -297,7 +297,7 @@ export class Health {
    * @param wait milliseconds that the provider wants us to wait
    * @param firstByte milliseconds to the first byte
    */
-  answered(attempt: Attempt, status: number, wait = COOLING, firstByte = 0): void {
+  answered(attempt: Attempt, status: number, wait = DEFAULT_COOLDOWN, firstByte = 0): void {
     const { target, credential, caller } = attempt;
     const { health, cooldowns, provider } = this.stateOf(target);
     const now = this.clock();
@@ -309,7 +309,7 @@ export class Health {
     else if (status === 403)
       this.logRefusal(attempt, cooldowns.recordRefusal(credential, now, caller), "at this target");
     else if (status === 429)
-      cooldowns.recordWait(credential, now, Math.min(Math.max(wait, LEAST_COOLING), LONGEST_COOLING), caller);
+      cooldowns.recordWait(credential, now, Math.min(Math.max(wait, MIN_COOLDOWN), MAX_COOLDOWN), caller);
     else if (status < 300) {
       const known = provider.cooldowns.recordAcceptance(credential, now, caller);
       if (cooldowns.recordAcceptance(credential, now, caller) || known)

@@ -2,8 +2,8 @@ import { Frame } from "../wire/frame.ts";
 import { peekResponse } from "./peek-response.ts";
 import type { UpstreamResponse } from "./response.ts";
 
-/** Bytes to wait for: an error is short, so a longer response is none. */
-const LARGEST = 4 * 1024;
+/** Maximum bytes of a body that is read: an error is short, so a longer response is none. */
+const MAX_ERROR_TEXT = 4 * 1024;
 /** Bytes of white space, and of a byte order mark, which some servers send before JSON. */
 const SKIPPED: ReadonlySet<number> = new Set([...Buffer.from(" \t\r\n"), 0xef, 0xbb, 0xbf]);
 const OBJECT = 0x7b;
@@ -31,7 +31,7 @@ export function detectNonAnswer(
     if (first === undefined) return last && settle(whole ? "empty" : undefined);
     if (first !== OBJECT && !(array && first === ARRAY)) return settle("unreadable");
     if (last) return settle(whole ? possibleError(pieces) : undefined);
-    return lengthOf(pieces) > LARGEST && settle();
+    return lengthOf(pieces) > MAX_ERROR_TEXT && settle();
   });
 }
 
@@ -45,7 +45,7 @@ const lengthOf = (pieces: readonly Buffer[]): number => pieces.reduce((sum, { le
 
 /** Returns an object that may be only an error. Answers that contain an error besides have another `object` type. */
 function possibleError(pieces: readonly Buffer[]): NonAnswer | undefined {
-  if (lengthOf(pieces) > LARGEST) return undefined;
+  if (lengthOf(pieces) > MAX_ERROR_TEXT) return undefined;
   const [only] = pieces;
   const bytes = only && pieces.length === 1 ? only : Buffer.concat(pieces);
   // Nearly all responses are answers, without this word.

@@ -39,15 +39,15 @@ export async function readErrorBody(
 }
 
 /** Limit in bytes of a response that is rewritten: a list of a thousand objects has a quarter of it. */
-const LARGEST_CHANGED = 4 * 1024 * 1024;
+const MAX_REWRITTEN_BYTES = 4 * 1024 * 1024;
 
 /**
  * Returns the whole, decompressed body of a response that has to be rewritten.
  * @throws GatewayError where it is truncated, too large or undecodable
  */
 export const readRewritableBody = (answer: IncomingMessage): Promise<Buffer> =>
-  readWholeBody(answer, LARGEST_CHANGED, () => {
-    const message = `The provider's answer is over ${LARGEST_CHANGED} bytes, and it contains URLs that would bypass the gateway.`;
+  readWholeBody(answer, MAX_REWRITTEN_BYTES, () => {
+    const message = `The provider's answer is over ${MAX_REWRITTEN_BYTES} bytes, and it contains URLs that would bypass the gateway.`;
     return new GatewayError("upstream_invalid", { message, hint: "Ask for fewer entries." });
   });
 

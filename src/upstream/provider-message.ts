@@ -1,8 +1,8 @@
 import type { Attempt, Exchange } from "../core/exchange.ts";
 import type { Redactor } from "../core/redactor.ts";
 
-/** Characters that are kept of a provider's message: one line of the log. */
-const LONGEST = 500;
+/** Maximum characters that are kept of a provider's message: one line of the log. */
+const MAX_LOGGED_LENGTH = 500;
 /** Characters that no text contains: bytes in another encoding, or of a compressed body. */
 // biome-ignore lint/suspicious/noControlCharactersInRegex: these are what is looked for.
 const UNREADABLE = /[\0-\x08\x0e-\x1f\ufffd]/;
@@ -15,7 +15,8 @@ export function recordErrorMessage(
   redactor: Redactor,
 ): void {
   const redacted = redactor.text(errorText(body.toString()), credentials);
-  const message = redacted.length <= LONGEST ? redacted : `${redacted.slice(0, LONGEST - 1)}…`.toWellFormed();
+  const message =
+    redacted.length <= MAX_LOGGED_LENGTH ? redacted : `${redacted.slice(0, MAX_LOGGED_LENGTH - 1)}…`.toWellFormed();
   attempt.refusal = {
     code: "upstream_refused",
     message: message === "" ? `The provider answered ${attempt.status} without a readable error.` : message,

@@ -28,7 +28,7 @@ const TOKEN = /^[!#$%&'*+\-.^_`|~0-9A-Za-z]+$/;
 
 /** Number of cached names before the cache is cleared, and their maximum length; a peer can invent any number. */
 const MAX_CACHED = 2000;
-const LONGEST = 64;
+const MAX_CACHED_LENGTH = 64;
 
 const names = new Map<string, HeaderName>();
 const hops = new Set(HOP_BY_HOP);
@@ -48,7 +48,7 @@ export function headerName(spelling: string): HeaderName {
   const guess = recentNames[place] as HeaderName;
   if (guess.spelling === spelling) return guess;
   const name = names.get(spelling) ?? createName(spelling);
-  if (spelling.length <= LONGEST) recentNames[place] = name;
+  if (spelling.length <= MAX_CACHED_LENGTH) recentNames[place] = name;
   return name;
 }
 
@@ -63,7 +63,7 @@ function createName(text: string): HeaderName {
   const lower = spelling.toLowerCase();
   const key = names.get(lower)?.key ?? internalize(lower);
   const name = { spelling, key, isToken: TOKEN.test(spelling), isHopByHop: hops.has(key) };
-  if (spelling.length > LONGEST) return name;
+  if (spelling.length > MAX_CACHED_LENGTH) return name;
   if (names.size >= MAX_CACHED) names.clear();
   names.set(spelling, name);
   return name;

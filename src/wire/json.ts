@@ -164,7 +164,7 @@ export class Scanner implements Nesting {
     }
   }
 
-  /** Reads the next bytes, at most LONGEST. */
+  /** Reads the next bytes, at most MAX_PIECE. */
   private read(piece: Buffer): void {
     const window = new Window(piece);
     this.window = window;

@@ -29,7 +29,7 @@ export const FAULT = -1;
 const OUTER = 64;
 const PIECE = 4096;
 /** Open containers that fit there; deeper texts are read by the scanner itself. */
-const DEEPEST = 400;
+const MAX_DEPTH = 400;
 /** A search reads 32 bytes at a time, and is stopped by quotes placed after the piece. */
 const BEYOND = 64;
 /** The bits of watched texts, by hash; each table has 4096 words. */
@@ -116,7 +116,7 @@ export class Window {
    */
   skipInside(from: number, nesting: Nesting, checked: number): number {
     const { outer } = nesting;
-    if (nesting.depth > DEEPEST) return from;
+    if (nesting.depth > MAX_DEPTH) return from;
     this.load();
     state[EXPECT] = nesting.expect;
     state[DEPTH] = nesting.depth;
@@ -125,7 +125,7 @@ export class Window {
     state[VALUES] = nesting.values;
     state[SEEN] = nesting.seen;
     for (let i = 0; i < nesting.depth; i++) memory[OUTER + i] = outer[i] ? 1 : 0;
-    const maxDepth = Math.min(nesting.maxDepth, DEEPEST);
+    const maxDepth = Math.min(nesting.maxDepth, MAX_DEPTH);
     const to = wasm.pass(PIECE + from, PIECE + this.length, maxDepth, nesting.maxKeys, checked) - PIECE;
     const depth = state[DEPTH] as number;
     for (let i = 0; i < depth; i++) outer[i] = memory[OUTER + i] === 1;

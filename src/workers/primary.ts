@@ -39,9 +39,9 @@ import { isCount, WorkerTotals } from "./worker-totals.ts";
 const CHECK_INTERVAL = 1000;
 const UNRESPONSIVE_AFTER = 15_000;
 /** Milliseconds: a worker that lived for less is restarted with a backoff, which doubles each time. */
-const SHORT_LIFE = 10_000;
+const MIN_LIFETIME = 10_000;
 const BACKOFF = 250;
-const LONGEST_BACKOFF = 30_000;
+const MAX_BACKOFF = 30_000;
 /** Milliseconds for a worker to answer a question of the admin side. */
 const ASK_TIMEOUT = 5000;
 /** Milliseconds for a new worker to become ready. */
@@ -466,8 +466,8 @@ export class Primary {
   /** Starts a worker in the slot of one that failed, with a backoff where its predecessors died soon after their start. */
   private async restartWorker(slot: WorkerSlot): Promise<void> {
     const { worker } = slot;
-    slot.failures = performance.now() - worker.startedAt < SHORT_LIFE ? slot.failures + 1 : 0;
-    if (slot.failures > 1) await sleep(Math.min(BACKOFF * 2 ** slot.failures, LONGEST_BACKOFF));
+    slot.failures = performance.now() - worker.startedAt < MIN_LIFETIME ? slot.failures + 1 : 0;
+    if (slot.failures > 1) await sleep(Math.min(BACKOFF * 2 ** slot.failures, MAX_BACKOFF));
     if (!this.stopping && slot.worker === worker) slot.worker = this.fork();
   }
 

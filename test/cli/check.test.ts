@@ -3,7 +3,7 @@ import { runCheck } from "../../src/cli/check.ts";
 import { help } from "../../src/cli/help/check.ts";
 import type { Problem } from "../../src/config/load.ts";
 import type { PluginProblem } from "../../src/loader/problems.ts";
-import { LEAST, vocabulary } from "../config/fixture.ts";
+import { MINIMAL_CONFIG, vocabulary } from "../config/fixture.ts";
 
 /** Runs the verb in a folder with these files. */
 async function check(
@@ -36,7 +36,7 @@ keys: { ci: { key: $CI_KEY }, two: { hash: ${"ab".repeat(32)} } }
 `;
 
 t.test("a right file is summed up in one line", async (t) => {
-  const { code, out, err } = await check(t, { "gateway.yaml": LEAST }, []);
+  const { code, out, err } = await check(t, { "gateway.yaml": MINIMAL_CONFIG }, []);
   t.equal(out, "gateway.yaml: ok, 1 provider, 1 model, 0 keys, 9 paths");
   t.equal(err, "");
   t.equal(code, 0);
@@ -63,9 +63,9 @@ t.test("what is worth a look is told with its place, and does not fail", async (
   const doubt: Problem = {
     ...{ file: "gateway.yaml", line: 2, column: 3, message: "no price is known", frame: "", severity: "warning" },
   };
-  const told = await check(t, { "gateway.yaml": LEAST }, [], {}, [], [doubt]);
+  const told = await check(t, { "gateway.yaml": MINIMAL_CONFIG }, [], {}, [], [doubt]);
   t.match(told, { code: 0, out: /: ok, /, err: /^gateway\.yaml:2:3 warning: no price is known/ });
-  const { out } = await check(t, { "gateway.yaml": LEAST }, ["--json"], {}, [], [doubt]);
+  const { out } = await check(t, { "gateway.yaml": MINIMAL_CONFIG }, ["--json"], {}, [], [doubt]);
   t.match(JSON.parse(out), { ok: true, problems: [{ message: "no price is known" }] });
 });
 
@@ -73,12 +73,12 @@ t.test("what is wrong with what is around the file fails, with its place", async
   const wrong: Problem = {
     ...{ file: "gateway.yaml", line: 2, column: 3, message: "counted twice", frame: "", severity: "error" },
   };
-  const told = await check(t, { "gateway.yaml": LEAST }, [], {}, [], [wrong]);
+  const told = await check(t, { "gateway.yaml": MINIMAL_CONFIG }, [], {}, [], [wrong]);
   t.match(told, { code: 1, out: "", err: /^gateway\.yaml:2:3 error: counted twice.*1 problem$/s });
 });
 
 t.test("a wrong file is answered with its problems and their number", async (t) => {
-  const { code, out, err } = await check(t, { "gateway.yaml": `${LEAST}drain: 5\nbodi: {}\n` }, []);
+  const { code, out, err } = await check(t, { "gateway.yaml": `${MINIMAL_CONFIG}drain: 5\nbodi: {}\n` }, []);
   t.equal(code, 1);
   t.equal(out, "");
   t.equal(
@@ -98,7 +98,7 @@ gateway.yaml: 2 problems`,
 });
 
 t.test("with --json programs get the same", async (t) => {
-  const wrong = await check(t, { "gateway.yaml": `${LEAST}drain: 5\n` }, ["--json"]);
+  const wrong = await check(t, { "gateway.yaml": `${MINIMAL_CONFIG}drain: 5\n` }, ["--json"]);
   t.equal(wrong.code, 1);
   t.match(JSON.parse(wrong.out), {
     ok: false,
@@ -121,13 +121,13 @@ t.test("plugins that cannot be built are problems too, at their own places", asy
     { file: "/p/a.ts", line: 3, column: 5, message: "one" },
     { file: "/p/b.ts", message: "two" },
   ];
-  const { code, err } = await check(t, { "gateway.yaml": LEAST }, [], {}, wrong);
+  const { code, err } = await check(t, { "gateway.yaml": MINIMAL_CONFIG }, [], {}, wrong);
   t.equal(code, 1);
   t.equal(err, "/p/a.ts:3:5 error: one\n\n/p/b.ts:1:1 error: two\n\ngateway.yaml: 2 problems");
 });
 
 t.test("a wrong command line, or a file that is not there, is answered with the usage", async (t) => {
-  const files = { "gateway.yaml": LEAST };
+  const files = { "gateway.yaml": MINIMAL_CONFIG };
   const usage = `usage: ${help}`;
   for (const [args, wrong] of [
     [["--jsn"], /Unknown option '--jsn'/],

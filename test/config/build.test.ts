@@ -1,6 +1,6 @@
 import t from "tap";
 import { HEALTH } from "../support/provider.ts";
-import { LEAST, load } from "./fixture.ts";
+import { load, MINIMAL_CONFIG } from "./fixture.ts";
 
 t.test("a provider takes the common timeouts where it has none of its own", async (t) => {
   const yaml = `timeouts: { connect: 1s, idle: off }
@@ -134,7 +134,7 @@ models:
 });
 
 t.test("without paths every protocol's own are served, and the lists of models", async (t) => {
-  const { paths } = await load(t, LEAST);
+  const { paths } = await load(t, MINIMAL_CONFIG);
   t.same(paths, [
     { path: "/v1/chat/completions", protocol: "openai-chat", use: "llm", strict: false },
     { path: "/v1/responses", protocol: "openai-responses", use: "llm", strict: false },
@@ -152,7 +152,7 @@ t.test("without paths every protocol's own are served, and the lists of models",
 const USUAL = 9;
 
 /** With a provider to which requests can pass. */
-const PASSING = LEAST.replace("demo:", "vendor: { url: https://a/v1, protocol: gemini }, demo:");
+const PASSING = MINIMAL_CONFIG.replace("demo:", "vendor: { url: https://a/v1, protocol: gemini }, demo:");
 
 t.test("paths of the file are added to the usual ones", async (t) => {
   const { paths, chains } = await load(
@@ -160,7 +160,7 @@ t.test("paths of the file are added to the usual ones", async (t) => {
     `${PASSING}chains: { own: [auth] }\npaths:\n  /chat: { protocol: openai-chat, strict: true }\n  /models: { serve: models }\n  /x/*: { protocol: gemini, use: own }
   /v1/audio/*: { pass: vendor, use: [auth, usage], open: true }\n  /y/*: { pass: vendor }\n`,
   );
-  t.same((await load(t, LEAST)).paths, paths.slice(0, USUAL));
+  t.same((await load(t, MINIMAL_CONFIG)).paths, paths.slice(0, USUAL));
   t.same(paths.slice(USUAL), [
     { path: "/chat", protocol: "openai-chat", use: "llm", strict: true },
     { path: "/models", serve: "models", use: "read", strict: false },
@@ -178,7 +178,7 @@ t.test("paths of the file are added to the usual ones", async (t) => {
 t.test("what the file says of a usual path holds there and below it, and off takes it away", async (t) => {
   const { paths, chains } = await load(
     t,
-    `${LEAST}paths:\n  /v1/messages: { strict: true, use: [auth] }\n  /v1/responses: off\n  /v1beta/models: off\n  /v1/models: { serve: region }\nplugins: { region: { region: eu } }\n`,
+    `${MINIMAL_CONFIG}paths:\n  /v1/messages: { strict: true, use: [auth] }\n  /v1/responses: off\n  /v1beta/models: off\n  /v1/models: { serve: region }\nplugins: { region: { region: eu } }\n`,
   );
   t.same(paths, [
     { path: "/v1/chat/completions", protocol: "openai-chat", use: "llm", strict: false },
@@ -190,7 +190,10 @@ t.test("what the file says of a usual path holds there and below it, and off tak
     { path: "/v1/requests", serve: "usage", use: "read", strict: false },
   ]);
   t.same(chains.get("/v1/messages"), ["auth"]);
-  const off = await load(t, `${LEAST}paths: { /v1/messages: off, /v1/messages/count_tokens: { strict: true } }\n`);
+  const off = await load(
+    t,
+    `${MINIMAL_CONFIG}paths: { /v1/messages: off, /v1/messages/count_tokens: { strict: true } }\n`,
+  );
   t.same(
     off.paths.filter(({ path }) => path.startsWith("/v1/messages")),
     [{ path: "/v1/messages/count_tokens", protocol: "anthropic-messages", use: "llm", strict: true }],
@@ -204,7 +207,7 @@ t.test("what the file says of a usual path holds there and below it, and off tak
 });
 
 t.test("keys and limits keep their units, and a key that is off has no hash", async (t) => {
-  const yaml = `${LEAST}limits: { default: { rpm: 300, tpm: 1M, concurrency: 20, budget: $50/month } }
+  const yaml = `${MINIMAL_CONFIG}limits: { default: { rpm: 300, tpm: 1M, concurrency: 20, budget: $50/month } }
 timezone: Europe/Berlin
 keys:
   ci: { hash: ${"ab".repeat(32)}, models: [echo], rpm: off, budget: [$10/day, { amount: $5/week, soft: true }], expires: 2027-01-31 }

@@ -1,7 +1,7 @@
 import t from "tap";
-import { LEAST, load } from "./fixture.ts";
+import { load, MINIMAL_CONFIG } from "./fixture.ts";
 
-const PROVIDERS = LEAST.replace("demo:", "up: { url: https://a/v1, protocol: gemini }, demo:");
+const PROVIDERS = MINIMAL_CONFIG.replace("demo:", "up: { url: https://a/v1, protocol: gemini }, demo:");
 
 /** What is told of a file that can be used: `line:column message` each. */
 const warnings = async (...[t, yaml]: Parameters<typeof load>) =>

@@ -98,4 +98,4 @@ export async function complaints(
 }
 
 /** The sections without which there is no gateway. */
-export const LEAST = 'providers: { demo: { url: "demo:" } }\nmodels: { echo: { targets: [demo:echo] } }\n';
+export const MINIMAL_CONFIG = 'providers: { demo: { url: "demo:" } }\nmodels: { echo: { targets: [demo:echo] } }\n';

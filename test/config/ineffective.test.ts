@@ -1,7 +1,7 @@
 import t from "tap";
 import { checkIneffective } from "../../src/config/ineffective.ts";
 import type { Finding } from "../../src/config/problems.ts";
-import { complaints, LEAST, load } from "./fixture.ts";
+import { complaints, load, MINIMAL_CONFIG } from "./fixture.ts";
 
 function said(file: unknown): string[] {
   const findings: Finding[] = [];
@@ -62,7 +62,7 @@ t.test("the same target, or the same model to fall back to, stands once", async 
 });
 
 t.test("one key runs no more at a time than all together", async (t) => {
-  const overload = (text: string) => complaints(t, `${LEAST}overload: { ${text} }\n`);
+  const overload = (text: string) => complaints(t, `${MINIMAL_CONFIG}overload: { ${text} }\n`);
   t.same(await overload("per_key: 20, concurrency: 10"), [
     "3:22 must not be more than concurrency (10): more requests of one key never run at the same time; write off, or less",
   ]);
@@ -78,10 +78,12 @@ t.test("one key runs no more at a time than all together", async (t) => {
 
 t.test("no time is longer than the one that ends it", async (t) => {
   const first = /must not be longer than total \(5m\), which ends the attempt before/;
-  t.match(await complaints(t, `${LEAST}timeouts: { first_byte: 10m, total: 5m }\n`), [first]);
-  t.match(await complaints(t, `${LEAST}timeouts: { idle: 6m, connect: 7m, total: 5m }\n`), [first, first]);
-  t.match(await complaints(t, `${LEAST}health: { slow: 20m }\n`), [/shorter than first_byte of timeouts \(10m\)/]);
-  t.match(await complaints(t, `${LEAST}drain: 2s\nlinger: 5s\n`), [
+  t.match(await complaints(t, `${MINIMAL_CONFIG}timeouts: { first_byte: 10m, total: 5m }\n`), [first]);
+  t.match(await complaints(t, `${MINIMAL_CONFIG}timeouts: { idle: 6m, connect: 7m, total: 5m }\n`), [first, first]);
+  t.match(await complaints(t, `${MINIMAL_CONFIG}health: { slow: 20m }\n`), [
+    /shorter than first_byte of timeouts \(10m\)/,
+  ]);
+  t.match(await complaints(t, `${MINIMAL_CONFIG}drain: 2s\nlinger: 5s\n`), [
     "4:9 must not be longer than drain (2s), with which a stop ends",
   ]);
   const own = (text: string, all = "") =>
@@ -99,7 +101,7 @@ t.test("no time is longer than the one that ends it", async (t) => {
     "drain: 2s",
     "drain: off\nlinger: 1h",
   ])
-    t.same(await complaints(t, `${LEAST}${right}\n`), [], right);
+    t.same(await complaints(t, `${MINIMAL_CONFIG}${right}\n`), [], right);
   await load(t, own("timeouts: { total: 5m }", "timeouts: { first_byte: 20m }\n"));
 });
 

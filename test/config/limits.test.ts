@@ -1,6 +1,6 @@
 import t from "tap";
 import { checkLimitSharing } from "../../src/config/limits.ts";
-import { complaints, LEAST, load } from "./fixture.ts";
+import { complaints, load, MINIMAL_CONFIG } from "./fixture.ts";
 
 t.test("limits of models and providers that are not there, and forms that are none, are told", async (t) => {
   for (const [limits, said] of [
@@ -11,14 +11,14 @@ t.test("limits of models and providers that are not there, and forms that are no
     ["all: { budget: [$1/day, $1/year] }", [/not a sum of money/]],
     ["all: { budget: { amount: $1/day, sofd: true } }", [/sofd/]],
   ] as const)
-    t.match(await complaints(t, `${LEAST}limits: { ${limits} }\n`), said, limits);
-  t.match(await complaints(t, `${LEAST}timezone: Europe/Bonn\n`), [
+    t.match(await complaints(t, `${MINIMAL_CONFIG}limits: { ${limits} }\n`), said, limits);
+  t.match(await complaints(t, `${MINIMAL_CONFIG}timezone: Europe/Bonn\n`), [
     /"Europe\/Bonn" is not a time zone; write one like/,
   ]);
 });
 
 t.test("of two sums for the same time and level one never counts", async (t) => {
-  const all = (budgets: string) => complaints(t, `${LEAST}limits: { all: { budget: [${budgets}] } }\n`);
+  const all = (budgets: string) => complaints(t, `${MINIMAL_CONFIG}limits: { all: { budget: [${budgets}] } }\n`);
   t.same(await all("$5/day, $10/day"), ["3:35 never counts beside $5/day: keep one of them"]);
   t.same(await all("$10.50/month, $10/day, $1/month"), ["3:27 never counts beside $1/month: keep one of them"]);
   t.same(await all("$5/day, $5/day"), ["3:35 $5/day is listed twice here; keep one"]);
@@ -26,28 +26,30 @@ t.test("of two sums for the same time and level one never counts", async (t) => 
   t.match(await all(`${soft("$5/day")}, ${soft("$5/day")}`), [/^3:\d+ \$5\/day is listed twice here; keep one$/]);
   t.same(await all(`$5/day, ${soft("$4/day")}, ${soft("$3/day")}, $10/week, $100`), [], "each says something");
   const key = `keys: { ci: { hash: ${"ab".repeat(32)}, budget: [$1/hour, $2/hour] } }\n`;
-  t.match(await complaints(t, `${LEAST}${key}limits: { groups: { a: { budget: $3/hour } } }\n`), [/\$1\/hour/]);
+  t.match(await complaints(t, `${MINIMAL_CONFIG}${key}limits: { groups: { a: { budget: $3/hour } } }\n`), [
+    /\$1\/hour/,
+  ]);
 });
 
 t.test("limits that no plugin would keep on a path are wrong, wherever they are set", async (t) => {
   const chain = (names: string) => `chains: { llm: [${names}] }\n`;
   const limits = "limits: { all: { rpm: 5 } }\n";
-  t.same(await complaints(t, `${LEAST}${limits}${chain("sse, auth, models, rewrite, usage")}`), [
+  t.same(await complaints(t, `${MINIMAL_CONFIG}${limits}${chain("sse, auth, models, rewrite, usage")}`), [
     '4:11 limits are set, and nothing enforces them on /v1/chat/completions: put "limits" into its chain, "limits" behind "auth" and "models"',
   ]);
-  t.match(await complaints(t, `${LEAST}${limits}${chain("sse, auth, models, limits, rewrite")}`), [
+  t.match(await complaints(t, `${MINIMAL_CONFIG}${limits}${chain("sse, auth, models, limits, rewrite")}`), [
     /put "usage" into its chain, at its end/,
   ]);
   const key = `keys: { ci: { hash: ${"ab".repeat(32)}, concurrency: 2 } }\n`;
-  t.match(await complaints(t, `${LEAST}${key}${chain("sse, auth, models, rewrite, usage")}`), [
+  t.match(await complaints(t, `${MINIMAL_CONFIG}${key}${chain("sse, auth, models, rewrite, usage")}`), [
     /nothing enforces them/,
   ]);
-  await load(t, `${LEAST}${chain("sse, auth, models, rewrite, usage")}limits: { default: { rpm: off } }\n`);
-  await load(t, `${LEAST}${limits}`);
+  await load(t, `${MINIMAL_CONFIG}${chain("sse, auth, models, rewrite, usage")}limits: { default: { rpm: off } }\n`);
+  await load(t, `${MINIMAL_CONFIG}${limits}`);
 });
 
 t.test("a path that passes needs the plugin too", async (t) => {
-  const passing = LEAST.replace("demo:", "vendor: { url: https://a/v1, protocol: gemini }, demo:");
+  const passing = MINIMAL_CONFIG.replace("demo:", "vendor: { url: https://a/v1, protocol: gemini }, demo:");
   const paths = (use: string) => `paths: { /x/*: { pass: vendor${use} } }\n`;
   const limits = "limits: { all: { rpm: 5 } }\n";
   await load(t, `${passing}${limits}${paths("")}`);
@@ -57,7 +59,7 @@ t.test("a path that passes needs the plugin too", async (t) => {
 t.test("what limits money is known, and what it concerns", async (t) => {
   const { budgets } = await load(
     t,
-    `${LEAST}limits:
+    `${MINIMAL_CONFIG}limits:
   all: { budget: $5/day }
   providers: { demo: { budget: { amount: $1, soft: true } } }
   models: { echo: { budget: [$1/week] } }
@@ -77,19 +79,19 @@ keys:
 
 t.test("limits that each of several gateways would count for itself are wrong", async (t) => {
   const limits = "limits: { all: { rpm: 5 } }\n";
-  const store = (text: string) => `${LEAST}${limits}store: { ${text} }\n`;
-  t.same(await complaints(t, `${LEAST}${limits}instances: 3\n`), [
+  const store = (text: string) => `${MINIMAL_CONFIG}${limits}store: { ${text} }\n`;
+  t.same(await complaints(t, `${MINIMAL_CONFIG}${limits}instances: 3\n`), [
     "1:1 there are 3 gateways, and each counts limits in its own memory, so clients could use each limit once per gateway: set store: limits: redis://HOST, or instances: 1 where there is only one",
   ]);
   t.match(await complaints(t, `${store("limits: memory")}instances: 2\n`), [/^4:1 there are 2 gateways/]);
-  await load(t, `${LEAST}instances: 3\n`);
-  await load(t, `${LEAST}${limits}instances: 1\n`);
+  await load(t, `${MINIMAL_CONFIG}instances: 3\n`);
+  await load(t, `${MINIMAL_CONFIG}${limits}instances: 1\n`);
   const shared = await load(t, store("limits: redis://h:1/2"));
   t.same([shared.store.limits, shared.instances, shared.warnings.length], ["redis://h:1/2", undefined, 0]);
   const three = await load(t, `${store("limits: redis://h")}instances: 3\n`);
   t.equal(three.instances, 3);
   t.match(three.warnings, [{ message: /all 3 gateways must use the same ledger; a file works on one machine only/ }]);
-  t.match(await complaints(t, `${LEAST}instances: 0\n`), [/3:12 must be 1 or more/]);
+  t.match(await complaints(t, `${MINIMAL_CONFIG}instances: 0\n`), [/3:12 must be 1 or more/]);
 });
 
 t.test("a ledger in PostgreSQL is for several gateways, unless the file says that there is one", async (t) => {

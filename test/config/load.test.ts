@@ -2,7 +2,7 @@ import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import t from "tap";
 import { ConfigError, loadConfig } from "../../src/config/load.ts";
-import { complaint, complaints, LEAST, load, vocabulary } from "./fixture.ts";
+import { complaint, complaints, load, MINIMAL_CONFIG, vocabulary } from "./fixture.ts";
 
 t.test("the repository's own file is right, and its demo models need no account", async (t) => {
   const file = fileURLToPath(new URL("../../gateway.yaml", import.meta.url));
@@ -148,37 +148,59 @@ t.test("wrong files and what is said of each", async (t) => {
       `providers: { demo: { url: "demo:", timeouts: { idle: 5 } } }\n${models}`,
       "1:54 5 is not a duration; write it like 90s, 500ms, 5m, 1h or off",
     ],
-    [`${LEAST}body: { limit: 32 }\n`, "3:16 32 is not a size; write it like 64MiB, 1MB or 512KiB"],
-    [`${LEAST}log: { level: inof }\n`, '3:15 unknown value "inof", did you mean "info"?'],
+    [`${MINIMAL_CONFIG}body: { limit: 32 }\n`, "3:16 32 is not a size; write it like 64MiB, 1MB or 512KiB"],
+    [`${MINIMAL_CONFIG}log: { level: inof }\n`, '3:15 unknown value "inof", did you mean "info"?'],
     [
-      `${LEAST}limits: { default: { budget: 50/month } }\n`,
+      `${MINIMAL_CONFIG}limits: { default: { budget: 50/month } }\n`,
       '3:30 "50/month" is not a sum of money; write it like $50/month, $15/week, $10/day, $1/hour or $100 (in total)',
     ],
-    [`${LEAST}limits: { defualt: {} }\n`, '3:11 unknown key "defualt", did you mean "default"?'],
+    [`${MINIMAL_CONFIG}limits: { defualt: {} }\n`, '3:11 unknown key "defualt", did you mean "default"?'],
     [
-      `${LEAST}keys: { ci: { hash: abc } }\n`,
+      `${MINIMAL_CONFIG}keys: { ci: { hash: abc } }\n`,
       "3:21 not a SHA-256 in hex (64 digits); compute it with: printf %s KEY | sha256sum",
     ],
     [
-      `${LEAST}keys: { ci: { key: abcdefghij0123456789, expires: soon } }\n`,
+      `${MINIMAL_CONFIG}keys: { ci: { key: abcdefghij0123456789, expires: soon } }\n`,
       '3:51 "soon" is not a date; write it like 2026-12-31 or 2026-12-31T18:00:00Z',
     ],
-    [`${LEAST}paths: { v1: { protocol: gemini } }\n`, "3:10 a path starts with one / and has no ?, #, %, \\ or space"],
-    [`${LEAST}paths: { /v1: { protocol: gemini, strict: 1 } }\n`, "3:43 expected true or false, found the number 1"],
-    [`${LEAST}paths: { /v1: { protocol: gemini, use: [auht] } }\n`, '3:41 unknown plugin "auht", did you mean "auth"?'],
-    [`${LEAST}paths: { /v1: { protocol: gemini, use: [auth, auth] } }\n`, '3:47 "auth" is listed twice in this chain'],
-    [`${LEAST}paths: { /v1/*: { pass: deom } }\n`, '3:25 unknown provider "deom", did you mean "demo"?'],
-    [`${LEAST}chains: { "/v1": [auth] }\n`, "3:11 not a name for a chain; write letters, digits and . _ - only"],
-    [`${LEAST}chains: { llm: auth }\n`, '3:16 expected a list, found the text "auth"; write [auth]'],
-    [`${LEAST}listen: [1]\n`, "3:1 expected an address like 127.0.0.1:8080, found a list"],
-    [`${LEAST}drain: { s: 5 }\n`, "3:1 expected a text like 90s, 500ms, 5m, 1h or off, found a map"],
     [
-      `${LEAST}store: { ledger: "postgres://h/db" }\n`,
+      `${MINIMAL_CONFIG}paths: { v1: { protocol: gemini } }\n`,
+      "3:10 a path starts with one / and has no ?, #, %, \\ or space",
+    ],
+    [
+      `${MINIMAL_CONFIG}paths: { /v1: { protocol: gemini, strict: 1 } }\n`,
+      "3:43 expected true or false, found the number 1",
+    ],
+    [
+      `${MINIMAL_CONFIG}paths: { /v1: { protocol: gemini, use: [auht] } }\n`,
+      '3:41 unknown plugin "auht", did you mean "auth"?',
+    ],
+    [
+      `${MINIMAL_CONFIG}paths: { /v1: { protocol: gemini, use: [auth, auth] } }\n`,
+      '3:47 "auth" is listed twice in this chain',
+    ],
+    [`${MINIMAL_CONFIG}paths: { /v1/*: { pass: deom } }\n`, '3:25 unknown provider "deom", did you mean "demo"?'],
+    [
+      `${MINIMAL_CONFIG}chains: { "/v1": [auth] }\n`,
+      "3:11 not a name for a chain; write letters, digits and . _ - only",
+    ],
+    [`${MINIMAL_CONFIG}chains: { llm: auth }\n`, '3:16 expected a list, found the text "auth"; write [auth]'],
+    [`${MINIMAL_CONFIG}listen: [1]\n`, "3:1 expected an address like 127.0.0.1:8080, found a list"],
+    [`${MINIMAL_CONFIG}drain: { s: 5 }\n`, "3:1 expected a text like 90s, 500ms, 5m, 1h or off, found a map"],
+    [
+      `${MINIMAL_CONFIG}store: { ledger: "postgres://h/db" }\n`,
       "3:18 the address of the database names no user; write it like postgres://USER:PASSWORD@HOST:5432/DATABASE",
     ],
-    [`${LEAST}models: {}\n`, "3:1 this name is defined twice here; keep one", "3:1 at least one model is needed"],
-    [`${LEAST}a: [\n`, "4:1 the indentation does not fit the lines around it, or a bracket before it is not closed"],
-    [`${LEAST}\tx: 1\n`, "3:1 a tab cannot indent; use spaces"],
+    [
+      `${MINIMAL_CONFIG}models: {}\n`,
+      "3:1 this name is defined twice here; keep one",
+      "3:1 at least one model is needed",
+    ],
+    [
+      `${MINIMAL_CONFIG}a: [\n`,
+      "4:1 the indentation does not fit the lines around it, or a bracket before it is not closed",
+    ],
+    [`${MINIMAL_CONFIG}\tx: 1\n`, "3:1 a tab cannot indent; use spaces"],
   ] as const)
     t.same(await complaints(t, yaml), said, yaml);
 });
@@ -215,7 +237,10 @@ t.test("a file that is not there is told without a frame", async (t) => {
 });
 
 t.test("warnings name what is off with its place, and do not count as mistakes", async (t) => {
-  const config = await load(t, `${LEAST.replace("}", ", credential: $GONE }")}keys: { ci: { key: $ALSO_GONE } }\n`);
+  const config = await load(
+    t,
+    `${MINIMAL_CONFIG.replace("}", ", credential: $GONE }")}keys: { ci: { key: $ALSO_GONE } }\n`,
+  );
   t.same(config.notices, ['provider "demo" is off: GONE is not set', 'key "ci" is off: ALSO_GONE is not set']);
   t.same(
     config.warnings.map(({ line, column, severity }) => [line, column, severity]),

@@ -2,7 +2,7 @@
 import t from "tap";
 import { resolveOptions } from "../../src/config/options.ts";
 import type { Finding } from "../../src/config/problems.ts";
-import { complaint, complaints, LEAST, load } from "./fixture.ts";
+import { complaint, complaints, load, MINIMAL_CONFIG } from "./fixture.ts";
 
 const env = { REGION: "eu-secret-7", PORT: "8080" };
 
@@ -29,12 +29,12 @@ t.test("references in a plugin's options are put in before its schema sees them,
     c: "from a file",
   });
   t.same(found, []);
-  const config = await load(t, `${LEAST}plugins: { region: { region: $REGION } }\n`, env);
+  const config = await load(t, `${MINIMAL_CONFIG}plugins: { region: { region: $REGION } }\n`, env);
   t.same(config.plugins.get("region")?.options, { region: "eu-secret-7" });
 });
 
 t.test("what stands for nothing is told at its place, with everything else that is wrong", async (t) => {
-  const yaml = `${LEAST}plugins:\n  region: { region: $GONE }\n  sse: { ping: 0 }\n  scrub: { mode: "$file:gone" }\n`;
+  const yaml = `${MINIMAL_CONFIG}plugins:\n  region: { region: $GONE }\n  sse: { ping: 0 }\n  scrub: { mode: "$file:gone" }\n`;
   const said = await complaints(t, yaml);
   t.match(said, [
     '4:21 GONE is not set; set it, or write "${GONE:-default}"',
@@ -45,13 +45,17 @@ t.test("what stands for nothing is told at its place, with everything else that 
 });
 
 t.test("a refused value is shown as the file has it, never as what it stands for", async (t) => {
-  const said = await complaint(t, `${LEAST}plugins:\n  scrub: { mode: $REGION }\n  sse: { ping: $REGION }\n`, env);
+  const said = await complaint(
+    t,
+    `${MINIMAL_CONFIG}plugins:\n  scrub: { mode: $REGION }\n  sse: { ping: $REGION }\n`,
+    env,
+  );
   t.match(said, /4:18 .*found the text "\$REGION"|4:18 .*"\$REGION"/);
   t.notMatch(said, /eu-secret-7/);
 });
 
 t.test("what a reference stands for is the number, or the true or false, that the schema wants", async (t) => {
-  const yaml = `${LEAST}plugins: { sse: { ping: "\${PING:-12}" }, auth: { anonymous: $OPEN } }\n`;
+  const yaml = `${MINIMAL_CONFIG}plugins: { sse: { ping: "\${PING:-12}" }, auth: { anonymous: $OPEN } }\n`;
   const { plugins } = await load(t, yaml, { OPEN: "false" });
   t.same(plugins.get("sse")?.options, { ping: 12 });
   t.same(plugins.get("auth")?.options, { anonymous: false });
@@ -59,5 +63,5 @@ t.test("what a reference stands for is the number, or the true or false, that th
     "3:25 must be 1 or more",
     '3:61 expected true or false, found the text "$OPEN"',
   ]);
-  t.match(await complaints(t, `${LEAST}plugins: { sse: { ping: "12" } }\n`), [/write it without quotes/]);
+  t.match(await complaints(t, `${MINIMAL_CONFIG}plugins: { sse: { ping: "12" } }\n`), [/write it without quotes/]);
 });

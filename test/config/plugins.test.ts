@@ -1,9 +1,9 @@
 import { relative } from "node:path";
 import t from "tap";
-import { complaints, LEAST, load } from "./fixture.ts";
+import { complaints, load, MINIMAL_CONFIG } from "./fixture.ts";
 
 t.test("every plugin that is named anywhere gets options, defaults filled in", async (t) => {
-  const config = await load(t, `${LEAST}plugins: { scrub: { mode: report }, sse: }\n`);
+  const config = await load(t, `${MINIMAL_CONFIG}plugins: { scrub: { mode: report }, sse: }\n`);
   const file = relative(process.cwd(), config.file);
   t.same(Object.fromEntries(config.plugins), {
     scrub: { options: { mode: "report" }, place: `${file}:3:12` },
@@ -17,17 +17,17 @@ t.test("every plugin that is named anywhere gets options, defaults filled in", a
 });
 
 t.test("every plugin may have a deadline, which is none of its own options", async (t) => {
-  const config = await load(t, `${LEAST}plugins: { usage: { deadline: 5s } }\n`);
+  const config = await load(t, `${MINIMAL_CONFIG}plugins: { usage: { deadline: 5s } }\n`);
   t.match(config.plugins.get("usage"), { deadline: 5000, options: {} });
-  const never = await load(t, `${LEAST}plugins: { usage: { deadline: off } }\n`);
+  const never = await load(t, `${MINIMAL_CONFIG}plugins: { usage: { deadline: off } }\n`);
   t.equal(never.plugins.get("usage")?.deadline, 0);
-  t.match(await complaints(t, `${LEAST}plugins: { usage: { deadline: soon } }\n`), [/deadline|duration/]);
+  t.match(await complaints(t, `${MINIMAL_CONFIG}plugins: { usage: { deadline: soon } }\n`), [/deadline|duration/]);
 });
 
 t.test("a plugin may come from a file of its own", async (t) => {
   const config = await load(
     t,
-    `${LEAST}plugins: { eu-only: { from: ./plugins/region.ts, region: eu } }\nchains: { eu: [eu-only] }\n`,
+    `${MINIMAL_CONFIG}plugins: { eu-only: { from: ./plugins/region.ts, region: eu } }\nchains: { eu: [eu-only] }\n`,
   );
   t.match(config.plugins.get("eu-only"), { from: "./plugins/region.ts", options: { region: "eu" } });
 });
@@ -36,7 +36,7 @@ t.test("wrong options are told at their place", async (t) => {
   t.same(
     await complaints(
       t,
-      `${LEAST}plugins:\n  sse: { pong: 1 }\n  scrub: { mode: stirp }\n  auth: { anonymous: yes }\n  usage: { all: true }\n`,
+      `${MINIMAL_CONFIG}plugins:\n  sse: { pong: 1 }\n  scrub: { mode: stirp }\n  auth: { anonymous: yes }\n  usage: { all: true }\n`,
     ),
     [
       '4:10 unknown key "pong", did you mean "ping"?',
@@ -51,7 +51,7 @@ t.test("what is wrong with an option does not repeat its text, which may be a se
   t.same(
     await complaints(
       t,
-      `${LEAST}plugins:\n  sse: { ping: sesame }\n  scrub: { mode: sesame }\n  auth: { anonymous: [] }\n`,
+      `${MINIMAL_CONFIG}plugins:\n  sse: { ping: sesame }\n  scrub: { mode: sesame }\n  auth: { anonymous: [] }\n`,
     ),
     [
       "4:16 expected a number, found text; write digits, like 2",
@@ -62,15 +62,18 @@ t.test("what is wrong with an option does not repeat its text, which may be a se
 });
 
 t.test("options that a plugin needs are told where they are given, else where it is named", async (t) => {
-  t.same(await complaints(t, `${LEAST}plugins:\n  region: {}\n`), ['4:3 "region" is missing']);
-  t.same(await complaints(t, `${LEAST}chains:\n  llm: [auth, region]\n`), [
+  t.same(await complaints(t, `${MINIMAL_CONFIG}plugins:\n  region: {}\n`), ['4:3 "region" is missing']);
+  t.same(await complaints(t, `${MINIMAL_CONFIG}chains:\n  llm: [auth, region]\n`), [
     '4:15 plugin "region" needs options: "region" is missing',
   ]);
 });
 
 t.test("an unknown plugin is told wherever it is named", async (t) => {
   t.same(
-    await complaints(t, `${LEAST}plugins: { sce: {} }\nchains: { a: [auht] }\npaths: { /x: { serve: modles } }\n`),
+    await complaints(
+      t,
+      `${MINIMAL_CONFIG}plugins: { sce: {} }\nchains: { a: [auht] }\npaths: { /x: { serve: modles } }\n`,
+    ),
     [
       '3:12 unknown plugin "sce", did you mean "sse"?',
       '4:15 unknown plugin "auht", did you mean "auth"?',
@@ -81,12 +84,17 @@ t.test("an unknown plugin is told wherever it is named", async (t) => {
 
 t.test("known plugins are named once, those with a file of their own too", async (t) => {
   const own = "plugins: { region: { from: ./plugins/region.ts, region: eu } }\nchains: { read: [something] }\n";
-  t.match(await complaints(t, LEAST + own), [/unknown plugin "something"; known: (?!.*region.*region).*region/]);
+  t.match(await complaints(t, MINIMAL_CONFIG + own), [
+    /unknown plugin "something"; known: (?!.*region.*region).*region/,
+  ]);
 });
 
 t.test("the file of a plugin that is not there, and a plugin that cannot be loaded, are told once", async (t) => {
   t.same(
-    await complaints(t, `${LEAST}plugins:\n  mine: { from: ./gone.ts }\nchains:\n  a: [mine, broken]\n  b: [broken]\n`),
+    await complaints(
+      t,
+      `${MINIMAL_CONFIG}plugins:\n  mine: { from: ./gone.ts }\nchains:\n  a: [mine, broken]\n  b: [broken]\n`,
+    ),
     [
       '4:17 plugin "mine" cannot be loaded; fix from or the file, or take it out of chains: there is no file /x/gone.ts',
       '6:13 plugin "broken" cannot be loaded; fix it, or take it out of chains: line 3: unexpected token',
@@ -100,19 +108,19 @@ const warnings = async (...[t, yaml]: Parameters<typeof load>) =>
 
 t.test("options of a plugin that stands in no chain are told: it would never run", async (t) => {
   const idle = '3:12 plugin "region" is in no chain, so it never runs; add it to one under chains:';
-  t.same(await warnings(t, `${LEAST}plugins: { region: { region: eu } }\n`), [idle]);
+  t.same(await warnings(t, `${MINIMAL_CONFIG}plugins: { region: { region: eu } }\n`), [idle]);
   for (const use of [
     "chains: { eu: [region] }",
     "paths: { /v1/messages: { use: [region] } }",
     "paths: { /x: { serve: region } }",
   ])
-    t.notOk((await warnings(t, `${LEAST}plugins: { region: { region: eu } }\n${use}\n`)).includes(idle), use);
+    t.notOk((await warnings(t, `${MINIMAL_CONFIG}plugins: { region: { region: eu } }\n${use}\n`)).includes(idle), use);
 });
 
 t.test(
   "a plugin that must be after one that does not exist, and what seems wrong in its class, are told",
   async (t) => {
-    t.same(await warnings(t, `${LEAST}plugins: { doubtful: {} }\nchains: { read: [auth, doubtful] }\n`), [
+    t.same(await warnings(t, `${MINIMAL_CONFIG}plugins: { doubtful: {} }\nchains: { read: [auth, doubtful] }\n`), [
       '3:12 plugin "doubtful" must be after an unknown plugin "modles", did you mean "models"?',
       '3:12 plugin "doubtful" must be before an unknown plugin "rewrit", did you mean "rewrite"?',
       '3:12 plugin "doubtful": respone is no phase, did you mean response?',
@@ -121,18 +129,18 @@ t.test(
 );
 
 t.test("a plugin stands once in a chain, after those it needs and before those that need it", async (t) => {
-  t.same(await complaints(t, `${LEAST}chains:\n  a: [models, auth, sse, sse]\n  b: [models]\n`), [
+  t.same(await complaints(t, `${MINIMAL_CONFIG}chains:\n  a: [models, auth, sse, sse]\n  b: [models]\n`), [
     '4:7 plugin "models" must be after "auth" in a chain',
     '4:26 "sse" is listed twice in this chain',
   ]);
-  t.same(await complaints(t, `${LEAST}chains:\n  a: [auth, rewrite, models]\n  b: [auth, models]\n`), [
+  t.same(await complaints(t, `${MINIMAL_CONFIG}chains:\n  a: [auth, rewrite, models]\n  b: [auth, models]\n`), [
     '4:22 plugin "models" must be before "rewrite" in a chain',
   ]);
-  t.same(await complaints(t, `${LEAST}chains:\n  a: [auth, models, rewrite]\n`), []);
+  t.same(await complaints(t, `${MINIMAL_CONFIG}chains:\n  a: [auth, models, rewrite]\n`), []);
 });
 
 t.test("a plugin that looks at both ends of a chain is told where it stands at none", async (t) => {
-  const at = (chain: string) => warnings(t, `${LEAST}chains:\n  llm: [${chain}]\n`);
+  const at = (chain: string) => warnings(t, `${MINIMAL_CONFIG}chains:\n  llm: [${chain}]\n`);
   t.same(await at("ends, auth, models, ends"), []);
   t.same(await at("sse, ends, auth, models, ends"), [
     '4:14 "ends" is not first in this chain: it cannot observe plugins before it',

@@ -2,7 +2,7 @@ import { existsSync, readFileSync, writeFileSync } from "node:fs";
 import { fileURLToPath } from "node:url";
 
 /** Bytes of one target's corpus: all of them are small enough to be looked at. */
-const LARGEST = 6000;
+const MAX_CORPUS_BYTES = 6000;
 
 /** Where the inputs of a target are kept: each is a line, a JSON string of latin1. */
 export const corpusFile = (name: string): string => fileURLToPath(new URL(`corpus/${name}.jsonl`, import.meta.url));
@@ -20,7 +20,7 @@ export function writeCorpus(name: string, inputs: readonly Buffer[]): number {
   let text = "";
   for (const bytes of inputs.toSorted((a, b) => a.length - b.length)) {
     const line = `${JSON.stringify(bytes.toString("latin1"))}\n`;
-    if (text.length + line.length <= LARGEST) text += line;
+    if (text.length + line.length <= MAX_CORPUS_BYTES) text += line;
   }
   writeFileSync(corpusFile(name), text);
   return text.length;

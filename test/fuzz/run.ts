@@ -38,7 +38,7 @@ const INPUTS: Readonly<Record<string, number>> = {
 };
 
 /** Seconds of CPU for one input: it may run beside others who come first. */
-const LONGEST = 20;
+const MAX_INPUT_TIME = 20;
 /** Bytes of an input that the watchdog can tell. */
 const ROOM = 1 << 16;
 
@@ -59,7 +59,10 @@ function watchdog(name: string): (bytes: Buffer) => void {
         process.kill(process.pid, "SIGKILL");
       }
     }, 500);`;
-  const worker = new Worker(program, { eval: true, workerData: { shared, file: fileOf(name), seconds: LONGEST } });
+  const worker = new Worker(program, {
+    eval: true,
+    workerData: { shared, file: fileOf(name), seconds: MAX_INPUT_TIME },
+  });
   worker.unref();
   return (bytes) => {
     room.set(bytes.subarray(0, ROOM));

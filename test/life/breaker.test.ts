@@ -10,7 +10,7 @@ const RATE = Number(process.env["GATEWAY_TEST_BREAKER_RATE"] ?? 30);
 const OPEN = process.env["GATEWAY_TEST_BREAKER_OPEN"] ?? "1s";
 /** Seconds that clients may notice it, and the share of requests that may fail from then on. */
 const NOTICED = 2;
-const MOST = 0.01;
+const MAX_FAILED_SHARE = 0.01;
 
 type Way = "resetting" | "failing" | "silent" | "flapping" | "limited";
 
@@ -96,7 +96,7 @@ for (const way of ["resetting", "failing", "silent", "flapping", "limited"] as c
       // A probe that fails is somebody's request, where it may not be sent again.
       const probes = way === "resetting" ? Math.ceil(Math.log2(SECONDS / Number.parseFloat(OPEN) + 1)) + 1 : 0;
       t.ok(
-        failed.length <= Math.max(Math.ceil(MOST * during.length), probes),
+        failed.length <= Math.max(Math.ceil(MAX_FAILED_SHARE * during.length), probes),
         `${failed.length} of ${during.length} failed`,
       );
       t.comment(

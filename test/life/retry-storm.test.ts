@@ -10,7 +10,7 @@ const CALLS = Number(process.env["GATEWAY_TEST_STORM"] ?? 40);
 /** Clients that call at the same time. */
 const CLIENTS = 40;
 /** More requests go up than have come: so many at most for each. */
-const MOST = 1.1;
+const MAX_AMPLIFICATION = 1.1;
 /** Tries that are granted within ten seconds however few requests there are. */
 const GRANTED = 20;
 
@@ -87,7 +87,7 @@ for (const failures of [
     const sent = upstreams.reduce((sum, { seen }) => sum + seen.length, 0);
     t.ok(requests >= CALLS, `${requests} requests`);
     t.ok(
-      sent <= requests * MOST + GRANTED,
+      sent <= requests * MAX_AMPLIFICATION + GRANTED,
       `${CALLS} calls, ${requests} requests of clients, ${sent} to the providers`,
     );
     t.comment(

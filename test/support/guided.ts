@@ -46,7 +46,7 @@ export function cut(bytes: Buffer): Buffer[] {
 }
 
 /** Maximum bytes of an input. */
-const LONGEST = 4096;
+const MAX_INPUT_BYTES = 4096;
 /** Inputs between two measurements of coverage. */
 const BATCH = 256;
 
@@ -102,7 +102,7 @@ function changed(target: Target, kept: readonly Buffer[], cast: Cast): Buffer {
     const other = cast(8) === 0 ? pick() : undefined;
     bytes = (cast(2) === 0 ? target.change?.(bytes, cast) : undefined) ?? mutated(bytes, other, target.words, cast);
   }
-  return bytes.length > LONGEST * 4 ? bytes.subarray(0, LONGEST) : bytes;
+  return bytes.length > MAX_INPUT_BYTES * 4 ? bytes.subarray(0, MAX_INPUT_BYTES) : bytes;
 }
 
 /** Bytes that often cause errors. */

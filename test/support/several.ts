@@ -17,7 +17,7 @@ export const FILES = "GATEWAY_TEST_FILES";
 export const TAKEN = "GATEWAY_TEST_TAKEN";
 
 /** Milliseconds for one test file; same as in .taprc. */
-export const LONGEST = Number(process.env["TAP_TIMEOUT"] ?? 120) * 1000;
+export const MAX_FILE_TIME = Number(process.env["TAP_TIMEOUT"] ?? 120) * 1000;
 
 /** Further milliseconds before a process that has not reported a late file itself is killed. */
 export const GRACE = 5000;
@@ -99,7 +99,7 @@ export async function runShared(files: readonly string[], least: number, most = 
 export async function runFiles(files: readonly string[], together = files.length > 1, taken = ""): Promise<Ran> {
   const its = () => (taken === "" ? files : files.filter((_, i) => takerOf(i, taken) === child.pid));
   const summary = new Summary(its, together ? undefined : files[0]);
-  const env = { ...process.env, TAP: "1", TAP_TIMEOUT: String(LONGEST / 1000), [TAKEN]: taken };
+  const env = { ...process.env, TAP: "1", TAP_TIMEOUT: String(MAX_FILE_TIME / 1000), [TAKEN]: taken };
   const child = spawn(
     process.execPath,
     ["--import", REGISTER, "--import", PRELOAD, ...(together ? [TOGETHER] : files)],
@@ -115,10 +115,10 @@ export async function runFiles(files: readonly string[], together = files.length
     child.kill("SIGALRM");
     setTimeout(() => child.kill("SIGKILL"), 1000).unref();
   });
-  late(LONGEST);
+  late(MAX_FILE_TIME);
   // Each limit that tap's root sets restarts the timer. It sets none at its end, when something may still be open.
   child.on("message", (message: { setTimeout?: unknown }) => {
-    if (typeof message.setTimeout === "number") late(message.setTimeout || LONGEST);
+    if (typeof message.setTimeout === "number") late(message.setTimeout || MAX_FILE_TIME);
   });
   child.on("exit", (code, signal) => {
     child.removeAllListeners("message");

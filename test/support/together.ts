@@ -4,7 +4,7 @@ import { registerHooks } from "node:module";
 import { resolve } from "node:path";
 import { fileURLToPath, pathToFileURL } from "node:url";
 import t, { type Test } from "tap";
-import { FILES, GRACE, LONGEST, TAKEN, take } from "./several.ts";
+import { FILES, GRACE, MAX_FILE_TIME, TAKEN, take } from "./several.ts";
 
 const ROOT = fileURLToPath(new URL("../..", import.meta.url));
 const SCHEME = "together:";
@@ -32,16 +32,16 @@ for (const [i, file] of (process.env[FILES] ?? "").split("\n").entries()) {
   if (taken !== "" && !take(i, taken)) continue;
   const url = pathToFileURL(resolve(ROOT, file)).href;
   // The next file is taken when this one has ended.
-  await t.test(file, { timeout: LONGEST }, async (test) => {
+  await t.test(file, { timeout: MAX_FILE_TIME }, async (test) => {
     // The parent process allows each file this long, plus a grace period, so that a late file is reported here, by its name. 0
     // comes at a file's end: what it has left open may keep the process only as long as another file.
-    const limit = (ms: number) => t.setTimeout((ms || LONGEST) + GRACE);
+    const limit = (ms: number) => t.setTimeout((ms || MAX_FILE_TIME) + GRACE);
     const its = test.setTimeout.bind(test);
     test.setTimeout = (ms) => {
       its(ms);
       limit(ms);
     };
-    limit(LONGEST);
+    limit(MAX_FILE_TIME);
     tests.set(url, test);
     await import(url);
   });

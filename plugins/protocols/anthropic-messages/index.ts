@@ -53,14 +53,14 @@ const modelObject = ({ id, name, created, context, output }: ListedModel) => ({
 });
 
 /** Maximum number of models per page. [S: ModelListParams] */
-const MOST_LISTED = 1000;
+const MAX_PAGE_SIZE = 1000;
 
 function limitOf(query: Parameters<Listing["list"]>[1]): number | undefined {
   const text = query.get("limit");
   if (text === null) return undefined;
   const limit = Number(text);
-  if (/^\d{1,4}$/.test(text) && limit >= 1 && limit <= MOST_LISTED) return limit;
-  throw invalidField("limit", `limit must be a number from 1 to ${MOST_LISTED}.`);
+  if (/^\d{1,4}$/.test(text) && limit >= 1 && limit <= MAX_PAGE_SIZE) return limit;
+  throw invalidField("limit", `limit must be a number from 1 to ${MAX_PAGE_SIZE}.`);
 }
 
 function indexOfModel(

@@ -31,7 +31,7 @@ import { ANTHROPIC_MESSAGES, COUNT_TOKENS, MESSAGES, opaqueData } from "./wire.t
  * Default `max_tokens` where neither the client nor gateway.yaml has one: the vendor requires a number, refuses one above the
  * model's own maximum, and this is the largest that every model since Claude 4 accepts.
  */
-const MOST_TOKENS = 32_000;
+const DEFAULT_MAX_TOKENS = 32_000;
 
 /** The API version that accepts everything written here; the newer one refuses sampling settings. */
 const HEADERS = [["anthropic-version", "2023-06-01"]] as const;
@@ -50,7 +50,7 @@ export function* encodeRequestInSteps(conversation: Conversation, context: Encod
   // To this vendor 0 means no response, only filling its cache.
   if ((conversation.maxTokens ?? 1) < 1 && conversation.protocol !== ANTHROPIC_MESSAGES)
     context.refuse(pathOfUse(conversation, "max_tokens"), "an answer needs at least one token");
-  const maxTokens = conversation.maxTokens ?? context.facts.output ?? MOST_TOKENS;
+  const maxTokens = conversation.maxTokens ?? context.facts.output ?? DEFAULT_MAX_TOKENS;
   const { effort, thinks, ...members } = thinkingCodec.write(conversation, context, maxTokens, messages);
   const { output_config: config, ...prompt } = writeSettings(promptSettings, conversation, context);
   const body: JsonObject = {
@@ -107,7 +107,7 @@ function dropSampling(body: JsonObject, conversation: Conversation, context: Enc
 }
 
 /** Maximum number of cache marks per request. [D] */
-const MOST_MARKS = 4;
+const MAX_CACHE_MARKS = 4;
 
 /** The cache marks of a request: the vendor accepts four, of which later ones cover more. */
 class CacheMarks {
@@ -127,11 +127,11 @@ class CacheMarks {
 
   /** Removes the first marks when there are too many. */
   limit(): void {
-    const maxMarks = MOST_MARKS - (this.conversation.cache ? 1 : 0);
+    const maxMarks = MAX_CACHE_MARKS - (this.conversation.cache ? 1 : 0);
     const surplus = this.marked.slice(0, Math.max(0, this.marked.length - maxMarks));
     for (const { block, at } of surplus) {
       delete block["cache_control"];
-      this.context.drop(at, `This model takes ${MOST_MARKS} cache marks; the later ones are kept`);
+      this.context.drop(at, `This model takes ${MAX_CACHE_MARKS} cache marks; the later ones are kept`);
     }
   }
 }

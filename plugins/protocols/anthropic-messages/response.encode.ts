@@ -24,7 +24,7 @@ import { holdsObject, STOP_REASONS, writeCitation } from "./wire.ts";
 type WritableEvent = Exclude<Event, { type: "error" }>;
 
 /** Maximum weight of events that are buffered until the preceding block closes. */
-const MOST_WAITING = 8 * 1024 * 1024;
+const MAX_BUFFERED = 8 * 1024 * 1024;
 
 /** Returns an encoder for a stream of events. */
 export function createEncoder(context: ResponseContext): ResponseEncoder {
@@ -167,7 +167,7 @@ class BlockEncoder {
     const weight = weightOf(event);
     block.weight += weight;
     this.waiting += weight;
-    if (this.waiting > MOST_WAITING)
+    if (this.waiting > MAX_BUFFERED)
       throw new GatewayError("upstream_invalid", { message: "The provider's blocks grow side by side beyond 8 MiB." });
   }
 

@@ -99,7 +99,7 @@ export const choicePath = (conversation: Conversation): string =>
   pathOfFirstUse(conversation, "tool_choice", "tool_choice_allowed");
 
 const NAME_CHARACTERS = "a-zA-Z0-9_-";
-const LONGEST_NAME = 128;
+const MAX_NAME_LENGTH = 128;
 
 /**
  * Returns a tool's name valid for the vendor, `^[a-zA-Z0-9_-]{1,128}$`. A namespace becomes part of the name; a namespace or
@@ -110,7 +110,7 @@ export function fitToolName(
   context: EncodeContext,
 ): string {
   const full = namespace === undefined ? name : `${namespace}__${name}`;
-  const fitted = context.names.fit(full, NAME_CHARACTERS, LONGEST_NAME);
+  const fitted = context.names.fit(full, NAME_CHARACTERS, MAX_NAME_LENGTH);
   if (namespace !== undefined || custom)
     context.names.mark(fitted, {
       name,

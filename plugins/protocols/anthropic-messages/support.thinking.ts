@@ -62,7 +62,7 @@ interface ThinkingMembers {
 
 const NO_THINKING: ThinkingMembers = { thinks: false };
 /** Minimum thinking tokens. [D] */
-const LEAST_BUDGET = 1024;
+const MIN_THINKING_BUDGET = 1024;
 
 /**
  * Encodes thinking in the form that the model requires: by tokens, or as adaptive thinking with an effort, which the newest
@@ -151,10 +151,10 @@ function budgetThinking(
   const wantedBudget = requested !== undefined && requested > 0 ? requested : BUDGETS[level];
   // Thinking counts towards `max_tokens`, of which a part must remain for the response itself.
   const available = Math.floor(maxTokens * 0.8);
-  if (available < LEAST_BUDGET) {
+  if (available < MIN_THINKING_BUDGET) {
     context.change(
       path,
-      `no thinking: it takes ${LEAST_BUDGET} tokens at least, of at most ${maxTokens} for the answer`,
+      `no thinking: it takes ${MIN_THINKING_BUDGET} tokens at least, of at most ${maxTokens} for the answer`,
     );
     return NO_THINKING;
   }
@@ -162,7 +162,7 @@ function budgetThinking(
     context.change(path, LOST_THINKING);
     return NO_THINKING;
   }
-  const budget = Math.min(Math.max(wantedBudget, LEAST_BUDGET), available);
+  const budget = Math.min(Math.max(wantedBudget, MIN_THINKING_BUDGET), available);
   if (budget !== wantedBudget && effort !== "max") context.change(path, `${budget} tokens for thinking`);
   const display = show === false ? { display: "omitted" } : {};
   return { thinking: { type: "enabled", budget_tokens: budget, ...display }, thinks: true };

@@ -36,11 +36,11 @@ export function readUsage(json: unknown, before?: Usage): Usage | undefined {
 }
 
 /** Maximum number of members kept of a stream's usage; the vendor has about ten. */
-const MOST_MEMBERS = 100;
+const MAX_MEMBERS = 100;
 
 function mergeUsage(before: JsonObject | undefined, counted: JsonObject): JsonObject {
   if (!before) return counted;
-  const full = Object.keys(before).length >= MOST_MEMBERS;
+  const full = Object.keys(before).length >= MAX_MEMBERS;
   const news = Object.entries(counted).filter(([name, value]) =>
     Object.hasOwn(before, name) ? value !== null : !full,
   );

@@ -53,12 +53,13 @@ const textToEmbed = (request: JsonObject): string => contentText(asObject(reques
 const dimensions = (request: JsonObject): number | undefined =>
   asCount(request[spellingIn(request, "outputDimensionality")]);
 
-const MOST_DIMENSIONS = 3072;
+/** Dimensions of a vector, as of the vendor's model. */
+const MAX_DIMENSIONS = 3072;
 const DEFAULT_DIMENSIONS = 768;
 
 /** Returns a vector of length 1 for a text: each word adds to one dimension, so that texts with common words are similar. */
 export function embedding(text: string, dimensions = DEFAULT_DIMENSIONS): number[] {
-  const size = Math.min(Math.max(1, dimensions), MOST_DIMENSIONS);
+  const size = Math.min(Math.max(1, dimensions), MAX_DIMENSIONS);
   const values = new Array<number>(size).fill(0);
   for (const word of text.toLowerCase().match(/[\p{L}\p{N}]+/gu) ?? [""]) {
     const dimension = Number.parseInt(hash("sha256", word, "hex").slice(0, 8), 16) % size;

@@ -38,13 +38,13 @@ function supportedMethods(can: readonly string[], reach: string | undefined): st
 }
 
 /** Maximum number of models per page, to which the vendor reduces larger requests. [S: models.list] */
-const MOST_LISTED = 1000;
+const MAX_PAGE_SIZE = 1000;
 
 const listing: Listing = {
   parameters: ["pageSize", "pageToken"],
   list(models, query) {
     const [size, token] = [numberParameter("pageSize", query), numberParameter("pageToken", query)];
-    const [from, pageSize] = [token ?? 0, Math.min(MOST_LISTED, size || models.length)];
+    const [from, pageSize] = [token ?? 0, Math.min(MAX_PAGE_SIZE, size || models.length)];
     if (token !== undefined && (token === 0 || token >= models.length))
       throw invalidField("pageToken", "pageToken is not one that a list has returned.");
     const next = from + pageSize < models.length ? { nextPageToken: String(from + pageSize) } : {};

@@ -11,7 +11,7 @@ import {
 import { TextOffsets } from "./wire.ts";
 
 /** The maximum number of sources, and of references to them, per candidate. Recorded responses have a handful. [F] */
-const MOST_SOURCES = 10_000;
+const MAX_SOURCES = 10_000;
 
 /** Characters that may be searched for positions, and the cost of each search. Once spent, citations have no position. */
 const SEARCH_BUDGET = 64 * 1024 * 1024;
@@ -125,8 +125,8 @@ export class CandidateSources {
 }
 
 function checkSourceCount(sources: number): void {
-  if (sources > MOST_SOURCES)
-    throw new GatewayError("upstream_invalid", { message: `The provider names more than ${MOST_SOURCES} sources.` });
+  if (sources > MAX_SOURCES)
+    throw new GatewayError("upstream_invalid", { message: `The provider names more than ${MAX_SOURCES} sources.` });
 }
 
 interface CharacterRange {

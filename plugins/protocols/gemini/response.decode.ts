@@ -33,7 +33,7 @@ const NEEDS_EXACT_PARSE = /"(?:functionCall|toolCall|toolResponse|functionRespon
 const RAW_MEMBERS: ReadonlySet<string> = new Set(["args", "response"]);
 
 /** The maximum number of candidates per response. */
-const MOST_CANDIDATES = 128;
+const MAX_CANDIDATES = 128;
 
 /** Creates a decoder for a stream: SSE events, or the elements of one array. */
 export const createDecoder = (source: ResponseSource): ResponseDecoder => new GenerateContentReader(source);
@@ -179,9 +179,9 @@ class GenerateContentReader implements ResponseDecoder {
   private candidateAt(index: number): CandidateReader {
     let candidate = this.candidates.get(index);
     if (!candidate) {
-      if (this.candidates.size >= MOST_CANDIDATES)
+      if (this.candidates.size >= MAX_CANDIDATES)
         throw new GatewayError("upstream_invalid", {
-          message: `The provider gives more than ${MOST_CANDIDATES} candidates.`,
+          message: `The provider gives more than ${MAX_CANDIDATES} candidates.`,
         });
       candidate = new CandidateReader(index, this.source, this.numbering);
       this.candidates.set(index, candidate);
@@ -665,13 +665,13 @@ export function decodeLogprobs(result: unknown): TokenLogprob[] | undefined {
 }
 
 /** The logprob that stands for minus infinity, which JSON cannot express. */
-const LEAST_LOGPROB = -9999;
+const MIN_LOGPROB = -9999;
 
 function decodeLogprob(value: unknown) {
   const { token, logProbability = 0 } = asObject(value) ?? {};
   const text = asText(token) ?? "";
   // Proto JSON writes numbers that JSON cannot express as strings.
   const number = typeof logProbability === "string" ? Number(logProbability) : logProbability;
-  const logprob = typeof number === "number" && Number.isFinite(number) ? number : LEAST_LOGPROB;
+  const logprob = typeof number === "number" && Number.isFinite(number) ? number : MIN_LOGPROB;
   return { token: text, logprob, bytes: [...Buffer.from(text)] };
 }

@@ -109,7 +109,7 @@ const RAW_MEMBERS: ReadonlySet<string> = new Set(["args", "response"]);
 type PartEvent = EventOf<"open" | "text" | "arguments" | "opaque" | "citation" | "media" | "server" | "close">;
 
 /** Bytes of events that may be buffered until the preceding block ends. */
-const MOST_WAITING = 8 * 1024 * 1024;
+const MAX_BUFFERED = 8 * 1024 * 1024;
 
 /** Returns a frame as JSON text. @param rest the members after the candidates, with the closing brace */
 const frameJson = (candidates: readonly string[], rest: string): string =>
@@ -234,7 +234,7 @@ class CandidateWriter {
     if (!events) return;
     events.push(event);
     this.waitingWeight += weightOf(event);
-    if (this.waitingWeight > MOST_WAITING)
+    if (this.waitingWeight > MAX_BUFFERED)
       throw new GatewayError("upstream_invalid", { message: "The provider's blocks grow side by side beyond 8 MiB." });
   }
 
@@ -521,7 +521,7 @@ export function joinLogprobs(results: readonly unknown[]): JsonObject | undefine
 }
 
 /** The maximum size of all citations, in characters of their JSON, and what each adds besides. */
-const MOST_CITATION_WEIGHT = 8 * 1024 * 1024;
+const MAX_CITATION_WEIGHT = 8 * 1024 * 1024;
 const CITATION_WEIGHT = 128;
 
 /** A citation of the open block, whose text may still arrive. */
@@ -605,7 +605,7 @@ export class GroundingWriter {
 
   private addWeight(more: number): void {
     this.weight += more;
-    if (this.weight > MOST_CITATION_WEIGHT)
+    if (this.weight > MAX_CITATION_WEIGHT)
       throw new GatewayError("upstream_invalid", { message: "The provider's citations are longer than 8 MiB." });
   }
 }

@@ -160,7 +160,7 @@ function declaredNames(names: readonly string[], scope: ChoiceScope): readonly s
 
 /** Characters of a function's name after the first, which is a letter or an underscore. [S] */
 const NAME_CHARACTERS = "a-zA-Z0-9_.:-";
-const LONGEST_NAME = 128;
+const MAX_NAME_LENGTH = 128;
 
 /**
  * Returns the name under which a tool is declared and called. It begins with the namespace, if any; names that differ from
@@ -172,7 +172,7 @@ export function fitGeminiToolName(
 ): string {
   const fullName = namespace === undefined ? name : `${namespace}__${name}`;
   const start = /^[A-Za-z_]/.test(fullName) ? "" : "_";
-  const fitted = names.fit(`${start}${fullName}`, NAME_CHARACTERS, LONGEST_NAME);
+  const fitted = names.fit(`${start}${fullName}`, NAME_CHARACTERS, MAX_NAME_LENGTH);
   if (start !== "" || namespace !== undefined || custom === true)
     names.mark(fitted, {
       name,

@@ -475,12 +475,16 @@ const LEVEL_BY_EFFORT: Readonly<Record<Effort, string>> = {
   max: "HIGH",
 };
 
-/** More than the vendor's models accept, except for the largest. [D] */
-const MOST_BUDGET = ReasoningBudget.tokens.high;
+/** Maximum tokens that all of the vendor's models accept; only the largest accept more. [D] */
+const MAX_THINKING_BUDGET = ReasoningBudget.tokens.high;
 /** Thinking budgets in tokens, by effort. */
-const BUDGETS: Readonly<Record<Effort, number>> = { ...ReasoningBudget.tokens, xhigh: MOST_BUDGET, max: MOST_BUDGET };
-/** The minimum: some models refuse smaller budgets. [D] */
-const LEAST_BUDGET = 512;
+const BUDGETS: Readonly<Record<Effort, number>> = {
+  ...ReasoningBudget.tokens,
+  xhigh: MAX_THINKING_BUDGET,
+  max: MAX_THINKING_BUDGET,
+};
+/** Tokens: some models refuse smaller budgets. [D] */
+const MIN_THINKING_BUDGET = 512;
 
 const CLAMPED_EFFORTS: ReadonlySet<Effort> = new Set(["xhigh", "max"]);
 
@@ -579,13 +583,16 @@ function fitBudget(
   feature: Feature = "reasoning_budget",
 ): number {
   const path = reasoningPath(conversation, feature);
-  const accepted = Math.min(budget, MOST_BUDGET);
+  const accepted = Math.min(budget, MAX_THINKING_BUDGET);
   if (accepted < budget)
-    context.change(path, `${budget} tokens for thinking become ${MOST_BUDGET}, the maximum that all models accept`);
+    context.change(
+      path,
+      `${budget} tokens for thinking become ${MAX_THINKING_BUDGET}, the maximum that all models accept`,
+    );
   const { maxTokens = Number.POSITIVE_INFINITY } = conversation;
   if (accepted < maxTokens) return accepted;
   // Thoughts count towards the output limit, of which some tokens must remain for the response itself.
-  const available = Math.min(accepted, Math.max(LEAST_BUDGET, Math.floor(maxTokens * 0.8)));
+  const available = Math.min(accepted, Math.max(MIN_THINKING_BUDGET, Math.floor(maxTokens * 0.8)));
   if (available < accepted)
     context.change(path, `${available} tokens for thinking, of at most ${maxTokens} for the answer`);
   return available;

@@ -86,7 +86,7 @@ function parseJson(text: string): unknown {
 /** Top-level members of some vendors that contain parts of the response. */
 const UNMAPPED_MEMBERS = ["citations", "search_results", "moderation"] as const;
 /** The maximum number of choices that a request may have; the SDKs accept no more either. [S] */
-const MOST_CHOICES = 128;
+const MAX_CHOICES = 128;
 /** Characters of opaque state that may be kept before an event carries it. */
 const MAX_STATE = 8 * 1024 * 1024;
 
@@ -172,8 +172,8 @@ class CompletionReader {
 
   private choice(json: JsonObject, i: number, whole: boolean): void {
     const index = asCount(json["index"]) ?? i;
-    if (index >= MOST_CHOICES) {
-      this.invalid(`The provider's answer has more than ${MOST_CHOICES} choices.`);
+    if (index >= MAX_CHOICES) {
+      this.invalid(`The provider's answer has more than ${MAX_CHOICES} choices.`);
       return;
     }
     let choice = this.choices.get(index);

@@ -69,12 +69,12 @@ function startedResponse(first: Buffer | undefined): object | undefined {
   return { id, object, created_at, model, ...echoedResponse(first) };
 }
 
-/** Maximum bytes of a first event that is repeated; agents' instructions and tools have a tenth of it. */
-const MOST_ECHO_BYTES = 1024 * 1024;
+/** Maximum bytes of a stream's first event that an error repeats; agents' instructions and tools have a tenth of it. */
+const MAX_REPEATED_BYTES = 1024 * 1024;
 
 /** Returns the first event's response, which echoes the request: typed SDKs require those members [S: Response]. */
 function echoedResponse(first: Buffer | undefined): object | undefined {
-  return first && first.length <= MOST_ECHO_BYTES
+  return first && first.length <= MAX_REPEATED_BYTES
     ? asObject(asObject(new Frame("event", first).json())?.["response"])
     : undefined;
 }

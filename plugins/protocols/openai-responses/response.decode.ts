@@ -251,7 +251,7 @@ interface IncomingItem {
 }
 
 /** Maximum number of items per response: the size limit of events does not count items without content. */
-const MOST_ITEMS = 10_000;
+const MAX_ITEMS = 10_000;
 
 /** Keys of a reasoning item's two blocks. */
 const SUMMARY_BLOCK = 0;
@@ -385,9 +385,9 @@ class ItemDecoder {
 
   /** Creates an item. @throws GatewayError when there are too many */
   private createItem(index: number, type: string): IncomingItem {
-    if (this.items.size >= MOST_ITEMS)
+    if (this.items.size >= MAX_ITEMS)
       throw new GatewayError("upstream_invalid", {
-        message: `The provider's answer has more than ${MOST_ITEMS} items.`,
+        message: `The provider's answer has more than ${MAX_ITEMS} items.`,
       });
     const item: IncomingItem = { type, index, blocks: new Map(), done: false };
     this.items.set(index, item);
@@ -536,7 +536,7 @@ const ENDINGS: ReadonlyMap<string | undefined, Ending> = new Map<string, Ending>
 ]);
 const ERROR_MEMBER = Buffer.from('"error"');
 /** Maximum length of a first line that names an ending: `event: response.incomplete`. */
-const LONGEST_EVENT_LINE = 27;
+const MAX_EVENT_LINE = 27;
 const LF = 10;
 const CR = 13;
 
@@ -549,8 +549,8 @@ export function ending(frame: Frame): Ending | undefined {
   // "e" of `event:`; a frame that begins otherwise has no such line, or has it after a comment or its data.
   if (bytes[0] === 0x65) {
     let end = 6;
-    while (end <= LONGEST_EVENT_LINE && bytes[end] !== LF && bytes[end] !== CR) end++;
-    return end > LONGEST_EVENT_LINE ? undefined : ENDINGS.get(bytes.toString("latin1", 6, end).trim());
+    while (end <= MAX_EVENT_LINE && bytes[end] !== LF && bytes[end] !== CR) end++;
+    return end > MAX_EVENT_LINE ? undefined : ENDINGS.get(bytes.toString("latin1", 6, end).trim());
   }
   if (!frame.mayContain("response") && !bytes.includes(ERROR_MEMBER)) return undefined;
   const json = asObject(frame.json());

@@ -22,7 +22,7 @@ import { writeResponsesUsage } from "./usage.ts";
 import { requestsCompaction, SUMMARY_STATE } from "./wire.ts";
 
 /** Maximum weight buffered of a stream: its last event repeats the whole response. */
-const MOST_WEIGHT = 8 * 1024 * 1024;
+const MAX_BUFFERED = 8 * 1024 * 1024;
 /** Characters of the response's id in its items' ids. */
 const ID_STEM_LENGTH = 36;
 
@@ -184,7 +184,7 @@ class ResponsesEncoder implements ResponseEncoder {
   /** Counts buffered events. @throws GatewayError `upstream_invalid` when a stream exceeds the limit */
   addWeight(event: Event): void {
     this.weight += weightOf(event);
-    if (this.weight > MOST_WEIGHT && !this.wholeOnly)
+    if (this.weight > MAX_BUFFERED && !this.wholeOnly)
       throw new GatewayError("upstream_invalid", { message: "The provider's answer is longer than 8 MiB." });
   }
 

@@ -236,15 +236,15 @@ function writeFormat(format: Format, conversation: Conversation, context: Encode
   }
 }
 
-/** The vendor refuses a smaller limit. */
-const LEAST_OUTPUT = 16;
+/** The vendor refuses a smaller limit of output tokens. */
+const MIN_OUTPUT_TOKENS = 16;
 
 function writeMaxTokens(tokens: number, conversation: Conversation, context: EncodeContext): number {
   const path = pathOfUse(conversation, "max_tokens");
   if (tokens < 1) context.refuse(path, "an answer needs at least one token");
-  if (tokens >= LEAST_OUTPUT) return tokens;
-  context.change(path, `${LEAST_OUTPUT} is sent, the minimum of the provider`);
-  return LEAST_OUTPUT;
+  if (tokens >= MIN_OUTPUT_TOKENS) return tokens;
+  context.change(path, `${MIN_OUTPUT_TOKENS} is sent, the minimum of the provider`);
+  return MIN_OUTPUT_TOKENS;
 }
 
 function writeBudget(budget: number, conversation: Conversation, context: EncodeContext): Effort | undefined {
@@ -260,16 +260,13 @@ function readLabels(body: Fields, name: string): Record<string, string> | undefi
 }
 
 /** Maximum number of the vendor's labels. [S] */
-const MOST_LABELS = 16;
+const MAX_LABELS = 16;
 
 function writeLabels(metadata: Record<string, string>, conversation: Conversation, context: EncodeContext): JsonObject {
   const labels = Object.entries(metadata);
-  for (const [name] of labels.slice(MOST_LABELS))
-    context.drop(
-      `${pathOfUse(conversation, "metadata")}.${name}`,
-      `the provider accepts at most ${MOST_LABELS} labels`,
-    );
-  return Object.fromEntries(labels.slice(0, MOST_LABELS));
+  for (const [name] of labels.slice(MAX_LABELS))
+    context.drop(`${pathOfUse(conversation, "metadata")}.${name}`, `the provider accepts at most ${MAX_LABELS} labels`);
+  return Object.fromEntries(labels.slice(0, MAX_LABELS));
 }
 
 /** Returns a writer for a user name or a cache key, within the vendor's maximum length. */

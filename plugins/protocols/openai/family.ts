@@ -35,8 +35,8 @@ export const family = {
 
 const QUOTE = 34;
 const IS_ERROR = /"object"\s*:\s*"error"/;
-/** `data: [DONE]` with its blank line, in any form. */
-const LONGEST_DONE = 20;
+/** Maximum bytes of `data: [DONE]` with its blank line, in any form. */
+const MAX_DONE_BYTES = 20;
 
 /**
  * Returns how a frame ends its stream, if it does. A stream of chunks is complete once a choice has its `finish_reason` (some
@@ -67,7 +67,7 @@ function readEnding(frame: Frame): Ending | undefined {
   return reasons.some((reason) => reason) ? "complete" : undefined;
 }
 
-const isDone = (frame: Frame): boolean => frame.bytes.length <= LONGEST_DONE && frame.text === "[DONE]";
+const isDone = (frame: Frame): boolean => frame.bytes.length <= MAX_DONE_BYTES && frame.text === "[DONE]";
 
 /** Further members common to chat and text completions: their streams consist of chunks with `choices`. */
 export const completionsFamily = {

@@ -77,7 +77,7 @@ export function promptCacheOptions(cache: CacheMark): JsonObject | undefined {
 }
 
 /** Maximum length of a cache key or user name that every model accepts. [S] */
-const LONGEST_LABEL = 64;
+const MAX_LABEL_LENGTH = 64;
 
 /**
  * Returns a user name or a cache key valid for the vendor: for one that is too long its SHA-256 in hex, which is as distinct,
@@ -85,8 +85,8 @@ const LONGEST_LABEL = 64;
  * @param path where the client wrote it
  */
 export function fitLabel(text: string, path: string, context: EncodeContext): string {
-  if (text.length <= LONGEST_LABEL) return text;
-  context.change(path, `It is longer than ${LONGEST_LABEL} characters: its SHA-256 is sent`);
+  if (text.length <= MAX_LABEL_LENGTH) return text;
+  context.change(path, `It is longer than ${MAX_LABEL_LENGTH} characters: its SHA-256 is sent`);
   return createHash("sha256").update(text).digest("hex");
 }
 
@@ -95,10 +95,10 @@ export const UNENFORCED_SCHEMA = "the schema is described to the model, not enfo
 
 /** Characters that the vendor accepts in a tool's name. [S] */
 const NAME_CHARACTERS = "a-zA-Z0-9_-";
-const LONGEST_NAME = 64;
+const MAX_NAME_LENGTH = 64;
 
 /** Returns a tool name that the vendor accepts. */
-export const fitName = (name: string, names: ToolNameMap): string => names.fit(name, NAME_CHARACTERS, LONGEST_NAME);
+export const fitName = (name: string, names: ToolNameMap): string => names.fit(name, NAME_CHARACTERS, MAX_NAME_LENGTH);
 
 const MENTIONS_ERROR = /error|fail|exception|denied|not found/i;
 

@@ -5,8 +5,8 @@ const ENFORCED_KEYWORDS = new Set([
   ...["type", "properties", "required", "additionalProperties", "items", "anyOf", "enum", "const", "$ref", "$defs"],
   ...["title", "description"],
 ]);
-/** Numbers of members and levels that the vendor has always accepted. */
-const [MOST_MEMBERS, MOST_LEVELS] = [100, 5];
+/** Maximum numbers of members and levels of a schema that the vendor has always accepted. */
+const [MAX_MEMBERS, MAX_LEVELS] = [100, 5];
 
 /**
  * Reports whether the vendor can enforce a schema strictly: an object at its root, and in every object all members required
@@ -14,8 +14,8 @@ const [MOST_MEMBERS, MOST_LEVELS] = [100, 5];
  */
 export function canEnforceSchema(schema: unknown): boolean {
   const root = asObject(schema);
-  const members = { left: MOST_MEMBERS };
-  return root?.["type"] === "object" && root["anyOf"] === undefined && isEnforceable(root, MOST_LEVELS, members);
+  const members = { left: MAX_MEMBERS };
+  return root?.["type"] === "object" && root["anyOf"] === undefined && isEnforceable(root, MAX_LEVELS, members);
 }
 
 function isEnforceable(schema: unknown, levels: number, members: { left: number }): boolean {

@@ -6,8 +6,8 @@ import type { Reservation } from "../limiter.ts";
 /** Milliseconds for which a sum is kept after its period, and for which a sum without a period is kept when unused. */
 const KEPT = 2 * 86_400_000;
 const FOREVER = 7 * 86_400_000;
-/** Redis's own integers end at 2^63. */
-const LARGEST = 2n ** 62n;
+/** Nano-dollars; Redis's own integers end at 2^63. */
+const MAX_SUM = 2n ** 62n;
 
 /** The name of a sum: the money of a scope in one period. */
 export interface SumName {
@@ -43,9 +43,9 @@ export const levelSumNames = (
 
 /** Nano-dollars, as an integer in decimal digits. */
 export function toDecimal(nano: number): string {
-  if (!Number.isFinite(nano)) return String(nano > 0 ? LARGEST : 0n);
+  if (!Number.isFinite(nano)) return String(nano > 0 ? MAX_SUM : 0n);
   const whole = BigInt(Math.round(nano));
-  return String(whole > LARGEST ? LARGEST : whole < -LARGEST ? -LARGEST : whole);
+  return String(whole > MAX_SUM ? MAX_SUM : whole < -MAX_SUM ? -MAX_SUM : whole);
 }
 
 /** Serializes a level for scripts; see redis/prelude.lua. */

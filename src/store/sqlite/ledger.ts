@@ -44,7 +44,7 @@ const BATCH = 250;
 /** Maximum milliseconds that a row waits for others. */
 const DELAY = 250;
 /** Maximum milliseconds between attempts while the store cannot be written. */
-const LONGEST_DELAY = 10_000;
+const MAX_RETRY_DELAY = 10_000;
 /** Maximum buffered in memory: rows, and approximate bytes. */
 const MAX_ROWS = 100_000;
 const MAX_BYTES = 64 * 1024 * 1024;
@@ -239,7 +239,7 @@ export class SqliteLedger extends Ledger {
       if (this.rows.length > 0) this.write();
     } catch (error) {
       this.outage ??= this.beginOutage(error);
-      this.outage.delay = Math.min(this.outage.delay * 2, LONGEST_DELAY);
+      this.outage.delay = Math.min(this.outage.delay * 2, MAX_RETRY_DELAY);
     }
     // One batch at a time, with other work in between. An incomplete batch waits for more rows.
     const delay = this.outage?.delay ?? (this.rows.length < BATCH ? DELAY : 0);
