@@ -77,7 +77,7 @@ export default class Models implements Plugin {
 
   route(exchange: RouteExchange): void | Promise<void> {
     const { requestedModel: asked, caller, operation } = exchange;
-    if (operation.kept !== undefined) return this.routeToOwner(operation.kept, exchange);
+    if (operation.storedResponseId !== undefined) return this.routeToOwner(operation.storedResponseId, exchange);
     if (asked === undefined)
       throw new GatewayError("invalid_field", { message: "The request names no model.", param: "model" });
     const model = this.marketplace.find(asked, caller);

@@ -95,8 +95,8 @@ export default class UsagePlugin implements Plugin {
   }
 
   response(exchange: ResponseExchange, head: Head): Stage | undefined {
-    const { generates, kept } = exchange.operation;
-    if (!generates && kept === undefined) return undefined;
+    const { generates, storedResponseId } = exchange.operation;
+    if (!generates && storedResponseId === undefined) return undefined;
     if (head.status >= 400 && !head.framing) return generates ? errorStage(exchange) : undefined;
     if (head.status >= 300) return undefined;
     const reading = this.reading(exchange);
@@ -278,11 +278,11 @@ function estimateReceived(
 ): Usage {
   const { operation, attempt, protocol } = exchange;
   const input = { total: tokensIn() };
-  const words = (attempt?.protocol ?? protocol).pictures;
+  const images = (attempt?.protocol ?? protocol).images;
   // Partial pictures of a stream all belong to one picture.
   const pictures = isPictured ? 1 : (parser?.pictures ?? 0);
-  if (words && pictures > 0) {
-    const total = pictures * words.tokens;
+  if (images && pictures > 0) {
+    const total = pictures * images.maxTokens;
     return withImages(exchange, { in: input, out: { total, image: total }, raw: undefined }, { count: pictures });
   }
   const text = delivered?.tokens ?? Math.ceil(Math.max(0, (parser?.bytes ?? 0) - WHOLE_OVERHEAD) / BYTES_PER_TOKEN);
@@ -308,15 +308,15 @@ function withImages(
   usage: Usage,
   told: NonNullable<Usage["images"]>,
 ): Usage {
-  const words = (attempt?.protocol ?? protocol).pictures;
-  if (!words) return usage;
+  const images = (attempt?.protocol ?? protocol).images;
+  if (!images) return usage;
   const asked = (name: "size" | "quality") => {
     if (told[name] !== undefined) return {};
     if (form) return { [name]: "unread" };
-    const value = body.member(words[name]) && body.value(words[name]);
+    const value = body.member(images[`${name}Member`]) && body.value(images[`${name}Member`]);
     return typeof value === "string" ? { [name]: value } : {};
   };
-  const edited = words.edits.includes(operation.name) ? { edited: true as const } : {};
+  const edited = images.editOperations.includes(operation.name) ? { edited: true as const } : {};
   return { ...usage, images: { ...told, ...asked("size"), ...asked("quality"), ...edited } };
 }
 
@@ -349,7 +349,7 @@ function streamStage(exchange: ResponseExchange, reading: UsageReading, onTheWay
   const { generates, task } = exchange.operation;
   const isText = generates && task === "generate";
   const delivered = generates ? new DeliveredTokens(protocol, exchange.attempt?.target.model) : undefined;
-  const marks = protocol.pictures?.marks;
+  const marks = protocol.images?.contentMembers;
   if (delivered) {
     reading.delivered = delivered;
     exchange.progress = delivered;
@@ -364,7 +364,7 @@ function streamStage(exchange: ResponseExchange, reading: UsageReading, onTheWay
     if (marks?.some((mark) => frame.mayContain(mark, QUOTE))) reading.hasPicture = true;
     if (!protocol.holdsUsage(frame)) return;
     const json = frame.json();
-    const late = protocol.kept?.late.id(json);
+    const late = protocol.storedResponses?.background.id(json);
     if (!generates && late === undefined) return;
     const usage = protocol.usage(json, exchange.usage);
     if (!usage) return;

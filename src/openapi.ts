@@ -135,7 +135,7 @@ function operationsOf(mount: Mount, mounts: readonly Mount[]): Record<string, ob
     };
   if (pass) return passOperations(pattern, parameters);
   const socket = protocol?.socket;
-  if (socket && !operationAt(mount)) return { get: handshake(mount, socket.model) };
+  if (socket && !operationAt(mount)) return { get: handshake(mount, socket.modelParameter) };
   return { post: { ...protocolOperation(mount), ...parameters } };
 }
 
@@ -219,13 +219,13 @@ function stemOperations({ pattern }: Mount): Record<string, object> {
 
 /** Describes the responses that a vendor stores, and the paths below them. */
 function storedAnswerPaths({ pattern, protocol, as = pattern }: Mount): Record<string, object> {
-  const { kept, name } = protocol ?? {};
-  if (!kept || protocol?.paths[0] !== as) return {};
+  const { storedResponses, name } = protocol ?? {};
+  if (!storedResponses || protocol?.paths[0] !== as) return {};
   const paths: Record<string, object> = {};
-  for (const below of ["", ...kept.below.map((each) => `/${each}`)]) {
+  for (const below of ["", ...storedResponses.subpaths.map((each) => `/${each}`)]) {
     const path = `${pattern}/{id}${below}`;
     const methods = METHODS.flatMap((method) => {
-      const operation = kept.locate(method.toUpperCase(), `id${below}`);
+      const operation = storedResponses.locate(method.toUpperCase(), `id${below}`);
       if (!operation) return [];
       const summary = `${name}: ${operation.name} of an answer that the vendor keeps, for the key that made it.`;
       const about = { operationId: `${method} ${path}`, summary, tags: [name], parameters: [pathParameter("id")] };

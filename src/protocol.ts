@@ -2,9 +2,9 @@
 /** The exports for protocols: `import { … } from "model-gateway/protocol"`. */
 
 export { type ErrorKind, errorKindOf, GatewayError } from "./core/errors.ts";
-export { type ErrorWords, errorObject, type Fault, statusFault } from "./core/fault.ts";
+export { type ErrorNames, errorObject, type Fault, statusFault } from "./core/fault.ts";
 export type {
-  ConversationWords,
+  ConversationFields,
   DemoAnswer,
   DemoFrame,
   DemoRequest,
@@ -13,10 +13,10 @@ export type {
   ListedModel,
   Listing,
   LocatedOperation,
-  ObjectWords,
+  ObjectMembers,
   Operation,
-  OtherModelWords,
-  OutputWords,
+  OtherModelMembers,
+  OutputMembers,
   Protocol,
   RateDistance,
   RateDistances,

@@ -4,7 +4,7 @@ import { GatewayError } from "./core/errors.ts";
 import type { Attempt, Exchange } from "./core/exchange.ts";
 import { logExchange } from "./core/exchange-log.ts";
 import type { Marketplace, Provider } from "./core/marketplace.ts";
-import type { SocketWords } from "./core/protocol.ts";
+import type { SocketProtocol } from "./core/protocol.ts";
 import type { HandshakeResponse } from "./downstream/handshake.ts";
 import type { RouteMatch } from "./downstream/paths.ts";
 import { pluginAnswer } from "./downstream/plugin-answer.ts";
@@ -59,11 +59,11 @@ export async function runWebSocket(
       attempt.sent = true;
       parts.upstreams.persist();
       const allowed = pass ? pass.path.responseHeaders : parts.upstreams.responseHeaders(exchange.protocol);
-      const words = pass ? undefined : exchange.protocol.socket;
+      const socketProtocol = pass ? undefined : exchange.protocol.socket;
       const client = { ownHeaders: () => reply.ownHeaders(), refuse };
       const { provider } = attempt.target;
-      const names = words && messageChecker(exchange, words, provider, parts);
-      const meter = new SocketMeter(exchange, attempt, allowed, words, client, parts.redactor, names);
+      const names = socketProtocol && messageChecker(exchange, socketProtocol, provider, parts);
+      const meter = new SocketMeter(exchange, attempt, allowed, socketProtocol, client, parts.redactor, names);
       const target = urlWithPath(provider.url, upstreamPath(exchange, attempt));
       const { name, timeouts } = provider;
       const account = attempt.credential?.account ?? name;
@@ -123,7 +123,7 @@ async function routeAttempt(
   if (!target) throw able.length > 0 ? switchedOffError() : socketNotServed(exchange);
   const named = query
     .entries()
-    .filter(([name]) => protocol.socket?.objects.includes(firstWord(name)))
+    .filter(([name]) => protocol.socket?.objectParameters.includes(firstWord(name)))
     .map(([param, id]) => ({ id, param }));
   const owned =
     named.length > 0 &&
@@ -131,19 +131,19 @@ async function routeAttempt(
     objects.admitAtProvider(target.provider.name, named, exchange.caller);
   if (owned) await owned;
   const attempt = upstreams.createAttempt(exchange, target);
-  attempt.query = query.with(protocol.socket?.model ?? "model", target.model);
+  attempt.query = query.with(protocol.socket?.modelParameter ?? "model", target.model);
   return attempt;
 }
 
 /** Returns the checker of the client's messages, if there is anything to check. */
 const messageChecker = (
   exchange: Exchange,
-  words: SocketWords,
+  protocol: SocketProtocol,
   provider: Provider,
   { objects, marketplace }: SocketParts,
 ) =>
   SocketMessageChecker.isNeeded(exchange, objects)
-    ? new SocketMessageChecker(words, exchange, provider, objects, marketplace)
+    ? new SocketMessageChecker(protocol, exchange, provider, objects, marketplace)
     : undefined;
 
 /** Returns the error that makes clients fall back to HTTP. */
@@ -160,15 +160,15 @@ const socketNotServed = ({ model }: Exchange): GatewayError =>
  */
 function checkNames({ caller, query, protocol: { socket } }: Exchange): void {
   if (!caller?.models || !socket) return;
-  const { model, elsewhere } = socket;
+  const { modelParameter, otherParameters } = socket;
   const other = query.names().find((name) => {
     const word = firstWord(name);
-    return name !== model && (word === model || elsewhere.includes(word));
+    return name !== modelParameter && (word === modelParameter || otherParameters.includes(word));
   });
   if (other !== undefined)
     throw new GatewayError("key_not_allowed", {
       message: `The key "${caller.name}" may use some models only, and the query parameter "${other}" could name another one.`,
-      hint: `Name the model in "${model}" alone, or use another key.`,
+      hint: `Name the model in "${modelParameter}" alone, or use another key.`,
     });
 }
 

@@ -236,10 +236,10 @@ function between(pieces: readonly Buffer[], start: number, end: number): Buffer[
  */
 function requestedAnswers({ body, form, protocol: { output } }: RouteExchange | SendExchange): RequestedAnswer[] {
   const at = (path: MemberPath) => valueAt(body, path);
-  const named = (output?.service ?? SERVICE).map((name) => at([name]));
+  const named = (output?.tierMembers ?? SERVICE).map((name) => at([name]));
   const service = named.some((tier) => typeof tier === "string" && PRIORITY.test(tier)) ? "priority" : undefined;
   if (!output) return [{ tokens: 0, times: 1, tier: service }];
-  const [member, value, name] = output.tier ?? [];
+  const [member, value, name] = output.premiumTier ?? [];
   const tierOf = (asked: unknown) => (asked === value ? name : service);
   const tier = member === undefined ? service : tierOf(at([member]));
   const tokens = outputLimitOf(output.tokens, at);

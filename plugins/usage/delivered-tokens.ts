@@ -42,7 +42,7 @@ export class DeliveredTokens {
   private usual = 0;
   private measured = 0;
   private bytes = 0;
-  private readonly weights: NonNullable<Protocol["tokens"]>;
+  private readonly weights: NonNullable<Protocol["tokenEstimate"]>;
 
   /** @param model the vendor's name of the model that responds */
   constructor(
@@ -76,9 +76,9 @@ export class DeliveredTokens {
 
   /** The estimated output tokens. */
   get tokens(): number {
-    const { times, call } = this.weights;
+    const { textFactor, perToolCall } = this.weights;
     const whole = this.callsStreamed ? 0 : this.wholeCallTokens;
-    const tokens = (this.found + whole + this.estimateUnread()) * times + this.calls * call;
+    const tokens = (this.found + whole + this.estimateUnread()) * textFactor + this.calls * perToolCall;
     return tokens > 0 ? Math.max(1, Math.round(tokens)) : 0;
   }
 
@@ -122,7 +122,7 @@ export class DeliveredTokens {
       seen.push(text);
       tokens += estimateTokens(text);
     }
-    if (this.weights.call > 0 && isCall(frame, calls)) this.calls++;
+    if (this.weights.perToolCall > 0 && isCall(frame, calls)) this.calls++;
     return { tokens, text: bytes };
   }
 }

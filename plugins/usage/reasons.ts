@@ -4,9 +4,6 @@ import type { LedgerEntry } from "model-gateway/store";
 /** Maximum characters of a message, and of a list of names, in an entry. */
 const MAX_MESSAGE_LENGTH = 300;
 
-/** The fields of an error that an entry uses. */
-type FaultWords = Pick<GatewayError, "code" | "message">;
-
 /** Adds to an entry why its exchange was refused or failed, and the client's notices. */
 export function addReasons(entry: LedgerEntry, exchange: DoneExchange, redactor: Redactor): void {
   const { dropped, droppedFromAnswer, notices } = exchange;
@@ -26,7 +23,7 @@ export function attemptError(attempt: Attempt, { attempts, error, outcome }: Don
 }
 
 /** Returns an error's redacted message: it may quote the provider, and secrets sent to it. */
-export const redactedMessage = ({ message }: FaultWords, redactor: Redactor): string =>
+export const redactedMessage = ({ message }: Pick<GatewayError, "message">, redactor: Redactor): string =>
   truncate(redactor.text(message));
 
 const truncate = (text: string): string =>

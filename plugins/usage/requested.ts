@@ -29,14 +29,16 @@ export function requestedTokens(exchange: DoneExchange, translations: Translatio
  * @param model the vendor's name of the model
  */
 export function tokensInJson(json: unknown, protocol: Protocol, model = ""): number | undefined {
-  const { times, input = { turn: 0, tools: 0, schema: times } } = tokenWeights(protocol, model);
+  const { textFactor, input = { perTurn: 0, tools: 0, schemaFactor: textFactor } } = tokenWeights(protocol, model);
   const texts = [...protocol.texts.request(json)].map(({ path }) => valueAt(json, path));
   const tools = TOOLS.map((name) => valueAt(json, [name])).filter((list) => Array.isArray(list) && list.length > 0);
   if (texts.length === 0 && tools.length === 0) return undefined;
   const turns = valueAt(json, [protocol.conversation?.turns ?? ""]);
   const schemas =
-    tools.length > 0 ? input.tools + estimateTexts(tools.map((list) => JSON.stringify(list))) * input.schema : 0;
-  return Math.ceil(estimateTexts(texts) * times + (Array.isArray(turns) ? turns.length : 1) * input.turn + schemas);
+    tools.length > 0 ? input.tools + estimateTexts(tools.map((list) => JSON.stringify(list))) * input.schemaFactor : 0;
+  return Math.ceil(
+    estimateTexts(texts) * textFactor + (Array.isArray(turns) ? turns.length : 1) * input.perTurn + schemas,
+  );
 }
 
 /** Returns about how many tokens texts have, at a cost that is bounded however long they are. */

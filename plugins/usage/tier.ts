@@ -12,7 +12,7 @@ const MAX_TIER_BYTES = 100;
 
 /** Returns the service tier in a frame, at its top level or one below; undefined: none, or one that is not chosen yet. */
 export function reportedTier(frame: Frame, { output }: Protocol): string | undefined {
-  const names = output?.service ?? SERVICE;
+  const names = output?.tierMembers ?? SERVICE;
   if (!names.some((name) => frame.mayContain(name, QUOTE))) return undefined;
   const json = frame.json();
   for (const part of [json, ...(isObject(json) ? Object.values(json) : [])])
@@ -28,13 +28,13 @@ export function reportedTier(frame: Frame, { output }: Protocol): string | undef
  * Undefined also where the target's price has none: it may not have such a tier.
  */
 export function requestedTier({ target, protocol, body }: Attempt, time: number): string | undefined {
-  const { service = SERVICE, tier: dearer } = protocol.output ?? {};
+  const { tierMembers = SERVICE, premiumTier } = protocol.output ?? {};
   const asked = (name: string): unknown => {
     const member = body.member(name);
     return member?.kind === "string" && member.end - member.start <= MAX_TIER_BYTES ? body.value(name) : undefined;
   };
-  const [member, value, name] = dearer ?? [];
-  const isPriority = () => service.map(asked).some((tier) => typeof tier === "string" && PRIORITY.test(tier));
+  const [member, value, name] = premiumTier ?? [];
+  const isPriority = () => tierMembers.map(asked).some((tier) => typeof tier === "string" && PRIORITY.test(tier));
   const tier = member !== undefined && asked(member) === value ? name : isPriority() ? "priority" : undefined;
   // Few requests have one.
   if (tier === undefined) return undefined;

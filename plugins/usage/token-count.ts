@@ -33,10 +33,15 @@ function isAscii(text: string): boolean {
 }
 
 /** Models whose tokens are as those of their own protocol, whichever they answer in. */
-const CLAUDE = { model: /\bclaude\b/i, times: 1.32, call: 32, input: { turn: 7, tools: 504, schema: 1.17 } };
+const CLAUDE = {
+  model: /\bclaude\b/i,
+  textFactor: 1.32,
+  perToolCall: 32,
+  input: { perTurn: 7, tools: 504, schemaFactor: 1.17 },
+};
 /** Where a protocol says nothing. */
-const USUAL_TOKENS: NonNullable<Protocol["tokens"]> = { times: 1, call: 0 };
+const USUAL_TOKENS: NonNullable<Protocol["tokenEstimate"]> = { textFactor: 1, perToolCall: 0 };
 
 /** Returns how a model's counts differ from `estimateTokens`. @param model the vendor's name */
-export const tokenWeights = (protocol: Protocol, model: string): NonNullable<Protocol["tokens"]> =>
-  CLAUDE.model.test(model) ? CLAUDE : (protocol.tokens ?? USUAL_TOKENS);
+export const tokenWeights = (protocol: Protocol, model: string): NonNullable<Protocol["tokenEstimate"]> =>
+  CLAUDE.model.test(model) ? CLAUDE : (protocol.tokenEstimate ?? USUAL_TOKENS);

@@ -60,14 +60,14 @@ function toShownProvider(
     ...(off !== undefined && { off }),
     ...(found.some((each) => each.switched_off) && { switched_off: true as const }),
     ...(concurrency > 0 && { concurrency }),
-    health: healthWords(configured.health),
+    health: formatHealthLimits(configured.health),
     written: written.providers.get(name) ?? {},
     credentials: worstCredentials(found.map(({ credentials }) => credentials)),
     targets: [...targets.values()].map(mergeTarget),
   };
 }
 
-function healthWords({ failures, errors, requests, window, slow, open, longest }: ConfiguredProvider["health"]) {
+function formatHealthLimits({ failures, errors, requests, window, slow, open, longest }: ConfiguredProvider["health"]) {
   return {
     ...{
       failures,

@@ -91,13 +91,13 @@ async function providerFindings(
     if (models) findings.push(finding("ok", `${label}${countNoun(models.length, "model")} in ${time} ms`));
     else if (status === 404) {
       // Some servers have no list; the response shows that they are reachable.
-      const below = `${address}${protocol.segment}`;
+      const below = `${address}${protocol.versionSegment}`;
       findings.push(
         (await listModels({ url: below, ...query })).models
           ? finding("bad", `${label}its models are listed at another URL (404 here); write url: ${below}`)
           : finding(
               "ok",
-              `${label}reachable, but lists no models (404), in ${time} ms; is url right? Most end in a version, like ${protocol.segment}`,
+              `${label}reachable, but lists no models (404), in ${time} ms; is url right? Most end in a version, like ${protocol.versionSegment}`,
             ),
       );
     } else findings.push(finding(status === 429 ? "ok" : "bad", `${label}${problem}`));

@@ -61,7 +61,7 @@ export async function loadConfig(
     report,
     place: (path) => formatPosition(source.position({ path, key: true })),
   });
-  source.setOptionWords(([section, name, ...path]) => {
+  source.setEnumeratedValues(([section, name, ...path]) => {
     const schema = section === "plugins" ? loaded.get(String(name))?.options : undefined;
     return schema ? allowedValues(schema, path) : [];
   });
@@ -112,7 +112,7 @@ function checkSections(
   checkOverload(file, values, report);
   checkTimeouts(file, values, report);
   checkOutputLimits(file, report);
-  checkKeyPaths(file, paths, (name) => vocabulary.protocols.get(name)?.kept !== undefined, report);
+  checkKeyPaths(file, paths, (name) => vocabulary.protocols.get(name)?.storedResponses !== undefined, report);
   checkLimits(file, paths, chains, report);
   const { store: { ledger } = {}, limits: counting } = reading.values;
   checkLimitSharing(file, { ledger, limits: counting }, report);

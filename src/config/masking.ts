@@ -3,6 +3,7 @@ import { type Alias, type Document, isAlias, isCollection, isMap, isNode, isScal
 import type { ConfigPath } from "./problems.ts";
 import {
   COMMON_OPTIONS,
+  type EnumeratedValues,
   findSecrets,
   isKeyAsName,
   isLiteralSecret,
@@ -12,7 +13,6 @@ import {
   isSecret,
   isSecretPath,
   literalSecret,
-  type OptionWords,
   starSecrets,
   toStars,
 } from "./secrets.ts";
@@ -32,8 +32,8 @@ export interface MaskedText {
  * Replaces by stars every scalar at a secret's path, however it is written there, everything that looks like a secret, and
  * further occurrences of the same texts.
  */
-export function mask(document: Document, text: string, words: OptionWords): MaskedText {
-  const { secrets: nodes, readable } = classifyScalars(document, words);
+export function mask(document: Document, text: string, enumeratedAt: EnumeratedValues): MaskedText {
+  const { secrets: nodes, readable } = classifyScalars(document, enumeratedAt);
   const secrets = new Set(findSecrets(text));
   const spans: Span[] = [];
   for (const [node, option] of nodes) {
@@ -82,8 +82,8 @@ interface Scalars {
 const MAX_ALIAS_VISITS = 100_000;
 const MAX_PATH_DEPTH = 100;
 
-function classifyScalars(document: Document, words: OptionWords): Scalars {
-  const { all, names, meant } = collectNodes(document);
+function classifyScalars(enumeratedAt: Document, words: EnumeratedValues): Scalars {
+  const { all, names, meant } = collectNodes(enumeratedAt);
   const secrets = new Map<Scalar, boolean>();
   const written = new Map<Scalar, ConfigPath>();
   const classify = (node: Scalar, path: ConfigPath) => {
@@ -95,7 +95,7 @@ function classifyScalars(document: Document, words: OptionWords): Scalars {
   const resolved = (node: unknown): unknown => (isAlias(node) ? meant.get(node) : node);
   const nameOfKey = (pair: Pair): string => pairName({ key: resolved(pair.key) });
   let places = 0;
-  const waiting: [node: unknown, path: ConfigPath][] = [[document.contents, []]];
+  const waiting: [node: unknown, path: ConfigPath][] = [[enumeratedAt.contents, []]];
   for (let next = waiting.pop(); next !== undefined; next = waiting.pop()) {
     const path = next[1];
     const node = resolved(next[0]);

@@ -11,7 +11,7 @@ import { parseDuration } from "./units.ts";
 /** What only the running gateway knows: the existing protocols and plugins. */
 export interface Vocabulary {
   /** Protocols by name, with the default paths of each, and whether it has stored responses below them. */
-  protocols: ReadonlyMap<string, { paths: readonly string[]; kept?: unknown }>;
+  protocols: ReadonlyMap<string, { paths: readonly string[]; storedResponses?: unknown }>;
   /**
    * Returns a plugin by its name, or by its file if `from` is given; undefined if none has that name.
    * @param folder the base of a relative `from`

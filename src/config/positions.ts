@@ -15,7 +15,7 @@ import {
 } from "yaml";
 import { literalSecretNodes, type MaskedText, mask, nodeSpan, pairName, type Span } from "./masking.ts";
 import type { ConfigPath, Finding, Problem } from "./problems.ts";
-import { type OptionWords, starSecrets } from "./secrets.ts";
+import { type EnumeratedValues, starSecrets } from "./secrets.ts";
 import { unknownNameMessage } from "./suggest.ts";
 
 /** Messages for syntax errors, for readers who do not know YAML's grammar. */
@@ -49,7 +49,7 @@ export class YamlSource {
   private readonly text: string;
   /** Created on demand, with the option words known by then. */
   private shown: (MaskedText & { lines: readonly string[] }) | undefined;
-  private words: OptionWords = () => [];
+  private enumeratedAt: EnumeratedValues = () => [];
 
   /**
    * @param file the name to show
@@ -102,14 +102,14 @@ export class YamlSource {
   }
 
   /** Shows values that plugin schemas enumerate in frames from now on. */
-  setOptionWords(words: OptionWords): void {
-    this.words = words;
+  setEnumeratedValues(enumeratedAt: EnumeratedValues): void {
+    this.enumeratedAt = enumeratedAt;
     this.shown = undefined;
   }
 
   private mask(): MaskedText & { lines: readonly string[] } {
     if (!this.shown) {
-      const masked = mask(this.document, this.text, this.words);
+      const masked = mask(this.document, this.text, this.enumeratedAt);
       this.shown = { ...masked, lines: masked.text.split(/\r?\n/) };
     }
     return this.shown;

@@ -235,7 +235,7 @@ const NUMBER =
   /^[-+]?\$?\d[\d_]{0,14}(?:\.\d{1,9})?(?:e[-+]?\d{1,2}|ms|[smhdw%kKMG]|[KMG]i?B|B)?(?:\/(?:hour|day|week|month))?$/;
 
 /** Returns the words that the schema of a plugin's option at a path enumerates. */
-export type OptionWords = (path: ConfigPath) => readonly string[];
+export type EnumeratedValues = (path: ConfigPath) => readonly string[];
 
 /**
  * Reports whether a value is a text in a plugin's options; only the plugin knows whether that is a secret.

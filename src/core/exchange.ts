@@ -422,8 +422,8 @@ export class Exchange {
    */
   receive(body: Body): void {
     this.body = body;
-    if (this.operation.kept !== undefined) return;
-    body.check(this.protocol.long);
+    if (this.operation.storedResponseId !== undefined) return;
+    body.check(this.protocol.longMembers);
     this.requestedModel = this.pathModel === undefined ? readModel(body) : checkModel(this.pathModel);
   }
 

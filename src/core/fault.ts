@@ -20,18 +20,18 @@ export interface Fault {
 /**
  * One protocol's names for kinds of errors; for a kind without a name the gateway's own code is used, and a plugin's own always.
  */
-export interface ErrorWords {
+export interface ErrorNames {
   readonly type: Readonly<Record<ErrorKind, string>>;
   readonly code: Readonly<Partial<Record<ErrorKind, string>>>;
 }
 
 /** The error object `{message, type, param, code}` that several protocols nest under `error`. */
-export function errorObject(fault: Fault, words: ErrorWords) {
+export function errorObject(fault: Fault, names: ErrorNames) {
   return {
     message: fault.message,
-    type: words.type[fault.kind],
+    type: names.type[fault.kind],
     param: fault.param ?? null,
-    code: fault.isPluginCode ? fault.code : (words.code[fault.kind] ?? fault.providerCode ?? fault.code),
+    code: fault.isPluginCode ? fault.code : (names.code[fault.kind] ?? fault.providerCode ?? fault.code),
   };
 }
 

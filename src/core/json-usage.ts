@@ -1,6 +1,6 @@
 import { JsonError, Scanner } from "../wire/json.ts";
 import { Occurrences } from "../wire/occurrences.ts";
-import type { PictureWords, Protocol } from "./protocol.ts";
+import type { ImageMembers, Protocol } from "./protocol.ts";
 import { checkUsage, type Usage } from "./usage.ts";
 
 /** Bytes of a response up to which parsing costs less than scanning. */
@@ -28,7 +28,7 @@ export class JsonUsage {
 
   constructor(private readonly protocols: readonly Protocol[]) {
     // Base64 contains no quotes, and those within a string are escaped.
-    this.marks = protocols[0]?.pictures?.marks.map((name) => new Occurrences(JSON.stringify(name)));
+    this.marks = protocols[0]?.images?.contentMembers.map((name) => new Occurrences(JSON.stringify(name)));
   }
 
   /** Takes the next bytes, with arbitrary boundaries. Never throws. */
@@ -53,7 +53,7 @@ export class JsonUsage {
     if (!first || this.fault !== undefined) return undefined;
     return this.recordFault(() => {
       const json = scanner ? this.capturedMembers(scanner) : (JSON.parse(first.toString()) as unknown);
-      const pictures = this.protocols[0]?.pictures;
+      const pictures = this.protocols[0]?.images;
       return pictures ? this.addPictures(pictures, json) : this.read(json);
     });
   }
@@ -69,10 +69,10 @@ export class JsonUsage {
   }
 
   private startScanner(): Scanner {
-    const names = this.protocols.flatMap(({ usageMembers, kept, pictures }) => [
+    const names = this.protocols.flatMap(({ usageMembers, storedResponses, images }) => [
       ...usageMembers,
-      ...(kept?.late.members ?? []),
-      ...(pictures ? [pictures.size, pictures.quality] : []),
+      ...(storedResponses?.background.members ?? []),
+      ...(images ? [images.sizeMember, images.qualityMember] : []),
     ]);
     this.members = [...new Set(names)];
     const scanner = new Scanner({ capture: this.members, duplicates: "allow", ...LIMITS });
@@ -103,20 +103,20 @@ export class JsonUsage {
         other ??= usage;
         continue;
       }
-      this.late = protocol.kept?.late.id(json);
-      this.unfinished = protocol.kept?.late.unfinished(json) ?? false;
+      this.late = protocol.storedResponses?.background.id(json);
+      this.unfinished = protocol.storedResponses?.background.unfinished(json) ?? false;
       return usage;
     }
     return other;
   }
 
   /** Adds the number of pictures, and the size and quality that the response reports. */
-  private addPictures({ size, quality }: PictureWords, json: unknown): Usage | undefined {
+  private addPictures({ sizeMember, qualityMember }: ImageMembers, json: unknown): Usage | undefined {
     const usage = this.read(json);
     const count = this.pictures;
     if (count === 0) return usage;
     const images: NonNullable<Usage["images"]> = { count };
-    const { [size]: large, [quality]: good } = json as Record<string, unknown>;
+    const { [sizeMember]: large, [qualityMember]: good } = json as Record<string, unknown>;
     if (typeof large === "string") images.size = large;
     if (typeof good === "string") images.quality = good;
     return { in: {}, out: {}, raw: undefined, ...usage, images };

@@ -30,18 +30,18 @@ class CheckedMembers {
 
   constructor({ output, otherModels, objects, includeUsage }: Protocol) {
     const paths = output ? [...output.tokens, ...output.multipliers] : [];
-    const [tier] = output?.tier ?? [];
+    const [tier] = output?.premiumTier ?? [];
     const all = [
       ...[
         "model",
-        ...(output?.service ?? ["service_tier"]),
+        ...(output?.tierMembers ?? ["service_tier"]),
         tier,
         output?.fallbackModels,
         output?.background,
-        ...(otherModels?.below ?? []),
+        ...(otherModels?.searched ?? []),
       ],
       includeUsage?.member({}).name,
-      ...[...(objects?.top ?? []), ...(objects?.anywhere ?? [])],
+      ...[...(objects?.topLevel ?? []), ...(objects?.anyDepth ?? [])],
     ].filter((name) => name !== undefined);
     this.exact = new Set([...paths.map(([name]) => String(name)), ...all]);
     this.folded = new Set([...this.exact].map(foldCase));

@@ -4,7 +4,7 @@ import type { Edit } from "../wire/splice.ts";
 import { caseSpellings, Watch } from "../wire/watch.ts";
 import type { Body } from "./body.ts";
 import { GatewayError } from "./errors.ts";
-import type { OtherModelWords, Protocol } from "./protocol.ts";
+import type { OtherModelMembers, Protocol } from "./protocol.ts";
 
 /** A model that a request names besides the requested one. */
 export interface OtherModel {
@@ -34,20 +34,20 @@ const [COLON, QUOTE, SPACE] = [0x3a, 0x22, 0x20];
  * @param everywhere searches also places used only to hide a name, which takes time proportional to the body's size
  * @throws GatewayError `invalid_json` where two parsers could read different names; `invalid_field` for too many
  */
-export function findOtherModels(body: Body, { otherModels: words }: Protocol, everywhere: boolean): OtherModel[] {
+export function findOtherModels(body: Body, { otherModels: members }: Protocol, everywhere: boolean): OtherModel[] {
   const found: OtherModel[] = [];
-  if (!words || !body.scan) return found;
-  const { below, around = [], vendorChooses = [] } = words;
-  for (const name of vendorChooses) {
+  if (!members || !body.scan) return found;
+  const { searched, containers = [], vendorChoice = [] } = members;
+  for (const name of vendorChoice) {
     if (body.member(name)?.kind === "string")
       found.push({ name: String(body.value(name)), prefix: "", path: [name], unnamed: true });
   }
   if (!WATCH.mayMatch(body.scan)) return found;
-  for (const name of everywhere ? [...below, ...around] : below) {
+  for (const name of everywhere ? [...searched, ...containers] : searched) {
     const member = body.member(name);
     if (member?.kind !== "array" && member?.kind !== "object") continue;
     if (!mayNameModel(body.slice(member.start, member.end), everywhere)) continue;
-    collectModels(body.uniqueValue(name), [name], below.includes(name), words, found);
+    collectModels(body.uniqueValue(name), [name], searched.includes(name), members, found);
   }
   return found;
 }
@@ -84,21 +84,21 @@ function collectModels(
   value: unknown,
   path: JsonPath,
   counts: boolean,
-  words: OtherModelWords,
+  members: OtherModelMembers,
   found: OtherModel[],
 ): void {
   if (typeof value !== "object" || value === null) return;
   if (Array.isArray(value)) {
-    for (const [i, each] of value.entries()) collectModels(each, [...path, i], counts, words, found);
+    for (const [i, each] of value.entries()) collectModels(each, [...path, i], counts, members, found);
     return;
   }
   for (const [name, inner] of Object.entries(value)) {
     if (counts && foldCase(name) === MEMBER && typeof inner === "string") {
       if (found.length === MAX_OTHER_MODELS) throw tooManyModels(path);
-      const prefix = words.prefix !== undefined && inner.startsWith(words.prefix) ? words.prefix : "";
+      const prefix = members.prefix !== undefined && inner.startsWith(members.prefix) ? members.prefix : "";
       found.push({ name: inner.slice(prefix.length), prefix, path: [...path, name] });
-    } else if (!words.notSearched.includes(name))
-      collectModels(inner, [...path, name], counts || isBelow(name, words), words, found);
+    } else if (!members.notSearched.includes(name))
+      collectModels(inner, [...path, name], counts || isBelow(name, members), members, found);
   }
 }
 
@@ -109,6 +109,6 @@ const tooManyModels = (path: JsonPath): GatewayError =>
     param: path.join("."),
   });
 
-/** Reports whether a member is one of `below`, ignoring case. */
-const isBelow = (name: string, { below }: OtherModelWords): boolean =>
-  below.includes(name) || below.some((each) => foldCase(each) === foldCase(name));
+/** Reports whether a member is one of `searched`, ignoring case. */
+const isBelow = (name: string, { searched }: OtherModelMembers): boolean =>
+  searched.includes(name) || searched.some((each) => foldCase(each) === foldCase(name));

@@ -22,28 +22,28 @@ export interface Protocol {
    */
   readonly paths: readonly string[];
   /** The version segment appended to a provider's URL that is a bare origin, like `/v1`. */
-  readonly segment: string;
+  readonly versionSegment: string;
   /** True for the default protocol, used when nothing tells which one the caller speaks; exactly one protocol sets it. */
   readonly isDefault?: boolean;
   /** Request headers of this protocol that are sent upstream: exact lower-case names, or prefixes ending in `*`. */
   readonly headers: readonly string[];
   /** Request headers sent upstream when the client did not send them: name and value. */
-  readonly defaults?: readonly (readonly [name: string, value: string])[];
+  readonly defaultHeaders?: readonly (readonly [name: string, value: string])[];
   /** Set if every complete success response is a JSON object, so that anything else comes from another server. */
-  readonly answersJson?: true;
+  readonly respondsWithJson?: true;
   /** Top-level members that hold usage in a complete response, like `usage`. */
   readonly usageMembers: readonly string[];
-  /** How its responses hold pictures; undefined: they do not, or not in a form that can be charged per picture. */
-  readonly pictures?: PictureWords;
+  /** How its responses hold images; undefined: they do not, or not in a form that can be charged per image. */
+  readonly images?: ImageMembers;
   /**
-   * How its models' token counts differ from a usual tokenizer's: the factor for text, and the tokens per tool call besides its
-   * arguments. Defaults: 1 and 0. `input` has what a request costs besides its text: tokens per turn, tokens once where it has
-   * tools, and the factor for the JSON text of the tools.
+   * How to estimate its models' token counts from those of a usual tokenizer: the factor for text, and the tokens per tool call
+   * besides its arguments. Defaults: 1 and 0. `input` has what a request costs besides its text: tokens per turn, tokens once
+   * where it has tools, and the factor for the JSON text of the tools.
    */
-  readonly tokens?: {
-    readonly times: number;
-    readonly call: number;
-    readonly input?: { readonly turn: number; readonly tools: number; readonly schema: number };
+  readonly tokenEstimate?: {
+    readonly textFactor: number;
+    readonly perToolCall: number;
+    readonly input?: { readonly perTurn: number; readonly tools: number; readonly schemaFactor: number };
   };
   /** A frame written while a stream is idle; clients must not take it for content. */
   readonly ping: Buffer;
@@ -72,15 +72,15 @@ export interface Protocol {
   /** Returns the header that carries our credential to a provider, as name and value. */
   credential(secret: string): readonly [name: string, value: string];
   /**
-   * Returns what an error with a status from 400 to 499 refuses, where its body says that; undefined: the status decides: 401 our
-   * credential everywhere, 403 our credential at this target, 429 our credential for a time, any other the request. Only the vendor's own members may blame our
-   * credential, as its messages may quote the client's text.
+   * Returns what an error with a status from 400 to 499 refuses, where its body says that. Undefined: the status decides: 401 our
+   * credential everywhere, 403 our credential at this target, 429 our credential for a time, any other the request. Only the
+   * vendor's own members may blame our credential, as its messages may quote the client's text.
    */
   refuses?(status: number, body: Buffer): Refused | undefined;
   /** Response headers, besides `x-request-id`, that carry the exchange's id to clients of this protocol. */
   readonly idHeaders?: readonly string[];
   /** Response headers of this protocol that are passed downstream: exact lower-case names, or prefixes ending in `*`. */
-  readonly answerHeaders?: readonly string[];
+  readonly responseHeaders?: readonly string[];
   /** Returns an error as a JSON body that this protocol's clients understand. */
   error(error: GatewayError, id: string): string;
   /**
@@ -100,14 +100,14 @@ export interface Protocol {
   /** Returns usage from a parsed frame or complete body; `before` is that of earlier frames, later values win. */
   usage(json: unknown, before?: Usage): Usage | undefined;
   /** How a request limits its output; undefined: no tokens are generated. */
-  readonly output?: OutputWords;
+  readonly output?: OutputMembers;
   /**
    * Returns header lines that tell clients how far they are from their limits: name, value, …; undefined: the vendor has none.
    * @param now Unix milliseconds
    */
   rateHeaders?(distances: RateDistances, now: number): string[];
   /** Headers in which a provider reports what is left of its own per-minute limits. */
-  readonly ratesLeft?: readonly (readonly [kind: keyof RateDistances, header: string])[];
+  readonly remainingRateHeaders?: readonly (readonly [kind: keyof RateDistances, header: string])[];
   /** Where human text is located, so that a plugin that reads or changes text is one file for all protocols. */
   readonly texts: {
     /** The texts of a request's parsed body. Any member may have any type. */
@@ -118,30 +118,30 @@ export interface Protocol {
   /** How a request asks for usage in a stream if the vendor sends none by default; see `rewrite`. */
   readonly includeUsage?: IncludeUsage;
   /**
-   * Responses of the built-in demo provider that no other protocol could give, like counts or pictures. Undefined: the engine's
+   * Responses of the built-in demo provider that no other protocol could give, like counts or images. Undefined: the engine's
    * script, written with the protocol's own encoder.
    */
   demo?(request: DemoRequest): DemoAnswer | undefined;
   /** Lists models in this protocol's own shape, where that differs from the shared one. */
   readonly listing?: Listing;
   /** The HTTP status that means overloaded; default 503. */
-  readonly overloaded?: number;
+  readonly overloadedStatus?: number;
   /** Its WebSocket messages, where the protocol has any. */
-  readonly socket?: SocketWords;
+  readonly socket?: SocketProtocol;
   /** Responses that the vendor stores and returns again; undefined: it stores none. */
-  readonly kept?: StoredResponses;
+  readonly storedResponses?: StoredResponses;
   /** How the vendor's other endpoints name objects; undefined: nothing is known about them. */
-  readonly vendor?: VendorObjects;
+  readonly vendorObjects?: VendorObjects;
   /** What identifies the conversation of a request; undefined: the protocol has none. */
-  readonly conversation?: ConversationWords;
+  readonly conversation?: ConversationFields;
   /** Where a request may name models besides the requested one, as vendors' tools do; undefined: nowhere. */
-  readonly otherModels?: OtherModelWords;
+  readonly otherModels?: OtherModelMembers;
   /**
    * Top-level members that may be long, like its messages: their strings are checked only at the start, all others completely.
    */
-  readonly long?: readonly string[];
+  readonly longMembers?: readonly string[];
   /** Objects that the vendor keeps; undefined: requests of this protocol name none. */
-  readonly objects?: ObjectWords;
+  readonly objects?: ObjectMembers;
 }
 
 /**
@@ -154,35 +154,35 @@ export interface Protocol {
  */
 export type Refused = "credential" | "target" | "request" | "object";
 
-/** How a protocol reports pictures that are charged per picture. */
-export interface PictureWords {
-  /** Names of members: each picture of a complete response has one of them, or all. */
-  readonly marks: readonly string[];
-  /** Top-level members of requests, and of some responses, that give the size and quality of a picture. */
-  readonly size: string;
-  readonly quality: string;
-  /** Upper bound of the tokens of a picture, where none are reported. */
-  readonly tokens: number;
-  /** Operations that make pictures from other pictures. */
-  readonly edits: readonly string[];
+/** How a protocol reports images that are charged per image. */
+export interface ImageMembers {
+  /** Members with an image's content: each image of a complete response has one of them, or all. */
+  readonly contentMembers: readonly string[];
+  /** Top-level members of requests, and of some responses, that give the size and quality of an image. */
+  readonly sizeMember: string;
+  readonly qualityMember: string;
+  /** Upper bound of the tokens of an image, where none are reported. */
+  readonly maxTokens: number;
+  /** Names of operations that make images from other images. */
+  readonly editOperations: readonly string[];
 }
 
-/** Where a request limits its output. */
-export interface OutputWords {
+/** The members of a request that limit its output, and those that decide which rates apply to it. */
+export interface OutputMembers {
   /** Paths of the maximum number of tokens; where several are given, the largest counts. */
   readonly tokens: readonly JsonPath[];
   /** Paths of the multiplier: a number, or a list with one response for each element. */
   readonly multipliers: readonly JsonPath[];
   /** Members that request a service tier; default `service_tier`. */
-  readonly service?: readonly string[];
-  /** A member, its value that requests a dearer service, and the tier whose rates then apply. */
-  readonly tier?: readonly [member: string, value: string, tier: string];
+  readonly tierMembers?: readonly string[];
+  /** A member, its value that requests a more expensive service, and the tier whose rates then apply. */
+  readonly premiumTier?: readonly [member: string, value: string, tier: string];
   /**
    * A list of models that the vendor may try one after the other for the same response; its entries may hold the members above
    * too. A string in its place leaves the choice to the vendor.
    */
   readonly fallbackModels?: string;
-  /** The type of the vendor's drawing tool, and the maximum tokens of a picture that it draws. */
+  /** The type of the vendor's tool that generates images, and the maximum tokens of an image. */
   readonly imageTool?: readonly [tool: string, tokens: number];
   /** A member that requests a response made later, unless it is false: its usage is reported when the response is fetched. */
   readonly background?: string;
@@ -216,24 +216,24 @@ export interface TextPlace {
   readonly json?: true;
 }
 
-/** What only a protocol knows about its WebSockets. */
-export interface SocketWords {
-  /** As `Protocol.locate`, for a handshake; the model is the one the query names. */
+/** What a protocol says over WebSockets. */
+export interface SocketProtocol {
+  /** Like `Protocol.locate`, for a handshake; the model is the one that the query names. */
   locate(path: string, rest: string, query: QueryView): LocatedOperation | undefined;
   /** The query parameter that names the model. */
-  readonly model: string;
+  readonly modelParameter: string;
   /** Other query parameters that may name a model or an object, in lower case. */
-  readonly elsewhere: readonly string[];
-  /** Those of `elsewhere` that name an object made with a key. */
-  readonly objects: readonly string[];
+  readonly otherParameters: readonly string[];
+  /** Those of `otherParameters` that name an object made with a key. */
+  readonly objectParameters: readonly string[];
   /** The prefix of the Sec-WebSocket-Protocol entry in which a browser sends its key, as it cannot set other headers. */
-  readonly key: string;
+  readonly keyPrefix: string;
   /** Prefixes of other entries, which would tell the provider whose account it is and are never sent upstream. */
-  readonly hidden: readonly string[];
-  /** Texts of which each client message that names something contains at least one; other messages are not parsed. */
-  readonly marks: readonly string[];
-  /** Returns what such a message, parsed, names in addition to the handshake. */
-  names(message: unknown): Iterable<SocketName>;
+  readonly hiddenPrefixes: readonly string[];
+  /** Texts that mark a client message that names a model or an object; messages without any of them are not parsed. */
+  readonly nameMarkers: readonly string[];
+  /** Returns the models and objects that such a message, parsed, names in addition to the handshake. */
+  namesIn(message: unknown): Iterable<SocketName>;
   /** Returns the message that reports an error on an open socket. */
   error(error: GatewayError, id: string): string;
   /** Returns the usage including that of a provider's text message. Called for each message: inspect bytes before parsing. */
@@ -280,7 +280,7 @@ export interface Operation {
   /** False for operations that generate nothing, like counting tokens: no usage is recorded for them. */
   readonly generates: boolean;
   /** The id of the stored response that it addresses, instead of a model. */
-  readonly kept?: string;
+  readonly storedResponseId?: string;
   /** What it asks for independent of the protocol; absent: it cannot be translated. */
   readonly task?: Task;
   /** Returns the path below the provider's base URL, like `/messages`; `model` is the vendor's name, not yet escaped. */
@@ -332,9 +332,9 @@ export interface StoredResponses {
    */
   locate(method: string, rest: string): Operation | undefined;
   /** Path segments that may follow an id there. */
-  readonly below: readonly string[];
+  readonly subpaths: readonly string[];
   /** Responses that are made after their request has ended: their usage is reported with every fetch. */
-  readonly late: {
+  readonly background: {
     /** Top-level members of a complete response that `id` and `unfinished` need. */
     readonly members: readonly string[];
     /** Returns the id of such a response, complete or in a frame; undefined for any other. */
@@ -352,8 +352,8 @@ export interface VendorObjects {
   readonly actions: readonly string[];
   /** Collections that every key may read, like `models`. */
   readonly public: readonly string[];
-  /** Where bodies name objects (`anywhere`), and the response members that hold ids of created objects. */
-  readonly words: ObjectWords;
+  /** Where bodies name objects (`anyDepth`), and the response members that hold ids of created objects. */
+  readonly bodyMembers: ObjectMembers;
   /**
    * Collections whose objects report the ids of others derived from them, each with the members that hold those ids. They are
    * read only in responses that are the object itself: paths below it return contents, which may be anybody's text.
@@ -363,26 +363,26 @@ export interface VendorObjects {
    * Response members of a collection that give a URL at the vendor where clients continue with their current key, at top level or
    * in the entries of `data`.
    */
-  readonly addresses?: Readonly<Record<string, readonly string[]>>;
-  /** How files are uploaded in several requests; undefined: unknown. */
-  readonly uploads?: UploadWords;
+  readonly urlMembers?: Readonly<Record<string, readonly string[]>>;
+  /** How files are uploaded in several requests; undefined: no such uploads are known. */
+  readonly resumableUploads?: ResumableUploads;
 }
 
-/** Uploads that begin with a request whose response gives the URL for the bytes. */
-export interface UploadWords {
+/** Resumable uploads: a first request, whose response gives the URL for the bytes. */
+export interface ResumableUploads {
   /** The first part of their paths, before the version: `/upload`. */
-  readonly path: string;
+  readonly pathPrefix: string;
   /** Their headers, in both directions: exact lower-case names, or prefixes ending in `*`. */
   readonly headers: readonly string[];
   /** Response headers that hold a URL where the client continues. */
-  readonly addresses: readonly string[];
+  readonly urlHeaders: readonly string[];
   /** The query parameter that marks such a URL: what is sent there is a file. */
-  readonly session: string;
+  readonly sessionParameter: string;
 }
 
-/** Where a request names its conversation. */
-export interface ConversationWords {
-  /** Paths of its names in the body, the most reliable first. */
+/** The members and headers of a request that identify its conversation. */
+export interface ConversationFields {
+  /** Paths of members that identify it, the most reliable first. */
   readonly members: readonly JsonPath[];
   /** Headers in which agents name their session or thread. Observed on the wire. */
   readonly headers: readonly string[];
@@ -393,46 +393,48 @@ export interface ConversationWords {
 /** The part of a request's body that shows what its top level asks for. */
 export type RequestMembers = Pick<Body, "member" | "slice">;
 
-/** Where a request names models besides the requested one. */
-export interface OtherModelWords {
+/** The members in which a request names models besides the requested one. */
+export interface OtherModelMembers {
   /** Top-level members below which a string in a member `model` names one, at any depth. */
-  readonly below: readonly string[];
-  /** Top-level members that contain such members again, at any depth, like tools inside an item. */
-  readonly around?: readonly string[];
+  readonly searched: readonly string[];
+  /** Top-level members that contain the searched members again, at any depth, like tools inside an item. */
+  readonly containers?: readonly string[];
   /** Members that the vendor does not search: schemas, examples, labels. */
   readonly notSearched: readonly string[];
   /** An optional prefix of a name. */
   readonly prefix?: string;
   /** Top-level members in which a string leaves the choice of models to the vendor. */
-  readonly vendorChooses?: readonly string[];
+  readonly vendorChoice?: readonly string[];
 }
 
-/** How a vendor names the objects that it keeps: files, stores, containers, responses and their items. */
-export interface ObjectWords {
+/** The members that name objects which the vendor keeps: files, stores, containers, responses and their items. */
+export interface ObjectMembers {
   /** Top-level members of a request that name one. */
-  readonly top: readonly string[];
+  readonly topLevel: readonly string[];
   /** Members that name one at any depth. Their value is an id, a list of ids, or an object with its `id`. */
-  readonly anywhere: readonly string[];
-  /** Like `anywhere`, but a string there names nothing: a built-in voice, the text of a prompt. */
+  readonly anyDepth: readonly string[];
+  /** Like `anyDepth`, but a string there names nothing: a built-in voice, the text of a prompt. */
   readonly objectsOnly?: readonly string[];
   /**
-   * Members at any depth that name something of the account by being there, under their own name: an address that the vendor calls
-   * with the account's identity, a choice of another model.
+   * Members at any depth that name something of the account by being there, under their own name: an address that the vendor
+   * calls with the account's identity, a choice of another model.
    */
   readonly byPresence?: readonly string[];
   /** The `type` of objects whose own `id` names another object. */
-  readonly references?: readonly string[];
-  /** Like `references`, by type, with the name of a member that may hold the whole content. Other protocols read no id there. */
+  readonly referenceTypes?: readonly string[];
+  /**
+   * Like `referenceTypes`, by type, with the name of a member that may hold the whole content. Other protocols read no id there.
+   */
   readonly inlineContent?: Readonly<Record<string, string>>;
   /**
-   * Like `references`, for items that report what the vendor made, which no other protocol looks up either: by type, the member
-   * (`sealed`) that makes a lookup unnecessary, and those (`beside`) with which the id may be the client's own.
+   * Like `referenceTypes`, for items that report what the vendor made, which no other protocol looks up either: by type, the
+   * member (`sealed`) that makes a lookup unnecessary, and those (`beside`) with which the id may be the client's own.
    */
   readonly outputItems?: Readonly<Record<string, { readonly sealed: string; readonly beside: readonly string[] }>>;
   /** The `type` of objects in a member `source` that stand for objects made with any key; such a request names the type. */
-  readonly sources?: readonly string[];
+  readonly sharedSourceTypes?: readonly string[];
   /** Set if a list element that has only an `id`, without a `type`, names another object too. */
-  readonly untyped?: true;
+  readonly untypedElements?: true;
   /** Members that the vendor does not search: arguments, schemas, labels. */
   readonly notSearched: readonly string[];
   /** Returns the id in the text of such a member (or list element); undefined: it names nothing that the vendor keeps. */
@@ -440,13 +442,13 @@ export interface ObjectWords {
   /** A prefix of such an id: the rest names a place whose objects belong to no key, like a bucket. */
   readonly placePrefix?: string;
   /** URL members that name something only if they begin with `placePrefix`, and only for servers that speak the protocol. */
-  readonly addresses?: readonly string[];
+  readonly urlMembers?: readonly string[];
   /** The error details for an unknown object named there, if clients need other words to continue. */
-  readonly unknown?: (param: string) => ErrorDetails | undefined;
+  readonly unknownError?: (param: string) => ErrorDetails | undefined;
   /** Returns false if the response to a request makes nothing that can be named. Called for each response: inspects bytes. */
   createsObjects?(request: RequestMembers): boolean;
   /** Top-level members of a response that hold ids of what it made. */
-  readonly members: readonly string[];
+  readonly createdIdMembers: readonly string[];
   /** Returns the ids in these members, or in an event of a stream. */
   createdIds(json: JsonObject, request: RequestMembers): Iterable<string>;
   /** Returns false for a frame that holds no id. Called for each frame: inspects bytes. */

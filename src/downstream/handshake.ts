@@ -1,7 +1,7 @@
 import type { Socket } from "node:net";
 import { GatewayError } from "../core/errors.ts";
 import { ServerResponse } from "../core/node-http.ts";
-import type { SocketWords } from "../core/protocol.ts";
+import type { SocketProtocol } from "../core/protocol.ts";
 import { flushAndClose } from "../upstream/pass.ts";
 import type { HeaderList } from "../wire/headers.ts";
 
@@ -27,16 +27,17 @@ interface SubprotocolOffer {
 }
 
 /** Removes Sec-WebSocket-Protocol from the headers, so that no key in it can be forwarded or logged. */
-export function takeSubprotocols(headers: HeaderList, words: readonly SocketWords[]): SubprotocolOffer {
+export function takeSubprotocols(headers: HeaderList, known: readonly SocketProtocol[]): SubprotocolOffer {
   const text = [...headers.entries()].flatMap(([name, value]) => (name === "sec-websocket-protocol" ? [value] : []));
   headers.delete("sec-websocket-protocol");
   const all = text.flatMap((value) => value.split(",").map((word) => word.trim())).filter((word) => word !== "");
   const keys: string[] = [];
   const protocols: string[] = [];
   for (const entry of all) {
-    const key = words.find((word) => entry.startsWith(word.key));
-    if (key) keys.push(entry.slice(key.key.length));
-    else if (!words.some(({ hidden }) => hidden.some((start) => entry.startsWith(start)))) protocols.push(entry);
+    const key = known.find((word) => entry.startsWith(word.keyPrefix));
+    if (key) keys.push(entry.slice(key.keyPrefix.length));
+    else if (!known.some(({ hiddenPrefixes }) => hiddenPrefixes.some((start) => entry.startsWith(start))))
+      protocols.push(entry);
   }
   return { keys, protocols, defaultProtocol: protocols[0] ?? all[0] };
 }

@@ -1,6 +1,6 @@
 import type { Chain } from "../core/chain.ts";
 import { GatewayError } from "../core/errors.ts";
-import type { Operation, Protocol, SocketWords } from "../core/protocol.ts";
+import type { Operation, Protocol, SocketProtocol } from "../core/protocol.ts";
 import type { PassMatch, PassPath } from "../upstream/pass-path.ts";
 import type { HeaderList } from "../wire/headers.ts";
 import type { Query } from "../wire/query.ts";
@@ -57,7 +57,7 @@ export class Paths {
   private readonly storedMounts: readonly Mount[];
   private readonly versionSegments: readonly string[];
   /** The WebSocket words of all protocols that have them. */
-  readonly socketWords: readonly SocketWords[];
+  readonly socketProtocols: readonly SocketProtocol[];
   /** Longest first. */
   private readonly passMounts: readonly Mount[];
   private readonly commonProtocol: Protocol;
@@ -71,7 +71,7 @@ export class Paths {
     removedPaths: readonly string[] = [],
   ) {
     this.removedPaths = new Set(removedPaths);
-    this.socketWords = protocols.flatMap(({ socket }) => socket ?? []);
+    this.socketProtocols = protocols.flatMap(({ socket }) => socket ?? []);
     this.passMounts = mounts
       .filter((mount) => mount.pass)
       .sort((a, b) => b.pattern.replace(/\*$/, "").length - a.pattern.replace(/\*$/, "").length);
@@ -82,7 +82,7 @@ export class Paths {
     }
     this.wildcards.sort((a, b) => b.pattern.length - a.pattern.length);
     this.storedMounts = mounts.filter(
-      ({ protocol, pattern, as = pattern }) => protocol?.kept && protocol.paths[0] === as,
+      ({ protocol, pattern, as = pattern }) => protocol?.storedResponses && protocol.paths[0] === as,
     );
     const first = mounts
       .map((mount) => mount.pattern.split("/")[1] as string)
@@ -180,7 +180,7 @@ export class Paths {
     }
     for (const { pattern, protocol, chain } of this.storedMounts) {
       if (!protocol || !path.startsWith(`${pattern}/`)) continue;
-      const operation = protocol.kept?.locate(method, path.slice(pattern.length + 1));
+      const operation = protocol.storedResponses?.locate(method, path.slice(pattern.length + 1));
       if (operation) return { chain, protocol, operation, path };
     }
     return undefined;
@@ -233,7 +233,9 @@ export class Paths {
   private pathHint(raw: string): string {
     const [, segment = "", first = ""] = /^\/([^/]+)\/([^/]+)/.exec(raw) ?? [];
     // The version stands behind the first part there.
-    const uploads = this.protocols.some(({ vendor }) => vendor?.uploads?.path === `/${segment}`);
+    const uploads = this.protocols.some(
+      ({ vendorObjects }) => vendorObjects?.resumableUploads?.pathPrefix === `/${segment}`,
+    );
     if (!uploads && (!this.versionSegments.includes(segment) || this.versionSegments.includes(first)))
       return `Set the client's base address to this host ${this.baseUrlHint()}`;
     return `A vendor's call besides can be passed on by whoever runs this gateway, with paths: { /${segment}/${first}/*: { pass: PROVIDER } }`;

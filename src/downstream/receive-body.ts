@@ -26,9 +26,9 @@ export function createReceiveBody(
       return readBody(request, limits, { json: true, headers: exchange.headers, beforeRead: sendContinue });
     // A form's length is not limited: its files stream through.
     sendContinue?.();
-    const { output, objects: objectWords } = exchange.protocol;
+    const { output, objects: objectMembers } = exchange.protocol;
     const otherFields = output?.multipliers.map(([name]) => String(name));
-    const finder = objectWords && objects.finderFor(objectWords);
+    const finder = objectMembers && objects.finderFor(objectMembers);
     return readForm(request, limits, otherFields, (field) => finder?.isReferenceField(field) ?? false).then(
       ({ body, form }) => {
         exchange.form = form;

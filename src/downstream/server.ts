@@ -461,9 +461,9 @@ export class Downstream {
     if (!destination) throw new GatewayError("upgrade_required");
     refuseExplanation(headers);
     const { protocol, pass: passes } = destination;
-    refuseRepeated(query, passes ? ["key"] : ["key", protocol.socket?.model ?? "model"]);
+    refuseRepeated(query, passes ? ["key"] : ["key", protocol.socket?.modelParameter ?? "model"]);
     const key = handshakeKey(headers);
-    const offer = takeSubprotocols(headers, generation.paths.socketWords);
+    const offer = takeSubprotocols(headers, generation.paths.socketProtocols);
     const keys = [...new Set([...takeKeys(headers, query), ...offer.keys])];
     const exchange = createExchange(request, query, destination, known, keys);
     socket.once("close", () => exchange.abort());

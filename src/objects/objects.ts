@@ -2,7 +2,7 @@ import type { Body } from "../core/body.ts";
 import { GatewayError } from "../core/errors.ts";
 import type { Attempt, Exchange, Head } from "../core/exchange.ts";
 import type { Caller, Provider, Target } from "../core/marketplace.ts";
-import type { ObjectWords, Protocol } from "../core/protocol.ts";
+import type { ObjectMembers, Protocol } from "../core/protocol.ts";
 import type { Stage } from "../core/stage.ts";
 import type { OwnedObject, Owners } from "../store/owners.ts";
 import { asObject, type JsonObject } from "../wire/values.ts";
@@ -16,7 +16,7 @@ import { ownersOf, type Share } from "./share.ts";
  * response reports as created are recorded for the key.
  */
 export class ObjectAccess {
-  private readonly finders = new Map<ObjectWords, ReferenceFinder>();
+  private readonly finders = new Map<ObjectMembers, ReferenceFinder>();
   /** Ids that every caller may name, with their providers. */
   private readonly shared = new Map<string, readonly string[]>();
 
@@ -28,8 +28,9 @@ export class ObjectAccess {
     protocols: Iterable<Protocol>,
   ) {
     // All at once: a body is scanned for the words that are known when it arrives.
-    for (const { objects, vendor } of protocols)
-      for (const words of [objects, vendor?.words]) if (words) this.finders.set(words, referenceFinder(words));
+    for (const { objects, vendorObjects } of protocols)
+      for (const members of [objects, vendorObjects?.bodyMembers])
+        if (members) this.finders.set(members, referenceFinder(members));
     for (const { name, shared = [] } of providers)
       for (const id of shared) this.shared.set(id, [...(this.shared.get(id) ?? []), name]);
   }
@@ -40,11 +41,11 @@ export class ObjectAccess {
    */
   admit(exchange: Exchange): void | Promise<void> {
     const { objects } = exchange.protocol;
-    const { kept } = exchange.operation;
+    const { storedResponseId } = exchange.operation;
     const all =
-      kept === undefined
+      storedResponseId === undefined
         ? objects && this.finderFor(objects).findInBody(exchange.body)
-        : [{ id: kept, param: undefined }];
+        : [{ id: storedResponseId, param: undefined }];
     if (!all || all.length === 0) return;
     // Ids that the gateway issued are stored at no provider: the decoder of the request decides about them.
     const owners = ownersOf(this.share, exchange.caller);
@@ -111,8 +112,8 @@ export class ObjectAccess {
   }
 
   /** Returns the finder of objects in a protocol. */
-  finderFor(words: ObjectWords): ReferenceFinder {
-    return this.finders.get(words) as ReferenceFinder;
+  finderFor(members: ObjectMembers): ReferenceFinder {
+    return this.finders.get(members) as ReferenceFinder;
   }
 
   /**
@@ -136,7 +137,7 @@ export class ObjectAccess {
       return (frame) => {
         if (frame.kind !== "end" && objects.mayHoldIds(frame)) recordFrom(frame.json());
       };
-    const members = new MemberExtractor(objects.members);
+    const members = new MemberExtractor(objects.createdIdMembers);
     return (frame) => {
       const found = frame.kind === "piece" ? members.push(frame.bytes) : undefined;
       if (found) recordFrom(found);

@@ -1,6 +1,6 @@
 import { GatewayError } from "../core/errors.ts";
 import type { Exchange } from "../core/exchange.ts";
-import type { Protocol, UploadWords, VendorObjects } from "../core/protocol.ts";
+import type { Protocol, ResumableUploads, VendorObjects } from "../core/protocol.ts";
 import { asList, asObject, asText, type JsonObject } from "../wire/values.ts";
 import { type BodyReferenceFinder, bodyReferenceFinder } from "./body-reference-finder.ts";
 import { EventMemberExtractor, MemberExtractor } from "./member-extractor.ts";
@@ -63,9 +63,9 @@ function outermostCollection(
 }
 
 /** Returns the members of a path's responses that hold addresses. */
-function addressMembers(path: string, { addresses = {} }: VendorObjects): string[] {
+function addressMembers(path: string, { urlMembers = {} }: VendorObjects): string[] {
   const words = `/${pathSegments(path).join("/").toLowerCase()}/`;
-  return Object.entries(addresses).flatMap(([collection, members]) =>
+  return Object.entries(urlMembers).flatMap(([collection, members]) =>
     words.includes(`/${collection}/`) ? [...members] : [],
   );
 }
@@ -107,18 +107,21 @@ export class PassThroughObjects {
     protocols: readonly Protocol[],
     limit: number,
   ) {
-    const vendors = [...new Set(protocols.flatMap(({ vendor }) => vendor ?? []))];
+    const vendors = [...new Set(protocols.flatMap(({ vendorObjects }) => vendorObjects ?? []))];
     const paths = vendors.flatMap((vendor) => objectPath(below, vendor) ?? []);
     this.path = paths.find(({ owned }) => owned) ?? paths[0];
-    this.finders = vendors.map(({ words }) => objects.finderFor(words));
+    this.finders = vendors.map(({ bodyMembers }) => objects.finderFor(bodyMembers));
     const derived = vendors.flatMap((vendor) => derivedMembers(below, vendor));
     this.addresses = vendors.flatMap((vendor) => addressMembers(below, vendor));
     // A request below a model may create something too: the operation whose result is fetched later.
     const creates = /^P(?:OST|UT)$/.test(exchange.method) && this.path !== undefined;
-    const names = [...(creates ? vendors.flatMap(({ words }) => words.members) : []), ...derived];
+    const names = [...(creates ? vendors.flatMap(({ bodyMembers: words }) => words.createdIdMembers) : []), ...derived];
     if (names.length > 0) this.createdMembers = [...new Set(names)];
-    const isContinued = ({ path, session }: UploadWords) => below.startsWith(`${path}/`) && exchange.query.has(session);
-    this.session = vendors.flatMap(({ uploads }) => uploads ?? []).find(isContinued)?.session;
+    const isContinued = ({ pathPrefix, sessionParameter }: ResumableUploads) =>
+      below.startsWith(`${pathPrefix}/`) && exchange.query.has(sessionParameter);
+    this.session = vendors
+      .flatMap(({ resumableUploads }) => resumableUploads ?? [])
+      .find(isContinued)?.sessionParameter;
     if (!this.isChecked) return;
     // The body of an upload's piece is a file, for which SDKs send a JSON content type. Any other body may name objects.
     const type =

@@ -1,6 +1,6 @@
 import type { Body } from "../core/body.ts";
 import { type ErrorDetails, GatewayError } from "../core/errors.ts";
-import type { ObjectWords } from "../core/protocol.ts";
+import type { ObjectMembers } from "../core/protocol.ts";
 import { anyCasePattern, ESCAPED_LETTER, foldCase } from "../wire/any-case.ts";
 import type { Scan } from "../wire/json.ts";
 import { MultiSearch } from "../wire/multi-search.ts";
@@ -50,12 +50,12 @@ const NUMBER = /^\d+$/;
 const FIELD_SEPARATORS = /\]\[|[[\].]/;
 
 /** Cached by protocol: computing all spellings takes milliseconds, and every start and reload needs them. */
-const findersByWords = new WeakMap<ObjectWords, ReferenceFinder>();
+const findersByMembers = new WeakMap<ObjectMembers, ReferenceFinder>();
 
 /** Returns the finder of objects that requests in a protocol name. */
-export function referenceFinder(words: ObjectWords): ReferenceFinder {
-  const finder = findersByWords.get(words) ?? new ReferenceFinder(words);
-  findersByWords.set(words, finder);
+export function referenceFinder(members: ObjectMembers): ReferenceFinder {
+  const finder = findersByMembers.get(members) ?? new ReferenceFinder(members);
+  findersByMembers.set(members, finder);
   return finder;
 }
 
@@ -86,42 +86,42 @@ export class ReferenceFinder {
   /** The beginning of a text that may be an address of a stored object. */
   private readonly addressStart: StringStartSearch;
 
-  constructor(private readonly words: ObjectWords) {
+  constructor(private readonly members: ObjectMembers) {
     const {
-      anywhere,
+      anyDepth,
       objectsOnly = [],
       byPresence = [],
-      references = [],
+      referenceTypes = [],
       inlineContent = {},
       outputItems = {},
-      sources = [],
-    } = words;
-    const named = [...references, ...Object.keys(inlineContent)];
-    const types = [...named, ...sources];
-    this.marks = quoted([...anywhere, ...objectsOnly, ...byPresence, ...types]);
+      sharedSourceTypes = [],
+    } = members;
+    const named = [...referenceTypes, ...Object.keys(inlineContent)];
+    const types = [...named, ...sharedSourceTypes];
+    this.marks = quoted([...anyDepth, ...objectsOnly, ...byPresence, ...types]);
     this.recallTypes = quoted(Object.keys(outputItems));
     this.watch = new Watch(
-      [...anywhere, ...objectsOnly, ...byPresence, ...(words.untyped ? ["id"] : [])],
+      [...anyDepth, ...objectsOnly, ...byPresence, ...(members.untypedElements ? ["id"] : [])],
       [...types, ...Object.keys(outputItems)],
     );
-    const names = [...anywhere, ...objectsOnly, ...byPresence];
-    this.variantWatch = new Watch([...names.flatMap(caseSpellings), ...(words.untyped ? SPELLED_ID : [])]);
-    const bare = words.untyped ? SPELLED_ID.map((name) => `|"${name}"`).join("") : "";
+    const names = [...anyDepth, ...objectsOnly, ...byPresence];
+    this.variantWatch = new Watch([...names.flatMap(caseSpellings), ...(members.untypedElements ? SPELLED_ID : [])]);
+    const bare = members.untypedElements ? SPELLED_ID.map((name) => `|"${name}"`).join("") : "";
     this.variantPattern = new RegExp(`"(?:${names.map(anyCasePattern).join("|")})"${bare}`);
     // A letter that folds to an ASCII letter has up to three bytes.
     this.maxVariantLength = 3 * Math.max("ID".length, ...names.map(({ length }) => length)) + 2;
     this.exactNames = new Set(names);
-    this.anywhere = new Set(anywhere.map(foldCase));
-    this.unread = new Set(words.notSearched);
+    this.anywhere = new Set(anyDepth.map(foldCase));
+    this.unread = new Set(members.notSearched);
     this.references = new Set([...named, ...Object.keys(outputItems)]);
     this.asObjects = new Set(objectsOnly.map(foldCase));
     this.itself = new Set(byPresence.map(foldCase));
     this.whole = new Map(Object.entries(inlineContent));
     this.recalled = new Map(Object.entries(outputItems));
-    this.sources = new Set(sources);
-    const { addresses = [], placePrefix = "" } = words;
-    this.addresses = new Set(addresses.map(foldCase));
-    this.addressWatch = addresses.length === 0 ? undefined : new Watch(addresses);
+    this.sources = new Set(sharedSourceTypes);
+    const { urlMembers = [], placePrefix = "" } = members;
+    this.addresses = new Set(urlMembers.map(foldCase));
+    this.addressWatch = urlMembers.length === 0 ? undefined : new Watch(urlMembers);
     this.addressStart = new StringStartSearch(placePrefix.slice(0, 2));
   }
 
@@ -132,10 +132,10 @@ export class ReferenceFinder {
   findInBody(body: Body): ObjectReference[] {
     const { scan } = body;
     if (!scan) return [];
-    const { top } = this.words;
+    const { topLevel } = this.members;
     const found: ObjectReference[] = [];
     let whole = this.mayReferBelowTop(body);
-    for (const name of top) {
+    for (const name of topLevel) {
       const member = body.member(name);
       if (!member || whole) continue;
       if (member.kind === "string") this.collect(body.value(name), { step: name }, found);
@@ -144,7 +144,7 @@ export class ReferenceFinder {
     if (!whole) return found;
     const json = asObject(body.uniqueJson()) ?? {};
     const all: ObjectReference[] = [];
-    for (const name of top) this.collect(json[name], { step: name }, all);
+    for (const name of topLevel) this.collect(json[name], { step: name }, all);
     this.walk(json, undefined, all);
     return all;
   }
@@ -203,10 +203,10 @@ export class ReferenceFinder {
   }
 
   private hasReferenceName(scan: Scan): boolean {
-    const { anywhere, objectsOnly = [], byPresence = [] } = this.words;
+    const { anyDepth, objectsOnly = [], byPresence = [] } = this.members;
     return (
       this.watch.mayMatch(scan) ||
-      [...anywhere, ...objectsOnly, ...byPresence].some((name) => scan.find(name) !== undefined)
+      [...anyDepth, ...objectsOnly, ...byPresence].some((name) => scan.find(name) !== undefined)
     );
   }
 
@@ -216,7 +216,7 @@ export class ReferenceFinder {
 
   private mayHoldReference(pieces: readonly Buffer[]): boolean {
     if (this.marks.occursIn(pieces) || (this.recallTypes.occursIn(pieces) && IDS.occursIn(pieces))) return true;
-    if (this.words.untyped && mayHoldBareId(pieces)) return true;
+    if (this.members.untypedElements && mayHoldBareId(pieces)) return true;
     return (
       pieces.some(
         (piece) => ESCAPE_STARTS.some((start) => piece.includes(start)) || piece.subarray(-5).includes(0x5c),
@@ -231,7 +231,7 @@ export class ReferenceFinder {
         const each: unknown = value[i];
         if (typeof each !== "object") continue;
         const at = { above: path, step: i };
-        const bare = this.words.untyped ? bareIds(each) : NO_VALUES;
+        const bare = this.members.untypedElements ? bareIds(each) : NO_VALUES;
         if (bare.length > 0) for (const id of bare) this.collect(id, { above: at, step: "id" }, found);
         else this.walk(each, at, found);
       }
@@ -290,7 +290,7 @@ export class ReferenceFinder {
   }
 
   private collectAddress(value: unknown, path: PathNode, found: ObjectReference[]): void {
-    const { placePrefix = "" } = this.words;
+    const { placePrefix = "" } = this.members;
     const text = asText(value) ?? "";
     if (!text.slice(0, placePrefix.length).toLowerCase().startsWith(schemeOf(placePrefix))) return;
     const from = found.length;
@@ -318,16 +318,17 @@ export class ReferenceFinder {
       return;
     }
     const text = asText(value);
-    const id = text === undefined || text === "" ? undefined : this.words.id ? this.words.id(text, path?.step) : text;
+    const id =
+      text === undefined || text === "" ? undefined : this.members.id ? this.members.id(text, path?.step) : text;
     if (id === undefined) return;
     const param = paramOf(path);
-    const { placePrefix } = this.words;
+    const { placePrefix } = this.members;
     if (!ID.test(placePrefix !== undefined && id.startsWith(placePrefix) ? id.slice(placePrefix.length) : id))
       throw new GatewayError("invalid_field", {
         message: `${param} is no id: 1 to 128 letters, digits, dots, dashes and underscores.`,
         param,
       });
-    addReference(found, { id, param, unknownIdError: this.words.unknown?.(param) });
+    addReference(found, { id, param, unknownIdError: this.members.unknownError?.(param) });
   }
 }
 

@@ -3,7 +3,7 @@ import { GatewayError } from "../core/errors.ts";
 import type { Exchange } from "../core/exchange.ts";
 import { otherModelNotAllowed } from "../core/key-scope.ts";
 import type { Marketplace, Provider } from "../core/marketplace.ts";
-import type { SocketWords } from "../core/protocol.ts";
+import type { SocketProtocol } from "../core/protocol.ts";
 import { JsonError, scan } from "../wire/json.ts";
 import { MultiSearch } from "../wire/multi-search.ts";
 import type { ObjectAccess } from "./objects.ts";
@@ -16,14 +16,14 @@ export class SocketMessageChecker {
   private readonly marks: MultiSearch;
 
   constructor(
-    private readonly words: SocketWords,
+    private readonly protocol: SocketProtocol,
     private readonly exchange: Pick<Exchange, "caller">,
     private readonly provider: Provider,
     private readonly objects: ObjectAccess,
     private readonly marketplace: Marketplace,
   ) {
     // A letter may be written as an escape, and some servers match names in any case.
-    this.marks = new MultiSearch([...words.marks.flatMap((mark) => caseVariants(`"${mark}"`)), "\\u00"]);
+    this.marks = new MultiSearch([...protocol.nameMarkers.flatMap((mark) => caseVariants(`"${mark}"`)), "\\u00"]);
   }
 
   /** Reports whether there is anything to check: there is not where all keys may use everything. */
@@ -48,7 +48,7 @@ export class SocketMessageChecker {
     if (!this.marks.occursIn([message])) return;
     checkJsonLimits(message);
     const { exchange, provider, objects } = this;
-    const names = [...this.words.names(parseUnambiguous(message))];
+    const names = [...this.protocol.namesIn(parseUnambiguous(message))];
     if (names.length > MAX_SOCKET_NAMES)
       throw new GatewayError("invalid_field", {
         message: `A message names more than ${MAX_SOCKET_NAMES} models and objects.`,

@@ -48,7 +48,7 @@ export async function listModels(
   timeout = TIMEOUT,
 ): Promise<VendorListing> {
   const headers = new Headers({ accept: "application/json" });
-  for (const [name, value] of protocol.defaults ?? []) headers.set(name, value);
+  for (const [name, value] of protocol.defaultHeaders ?? []) headers.set(name, value);
   if (secret !== undefined)
     headers.set(...(header === undefined ? credentialHeader(protocol, secret) : ([header, secret] as const)));
   const began = performance.now();

@@ -114,7 +114,7 @@ function encodeConversation(
     refuse,
   };
   const { operation, query, body: json } = encode(conversation, context);
-  const written = `${protocol.segment}${operation.upstream(model)}${query === undefined ? "" : `?${query}`}`;
+  const written = `${protocol.versionSegment}${operation.upstream(model)}${query === undefined ? "" : `?${query}`}`;
   return { method: operation.method, path: written, json: JSON.parse(json) as Record<string, unknown> };
 }
 

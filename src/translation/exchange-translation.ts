@@ -330,7 +330,7 @@ export class ExchangeTranslation {
     if (usage && (usage.in.total ?? 0) + (usage.out.total ?? 0) > 0) exchange.usage = usage;
     // An error that no client could parse has one code, translated or not.
     const clientFault = isJson(text) ? fault : { ...fault, code: "upstream_failed" };
-    return toClientError(clientFault, headers, this.exchange.protocol.overloaded);
+    return toClientError(clientFault, headers, this.exchange.protocol.overloadedStatus);
   }
 
   private get streaming(): boolean {
@@ -399,13 +399,13 @@ function targetHeaders(
   const { forward } = attempt.target.provider;
   const passes = (name: string) =>
     forward.some((each) => (each.endsWith("*") ? name.startsWith(each.slice(0, -1)) : name === each));
-  const usual = protocol.defaults ?? [];
+  const usual = protocol.defaultHeaders ?? [];
   const added = (name: string) => !headers.has(name) && !usual.some(([each]) => each === name);
   const sent = attempt.headers.filter((name) => NEUTRAL_HEADERS.has(name) || passes(name) || added(name));
   sent.set("content-type", "application/json");
   sent.set("accept", streaming ? "text/event-stream" : "application/json");
   for (const [name, value] of encoded) sent.set(name, value);
-  for (const [name, value] of to.defaults ?? []) if (!sent.has(name)) sent.append(name, value);
+  for (const [name, value] of to.defaultHeaders ?? []) if (!sent.has(name)) sent.append(name, value);
   return sent;
 }
 

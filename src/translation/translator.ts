@@ -114,7 +114,7 @@ export class StreamTranslator {
     const { unwrapper } = this;
     for (const event of unwrapper ? restored.flatMap((each) => unwrapper.unwrap(each)) : restored) {
       if (this.ended) return;
-      if (event.type === "error") throw toClientError(event.fault, undefined, translation.to.overloaded);
+      if (event.type === "error") throw toClientError(event.fault, undefined, translation.to.overloadedStatus);
       if (event.type === "ping") this.schedulePing();
       else if (event.type === "unsaid")
         translation.context.drop(event.path, "not expressible in the client's protocol");
@@ -158,7 +158,7 @@ export function decodeWhole(
   const restorer = new NameRestorer(names, from.name, source, context.id);
   const restored: Event[] = [];
   for (const event of decoded) {
-    if (event.type === "error") throw toClientError(event.fault, undefined, to.overloaded);
+    if (event.type === "error") throw toClientError(event.fault, undefined, to.overloadedStatus);
     if (event.type === "unsaid") context.drop(event.path, "not expressible in the client's protocol");
     else if (event.type !== "ping") restorer.restore(event, restored);
   }

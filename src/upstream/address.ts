@@ -15,7 +15,7 @@ export function upstreamPath(exchange: Exchange, { target, protocol, operation, 
 
 /** Returns the address's path; for a bare origin the protocol's default version segment. */
 export function basePath(url: URL, protocol: Protocol): string {
-  return url.pathname === "/" ? protocol.segment : url.pathname;
+  return url.pathname === "/" ? protocol.versionSegment : url.pathname;
 }
 
 /** Adds our credential, in the protocol's own way or in the header that gateway.yaml names. */

@@ -285,7 +285,7 @@ export class Upstreams {
     const type = headers.get("content-type") ?? "";
     if (/^text\/html\b/i.test(type))
       return invalidResponse("The provider answered with a web page.", "Correct the provider's url in gateway.yaml.");
-    if (limit === 0 || !protocol.answersJson || !(operation.generates || operation.task)) return undefined;
+    if (limit === 0 || !protocol.respondsWithJson || !(operation.generates || operation.task)) return undefined;
     const found = await detectNonAnswer(upstream, operation.framing === "array", limit);
     if (found instanceof Frame) return this.reportedError(found, attempt, exchange.protocol);
     if (found === "empty") return invalidResponse(`The provider answered ${upstream.status} with nothing.`);
@@ -293,8 +293,8 @@ export class Upstreams {
     return found && invalidResponse(`The provider answered ${upstream.status} with no JSON object (${name}).`);
   }
 
-  private reportedError(frame: Frame, attempt: Attempt, { overloaded }: Protocol): GatewayError | undefined {
-    return errorInFrame(redactErrorFrame(frame, attempt.protocol, this.redactor), attempt, overloaded);
+  private reportedError(frame: Frame, attempt: Attempt, { overloadedStatus }: Protocol): GatewayError | undefined {
+    return errorInFrame(redactErrorFrame(frame, attempt.protocol, this.redactor), attempt, overloadedStatus);
   }
 
   close(): Promise<void> {
@@ -307,8 +307,8 @@ export class Upstreams {
     const headers = exchange.headers.filter(this.requestAllowList(protocol, target.provider).allows);
     dropInvalidTrace(headers);
     scopeIdempotency(headers, exchange, target);
-    if (protocol.defaults)
-      for (const [name, value] of protocol.defaults) if (!headers.has(name)) headers.append(name, value);
+    if (protocol.defaultHeaders)
+      for (const [name, value] of protocol.defaultHeaders) if (!headers.has(name)) headers.append(name, value);
     const attempt = new Attempt({
       target,
       protocol,
@@ -344,7 +344,7 @@ export class Upstreams {
   private responseAllowList(protocol: Protocol): AllowList {
     let list = this.responseAllowLists.get(protocol);
     if (!list) {
-      list = new AllowList([...RESPONSE_HEADERS, ...(protocol.answerHeaders ?? [])]);
+      list = new AllowList([...RESPONSE_HEADERS, ...(protocol.responseHeaders ?? [])]);
       this.responseAllowLists.set(protocol, list);
     }
     return list;

@@ -65,7 +65,9 @@ export class Demo {
 
   /** Answers requests for stored objects, where other vendors have them, with the protocol's error for an unknown object. */
   private notFoundAnswer(target: string): DemoAnswer | undefined {
-    const protocol = this.protocols.find(({ kept, paths }) => kept && target.startsWith(`${paths[0]}/`));
+    const protocol = this.protocols.find(
+      ({ storedResponses, paths }) => storedResponses && target.startsWith(`${paths[0]}/`),
+    );
     return protocol && demoNotStored(protocol);
   }
 }

@@ -4,7 +4,7 @@ import { Attempt, type Exchange } from "../core/exchange.ts";
 import { limitOwner } from "../core/limit-messages.ts";
 import type { LimitLevel } from "../core/limits.ts";
 import type { Caller, Provider } from "../core/marketplace.ts";
-import type { Protocol, UploadWords } from "../core/protocol.ts";
+import type { Protocol, ResumableUploads } from "../core/protocol.ts";
 import type { ObjectAccess } from "../objects/objects.ts";
 import { PassThroughObjects } from "../objects/pass-through-objects.ts";
 import { TICKET_PARAMETER, type UploadTickets } from "../objects/upload-tickets.ts";
@@ -53,7 +53,7 @@ export class PassPath {
   readonly dialect: Protocol;
   private readonly requestAllowList: AllowList;
   private readonly responseAllowList: AllowList;
-  private readonly uploads: readonly UploadWords[];
+  private readonly uploads: readonly ResumableUploads[];
 
   /**
    * @param pattern may end in `/*`
@@ -69,7 +69,7 @@ export class PassPath {
     private readonly options: PassPathOptions,
   ) {
     this.dialect = protocols[0] as Protocol;
-    this.uploads = protocols.flatMap(({ vendor }) => vendor?.uploads ?? []);
+    this.uploads = protocols.flatMap(({ vendorObjects }) => vendorObjects?.resumableUploads ?? []);
     const both = this.uploads.flatMap(({ headers }) => headers);
     const up = [...protocols.flatMap(({ headers }) => headers), ...both];
     const trace = options.trace === true ? TRACE_HEADERS : [];
@@ -83,7 +83,7 @@ export class PassPath {
     this.responseAllowList = new AllowList([
       ...RESPONSE_HEADERS,
       ...PASS_RESPONSE_HEADERS,
-      ...protocols.flatMap(({ answerHeaders = [] }) => answerHeaders),
+      ...protocols.flatMap(({ responseHeaders = [] }) => responseHeaders),
       ...both,
     ]);
   }
@@ -112,7 +112,7 @@ export class PassPath {
 
   /** Reports whether the vendor has this path outside its versions, as it has uploads. */
   private isUnversioned(path: string): boolean {
-    return this.uploads.some((upload) => path.startsWith(`${upload.path}/`));
+    return this.uploads.some((upload) => path.startsWith(`${upload.pathPrefix}/`));
   }
 
   /** Returns the provider's path for a relative one. */
@@ -120,7 +120,7 @@ export class PassPath {
     const { pathname } = (this.provider as Provider).url;
     return this.isUnversioned(below)
       ? `${withoutVersion(pathname)}${below}`
-      : pathBelow(pathname, this.dialect.segment, below);
+      : pathBelow(pathname, this.dialect.versionSegment, below);
   }
 
   /**
@@ -131,8 +131,8 @@ export class PassPath {
     headers: HeaderList,
     { origin, caller, time }: Pick<Exchange, "origin" | "caller" | "time">,
   ): void {
-    for (const { addresses, session: parameter } of this.uploads)
-      for (const name of addresses) {
+    for (const { urlHeaders, sessionParameter: parameter } of this.uploads)
+      for (const name of urlHeaders) {
         const address = headers.get(name);
         if (address === undefined) continue;
         const ours = this.gatewayAddress(address, origin);
@@ -159,7 +159,7 @@ export class PassPath {
     if (ticket === null) return undefined;
     query.delete(TICKET_PARAMETER);
     if (!this.isUnversioned(below)) return undefined;
-    const [session, second] = this.uploads.flatMap((each) => query.all(each.session));
+    const [session, second] = this.uploads.flatMap((each) => query.all(each.sessionParameter));
     if (session === undefined || second !== undefined) return undefined;
     return this.options.tickets.keyOf(ticket, { path: this.pattern, session }, time);
   }
@@ -174,7 +174,7 @@ export class PassPath {
     const theirs = URL.parse(address);
     if (!provider || theirs?.origin !== provider.url.origin) return undefined;
     const { pathname, search } = theirs;
-    const below = [withoutVersion(provider.url.pathname), provider.url.pathname, dialect.segment]
+    const below = [withoutVersion(provider.url.pathname), provider.url.pathname, dialect.versionSegment]
       .filter((start) => pathname.startsWith(`${start}/`))
       .map((start) => pathname.slice(start.length));
     // A path with the version twice leads there too, but looks wrong.
@@ -210,7 +210,7 @@ export class PassPath {
       throw new GatewayError("no_target", { message: "The provider of this path is switched off.", retry: false });
     const headers = exchange.headers.filter(this.requestHeaders(exchange.headers));
     dropInvalidTrace(headers);
-    for (const [name, value] of dialect.defaults ?? []) if (!headers.has(name)) headers.append(name, value);
+    for (const [name, value] of dialect.defaultHeaders ?? []) if (!headers.has(name)) headers.append(name, value);
     // The response is parsed for usage while it passes: decompressing it would cost more than the bytes saved between two data
     // centres.
     headers.append("accept-encoding", "identity");
@@ -241,7 +241,7 @@ export class PassPath {
    */
   isModelApi(below: string): boolean {
     const [first = ""] = segments(below);
-    return this.protocols.some(({ paths, vendor }) =>
+    return this.protocols.some(({ paths, vendorObjects: vendor }) =>
       [...paths, ...(vendor?.collections ?? []), ...(vendor?.public ?? [])].some((path) => segments(path)[0] === first),
     );
   }

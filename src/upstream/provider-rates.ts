@@ -27,13 +27,13 @@ export class ProviderRates {
   constructor(private readonly clock: () => number = () => performance.now()) {}
 
   /** Reads the headers of a response. */
-  record({ target, protocol: { ratesLeft } }: Attempt, headers: HeaderList): void {
-    if (!ratesLeft) return;
+  record({ target, protocol: { remainingRateHeaders } }: Attempt, headers: HeaderList): void {
+    if (!remainingRateHeaders) return;
     const now = this.clock();
     const rates = this.byTarget.get(target) ?? this.createRates(target);
     if (now - rates.at < FRESH) return;
     rates.at = now;
-    for (const [kind, header] of ratesLeft) {
+    for (const [kind, header] of remainingRateHeaders) {
       const value = headers.get(header);
       if (value !== undefined && /^\d{1,15}$/.test(value)) rates.left.set(kind, Number(value));
     }

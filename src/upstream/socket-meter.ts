@@ -2,7 +2,7 @@ import type { IncomingHttpHeaders } from "node:http";
 import type { GatewayError } from "../core/errors.ts";
 import type { Attempt, Exchange } from "../core/exchange.ts";
 import { JsonUsage } from "../core/json-usage.ts";
-import type { SocketWords } from "../core/protocol.ts";
+import type { SocketProtocol } from "../core/protocol.ts";
 import type { Redactor } from "../core/redactor.ts";
 import type { SocketMessageChecker } from "../objects/socket-message-checker.ts";
 import { HeaderList } from "../wire/headers.ts";
@@ -26,14 +26,14 @@ export class SocketMeter implements SocketObserver {
 
   /**
    * @param filterHeaders filters the headers of the provider's response for the client
-   * @param words of the protocol in use; undefined: messages are not parsed
+   * @param protocol of the protocol in use; undefined: messages are not parsed
    * @param names checks the client's messages; undefined: they are not checked
    */
   constructor(
     private readonly exchange: Exchange,
     private readonly attempt: Attempt,
     private readonly filterHeaders: (received: HeaderList) => HeaderList,
-    private readonly words: SocketWords | undefined,
+    private readonly protocol: SocketProtocol | undefined,
     private readonly client: SocketClient,
     readonly redactor: Redactor,
     names?: SocketMessageChecker,
@@ -41,11 +41,11 @@ export class SocketMeter implements SocketObserver {
     this.checkMessage = names && ((message) => names.findError(message));
     exchange.received = 0;
     this.onTextMessage =
-      words &&
+      protocol &&
       ((message) => {
         try {
           const before = exchange.usage;
-          exchange.usage = words.usage(message, before);
+          exchange.usage = protocol.usage(message, before);
           if (exchange.usage !== before) exchange.onUsage?.(exchange);
         } catch (thrown) {
           exchange.usageError ??= JsonUsage.loggableError(thrown);
@@ -83,7 +83,7 @@ export class SocketMeter implements SocketObserver {
   }
 
   onInterrupt(act: (error: GatewayError, message: string | undefined) => void): () => void {
-    const { exchange, words } = this;
+    const { exchange, protocol: words } = this;
     return exchange.onInterrupt(() => {
       const { interruption, id } = exchange;
       if (interruption) act(interruption, words?.error(interruption, id));

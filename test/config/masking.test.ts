@@ -2,10 +2,11 @@
 import t from "tap";
 import { type Document, parseDocument } from "yaml";
 import { mask } from "../../src/config/masking.ts";
-import type { OptionWords } from "../../src/config/secrets.ts";
+import type { EnumeratedValues } from "../../src/config/secrets.ts";
 
 const parsed = (yaml: string): Document => parseDocument(yaml, { merge: true, logLevel: "error" });
-const masked = (yaml: string, words: OptionWords = () => []): string => mask(parsed(yaml), yaml, words).text;
+const masked = (yaml: string, enumeratedAt: EnumeratedValues = () => []): string =>
+  mask(parsed(yaml), yaml, enumeratedAt).text;
 
 t.test("a secret is starred as it stands in the file, however YAML spells it", async (t) => {
   for (const [yaml, shown] of [

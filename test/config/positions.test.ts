@@ -190,7 +190,7 @@ t.test("texts of a plugin's options are masked until it is known which of them i
   const source = new YamlSource("g.yaml", "plugins: { p: { mode: report, dsn: short } }\n");
   const mode = { path: ["plugins", "p", "mode"], message: "no" };
   t.match(source.locate(mode).frame, "mode: ******, dsn: *****");
-  source.setOptionWords((path) => (path.at(-1) === "mode" ? ["report"] : []));
+  source.setEnumeratedValues((path) => (path.at(-1) === "mode" ? ["report"] : []));
   t.match(source.locate(mode).frame, "mode: report, dsn: *****");
   t.equal(source.masked, "plugins: { p: { mode: report, dsn: ***** } }\n");
   t.same(source.position({ path: mode.path }), { file: "g.yaml", line: 1, column: 23 });

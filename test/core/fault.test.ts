@@ -1,26 +1,26 @@
 import t from "tap";
-import { type ErrorWords, errorObject, statusFault } from "../../src/core/fault.ts";
+import { type ErrorNames, errorObject, statusFault } from "../../src/core/fault.ts";
 
 t.test("an error object has a protocol's type, its code where it has one, else the gateway's", async (t) => {
-  const type = new Proxy({}, { get: (_, kind) => `${String(kind)}_error` }) as ErrorWords["type"];
-  const words: ErrorWords = { type, code: { rate_limit: "slow_down" } };
-  t.same(errorObject({ status: 429, kind: "rate_limit", code: "ours", message: "Wait." }, words), {
+  const type = new Proxy({}, { get: (_, kind) => `${String(kind)}_error` }) as ErrorNames["type"];
+  const names: ErrorNames = { type, code: { rate_limit: "slow_down" } };
+  t.same(errorObject({ status: 429, kind: "rate_limit", code: "ours", message: "Wait." }, names), {
     message: "Wait.",
     type: "rate_limit_error",
     param: null,
     code: "slow_down",
   });
-  t.same(errorObject({ status: 400, kind: "invalid", code: "ours", message: "No.", param: "n" }, words), {
+  t.same(errorObject({ status: 400, kind: "invalid", code: "ours", message: "No.", param: "n" }, names), {
     message: "No.",
     type: "invalid_error",
     param: "n",
     code: "ours",
   });
   const passed = { status: 429, kind: "rate_limit", code: "ours", providerCode: "theirs", message: "Wait." } as const;
-  t.equal(errorObject(passed, words).code, "slow_down", "the protocol's own word comes first");
-  t.equal(errorObject({ ...passed, kind: "invalid" }, words).code, "theirs");
+  t.equal(errorObject(passed, names).code, "slow_down", "the protocol's own word comes first");
+  t.equal(errorObject({ ...passed, kind: "invalid" }, names).code, "theirs");
   t.equal(
-    errorObject({ ...passed, isPluginCode: true }, words).code,
+    errorObject({ ...passed, isPluginCode: true }, names).code,
     "ours",
     "but a plugin's own code is told as it is",
   );

@@ -4,7 +4,7 @@ import { findOtherModels, otherModelEdits } from "../../src/core/other-models.ts
 import type { Protocol } from "../../src/core/protocol.ts";
 
 const protocol = {
-  otherModels: { below: ["tools"], around: ["input"], notSearched: ["schema"] },
+  otherModels: { searched: ["tools"], containers: ["input"], notSearched: ["schema"] },
 } as unknown as Protocol;
 const body = (text: string, cut = text.length): Body =>
   new Body([Buffer.from(text.slice(0, cut)), Buffer.from(text.slice(cut))], "json");
@@ -60,7 +60,7 @@ t.test("more than a thousand are refused", async (t) => {
 });
 
 t.test("what stands in front of names stays there", async (t) => {
-  const named = { otherModels: { below: ["requests"], unread: [], prefix: "models/" } } as unknown as Protocol;
+  const named = { otherModels: { searched: ["requests"], notSearched: [], prefix: "models/" } } as unknown as Protocol;
   const asked = body('{"requests":[{"model":"models/a/b"},{"model":"c"}]}');
   const found = findOtherModels(asked, named, true);
   t.match(found, [

@@ -1,17 +1,17 @@
 import t from "tap";
-import type { SocketWords } from "../../src/core/protocol.ts";
+import type { SocketProtocol } from "../../src/core/protocol.ts";
 import { handshakeKey, takeSubprotocols } from "../../src/downstream/handshake.ts";
 import { HeaderList } from "../../src/wire/headers.ts";
 
-const words: SocketWords = {
+const socketProtocol: SocketProtocol = {
   locate: () => undefined,
-  model: "model",
-  key: "the-key.",
-  elsewhere: [],
-  objects: [],
-  hidden: ["org."],
-  marks: [],
-  names: () => [],
+  modelParameter: "model",
+  keyPrefix: "the-key.",
+  otherParameters: [],
+  objectParameters: [],
+  hiddenPrefixes: ["org."],
+  nameMarkers: [],
+  namesIn: () => [],
   error: () => "",
   usage: () => undefined,
 };
@@ -36,7 +36,7 @@ t.test(
   async (t) => {
     const read = (...values: string[]) => {
       const headers = new HeaderList(values.flatMap((value) => ["Sec-WebSocket-Protocol", value]));
-      const offer = takeSubprotocols(headers, [words]);
+      const offer = takeSubprotocols(headers, [socketProtocol]);
       t.same(headers.lines, []);
       return offer;
     };

@@ -198,7 +198,7 @@ const headers: Target = {
         holds([...list.entries()].filter(([key]) => key === name).length < 2, () => `${name} twice`);
     const query = new Query("key=k&x=1&api_key=z&Token=q");
     const found = takeKeys(list, query);
-    const offer = takeSubprotocols(list, PATHS.socketWords);
+    const offer = takeSubprotocols(list, PATHS.socketProtocols);
     holds(query.toString() === "x=1" && found.every((key) => key !== ""), () => `${query} ${found}`);
     holds(
       ![...list.entries()].some(([name]) =>

@@ -89,7 +89,7 @@ const messages: Target = {
   take(bytes) {
     const { socket } = realtime;
     socket?.usage(bytes, socket.usage(bytes));
-    for (const { name, param } of socket?.names(parsed(bytes)?.json) ?? [])
+    for (const { name, param } of socket?.namesIn(parsed(bytes)?.json) ?? [])
       holds(typeof name === "string" && param !== "", () => `${name} ${param}`);
   },
 };

@@ -94,9 +94,9 @@ function whole({ protocol: name, body, streaming, contentType, path }: Recording
 }
 
 /** Of pictures there are as many as the answer's data holds. */
-function withPictures({ pictures, usage: read }: Protocol, json: unknown): Usage | undefined {
+function withPictures({ images, usage: read }: Protocol, json: unknown): Usage | undefined {
   const usage = read(json);
-  const { data = [], size, quality } = (pictures && (json as { [name: string]: unknown })) ?? {};
+  const { data = [], size, quality } = (images && (json as { [name: string]: unknown })) ?? {};
   const count = (data as object[]).filter((each) => "b64_json" in each || "url" in each).length;
   if (count === 0) return usage;
   const told = { ...(typeof size === "string" && { size }), ...(typeof quality === "string" && { quality }) };

@@ -4,7 +4,7 @@ import type { VendorObjects } from "../../src/core/protocol.ts";
 import { bodyReferenceFinder } from "../../src/objects/body-reference-finder.ts";
 import { ReferenceFinder } from "../../src/objects/reference-finder.ts";
 
-const NAMING = [new ReferenceFinder((chat.vendor as VendorObjects).words)];
+const NAMING = [new ReferenceFinder((chat.vendorObjects as VendorObjects).bodyMembers)];
 
 const LIMIT = 6000;
 

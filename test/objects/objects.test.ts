@@ -376,16 +376,16 @@ t.test("what gateway.yaml names as shared is every key's, at its provider", asyn
 t.test(
   "a body is looked through for the words of all protocols, also that of the first request after a start",
   async (t) => {
-    const words = {
-      ...{ top: [], anywhere: ["file_of_this_test_alone"], notSearched: [], members: [] },
+    const members = {
+      ...{ topLevel: [], anyDepth: ["file_of_this_test_alone"], notSearched: [], createdIdMembers: [] },
       ...{ createdIds: () => [], mayHoldIds: () => false },
     };
     const objects = new ObjectAccess({} as Owners, "key", [], {} as IssuedIds, [
-      { objects: words } as unknown as Protocol,
+      { objects: members } as unknown as Protocol,
     ]);
     const body = new Body([Buffer.from('{"messages":[{"file_of_this_test_alone":"file-1"}]}')], "json");
     t.ok(body.scan, "it is scanned before anybody asks whose it names");
-    t.match(objects.finderFor(words).findInBody(body), [{ id: "file-1" }]);
+    t.match(objects.finderFor(members).findInBody(body), [{ id: "file-1" }]);
   },
 );
 

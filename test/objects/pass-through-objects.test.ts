@@ -17,7 +17,7 @@ const KEYS = {
 } as const;
 type KeyName = keyof typeof KEYS;
 
-const at = ({ vendor }: Protocol, path: string) => vendor && objectPath(path, vendor);
+const at = ({ vendorObjects }: Protocol, path: string) => vendorObjects && objectPath(path, vendorObjects);
 
 t.test("a path tells the outermost object, and what belongs to nobody", async (t) => {
   t.same(at(chat, "/files/file-1/content"), { owned: true, id: "file-1" });

@@ -454,13 +454,13 @@ t.test("more objects than are looked up in one go are refused", async (t) => {
 });
 
 t.test("words are read once, however often a configuration is", async (t) => {
-  const words = responses.objects as NonNullable<Protocol["objects"]>;
-  t.equal(referenceFinder(words), referenceFinder(words));
-  t.not(referenceFinder({ ...words }), referenceFinder(words));
+  const members = responses.objects as NonNullable<Protocol["objects"]>;
+  t.equal(referenceFinder(members), referenceFinder(members));
+  t.not(referenceFinder({ ...members }), referenceFinder(members));
 });
 
 t.test("a tuned model that a body begins from is one that a key made; others are anybody's", async (t) => {
-  const finder = new ReferenceFinder((gemini.vendor as NonNullable<Protocol["vendor"]>).words);
+  const finder = new ReferenceFinder((gemini.vendorObjects as NonNullable<Protocol["vendorObjects"]>).bodyMembers);
   const ids = (body: object) => finder.findInJson(body).map(({ id }) => id);
   for (const name of ["model", "baseModel", "source_model"]) {
     t.same(ids({ batch: { [name]: "tunedModels/theirs" } }), ["theirs"], name);

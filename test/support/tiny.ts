@@ -117,7 +117,7 @@ export const tiny = {
   paths: ["/tiny"],
   segment: "/t",
   headers: ["x-tiny-*"],
-  defaults: [["x-tiny-version", "7"]],
+  defaultHeaders: [["x-tiny-version", "7"]],
   usageMembers: ["usage"],
   ping: SSE_PING,
   overloaded: 529,

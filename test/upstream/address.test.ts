@@ -14,7 +14,7 @@ function attempt(url: string, provider: Partial<Provider> = {}): Attempt {
   const account = providerOf({ name: "up", url: new URL(url), ...provider });
   const made = new Attempt({
     target: { provider: account, model: "m", weight: 1 },
-    protocol: { ...tiny, segment: "/v9", credential: (secret) => ["x-key", secret] },
+    protocol: { ...tiny, versionSegment: "/v9", credential: (secret) => ["x-key", secret] },
     method: "POST",
     headers: new HeaderList(["x-key", "the client's"]),
     body: Body.empty,

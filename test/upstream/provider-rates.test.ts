@@ -3,8 +3,8 @@ import type { Attempt } from "../../src/core/exchange.ts";
 import { ProviderRates } from "../../src/upstream/provider-rates.ts";
 import { HeaderList } from "../../src/wire/headers.ts";
 
-const attempt = (model: string, ratesLeft?: [string, string][]) =>
-  ({ target: { provider: { name: "up" }, model }, protocol: { ratesLeft } }) as unknown as Attempt;
+const attempt = (model: string, remainingRateHeaders?: [string, string][]) =>
+  ({ target: { provider: { name: "up" }, model }, protocol: { remainingRateHeaders } }) as unknown as Attempt;
 
 t.test(
   "what a provider says is left is looked at once a second, and words that are no number are not told",

@@ -7,7 +7,7 @@ import {
   type TranslatedProtocol,
 } from "model-gateway/protocol";
 import { errorBody, parseErrorResponse, streamError } from "./errors.ts";
-import { objects, otherModels, vendor } from "./objects.ts";
+import { objects, otherModels, vendorObjects } from "./objects.ts";
 import { decodeRequest, decodeRequestInSteps } from "./request.decode.ts";
 import { encodeRequest, encodeRequestInSteps } from "./request.encode.ts";
 import { createDecoder, decodeResponse } from "./response.decode.ts";
@@ -23,7 +23,7 @@ import {
   NO_THREADS,
   PING,
   rateHeaders,
-  ratesLeft,
+  remainingRateHeaders,
 } from "./wire.ts";
 
 /** The vendor's own hosts: no other provider of its protocol stores threads. */
@@ -96,8 +96,8 @@ const listing: Listing = {
 const anthropicMessages: TranslatedProtocol = {
   name: ANTHROPIC_MESSAGES,
   paths: ["/v1/messages", "/v1/messages/count_tokens"],
-  segment: "/v1",
-  answersJson: true,
+  versionSegment: "/v1",
+  respondsWithJson: true,
   headers: [
     "anthropic-version",
     "anthropic-beta",
@@ -113,16 +113,21 @@ const anthropicMessages: TranslatedProtocol = {
     "x-stainless-*",
   ],
   // Required by the vendor. The older of its two versions: the newer one refuses members that clients still send.
-  defaults: [["anthropic-version", "2023-06-01"]],
+  defaultHeaders: [["anthropic-version", "2023-06-01"]],
   usageMembers: ["usage"],
   // Measured over recorded streams.
-  tokens: { times: 1.32, call: 32, input: { turn: 7, tools: 504, schema: 1.17 } },
-  output: { tokens: [["max_tokens"]], multipliers: [], tier: ["speed", "fast", "fast"], fallbackModels: "fallbacks" },
+  tokenEstimate: { textFactor: 1.32, perToolCall: 32, input: { perTurn: 7, tools: 504, schemaFactor: 1.17 } },
+  output: {
+    tokens: [["max_tokens"]],
+    multipliers: [],
+    premiumTier: ["speed", "fast", "fast"],
+    fallbackModels: "fallbacks",
+  },
   rateHeaders,
-  ratesLeft,
+  remainingRateHeaders: remainingRateHeaders,
   ping: PING,
   idHeaders: ["request-id"],
-  overloaded: 529,
+  overloadedStatus: 529,
 
   locate(path) {
     const found = OPERATIONS.find(([suffix]) => path.endsWith(suffix));
@@ -144,7 +149,7 @@ const anthropicMessages: TranslatedProtocol = {
   holdsUsage,
   usage: readUsage,
   texts,
-  long: ["messages", "system", "tools"],
+  longMembers: ["messages", "system", "tools"],
   conversation: {
     members: [["metadata", "user_id"]],
     headers: [
@@ -159,7 +164,7 @@ const anthropicMessages: TranslatedProtocol = {
   },
   objects,
   otherModels,
-  vendor,
+  vendorObjects: vendorObjects,
   translation: {
     request: {
       decode: decodeRequest,

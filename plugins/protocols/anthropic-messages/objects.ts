@@ -3,8 +3,8 @@ import {
   asObject,
   asText,
   type JsonObject,
-  type ObjectWords,
-  type OtherModelWords,
+  type ObjectMembers,
+  type OtherModelMembers,
   type RequestMembers,
   type VendorObjects,
 } from "model-gateway/protocol";
@@ -54,15 +54,15 @@ const unknown = (param: string) =>
     : undefined;
 
 /** Files, containers, threads, skills and profiles of the Messages protocol. [S: BetaMessage] */
-export const objects: ObjectWords = {
-  top: ["container"],
-  anywhere: ["file_id", "previous_message_id", "skill_id", "user_profile_id"],
+export const objects: ObjectMembers = {
+  topLevel: ["container"],
+  anyDepth: ["file_id", "previous_message_id", "skill_id", "user_profile_id"],
   notSearched: ["metadata", "input", "input_schema", "citations", "schema"],
   // The ids of the vendor's own skills are lower-case words.
   id: (text) => (/^[a-z]+$/.test(text) ? undefined : text),
-  unknown,
+  unknownError: unknown,
   createsObjects,
-  members: ["id", "container", "content"],
+  createdIdMembers: ["id", "container", "content"],
   createdIds,
   mayHoldIds: (frame) =>
     OBJECT_EVENTS.test(frame.bytes.toString("latin1", 0, 32)) &&
@@ -72,31 +72,31 @@ export const objects: ObjectWords = {
 /**
  * Models that take over where the first one declines, and the advisor's model. [S: BetaFallbackParam, BetaAdvisorTool20260301]
  */
-export const otherModels: OtherModelWords = {
-  below: ["fallbacks", "tools"],
+export const otherModels: OtherModelMembers = {
+  searched: ["fallbacks", "tools"],
   notSearched: ["input_schema", "input_examples", "schema", "cache_control"],
   // "default": the vendor's own fallbacks for the first model.
-  vendorChooses: ["fallbacks"],
+  vendorChoice: ["fallbacks"],
 };
 
 /** Other objects that the vendor stores: message batches, uploads, and the objects of its agents. [S: the paths of its SDK] */
-export const vendor: VendorObjects = {
+export const vendorObjects: VendorObjects = {
   collections: [
     ...["files", "messages/batches", "skills", "containers", "threads", "agents", "sessions", "environments", "vaults"],
     ...["memory_stores", "deployments", "deployment_runs", "dreams", "tunnels", "user_profiles"],
   ],
   actions: [],
   public: ["models"],
-  words: {
+  bodyMembers: {
     ...objects,
-    top: [],
-    anywhere: [
-      ...[...objects.anywhere, "container", "agent", "agent_id", "agents", "environment_id", "vault_id", "vault_ids"],
+    topLevel: [],
+    anyDepth: [
+      ...[...objects.anyDepth, "container", "agent", "agent_id", "agents", "environment_id", "vault_id", "vault_ids"],
       ...["memory_store_id", "session_id", "session_ids", "deployment_id", "tunnel_id"],
     ],
-    members: ["id"],
+    createdIdMembers: ["id"],
   },
   derived: {},
   // SDKs fetch this URL with their own key.
-  addresses: { "messages/batches": ["results_url"] },
+  urlMembers: { "messages/batches": ["results_url"] },
 };

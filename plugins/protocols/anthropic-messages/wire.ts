@@ -164,7 +164,7 @@ export function ending(frame: Frame): Ending | undefined {
 }
 
 /** Headers in which the vendor reports what is left of a minute. [D: rate limits page] */
-export const ratesLeft = [
+export const remainingRateHeaders = [
   ["requests", "anthropic-ratelimit-requests-remaining"],
   ["tokens", "anthropic-ratelimit-tokens-remaining"],
 ] as const;

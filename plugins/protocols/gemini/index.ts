@@ -7,7 +7,7 @@ import {
 } from "model-gateway/protocol";
 import { demo } from "./demo.ts";
 import { errorBody, parseErrorResponse, refuses, streamError } from "./errors.ts";
-import { objects, otherModels, vendor } from "./objects.ts";
+import { objects, otherModels, vendorObjects } from "./objects.ts";
 import { decodeRequest, decodeRequestInSteps } from "./request.decode.ts";
 import { encodeRequest, encodeRequestInSteps } from "./request.encode.ts";
 import { createDecoder, decodeResponse } from "./response.decode.ts";
@@ -64,13 +64,13 @@ function numberParameter(name: string, query: Parameters<Listing["list"]>[1]): n
 const gemini: TranslatedProtocol = {
   name: GEMINI,
   paths: ["/v1beta/models/*", "/v1/models/*", "/v1alpha/models/*", "/v1beta1/publishers/*", "/v1beta1/projects/*"],
-  segment: "/v1beta",
-  answersJson: true,
+  versionSegment: "/v1beta",
+  respondsWithJson: true,
   // Not forwarded: x-goog-user-project names a client's project, x-goog-request-params the gateway's model name.
   headers: ["x-goog-api-client", "x-gemini-*", "x-server-timeout"],
   usageMembers: ["usageMetadata"],
   // Measured over recorded streams, without reasoning.
-  tokens: { times: 1.12, call: 0, input: { turn: 0, tools: 0, schema: 1 } },
+  tokenEstimate: { textFactor: 1.12, perToolCall: 0, input: { perTurn: 0, tools: 0, schemaFactor: 1 } },
   // The vendor accepts both spellings.
   output: {
     tokens: ["generationConfig", "generation_config"].flatMap((config) =>
@@ -79,7 +79,7 @@ const gemini: TranslatedProtocol = {
     multipliers: ["generationConfig", "generation_config"].flatMap((config) =>
       ["candidateCount", "candidate_count"].map((name) => [config, name]),
     ),
-    service: ["serviceTier", "service_tier"],
+    tierMembers: ["serviceTier", "service_tier"],
   },
   // White space, not a comment: the Python and Go clients and the JavaScript client before 1.32 fail on comments. [S]
   ping: Buffer.from("\r\n\r\n"),
@@ -102,11 +102,11 @@ const gemini: TranslatedProtocol = {
   holdsUsage,
   usage: readUsage,
   texts,
-  long: ["contents", "content", "requests", "systemInstruction", "system_instruction", "tools"],
+  longMembers: ["contents", "content", "requests", "systemInstruction", "system_instruction", "tools"],
   conversation: { members: [], headers: ["x-session-affinity", "x-session-id", "session_id"], turns: "contents" },
   objects,
   otherModels,
-  vendor,
+  vendorObjects: vendorObjects,
   demo: (request) => demo(gemini, request),
   listing,
   translation: {

@@ -1,4 +1,4 @@
-import type { ObjectWords, OtherModelWords, VendorObjects } from "model-gateway/protocol";
+import type { ObjectMembers, OtherModelMembers, VendorObjects } from "model-gateway/protocol";
 
 /** Hosts of the vendor: URLs of files there lead to its own storage; other URLs are public files. */
 const OWN_HOST = /(?:^|\.)googleapis\.com\.?$/;
@@ -43,9 +43,9 @@ function objectIdInUrl({ hostname, pathname }: URL): string {
 const lastPart = (path: string): string => path.slice(path.lastIndexOf("/") + 1);
 
 /** Cached contents, files and file stores; the vendor accepts both spellings. [S: GenerateContentRequest] */
-export const objects: ObjectWords = {
-  top: [],
-  anywhere: [
+export const objects: ObjectMembers = {
+  topLevel: [],
+  anyDepth: [
     // At the top, and in the request inside one whose tokens are counted.
     ...["cachedContent", "cached_content"],
     ...["fileUri", "file_uri", "fileSearchStoreNames", "file_search_store_names"],
@@ -64,14 +64,14 @@ export const objects: ObjectWords = {
   ],
   id: objectId,
   placePrefix: BUCKETS,
-  members: [],
+  createdIdMembers: [],
   createdIds: () => [],
   mayHoldIds: () => false,
 };
 
 /** Requests inside a request name their model again. [S: BatchEmbedContentsRequest, CountTokensRequest] */
-export const otherModels: OtherModelWords = {
-  below: ["requests", "generateContentRequest", "generate_content_request"],
+export const otherModels: OtherModelMembers = {
+  searched: ["requests", "generateContentRequest", "generate_content_request"],
   prefix: "models/",
   notSearched: [
     ...["contents", "content", "tools", "toolConfig", "tool_config", "systemInstruction", "system_instruction"],
@@ -109,7 +109,7 @@ const TUNED_MODEL = /(?:^|\/)\s*tunedModels\//i;
 const SCREEN_KIND = /^(?:ENVIRONMENT_[A-Z_]+|browser|mobile|desktop)$/;
 
 /** Objects that the vendor stores, each under a name like `files/abc` or an id. [S: the paths of its SDK] */
-export const vendor: VendorObjects = {
+export const vendorObjects: VendorObjects = {
   collections: [
     ...["files", "cachedcontents", "batches", "filesearchstores", "corpora", "tunedmodels", "operations"],
     ...["interactions", "agents", "environments", "triggers", "webhooks", "tuningjobs", "batchpredictionjobs"],
@@ -117,23 +117,23 @@ export const vendor: VendorObjects = {
   ],
   actions: [],
   public: ["models"],
-  words: {
+  bodyMembers: {
     ...objects,
-    anywhere: [
-      ...[...objects.anywhere, "fileName", "file_name", "previous_interaction_id", "interaction_id"],
+    anyDepth: [
+      ...[...objects.anyDepth, "fileName", "file_name", "previous_interaction_id", "interaction_id"],
       ...URI_MEMBERS,
       ...["environment", "environment_id", "base_environment", "from_environment"],
       ...["tunedModel", "tuned_model", "model", "baseModel", "base_model", "sourceModel", "source_model"],
     ],
     id: (text, member) =>
       SCREEN_KIND.test(text) || (MODEL_MEMBERS.has(member) && !TUNED_MODEL.test(text)) ? undefined : objectId(text),
-    members: ["name", "file", "id"],
+    createdIdMembers: ["name", "file", "id"],
   },
   derived: {},
-  uploads: {
-    path: "/upload",
+  resumableUploads: {
+    pathPrefix: "/upload",
     headers: ["x-goog-upload-*"],
-    addresses: ["x-goog-upload-url", "x-goog-upload-control-url"],
-    session: "upload_id",
+    urlHeaders: ["x-goog-upload-url", "x-goog-upload-control-url"],
+    sessionParameter: "upload_id",
   },
 };

@@ -38,9 +38,9 @@ const openaiChat: TranslatedProtocol = {
   recognises: (path) => /\/chat\/completions(\/|$)/.test(path),
   usage: readUsage,
   texts,
-  long: ["messages", "tools", "functions", "prediction"],
+  longMembers: ["messages", "tools", "functions", "prediction"],
   // Measured over recorded streams of seven vendors.
-  tokens: { times: 1.01, call: 9, input: { turn: 7, tools: 29, schema: 0.5 } },
+  tokenEstimate: { textFactor: 1.01, perToolCall: 9, input: { perTurn: 7, tools: 29, schemaFactor: 0.5 } },
   objects,
   otherModels,
   demo: (request) => demoImage(openaiChat, request),

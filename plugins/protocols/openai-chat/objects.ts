@@ -3,7 +3,7 @@ import {
   asObject,
   asText,
   type JsonObject,
-  type ObjectWords,
+  type ObjectMembers,
   type RequestMembers,
 } from "model-gateway/protocol";
 import { UNREAD_MEMBERS } from "../openai/objects.ts";
@@ -32,9 +32,9 @@ const GOOGLE_RESOURCE =
  * Files, voices, earlier audio of an assistant, and caches of Google's servers. [S: ChatCompletionCreateParams; D: OpenAI
  * compatibility of the Gemini API]
  */
-export const objects: ObjectWords = {
-  top: [],
-  anywhere: ["file_id", "audio", "cached_content", "cachedContent"],
+export const objects: ObjectMembers = {
+  topLevel: [],
+  anyDepth: ["file_id", "audio", "cached_content", "cachedContent"],
   // Azure searches them with the operator's identity. [D: Azure OpenAI On Your Data]
   byPresence: ["data_sources"],
   // A voice created with a key; the vendor's own voices are strings.
@@ -44,10 +44,10 @@ export const objects: ObjectWords = {
     return stored ? BUCKET_SCHEME + (stored[1] ?? "") : (GOOGLE_RESOURCE.exec(text)?.[1] ?? text);
   },
   placePrefix: BUCKET_SCHEME,
-  addresses: ["url", "image_url", "video_url", "audio_url", "file_url", "file_uri", "file_data", "data"],
+  urlMembers: ["url", "image_url", "video_url", "audio_url", "file_url", "file_uri", "file_data", "data"],
   notSearched: UNREAD_MEMBERS,
   createsObjects: (request) => isStored(request) || request.member("audio") !== undefined,
-  members: ["id", "choices"],
+  createdIdMembers: ["id", "choices"],
   createdIds,
   mayHoldIds: (frame) => frame.mayContain("role", QUOTE) || frame.mayContain("audio"),
 };

@@ -22,7 +22,7 @@ const openaiCompletions: ClientProtocol = {
   recognises: (path) => /(?<!\/chat)\/completions(\/|$)/.test(path),
   usage: readUsage,
   texts,
-  long: ["prompt", "suffix", "prompt_embeds"],
+  longMembers: ["prompt", "suffix", "prompt_embeds"],
   clientTranslation: {
     request: { decode: decodeRequest, fields },
     response: { encoder: createEncoder, encode: encodeResponse },

@@ -20,7 +20,7 @@ const openaiEmbeddings: Protocol = {
   holdsUsage: () => false,
   usage: readUsage,
   texts,
-  long: ["input"],
+  longMembers: ["input"],
   demo,
 };
 

@@ -33,12 +33,12 @@ const openaiImages: Protocol = {
     "/v1/images/variations": post("variation", "/images/variations", { body: "multipart", streams: false }),
   }),
   usageMembers: ["usage"],
-  pictures: {
-    marks: ["b64_json", "url"],
-    size: "size",
-    quality: "quality",
-    tokens: IMAGE_TOKENS,
-    edits: ["edit", "variation"],
+  images: {
+    contentMembers: ["b64_json", "url"],
+    sizeMember: "size",
+    qualityMember: "quality",
+    maxTokens: IMAGE_TOKENS,
+    editOperations: ["edit", "variation"],
   },
   output: { tokens: [], multipliers: [["n"]] },
 
@@ -48,7 +48,7 @@ const openaiImages: Protocol = {
   ending,
   usage: readUsage,
   texts,
-  long: ["prompt", "images", "image", "mask"],
+  longMembers: ["prompt", "images", "image", "mask"],
   demo,
 };
 

@@ -1,11 +1,11 @@
-import type { ObjectWords } from "model-gateway/protocol";
+import type { ObjectMembers } from "model-gateway/protocol";
 
 /** Files used as input images; none is created. [S: ImageEditParams, its `images` and `mask` in JSON] */
-export const objects: ObjectWords = {
-  top: [],
-  anywhere: ["file_id"],
+export const objects: ObjectMembers = {
+  topLevel: [],
+  anyDepth: ["file_id"],
   notSearched: [],
-  members: [],
+  createdIdMembers: [],
   createdIds: () => [],
   mayHoldIds: () => false,
 };

@@ -45,14 +45,14 @@ const openaiRealtime: Protocol = {
       const model = query.get("model");
       return path === PATH ? { operation: realtime, ...(model === null ? {} : { model }) } : undefined;
     },
-    model: "model",
+    modelParameter: "model",
     // Azure's deployments, and calls started by other means.
-    elsewhere: ["deployment", "call_id"],
-    objects: ["call_id"],
-    key: "openai-insecure-api-key.",
-    hidden: ["openai-organization.", "openai-project."],
-    marks: ["model", "prompt", "file_id", "tunnel_id", "voice"],
-    names: namesInMessage,
+    otherParameters: ["deployment", "call_id"],
+    objectParameters: ["call_id"],
+    keyPrefix: "openai-insecure-api-key.",
+    hiddenPrefixes: ["openai-organization.", "openai-project."],
+    nameMarkers: ["model", "prompt", "file_id", "tunnel_id", "voice"],
+    namesIn: namesInMessage,
     error: (error, id) => JSON.stringify({ type: "error", event_id: id, ...JSON.parse(family.error(error)) }),
     usage: addMessageUsage,
   },

@@ -55,8 +55,8 @@ const STORED_OPERATIONS: ReadonlyMap<string, readonly [name: string, method: Ope
 ]);
 /** Responses that the vendor stores for 30 days unless `store` is false. */
 const storedResponses: StoredResponses = {
-  below: ["input_items", "cancel"],
-  late: {
+  subpaths: ["input_items", "cancel"],
+  background: {
     members: ["id", "background", "status"],
     id(json) {
       const body = asObject(asObject(json)?.["response"]) ?? asObject(json);
@@ -77,7 +77,7 @@ const storedResponses: StoredResponses = {
       streams: "asked",
       framing: "sse",
       generates: false,
-      kept: id,
+      storedResponseId: id,
       upstream: () => `/responses/${rest}`,
     };
   },
@@ -96,7 +96,7 @@ const openaiResponses: TranslatedProtocol = {
   headers: [...family.headers, "originator", "session-id", "session_id", "thread-id", "x-codex-*", "x-openai-*"],
   usageMembers: ["usage", "service_tier", "tool_usage", "tools"],
   // Measured over recorded streams, without reasoning, which is not streamed.
-  tokens: { times: 1.08, call: 0, input: { turn: 7, tools: 10, schema: 0.6 } },
+  tokenEstimate: { textFactor: 1.08, perToolCall: 0, input: { perTurn: 7, tools: 10, schemaFactor: 0.6 } },
   output: {
     tokens: [["max_output_tokens"]],
     multipliers: [],
@@ -111,8 +111,8 @@ const openaiResponses: TranslatedProtocol = {
   holdsUsage: (frame) => family.holdsUsage(frame) || holdsImage(frame),
   usage: readUsage,
   texts,
-  kept: storedResponses,
-  long: ["input", "instructions", "tools"],
+  storedResponses: storedResponses,
+  longMembers: ["input", "instructions", "tools"],
   conversation: { ...family.conversation, turns: "input" },
   objects,
   otherModels,

@@ -4,8 +4,8 @@ import {
   asText,
   type Frame,
   type JsonObject,
-  type ObjectWords,
-  type OtherModelWords,
+  type ObjectMembers,
+  type OtherModelMembers,
   type RequestMembers,
 } from "model-gateway/protocol";
 import { LOOKED_UP_ITEMS, SCHEMA_MEMBERS, UNREAD_MEMBERS } from "../openai/objects.ts";
@@ -32,25 +32,25 @@ function* createdIds(json: JsonObject, request: RequestMembers): Generator<strin
 }
 
 /** The vendor's image tool has a model of its own, and another for SVG drawings; items may contain tools. */
-export const otherModels: OtherModelWords = {
-  below: ["tools", "moderation"],
-  around: ["input"],
+export const otherModels: OtherModelMembers = {
+  searched: ["tools", "moderation"],
+  containers: ["input"],
   notSearched: SCHEMA_MEMBERS,
 };
 
 /** Responses, their items, conversations, and the objects of the vendor's tools. [S: ResponseCreateParams] */
-export const objects: ObjectWords = {
-  top: ["previous_response_id", "conversation", "prompt"],
-  anywhere: ["file_id", "file_ids", "vector_store_ids", "container", "container_id", "skill_id", "tunnel_id"],
+export const objects: ObjectMembers = {
+  topLevel: ["previous_response_id", "conversation", "prompt"],
+  anyDepth: ["file_id", "file_ids", "vector_store_ids", "container", "container_id", "skill_id", "tunnel_id"],
   objectsOnly: ["voice"],
-  references: [ITEM_REFERENCE],
+  referenceTypes: [ITEM_REFERENCE],
   // An image from an earlier response: the vendor looks up its id even if the image is included.
   inlineContent: { image_generation_call: "result" },
   outputItems: LOOKED_UP_ITEMS,
-  untyped: true,
+  untypedElements: true,
   notSearched: UNREAD_MEMBERS,
   createsObjects: () => true,
-  members: ["id", "conversation", "output"],
+  createdIdMembers: ["id", "conversation", "output"],
   createdIds,
   mayHoldIds: ({ bytes }: Frame) => ID_EVENTS.test(bytes.toString("latin1", 0, bytes[0] === LETTER_E ? 40 : 120)),
 };

@@ -3,7 +3,7 @@ import {
   asList,
   asObject,
   asText,
-  type ErrorWords,
+  type ErrorNames,
   errorKindOf,
   errorObject,
   eventBytes,
@@ -19,7 +19,7 @@ import {
  * Recorded: a wrong key and an unknown model both have the type `invalid_request_error` and differ in their code; SDKs
  * distinguish errors by the status, agents by the code.
  */
-const ERROR_WORDS: ErrorWords = {
+const ERROR_NAMES: ErrorNames = {
   type: {
     invalid: "invalid_request_error",
     authentication: "invalid_request_error",
@@ -44,7 +44,7 @@ const ERROR_WORDS: ErrorWords = {
 };
 
 /** Returns `{message, type, param, code}`, in the family's values. */
-export const openaiErrorObject = (fault: Fault) => errorObject(fault, ERROR_WORDS);
+export const openaiErrorObject = (fault: Fault) => errorObject(fault, ERROR_NAMES);
 
 /** Returns the body of an error response: `{"error": {message, type, param, code}}`. */
 export const errorBody = (fault: Fault): string => JSON.stringify({ error: openaiErrorObject(fault) });

@@ -9,27 +9,27 @@ import {
   SSE_PING,
 } from "model-gateway/protocol";
 import { ERROR, errorBody, errorInStreamFrame, refuses, streamError } from "./errors.ts";
-import { vendor } from "./objects.ts";
+import { vendorObjects } from "./objects.ts";
 import { holdsUsage, includeUsage } from "./usage.ts";
-import { rateHeaders, ratesLeft } from "./wire.ts";
+import { rateHeaders, remainingRateHeaders } from "./wire.ts";
 
 /** Headers in which agents send their session's id. Seen on the wire. */
 const SESSION_HEADERS = ["session-id", "session_id", "thread-id", "x-session-affinity", "x-session-id"];
 
 /** Members common to the protocols of this family. Each spreads it first, and then adds its own. */
 export const family = {
-  segment: "/v1",
-  answersJson: true,
+  versionSegment: "/v1",
+  respondsWithJson: true,
   headers: ["openai-beta", "idempotency-key", "x-client-request-id", "x-stainless-*"],
-  answerHeaders: ["openai-processing-ms", "openai-version"],
+  responseHeaders: ["openai-processing-ms", "openai-version"],
   ping: SSE_PING,
   credential: bearer,
   refuses,
   error: errorBody,
   holdsUsage,
-  vendor,
+  vendorObjects: vendorObjects,
   rateHeaders,
-  ratesLeft,
+  remainingRateHeaders: remainingRateHeaders,
   conversation: { members: [["prompt_cache_key"]], headers: SESSION_HEADERS, turns: "messages" },
 } satisfies Partial<Protocol>;
 

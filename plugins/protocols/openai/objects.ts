@@ -1,4 +1,4 @@
-import type { OtherModelWords, VendorObjects } from "model-gateway/protocol";
+import type { OtherModelMembers, VendorObjects } from "model-gateway/protocol";
 
 /** Members in which the vendor reads no ids: labels, schemas, and the vendor's own earlier output. */
 export const UNREAD_MEMBERS = [
@@ -24,10 +24,10 @@ export const SCHEMA_MEMBERS = [
 ];
 
 /** A moderation in a request names its own model. [S: Moderation of ChatCompletionCreateParams] */
-export const otherModels: OtherModelWords = { below: ["moderation"], notSearched: SCHEMA_MEMBERS };
+export const otherModels: OtherModelMembers = { searched: ["moderation"], notSearched: SCHEMA_MEMBERS };
 
 /** Other objects that the vendor stores. [S: the paths of its SDK] */
-export const vendor: VendorObjects = {
+export const vendorObjects: VendorObjects = {
   collections: [
     ...["files", "uploads", "vector_stores", "batches", "conversations", "responses", "containers", "chat/completions"],
     ...["assistants", "threads", "fine_tuning/jobs", "fine_tuning/checkpoints", "evals", "videos", "videos/characters"],
@@ -37,9 +37,9 @@ export const vendor: VendorObjects = {
   ],
   actions: ["input_tokens", "compact", "runs", "edits", "extensions", "completions"],
   public: ["models", "deployments", "engines"],
-  words: {
-    top: [],
-    anywhere: [
+  bodyMembers: {
+    topLevel: [],
+    anyDepth: [
       ...["file_id", "file_ids", "input_file_id", "training_file", "validation_file", "image_file"],
       ...["vector_store_id", "vector_store_ids", "container", "container_id", "skill_id", "assistant_id", "thread_id"],
       ...["previous_response_id", "conversation", "eval_id", "upload_id", "response_id", "conversation_id"],
@@ -47,14 +47,14 @@ export const vendor: VendorObjects = {
     ],
     // In some endpoints a prompt is a text, a voice a name, a video a file.
     objectsOnly: ["prompt", "voice", "video"],
-    references: ["item_reference", "file_id"],
+    referenceTypes: ["item_reference", "file_id"],
     inlineContent: { image_generation_call: "result" },
     outputItems: LOOKED_UP_ITEMS,
     // Evaluations read responses to any caller.
-    sources: ["stored_completions", "responses"],
-    untyped: true,
+    sharedSourceTypes: ["stored_completions", "responses"],
+    untypedElements: true,
     notSearched: UNREAD_MEMBERS,
-    members: ["id", "file"],
+    createdIdMembers: ["id", "file"],
     createdIds: () => [],
     mayHoldIds: () => false,
   },

@@ -134,7 +134,7 @@ function formatReset(ms: number): string {
 }
 
 /** Headers in which the vendor, and compatible ones, report what is left of a minute. [S, D: rate limits guide] */
-export const ratesLeft = [
+export const remainingRateHeaders = [
   ["requests", "x-ratelimit-remaining-requests"],
   ["tokens", "x-ratelimit-remaining-tokens"],
 ] as const;

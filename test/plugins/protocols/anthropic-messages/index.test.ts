@@ -60,7 +60,7 @@ t.test("only the vendor itself keeps threads, unless the operator says otherwise
 });
 
 t.test("sends a version upstream for clients that name none", async (t) => {
-  t.same(protocol.defaults, [["anthropic-version", "2023-06-01"]]);
+  t.same(protocol.defaultHeaders, [["anthropic-version", "2023-06-01"]]);
   t.ok(protocol.headers.includes("anthropic-version"));
 });
 

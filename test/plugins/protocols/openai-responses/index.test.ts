@@ -2,7 +2,7 @@ import t from "tap";
 import protocol from "../../../../plugins/protocols/openai-responses/index.ts";
 import { HeaderList } from "../../../../src/wire/headers.ts";
 
-const { kept } = protocol;
+const { storedResponses } = protocol;
 
 t.test("what a coding agent says of its session goes upstream", async (t) => {
   for (const name of [
@@ -57,7 +57,7 @@ t.test("a kept response is read, ended, deleted, and its input listed", async (t
   };
   for (const [request, name] of Object.entries(asked)) {
     const [method = "", rest = ""] = request.split(" ");
-    const operation = kept?.locate(method, rest);
+    const operation = storedResponses?.locate(method, rest);
     t.match(operation, { name, method, body: "none", generates: false, kept: "resp_1" });
     t.equal(operation?.upstream("any"), `/responses/${rest}`);
   }
@@ -76,5 +76,5 @@ t.test("nothing else is, and no id that could be another path", async (t) => {
     ["GET", "x".repeat(129)],
     ["constructor", "resp_1"],
   ] as const)
-    t.equal(kept?.locate(method, rest), undefined, `${method} ${rest}`);
+    t.equal(storedResponses?.locate(method, rest), undefined, `${method} ${rest}`);
 });

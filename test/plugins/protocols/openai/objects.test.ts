@@ -4,10 +4,10 @@ import { ReferenceFinder } from "../../../../src/objects/reference-finder.ts";
 
 t.test("ids in labels, schemas and what the vendor told itself before name nothing", async (t) => {
   const naming = new ReferenceFinder({
-    top: [],
-    anywhere: ["file_id"],
+    topLevel: [],
+    anyDepth: ["file_id"],
     notSearched: UNREAD_MEMBERS,
-    members: [],
+    createdIdMembers: [],
     createdIds: () => [],
     mayHoldIds: () => false,
   });
