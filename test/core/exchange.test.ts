@@ -94,7 +94,7 @@ const put = (name: string, json: string) => (exchange: Exchange) =>
   exchange.edit([setMember(exchange.body.scan as Scan, name, json)]);
 
 t.test("all is checked to its end but what its protocol has for long", async (t) => {
-  const protocol = { long: ["messages"] } as unknown as Protocol;
+  const protocol = { longMembers: ["messages"] } as unknown as Protocol;
   const body = (name: string) => `{"model":"m","${name}":"${"x".repeat(300)}\n"}`;
   t.throws(() => asked(body("label"), { protocol }), { code: "invalid_json", param: "label" });
   t.equal(asked(body("messages"), { protocol }).requestedModel, "m");
