@@ -46,7 +46,7 @@ export default class Cache implements Plugin {
     const whose = this.options.shared ? "all" : [caller?.id];
     const asked = [whose, path, query.toString(), this.options.headers.map((name) => headers.get(name)), model?.id];
     const name = hash("sha256", JSON.stringify([...asked, body.bytes().toString()]));
-    const kept = await this.values.find("cache", name).catch((error: Error) => this.logFailure(error));
+    const kept = await this.values.get("cache", name).catch((error: Error) => this.logFailure(error));
     if (kept) {
       const [streamed = 0, length = 0] = kept;
       const answer = kept.subarray(2 + length);
@@ -71,7 +71,7 @@ export default class Cache implements Plugin {
     const answer = Buffer.concat(pieces);
     if (answer.length > bytes) return;
     this.values
-      .keep("cache", name, answer, { milliseconds: seconds * 1000, bytes })
+      .set("cache", name, answer, { milliseconds: seconds * 1000, bytes })
       .catch((error) => this.logFailure(error));
   }
 

@@ -54,7 +54,7 @@ export default class JsonSchema implements Plugin {
     if (schema === undefined || head.status !== 200 || !head.readBody) return;
     const answer = await head.readBody(this.options.bytes);
     // A response with only tool calls has no text for the schema.
-    for (const { text } of exchange.wholeTexts(answer, ["assistant"])) {
+    for (const { text } of exchange.completeResponseTexts(answer, ["assistant"])) {
       const wrong = schemaIssues(schema, text);
       if (wrong === undefined) continue;
       const message = `The answer breaks the schema: ${wrong}.`;

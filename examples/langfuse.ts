@@ -32,7 +32,7 @@ export default class Langfuse implements Plugin {
 
   response(exchange: ResponseExchange): Stage | undefined {
     const pieces: Buffer[] = [];
-    const whole = () => exchange.wholeTexts(Buffer.concat(pieces), ["assistant"]).map(({ text }) => text);
+    const whole = () => exchange.completeResponseTexts(Buffer.concat(pieces), ["assistant"]).map(({ text }) => text);
     if (!this.options.texts) return undefined;
     return ({ kind, bytes }) => {
       if (kind === "end") this.answer(exchange).output = whole().join("\n");

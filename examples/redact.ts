@@ -4,7 +4,7 @@ import { z } from "zod";
 
 // Matches only at the beginning of a word, so that a megabyte of one letter takes linear time.
 const ADDRESS = /(?<![\w.+-])[\w.+-]{1,64}@[\w-]+(?:\.[\w-]+)+/g;
-const MASK = { pattern: /<address-\d+>/, longest: 20 };
+const MASK = { pattern: /<address-\d+>/, maxLength: 20 };
 const Kind = z.enum(["system", "user", "assistant", "reasoning", "tool_call", "tool_result"]);
 
 /** Masks e-mail addresses in requests to a provider, and restores them in its response: in every protocol, streamed or not. */
@@ -36,6 +36,6 @@ export default class Redact implements Plugin {
   response(exchange: ResponseExchange): Stage | undefined {
     const addresses = this.addresses(exchange);
     if (addresses.size === 0) return undefined;
-    return exchange.mapAnswerText(MASK, (mask) => addresses.get(mask) ?? mask);
+    return exchange.mapResponseText(MASK, (mask) => addresses.get(mask) ?? mask);
   }
 }

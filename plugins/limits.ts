@@ -66,7 +66,7 @@ export default class LimitsPlugin implements Plugin {
     const { caller, model, protocol, dryRun } = exchange;
     const longer = clampOutput(exchange);
     if (longer && this.meteredLevel(exchange)) applyClamp(exchange, longer);
-    if (dryRun) dryRun.most = worstCase(exchange, this.translations, this.pricesOf).most;
+    if (dryRun) dryRun.maximum = worstCase(exchange, this.translations, this.pricesOf).maximum;
     if (protocol.socket) this.refuseUnmeasured(exchange, ON_SOCKET);
     else if (isDeferred(exchange)) this.refuseUnmeasured(exchange, DEFERRED);
     if (caller?.limits) for (const target of exchange.targets) requirePrice(caller, target);
@@ -75,13 +75,13 @@ export default class LimitsPlugin implements Plugin {
 
   /** Applies the limits of the provider, and those of a fallback model, to each attempt. */
   send(exchange: SendExchange, attempt: Attempt): void | Promise<void> {
-    const { provider, serves } = attempt.target;
+    const { provider, modelId } = attempt.target;
     const reserving = this.reservations(exchange);
     if (reserving.attempt !== undefined) {
       this.limiter.settle(reserving.attempt, NO_SPENDING);
       delete reserving.attempt;
     }
-    const another = serves === undefined || serves === exchange.model?.id ? undefined : this.levels.model(serves);
+    const another = modelId === undefined || modelId === exchange.model?.id ? undefined : this.levels.model(modelId);
     const own = this.levels.provider(provider.name);
     const levels = own ? (another ? [own, another] : [own]) : another ? [another] : NO_LEVELS;
     if (exchange.caller?.limits) requirePrice(exchange.caller, attempt.target);
@@ -109,7 +109,7 @@ export default class LimitsPlugin implements Plugin {
     { charge = NO_SPENDING, model, attempt: last }: DoneExchange,
     { main, attempt }: ReservationState,
   ): void {
-    const serves = last?.target.serves;
+    const serves = last?.target.modelId;
     const unused = model && serves !== undefined && serves !== model.id ? this.levels.model(model.id) : undefined;
     // Usage marked `once` is counted by the first reservation settled; the attempt's therefore gets a name of its own.
     const { once } = charge;
@@ -128,13 +128,13 @@ export default class LimitsPlugin implements Plugin {
     reserving.worst ??= worstCase(exchange, this.translations, this.pricesOf);
     const id =
       "attempts" in exchange && part === "attempt" ? `${exchange.id}/${exchange.attempts.length}` : exchange.id;
-    const { plausibleTokens, unpriced, most, least } = reserving.worst;
+    const { plausibleTokens, unpriced, maximum, minimum } = reserving.worst;
     if (unpriced !== undefined) requireLevelPrice(levels, unpriced);
     for (const level of levels) {
       const { tpm = 0 } = level.limits;
       if (tpm > 0 && plausibleTokens > tpm) throw requestTooLarge(level, plausibleTokens);
     }
-    const reserved = this.limiter.reserve({ id, levels, most, least });
+    const reserved = this.limiter.reserve({ id, levels, maximum, minimum });
     if (!(reserved instanceof Promise)) return this.applyReserved(reserved, id, part, exchange, levels, reserving);
     return reserved.then((later) => {
       // The exchange ended while its reservation was pending.
@@ -154,8 +154,8 @@ export default class LimitsPlugin implements Plugin {
   ): void {
     const { rateHeaders } = protocol;
     if ("excess" in reserved) {
-      const { limit, most, left, retryAfter = 0 } = reserved.excess;
-      const distance = { limit: most, left, reset: retryAfter * 1000 };
+      const { limit, allowed, left, retryAfter = 0 } = reserved.excess;
+      const distance = { limit: allowed, left, reset: retryAfter * 1000 };
       if (limit === "rpm") replyHeaders.push(...(rateHeaders?.({ requests: distance }, Date.now()) ?? []));
       if (limit === "tpm") replyHeaders.push(...(rateHeaders?.({ tokens: distance }, Date.now()) ?? []));
       throw limitExceeded(reserved.excess);
@@ -229,7 +229,7 @@ function isDeferred({ protocol: { output }, operation, body }: RouteExchange): b
  * created without that check.
  * @throws GatewayError key_not_allowed for a budget with an unpriced model
  */
-function requirePrice({ limits }: Caller, { prices, serves }: Attempt["target"]): void {
+function requirePrice({ limits }: Caller, { prices, modelId: serves }: Attempt["target"]): void {
   if (prices || !limits?.budgets?.some(({ soft }) => !soft)) return;
   throw new GatewayError("key_not_allowed", {
     message: `The key has a budget, and the price of the model ${JSON.stringify(serves ?? "")} is unknown.`,

@@ -121,12 +121,12 @@ export default class Models implements Plugin {
   }
 
   private listedModel(model: Model, caller: Caller | undefined): ListedModel {
-    const { id, name, created, can, description, context, output, fallback } = model;
+    const { id, name, created, capabilities, description, context, output, fallback } = model;
     const others = fallback.flatMap((other) => this.marketplace.find(other, caller) ?? []);
     const protocols = Object.assign({}, ...[...others, model].map((each) => this.translations.reach(each)));
-    const price = model.targets[0]?.prices?.at(Date.now())?.price ?? {};
+    const price = model.targets[0]?.prices?.versionAt(Date.now())?.price ?? {};
     return {
-      ...{ id, name, created, can, protocols, price },
+      ...{ id, name, created, capabilities, protocols, price },
       ...(description === undefined ? {} : { description }),
       ...(context === undefined ? {} : { context }),
       ...(output === undefined ? {} : { output }),
@@ -180,7 +180,7 @@ const modelList = (models: readonly ListedModel[]) => ({
   last_id: models.at(-1)?.id ?? null,
 });
 
-/** Input modalities besides text, by the ability's name in `can`. */
+/** Input modalities besides text, by the name of the capability. */
 const INPUTS: Readonly<Record<string, string>> = { vision: "image", audio: "audio", video: "video", files: "file" };
 /** Parameters by the model's required ability. */
 const PARAMETERS: Readonly<Record<string, readonly string[]>> = {
@@ -190,7 +190,7 @@ const PARAMETERS: Readonly<Record<string, readonly string[]>> = {
 };
 
 function modelEntry(model: ListedModel) {
-  const { id, name, created, context = null, output = null, can, protocols, price } = model;
+  const { id, name, created, context = null, output = null, capabilities: can, protocols, price } = model;
   const able = (what: string) => can.includes(what);
   const talks = Object.keys(protocols).some((protocol) => !/-(?:images|embeddings)$/.test(protocol));
   const of = (table: Readonly<Record<string, string | readonly string[]>>) =>

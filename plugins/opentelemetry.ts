@@ -122,7 +122,7 @@ export default class OpenTelemetry implements Plugin {
       if (frame.kind !== "end") pieces.push(Buffer.from(frame.bytes));
       else
         this.traced(exchange).output = exchange
-          .wholeTexts(Buffer.concat(pieces), ["assistant"])
+          .completeResponseTexts(Buffer.concat(pieces), ["assistant"])
           .map(({ text }) => text)
           .join("");
     };
@@ -141,7 +141,7 @@ export default class OpenTelemetry implements Plugin {
         const error = attempt.error ?? (last ? exchange.error : undefined);
         if (error || (attempt.status ?? 0) >= 400) span.setStatus({ code: SpanStatusCode.ERROR });
       }
-      span.end(last ? ended : exchange.time + (attempt.answeredAt ?? exchange.elapsed));
+      span.end(last ? ended : exchange.time + (attempt.respondedAt ?? exchange.elapsed));
     }
     const { span } = server;
     span.setAttributes(requestAttributes(exchange));

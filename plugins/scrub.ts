@@ -118,7 +118,7 @@ export default class Scrub implements Plugin {
     const { name } = exchange.protocol;
     const table = this.table(name);
     const { speaks, url } = target.provider;
-    if (!table.exceptions || !body.scan || !speaks.includes(name) || (target.via ?? name) !== name) return;
+    if (!table.exceptions || !body.scan || !speaks.includes(name) || (target.protocolName ?? name) !== name) return;
     const { found, edits } = table.exceptions.search(
       body.scan,
       (start, end) => body.slice(start, end),

@@ -96,9 +96,9 @@ export async function explainExchange(
   // No attempt was really made, so the response's headers must name none.
   exchange.attempts.length = 0;
   const { model, caller, answerer } = exchange;
-  const most = dryRun.most && {
-    tokens: dryRun.most.tokens,
-    usd: exchange.targets.some(({ prices }) => prices) ? dryRun.most.cost / 1e9 : null,
+  const most = dryRun.maximum && {
+    tokens: dryRun.maximum.tokens,
+    usd: exchange.targets.some(({ prices }) => prices) ? dryRun.maximum.cost / 1e9 : null,
   };
   return {
     method: exchange.method,
@@ -225,7 +225,7 @@ class DryUpstreams {
     }
     this.targets.push({
       target: Marketplace.nameOf(target),
-      why: targetReasons(exchange, target, health.usable(target, attempt.caller), slots.hasFree(target.provider)),
+      why: targetReasons(exchange, target, health.isUsable(target, attempt.caller), slots.hasFree(target.provider)),
       protocol: attempt.protocol.name,
       request: error ? null : explainedRequest(exchange, attempt),
       steps: this.steps.splice(from),
@@ -293,14 +293,14 @@ function explainedRequest(exchange: Exchange, attempt: Attempt): NonNullable<Exp
 function targetReasons(exchange: Exchange, target: Target, usable: boolean, free: boolean): string[] {
   const { model, targets, protocol } = exchange;
   const why: string[] = [];
-  if (target.serves !== undefined && target.serves !== model?.id)
-    why.push(`fallback: the model ${target.serves}, tried only before the first byte`);
+  if (target.modelId !== undefined && target.modelId !== model?.id)
+    why.push(`fallback: the model ${target.modelId}, tried only before the first byte`);
   else if (model && model.targets.length > 1) why.push(describeBalance(target, model.targets, model.balance));
   if (exchange.conversation !== undefined && targets.length > 1) why.push("a conversation stays with its target");
   if (!usable) why.push("suspended at the moment: it failed, or its credentials were rejected or rate limited");
   if (!free) why.push("its provider has no capacity at the moment");
   const { speaks } = target.provider;
-  if (target.via !== undefined) why.push(`via ${target.via} by gateway.yaml`);
+  if (target.protocolName !== undefined) why.push(`via ${target.protocolName} by gateway.yaml`);
   else if (speaks.includes(protocol.name)) why.push(`speaks ${protocol.name} as the client does`);
   else why.push(`does not speak ${protocol.name}: translated`);
   if (target.provider.credentials.length > 1) why.push(`${target.provider.credentials.length} credentials in turn`);

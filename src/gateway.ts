@@ -99,7 +99,7 @@ export class Gateway {
       servedFile(this.config),
     );
     registerAdminAnswers(this.answers, this);
-    shared.limiter.marked = this.marks.add;
+    shared.limiter.onBudgetMark = this.marks.add;
     const { limits, postgres } = config.store;
     if (limits === "memory" && !postgres) this.otherGateways = this.watchOthers();
     answerMetrics(this.answers, () => metrics.json(this, stores.ledger));
@@ -107,7 +107,7 @@ export class Gateway {
     this.downstream.onRefused = (code) => metrics.countRefusal(code);
     this.downstream.onPreflight = () => metrics.countPreflight();
     shared.peers?.subscribe(SWITCHES_TOPIC, (name, off) => this.switch(name, off));
-    shared.peers?.subscribe(HEALTH_TOPIC, (_key, news) => this.serving.upstreams.health.learn(news));
+    shared.peers?.subscribe(HEALTH_TOPIC, (_key, news) => this.serving.upstreams.health.applyRemote(news));
   }
 
   /** @throws ConfigError, PluginError, or the system's error for a file or port; everything is closed then */
@@ -201,7 +201,7 @@ export class Gateway {
    * @param name of either
    */
   switch(name: string, off: boolean): void {
-    this.serving.upstreams.health.switch(name, off);
+    this.serving.upstreams.health.setSwitchedOff(name, off);
   }
 
   /** Returns the budget shares reached here since the last call. */

@@ -89,9 +89,9 @@ async function forwardUnparsed(
   addCredential(attempt);
   const account = attempt.credential?.account ?? name;
   const target = urlWithPath(provider.url, upstreamPath(exchange, attempt));
-  const meter = new PassMeter(exchange, attempt, path, () => reply.ownHeaders(), redactor, passing, settle);
+  const meter = new PassMeter(exchange, attempt, path, () => reply.gatewayHeaders(), redactor, passing, settle);
   const slot = await upstreams.slots.acquire(provider, exchange);
-  attempt.tried = true;
+  attempt.dispatched = true;
   attempt.sent = true;
   upstreams.persist();
   try {
@@ -104,5 +104,5 @@ async function forwardUnparsed(
   } finally {
     slot.release();
   }
-  upstreams.health.passed(attempt, meter.confirmedByBody || path.isModelApi(below), meter.refused);
+  upstreams.health.recordPassThrough(attempt, meter.confirmedByBody || path.isModelApi(below), meter.refused);
 }

@@ -55,12 +55,12 @@ export async function runWebSocket(
       addCredential(attempt);
       slot = await slots.acquire(attempt.target.provider, exchange);
       if (exchange.aborted) throw new GatewayError("client_gone");
-      attempt.tried = true;
+      attempt.dispatched = true;
       attempt.sent = true;
       parts.upstreams.persist();
       const allowed = pass ? pass.path.responseHeaders : parts.upstreams.responseHeaders(exchange.protocol);
       const socketProtocol = pass ? undefined : exchange.protocol.socket;
-      const client = { ownHeaders: () => reply.ownHeaders(), refuse };
+      const client = { gatewayHeaders: () => reply.gatewayHeaders(), refuse };
       const { provider } = attempt.target;
       const names = socketProtocol && messageChecker(exchange, socketProtocol, provider, parts);
       const meter = new SocketMeter(exchange, attempt, allowed, socketProtocol, client, parts.redactor, names);
@@ -69,7 +69,7 @@ export async function runWebSocket(
       const account = attempt.credential?.account ?? name;
       const outgoing = { target, headers: headerObject(attempt.headers), account, timeouts };
       setOutcome(exchange, attempt, await parts.proxy.connect(outgoing, handshake, parts.sockets, meter));
-      health.passed(attempt, !pass || pass.path.isModelApi(pass.below));
+      health.recordPassThrough(attempt, !pass || pass.path.isModelApi(pass.below));
     } else if (exchange.answer) {
       const answer = pluginAnswer(exchange, exchange.answer);
       response.send(handshake.socket);
@@ -119,7 +119,7 @@ async function routeAttempt(
   if (exchange.answer) return undefined;
   const { protocol, query } = exchange;
   const able = exchange.targets.filter(({ provider }) => provider.speaks.includes(protocol.name));
-  const target = upstreams.firstTarget(upstreams.health.on(able), callerIdOf(exchange));
+  const target = upstreams.firstTarget(upstreams.health.enabled(able), callerIdOf(exchange));
   if (!target) throw able.length > 0 ? switchedOffError() : socketNotServed(exchange);
   const named = query
     .entries()

@@ -31,25 +31,25 @@ export function requestTooLarge(of: LimitLevel, tokens: number): GatewayError {
   });
 }
 
-function describeExcess({ limit, of, most, left, asked, per }: Excess): string {
+function describeExcess({ limit, of, allowed, left, requested, per }: Excess): string {
   const who = limitOwner(of);
   switch (limit) {
     case "rpm":
-      return `${who} may make ${most} requests a minute: none is left.`;
+      return `${who} may make ${allowed} requests a minute: none is left.`;
     case "tpm":
-      return `${who} may use ${most} tokens a minute: ${left} are left, and this request may use up to ${asked}.`;
+      return `${who} may use ${allowed} tokens a minute: ${left} are left, and this request may use up to ${requested}.`;
     case "concurrency":
-      return `${who} may run ${most} requests at the same time: none is left.`;
+      return `${who} may run ${allowed} requests at the same time: none is left.`;
     case "budget":
-      return `${who} may spend ${formatDollars(most)}${per === "total" ? " in total" : ` a ${per}`}: ${formatDollars(left)} is left, and this request may cost up to ${formatDollars(asked)}.`;
+      return `${who} may spend ${formatDollars(allowed)}${per === "total" ? " in total" : ` a ${per}`}: ${formatDollars(left)} is left, and this request may cost up to ${formatDollars(requested)}.`;
   }
 }
 
-function retryAdvice({ limit, asked, most, retryAfter, resets }: Excess): string {
+function retryAdvice({ limit, requested: allowed, allowed: most, retryAfter, resets }: Excess): string {
   if (limit === "concurrency") return "Try again when one has ended.";
   if (limit !== "budget") return `Try again in ${Math.ceil(retryAfter ?? 0)} s.`;
   const fewer = "Request a shorter answer (max_tokens or its counterpart)";
   if (retryAfter !== undefined && retryAfter <= 1) return `${fewer}, or try again when others have ended.`;
-  if (asked > most || resets === undefined) return `${fewer}, or ask the operator.`;
+  if (allowed > most || resets === undefined) return `${fewer}, or ask the operator.`;
   return `${fewer}, or try again after ${new Date(resets).toISOString()}.`;
 }

@@ -13,8 +13,8 @@ import { cost, type Spending, type Usage } from "model-gateway/store";
 
 /** The range of an exchange's cost: its maximum, and its minimum once a provider has received it. */
 export interface WorstCase {
-  readonly most: Spending;
-  readonly least: Spending;
+  readonly maximum: Spending;
+  readonly minimum: Spending;
   /** Estimated input tokens, plus the output limit of the request itself; 0 for a limit it does not set. */
   readonly plausibleTokens: number;
   /** The part that may cost more than is known, in words; absent: none. */
@@ -88,16 +88,16 @@ export function worstCase(
   pricesOf: PriceLookup = () => undefined,
 ): WorstCase {
   const { operation, protocol, targets, time } = exchange;
-  if (!operation.generates) return { most: NO_SPENDING, least: NO_SPENDING, plausibleTokens: 0 };
+  if (!operation.generates) return { maximum: NO_SPENDING, minimum: NO_SPENDING, plausibleTokens: 0 };
   const input = tokensIn(exchange, translations);
   const answers = requestedAnswers(exchange);
   const drawn = imageToolTokens(exchange);
   let [tokens, dearest, cheapest, out] = [input, 0, 0, 0];
   let unpriced: string | undefined;
   for (const target of targets) {
-    const { prices, provider, via } = target;
+    const { prices, provider, protocolName: via } = target;
     const native = isNative(protocol, provider, via);
-    const price = prices?.at(time)?.price;
+    const price = prices?.versionAt(time)?.price;
     let [all, money] = [0, 0];
     for (const { model, tier, times, tokens: most } of answers) {
       // Under translation only the target's model is called.
@@ -105,7 +105,7 @@ export function worstCase(
       const output = outputLimitAt(target, most, native) * times;
       all += input + output;
       if (most !== undefined) out = Math.max(out, output);
-      const known = model === undefined ? price : pricesOf(model, provider)?.at(time)?.price;
+      const known = model === undefined ? price : pricesOf(model, provider)?.versionAt(time)?.price;
       if (!known && model !== undefined)
         unpriced = model === "" ? "a model of the vendor's choice" : `the model ${model}`;
       if (tier === "fast" && known && !known.fast && native) unpriced = "the fast mode";
@@ -122,8 +122,8 @@ export function worstCase(
     if (price) cheapest = Math.max(cheapest, cost({ in: { total: input }, out: {}, raw: undefined }, price));
   }
   return {
-    most: { tokens, cost: dearest },
-    least: { tokens: input, cost: cheapest },
+    maximum: { tokens, cost: dearest },
+    minimum: { tokens: input, cost: cheapest },
     plausibleTokens: plausibleInput(input, exchange.body) + out,
     ...(unpriced === undefined ? {} : { unpriced }),
   };
@@ -133,8 +133,12 @@ export function worstCase(
  * Returns a response's maximum tokens. A request that is not translated is sent unchanged: a provider may generate all that it
  * asks for.
  */
-function outputLimitAt({ facts, longest = UNKNOWN_OUTPUT }: Target, most: number | undefined, native: boolean): number {
-  if (most === undefined) return longest;
+function outputLimitAt(
+  { facts, maxOutputTokens = UNKNOWN_OUTPUT }: Target,
+  most: number | undefined,
+  native: boolean,
+): number {
+  if (most === undefined) return maxOutputTokens;
   return native ? most : Math.min(most, facts?.output ?? most);
 }
 
@@ -351,7 +355,7 @@ export interface OutputClamp {
  */
 export function clampOutput({ body, protocol, targets }: RouteExchange): OutputClamp | undefined {
   let most = 0;
-  for (const { provider, via, facts } of targets)
+  for (const { provider, protocolName: via, facts } of targets)
     if (isNative(protocol, provider, via)) most = Math.max(most, facts?.output ?? Number.POSITIVE_INFINITY);
   if (most === 0 || most === Number.POSITIVE_INFINITY) return undefined;
   const longer = (protocol.output?.tokens ?? []).filter((names) => {

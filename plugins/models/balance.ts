@@ -5,7 +5,7 @@ import { orderByPin, preferPrevious } from "./continuity.ts";
 const IN_PER_OUT = 3;
 
 /** The part of `Health` that balancing needs. */
-export type TargetLoads = Pick<Health, "among" | "load">;
+export type TargetLoads = Pick<Health, "candidates" | "load">;
 
 /**
  * Orders a model's targets by its `balance`, best first; targets that are avoided come last.
@@ -19,7 +19,7 @@ export function balanceTargets(
   chance: () => number = Math.random,
 ): Target[] {
   if (targets.length < 2) return [...targets];
-  const among = health.among(targets);
+  const among = health.candidates(targets);
   const best = BALANCE[balance](among, pin, health, chance);
   return among.length === targets.length ? best : [...best, ...targets.filter((target) => !among.includes(target))];
 }
@@ -64,7 +64,7 @@ function byLatency(targets: readonly Target[], health: TargetLoads, chance: () =
 
 /** Returns a target's current average price per token, for input and output. An unknown price counts as the highest. */
 function priceOf({ prices }: Target): number {
-  const price = prices?.at(Date.now())?.price;
+  const price = prices?.versionAt(Date.now())?.price;
   if (!price) return Number.MAX_VALUE;
   return (IN_PER_OUT * (price.input ?? 0) + (price.output ?? 0)) / (IN_PER_OUT + 1) + (price.request ?? 0);
 }

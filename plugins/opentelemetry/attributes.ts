@@ -56,7 +56,7 @@ export function requestAttributes(exchange: DoneExchange): Attributes {
     "gateway.api": protocol.name,
     "gateway.key": caller?.name,
     "gateway.group": caller?.group,
-    "gateway.model": attempts.at(-1)?.target.serves ?? model?.id,
+    "gateway.model": attempts.at(-1)?.target.modelId ?? model?.id,
     "gateway.outcome": outcome,
     "gateway.attempts": attempts.length,
   });

@@ -61,7 +61,7 @@ export class Capture {
     const known = secrets.map((secret) => RegExp.escape(secret));
     const sources = [...known, Redactor.shapes.source, ...(patterns ? [patterns.source] : [])];
     const pattern = new RegExp(sources.join("|"), patterns ? "giu" : "gi");
-    this.clean = exchange.mapAnswerText({ pattern, longest: MAX_SECRET }, () => "***");
+    this.clean = exchange.mapResponseText({ pattern, maxLength: MAX_SECRET }, () => "***");
   }
 
   readonly stage: Stage = (frame) => {

@@ -15,11 +15,12 @@ export function ledgerAttempt(
   if (attempt.status !== undefined) one.status = attempt.status;
   const fault = attemptError(attempt, exchange);
   if (fault) Object.assign(one, { error: fault.code, message: redactedMessage(fault, redactor) });
-  const { credential, target, startedAt, queuedAt, connectedAt, sentAt = 0, answeredAt } = attempt;
+  const { credential, target, startedAt, queuedAt, connectedAt, dispatchedAt = 0, respondedAt } = attempt;
   // Omitted values mean less than a millisecond, and for an ordinary attempt the entry's own.
   if (queuedAt !== undefined && startedAt - queuedAt >= 1) one.queue = Math.round(startedAt - queuedAt);
-  if (connectedAt !== undefined && connectedAt - sentAt >= 1) one.connect = Math.round(connectedAt - sentAt);
-  if (attempt !== exchange.attempt && answeredAt !== undefined) one.took = Math.round(answeredAt - startedAt);
+  if (connectedAt !== undefined && connectedAt - dispatchedAt >= 1)
+    one.connect = Math.round(connectedAt - dispatchedAt);
+  if (attempt !== exchange.attempt && respondedAt !== undefined) one.took = Math.round(respondedAt - startedAt);
   if (credential && target.provider.credentials.length > 1) one.credential = credential.label;
   return one;
 }

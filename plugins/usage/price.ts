@@ -25,7 +25,7 @@ export function priceUsage(
  * model's price.
  */
 export function unpricedMinimumCost(usage: Usage, target: AttemptTarget | undefined, time: number): number {
-  const terms = target?.prices?.at(time);
+  const terms = target?.prices?.versionAt(time);
   if (!terms) return usage.providerCost ?? 0;
   return Math.max(usage.providerCost ?? 0, minimumCost(usage, terms));
 }
@@ -47,7 +47,7 @@ function priceTerms(
   prices: Prices,
 ) {
   const list = served === undefined || served === model ? own : prices.pricesAt(provider, served);
-  return list?.at(time);
+  return list?.versionAt(time);
 }
 
 const isPriceable = (usage: Usage, { price }: NonNullable<ReturnType<typeof priceTerms>>): boolean =>

@@ -6,11 +6,11 @@ const MAX_MESSAGE_LENGTH = 300;
 
 /** Adds to an entry why its exchange was refused or failed, and the client's notices. */
 export function addReasons(entry: LedgerEntry, exchange: DoneExchange, redactor: Redactor): void {
-  const { dropped, droppedFromAnswer, notices } = exchange;
+  const { dropped, droppedFromResponse, notices } = exchange;
   const error = exchange.error ?? exchange.attempts.at(-1)?.refusal;
   if (error) entry.error = { code: error.code, message: redactedMessage(error, redactor) };
-  if (dropped.length + droppedFromAnswer.length > 0)
-    entry.dropped = listed([...dropped, ...droppedFromAnswer], redactor);
+  if (dropped.length + droppedFromResponse.length > 0)
+    entry.dropped = listed([...dropped, ...droppedFromResponse], redactor);
   if (notices.length > 0) entry.notices = listed(notices, redactor);
 }
 

@@ -38,7 +38,7 @@ export function requestedTier({ target, protocol, body }: Attempt, time: number)
   const tier = member !== undefined && asked(member) === value ? name : isPriority() ? "priority" : undefined;
   // Few requests have one.
   if (tier === undefined) return undefined;
-  const price = target.prices?.at(time)?.price;
+  const price = target.prices?.versionAt(time)?.price;
   return price && Object.hasOwn(price, tier) ? tier : undefined;
 }
 

@@ -16,7 +16,12 @@ import { type AdminRequest, type AdminResponse, type AdminRoute, fromLedger, par
 import { querySpan } from "./span.ts";
 import { MAX_DAYS, SPEND_GROUPS, spend } from "./spend.ts";
 
-const FILTERS = ["key", "group", "model", "target", "outcome", "status", "slower", "dearer"] as const;
+const FILTERS = ["key", "group", "model", "target", "outcome", "status"] as const;
+/** Filters by a lower bound: the query's parameter, and the field of the search. */
+const BOUNDS = [
+  ["slower", "durationAbove"],
+  ["dearer", "costAbove"],
+] as const;
 /** Fields by whose absence requests can be filtered. */
 const WITHOUT = ["key", "group", "model", "target"] as const;
 const SPEEDS: readonly SpeedGroup[] = ["model", "target", "key"];
@@ -65,7 +70,9 @@ export const ROUTES: readonly AdminRoute[] = [
     query: {
       ...SPAN,
       ...PAGE,
-      ...Object.fromEntries(FILTERS.map((name) => [name, `Only those of that ${name}.`])),
+      ...Object.fromEntries(
+        [...FILTERS, ...BOUNDS.map(([name]) => name)].map((name) => [name, `Only those of that ${name}.`]),
+      ),
       without: `Only those that have none of these: any of ${WITHOUT.join(", ")}, with commas between.`,
       status: "Only those of that status: 429, or 4xx.",
       slower: "Only those that took more milliseconds.",
@@ -236,14 +243,14 @@ async function requests({ stores, config }: AdminGateway, { query }: AdminReques
   }
   const status = query.get("status");
   if (status) search.status = parseStatusRange(status);
-  for (const field of ["slower", "dearer"] as const) {
-    const value = numberParameter(query, field);
+  for (const [name, field] of BOUNDS) {
+    const value = numberParameter(query, name);
     if (value !== undefined) search[field] = value;
   }
   const [, time, id] = /^(\d+)_(.*)$/.exec(query.get("before") ?? "") ?? [];
   if (time !== undefined && id !== undefined) search.before = { time: Number(time), id };
   // A filter that matches few rows would read the whole ledger: a search reads a limited number, and returns where to continue.
-  const oldest = FILTERS.some((field) => search[field] !== undefined)
+  const oldest = [...FILTERS, ...BOUNDS.map(([, field]) => field)].some((field) => search[field] !== undefined)
     ? await stores.ledger.reach(search, MAX_ROWS_READ)
     : 0;
   const found = await stores.ledger.search({ ...search, since: Math.max(search.since ?? 0, oldest) });

@@ -171,7 +171,7 @@ function liveRequest({ exchange, generation, reply }: RunningExchange): LiveRequ
   const path = generation.redactor.path(exchange.path, exchange.credentials);
   const { requestedModel } = exchange;
   const shownModel =
-    attempt?.target.serves ?? model?.id ?? (requestedModel === undefined ? undefined : clean(requestedModel));
+    attempt?.target.modelId ?? model?.id ?? (requestedModel === undefined ? undefined : clean(requestedModel));
   return {
     ...{ id, time, age: Math.round(exchange.elapsed), generation: generation.number },
     ...(caller && { key: caller.id, name: caller.name, ...(caller.group !== undefined && { group: caller.group }) }),
@@ -202,7 +202,7 @@ function liveGeneration(generation: Generation, { generation: serving, exchanges
 function liveProviders({ providers, marketplace, upstreams: { health } }: Generation): LiveProvider[] {
   const now = Date.now();
   const targets = marketplace.models.flatMap((model) => model.targets.map((target) => ({ model, target })));
-  const off = (name: string) => (health.switchedOff(name) ? { switched_off: true as const } : {});
+  const off = (name: string) => (health.isSwitchedOff(name) ? { switched_off: true as const } : {});
   const until = (left: number) => (left > 0 ? { until: Math.round(now + left) } : {});
   return [...providers.values()].map(({ name, credentials }) => {
     const own = Map.groupBy(
@@ -243,12 +243,12 @@ function liveModels({ marketplace, protocols, config }: Generation): LiveModel[]
   const now = Date.now();
   const served = [...new Set(config.paths.flatMap(({ protocol }) => protocol ?? []))];
   return marketplace.models.map((model) => {
-    const { id, name, description, aliases, context, output, can, balance, fallback, targets } = model;
+    const { id, name, description, aliases, context, output, capabilities, balance, fallback, targets } = model;
     return {
-      ...{ id, name, description, aliases, context, output, can, balance, fallback },
+      ...{ id, name, description, aliases, context, output, can: capabilities, balance, fallback },
       protocols: reachByProtocol(model, served, protocols),
       targets: targets.map(({ provider, model, weight, prices }) => {
-        const price = prices?.at(now);
+        const price = prices?.versionAt(now);
         return { provider: provider.name, model, weight, ...(price && { price: price.price, sources: price.sources }) };
       }),
     };

@@ -53,7 +53,7 @@ async function modelLines({ models, providers }: Config): Promise<ModelLine[]> {
       ...fileOrTable("output", own.output, found),
       ...fileOrTable("can", own.can, found),
     };
-    return { target: `${name}:${model}`, ...off, facts, prices, now: prices?.at(now) };
+    return { target: `${name}:${model}`, ...off, facts, prices, now: prices?.versionAt(now) };
   };
   return models.map((model) => ({ model, targets: model.targets.map((target) => line(model, target)) }));
 }

@@ -156,7 +156,7 @@ export interface ConfiguredProvider extends Readonly<Omit<Provider, "url">> {
 }
 
 /** An entry of the marketplace whose targets name their providers. */
-export interface ConfiguredModel extends Readonly<Omit<Model, "targets" | "can">> {
+export interface ConfiguredModel extends Readonly<Omit<Model, "targets" | "capabilities">> {
   /** Its position in the file. */
   readonly place: Pick<Problem, "file" | "line" | "column">;
   /** Absent: taken from public tables for its targets. */

@@ -10,10 +10,11 @@ import type { Health } from "../upstream/health.ts";
 type ModelState = "ok" | "degraded" | "down";
 
 /** Members that a card copies from the model. */
-type CopiedField = "id" | "name" | "description" | "aliases" | "created" | "context" | "output" | "can" | "fallback";
+type CopiedField = "id" | "name" | "description" | "aliases" | "created" | "context" | "output" | "fallback";
 
 /** A model as the marketplace shows it. */
 interface ModelCard extends Pick<Model, CopiedField> {
+  can: readonly string[];
   state: ModelState;
   /** Recent milliseconds to the first byte of its fastest target; absent: not measured yet. */
   firstByte?: number;
@@ -61,7 +62,7 @@ export function modelCard(model: Model, served: readonly string[], { health, pro
   const targets = model.targets.map((target) =>
     targetCard(target, health, now, model.balance === "weighted" ? all : 0),
   );
-  const usable = model.targets.filter((target) => health.usable(target)).length;
+  const usable = model.targets.filter((target) => health.isUsable(target)).length;
   const quickest = Math.min(...targets.flatMap(({ firstByte }) => firstByte ?? []));
   const [first] = targets;
   return {
@@ -72,7 +73,7 @@ export function modelCard(model: Model, served: readonly string[], { health, pro
     created: model.created,
     ...(model.context === undefined ? {} : { context: model.context }),
     ...(model.output === undefined ? {} : { output: model.output }),
-    can: model.can,
+    can: model.capabilities,
     state: usable === targets.length ? "ok" : usable > 0 ? "degraded" : "down",
     ...(Number.isFinite(quickest) ? { firstByte: quickest } : {}),
     ...(first?.price && { price: first.price }),
@@ -84,7 +85,7 @@ export function modelCard(model: Model, served: readonly string[], { health, pro
 
 function targetCard(target: Target, health: Health, now: number, all: number): TargetCard {
   const { state, firstByte, credentials } = health.report(target);
-  const known = target.prices?.at(now);
+  const known = target.prices?.versionAt(now);
   const resting = credentials.length > 0 && credentials.every((each) => each.state !== "ok");
   return {
     provider: target.provider.name,

@@ -55,7 +55,7 @@ interface Step<Run> extends PluginDeadline {
   /** The plugin's name. */
   readonly name: string;
   /** The plugin's index in the chain. */
-  readonly at: number;
+  readonly index: number;
   readonly run: Run;
   /** Receives reports of its stages, where they are timed. */
   readonly observer: PhaseObserver | undefined;
@@ -134,7 +134,7 @@ export class Chain {
     const { answerer } = exchange;
     exchange.head = head;
     const responding = this.stepsFor("response");
-    const steps = answerer ? responding.filter(({ at }) => at < answerer.at) : responding;
+    const steps = answerer ? responding.filter(({ index }) => index < answerer.index) : responding;
     return collectStages(steps, 0, exchange, head, []);
   }
 
@@ -152,18 +152,18 @@ type PhaseSteps = Readonly<
 
 /** @param observer receives the duration of each step */
 function buildSteps(links: readonly Link[], serving: Link | undefined, observer?: PhaseObserver): PhaseSteps {
-  const stepIn = ({ name, deadline = PHASE_DEADLINE }: Link, at: number, phase: string, run: Run): Step<Run> => ({
+  const stepIn = ({ name, deadline = PHASE_DEADLINE }: Link, index: number, phase: string, run: Run): Step<Run> => ({
     name,
     origin: `${name}.${phase}`,
-    at,
+    index,
     run: observer ? timePhase(observer, name, phase, run) : run,
     deadline,
     observer,
   });
   const of = (phase: Phase) =>
-    links.flatMap((link, at) => {
+    links.flatMap((link, index) => {
       const run = link.plugin[phase];
-      return run ? [stepIn(link, at, phase, run.bind(link.plugin) as Run)] : [];
+      return run ? [stepIn(link, index, phase, run.bind(link.plugin) as Run)] : [];
     });
   const steps = Object.fromEntries(PHASES.map((phase) => [phase, of(phase)])) as Record<Phase, Step<Run>[]>;
   if (serving) steps.access.push(stepIn(serving, links.length, "serve", serveAsPhase(serving.plugin)));
@@ -236,9 +236,9 @@ function runSteps(
 }
 
 /** Reports whether a plugin has responded; plugins after it do not see the request then. */
-function hasAnswered(exchange: Exchange, { name, at, deadline }: Step<Run>): boolean {
+function hasAnswered(exchange: Exchange, { name, index, deadline }: Step<Run>): boolean {
   if (exchange.answer === undefined) return false;
-  exchange.answerer = { name, at, deadline, origin: `${name}.answer` };
+  exchange.answerer = { name, index, deadline, origin: `${name}.answer` };
   return true;
 }
 

@@ -264,7 +264,7 @@ export interface ErrorDetails {
 }
 
 /** What a plugin must give for a code of its own. */
-interface OwnErrorDetails extends ErrorDetails {
+interface PluginErrorDetails extends ErrorDetails {
   /** 300 to 599. */
   status: number;
   /** Default: what the status usually stands for. */
@@ -338,7 +338,7 @@ export class GatewayError extends Error {
   origin: string | undefined;
 
   /** An error with a code of the plugin's own, like `budget_of_team_spent`. */
-  constructor(code: string, details: OwnErrorDetails);
+  constructor(code: string, details: PluginErrorDetails);
   /** An error with one of the gateway's own codes. */
   constructor(code: ErrorCode, details?: ErrorDetails);
   constructor(thrownCode: string, thrownDetails: ErrorDetails = {}) {

@@ -4,7 +4,6 @@ import type { Query } from "../wire/query.ts";
 import type { Edit } from "../wire/splice.ts";
 import { readTraceContext, type TraceContext } from "../wire/trace-context.ts";
 import { splitIntoFrames } from "./answer-frames.ts";
-import { type AnswerTextMatch, AnswerTextReplacer } from "./answer-texts.ts";
 import { Body } from "./body.ts";
 import type { DryRun } from "./dry-run.ts";
 import { GatewayError } from "./errors.ts";
@@ -15,6 +14,7 @@ import { checkModel, isSameModel, readModel } from "./model-name.ts";
 import { addressLimitKey } from "./networks.ts";
 import { findOtherModels, type OtherModel, otherModelEdits } from "./other-models.ts";
 import type { Operation, Protocol, StreamState, TextKind } from "./protocol.ts";
+import { type ResponseTextMatch, ResponseTextReplacer } from "./response-text-replacer.ts";
 import type { Slots } from "./slot.ts";
 import type { Stage } from "./stage.ts";
 import type { Replace } from "./text-replacer.ts";
@@ -62,13 +62,16 @@ export class Attempt {
    * Milliseconds from the exchange's start until its new connection was open; undefined: a pooled one was reused, or passthrough.
    */
   connectedAt: number | undefined;
-  /** Milliseconds from the exchange's start until it was handed to the provider's pool; undefined: not yet, or passthrough. */
-  sentAt: number | undefined;
+  /**
+   * Milliseconds from the exchange's start until it was handed to the provider's connection pool; undefined: not yet, or
+   * passthrough.
+   */
+  dispatchedAt: number | undefined;
   /** Milliseconds from the exchange's start until the response (of a stream: its first frame) or the failure. */
-  answeredAt: number | undefined;
+  respondedAt: number | undefined;
   status: number | undefined;
   /** True once the attempt was handed to the provider's connection pool, whatever happened to it there. */
-  tried = false;
+  dispatched = false;
   /** True once the provider may have received any of it. */
   sent = false;
   /** The provider's own request id, for the log. */
@@ -146,7 +149,7 @@ export const isFinalStatus = (status: number): boolean => Number.isInteger(statu
 export interface Answerer {
   readonly name: string;
   /** Its index in the chain. */
-  readonly at: number;
+  readonly index: number;
   /** The origin named in errors of its response, like `cache.answer`. */
   readonly origin: string;
   /** Milliseconds allowed for each chunk of its response; 0: no limit. */
@@ -331,7 +334,7 @@ export class Exchange {
    * Parts of the response that could not be translated to the client's protocol, for the log; those known before the head is
    * written are sent in the `gateway-dropped` header too.
    */
-  readonly droppedFromAnswer: string[] = [];
+  readonly droppedFromResponse: string[] = [];
   /**
    * Set by a plugin that responds itself, before a provider is requested. Plugins after it do not see the request; the response
    * passes the response phase of the plugins before it.
@@ -495,7 +498,7 @@ export class Exchange {
   }
 
   /** Returns the texts, or pieces of texts, in a response frame; for use in a stage. */
-  answerTexts(frame: Frame, kinds?: readonly TextKind[]): TextSpan[] {
+  responseTexts(frame: Frame, kinds?: readonly TextKind[]): TextSpan[] {
     return responseTexts(frame.json(), this.answerProtocol, kinds);
   }
 
@@ -503,7 +506,7 @@ export class Exchange {
    * Returns the texts of a complete response, streamed or not, from the bytes of `head.readBody` or those that a stage has
    * collected. Each text is complete.
    */
-  wholeTexts(bytes: Buffer, kinds?: readonly TextKind[]): TextSpan[] {
+  completeResponseTexts(bytes: Buffer, kinds?: readonly TextKind[]): TextSpan[] {
     return wholeResponseTexts(splitIntoFrames(bytes, this.head?.framing), this.answerProtocol, kinds);
   }
 
@@ -512,11 +515,11 @@ export class Exchange {
    * is found wherever the stream cuts it. Undefined: the response has no texts. For the response phase.
    * @throws SyntaxError for a pattern that can match the empty string
    */
-  mapAnswerText(match: AnswerTextMatch, replace: Replace): Stage | undefined {
+  mapResponseText(match: ResponseTextMatch, replace: Replace): Stage | undefined {
     const { head } = this;
     const { texts } = this.answerProtocol;
     if (!head || !texts || head.status >= 300) return undefined;
-    const answer = new AnswerTextReplacer(texts, match, replace);
+    const answer = new ResponseTextReplacer(texts, match, replace);
     if (head.framing) return answer.stage;
     if (!head.headers.get("content-type")?.startsWith("application/json")) return undefined;
     head.headers.delete("content-length");
@@ -529,9 +532,9 @@ export class Exchange {
   }
 
   /** The number of requests made to providers; targets that could not take the request do not count. */
-  get tries(): number {
+  get providerRequests(): number {
     let tries = 0;
-    for (const { tried } of this.attempts) if (tried) tries++;
+    for (const { dispatched: tried } of this.attempts) if (tried) tries++;
     return tries;
   }
 

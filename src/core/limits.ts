@@ -45,7 +45,7 @@ interface CallerLevels {
   readonly group: string | undefined;
   /** Those that the key was given when it was created. */
   readonly limits: Limits | undefined;
-  readonly own: readonly LimitLevel[];
+  readonly withoutModel: readonly LimitLevel[];
   readonly byModel: Map<string, readonly LimitLevel[]>;
 }
 
@@ -68,11 +68,11 @@ export class Levels {
    */
   of(caller: Caller | undefined, model?: string): readonly LimitLevel[] {
     const known = this.caller(caller);
-    if (model === undefined) return known.own;
+    if (model === undefined) return known.withoutModel;
     const found = known.byModel.get(model);
     if (found) return found;
     const level = this.models.get(model);
-    const levels = level ? [...known.own, level] : known.own;
+    const levels = level ? [...known.withoutModel, level] : known.withoutModel;
     known.byModel.set(model, levels);
     return levels;
   }
@@ -100,14 +100,14 @@ export class Levels {
     if (known && known.group === group && known.limits === limits && known.label === label) return known;
     const { groups, all = {} } = this.table;
     const key = keyLimits(this.table, id, limits);
-    const own = [
+    const withoutModel = [
       ...levelsFor("key", id, key, label),
       ...(group === undefined
         ? []
         : groupAndParents(group).flatMap((name) => levelsFor("group", name, groups?.get(name)))),
       ...levelsFor("all", "", all),
     ];
-    const made = { label, group, limits, own, byModel: new Map() };
+    const made = { label, group, limits, withoutModel, byModel: new Map() };
     this.callers.set(id, made);
     return made;
   }

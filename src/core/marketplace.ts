@@ -130,20 +130,29 @@ export interface Target {
   provider: Provider;
   model: string;
   weight: number;
-  /** The id of the marketplace model that it serves. */
-  serves?: string;
+  /** The id of the marketplace model that it belongs to. */
+  modelId?: string;
   /** Its prices; undefined: unknown, which is not 0. */
   prices?: PriceList;
-  /** The protocol to use there, whatever the client uses. */
-  via?: string;
+  /** The name of the protocol to use there, whatever the client uses. */
+  protocolName?: string;
   /** What a translation must know about the model there. */
   facts?: Facts;
-  /** The longest output in tokens, as far as known: nothing forces a provider to keep to it. */
-  longest?: number;
+  /** Maximum output tokens, as far as known: nothing forces a provider to keep to it. */
+  maxOutputTokens?: number;
 }
 
 export const TARGET_SHAPE: Shape<Target> = {
-  ...{ provider: true, model: true, weight: true, serves: true, prices: true, via: true, facts: true, longest: true },
+  ...{
+    provider: true,
+    model: true,
+    weight: true,
+    modelId: true,
+    prices: true,
+    protocolName: true,
+    facts: true,
+    maxOutputTokens: true,
+  },
 };
 
 const names = new WeakMap<Target, string>();
@@ -160,7 +169,8 @@ export interface Model {
   context?: number;
   /** Maximum output tokens. */
   output?: number;
-  can: readonly string[];
+  /** What requests may use, like `tools` or `vision`: `can` in gateway.yaml. */
+  capabilities: readonly string[];
   balance: Balance;
   targets: readonly Target[];
   fallback: readonly string[];
@@ -169,7 +179,16 @@ export interface Model {
 }
 
 export const MODEL_SHAPE: Shape<Model> = {
-  ...{ id: true, name: true, description: true, aliases: true, created: true, context: true, output: true, can: true },
+  ...{
+    id: true,
+    name: true,
+    description: true,
+    aliases: true,
+    created: true,
+    context: true,
+    output: true,
+    capabilities: true,
+  },
   ...{ balance: true, targets: true, fallback: true, public: true },
 };
 
@@ -225,10 +244,10 @@ export class Marketplace {
   }
 
   /**
-   * Returns the model for a vendor's model name at a provider, if the caller may use it. Some clients name a second model by the
-   * vendor's own name.
+   * Returns the model with a target at this provider and of this vendor's name, if the caller may use it. Some clients name a
+   * second model by the vendor's own name.
    */
-  at(provider: Provider, model: string, caller?: Caller): Model | undefined {
+  findByTarget(provider: Provider, model: string, caller?: Caller): Model | undefined {
     return this.list(caller).find(({ targets }) =>
       targets.some((target) => target.provider.name === provider.name && target.model === model),
     );

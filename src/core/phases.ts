@@ -12,7 +12,7 @@ type HeadFields =
       | "notices"
       | "replyHeaders"
       | "dropped"
-      | "droppedFromAnswer"
+      | "droppedFromResponse"
       | "slots"
       | "dryRun"
     )
@@ -39,7 +39,12 @@ export type SendExchange = RoutedExchange & Readonly<Pick<Exchange, "attempts">>
 
 /** In `response`: the head of a response has been received. */
 export type ResponseExchange = SendExchange &
-  Readonly<Pick<Exchange, "attempt" | "answerer" | "head" | "answerTexts" | "wholeTexts" | "mapAnswerText" | "push">> &
+  Readonly<
+    Pick<
+      Exchange,
+      "attempt" | "answerer" | "head" | "responseTexts" | "completeResponseTexts" | "mapResponseText" | "push"
+    >
+  > &
   Pick<Exchange, "usage" | "usageError" | "error" | "drain" | "progress">;
 
 /** In `done`: the exchange has ended, however. Fields that were never set are undefined or empty. */

@@ -127,7 +127,7 @@ export class PriceList {
   }
 
   /** Returns the price that applies at a time in Unix milliseconds; undefined if none applies. */
-  at(time: number): PriceVersion | undefined {
+  versionAt(time: number): PriceVersion | undefined {
     if (this.only) return this.only;
     for (let n = this.dated.length - 1; n >= 0; n--) {
       const { from, daily, terms } = this.dated[n] as DatedTerms;

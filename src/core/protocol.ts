@@ -319,7 +319,8 @@ export interface ListedModel {
   created: number;
   context?: number;
   output?: number;
-  can: readonly string[];
+  /** What requests may use, like `tools` or `vision`: `can` in gateway.yaml. */
+  capabilities: readonly string[];
   /** The protocols it can be requested in, by name: `native`, `translated` or `mixed`. */
   protocols: Readonly<Record<string, string>>;
   price: Price;

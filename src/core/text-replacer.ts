@@ -8,7 +8,7 @@ export interface TextMatch {
    * Characters of the longest match, including lookahead; longer matches may be missed. Lookbehind may reach as far back, and 256
    * characters in any case.
    */
-  longest: number;
+  maxLength: number;
 }
 
 /** Returns the replacement of a match. Called once for each. */
@@ -33,16 +33,16 @@ const LOOK_BACK = 256;
 export class TextPattern {
   readonly expression: RegExp;
   readonly partial: PartialMatch;
-  readonly longest: number;
+  readonly maxLength: number;
   /** Characters kept for lookbehind, plus one that shows whether the text begins there. */
   readonly lookbehind: number;
 
   /** @throws SyntaxError for a pattern that can match the empty string */
-  constructor({ pattern, longest }: TextMatch) {
+  constructor({ pattern, maxLength }: TextMatch) {
     this.expression = new RegExp(pattern.source, `${pattern.flags.replace(/[gy]/g, "")}g`);
     this.partial = new PartialMatch(pattern);
-    this.longest = longest;
-    this.lookbehind = Math.max(longest, LOOK_BACK) + 1;
+    this.maxLength = maxLength;
+    this.lookbehind = Math.max(maxLength, LOOK_BACK) + 1;
   }
 }
 
@@ -78,7 +78,7 @@ export class TextReplacer implements TextOutput {
   }
 
   private read(text: string, raw: readonly string[] | undefined, more: boolean): string {
-    const { expression, partial, longest, lookbehind } = this.pattern;
+    const { expression, partial, maxLength: longest, lookbehind } = this.pattern;
     const start = this.before.length;
     const all = this.before + text;
     const plain = (from: number, to: number): string =>

@@ -51,7 +51,7 @@ export async function sendExplanation(
     return;
   }
   const body = Buffer.from(`${JSON.stringify(withoutProviderRequests(explanation), undefined, 2)}\n`);
-  const own = reply.ownHeaders();
+  const own = reply.gatewayHeaders();
   const lines = [
     "content-type",
     "application/json",

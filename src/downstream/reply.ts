@@ -56,7 +56,7 @@ export class Reply {
   }
 
   /** Returns the gateway's own header lines for the response: name, value, … */
-  ownHeaders(): string[] {
+  gatewayHeaders(): string[] {
     const lines: string[] = [];
     this.addGatewayLines(lines);
     return lines;
@@ -113,12 +113,12 @@ export class Reply {
 
   /** Adds the gateway's own header lines of every response. */
   private addGatewayLines(lines: string[]): void {
-    const { id, protocol, notices, replyHeaders, dropped, droppedFromAnswer } = this.exchange;
+    const { id, protocol, notices, replyHeaders, dropped, droppedFromResponse } = this.exchange;
     lines.push("x-request-id", id);
     lines.push(...attemptLines(this.exchange));
     if (protocol.idHeaders) for (const name of protocol.idHeaders) lines.push(name, id);
-    if (replyHeaders.length > 0 || notices.length > 0 || dropped.length > 0 || droppedFromAnswer.length > 0)
-      lines.push(...this.noticeLines([...dropped, ...droppedFromAnswer]));
+    if (replyHeaders.length > 0 || notices.length > 0 || dropped.length > 0 || droppedFromResponse.length > 0)
+      lines.push(...this.noticeLines([...dropped, ...droppedFromResponse]));
   }
 
   private noticeLines(dropped: readonly string[]): string[] {
@@ -278,11 +278,16 @@ function joinLimited(paths: readonly string[]): string {
 }
 
 /** Returns the target that responded, or was requested last, and the number of tries. */
-function attemptLines({ attempt, tries, model, dryRun }: Exchange): string[] {
+function attemptLines({ attempt, providerRequests, model, dryRun }: Exchange): string[] {
   if (!attempt) return model && !dryRun ? ["gateway-model", model.id, "gateway-attempts", "0"] : [];
-  const { serves } = attempt.target;
-  const lines = ["gateway-target", headerSafe(Marketplace.nameOf(attempt.target)), "gateway-attempts", String(tries)];
-  return serves === undefined ? lines : ["gateway-model", serves, ...lines];
+  const { modelId } = attempt.target;
+  const lines = [
+    "gateway-target",
+    headerSafe(Marketplace.nameOf(attempt.target)),
+    "gateway-attempts",
+    String(providerRequests),
+  ];
+  return modelId === undefined ? lines : ["gateway-model", modelId, ...lines];
 }
 
 /** Replaces everything but printable ASCII, the characters of a header value. */

@@ -68,10 +68,10 @@ function missingFacts(
 }
 
 /** Returns a message about a fact that a budget needs and a target lacks. */
-function missingFact({ prices, facts, provider, model, serves }: Target, hard: boolean): string | undefined {
+function missingFact({ prices, facts, provider, model, modelId }: Target, hard: boolean): string | undefined {
   if (!prices)
-    return `a budget needs prices, and the price of ${provider.name}:${model} of the model ${JSON.stringify(serves)} is unknown; give the model a price, like price: { input: 1.25, output: 10 }, or 0 if it costs nothing`;
+    return `a budget needs prices, and the price of ${provider.name}:${model} of the model ${JSON.stringify(modelId)} is unknown; give the model a price, like price: { input: 1.25, output: 10 }, or 0 if it costs nothing`;
   if (hard && prices.all.some(({ price }) => (price.output ?? 0) > 0) && facts?.output === undefined)
-    return `a budget needs to know how long answers are at most, and the model ${JSON.stringify(serves)} does not say it; give it output: 64k, or make the budget soft`;
+    return `a budget needs to know how long answers are at most, and the model ${JSON.stringify(modelId)} does not say it; give it output: 64k, or make the budget soft`;
   return undefined;
 }

@@ -45,9 +45,9 @@ function buildTarget(
   configured: ConfiguredTarget,
   provider: Provider,
   facts: ModelFacts,
-  { id: serves, can }: Pick<ConfiguredModel, "id" | "can">,
+  { id: modelId, can }: Pick<ConfiguredModel, "id" | "can">,
 ): Target {
-  const { price, ...rest } = configured;
+  const { price, via, ...rest } = configured;
   const prices = price ? new PriceList([{ price }], OPERATOR_SOURCE) : facts.prices;
   const output = rest.facts?.output ?? facts.output?.value;
   const reasons = can?.includes("reasoning") || (facts.can?.value.includes("reasoning") ?? true);
@@ -62,10 +62,11 @@ function buildTarget(
   };
   return withShape(TARGET_SHAPE, {
     ...rest,
+    ...(via === undefined ? {} : { protocolName: via }),
     ...(Object.keys(known).length === 0 ? {} : { facts: known }),
-    ...(output === undefined ? {} : { longest: Math.max(output, facts.output?.value ?? 0) }),
+    ...(output === undefined ? {} : { maxOutputTokens: Math.max(output, facts.output?.value ?? 0) }),
     provider,
-    serves,
+    modelId,
     ...(prices && { prices }),
   });
 }
@@ -74,7 +75,7 @@ function buildTarget(
 function commonFacts(
   { context, output, can }: Pick<ConfiguredModel, "context" | "output" | "can">,
   found: readonly ModelFacts[],
-): Pick<Model, "context" | "output" | "can"> {
+): Pick<Model, "context" | "output" | "capabilities"> {
   const smallest = (configured: number | undefined, name: "context" | "output") => {
     const known = found.flatMap((facts) => facts[name]?.value ?? []);
     const number = configured ?? (known.length === found.length && known.length > 0 ? Math.min(...known) : undefined);
@@ -82,5 +83,5 @@ function commonFacts(
   };
   const [first, ...others] = found.map((facts) => facts.can?.value ?? []);
   const shared = first?.filter((ability) => others.every((abilities) => abilities.includes(ability))) ?? [];
-  return { ...smallest(context, "context"), ...smallest(output, "output"), can: can ?? shared };
+  return { ...smallest(context, "context"), ...smallest(output, "output"), capabilities: can ?? shared };
 }

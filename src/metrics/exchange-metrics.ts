@@ -122,7 +122,7 @@ export class ExchangeMetrics {
     const api = this.apiSeries(protocol.name);
     const last = attempts.at(-1);
     // A name that a client made up is no label: there would be one for each of its typing errors.
-    const model = last?.target.serves ?? exchange.model?.id ?? "";
+    const model = last?.target.modelId ?? exchange.model?.id ?? "";
     const series = this.targetSeries(api, protocol.name, model, last ? Marketplace.nameOf(last.target) : "");
     series.requests(outcome, status).value++;
     api.duration.observe(elapsed / 1000);
@@ -234,10 +234,10 @@ function observeStream({ charge, usage, bodyWrites }: Exchange, series: TargetSe
 function overheadOf({ attempts, bodyWait, streaming, firstByte }: Exchange): number | undefined {
   let own = -bodyWait;
   let from = 0;
-  for (const { sentAt, answeredAt } of attempts) {
-    if (sentAt === undefined || answeredAt === undefined) return undefined;
-    own += sentAt - from;
-    from = answeredAt;
+  for (const { dispatchedAt, respondedAt } of attempts) {
+    if (dispatchedAt === undefined || respondedAt === undefined) return undefined;
+    own += dispatchedAt - from;
+    from = respondedAt;
   }
   if (attempts.length === 0) return undefined;
   if (streaming && firstByte !== undefined) own += Math.max(0, firstByte - from);

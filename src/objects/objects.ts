@@ -310,7 +310,7 @@ function pathOf(text: string, value: unknown): string[] | undefined {
 }
 
 /** Reports whether requests of a protocol go to a target without translation. */
-const isNative = ({ provider, via }: Target, name: string): boolean =>
+const isNative = ({ provider, protocolName: via }: Target, name: string): boolean =>
   provider.speaks.includes(name) && (via === undefined || via === name);
 
 /** Where no provider of the model uses the client's protocol, the id can be no stored object, whatever key sends it. */

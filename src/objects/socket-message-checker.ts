@@ -61,7 +61,7 @@ export class SocketMessageChecker {
   /** Clients use the vendor's own model names here: frames are forwarded unchanged, so names cannot be replaced. */
   private checkModel(name: string, param: string): void {
     const { caller } = this.exchange;
-    if (!caller?.models || this.marketplace.at(this.provider, name, caller)) return;
+    if (!caller?.models || this.marketplace.findByTarget(this.provider, name, caller)) return;
     throw otherModelNotAllowed(caller, name, param);
   }
 }

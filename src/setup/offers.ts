@@ -81,7 +81,7 @@ function modelOffers(
   const named = available.filter(({ id }) => MODEL_ID.test(id));
   const known = named.map((model): ModelOffer => {
     const facts = catalogue.find({ url: new URL(url) }, model.id);
-    const price = facts.prices?.guessed ? undefined : facts.prices?.at(now)?.price;
+    const price = facts.prices?.guessed ? undefined : facts.prices?.versionAt(now)?.price;
     const context = facts.context?.value ?? model.context;
     return {
       id: model.id,

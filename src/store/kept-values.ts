@@ -19,13 +19,13 @@ export abstract class KeptValues {
    * @returns undefined for a missing or expired value
    * @throws Error when the store does not respond
    */
-  abstract find(space: string, name: string): Promise<Buffer | undefined>;
+  abstract get(space: string, name: string): Promise<Buffer | undefined>;
 
   /**
    * Stores a value, replacing that of the same name.
    * @throws RangeError for a value larger than the whole space, Error when the store does not respond
    */
-  async keep(space: string, name: string, value: Buffer, { milliseconds, bytes }: KeepTerms): Promise<void> {
+  async set(space: string, name: string, value: Buffer, { milliseconds, bytes }: KeepTerms): Promise<void> {
     if (value.length > bytes) throw new RangeError(`${value.length} bytes are more than the ${bytes} of all values.`);
     const now = Date.now();
     const added = (this.bytesSincePrune.get(space) ?? bytes) + value.length;

@@ -1,8 +1,8 @@
 import type {
+  LedgerBounds,
   LedgerFailedAttempts,
   LedgerFailure,
   LedgerFailures,
-  LedgerReach,
   LedgerSearch,
   LedgerSpan,
   LedgerSpeed,
@@ -27,7 +27,7 @@ type Condition = [sql: string, ...values: (string | number)[]];
 
 /** Returns the query for a search's rows, newest first. */
 export function searchQuery(search: LedgerSearch, dialect: LedgerDialect): SqlQuery {
-  const { since = 0, until = FOREVER, before, limit, id, group, status, slower, dearer } = search;
+  const { since = 0, until = FOREVER, before, limit, id, group, status, durationAbove, costAbove } = search;
   const conditions: Condition[] = [["time >= ? and time < ?", since, until]];
   // The first condition makes both stores use the index on time.
   if (before) conditions.push(["time <= ? and (time, id) < (?, ?)", before.time, before.time, before.id]);
@@ -43,8 +43,8 @@ export function searchQuery(search: LedgerSearch, dialect: LedgerDialect): SqlQu
     const inGroup: Condition = ["(group_path = ? or group_path like ? escape '!')", group, subgroupPattern(group)];
     conditions.push(numberCondition(dialect, "holder", "usage_holder", [inGroup]));
   }
-  if (slower !== undefined) conditions.push(["duration > ?", slower]);
-  if (dearer !== undefined) conditions.push(["cost > ?", dearer]);
+  if (durationAbove !== undefined) conditions.push(["duration > ?", durationAbove]);
+  if (costAbove !== undefined) conditions.push(["cost > ?", costAbove]);
   const where = joinConditions(conditions);
   const values = conditions.flatMap(([, ...bound]) => bound);
   return {
@@ -54,7 +54,7 @@ export function searchQuery(search: LedgerSearch, dialect: LedgerDialect): SqlQu
 }
 
 /** Returns the query for the time of the last of so many rows of a span, newest first; it finds no row if there are fewer. */
-export function reachQuery({ since = 0, until = FOREVER, before }: LedgerReach, rows: number): SqlQuery {
+export function reachQuery({ since = 0, until = FOREVER, before }: LedgerBounds, rows: number): SqlQuery {
   const text = "select time from usage where time >= ? and time < ? order by time desc limit 1 offset ?";
   return { text, values: [since, Math.min(until, before ? before.time + 1 : FOREVER), rows] };
 }

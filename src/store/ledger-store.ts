@@ -1,9 +1,9 @@
 import type { LedgerLocation } from "./journal/ledger-messages.ts";
 import type {
+  LedgerBounds,
   LedgerEntry,
   LedgerFailures,
   LedgerQuery,
-  LedgerReach,
   LedgerRows,
   LedgerSearch,
   LedgerSpan,
@@ -37,7 +37,7 @@ export interface LedgerStore extends PrunableRows {
     sums(query: LedgerQuery): Promise<LedgerSum[]>;
     recent(limit: number): Promise<LedgerEntry[]>;
     search(search: LedgerSearch): Promise<LedgerEntry[]>;
-    reach(search: LedgerReach, rows: number): Promise<number>;
+    reach(search: LedgerBounds, rows: number): Promise<number>;
     speeds(span: LedgerSpan, by?: SpeedGroup): Promise<LedgerSpeed[]>;
     failures(span: LedgerSpan): Promise<LedgerFailures>;
     lastUsed(keys: readonly string[]): Promise<Map<string, number>>;

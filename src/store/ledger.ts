@@ -137,13 +137,13 @@ export interface LedgerSearch extends LedgerSpan {
   /** From and to, both inclusive. */
   status?: readonly [number, number];
   /** Only entries that took longer than so many milliseconds. */
-  slower?: number;
+  durationAbove?: number;
   /** Only entries that cost more than so many nano-dollars. */
-  dearer?: number;
+  costAbove?: number;
 }
 
 /** The bounds of a search. */
-export type LedgerReach = Pick<LedgerSearch, "since" | "until" | "before">;
+export type LedgerBounds = Pick<LedgerSearch, "since" | "until" | "before">;
 
 export type SpeedGroup = "key" | "model" | "target";
 
@@ -232,7 +232,7 @@ export abstract class Ledger {
    * Finds how far back so many rows reach, so that a search with few matches can be split.
    * @returns the start of the last of these rows, Unix milliseconds; 0: there are fewer rows
    */
-  abstract reach(search: LedgerReach, rows: number): Promise<number>;
+  abstract reach(search: LedgerBounds, rows: number): Promise<number>;
   /** @param by absent: all in one, with an empty name */
   abstract speeds(span: LedgerSpan, by?: SpeedGroup): Promise<LedgerSpeed[]>;
   abstract failures(span: LedgerSpan): Promise<LedgerFailures>;

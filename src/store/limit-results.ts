@@ -61,23 +61,23 @@ export function budgetExcess(
   return {
     limit: "budget",
     of,
-    most: nano,
+    allowed: nano,
     left,
-    asked: requested,
+    requested: requested,
     per,
     ...resetsField(end),
     ...retryAfterField(soon ?? later),
   };
 }
 
-export const concurrencyExcess = (of: LimitLevel, most: number): Excess => ({
-  ...{ limit: "concurrency", of, most, left: 0, asked: 1 },
+export const concurrencyExcess = (of: LimitLevel, allowed: number): Excess => ({
+  ...{ limit: "concurrency", of, allowed, left: 0, requested: 1 },
   retryAfter: 1,
 });
 
 /** @param wait milliseconds until there is room; undefined: there never is */
 export const rpmExcess = (of: LimitLevel, most: number, wait: number | undefined): Excess => ({
-  ...{ limit: "rpm", of, most, left: 0, asked: 1 },
+  ...{ limit: "rpm", of, allowed: most, left: 0, requested: 1 },
   ...retryAfterField(wait === undefined ? undefined : wait / 1000),
 });
 
@@ -88,7 +88,7 @@ export const tpmExcess = (
   requested: number,
   wait: number | undefined,
 ): Excess => ({
-  ...{ limit: "tpm", of, most, left: Math.max(0, left), asked: requested },
+  ...{ limit: "tpm", of, allowed: most, left: Math.max(0, left), requested },
   ...retryAfterField(wait === undefined ? undefined : wait / 1000),
 });
 
@@ -152,7 +152,7 @@ export function newBudgetMarks(
 export const markMessage = (mark: BudgetMark): string => spentMessage(mark, mark.limit, mark.per, mark.spent);
 
 /** Returns the mark of a refusal; undefined if most of the budget is left and the request was too large for it. */
-export function refusalMark({ limit, of, most, left, per }: Excess): BudgetMark | undefined {
+export function refusalMark({ limit, of, allowed: most, left, per }: Excess): BudgetMark | undefined {
   const spent = most - left;
   if (limit !== "budget" || per === undefined || spent < most * NEARLY) return undefined;
   const { kind, name, label } = of;

@@ -16,14 +16,16 @@ export interface Charge extends Spending {
   readonly once?: string;
 }
 
+/** The usage that an exchange reserves before it begins. */
 export interface Reservation {
   /** Names it for `settle`. */
   readonly id: string;
   /** Each of them has limits. */
   readonly levels: readonly LimitLevel[];
-  readonly most: Spending;
+  /** The worst case, which is reserved. */
+  readonly maximum: Spending;
   /** The charge if its process dies. */
-  readonly least: Spending;
+  readonly minimum: Spending;
 }
 
 /** The limit that was exceeded. */
@@ -31,10 +33,10 @@ export interface Excess {
   readonly limit: "rpm" | "tpm" | "concurrency" | "budget";
   readonly of: Pick<LimitLevel, "kind" | "name" | "label">;
   /** The limit's size; of a budget, nano-dollars. */
-  readonly most: number;
+  readonly allowed: number;
   readonly left: number;
   /** The amount requested, in the worst case. */
-  readonly asked: number;
+  readonly requested: number;
   /** Of a budget. */
   readonly per?: Period;
   /** Unix milliseconds at which a budget's next period begins. */
@@ -76,7 +78,7 @@ export type LimiterState = "ok" | "apart";
 /** Counts usage against limits. */
 export abstract class Limiter {
   /** Called for each share of a budget that is reached, and for refusals by an exhausted budget. */
-  marked: (mark: BudgetMark) => void = () => {};
+  onBudgetMark: (mark: BudgetMark) => void = () => {};
 
   /**
    * Reserves the worst case of an exchange at all levels in one atomic step: of concurrent requests, only those pass that fit

@@ -140,7 +140,7 @@ export class MemoryLimiter extends Limiter {
   /** @param owner the process that makes it, where there are several */
   override reserve(reservation: Reservation, owner?: string): Reserved | Promise<Reserved> {
     const now = this.clock();
-    const { levels, most } = reservation;
+    const { levels, maximum } = reservation;
     const missing = this.unloadedPeriod(levels, now);
     if (missing)
       return this.loadSums(missing, levels, now).then(
@@ -150,17 +150,17 @@ export class MemoryLimiter extends Limiter {
     const counts: ScopeCounts[] = [];
     for (const level of levels) {
       const count = this.countsOf(level.scope);
-      const excess = this.findExcess(level, count, most, now);
+      const excess = this.findExcess(level, count, maximum, now);
       if (excess) {
         const mark = refusalMark(excess);
-        if (mark) this.marked(mark);
+        if (mark) this.onBudgetMark(mark);
         return { excess };
       }
       counts.push(count);
     }
     const grant: { -readonly [Name in keyof Grant]: Grant[Name] } = {};
     for (let i = 0; i < levels.length; i++)
-      this.reserveLevel(levels[i] as LimitLevel, counts[i] as ScopeCounts, most, now, grant);
+      this.reserveLevel(levels[i] as LimitLevel, counts[i] as ScopeCounts, maximum, now, grant);
     this.reservations.set(reservation.id, { reservation, counts, time: now, owner });
     return { grant };
   }
@@ -173,7 +173,7 @@ export class MemoryLimiter extends Limiter {
   /** Adds a running reservation made elsewhere, even without room for it. @param time when it was made */
   adopt(reservation: Reservation, time: number): void {
     const now = this.clock();
-    const { levels, most } = reservation;
+    const { levels, maximum: most } = reservation;
     const counts = levels.map(({ scope }) => this.countsOf(scope));
     for (let i = 0; i < levels.length; i++) {
       const { rpm = 0, tpm = 0 } = (levels[i] as LimitLevel).limits;
@@ -194,7 +194,7 @@ export class MemoryLimiter extends Limiter {
     this.reservations.delete(id);
     const now = this.clock();
     const used = this.countedNames.countOnce(charge);
-    const { levels, most } = made.reservation;
+    const { levels, maximum: most } = made.reservation;
     for (let i = 0; i < levels.length; i++) {
       const level = levels[i] as LimitLevel;
       const { tokens, cost } = level.scope === unused ? NO_CHARGE : used;
@@ -234,13 +234,13 @@ export class MemoryLimiter extends Limiter {
   private reportMarks(marks: readonly BudgetMark[]): void {
     for (const mark of marks) {
       if (mark.soft) this.warn(markMessage(mark));
-      this.marked(mark);
+      this.onBudgetMark(mark);
     }
   }
 
   /** Settles all reservations of a dead process with their least charge. */
   release(owner: string): void {
-    for (const [id, made] of this.reservations) if (made.owner === owner) this.settle(id, made.reservation.least);
+    for (const [id, made] of this.reservations) if (made.owner === owner) this.settle(id, made.reservation.minimum);
   }
 
   override async standings(levels: readonly LimitLevel[]): Promise<Standing[]> {
@@ -364,7 +364,7 @@ export class MemoryLimiter extends Limiter {
     for (const { reservation, time } of this.reservations.values())
       for (const level of reservation.levels)
         if (level.scope === scope && time >= start && hasBudget(level.limits.budgets, per))
-          pending += reservation.most.cost;
+          pending += reservation.maximum.cost;
     return pending;
   }
 

@@ -15,7 +15,7 @@ export function chooseProtocol(
   protocols: Protocols,
 ): TranslatedProtocol | "own" | undefined {
   const { protocol, operation } = exchange;
-  const { provider, via } = target;
+  const { provider, protocolName: via } = target;
   const better = betterProtocolOf(protocol);
   const own = provider.speaks.includes(protocol.name) ? "own" : undefined;
   if (own && ((via === undefined && !better) || via === protocol.name)) return own;

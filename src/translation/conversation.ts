@@ -16,7 +16,7 @@ export interface CacheMark {
 }
 
 interface PartBase {
-  /** The client's path, like `messages.3.content.0`. */
+  /** The client's path of the part, like `messages.3.content.0`. */
   at: string;
   cache?: CacheMark;
 }
@@ -28,6 +28,7 @@ interface PartBase {
 export interface Turn {
   role: "system" | "developer" | "user" | "assistant";
   parts: Part[];
+  /** The client's path of it. */
   at: string;
   name?: string;
   /** Whether an assistant's text is interim commentary or the final answer. */
@@ -113,6 +114,7 @@ export interface Foreign extends PartBase {
 
 export type Part = Text | Media | Reasoning | Refusal | ToolCall | ToolResult | Foreign;
 
+/** `at`: the client's path of it. */
 export type Tool = { at: string; cache?: CacheMark } & (
   | {
       kind: "function";

@@ -134,7 +134,7 @@ export type Event =
   /** The vendor signals that the connection is alive. */
   | { type: "ping" }
   /** A part of the response that no other protocol can express. */
-  | { type: "unsaid"; path: string }
+  | { type: "unmapped"; path: string }
   /** The response is complete. */
   | { type: "end" };
 

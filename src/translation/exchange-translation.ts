@@ -156,7 +156,7 @@ export class ExchangeTranslation {
   encode(attempt: Attempt): boolean {
     this.losses = this.written = undefined;
     this.resetIfChanged(attempt);
-    const { provider, via } = attempt.target;
+    const { provider, protocolName: via } = attempt.target;
     const to = this.targets.get(attempt.target);
     try {
       if (to) this.translate(attempt, to);
@@ -366,8 +366,8 @@ export class ExchangeTranslation {
       mark: (id) => envelopes.ids.mark(id, owners[0] ?? ""),
       remember: (callId, opaque) => envelopes.remember(caller, callId, opaque),
       drop: (path) => {
-        if (exchange.droppedFromAnswer.length < MAX_LOGGED_DROPS && !exchange.droppedFromAnswer.includes(path))
-          exchange.droppedFromAnswer.push(path);
+        if (exchange.droppedFromResponse.length < MAX_LOGGED_DROPS && !exchange.droppedFromResponse.includes(path))
+          exchange.droppedFromResponse.push(path);
       },
     };
   }

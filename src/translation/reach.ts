@@ -11,21 +11,21 @@ const EXCLUSIVE_ABILITIES = ["embeddings", "images"];
 const serves = (protocol: string, ability: string): boolean => protocol.endsWith(`-${ability}`);
 
 /** Reports whether a protocol serves only one of a model's abilities. */
-export const isExclusive = (protocol: string, can: Model["can"]): boolean =>
+export const isExclusive = (protocol: string, can: Model["capabilities"]): boolean =>
   EXCLUSIVE_ABILITIES.some((ability) => can.includes(ability) && serves(protocol, ability));
 
 /** Returns how a model is reached in a protocol; undefined: not at all. @param protocols all that are loaded */
 export function modelReach(
   protocol: Protocol,
-  { targets, can }: Model,
+  { targets, capabilities }: Model,
   protocols: readonly Protocol[],
 ): Reach | undefined {
   const { name } = protocol;
   const special = EXCLUSIVE_ABILITIES.find((ability) => serves(name, ability));
   // WebSocket protocols are not covered here.
-  if (protocol.socket || (special !== undefined && !can.includes(special))) return undefined;
+  if (protocol.socket || (special !== undefined && !capabilities.includes(special))) return undefined;
   const found = targets.map(({ provider: { speaks } }): Reach | undefined => {
-    if (special === undefined && speaks.some((each) => isExclusive(each, can))) return undefined;
+    if (special === undefined && speaks.some((each) => isExclusive(each, capabilities))) return undefined;
     if (speaks.includes(name)) return "native";
     if (!clientTranslationOf(protocol)) return undefined;
     return protocols.some((each) => speaks.includes(each.name) && isTranslatable(each)) ? "translated" : undefined;

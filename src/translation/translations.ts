@@ -148,7 +148,7 @@ export class Translations {
     const mixed = this.marketplace.models
       .flatMap((model) => model.targets)
       .some(
-        ({ provider: { speaks }, via = name }) =>
+        ({ provider: { speaks }, protocolName: via = name }) =>
           via !== name || !speaks.includes(name) || (better !== undefined && speaks.includes(better.protocol)),
       );
     this.mixedByProtocol.set(name, mixed);
@@ -158,7 +158,7 @@ export class Translations {
 
 function notServed({ model, protocol, operation }: RoutedExchange, targets: readonly Target[]): GatewayError {
   const spoken = [...new Set(targets.flatMap(({ provider }) => provider.speaks))];
-  const alone = spoken.filter((name) => isExclusive(name, model?.can ?? []));
+  const alone = spoken.filter((name) => isExclusive(name, model?.capabilities ?? []));
   const useful = alone.length > 0 ? alone : spoken;
   const { name } = protocol;
   // The protocol may serve the model for operations that can be translated.

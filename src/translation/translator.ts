@@ -116,7 +116,7 @@ export class StreamTranslator {
       if (this.ended) return;
       if (event.type === "error") throw toClientError(event.fault, undefined, translation.to.overloadedStatus);
       if (event.type === "ping") this.schedulePing();
-      else if (event.type === "unsaid")
+      else if (event.type === "unmapped")
         translation.context.drop(event.path, "not expressible in the client's protocol");
       else {
         this.encoder.event(event, written);
@@ -159,7 +159,7 @@ export function decodeWhole(
   const restored: Event[] = [];
   for (const event of decoded) {
     if (event.type === "error") throw toClientError(event.fault, undefined, to.overloadedStatus);
-    if (event.type === "unsaid") context.drop(event.path, "not expressible in the client's protocol");
+    if (event.type === "unmapped") context.drop(event.path, "not expressible in the client's protocol");
     else if (event.type !== "ping") restorer.restore(event, restored);
   }
   if (restored.at(-1)?.type !== "end") throw new GatewayError("upstream_truncated");

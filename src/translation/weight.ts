@@ -28,7 +28,7 @@ export function weightOf(event: Event): number {
       return EVENT + event.json.text.length;
     case "open":
       return EVENT + sizeOf(event);
-    case "unsaid":
+    case "unmapped":
       return PIECE + event.path.length;
     case "close":
     case "finish":

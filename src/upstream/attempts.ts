@@ -165,7 +165,9 @@ export class Upstreams {
   firstTarget(targets: readonly Target[], caller?: string): Target | undefined {
     const [best] = targets;
     if (!best || this.slots.hasFree(best.provider)) return best;
-    return targets.find((target) => this.slots.hasFree(target.provider) && this.health.usable(target, caller)) ?? best;
+    return (
+      targets.find((target) => this.slots.hasFree(target.provider) && this.health.isUsable(target, caller)) ?? best
+    );
   }
 
   /** @throws GatewayError where the provider has no free slot, and none becomes free in time */
@@ -187,9 +189,9 @@ export class Upstreams {
       const checking = this.options.objects?.admitTranslated(exchange, attempt);
       if (checking) await checking;
       addCredential(attempt);
-      attempt.tried = true;
+      attempt.dispatched = true;
       attempt.sent = true;
-      attempt.sentAt = exchange.elapsed;
+      attempt.dispatchedAt = exchange.elapsed;
       const onStart = (made: boolean) => {
         begun = true;
         // A reused connection needs no timestamp, which saves reading the clock.
@@ -198,7 +200,7 @@ export class Upstreams {
       };
       const upstream = await this.proxy.send(
         outgoingRequest(exchange, attempt, {
-          endListener: createEndListener(this.health.begin(attempt), slot),
+          endListener: createEndListener(this.health.recordStart(attempt), slot),
           onStart,
         }),
         client,
@@ -209,9 +211,9 @@ export class Upstreams {
       const error = GatewayError.from(thrown);
       const { code } = error;
       attempt.error = error;
-      attempt.answeredAt = exchange.elapsed;
+      attempt.respondedAt = exchange.elapsed;
       if (attempt.sent)
-        this.health.unanswered(attempt, code.startsWith("upstream_"), begun ? clientWaitTime(exchange) : 0);
+        this.health.recordNoResponse(attempt, code.startsWith("upstream_"), begun ? clientWaitTime(exchange) : 0);
       // A client that leaves before a connection has taken the request has reached no provider.
       if (code === "upstream_unreachable" || !begun) attempt.sent = false;
       return { attempt, verdict: verdictOnError(code), error };
@@ -244,9 +246,9 @@ export class Upstreams {
     if (upstream.status >= 400) status = await effectiveStatus(upstream, attempt);
     const seconds = status === 429 || status >= 500 ? (parseRetryAfter(headers) ?? error?.retryAfter) : undefined;
     const wait = seconds === undefined ? undefined : seconds * 1000;
-    attempt.answeredAt = exchange.elapsed;
+    attempt.respondedAt = exchange.elapsed;
     this.options.rates?.record(attempt, headers);
-    this.health.answered(attempt, status, wait, attempt.answeredAt - attempt.startedAt);
+    this.health.recordResponse(attempt, status, wait, attempt.respondedAt - attempt.startedAt);
     const once = headers.get("x-should-retry") === "false";
     return {
       attempt,

@@ -11,8 +11,8 @@ const DEFAULT_COOLDOWN = 1000;
 const MIN_COOLDOWN = 100;
 const MAX_COOLDOWN = 3_600_000;
 /**
- * Maximum milliseconds of a cooldown that {@link Health.isOnlyCoolingDown} ignores. Vendors limit by the minute; a longer one means a spent
- * quota.
+ * Maximum milliseconds of a cooldown that {@link Health.isOnlyCoolingDown} ignores. Vendors limit by the minute; a longer one
+ * means a spent quota.
  */
 const SHORT_COOLDOWN = 60_000;
 
@@ -113,7 +113,7 @@ export class Health {
   }
 
   /** Applies a change that another process has found. */
-  learn({ about, credential: label, until, time, caller: onlyCaller }: HealthNews): void {
+  applyRemote({ about, credential: label, until, time, caller: onlyCaller }: HealthNews): void {
     const left = Math.max(0, until - Date.now());
     const { provider, ...target } = this.byName.get(about) ?? { provider: this.providers.get(about) };
     if (label === undefined) {
@@ -145,18 +145,18 @@ export class Health {
    * Switches a provider or a target off or on for the operator; nothing is sent to one that is off.
    * @param name of a provider or a target
    */
-  switch(name: string, off: boolean): void {
+  setSwitchedOff(name: string, off: boolean): void {
     if (off) this.off.add(name);
     else this.off.delete(name);
   }
 
   /** Reports whether exactly this name is switched off. */
-  switchedOff(name: string): boolean {
+  isSwitchedOff(name: string): boolean {
     return this.off.has(name);
   }
 
   /** Returns the targets that are not switched off. */
-  on(targets: readonly Target[]): readonly Target[] {
+  enabled(targets: readonly Target[]): readonly Target[] {
     return this.off.size === 0 ? targets : targets.filter((target) => !this.isOff(target));
   }
 
@@ -170,7 +170,7 @@ export class Health {
    * not in cooldown there.
    * @param caller whose request it would be; absent: no particular caller's
    */
-  usable(target: Target, caller?: string): boolean {
+  isUsable(target: Target, caller?: string): boolean {
     const { health, cooldowns, provider } = this.stateOf(target);
     const { credentials } = target.provider;
     if (!health.isUsable || this.isOff(target)) return false;
@@ -194,7 +194,7 @@ export class Health {
   }
 
   /** Reports whether a target has failed more than once in a row. */
-  failing(target: Target): boolean {
+  isFailing(target: Target): boolean {
     return this.stateOf(target).health.isFailing;
   }
 
@@ -202,9 +202,9 @@ export class Health {
    * Returns the targets that requests are balanced over, in the given order: the usable ones, and where these are less than the
    * share to keep, also those that become usable soonest.
    */
-  among(all: readonly Target[], caller?: string): readonly Target[] {
-    const targets = this.on(all);
-    const usable = targets.filter((target) => this.usable(target, caller));
+  candidates(all: readonly Target[], caller?: string): readonly Target[] {
+    const targets = this.enabled(all);
+    const usable = targets.filter((target) => this.isUsable(target, caller));
     const missing = Math.ceil(targets.length * this.keep) - usable.length;
     if (missing <= 0 || usable.length === targets.length) return usable;
     const others = targets.filter((target) => !usable.includes(target));
@@ -212,11 +212,11 @@ export class Health {
     return targets.filter((target) => usable.includes(target) || kept.includes(target));
   }
 
-  /** Returns all targets that are on: those of {@link among} first, then the rest, each in the given order. */
+  /** Returns all targets that are on: those of {@link candidates} first, then the rest, each in the given order. */
   ordered(all: readonly Target[], caller?: string): readonly Target[] {
-    const targets = this.on(all);
-    if (targets.length < 2 || targets.every((target) => this.usable(target, caller))) return targets;
-    const among = this.among(targets, caller);
+    const targets = this.enabled(all);
+    if (targets.length < 2 || targets.every((target) => this.isUsable(target, caller))) return targets;
+    const among = this.candidates(targets, caller);
     return [...among, ...targets.filter((target) => !among.includes(target))];
   }
 
@@ -262,7 +262,7 @@ export class Health {
   }
 
   /** Records that an attempt is about to be sent. */
-  begin({ target, credential, caller }: Attempt): TargetHealth {
+  recordStart({ target, credential, caller }: Attempt): TargetHealth {
     const { health, cooldowns, provider } = this.stateOf(target);
     health.begin();
     if (credential) {
@@ -274,11 +274,11 @@ export class Health {
   }
 
   /**
-   * Records what the response to a pass-through request shows about the credential; it shows nothing about a target.
+   * Records what the response to a passthrough request shows about the credential; it shows nothing about a target.
    * @param known whether its path or its body is one that shows something about the credential
    * @param refused whether the provider did not accept the credential
    */
-  passed(attempt: Attempt, known = true, refused = attempt.status === 401): void {
+  recordPassThrough(attempt: Attempt, known = true, refused = attempt.status === 401): void {
     const { target, credential, caller } = attempt;
     if (!credential || !refused) return;
     const { cooldowns } = this.stateOf(target).provider;
@@ -297,7 +297,7 @@ export class Health {
    * @param wait milliseconds that the provider wants us to wait
    * @param firstByte milliseconds to the first byte
    */
-  answered(attempt: Attempt, status: number, wait = DEFAULT_COOLDOWN, firstByte = 0): void {
+  recordResponse(attempt: Attempt, status: number, wait = DEFAULT_COOLDOWN, firstByte = 0): void {
     const { target, credential, caller } = attempt;
     const { health, cooldowns, provider } = this.stateOf(target);
     const now = this.clock();
@@ -322,7 +322,7 @@ export class Health {
    * @param fault whether that was the provider's fault
    * @param waited milliseconds that its client waited before it left; 0: the client did not leave
    */
-  unanswered({ target }: Attempt, fault: boolean, waited = 0): void {
+  recordNoResponse({ target }: Attempt, fault: boolean, waited = 0): void {
     const { health } = this.stateOf(target);
     if (fault) health.recordFailure();
     else health.recordClientLeft(waited);

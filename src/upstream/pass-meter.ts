@@ -29,14 +29,14 @@ export class PassMeter implements PassObserver {
   confirmedByBody = false;
 
   /**
-   * @param ownHeaders header lines that every response of the gateway has: name, value, …
+   * @param gatewayHeaders header lines that every response of the gateway has: name, value, …
    * @param settle runs before the last byte of a whole response is sent
    */
   constructor(
     private readonly exchange: Exchange,
     private readonly attempt: Attempt,
     private readonly path: PassPath,
-    private readonly ownHeaders: () => readonly string[],
+    private readonly gatewayHeaders: () => readonly string[],
     readonly redactor: Redactor,
     private readonly objects?: PassThroughObjects,
     private readonly settle = (): void => {},
@@ -86,7 +86,7 @@ export class PassMeter implements PassObserver {
         rewriteAddresses(body, members, (address) => path.gatewayAddress(address, exchange.origin));
     if (exchange.method === "GET" || exchange.method === "HEAD")
       headers.set("cache-control", privateCacheControl(headers.get("cache-control")));
-    const own = this.ownHeaders();
+    const own = this.gatewayHeaders();
     for (let i = 0; i < own.length; i += 2) headers.append(own[i] as string, own[i + 1] as string);
     return headerObject(headers);
   }
@@ -114,7 +114,7 @@ export class PassMeter implements PassObserver {
     this.confirmedByBody = refusedPart === "credential";
     if (noted || !this.refused) return {};
     addCredentialNotice(attempt, exchange, true);
-    return headerObject(new HeaderList([...this.ownHeaders()]));
+    return headerObject(new HeaderList([...this.gatewayHeaders()]));
   }
 
   onResponseEnd(): void {

@@ -149,7 +149,7 @@ export class Tries {
   }
 
   private usable(target: Target): boolean {
-    return this.health.usable(target, callerIdOf(this.exchange));
+    return this.health.isUsable(target, callerIdOf(this.exchange));
   }
 
   /**
@@ -170,7 +170,7 @@ export class Tries {
     const { health } = this;
     const next = this.takeFromBudget(this.untried((each) => this.usable(each)));
     if (next) return next;
-    if (health.failing(target)) return this.coolingDownTarget() ?? this.sameTarget(target, wait, true);
+    if (health.isFailing(target)) return this.coolingDownTarget() ?? this.sameTarget(target, wait, true);
     return this.sameTarget(target, wait, true) ?? this.coolingDownTarget();
   }
 

@@ -14,7 +14,7 @@ import type { SocketObserver } from "./websocket.ts";
 /** What a meter needs of the client's side. */
 interface SocketClient {
   /** Returns header lines that every response of the gateway has: name, value, … */
-  ownHeaders(): readonly string[];
+  gatewayHeaders(): readonly string[];
   /** Responds to the handshake with an error, synchronously. */
   refuse(error: GatewayError): void;
 }
@@ -64,7 +64,7 @@ export class SocketMeter implements SocketObserver {
     exchange.streaming = status === 101;
     addCredentialNotice(attempt, exchange);
     if (status === 101) headers.deleteWhere((name) => name.startsWith("content-"));
-    const own = this.client.ownHeaders();
+    const own = this.client.gatewayHeaders();
     for (let i = 0; i < own.length; i += 2) headers.append(own[i] as string, own[i + 1] as string);
     return headerObject(headers);
   }

@@ -116,7 +116,7 @@ export class Primary {
       }
     };
     this.limiter = new MemoryLimiter(spendingSince, new Calendar(config.timezone), warn);
-    this.limiter.marked = this.marks.add;
+    this.limiter.onBudgetMark = this.marks.add;
     registerLimits(this.answers, this.limiter);
     registerMergedKnownStore(this.answers, (question, payload) => this.askAll(question, payload));
     this.listener = new Listener(listenAddress, (socket) => this.passConnection(socket), true);

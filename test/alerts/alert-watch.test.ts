@@ -76,8 +76,8 @@ models: { plain: { targets: [up:locked] }, broken: { targets: [weak:down] } }
   t.same(await look(), [], "once");
   well = true;
   const { health } = gateway.generation.upstreams;
-  health.learn({ about: "up", credential: "FIRST", until: 0, time: 0 });
-  health.learn({ about: "weak:down", until: 0, time: 0 });
+  health.applyRemote({ about: "up", credential: "FIRST", until: 0, time: 0 });
+  health.applyRemote({ about: "weak:down", until: 0, time: 0 });
   t.equal(await ask("broken"), 200);
   const after = await look();
   t.same(after.map(({ subject, state }) => [subject, state]).sort(), [

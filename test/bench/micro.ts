@@ -118,13 +118,13 @@ function limits(): void {
     () => {},
   );
   const levels = [level("key", "k"), level("group", "a/b"), level("group", "a"), level("all", "")];
-  const least = { tokens: 300, cost: 300_000 };
-  const most = { tokens: 5000, cost: 5_000_000 };
+  const minimum = { tokens: 300, cost: 300_000 };
+  const maximum = { tokens: 5000, cost: 5_000_000 };
   const used = { tokens: 900, cost: 900_000 };
   let id = 0;
   const both = (some: readonly LimitLevel[]) => () => {
     const name = `exchange-${id++}`;
-    const reserved = limiter.reserve({ id: name, levels: some, most, least });
+    const reserved = limiter.reserve({ id: name, levels: some, maximum, minimum });
     limiter.settle(name, used);
     return reserved;
   };

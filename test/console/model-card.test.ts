@@ -18,7 +18,7 @@ const target = (speaks: string[], more: Partial<Target> = {}): Target => ({
   ...more,
 });
 const model = (targets: Target[], more: Partial<Model> = {}): Model => ({
-  ...{ id: "m", name: "M", aliases: [], created: 0, can: [], balance: "weighted", fallback: [], targets },
+  ...{ id: "m", name: "M", aliases: [], created: 0, capabilities: [], balance: "weighted", fallback: [], targets },
   ...more,
 });
 
@@ -39,8 +39,8 @@ t.test("a protocol is native, translated, or both where targets differ", async (
 
 t.test("a model for embeddings or pictures is reached by nothing else", async (t) => {
   const all = ["openai-chat", "openai-embeddings", "openai-images"];
-  const of = (can: string[], speaks = all) =>
-    modelCard(model([target(speaks)], { can }), served, surroundings).protocols;
+  const of = (capabilities: string[], speaks = all) =>
+    modelCard(model([target(speaks)], { capabilities }), served, surroundings).protocols;
   t.same(of(["embeddings"]), { "openai-embeddings": "native" });
   t.same(of(["images", "vision"]), { "openai-images": "native" });
   t.match(of(["images"], ["gemini"]), { gemini: "native" }, "where pictures come in a conversation");

@@ -171,7 +171,7 @@ t.test("a plugin that answers ends its phase, and only those in front of it see 
     const chain = chainOf({ first: noting("first"), second: noting("second"), cache, last: noting("last") });
     const exchange = started();
     await chain.request(exchange);
-    t.match(exchange.answerer, { name: "cache", at: 2 });
+    t.match(exchange.answerer, { name: "cache", index: 2 });
     await chain.response(exchange, head);
     await chain.done(exchange);
     const ends = ["first done", "second done", "cache done", "last done"];

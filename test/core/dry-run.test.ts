@@ -4,5 +4,5 @@ import { DryRun } from "../../src/core/dry-run.ts";
 t.test("a dry run begins with nothing said and nothing reckoned", async (t) => {
   const dryRun = new DryRun();
   t.same(dryRun.notes, []);
-  t.equal(dryRun.most, undefined);
+  t.equal(dryRun.maximum, undefined);
 });

@@ -26,9 +26,9 @@ function logged(one: Exchange, failed?: GatewayError) {
 t.test("an exchange is one line, of its last attempt and what it came to", async (t) => {
   const one = exchange();
   const provider = { name: "up", credentials: credentialsOf("one", "two") };
-  const target = { provider, model: "x", serves: "spare" } as unknown as Target;
+  const target = { provider, model: "x", modelId: "spare" } as unknown as Target;
   for (const name of ["chat", "other"]) one.attempts.push(new Attempt({ target, protocol: { name } } as AttemptStart));
-  for (const attempt of one.attempts) attempt.tried = true;
+  for (const attempt of one.attempts) attempt.dispatched = true;
   Object.assign(one.attempts[1] ?? {}, { credential: provider.credentials[1] });
   Object.assign(one, {
     model: { id: "m" },
@@ -94,7 +94,7 @@ t.test("keys that stand where a model, a path or a member is named are not told"
     credentials: ["my literal"],
   });
   one.dropped.push("provider", key, "my literal");
-  one.droppedFromAnswer.push("event", key);
+  one.droppedFromResponse.push("event", key);
   t.match(logged(one), [
     {
       fields: {
@@ -110,7 +110,7 @@ t.test("keys that stand where a model, a path or a member is named are not told"
 
 t.test("one that a plugin answered names it", async (t) => {
   const one = exchange();
-  one.answerer = { name: "cache", at: 3, origin: "cache.answer", deadline: 0 };
+  one.answerer = { name: "cache", index: 3, origin: "cache.answer", deadline: 0 };
   t.match(logged(one), [{ fields: { answered_by: "cache", target: undefined, attempts: 0 } }]);
 });
 

@@ -7,7 +7,7 @@ const model = (id: string, ...aliases: string[]): Model => ({
   name: id,
   aliases,
   created: 0,
-  can: [],
+  capabilities: [],
   targets: [{} as Target],
   balance: "weighted",
   fallback: [],
@@ -88,9 +88,9 @@ t.test("a second model has the name of the asked provider for it, and is one tha
       param: "tools.0.model",
     });
   t.throws(() => market.otherModelName("dear", "x", there, only("dear")), { code: "not_served" });
-  t.equal(market.at(here, "dear-here")?.id, "dear");
-  t.equal(market.at(there, "dear-here"), undefined);
-  t.equal(market.at(here, "dear-here", only("m")), undefined);
+  t.equal(market.findByTarget(here, "dear-here")?.id, "dear");
+  t.equal(market.findByTarget(there, "dear-here"), undefined);
+  t.equal(market.findByTarget(here, "dear-here", only("m")), undefined);
 });
 
 t.test(
@@ -107,7 +107,7 @@ t.test(
       priced("free", up, "unpriced"),
       priced("elsewhere", other, "echo", 3),
     ]);
-    const usd = (name: string) => market.pricesAt(up, name)?.at(0)?.price.input;
+    const usd = (name: string) => market.pricesAt(up, name)?.versionAt(0)?.price.input;
     t.same(
       ["sage-5", "sage-5-20260203", "ours", "swift", "swift-20260101", "swift-20260909"].map(usd),
       [1, 1, 1, 2, 2, 2],

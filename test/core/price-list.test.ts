@@ -15,8 +15,8 @@ t.test("of dated terms those hold that began last", async (t) => {
     [{ price: { input: 1 } }, { price: { input: 2 }, from: at("2027-01-01T00:00:00Z") }],
     "table 1",
   );
-  t.equal(list.at(at("2026-12-31T23:59:59.999Z"))?.price.input, 1);
-  t.equal(list.at(at("2027-01-01T00:00:00Z"))?.price.input, 2);
+  t.equal(list.versionAt(at("2026-12-31T23:59:59.999Z"))?.price.input, 1);
+  t.equal(list.versionAt(at("2027-01-01T00:00:00Z"))?.price.input, 2);
   t.same(
     list.all.map(({ price, source }) => [price, source]),
     [
@@ -28,7 +28,7 @@ t.test("of dated terms those hold that began last", async (t) => {
 
 t.test("before its first date nothing has a price, which is not 0", async (t) => {
   const list = new PriceList([{ price: { input: 2 }, from: at("2027-01-01T00:00:00Z") }], "table 1");
-  t.equal(list.at(at("2026-12-31T00:00:00Z")), undefined);
+  t.equal(list.versionAt(at("2026-12-31T00:00:00Z")), undefined);
 });
 
 t.test("terms of a time of day hold within it, in UTC, on every day and past midnight too", async (t) => {
@@ -38,7 +38,7 @@ t.test("terms of a time of day hold within it, in UTC, on every day and past mid
     "x",
   );
   const inputs = ["00:59:59.999", "01:00:00", "03:59:59.999", "04:00:00"].map(
-    (time) => day.at(at(`2031-05-06T${time}Z`))?.price.input,
+    (time) => day.versionAt(at(`2031-05-06T${time}Z`))?.price.input,
   );
   t.same(inputs, [1, 3, 3, 1]);
   const night = new PriceList(
@@ -46,7 +46,7 @@ t.test("terms of a time of day hold within it, in UTC, on every day and past mid
     "x",
   );
   const nightly = ["21:59:59", "22:00:00", "01:59:59", "02:00:00"].map(
-    (time) => night.at(at(`2031-05-06T${time}Z`))?.price.input,
+    (time) => night.versionAt(at(`2031-05-06T${time}Z`))?.price.input,
   );
   t.same(nightly, [1, 3, 3, 1]);
 });

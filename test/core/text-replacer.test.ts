@@ -47,8 +47,8 @@ const PATTERNS: [pattern: RegExp, longest: number, parts: readonly string[]][] =
 t.test("a text becomes the same in pieces as in whole, however it is cut", async (t) => {
   const next = random(3);
   const wrong: string[] = [];
-  for (const [pattern, longest, parts] of PATTERNS) {
-    const prepared = new TextPattern({ pattern, longest });
+  for (const [pattern, maxLength, parts] of PATTERNS) {
+    const prepared = new TextPattern({ pattern, maxLength });
     for (let round = 0; round < 400; round++) {
       const length = 1 + Math.floor(next() * 8);
       const text = Array.from({ length }, () => parts[Math.floor(next() * parts.length)]).join("");
@@ -67,14 +67,14 @@ t.test("a pattern may look back at 256 characters, or at as many as its longest 
     [300, 300],
   ] as const) {
     const pattern = new RegExp(`(?<=^.{${behind}})fox`, "s");
-    const output = new TextReplacer(new TextPattern({ pattern, longest }), () => "cat");
+    const output = new TextReplacer(new TextPattern({ pattern, maxLength: longest }), () => "cat");
     const text = `${"x".repeat(behind)}fox fox`;
     t.equal(through(output, [...text]), `${"x".repeat(behind)}cat fox`);
   }
 });
 
 t.test("nothing waits but what could still become a match, and that is bounded", async (t) => {
-  const mask = new TextReplacer(new TextPattern({ pattern: /<address-\d+>/, longest: 20 }), () => "me@home");
+  const mask = new TextReplacer(new TextPattern({ pattern: /<address-\d+>/, maxLength: 20 }), () => "me@home");
   t.same([mask.push("Write to "), mask.isPending], ["Write to ", false]);
   t.same([mask.push("<addr"), mask.isPending], ["", true]);
   t.same([mask.push("ess-1>"), mask.isPending], ["me@home", false]);
@@ -86,7 +86,7 @@ t.test("nothing waits but what could still become a match, and that is bounded",
 t.test("each match is given away once", async (t) => {
   const seen: string[] = [];
   const note = (match: string) => `#${seen.push(match)}`;
-  const output = new TextReplacer(new TextPattern({ pattern: /\w+@\w+/, longest: 20 }), note);
+  const output = new TextReplacer(new TextPattern({ pattern: /\w+@\w+/, maxLength: 20 }), note);
   t.equal(through(output, [..."to a@b, c@d and a@b"]), "to #1, #2 and #3");
   t.same(seen, ["a@b", "c@d", "a@b"]);
 });
@@ -125,7 +125,7 @@ t.test(
 t.test("and it becomes the same however it is cut", async (t) => {
   const next = random(5);
   const wrong: string[] = [];
-  const prepared = new TextPattern({ pattern: /<\w+>/, longest: 12 });
+  const prepared = new TextPattern({ pattern: /<\w+>/, maxLength: 12 });
   const parts = ["<mask>", "<ma", "\\u003c", "m\\u0061sk>", "\\n", '\\"', "\\\\", "sk>", " ", "😀"];
   const replacer = (): JsonTextOutput => new JsonTextOutput(new TextReplacer(prepared, () => 'a"\n', escapeJson));
   for (let round = 0; round < 1000; round++) {

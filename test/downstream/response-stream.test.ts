@@ -279,7 +279,7 @@ t.test("a frame that is too large fails the flow", async (t) => {
   t.notOk(flow.chunk(Buffer.alloc((16 << 20) + 1, "x")));
   t.match(seen, { destroyed: 1, settled: [{ code: "upstream_invalid", cause: { message: /larger than/ } }] });
   const exchange = newExchange();
-  exchange.answerer = { name: "cache", at: 0, origin: "cache.answer", deadline: 0 };
+  exchange.answerer = { name: "cache", index: 0, origin: "cache.answer", deadline: 0 };
   const own = flowing([], "sse", exchange);
   t.notOk(own.flow.chunk(Buffer.alloc((16 << 20) + 1, "x")));
   t.match(own.seen.settled, [{ code: "plugin_failed", origin: "cache.answer" }], "or the plugin that gave it");

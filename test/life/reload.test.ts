@@ -178,18 +178,18 @@ t.test(
     if (!target) throw new Error("no target");
     const { health } = gateway.generation.upstreams;
     for (let i = 0; i < 20; i++) {
-      health.begin({ target } as never).recordFailure();
+      health.recordStart({ target } as never).recordFailure();
     }
-    t.notOk(health.usable(target));
+    t.notOk(health.isUsable(target));
     writeFileSync(join(folder, "gateway.yaml"), yaml(origin, 9));
     await gateway.reload();
     const next = gateway.generation.marketplace.models[0]?.targets[0];
     t.not(next, target);
-    t.notOk(gateway.generation.upstreams.health.usable(next as typeof target), "it is still left alone");
+    t.notOk(gateway.generation.upstreams.health.isUsable(next as typeof target), "it is still left alone");
     writeFileSync(join(folder, "secret"), "a-third-secret-of-it");
     await gateway.reload();
     const fresh = gateway.generation.marketplace.models[0]?.targets[0];
-    t.ok(gateway.generation.upstreams.health.usable(fresh as typeof target), "another credential, another chance");
+    t.ok(gateway.generation.upstreams.health.isUsable(fresh as typeof target), "another credential, another chance");
     const stream = await ask(running);
     writeFileSync(
       join(folder, "gateway.yaml"),

@@ -25,24 +25,24 @@ const target = (provider: string, model: string, more = {}) => ({ provider, mode
 t.test("what the file says of price, context, output and abilities counts before the tables", async (t) => {
   const own = { context: 5, output: 4, can: ["vision"] };
   const model = only([target("openai", "gpt-5.4-mini", { price: { input: 9 }, facts: { output: 4 } })], own);
-  t.match(model, own);
-  t.same(model?.targets[0]?.prices?.at(0)?.price, { input: 9 });
-  t.equal(model?.targets[0]?.prices?.at(0)?.source, "gateway.yaml");
+  t.match(model, { context: 5, output: 4, capabilities: ["vision"] });
+  t.same(model?.targets[0]?.prices?.versionAt(0)?.price, { input: 9 });
+  t.equal(model?.targets[0]?.prices?.versionAt(0)?.source, "gateway.yaml");
   t.equal(model?.targets[0]?.facts?.output, 4);
 });
 
 t.test("where it says nothing, the tables do, each target for itself", async (t) => {
   const model = only([target("openai", "gpt-5.4-mini"), target("google", "gemini-3.6-flash")]);
   t.same(
-    model?.targets.map(({ prices, facts }) => [prices?.at(Date.UTC(2026, 10, 22))?.price.output, facts?.output]),
+    model?.targets.map(({ prices, facts }) => [prices?.versionAt(Date.UTC(2026, 10, 22))?.price.output, facts?.output]),
     [
       [4.5, 128_000],
       [3.75, 65_536],
     ],
   );
   t.match(model, { context: 400_000, output: 65_536 }, "what fits into all of them");
-  t.notOk(model?.can.includes("audio"), "what all of them can");
-  t.ok(model?.can.includes("tools"));
+  t.notOk(model?.capabilities.includes("audio"), "what all of them can");
+  t.ok(model?.capabilities.includes("tools"));
 });
 
 t.test(
@@ -71,7 +71,7 @@ t.test("a target that nobody knows has no price, and leaves the model's facts un
   const model = only([target("openai", "gpt-5.4-mini"), target("own", "x")]);
   t.equal(model?.targets[1]?.prices, undefined);
   t.equal(model?.context, undefined);
-  t.same(model?.can, []);
+  t.same(model?.capabilities, []);
 });
 
 t.test(

@@ -2,7 +2,7 @@ import t from "tap";
 import type { Exchange } from "../../src/core/exchange.ts";
 import { ExchangeMetrics } from "../../src/metrics/exchange-metrics.ts";
 
-const target = { provider: { name: "up" }, model: "fine", serves: "plain" };
+const target = { provider: { name: "up" }, model: "fine", modelId: "plain" };
 const exchange = (more: object = {}): Exchange =>
   ({
     ...{
@@ -23,8 +23,8 @@ const told = (metrics: ExchangeMetrics, name: string) =>
 t.test("the gateway's own time has neither the client's body in it nor the time of providers", async (t) => {
   const metrics = new ExchangeMetrics();
   const attempts = [
-    { target, sentAt: 60, answeredAt: 160, status: 503 },
-    { target, sentAt: 165, answeredAt: 365, status: 200 },
+    { target, dispatchedAt: 60, respondedAt: 160, status: 503 },
+    { target, dispatchedAt: 165, respondedAt: 365, status: 200 },
   ];
   metrics.countExchange(exchange({ attempts, bodyWait: 50, streaming: true, firstByte: 367, elapsed: 900 }));
   const sum = told(metrics, "gateway_overhead_seconds").at(-2);

@@ -342,7 +342,7 @@ t.test("what only some providers read goes to them, and on to translations, and 
     const passing = pass(plugin, exchange({ body }));
     t.equal(bodyOf(passing), body, "where it goes is not known yet");
     const provider = { name: "p", url: new URL(url), speaks: ["openai-chat", "gemini"] };
-    const target = { provider, model: "m", weight: 1, ...(via ? { via } : {}) } as unknown as Target;
+    const target = { provider, model: "m", weight: 1, ...(via ? { protocolName: via } : {}) } as unknown as Target;
     const { protocol } = passing;
     const start = { target, protocol, method: "POST", path: "/", headers: new HeaderList(), body: passing.body };
     const attempts = [1, 2].map(() => new Attempt({ ...start, startedAt: 0 }));

@@ -9,8 +9,14 @@ const now = Date.UTC(2026, 10, 22, 12);
 t.test("a model has the first table's price, with tiers of the second where both agree on the usual one", async (t) => {
   const catalogue = await Catalogue.for([OPENAI]);
   const { prices, context, output, can } = catalogue.find(OPENAI, "gpt-5.6");
-  t.match(prices?.at(now)?.price, { input: 4, cached: 0.4, output: 20, flex: { input: 2 }, priority: { output: 40 } });
-  t.match(prices?.at(now), {
+  t.match(prices?.versionAt(now)?.price, {
+    input: 4,
+    cached: 0.4,
+    output: 20,
+    flex: { input: 2 },
+    priority: { output: 40 },
+  });
+  t.match(prices?.versionAt(now), {
     source: /^genai-prices \d\S+ with litellm \d/,
     sources: {
       input: /^genai-prices \S+$/,
@@ -22,14 +28,14 @@ t.test("a model has the first table's price, with tiers of the second where both
   t.match(context, { value: 1_050_000, source: /^genai-prices / });
   t.match(output, { value: 128_000, source: /^litellm / });
   t.ok(can?.value.includes("tools"));
-  const before = prices?.at(Date.UTC(2026, 7, 1));
+  const before = prices?.versionAt(Date.UTC(2026, 7, 1));
   t.match(before, { price: { input: 5 }, sources: { input: /^genai-prices / } });
   t.equal(before?.price.flex, undefined, "the second table knows nothing of earlier prices");
 });
 
 t.test("what the first table has not, or only guesses, the second one tells", async (t) => {
   const catalogue = await Catalogue.for([ANTHROPIC]);
-  t.match(catalogue.find(ANTHROPIC, "claude-haiku-5-5").prices?.at(now)?.source, /^litellm \S+$/);
+  t.match(catalogue.find(ANTHROPIC, "claude-haiku-5-5").prices?.versionAt(now)?.source, /^litellm \S+$/);
   const guessed = catalogue.find(ANTHROPIC, "claude-sonnet-4-5-foo");
   t.equal(guessed.prices?.guessed, true);
   t.equal(guessed.context, undefined, "a guess is no fact");
@@ -38,31 +44,34 @@ t.test("what the first table has not, or only guesses, the second one tells", as
 t.test("names that move to newer models have the price that the newer table tells", async (t) => {
   const mistral = { url: new URL("https://api.mistral.ai/v1") };
   const { prices } = (await Catalogue.for([mistral])).find(mistral, "mistral-large-latest");
-  t.match(prices?.at(now)?.source, /^litellm \S+$/);
+  t.match(prices?.versionAt(now)?.source, /^litellm \S+$/);
 });
 
 t.test("what nobody knows is unpriced, and the built-in provider is free", async (t) => {
   const catalogue = await Catalogue.for([OPENAI, NOBODY]);
   t.same(catalogue.find(OPENAI, "gpt-9-none"), {});
   t.same(catalogue.find(NOBODY, "gpt-5.6"), {});
-  t.same((await Catalogue.for([])).find({ url: "demo:" }, "echo").prices?.at(now)?.price, { input: 0, output: 0 });
+  t.same((await Catalogue.for([])).find({ url: "demo:" }, "echo").prices?.versionAt(now)?.price, {
+    input: 0,
+    output: 0,
+  });
 });
 
 t.test("a provider that names its vendor has the vendor's prices at any address", async (t) => {
   const proxy = { ...NOBODY, vendor: "openai" };
   const catalogue = await Catalogue.for([proxy]);
-  t.equal(catalogue.find(proxy, "gpt-5.4-mini").prices?.at(now)?.price.input, 0.75);
+  t.equal(catalogue.find(proxy, "gpt-5.4-mini").prices?.versionAt(now)?.price.input, 0.75);
 });
 
 t.test(
   "a model of OpenAI's has the rates of those that its tool draws with, and a picture without tokens its own",
   async (t) => {
     const catalogue = await Catalogue.for([OPENAI]);
-    const { image_generation = {} } = catalogue.find(OPENAI, "gpt-5.6").prices?.at(now)?.price ?? {};
+    const { image_generation = {} } = catalogue.find(OPENAI, "gpt-5.6").prices?.versionAt(now)?.price ?? {};
     t.match(image_generation["gpt-image-1.5"], { input: 5, input_image: 8, output: 10, output_image: 32 });
-    t.equal(catalogue.find(OPENAI, "gpt-image-1.5").prices?.at(now)?.price.image_generation, undefined);
+    t.equal(catalogue.find(OPENAI, "gpt-image-1.5").prices?.versionAt(now)?.price.image_generation, undefined);
     const xai = { url: new URL("https://api.x.ai/v1") };
     const grok = (await Catalogue.for([xai])).find(xai, "grok-imagine-image");
-    t.same(grok.prices?.at(now)?.price, { image: 0.02 });
+    t.same(grok.prices?.versionAt(now)?.price, { image: 0.02 });
   },
 );

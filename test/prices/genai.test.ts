@@ -23,7 +23,7 @@ t.test("names of every kind lead to the model that the package itself finds", as
         const theirs = calcPrice(usage, name, { providerId: vendor, timestamp: new Date(now) });
         const { input_mtok: input } = theirs?.model_price ?? {};
         const found = genaiPrices(vendor, name);
-        const price = found && new PriceList(found.prices, "x").at(now)?.price;
+        const price = found && new PriceList(found.prices, "x").versionAt(now)?.price;
         const same = !found || (theirs?.model.context_window || undefined) === found.context;
         if (!same || price?.input !== (typeof input === "object" ? input.base : input)) odd.push(`${vendor} ${name}`);
       }
@@ -51,14 +51,14 @@ t.test("what is sold by the hour or the page has no price for tokens", async (t)
 t.test("a price ahead is known with its day", async (t) => {
   const found = genaiPrices("google", "gemini-3.6-flash");
   const list = new PriceList(found?.prices ?? [], "x");
-  t.equal(list.at(Date.UTC(2026, 11, 31))?.price.input, 0.75);
-  t.equal(list.at(Date.UTC(2027, 0, 1))?.price.input, 1.5);
+  t.equal(list.versionAt(Date.UTC(2026, 11, 31))?.price.input, 0.75);
+  t.equal(list.versionAt(Date.UTC(2027, 0, 1))?.price.input, 1.5);
 });
 
 t.test("an hour of the day has its price", async (t) => {
   const list = new PriceList(genaiPrices("deepseek", "deepseek-v4-pro")?.prices ?? [], "x");
-  t.equal(list.at(Date.UTC(2026, 10, 22, 2))?.price.input, 1.32);
-  t.equal(list.at(Date.UTC(2026, 10, 22, 5))?.price.input, 0.66);
+  t.equal(list.versionAt(Date.UTC(2026, 10, 22, 2))?.price.input, 1.32);
+  t.equal(list.versionAt(Date.UTC(2026, 10, 22, 5))?.price.input, 0.66);
 });
 
 t.test("every model of every vendor costs what the package itself reckons, below and above its steps", async (t) => {
@@ -68,7 +68,7 @@ t.test("every model of every vendor costs what the package itself reckons, below
   for (const { id: vendor, models } of providers.filter(({ id }) => (VENDORS as string[]).includes(id)))
     for (const { id } of models) {
       const found = genaiPrices(vendor, id);
-      const terms = found && new PriceList(found.prices, "x").at(now);
+      const terms = found && new PriceList(found.prices, "x").versionAt(now);
       if (!terms) continue;
       for (const total of [1000, 150_000, 300_000]) {
         const usage = { input_tokens: total, cache_read_tokens: 300, output_tokens: 70 };

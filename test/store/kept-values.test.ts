@@ -6,7 +6,7 @@ class Counted extends KeptValues {
   written = 0;
   readonly looks: string[] = [];
 
-  override async find(): Promise<undefined> {}
+  override async get(): Promise<undefined> {}
 
   protected override async write(): Promise<void> {
     this.written++;
@@ -20,14 +20,14 @@ class Counted extends KeptValues {
 t.test("what is too much is looked for at first, and then each time that a sixteenth more was written", async (t) => {
   const values = new Counted();
   const terms = { milliseconds: 1, bytes: 160 };
-  for (let i = 0; i < 20; i++) await values.keep("a", "name", Buffer.alloc(2), terms);
+  for (let i = 0; i < 20; i++) await values.set("a", "name", Buffer.alloc(2), terms);
   t.same(values.looks, ["a after 1", "a after 7", "a after 13", "a after 19"]);
-  await values.keep("b", "name", Buffer.alloc(2), terms);
+  await values.set("b", "name", Buffer.alloc(2), terms);
   t.equal(values.looks.at(-1), "b after 21", "each space by itself");
 });
 
 t.test("a value larger than all may be is not kept", async (t) => {
   const values = new Counted();
-  await t.rejects(values.keep("a", "name", Buffer.alloc(11), { milliseconds: 1, bytes: 10 }), RangeError);
+  await t.rejects(values.set("a", "name", Buffer.alloc(11), { milliseconds: 1, bytes: 10 }), RangeError);
   t.equal(values.written, 0);
 });

@@ -56,8 +56,8 @@ function searches(where: string, ledger: Filled): void {
     t.same(await ids({ group: "acme" }), [grouped.id], "and what is below it, but not what is called alike");
     t.same(await ids({ key: "other" }), [grouped.id]);
     t.same(await ids({ status: [500, 599] }), [failed.id]);
-    t.same(await ids({ slower: 5000, outcome: "upstream_error", target: "q:w" }), [failed.id]);
-    t.same(await ids({ dearer: 2, model: "m" }), [failed.id, near.id]);
+    t.same(await ids({ durationAbove: 5000, outcome: "upstream_error", target: "q:w" }), [failed.id]);
+    t.same(await ids({ costAbove: 2, model: "m" }), [failed.id, near.id]);
     t.same(await ids({ since: TIME + 2, until: TIME + 3 }), [grouped.id]);
     t.same(await ids({ id: near.id }), [near.id]);
     for (const id of ["", "no-id", newId(TIME + 1), "ffffffff-ffff-7fff-bfff-ffffffffffff"])

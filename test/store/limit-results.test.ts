@@ -22,7 +22,7 @@ t.test("what is over a budget says how much is left, and whether asking again ma
   const state = { spent: 30, pending: 60, end: NOON + 60_000 };
   t.match(
     budgetExcess(level, budget(100, "day"), state, 20, NOON),
-    { left: 10, asked: 20, retryAfter: 1 },
+    { left: 10, requested: 20, retryAfter: 1 },
     "others may end",
   );
   t.match(budgetExcess(level, budget(100, "day"), { ...state, spent: 90 }, 20, NOON), { left: 0, retryAfter: 60 });
@@ -77,7 +77,7 @@ t.test(
   "a refusal marks a budget of which little is left, and not one that the request alone was too large for",
   async (t) => {
     const { limits: _, ...of } = level;
-    const excess = { limit: "budget", of, most: 100, asked: 50, per: "day" } as const;
+    const excess = { limit: "budget", of, allowed: 100, requested: 50, per: "day" } as const;
     t.match(refusalMark({ ...excess, left: 5 }), {
       kind: "key",
       name: "ci",
@@ -87,6 +87,6 @@ t.test(
       refused: true,
     });
     t.equal(refusalMark({ ...excess, left: 40 }), undefined);
-    t.equal(refusalMark({ limit: "rpm", of, most: 100, asked: 1, left: 0 }), undefined);
+    t.equal(refusalMark({ limit: "rpm", of, allowed: 100, requested: 1, left: 0 }), undefined);
   },
 );

@@ -13,7 +13,7 @@ t.test("what a process had reserved that died ends with the least that it came t
   const { limiter } = await setUp(t, make);
   if (!(limiter instanceof MemoryLimiter)) return;
   const reserve = (levels: readonly LimitLevel[], cost: number, owner: string) =>
-    limiter.reserve({ id: owner, levels, most: { tokens: 0, cost }, least: { tokens: 0, cost: 1 } }, owner);
+    limiter.reserve({ id: owner, levels, maximum: { tokens: 0, cost }, minimum: { tokens: 0, cost: 1 } }, owner);
   const key = [level("key", "ci", { concurrency: 9, budgets: [{ nano: USD, per: "day", soft: false }] })];
   await reserve(key, 100, "a");
   await reserve(key, 100, "b");
@@ -30,7 +30,7 @@ t.test("what was spent before is asked ahead, and no request waits for it then",
   };
   const key = [level("key", "ci", { budgets: [{ nano: 200, per: "day", soft: false }] })];
   const reserve = (limiter: MemoryLimiter) =>
-    limiter.reserve({ id: "a", levels: key, most: { tokens: 0, cost: 100 }, least: { tokens: 0, cost: 0 } });
+    limiter.reserve({ id: "a", levels: key, maximum: { tokens: 0, cost: 100 }, minimum: { tokens: 0, cost: 0 } });
   const limiter = new MemoryLimiter(
     spent,
     new Calendar(),
@@ -63,12 +63,12 @@ t.test("one of three processes that count apart keeps to its part of what was le
   const asked = (id: string, cost: number) => ({
     id,
     levels: key,
-    most: { tokens: 0, cost },
-    least: { tokens: 0, cost: 0 },
+    maximum: { tokens: 0, cost },
+    minimum: { tokens: 0, cost: 0 },
   });
   limiter.adopt(asked("runs", 30), START - 1000);
   // 200 − 70 − 30 − 10 = 90 are left, of which 30 are its own.
-  t.match(await limiter.reserve(asked("a", 31)), { excess: { limit: "budget", left: 30, most: 200 } });
+  t.match(await limiter.reserve(asked("a", 31)), { excess: { limit: "budget", left: 30, allowed: 200 } });
   t.match(await limiter.reserve(asked("b", 30)), { grant: { requests: { limit: 10, left: 2 } } });
   t.match(await limiter.reserve(asked("c", 0)), { excess: { limit: "concurrency" } });
   limiter.settle("runs", { tokens: 0, cost: 10 });
@@ -89,7 +89,7 @@ t.test(
     );
     const key = [level("key", "ci", { budgets: [{ nano: 200, per: "day", soft: false }] })];
     const reserve = async (id: string, cost: number) =>
-      limiter.reserve({ id, levels: key, most: { tokens: 0, cost }, least: { tokens: 0, cost: 0 } });
+      limiter.reserve({ id, levels: key, maximum: { tokens: 0, cost }, minimum: { tokens: 0, cost: 0 } });
     t.match(await reserve("before", 10), { grant: {} });
     now = START + 86_400_000;
     t.match(await reserve("ahead", 20), { grant: {} });
@@ -111,7 +111,12 @@ t.test("what is taken over counts in sums that are known already, until it is se
     () => START,
   );
   const key = [level("key", "ci", { budgets: [{ nano: 200, per: "day", soft: false }] })];
-  const asked = (id: string) => ({ id, levels: key, most: { tokens: 0, cost: 50 }, least: { tokens: 0, cost: 0 } });
+  const asked = (id: string) => ({
+    id,
+    levels: key,
+    maximum: { tokens: 0, cost: 50 },
+    minimum: { tokens: 0, cost: 0 },
+  });
   await limiter.reserve(asked("own"));
   limiter.adopt(asked("other"), START - 1000);
   t.match(await limiter.standings(key), [{ budgets: [{ spent: 0, reserved: 100 }] }]);

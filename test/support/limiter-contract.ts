@@ -59,7 +59,7 @@ export async function setUp(t: Test, makeLimiter: MakeLimiter, spent: SpendSince
   const reserve = async (levels: readonly LimitLevel[], most: Partial<Spending> = {}) => {
     const name = String(++id);
     const whole = { tokens: 0, cost: 0, ...most };
-    const reserved = await limiter.reserve({ id: name, levels, most: whole, least: { tokens: 0, cost: 1 } });
+    const reserved = await limiter.reserve({ id: name, levels, maximum: whole, minimum: { tokens: 0, cost: 1 } });
     return { id: name, ...reserved };
   };
   return { limiter, clock, warnings, asked, reserve, pending: () => limiter.pending };
@@ -77,7 +77,7 @@ export function limiterContract(t: Test, makeLimiter: MakeLimiter): void {
       limiter.settle((await reserve(key)).id, { tokens: 0, cost: 0 });
     }
     clock.now = START + 59_999;
-    t.match(refused(await reserve(key)), { limit: "rpm", of: { kind: "key", name: "ci" }, most: 3, left: 0 });
+    t.match(refused(await reserve(key)), { limit: "rpm", of: { kind: "key", name: "ci" }, allowed: 3, left: 0 });
     clock.now = START + 61_000;
     t.match(granted(await reserve(key)).requests, { limit: 3, left: 0 });
     const excess = refused(await reserve(key));
@@ -88,7 +88,7 @@ export function limiterContract(t: Test, makeLimiter: MakeLimiter): void {
     const { clock, reserve, limiter } = await make(t);
     const key = [level("key", "ci", { tpm: 1000 })];
     const first = await reserve(key, { tokens: 800 });
-    t.match(refused(await reserve(key, { tokens: 300 })), { limit: "tpm", left: 200, asked: 300 });
+    t.match(refused(await reserve(key, { tokens: 300 })), { limit: "tpm", left: 200, requested: 300 });
     limiter.settle(first.id, { tokens: 100, cost: 0 });
     t.match(granted(await reserve(key, { tokens: 300 })).tokens, { limit: 1000, left: 600 });
     clock.now += 61_000;
@@ -109,7 +109,7 @@ export function limiterContract(t: Test, makeLimiter: MakeLimiter): void {
     const key = [level("key", "ci", { concurrency: 2 })];
     const first = await reserve(key);
     await reserve(key);
-    t.match(refused(await reserve(key)), { limit: "concurrency", most: 2, left: 0 });
+    t.match(refused(await reserve(key)), { limit: "concurrency", allowed: 2, left: 0 });
     limiter.settle(first.id, { tokens: 0, cost: 0 });
     limiter.settle(first.id, { tokens: 0, cost: 0 });
     granted(await reserve(key));
@@ -186,7 +186,7 @@ export function limiterContract(t: Test, makeLimiter: MakeLimiter): void {
     const excess = refused(await reserve(key, { cost: USD }));
     t.match(excess, {
       limit: "budget",
-      most: 2 * USD,
+      allowed: 2 * USD,
       left: 0,
       per: "day",
       resets: Date.UTC(2026, 10, 19),

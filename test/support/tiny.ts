@@ -21,7 +21,7 @@ function read(line: string, next: () => number, out: Event[]): void {
   const block = () => next() - 1;
   if (word === "start") out.push({ type: "start", id: rest, model: "tiny-1" });
   else if (word === "ping") out.push({ type: "ping" });
-  else if (word === "unsaid") out.push({ type: "unsaid", path: rest });
+  else if (word === "unmapped") out.push({ type: "unmapped", path: rest });
   else if (word === "error") out.push({ type: "error", fault: faultOf(Number(rest)) });
   else if (word === "call") out.push({ type: "open", block: next(), choice: 0, kind: "tool_call", name: rest });
   else if (word === "args") out.push({ type: "arguments", block: block(), text: rest });

@@ -19,16 +19,16 @@ const protocols = new Protocols([tiny, other, fixed, better]);
 function chosen(
   protocol: Protocol,
   speaks: string[],
-  more: { via?: string; operation?: Operation; body?: string } = {},
+  more: { protocolName?: string; operation?: Operation; body?: string } = {},
 ) {
-  const { via, operation = SAY, body = "{}" } = more;
+  const { protocolName, operation = SAY, body = "{}" } = more;
   const bytes = Buffer.from(body);
   const exchange = { protocol, operation, body: new Body([bytes], scan(bytes)) } as unknown as Exchange;
   const target = {
     provider: { speaks },
     model: "m",
     weight: 1,
-    ...(via === undefined ? {} : { via }),
+    ...(protocolName === undefined ? {} : { protocolName }),
   } as unknown as Target;
   const found = chooseProtocol(exchange, target, protocols);
   return typeof found === "object" ? found.name : found;
@@ -47,10 +47,10 @@ t.test("else the first of the provider's that can be translated", async (t) => {
 });
 
 t.test("what gateway.yaml says comes first, where the provider speaks it", async (t) => {
-  t.equal(chosen(tiny, ["tiny", "other", "better"], { via: "better" }), "better");
-  t.equal(chosen(tiny, ["other", "tiny"], { via: "tiny" }), "own");
-  t.equal(chosen(tiny, ["tiny", "other"], { via: "better" }), "own");
-  t.equal(chosen(fixed, ["fixed", "tiny"], { via: "tiny" }), "own");
+  t.equal(chosen(tiny, ["tiny", "other", "better"], { protocolName: "better" }), "better");
+  t.equal(chosen(tiny, ["other", "tiny"], { protocolName: "tiny" }), "own");
+  t.equal(chosen(tiny, ["tiny", "other"], { protocolName: "better" }), "own");
+  t.equal(chosen(fixed, ["fixed", "tiny"], { protocolName: "tiny" }), "own");
 });
 
 t.test("a better one only for requests that want it, and never against gateway.yaml", async (t) => {
@@ -58,8 +58,8 @@ t.test("a better one only for requests that want it, and never against gateway.y
   t.equal(chosen(better, speaks, { body: '{"hard":true}' }), "other");
   t.equal(chosen(better, speaks, { body: '{"hard":false}' }), "own");
   t.equal(chosen(better, ["better"], { body: '{"hard":true}' }), "own");
-  t.equal(chosen(better, speaks, { body: '{"hard":true}', via: "tiny" }), "tiny");
-  t.equal(chosen(better, speaks, { body: '{"hard":true}', via: "better" }), "own");
+  t.equal(chosen(better, speaks, { body: '{"hard":true}', protocolName: "tiny" }), "tiny");
+  t.equal(chosen(better, speaks, { body: '{"hard":true}', protocolName: "better" }), "own");
 });
 
 t.test("a better one is found without reading members that nobody asks for", async (t) => {

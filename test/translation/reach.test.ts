@@ -10,7 +10,7 @@ const reach = (targets: string[][], can: string[] = []) =>
   Object.fromEntries(
     protocols.flatMap((protocol) => {
       const all = targets.map((speaks) => ({ provider: providerOf({ name: "p", speaks }), model: "m", weight: 1 }));
-      const found = modelReach(protocol, { targets: all, can } as unknown as Model, protocols);
+      const found = modelReach(protocol, { targets: all, capabilities: can } as unknown as Model, protocols);
       return found ? [[protocol.name, found]] : [];
     }),
   );

@@ -161,13 +161,13 @@ t.test("signs of life pass as the client's own, at most one in five seconds", as
 
 t.test("what cannot be said is lost with a word", async (t) => {
   const on = crossing();
-  run(new StreamTranslator(on), ["start:x", "unsaid:a.b", "end", "END"]);
+  run(new StreamTranslator(on), ["start:x", "unmapped:a.b", "end", "END"]);
   t.same(on.lost, ["a.b"]);
 });
 
 t.test("a whole answer is read and written whole", async (t) => {
   const on = crossing();
-  const events = decodeWhole(on, Buffer.from('["start:x","ping","unsaid:a.b","hello","end"]'), undefined);
+  const events = decodeWhole(on, Buffer.from('["start:x","ping","unmapped:a.b","hello","end"]'), undefined);
   t.same(
     events.map(({ type }) => type),
     ["start", "open", "text", "finish", "end"],

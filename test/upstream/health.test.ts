@@ -18,9 +18,9 @@ function watched(keep = 0.5) {
     const attempt = new Attempt({ target, ...start, ...(caller !== undefined && { caller }) });
     attempt.credential = health.credential(target, undefined, caller);
     attempt.status = status;
-    const run = health.begin(attempt);
-    if (status === 0) health.unanswered(attempt, true);
-    else health.answered(attempt, status, wait, 10);
+    const run = health.recordStart(attempt);
+    if (status === 0) health.recordNoResponse(attempt, true);
+    else health.recordResponse(attempt, status, wait, 10);
     run.end(false);
     return attempt.credential?.label;
   };
@@ -45,21 +45,21 @@ t.test("targets that fail come last, but never more than half of them are left a
   t.same(health.ordered(targets), [b, c, d, a]);
   watch.now += 1000;
   fail(b);
-  t.same(health.among(targets), [c, d]);
+  t.same(health.candidates(targets), [c, d]);
   watch.now += 1000;
   fail(c);
-  t.same(health.among(targets), [a, d], "the one that is back soonest is kept");
+  t.same(health.candidates(targets), [a, d], "the one that is back soonest is kept");
   t.same(health.ordered(targets), [a, d, b, c]);
   fail(d);
-  t.same(health.among(targets), [a, b]);
+  t.same(health.candidates(targets), [a, b]);
   t.same(health.ordered([a]), [a], "the only one is always asked");
 });
 
 t.test("targets of one name share how they do, whatever model they serve", async (t) => {
   const { health, fail, log } = watched();
   fail(targetOf("a"));
-  t.notOk(health.usable({ ...targetOf("a"), serves: "another" }));
-  t.ok(health.usable(targetOf("a", {}, "n")));
+  t.notOk(health.isUsable({ ...targetOf("a"), modelId: "another" }));
+  t.ok(health.isUsable(targetOf("a", {}, "n")));
   t.match(log.lines, [{ level: "warn", fields: { target: "a:m", seconds: 30 } }]);
 });
 
@@ -77,10 +77,10 @@ t.test("credentials take turns; a 429 lets one rest for the time it says, at tha
   watch.now += 7000;
   t.ok([1, 2, 3].map(() => ask(target, 200)).includes("two"));
   for (let i = 0; i < 3; i++) ask(target, 429, 60_000 - 10_000 * i);
-  t.notOk(health.usable(target));
+  t.notOk(health.isUsable(target));
   const [soonest] = [health.credential(target)?.label];
   watch.now += 40_000;
-  t.ok(health.usable(target));
+  t.ok(health.isUsable(target));
   t.equal(ask(target, 200), soonest, "where all rest, the one that is back soonest");
 });
 
@@ -92,12 +92,12 @@ t.test("a 401 switches a credential off at all models, a 403 at one, told once; 
     const { health, ask, watch, log } = watched();
     const target = targetOf("p", { credentials: credentialsOf("bad") });
     ask(target, status);
-    t.notOk(health.usable(target));
-    t.equal(health.usable({ ...target, model: "n" }), elsewhere);
+    t.notOk(health.isUsable(target));
+    t.equal(health.isUsable({ ...target, model: "n" }), elsewhere);
     t.equal(health.credential(target)?.label, "bad", "the last one is shown all the same");
     ask(target, status);
     watch.now += 300_000;
-    t.ok(health.usable(target));
+    t.ok(health.isUsable(target));
     ask(target, status);
     const errors = () => log.lines.filter(({ level }) => level === "error");
     t.match(errors(), [{ fields: { target: "p:m", credential: "bad", status } }]);
@@ -105,7 +105,7 @@ t.test("a 401 switches a credential off at all models, a 403 at one, told once; 
     t.notMatch(JSON.stringify(log.lines), /secret of/);
     watch.now += 300_000;
     ask(target, 200);
-    t.ok(health.usable(target));
+    t.ok(health.isUsable(target));
     t.match(log.lines.at(-1), { level: "info", fields: { credential: "bad" } });
   }
 });
@@ -114,12 +114,12 @@ t.test("what one caller is refused takes no credential from others, until a seco
   for (const status of [401, 403]) {
     const { health, ask, watch, log } = watched();
     const target = targetOf("p", { credentials: credentialsOf("A") });
-    const usable = () => ["x", "y", "z"].map((caller) => health.usable(target, caller));
+    const usable = () => ["x", "y", "z"].map((caller) => health.isUsable(target, caller));
     const errors = () =>
       log.lines.filter(({ level }) => level === "error").map(({ message }) => /for this key/.test(message));
     ask(target, status, undefined, "x");
     t.same(usable(), [false, true, true], "at once for its own caller");
-    t.ok(health.usable(target));
+    t.ok(health.isUsable(target));
     t.equal(health.report(target).credentials[0]?.state, "refused");
     for (let i = 0; i < 9; i++) ask(target, status, undefined, "x");
     t.same(usable(), [false, true, true], "however often it asks");
@@ -157,8 +157,8 @@ t.test("while one asks for all whether a credential is accepted again, nobody el
   const start = { protocol: tiny, method: "POST", headers: new HeaderList(), body: Body.empty, startedAt: 0 };
   const probe = new Attempt({ target, ...start, caller: "x" });
   probe.credential = health.credential(target);
-  health.begin(probe);
-  t.notOk(health.usable(target, "y"));
+  health.recordStart(probe);
+  t.notOk(health.isUsable(target, "y"));
 });
 
 t.test("a wait that a provider asks for holds for all, whoever was refused before or is then", async (t) => {
@@ -168,10 +168,10 @@ t.test("a wait that a provider asks for holds for all, whoever was refused befor
   ask(target, 429, 60_000, "y");
   ask(target, 403, undefined, "x");
   watch.now += 59_000;
-  t.same([health.usable(target, "x"), health.usable(target, "y")], [false, false]);
+  t.same([health.isUsable(target, "x"), health.isUsable(target, "y")], [false, false]);
   t.ok(health.isOnlyCoolingDown(target, "y"));
   watch.now += 1000;
-  t.same([health.usable(target, "x"), health.usable(target, "y")], [true, true]);
+  t.same([health.isUsable(target, "x"), health.isUsable(target, "y")], [true, true]);
 });
 
 t.test("a refusal on a path of which nothing is known is a line in the log, and no more", async (t) => {
@@ -182,9 +182,9 @@ t.test("a refusal on a path of which nothing is known is a line in the log, and 
     const attempt = new Attempt({ target, ...start, caller });
     attempt.credential = health.credential(target);
     attempt.status = 401;
-    health.passed(attempt, false);
+    health.recordPassThrough(attempt, false);
     t.match(log.lines.at(-1), { level: "warn", fields: { credential: "one", status: 401, key: caller } });
-    t.ok(health.usable(target, caller));
+    t.ok(health.isUsable(target, caller));
   }
 });
 
@@ -192,12 +192,12 @@ t.test("other processes learn whose requests alone a credential was refused for"
   const [one, other] = [watched(), watched()];
   const target = () => targetOf("a", { credentials: credentialsOf("A") });
   const [here, there] = [target(), target()];
-  one.health.share([here], (news) => other.health.learn(JSON.parse(JSON.stringify(news))));
-  other.health.share([there], (news) => one.health.learn(JSON.parse(JSON.stringify(news))));
+  one.health.share([here], (news) => other.health.applyRemote(JSON.parse(JSON.stringify(news))));
+  other.health.share([there], (news) => one.health.applyRemote(JSON.parse(JSON.stringify(news))));
   one.ask(here, 401, undefined, "x");
-  t.same([other.health.usable(there, "x"), other.health.usable(there, "y")], [false, true]);
+  t.same([other.health.isUsable(there, "x"), other.health.isUsable(there, "y")], [false, true]);
   other.ask(there, 401, undefined, "y");
-  t.same([one.health.usable(here, "x"), one.health.usable(here, "z")], [false, false]);
+  t.same([one.health.isUsable(here, "x"), one.health.isUsable(here, "z")], [false, false]);
 });
 
 t.test("what passes unread tells of a credential only, and of that only a 401", async (t) => {
@@ -205,13 +205,13 @@ t.test("what passes unread tells of a credential only, and of that only a 401", 
   const target = targetOf("p", { credentials: credentialsOf("one") });
   const start = { protocol: tiny, method: "GET", headers: new HeaderList(), body: Body.empty, startedAt: 0 };
   for (const status of [403, 429, 500, 401]) {
-    t.ok(health.usable(target));
+    t.ok(health.isUsable(target));
     const attempt = new Attempt({ target, ...start });
     attempt.credential = health.credential(target);
     attempt.status = status;
-    for (let i = 0; i < 9; i++) health.passed(attempt);
+    for (let i = 0; i < 9; i++) health.recordPassThrough(attempt);
   }
-  t.notOk(health.usable(target));
+  t.notOk(health.isUsable(target));
 });
 
 t.test("a conversation keeps to one credential, to the same second one while that rests, and comes back", async (t) => {
@@ -225,8 +225,8 @@ t.test("a conversation keeps to one credential, to the same second one while tha
   const start = { protocol: tiny, method: "POST", headers: new HeaderList(), body: Body.empty, startedAt: 0 };
   const limited = new Attempt({ target, ...start });
   limited.credential = target.provider.credentials[0];
-  health.begin(limited);
-  health.answered(limited, 429, 5000);
+  health.recordStart(limited);
+  health.recordResponse(limited, 429, 5000);
   const second = conversations.map(shown);
   t.notOk(second.includes("A"));
   t.same(conversations.map(shown), second);
@@ -252,33 +252,33 @@ t.test(
     const [one, other] = [watched(), watched()];
     const target = () => targetOf("a", { credentials: credentialsOf("A", "B") });
     const [here, there] = [target(), target()];
-    one.health.share([here], (news) => other.health.learn(JSON.parse(JSON.stringify(news))));
-    other.health.share([there], (news) => one.health.learn(JSON.parse(JSON.stringify(news))));
+    one.health.share([here], (news) => other.health.applyRemote(JSON.parse(JSON.stringify(news))));
+    other.health.share([there], (news) => one.health.applyRemote(JSON.parse(JSON.stringify(news))));
     one.fail(here);
-    t.notOk(other.health.usable(there));
+    t.notOk(other.health.isUsable(there));
     t.same([one.log.lines.length, other.log.lines.length], [1, 0], "it is said once");
     for (const { watch } of [one, other]) watch.now += 30_100;
-    t.ok(other.health.usable(there));
+    t.ok(other.health.isUsable(there));
     const start = { protocol: tiny, method: "POST", headers: new HeaderList(), body: Body.empty, startedAt: 0 };
     const probe = new Attempt({ target: there, ...start });
     probe.credential = other.health.credential(there);
-    other.health.begin(probe);
-    t.notOk(one.health.usable(here), "one probe of all");
-    other.health.answered(probe, 200);
-    t.ok(one.health.usable(here), "both know that it is well");
+    other.health.recordStart(probe);
+    t.notOk(one.health.isUsable(here), "one probe of all");
+    other.health.recordResponse(probe, 200);
+    t.ok(one.health.isUsable(here), "both know that it is well");
 
     const good = one.ask(here, 401) === "A" ? "B" : "A";
     for (let i = 0; i < 4; i++) t.equal(other.ask(there, 200), good);
     t.equal(other.ask(there, 429, 5000), good);
-    t.same([one.health.usable(here), other.health.usable(there)], [false, false]);
+    t.same([one.health.isUsable(here), other.health.isUsable(there)], [false, false]);
     for (const { watch } of [one, other]) watch.now += 5100;
     for (let i = 0; i < 3; i++) t.equal(one.ask(here, 200), good);
     for (const { watch } of [one, other]) watch.now += 25_000;
     for (let i = 0; i < 2; i++) other.ask(there, 200);
     t.same(["A", "B"], [one.ask(here, 200), one.ask(here, 200)].sort(), "the one that was refused is accepted again");
-    one.health.learn({ about: "nobody", until: Date.now() + 1000, time: 1000 });
-    one.health.learn({ about: "a:m", credential: "nobody", until: Date.now() + 1000, time: 1000 });
-    t.ok(one.health.usable(here), "what is not known here changes nothing");
+    one.health.applyRemote({ about: "nobody", until: Date.now() + 1000, time: 1000 });
+    one.health.applyRemote({ about: "a:m", credential: "nobody", until: Date.now() + 1000, time: 1000 });
+    t.ok(one.health.isUsable(here), "what is not known here changes nothing");
   },
 );
 
@@ -313,27 +313,27 @@ t.test("who is left alone may be tried at once: a target, or all of a provider w
   t.same(health.report(b).state, "half-open");
   ask(a, 200);
   ask(a, 401);
-  t.notOk(health.usable(a));
+  t.notOk(health.isUsable(a));
   health.tryNow({ provider: "other" });
-  t.notOk(health.usable(a));
+  t.notOk(health.isUsable(a));
   health.tryNow({ provider: "p" });
-  t.ok(health.usable(a));
+  t.ok(health.isUsable(a));
   t.match(health.report(a).credentials, [{ state: "refused", left: 0 }]);
 });
 
 t.test("nothing is sent where an operator has switched a target or a provider off", async (t) => {
   const { health } = watched();
   const [one, two] = [targetOf("one"), targetOf("two")];
-  health.switch("one:m", true);
-  t.same([health.among([one, two]), health.ordered([one, two])], [[two], [two]]);
-  t.notOk(health.usable(one));
+  health.setSwitchedOff("one:m", true);
+  t.same([health.candidates([one, two]), health.ordered([one, two])], [[two], [two]]);
+  t.notOk(health.isUsable(one));
   t.equal(health.report(one).state, "off");
-  health.switch("two", true);
-  t.same([health.among([one, two]), health.ordered([one, two])], [[], []], "however few are left");
+  health.setSwitchedOff("two", true);
+  t.same([health.candidates([one, two]), health.ordered([one, two])], [[], []], "however few are left");
   t.throws(() => health.admit(two), { code: "no_target", retry: false });
   const next = new Health(0.5, new MemoryLog(), undefined, health);
-  t.same(next.on([one, two]), [], "a reload leaves it so");
-  for (const name of ["one:m", "two"]) next.switch(name, false);
+  t.same(next.enabled([one, two]), [], "a reload leaves it so");
+  for (const name of ["one:m", "two"]) next.setSwitchedOff(name, false);
   t.same(health.ordered([one, two]), [one, two]);
   t.equal(health.report(one).state, "closed");
   health.admit(two);

@@ -32,7 +32,7 @@ function metered() {
   attempt.sent = true;
   const refused: GatewayError[] = [];
   const client = {
-    ownHeaders: () => ["x-request-id", "ours"],
+    gatewayHeaders: () => ["x-request-id", "ours"],
     refuse: (error: GatewayError) => void refused.push(error),
   };
   const allowed = (received: HeaderList) => received.filter((name) => name !== "x-request-id");

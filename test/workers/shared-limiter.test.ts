@@ -11,7 +11,12 @@ const LEVELS: LimitLevel[] = [
     limits: { concurrency: 2, budgets: [{ nano: 100, per: "day", soft: false }] },
   },
 ];
-const asked = (id: string) => ({ id, levels: LEVELS, most: { tokens: 0, cost: 40 }, least: { tokens: 0, cost: 4 } });
+const asked = (id: string) => ({
+  id,
+  levels: LEVELS,
+  maximum: { tokens: 0, cost: 40 },
+  minimum: { tokens: 0, cost: 4 },
+});
 
 t.test("two processes share what the one that answers counts, and what one had reserved ends with it", async (t) => {
   const answers = new QuestionHandlers();

@@ -201,7 +201,7 @@ class MessageStreamDecoder extends BlockDecoder implements ResponseDecoder {
     else if (type === "message_delta") this.onMessageDelta(json, out);
     else if (type === "message_stop") this.onMessageStop(out);
     else if (type === "error") this.onError(json, out);
-    else out.push({ type: "unsaid", path: type });
+    else out.push({ type: "unmapped", path: type });
   }
 
   end(out: Event[]): void {
@@ -286,7 +286,7 @@ class MessageStreamDecoder extends BlockDecoder implements ResponseDecoder {
     } else if (type === "signature_delta" && kind === "thinking")
       this.signature(block, delta["signature"], open.thinking, out);
     else if (type === "citations_delta" && kind === "text") this.citation(block, delta["citation"], out);
-    else out.push({ type: "unsaid", path: type });
+    else out.push({ type: "unmapped", path: type });
   }
 
   private server(open: OpenBlock, delta: JsonObject, out: Event[]): void {

@@ -124,7 +124,7 @@ class BlockEncoder {
       case "finish":
         if (event.choice === 0) this.finish ??= event;
         break;
-      case "unsaid":
+      case "unmapped":
         this.context.drop(event.path, "A message has no such member.");
         break;
       case "end":

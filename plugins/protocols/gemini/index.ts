@@ -18,13 +18,13 @@ import { countTokensCodec, holdsUsage, readUsage } from "./usage.ts";
 import { ACTION_PATH, ending, GEMINI, locateAction } from "./wire.ts";
 
 /** Returns a model in the vendor's format; limits are included only where known. */
-const modelObject = ({ id, name, description, context, output, can, protocols }: ListedModel) => ({
+const modelObject = ({ id, name, description, context, output, capabilities, protocols }: ListedModel) => ({
   name: `models/${id}`,
   version: "1",
   displayName: name,
   ...dropUndefined({ description, inputTokenLimit: context, outputTokenLimit: output }),
-  supportedGenerationMethods: supportedMethods(can, protocols[GEMINI]),
-  ...(can.includes("reasoning") ? { thinking: true } : {}),
+  supportedGenerationMethods: supportedMethods(capabilities, protocols[GEMINI]),
+  ...(capabilities.includes("reasoning") ? { thinking: true } : {}),
 });
 
 /**

@@ -553,7 +553,7 @@ const MAPPED_PART_MEMBERS: Readonly<Record<Exclude<PartKind, "server">, NameSet>
   fileData: partMembers("fileData"),
 };
 
-/** Members of a response that other protocols cannot express. Each is reported once, in an `unsaid` event. */
+/** Members of a response that other protocols cannot express. Each is reported once, in an `unmapped` event. */
 class UnmappedMembers {
   private readonly reported = new Set<string>();
 
@@ -563,7 +563,7 @@ class UnmappedMembers {
   report(name: string, out: Event[]): void {
     if (this.reported.has(name)) return;
     this.reported.add(name);
-    out.push({ type: "unsaid", path: `${this.at}${name}` });
+    out.push({ type: "unmapped", path: `${this.at}${name}` });
   }
 
   /** Reports all members of an object that are not mapped. @param path of the object, with its dot */

@@ -52,7 +52,7 @@ class GenerateContentWriter implements ResponseEncoder {
         this.end(out);
         break;
       case "ping":
-      case "unsaid":
+      case "unmapped":
         break;
       default:
         this.byBlock[event.block]?.event(event, out);

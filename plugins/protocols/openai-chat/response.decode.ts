@@ -117,7 +117,7 @@ class CompletionReader {
   reportUnmapped(path: string): void {
     if (this.reported.has(path)) return;
     this.reported.add(path);
-    this.out.push({ type: "unsaid", path });
+    this.out.push({ type: "unmapped", path });
   }
 
   /** Whether every choice has a finish reason: the response is then complete even without `[DONE]`. */

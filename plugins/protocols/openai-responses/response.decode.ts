@@ -116,7 +116,7 @@ class ResponsesDecoder implements ResponseDecoder {
       const first = this.start(json["response"], out);
       if (FINAL_EVENTS.has(type)) this.readFinal(asObject(json["response"]) ?? {}, type, out);
       else if (this.readDelta(type, json, out) || this.readItemEvent(type, json, out)) return;
-      else if (!IGNORED_EVENTS.test(type)) out.push({ type: "unsaid", path: type });
+      else if (!IGNORED_EVENTS.test(type)) out.push({ type: "unmapped", path: type });
       else if (!first) out.push({ type: "ping" });
     }
   }
@@ -206,7 +206,7 @@ function finish(response: JsonObject, items: ItemDecoder, out: Event[]): void {
     out.push({ type: "error", fault: parseError(error) });
     return;
   }
-  if (asObject(response["moderation"])) out.push({ type: "unsaid", path: "moderation" });
+  if (asObject(response["moderation"])) out.push({ type: "unmapped", path: "moderation" });
   const incompleteReason = asText(asObject(response["incomplete_details"])?.["reason"]);
   out.push({
     type: "finish",
@@ -313,7 +313,7 @@ class ItemDecoder {
   readPart(index: number, partIndex: number, json: JsonObject, whole: boolean, out: Event[]): void {
     const kind = PART_KINDS.get(asText(json["type"]));
     if (kind === undefined) {
-      if (whole) out.push({ type: "unsaid", path: `output.${index}.content.${partIndex}` });
+      if (whole) out.push({ type: "unmapped", path: `output.${index}.content.${partIndex}` });
       return;
     }
     this.completeText(index, kind, partIndex, asText(json["text"] ?? json["refusal"]) ?? "", out, json["logprobs"]);
@@ -331,7 +331,7 @@ class ItemDecoder {
     const citation = parseCitation(asObject(json) ?? {});
     if (citation && block.open) out.push({ type: "citation", block: block.number, citation });
     else
-      out.push({ type: "unsaid", path: `output.${index}.content.${partIndex}.annotations.${block.annotationCount}` });
+      out.push({ type: "unmapped", path: `output.${index}.content.${partIndex}.annotations.${block.annotationCount}` });
     block.annotationCount++;
   }
 
@@ -436,7 +436,7 @@ class ItemDecoder {
       this.readPart(item.index, partIndex, asObject(each) ?? {}, true, out);
     });
     // The final answer continues as plain text; interim commentary has no equivalent.
-    if (json["phase"] === "commentary") out.push({ type: "unsaid", path: `output.${item.index}.phase` });
+    if (json["phase"] === "commentary") out.push({ type: "unmapped", path: `output.${item.index}.phase` });
   }
 
   private readReasoning(item: IncomingItem, json: JsonObject, out: Event[]): void {

@@ -102,7 +102,7 @@ class ResponsesEncoder implements ResponseEncoder {
       case "end":
         this.end(out);
         break;
-      case "unsaid":
+      case "unmapped":
         this.context.drop(event.path, "It has no form in this protocol.");
         break;
       case "error":

@@ -3,10 +3,10 @@ import { withTimeout } from "../../core/timeout.ts";
 import {
   Ledger,
   type LedgerBacklog,
+  type LedgerBounds,
   type LedgerEntry,
   type LedgerFailures,
   type LedgerQuery,
-  type LedgerReach,
   type LedgerRows,
   type LedgerSearch,
   type LedgerSpan,
@@ -172,7 +172,7 @@ export class JournaledLedger extends Ledger implements ObjectJournal {
     return (await this.request({ type: "search", search })) as LedgerEntry[];
   }
 
-  override async reach(search: LedgerReach, rows: number): Promise<number> {
+  override async reach(search: LedgerBounds, rows: number): Promise<number> {
     return (await this.request({ type: "reach", search, rows })) as number;
   }
 

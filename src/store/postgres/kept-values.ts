@@ -8,7 +8,7 @@ export class PostgresKeptValues extends KeptValues {
     super();
   }
 
-  override async find(space: string, name: string): Promise<Buffer | undefined> {
+  override async get(space: string, name: string): Promise<Buffer | undefined> {
     const [row] = await this.database.query(SELECT, sanitizeText(space), sanitizeText(name), Date.now());
     return row && Buffer.from(String(row["value"]), "base64");
   }

@@ -1,10 +1,10 @@
 import { sanitizeText } from "../../wire/utf8.ts";
 import {
   Ledger,
+  type LedgerBounds,
   type LedgerEntry,
   type LedgerFailures,
   type LedgerQuery,
-  type LedgerReach,
   type LedgerRows,
   type LedgerSearch,
   type LedgerSpan,
@@ -163,7 +163,7 @@ export class PostgresLedger extends Ledger {
     return entries(await this.runLongQuery((ask) => ask(NEWEST, limit)));
   }
 
-  override async reach(runQuery: LedgerReach, rows: number): Promise<number> {
+  override async reach(runQuery: LedgerBounds, rows: number): Promise<number> {
     return Number((await this.asked(reachQuery(runQuery, rows)))[0]?.["time"] ?? 0);
   }
 

@@ -230,7 +230,7 @@ export class RedisLimiter extends Limiter {
     if (kind === "excess") {
       const excess = parseExcess(new ReplyReader(rest), reservation, calendar, now);
       const mark = refusalMark(excess);
-      if (mark) this.marked(mark);
+      if (mark) this.onBudgetMark(mark);
       return { excess };
     }
     if (tries === 0) throw spendUnknownError();
@@ -310,7 +310,7 @@ export class RedisLimiter extends Limiter {
         if (level.scope === unused) continue;
         for (const mark of newBudgetMarks(level, per, sum, charge.cost)) {
           if (mark.soft) this.parts.warn(markMessage(mark));
-          this.marked(mark);
+          this.onBudgetMark(mark);
         }
       }
   }
@@ -407,7 +407,7 @@ export class RedisLimiter extends Limiter {
     for (const { reservation, time } of this.reservations.values())
       for (const level of reservation.levels)
         for (const { name } of levelSumNames(level, calendar, time))
-          own.set(name, (own.get(name) ?? 0) + reservation.most.cost);
+          own.set(name, (own.get(name) ?? 0) + reservation.maximum.cost);
     const part: LimitPart = {
       instances: this.instances,
       pendingElsewhere: (scope: string, per: Period, start: number) => {
@@ -417,7 +417,7 @@ export class RedisLimiter extends Limiter {
       },
     };
     const alone = new MemoryLimiter((since) => this.spentSince(since), calendar, warn, this.clock, part);
-    alone.marked = (mark) => this.marked(mark);
+    alone.onBudgetMark = (mark) => this.onBudgetMark(mark);
     return alone;
   }
 

@@ -54,7 +54,7 @@ const readRateState = (reader: ReplyReader): RateState => ({
  */
 export function parseGrant(
   reader: ReplyReader,
-  { levels, most }: Reservation,
+  { levels, maximum }: Reservation,
   calendar: Calendar,
   now: number,
   onSum: (level: LimitLevel, budget: Budget, state: BudgetState) => void,
@@ -69,7 +69,7 @@ export function parseGrant(
       const budget = budgets[i] as Budget;
       const warning = nearlySpentWarning(level, budget, state.spent);
       if (warning !== undefined) grant.warnings = [...(grant.warnings ?? []), warning];
-      if (!isRepeated(budgets, i)) onSum(level, budget, { ...state, pending: state.pending + most.cost });
+      if (!isRepeated(budgets, i)) onSum(level, budget, { ...state, pending: state.pending + maximum.cost });
     }
   }
   return grant;
@@ -78,7 +78,7 @@ export function parseGrant(
 /** Parses the exceeded limit, from the reply of `reserve` after its first value. */
 export function parseExcess(
   reader: ReplyReader,
-  { levels, most }: Reservation,
+  { levels, maximum: most }: Reservation,
   calendar: Calendar,
   now: number,
 ): Excess {

@@ -59,7 +59,11 @@ export const packLevel = (level: LimitLevel, tokens: number, calendar: Calendar,
 };
 
 /** Serializes a reservation for scripts. */
-export function packReservation({ levels, most, least }: Reservation, calendar: Calendar, now: number): string {
+export function packReservation(
+  { levels, maximum: most, minimum: least }: Reservation,
+  calendar: Calendar,
+  now: number,
+): string {
   return JSON.stringify({
     most: [Math.ceil(most.tokens), toDecimal(most.cost)],
     least: [Math.ceil(least.tokens), toDecimal(least.cost)],

@@ -19,7 +19,7 @@ export class SqliteKeptValues extends KeptValues {
       ) where total > ?)`);
   }
 
-  override async find(space: string, name: string): Promise<Buffer | undefined> {
+  override async get(space: string, name: string): Promise<Buffer | undefined> {
     const value = this.select.get(space, name, Date.now())?.["value"];
     return value instanceof Uint8Array ? Buffer.from(value.buffer, value.byteOffset, value.byteLength) : undefined;
   }

@@ -1,10 +1,10 @@
 import type { StatementSync } from "node:sqlite";
 import {
   Ledger,
+  type LedgerBounds,
   type LedgerEntry,
   type LedgerFailures,
   type LedgerQuery,
-  type LedgerReach,
   type LedgerRows,
   type LedgerSearch,
   type LedgerSpan,
@@ -184,7 +184,7 @@ export class SqliteLedger extends Ledger {
     return rows.map(sqlRowToEntry);
   }
 
-  override async reach(reach: LedgerReach, rows: number): Promise<number> {
+  override async reach(reach: LedgerBounds, rows: number): Promise<number> {
     await this.flush().catch(() => {});
     const { text, values } = reachQuery(reach, rows);
     return Number(this.database.prepare(text).get(...values)?.["time"] ?? 0);

@@ -9,7 +9,7 @@ const target = (model: string, more: Partial<Target> = {}): Target => ({ provide
 
 /** How targets do, by their names; those that are named in `away` are left alone. */
 const doing = (loads: Record<string, number> = {}, away = ""): TargetLoads => ({
-  among: (targets) => targets.filter(({ model }) => !away.includes(model)),
+  candidates: (targets) => targets.filter(({ model }) => !away.includes(model)),
   load: ({ model }) => loads[model] ?? 0,
 });
 

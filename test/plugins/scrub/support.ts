@@ -30,7 +30,7 @@ export const model = (id: string, aliases: string[] = []): Model => ({
   name: id,
   aliases,
   created: 0,
-  can: [],
+  capabilities: [],
   targets: [],
   balance: "weighted",
   fallback: [],

@@ -11,7 +11,7 @@ const redactor = new Redactor([SECRET]);
 
 function told(more: object): Partial<LedgerEntry> {
   const entry = {} as LedgerEntry;
-  const nothing = { attempts: [], dropped: [], droppedFromAnswer: [], notices: [] };
+  const nothing = { attempts: [], dropped: [], droppedFromResponse: [], notices: [] };
   addReasons(entry, { ...nothing, ...more } as unknown as DoneExchange, redactor);
   return entry;
 }
@@ -42,7 +42,7 @@ t.test("a provider's error that passes as it came is told by the attempt, where 
 });
 
 t.test("names of what was dropped and notices are kept as far as there is room, and the rest is counted", async (t) => {
-  t.same(told({ dropped: ["top_k"], droppedFromAnswer: ["logprobs"], notices: [`said ${SECRET}`] }), {
+  t.same(told({ dropped: ["top_k"], droppedFromResponse: ["logprobs"], notices: [`said ${SECRET}`] }), {
     dropped: ["top_k", "logprobs"],
     notices: ["said ***"],
   });

@@ -46,7 +46,7 @@ async function usedStore(t: Test) {
   stores.owners.add([{ id: "file-1", provider: "p", key: record.id, group: "acme/x" }]);
   await stores.prices.keep([PRICE]);
   await stores.audit.add({ ...AUDIT, time: START });
-  await stores.keptValues.keep("cache", "a", Buffer.from([0, 255, 7]), { milliseconds: HOUR, bytes: 1000 });
+  await stores.keptValues.set("cache", "a", Buffer.from([0, 255, 7]), { milliseconds: HOUR, bytes: 1000 });
   await stores.revokedSessions.add("session", Date.now() + HOUR);
   const secret = await stores.secret();
   await stores.close();
@@ -74,7 +74,7 @@ async function seen(stores: Stores) {
     journaled: await stores.ledger.search({ id: JOURNALED, limit: 1 }),
     object: await stores.owners.find("file-1"),
     price: await stores.prices.find(PRICE.version),
-    kept: await stores.keptValues.find("cache", "a"),
+    kept: await stores.keptValues.get("cache", "a"),
     session: await stores.revokedSessions.has("session"),
   };
 }

@@ -83,7 +83,7 @@ const die = (limiter: RedisLimiter) => (limiter as unknown as { stop(): void }).
 const NONE = { tokens: 0, cost: 0 };
 let ids = 0;
 const asking = (levels: readonly LimitLevel[], cost: number) => ({
-  ...{ id: `r${++ids}`, levels, most: { tokens: 0, cost }, least: { tokens: 0, cost: 1 } },
+  ...{ id: `r${++ids}`, levels, maximum: { tokens: 0, cost }, minimum: { tokens: 0, cost: 1 } },
 });
 const budget = (nano: number, name = "ci") => [level("key", name, { budgets: [{ nano, per: "day", soft: false }] })];
 const spent = async (limiter: RedisLimiter, levels: readonly LimitLevel[]) =>
@@ -164,7 +164,7 @@ test("three processes at one server answer as one in memory would, whatever happ
       else if (what < 6) {
         const some = levels.filter(() => next(2) === 0);
         const most = { tokens: next(400), cost: next(150) };
-        const asked = { id: `${seed}-${step}`, levels: some, most, least: { tokens: 1, cost: 1 } };
+        const asked = { id: `${seed}-${step}`, levels: some, maximum: most, minimum: { tokens: 1, cost: 1 } };
         const [one, other] = [await by.reserve(asked), await memory.reserve(asked)];
         t.same(one, other, `${seed}: step ${step}`);
         if ("grant" in other) running.push({ id: asked.id, by });
@@ -200,7 +200,7 @@ test("money is exact to the nano-dollar above nine million dollars, where double
   t.ok(refused(await limiter.reserve(asking(levels, 2))), "one is left");
   granted(await limiter.reserve(asking(levels, 1)));
   t.ok(refused(await limiter.reserve(asking(levels, 1))));
-  for (const { id, most } of holds) limiter.settle(id, most);
+  for (const { id, maximum } of holds) limiter.settle(id, maximum);
   await limiter.standings([]);
   const [name = ""] = (await redis.ask("KEYS", "*spent*")) as string[];
   t.equal(await redis.ask("HGET", name, "spent"), String(2n ** 54n - 1n));

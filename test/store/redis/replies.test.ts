@@ -21,7 +21,7 @@ const levels: LimitLevel[] = [
     },
   },
 ];
-const reservation = { id: "1", levels, most: { tokens: 200, cost: 7 }, least: { tokens: 0, cost: 0 } };
+const reservation = { id: "1", levels, maximum: { tokens: 200, cost: 7 }, minimum: { tokens: 0, cost: 0 } };
 const reader = (...values: unknown[]) => new ReplyReader(values);
 
 t.test("a grant tells the nearest limits and soft budgets, and how each sum stands now", async (t) => {
@@ -39,10 +39,10 @@ t.test("a grant tells the nearest limits and soft budgets, and how each sum stan
 
 t.test("a refusal tells what memory would", async (t) => {
   const excess = (...words: unknown[]) => parseExcess(reader(...words), reservation, calendar, NOON);
-  t.match(excess(0, "concurrency"), { limit: "concurrency", most: 2, of: { name: "ci" } });
-  t.match(excess(1, "rpm", 1500), { limit: "rpm", most: 5, retryAfter: 1.5, of: { kind: "all" } });
-  t.match(excess(0, "tpm", 40, 2000), { limit: "tpm", left: 60, asked: 100, retryAfter: 2 });
-  t.match(excess(1, "budget", 1, "80", "5"), { limit: "budget", most: 90, left: 5, asked: 7, per: "total" });
+  t.match(excess(0, "concurrency"), { limit: "concurrency", allowed: 2, of: { name: "ci" } });
+  t.match(excess(1, "rpm", 1500), { limit: "rpm", allowed: 5, retryAfter: 1.5, of: { kind: "all" } });
+  t.match(excess(0, "tpm", 40, 2000), { limit: "tpm", left: 60, requested: 100, retryAfter: 2 });
+  t.match(excess(1, "budget", 1, "80", "5"), { limit: "budget", allowed: 90, left: 5, requested: 7, per: "total" });
 });
 
 t.test("standings are read level by level", async (t) => {

@@ -47,7 +47,7 @@ t.test("a reservation is packed with what counts at each level", async (t) => {
   };
   t.same(levelSumNames(level, calendar, NOON).length, 1);
   const made = packReservation(
-    { id: "1", levels: [level], most: { tokens: 500, cost: 7 }, least: { tokens: 1, cost: 2 } },
+    { id: "1", levels: [level], maximum: { tokens: 500, cost: 7 }, minimum: { tokens: 1, cost: 2 } },
     calendar,
     NOON,
   );

@@ -16,6 +16,6 @@ t.test("a store that does not answer is told", async (t) => {
   const database = new SqliteDatabase(":memory:");
   const values = new SqliteKeptValues(database);
   database.close();
-  await t.rejects(values.find("a", "b"));
-  await t.rejects(values.keep("a", "b", Buffer.alloc(1), { milliseconds: 1, bytes: 1 }));
+  await t.rejects(values.get("a", "b"));
+  await t.rejects(values.set("a", "b", Buffer.alloc(1), { milliseconds: 1, bytes: 1 }));
 });

@@ -267,7 +267,14 @@ const failed = (promise: Promise<unknown>): Promise<unknown> =>
   );
 
 t.test("a long list of models comes in pages, both ways", async (t) => {
-  const models = ["a", "b", "c", "d"].map((id) => ({ id, name: id, created: 1, can: [], protocols: {}, price: {} }));
+  const models = ["a", "b", "c", "d"].map((id) => ({
+    id,
+    name: id,
+    created: 1,
+    capabilities: [],
+    protocols: {},
+    price: {},
+  }));
   const page = (query: string) => {
     const found = protocol.listing?.list(models, new URLSearchParams(query)) as {
       data: { id: string }[];

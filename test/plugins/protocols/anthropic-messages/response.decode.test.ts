@@ -134,7 +134,7 @@ t.test("blocks that only the vendor understands come whole, what is unknown is u
   );
   t.match(only(found, "citation"), [{ citation: { url: "https://a", title: "A", quote: "q" } }]);
   t.same(
-    only(found, "unsaid").map((event) => (event as { path: string }).path),
+    only(found, "unmapped").map((event) => (event as { path: string }).path),
     ["brand_new_delta", "brand_new_event"],
   );
 });
@@ -306,7 +306,7 @@ t.test("a delta that does not fit its block adds nothing to it, as in the SDK, a
     for (const [kind, block] of Object.entries(blocks)) {
       const found = events([start, begin(0, block), delta(0, { ...more, type }), stop(0), last("end_turn"), over]);
       t.same(
-        only(found, "unsaid").map((event) => (event as { path: string }).path),
+        only(found, "unmapped").map((event) => (event as { path: string }).path),
         kind === fits ? [] : [type],
         `${type} in ${kind}`,
       );

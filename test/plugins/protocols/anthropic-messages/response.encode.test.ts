@@ -425,7 +425,7 @@ t.test("citations with a URL are told, everything else that does not fit is decl
     close(1),
     open(2, { kind: "server", name: "search_call", result: false }),
     close(2),
-    { type: "unsaid", path: "grounding" },
+    { type: "unmapped", path: "grounding" },
   );
   t.same(whole(told, wanted)["content"], [
     {

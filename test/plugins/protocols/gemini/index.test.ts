@@ -55,7 +55,7 @@ const fast = {
   created: 1,
   context: 400_000,
   output: 8000,
-  can: ["reasoning"],
+  capabilities: ["reasoning"],
   protocols: { gemini: "native", "openai-chat": "translated" },
   price: {},
 };
@@ -95,14 +95,14 @@ t.test("a long list comes in pages", async (t) => {
 });
 
 t.test("a model of embeddings generates nothing", async (t) => {
-  t.match(protocol.listing?.one({ ...fast, can: ["embeddings"] }), {
+  t.match(protocol.listing?.one({ ...fast, capabilities: ["embeddings"] }), {
     supportedGenerationMethods: ["embedContent", "batchEmbedContents"],
   });
 });
 
 t.test("of a model only those methods are told that can be called", async (t) => {
-  const told = (can: readonly string[], protocols: Record<string, string>) => {
-    const one = protocol.listing?.one({ ...fast, can, protocols }) as { supportedGenerationMethods: string[] };
+  const told = (capabilities: readonly string[], protocols: Record<string, string>) => {
+    const one = protocol.listing?.one({ ...fast, capabilities, protocols }) as { supportedGenerationMethods: string[] };
     return one.supportedGenerationMethods;
   };
   t.same(told([], { gemini: "translated" }), methods);
@@ -114,7 +114,7 @@ t.test("of a model only those methods are told that can be called", async (t) =>
 t.test("what is not known of a model is left out", async (t) => {
   t.same(
     protocol.listing?.one({
-      ...{ id: "echo", name: "Echo", created: 1, can: [], price: {} },
+      ...{ id: "echo", name: "Echo", created: 1, capabilities: [], price: {} },
       protocols: { gemini: "native" },
     }),
     {

@@ -197,7 +197,7 @@ t.test("what nobody knows of an answer is said to be lost, once", async (t) => {
     nothing: null,
     promptFeedback: { safetyRatings: [], novel: 1 },
   };
-  const paths = (events: readonly Event[]) => events.flatMap((each) => (each.type === "unsaid" ? [each.path] : []));
+  const paths = (events: readonly Event[]) => events.flatMap((each) => (each.type === "unmapped" ? [each.path] : []));
   t.strictSame(paths(read([event(frame), event(frame)])), ["turnToken", "constructor", "promptFeedback.novel"]);
   t.strictSame(paths(decodeResponse(JSON.stringify(frame), SOURCE)), [
     "turnToken",
@@ -545,7 +545,7 @@ t.test("likelihoods stand on the text they are of", async (t) => {
     { type: "text", logprobs: [{ token: "Hi", logprob: -0.5, bytes: [72, 105], top_logprobs: [] }] },
     { type: "close" },
   ]);
-  t.match(told([[]], "STOP", { logprobsResult }), [{ type: "unsaid", path: "candidates.0.logprobsResult" }]);
+  t.match(told([[]], "STOP", { logprobsResult }), [{ type: "unmapped", path: "candidates.0.logprobsResult" }]);
 });
 
 t.test("sources are cited before their text closes, also where a signature follows in the same frame", async (t) => {
@@ -560,7 +560,7 @@ t.test("sources are cited before their text closes, also where a signature follo
     { type: "citation", block: 0, citation: { url: "https://a", title: "A", start: 5, end: 11 } },
     { type: "close", block: 0 },
     { type: "open", block: 1 },
-    { type: "unsaid", path: "candidates.0.groundingMetadata.searchEntryPoint" },
+    { type: "unmapped", path: "candidates.0.groundingMetadata.searchEntryPoint" },
     { type: "close", block: 1 },
   ]);
 });
@@ -568,7 +568,7 @@ t.test("sources are cited before their text closes, also where a signature follo
 t.test("sources that no text is left for are said to be lost", async (t) => {
   const groundingMetadata = { groundingChunks: [{ web: { uri: "https://a" } }] };
   t.match(told([[{ functionCall: { name: "f" } }]], "STOP", { groundingMetadata }).at(-1), {
-    type: "unsaid",
+    type: "unmapped",
     path: "candidates.0.groundingMetadata",
   });
 });
@@ -634,7 +634,7 @@ t.test("a signature on media is state of its own before them, and without bytes 
     { type: "open", block: 1, kind: "media" },
   ]);
   t.match(told([[{ fileData: { mimeType: "image/png", fileUri: "gs://a" }, thoughtSignature: "c2ln" }]]), [
-    { type: "unsaid", path: "content.parts.thoughtSignature" },
+    { type: "unmapped", path: "content.parts.thoughtSignature" },
     { type: "open", block: 0, kind: "media" },
   ]);
 });
@@ -660,7 +660,7 @@ t.test("what nobody knows of a candidate, a part or a call is said to be lost, o
     groundingMetadata: { webSearchQueries: ["q"], groundingChunks: [] },
   });
   t.strictSame(
-    events.flatMap((event) => (event.type === "unsaid" ? [event.path] : [])),
+    events.flatMap((event) => (event.type === "unmapped" ? [event.path] : [])),
     [
       "content.parts.novel",
       "content.parts.functionCall.novel",

@@ -94,7 +94,7 @@ t.test("candidates stand in the order of their numbers, whoever was the first to
 });
 
 t.test("what this protocol cannot say of an answer is no frame", async (t) => {
-  const more: Event[] = [{ type: "ping" }, { type: "unsaid", path: "x" }];
+  const more: Event[] = [{ type: "ping" }, { type: "unmapped", path: "x" }];
   t.strictSame(write(answer([...more, ...hello])), write(answer(hello)));
 });
 

@@ -49,9 +49,9 @@ const readCalls = (...calls: unknown[][]): Event[] =>
   readFrames(...calls.map((list) => chunk({ tool_calls: list })), chunk({}, "tool_calls"), DONE);
 const completion = (...list: object[]) => ({ id: "1", model: "m", choices: list });
 const decodeBody = (body: object) => chat.response.decode(JSON.stringify(body), source);
-const unsaidIn = (events: readonly Event[]) => only(events, "unsaid").map(({ path }) => path);
-const lostIn = (...frames: object[]) => unsaidIn(readChunks(...frames));
-const lostOf = (...deltas: object[]) => unsaidIn(readDeltas(...deltas));
+const unmappedIn = (events: readonly Event[]) => only(events, "unmapped").map(({ path }) => path);
+const lostIn = (...frames: object[]) => unmappedIn(readChunks(...frames));
+const lostOf = (...deltas: object[]) => unmappedIn(readDeltas(...deltas));
 const argumentsOf = (events: readonly Event[], block: number) =>
   only(events, "arguments")
     .filter((event) => event.block === block)
@@ -336,21 +336,21 @@ t.test("content in parts is read, and what nobody knows of it is named", async (
     ]);
     t.match(only(events, "media"), [{ base64: "AAAA" }, { url: "https://a.example/b.png" }]);
     t.same(
-      only(events, "unsaid").map(({ path }) => path),
+      only(events, "unmapped").map(({ path }) => path),
       ["content.thinking", "content.text.annotations", "content.reference", "content.document_url", "content"],
     );
   }
 });
 
 t.test("content, thoughts and calls of no known form are named", async (t) => {
-  const unsaid = (delta: object) => only(read(chunk(delta, "stop")), "unsaid").map(({ path }) => path);
-  t.same(unsaid({ content: { text: "a" } }), ["content"]);
-  t.same(unsaid({ reasoning: { text: "a" } }), ["reasoning"]);
-  t.same(unsaid({ images: [{ image_url: {} }] }), ["images"]);
-  t.same(unsaid({ tool_calls: [{ index: 0, id: "a", type: "web_search", web_search: {} }] }), [
+  const unmapped = (delta: object) => only(read(chunk(delta, "stop")), "unmapped").map(({ path }) => path);
+  t.same(unmapped({ content: { text: "a" } }), ["content"]);
+  t.same(unmapped({ reasoning: { text: "a" } }), ["reasoning"]);
+  t.same(unmapped({ images: [{ image_url: {} }] }), ["images"]);
+  t.same(unmapped({ tool_calls: [{ index: 0, id: "a", type: "web_search", web_search: {} }] }), [
     "tool_calls.web_search",
   ]);
-  t.same(unsaid({ tool_calls: [{ index: 0, id: "a", function: { name: "one", arguments: "" } }], content: "" }), []);
+  t.same(unmapped({ tool_calls: [{ index: 0, id: "a", function: { name: "one", arguments: "" } }], content: "" }), []);
 });
 
 t.test("choices are kept apart by their index", async (t) => {
@@ -497,7 +497,7 @@ t.test("what nobody else has a place for is named once", async (t) => {
     DONE,
   );
   t.same(
-    only(events, "unsaid").map(({ path }) => path),
+    only(events, "unmapped").map(({ path }) => path),
     ["executed_tools", "citations"],
   );
 });
@@ -686,23 +686,23 @@ t.test("arguments that are not text are JSON, and what they cannot be is named",
   const call = (value: unknown) => readCalls([{ index: 0, id: "a", function: { name: "one", arguments: value } }]);
   t.equal(argumentsOf(call({ x: 1 }), 0), '{"x":1}');
   t.equal(argumentsOf(call([1]), 0), "[1]");
-  t.same(unsaidIn(call(7)), ["tool_calls.arguments"]);
-  for (const nothing of ["", null, undefined]) t.same(unsaidIn(call(nothing)), []);
+  t.same(unmappedIn(call(7)), ["tool_calls.arguments"]);
+  for (const nothing of ["", null, undefined]) t.same(unmappedIn(call(nothing)), []);
 });
 
 t.test("entries that are no calls are named, whatever they are", async (t) => {
   const odd = { toString: 1, valueOf: 1 };
-  t.same(unsaidIn(readCalls([null, "x", 7])), ["tool_calls"]);
-  t.same(unsaidIn(readCalls([{ index: 0, type: odd }])), ["tool_calls"]);
-  t.same(unsaidIn(readCalls([{ index: 0, type: "web_search" }])), ["tool_calls.web_search"]);
+  t.same(unmappedIn(readCalls([null, "x", 7])), ["tool_calls"]);
+  t.same(unmappedIn(readCalls([{ index: 0, type: odd }])), ["tool_calls"]);
+  t.same(unmappedIn(readCalls([{ index: 0, type: "web_search" }])), ["tool_calls.web_search"]);
 });
 
 t.test("state that comes on a later piece of its call is named: a call opens with it", async (t) => {
   const extra = { google: { thought_signature: "sig" } };
   const first = { index: 0, id: "a", function: { name: "one", arguments: "" } };
   const more = { index: 0, function: { arguments: "{}" }, extra_content: extra };
-  t.same(unsaidIn(readCalls([first], [more])), ["tool_calls.extra_content"]);
-  t.same(unsaidIn(readCalls([{ ...first, extra_content: extra }], [more])), []);
+  t.same(unmappedIn(readCalls([first], [more])), ["tool_calls.extra_content"]);
+  t.same(unmappedIn(readCalls([{ ...first, extra_content: extra }], [more])), []);
 });
 
 t.test("a member of another form than it is read in is named", async (t) => {

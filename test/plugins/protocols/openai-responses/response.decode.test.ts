@@ -104,8 +104,8 @@ t.test("an event or part that nobody knows is told to be lost, and the stream go
     completed(),
   ]);
   t.same(between(events).slice(0, 3), [
-    { type: "unsaid", path: "response.hologram.delta" },
-    { type: "unsaid", path: "output.0.content.0" },
+    { type: "unmapped", path: "response.hologram.delta" },
+    { type: "unmapped", path: "output.0.content.0" },
     { type: "open", block: 0, choice: 0, kind: "text" },
   ]);
   t.equal(events.at(-1)?.type, "end");

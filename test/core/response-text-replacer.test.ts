@@ -1,5 +1,5 @@
 import t from "tap";
-import { AnswerTextReplacer } from "../../src/core/answer-texts.ts";
+import { ResponseTextReplacer } from "../../src/core/response-text-replacer.ts";
 import type { Stage } from "../../src/core/stage.ts";
 import { Frame } from "../../src/wire/frame.ts";
 import { SPEAKS_TEXT, type TinyText } from "../support/speaks-text.ts";
@@ -11,9 +11,9 @@ const event = (...texts: TinyText[]): Frame =>
 const piece = (d: string, p = "0", more: Partial<TinyText> = {}): TinyText => ({ k: "assistant", d, p, ...more });
 const other = event();
 
-const MASK = { pattern: /<address-\d+>/, longest: 20 };
+const MASK = { pattern: /<address-\d+>/, maxLength: 20 };
 const restored = (mask: string): string => `"${mask.slice(9, -1)}"@home`;
-const restoring = (): Stage => new AnswerTextReplacer(SPEAKS_TEXT.texts, MASK, restored).stage;
+const restoring = (): Stage => new ResponseTextReplacer(SPEAKS_TEXT.texts, MASK, restored).stage;
 
 /** What comes out behind each frame that goes in. */
 function steps(stage: Stage, frames: readonly Frame[]): (readonly Frame[])[] {
@@ -116,7 +116,7 @@ t.test("a text that a frame repeats whole is replaced whole", async (t) => {
 });
 
 t.test("only texts of the kinds that were asked for", async (t) => {
-  const stage = new AnswerTextReplacer(SPEAKS_TEXT.texts, { ...MASK, kinds: ["assistant"] }, restored).stage;
+  const stage = new ResponseTextReplacer(SPEAKS_TEXT.texts, { ...MASK, kinds: ["assistant"] }, restored).stage;
   t.same(told(steps(stage, [event(piece("<address-1>"), piece("<address-2>", "1", { k: "reasoning" }))]).flat()), [
     '"1"@home|<address-2>',
   ]);
@@ -130,7 +130,7 @@ t.test("the elements of a list keep their order to its end", async (t) => {
 });
 
 t.test("a whole answer is replaced whole, however it is cut; untouched it passes as it came", async (t) => {
-  const answers = new AnswerTextReplacer(SPEAKS_TEXT.texts, MASK, restored);
+  const answers = new ResponseTextReplacer(SPEAKS_TEXT.texts, MASK, restored);
   const whole = (text: string, step: number): readonly Frame[] => {
     const bytes = Buffer.from(text);
     const pieces: Frame[] = [];
@@ -148,7 +148,7 @@ t.test("a whole answer is replaced whole, however it is cut; untouched it passes
 });
 
 t.test("a whole answer has its limit", async (t) => {
-  const stage = new AnswerTextReplacer(SPEAKS_TEXT.texts, MASK, restored).wholeStage();
+  const stage = new ResponseTextReplacer(SPEAKS_TEXT.texts, MASK, restored).wholeStage();
   const large = new Frame("piece", Buffer.alloc(33 * 1024 * 1024));
   stage(large);
   t.throws(() => stage(large), { code: "upstream_invalid" });

@@ -1,6 +1,6 @@
 import t from "tap";
-import { AnswerTextReplacer } from "../../src/core/answer-texts.ts";
 import type { Protocol } from "../../src/core/protocol.ts";
+import { ResponseTextReplacer } from "../../src/core/response-text-replacer.ts";
 import { runStages, type Stage } from "../../src/core/stage.ts";
 import { TextPattern, TextReplacer } from "../../src/core/text-replacer.ts";
 import { filterPlaces, replaceText, textAt } from "../../src/core/texts.ts";
@@ -17,10 +17,10 @@ const protocols = new Map((await loadProtocols()).map((protocol) => [protocol.na
 
 const END = new Frame("end", Buffer.alloc(0));
 /** Found in every other word, and cut by every other frame. */
-const VOWELS = { pattern: /[aeiou]{2,3}n?/, longest: 4 };
+const VOWELS = { pattern: /[aeiou]{2,3}n?/, maxLength: 4 };
 const loud = (match: string): string => `«${match.toUpperCase()}"»`;
 /** In no recording. */
-const MASK = { pattern: /<address-\d+>/, longest: 20 };
+const MASK = { pattern: /<address-\d+>/, maxLength: 20 };
 
 function framesOf({ body, contentType }: Recording): Frame[] {
   const sse = contentType.startsWith("text/event-stream");
@@ -74,7 +74,7 @@ t.test(
       const protocol = protocols.get(recording.protocol);
       if (!recording.streaming || !protocol?.texts) continue;
       const frames = framesOf(recording);
-      const out = through(new AnswerTextReplacer(protocol.texts, VOWELS, loud).stage, frames);
+      const out = through(new ResponseTextReplacer(protocol.texts, VOWELS, loud).stage, frames);
       if (out.length !== frames.length) wrong.push(`${recording.id}: ${frames.length} frames became ${out.length}`);
       const found = textsIn(out, protocol);
       for (const [name, text] of textsIn(frames, protocol, loud)) {
@@ -93,7 +93,7 @@ t.test("what holds nothing of it passes as it came, each frame at its place", { 
   for (const recording of all ?? []) {
     const protocol = protocols.get(recording.protocol);
     if (!protocol?.texts) continue;
-    const answers = new AnswerTextReplacer(protocol.texts, MASK, loud);
+    const answers = new ResponseTextReplacer(protocol.texts, MASK, loud);
     const frames = recording.streaming ? framesOf(recording) : [new Frame("piece", recording.body)];
     const out = through(recording.streaming ? answers.stage : answers.wholeStage(), frames);
     const [before, after] = [frames, out].map((list) => list.filter((frame) => !comment(frame)));

@@ -8,7 +8,7 @@ import { type Replace, type TextMatch, type TextOutput, TextPattern, TextReplace
 import { createTextOutput, filterPlaces, replaceText, textAt, textEdits } from "./texts.ts";
 
 /** What to search for in the texts of a response. */
-export interface AnswerTextMatch extends TextMatch {
+export interface ResponseTextMatch extends TextMatch {
   /** Default: all kinds. */
   kinds?: readonly TextKind[];
 }
@@ -44,7 +44,7 @@ interface PartialText {
  * No frame is added or lost. A frame whose text ends in a possible match is held back until the next piece of that text; the
  * replacement of a match across frames is put into its last frame.
  */
-export class AnswerTextReplacer {
+export class ResponseTextReplacer {
   private readonly pattern: TextPattern;
   private readonly kinds: readonly TextKind[] | undefined;
   private readonly partialTexts = new Map<string, PartialText>();
@@ -56,7 +56,7 @@ export class AnswerTextReplacer {
   /** @throws SyntaxError for a pattern that can match the empty string */
   constructor(
     private readonly texts: NonNullable<Protocol["texts"]>,
-    match: AnswerTextMatch,
+    match: ResponseTextMatch,
     private readonly replace: Replace,
   ) {
     this.pattern = new TextPattern(match);
