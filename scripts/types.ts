@@ -1,6 +1,6 @@
 // Creates types/, the declarations in the package. TypeScript writes one for every file reachable from the doors; those that no
-// declaration imports are removed. Comments stay where a door for authors of plugins exports from, as editors show them there; those of
-// `model-gateway/protocol` are in docs/protocol-api.md.
+// declaration imports are removed. Comments stay where a door for authors of plugins exports from, as editors show them there;
+// those of `model-gateway/protocol` are in docs/protocol-api.md.
 import { spawnSync } from "node:child_process";
 import { globSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";

@@ -115,7 +115,9 @@ function createHealth(
   return health;
 }
 
-/** Returns admission, provider slots and retry budget, keeping the previous generation's where their configuration is unchanged. */
+/**
+ * Returns admission, provider slots and retry budget, keeping the previous generation's where their configuration is unchanged.
+ */
 function createCounters({ config, processes }: BuildContext, former: FormerGeneration) {
   const unchanged = former && isDeepStrictEqual(former.config.overload, config.overload) ? former : undefined;
   const retry = retryShare(config.retry, processes);

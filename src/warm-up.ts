@@ -118,7 +118,10 @@ export class WarmUp {
     rmSync(this.folder, { recursive: true, force: true });
   }
 
-  /** Runs one client, which sends a few requests on each of its connections: at least one, and more while `shouldContinue` returns true. */
+  /**
+   * Runs one client, which sends a few requests on each of its connections: at least one, and more while `shouldContinue`
+   * returns true.
+   */
   private async runClient(goOn: () => boolean): Promise<void> {
     do await this.runConnection(goOn);
     while (goOn());

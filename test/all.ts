@@ -1,6 +1,6 @@
-// npm test [-- FILE,FILE… …]: every test, or those of each list in a process of its own. Files of the folders below run several in a
-// process, because each process loads and compiles the gateway anew; all others, which change their process, measure it or start
-// others, run in one of their own, as `npx tap FILE` has it.
+// npm test [-- FILE,FILE… …]: every test, or those of each list in a process of its own. Files of the folders below run several
+// in a process, because each process loads and compiles the gateway anew; all others, which change their process, measure it or
+// start others, run in one of their own, as `npx tap FILE` has it.
 import { globSync } from "node:fs";
 import { fileURLToPath } from "node:url";
 import { type Ran, runFiles, totals } from "./support/several.ts";

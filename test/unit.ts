@@ -1,5 +1,5 @@
-// npm run unit -- FOLDER…: the tests of folders of src/, plugins/ or test/ in about ten seconds. What takes longer is left out, or
-// done with a part of its cases, and told; npm test does all of it.
+// npm run unit -- FOLDER…: the tests of folders of src/, plugins/ or test/ in about ten seconds. What takes longer is left out,
+// or done with a part of its cases, and told; npm test does all of it.
 import { globSync } from "node:fs";
 import { availableParallelism } from "node:os";
 import { fileURLToPath } from "node:url";
@@ -21,7 +21,10 @@ const APART = [
   "support/together.test.ts",
   "workers.test.ts",
 ];
-/** Files that take seconds, the longest of a folder first: they are begun first, so that no other core is idle while one is left. */
+/**
+ * Files that take seconds, the longest of a folder first: they are begun first, so that no other core is idle while one is
+ * left.
+ */
 const FIRST = [
   "admin/questions",
   "admin/oidc",

@@ -226,5 +226,5 @@ export function Budgets({ standings, keyName }) {
     { title: "Ends at this pace", of: (budget) => html`<${End} budget=${budget} now=${now} />` },
     { title: "Begins anew", of: ({ resets }) => (resets ? html`<${When} ms=${resets} />` : "never") },
   ];
-  return html`<${Table} caption="Budgets" columns=${columns} rows=${rows} empty="No budget is set. A limit stands in gateway.yaml: limits: { default: { budget: $50/month } }" />`;
+  return html`<${Table} caption="Budgets" columns=${columns} rows=${rows} empty="No budget is set. Set one in gateway.yaml, like limits: { default: { budget: $50/month } }" />`;
 }

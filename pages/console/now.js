@@ -63,7 +63,7 @@ function Figures({ facts }) {
   const { today, yesterday_by_now: before } = spend;
   const change =
     today === undefined
-      ? "the ledger cannot be asked"
+      ? "the ledger does not respond"
       : before > 0
         ? `${today >= before ? "+" : "−"}${percent(Math.abs(today / before - 1))} on ${money(before)} by this time yesterday`
         : "nothing by this time yesterday";

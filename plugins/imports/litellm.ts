@@ -121,7 +121,10 @@ const credentialsOf = (list: unknown): ReadonlyMap<string, ForeignFields> =>
     }),
   );
 
-/** Returns an entry with the values of its named credential, behind its own. The usual key must not stand in: it is another account's. */
+/**
+ * Returns an entry with the values of the credential that it names, which its own values override. The usual key must not be
+ * used instead: it is another account's.
+ */
 function withCredential(
   entry: ForeignFields,
   path: string,

@@ -9,7 +9,10 @@ import type { RecordFileOptions } from "./messages.ts";
 const APPLICATION_ID = 0x6d677263;
 /** Milliseconds to wait for other processes' writes. */
 const BUSY_TIMEOUT = 5000;
-/** Milliseconds between two prunings when little is written; fewer where recordings are kept for less, down to `MIN_PRUNE_INTERVAL`. */
+/**
+ * Maximum milliseconds between two prunings, while little is written; fewer if recordings are kept for a shorter time, down to
+ * `MIN_PRUNE_INTERVAL`.
+ */
 const MAX_PRUNE_INTERVAL = 60_000;
 const MIN_PRUNE_INTERVAL = 1000;
 /** Attempts to set the journal mode, and milliseconds between them. */

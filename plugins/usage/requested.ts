@@ -8,8 +8,8 @@ const TOOLS = ["tools", "functions"];
 
 /**
  * Returns about how many input tokens a request has, near what its provider reports: its texts, its turns, the schemas of its
- * tools, its media. Unlike `Translations.tokensIn`, it is not meant to be an upper bound. Undefined for a form, and where no text is
- * found: tokens instead of text, or no JSON.
+ * tools, its media. Unlike `Translations.tokensIn`, it is not meant to be an upper bound. Undefined for a form, and where no
+ * text is found: tokens instead of text, or no JSON.
  */
 export function requestedTokens(exchange: DoneExchange, translations: Translations): number | undefined {
   if (exchange.form) return undefined;

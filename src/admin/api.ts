@@ -212,7 +212,7 @@ async function live(gateway: AdminGateway) {
 
 async function cancel(gateway: AdminGateway, { names: [id = ""] }: AdminRequest): Promise<AdminResponse> {
   const ended = await gateway.askAll(CANCEL, id);
-  if (!ended.includes(true)) throw new AdminError("not_found", "No such request runs: it may have ended.");
+  if (!ended.includes(true)) throw new AdminError("not_found", "No running request has this id: it may have ended.");
   return { audit: { action: "requests.cancel", subject: id, detail: {} } };
 }
 
@@ -238,7 +238,7 @@ async function requests({ stores, config }: AdminGateway, { query }: AdminReques
   for (const name of (query.get("without") ?? "").split(",").filter((each) => each !== "")) {
     const field = WITHOUT.find((each) => each === name);
     if (!field) throw new AdminError("bad_request", `without takes any of ${WITHOUT.join(", ")}, not ${name}.`);
-    if (search[field]) throw new AdminError("bad_request", `${name} goes with no without=${name}.`);
+    if (search[field]) throw new AdminError("bad_request", `Use either ${name} or without=${name}, not both.`);
     search[field] = "";
   }
   const status = query.get("status");

@@ -155,7 +155,7 @@ async function changeKey<T>(
 ): Promise<{ result: T; audit: NonNullable<AdminResponse["audit"]> }> {
   const record = await findKey(gateway, name);
   if (record.source === "file")
-    throw new AdminError("conflict", `The key ${record.name} stands in gateway.yaml, and is changed there.`);
+    throw new AdminError("conflict", `The key ${record.name} is defined in gateway.yaml: change it there.`);
   const result = await fromStore(act(record.id));
   if (result === undefined) throw new AdminError("conflict", `The key ${record.name} is revoked.`);
   return { result, audit: { action, subject: record.name, detail } };

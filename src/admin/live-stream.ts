@@ -134,7 +134,7 @@ export class LiveStream {
     };
     if (look % FIGURES === 0) pending.push(tell("now", overview(gateway)));
     if (look % LAST_HOUR === 0) {
-      const hour = lastHour(gateway).catch(() => ({ problem: "The ledger cannot be asked." }));
+      const hour = lastHour(gateway).catch(() => ({ problem: "The ledger does not respond." }));
       pending.push(tell("hour", hour));
     }
     await Promise.all(pending);

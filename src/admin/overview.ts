@@ -52,7 +52,7 @@ export async function overview(gateway: AdminGateway): Promise<object> {
 const LEDGER_UNAVAILABLE: Attention = {
   kind: "ledger",
   name: "store",
-  message: "The ledger cannot be asked: figures of the last hour and of money are missing here.",
+  message: "The ledger does not respond: the figures of the last hour and of money are missing.",
 };
 
 /** Returns the ledger's figures for the last hour and for spending. */
@@ -122,14 +122,14 @@ export async function attentionItems(gateway: AdminGateway): Promise<Attention[]
     found.push({
       kind: "ledger",
       name: "store",
-      message: "The ledger cannot be written: its rows wait in their journal.",
+      message: "The ledger cannot be written: its rows wait in the journal until it can.",
     });
   const { wanted = 0, up = 0, deaths = 0 } = gateway.workerCounts ?? {};
   if (up < wanted)
     found.push({
       kind: "workers",
       name: "missing",
-      message: `${up} of ${wanted} serve; ${deaths} died since the start, and the log says how.`,
+      message: `${up} of ${wanted} serve; ${deaths} have died since the start: see the log for the reasons.`,
     });
   for (const provider of await shownProviders(gateway)) {
     const { name, off, credentials, targets } = provider;
@@ -152,7 +152,7 @@ export async function attentionItems(gateway: AdminGateway): Promise<Attention[]
   }
   found.push(
     ...(await nearlySpentBudgets(gateway).catch((): Attention[] => [
-      { kind: "budget", name: "", message: "Where budgets stand is not known: the store cannot be asked." },
+      { kind: "budget", name: "", message: "The state of the budgets is unknown: the store does not respond." },
     ])),
   );
   return found;

@@ -33,4 +33,4 @@ export function readinessProblems(
 const missingWorkers = (wanted: number, up: number): string =>
   up === 0
     ? "no worker serves, and connections are closed until one does: the log says why they ended, and why none starts"
-    : `${up} of ${wanted} workers serve all connections: the log says why the others ended, or do not start`;
+    : `${up} of ${wanted} workers serve all connections: see the log for why the others ended or do not start`;

@@ -60,7 +60,7 @@ export class AlertWatch {
     else
       this.alerts.raise({
         ...{ subject: "reload", state: problem },
-        text: `gateway.yaml was not reloaded, and what was before is served: ${problem}`,
+        text: `gateway.yaml was not reloaded, and the previous configuration stays in use: ${problem}`,
       });
   }
 
@@ -69,16 +69,16 @@ export class AlertWatch {
     if (gateway === "stopping") return;
     const { wanted, up } = this.gateway.workerCounts ?? { wanted: 1, up: 1 };
     this.trackCondition("workers", up < wanted ? `${up} of ${wanted}` : "ok", {
-      bad: `${up} of ${wanted} workers serve: the log says why the others ended, or do not start.`,
+      bad: `${up} of ${wanted} workers serve: see the log for why the others ended or do not start.`,
       well: "All workers serve again.",
     });
     this.trackCondition("ledger", store, {
-      bad: "The ledger cannot be written, or is behind: rows wait in the journal, or in memory where that cannot be written either.",
+      bad: "The ledger cannot be written, or is behind: its rows wait in the journal, or in memory if the journal cannot be written either.",
       well: "The ledger has all rows again.",
     });
     this.trackCondition("limits", limits, {
-      bad: "Limits cannot be counted together with other gateways: this one keeps to its part of them.",
-      well: "Limits are counted together again.",
+      bad: "Limits cannot be counted together with the other gateways: this one enforces its share of each.",
+      well: "Limits are counted together with the other gateways again.",
     });
   }
 
@@ -145,7 +145,7 @@ function conditionsOf(processes: readonly (readonly LiveProvider[])[]): Map<stri
   for (const { name: provider, credentials, targets } of processes.flat()) {
     for (const { label, state } of credentials) {
       const others = credentials.filter((each) => each.label !== label && each.state !== "refused").length;
-      const left = others === 0 ? "it has no other" : `it goes on with ${others} other${others > 1 ? "s" : ""}`;
+      const left = others === 0 ? "it has no other one" : `requests use its ${others} other${others > 1 ? "s" : ""}`;
       note(
         `credential ${provider} ${label}`,
         state === "refused"

@@ -50,13 +50,13 @@ function checkProvider(path: ConfigPath, entry: YamlValue, report: Report): void
           // Warnings, as several providers may share such settings through an anchor; `websocket` is an error, as its path would
           // not be served.
           ...(setting[0] !== "websocket" && { severity: "warning" }),
-          message: `${JSON.stringify(path.at(-1))} is the built-in provider, which ${why}: "${setting.at(-1)}" goes with an http address`,
+          message: `${JSON.stringify(path.at(-1))} is the built-in provider, which ${why}: leave out "${setting.at(-1)}", or give the provider an http url`,
         });
   } else if ("header" in entry && !Object.keys(entry).some((name) => nearest(name, ["credential"])))
     report({
       path: [...path, "header"],
       key: true,
-      message: '"header" goes with "credential"; leave it out, or add that',
+      message: '"header" has no effect without "credential"; leave it out, or add a credential',
     });
 }
 

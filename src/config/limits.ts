@@ -38,7 +38,7 @@ export function checkBudgets(file: GatewayFile, report: Report): void {
       const message =
         other.nano === nano
           ? `${formatMoney(other)} is listed twice here; keep one`
-          : `never counts beside ${formatMoney(other)}: keep one of them`;
+          : `has no effect beside ${formatMoney(other)}; keep one of them`;
       report({ path: [...path, "budget", i], message });
     }
   }
@@ -54,7 +54,7 @@ export function unsharedLimitsReason(
   if (limits !== "memory" || (instances === undefined ? !isPostgres(ledger) : instances === 1)) return undefined;
   const why =
     instances === undefined ? "a ledger in PostgreSQL is for several gateways" : `there are ${instances} gateways`;
-  return `${why}, and each counts limits in its own memory, so clients could use each limit once per gateway: set store: limits: redis://HOST, or instances: 1 where there is only one`;
+  return `${why}, and each counts limits in its own memory, so a client gets each limit once per gateway: set store: limits: redis://HOST, or instances: 1 if there is only one gateway`;
 }
 
 /** Reports limits that several gateways would count separately. */
@@ -70,7 +70,7 @@ export function checkLimitSharing(
   if (limits !== "memory" && !isPostgres(ledger) && (instances ?? 1) > 1)
     report({
       path: ["store"],
-      message: `budgets start with what the ledger holds, so all ${instances} gateways must use the same ledger; a file works on one machine only: set store: ledger: postgres://HOST`,
+      message: `budgets count what is in the ledger, so all ${instances} gateways need the same ledger, and a file cannot be shared between machines: set store: ledger: postgres://HOST`,
       severity: "warning",
     });
 }
@@ -86,9 +86,10 @@ export function unlimitedPaths(
     seen.add(use);
     const missing = ["limits", "usage"].filter((name) => !pluginsOf(use).includes(name));
     if (missing.length === 0) return [];
-    const words = missing.map((name) => JSON.stringify(name)).join(" and ");
-    const where = missing.includes("limits") ? ', "limits" behind "auth" and "models"' : ", at its end";
-    return [{ use, message: `nothing enforces them on ${path}: put ${words} into its chain${where}` }];
+    const plugins = missing.map((name) => JSON.stringify(name)).join(" and ");
+    const behind = 'after "auth" and "models"';
+    const where = missing.length === 2 ? `"limits" ${behind}` : missing[0] === "limits" ? behind : "at its end";
+    return [{ use, message: `nothing enforces them on ${path}: add ${plugins} to its chain, ${where}` }];
   });
 }
 

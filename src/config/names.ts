@@ -255,21 +255,25 @@ function checkPath(
   if (typeof entry["pass"] === "string" && atPath(providers.get(entry["pass"]), "url") === "demo:")
     report({
       path: [...here, "pass"],
-      message: 'the built-in provider answers only protocols; "pass" needs a provider with an http address',
+      message: '"pass" needs a provider with an http url, which the built-in one does not have',
     });
   const [, second] = PATH_KINDS.filter((kind) => kind in entry);
   if (second !== undefined)
-    report({ path: [...here, second], key: true, message: 'a path has one of "protocol", "serve" and "pass"' });
+    report({
+      path: [...here, second],
+      key: true,
+      message: 'a path has only one of "protocol", "serve" and "pass"; leave out the others',
+    });
   if (!hasSimilarKey(entry, ...PATH_KINDS) && !usual.includes(path))
     wrong(
       `"protocol" is missing: one of ${protocols.join(", ")} (or "serve": a plugin, like on ${Object.keys(SERVED_PATHS)[0]}, or "pass": a provider)`,
     );
   for (const option of ["open", "mint"])
     if (option in entry && !("pass" in entry))
-      report({ path: [...here, option], key: true, message: `"${option}" goes with "pass"` });
+      report({ path: [...here, option], key: true, message: `"${option}" has no effect without "pass"; leave it out` });
   for (const kind of ["pass", "serve"])
     if ("strict" in entry && kind in entry)
-      report({ path: [...here, "strict"], key: true, message: `"strict" goes with a protocol, not with "${kind}"` });
+      report({ path: [...here, "strict"], key: true, message: `"strict" has no effect with "${kind}"; leave it out` });
   if ("pass" in entry && !path.endsWith("/*") && !/^\/v\d/.test(path))
     wrong('a path with "pass" ends in /*, or begins with a version like /v1');
 }

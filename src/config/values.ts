@@ -335,7 +335,10 @@ export function parseProviderUrl(text: string): URL | string {
   return url;
 }
 
-/** Parses the URL for alerts; returns a message if invalid, without any part of the URL, as everyone who knows it can post there. */
+/**
+ * Parses the URL for alerts; returns a message if invalid, without any part of the URL, as everyone who knows it can post
+ * there.
+ */
 export function parseWebhookUrl(text: string): URL | string {
   const url = URL.parse(text);
   if (!url || !/^https?:$/.test(url.protocol))

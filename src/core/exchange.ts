@@ -249,7 +249,9 @@ export interface ExchangeStart {
   headers: HeaderList;
   /** Everything that may be a gateway key, in the order of the places for it; already removed from headers and query. */
   credentials: readonly string[];
-  /** The id of the key that began the upload which the request continues, as its URL proves; set only for passthrough requests. */
+  /**
+   * The id of the key that began the upload which the request continues, as its URL proves; set only for passthrough requests.
+   */
   uploader?: string | undefined;
   protocol: Protocol;
   operation: Operation;
@@ -294,8 +296,8 @@ export class Exchange {
   readonly headers: HeaderList;
   readonly credentials: readonly string[];
   /**
-   * The id of the key that began the upload which the request continues, as its URL proves; empty: it was begun without a key. Set
-   * on a path with `pass`.
+   * The id of the key that began the upload which the request continues, as its URL proves; empty: it was begun without a key.
+   * Set on a path with `pass`.
    */
   readonly uploader: string | undefined;
   readonly protocol: Protocol;

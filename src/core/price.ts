@@ -221,7 +221,8 @@ function exactCost(counts: TokenRates, rates: TokenRates, fixed: number, found: 
 }
 
 /**
- * Returns the number of tokens of each kind of `tokenRates`. No kind takes more than is left: vendors' parts can exceed their totals.
+ * Returns the number of tokens of each kind of `tokenRates`. No kind takes more than is left: vendors' parts can exceed their
+ * totals.
  */
 function tokenCounts({ in: input, out }: Pick<Usage, "in" | "out">): number[] {
   let inputLeft = input.total ?? 0;

@@ -4,8 +4,8 @@ import type { Head } from "./exchange.ts";
 import { runStages, type Stage } from "./stage.ts";
 
 /**
- * Makes `head.readBody` return the response as these stages leave it: all frames are then passed through them at once, and one stage
- * that emits the result replaces them.
+ * Makes `head.readBody` return the response as these stages leave it: all frames are then passed through them at once, and one
+ * stage that emits the result replaces them.
  * @param stages of the plugins so far; more may follow
  */
 export function readThroughStages(head: Head, stages: Stage[]): void {

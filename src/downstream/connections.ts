@@ -51,8 +51,8 @@ export class ClientConnection {
   }
 
   /**
-   * Runs `serve` when the previous response has ended; never, if the connection ends with that. Beyond READ_AHEAD waiting requests
-   * the socket is not read: only requests of one packet can exceed that. Returns false if there are too many.
+   * Runs `serve` when the previous response has ended; never, if the connection ends with that. Beyond READ_AHEAD waiting
+   * requests the socket is not read: only requests of one packet can exceed that. Returns false if there are too many.
    * @param response has no socket yet
    */
   enqueue(response: ServerResponse, serve: () => void): boolean {

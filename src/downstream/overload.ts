@@ -21,7 +21,8 @@ const EVALUATION_INTERVAL = 50;
 /** Consecutive evaluations, and milliseconds, for which the event loop must be late before anything is refused. */
 const LATE = { looks: 2, time: 1000 };
 /**
- * Utilization from which on the loop counts as overloaded: a late loop with idle time only shares its core with other processes.
+ * Utilization of the event loop from which it counts as overloaded: a loop that is late, but has idle time, only shares its core
+ * with other processes.
  */
 const BUSY = 0.9;
 /** Milliseconds between two samples of the event loop's delay, while requests arrive. */
@@ -33,10 +34,10 @@ const LOG_INTERVAL = 1000;
 /** Milliseconds of a turn of the event loop for new requests; further ones wait for the next turn. */
 const TURN_BUDGET = 10;
 /**
- * The same while overloaded: the maximum, the minimum, and the factors for evaluations that find the event loop later than `long`
- * milliseconds, or not.
+ * Milliseconds of a turn for new requests while overloaded, from `min` to `max`: each evaluation multiplies them by `down` if the
+ * event loop is later than `long` milliseconds, and else by `up`.
  */
-const SHARE = { most: 4, least: 0.5, long: 10, down: 0.8, up: 1.1 };
+const SHARE = { max: 4, min: 0.5, long: 10, down: 0.8, up: 1.1 };
 /** Maximum requests that are served together, and the initial estimate of milliseconds for each. */
 const GROUP = 32;
 const INITIAL_COST = 0.5;
@@ -78,13 +79,17 @@ export class WaitingRequest implements QueueItem {
 }
 
 /**
- * Serves requests that arrived in the same turn of the event loop together: all pass each step of their life before any enters
- * the next, and so find the step's code in the core's caches. Refuses some while the process is overloaded. In each turn new
- * requests get a few milliseconds; the rest is queued, fairly between callers, so that turns stay short and a refusal never waits
- * for much work. When requests wait for longer than `delay`, turn after turn, or the loop itself is later than that without idle
- * time, a new request that would have to wait for more than a moment is refused in the same turn, before any is served; that of a
- * caller with nothing else queued, if it would wait for longer than `delay`. New requests then get a smaller share of a turn the
- * longer turns are. All are refused while the heap is nearly full. Running exchanges are never affected.
+ * Serves new requests, and refuses some of them while the process is overloaded. Running exchanges are never affected.
+ *
+ * - Requests that arrive in the same turn of the event loop are served together: all pass each step of their life before any
+ *   enters the next, so that they find the step's code in the core's caches.
+ * - In each turn new requests get a few milliseconds. The rest is queued, fairly between callers, so that turns stay short and a
+ *   refusal never waits for much work.
+ * - The process is overloaded when requests wait for longer than `delay`, turn after turn, or when the event loop itself is later
+ *   than that without idle time. New requests then get fewer milliseconds of each turn, the longer turns are. One that would have
+ *   to wait for more than a moment is refused in the turn in which it arrives; if its caller has nothing else queued, only one
+ *   that would wait for longer than `delay`.
+ * - All are refused while the heap is nearly full.
  */
 export class Overload {
   /** Since the last evaluation: the sum of the times between samples, in milliseconds, and of their squares. */
@@ -180,7 +185,7 @@ export class Overload {
   }
 
   /**
-   * Returns the time from which a request has waited whose connection has just been accepted.
+   * Returns since when a request has been waiting whose connection has just been accepted.
    * @param now `performance.now()`
    */
   waitingSince(now: number): number {
@@ -215,8 +220,8 @@ export class Overload {
   }
 
   /**
-   * Reports whether it is time to accept connections: a turn accepts one, so that each of a burst would wait for a turn's work.
-   * While more arrive, they get a part of the time.
+   * Reports whether it is time to accept connections. A turn accepts one, so each of a burst would wait for another turn's work:
+   * while more arrive, accepting them gets a part of the time.
    */
   private shouldAccept(now: number): boolean {
     return (this.accepted || this.acceptedBefore) && now - this.servedAt < this.servedFor * ACCEPT_SHARE;
@@ -300,7 +305,7 @@ export class Overload {
     this.servedAt = now;
     this.servedFor = Math.min(now - this.servingSince, TURN_BUDGET);
     this.queueRest();
-    // Only now: where all have waited too long, some are still served.
+    // After serving, so that some requests are served even if all have waited too long.
     if (this.overloaded) this.refuseOlderThan(now - this.limits.delay);
     if (this.queue.size > 0 && !this.turnScheduled) this.scheduleTurn();
   };
@@ -336,7 +341,7 @@ export class Overload {
   private enterOverload(now: number): void {
     if (this.overloaded) return;
     this.overloaded = true;
-    this.share = SHARE.most;
+    this.share = SHARE.max;
     this.refusedAt = now;
   }
 
@@ -372,7 +377,7 @@ export class Overload {
       this.backlog = this.requestsReceived * 2 >= this.connectionsAccepted ? (this.probe?.waitTime ?? 0) : 0;
       if (this.requestsReceived > 0) this.lastRequestAt = now;
       this.requestsReceived = this.connectionsAccepted = 0;
-      // The delay of a turn, weighted by its length, as a request arriving at a random time finds it.
+      // The mean delay for a request that arrives at a random time: a long turn is met more often than a short one.
       this.lateness = Math.max(0, this.squares / this.sum - RESOLUTION, this.backlog);
       this.sum = this.squares = 0;
       if (busy < BUSY) this.probe?.reset();
@@ -385,8 +390,8 @@ export class Overload {
     this.shares.advance(now);
     if (this.overloaded) {
       // Turns may be long although new requests take little of them.
-      if (this.lateness > SHARE.long) this.share = Math.max(SHARE.least, this.share * SHARE.down);
-      else this.share = Math.min(SHARE.most, this.share * SHARE.up);
+      if (this.lateness > SHARE.long) this.share = Math.max(SHARE.min, this.share * SHARE.down);
+      else this.share = Math.min(SHARE.max, this.share * SHARE.up);
       this.overloaded = this.lateEvaluations > 0 || now - this.refusedAt < CALM_AFTER;
     }
     if (!this.overloaded) this.share = TURN_BUDGET;

@@ -128,7 +128,9 @@ export class Reply {
     return lines;
   }
 
-  /** Returns the header lines of plugins; none if one cannot be sent, which a plugin added while it failed, or after its phase. */
+  /**
+   * Returns the header lines of plugins; none if one cannot be sent, which a plugin added while it failed, or after its phase.
+   */
   private replyLines(): string[] {
     const { id, replyHeaders } = this.exchange;
     try {

@@ -480,7 +480,7 @@ export class Downstream {
     this.run({ exchange, generation, reply: undefined }, socket, life);
   }
 
-  /** @param client closed if the exchange fails in a way that nothing foresees, which must not end the process */
+  /** @param client closed if the exchange fails unexpectedly, which must not end the process */
   private run(running: RunningExchange, client: { destroy(): unknown }, life: Promise<void>): void {
     const { exchange, generation } = running;
     const entry = this.running.add(running);
@@ -514,7 +514,8 @@ export class Downstream {
     const connection = this.connections.get(socket);
     const { headsReceived } = connection;
     if (connection.busy) {
-      // The rest of a head that nobody reads: node will not time it out again, so the connection ends with the queued responses.
+      // The client has not finished a further head. Node reports that only once, so the connection ends after the responses that
+      // are queued.
       if (connection.lastResponse) connection.lastResponse.shouldKeepAlive = false;
       return;
     }

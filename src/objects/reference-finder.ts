@@ -34,11 +34,11 @@ const ESCAPED_LETTER_IN_JSON = new RegExp(`\\\\${ESCAPED_LETTER}`, "i");
 const ESCAPE_LENGTH = 6;
 /** The possible beginnings of such escapes. */
 const ESCAPE_STARTS = ["\\u00", "\\u01", "\\u21"].map((text) => Buffer.from(text));
-/** What may follow `"id"` in an object with no other member: its value, and the end or a null. Ids and names are short. */
+/** What may follow `"id"` in an object with no other member: its value, and the end or a member that is null. */
 const BARE_ID = /^\s*:\s*"(?:[^"\\]|\\.)*"\s*(?:\}|,\s*"(?:[^"\\]|\\.)*"\s*:\s*null)/;
-/** What usually follows it in any other object. */
+/** What usually follows `"id"` in any other object. */
 const NOT_BARE_ID = /^\s*:\s*(?:[^"\s]|"(?:[^"\\]|\\.)*"\s*,\s*"(?:[^"\\]|\\.)*"\s*:\s*[^n\s])/;
-/** Bytes in which that is visible; FAR is tried only where NEAR is not conclusive. */
+/** Bytes after `"id"` that are searched for these: first NEAR, then FAR if those decide nothing. Ids and names are short. */
 const [NEAR, FAR] = [96, 2000] as const;
 const ID_NAME = Buffer.from('"id"');
 const quoted = (words: readonly string[]): MultiSearch => new MultiSearch(words.map((word) => `"${word}"`));
@@ -52,20 +52,20 @@ const FIELD_SEPARATORS = /\]\[|[[\].]/;
 /** Cached by protocol: computing all spellings takes milliseconds, and every start and reload needs them. */
 const findersByMembers = new WeakMap<ObjectMembers, ReferenceFinder>();
 
-/** Returns the finder of objects that requests in a protocol name. */
+/** Returns the finder for the objects that a protocol's requests name. */
 export function referenceFinder(members: ObjectMembers): ReferenceFinder {
   const finder = findersByMembers.get(members) ?? new ReferenceFinder(members);
   findersByMembers.set(members, finder);
   return finder;
 }
 
-/** Finds the objects that requests in a protocol name. */
+/** Finds the objects that a protocol's requests name. */
 export class ReferenceFinder {
   private readonly marks: MultiSearch;
   /** Types that agents send with each request, mostly without an id. */
   private readonly recallTypes: MultiSearch;
   private readonly watch: Watch;
-  /** Watches for all spellings of the members that name objects anywhere: some servers match names in any case. */
+  /** Watches for all spellings of the members that name objects at any depth: some servers ignore case. */
   private readonly variantWatch: Watch;
   private readonly variantPattern: RegExp;
   /** Characters of the longest spelling, with its quotes. */
@@ -149,7 +149,7 @@ export class ReferenceFinder {
     return all;
   }
 
-  /** Reports the same from the scan alone, at no extra cost. */
+  /** Reports whether a body may name an object, from its scan alone. May report one that names none, never the reverse. */
   mayReferTo(scan: Scan): boolean {
     return this.hasReferenceName(scan) || this.variantWatch.mayMatch(scan) || this.hasVariantAtTop(scan);
   }
@@ -371,14 +371,14 @@ function valuesOf(object: JsonObject, member: string): readonly unknown[] {
 
 /**
  * Reports whether an ASCII pattern occurs in bytes that are split into pieces anywhere.
- * @param longest characters that it can match
+ * @param maxLength characters that it can match
  */
-function matchesAcross(pieces: readonly Buffer[], pattern: RegExp, longest: number): boolean {
+function matchesAcross(pieces: readonly Buffer[], pattern: RegExp, maxLength: number): boolean {
   let before = "";
   for (const piece of pieces) {
     const text = before + piece.toString("latin1");
     if (pattern.test(text)) return true;
-    before = text.slice(1 - longest);
+    before = text.slice(1 - maxLength);
   }
   return false;
 }

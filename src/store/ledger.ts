@@ -222,7 +222,10 @@ export abstract class Ledger {
   abstract persist(): void;
   /** Waits until all entries so far are in the store. */
   abstract flush(): Promise<void>;
-  /** Resolves when the journals of dead processes are in the store, or after a few seconds where it is unclear whether their owners live. */
+  /**
+   * Resolves when the journals of dead processes are in the store, or after a few seconds where it is unclear whether their
+   * owners live.
+   */
   abstract recovered(): Promise<void>;
   abstract sums(query: LedgerQuery): Promise<LedgerSum[]>;
   /** Newest first. */

@@ -99,7 +99,10 @@ export class Translations {
     return new ExchangeTranslation(exchange, new Map(), this.envelopes, false, ownersOf(this.share, exchange.caller));
   }
 
-  /** Estimates the tokens of a request without a count, rather high because they are reserved; undefined where it is not a conversation. */
+  /**
+   * Estimates the tokens of a request without a count, rather high because they are reserved; undefined where it is not a
+   * conversation.
+   */
   tokensIn(exchange: RoutedExchange): number | undefined {
     if (exchange.operation.task !== "generate" || !clientTranslationOf(exchange.protocol)) return undefined;
     try {

@@ -124,8 +124,8 @@ export class PassPath {
   }
 
   /**
-   * Rewrites the provider's addresses in response headers to lead through this path, with a ticket for the upload's next requests;
-   * drops those that cannot be rewritten.
+   * Rewrites the provider's addresses in response headers to lead through this path, with a ticket for the upload's next
+   * requests; drops those that cannot be rewritten.
    */
   rewriteAddressHeaders(
     headers: HeaderList,

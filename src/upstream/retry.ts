@@ -163,8 +163,8 @@ export class Tries {
   }
 
   /**
-   * Returns another healthy target, or the same one. A target that is only in cooldown comes after these, or before the same one where
-   * that keeps failing.
+   * Returns another healthy target, or the same one. A target that is only in cooldown comes after these, or before the same
+   * one where that keeps failing.
    */
   private otherOrSameTarget(target: Target, wait: number | undefined): NextTry | undefined {
     const { health } = this;
@@ -175,7 +175,8 @@ export class Tries {
   }
 
   /**
-   * Returns a target whose provider requested a short cooldown: it may still respond, and otherwise the client would get an error.
+   * Returns a target whose provider requested a short cooldown: it may still respond, and otherwise the client would get an
+   * error.
    */
   private coolingDownTarget(): NextTry | undefined {
     if (this.triedCoolingDown) return undefined;

@@ -48,7 +48,9 @@ export const LITERALS = { true: Buffer.from("true"), false: Buffer.from("false")
 
 const [MINUS, ZERO, DIGITS, POINT, FRACTION, EXPONENT, SIGN, POWER] = [1, 2, 3, 4, 5, 6, 7, 8] as const;
 
-/** The state machine of a number: `NUMBER_STEPS[256 * state + byte]` is the next state, 0 if the byte is not part of the number. */
+/**
+ * The state machine of a number: `NUMBER_STEPS[256 * state + byte]` is the next state, 0 if the byte is not part of the number.
+ */
 export const NUMBER_STEPS = new Uint8Array(9 * 256);
 /** Whether a number may end in a state. */
 export const NUMBER_MAY_END = [false, false, true, true, false, true, false, false, true];

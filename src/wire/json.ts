@@ -75,9 +75,9 @@ const LITERAL = 3;
 
 /**
  * Finds the positions of the top-level members of a JSON text while its pieces arrive, with arbitrary boundaries, without
- * building values. Checks the whole grammar (RFC 8259), strict UTF-8 without a byte order mark, depth, number and length of names,
- * and that no top-level name occurs twice after unescaping. Lone surrogates written as escapes are valid JSON and pass, except in a
- * top-level name, which some parsers would read as another name.
+ * building values. Checks the whole grammar (RFC 8259), strict UTF-8 without a byte order mark, depth, number and length of
+ * names, and that no top-level name occurs twice after unescaping. Lone surrogates written as escapes are valid JSON and pass,
+ * except in a top-level name, which some parsers would read as another name.
  */
 export class Scanner implements Nesting {
   // The position in the grammar, for `skipInside`.

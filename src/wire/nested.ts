@@ -6,8 +6,8 @@ const MAX_VALUES = 400_000;
 /** Maximum depth, as in a body that the gateway writes, where the text becomes JSON. */
 const MAX_DEPTH = 256;
 /**
- * A text is scanned as the only member of an object: the scanner keeps the names of the outermost object, which takes thirty times
- * as long as scanning them.
+ * A text is scanned as the only member of an object: the scanner keeps the names of the outermost object, which takes thirty
+ * times as long as scanning them.
  */
 const BEFORE = Buffer.from('{"":');
 const AFTER = Buffer.from("}");

@@ -33,9 +33,7 @@ import { WorkerProcess } from "./worker-process.ts";
 import { reloadWorkers } from "./worker-reloads.ts";
 import { isCount, WorkerTotals } from "./worker-totals.ts";
 
-/**
- * Milliseconds between checks of the workers, and without a message after which one is killed, because its event loop is blocked.
- */
+/** Milliseconds between checks of the workers, and without a message of one until it is killed: its event loop is blocked. */
 const CHECK_INTERVAL = 1000;
 const UNRESPONSIVE_AFTER = 15_000;
 /** Milliseconds: a worker that lived for less is restarted with a backoff, which doubles each time. */
@@ -174,7 +172,7 @@ export class Primary {
     return this.reloads.run(by);
   }
 
-  /** Returns the budget marks that were reached since the last call, in what is counted here for all workers. */
+  /** Returns the budget marks reached since the last call; this process counts for all workers. */
   takeMarks(): TimedBudgetMark[] {
     return this.marks.drain();
   }
@@ -201,7 +199,10 @@ export class Primary {
     return answers.flatMap((each) => (each.status === "fulfilled" ? [each.value] : []));
   }
 
-  /** Gauges come from the workers that answer, counts from all that ever ran: a worker that is late or dead lowers no sum. */
+  /**
+   * Returns the metrics of all workers: gauges of those that answer, counters of all that ever ran, so that no counter falls when
+   * a worker is late or has died.
+   */
   async askMetrics(): Promise<MetricJson[][]> {
     const serving = [...this.workers].filter((worker) => worker.serving);
     const answers = await Promise.allSettled(
@@ -408,7 +409,7 @@ export class Primary {
       outcome = { failure: (thrown as Error).message };
     }
     from.send({ type: "answer", id, ...outcome });
-    // The worker that asked has died since.
+    // The worker that asked has died in the meantime.
     if (!this.workers.has(from)) this.limiter.release(String(from.pid));
   }
 
@@ -425,7 +426,7 @@ export class Primary {
     if (this.workerCounts.up > 0) for (const socket of this.waiting.takeAll()) this.passConnection(socket);
   }
 
-  /** Called when a worker serves no longer: after the last one, connections wait for the next one for a limited time. */
+  /** Called when a worker no longer serves. After the last one, connections wait for a limited time for the next one. */
   private onServingLost(): void {
     if (this.workerCounts.up === 0) this.waiting.startTimeout();
   }
@@ -445,7 +446,7 @@ export class Primary {
     const slot = this.slots.find((each) => each.worker === worker);
     // A worker that never served fails the start, which reports it.
     if (slot && !this.stopping && !(this.starting && !worker.hasServed)) {
-      // A worker that sent `failed` has been counted then.
+      // One that sent `failed` was counted at that time.
       if (!worker.draining) this.deaths++;
       this.log.error({ worker: worker.pid, end: worker.exitReason }, "a worker has died, and is replaced");
       void this.restartWorker(slot);

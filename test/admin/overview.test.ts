@@ -36,7 +36,10 @@ keys: { test: { key: test-key-0123456789abcdef, group: acme } }
     message:
       "3 lines of the journal are in memory only, as /x cannot be written (full): free room before it is stopped.",
   });
-  t.match(found[2], { name: "missing", message: "3 of 4 serve; 7 died since the start, and the log says how." });
+  t.match(found[2], {
+    name: "missing",
+    message: "3 of 4 serve; 7 have died since the start: see the log for the reasons.",
+  });
   const workerless = { ...waiting, readiness: () => ({ ready: false, parts: { store: "unknown" } }) } as AdminGateway;
   t.notOk(
     (await attentionItems(workerless)).some(({ kind }) => kind === "ledger"),
@@ -76,7 +79,7 @@ keys: { test: { key: test-key-0123456789abcdef, group: acme } }
   t.match(told, { running: 0, generation: 1 });
   for (const name of ["spend", "last_hour", "first_byte", "requests_per_second"]) t.notOk(name in told, name);
   t.match(told.attention, [
-    { kind: "ledger", message: /cannot be asked/ },
-    { kind: "budget", message: /not known/ },
+    { kind: "ledger", message: /does not respond/ },
+    { kind: "budget", message: /is unknown/ },
   ]);
 });

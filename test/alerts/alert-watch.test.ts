@@ -71,7 +71,7 @@ models: { plain: { targets: [up:locked] }, broken: { targets: [weak:down] } }
   t.same(told.map(({ subject }) => subject).sort(), ["credential up FIRST", "target weak:down"]);
   t.match(
     told.find(({ subject }) => subject === "credential up FIRST")?.text,
-    /does not accept.*FIRST; it goes on with 1 other/,
+    /does not accept.*FIRST; requests use its 1 other/,
   );
   t.same(await look(), [], "once");
   well = true;
@@ -208,7 +208,7 @@ t.test("workers that are missing are told when they stay so", async (t) => {
   Object.defineProperty(gateway, "workerCounts", { value: counts });
   t.same([await look(), await look()], [[], []], "one that ends is replaced in a moment");
   const subject = "workers";
-  t.match(await look(), [{ subject, state: "firing", text: /3 of 4 workers serve: the log says why/ }]);
+  t.match(await look(), [{ subject, state: "firing", text: /3 of 4 workers serve: see the log/ }]);
   t.same(await look(), [], "once");
   counts.up = 0;
   t.match(await look(), [{ subject, state: "firing", text: /0 of 4 workers serve/ }]);

@@ -109,7 +109,7 @@ const BROKEN: readonly Broken[] = [
     "timeouts:",
     "chains: { llm: [sse, auth, models, rewrite, usage] }\ntimeouts:",
     "12:11",
-    /put "limits"/,
+    /add "limits"/,
   ],
   [
     "an option that a plugin does not have",

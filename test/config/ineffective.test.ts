@@ -24,7 +24,7 @@ t.test("a setting of a connection is none of the built-in provider's, which has 
     [{ timeouts: { connect: "5s" } }, "timeouts.connect", "is in this process"],
   ] as const)
     t.same(demo(settings), [
-      `${at === "websocket" ? "" : "warning "}providers.demo.${at}! "demo" is the built-in provider, which ${why}: "${at.split(".").at(-1)}" goes with an http address`,
+      `${at === "websocket" ? "" : "warning "}providers.demo.${at}! "demo" is the built-in provider, which ${why}: leave out "${at.split(".").at(-1)}", or give the provider an http url`,
     ]);
   const off = { websocket: false, forward: [], warm: "off", timeouts: { connect: "off" } };
   t.same(demo({ ...off, shared: ["vs_1"], concurrency: 2, threads: true, speaks: ["gemini"] }), [], "what it keeps");
@@ -36,7 +36,7 @@ t.test("a setting of a connection is none of the built-in provider's, which has 
 t.test("the header of a credential goes with one", async (t) => {
   const one = (settings: object) => said({ providers: { one: { url: "https://x/v1", ...settings } } });
   t.same(one({ header: "api-key" }), [
-    'providers.one.header! "header" goes with "credential"; leave it out, or add that',
+    'providers.one.header! "header" has no effect without "credential"; leave it out, or add a credential',
   ]);
   t.same(one({ header: "api-key", credentail: "$K" }), [], "a misspelt name is told elsewhere");
   t.same(one({ header: "api-key", credential: ["$K"] }), []);

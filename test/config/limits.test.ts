@@ -19,8 +19,8 @@ t.test("limits of models and providers that are not there, and forms that are no
 
 t.test("of two sums for the same time and level one never counts", async (t) => {
   const all = (budgets: string) => complaints(t, `${MINIMAL_CONFIG}limits: { all: { budget: [${budgets}] } }\n`);
-  t.same(await all("$5/day, $10/day"), ["3:35 never counts beside $5/day: keep one of them"]);
-  t.same(await all("$10.50/month, $10/day, $1/month"), ["3:27 never counts beside $1/month: keep one of them"]);
+  t.same(await all("$5/day, $10/day"), ["3:35 has no effect beside $5/day; keep one of them"]);
+  t.same(await all("$10.50/month, $10/day, $1/month"), ["3:27 has no effect beside $1/month; keep one of them"]);
   t.same(await all("$5/day, $5/day"), ["3:35 $5/day is listed twice here; keep one"]);
   const soft = (sum: string) => `{ amount: ${sum}, soft: true }`;
   t.match(await all(`${soft("$5/day")}, ${soft("$5/day")}`), [/^3:\d+ \$5\/day is listed twice here; keep one$/]);
@@ -35,10 +35,10 @@ t.test("limits that no plugin would keep on a path are wrong, wherever they are 
   const chain = (names: string) => `chains: { llm: [${names}] }\n`;
   const limits = "limits: { all: { rpm: 5 } }\n";
   t.same(await complaints(t, `${MINIMAL_CONFIG}${limits}${chain("sse, auth, models, rewrite, usage")}`), [
-    '4:11 limits are set, and nothing enforces them on /v1/chat/completions: put "limits" into its chain, "limits" behind "auth" and "models"',
+    '4:11 limits are set, and nothing enforces them on /v1/chat/completions: add "limits" to its chain, after "auth" and "models"',
   ]);
   t.match(await complaints(t, `${MINIMAL_CONFIG}${limits}${chain("sse, auth, models, limits, rewrite")}`), [
-    /put "usage" into its chain, at its end/,
+    /add "usage" to its chain, at its end/,
   ]);
   const key = `keys: { ci: { hash: ${"ab".repeat(32)}, concurrency: 2 } }\n`;
   t.match(await complaints(t, `${MINIMAL_CONFIG}${key}${chain("sse, auth, models, rewrite, usage")}`), [
@@ -53,7 +53,7 @@ t.test("a path that passes needs the plugin too", async (t) => {
   const paths = (use: string) => `paths: { /x/*: { pass: vendor${use} } }\n`;
   const limits = "limits: { all: { rpm: 5 } }\n";
   await load(t, `${passing}${limits}${paths("")}`);
-  t.match(await complaints(t, `${passing}${limits}${paths(", use: [auth, usage]")}`), [/on \/x\/\*: put "limits"/]);
+  t.match(await complaints(t, `${passing}${limits}${paths(", use: [auth, usage]")}`), [/on \/x\/\*: add "limits"/]);
 });
 
 t.test("what limits money is known, and what it concerns", async (t) => {
@@ -81,7 +81,7 @@ t.test("limits that each of several gateways would count for itself are wrong", 
   const limits = "limits: { all: { rpm: 5 } }\n";
   const store = (text: string) => `${MINIMAL_CONFIG}${limits}store: { ${text} }\n`;
   t.same(await complaints(t, `${MINIMAL_CONFIG}${limits}instances: 3\n`), [
-    "1:1 there are 3 gateways, and each counts limits in its own memory, so clients could use each limit once per gateway: set store: limits: redis://HOST, or instances: 1 where there is only one",
+    "1:1 there are 3 gateways, and each counts limits in its own memory, so a client gets each limit once per gateway: set store: limits: redis://HOST, or instances: 1 if there is only one gateway",
   ]);
   t.match(await complaints(t, `${store("limits: memory")}instances: 2\n`), [/^4:1 there are 2 gateways/]);
   await load(t, `${MINIMAL_CONFIG}instances: 3\n`);
@@ -90,7 +90,7 @@ t.test("limits that each of several gateways would count for itself are wrong", 
   t.same([shared.store.limits, shared.instances, shared.warnings.length], ["redis://h:1/2", undefined, 0]);
   const three = await load(t, `${store("limits: redis://h")}instances: 3\n`);
   t.equal(three.instances, 3);
-  t.match(three.warnings, [{ message: /all 3 gateways must use the same ledger; a file works on one machine only/ }]);
+  t.match(three.warnings, [{ message: /all 3 gateways need the same ledger, and a file cannot be shared/ }]);
   t.match(await complaints(t, `${MINIMAL_CONFIG}instances: 0\n`), [/3:12 must be 1 or more/]);
 });
 

@@ -120,11 +120,11 @@ t.test("a path is plain and does one thing", async (t) => {
   for (const name of ["/v1/", "/v1//x"])
     t.same(path(name), [`paths.${name}! a path has no empty segments and does not end in /`]);
   t.same(path("/x", { protocol: "chat", serve: "models" }), [
-    'paths./x.serve! a path has one of "protocol", "serve" and "pass"',
+    'paths./x.serve! a path has only one of "protocol", "serve" and "pass"; leave out the others',
   ]);
   t.same(path("/x/*", { serve: "models", pass: "one" }), [
     'paths./x/*.pass unknown provider "one"; none is known',
-    'paths./x/*.pass! a path has one of "protocol", "serve" and "pass"',
+    'paths./x/*.pass! a path has only one of "protocol", "serve" and "pass"; leave out the others',
   ]);
   t.same(path("/x", { use: "llm" }), [
     'paths./x! "protocol" is missing: one of chat, messages (or "serve": a plugin, like on /v1/models, or "pass": a provider)',
@@ -136,19 +136,21 @@ t.test("a path that passes names a provider, and can say what stands below it", 
   t.same(path("/x/*", { pass: "oen" }), ['paths./x/*.pass unknown provider "oen", did you mean "one"?']);
   t.same(path("/x", { pass: "one" }), ['paths./x! a path with "pass" ends in /*, or begins with a version like /v1']);
   t.same(path("/x", { protocol: "chat", open: true, mint: false }), [
-    'paths./x.open! "open" goes with "pass"',
-    'paths./x.mint! "mint" goes with "pass"',
+    'paths./x.open! "open" has no effect without "pass"; leave it out',
+    'paths./x.mint! "mint" has no effect without "pass"; leave it out',
   ]);
 });
 
 t.test("what is said of a path goes with what it is", async (t) => {
   const demo = { url: "demo:" };
   const path = (entry: object) => said({ providers: { one: provider, demo }, paths: { "/x/*": entry } });
-  t.same(path({ pass: "one", strict: true }), ['paths./x/*.strict! "strict" goes with a protocol, not with "pass"']);
-  t.same(path({ serve: "own", strict: true }), ['paths./x/*.strict! "strict" goes with a protocol, not with "serve"']);
+  t.same(path({ pass: "one", strict: true }), ['paths./x/*.strict! "strict" has no effect with "pass"; leave it out']);
+  t.same(path({ serve: "own", strict: true }), [
+    'paths./x/*.strict! "strict" has no effect with "serve"; leave it out',
+  ]);
   t.same(path({ protocol: "chat", strict: true }), []);
   t.same(path({ pass: "demo" }), [
-    'paths./x/*.pass the built-in provider answers only protocols; "pass" needs a provider with an http address',
+    'paths./x/*.pass "pass" needs a provider with an http url, which the built-in one does not have',
   ]);
 });
 

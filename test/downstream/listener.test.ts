@@ -23,7 +23,10 @@ t.test("it gives each connection, and takes no more once it is closed; those tha
 /** Listeners that are closed under connections that come as fast as they are answered. */
 const CLOSINGS = Number(process.env["GATEWAY_TEST_CLOSINGS"] ?? 3);
 
-/** Asks at a port until it is refused, from a thread of its own, and tells how often it was answered and how often it lost its connection. */
+/**
+ * Asks at a port until it is refused, from a thread of its own, and tells how often it was answered and how often it lost its
+ * connection.
+ */
 const ASKING = `
 const { connect } = require("node:net");
 const { parentPort, workerData } = require("node:worker_threads");

@@ -12,7 +12,10 @@ import { each, send } from "../support/raw.ts";
 /** Requests that are made up for each way; about two stand on a connection. */
 const COUNT = Number(process.env["GATEWAY_TEST_HTTP"] ?? 1500);
 const SEED = Number(process.env["GATEWAY_TEST_SEED"] ?? 1);
-/** Milliseconds without a byte after which a client gives up: before an answer, and behind one. Most connections end by themselves. */
+/**
+ * Milliseconds without a byte after which a client gives up: before an answer, and behind one. Most connections end by
+ * themselves.
+ */
 const PATIENCE = 1000;
 const QUIET = 100;
 /** Lines of a head that a provider may see. */

@@ -2,7 +2,8 @@
  * `npm run fuzz -- TARGET SECONDS [--keep]`: random bytes for one part of the gateway, led by what they reach in it. What is
  * taken wrongly is printed and kept in a file; `npm run fuzz -- TARGET FILE` tries that again. With --keep, the smallest inputs
  * that reach all that was reached become test/fuzz/corpus/TARGET.jsonl. Without SECONDS there are about fifteen seconds' worth of
- * inputs, the same each time for the same GATEWAY_TEST_SEED (1): what `npm run full` tries, and `.ci/run` with a seed of its commit's.
+ * inputs, the same each time for the same GATEWAY_TEST_SEED (1): what `npm run full` tries, and `.ci/run` with a seed of its
+ * commit's.
  */
 import { readFileSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";

@@ -18,7 +18,10 @@ const YAML = CONSOLE_YAML.replace(
   )
   .replace(/^( {2}down: \{ .*) \}$/m, '$1, concurrency: 7, health: { failures: 3, open: "1m" } }');
 
-/** As a person pastes it: each value that the lines have takes the place of the one that is there. @returns what a reload changes */
+/**
+ * As a person pastes it: each value that the lines have takes the place of the one that is there. @returns what a reload
+ * changes
+ */
 async function paste({ gateway, folder }: StartedConsole, lines: string): Promise<readonly string[]> {
   const file = `${folder}/gateway.yaml`;
   const whole = parseDocument(readFileSync(file, "utf8"));

@@ -10,7 +10,9 @@ const RELOADS = Number(process.env["GATEWAY_TEST_RELOADS"] ?? 60);
 /** Bytes that a reload may leave behind, in the median; a generation has some megabytes. */
 const LEFT = 40 * 1024;
 
-/** RSS behind the last reload to that behind the twentieth, when a second generation has stood beside the first: 1.09 with 300. */
+/**
+ * RSS behind the last reload to that behind the twentieth, when a second generation has stood beside the first: 1.09 with 300.
+ */
 const FLAT = 1.15;
 
 /** Tells what the process holds once it has been collected. */

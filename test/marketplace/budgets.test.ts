@@ -96,6 +96,6 @@ t.test("limits of a key that is made at run time are kept, or it is said why not
   t.match(await unkept("instances: 2\n", { rpm: 5 }), /each counts limits in its own memory/);
   t.match(
     await unkept("chains: { llm: [auth, models, usage] }\n", { rpm: 5 }),
-    /^nothing enforces them on .*: put "limits" into/,
+    /^nothing enforces them on .*: add "limits" to/,
   );
 });

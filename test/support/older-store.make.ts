@@ -10,8 +10,8 @@ import { OLDER, type OlderStore } from "./older-store.ts";
 import { startPostgres } from "./postgres.ts";
 import { ROOT } from "./processes.ts";
 
-// Rewrites test/support/older/: dumps of the stores, in SQLite and in PostgreSQL, that the gateway and the commands of an older commit
-// have written. It needs that commit in this clone, git, tar, npm with its registry, and PostgreSQL:
+// Rewrites test/support/older/: dumps of the stores, in SQLite and in PostgreSQL, that the gateway and the commands of an older
+// commit have written. It needs that commit in this clone, git, tar, npm with its registry, and PostgreSQL:
 // OLDER_COMMIT=2161c2d0 node --import ./src/loader/register.js test/support/older-store.make.ts
 
 const COMMIT = process.env["OLDER_COMMIT"] ?? "";

@@ -47,7 +47,7 @@ export const support: SupportTable = {
   web_search: ["mapped", "a context size is dropped"],
   tools_server: "dropped",
   tools_server_needed: "refused",
-  tool_choice: ["mapped", "a forced call disables thinking by tokens, declared"],
+  tool_choice: ["mapped", "a required tool call turns off thinking with a token budget, declared"],
   tool_choice_allowed: ["mapped", "only the allowed tools are sent"],
   parallel_off: "mapped",
   assistant_media: [

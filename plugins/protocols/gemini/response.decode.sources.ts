@@ -126,7 +126,9 @@ export class CandidateSources {
 
 function checkSourceCount(sources: number): void {
   if (sources > MAX_SOURCES)
-    throw new GatewayError("upstream_invalid", { message: `The provider names more than ${MAX_SOURCES} sources.` });
+    throw new GatewayError("upstream_invalid", {
+      message: `The provider's answer names more than ${MAX_SOURCES} sources.`,
+    });
 }
 
 interface CharacterRange {

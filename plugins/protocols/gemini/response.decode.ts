@@ -181,7 +181,7 @@ class GenerateContentReader implements ResponseDecoder {
     if (!candidate) {
       if (this.candidates.size >= MAX_CANDIDATES)
         throw new GatewayError("upstream_invalid", {
-          message: `The provider gives more than ${MAX_CANDIDATES} candidates.`,
+          message: `The provider's answer has more than ${MAX_CANDIDATES} candidates.`,
         });
       candidate = new CandidateReader(index, this.source, this.numbering);
       this.candidates.set(index, candidate);

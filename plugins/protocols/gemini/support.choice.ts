@@ -95,7 +95,10 @@ function callingConfig(choice: ToolChoice | undefined, scope: ChoiceScope): Json
       return hasOnlyWebSearch(conversation) ? dropSearchChoice("tool_choice", scope) : { mode: "ANY" };
     case "named":
       if (choice.server !== true) return { mode: "ANY", allowedFunctionNames: declaredNames([choice.name], scope) };
-      context.drop(pathOfUse(conversation, "tool_choice"), "the provider cannot be given a tool of its own by name");
+      context.drop(
+        pathOfUse(conversation, "tool_choice"),
+        "the provider does not let a request require one of its own tools by name: the model decides",
+      );
       return automaticConfig(undefined, scope);
     case "allowed":
       return allowedConfig(choice, scope);
@@ -123,7 +126,7 @@ const hasOnlyWebSearch = ({ tools }: Conversation): boolean =>
 
 /** Drops a choice of web search, which cannot be expressed. */
 function dropSearchChoice(feature: Feature, scope: ChoiceScope): JsonObject | undefined {
-  const notice = "web search cannot be chosen there: what is called is left to the model";
+  const notice = "web search cannot be required by a request: the model decides";
   scope.context.change(pathOfUse(scope.conversation, feature, "tool_choice"), notice);
   return automaticConfig(undefined, scope);
 }
@@ -139,7 +142,7 @@ function automaticConfig(
   if (strict.length < declared.length)
     context.change(
       pathOfUse(conversation, "tools_strict", strict[0].at),
-      "strict applies to all functions at once, as VALIDATED",
+      "the provider applies strict to all functions or none: it applies to all, with mode VALIDATED",
     );
   return { mode: "VALIDATED" };
 }

@@ -92,7 +92,7 @@ function writeChoice(choice: ToolChoice, conversation: Conversation, context: En
         return toolReference(choice.name, ownTools(conversation).get(choice.name), context, choice.custom);
       context.change(
         pathOfUse(conversation, "tool_choice"),
-        `${choice.name} cannot be called for by its name: ${LEFT_TO_MODEL}`,
+        `${choice.name} cannot be required by name: ${LEFT_TO_MODEL}`,
       );
       return "auto";
     }
@@ -101,14 +101,14 @@ function writeChoice(choice: ToolChoice, conversation: Conversation, context: En
   }
 }
 
-const LEFT_TO_MODEL = "whether it is called is left to the model";
+const LEFT_TO_MODEL = "the model decides whether to call it";
 
 /** Declares a choice of web search, which cannot be forced; without other tools there is no choice. */
 function declareUnforcedSearch(conversation: Conversation, context: EncodeContext): undefined {
   const { toolChoice, tools } = conversation;
   const search = tools.find((tool) => tool.kind === "web_search");
   if (!search || !maySearch(conversation, search)) return;
-  const notice = `web search cannot be forced: ${LEFT_TO_MODEL}`;
+  const notice = `web search cannot be required: ${LEFT_TO_MODEL}`;
   if (toolChoice?.mode === "required" || toolChoice?.mode === "named")
     context.change(pathOfUse(conversation, "tool_choice"), notice);
   else if (toolChoice?.mode === "allowed" && toolChoice.required)
@@ -127,7 +127,7 @@ function writeAllowed(
   for (const name of choice.names) {
     const tool = own.get(name);
     if (tool) tools.push(toolReference(name, tool, context));
-    else context.change(path, `${name} is no tool of the client's: ${LEFT_TO_MODEL}`);
+    else context.change(path, `${name} is not one of the request's own tools: ${LEFT_TO_MODEL}`);
   }
   if (tools.length === 0) return "none";
   return { type: "allowed_tools", allowed_tools: { mode: choice.required ? "required" : "auto", tools } };

@@ -47,7 +47,7 @@ export const support: SupportTable = {
   ],
   tools_server: "dropped",
   tools_server_needed: "refused",
-  tool_choice: ["mapped", "a tool of the vendor's cannot be named or forced: it is left to the model, declared"],
+  tool_choice: ["mapped", "a tool that the vendor runs cannot be required: the model decides, declared"],
   tool_choice_allowed: ["mapped", "without the vendor's own tools, declared"],
   parallel_off: "mapped",
   assistant_media: [

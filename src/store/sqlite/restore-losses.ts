@@ -13,7 +13,9 @@ const keyRows = (database: DatabaseSync): Map<string, Record<string, unknown>> =
       .map((row) => [String(row["id"]), row]),
   );
 
-/** Returns a sentence part for each change of a key that the store has and a backup does not, like `key "ci" (k1) was revoked`. */
+/**
+ * Returns a sentence part for each change of a key that the store has and a backup does not, like `key "ci" (k1) was revoked`.
+ */
 export function keyChangesSince(store: DatabaseSync, backup: DatabaseSync): string[] {
   const before = keyRows(backup);
   return [...keyRows(store)].flatMap(([id, now]) => {

@@ -11,7 +11,8 @@ import { type ParserListener, ResponseParser } from "./response-parser.ts";
 export interface ConnectionOwner {
   readonly addressing: Addressing;
   /**
-   * Called when the connection can take another request; `keepAliveTimeout` is how many milliseconds the provider keeps it, if it says.
+   * Called when the connection can take another request; `keepAliveTimeout` is how many milliseconds the provider keeps it, if
+   * it says.
    */
   onReleased(connection: Connection, keepAliveTimeout: number | undefined): void;
   onClosed(connection: Connection): void;
