@@ -12,7 +12,7 @@ import {
   slot,
   Translations,
 } from "model-gateway";
-import { Ledger, Levels, Limiter, type LimitLevel, limitOwner, type Reserved } from "model-gateway/store";
+import { Ledger, Levels, Limiter, type LimitLevel, limitOwner, type ReserveResult } from "model-gateway/store";
 import { injectable } from "tsyringe";
 import { limitExceeded, requestTooLarge } from "./limits/errors.ts";
 import { KEY_STATUS, KeyPage } from "./limits/key-page.ts";
@@ -145,7 +145,7 @@ export default class LimitsPlugin implements Plugin {
 
   /** Applies the result of a reservation. @throws GatewayError rate_limit_exceeded, insufficient_quota */
   private applyReserved(
-    reserved: Reserved,
+    reserved: ReserveResult,
     id: string,
     part: "main" | "attempt",
     { protocol, replyHeaders, notices, dryRun }: RouteExchange | SendExchange,

@@ -9,7 +9,7 @@ import {
   Log,
   Options,
   type Plugin,
-  type Recorded,
+  type RecordedExchange,
   type RequestExchange,
   type ResponseExchange,
   type SendExchange,
@@ -187,7 +187,7 @@ export default class Record implements Plugin {
     return Promise.all([...state.failed.values()].map(({ read }) => read)).then(keep);
   }
 
-  async recorded(id: string): Promise<Recorded | undefined> {
+  async recorded(id: string): Promise<RecordedExchange | undefined> {
     await this.thread?.settled();
     return readRecorded(this.fileOptions, id);
   }

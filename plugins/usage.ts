@@ -45,8 +45,8 @@ interface UsageReading {
   tier?: string | undefined;
   /** Number of frames searched for it. */
   frames?: number;
-  /** Whether a streamed picture has begun. */
-  hasPicture?: true;
+  /** Whether a streamed image has begun. */
+  hasImage?: true;
   /** When the ledger gets its next interim entry, in milliseconds since the exchange began. */
   nextInterim?: number;
 }
@@ -270,20 +270,20 @@ const isCredible = ({ in: input, out }: Usage): boolean =>
 /** Bytes of a whole response around its text, on average. */
 const WHOLE_OVERHEAD = 300;
 
-/** Estimates the usage of a response without reported usage, from what arrived: pictures, or bytes of text. */
+/** Estimates the usage of a response without reported usage, from what arrived: images, or bytes of text. */
 function estimateReceived(
   exchange: DoneExchange,
-  { delivered, parser, hasPicture: isPictured }: UsageReading,
+  { delivered, parser, hasImage }: UsageReading,
   tokensIn: () => number,
 ): Usage {
   const { operation, attempt, protocol } = exchange;
   const input = { total: tokensIn() };
   const images = (attempt?.protocol ?? protocol).images;
-  // Partial pictures of a stream all belong to one picture.
-  const pictures = isPictured ? 1 : (parser?.pictures ?? 0);
-  if (images && pictures > 0) {
-    const total = pictures * images.maxTokens;
-    return withImages(exchange, { in: input, out: { total, image: total }, raw: undefined }, { count: pictures });
+  // Partial images of a stream all belong to one image.
+  const imageCount = hasImage ? 1 : (parser?.imageCount ?? 0);
+  if (images && imageCount > 0) {
+    const total = imageCount * images.maxTokens;
+    return withImages(exchange, { in: input, out: { total, image: total }, raw: undefined }, { count: imageCount });
   }
   const text = delivered?.tokens ?? Math.ceil(Math.max(0, (parser?.bytes ?? 0) - WHOLE_OVERHEAD) / BYTES_PER_TOKEN);
   return { in: input, out: { total: operation.task === "generate" ? text : 0 }, raw: undefined };
@@ -302,7 +302,7 @@ function isAbandoned({ outcome, operation, body, attempts }: DoneExchange): bool
   return sent && status < 300 && error?.code.startsWith("upstream_") !== true;
 }
 
-/** Adds the request's picture settings to usage where the response has none. Form fields are not read. */
+/** Adds the request's image settings to usage where the response has none. Form fields are not read. */
 function withImages(
   { operation, attempt, protocol, body, form }: DoneExchange,
   usage: Usage,
@@ -361,7 +361,7 @@ function streamStage(exchange: ResponseExchange, reading: UsageReading, onTheWay
     delivered?.observe(frame);
     reading.frames = (reading.frames ?? 0) + 1;
     if (generates && reading.frames <= TIER_FRAMES) reading.tier ??= tryRead(() => reportedTier(frame, protocol));
-    if (marks?.some((mark) => frame.mayContain(mark, QUOTE))) reading.hasPicture = true;
+    if (marks?.some((mark) => frame.mayContain(mark, QUOTE))) reading.hasImage = true;
     if (!protocol.holdsUsage(frame)) return;
     const json = frame.json();
     const late = protocol.storedResponses?.background.id(json);

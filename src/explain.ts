@@ -10,7 +10,7 @@ import { type ClientReply, type ExchangeParts, type PipelineParts, runExchange }
 import { addCredential, upstreamPath } from "./upstream/address.ts";
 import type { UpstreamAnswer, Upstreams } from "./upstream/attempts.ts";
 import { callerIdOf } from "./upstream/health.ts";
-import { verdictOnError } from "./upstream/retry.ts";
+import { outcomeOfError } from "./upstream/retry.ts";
 import { HeaderList } from "./wire/headers.ts";
 import { asObject } from "./wire/values.ts";
 
@@ -201,7 +201,7 @@ class DryUpstreams {
     let [taken, finalError]: [boolean, GatewayError | undefined] = [false, undefined];
     for (const target of order) {
       const error = await this.attempt(exchange, chain, target);
-      const ended = taken || (finalError !== undefined && verdictOnError(finalError.code) === "final");
+      const ended = taken || (finalError !== undefined && outcomeOfError(finalError.code) === "final");
       if (ended) continue;
       taken = error === undefined;
       finalError = error;

@@ -25,7 +25,7 @@ import type { MetricJson } from "./metrics/families.ts";
 import { answerMetrics, PROCESS_METRICS, ProcessMetrics } from "./metrics/process-metrics.ts";
 import { type ReloadResult, Reloads } from "./reloads.ts";
 import { BudgetMarks, type TimedBudgetMark } from "./store/budget-marks.ts";
-import type { Ledger, LedgerWarn, Unwritten } from "./store/ledger.ts";
+import type { Ledger, LedgerWarn, UnwrittenLines } from "./store/ledger.ts";
 import { leftBehindWarning } from "./store/left-behind.ts";
 import type { Limiter } from "./store/limiter.ts";
 import { MemoryLimiter } from "./store/memory-limiter.ts";
@@ -330,7 +330,7 @@ export class Gateway {
     );
   }
 
-  get unwritten(): Unwritten | undefined {
+  get unwritten(): UnwrittenLines | undefined {
     return this.stores.ledger.unwritten;
   }
 

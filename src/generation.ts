@@ -33,7 +33,7 @@ import { Catalogue } from "./prices/catalogue.ts";
 import type { KeptValues } from "./store/kept-values.ts";
 import type { Keys } from "./store/keys.ts";
 import type { Ledger } from "./store/ledger.ts";
-import type { Limiter, Standing } from "./store/limiter.ts";
+import type { Limiter, LimitStatus } from "./store/limiter.ts";
 import type { Owners } from "./store/owners.ts";
 import type { Envelopes } from "./translation/envelope.ts";
 import { Translations } from "./translation/translations.ts";
@@ -285,7 +285,7 @@ export class Generation {
    * Returns the state of all limits: of some callers, their groups, the models and the providers, and of all requests without a
    * key, where these can come.
    */
-  standings(callers: readonly Caller[]): Promise<Standing[]> {
+  standings(callers: readonly Caller[]): Promise<LimitStatus[]> {
     const { config, levels, limiter, marketplace, providers } = this;
     const keyless = servesKeyless(config);
     const found = [
@@ -294,7 +294,7 @@ export class Generation {
       ...marketplace.models.flatMap(({ id }) => levels.model(id) ?? []),
       ...[...providers.keys()].flatMap((name) => levels.provider(name) ?? []),
     ];
-    return limiter.standings([...new Map(found.map((level) => [level.scope, level])).values()]);
+    return limiter.statuses([...new Map(found.map((level) => [level.scope, level])).values()]);
   }
 
   /** Number of exchanges that have begun. */

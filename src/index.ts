@@ -17,7 +17,7 @@ export type {
 } from "./core/phases.ts";
 export { Options, type Plugin, type Start } from "./core/plugin.ts";
 export type { ListedModel, Protocol, TextKind } from "./core/protocol.ts";
-export type { Recorded } from "./core/recorded.ts";
+export type { RecordedExchange } from "./core/recorded.ts";
 export { Redactor } from "./core/redactor.ts";
 export { slot } from "./core/slot.ts";
 export type { Stage } from "./core/stage.ts";

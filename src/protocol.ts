@@ -29,7 +29,7 @@ export type {
   VendorObjects,
 } from "./core/protocol.ts";
 export { bearer, eventBytes, fixedPaths, post, SSE_PING } from "./core/protocol-parts.ts";
-export type { Usage, UsageBesides } from "./core/usage.ts";
+export type { ExtraUsage, Usage } from "./core/usage.ts";
 export { isEmptyArguments } from "./translation/arguments.ts";
 export type {
   ClientProtocol,

@@ -11,4 +11,4 @@ export { ObjectAccess } from "./objects/objects.ts";
 export { KeptValues } from "./store/kept-values.ts";
 export { type KeyRecord, Keys } from "./store/keys.ts";
 export { Ledger, type LedgerEntry } from "./store/ledger.ts";
-export { type Excess, Limiter, type Reserved, type Spending, type Standing } from "./store/limiter.ts";
+export { type Excess, Limiter, type LimitStatus, type ReserveResult, type Spending } from "./store/limiter.ts";

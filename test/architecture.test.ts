@@ -254,7 +254,7 @@ t.test("every protocol's folder has the same files", async (t) => {
 
 /** Words that say in pictures what the field has a plain word for. */
 const PICTURES =
-  /^(?:lanes?|crossings?|passages?|outlets?|flows?|sinks?|(?:re)?tellings?|alarms?|glances?|wish(?:es)?|fates?|said|offered|held|reached)$/i;
+  /^(?:lanes?|crossings?|passages?|outlets?|flows?|sinks?|(?:re)?tellings?|alarms?|glances?|wish(?:es)?|fates?|said|offered|held|reached|verdicts?|pictures?)$/i;
 
 /** A file's code without comments and without the texts of its strings. */
 const code = (file: string): string =>
@@ -265,7 +265,7 @@ const code = (file: string): string =>
     .replaceAll(/`(?:[^`\\]|\\.)*`/g, (template) => (template.match(/\$\{[^}]*\}/g) ?? []).join(" "));
 
 /** Words that are fine within a name and say nothing as a type's. */
-const VAGUE = /^(?:Lane|Line|Call|Way|Gate|Item|Thing|Data|Info)$/;
+const VAGUE = /^(?:Lane|Line|Call|Way|Gate|Item|Thing|Data|Info)$|Words$/;
 
 t.test("names are the field's own words", async (t) => {
   const found = new Set<string>();

@@ -101,7 +101,7 @@ t.test("every name that docs/plugins.md gives to authors is where it says", asyn
     // Other packages', a plugin's own class, and a word of Gemini's.
     ...["inject", "injectable", "Class", "MyPlugin", "ShortOnly", "ErrorInfo"],
     // Methods of what the sentence is about: of a kept value, and of a driven answer.
-    ...["find", "keep", "json", "texts"],
+    ...["get", "set", "json", "texts"],
     ...PHASES,
     ...["serve", "recorded", "start", "close"],
   ]);

@@ -1,5 +1,5 @@
 import type { Answer, Caller } from "model-gateway";
-import { Ledger, type Levels, type Limiter, type Standing } from "model-gateway/store";
+import { Ledger, type Levels, type Limiter, type LimitStatus } from "model-gateway/store";
 import { z } from "zod";
 
 /** Milliseconds for which sums of the ledger are cached. */
@@ -58,7 +58,7 @@ export class KeyPage {
   /** Returns the response. @throws GatewayError a 503 while the ledger is unavailable */
   async answer(caller: Caller): Promise<Answer> {
     const { id, name, group, models, expires } = caller;
-    const standings = await this.limiter.standings(this.levels.of(caller));
+    const standings = await this.limiter.statuses(this.levels.of(caller));
     const spent = (await this.spent()).get(id) ?? 0;
     const nearest = standings
       .flatMap(({ budgets }) => budgets.filter(({ soft }) => !soft))
@@ -100,10 +100,10 @@ const usd = (nano: number): number => nano / 1e9;
 const momentOf = (time: number | undefined): string | null =>
   time === undefined ? null : new Date(time).toISOString();
 
-const rate = (of: Standing["requests"]) =>
+const rate = (of: LimitStatus["requests"]) =>
   of && { limit: of.limit, remaining: of.left, reset_seconds: Math.ceil(of.reset / 1000) };
 
-function limitStatus({ kind, name, requests, tokens, concurrency, budgets }: Standing) {
+function limitStatus({ kind, name, requests, tokens, concurrency, budgets }: LimitStatus) {
   return {
     of: kind,
     ...(name !== "" && { name }),

@@ -27,11 +27,11 @@ export const NO_SPENDING: Spending = { tokens: 0, cost: 0 };
 const BYTES_PER_TOKEN = 3;
 /** JSON bytes per token, on average. */
 const USUAL_BYTES_PER_TOKEN = 4;
-/** Bytes of a request up to which it is not searched for pictures or audio. */
+/** Bytes of a request up to which it is not searched for images or audio. */
 const SHORT_BODY = 4096;
 /** Bytes between two samples of a body, and bytes per sample: base64 longer than both together is always found. */
 const [STEP, SAMPLE] = [1024, 48];
-/** Bytes of a sample within a picture: text in its place would contain a space in one of the samples. */
+/** Bytes of a sample within an image: text in its place would contain a space in one of the samples. */
 const INNER_SAMPLE = 16;
 /** Character codes of base64, and of the backslash that may escape a slash. */
 const BASE64 = Uint8Array.from({ length: 256 }, (_, code) =>
@@ -39,10 +39,10 @@ const BASE64 = Uint8Array.from({ length: 256 }, (_, code) =>
 );
 const QUOTE = 0x22;
 /**
- * Bytes around a text's beginning in which it is recognised as a picture, in the form that clients of Chat and Responses send.
+ * Bytes around a text's beginning in which it is recognised as an image, in the form that clients of Chat and Responses send.
  */
 const PREFIX_WINDOW = 24;
-const IN_PICTURE = /"(?:image_)?url"\s*:\s*"data:image\\?\//;
+const IN_IMAGE_URL = /"(?:image_)?url"\s*:\s*"data:image\\?\//;
 const NONE = { count: 0, bytes: 0 };
 const TOOLS = '"tools"';
 const ESCAPE = "\\u00";
@@ -51,9 +51,9 @@ type MemberPath = readonly (string | number)[];
 const SERVICE = ["service_tier"];
 /** The value's form at all vendors. */
 const PRIORITY = /priority/i;
-/** Tokens of a picture: the maximum for all but the largest, the same as in the translation's estimate. */
-const PICTURE_TOKENS = 1600;
-/** Tokens of a form, which consists of pictures and a few words. */
+/** Tokens of an image: the maximum for all but the largest, the same as in the translation's estimate. */
+const TOKENS_PER_IMAGE = 1600;
+/** Tokens of a form, which consists of images and a few words. */
 const FORM_TOKENS = 8192;
 /** Tokens of a response where neither the request nor the model limits them. */
 const UNKNOWN_OUTPUT = 4096;
@@ -61,7 +61,7 @@ const UNKNOWN_OUTPUT = 4096;
 const UNNAMED_MODELS = 2;
 /** Maximum number of fallback models that a request may name: each is priced. */
 const MAX_FALLBACK_MODELS = 100;
-/** Maximum number of pictures per request. */
+/** Maximum number of images per request. */
 const MAX_IMAGES = 10;
 /** Upper limit for counts of tokens and responses, so that products stay finite. */
 const MAX_TOKENS = 1e12;
@@ -111,10 +111,10 @@ export function worstCase(
       if (tier === "fast" && known && !known.fast && native) unpriced = "the fast mode";
       const usual = known ?? price;
       if (!usual) continue;
-      const pictures = protocol.output
+      const imagesUsd = protocol.output
         ? times * Math.max(highestPrice(usual.image), highestPrice(usual.image_edit))
         : 0;
-      money += cost(dearestUsage(input, output, usual, tier), usual) + Math.ceil(pictures * NANO);
+      money += cost(dearestUsage(input, output, usual, tier), usual) + Math.ceil(imagesUsd * NANO);
     }
     if (native && drawn > 0 && price) money += Math.ceil(drawn * imageToolRate(price) * NANO_PER_RATE);
     tokens = Math.max(tokens, all);
@@ -153,7 +153,7 @@ const NANO = 1e9;
 /** Nano-dollars per token at a rate of one dollar per million. */
 const NANO_PER_RATE = 1000;
 
-/** Returns the tokens of a picture that a tool of the vendor's may draw; further pictures are counted once drawn. */
+/** Returns the tokens of an image that a tool of the vendor's may draw; further images are counted once drawn. */
 function imageToolTokens({ body, protocol: { output } }: RouteExchange | SendExchange): number {
   const tools = output?.imageTool && body.member("tools");
   if (!output?.imageTool || !tools) return 0;
@@ -162,16 +162,16 @@ function imageToolTokens({ body, protocol: { output } }: RouteExchange | SendExc
   return containsText(pieces, tool) || containsText(pieces, ESCAPE) ? tokens : 0;
 }
 
-/** Returns the highest rate for a drawn picture's tokens. */
+/** Returns the highest rate for a drawn image's tokens. */
 const imageToolRate = ({ image_generation: models = {} }: Parameters<typeof cost>[1]): number =>
   Math.max(0, ...Object.values(models).map(({ output = 0, output_image = output }) => output_image));
 
-/** Returns the highest price of a picture in USD. */
+/** Returns the highest price of an image in USD. */
 const highestPrice = (each: number | Readonly<Record<string, number>> = 0): number =>
   typeof each === "number" ? each : Math.max(0, ...Object.values(each));
 
 /**
- * Returns usage with the most expensive kinds of tokens: input may be written to a long-lived cache, output may be a picture.
+ * Returns usage with the most expensive kinds of tokens: input may be written to a long-lived cache, output may be an image.
  */
 function dearestUsage(
   input: number,
@@ -193,21 +193,21 @@ function dearestUsage(
 function tokensIn(exchange: RouteExchange | SendExchange, translations: Translations): number {
   const { body, form } = exchange;
   if (form) return FORM_TOKENS;
-  const found = body.length > SHORT_BODY ? picturesOf(exchange) : NONE;
+  const found = body.length > SHORT_BODY ? imagesOf(exchange) : NONE;
   // Media in other forms are found only by decoding the conversation.
   const read = found ? undefined : translations.tokensIn(exchange);
   const { count, bytes } = found ?? NONE;
-  return read ?? Math.ceil((body.length - bytes) / BYTES_PER_TOKEN) + count * PICTURE_TOKENS;
+  return read ?? Math.ceil((body.length - bytes) / BYTES_PER_TOKEN) + count * TOKENS_PER_IMAGE;
 }
 
 /**
- * Finds the pictures in a conversation's turns: base64 elsewhere, for example in a tool's schema, reaches the model as text.
+ * Finds the images in a conversation's turns: base64 elsewhere, for example in a tool's schema, reaches the model as text.
  */
-function picturesOf({ body, protocol }: RouteExchange | SendExchange): ReturnType<typeof picturesIn> {
+function imagesOf({ body, protocol }: RouteExchange | SendExchange): ReturnType<typeof imagesIn> {
   const turns = body.member(protocol.conversation?.turns ?? "");
   if (!turns) return NONE;
   const pieces = between(body.pieces, turns.start, turns.end);
-  const found = picturesIn(pieces);
+  const found = imagesIn(pieces);
   // Items may contain tools, also under a name written with escapes.
   return found && found.count > 0 && (containsText(pieces, TOOLS) || containsText(pieces, ESCAPE)) ? undefined : found;
 }
@@ -390,10 +390,10 @@ function isBase64(bytes: Buffer, at: number, run = SAMPLE): boolean {
 }
 
 /**
- * Finds the pictures of a body, and their bytes of base64, by samples: they are few tokens for their length, and contain no
- * words. Undefined where there is base64 that is not certainly a picture's: audio, a file, a text that looks like it.
+ * Finds the images of a body, and their bytes of base64, by samples: they are few tokens for their length, and contain no
+ * words. Undefined where there is base64 that is not certainly an image's: audio, a file, a text that looks like it.
  */
-export function picturesIn(pieces: readonly Buffer[]): { count: number; bytes: number } | undefined {
+export function imagesIn(pieces: readonly Buffer[]): { count: number; bytes: number } | undefined {
   const found = { count: 0, bytes: 0 };
   let inside = false;
   for (const piece of pieces) {
@@ -406,7 +406,7 @@ export function picturesIn(pieces: readonly Buffer[]): { count: number; bytes: n
           continue;
         }
         from = piece.lastIndexOf(QUOTE, at) + 1;
-        if (!IN_PICTURE.test(piece.toString("latin1", Math.max(0, from - PREFIX_WINDOW), from + PREFIX_WINDOW)))
+        if (!IN_IMAGE_URL.test(piece.toString("latin1", Math.max(0, from - PREFIX_WINDOW), from + PREFIX_WINDOW)))
           return undefined;
         found.count++;
         inside = true;

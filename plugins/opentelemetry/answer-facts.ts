@@ -1,6 +1,6 @@
 import type { Frame } from "model-gateway";
 
-/** Maximum bytes of a whole response that is parsed for its facts: larger ones hold pictures or the like. */
+/** Maximum bytes of a whole response that is parsed for its facts: larger ones hold images or the like. */
 const MAX_BODY = 1024 * 1024;
 /** Byte strings of frames with a finish reason. */
 const ENDINGS = ["finish_reason", "stop_reason", "finishReason", '"response.completed"', '"response.incomplete"'].map(

@@ -2,7 +2,7 @@ import { closeSync, existsSync, mkdirSync, openSync } from "node:fs";
 import { dirname } from "node:path";
 import { DatabaseSync, type StatementSync } from "node:sqlite";
 import { gunzipSync, gzipSync } from "node:zlib";
-import type { Recorded } from "model-gateway";
+import type { RecordedExchange } from "model-gateway";
 import type { RecordFileOptions } from "./messages.ts";
 
 /** SQLite's application id of the recordings' file: `mgrc`. */
@@ -57,7 +57,7 @@ export class RecordFile {
   }
 
   /** Writes a recording. @throws Error where the file cannot be written */
-  keep(recorded: Recorded): void {
+  keep(recorded: RecordedExchange): void {
     const value = gzipSync(JSON.stringify(recorded));
     this.insert.run(recorded.id, recorded.time, value.length, value);
     this.addedBytes += value.length;
@@ -124,7 +124,7 @@ export class RecordFile {
 }
 
 /** Reads the recording of an exchange. @throws Error where the file cannot be read */
-export function readRecorded({ file, milliseconds }: RecordFileOptions, id: string): Recorded | undefined {
+export function readRecorded({ file, milliseconds }: RecordFileOptions, id: string): RecordedExchange | undefined {
   if (!existsSync(file)) return undefined;
   const database = new DatabaseSync(file, { readOnly: true, timeout: BUSY_TIMEOUT });
   try {
@@ -132,7 +132,7 @@ export function readRecorded({ file, milliseconds }: RecordFileOptions, id: stri
       .prepare("select value from recorded where id = ? and time >= ?")
       .get(id, Date.now() - milliseconds);
     const value = row?.["value"];
-    return value instanceof Uint8Array ? (JSON.parse(gunzipSync(value).toString()) as Recorded) : undefined;
+    return value instanceof Uint8Array ? (JSON.parse(gunzipSync(value).toString()) as RecordedExchange) : undefined;
   } finally {
     database.close();
   }

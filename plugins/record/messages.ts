@@ -1,4 +1,4 @@
-import type { Recorded } from "model-gateway";
+import type { RecordedExchange } from "model-gateway";
 
 /** Where recordings are kept, and for how long. */
 export interface RecordFileOptions {
@@ -17,20 +17,20 @@ export interface RecordWorkerOptions extends RecordFileOptions {
 }
 
 /** An original message, secrets included. */
-export interface RawMessage extends Pick<Recorded["request"], "first" | "headers" | "bytes"> {
+export interface RawMessage extends Pick<RecordedExchange["request"], "first" | "headers" | "bytes"> {
   readonly body: Uint8Array;
   /** Whether the body is incomplete, at any length. */
   readonly part?: true;
 }
 
 /** An original exchange; it never leaves the process. */
-export interface RawExchange extends Omit<Recorded, "request" | "answer" | "attempts"> {
+export interface RawExchange extends Omit<RecordedExchange, "request" | "answer" | "attempts"> {
   readonly request: RawMessage;
   readonly answer?: RawMessage;
   readonly attempts: readonly RawAttempt[];
 }
 
-export interface RawAttempt extends Omit<Recorded["attempts"][number], "request" | "answer"> {
+export interface RawAttempt extends Omit<RecordedExchange["attempts"][number], "request" | "answer"> {
   readonly request: RawMessage;
   readonly answer?: RawMessage;
 }

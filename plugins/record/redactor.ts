@@ -1,5 +1,5 @@
 import { isUtf8 } from "node:buffer";
-import { type Recorded, Redactor } from "model-gateway";
+import { type RecordedExchange, Redactor } from "model-gateway";
 import type { RawExchange, RawMessage, RecordWorkerOptions } from "./messages.ts";
 
 /** Headers that hold only credentials. */
@@ -21,7 +21,7 @@ export class ExchangeRedactor {
     this.patterns = options.patterns.map((source) => new RegExp(source, "giu"));
   }
 
-  redact({ request, answer, attempts, error, ...rest }: RawExchange): Recorded {
+  redact({ request, answer, attempts, error, ...rest }: RawExchange): RecordedExchange {
     return {
       ...rest,
       ...(error && { error: { code: error.code, message: this.text(error.message) } }),
@@ -35,7 +35,7 @@ export class ExchangeRedactor {
     };
   }
 
-  private message({ first, headers, body, bytes, part }: RawMessage): Recorded["request"] {
+  private message({ first, headers, body, bytes, part }: RawMessage): RecordedExchange["request"] {
     const { body: most } = this.options;
     const raw = Buffer.from(body.buffer, body.byteOffset, body.byteLength);
     // A character at the edge may be cut.

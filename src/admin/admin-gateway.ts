@@ -3,7 +3,7 @@ import type { Config } from "../config/types.ts";
 import type { Question } from "../core/peers.ts";
 import type { MetricJson } from "../metrics/families.ts";
 import type { ReloadResult, Reloads } from "../reloads.ts";
-import type { Unwritten } from "../store/ledger.ts";
+import type { UnwrittenLines } from "../store/ledger.ts";
 import type { Stores } from "../store/open.ts";
 import type { Readiness } from "./readiness.ts";
 
@@ -24,7 +24,7 @@ export interface AdminGateway {
   /** Absent where this process serves by itself. */
   readonly workerCounts?: WorkerCounts;
   /** What would be lost if all serving processes were killed now. */
-  readonly unwritten: Unwritten | undefined;
+  readonly unwritten: UnwrittenLines | undefined;
   readiness(): Readiness;
   reload(by: Initiator): Promise<ReloadResult>;
   compare(): Promise<Pick<ReloadResult, "changes" | "restart">>;

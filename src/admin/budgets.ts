@@ -1,7 +1,7 @@
 import { Calendar } from "../core/calendar.ts";
 import { limitScope } from "../core/limits.ts";
 import type { KeyRecord } from "../store/keys.ts";
-import type { BudgetStanding, Standing } from "../store/limiter.ts";
+import type { BudgetStatus, LimitStatus } from "../store/limiter.ts";
 import { firstSpendDays } from "../store/spend.ts";
 import type { AdminGateway } from "./admin-gateway.ts";
 import { STANDINGS } from "./questions.ts";
@@ -32,14 +32,14 @@ const FIRST_SPEND_DAYS = new WeakMap<object, Map<string, number>>();
 async function periodStarts(
   { config: { timezone }, stores: { ledger } }: AdminGateway,
   records: readonly KeyRecord[],
-  standings: readonly Standing[],
+  standings: readonly LimitStatus[],
 ) {
   const calendar = new Calendar(timezone);
   const now = Date.now();
   const made = new Map(records.flatMap(({ id, source, created }) => (source === "store" ? [[id, created]] : [])));
-  const madeAt = ({ kind, name }: Standing) => (kind === "key" ? made.get(name) : undefined);
+  const madeAt = ({ kind, name }: LimitStatus) => (kind === "key" ? made.get(name) : undefined);
   let first = FIRST_SPEND_DAYS.get(ledger);
-  const isNew = (standing: Standing) =>
+  const isNew = (standing: LimitStatus) =>
     madeAt(standing) === undefined &&
     !first?.has(limitScope(standing.kind, standing.name)) &&
     standing.budgets.some(({ per, spent }) => per === "total" && spent > 0);
@@ -47,7 +47,7 @@ async function periodStarts(
     first = await firstSpendDays(ledger);
     FIRST_SPEND_DAYS.set(ledger, first);
   }
-  return (standing: Standing, { per }: BudgetStanding): { began?: number } => {
+  return (standing: LimitStatus, { per }: BudgetStatus): { began?: number } => {
     if (per !== "total") return { began: calendar.span(per, now).start };
     const began = madeAt(standing) ?? first?.get(limitScope(standing.kind, standing.name));
     return began === undefined ? {} : { began };

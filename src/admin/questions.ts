@@ -3,12 +3,12 @@ import { type Caller, type Credential, Marketplace } from "../core/marketplace.t
 import { type QuestionHandlers, question } from "../core/peers.ts";
 import { PHASES } from "../core/plugin.ts";
 import type { PriceVersion } from "../core/price-list.ts";
-import type { Recorded } from "../core/recorded.ts";
+import type { RecordedExchange } from "../core/recorded.ts";
 import type { RunningExchange } from "../downstream/server.ts";
 import type { Generation } from "../generation.ts";
 import type { MeasuredGateway } from "../metrics/process-metrics.ts";
 import type { TimedBudgetMark } from "../store/budget-marks.ts";
-import type { Standing } from "../store/limiter.ts";
+import type { LimitStatus } from "../store/limiter.ts";
 import type { Reach } from "../translation/reach.ts";
 import type { CredentialReport, NamedTarget, TargetReport } from "../upstream/health.ts";
 
@@ -124,8 +124,8 @@ export const PLUGINS = question<null, LivePlugin[]>("plugins");
 /** Budget marks that were reached since the last question. */
 export const LIMIT_MARKS = question<null, TimedBudgetMark[]>("limit marks");
 /** What a plugin has recorded of an exchange. */
-export const RECORDED = question<string, Recorded | null>("recorded");
-export const STANDINGS = question<readonly Caller[], Standing[]>("standings");
+export const RECORDED = question<string, RecordedExchange | null>("recorded");
+export const STANDINGS = question<readonly Caller[], LimitStatus[]>("standings");
 
 /** The parts of a gateway in this process that these questions need. */
 export interface QueryableGateway extends MeasuredGateway {
@@ -156,7 +156,7 @@ export function registerAdminAnswers(answers: QuestionHandlers, gateway: Queryab
 }
 
 /** Returns what the first plugin with a record of the exchange has. */
-async function findRecording({ paths }: Generation, id: string): Promise<Recorded | null> {
+async function findRecording({ paths }: Generation, id: string): Promise<RecordedExchange | null> {
   for (const plugin of new Set(paths.mounts.flatMap(({ chain }) => chain.links.map((link) => link.plugin)))) {
     const found = await plugin.recorded?.(id);
     if (found) return found;

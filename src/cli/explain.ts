@@ -181,7 +181,7 @@ async function explainRequest(
   if (found.operation.body === "multipart")
     throw new UsageError(`${path} takes a form, which streams through: explain takes only JSON.`);
   const time = Date.now();
-  const arrival = { id: newId(time), time, clock: performance.now(), address, query, headers };
+  const arrival = { id: newId(time), time, arrivedAt: performance.now(), address, query, headers };
   const { method } = found.operation;
   const exchange = new Exchange({ ...found, ...arrival, method, credentials: [KEY_PLACEHOLDER] });
   if (found.notice) exchange.notices.push(found.notice);

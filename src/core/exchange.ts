@@ -237,7 +237,7 @@ export interface ExchangeStart {
   /** Unix milliseconds. */
   time: number;
   /** `performance.now()` at arrival. */
-  clock: number;
+  arrivedAt: number;
   /** The client's address as far as trusted proxies report it; empty: unknown. */
   address?: string;
   /** Scheme and host that the client used; set only for passthrough requests. */
@@ -284,8 +284,10 @@ function checkCharge({ tokens, cost, priced, once, usage }: ExchangeCharge): voi
 /** A request and its response, from the arrival of the head to the ledger entry. Plugins share it; the engine ends it. */
 export class Exchange {
   readonly id: string;
+  /** Unix milliseconds of its arrival. */
   readonly time: number;
-  readonly clock: number;
+  /** `performance.now()` at its arrival. */
+  readonly arrivedAt: number;
   /** The client's full address; empty: unknown. */
   readonly address: string;
   /** Scheme and host that the client used; set on a path with `pass`. */
@@ -399,7 +401,7 @@ export class Exchange {
   constructor(arrival: ExchangeStart) {
     this.id = arrival.id;
     this.time = arrival.time;
-    this.clock = arrival.clock;
+    this.arrivedAt = arrival.arrivedAt;
     this.address = arrival.address ?? "";
     this.origin = arrival.origin;
     this.method = arrival.method;
@@ -557,7 +559,7 @@ export class Exchange {
 
   /** Milliseconds since arrival; after the end, its total duration. */
   get elapsed(): number {
-    return (this.endedAt ?? performance.now()) - this.clock;
+    return (this.endedAt ?? performance.now()) - this.arrivedAt;
   }
 
   /** Marks the end. Called by the engine before plugins record it, as that may take time. */

@@ -23,7 +23,7 @@ export class JsonUsage {
   private members: readonly string[] = [];
   private first: Buffer | undefined;
   private scanner: Scanner | undefined;
-  /** Counters of the members that mark pictures. */
+  /** Counters of the members that mark images. */
   private readonly marks: readonly Occurrences[] | undefined;
 
   constructor(private readonly protocols: readonly Protocol[]) {
@@ -53,13 +53,13 @@ export class JsonUsage {
     if (!first || this.fault !== undefined) return undefined;
     return this.recordFault(() => {
       const json = scanner ? this.capturedMembers(scanner) : (JSON.parse(first.toString()) as unknown);
-      const pictures = this.protocols[0]?.images;
-      return pictures ? this.addPictures(pictures, json) : this.read(json);
+      const images = this.protocols[0]?.images;
+      return images ? this.addImages(images, json) : this.read(json);
     });
   }
 
-  /** The number of pictures whose start has been seen. */
-  get pictures(): number {
+  /** The number of images whose start has been seen. */
+  get imageCount(): number {
     return Math.max(0, ...(this.marks ?? []).map((mark) => mark.count));
   }
 
@@ -110,10 +110,10 @@ export class JsonUsage {
     return other;
   }
 
-  /** Adds the number of pictures, and the size and quality that the response reports. */
-  private addPictures({ sizeMember, qualityMember }: ImageMembers, json: unknown): Usage | undefined {
+  /** Adds the number of images, and the size and quality that the response reports. */
+  private addImages({ sizeMember, qualityMember }: ImageMembers, json: unknown): Usage | undefined {
     const usage = this.read(json);
-    const count = this.pictures;
+    const count = this.imageCount;
     if (count === 0) return usage;
     const images: NonNullable<Usage["images"]> = { count };
     const { [sizeMember]: large, [qualityMember]: good } = json as Record<string, unknown>;

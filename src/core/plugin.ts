@@ -8,7 +8,7 @@ import type {
   RouteExchange,
   SendExchange,
 } from "./phases.ts";
-import type { Recorded } from "./recorded.ts";
+import type { RecordedExchange } from "./recorded.ts";
 import type { Stage } from "./stage.ts";
 
 /** A value, or a promise of it. */
@@ -40,7 +40,7 @@ export interface Plugin {
   /** Responds on a path that gateway.yaml assigns to this plugin (`serve: models`). */
   serve?: (exchange: AccessExchange) => MaybePromise<Answer>;
   /** Returns what it has stored of an exchange, for console admins; undefined: nothing. */
-  recorded?: (id: string) => MaybePromise<Recorded | undefined>;
+  recorded?: (id: string) => MaybePromise<RecordedExchange | undefined>;
   /** Called before the first request. */
   start?: (how: Start) => MaybePromise<void>;
   /** Frees resources: the gateway stops, or a new gateway.yaml has replaced this one. */

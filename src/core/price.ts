@@ -36,7 +36,7 @@ export type Price = TieredRates & {
   request?: number;
   /** USD for each web search by a tool of the vendor. */
   web_search?: number;
-  /** USD for each picture made from text, and from other pictures. */
+  /** USD for each image made from text, and from other images. */
   image?: PerImage;
   image_edit?: PerImage;
   /** Rates of the models that a drawing tool of the vendor uses, by name; `*` is any other. */
@@ -166,7 +166,7 @@ function hasTier(tier: string, price: Price): boolean {
   return !SERVICE_TIERS.includes(tier as ServiceTier) || price[tier as ServiceTier] !== undefined;
 }
 
-/** Returns USD for each picture: 0 where only tokens are charged, undefined where the price is unknown. */
+/** Returns USD for each image: 0 where only tokens are charged, undefined where the price is unknown. */
 function imagePrice({ size, quality, edited }: NonNullable<Usage["images"]>, price: Price): number | undefined {
   if (price.image === undefined && price.image_edit === undefined) return 0;
   const each = edited ? price.image_edit : price.image;
@@ -178,11 +178,11 @@ function imagePrice({ size, quality, edited }: NonNullable<Usage["images"]>, pri
 const drawingRates = (model: string | undefined, { drawing }: Compiled): TokenRates | undefined =>
   drawing.get(model ?? "*") ?? drawing.get("*");
 
-/** Returns USD for a picture of unknown price: the highest of the known prices, so that no budget takes it for free. */
+/** Returns USD for an image of unknown price: the highest of the known prices, so that no budget takes it for free. */
 const highestImagePrice = ({ image, image_edit }: Price): number =>
   Math.max(0, ...[image, image_edit].flatMap((each = 0) => (typeof each === "number" ? each : Object.values(each))));
 
-/** Returns the pico-dollars of pictures. */
+/** Returns the pico-dollars of images. */
 function imageCost({ images, drawn }: Usage, price: Price, compiled: Compiled): number {
   let pico = images ? images.count * toInteger(imagePrice(images, price) ?? highestImagePrice(price), PICO) : 0;
   const rates = drawn && drawingRates(drawn.model, compiled);

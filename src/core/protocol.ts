@@ -76,7 +76,7 @@ export interface Protocol {
    * credential everywhere, 403 our credential at this target, 429 our credential for a time, any other the request. Only the
    * vendor's own members may blame our credential, as its messages may quote the client's text.
    */
-  refuses?(status: number, body: Buffer): Refused | undefined;
+  refuses?(status: number, body: Buffer): RefusalScope | undefined;
   /** Response headers, besides `x-request-id`, that carry the exchange's id to clients of this protocol. */
   readonly idHeaders?: readonly string[];
   /** Response headers of this protocol that are passed downstream: exact lower-case names, or prefixes ending in `*`. */
@@ -152,7 +152,7 @@ export interface Protocol {
  * - `request`: the content of the request, with any credential.
  * - `object`: the request, because it names an object that the account of our credential does not have.
  */
-export type Refused = "credential" | "target" | "request" | "object";
+export type RefusalScope = "credential" | "target" | "request" | "object";
 
 /** How a protocol reports images that are charged per image. */
 export interface ImageMembers {

@@ -25,7 +25,7 @@ interface RecordedAttempt {
 }
 
 /** An exchange as it was stored: as the client and the providers saw it. */
-export interface Recorded {
+export interface RecordedExchange {
   readonly id: string;
   /** Unix milliseconds. */
   readonly time: number;

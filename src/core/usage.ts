@@ -30,14 +30,14 @@ export interface Usage {
   serverTools?: Record<string, number>;
   /** The service tier that was used, in the vendor's term. */
   tier?: string;
-  /** Pictures of a complete response, as reported by it or the request. */
+  /** Images of a complete response, as reported by it or the request. */
   images?: { count: number; size?: string; quality?: string; edited?: true };
   /** Tokens of a model that a drawing tool of the vendor uses, in addition to the others. */
   drawn?: { model?: string; in: Usage["in"]; out: Usage["out"] };
   /** The vendor's name of the model that responded, where the vendor switched to another than the requested one. */
   model?: string;
   /** What else the vendor ran for the response, each with counts that are not included in those above. */
-  besides?: readonly UsageBesides[];
+  besides?: readonly ExtraUsage[];
   /** The cost as reported by the provider, in integer nano-dollars. */
   providerCost?: number;
   /** The vendor's own usage object. */
@@ -45,7 +45,7 @@ export interface Usage {
 }
 
 /** What a vendor ran in addition to a response: a request to another model, or a summary of the conversation. */
-export interface UsageBesides {
+export interface ExtraUsage {
   readonly in: Usage["in"];
   readonly out: Usage["out"];
   /** The vendor's name of the model; absent: the one that responded. */

@@ -311,13 +311,13 @@ export class Downstream {
     const { request, response } = arrival;
     const time = Date.now();
     const id = newId(time);
-    const clock = performance.now();
+    const arrivedAt = performance.now();
     const generation = this.current();
     const [raw = "", text = ""] = splitTarget(request.url ?? "");
     const headers = request.headerList;
     const address = this.connections.clientAddress(arrival.connection, headers);
     if (this.stopBegun) {
-      this.busyAt = clock;
+      this.busyAt = arrivedAt;
       response.shouldKeepAlive = false;
     }
     // Node's parser loses bytes that follow an upgrade in the same packet: no further request may be read from the connection.
@@ -357,7 +357,7 @@ export class Downstream {
     request.hold();
     const serve = () => {
       try {
-        this.beginExchange(arrival, this.current(), { raw, text }, { id, time, clock, address });
+        this.beginExchange(arrival, this.current(), { raw, text }, { id, time, arrivedAt, address });
       } catch (thrown) {
         refuse(thrown);
       }
@@ -366,7 +366,7 @@ export class Downstream {
       sendOverloaded(request, response, generation.paths.dialect(raw, headers), id, retryAfter);
       this.onRefused("overloaded");
     };
-    const since = arrival.fresh ? this.overload.waitingSince(clock) : clock;
+    const since = arrival.fresh ? this.overload.waitingSince(arrivedAt) : arrivedAt;
     const caller = () => presentedKey(headers) ?? (text.includes("key=") ? text : address);
     this.overload.add(new WaitingRequest(since, caller, serve, refuseOverloaded));
   }
@@ -416,7 +416,7 @@ export class Downstream {
   private upgrade(request: ServerRequest, socket: Socket, head: Buffer): void {
     const time = Date.now();
     const id = newId(time);
-    const clock = performance.now();
+    const arrivedAt = performance.now();
     const generation = this.current();
     const [raw = "", text = ""] = splitTarget(request.url ?? "");
     const headers = request.headerList;
@@ -428,7 +428,7 @@ export class Downstream {
       try {
         if (this.draining) throw new GatewayError("draining");
         guard(request, headers);
-        this.beginSocketExchange(request, socket, head, response, { id, time, clock, address, raw, text });
+        this.beginSocketExchange(request, socket, head, response, { id, time, arrivedAt, address, raw, text });
       } catch (thrown) {
         refuse(GatewayError.from(thrown));
       }
@@ -440,7 +440,7 @@ export class Downstream {
     };
     const caller = () => presentedKey(headers) ?? address;
     const turnAway = (retryAfter: number) => refuse(new GatewayError("overloaded", { retryAfter }));
-    this.overload.add(new WaitingRequest(clock, caller, serve, turnAway));
+    this.overload.add(new WaitingRequest(arrivedAt, caller, serve, turnAway));
   }
 
   /**
@@ -575,7 +575,7 @@ interface RequestTarget {
 }
 
 /** What is known about a request before it is parsed. */
-type ArrivalFacts = Pick<ExchangeStart, "id" | "time" | "clock" | "origin" | "uploader"> & { address: string };
+type ArrivalFacts = Pick<ExchangeStart, "id" | "time" | "arrivedAt" | "origin" | "uploader"> & { address: string };
 
 /** Node's error code for a head that has not arrived in time. */
 const TIMEOUT = "ERR_HTTP_REQUEST_TIMEOUT";

@@ -196,7 +196,7 @@ export interface LedgerBacklog {
 }
 
 /** Journal lines that are in memory only, and why: the folder, and the error of writing to it. */
-export interface Unwritten {
+export interface UnwrittenLines {
   readonly lines: number;
   readonly where: string;
 }
@@ -254,7 +254,7 @@ export abstract class Ledger {
     return this.state === "waiting";
   }
   /** What would be lost if this process were killed now, because its journal cannot be written; undefined: nothing. */
-  get unwritten(): Unwritten | undefined {
+  get unwritten(): UnwrittenLines | undefined {
     return undefined;
   }
   /** Number of lines lost on closing, because the journal could not be written. */

@@ -4,7 +4,7 @@ import { formatDollars, limitOwner } from "../core/limit-messages.ts";
 import type { Budget, LimitLevel } from "../core/limits.ts";
 import type { RateDistance } from "../core/protocol.ts";
 import type { BudgetMark } from "./budget-marks.ts";
-import type { BudgetStanding, Excess, Reservation, Spending } from "./limiter.ts";
+import type { BudgetStatus, Excess, Reservation, Spending } from "./limiter.ts";
 
 // Results common to all limiters, regardless of where they count.
 
@@ -96,7 +96,7 @@ export function budgetStanding(
   { nano, per, soft }: Budget,
   { spent, pending, end }: BudgetState,
   allowed = nano,
-): BudgetStanding {
+): BudgetStatus {
   const left = Math.max(0, allowed - spent - pending);
   return { limit: nano, per, soft, spent, reserved: pending, left, ...resetsField(end) };
 }

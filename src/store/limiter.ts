@@ -51,10 +51,10 @@ export interface Grant extends RateDistances {
   readonly warnings?: readonly string[];
 }
 
-export type Reserved = { readonly excess: Excess } | { readonly grant: Grant };
+export type ReserveResult = { readonly excess: Excess } | { readonly grant: Grant };
 
 /** The state of a budget. Sums in nano-dollars. */
-export interface BudgetStanding {
+export interface BudgetStatus {
   readonly limit: number;
   readonly per: Period;
   readonly soft: boolean;
@@ -67,9 +67,9 @@ export interface BudgetStanding {
 }
 
 /** The state of all limits of a level; absent members are not limited. */
-export interface Standing extends Pick<LimitLevel, "kind" | "name">, RateDistances {
+export interface LimitStatus extends Pick<LimitLevel, "kind" | "name">, RateDistances {
   readonly concurrency?: { readonly limit: number; readonly left: number };
-  readonly budgets: readonly BudgetStanding[];
+  readonly budgets: readonly BudgetStatus[];
 }
 
 /** `apart`: counts cannot be shared at the moment, and this process keeps to its part. */
@@ -85,13 +85,13 @@ export abstract class Limiter {
    * into every level. The first level without room refuses, and nothing is reserved then.
    * @throws GatewayError when the money spent so far is unknown
    */
-  abstract reserve(reservation: Reservation): Reserved | Promise<Reserved>;
+  abstract reserve(reservation: Reservation): ReserveResult | Promise<ReserveResult>;
   /**
    * Replaces a reservation with the actual usage. Has no effect for an unknown or settled reservation.
    * @param unused the scope of one of its levels at which nothing was used
    */
   abstract settle(id: string, used: Charge, unused?: string): void;
-  abstract standings(levels: readonly LimitLevel[]): Promise<Standing[]>;
+  abstract statuses(levels: readonly LimitLevel[]): Promise<LimitStatus[]>;
 
   get state(): LimiterState {
     return "ok";

@@ -27,10 +27,10 @@ import {
   type Excess,
   type Grant,
   Limiter,
+  type LimitStatus,
   type Reservation,
-  type Reserved,
+  type ReserveResult,
   type Spending,
-  type Standing,
 } from "./limiter.ts";
 import { RateWindow } from "./rate-window.ts";
 
@@ -138,7 +138,7 @@ export class MemoryLimiter extends Limiter {
   }
 
   /** @param owner the process that makes it, where there are several */
-  override reserve(reservation: Reservation, owner?: string): Reserved | Promise<Reserved> {
+  override reserve(reservation: Reservation, owner?: string): ReserveResult | Promise<ReserveResult> {
     const now = this.clock();
     const { levels, maximum } = reservation;
     const missing = this.unloadedPeriod(levels, now);
@@ -243,17 +243,17 @@ export class MemoryLimiter extends Limiter {
     for (const [id, made] of this.reservations) if (made.owner === owner) this.settle(id, made.reservation.minimum);
   }
 
-  override async standings(levels: readonly LimitLevel[]): Promise<Standing[]> {
+  override async statuses(levels: readonly LimitLevel[]): Promise<LimitStatus[]> {
     const now = this.clock();
     const missing = this.unloadedPeriod(levels, now);
     if (missing) {
       await this.loadSums(missing, levels, now);
-      return this.standings(levels);
+      return this.statuses(levels);
     }
     return levels.map((level) => this.standing(level, now));
   }
 
-  private standing({ kind, name, scope, limits }: LimitLevel, now: number): Standing {
+  private standing({ kind, name, scope, limits }: LimitLevel, now: number): LimitStatus {
     const { rpm = 0, tpm = 0, concurrency = 0, budgets = [] } = limits;
     const counts = this.countsOf(scope);
     return {

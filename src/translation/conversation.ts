@@ -233,7 +233,7 @@ export interface Conversation {
   /** Whether the vendor stores the response. */
   store?: boolean;
   modalities?: string[];
-  /** Properties of a requested picture: aspect ratio (`16:9`), and size (`2K`). */
+  /** Properties of a requested image: aspect ratio (`16:9`), and size (`2K`). */
   image?: { aspect?: string; size?: string; paths: { aspect?: string; size?: string } };
   /** Each feature that the client used besides plain turns, with its path. */
   uses: FeatureUse[];

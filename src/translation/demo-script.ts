@@ -20,8 +20,8 @@ interface ScriptInput<Tool> {
   limit?: number | undefined;
   /** Stop sequences. */
   stop?: readonly string[] | undefined;
-  /** Whether a picture follows the text. */
-  picture?: boolean;
+  /** Whether an image follows the text. */
+  image?: boolean;
 }
 
 export interface DemoScript<Tool> {
@@ -73,7 +73,7 @@ function piecesOf(model: string, ask: ScriptInput<unknown>): string[] {
         ask.result === undefined ? "No tool was offered that could be called." : `The tool answered: ${ask.result}`,
       );
     case "image":
-      if (ask.picture) return ["Here is ", "a picture."];
+      if (ask.image) return ["Here is ", "a picture."];
       return splitWords("Pictures come from the image paths: ask there for the model of this name.");
     case "slow":
       return ["Slow ", "and ", "steady: ", "three ", "seconds ", "long."];

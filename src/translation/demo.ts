@@ -7,7 +7,7 @@ import { HeaderList } from "../wire/headers.ts";
 import type { ClientTranslation, EncodedFrame, ResponseContext } from "./codec.ts";
 import { clientTranslationOf, requireClientTranslation, translationOf } from "./codec.ts";
 import type { Conversation, Part, Tool } from "./conversation.ts";
-import { pictureEvents } from "./demo-picture.ts";
+import { demoImageEvents } from "./demo-image.ts";
 import {
   DEMO_CUT,
   type DemoScript,
@@ -30,8 +30,8 @@ import { pathOfUse } from "./settings.ts";
 type CallableTool = Tool & { kind: "function" | "custom" };
 /** Parts of the script that only one protocol can express. */
 interface DemoExtra {
-  /** Whether the response holds a picture. */
-  readonly picture?: boolean;
+  /** Whether the response holds an image. */
+  readonly image?: boolean;
   /** Opaque state attached to a tool call. */
   readonly callState?: string;
 }
@@ -51,7 +51,7 @@ export function demoAnswer(protocol: Protocol, request: DemoRequest, extra: Demo
 }
 
 function answerRequest(protocol: Protocol, request: DemoRequest, id: string, extra: DemoExtra): DemoAnswer {
-  const own = extra.picture || extra.callState ? undefined : protocol.demo?.(request);
+  const own = extra.image || extra.callState ? undefined : protocol.demo?.(request);
   if (own) return own;
   const fault = demoFault(request.model, request.streaming);
   if (fault) return encodeDemoError(protocol, fault, id);
@@ -151,7 +151,7 @@ function scriptForTurns(model: string, conversation: Conversation, extra: DemoEx
     result: ends === undefined ? undefined : (ends.json ?? partsText(ends.parts)),
     limit: maxTokens,
     stop,
-    picture: extra.picture ?? false,
+    image: extra.image ?? false,
   });
 }
 
@@ -183,7 +183,7 @@ function scriptEvents(
   const reason = script.call ? "tool_calls" : script.end === "length" ? "length" : stopped ? "stop_sequence" : "stop";
   return [
     ...events,
-    ...(extra.picture ? pictureEvents(block + 1) : []),
+    ...(extra.image ? demoImageEvents(block + 1) : []),
     { type: "finish", choice: 0, reason, ...(stopped === undefined ? {} : { stopSequence: stopped }) },
     { type: "usage", usage },
     { type: "end" },

@@ -19,7 +19,7 @@ const MARK_SEARCH = new ByteSearch(QUOTED_MARK);
 const NO_BYTES = Buffer.alloc(0);
 const NONCE_BYTES = 12;
 const TAG_BYTES = 16;
-/** Maximum characters of an envelope. Signatures on pictures are the longest that vendors send. */
+/** Maximum characters of an envelope. Signatures on images are the longest that vendors send. */
 const MAX_ENVELOPE = 16 * 1024 * 1024;
 /** For envelopes kept for clients that lose them: maximum milliseconds, maximum number, and maximum characters in total. */
 const REMEMBER_LIMITS = { age: 3_600_000, count: 20_000, size: 64 * 1024 * 1024 };

@@ -7,7 +7,7 @@ import type { Conversation, Media, Part } from "./conversation.ts";
  */
 const BYTES_PER_TOKEN = 3;
 
-/** Tokens of media: a large picture; a page or two, half a minute of audio or a few seconds of video. */
+/** Tokens of media: a large image; a page or two, half a minute of audio or a few seconds of video. */
 const MEDIA_TOKENS: Readonly<Record<Media["media"], number>> = { image: 1600, audio: 1000, video: 2600, file: 3200 };
 /** Bytes of base64 after which media with a length count once more. */
 const MEDIA_PIECE_BYTES: Readonly<Record<Media["media"], number>> = {

@@ -109,8 +109,8 @@ export type Event =
   | { type: "opaque"; block: number; opaque: Opaque }
   | { type: "citation"; block: number; citation: Citation }
   /**
-   * A media block's whole content. One event per block: no encoder could distinguish the pieces of a picture from several
-   * pictures.
+   * A media block's whole content. One event per block: no encoder could distinguish the pieces of an image from several
+   * images.
    */
   | { type: "media"; block: number; base64?: string; url?: string }
   /** A server block's whole content, as the vendor sent it. */

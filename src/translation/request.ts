@@ -218,7 +218,7 @@ function pruneFor(conversation: Conversation, to: RequestDestination, losses: Lo
   const { protocol, account, model, facts } = to;
   let pruned = false;
   const readers = keepReadable(conversation, { protocol: protocol.name, account }, ({ recalled }, path, on) => {
-    // A picture's signature holds no reasoning; others do not need it, and the picture stays.
+    // An image's signature holds no reasoning; others do not need it, and the image stays.
     if (on === "media" && (recalled || !losses.strict)) return;
     pruned = true;
     // A client cannot leave out what it did not send.

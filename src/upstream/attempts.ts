@@ -36,13 +36,13 @@ import type { ClientSide, UpstreamProxy } from "./proxy.ts";
 import type { OutgoingRequest } from "./request.ts";
 import type { UpstreamResponse } from "./response.ts";
 import {
+  type AttemptOutcome,
   isRepeatable,
+  outcomeOfError,
+  outcomeOfStatus,
   type RetryBudget,
+  RetryPlan,
   sinceFirstAttempt,
-  Tries,
-  type Verdict,
-  verdictOnError,
-  verdictOnStatus,
   waitUnlessAborted,
 } from "./retry.ts";
 import type { TargetHealth } from "./target-health.ts";
@@ -62,7 +62,7 @@ export interface UpstreamAnswer {
 /** The outcome of one attempt. */
 interface AttemptResult {
   readonly attempt: Attempt;
-  readonly verdict: Verdict;
+  readonly outcome: AttemptOutcome;
   /** The provider's response, where one arrived. */
   readonly upstream?: UpstreamResponse;
   /** The error to throw where this attempt is the last one; absent: the client gets the response. */
@@ -111,12 +111,13 @@ export class Upstreams {
     this.budget.countRequest();
     // Read before the first attempt: a form that is streamed through can be sent to one provider only.
     const once = exchange.form?.replayable === false;
-    let tries: Tries | undefined;
+    let retries: RetryPlan | undefined;
     for (;;) {
       const result = await this.tryTarget(exchange, target, chain, client);
-      const { attempt, verdict, upstream, error, wait } = result;
-      if (verdict !== "final" && !once) tries ??= new Tries(exchange, targets, this.budget, this.health, this.slots);
-      const next = tries?.nextAfter(attempt, verdict, wait);
+      const { attempt, outcome, upstream, error, wait } = result;
+      if (outcome !== "final" && !once)
+        retries ??= new RetryPlan(exchange, targets, this.budget, this.health, this.slots);
+      const next = retries?.nextAfter(attempt, outcome, wait);
       if (next) {
         if (upstream) await this.discardResponse(upstream, exchange, attempt, chain);
         if (next.wait > 0) await waitUnlessAborted(next.wait, exchange);
@@ -124,8 +125,8 @@ export class Upstreams {
         continue;
       }
       // A final 429 is about this very request, and would be repeated.
-      const exhausted = tries?.exhausted(wait) === true || (verdict === "final" && upstream?.status === 429);
-      if (exchange.objectError && verdict !== "final" && verdict !== "broken") {
+      const exhausted = retries?.exhausted(wait) === true || (outcome === "final" && upstream?.status === 429);
+      if (exchange.objectError && outcome !== "final" && outcome !== "broken") {
         if (upstream) await this.discardResponse(upstream, exchange, attempt, chain);
         throw exchange.objectError;
       }
@@ -216,7 +217,7 @@ export class Upstreams {
         this.health.recordNoResponse(attempt, code.startsWith("upstream_"), begun ? clientWaitTime(exchange) : 0);
       // A client that leaves before a connection has taken the request has reached no provider.
       if (code === "upstream_unreachable" || !begun) attempt.sent = false;
-      return { attempt, verdict: verdictOnError(code), error };
+      return { attempt, outcome: outcomeOfError(code), error };
     }
   }
 
@@ -252,7 +253,7 @@ export class Upstreams {
     const once = headers.get("x-should-retry") === "false";
     return {
       attempt,
-      verdict: verdictOnStatus(status),
+      outcome: outcomeOfStatus(status),
       upstream,
       wait: once ? Number.POSITIVE_INFINITY : wait,
       ...(error ? { error } : {}),

@@ -1,5 +1,5 @@
 import type { Attempt } from "../core/exchange.ts";
-import type { Refused } from "../core/protocol.ts";
+import type { RefusalScope } from "../core/protocol.ts";
 import { peekResponse } from "./peek-response.ts";
 import type { UpstreamResponse } from "./response.ts";
 
@@ -11,7 +11,7 @@ const MAX_ERROR_BODY = 16 * 1024;
 const MAX_BODY_WAIT = 1000;
 
 /** The status that most vendors use for each case. */
-const STATUSES: Readonly<Record<Refused, number>> = { credential: 401, target: 403, request: 400, object: 400 };
+const STATUSES: Readonly<Record<RefusalScope, number>> = { credential: 401, target: 403, request: 400, object: 400 };
 
 /**
  * Returns the status that a provider's error amounts to, which differs from its own where the body says that something else is
@@ -28,10 +28,10 @@ export async function effectiveStatus(response: UpstreamResponse, attempt: Attem
 }
 
 /** Returns what the body of a provider's error says is refused; undefined: no more than its status says. */
-function refusedPart(response: UpstreamResponse, { protocol }: Attempt): undefined | Promise<Refused | undefined> {
+function refusedPart(response: UpstreamResponse, { protocol }: Attempt): undefined | Promise<RefusalScope | undefined> {
   const { status } = response;
   if (!protocol.refuses || status < 400 || status >= 500) return undefined;
-  return peekResponse<Refused>(response, MAX_BODY_WAIT, (settle, pieces, last, whole) => {
+  return peekResponse<RefusalScope>(response, MAX_BODY_WAIT, (settle, pieces, last, whole) => {
     if (pieces.reduce((sum, { length }) => sum + length, 0) > MAX_ERROR_BODY) return settle();
     return last && settle(whole ? protocol.refuses?.(status, Buffer.concat(pieces)) : undefined);
   });

@@ -16,9 +16,9 @@ import { SlidingWindow } from "./sliding-window.ts";
  * - `late`: a provider did not begin to respond in time. It may still work on the request, and bill it.
  * - `broken`: a provider broke off, or sent an unreadable response. It may have worked on the request.
  */
-export type Verdict = "final" | "unsent" | "refused" | "failed" | "late" | "broken";
+export type AttemptOutcome = "final" | "unsent" | "refused" | "failed" | "late" | "broken";
 
-const BY_CODE: Readonly<Partial<Record<ErrorCode, Verdict>>> = {
+const BY_CODE: Readonly<Partial<Record<ErrorCode, AttemptOutcome>>> = {
   upstream_unreachable: "unsent",
   not_translatable: "unsent",
   // An object id is checked in the provider's protocol; another provider may treat the same address as public.
@@ -33,11 +33,11 @@ const BY_CODE: Readonly<Partial<Record<ErrorCode, Verdict>>> = {
   upstream_timeout: "late",
 };
 
-/** Returns the verdict on an error of an attempt without a response. */
-export const verdictOnError = (code: string): Verdict => BY_CODE[code as ErrorCode] ?? "final";
+/** Returns the outcome of an attempt that ended with an error instead of a response. */
+export const outcomeOfError = (code: string): AttemptOutcome => BY_CODE[code as ErrorCode] ?? "final";
 
-/** Returns the verdict on the status of a response, or of an error at the beginning of a stream. */
-export function verdictOnStatus(status: number): Verdict {
+/** Returns the outcome of an attempt by the status of its response, or of an error at the beginning of a stream. */
+export function outcomeOfStatus(status: number): AttemptOutcome {
   if (status === 401 || status === 403 || status === 429) return "refused";
   if (status === 504) return "late";
   return status >= 500 ? "failed" : "final";
@@ -80,14 +80,14 @@ export class RetryBudget {
   }
 }
 
-interface NextTry {
+interface NextAttempt {
   readonly target: Target;
   /** Milliseconds to wait before it. */
   readonly wait: number;
 }
 
 /** Decides which target an exchange tries next, if any. */
-export class Tries {
+export class RetryPlan {
   private readonly tried = new Set<Target>();
   private count = 0;
   /** Whether a retry was granted, or refused because none was left. */
@@ -112,12 +112,12 @@ export class Tries {
    * Returns the next try after an attempt; undefined: none.
    * @param wait milliseconds that the provider wants us to wait; undefined: unknown
    */
-  nextAfter(attempt: Attempt, verdict: Verdict, wait: number | undefined): NextTry | undefined {
+  nextAfter(attempt: Attempt, outcome: AttemptOutcome, wait: number | undefined): NextAttempt | undefined {
     const { exchange } = this;
     const { target } = attempt;
     this.tried.add(target);
-    if (verdict === "final" || exchange.aborted || ++this.count >= MAX_TRIES) return;
-    switch (verdict) {
+    if (outcome === "final" || exchange.aborted || ++this.count >= MAX_TRIES) return;
+    switch (outcome) {
       case "unsent":
         return this.untried(() => true);
       case "refused":
@@ -166,7 +166,7 @@ export class Tries {
    * Returns another healthy target, or the same one. A target that is only in cooldown comes after these, or before the same
    * one where that keeps failing.
    */
-  private otherOrSameTarget(target: Target, wait: number | undefined): NextTry | undefined {
+  private otherOrSameTarget(target: Target, wait: number | undefined): NextAttempt | undefined {
     const { health } = this;
     const next = this.takeFromBudget(this.untried((each) => this.usable(each)));
     if (next) return next;
@@ -178,7 +178,7 @@ export class Tries {
    * Returns a target whose provider requested a short cooldown: it may still respond, and otherwise the client would get an
    * error.
    */
-  private coolingDownTarget(): NextTry | undefined {
+  private coolingDownTarget(): NextAttempt | undefined {
     if (this.triedCoolingDown) return undefined;
     const next = this.takeFromBudget(
       this.untried((each) => this.health.isOnlyCoolingDown(each, callerIdOf(this.exchange))),
@@ -188,14 +188,14 @@ export class Tries {
   }
 
   /** Returns the best untried target, preferably one whose provider has a free slot. */
-  private untried(may: (target: Target) => boolean): NextTry | undefined {
+  private untried(may: (target: Target) => boolean): NextAttempt | undefined {
     const left = this.targets.filter((each) => !this.tried.has(each) && may(each));
     const target = left.find(({ provider }) => this.slots.hasFree(provider)) ?? left[0];
     return target && { target, wait: 0 };
   }
 
   /** Returns the same target once more, after the requested wait or a short backoff. */
-  private sameTarget(target: Target, requestedWait: number | undefined, ifUsable = false): NextTry | undefined {
+  private sameTarget(target: Target, requestedWait: number | undefined, ifUsable = false): NextAttempt | undefined {
     const { wait: maxWait } = this.budget.limits;
     const wait = requestedWait ?? BACKOFF * (1 + Math.random());
     const { total } = target.provider.timeouts;
@@ -205,7 +205,7 @@ export class Tries {
   }
 
   /** Counts a retry that a provider may work on; undefined where none is left. */
-  private takeFromBudget(next: NextTry | undefined): NextTry | undefined {
+  private takeFromBudget(next: NextAttempt | undefined): NextAttempt | undefined {
     if (!next) return undefined;
     const { attempts } = this.budget.limits;
     // With retries disabled here, clients may retry.

@@ -1,7 +1,7 @@
 import type { Readiness } from "../admin/readiness.ts";
 import type { SharedFact } from "../core/peers.ts";
 import type { MetricJson } from "../metrics/families.ts";
-import type { Unwritten } from "../store/ledger.ts";
+import type { UnwrittenLines } from "../store/ledger.ts";
 
 /** The exit code of a worker that has stopped, and has logged which rows of the ledger were lost. */
 export const LOST_ROWS_EXIT = 4;
@@ -27,7 +27,7 @@ export type ToPrimary =
   | { readonly type: "taken"; readonly id: number }
   | { readonly type: "closed"; readonly count: number }
   /** `unwritten`: rows that would be lost if the worker were killed. */
-  | { readonly type: "alive"; readonly parts: Readiness["parts"]; readonly unwritten: Unwritten | undefined }
+  | { readonly type: "alive"; readonly parts: Readiness["parts"]; readonly unwritten: UnwrittenLines | undefined }
   /** What the worker has counted so far: every few seconds, and when it ends. */
   | { readonly type: "metrics"; readonly metrics: readonly MetricJson[] }
   /** A crash outside of every request: the worker gets no more connections, and ends. */

@@ -20,7 +20,7 @@ import type { MetricJson } from "../metrics/families.ts";
 import { PROCESS_METRICS } from "../metrics/process-metrics.ts";
 import { type ReloadResult, Reloads } from "../reloads.ts";
 import { BudgetMarks, type TimedBudgetMark } from "../store/budget-marks.ts";
-import type { Unwritten } from "../store/ledger.ts";
+import type { UnwrittenLines } from "../store/ledger.ts";
 import { MemoryLimiter } from "../store/memory-limiter.ts";
 import { connectStores, type Stores } from "../store/open.ts";
 import { spendSince } from "../store/spend.ts";
@@ -215,7 +215,7 @@ export class Primary {
     return [...this.totals.all, ...answers.flatMap((each) => (each.status === "fulfilled" ? [each.value] : []))];
   }
 
-  get unwritten(): Unwritten | undefined {
+  get unwritten(): UnwrittenLines | undefined {
     const all = [...this.workers].flatMap(({ unwritten }) => (unwritten ? [unwritten] : []));
     const [first] = all;
     return first && { lines: all.reduce((sum, { lines }) => sum + lines, 0), where: first.where };

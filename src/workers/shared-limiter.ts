@@ -1,12 +1,12 @@
 import { storeUnavailable } from "../core/errors.ts";
 import type { LimitLevel } from "../core/limits.ts";
 import { type Peers, type QuestionHandlers, question } from "../core/peers.ts";
-import { type Charge, Limiter, type Reservation, type Reserved, type Standing } from "../store/limiter.ts";
+import { type Charge, Limiter, type LimitStatus, type Reservation, type ReserveResult } from "../store/limiter.ts";
 import type { MemoryLimiter } from "../store/memory-limiter.ts";
 
-const RESERVE = question<{ reservation: Reservation; owner: string }, Reserved>("limits reserve");
+const RESERVE = question<{ reservation: Reservation; owner: string }, ReserveResult>("limits reserve");
 const SETTLE = question<{ id: string; used: Charge; unused?: string }, true>("limits settle");
-const STANDINGS = question<readonly LimitLevel[], Standing[]>("limits standings");
+const STANDINGS = question<readonly LimitLevel[], LimitStatus[]>("limits standings");
 
 /** The limits of all workers, which are counted in their primary. */
 export class SharedLimiter extends Limiter {
@@ -18,7 +18,7 @@ export class SharedLimiter extends Limiter {
     super();
   }
 
-  override reserve(reservation: Reservation): Promise<Reserved> {
+  override reserve(reservation: Reservation): Promise<ReserveResult> {
     return this.peers.ask(RESERVE, { reservation, owner: this.owner }).catch(throwUnavailable);
   }
 
@@ -27,7 +27,7 @@ export class SharedLimiter extends Limiter {
     this.peers.ask(SETTLE, { id, used, ...(unused === undefined ? {} : { unused }) }).catch(() => {});
   }
 
-  override standings(levels: readonly LimitLevel[]): Promise<Standing[]> {
+  override statuses(levels: readonly LimitLevel[]): Promise<LimitStatus[]> {
     return this.peers.ask(STANDINGS, levels).catch(throwUnavailable);
   }
 }
@@ -39,7 +39,7 @@ export function registerLimits(answers: QuestionHandlers, limiter: MemoryLimiter
     limiter.settle(id, used, unused);
     return true;
   });
-  answers.set(STANDINGS, (levels) => limiter.standings(levels));
+  answers.set(STANDINGS, (levels) => limiter.statuses(levels));
 }
 
 function throwUnavailable(cause: unknown): never {

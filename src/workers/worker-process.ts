@@ -5,7 +5,7 @@ import type { Readable } from "node:stream";
 import { fileURLToPath } from "node:url";
 import type { Readiness } from "../admin/readiness.ts";
 import type { Question } from "../core/peers.ts";
-import type { Unwritten } from "../store/ledger.ts";
+import type { UnwrittenLines } from "../store/ledger.ts";
 import { FormattedError } from "../text/format-error.ts";
 import type { QuestionAnswer, ToPrimary, ToWorker } from "./messages.ts";
 
@@ -47,7 +47,7 @@ export class WorkerProcess {
   /** Its parts as it last reported them. */
   parts: Readiness["parts"] = {};
   /** What it could not write of the ledger's journal, as it last reported. */
-  unwritten: Unwritten | undefined;
+  unwritten: UnwrittenLines | undefined;
   /** `performance.now()` at its last message. */
   lastMessageAt = performance.now();
   readonly startedAt = performance.now();

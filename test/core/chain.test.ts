@@ -6,7 +6,7 @@ import type { Plugin } from "../../src/core/plugin.ts";
 import { Frame } from "../../src/wire/frame.ts";
 import { HeaderList } from "../../src/wire/headers.ts";
 
-const started = (): Exchange => new Exchange({ clock: performance.now() } as ExchangeStart);
+const started = (): Exchange => new Exchange({ arrivedAt: performance.now() } as ExchangeStart);
 const exchange = started();
 const head = { status: 200 } as Head;
 const chainOf = (plugins: Record<string, Plugin>) =>

@@ -13,7 +13,7 @@ const SECRET = "a-credential-0123456789";
 const chat = { name: "chat" } as Protocol;
 const exchange = (lines: string[] = []): Exchange => {
   const headers = new HeaderList(lines);
-  const arrival = { id: "one", clock: performance.now(), method: "POST", path: "/v1/x", protocol: chat, headers };
+  const arrival = { id: "one", arrivedAt: performance.now(), method: "POST", path: "/v1/x", protocol: chat, headers };
   return new Exchange(arrival as ExchangeStart);
 };
 

@@ -5,7 +5,7 @@ import type { Protocol } from "../../src/core/protocol.ts";
 import type { Member, Scan } from "../../src/wire/json.ts";
 import { setMember } from "../../src/wire/splice.ts";
 
-const exchange = (): Exchange => new Exchange({ id: "one", clock: performance.now() } as ExchangeStart);
+const exchange = (): Exchange => new Exchange({ id: "one", arrivedAt: performance.now() } as ExchangeStart);
 
 t.test("those who wait hear that the client has left, in the order they asked, once", async (t) => {
   const one = exchange();
@@ -81,7 +81,7 @@ t.test("a signal that is asked for too late has fired already", async (t) => {
 });
 
 t.test("elapsed counts from arrival", async (t) => {
-  const one = new Exchange({ clock: performance.now() - 1000 } as ExchangeStart);
+  const one = new Exchange({ arrivedAt: performance.now() - 1000 } as ExchangeStart);
   t.ok(one.elapsed >= 1000);
 });
 

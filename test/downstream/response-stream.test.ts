@@ -62,7 +62,7 @@ function flowing(
   return { flow, outlet, seen, exchange };
 }
 
-const newExchange = (): Exchange => new Exchange({ id: "one", clock: performance.now() } as ExchangeStart);
+const newExchange = (): Exchange => new Exchange({ id: "one", arrivedAt: performance.now() } as ExchangeStart);
 const event = (text: string): Buffer => Buffer.from(`data: ${text}\n\n`);
 const frame = (text: string): Frame => new Frame("event", event(text));
 
@@ -437,7 +437,7 @@ for (const [framing, before, told, behind] of [
 t.test("a stream that has ended but for its usage is read on for that alone, and not for long", async (t) => {
   const ending = ({ text }: Frame) => (text === "end" ? "complete" : undefined);
   const asked = () =>
-    new Exchange({ id: "one", clock: performance.now(), protocol: { ending } } as unknown as ExchangeStart);
+    new Exchange({ id: "one", arrivedAt: performance.now(), protocol: { ending } } as unknown as ExchangeStart);
   for (const [frames, told, reads] of [
     [["1"], undefined, false],
     [["1", "end"], undefined, true],

@@ -40,7 +40,7 @@ function through(recording: Recording, step: number): { body: Buffer; usage: Usa
   const exchange = new Exchange({
     id: "id",
     time: 0,
-    clock: 0,
+    arrivedAt: 0,
     method: "POST",
     path: recording.path,
     query: new Query(""),

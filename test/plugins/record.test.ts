@@ -6,18 +6,18 @@ import t, { type Test } from "tap";
 import type { RawExchange } from "../../plugins/record/messages.ts";
 import { ExchangeRedactor } from "../../plugins/record/redactor.ts";
 import Record from "../../plugins/record.ts";
-import type { Recorded } from "../../src/core/recorded.ts";
+import type { RecordedExchange } from "../../src/core/recorded.ts";
 import { type DriveOptions, drive, type TestGateway } from "../../src/testing.ts";
 import { gathered } from "../support/gathered.ts";
 import { eventually } from "../support/process.ts";
 import { EVERY_CASE, sample } from "../support/sample.ts";
 
 /** All that a file of recordings holds, the first first. */
-function rows(file: string): Recorded[] {
+function rows(file: string): RecordedExchange[] {
   const database = new DatabaseSync(file, { readOnly: true });
   const all = database.prepare("select value from recorded order by time, id").all();
   database.close();
-  return all.map(({ value }) => JSON.parse(gunzipSync(value as Uint8Array).toString()) as Recorded);
+  return all.map(({ value }) => JSON.parse(gunzipSync(value as Uint8Array).toString()) as RecordedExchange);
 }
 
 async function recording(
@@ -34,13 +34,13 @@ async function recording(
 const recorded = ({ plugin }: TestGateway, id = "") => plugin.recorded?.(id);
 
 /** What is kept of an exchange, as soon as it is: behind a failed attempt that takes until its answer has been read. */
-async function found(driven: TestGateway, id = ""): Promise<Recorded> {
-  let kept: Recorded | undefined;
+async function found(driven: TestGateway, id = ""): Promise<RecordedExchange> {
+  let kept: RecordedExchange | undefined;
   await eventually(async () => {
     kept = await recorded(driven, id);
     return kept !== undefined;
   }, `the record of ${id}`);
-  return kept as Recorded;
+  return kept as RecordedExchange;
 }
 
 t.test("request and answer are kept as the client saw them and as the provider did, in every protocol", async (t) => {
@@ -237,7 +237,10 @@ t.test("a file of an older gateway, which kept no answers of failed attempts, is
   const { driven, file } = await recording(t);
   const asked = await driven.ask({ protocol: "openai-chat" }, [{ status: 503, body: {} }, "Now."]);
   const kept = await found(driven, asked.headers["x-request-id"]);
-  const [{ answer: _, ...first }, last] = kept.attempts as [Recorded["attempts"][number], Recorded["attempts"][number]];
+  const [{ answer: _, ...first }, last] = kept.attempts as [
+    RecordedExchange["attempts"][number],
+    RecordedExchange["attempts"][number],
+  ];
   const older = { ...kept, id: "older", attempts: [first, last] };
   const value = gzipSync(JSON.stringify(older));
   const database = new DatabaseSync(file);

@@ -18,7 +18,7 @@ t.test("what a process had reserved that died ends with the least that it came t
   await reserve(key, 100, "a");
   await reserve(key, 100, "b");
   limiter.release("a");
-  const [standing] = await limiter.standings(key);
+  const [standing] = await limiter.statuses(key);
   t.match(standing, { concurrency: { left: 8 }, budgets: [{ spent: 1, reserved: 100 }] });
 });
 
@@ -46,7 +46,7 @@ t.test("what was spent before is asked ahead, and no request waits for it then",
   );
   await other.prepare(["day", "month"]);
   t.match(reserve(other), { grant: {} });
-  t.match(await other.standings(key), [{ budgets: [{ spent: 70, reserved: 100 }] }]);
+  t.match(await other.statuses(key), [{ budgets: [{ spent: 70, reserved: 100 }] }]);
   t.equal(asked, 3);
 });
 
@@ -73,7 +73,7 @@ t.test("one of three processes that count apart keeps to its part of what was le
   t.match(await limiter.reserve(asked("c", 0)), { excess: { limit: "concurrency" } });
   limiter.settle("runs", { tokens: 0, cost: 10 });
   t.match(await limiter.reserve(asked("d", 20)), { grant: {} }, "what it did not need is its own");
-  t.match(await limiter.standings(key), [{ budgets: [{ spent: 80, reserved: 50, left: 0 }] }]);
+  t.match(await limiter.statuses(key), [{ budgets: [{ spent: 80, reserved: 50, left: 0 }] }]);
 });
 
 t.test(
@@ -93,13 +93,13 @@ t.test(
     t.match(await reserve("before", 10), { grant: {} });
     now = START + 86_400_000;
     t.match(await reserve("ahead", 20), { grant: {} });
-    t.match(await limiter.standings(key), [{ budgets: [{ spent: 0, reserved: 20 }] }], "another day");
+    t.match(await limiter.statuses(key), [{ budgets: [{ spent: 0, reserved: 20 }] }], "another day");
     now = START + 1000;
     t.match(await reserve("back", 30), { grant: {} });
-    t.match(await limiter.standings(key), [{ budgets: [{ spent: 70, reserved: 60 }] }], "the day it is, by the ledger");
+    t.match(await limiter.statuses(key), [{ budgets: [{ spent: 70, reserved: 60 }] }], "the day it is, by the ledger");
     t.match(await reserve("more", 71), { excess: { limit: "budget", left: 70 } });
     for (const id of ["before", "ahead", "back"]) limiter.settle(id, { tokens: 0, cost: 1 });
-    t.match(await limiter.standings(key), [{ budgets: [{ spent: 73, reserved: 0 }] }]);
+    t.match(await limiter.statuses(key), [{ budgets: [{ spent: 73, reserved: 0 }] }]);
   },
 );
 
@@ -119,7 +119,7 @@ t.test("what is taken over counts in sums that are known already, until it is se
   });
   await limiter.reserve(asked("own"));
   limiter.adopt(asked("other"), START - 1000);
-  t.match(await limiter.standings(key), [{ budgets: [{ spent: 0, reserved: 100 }] }]);
+  t.match(await limiter.statuses(key), [{ budgets: [{ spent: 0, reserved: 100 }] }]);
   limiter.settle("other", { tokens: 0, cost: 10 });
-  t.match(await limiter.standings(key), [{ budgets: [{ spent: 10, reserved: 50 }] }]);
+  t.match(await limiter.statuses(key), [{ budgets: [{ spent: 10, reserved: 50 }] }]);
 });

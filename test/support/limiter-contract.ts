@@ -1,7 +1,7 @@
 import type { Test } from "tap";
 import { Calendar } from "../../src/core/calendar.ts";
 import type { LimitLevel, Limits } from "../../src/core/limits.ts";
-import type { Grant, Limiter, Reserved, Spending } from "../../src/store/limiter.ts";
+import type { Grant, Limiter, ReserveResult, Spending } from "../../src/store/limiter.ts";
 import type { SpendSince } from "../../src/store/memory-limiter.ts";
 
 export const USD = 1e9;
@@ -14,11 +14,11 @@ export const level = (kind: LimitLevel["kind"], name: string, limits: Limits): L
   limits,
 });
 
-export const granted = (reserved: Reserved): Grant => {
+export const granted = (reserved: ReserveResult): Grant => {
   if ("excess" in reserved) throw new Error(`refused: ${JSON.stringify(reserved.excess)}`);
   return reserved.grant;
 };
-export const refused = (reserved: Reserved) => ("excess" in reserved ? reserved.excess : undefined);
+export const refused = (reserved: ReserveResult) => ("excess" in reserved ? reserved.excess : undefined);
 
 /** Returns the spending known to a ledger. */
 export const spentOf =
@@ -125,7 +125,7 @@ export function limiterContract(t: Test, makeLimiter: MakeLimiter): void {
       limit: "concurrency",
       of: { kind: "group", name: "acme" },
     });
-    const [standing] = await limiter.standings([key]);
+    const [standing] = await limiter.statuses([key]);
     t.match(standing, { requests: { left: 9 }, concurrency: { left: 9 }, budgets: [{ reserved: 100 }] });
   });
 
@@ -141,7 +141,7 @@ export function limiterContract(t: Test, makeLimiter: MakeLimiter): void {
     t.equal(passed.length, 10);
     for (const { id } of passed) limiter.settle(id, { tokens: 0, cost: 0.7 * USD });
     t.equal(pending(), 0);
-    for (const { budgets } of await limiter.standings(levels)) {
+    for (const { budgets } of await limiter.statuses(levels)) {
       t.equal(budgets[0]?.spent, 7 * USD);
       t.equal(budgets[0]?.reserved, 0);
     }
@@ -171,7 +171,7 @@ export function limiterContract(t: Test, makeLimiter: MakeLimiter): void {
     granted(await reserve([soft], { cost: 2 * USD }));
     limiter.settle(second.id, { tokens: 0, cost: 3 * USD });
     // Reports to the server arrive before the next query.
-    const [standing] = await limiter.standings([soft]);
+    const [standing] = await limiter.statuses([soft]);
     t.match(standing?.budgets, [
       { per: "day", spent: 4 * USD, reserved: 2 * USD },
       { per: "month", spent: 4 * USD, reserved: 2 * USD },
@@ -195,7 +195,7 @@ export function limiterContract(t: Test, makeLimiter: MakeLimiter): void {
     clock.now = Date.UTC(2026, 10, 19);
     granted(await reserve(key, { cost: 2 * USD }));
     limiter.settle(late.id, { tokens: 0, cost: USD });
-    const [standing] = await limiter.standings(key);
+    const [standing] = await limiter.statuses(key);
     t.match(standing?.budgets, [{ spent: 0, reserved: 2 * USD, left: 0 }]);
   });
 
@@ -219,7 +219,7 @@ export function limiterContract(t: Test, makeLimiter: MakeLimiter): void {
     const some = await Promise.all([reserve(key, { cost: 0.5 * USD }), reserve(key, { cost: 0.5 * USD })]);
     t.equal(some.filter((each) => refused(each)).length, 1);
     t.same(asked, [Date.UTC(2026, 10, 1), Date.UTC(2026, 10, 18)]);
-    const [standing] = await limiter.standings([level("key", "other", { budgets })]);
+    const [standing] = await limiter.statuses([level("key", "other", { budgets })]);
     t.match(standing?.budgets[0], { spent: 0 });
   });
 
@@ -232,7 +232,7 @@ export function limiterContract(t: Test, makeLimiter: MakeLimiter): void {
     const { limiter, reserve } = await make(t, spent);
     const key = [level("key", "ci", { budgets: [{ nano: USD, per: "day", soft: false }] })];
     await t.rejects(reserve(key, { cost: 1 }), { message: /not known/ });
-    await t.rejects(limiter.standings(key), { message: /not known/ });
+    await t.rejects(limiter.statuses(key), { message: /not known/ });
     down = false;
     granted(await reserve(key, { cost: 1 }));
   });
@@ -246,7 +246,7 @@ export function limiterContract(t: Test, makeLimiter: MakeLimiter): void {
       notices.push(granted(made).warnings);
       limiter.settle(made.id, { tokens: 0, cost: USD });
     }
-    await limiter.standings(key);
+    await limiter.statuses(key);
     t.same(warnings, [
       'The key "ci" has spent $8.00 of $10.00 a month (80 %).',
       'The key "ci" has spent $10.00 of $10.00 a month (100 %).',
@@ -264,7 +264,7 @@ export function limiterContract(t: Test, makeLimiter: MakeLimiter): void {
     const key = [level("key", "ci", { budgets })];
     const made = await reserve(key, { cost: USD });
     limiter.settle(made.id, { tokens: 0, cost: USD });
-    const [standing] = await limiter.standings(key);
+    const [standing] = await limiter.statuses(key);
     t.match(standing?.budgets, [
       { spent: USD, reserved: 0 },
       { spent: USD, reserved: 0 },
@@ -275,7 +275,7 @@ export function limiterContract(t: Test, makeLimiter: MakeLimiter): void {
     const { reserve, limiter } = await make(t);
     const key = [level("key", "ci", { budgets: [{ nano: USD, per: "day", soft: false }] })];
     for (let i = 0; i < 3; i++) limiter.settle((await reserve(key)).id, { tokens: 1, cost: 10, once: "p resp_1" });
-    const [standing] = await limiter.standings(key);
+    const [standing] = await limiter.statuses(key);
     t.match(standing?.budgets, [{ spent: 10 }]);
   });
 
@@ -284,7 +284,7 @@ export function limiterContract(t: Test, makeLimiter: MakeLimiter): void {
     const of = (name: string) => level("model", name, { budgets: [{ nano: USD, per: "day", soft: false }] });
     const made = await reserve([of("a"), of("b")], { cost: 100 });
     limiter.settle(made.id, { tokens: 0, cost: 10 }, "model:a");
-    const [a, b] = await limiter.standings([of("a"), of("b")]);
+    const [a, b] = await limiter.statuses([of("a"), of("b")]);
     t.match(a?.budgets, [{ spent: 0, reserved: 0 }]);
     t.match(b?.budgets, [{ spent: 10, reserved: 0 }]);
   });
@@ -300,11 +300,11 @@ export function limiterContract(t: Test, makeLimiter: MakeLimiter): void {
     limiter.settle(settled.id, { tokens: 1, cost: 3 * USD });
     spent["key:ci"] = 3 * USD;
     const key = [budget("ci")];
-    const [before] = await limiter.standings(key);
+    const [before] = await limiter.statuses(key);
     t.match(before?.budgets[0], { spent: 3 * USD, reserved: 0 });
     t.equal(asked.length, 2, "asked anew, for it was used since");
     limiter.settle(running.id, { tokens: 1, cost: 2 * USD });
-    const [after] = await limiter.standings(key);
+    const [after] = await limiter.statuses(key);
     t.match(after?.budgets[0], { spent: 5 * USD, reserved: 0 });
     t.ok(refused(await reserve(key, { cost: 5 * USD + 1 })));
     granted(await reserve(key, { cost: 5 * USD }));

@@ -4,7 +4,7 @@ import type { DemoAnswer, Protocol } from "../../src/core/protocol.ts";
 import { loadProtocols } from "../../src/loader/discover.ts";
 import { isTranslatable, type TranslatedProtocol } from "../../src/translation/codec.ts";
 import { demoAnswer } from "../../src/translation/demo.ts";
-import { picture } from "../../src/translation/demo-picture.ts";
+import { demoPng } from "../../src/translation/demo-image.ts";
 import type { Event } from "../../src/translation/events.ts";
 import { ArraySplitter } from "../../src/wire/array.ts";
 import { Query } from "../../src/wire/query.ts";
@@ -133,10 +133,10 @@ t.test("where answers can hold a picture it is a block more, behind the text", a
     const operation = protocol.locate(protocol.paths[0] as string, "m:generateContent", new Query())?.operation;
     if (!operation) throw new GatewayError("internal");
     const asked = { operation, model: "image", body: BODY, streaming: false, query: new Query() };
-    const answer = demoAnswer(protocol, asked, { picture: true });
+    const answer = demoAnswer(protocol, asked, { image: true });
     const events: Event[] = protocol.translation.response.decode(bytesOf(answer).toString(), SOURCE);
     t.equal(gist(events).texts["text"], "Here is a picture.", protocol.name);
-    const base64 = picture().toString("base64");
+    const base64 = demoPng().toString("base64");
     t.match(
       events.find(({ type }) => type === "media"),
       { base64 },

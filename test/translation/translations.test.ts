@@ -23,7 +23,15 @@ function planned(speaks: string[][], { text = "{}", operation = SAY }: { text?: 
   const marketplace = new Marketplace([model(...speaks)]);
   const translations = new Translations(new Protocols([tiny, other]), envelopes, marketplace);
   const exchange = new Exchange({
-    ...{ id: "id", time: 0, clock: 0, method: "POST", path: "/say", query: new Query(""), headers: new HeaderList() },
+    ...{
+      id: "id",
+      time: 0,
+      arrivedAt: 0,
+      method: "POST",
+      path: "/say",
+      query: new Query(""),
+      headers: new HeaderList(),
+    },
     ...{ credentials: [], protocol: tiny as Protocol, operation, pathModel: "m" },
   });
   exchange.body = new Body([Buffer.from(text)], "json");

@@ -48,7 +48,7 @@ function attempt({ url = "https://a.test/v1", pattern = "/v1/*", path, spoken = 
   const match = pass.match(path);
   if (!match) return undefined;
   const exchange = new Exchange({
-    ...{ id: "x", time: 0, clock: 0, method: more.method ?? "GET", path, query: new Query(more.query) },
+    ...{ id: "x", time: 0, arrivedAt: 0, method: more.method ?? "GET", path, query: new Query(more.query) },
     ...{ headers: new HeaderList(more.headers), credentials: [], protocol: spoken },
     operation: {
       name: "pass",

@@ -1,5 +1,5 @@
 import t, { type Test } from "tap";
-import { RetryBudget, verdictOnError, verdictOnStatus } from "../../src/upstream/retry.ts";
+import { outcomeOfError, outcomeOfStatus, RetryBudget } from "../../src/upstream/retry.ts";
 import { asking, type Running, startGateway } from "../support/gateway.ts";
 import { OK, type RawRequest, rawUpstream, type Script, until } from "../support/upstream.ts";
 
@@ -370,16 +370,16 @@ t.test("the budget: a share of the requests of ten seconds, and a few however fe
 });
 
 t.test("what statuses and errors come to", async (t) => {
-  const of = (...statuses: number[]) => statuses.map(verdictOnStatus);
+  const of = (...statuses: number[]) => statuses.map(outcomeOfStatus);
   t.same(of(200, 400, 404, 409, 422), Array(5).fill("final"));
   t.same(of(401, 403, 429), Array(3).fill("refused"));
   t.same(of(500, 502, 503, 529), Array(4).fill("failed"));
-  t.equal(verdictOnStatus(504), "late");
+  t.equal(outcomeOfStatus(504), "late");
   t.same(
     [
       ...["upstream_unreachable", "not_translatable", "object_not_found"],
       ...["upstream_failed", "upstream_timeout", "client_gone"],
-    ].map(verdictOnError),
+    ].map(outcomeOfError),
     ["unsent", "unsent", "unsent", "broken", "late", "final"],
   );
 });

@@ -16,7 +16,7 @@ function metered() {
     upstream: () => "/",
   };
   const exchange = new Exchange({
-    ...{ id: "x", time: 0, clock: 0, method: "GET", path: "/", query: new Query(), headers: new HeaderList() },
+    ...{ id: "x", time: 0, arrivedAt: 0, method: "GET", path: "/", query: new Query(), headers: new HeaderList() },
     ...{ credentials: [], protocol: openaiRealtime, operation },
   });
   const target = { provider: providerOf(), model: "m", weight: 1 };

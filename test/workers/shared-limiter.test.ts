@@ -34,9 +34,9 @@ t.test("two processes share what the one that answers counts, and what one had r
   t.match(await other.reserve(asked("b")), { grant: {} });
   t.match(await one.reserve(asked("c")), { excess: { limit: "concurrency", of: { name: "ci" } } });
   one.settle("a", { tokens: 0, cost: 30 });
-  t.match(await other.standings(LEVELS), [{ concurrency: { left: 1 }, budgets: [{ spent: 30, reserved: 40 }] }]);
+  t.match(await other.statuses(LEVELS), [{ concurrency: { left: 1 }, budgets: [{ spent: 30, reserved: 40 }] }]);
   counts.release("2");
-  t.match(await one.standings(LEVELS), [{ concurrency: { left: 2 }, budgets: [{ spent: 34, reserved: 0 }] }]);
+  t.match(await one.statuses(LEVELS), [{ concurrency: { left: 2 }, budgets: [{ spent: 34, reserved: 0 }] }]);
   t.equal(counts.pending, 0);
 });
 
@@ -47,6 +47,6 @@ t.test("where nobody answers, nothing is let in", async (t) => {
     message: /not known at the moment\. This is temporary/,
   };
   await t.rejects(alone.reserve(asked("a")), refused);
-  await t.rejects(alone.standings(LEVELS), refused);
+  await t.rejects(alone.statuses(LEVELS), refused);
   alone.settle("a", { tokens: 0, cost: 0 });
 });

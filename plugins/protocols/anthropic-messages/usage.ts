@@ -7,6 +7,7 @@ import {
   atMost,
   type Conversation,
   dropUndefined,
+  type ExtraUsage,
   estimateRequestTokens,
   type Frame,
   GatewayError,
@@ -15,7 +16,6 @@ import {
   RawJson,
   type ResponseContext,
   type Usage,
-  type UsageBesides,
 } from "model-gateway/protocol";
 import { eventInitial, LETTER_M } from "./wire.ts";
 
@@ -70,7 +70,7 @@ function iterationsOf(raw: JsonObject): Pick<Usage, "model" | "besides"> {
   return dropUndefined({ model, besides: besides.length === 0 ? undefined : besides.map(iterationUsage) });
 }
 
-const iterationUsage = (each: JsonObject): UsageBesides => ({
+const iterationUsage = (each: JsonObject): ExtraUsage => ({
   ...countsIn(each),
   ...dropUndefined({ model: asText(each["model"]) }),
 });

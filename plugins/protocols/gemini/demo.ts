@@ -24,7 +24,7 @@ export function demo(protocol: Protocol, request: DemoRequest): DemoAnswer | und
   if (name === "embedContent") return demoWhole(embedResponse(body));
   if (name === "batchEmbedContents") return demoWhole(batchEmbedResponse(body));
   if (task !== "generate") return undefined;
-  if (request.model === "image") return demoAnswer(protocol, request, { picture: true });
+  if (request.model === "image") return demoAnswer(protocol, request, { image: true });
   return request.model === "tool" ? demoAnswer(protocol, request, { callState: SIGNATURE }) : undefined;
 }
 

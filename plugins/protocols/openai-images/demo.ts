@@ -30,26 +30,26 @@ export function demo(request: DemoRequest): DemoAnswer | undefined {
   const script = demoScript(request.model, { text: "", tools: [] });
   const created = Math.floor(Date.now() / 1000);
   const colour = Buffer.from(demoId(request), "hex");
-  const picture = (n: number) =>
+  const image = (n: number) =>
     gradientPng(SIZE, [(colour[0] ?? 0) ^ n, colour[1] ?? 0, colour[2] ?? 0]).toString("base64");
   const look = { background: "opaque", output_format: "png", quality: "low", size: `${SIZE}x${SIZE}` };
   if (request.streaming) {
     const kind = request.operation.name === "edit" ? "image_edit" : "image_generation";
-    const events = eventsOf(kind, { created_at: created, ...look }, picture, body);
+    const events = eventsOf(kind, { created_at: created, ...look }, image, body);
     return demoStream(toFrames(events, script.wait.first, script.end));
   }
   const count = Math.min(10, asCount(body["n"]) || 1);
   const data = Array.from({ length: count }, (_, n) =>
-    body["response_format"] === "url" ? { url: `data:image/png;base64,${picture(n)}` } : { b64_json: picture(n) },
+    body["response_format"] === "url" ? { url: `data:image/png;base64,${image(n)}` } : { b64_json: image(n) },
   );
   return demoWhole({ created, ...look, data, usage: usageOf(body, count) }, script);
 }
 
 /** Returns the requested number of partial images, then the complete one. */
-function eventsOf(kind: string, head: JsonObject, picture: (n: number) => string, body: JsonObject): Buffer[] {
+function eventsOf(kind: string, head: JsonObject, image: (n: number) => string, body: JsonObject): Buffer[] {
   const partials = Math.min(3, asCount(body["partial_images"]) ?? 0);
   const event = (type: string, n: number, more: JsonObject) =>
-    eventBytes({ type, b64_json: picture(n), ...head, ...more }, type);
+    eventBytes({ type, b64_json: image(n), ...head, ...more }, type);
   return [
     ...Array.from({ length: partials }, (_, n) => event(`${kind}.partial_image`, n + 1, { partial_image_index: n })),
     event(`${kind}.completed`, 0, { usage: usageOf(body, 1) }),
@@ -66,9 +66,9 @@ function toFrames(events: readonly Buffer[], after: number, end: string): DemoFr
   return frames;
 }
 
-function usageOf(body: JsonObject, pictures: number): JsonObject {
+function usageOf(body: JsonObject, images: number): JsonObject {
   const input = demoTokens(asText(body["prompt"]) ?? "");
-  const output = pictures * (SIZE / 16) ** 2;
+  const output = images * (SIZE / 16) ** 2;
   return {
     input_tokens: input,
     input_tokens_details: { text_tokens: input, image_tokens: 0 },

@@ -9,8 +9,8 @@ export const texts: NonNullable<Protocol["texts"]> = {
   *response(json): Generator<TextPlace> {
     const { revised_prompt: revised, data } = asObject(json) ?? {};
     if (typeof revised === "string") yield { path: ["revised_prompt"], kind: "assistant" };
-    for (const [i, picture] of asList(data).entries())
-      if (typeof asObject(picture)?.["revised_prompt"] === "string")
+    for (const [i, image] of asList(data).entries())
+      if (typeof asObject(image)?.["revised_prompt"] === "string")
         yield { path: ["data", i, "revised_prompt"], kind: "assistant" };
   },
 };

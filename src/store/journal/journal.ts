@@ -10,7 +10,7 @@ import {
   statSync,
   writeSync,
 } from "node:fs";
-import type { LedgerWarn, Unwritten } from "../ledger.ts";
+import type { LedgerWarn, UnwrittenLines } from "../ledger.ts";
 import { type Cell, KIND_COLUMNS, type UsageRow } from "../ledger-row.ts";
 import type { CreatedObject } from "../object-rows.ts";
 import { journalFile, processName, removeFiles } from "./files.ts";
@@ -81,7 +81,7 @@ export class Journal {
   }
 
   /** Lines that could not be written: they are in memory, and lost if this process is killed. */
-  get unwritten(): Unwritten | undefined {
+  get unwritten(): UnwrittenLines | undefined {
     if (!this.failed || this.pending.length === 0) return undefined;
     return { lines: this.pending.length, where: `${this.folder} cannot be written (${this.failed.reason})` };
   }
@@ -285,7 +285,7 @@ export class Journal {
 }
 
 /** Describes lines that are in memory only, for operators. */
-export const unwrittenText = ({ lines, where }: Unwritten): string =>
+export const unwrittenText = ({ lines, where }: UnwrittenLines): string =>
   `${lines === 1 ? "1 line of the journal is" : `${lines} lines of the journal are`} in memory only, as ${where}: free room before it is stopped.`;
 
 /** The log message of a lost line; its fields contain the line itself, which can be added to a journal by hand. */

@@ -14,7 +14,7 @@ import {
   type LedgerSum,
   type LedgerWarn,
   type SpeedGroup,
-  type Unwritten,
+  type UnwrittenLines,
 } from "../ledger.ts";
 import { mergeEntries, readPages } from "../ledger-pages.ts";
 import { entryToRow, isBilledApart, rowToEntry } from "../ledger-row.ts";
@@ -99,7 +99,7 @@ export class JournaledLedger extends Ledger implements ObjectJournal {
     return super.isBehind() || listJournals(this.journal.folder).some(hasWaitingRows);
   }
 
-  override get unwritten(): Unwritten | undefined {
+  override get unwritten(): UnwrittenLines | undefined {
     return this.journal.unwritten;
   }
 

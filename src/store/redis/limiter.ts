@@ -11,7 +11,14 @@ import {
   spendUnknownError,
   withoutSoftBudgets,
 } from "../limit-results.ts";
-import { type Charge, Limiter, type LimiterState, type Reservation, type Reserved, type Standing } from "../limiter.ts";
+import {
+  type Charge,
+  Limiter,
+  type LimiterState,
+  type LimitStatus,
+  type Reservation,
+  type ReserveResult,
+} from "../limiter.ts";
 import { type LimitPart, MemoryLimiter, type SpendSince } from "../memory-limiter.ts";
 import { parseExcess, parseGrant, parseStandings, ReplyReader } from "./replies.ts";
 import { REPLY_DEADLINE, RedisRefusal, type RedisScript, RedisServer, unusableRedis } from "./server.ts";
@@ -154,7 +161,7 @@ export class RedisLimiter extends Limiter {
     return this.fallback ? "apart" : "ok";
   }
 
-  override reserve(reservation: Reservation): Reserved | Promise<Reserved> {
+  override reserve(reservation: Reservation): ReserveResult | Promise<ReserveResult> {
     return this.fallback ? this.reserveLocally(reservation) : this.reserveShared(reservation, MAX_TRIES);
   }
 
@@ -175,7 +182,7 @@ export class RedisLimiter extends Limiter {
     );
   }
 
-  override async standings(levels: readonly LimitLevel[]): Promise<Standing[]> {
+  override async statuses(levels: readonly LimitLevel[]): Promise<LimitStatus[]> {
     const { calendar } = this.parts;
     for (let tries = MAX_TRIES; !this.fallback && tries > 0; tries--) {
       const now = this.clock();
@@ -189,7 +196,7 @@ export class RedisLimiter extends Limiter {
       }
     }
     if (!this.fallback) throw spendUnknownError();
-    return this.fallback.standings(levels);
+    return this.fallback.statuses(levels);
   }
 
   /** Running reservations end with their least charge. */
@@ -205,7 +212,7 @@ export class RedisLimiter extends Limiter {
     this.parts.server.disconnect();
   }
 
-  private async reserveShared(reservation: Reservation, tries: number): Promise<Reserved> {
+  private async reserveShared(reservation: Reservation, tries: number): Promise<ReserveResult> {
     const { calendar } = this.parts;
     const now = this.clock();
     const json = packReservation(reservation, calendar, now);
@@ -258,7 +265,7 @@ export class RedisLimiter extends Limiter {
   }
 
   /** @param epoch the epoch of the server that may have reserved it too */
-  private async reserveLocally(reservation: Reservation, epoch?: string): Promise<Reserved> {
+  private async reserveLocally(reservation: Reservation, epoch?: string): Promise<ReserveResult> {
     const { fallback } = this;
     if (!fallback) return this.reserveShared(reservation, MAX_TRIES);
     const time = this.clock();

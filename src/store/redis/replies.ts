@@ -14,7 +14,7 @@ import {
   tokensToReserve,
   tpmExcess,
 } from "../limit-results.ts";
-import type { Excess, Grant, Reservation, Standing } from "../limiter.ts";
+import type { Excess, Grant, LimitStatus, Reservation } from "../limiter.ts";
 
 /** Reads a script's reply value by value. */
 export class ReplyReader {
@@ -102,8 +102,8 @@ export function parseStandings(
   levels: readonly LimitLevel[],
   calendar: Calendar,
   now: number,
-): Standing[] {
-  return levels.map((level): Standing => {
+): LimitStatus[] {
+  return levels.map((level): LimitStatus => {
     const { kind, name, limits } = level;
     const { rpm = 0, tpm = 0, concurrency = 0, budgets = [] } = limits;
     const [requests, tokens] = [readRateState(reader), readRateState(reader)];

@@ -1,6 +1,6 @@
 import { randomBytes } from "node:crypto";
 import t from "tap";
-import { picturesIn } from "../../../plugins/limits/worst-case.ts";
+import { imagesIn } from "../../../plugins/limits/worst-case.ts";
 import { asking, startGateway } from "../../support/gateway.ts";
 import { httpUpstream } from "../../support/upstream.ts";
 
@@ -20,15 +20,15 @@ const cut = (whole: Buffer, size: number): Buffer[] =>
 t.test("pictures are found by looks here and there, in one piece and in several", async (t) => {
   const [one, two] = [base64(30_000), base64(200_000)];
   const whole = body(text, picture(one), text, picture(two, "image/jpeg"), text);
-  const found = picturesIn([whole]);
+  const found = imagesIn([whole]);
   t.equal(found?.count, 2);
   const bytes = one.length + two.length + "data:image/png;base64,data:image/jpeg;base64,".length;
   t.equal(found?.bytes, bytes);
   for (const size of [65_536, 50_000, 8192]) {
-    const pieces = picturesIn(cut(whole, size));
+    const pieces = imagesIn(cut(whole, size));
     if (pieces) t.same(pieces, found, `pieces of ${size}`);
   }
-  t.same(picturesIn([body(text)]), { count: 0, bytes: 0 });
+  t.same(imagesIn([body(text)]), { count: 0, bytes: 0 });
 });
 
 t.test("base64 that is not for sure a picture's is left to who reads the conversation", async (t) => {
@@ -41,7 +41,7 @@ t.test("base64 that is not for sure a picture's is left to who reads the convers
     "a picture that is none": body(picture(`${data} and then many words `.padEnd(90_000, "word "))),
     "a picture beside a sound": body(picture(data), { type: "input_audio", input_audio: { data, format: "wav" } }),
   };
-  for (const [name, whole] of Object.entries(others)) t.equal(picturesIn([whole]), undefined, name);
+  for (const [name, whole] of Object.entries(others)) t.equal(imagesIn([whole]), undefined, name);
 });
 
 const ALL = "[openai-chat, openai-completions, openai-responses, anthropic-messages, gemini]";

@@ -62,7 +62,7 @@ export function exchange({
   const made = new Exchange({
     id: "1",
     time: 0,
-    clock: 0,
+    arrivedAt: 0,
     method: "POST",
     path: "/v1/x",
     query: new Query(query),

@@ -1,7 +1,7 @@
 import t, { type Test } from "tap";
 import { Calendar } from "../../../src/core/calendar.ts";
 import type { LimitLevel } from "../../../src/core/limits.ts";
-import type { Charge, Reserved } from "../../../src/store/limiter.ts";
+import type { Charge, ReserveResult } from "../../../src/store/limiter.ts";
 import { MemoryLimiter, type SpendSince } from "../../../src/store/memory-limiter.ts";
 import { openRedisLimiter, RedisLimiter } from "../../../src/store/redis/limiter.ts";
 import { RedisServer } from "../../../src/store/redis/server.ts";
@@ -87,8 +87,8 @@ const asking = (levels: readonly LimitLevel[], cost: number) => ({
 });
 const budget = (nano: number, name = "ci") => [level("key", name, { budgets: [{ nano, per: "day", soft: false }] })];
 const spent = async (limiter: RedisLimiter, levels: readonly LimitLevel[]) =>
-  (await limiter.standings(levels))[0]?.budgets[0];
-const passed = (all: readonly Reserved[]) => all.filter((each) => "grant" in each).length;
+  (await limiter.statuses(levels))[0]?.budgets[0];
+const passed = (all: readonly ReserveResult[]) => all.filter((each) => "grant" in each).length;
 
 /** Always the same numbers. */
 function numbers(seed: number): (below: number) => number {
@@ -122,8 +122,8 @@ test("a thousand calls at once on a budget for ten, from one process and from th
     const all = await Promise.all(calls.map(({ by, asked }) => by.reserve(asked)));
     t.equal(passed(all), 10);
     for (const [i, { by, asked }] of calls.entries())
-      if ("grant" in (all[i] as Reserved)) by.settle(asked.id, { tokens: 0, cost: 0.7 * USD });
-    for (const limiter of limiters) await limiter.standings([]);
+      if ("grant" in (all[i] as ReserveResult)) by.settle(asked.id, { tokens: 0, cost: 0.7 * USD });
+    for (const limiter of limiters) await limiter.statuses([]);
     for (const limiter of limiters) {
       t.match(await spent(limiter, levels), { spent: 7 * USD, reserved: 0 }, "all see the same");
       t.equal(limiter.pending, 0);
@@ -174,16 +174,16 @@ test("three processes at one server answer as one in memory would, whatever happ
         const unused = next(4) === 0 ? "group:g" : undefined;
         ended.by.settle(ended.id, charge, unused);
         memory.settle(ended.id, charge, unused);
-        await ended.by.standings([]);
+        await ended.by.statuses([]);
       }
     }
     for (const { id, by } of running) {
       by.settle(id, NONE);
       memory.settle(id, NONE);
-      await by.standings([]);
+      await by.statuses([]);
     }
-    const expected = await memory.standings(levels);
-    for (const limiter of limiters) t.same(await limiter.standings(levels), expected, `${seed}: in the end`);
+    const expected = await memory.statuses(levels);
+    for (const limiter of limiters) t.same(await limiter.statuses(levels), expected, `${seed}: in the end`);
     t.ok(expected.every(({ budgets }) => budgets.every(({ reserved }) => reserved === 0)));
     for (const limiter of limiters) await limiter.close();
   }
@@ -201,7 +201,7 @@ test("money is exact to the nano-dollar above nine million dollars, where double
   granted(await limiter.reserve(asking(levels, 1)));
   t.ok(refused(await limiter.reserve(asking(levels, 1))));
   for (const { id, maximum } of holds) limiter.settle(id, maximum);
-  await limiter.standings([]);
+  await limiter.statuses([]);
   const [name = ""] = (await redis.ask("KEYS", "*spent*")) as string[];
   t.equal(await redis.ask("HGET", name, "spent"), String(2n ** 54n - 1n));
   t.equal(await redis.ask("HGET", name, "pending"), "1");
@@ -244,13 +244,13 @@ test("what a process had reserved that died goes within twelve seconds, with the
   for (let i = 0; i < 5; i++) granted(await dying.reserve(asking(levels, 100)));
   granted(await other.reserve(asking(levels, 100)));
   die(dying);
-  t.match(await other.standings(levels), [{ concurrency: { left: 3 }, budgets: [{ reserved: 600 }] }]);
+  t.match(await other.statuses(levels), [{ concurrency: { left: 3 }, budgets: [{ reserved: 600 }] }]);
   clock.now += 9000;
   await beat(other);
   t.match(await spent(other, levels), { reserved: 600 }, "it may live");
   clock.now += 1001;
   await beat(other);
-  t.match(await other.standings(levels), [{ concurrency: { left: 8 }, budgets: [{ spent: 5, reserved: 100 }] }]);
+  t.match(await other.statuses(levels), [{ concurrency: { left: 8 }, budgets: [{ spent: 5, reserved: 100 }] }]);
 });
 
 test("a process that stood still and was taken for dead says afterwards what its requests came to", async (t, redis) => {
@@ -267,7 +267,7 @@ test("a process that stood still and was taken for dead says afterwards what its
   await beat(still);
   t.match(await spent(other, levels), { spent: 60, reserved: 100 }, "the other one runs");
   still.settle(two.id, { tokens: 0, cost: 70 });
-  await still.standings([]);
+  await still.statuses([]);
   t.match(await spent(other, levels), { spent: 130, reserved: 0 });
 });
 
@@ -291,7 +291,7 @@ test("the server is killed and comes back empty: each keeps to its part, and all
   await redis.kill();
   const apart = await Promise.all(
     limiters.map(async (limiter) => {
-      const all: Reserved[] = [];
+      const all: ReserveResult[] = [];
       const ids: string[] = [];
       for (let i = 0; i < 60; i++) {
         const asked = asking(levels, 10);
@@ -329,7 +329,7 @@ test("the server is killed and comes back empty: each keeps to its part, and all
   );
   for (const { limiter, ids } of apart) for (const id of ids.slice(10)) settle(limiter, id, 10);
   settle(...(running[2] as [RedisLimiter, string]), 50);
-  for (const limiter of limiters) await limiter.standings([]);
+  for (const limiter of limiters) await limiter.statuses([]);
   t.match(await spent(first, levels), { spent: ledger.get(scope), reserved: 0 });
   t.ok((ledger.get(scope) ?? 0) <= 1000);
   t.ok(limiters.every(({ pending }) => pending === 0));
@@ -398,7 +398,7 @@ test("one process loses its way to the server: what it spends meanwhile is told 
   await eventually(() => lost.state === "ok", "it to be back");
   t.match(await spent(other, levels), { spent: 125, reserved: 80 });
   lost.settle(runs.id, { tokens: 0, cost: 1 });
-  await lost.standings([]);
+  await lost.statuses([]);
   t.match(await spent(other, levels), { spent: 126, reserved: 10 });
 });
 
@@ -440,7 +440,7 @@ test("a server that was emptied while all are connected is told again what runs 
   for (const each of [hold, ended]) granted(await one.reserve(each));
   ledger.set("key:ci", 90);
   one.settle(ended.id, { tokens: 0, cost: 90 });
-  await one.standings([]);
+  await one.statuses([]);
   await redis.ask("FLUSHALL");
   granted(await other.reserve(asking(levels, 1)));
   granted(await one.reserve(asking(levels, 1)));

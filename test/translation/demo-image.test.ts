@@ -1,9 +1,9 @@
 import { crc32, inflateSync } from "node:zlib";
 import t from "tap";
-import { picture, pictureEvents } from "../../src/translation/demo-picture.ts";
+import { demoImageEvents, demoPng } from "../../src/translation/demo-image.ts";
 
 t.test("it is a whole PNG of 16 by 16 points", async (t) => {
-  const bytes = picture();
+  const bytes = demoPng();
   t.equal(bytes.toString("hex", 0, 8), "89504e470d0a1a0a");
   const chunks = new Map<string, Buffer>();
   for (let at = 8; at < bytes.length; at += bytes.readUInt32BE(at) + 12) {
@@ -17,8 +17,8 @@ t.test("it is a whole PNG of 16 by 16 points", async (t) => {
 });
 
 t.test("it is one block of an answer", async (t) => {
-  const base64 = picture().toString("base64");
-  t.match(pictureEvents(3), [
+  const base64 = demoPng().toString("base64");
+  t.match(demoImageEvents(3), [
     { type: "open", block: 3, media: "image", mime: "image/png" },
     { type: "media", block: 3, base64 },
     { type: "close", block: 3 },

@@ -1,18 +1,18 @@
-/** The picture that the demo draws in conversations. */
+/** The image that the demo draws in conversations. */
 import type { Event } from "./events.ts";
 import { png } from "./png.ts";
 
-/** Returns the picture as a block of a response. */
-export const pictureEvents = (block: number): Event[] => [
+/** Returns the image as a block of a response. */
+export const demoImageEvents = (block: number): Event[] => [
   { type: "open", block, choice: 0, kind: "media", media: "image", mime: "image/png" },
-  { type: "media", block, base64: picture().toString("base64") },
+  { type: "media", block, base64: demoPng().toString("base64") },
   { type: "close", block },
 ];
 
 const SIDE = 16;
 
 /** Returns a PNG of 16 × 16 pixels that fades from blue to orange. */
-export const picture = (): Buffer =>
+export const demoPng = (): Buffer =>
   png(SIDE, (_, y) => {
     const share = y / (SIDE - 1);
     return [30 + 200 * share, 120, 220 - 180 * share];
