@@ -160,7 +160,7 @@ t.test(
     const price = { input: 1, output: 2 };
     const priced = Object.assign(Object.create(EMPTY) as Catalogue, {
       find: (_seller: unknown, model: string) =>
-        model === "e" ? {} : { prices: { at: () => ({ price }) }, context: { value: 8000 } },
+        model === "e" ? {} : { prices: { versionAt: () => ({ price }) }, context: { value: 8000 } },
     });
     const offers = await queryOffers(
       vendors,
