@@ -70,7 +70,7 @@ export function checkUsage(usage: Usage): void {
     throw new TypeError("usage.providerCost is not a number.");
 }
 
-function checkTokens(tokens: UsageBesides, at: string): void {
+function checkTokens(tokens: ExtraUsage, at: string): void {
   if (typeof tokens !== "object" || tokens === null) throw new TypeError(`${at} is not an object.`);
   checkCounts(tokens.in, `${at}.in`);
   checkCounts(tokens.out, `${at}.out`);
