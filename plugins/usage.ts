@@ -34,7 +34,7 @@ interface UsageReading {
   delivered?: DeliveredTokens;
   /** The response's id, where its usage may be reported again. */
   lateId?: string | undefined;
-  /** Whether it arrived completely, although no client received it. */
+  /** Whether it arrived completely, even if no client received it. */
   complete?: true;
   /** The parser of a whole response. */
   parser?: JsonUsage;
@@ -70,7 +70,7 @@ export default class UsagePlugin implements Plugin {
       .enum(CUT_POLICIES)
       .default("estimate")
       .describe(
-        "What is charged for a stream that breaks off before its provider has reported usage: `estimate`, an estimate of the text that arrived; `observed`, the usage reported by then; `absorb`, nothing; `drain`, all of it: after a client has left, the rest is read for its usage.",
+        "What is charged for a stream that breaks off before its provider has reported usage: `estimate`, an estimate of the text that arrived; `observed`, the usage reported by then; `absorb`, nothing; `drain`, all of it: from when a provider has the request, its answer, streamed or whole, is read to its end for its usage, even if the client leaves.",
       ),
   });
 
@@ -91,6 +91,7 @@ export default class UsagePlugin implements Plugin {
     // It may not be the first attempt: other plugins may have refused that one.
     if (!reading.started) this.ledger.begin(initialEntry(exchange, attempt, this.options.cut, this.marketplace));
     reading.started = true;
+    if (this.options.cut === "drain" && exchange.operation.generates) exchange.drain = true;
     if (isSocket(exchange)) exchange.onUsage = (running: DoneExchange) => this.writeInterim(running, reading);
   }
 
@@ -389,6 +390,7 @@ function wholeStage(exchange: ResponseExchange, reading: UsageReading): Stage {
       usage.push(bytes);
       return;
     }
+    reading.complete = true;
     const found = usage.end();
     exchange.usageError = usage.fault;
     // A stored response has reported its usage when it was generated, unless it was generated later.

@@ -197,8 +197,8 @@ const RULES: readonly Rule[] = [
     id: "cut-streams",
     level: "low",
     setting: ["cut"],
-    says: "when a client leaves a stream before its end, reasoning tokens that the provider has not reported yet are not counted",
-    fix: "plugins: { usage: { cut: drain } }, which reads the rest, if clients must not be able to exceed budgets in this way",
+    says: "when a client leaves an answer before its end, what the provider has not sent yet, and reasoning it has not reported yet, is not counted",
+    fix: "plugins: { usage: { cut: drain } }, which reads each answer to its end, if clients must not be able to exceed budgets in this way",
     find: ({ budgets, providers, plugins }) => {
       const { cut } = (plugins.get("usage")?.options ?? {}) as { cut?: string };
       const usesNetwork = providers.some(({ url }) => url !== "demo:");

@@ -209,6 +209,9 @@ export interface ActiveResponse {
   push(bytes: Buffer): boolean;
 }
 
+/** Stands for the response from when a provider has the request until frames of it are sent to the client. */
+export const AWAITED_RESPONSE: ActiveResponse = { drain: (brief) => !brief, push: () => false };
+
 /** What the engine must know about a response that a stage translates. */
 interface TranslatedHead {
   /** How the upstream frames its body. */
@@ -358,11 +361,11 @@ export class Exchange {
   /** Set if the request is only explained: no effect of a plugin may persist. */
   dryRun: DryRun | undefined;
   /**
-   * Set by a plugin that wants the rest of a response read, for its usage, after the client has left. `end`: only if nothing but
-   * usage is outstanding, and only for a short time.
+   * Set by a plugin that wants the rest of a response read, for its usage, after the client has left; where `send` sets it, also a
+   * response that a provider has not begun. `end`: only if nothing but usage is outstanding, and only for a short time.
    */
   drain: boolean | "end" = false;
-  /** The response in progress; set by the engine. */
+  /** The response in progress, or awaited from a provider that has the request; set by the engine. */
   activeResponse: ActiveResponse | undefined;
   /** The approximate number of output tokens so far; set by the plugin that counts them. */
   progress: { readonly tokens: number } | undefined;
@@ -387,6 +390,8 @@ export class Exchange {
   private clientGone = false;
   /** Why the gateway itself breaks it off; undefined: it does not. */
   private interruptedBy: GatewayError | undefined;
+  /** Whether `signal` has fired: not when a client leaves whose response is read on. */
+  private hasFired = false;
   /** `performance.now()` at its end. */
   private endedAt: number | undefined;
   private requestedName: string | undefined;
@@ -577,18 +582,21 @@ export class Exchange {
     return this.interruptedBy;
   }
 
-  /** Fires when the client leaves, or the gateway breaks it off. Created on demand: most exchanges never need it. */
+  /**
+   * Fires when the client leaves, unless the response is then read on (`drain`), and when the gateway breaks it off. Created on
+   * demand: most exchanges never need it.
+   */
   get signal(): AbortSignal {
     if (!this.controller) {
       this.controller = new AbortController();
-      if (this.clientGone || this.interruptedBy) this.controller.abort();
+      if (this.hasFired) this.controller.abort();
     }
     return this.controller.signal;
   }
 
   /** Runs `listener` when `signal` fires, at once if it already has. Returns a function that unsubscribes. */
   onAbort(leave: () => void): () => void {
-    if (this.clientGone || this.interruptedBy) {
+    if (this.hasFired) {
       leave();
       return () => {};
     }
@@ -623,6 +631,7 @@ export class Exchange {
   }
 
   private fireAbort(): void {
+    this.hasFired = true;
     this.controller?.abort();
     for (const leave of this.abortListeners.splice(0)) leave();
   }

@@ -35,7 +35,7 @@ export type RouteExchange = Pick<Exchange, keyof RequestExchange | "model" | "ta
 export type RoutedExchange = Readonly<Pick<Exchange, AskedFields>>;
 
 /** In `send`: the request is final; only the attempt can still be changed. */
-export type SendExchange = RoutedExchange & Readonly<Pick<Exchange, "attempts">> & Pick<Exchange, "onUsage">;
+export type SendExchange = RoutedExchange & Readonly<Pick<Exchange, "attempts">> & Pick<Exchange, "onUsage" | "drain">;
 
 /** In `response`: the head of a response has been received. */
 export type ResponseExchange = SendExchange &
@@ -45,7 +45,7 @@ export type ResponseExchange = SendExchange &
       "attempt" | "answerer" | "head" | "responseTexts" | "completeResponseTexts" | "mapResponseText" | "push"
     >
   > &
-  Pick<Exchange, "usage" | "usageError" | "error" | "drain" | "progress">;
+  Pick<Exchange, "usage" | "usageError" | "error" | "progress">;
 
 /** In `done`: the exchange has ended, however. Fields that were never set are undefined or empty. */
 export type DoneExchange = SendExchange &

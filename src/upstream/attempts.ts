@@ -1,6 +1,6 @@
 import type { Chain } from "../core/chain.ts";
 import { GatewayError } from "../core/errors.ts";
-import { Attempt, type Exchange, type Head } from "../core/exchange.ts";
+import { Attempt, AWAITED_RESPONSE, type Exchange, type Head } from "../core/exchange.ts";
 import { statusFault } from "../core/fault.ts";
 import type { Provider, Target, Timeouts } from "../core/marketplace.ts";
 import type { Operation, Protocol } from "../core/protocol.ts";
@@ -119,6 +119,7 @@ export class Upstreams {
         retries ??= new RetryPlan(exchange, targets, this.budget, this.health, this.slots);
       const next = retries?.nextAfter(attempt, outcome, wait);
       if (next) {
+        exchange.activeResponse = undefined;
         if (upstream) await this.discardResponse(upstream, exchange, attempt, chain);
         if (next.wait > 0) await waitUnlessAborted(next.wait, exchange);
         target = next.target;
@@ -195,6 +196,7 @@ export class Upstreams {
       attempt.dispatchedAt = exchange.elapsed;
       const onStart = (made: boolean) => {
         begun = true;
+        exchange.activeResponse = AWAITED_RESPONSE;
         // A reused connection needs no timestamp, which saves reading the clock.
         if (made) attempt.connectedAt = exchange.elapsed;
         this.persist();
@@ -209,6 +211,7 @@ export class Upstreams {
       return await this.classifyResponse(upstream, exchange, attempt);
     } catch (thrown) {
       slot.release();
+      exchange.activeResponse = undefined;
       const error = GatewayError.from(thrown);
       const { code } = error;
       attempt.error = error;

@@ -1,6 +1,6 @@
 import t from "tap";
 import { Body } from "../../src/core/body.ts";
-import { Attempt, type AttemptStart, Exchange, type ExchangeStart } from "../../src/core/exchange.ts";
+import { Attempt, type AttemptStart, AWAITED_RESPONSE, Exchange, type ExchangeStart } from "../../src/core/exchange.ts";
 import type { Protocol } from "../../src/core/protocol.ts";
 import type { Member, Scan } from "../../src/wire/json.ts";
 import { setMember } from "../../src/wire/splice.ts";
@@ -158,6 +158,22 @@ t.test("where only an end is wanted, the answer says whether it has come to it",
     one.activeResponse = { drain: (brief) => heard.push(`read on ${brief}`) > 0 && ends, push: () => false };
     one.abort();
     t.same(heard, ends ? ["read on true"] : ["read on true", "abort"]);
+  }
+});
+
+t.test("an answer that a provider owes is read on where all of it is wanted, not where only an end is", async (t) => {
+  for (const drain of [true, "end"] as const) {
+    const one = exchange();
+    const heard: string[] = [];
+    one.drain = drain;
+    one.onAbort(() => heard.push("before"));
+    one.activeResponse = AWAITED_RESPONSE;
+    one.abort();
+    one.onAbort(() => heard.push("after"));
+    t.same(
+      [one.aborted, one.signal.aborted, heard],
+      drain === true ? [true, false, []] : [true, true, ["before", "after"]],
+    );
   }
 });
 
