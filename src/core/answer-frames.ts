@@ -6,10 +6,19 @@ const END = new Frame("end", Buffer.alloc(0));
 
 /** Splits a complete response into the frames it would have been streamed in, followed by the end frame. */
 export function splitIntoFrames(bytes: Buffer, framing: "sse" | "array" | undefined): Frame[] {
-  if (!framing) return bytes.length === 0 ? [END] : [new Frame("piece", bytes), END];
-  const splitter = framing === "sse" ? new SseSplitter() : new ArraySplitter();
+  if (!framing) return [...splitReceived(bytes, framing), END];
+  const splitter = splitterOf(framing);
   const frames = splitter.push(bytes);
   const rest = splitter.end();
   if (rest) frames.push(new Frame(framing === "sse" ? "event" : "element", rest));
   return [...frames, END];
 }
+
+/** Splits the beginning of a response into the frames that are complete; unframed bytes are one piece. */
+export function splitReceived(bytes: Buffer, framing: "sse" | "array" | undefined): Frame[] {
+  if (framing) return splitterOf(framing).push(bytes);
+  return bytes.length === 0 ? [] : [new Frame("piece", bytes)];
+}
+
+const splitterOf = (framing: "sse" | "array"): SseSplitter | ArraySplitter =>
+  framing === "sse" ? new SseSplitter() : new ArraySplitter();

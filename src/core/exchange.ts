@@ -169,6 +169,8 @@ export interface Head {
   readBody?(limit: number): Promise<Buffer>;
   /** True while a call of `readBody` is pending. */
   isReading?: boolean;
+  /** Set when `readBody` has failed: the bytes that arrived before. */
+  received?: Buffer | undefined;
   /** Set by the stage that translates the response: `framing` is then the client's, and the upstream's is in here. */
   translated?: TranslatedHead;
 }

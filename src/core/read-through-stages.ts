@@ -1,21 +1,36 @@
 import type { Frame } from "../wire/frame.ts";
-import { splitIntoFrames } from "./answer-frames.ts";
+import { splitIntoFrames, splitReceived } from "./answer-frames.ts";
 import type { Head } from "./exchange.ts";
 import { runStages, type Stage } from "./stage.ts";
 
 /**
  * Makes `head.readBody` return the response as these stages leave it: all frames are then passed through them at once, and one
- * stage that emits the result replaces them.
+ * stage that emits the result replaces them. Of a response that breaks off they see what arrived, as it may have to be paid.
  * @param stages of the plugins so far; more may follow
  */
 export function readThroughStages(head: Head, stages: Stage[]): void {
   const { readBody } = head;
   if (!readBody) return;
   head.readBody = async (limit) => {
-    const bytes = await readBody(limit);
+    const bytes = await readBody(limit).catch((thrown: unknown) => {
+      showReceived(head, stages);
+      throw thrown;
+    });
     const frames: Frame[] = [];
     for (const frame of splitIntoFrames(bytes, (head.translated ?? head).framing)) runStages(stages, frame, frames);
     stages.splice(0, stages.length, (frame) => (frame.kind === "end" ? frames : []));
     return Buffer.concat(frames.map((frame) => frame.bytes));
   };
+}
+
+/** Passes what has arrived of a response that broke off through stages, once; nobody gets what they make of it. */
+function showReceived(head: Head, stages: readonly Stage[]): void {
+  const { received } = head;
+  head.received = undefined;
+  if (!received) return;
+  try {
+    for (const frame of splitReceived(received, (head.translated ?? head).framing)) runStages(stages, frame, []);
+  } catch {
+    // The reason why it broke off is reported, not what that did to a stage.
+  }
 }

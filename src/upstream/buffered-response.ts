@@ -35,19 +35,23 @@ export class BufferedResponse implements Pick<UpstreamResponse, "read" | "resume
     return new Promise((accept, refuse) => {
       const pieces: Buffer[] = [];
       let length = 0;
+      const fail = (error: GatewayError): void => {
+        this.head.received = Buffer.concat(pieces);
+        refuse(error);
+      };
       this.upstream.read({
         chunk: (bytes) => {
           length += bytes.length;
           if (length <= limit) return pieces.push(bytes) > 0;
           this.upstream.destroy();
-          refuse(new GatewayError("upstream_invalid", { message: `The provider's answer is over ${limit} bytes.` }));
+          fail(new GatewayError("upstream_invalid", { message: `The provider's answer is over ${limit} bytes.` }));
           return false;
         },
         end: () => {
           this.bytes = pieces.length === 1 ? (pieces[0] as Buffer) : Buffer.concat(pieces);
           accept(this.bytes);
         },
-        fail: refuse,
+        fail,
       });
     });
   }

@@ -73,3 +73,25 @@ t.test("an empty answer has only an end, and one that nobody can read whole stay
   readThroughStages(bare, []);
   t.equal(bare.readBody, undefined);
 });
+
+t.test("of an answer that breaks off the stages see what arrived, once, and its error is what is told", async (t) => {
+  for (const [framing, text, kinds] of [
+    ["sse", "data: 1\n\ndata: 2\n\ndata: 3", ["event", "event"]],
+    ["array", "[1,2", ["element"]],
+    [undefined, '{"a":"b', ["piece"]],
+    [undefined, "", []],
+  ] as const) {
+    const seen: string[] = [];
+    const stages: Stage[] = [];
+    const head = { ...(framing && { framing }), readBody: () => Promise.reject(new Error("left")) } as unknown as Head;
+    head.received = Buffer.from(text);
+    readThroughStages(head, stages);
+    stages.push((frame) => void seen.push(frame.kind));
+    stages.push(() => {
+      if (seen.length === kinds.length) throw new Error("a stage that cannot go on");
+    });
+    await t.rejects(whole(head), { message: "left" });
+    await t.rejects(whole(head), { message: "left" });
+    t.same(seen, kinds);
+  }
+});

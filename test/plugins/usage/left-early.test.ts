@@ -25,6 +25,9 @@ export default class Reading {
   async response(_: ResponseExchange, head: Head) { await head.readBody?.(1e6); }
 }`;
 
+/** The first kilobytes of a whole answer are inspected before anything else sees them. */
+const PADDING = "x".repeat(20_000);
+
 /** The point at which a client leaves: before the answer's head, before its first frame, or when half of it has come. */
 type Moment = "head" | "frame" | "half";
 
@@ -35,7 +38,9 @@ async function start(t: Test, cut: string, reads = false) {
     const current = asked;
     const { vendor, stream } = askedIn(request);
     const script = SCRIPTS[vendor];
-    const text = stream ? script.frames("text").join("") : JSON.stringify(script.whole("text"));
+    const text = stream
+      ? script.frames("text").join("")
+      : JSON.stringify({ padding: PADDING, ...script.whole("text") });
     const half = text.slice(0, current.moment === "half" ? text.length * 0.7 : 0);
     reply.on("close", () => {
       current.closed = !reply.writableEnded;
@@ -110,6 +115,20 @@ for (const reads of [false, true])
       }
     },
   );
+
+t.test(
+  "by `estimate` what has arrived counts, also where a plugin reads it before the client gets any of it",
+  async (t) => {
+    for (const reads of [false, true]) {
+      const leave = await start(t, "estimate", reads);
+      for (const one of sample(casesAt("half"))) {
+        const { entry } = await leave(one);
+        t.match(entry, { outcome: "aborted" }, nameOf(one));
+        t.ok((entry?.usage?.out.total ?? 0) > 0, `${nameOf(one)}: ${entry?.usage?.out.total} tokens`);
+      }
+    }
+  },
+);
 
 t.test(
   "by `drain` an answer keeps its place at the provider; a request that waits for one ends at once, free",
