@@ -98,7 +98,7 @@ export class ObjectAccess {
   }
 
   /**
-   * Admits synchronously, for bytes that are streamed and cannot be held back.
+   * Admits synchronously, for messages of a WebSocket, which cannot be held back.
    * @throws GatewayError as `admitAtProvider`, and `store_unavailable` where only the store has the answer
    */
   admitSync(provider: string, named: readonly ObjectReference[], caller: Caller | undefined): void {

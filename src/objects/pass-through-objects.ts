@@ -174,23 +174,29 @@ export class PassThroughObjects {
    * Checks a piece of the request's body before it is forwarded.
    * @throws GatewayError as `admit`; the provider does not have the whole body then
    */
-  onRequestData(bytes: Buffer): void {
+  onRequestData(bytes: Buffer): void | Promise<void> {
     if (!this.body) return;
-    this.admitReferences(this.body.push(bytes));
+    const named = [...this.body.push(bytes)];
     this.length += bytes.length;
     // The provider acts on the last announced byte, or on the end where no length was announced.
-    if (this.length >= Number(this.exchange.headers.get("content-length") ?? Infinity)) this.onRequestEnd();
+    if (this.length >= Number(this.exchange.headers.get("content-length") ?? Infinity)) named.push(...this.lastFound());
+    return this.admitReferences(named);
   }
 
   /** Checks the rest when the whole body has arrived, before its end is forwarded. @throws GatewayError as `onRequestData` */
-  onRequestEnd(): void {
-    if (!this.body || this.ended) return;
-    this.ended = true;
-    this.admitReferences(this.body.end());
+  onRequestEnd(): void | Promise<void> {
+    return this.admitReferences(this.lastFound());
   }
 
-  private admitReferences(named: readonly ObjectReference[]): void {
-    this.objects.admitSync(this.provider, named, this.exchange.caller);
+  /** Returns the objects that are known once the whole body has arrived, once. */
+  private lastFound(): readonly ObjectReference[] {
+    if (!this.body || this.ended) return [];
+    this.ended = true;
+    return this.body.end();
+  }
+
+  private admitReferences(named: readonly ObjectReference[]): void | Promise<void> {
+    if (named.length > 0) return this.objects.admitAtProvider(this.provider, named, this.exchange.caller);
   }
 
   /** Called when a successful response begins. @param stream whether it is an event stream; otherwise JSON */

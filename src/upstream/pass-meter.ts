@@ -1,6 +1,7 @@
 import type { IncomingHttpHeaders } from "node:http";
 import type { Attempt, Exchange } from "../core/exchange.ts";
 import { JsonUsage } from "../core/json-usage.ts";
+import type { MaybePromise } from "../core/plugin.ts";
 import type { Redactor } from "../core/redactor.ts";
 import { StreamUsage } from "../core/stream-usage.ts";
 import type { PassThroughObjects } from "../objects/pass-through-objects.ts";
@@ -44,13 +45,13 @@ export class PassMeter implements PassObserver {
     exchange.received = 0;
   }
 
-  onRequestBody(bytes: Buffer): void {
+  onRequestBody(bytes: Buffer): MaybePromise<void> {
     this.exchange.received = (this.exchange.received ?? 0) + bytes.length;
-    this.objects?.onRequestData(bytes);
+    return this.objects?.onRequestData(bytes);
   }
 
-  onRequestEnd(): void {
-    this.objects?.onRequestEnd();
+  onRequestEnd(): MaybePromise<void> {
+    return this.objects?.onRequestEnd();
   }
 
   onResponseHead(status: number, rawHeaders: readonly string[]): IncomingHttpHeaders {

@@ -1,10 +1,11 @@
 import type { ClientRequest, IncomingHttpHeaders, IncomingMessage, ServerResponse } from "node:http";
 import { Socket } from "node:net";
-import type { Duplex } from "node:stream";
+import { type Duplex, Transform } from "node:stream";
 import { TLSSocket } from "node:tls";
 import { type BodyRateLimits, BodyRateMonitor } from "../core/body-rate.ts";
 import { GatewayError } from "../core/errors.ts";
 import type { Timeouts } from "../core/marketplace.ts";
+import type { MaybePromise } from "../core/plugin.ts";
 import type { Redactor } from "../core/redactor.ts";
 import { HeaderList } from "../wire/headers.ts";
 import { isClosedByPeer } from "./http1/connection.ts";
@@ -36,12 +37,12 @@ export interface OutgoingPass {
 /** Observes a pass-through request and its response, and decides which headers pass. */
 export interface PassObserver {
   /**
-   * Called with each piece of the request's body before it is forwarded.
+   * Called with each piece of the request's body, which is forwarded when it has returned or its promise has settled.
    * @throws GatewayError where the piece must not be forwarded
    */
-  onRequestBody(bytes: Buffer): void;
+  onRequestBody(bytes: Buffer): MaybePromise<void>;
   /** Called when the whole request has arrived, before its end is forwarded. @throws GatewayError as for `onRequestBody` */
-  onRequestEnd(): void;
+  onRequestEnd(): MaybePromise<void>;
   /** Called with the head of the response; returns the headers that go to the client. */
   onResponseHead(status: number, rawHeaders: readonly string[]): IncomingHttpHeaders;
   /** Changes the response's body, which is buffered for it; undefined: the body is streamed unchanged. */
@@ -76,6 +77,8 @@ export class PassThroughRequest {
   private deadline: NodeJS.Timeout | undefined;
   /** The response, where only the end of the connection delimits it. */
   private unframed: IncomingMessage | undefined;
+  /** The request's body, each piece of which has been inspected; undefined: the request has none. */
+  readonly body: Transform | undefined;
   /** The options of the running `web()` call. */
   private options: { selfHandleResponse?: boolean } = {};
 
@@ -86,7 +89,17 @@ export class PassThroughRequest {
     private readonly outgoing: OutgoingPass,
     private readonly observer: PassObserver,
     private readonly send: (pass: PassThroughRequest) => void,
-  ) {}
+  ) {
+    if (hasBody(request))
+      this.body = new Transform({
+        transform: (bytes: Buffer, _, then) =>
+          this.inspect(
+            () => observer.onRequestBody(bytes),
+            () => then(null, bytes),
+          ),
+        flush: (then) => this.inspect(() => observer.onRequestEnd(), then),
+      });
+  }
 
   /**
    * Sends the request, and settles when the response has ended.
@@ -98,9 +111,8 @@ export class PassThroughRequest {
     const { total } = outgoing.timeouts;
     if (total > 0) this.total = setTimeout(() => this.fail(this.overdue("total")), total).unref();
     response.once("close", () => this.onClose());
-    if (hasBody(request)) {
-      request.on("data", (bytes: Buffer) => this.callObserver(() => this.observer.onRequestBody(bytes)));
-      request.once("end", () => this.callObserver(() => this.observer.onRequestEnd()));
+    if (this.body) {
+      request.pipe(this.body);
       if (outgoing.pace) BodyRateMonitor.watch(request, outgoing.pace, (error) => this.fail(error));
     }
     if (response.destroyed) this.onClose();
@@ -108,12 +120,15 @@ export class PassThroughRequest {
     return this.end.promise;
   }
 
-  /** Runs in front of the library's own listeners, so that a refused piece does not reach the provider. */
-  private callObserver(look: () => void): void {
+  /** Runs `then` if the observer accepts what it inspects; a refused piece does not reach the provider. */
+  private inspect(look: () => MaybePromise<void>, then: () => void): void {
+    const refuse = (thrown: unknown) => this.fail(GatewayError.from(thrown));
     try {
-      look();
+      const looking = look();
+      if (looking instanceof Promise) looking.then(then, refuse);
+      else then();
     } catch (thrown) {
-      this.fail(GatewayError.from(thrown));
+      refuse(thrown);
     }
   }
 
@@ -324,6 +339,7 @@ export class PassThroughRequest {
     // The library ends its request only when the client has left.
     this.upstream?.destroy();
     request.unpipe();
+    this.body?.destroy();
     if (response.headersSent) abortResponse(response);
     // The library had already begun to set the provider's headers.
     else for (const name of response.getHeaderNames()) response.removeHeader(name);

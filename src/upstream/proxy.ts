@@ -67,7 +67,8 @@ export class UpstreamProxy {
     const agent = this.agents.get(target, account, timeouts.connect);
     const withProxy = { ...outgoing, proxy: this.agents.proxyFor(target) };
     const passthrough = new PassThroughRequest(request, response, withProxy, observer, (pass) => {
-      const options: PassOptions = { target, headers, agent, pass };
+      const { body } = pass;
+      const options: PassOptions = { target, headers, agent, pass, ...(body && { buffer: body }) };
       this.server.web(request, response, options, (error) => pass.onError(error));
     });
     const unsubscribe = client.onAbort(() => passthrough.abort());
