@@ -81,20 +81,26 @@ async function runRestore(
   const {
     rows,
     kept,
+    retained = [],
     undone = [],
   } = await restore(file, {
     ...{ force, author: cliAuthor() },
     progress: (message) => io.err(`restore: ${message}`),
   });
+  for (const change of retained) io.err(`restore: kept, although the backup does not contain it: ${change}`);
   for (const change of undone) io.err(`restore: warning: undone, because the backup does not contain it: ${change}`);
-  if (undone.length > 0) io.err("restore: warning: keys that were revoked or disabled stay so");
   const missing = withoutSecret();
   const warning = missing && `the backup has no secret: ${missing}`;
   if (warning) io.err(`restore: warning: ${warning}`);
   const before = kept === undefined ? "" : ` The old store is ${kept}.`;
   io.out(
     json
-      ? JSON.stringify({ file, rows, kept, ...(undone.length > 0 && { undone }), ...(warning && { warning }) })
+      ? JSON.stringify({
+          ...{ file, rows, kept },
+          ...(retained.length > 0 && { retained }),
+          ...(undone.length > 0 && { undone }),
+          ...(warning && { warning }),
+        })
       : `Restored ${file}: ${countNoun(rows, "row")}, verified.${before}`,
   );
   return 0;

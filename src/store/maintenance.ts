@@ -18,7 +18,9 @@ export interface RestoreResult {
   readonly rows: number;
   /** The path of the previous store; absent if there was none. */
   readonly kept?: string;
-  /** Changes of keys that were undone; those that were revoked or disabled stay so. */
+  /** Changes of keys that the backup does not have and that were kept: keys that were revoked, disabled or rotated. */
+  readonly retained?: readonly string[];
+  /** Changes of keys that were undone. */
   readonly undone?: readonly string[];
 }
 

@@ -25,7 +25,8 @@ All but restore and import can be run while gateways run.
   restore  checks a backup and replaces the store and its secret by it, when all gateways have stopped. The old store is kept
            beside it as gateway.db.until-TIME, with its journals' rows. If the old store has exchanges after the
            backup's last one, or changes of keys that the backup lacks, they would be lost: then --force is required. Keys
-           that were revoked or disabled stay so, and the audit trail keeps all its entries
+           that were revoked or disabled stay so, rotated ones keep their new secret, and the audit trail keeps all its
+           entries
   import   copies a SQLite store, rows in its journals and its secret included, into the empty PostgreSQL database that
            gateway.yaml names, when all gateways have stopped: all of it or, if that fails, nothing
   verify   checks the file, and that the hourly sums match their rows; exit code 1 if they do not,

@@ -14,23 +14,53 @@ const keyRows = (database: DatabaseSync): Map<string, Record<string, unknown>> =
   );
 
 /**
- * Returns a sentence part for each change of a key that the store has and a backup does not, like `key "ci" (k1) was revoked`.
- */
-export function keyChangesSince(store: DatabaseSync, backup: DatabaseSync): string[] {
-  const before = keyRows(backup);
-  return [...keyRows(store)].flatMap(([id, now]) => {
-    const was = before.get(id);
-    const change = was === undefined ? "made" : changeOf(was, now);
-    return change === undefined ? [] : [`key ${JSON.stringify(now["name"])} (${id}) was ${change}`];
-  });
+ * Changes of keys, each as a sentence part like `key "ci" (k1) was revoked`. */
+interface KeyChanges {
+  /** A restore keeps them: that a key was revoked, disabled or rotated, since the old secret may be known to others. */
+  readonly retained: string[];
+  /** A restore undoes them. */
+  readonly undone: string[];
 }
 
-function changeOf(was: Record<string, unknown>, now: Record<string, unknown>): string | undefined {
+/** Columns whose changes a restore keeps, and the counter of changes. */
+const RETAINED_COLUMNS: ReadonlySet<string> = new Set([
+  "hash",
+  "old_hash",
+  "old_until",
+  "revoked",
+  "disabled",
+  "changed",
+]);
+
+/** Returns the changes of keys that a store has and a backup does not.
+ */
+export function keyChangesSince(store: DatabaseSync, backup: DatabaseSync): KeyChanges {
+  const before = keyRows(backup);
+  const changes: KeyChanges = { retained: [], undone: [] };
+  for (const [id, now] of keyRows(store)) {
+    const was = before.get(id);
+    const describe = (change: string) => `key ${JSON.stringify(now["name"])} (${id}) was ${change}`;
+    const retained = was === undefined ? undefined : retainedChange(was, now);
+    if (retained !== undefined) changes.retained.push(describe(retained));
+    if (was === undefined) changes.undone.push(describe("made"));
+    else if (was["changed"] !== now["changed"] && (retained === undefined || isEdited(was, now)))
+      changes.undone.push(describe("changed"));
+  }
+  return changes;
+}
+
+function retainedChange(was: Record<string, unknown>, now: Record<string, unknown>): string | undefined {
   if (was["revoked"] === null && now["revoked"] !== null) return "revoked";
   if (was["disabled"] === null && now["disabled"] !== null) return "disabled";
-  if (was["hash"] !== now["hash"]) return "rotated";
-  return was["changed"] === now["changed"] ? undefined : "changed";
+  return isRotated(was, now) ? "rotated" : undefined;
 }
+
+/** Reports whether the store has the later secret: a backup may also be newer than the store that it replaces. */
+const isRotated = (was: Record<string, unknown>, now: Record<string, unknown>): boolean =>
+  was["hash"] !== now["hash"] && Number(now["changed"]) > Number(was["changed"]);
+
+const isEdited = (was: Record<string, unknown>, now: Record<string, unknown>): boolean =>
+  Object.keys(now).some((column) => !RETAINED_COLUMNS.has(column) && was[column] !== now[column]);
 
 /** Joins changes to one text of limited length. */
 export const joinChanges = (changes: readonly string[]): string =>
@@ -39,22 +69,14 @@ export const joinChanges = (changes: readonly string[]): string =>
     : `${changes.slice(0, MAX_LISTED).join(", ")} and ${changes.length - MAX_LISTED} more changes`;
 
 /**
- * Takes over what no restore may undo: keys that were revoked or disabled stay so, because their secret may be known to others;
- * and the audit trail only grows. Adds the entry of the restore itself.
+ * Takes over what no restore may undo: keys that were revoked or disabled stay so, and rotated ones keep their new secret, because
+ * the old one may be known to others; and the audit trail only grows. Adds the entry of the restore itself.
  */
 export function keepAfterRestore(store: DatabaseSync | undefined, backup: DatabaseSync, restored: AuditEntry): void {
   const add = backup.prepare(`insert into audit (${AUDIT_COLUMNS}) values (?, ?, ?, ?, ?, ?)`);
   backup.exec("begin immediate");
   if (store) {
-    const stop = backup.prepare(
-      "update key set revoked = ifnull(revoked, ?), disabled = ifnull(disabled, ?), changed = ? where id = ?",
-    );
-    let { last } = backup.prepare("select ifnull(max(changed), 0) as last from key").get() as { last: number };
-    const closed = store.prepare(
-      "select id, revoked, disabled from key where revoked is not null or disabled is not null",
-    );
-    for (const { id, revoked, disabled } of closed.all())
-      stop.run(revoked as number | null, disabled as number | null, ++last, String(id));
+    keepKeyChanges(store, backup);
     const { newest } = backup.prepare("select ifnull(max(time), 0) as newest from audit").get() as { newest: number };
     const later = store.prepare(`select ${AUDIT_COLUMNS} from audit where time > ? order by id`).all(newest);
     for (const { time, who, address, action, subject, detail } of later)
@@ -62,4 +84,21 @@ export function keepAfterRestore(store: DatabaseSync | undefined, backup: Databa
   }
   add.run(...auditValues(restored));
   backup.exec("commit");
+}
+
+function keepKeyChanges(store: DatabaseSync, backup: DatabaseSync): void {
+  type Values = (string | number | null)[];
+  const stop = backup.prepare(
+    "update key set revoked = ifnull(revoked, ?), disabled = ifnull(disabled, ?), changed = ? where id = ?",
+  );
+  const rotate = backup.prepare("update key set hash = ?, old_hash = ?, old_until = ?, changed = ? where id = ?");
+  const before = keyRows(backup);
+  let { last } = backup.prepare("select ifnull(max(changed), 0) as last from key").get() as { last: number };
+  for (const [id, now] of keyRows(store)) {
+    const was = before.get(id);
+    if (!was) continue;
+    if (now["revoked"] !== null || now["disabled"] !== null)
+      stop.run(...([now["revoked"], now["disabled"], ++last, id] as Values));
+    if (isRotated(was, now)) rotate.run(...([now["hash"], now["old_hash"], now["old_until"], ++last, id] as Values));
+  }
 }

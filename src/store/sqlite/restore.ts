@@ -49,12 +49,16 @@ export async function restoreSqlite(path: string, file: string, options: Restore
         throw new Error(
           `The store has exchanges from ${new Date(last).toISOString()}, later than the backup's last (${backup.last === 0 ? "none" : new Date(backup.last).toISOString()}): they would be lost. To restore it all the same: --force.`,
         );
-      const undone = carryOver(lock, part, file, options);
+      const { retained, undone } = carryOver(lock, part, file, options);
       const kept = `${path}.until-${new Date().toISOString().slice(0, 19).replaceAll(/[-:]/g, "")}Z`;
       renameSync(path, kept);
       if (existsSync(`${path}.secret`)) copyFileSync(`${path}.secret`, `${kept}.secret`);
       installCopy(part, path, file);
-      return { rows: backup.rows, kept, ...(undone.length > 0 && { undone }) };
+      return {
+        ...{ rows: backup.rows, kept },
+        ...(retained.length > 0 && { retained }),
+        ...(undone.length > 0 && { undone }),
+      };
     } finally {
       lock.close();
     }
@@ -66,21 +70,27 @@ export async function restoreSqlite(path: string, file: string, options: Restore
 /**
  * Carries over to the checked copy what a restore must not undo, and records the restore in its audit trail.
  * @param store the one to be replaced
- * @returns changes of keys that are undone
+ * @returns changes of keys that the backup does not have
  * @throws Error where there are such changes and that was not asked for
  */
-function carryOver(store: DatabaseSync | undefined, part: string, file: string, options: RestoreOptions): string[] {
+function carryOver(
+  store: DatabaseSync | undefined,
+  part: string,
+  file: string,
+  options: RestoreOptions,
+): ReturnType<typeof keyChangesSince> {
   const copy = new DatabaseSync(part, { timeout: 0 });
   try {
-    const undone = store ? keyChangesSince(store, copy) : [];
-    if (undone.length > 0 && !options.force)
+    const changes = store ? keyChangesSince(store, copy) : { retained: [], undone: [] };
+    const { retained, undone } = changes;
+    if (retained.length + undone.length > 0 && !options.force)
       throw new Error(
-        `The backup lacks later changes of keys: ${joinChanges(undone)}. To restore it all the same: --force; keys that were revoked or disabled stay so.`,
+        `The backup lacks later changes of keys: ${joinChanges([...retained, ...undone])}. To restore it all the same: --force; keys that were revoked or disabled stay so, and rotated ones keep their new secret.`,
       );
     const detail = { file, ...(undone.length > 0 && { undone: joinChanges(undone) }) };
     const what = { action: "store.restore", subject: "store", detail };
     keepAfterRestore(store, copy, { ...options.author, time: Date.now(), ...what });
-    return undone;
+    return changes;
   } finally {
     copy.close();
   }

@@ -4,26 +4,31 @@ import { openStores } from "../../../src/store/open.ts";
 import { SqliteDatabase } from "../../../src/store/sqlite/database.ts";
 import { joinChanges, keyChangesSince } from "../../../src/store/sqlite/restore-losses.ts";
 
-t.test("each kind of change of a key has its word", async (t) => {
+t.test("each kind of change of a key has its word, and is kept or undone", async (t) => {
   const folder = t.testdir();
   const path = join(folder, "gateway.db");
   const file = join(folder, "copy.db");
   const stores = openStores(path, [], () => {});
-  for (const name of ["same", "revoked", "disabled", "rotated", "changed"]) await stores.keys.create({ name });
+  for (const name of ["same", "revoked", "disabled", "rotated", "changed", "rotated and changed"])
+    await stores.keys.create({ name });
   const database = new SqliteDatabase(path);
   database.prepare("vacuum into ?").run(file);
   await stores.keys.revoke("revoked");
   await stores.keys.disable("disabled");
   await stores.keys.rotate("rotated", 0);
   await stores.keys.edit("changed", { group: "team" });
+  await stores.keys.rotate("rotated and changed", 0);
+  await stores.keys.edit("rotated and changed", { group: "team" });
   await stores.keys.create({ name: "made" });
   await stores.close();
   const backup = new SqliteDatabase(file);
-  const changes = keyChangesSince(database as never, backup as never);
-  t.same(
-    changes.map((change) => change.replace(/ \(\S+\)/, "")),
-    ["revoked", "disabled", "rotated", "changed", "made"].map((word) => `key "${word}" was ${word}`),
-  );
+  const { retained, undone } = keyChangesSince(database as never, backup as never);
+  const told = (changes: readonly string[]) => changes.map((change) => change.replace(/ \(\S+\)/, ""));
+  const expected = (...words: string[]) => words.map((word) => `key "${word}" was ${word}`);
+  t.same(told(retained), [...expected("revoked", "disabled", "rotated"), 'key "rotated and changed" was rotated']);
+  t.same(told(undone), [...expected("changed"), 'key "rotated and changed" was changed', ...expected("made")]);
+  const newer = keyChangesSince(backup as never, database as never);
+  t.same(told(newer.retained), [], "a store that is older than the backup has nothing to keep");
   backup.close();
   database.close();
 });

@@ -84,17 +84,37 @@ t.test("changes of keys since the backup are named, and only undone when that is
   await later.close();
   const changes = [`key "one" (${id}) was revoked`, `key "two" (${record.id}) was made`];
   await t.rejects(restoreSqlite(path, file, terms), {
-    message: `The backup lacks later changes of keys: ${changes.join(", ")}. To restore it all the same: --force; keys that were revoked or disabled stay so.`,
+    message: `The backup lacks later changes of keys: ${changes.join(", ")}. To restore it all the same: --force; keys that were revoked or disabled stay so, and rotated ones keep their new secret.`,
   });
-  t.same((await restoreSqlite(path, file, { ...terms, force: true })).undone, changes);
+  const restored = await restoreSqlite(path, file, { ...terms, force: true });
+  t.same([restored.retained, restored.undone], [changes.slice(0, 1), changes.slice(1)]);
   const stores = openStores(path, [], () => {});
   t.type((await stores.keys.find(key))?.revoked, "number", "a revoked key stays revoked");
   t.match(await stores.audit.list(10), [
-    { who: "cli:me", action: "store.restore", subject: "store", detail: { file, undone: changes.join(", ") } },
+    { who: "cli:me", action: "store.restore", subject: "store", detail: { file, undone: changes[1] } },
     { who: "a", action: "keys.revoke" },
   ]);
   await stores.close();
 });
+
+t.test(
+  "of a key that was rotated since the backup the new secret is valid afterwards, and the old one is not",
+  async (t) => {
+    for (const overlap of [0, 60_000]) {
+      const { path, file, key: old } = await open(t);
+      const later = openStores(path, [], () => {});
+      const [{ id = "" } = {}] = await later.keys.list();
+      const rotated = await later.keys.rotate(id, overlap);
+      await later.close();
+      const restored = await restoreSqlite(path, file, { ...terms, force: true });
+      t.same([restored.retained, restored.undone], [[`key "one" (${id}) was rotated`], undefined]);
+      const stores = openStores(path, [], () => {});
+      t.match(await stores.keys.find(rotated?.key ?? ""), { id });
+      t.equal((await stores.keys.find(old))?.id, overlap > 0 ? id : undefined, "as before the restore");
+      await stores.close();
+    }
+  },
+);
 
 t.test("a backup comes where no store is", async (t) => {
   const { folder, file, ids } = await open(t);
