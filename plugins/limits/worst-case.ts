@@ -92,6 +92,7 @@ export function worstCase(
   const input = tokensIn(exchange, translations);
   const answers = requestedAnswers(exchange);
   const drawn = imageToolTokens(exchange);
+  const drawing = drawn > 0 ? drawingModels(exchange) : [];
   let [tokens, dearest, cheapest, out] = [input, 0, 0, 0];
   let unpriced: string | undefined;
   for (const target of targets) {
@@ -116,7 +117,10 @@ export function worstCase(
         : 0;
       money += cost(dearestUsage(input, output, usual, tier), usual) + Math.ceil(imagesUsd * NANO);
     }
-    if (native && drawn > 0 && price) money += Math.ceil(drawn * imageToolRate(price) * NANO_PER_RATE);
+    if (native && drawn > 0 && price) {
+      money += Math.ceil(drawn * imageToolRate(price) * NANO_PER_RATE);
+      if (drawing.some((model) => !hasDrawingRate(model, price))) unpriced = "images that a tool draws";
+    }
     tokens = Math.max(tokens, all);
     dearest = Math.max(dearest, money);
     if (price) cheapest = Math.max(cheapest, cost({ in: { total: input }, out: {}, raw: undefined }, price));
@@ -161,6 +165,23 @@ function imageToolTokens({ body, protocol: { output } }: RouteExchange | SendExc
   const pieces = between(body.pieces, tools.start, tools.end);
   return containsText(pieces, tool) || containsText(pieces, ESCAPE) ? tokens : 0;
 }
+
+/** Returns the model that each drawing tool of the vendor's in a request names; undefined: the vendor's default. */
+function drawingModels({ body, protocol: { output } }: RouteExchange | SendExchange): (string | undefined)[] {
+  const [type] = output?.imageTool ?? [];
+  const tools = body.uniqueValue("tools");
+  if (!Array.isArray(tools)) return [];
+  return (tools as ({ type?: unknown; model?: unknown } | null)[])
+    .filter((tool) => tool?.type === type)
+    .map((tool) => (typeof tool?.model === "string" ? tool.model : undefined));
+}
+
+/** Reports whether pictures of a drawing tool have a rate. Which model the vendor's default is, its answer tells. */
+const hasDrawingRate = (
+  model: string | undefined,
+  { image_generation: rates = {} }: Parameters<typeof cost>[1],
+): boolean =>
+  Object.hasOwn(rates, "*") || (model === undefined ? Object.keys(rates).length > 0 : Object.hasOwn(rates, model));
 
 /** Returns the highest rate for a drawn image's tokens. */
 const imageToolRate = ({ image_generation: models = {} }: Parameters<typeof cost>[1]): number =>

@@ -142,3 +142,38 @@ limits: { default: { budget: $0.16 } }
   for (const type of ["image_generation", "image\\u005fgeneration"])
     t.match(await ask(`,"tools":[{"type":"${type}"}]`), { status: 429, text: /16/ }, "4,160 tokens at $40 a million");
 });
+
+t.test("a picture that a tool would draw without a price is refused where a budget has to hold", async (t) => {
+  const upstream = await httpUpstream((_, reply) => {
+    reply.setHeader("content-type", "application/json").end("{}");
+  });
+  t.teardown(() => upstream.close());
+  const { url } = await startGateway(
+    t,
+    `providers: { p: { url: "${upstream.origin.origin}/v1", speaks: [openai-responses] } }
+models:
+  text: { targets: [p:m], output: 100, price: { input: 1, output: 1 } }
+  some: { targets: [p:m], output: 100, price: { input: 1, output: 1, image_generation: { one: { output: 1 } } } }
+  all: { targets: [p:m], output: 100, price: { input: 1, output: 1, image_generation: { "*": { output: 1 } } } }
+keys: { hard: { key: hard-key-0123456789abcdef, budget: $1 }, soft: { key: soft-key-0123456789abcdef, budget: { amount: $1, soft: true } } }
+`,
+  );
+  const ask = async (key: string, model: string, tool: object) => {
+    const body = JSON.stringify({ model, input: "a", max_output_tokens: 10, tools: [null, tool] });
+    const headers = asking({ authorization: `Bearer ${key}-key-0123456789abcdef` });
+    const answer = await fetch(`${url}/v1/responses`, { method: "POST", headers, body });
+    return { status: answer.status, text: await answer.text() };
+  };
+  const drawing = { type: "image_generation" };
+  const refused = { status: 403, text: /budget, and the price of images that a tool draws is unknown/ };
+  t.match(await ask("hard", "text", drawing), refused);
+  t.match(await ask("hard", "some", { ...drawing, model: "two" }), refused);
+  for (const [key, model, tool] of [
+    ["soft", "text", drawing],
+    ["hard", "some", drawing],
+    ["hard", "some", { ...drawing, model: "one" }],
+    ["hard", "all", { ...drawing, model: "two" }],
+    ["hard", "text", { type: "function", name: "image_generation", description: "caf\u00e9" }],
+  ] as const)
+    t.match(await ask(key, model, tool), { status: 200 }, `${key} ${model} ${JSON.stringify(tool)}`);
+});
