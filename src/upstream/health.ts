@@ -301,8 +301,8 @@ export class Health {
     const { target, credential, caller } = attempt;
     const { health, cooldowns, provider } = this.stateOf(target);
     const now = this.clock();
-    if (status >= 500) health.recordFailure();
-    else health.recordResponse(firstByte);
+    if (status >= 500) health.recordFailure(caller);
+    else health.recordResponse(firstByte, caller);
     if (!credential) return;
     if (status === 401)
       this.logRefusal(attempt, provider.cooldowns.recordRefusal(credential, now, caller), "everywhere");

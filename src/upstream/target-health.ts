@@ -28,6 +28,25 @@ export interface TargetCondition {
   readonly recent: { readonly requests: number; readonly failed: number };
 }
 
+/** Remembers the caller of the last request of a kind, and when the last one of another caller was. */
+class LastCallers {
+  /** Undefined: no caller's request was the cause, or there was none. */
+  last: string | undefined;
+  private lastAt = Number.NEGATIVE_INFINITY;
+  private otherAt = Number.NEGATIVE_INFINITY;
+
+  record(caller: string | undefined, now: number): void {
+    if (caller !== this.last) this.otherAt = this.lastAt;
+    this.last = caller;
+    this.lastAt = now;
+  }
+
+  /** Reports whether nobody but the last caller has been recorded since a time. */
+  isOnlySince(time: number): boolean {
+    return this.otherAt < time;
+  }
+}
+
 /**
  * Circuit breaker of one target: closed (used as usual), open (not used), then half-open (probed with one request). Its clock is
  * monotonic.
@@ -37,6 +56,9 @@ export class TargetHealth {
   inFlight = 0;
 
   private failures = 0;
+  private readonly callers = new LastCallers();
+  /** Callers whose requests failed. */
+  private readonly failedCallers = new LastCallers();
   private readonly window: SlidingWindow;
   /** Milliseconds of the open period; 0: it is closed. */
   private openFor = 0;
@@ -136,7 +158,7 @@ export class TargetHealth {
   end(broken: boolean): void {
     this.inFlight--;
     if (!broken) return;
-    this.window.mark(this.clock());
+    this.markFailure(undefined, this.clock());
     if (this.closed) this.openIfFailing();
   }
 
@@ -159,14 +181,19 @@ export class TargetHealth {
     }
     const now = this.clock();
     this.window.add(now);
-    this.window.mark(now);
+    this.markFailure(undefined, now);
     if (this.closed) this.openIfFailing();
     else if (this.probing) this.open(Math.min(2 * this.openFor, longest));
   }
 
-  /** Records a response. @param firstByte milliseconds to its first byte */
-  recordResponse(firstByte: number): void {
+  /**
+   * Records a response.
+   * @param firstByte milliseconds to its first byte
+   * @param caller whose request it answers
+   */
+  recordResponse(firstByte: number, caller?: string): void {
     const now = this.clock();
+    this.callers.record(caller, now);
     const fresh = this.measuredAt === 0 || now - this.measuredAt > LATENCY_DECAY;
     this.latency = fresh ? firstByte : this.latency + WEIGHT * (firstByte - this.latency);
     this.measuredAt = now;
@@ -176,26 +203,45 @@ export class TargetHealth {
     this.probing = false;
     this.window.add(now);
     const { slow } = this.limits;
-    if (slow > 0 && firstByte > slow) this.window.mark(now);
+    if (slow > 0 && firstByte > slow) this.markFailure(caller, now);
     if (probe) this.close();
     else if (slow > 0 && this.closed) this.openIfFailing();
   }
 
-  /** Records a failure of the provider. */
-  recordFailure(): void {
+  /**
+   * Records a failure of the provider.
+   * @param caller whose request may have caused it; undefined: no request did
+   */
+  recordFailure(caller?: string): void {
     const now = this.clock();
     this.failures++;
+    if (caller !== undefined) this.callers.record(caller, now);
     this.window.add(now);
-    this.window.mark(now);
+    this.markFailure(caller, now);
     if (this.closed) this.openIfFailing();
     else if (this.probing) this.open(Math.min(2 * this.openFor, this.limits.longest));
+  }
+
+  private markFailure(caller: string | undefined, now: number): void {
+    this.window.mark(now);
+    this.failedCallers.record(caller, now);
+  }
+
+  /**
+   * Whether requests of one caller alone have failed of late, while others use the target: what one caller sends must not take it
+   * from the others, until a request of theirs fails too.
+   */
+  private get failsForOneCaller(): boolean {
+    const from = this.clock() - this.limits.window;
+    const { callers, failedCallers } = this;
+    return failedCallers.last !== undefined && failedCallers.isOnlySince(from) && !callers.isOnlySince(from);
   }
 
   private openIfFailing(): void {
     const { failures, errors, requests, open, longest } = this.limits;
     const { total, marked } = this.window.counts(this.clock());
     const many = errors > 0 && total >= requests && marked > errors * total;
-    if (this.failures >= failures || many) this.open(Math.min(open, longest));
+    if ((this.failures >= failures || many) && !this.failsForOneCaller) this.open(Math.min(open, longest));
   }
 
   private open(time: number): void {

@@ -110,6 +110,17 @@ t.test("a 401 switches a credential off at all models, a 403 at one, told once; 
   }
 });
 
+t.test("what a provider always fails on for one caller does not take the target from others", async (t) => {
+  const { health, ask, log } = watched();
+  const target = targetOf("p");
+  ask(target, 200, undefined, "x");
+  for (let i = 0; i < 9; i++) ask(target, 500, undefined, "y");
+  t.ok(health.usable(target));
+  ask(target, 500, undefined, "x");
+  t.notOk(health.usable(target), "it fails for both");
+  t.equal(log.lines.length, 1);
+});
+
 t.test("what one caller is refused takes no credential from others, until a second one is refused", async (t) => {
   for (const status of [401, 403]) {
     const { health, ask, watch, log } = watched();

@@ -171,3 +171,43 @@ t.test(
     t.same(told, [30_000, 30_000, 0]);
   },
 );
+
+t.test(
+  "failures of one caller's requests alone do not open it while another one uses it; one of theirs does",
+  async (t) => {
+    const { health, watch } = watched({ window: 60_000 });
+    health.recordResponse(10, "other");
+    watch.now += 60_000;
+    for (let i = 0; i < 20; i++) health.recordFailure("one");
+    t.ok(health.isUsable);
+    health.recordFailure("other");
+    t.notOk(health.isUsable, "it fails for both");
+  },
+);
+
+t.test("failures of the only caller within the window open it, as do those that no request caused", async (t) => {
+  const alone = watched({ window: 60_000 });
+  alone.health.recordResponse(10, "other");
+  alone.watch.now += 60_001;
+  for (let i = 0; i < 5; i++) alone.health.recordFailure("one");
+  t.notOk(alone.health.isUsable);
+  const unreachable = watched({ window: 60_000 });
+  unreachable.health.recordResponse(10, "other");
+  for (let i = 0; i < 4; i++) unreachable.health.recordFailure("one");
+  t.ok(unreachable.health.isUsable);
+  unreachable.health.recordFailure();
+  t.notOk(unreachable.health.isUsable);
+});
+
+t.test(
+  "a share of failures that are one caller's alone does not open it either; with another one's it does",
+  async (t) => {
+    const { health } = watched({ errors: 0.5, requests: 20, failures: 100 });
+    for (let i = 0; i < 40; i++)
+      if (i % 4 === 0) health.recordResponse(10, "other");
+      else health.recordFailure("one");
+    t.ok(health.isUsable);
+    health.recordFailure("other");
+    t.notOk(health.isUsable);
+  },
+);
