@@ -115,9 +115,9 @@ t.test("what a provider always fails on for one caller does not take the target 
   const target = targetOf("p");
   ask(target, 200, undefined, "x");
   for (let i = 0; i < 9; i++) ask(target, 500, undefined, "y");
-  t.ok(health.usable(target));
+  t.ok(health.isUsable(target));
   ask(target, 500, undefined, "x");
-  t.notOk(health.usable(target), "it fails for both");
+  t.notOk(health.isUsable(target), "it fails for both");
   t.equal(log.lines.length, 1);
 });
 
