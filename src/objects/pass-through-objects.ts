@@ -74,7 +74,7 @@ function addressMembers(path: string, { urlMembers = {} }: VendorObjects): strin
 const pathSegments = (path: string): string[] =>
   decodeURIComponent(path)
     .split("/")
-    .map((part) => part.replace(/[;:].*$/, "").trim())
+    .map((part) => part.replace(/[;:].*$/s, "").trim())
     .filter((part) => part !== "" && !VERSION.test(part));
 
 /** Reports whether a segment of an unknown path looks like an id. */

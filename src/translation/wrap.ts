@@ -111,7 +111,8 @@ class JsonUnwrapper {
   }
 
   end(): string {
-    return this.state === "inside" ? this.pending.replace(/\s*\}\s*$/, "") : this.pending;
+    const json = this.pending.trimEnd();
+    return this.state === "inside" && json.endsWith("}") ? json.slice(0, -1).trimEnd() : this.pending;
   }
 
   private open(): void {

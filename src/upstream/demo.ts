@@ -106,4 +106,4 @@ function parse(body: Buffer): unknown {
 }
 
 const multipartModelOf = (body: Buffer): string =>
-  /name="?model"?\r\n(?:[^\r\n]+\r\n)*\r\n([^\r\n]+)/.exec(body.toString("latin1"))?.[1] ?? "";
+  /name="?model"?\r\n(?:[^\r\n]+\r\n){0,9}\r\n([^\r\n]+)/.exec(body.toString("latin1"))?.[1] ?? "";

@@ -25,6 +25,7 @@ t.test("a path tells the outermost object, and what belongs to nobody", async (t
   t.same(at(chat, "/fine_tuning/jobs/ftjob-1/events"), { owned: true, id: "ftjob-1" });
   t.same(at(chat, "/chat/completions/chatcmpl-1"), { owned: true, id: "chatcmpl-1" });
   t.same(at(chat, "//Files;x=1/file-1;y"), { owned: true, id: "file-1" });
+  t.same(at(chat, "/files/file-1;y%0a;z"), { owned: true, id: "file-1" });
   t.same(at(chat, "/responses/input_tokens"), { owned: true });
   t.same(at(chat, "/files"), { owned: true });
   t.same(at(chat, "/models/gpt"), { owned: false });

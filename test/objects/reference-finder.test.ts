@@ -6,6 +6,7 @@ import responses from "../../plugins/protocols/openai-responses/index.ts";
 import { Body } from "../../src/core/body.ts";
 import type { Protocol } from "../../src/core/protocol.ts";
 import { ReferenceFinder, referenceFinder } from "../../src/objects/reference-finder.ts";
+import { hostileTexts, runLinear } from "../support/linear-work.ts";
 
 const bodyOf = (text: string) => new Body([Buffer.from(text)], "json");
 
@@ -468,4 +469,21 @@ t.test("a tuned model that a body begins from is one that a key made; others are
     t.same(ids({ batch: { [name]: "gemini" } }), [], name);
   }
   t.same(ids({ tunedModelSource: { tunedModel: "tunedModels/theirs", baseModel: "models/gemini" } }), ["theirs"]);
+});
+
+t.test("the work on a long id grows no faster than the id", async (t) => {
+  const starts = ["", "files/", "projects/", "projects/p/locations/", "gs://", "bq:", "https://", "tunedModels/", "/"];
+  const parts = [" ", "/", "a", ".", ":", "=", "-", "files/", "a.", "/ ", "\u00a0", "tunedModels ", "projects/"];
+  for (const { objects, vendor } of [anthropic, chat, gemini, responses])
+    for (const id of new Set([objects?.id, vendor?.words.id]))
+      if (id)
+        for (const text of starts.flatMap((start) => hostileTexts(parts, start, "x")))
+          t.doesNotThrow(() => runLinear(() => id(text, "model")), text.slice(0, 40));
+});
+
+t.test("white space around the name of one of Google's resources does not count", async (t) => {
+  for (const id of ["files/abc", " files/abc \n", "projects/p/locations/l/files/abc\t"])
+    t.same(named(chat, { messages: [{ role: "user", content: [{ type: "file", file: { file_id: id } }] }] }), [
+      "messages.0.content.0.file.file_id=abc",
+    ]);
 });

@@ -4,6 +4,7 @@ import { ResponseUnwrapper, type WrapKind, wrapFormat } from "../../src/translat
 import { RawJson } from "../../src/wire/exact.ts";
 import { at, candidate, chatStream, chunk, type Sent, send } from "../golden/sharp-cases.ts";
 import { gathered } from "../support/gathered.ts";
+import { hostileTexts, runLinear } from "../support/linear-work.ts";
 
 const schemaOf = (schema: object, more = {}, objectsOnly = true) => {
   const wrapping = wrapFormat({ kind: "schema", schema: new RawJson(JSON.stringify(schema)), ...more }, objectsOnly);
@@ -82,6 +83,13 @@ gathered(t, "the answer comes out as it was written, wherever it is cut", async 
       t.equal(unwrapped("json", [other.slice(0, i), other.slice(i)]), other, "what is none stays");
   for (const json of ['{"value":"yes \\u00e9"}', '{ "value" : "yes é" }'])
     t.equal(unwrapped("text", [...json]), "yes é");
+});
+
+t.test("the work on white space at the end of an answer grows no faster than the answer", async (t) => {
+  const [ending] = hostileTexts([" "], '{"value":[1]}', "") as [string];
+  runLinear(() => t.equal(unwrapped("json", [ending]), "[1]"));
+  const [spaces] = hostileTexts([" "], '{"value":[1]', "") as [string];
+  runLinear(() => t.equal(unwrapped("json", [spaces]), spaces.slice('{"value":'.length)));
 });
 
 const LIST = { type: "ARRAY", items: { type: "STRING" } };

@@ -429,7 +429,10 @@ function readBytes(blob: ProtoFields): MediaSource {
 /** Returns base64 in the standard alphabet, padded: proto JSON also accepts the URL alphabet. [F] */
 function standardBase64(data: string): string {
   if (!/[-_]/.test(data) && data.length % 4 === 0) return data;
-  const standard = data.replaceAll("-", "+").replaceAll("_", "/").replace(/=+$/, "");
+  const standard = data
+    .replaceAll("-", "+")
+    .replaceAll("_", "/")
+    .replace(/(?<!=)=+$/, "");
   return standard.padEnd(Math.ceil(standard.length / 4) * 4, "=");
 }
 

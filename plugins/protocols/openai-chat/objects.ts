@@ -26,7 +26,7 @@ const BUCKET_URL = /^\s*gs:(?:\/\/([^/]*))?/i;
 
 /** Full names of Google's stored objects: its servers accept them in `extra_body.google` and as file ids. [D] */
 const GOOGLE_RESOURCE =
-  /^\s*(?:projects\/[^/]*\/locations\/[^/]*\/)?(?:cachedContents|files|fileSearchStores)\/([^/]*?)\s*$/i;
+  /^\s*(?:projects\/[^/]*\/locations\/[^/]*\/)?(?:cachedContents|files|fileSearchStores)\/([^/]*)$/i;
 
 /**
  * Files, voices, earlier audio of an assistant, and caches of Google's servers. [S: ChatCompletionCreateParams; D: OpenAI
@@ -41,7 +41,7 @@ export const objects: ObjectMembers = {
   objectsOnly: ["voice"],
   id: (text) => {
     const stored = BUCKET_URL.exec(text);
-    return stored ? BUCKET_SCHEME + (stored[1] ?? "") : (GOOGLE_RESOURCE.exec(text)?.[1] ?? text);
+    return stored ? BUCKET_SCHEME + (stored[1] ?? "") : (GOOGLE_RESOURCE.exec(text)?.[1]?.trimEnd() ?? text);
   },
   placePrefix: BUCKET_SCHEME,
   urlMembers: ["url", "image_url", "video_url", "audio_url", "file_url", "file_uri", "file_data", "data"],

@@ -6,6 +6,7 @@ import { GatewayError } from "../../../../src/core/errors.ts";
 import type { Conversation, Part, ToolCall, ToolResult } from "../../../../src/translation/conversation.ts";
 import { mergeTurns } from "../../../../src/translation/turns.ts";
 import { gathered } from "../../../support/gathered.ts";
+import { hostileTexts, runLinear } from "../../../support/linear-work.ts";
 import { givenContext, partsOf, read, recordedRequests, refusal, usesOf } from "./requests.ts";
 
 const contents = [{ role: "user", parts: [{ text: "Hi" }] }];
@@ -197,6 +198,11 @@ t.test("state of another protocol is a thought of its own before the part, and i
     partsOf({ text: "Hm.", thought: true, thoughtSignature }, { functionCall: { name: "f" }, thoughtSignature }),
     [{ kind: "reasoning", text: "Hm.", opaque }, { kind: "tool_call" }],
   );
+});
+
+t.test("the work on base64 with padding in its middle grows no faster than the base64", async (t) => {
+  const [data] = hostileTexts(["="], "aGk", "_") as [string];
+  runLinear(() => t.match(partsOf({ inlineData: { mimeType: "image/png", data } }), [{ media: "image" }]));
 });
 
 t.test("media are told by their type, and base64 is the usual one", async (t) => {

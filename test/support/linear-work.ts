@@ -1,0 +1,15 @@
+import { runInNewContext } from "node:vm";
+
+/** Characters of a text on which work that grows with the square of the length would take hours. */
+const LENGTH = 1_000_000;
+/** Far more than linear work takes on any machine: only work without end is stopped. */
+const MAX_MS = 20_000;
+
+/** Texts in which a pattern that tries each position again has most to do: one part many times, and an end that matches nothing. */
+export const hostileTexts = (parts: readonly string[], before = "", after = "\n\0"): string[] =>
+  parts.map((part) => before + part.repeat(LENGTH / part.length) + after);
+
+/** Runs work whose time must not grow faster than its input. @throws if it does not end */
+export function runLinear(run: () => unknown): void {
+  runInNewContext("run()", { run }, { timeout: MAX_MS });
+}
