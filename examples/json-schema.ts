@@ -19,6 +19,9 @@ const PLACES = [
   "generationConfig.responseSchema",
 ];
 
+/** A regular expression of a client's could keep the gateway busy for hours. */
+const PATTERNS = ["pattern", "patternProperties"];
+
 /** Refuses responses that do not match the schema in the request. A stream is buffered until it is complete. */
 @injectable()
 export default class JsonSchema implements Plugin {
@@ -44,7 +47,9 @@ export default class JsonSchema implements Plugin {
       try {
         this.asked(exchange).schema = z.fromJSONSchema(JSON.parse(JSON.stringify(found, toJsonSchema)));
       } catch {
-        throw new GatewayError("invalid_field", { message: "Answers cannot be checked by this schema.", param });
+        const message = "Answers cannot be checked by this schema.";
+        const hint = `Supported is JSON Schema without ${PATTERNS.join(" and ")}.`;
+        throw new GatewayError("invalid_field", { message, hint, param });
       }
     }
   }
@@ -63,8 +68,12 @@ export default class JsonSchema implements Plugin {
   }
 }
 
-/** Converts uppercase types and `nullable`, which one of the protocols has. */
+/**
+ * Converts uppercase types and `nullable`, which one of the protocols has.
+ * @throws Error for a regular expression; a property that is named `pattern` is none
+ */
 function toJsonSchema(name: string, value: unknown): unknown {
+  if (PATTERNS.includes(name) && (typeof value === "string" || name === "patternProperties")) throw new Error(name);
   if (name === "type" && typeof value === "string") return value.toLowerCase();
   const { nullable, ...others } = (value ?? {}) as { nullable?: boolean };
   return nullable === true ? { anyOf: [others, { type: "null" }] } : value;

@@ -66,3 +66,21 @@ t.test(
     t.match(await driven.ask({ protocol: "openai-chat", body: strange }), { status: 400, sent: [] });
   },
 );
+
+t.test("a schema with a regular expression is refused, however deep; a property of that name is not", async (t) => {
+  await using driven = await drive(JsonSchema);
+  const ask = (a: object) =>
+    driven.ask(
+      {
+        protocol: "openai-chat",
+        body: { response_format: { type: "json_schema", json_schema: { name: "x", schema: { properties: { a } } } } },
+      },
+      '{"a":{"pattern":"aaaaaaaa!"}}',
+    );
+  for (const patterned of [{ pattern: "^(a+)+$" }, { patternProperties: { "^(a+)+$": { type: "string" } } }]) {
+    const error = { code: "invalid_field", message: /without pattern and patternProperties/ };
+    t.match(await ask(patterned), { status: 400, sent: [], error });
+    t.match(await ask({ properties: { a: { type: "array", items: patterned } } }), { status: 400, sent: [] });
+  }
+  t.match(await ask({ type: "object", properties: { pattern: { type: "string" } } }), { status: 200 });
+});
