@@ -77,7 +77,7 @@ async function forwardUnparsed(
 ): Promise<void> {
   const attempt = path.createAttempt(exchange, below);
   const passing = path.objects(exchange, below, objects, pace.maxBytes);
-  const owned = passing.admit(path.open);
+  const owned = passing.admit();
   if (owned) await owned;
   exchange.attempts.push(attempt);
   upstreams.health.admit(attempt.target);

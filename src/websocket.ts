@@ -95,7 +95,7 @@ async function passthroughAttempt(
   parts: SocketParts,
 ): Promise<Attempt> {
   const attempt = path.createAttempt(exchange, below);
-  const owned = path.objects(exchange, below, parts.objects, 0).admit(path.open);
+  const owned = path.objects(exchange, below, parts.objects, 0).admit();
   if (owned) await owned;
   parts.upstreams.health.admit(attempt.target);
   attempt.credential = parts.upstreams.health.credential(attempt.target, undefined, attempt.caller);

@@ -371,7 +371,7 @@ export interface VendorObjects {
 
 /** Resumable uploads: a first request, whose response gives the URL for the bytes. */
 export interface ResumableUploads {
-  /** The first part of their paths, before the version: `/upload`. */
+  /** The first part of their paths, before the version: `/upload`. Requests elsewhere are JSON or forms. */
   readonly pathPrefix: string;
   /** Their headers, in both directions: exact lower-case names, or prefixes ending in `*`. */
   readonly headers: readonly string[];

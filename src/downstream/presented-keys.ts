@@ -7,16 +7,16 @@ const KEY_PARAMETERS: ReadonlySet<string> = new Set([
   ...["accesstoken", "authtoken", "oauthtoken", "bearertoken", "token", "authorization", "password"],
 ]);
 
-/** Parameters that some servers read as the method, or as headers. */
+/** Parameters that some servers read as the method, as headers, or as the body's type. */
 const OVERRIDES: ReadonlySet<string> = new Set([
   ...["method", "$httpmethod", "httpmethod", "xhttpmethod", "xhttpmethodoverride", "xmethodoverride"],
-  ...["$httpheaders", "httpheaders"],
+  ...["$httpheaders", "httpheaders", "$ct"],
 ]);
 
 /**
  * Removes everything that may be a gateway key from a request's headers and query, so that later code can neither forward nor log
- * it; also other credentials, and parameters that would give a provider another method or other headers than those that were
- * checked. Returns the keys in the order of their places, without duplicates.
+ * it; also other credentials, and parameters that would give a provider another method, other headers or another body type than
+ * those that were checked. Returns the keys in the order of their places, without duplicates.
  */
 export function takeKeys(headers: HeaderList, query: Query): string[] {
   const found: string[] = [];

@@ -6,8 +6,6 @@ import type { ObjectReference, ReferenceFinder } from "./reference-finder.ts";
 
 /** Finds the objects that a pass-through body names, while it arrives and at its end. */
 export interface BodyReferenceFinder {
-  /** It can only be parsed without a content-encoding. */
-  readonly needsIdentityCoding: boolean;
   /** Parses a piece. @throws GatewayError for ambiguous input */
   push(bytes: Buffer): readonly ObjectReference[];
   /** Called when the whole body has arrived. @throws GatewayError for ambiguous input */
@@ -24,11 +22,32 @@ const UNLIMITED = 2 ** 31 - 1;
 /** Limits of a body that is parsed because it may contain names: a larger one would block the thread for long. */
 const PARSE_LIMITS: ScannerOptions = { maxKeys: 50_000, maxValues: 400_000 };
 
+/** White space of JSON. */
+const SPACE = "[ \\t\\r\\n]";
+const BLANK = new RegExp(`^${SPACE}*$`);
+/**
+ * The beginnings of JSON, or of white space before it, behind the byte order mark of UTF-8 and in UTF-16 and UTF-32: the mark,
+ * which may be missing but for UTF-8, and the zeros on both sides of a character.
+ */
+const OTHER_JSON = [
+  ["\\xef\\xbb\\xbf", "", ""],
+  ["(?:\\xff\\xfe)?", "", "\\0"],
+  ["(?:\\xfe\\xff)?", "\\0", ""],
+  ["(?:\\xff\\xfe\\0\\0)?", "", "\\0{3}"],
+  ["(?:\\0\\0\\xfe\\xff)?", "\\0{3}", ""],
+].map(
+  ([mark, before, after]) =>
+    new RegExp(`^${mark}(?:${before}${SPACE}${after})*(?:${before}[{[]${after && "(?:\\0|$)"}|[\\0 \\t\\r\\n]{0,3}$)`),
+);
+
 /** Types that vendors read as files and not as JSON, though each line may be JSON. */
 const FILE =
   /^(?:multipart\/|audio\/|image\/|video\/|application\/(?:octet-stream|pdf|zip|sdp|x-ndjson|jsonl)\b|text\/csv\b)/i;
 const FORM = /^multipart\/form-data\b/i;
 const URL_ENCODED = /^application\/x-www-form-urlencoded\b/i;
+
+/** What a request may send besides JSON and forms: nothing; a file, by its type; or only a file, a piece of an upload. */
+type AllowedContent = "json" | "any" | "piece";
 
 /**
  * Returns the parser for a body of a content type.
@@ -39,8 +58,9 @@ export function bodyReferenceFinder(
   type: string,
   finders: readonly ReferenceFinder[],
   limit: number,
+  allowed: AllowedContent = "any",
 ): BodyReferenceFinder {
-  if (!FORM.test(type)) return new JsonReferenceFinder(finders, limit, FILE.test(type), URL_ENCODED.test(type));
+  if (allowed === "piece" || !FORM.test(type)) return new JsonReferenceFinder(finders, limit, type, allowed);
   const boundary = parseBoundary(type);
   if (boundary !== undefined) return new FormReferenceFinder(boundary, finders);
   throw new GatewayError("unsupported_media_type", {
@@ -53,24 +73,21 @@ export function bodyReferenceFinder(
 class JsonReferenceFinder implements BodyReferenceFinder {
   private readonly pieces: Buffer[] = [];
   private readonly scanner = new Scanner({ maxKeys: UNLIMITED });
-  readonly needsIdentityCoding: boolean;
+  /** It may be a file that begins like JSON. */
+  private readonly file: boolean;
   private length = 0;
   private state: "unknown" | "json" | "other" = "unknown";
   private reported = false;
   /** The objects that the first value of a file names. */
   private firstValueReferences = NO_REFERENCES;
 
-  /**
-   * @param file whether it may be a file that begins like JSON
-   * @param urlEncoded whether it may be a URL-encoded form, which is refused
-   */
   constructor(
     private readonly finders: readonly ReferenceFinder[],
     private readonly limit: number,
-    private readonly file: boolean,
-    private readonly urlEncoded: boolean,
+    private readonly type: string,
+    private readonly allowed: AllowedContent,
   ) {
-    this.needsIdentityCoding = !file;
+    this.file = allowed === "piece" || (allowed === "any" && FILE.test(type));
   }
 
   push(bytes: Buffer): readonly ObjectReference[] {
@@ -79,7 +96,7 @@ class JsonReferenceFinder implements BodyReferenceFinder {
     if (!known) this.detectKind(bytes);
     this.length += bytes.length;
     if (this.length > this.limit) {
-      if (!this.file) throw new GatewayError("body_too_large");
+      if (this.allowed !== "piece") throw new GatewayError("body_too_large");
       this.ignoreRest();
     }
     this.pieces.push(bytes);
@@ -114,9 +131,22 @@ class JsonReferenceFinder implements BodyReferenceFinder {
   private detectKind(bytes: Buffer): void {
     const first = bytes.find((byte) => !BEFORE_JSON.has(byte));
     if (first === undefined && this.length + bytes.length <= MAX_LEADING_BYTES) return;
-    if (first === undefined && !this.file) throw new GatewayError("invalid_json");
+    if (first === undefined && (!this.file || this.isOtherJson([...this.pieces, bytes])))
+      throw new GatewayError("invalid_json");
     this.state = first === OBJECT || first === ARRAY ? "json" : "other";
-    if (this.state === "other" && this.urlEncoded) throw new GatewayError("unsupported_media_type");
+    if (this.state === "json") return;
+    if (URL_ENCODED.test(this.type)) throw new GatewayError("unsupported_media_type");
+    if (this.allowed === "json")
+      throw new GatewayError("unsupported_media_type", {
+        message: "Only JSON can be checked for objects of other keys here.",
+        hint: "Send JSON; or let the operator set open: true on the path.",
+      });
+  }
+
+  /** Reports whether a body may be JSON that only other readers understand. A piece of an upload is a file to every reader. */
+  private isOtherJson(pieces: readonly Buffer[]): boolean {
+    const start = Buffer.concat(pieces).toString("latin1", 0, 2 * MAX_LEADING_BYTES);
+    return this.allowed !== "piece" && (BLANK.test(start) || OTHER_JSON.some((pattern) => pattern.test(start)));
   }
 
   private scanPieces(pieces: readonly Buffer[]): void {
@@ -132,13 +162,13 @@ class JsonReferenceFinder implements BodyReferenceFinder {
     this.pieces.length = 0;
   }
 
-  /** @throws GatewayError for invalid JSON, unless it is a file */
+  /** @throws GatewayError for invalid JSON, unless it is a file, and for JSON that cannot be read */
   private scan<Result>(act: () => Result): Result | undefined {
     try {
       return act();
     } catch (error) {
       if (!(error instanceof JsonError)) throw error;
-      if (!this.file) throw invalidJsonError(error);
+      if (!this.file || this.isOtherJson(this.pieces)) throw invalidJsonError(error);
       this.firstValueReferences = this.findInFirstValue(error.offset);
       this.ignoreRest();
       return undefined;
@@ -173,7 +203,6 @@ const utf8 = (name: string): string => Buffer.from(name, "latin1").toString();
 
 /** A form, whose text fields are checked by their names. */
 class FormReferenceFinder implements BodyReferenceFinder {
-  readonly needsIdentityCoding = true;
   private found: ObjectReference[] = [];
   private readonly scanner: FormScanner;
 

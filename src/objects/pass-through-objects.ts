@@ -98,6 +98,7 @@ export class PassThroughObjects {
   /**
    * @param provider that the request goes to
    * @param limit bytes of a JSON body at most
+   * @param open the path also accepts requests that may show other keys' objects: lists, and bodies that cannot be read
    */
   constructor(
     private readonly objects: ObjectAccess,
@@ -106,6 +107,7 @@ export class PassThroughObjects {
     private readonly below: string,
     protocols: readonly Protocol[],
     limit: number,
+    private readonly open: boolean,
   ) {
     const vendors = [...new Set(protocols.flatMap(({ vendorObjects }) => vendorObjects ?? []))];
     const paths = vendors.flatMap((vendor) => objectPath(below, vendor) ?? []);
@@ -117,19 +119,19 @@ export class PassThroughObjects {
     const creates = /^P(?:OST|UT)$/.test(exchange.method) && this.path !== undefined;
     const names = [...(creates ? vendors.flatMap(({ bodyMembers: words }) => words.createdIdMembers) : []), ...derived];
     if (names.length > 0) this.createdMembers = [...new Set(names)];
-    const isContinued = ({ pathPrefix, sessionParameter }: ResumableUploads) =>
-      below.startsWith(`${pathPrefix}/`) && exchange.query.has(sessionParameter);
+    const uploads = vendors.flatMap(({ pathPrefix, sessionParameter }) ResumableUploads) =>
+      below.startsWith(`${pathPrefix}/`));
+    this.session = upload && exchange.query.has(sessionParameter);
     this.session = vendors
       .flatMap(({ resumableUploads }) => resumableUploads ?? [])
       .find(isContinued)?.sessionParameter;
     if (!this.isChecked) return;
     // The body of an upload's piece is a file, for which SDKs send a JSON content type. Any other body may name objects.
-    const type =
-      this.session !== undefined ? "application/octet-stream" : (exchange.headers.get("content-type")?.trim() ?? "");
-    this.body = bodyReferenceFinder(type, this.finders, limit);
+    const allowed = this.session !== undefined ? "piece" : uploads.length === 0 || upload || open ? "any" : "json";
+    this.body = bodyReferenceFinder(exchange.headers.get("content-type")?.trim() ?? "", this.finders, limit, allowed);
     const coding = exchange.headers.get("content-encoding");
-    if (coding !== undefined && coding !== "identity" && this.body.needsIdentityCoding)
-      throw new GatewayError("unsupported_encoding", { hint: "Send JSON without content-encoding on this path." });
+    if (coding !== undefined && coding !== "identity" && allowed !== "piece")
+      throw new GatewayError("unsupported_encoding", { hint: "Send bodies without content-encoding on this path." });
   }
 
   private get isChecked(): boolean {
@@ -138,11 +140,10 @@ export class PassThroughObjects {
 
   /**
    * Checks the ids in path and query.
-   * @param open the path also accepts requests that may show other keys' objects: lists, and unknown paths
    * @throws GatewayError `object_not_found`, `key_not_allowed`
    */
-  admit(open: boolean): void | Promise<void> {
-    const { objects, path, exchange, provider, session } = this;
+  admit(): void | Promise<void> {
+    const { objects, path, exchange, provider, session, open } = this;
     if (!this.isChecked) return;
     if (session !== undefined && exchange.uploader !== (exchange.caller?.id ?? ""))
       throw new GatewayError("object_not_found", { param: session });

@@ -232,7 +232,15 @@ export class PassPath {
 
   /** Returns the objects that the request addresses and names. @throws GatewayError unsupported_encoding */
   objects(exchange: Exchange, below: string, objects: ObjectAccess, limit: number): PassThroughObjects {
-    return new PassThroughObjects(objects, exchange, this.provider?.name ?? "", below, this.protocols, limit);
+    return new PassThroughObjects(
+      objects,
+      exchange,
+      this.provider?.name ?? "",
+      below,
+      this.protocols,
+      limit,
+      this.open,
+    );
   }
 
   /**

@@ -28,8 +28,17 @@ t.test("cookies and credentials of another kind go too, and are no keys", async 
   t.same(headers.lines, []);
 });
 
-t.test("what gives a provider another method or other headers leaves the query", async (t) => {
-  const names = ["$httpMethod", "%24httpHeaders", "_method", "X-HTTP-Method-Override", "x_http_method", "httpMethod"];
+t.test("what gives a provider another method, other headers or another body type leaves the query", async (t) => {
+  const names = [
+    "$ct",
+    "%24CT",
+    "$httpMethod",
+    "%24httpHeaders",
+    "_method",
+    "X-HTTP-Method-Override",
+    "x_http_method",
+    "httpMethod",
+  ];
   const query = new Query(`alt=sse&${names.map((name) => `${name}=DELETE`).join("&")}&method_of=1`);
   takeKeys(new HeaderList([]), query);
   t.equal(query.toString(), "alt=sse&method_of=1");

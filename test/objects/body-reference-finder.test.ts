@@ -9,9 +9,9 @@ const NAMING = [new ReferenceFinder((chat.vendorObjects as VendorObjects).bodyMe
 const LIMIT = 6000;
 
 /** What a body names, in pieces of some bytes, or the code of its refusal. */
-function named(type: string, text: string, step: number): string {
+function named(type: string, text: string, step: number, allowed?: "json" | "piece"): string {
   try {
-    const body = bodyReferenceFinder(type, NAMING, LIMIT);
+    const body = bodyReferenceFinder(type, NAMING, LIMIT, allowed);
     const found = [];
     for (let at = 0; at < text.length; at += step)
       found.push(...body.push(Buffer.from(text.slice(at, at + step), "latin1")));
@@ -44,7 +44,7 @@ t.test("a body that passes tells what it names, however it is cut and whatever i
     ["application/json", '{"VOICE":{"id":"voice_1"}}', "VOICE.id=voice_1"],
     ["application/json", '{"\\u017fkill_id":"s_1"}', "\u017fkill_id=s_1"],
     ["multipart/form-data; boundary=b", form('name="s\xe2\x84\xaaill_id"', "s_1"), "s\u212aill_id=s_1"],
-    ["application/octet-stream", `{"a":"${"x".repeat(LIMIT)}"}`, ""],
+    ["application/octet-stream", `{"a":"${"x".repeat(LIMIT)}"}`, "body_too_large"],
     ["application/x-www-form-urlencoded", "file_id=file-1", "unsupported_media_type"],
     ["application/x-www-form-urlencoded", json, "input_file_id=file-1"],
     ["multipart/form-data; boundary=b", form('name="file_id"', "file-1"), "file_id=file-1"],
@@ -57,4 +57,42 @@ t.test("a body that passes tells what it names, however it is cut and whatever i
   ] as const)
     for (const step of [1, 5, 10_000])
       t.equal(named(type, text, step), expected, `${type} ${text.slice(0, 60)} by ${step}`);
+});
+
+t.test("a file that is JSON to some readers only is refused, however it is cut", async (t) => {
+  const json = '{"input_file_id":"file-1"}';
+  const wide = (text: string, before: string, after: string) => [...text].map((each) => before + each + after).join("");
+  for (const bytes of [0, 8, 5200])
+    for (const step of [1, 5, 10_000])
+      for (const [mark, before, after] of [
+        ["\xef\xbb\xbf", "", ""],
+        ["\xff\xfe", "", "\0"],
+        ["\xfe\xff", "\0", ""],
+        ["\xff\xfe\0\0", "", "\0\0\0"],
+        ["\0\0\xfe\xff", "\0\0\0", ""],
+      ] as const)
+        for (const start of before + after === "" ? [mark] : [mark, ""]) {
+          const blank = " ".repeat(bytes / (1 + before.length + after.length));
+          const text = start + wide(blank + json, before, after);
+          const about = `${JSON.stringify(text.slice(0, 20))} after ${bytes} by ${step}`;
+          t.equal(named("audio/wav", text, step), "invalid_json", about);
+          t.equal(named("audio/wav", text, step, "piece"), "", about);
+        }
+  t.equal(named("audio/wav", " ".repeat(5000) + json, 5), "invalid_json", "white space");
+  for (const text of ["\0".repeat(5000) + json, "\xff\xfe\0{", "\xef\xbb\xbfa,b", `${json.slice(0, -1)} x`])
+    for (const step of [1, 5, 10_000]) t.equal(named("audio/wav", text, step), "", JSON.stringify(text.slice(0, 20)));
+});
+
+t.test("where files are sent elsewhere a body is JSON or a form, whatever its type", async (t) => {
+  const json = '{"input_file_id":"file-1"}';
+  for (const type of ["application/json", "application/x-protobuf", "audio/wav", "multipart/mixed; boundary=b", ""])
+    for (const step of [1, 5, 10_000]) {
+      t.equal(named(type, json, step, "json"), "input_file_id=file-1", type);
+      t.equal(named(type, "J\x14cachedContents/erin12", step, "json"), "unsupported_media_type", type);
+      t.equal(named(type, `\xef\xbb\xbf${json}`, step, "json"), "invalid_json", type);
+      const spaced = named(type, " ".repeat(5000) + json, step, "json");
+      t.equal(spaced, step < 5000 ? "invalid_json" : "input_file_id=file-1", type);
+      t.equal(named(type, "", step, "json"), "", type);
+    }
+  t.equal(named("multipart/form-data; boundary=b", "--b\r\n\r\n--b--", 5, "json"), "invalid_form");
 });

@@ -57,7 +57,7 @@ async function passing(t: Test, more = "", open = false) {
     t,
     `providers: { up: { url: "${upstream.origin.origin}/v1", speaks: [openai-chat, openai-responses, anthropic-messages], shared: [vs_ours] }, g: { url: "${upstream.origin.origin}/v1beta", speaks: [gemini], shared: ['gs://ours', proj.set.table] } }
 models: { m: { targets: [up:m] } }
-paths: { "/v1/*": { pass: up, open: ${open} }, "/v1beta/*": { pass: g } }
+paths: { "/v1/*": { pass: up, open: ${open} }, "/v1beta/*": { pass: g }, "/closed/*": { pass: g }, "/open/*": { pass: g, open: true } }
 keys:
   mine: { key: ${KEYS.mine}, group: acme }
   theirs: { key: ${KEYS.theirs} }
@@ -269,6 +269,27 @@ t.test("a body that one reader takes for another object than the other does is r
   t.equal((await ask("mine", "POST", "/v1/batches", `${body}\n${body}\n`, "application/jsonl")).status, 200);
   t.equal((await ask("theirs", "POST", "/v1/files", Buffer.from([0xff, 0xfe, 0x00, 0x7b]), "image/x")).status, 200);
   t.equal((await ask("theirs", "POST", "/v1/files", "\ufeffno JSON", "text/plain")).status, 200);
+});
+
+t.test("what cannot be read where it could name objects is refused, but on an open path", async (t) => {
+  const { ask, upstream, port } = await passing(t);
+  for (const [prefix, status] of [
+    ["/closed", 415],
+    ["/open", 200],
+  ] as const) {
+    const path = `${prefix}/models/m:generateContent`;
+    const proto = Buffer.from("J\x14cachedContents/erin12");
+    for (const type of ["application/x-protobuf", "application/octet-stream", "audio/wav"])
+      t.equal((await ask("theirs", "POST", path, proto, type)).status, status, type);
+    t.equal((await ask("theirs", "POST", `${prefix}/upload/v1beta/files`, proto, "audio/wav")).status, 200, "a file");
+    const name = { cachedContent: "cachedContents/erin12" };
+    t.equal((await ask("theirs", "POST", `${path}?$ct=application/json`, name, "audio/wav")).status, 404);
+    t.equal((await ask("theirs", "POST", `${path}?$ct=application/json`, {}, "application/json")).status, 200);
+    t.equal(upstream.seen.at(-1)?.url, "/v1beta/models/m:generateContent", "it is not sent");
+  }
+  const headers = { authorization: `Bearer ${KEYS.theirs}`, "content-type": "audio/wav", "content-encoding": "gzip" };
+  const packed = await fetch(`http://127.0.0.1:${port}/v1/batches`, { method: "POST", headers, body: "x" });
+  t.equal(packed.status, 415, "a file in another encoding");
 });
 
 t.test("a call to what nobody knows may make something, and change nothing that may be an object", async (t) => {
