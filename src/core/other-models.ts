@@ -1,6 +1,7 @@
-import { foldCase } from "../wire/any-case.ts";
+import { anyCasePattern, ESCAPED_LETTER, foldCase } from "../wire/any-case.ts";
 import { type JsonPath, pathEdits } from "../wire/paths.ts";
 import type { Edit } from "../wire/splice.ts";
+import { asList } from "../wire/values.ts";
 import { caseSpellings, Watch } from "../wire/watch.ts";
 import type { Body } from "./body.ts";
 import { GatewayError } from "./errors.ts";
@@ -19,15 +20,16 @@ export interface OtherModel {
 
 /** Maximum models in one request; vendors accept at most some hundreds of requests in one. */
 const MAX_OTHER_MODELS = 1000;
-const MEMBER = "model";
-const WATCH = new Watch(caseSpellings(MEMBER));
-const NAME = Buffer.from(`"${MEMBER}"`);
-/** The name in another case: some servers, mostly written in Go, read names case-insensitively. */
-const SPELLED = /"(?!model")[mM][oO][dD][eE][lL]"/;
-const ESCAPE = Buffer.from("\\u00");
-/** A letter of that name written as an escape, which only serves to hide it. */
-const HIDDEN = /\\u00[46][0-9a-f]/i;
-const [COLON, QUOTE, SPACE] = [0x3a, 0x22, 0x20];
+/** Members that name a model or a list of models. */
+const MEMBERS = ["model", "judge_model", "answering_model", "reasoning_model", "analysis_models"];
+const WATCH = new Watch(MEMBERS.flatMap(caseSpellings));
+const NAMES = MEMBERS.map((name) => Buffer.from(`"${name}"`));
+/** A name in another case: some servers, mostly written in Go, read names case-insensitively. */
+const SPELLED = new RegExp(MEMBERS.map((name) => `"(?!${name}")${anyCasePattern(name)}"`).join("|"));
+const ESCAPE = Buffer.from("\\u");
+/** A letter of such a name written as an escape, which only serves to hide it. */
+const HIDDEN = new RegExp(`\\\\${ESCAPED_LETTER}`, "i");
+const [COLON, QUOTE, BRACKET, SPACE] = [0x3a, 0x22, 0x5b, 0x20];
 
 /**
  * Returns the models that a body names besides the requested one, where the protocol says that there may be any.
@@ -62,12 +64,14 @@ export function otherModelEdits(body: Body, models: readonly OtherModel[], map: 
   return changes.length === 0 ? [] : pathEdits(body.bytes(), { replace: changes });
 }
 
-/** Reports whether a text may contain a member of that name with a string value: most occurrences are schemas. */
+/** Reports whether a text may contain such a member with a string or a list: most occurrences are schemas. */
 function mayNameModel(json: Buffer, hidden: boolean): boolean {
-  for (let at = json.indexOf(NAME); at >= 0; at = json.indexOf(NAME, at)) {
-    at = skipSpace(json, at + NAME.length);
-    if (json[at] === COLON && json[skipSpace(json, at + 1)] === QUOTE) return true;
-  }
+  for (const name of NAMES)
+    for (let at = json.indexOf(name); at >= 0; at = json.indexOf(name, at)) {
+      at = skipSpace(json, at + name.length);
+      const value = json[at] === COLON ? json[skipSpace(json, at + 1)] : undefined;
+      if (value === QUOTE || value === BRACKET) return true;
+    }
   if (!hidden) return false;
   const text = json.toString("latin1");
   return SPELLED.test(text) || (json.includes(ESCAPE) && HIDDEN.test(text));
@@ -93,13 +97,21 @@ function collectModels(
     return;
   }
   for (const [name, inner] of Object.entries(value)) {
-    if (counts && foldCase(name) === MEMBER && typeof inner === "string") {
-      if (found.length === MAX_OTHER_MODELS) throw tooManyModels(path);
-      const prefix = members.prefix !== undefined && inner.startsWith(members.prefix) ? members.prefix : "";
-      found.push({ name: inner.slice(prefix.length), prefix, path: [...path, name] });
-    } else if (!members.notSearched.includes(name))
+    if (counts && MEMBERS.includes(foldCase(name))) {
+      if (typeof inner === "string") addModel(inner, [...path, name], words, found);
+      for members.prefix [i, each] of asList(inner).entries(members.prefix))
+        if (typeof members.prefix === "string") addModel(each, [...path, name, i], words, found);
+    }
+    if (!members.notSearched.includes(name))
       collectModels(inner, [...path, name], counts || isBelow(name, members), members, found);
   }
+}
+
+/** @throws GatewayError `invalid_field` for more models than are looked up */
+function addModel(text: string, path: JsonPath, { prefix: usual }: OtherModelWords, found: OtherModel[]): void {
+  if (found.length === MAX_OTHER_MODELS) throw tooManyModels(path.slice(0, -1));
+  const prefix = usual !== undefined && text.startsWith(usual) ? usual : "";
+  found.push({ name: text.slice(prefix.length), prefix, path });
 }
 
 const tooManyModels = (path: JsonPath): GatewayError =>

@@ -21,6 +21,33 @@ t.test("a model is found however deep it stands in a tool, also in one that an i
   t.same(named('{"tools":{"model":"a"}}'), ["tools.model=a"]);
 });
 
+t.test(
+  "the models of a tool that asks several are found, one by one, and those in a member of their own",
+  async (t) => {
+    const tool = '{"type":"x","parameters":{"analysis_models":["a","b"],"judge_model":"c","Analyſis_Models":["d"]}}';
+    const at = "tools.0.parameters";
+    t.same(named(`{"tools":[${tool}]}`), [
+      `${at}.analysis_models.0=a`,
+      `${at}.analysis_models.1=b`,
+      `${at}.judge_model=c`,
+      `${at}.Analyſis_Models.0=d`,
+    ]);
+    t.same(named('{"tools":[{"judge_mo\\u0064el":"a"}]}'), ["tools.0.judge_model=a"]);
+    t.same(named('{"tools":[{"models":{"answering_model":"a"}}]}'), ["tools.0.models.answering_model=a"]);
+    const words = { otherModels: { top: ["guard"], below: [], notSearched: [] } } as unknown as Protocol;
+    const asked = body('{"guard":"a","more":{"guard":"b"}}');
+    const found = findOtherModels(asked, words, false);
+    t.same(found, [{ name: "a", prefix: "", path: ["guard"] }]);
+    t.equal(
+      asked
+        .edited(otherModelEdits(asked, found, () => "z"))
+        .bytes()
+        .toString(),
+      '{"guard":"z","more":{"guard":"b"}}',
+    );
+  },
+);
+
 t.test("other spellings of the member are judged too: some servers read names in any case", async (t) => {
   for (const name of ["Model", "MODEL", "modeL", "mOdEl", "moDEl"])
     t.same(named(`{"tools":[{"${name}" : "a"}]}`), [`tools.0.${name}=a`]);

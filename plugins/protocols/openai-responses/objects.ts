@@ -33,7 +33,7 @@ function* createdIds(json: JsonObject, request: RequestMembers): Generator<strin
 
 /** The vendor's image tool has a model of its own, and another for SVG drawings; items may contain tools. */
 export const otherModels: OtherModelMembers = {
-  searched: ["tools", "moderation"],
+  searched: ["tools", "moderation", "plugins"],
   containers: ["input"],
   notSearched: SCHEMA_MEMBERS,
 };

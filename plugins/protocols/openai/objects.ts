@@ -12,10 +12,16 @@ export const UNREAD_MEMBERS = [
  */
 export const LOOKED_UP_ITEMS = { reasoning: { sealed: "encrypted_content", beside: ["summary", "content"] } } as const;
 
-/** Members of tools that contain schemas and examples, in which `model` is an ordinary name. */
+/**
+ * Members of tools that contain schemas and examples, in which `model` is an ordinary name. `parameters` is searched: of a function
+ * they are a schema, of some vendors' tools they name models.
+ */
 export const SCHEMA_MEMBERS = [
-  ...UNREAD_MEMBERS,
+  ...UNREAD_MEMBERS.filter((name) => name !== "parameters"),
   "properties",
+  "default",
+  "examples",
+  "const",
   "input_schema",
   "input_examples",
   "output_schema",
@@ -23,8 +29,15 @@ export const SCHEMA_MEMBERS = [
   "headers",
 ];
 
-/** A moderation in a request names its own model. [S: Moderation of ChatCompletionCreateParams] */
-export const otherModels: OtherModelMembers = { searched: ["moderation"], notSearched: SCHEMA_MEMBERS };
+/**
+ * A moderation in a request names its own model [S: Moderation of ChatCompletionCreateParams]; so do tools and plugins that other
+ * vendors run (advisor, fusion, subagent, images), compound systems, and a model that watches the answer. [D: OpenRouter, Groq,
+ * Together]
+ */
+export const otherModels: OtherModelMembers = {
+  top: searched: ["moderation", "tools", "plugins", "compound_custom"],
+  notSearched: SCHEMA_MEMBERS,
+};
 
 /** Other objects that the vendor stores. [S: the paths of its SDK] */
 export const vendorObjects: VendorObjects = {
