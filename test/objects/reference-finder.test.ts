@@ -349,6 +349,40 @@ t.test("a file's address at the vendor is that however it is written", async (t)
     t.same(files(address), [], address);
 });
 
+t.test("a host in other letters is parsed nowhere, and is the vendor's where it may be read so", async (t) => {
+  const files = (fileUri: string) => named(gemini, { contents: [{ parts: [{ fileData: { fileUri } }] }] });
+  for (const host of [
+    "\uff47enerativelanguage.googleapis.com",
+    "generativelanguage.google\u00adapis.com",
+    "generativelanguage\u3002googleapis\uff61com",
+    "generativelanguage.google%e2%93%90pis.com",
+    "generativelanguage.google\tapi\u017f.com",
+    "\u00e4.googleapis.com",
+    `${"\u00ad".repeat(600)}googleapis.com`,
+    `${"a.".repeat(300)}example.com`,
+  ])
+    t.same(
+      files(`https://${host}/v1beta/files/abc`),
+      ["contents.0.parts.0.fileData.fileUri=gs://googleapis.com"],
+      host,
+    );
+  for (const host of [
+    "m\u00fcller.example",
+    "xn--mller-kva.example",
+    "example.com:80",
+    "%zz.example",
+    "a@\u00e4.example",
+  ])
+    t.same(files(`https://${host}/googleapis.com/files/abc`), [], host);
+  const { canParse } = URL;
+  t.teardown(() => Object.assign(URL, { canParse }));
+  let parsed = 0;
+  Object.assign(URL, { canParse: () => ++parsed > 0 && false });
+  for (const host of ["\u00e4.".repeat(450), "\u00e4.".repeat(100), "xn--4ca.".repeat(60), "\u00e4.googleapis."])
+    files(`https://${host}com/x.png`);
+  t.equal(parsed, 0);
+});
+
 t.test("an address of the vendor's that is no file's goes by its bucket or host, whatever it ends with", async (t) => {
   const files = (fileUri: string) => named(gemini, { contents: [{ parts: [{ fileData: { fileUri } }] }] });
   for (const [address, id] of [

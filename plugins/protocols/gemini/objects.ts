@@ -2,6 +2,13 @@ import type { ObjectMembers, OtherModelMembers, VendorObjects } from "model-gate
 
 /** Hosts of the vendor: URLs of files there lead to its own storage; other URLs are public files. */
 const OWN_HOST = /(?:^|\.)googleapis\.com\.?$/;
+const OWN_DOMAIN = "googleapis.com";
+/** The user and the host of a URL, as far as any parser reads them; spaces and slashes in front are skipped. */
+const AUTHORITY = /^\s*[a-z][a-z0-9+.-]*:[/\\\s]*([^/?#]*)/i;
+/** Characters of the longest that is read. */
+const MAX_AUTHORITY = 512;
+/** Hosts in other scripts, which take parsers a hundred times as long; the vendor's are in ASCII. */
+const SLOW_HOST = /[^!-~]|xn--/i;
 /**
  * Hosts of its API, where paths may lead to objects of a key. Keys choose some names themselves, which must match no other
  * path.
@@ -27,9 +34,30 @@ function objectId(text: string): string | undefined {
   const table = BQ_URI.exec(text);
   if (table) return table[1];
   if (!/^\s*[a-z][a-z0-9+.-]*:/i.test(text)) return lastPart(text);
+  const authority = AUTHORITY.exec(text)?.[1]?.replaceAll(/[\t\r\n]/g, "") ?? "";
+  const host = percentDecoded(authority.slice(0, MAX_AUTHORITY));
+  if (authority.length > MAX_AUTHORITY || SLOW_HOST.test(host))
+    return authority.length > MAX_AUTHORITY || mayReadAsOwnHost(host) ? BUCKETS + OWN_DOMAIN : undefined;
+  if (!host.toLowerCase().includes(OWN_DOMAIN)) return undefined;
   // Parsed as servers do: with a port, a user or extra slashes it is the same URL.
   const address = URL.canParse(text) ? new URL(text) : undefined;
   return address && OWN_HOST.test(address.hostname) ? objectIdInUrl(address) : undefined;
+}
+
+/** Reports whether a host in any script may be one of the vendor's to a server: letters of many scripts are read as Latin ones. */
+const mayReadAsOwnHost = (host: string): boolean =>
+  host
+    .normalize("NFKC")
+    .toLowerCase()
+    .replaceAll(/[^a-z0-9]/g, "")
+    .includes("googleapis");
+
+function percentDecoded(text: string): string {
+  try {
+    return decodeURIComponent(text);
+  } catch {
+    return text;
+  }
 }
 
 /** Returns the object id in one of the vendor's URLs; for what no key can own the bucket's address, or that of the host. */
