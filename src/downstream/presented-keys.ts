@@ -10,7 +10,7 @@ const KEY_PARAMETERS: ReadonlySet<string> = new Set([
 /** Parameters that some servers read as the method, as headers, or as the body's type. */
 const OVERRIDES: ReadonlySet<string> = new Set([
   ...["method", "$httpmethod", "httpmethod", "xhttpmethod", "xhttpmethodoverride", "xmethodoverride"],
-  ...["$httpheaders", "httpheaders", "$ct"],
+  ...["$httpheaders", "httpheaders", "$ct", "$userproject", "userproject"],
 ]);
 
 /**

@@ -31,6 +31,8 @@ t.test("cookies and credentials of another kind go too, and are no keys", async 
 t.test("what gives a provider another method, other headers or another body type leaves the query", async (t) => {
   const names = [
     "$ct",
+    "$userProject",
+    "userProject",
     "%24CT",
     "$httpMethod",
     "%24httpHeaders",

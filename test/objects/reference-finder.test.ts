@@ -45,6 +45,22 @@ const CASES: readonly (readonly [Protocol, object, ...string[]])[] = [
     { generation_config: { routing_config: { manual_mode: { model_name: "dear" } } } },
     "generation_config.routing_config=routing_config",
   ],
+  [
+    gemini,
+    { generationOutputConfig: { outputUriPrefix: "gs://theirs/x/" } },
+    "generationOutputConfig.outputUriPrefix=gs://theirs",
+  ],
+  [
+    gemini,
+    { tools: [{ googleMaps: { authConfig: { apiKeyConfig: { apiKeySecret: "projects/p/secrets/s" } } } }] },
+    "tools.0.googleMaps.authConfig.apiKeyConfig.apiKeySecret=apiKeySecret",
+  ],
+  [
+    gemini,
+    { tools: [{ google_maps: { auth_config: { google_service_account_config: {} } } }] },
+    "tools.0.google_maps.auth_config.google_service_account_config=google_service_account_config",
+  ],
+  [gemini, { tools: [{ googleMaps: { authConfig: { apiKeyConfig: { apiKeyString: "a key of one's own" } } } }] }],
   [gemini, { modelArmorConfig: { promptTemplateName: "p/templates/t" } }, "modelArmorConfig.promptTemplateName=t"],
   [chat, { data_sources: [{ type: "azure_search", parameters: { endpoint: "x" } }] }, "data_sources=data_sources"],
   [responses, { previous_response_id: "resp_1" }, "previous_response_id=resp_1"],

@@ -81,9 +81,16 @@ export const objects: ObjectMembers = {
     ...["ragCorpora", "rag_corpora", "ragCorpus", "rag_corpus"],
     ...["datastore", "dataStore", "data_store", "engine"],
     ...["promptTemplateName", "prompt_template_name", "responseTemplateName", "response_template_name"],
+    // The bucket of generated media. [S: GenerationOutputConfig]
+    ...["outputUriPrefix", "output_uri_prefix"],
   ],
-  // `externalApi` is called with the operator's identity and secrets; `routingConfig` lets the vendor choose another model.
-  byPresence: ["externalApi", "external_api", "routingConfig", "routing_config"],
+  byPresence: [
+    // Called with the operator's identity and secrets, as are tools with these credentials. [S: AuthConfig]
+    ...["externalApi", "external_api", "apiKeySecret", "api_key_secret", "credentialSecret", "credential_secret"],
+    ...["googleServiceAccountConfig", "google_service_account_config", "serviceAccount", "service_account"],
+    // Lets the vendor choose another model.
+    ...["routingConfig", "routing_config"],
+  ],
   notSearched: [
     // Of a function result, only `response` is skipped: its `parts` may name files.
     ...["functionCall", "function_call", "response", "labels"],
@@ -109,17 +116,7 @@ export const otherModels: OtherModelMembers = {
 
 /** Members with the input and output locations of long-running operations. [S: BatchJob, TuningJob] */
 const URI_MEMBERS = [
-  ...[
-    "uris",
-    "outputUriPrefix",
-    "output_uri_prefix",
-    "inputUri",
-    "input_uri",
-    "outputUri",
-    "output_uri",
-    "gcsUri",
-    "gcs_uri",
-  ],
+  ...["uris", "inputUri", "input_uri", "outputUri", "output_uri", "gcsUri", "gcs_uri"],
   ...["trainingDatasetUri", "training_dataset_uri", "validationDatasetUri", "validation_dataset_uri"],
 ];
 
