@@ -353,6 +353,8 @@ export interface VendorObjects {
   readonly actions: readonly string[];
   /** Collections that every key may read, like `models`. */
   readonly public: readonly string[];
+  /** Path segments below which requests concern the whole account, in lower case: members, webhooks that report on every key. */
+  readonly account: readonly string[];
   /** Where bodies name objects (`anyDepth`), and the response members that hold ids of created objects. */
   readonly bodyMembers: ObjectMembers;
   /**

@@ -83,6 +83,8 @@ const looksLikeId = (part: string): boolean => part.split(ID_SEPARATOR).some((ru
 /** Separates keys' objects in pass-through requests: by their paths, and by ids in JSON bodies. */
 export class PassThroughObjects {
   private readonly path: ObjectPath | undefined;
+  /** It is a path on which requests concern the whole account. */
+  private readonly account: boolean;
   private readonly finders: readonly ReferenceFinder[];
   private readonly body: BodyReferenceFinder | undefined;
   private length = 0;
@@ -112,6 +114,9 @@ export class PassThroughObjects {
     const vendors = [...new Set(protocols.flatMap(({ vendorObjects }) => vendorObjects ?? []))];
     const paths = vendors.flatMap((vendor) => objectPath(below, vendor) ?? []);
     this.path = paths.find(({ owned }) => owned) ?? paths[0];
+    this.account = vendors.some(({ account }) =>
+      pathSegments(below).some((part) => account.includes(part.toLowerCase())),
+    );
     this.finders = vendors.map(({ bodyMembers }) => objects.finderFor(bodyMembers));
     const derived = vendors.flatMap((vendor) => derivedMembers(below, vendor));
     this.addresses = vendors.flatMap((vendor) => addressMembers(below, vendor));
@@ -160,8 +165,8 @@ export class PassThroughObjects {
    * @throws GatewayError `key_not_allowed` for a request that names none, and may show any
    */
   private referencesInUnknownPath(): ObjectReference[] {
-    const { path, exchange, below } = this;
-    const creates = exchange.method === "POST" || (exchange.method === "PUT" && path?.owned);
+    const { path, account, exchange, below } = this;
+    const creates = !account && (exchange.method === "POST" || (exchange.method === "PUT" && path?.owned));
     const reads = /^(?:GET|HEAD|OPTIONS)$/.test(exchange.method);
     if (creates && !path) return pathSegments(below).flatMap((id) => (looksLikeId(id) ? { id, param: undefined } : []));
     if (creates || (path?.owned === false && reads)) return [];

@@ -80,7 +80,7 @@ ${more}`,
 
 const COLLECTIONS = [
   ...["files", "vector_stores", "batches", "uploads", "containers", "conversations", "fine_tuning/jobs", "assistants"],
-  ...["messages/batches", "skills", "sessions", "agents/environments/templates", "webhook_endpoints"],
+  ...["messages/batches", "skills", "sessions", "agents/environments/templates"],
 ];
 
 for (const [share, friends] of [
@@ -290,6 +290,22 @@ t.test("what cannot be read where it could name objects is refused, but on an op
   const headers = { authorization: `Bearer ${KEYS.theirs}`, "content-type": "audio/wav", "content-encoding": "gzip" };
   const packed = await fetch(`http://127.0.0.1:${port}/v1/batches`, { method: "POST", headers, body: "x" });
   t.equal(packed.status, 415, "a file in another encoding");
+});
+
+t.test("what concerns the whole account is for open paths, or for share: all", async (t) => {
+  for (const [open, more, status] of [
+    [false, "", 403],
+    [true, "", 200],
+    [false, "share: all\n", 200],
+  ] as const) {
+    const { ask } = await passing(t, more, open);
+    for (const path of [
+      ...["/v1/webhook_endpoints", "/v1/Webhook_Endpoints;x", "/v1/organization/invites", "/v1/organization/roles"],
+      ...["/v1/organizations/webhooks", "/v1/organizations/external_keys"],
+      ...[`${open ? "/open" : "/closed"}/webhooks`, `${open ? "/open" : "/closed"}/v1beta/webhooks`],
+    ])
+      t.equal((await ask("mine", "POST", path, {})).status, status, path);
+  }
 });
 
 t.test("a call to what nobody knows may make something, and change nothing that may be an object", async (t) => {
