@@ -169,6 +169,7 @@ t.test("a body that names another key's object never reaches the provider whole"
     ["/v1/messages/batches", { requests: [{ params: { container: "container_theirs" } }] }],
     ["/v1/evals", { data_source: { type: "jsonl", source: { type: "file_id", id: file } } }],
     ["/v1/evals", { prompt: { id: file } }],
+    ["/v1/fine_tuning/jobs", { prompt_cache_options: { comparison_response_id: file } }],
     ["/v1/audio/speech", { voice: { id: file }, input: "x" }],
     ["/v1/audio/voices", { consent: file }],
     ["/v1/videos/edits", { prompt: "x", video: { id: file } }],

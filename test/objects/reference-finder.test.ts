@@ -65,6 +65,11 @@ const CASES: readonly (readonly [Protocol, object, ...string[]])[] = [
   [chat, { data_sources: [{ type: "azure_search", parameters: { endpoint: "x" } }] }, "data_sources=data_sources"],
   [responses, { previous_response_id: "resp_1" }, "previous_response_id=resp_1"],
   [responses, { previous_response_id: null, conversation: null, prompt: null }],
+  [
+    responses,
+    { prompt_cache_options: { comparison_response_id: "resp_1" } },
+    "prompt_cache_options.comparison_response_id=resp_1",
+  ],
   [responses, { conversation: "conv_1" }, "conversation=conv_1"],
   [responses, { conversation: { id: "conv_1" } }, "conversation.id=conv_1"],
   [responses, { prompt: { id: "pmpt_1", version: "2" } }, "prompt.id=pmpt_1"],

@@ -41,7 +41,16 @@ export const otherModels: OtherModelMembers = {
 /** Responses, their items, conversations, and the objects of the vendor's tools. [S: ResponseCreateParams] */
 export const objects: ObjectMembers = {
   topLevel: ["previous_response_id", "conversation", "prompt"],
-  anyDepth: ["file_id", "file_ids", "vector_store_ids", "container", "container_id", "skill_id", "tunnel_id"],
+  anyDepth: [
+    "file_id",
+    "file_ids",
+    "vector_store_ids",
+    "container",
+    "container_id",
+    "skill_id",
+    "tunnel_id",
+    "comparison_response_id",
+  ],
   objectsOnly: ["voice"],
   referenceTypes: [ITEM_REFERENCE],
   // An image from an earlier response: the vendor looks up its id even if the image is included.

@@ -56,7 +56,7 @@ export const vendorObjects: VendorObjects = {
       ...["file_id", "file_ids", "input_file_id", "training_file", "validation_file", "image_file"],
       ...["vector_store_id", "vector_store_ids", "container", "container_id", "skill_id", "assistant_id", "thread_id"],
       ...["previous_response_id", "conversation", "eval_id", "upload_id", "response_id", "conversation_id"],
-      ...["agent_id", "environment_id", "vault_id", "vault_ids", "tunnel_id", "consent"],
+      ...["agent_id", "environment_id", "vault_id", "vault_ids", "tunnel_id", "consent", "comparison_response_id"],
     ],
     // In some endpoints a prompt is a text, a voice a name, a video a file.
     objectsOnly: ["prompt", "voice", "video"],
