@@ -38,6 +38,7 @@ class CheckedMembers {
         tier,
         output?.fallbackModels,
         output?.background,
+        ...(otherModels?.topLevel ?? []),
         ...(otherModels?.searched ?? []),
       ],
       includeUsage?.member({}).name,

@@ -39,7 +39,9 @@ const [COLON, QUOTE, BRACKET, SPACE] = [0x3a, 0x22, 0x5b, 0x20];
 export function findOtherModels(body: Body, { otherModels: members }: Protocol, everywhere: boolean): OtherModel[] {
   const found: OtherModel[] = [];
   if (!members || !body.scan) return found;
-  const { searched, containers = [], vendorChoice = [] } = members;
+  const { topLevel = [], searched, containers = [], vendorChoice = [] } = members;
+  for (const name of topLevel)
+    if (body.member(name)?.kind === "string") found.push({ name: String(body.value(name)), prefix: "", path: [name] });
   for (const name of vendorChoice) {
     if (body.member(name)?.kind === "string")
       found.push({ name: String(body.value(name)), prefix: "", path: [name], unnamed: true });
@@ -98,9 +100,9 @@ function collectModels(
   }
   for (const [name, inner] of Object.entries(value)) {
     if (counts && MEMBERS.includes(foldCase(name))) {
-      if (typeof inner === "string") addModel(inner, [...path, name], words, found);
-      for members.prefix [i, each] of asList(inner).entries(members.prefix))
-        if (typeof members.prefix === "string") addModel(each, [...path, name, i], words, found);
+      if (typeof inner === "string") addModel(inner, [...path, name], members, found);
+      for (const [i, each] of asList(inner).entries())
+        if (typeof each === "string") addModel(each, [...path, name, i], members, found);
     }
     if (!members.notSearched.includes(name))
       collectModels(inner, [...path, name], counts || isBelow(name, members), members, found);
@@ -108,7 +110,7 @@ function collectModels(
 }
 
 /** @throws GatewayError `invalid_field` for more models than are looked up */
-function addModel(text: string, path: JsonPath, { prefix: usual }: OtherModelWords, found: OtherModel[]): void {
+function addModel(text: string, path: JsonPath, { prefix: usual }: OtherModelMembers, found: OtherModel[]): void {
   if (found.length === MAX_OTHER_MODELS) throw tooManyModels(path.slice(0, -1));
   const prefix = usual !== undefined && text.startsWith(usual) ? usual : "";
   found.push({ name: text.slice(prefix.length), prefix, path });

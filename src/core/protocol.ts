@@ -399,7 +399,7 @@ export type RequestMembers = Pick<Body, "member" | "slice">;
 /** The members in which a request names models besides the requested one. */
 export interface OtherModelMembers {
   /** Top-level members that are the name of one. */
-  readonly top?: readonly string[];
+  readonly topLevel?: readonly string[];
   /** Top-level members below which a string in a member like `model` or `judge_model` names one, at any depth. */
   readonly searched: readonly string[];
   /** Top-level members that contain the searched members again, at any depth, like tools inside an item. */

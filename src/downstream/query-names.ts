@@ -27,9 +27,8 @@ function checkedMembers({ objects, otherModels, output }: Protocol): string[] {
   const paths = [...(output?.tokens ?? []), ...(output?.multipliers ?? [])];
   const found = [TIER, output?.background, output?.premiumTier?.[0], output?.fallbackModels, ...paths.flat()];
   const named = [...(objects?.topLevel ?? []), ...(objects?.anyDepth ?? [])];
-  return [...named, ...(otherModels?.searched ?? []), ...found].filter(
-    (each) => typeof each === "string",
-  );
+  const models = [...(otherModels?.topLevel ?? []), ...(otherModels?.searched ?? [])];
+  return [...named, ...models, ...found].filter((each) => typeof each === "string");
 }
 
 /** Normalizes spellings: `max_output_tokens`, `maxOutputTokens` and `max_output_to\u212aens` become equal. */

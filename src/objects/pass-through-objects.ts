@@ -1,6 +1,6 @@
 import { GatewayError } from "../core/errors.ts";
 import type { Exchange } from "../core/exchange.ts";
-import type { Protocol, ResumableUploads, VendorObjects } from "../core/protocol.ts";
+import type { Protocol, VendorObjects } from "../core/protocol.ts";
 import { asList, asObject, asText, type JsonObject } from "../wire/values.ts";
 import { type BodyReferenceFinder, bodyReferenceFinder } from "./body-reference-finder.ts";
 import { EventMemberExtractor, MemberExtractor } from "./member-extractor.ts";
@@ -124,12 +124,9 @@ export class PassThroughObjects {
     const creates = /^P(?:OST|UT)$/.test(exchange.method) && this.path !== undefined;
     const names = [...(creates ? vendors.flatMap(({ bodyMembers: words }) => words.createdIdMembers) : []), ...derived];
     if (names.length > 0) this.createdMembers = [...new Set(names)];
-    const uploads = vendors.flatMap(({ pathPrefix, sessionParameter }) ResumableUploads) =>
-      below.startsWith(`${pathPrefix}/`));
-    this.session = upload && exchange.query.has(sessionParameter);
-    this.session = vendors
-      .flatMap(({ resumableUploads }) => resumableUploads ?? [])
-      .find(isContinued)?.sessionParameter;
+    const uploads = vendors.flatMap(({ resumableUploads }) => resumableUploads ?? []);
+    const upload = uploads.find(({ pathPrefix }) => below.startsWith(`${pathPrefix}/`));
+    this.session = upload && exchange.query.has(upload.sessionParameter) ? upload.sessionParameter : undefined;
     if (!this.isChecked) return;
     // The body of an upload's piece is a file, for which SDKs send a JSON content type. Any other body may name objects.
     const allowed = this.session !== undefined ? "piece" : uploads.length === 0 || upload || open ? "any" : "json";

@@ -529,8 +529,8 @@ t.test("a tuned model that a body begins from is one that a key made; others are
 t.test("the work on a long id grows no faster than the id", async (t) => {
   const starts = ["", "files/", "projects/", "projects/p/locations/", "gs://", "bq:", "https://", "tunedModels/", "/"];
   const parts = [" ", "/", "a", ".", ":", "=", "-", "files/", "a.", "/ ", "\u00a0", "tunedModels ", "projects/"];
-  for (const { objects, vendor } of [anthropic, chat, gemini, responses])
-    for (const id of new Set([objects?.id, vendor?.words.id]))
+  for (const { objects, vendorObjects } of [anthropic, chat, gemini, responses])
+    for (const id of new Set([objects?.id, vendorObjects?.bodyMembers.id]))
       if (id)
         for (const text of starts.flatMap((start) => hostileTexts(parts, start, "x")))
           t.doesNotThrow(() => runLinear(() => id(text, "model")), text.slice(0, 40));

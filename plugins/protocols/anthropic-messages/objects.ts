@@ -87,6 +87,7 @@ export const vendorObjects: VendorObjects = {
   ],
   actions: [],
   public: ["models"],
+  account: ["organization", "organizations"],
   bodyMembers: {
     ...objects,
     topLevel: [],

@@ -142,6 +142,7 @@ export const vendorObjects: VendorObjects = {
   ],
   actions: [],
   public: ["models"],
+  account: ["webhooks"],
   bodyMembers: {
     ...objects,
     anyDepth: [

@@ -35,7 +35,8 @@ export const SCHEMA_MEMBERS = [
  * Together]
  */
 export const otherModels: OtherModelMembers = {
-  top: searched: ["moderation", "tools", "plugins", "compound_custom"],
+  topLevel: ["safety_model"],
+  searched: ["moderation", "tools", "plugins", "compound_custom"],
   notSearched: SCHEMA_MEMBERS,
 };
 
@@ -50,6 +51,7 @@ export const vendorObjects: VendorObjects = {
   ],
   actions: ["input_tokens", "compact", "runs", "edits", "extensions", "completions"],
   public: ["models", "deployments", "engines"],
+  account: ["organization", "organizations", "webhook_endpoints"],
   bodyMembers: {
     topLevel: [],
     anyDepth: [
