@@ -34,7 +34,7 @@ t.test(
     ]);
     t.same(named('{"tools":[{"judge_mo\\u0064el":"a"}]}'), ["tools.0.judge_model=a"]);
     t.same(named('{"tools":[{"models":{"answering_model":"a"}}]}'), ["tools.0.models.answering_model=a"]);
-    const words = { otherModels: { top: ["guard"], below: [], notSearched: [] } } as unknown as Protocol;
+    const words = { otherModels: { topLevel: ["guard"], below: [], notSearched: [] } } as unknown as Protocol;
     const asked = body('{"guard":"a","more":{"guard":"b"}}');
     const found = findOtherModels(asked, words, false);
     t.same(found, [{ name: "a", prefix: "", path: ["guard"] }]);
