@@ -93,14 +93,16 @@ function snippet(code: string): string {
 
 const folder = installed(t);
 
+/** Pictures, decisions, and pages about work on the repository stay there. */
+const REPOSITORY_ONLY = /\.png$|(?:^|\/)(?:decisions\/|(?:performance|reliability|CONTRIBUTING)\.md$)/;
+
 t.test("every link of a packed page leads to a packed file", async (t) => {
   const place = join(folder, "node_modules/model-gateway");
   const pages = globSync(["*.md", "{docs,examples,plugins,deploy}/**/*.md"], { cwd: place });
   t.ok(pages.includes("README.md") && pages.includes("docs/plugins.md"));
   const dead = pages.flatMap((page) =>
     linksIn(page, readFileSync(join(place, page), "utf8"))
-      // Pictures and decisions stay in the repository.
-      .filter((target) => !/\.png$|(?:^|\/)decisions\//.test(target) && !existsSync(join(place, target)))
+      .filter((target) => !REPOSITORY_ONLY.test(target) && !existsSync(join(place, target)))
       .map((target) => `${page}: ${target}`),
   );
   t.same(dead, []);
