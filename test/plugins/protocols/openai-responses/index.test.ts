@@ -58,7 +58,7 @@ t.test("a kept response is read, ended, deleted, and its input listed", async (t
   for (const [request, name] of Object.entries(asked)) {
     const [method = "", rest = ""] = request.split(" ");
     const operation = storedResponses?.locate(method, rest);
-    t.match(operation, { name, method, body: "none", generates: false, kept: "resp_1" });
+    t.match(operation, { name, method, body: "none", generates: false, storedResponseId: "resp_1" });
     t.equal(operation?.upstream("any"), `/responses/${rest}`);
   }
 });
