@@ -5,6 +5,9 @@ import { asking } from "../support/gateway.ts";
 import { chat, freshStores, type SharedStores, sharedServers, vendor, yaml } from "../support/instances.ts";
 import { eventually, startProcess } from "../support/process.ts";
 
+/** Milliseconds, on a busy machine: its tests wait for timeouts of the stores, one after another. */
+t.setTimeout(240_000);
+
 // What docs/several-gateways.md says of PostgreSQL and Redis being unavailable, each by itself and both.
 
 const TOKEN = "token-of-an-admin-0123456789";
