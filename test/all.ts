@@ -11,7 +11,7 @@ const JOBS = 2;
 /** Files of one process: few enough that both cores have something to do until the end. */
 const SHARE = 25;
 
-/** Folders whose files run together. */
+/** Folders whose files run together; `test/full.sh` knows the first of them. */
 const ROOMS = [
   "wire",
   "core",

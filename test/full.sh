@@ -31,6 +31,7 @@ drive() {
 }
 clients() {
   nice -n 5 node --import ./src/loader/register.js test/drivers/run.ts --cli --install >"$output.install" || cat "$output.install"
+  until [ -e "$output.tested" ] || grep -q "test/wire/" "$output"; do sleep 1; done
   drive claude claude-api-key codex --behind "${GATEWAY_TEST_AGENTS_BEHIND:-gem}" >"$output.agents" &
   agents=$!
   drive --behind all
@@ -40,8 +41,8 @@ clients() {
   cat "$output.agents"
   [ "$drivers" -eq 0 ] && [ "$agents" -eq 0 ]
 }
-# They wait more than they work, so they run beside the tests; random inputs, where they are counted instead of seconds, on what
-# both leave idle of the cores.
+# They wait more than they work, so they run beside the last tests, those that share processes: some of the others have limits of
+# time. Random inputs, where they are counted instead of seconds, are tried on what all leave idle of the cores.
 beside=()
 trap 'for group in "${beside[@]}"; do kill -- "-$group" 2>/dev/null; done; rm -f "$output" "$output".* "$fuzz"' EXIT
 # Each with a process group of its own, so that it can be ended whole.
@@ -57,6 +58,7 @@ fi
 set +m
 npm test --silent 2>&1 | tee "$output"
 tests=${PIPESTATUS[0]}
+touch "$output.tested"
 wait "$driving"
 clients=$?
 tee -a "$output" <"$output.clients"
