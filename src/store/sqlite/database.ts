@@ -77,7 +77,8 @@ export class SqliteDatabase {
       throw unusableStoreError(path, error);
     }
     try {
-      this.sqlite.exec(`pragma journal_mode = wal; pragma synchronous = ${this.synchronous}`);
+      this.enableWal();
+      this.sqlite.exec(`pragma synchronous = ${this.synchronous}`);
       this.sqlite.exec("pragma journal_size_limit = 67108864");
       this.sqlite.exec(`pragma wal_autocheckpoint = ${checkpoint}`);
       this.migrate();
@@ -149,6 +150,23 @@ export class SqliteDatabase {
     if (this.sqlite.isOpen) this.sqlite.close();
   }
 
+  /**
+   * Switches the file to WAL. Of processes that do so to a new file at once, SQLite refuses all but one without waiting for its
+   * timeout, as each of them holds a lock that the others need.
+   */
+  private enableWal(): void {
+    const deadline = performance.now() + OPENING;
+    for (;;) {
+      try {
+        this.sqlite.exec("pragma journal_mode = wal");
+        return;
+      } catch (error) {
+        if (sqliteCode(error) !== BUSY || performance.now() > deadline) throw error;
+      }
+      pause(BLOCKING);
+    }
+  }
+
   /** Runs the new files of `migrations/`, in the order of their numbers. */
   private migrate(): void {
     const files = readdirSync(MIGRATIONS)
@@ -165,6 +183,9 @@ export class SqliteDatabase {
     });
   }
 }
+
+/** Blocks this thread, while it serves nothing yet. @param ms milliseconds */
+const pause = (ms: number): void => void Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, ms);
 
 /** Reports whether the system does not allow creating or writing that file. */
 const isAccessError = (error: unknown): boolean =>

@@ -1,6 +1,8 @@
+import { once } from "node:events";
 import { mkdirSync, readdirSync, readFileSync, statSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { DatabaseSync } from "node:sqlite";
+import { Worker } from "node:worker_threads";
 import t from "tap";
 import { SqliteDatabase, sqliteCode } from "../../../src/store/sqlite/database.ts";
 
@@ -36,6 +38,25 @@ t.test("a new store", async (t) => {
     ],
     "has its tables",
   );
+});
+
+/** Holds a new file as another process that creates it at the same moment does, for a fifth of a second. */
+const CREATING = `
+  const { parentPort, workerData } = require("node:worker_threads");
+  const database = new (require("node:sqlite").DatabaseSync)(workerData);
+  database.exec("begin immediate; create table other (id)");
+  parentPort.postMessage("holds it");
+  setTimeout(() => database.exec("rollback"), 200);
+`;
+
+t.test("a new store that another process creates at the same moment is opened after it", async (t) => {
+  const path = join(t.testdir(), "gateway.db");
+  const other = new Worker(CREATING, { eval: true, workerData: path });
+  await once(other, "message");
+  const database = new SqliteDatabase(path);
+  t.teardown(() => database.close());
+  t.equal(database.prepare("pragma journal_mode").get()?.["journal_mode"], "wal");
+  await once(other, "exit");
 });
 
 const MIGRATIONS = readdirSync(new URL("../../../src/store/sqlite/migrations/", import.meta.url)).filter((name) =>
