@@ -388,7 +388,7 @@ async function openPages(
   // Of several paths of a protocol the first one is used.
   const first = new Map(paths.toReversed().flatMap(({ path, protocol }) => (protocol ? [[protocol, path]] : [])));
   const serves = paths.flatMap(({ path, serve }) => (serve ? [path] : []));
-  const facts = { marketplace, health, protocols, paths: first, serves, clients: knownClients() };
+  const facts = { marketplace, health, protocols, paths: first, serves, clients: knownClients };
   return new PublicPages(await PageFiles.shared(), facts);
 }
 

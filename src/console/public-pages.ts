@@ -21,7 +21,8 @@ interface PublicFacts {
   readonly paths: ReadonlyMap<string, string>;
   /** Paths that a plugin serves. */
   readonly serves: readonly string[];
-  readonly clients: readonly Client[];
+  /** Returns the clients with snippets; called for the first reader, as reading their files takes long. @throws PluginError */
+  readonly clients: () => readonly Client[];
 }
 
 /**
@@ -72,7 +73,7 @@ export class PublicPages {
     const served = this.protocolCards.map(({ name }) => name);
     const shown = marketplace.models.filter(isPublic);
     const models = shown.map((model) => modelCard(model, served, { health, protocols, now }));
-    const body = JSON.stringify({ models, protocols: this.protocolCards, serves, clients });
+    const body = JSON.stringify({ models, protocols: this.protocolCards, serves, clients: clients() });
     this.models = new PageFile(Buffer.from(body), "application/json");
     this.builtAt = now;
     return this.models;

@@ -28,8 +28,8 @@ function longerVariants(letters: readonly string[]): string[] {
   let all = new Map([[0, ""]]);
   for (const letter of letters) {
     const next = new Map<number, string>();
-    for (const before of all.values())
-      for (const each of letterVariants(letter)) next.set(Buffer.byteLength(before + each), before + each);
+    const variants = letterVariants(letter).map((text) => ({ text, bytes: Buffer.byteLength(text) }));
+    for (const [length, before] of all) for (const { text, bytes } of variants) next.set(length + bytes, before + text);
     all = next;
   }
   return [...all.values()];
