@@ -4,6 +4,10 @@ import { dirname } from "node:path";
 import { DatabaseSync } from "node:sqlite";
 import { FileError } from "../core/errors.ts";
 import type { PostgresDatabase } from "./postgres/database.ts";
+import { sleepSync } from "./sleep-sync.ts";
+
+/** How often, and after how many milliseconds, a file is read again that another process has created but not written. */
+const [RETRIES, RETRY_DELAY] = [50, 20] as const;
 
 /**
  * Returns the secret for sealing envelopes if gateway.yaml has none: created once and stored beside the ledger, readable by its
@@ -72,6 +76,10 @@ function parseSecret(file: string): Buffer {
   let text: string;
   try {
     text = readFileSync(file, "utf8");
+    for (let left = RETRIES; text === "" && left > 0; left--) {
+      sleepSync(RETRY_DELAY);
+      text = readFileSync(file, "utf8");
+    }
   } catch (thrown) {
     throw new FileError(`The secret for envelopes cannot be read: ${(thrown as Error).message}`);
   }

@@ -1,6 +1,8 @@
+import { once } from "node:events";
 import { chmodSync, mkdtempSync, rmSync, statSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { Worker } from "node:worker_threads";
 import t from "tap";
 import { openStores } from "../../src/store/open.ts";
 import { loadOrCreateSecret, missingSecretWarning } from "../../src/store/secret.ts";
@@ -17,6 +19,23 @@ t.test("a secret is made once, for its owner only, and kept beside the ledger", 
   t.same(loadOrCreateSecret(ledger, silent), secret);
   if (process.platform !== "win32") t.equal(statSync(`${ledger}.secret`).mode & 0o777, 0o600);
   t.notSame(loadOrCreateSecret(join(folder, "other.db"), silent), secret);
+});
+
+/** Creates a secret as another process does that starts at the same moment, and is interrupted before it writes. */
+const CREATING = `
+  const { parentPort, workerData } = require("node:worker_threads");
+  const { openSync, writeSync, closeSync } = require("node:fs");
+  const fd = openSync(workerData, "wx", 0o600);
+  parentPort.postMessage("created it");
+  setTimeout(() => (writeSync(fd, "ab".repeat(32)), closeSync(fd)), 200);
+`;
+
+t.test("a secret that another process creates at the same moment is read once it is written", async (t) => {
+  const ledger = join(folder, "interrupted.db");
+  const other = new Worker(CREATING, { eval: true, workerData: `${ledger}.secret` });
+  await once(other, "message");
+  t.equal(loadOrCreateSecret(ledger, silent).toString("hex"), "ab".repeat(32));
+  await once(other, "exit");
 });
 
 t.test("one that is made anew beside exchanges from before is told, with what no longer works", async (t) => {

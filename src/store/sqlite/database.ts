@@ -3,6 +3,7 @@ import { dirname } from "node:path";
 import { DatabaseSync, type StatementSync } from "node:sqlite";
 import { setTimeout as sleep } from "node:timers/promises";
 import { FileError } from "../../core/errors.ts";
+import { sleepSync } from "../sleep-sync.ts";
 
 const MIGRATIONS = new URL("./migrations/", import.meta.url);
 /** Milliseconds that opening may wait for other processes. */
@@ -163,7 +164,7 @@ export class SqliteDatabase {
       } catch (error) {
         if (sqliteCode(error) !== BUSY || performance.now() > deadline) throw error;
       }
-      pause(BLOCKING);
+      sleepSync(BLOCKING);
     }
   }
 
@@ -183,9 +184,6 @@ export class SqliteDatabase {
     });
   }
 }
-
-/** Blocks this thread, while it serves nothing yet. @param ms milliseconds */
-const pause = (ms: number): void => void Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, ms);
 
 /** Reports whether the system does not allow creating or writing that file. */
 const isAccessError = (error: unknown): boolean =>
