@@ -21,9 +21,9 @@ import { parseError } from "../openai/errors.ts";
 import { readUsage } from "./usage.ts";
 import { OPENAI_RESPONSES, type ReasoningExtra } from "./wire.ts";
 
-/** Events without content, or with content that the end of their item repeats. */
+/** Events without content, or with content that the end of their item repeats. The lookahead keeps a long type linear. */
 const IGNORED_EVENTS =
-  /^(?:keepalive|response\.(?:created|queued|in_progress|\w+\.done|(?:\w*_call\w*|mcp_\w+|compaction)\..+))$/;
+  /^(?:keepalive|response\.(?:created|queued|in_progress|\w+\.done|(?:(?=\w*_call)\w+|mcp_\w+|compaction)\..+))$/;
 
 /** The last event of a stream. */
 const FINAL_EVENTS: ReadonlySet<string> = new Set(["response.completed", "response.incomplete", "response.failed"]);

@@ -9,6 +9,7 @@ import { Frame } from "../../../../src/wire/frame.ts";
 import { SseSplitter } from "../../../../src/wire/sse.ts";
 import { type JsonObject } from "../../../../src/wire/values.ts";
 import { gathered } from "../../../support/gathered.ts";
+import { hostileTexts, runLinear } from "../../../support/linear-work.ts";
 import { asEvent, eventsOf, recordings } from "../../../support/openai-recordings.ts";
 import { dice } from "../../../support/random-answers.ts";
 import { decoded, frame, SOURCE } from "./answers.ts";
@@ -323,6 +324,11 @@ t.test("items without end are the provider's fault", async (t) => {
   t.match(events.at(-1), { type: "error", fault: { code: "upstream_invalid", message } });
   const output = Array.from({ length: 10_001 }, () => ({ type: "odd_call" }));
   t.throws(() => decodeResponse(JSON.stringify({ output }), SOURCE), { code: "upstream_invalid", message });
+});
+
+t.test("an event's type of any length is read in linear time", async (t) => {
+  for (const type of hostileTexts(["_call", "a", "mcp_"], "response."))
+    runLinear(() => t.match(decoded([created, { type }]), [{ type: "start" }, { type: "unmapped", path: type }]));
 });
 
 t.test("many such items are read as quickly as few", async (t) => {
