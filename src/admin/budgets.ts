@@ -10,16 +10,23 @@ import type { AdminResponse } from "./route.ts";
 /** Returns where all limits stand, and since when each budget counts. */
 export async function budgets(gateway: AdminGateway): Promise<AdminResponse> {
   const records = await gateway.stores.keys.list();
-  const callers = records
-    .filter(({ revoked }) => revoked === undefined)
-    .map((key) => gateway.stores.keys.callerOf(key));
-  const [found = []] = await gateway.askAll(STANDINGS, callers);
+  const found = await standingsOf(gateway, records);
   const began = await periodStarts(gateway, records, found);
   const standings = found.map((standing) => {
     const budgets = standing.budgets.map((budget) => ({ ...budget, ...began(standing, budget) }));
     return { ...standing, budgets };
   });
   return { body: { standings } };
+}
+
+/** Returns where the limits of keys, and all others, stand. */
+export async function standingsOf(gateway: AdminGateway, records: readonly KeyRecord[]): Promise<LimitStatus[]> {
+  const valid = records.filter(({ revoked }) => revoked === undefined);
+  const [found = []] = await gateway.askAll(
+    STANDINGS,
+    valid.map((key) => gateway.stores.keys.callerOf(key)),
+  );
+  return found;
 }
 
 /** Cached by ledger, because the first day of a scope never changes. */

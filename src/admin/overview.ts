@@ -2,15 +2,15 @@ import { readFileSync } from "node:fs";
 import { Days } from "../core/calendar.ts";
 import { unwrittenText } from "../store/journal/journal.ts";
 import type { LedgerSpeed } from "../store/ledger.ts";
+import { NEARLY_SPENT } from "../store/limit-results.ts";
 import type { AdminGateway } from "./admin-gateway.ts";
+import { standingsOf } from "./budgets.ts";
 import { shownProviders } from "./providers.ts";
-import { GENERATIONS, LIVE_REQUESTS, STANDINGS } from "./questions.ts";
+import { GENERATIONS, LIVE_REQUESTS } from "./questions.ts";
 import { UNKNOWN_STATE } from "./readiness.ts";
 
 const HOUR = 3_600_000;
 const STARTED = Date.now();
-/** The spent part of a budget from which on it is reported. */
-const NEARLY = 0.8;
 
 /** A condition that needs an operator. */
 interface Attention {
@@ -164,13 +164,11 @@ async function nearlySpentBudgets(gateway: AdminGateway): Promise<Attention[]> {
   const records = (await stores.keys.list()).filter(({ revoked }) => revoked === undefined);
   // Keys created at run time may have budgets of their own.
   if (config.budgets.length === 0 && !records.some(({ limits }) => limits?.budgets?.length)) return [];
-  const callers = records.map((key) => stores.keys.callerOf(key));
   const names = new Map(records.map(({ id, name }) => [id, name]));
-  const [standings = []] = await gateway.askAll(STANDINGS, callers);
   const found: Attention[] = [];
-  for (const { kind, name, budgets } of standings)
+  for (const { kind, name, budgets } of await standingsOf(gateway, records))
     for (const { limit, spent, per, soft } of budgets)
-      if (limit > 0 && spent >= NEARLY * limit)
+      if (limit > 0 && spent >= NEARLY_SPENT * limit)
         found.push({
           kind: "budget",
           name: `${kind} ${kind === "key" ? (names.get(name) ?? name) : name}`.trim(),

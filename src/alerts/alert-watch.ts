@@ -1,9 +1,11 @@
 import type { AdminGateway } from "../admin/admin-gateway.ts";
+import { standingsOf } from "../admin/budgets.ts";
 import { LIMIT_MARKS, type LiveProvider, PROVIDERS } from "../admin/questions.ts";
 import { UNKNOWN_STATE } from "../admin/readiness.ts";
 import { Calendar } from "../core/calendar.ts";
 import { formatDollars, limitOwner } from "../core/limit-messages.ts";
 import type { BudgetMark, TimedBudgetMark } from "../store/budget-marks.ts";
+import { NEARLY_SPENT } from "../store/limit-results.ts";
 import type { Alerts } from "./alerts.ts";
 
 /** Milliseconds between checks. */
@@ -25,6 +27,9 @@ export class AlertWatch {
   private readonly timer: NodeJS.Timeout;
   private runningCheck: Promise<void> | undefined;
   private readonly failedChecks = new Map<string, number>();
+  /** Budgets with an alert, by its subject. */
+  private readonly budgets = new Map<string, BudgetAlert>();
+  private adopted = false;
 
   constructor(
     private readonly gateway: WatchedGateway,
@@ -48,10 +53,19 @@ export class AlertWatch {
   private async checkOnce(): Promise<void> {
     const { config } = this.gateway;
     if (!config.alerts) return;
+    await this.adoptAlerts().catch(() => {});
     this.checkReload();
     this.checkParts();
     await this.checkBudgets().catch(() => {});
     await this.checkProviders().catch(() => {});
+  }
+
+  /** Takes over alerts that were posted before a restart, so that their end is noticed. A budget's alert has none. */
+  private async adoptAlerts(): Promise<void> {
+    if (this.adopted) return;
+    const subjects = await this.gateway.stores.claims.unresolved();
+    this.alerts.adopt(subjects.filter((subject) => !subject.startsWith("budget ")));
+    this.adopted = true;
   }
 
   private checkReload(): void {
@@ -93,18 +107,40 @@ export class AlertWatch {
 
   private async checkBudgets(): Promise<void> {
     const all = (await this.gateway.askAll(LIMIT_MARKS, null)).flat();
-    const calendar = new Calendar(this.gateway.config.timezone);
     for (const mark of [...(this.gateway.takeMarks?.() ?? []), ...all]) {
-      const { kind, name, per, limit, share, time } = mark;
+      const { kind, name, per, limit } = mark;
       const shown = kind === "key" ? ((await this.gateway.stores.keys.show(name).catch(() => {}))?.name ?? name) : name;
-      this.alerts.raise({
-        subject: `budget ${kind} ${shown} ${formatDollars(limit)} ${per}`.replaceAll(/ +/g, " "),
-        // A spent budget has the same state once it refuses requests, so that no second alert is sent. A new period
-        // has states of its own, all higher than those of the one before.
-        state: `since ${new Date(calendar.span(per, time).start).toISOString()}: ${String(share * 100).padStart(3, "0")} %`,
-        ordered: true,
-        text: budgetAlertText(mark, shown),
-      });
+      const subject = `budget ${kind} ${shown} ${formatDollars(limit)} ${per}`.replaceAll(/ +/g, " ");
+      this.raiseBudget(subject, { mark, shown });
+    }
+    await this.repeatBudgets();
+  }
+
+  private raiseBudget(subject: string, budget: BudgetAlert): void {
+    const { per, share, time } = budget.mark;
+    const { start } = new Calendar(this.gateway.config.timezone).span(per, time);
+    this.budgets.set(subject, budget);
+    this.alerts.raise({
+      subject,
+      // A spent budget has the same state once it refuses requests, so that no second alert is sent. A new period
+      // has states of its own, all higher than those of the one before.
+      state: `since ${new Date(start).toISOString()}: ${String(share * 100).padStart(3, "0")} %`,
+      ordered: true,
+      text: budgetAlertText(budget.mark, budget.shown),
+    });
+  }
+
+  /** Repeats the alerts of budgets that are still nearly spent; marks come only once. */
+  private async repeatBudgets(): Promise<void> {
+    const due = [...this.budgets].filter(([subject]) => this.alerts.isDue(subject));
+    if (due.length === 0) return;
+    const standings = await standingsOf(this.gateway, await this.gateway.stores.keys.list());
+    for (const [subject, { mark, shown }] of due) {
+      const { kind, name, per, limit, soft, share } = mark;
+      const budgets = standings.find((each) => each.kind === kind && each.name === name)?.budgets;
+      const spent = budgets?.find((each) => each.per === per && each.limit === limit && each.soft === soft)?.spent ?? 0;
+      if (spent < NEARLY_SPENT * limit) this.budgets.delete(subject);
+      else this.raiseBudget(subject, { mark: { ...mark, spent, share: spent < limit ? share : 1 }, shown });
     }
   }
 
@@ -118,6 +154,12 @@ export class AlertWatch {
       if (/^(?:target|credential) /.test(subject) && !found.has(subject))
         this.alerts.resolve(subject, `There is no ${subject} any more.`);
   }
+}
+
+/** A budget with an alert, and the name under which it is shown. */
+interface BudgetAlert {
+  readonly mark: TimedBudgetMark;
+  readonly shown: string;
 }
 
 function budgetAlertText({ kind, per, limit, spent, soft, refused, share }: BudgetMark, name: string): string {

@@ -1,7 +1,7 @@
 import { hostname } from "node:os";
 import type { Log } from "../core/log.ts";
 import type { Redactor } from "../core/redactor.ts";
-import type { AlertClaims } from "../store/alert-claims.ts";
+import { type AlertClaims, RESOLVED } from "../store/alert-claims.ts";
 import type { Webhook, WebhookMessage } from "./webhook.ts";
 
 /** Limit of messages that wait to be posted; further ones are only logged. */
@@ -25,7 +25,7 @@ interface Alert {
 interface AlertsParts {
   readonly webhook: Pick<Webhook, "post">;
   readonly log: Log;
-  readonly claims: AlertClaims;
+  readonly claims: Pick<AlertClaims, "claim">;
   /** The current settings of gateway.yaml; undefined: alerts are off. */
   readonly settings: () => { readonly webhook: URL; readonly repeat: number } | undefined;
   /** Redacts secrets from everything that is posted. */
@@ -63,12 +63,20 @@ export class Alerts {
   /** Ends an alert. @param text of the message, posted only if there was an alert */
   resolve(subject: string, text: string): void {
     if (!this.active.delete(subject)) return;
-    this.enqueue(subject, "resolved", "resolved", text);
+    this.enqueue(subject, RESOLVED, "resolved", text);
   }
 
-  /** Reports whether there is an alert on a subject. */
-  hasAlert(subject: string): boolean {
-    return this.active.has(subject);
+  /** Reports whether there is an alert on a subject that is to be repeated if it lasts. */
+  isDue(subject: string): boolean {
+    const known = this.active.get(subject);
+    const settings = this.parts.settings();
+    return known !== undefined && settings !== undefined && this.now() - known.at >= settings.repeat;
+  }
+
+  /** Takes over alerts that a former process posted and did not end: their end is posted, too. */
+  adopt(subjects: readonly string[]): void {
+    for (const subject of subjects.slice(0, MAX_SUBJECTS))
+      if (!this.active.has(subject)) this.active.set(subject, { state: "", at: Number.NEGATIVE_INFINITY });
   }
 
   /** Subjects with an alert. */

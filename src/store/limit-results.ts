@@ -8,9 +8,9 @@ import type { BudgetStatus, Excess, Reservation, Spending } from "./limiter.ts";
 
 // Results common to all limiters, regardless of where they count.
 
-/** The shares of a soft budget at which it is reported. */
-const NEARLY = 0.8;
-const SHARES = [1, NEARLY];
+/** The spent share of a budget from which on it is reported. */
+export const NEARLY_SPENT = 0.8;
+const SHARES = [1, NEARLY_SPENT];
 const NONE: readonly BudgetMark[] = [];
 
 /** Money of one scope in the current period, in nano-dollars. */
@@ -114,7 +114,7 @@ export const tighterLimit = (known: RateDistance | undefined, other: RateDistanc
 
 /** Returns the warning for a nearly spent soft budget. */
 export function nearlySpentWarning(level: LimitLevel, { nano, per, soft }: Budget, spent: number): string | undefined {
-  return soft && spent >= nano * NEARLY ? spentMessage(level, nano, per, spent) : undefined;
+  return soft && spent >= nano * NEARLY_SPENT ? spentMessage(level, nano, per, spent) : undefined;
 }
 
 /** Returns the highest share of each budget that a sum has just reached. @param cost the last amount added to it */
@@ -129,7 +129,7 @@ export function newBudgetMarks(
   let marks: BudgetMark[] | undefined;
   for (const { nano, soft, per: of } of budgets) {
     // Nearly always none is: this runs for each request.
-    if (of !== per || spent < nano * NEARLY) continue;
+    if (of !== per || spent < nano * NEARLY_SPENT) continue;
     const share = SHARES.find((share) => spent >= nano * share && spent - cost < nano * share);
     if (!share) continue;
     marks ??= [];
@@ -154,7 +154,7 @@ export const markMessage = (mark: BudgetMark): string => spentMessage(mark, mark
 /** Returns the mark of a refusal; undefined if most of the budget is left and the request was too large for it. */
 export function refusalMark({ limit, of, allowed: most, left, per }: Excess): BudgetMark | undefined {
   const spent = most - left;
-  if (limit !== "budget" || per === undefined || spent < most * NEARLY) return undefined;
+  if (limit !== "budget" || per === undefined || spent < most * NEARLY_SPENT) return undefined;
   const { kind, name, label } = of;
   return {
     kind,

@@ -227,7 +227,7 @@ export function openStores(
     audit,
     revokedSessions,
     keptValues,
-    claims: new AlertClaims(),
+    claims: new AlertClaims(keptValues),
     secret,
     snapshot,
     close,

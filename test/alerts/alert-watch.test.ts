@@ -18,20 +18,26 @@ async function watched(t: Test, yaml: string, env: Record<string, string> = {}) 
   const running = await startGateway(t, `alerts: { webhook: $HOOK }\n${yaml}`, {}, all);
   const { gateway, log } = running;
   const webhook = new Webhook({}, [1]);
-  const alerts = new Alerts({
-    ...{ log, webhook, claims: gateway.stores.claims },
-    settings: () => gateway.config.alerts,
-    redactor: () => new Redactor(configSecrets(gateway.config, all)),
-  });
-  const watch = new AlertWatch(gateway, alerts, 3_600_000);
-  t.teardown(() => watch.close());
   t.teardown(() => webhook.close());
-  /** Looks, and what that has told. */
-  const look = async () => {
-    const before = receiver.received.length;
-    await watch.check();
-    await alerts.flush();
-    return receiver.received.slice(before).map(({ subject, state, text }) => ({ subject, state, text }));
+  const clock = { now: 0 };
+  /** A watch as a process that has just started has it. */
+  const startWatch = () => {
+    const alerts = new Alerts({
+      ...{ log, webhook, claims: gateway.stores.claims },
+      settings: () => gateway.config.alerts,
+      redactor: () => new Redactor(configSecrets(gateway.config, all)),
+      clock: () => clock.now,
+    });
+    const watch = new AlertWatch(gateway, alerts, 3_600_000);
+    t.teardown(() => watch.close());
+    /** Checks once, and returns what that has posted. */
+    const look = async () => {
+      const before = receiver.received.length;
+      await watch.check();
+      await alerts.flush();
+      return receiver.received.slice(before).map(({ subject, state, text }) => ({ subject, state, text }));
+    };
+    return { alerts, watch, look };
   };
   const ask = async (model: string, key?: string) => {
     const body = JSON.stringify({ model, messages: [{ role: "user", content: "hi" }] });
@@ -40,7 +46,7 @@ async function watched(t: Test, yaml: string, env: Record<string, string> = {}) 
     await answer.text();
     return answer.status;
   };
-  return { ...running, look, ask, receiver, watch, alerts };
+  return { ...running, ...startWatch(), startWatch, ask, receiver, clock };
 }
 
 t.test("a credential that is refused, a target that fails, and both again when they are well", async (t) => {
@@ -128,6 +134,40 @@ keys: { even: { key: key-of-even-0123456789, budget: $1/day } }
   t.match(await look(), [{ subject: "budget key even $1.00 day", text: /has spent \$1.00 of .*are refused/ }]);
   t.equal(await ask("echo", key), 429);
   t.same(await look(), []);
+});
+
+t.test("the alert of a budget is repeated while it is spent, with what is spent by then", async (t) => {
+  const yaml = (budget: string) => `providers: { demo: { url: "demo:" } }
+models: { echo: { targets: [demo:echo], output: 10, price: { request: 0.4 } } }
+keys: { some: { key: key-of-some-0123456789, budget: ${budget} } }
+`;
+  const { look, ask, clock, folder, gateway } = await watched(t, yaml("{ amount: $1/day, soft: true }"));
+  const key = "key-of-some-0123456789";
+  t.same([await ask("echo", key), await ask("echo", key)], [200, 200]);
+  t.match(await look(), [{ subject: "budget key some $1.00 day", text: /has spent \$0.80/ }]);
+  t.same(await look(), []);
+  clock.now += 4 * 3_600_000;
+  t.match(await look(), [{ subject: "budget key some $1.00 day", state: "firing", text: /has spent \$0.80/ }]);
+  t.same(await look(), [], "once for each interval");
+  writeFileSync(join(folder, "gateway.yaml"), `alerts: { webhook: $HOOK }\n${yaml("{ amount: $9/day, soft: true }")}`);
+  await gateway.reload();
+  clock.now += 4 * 3_600_000;
+  t.same(await look(), [], "not once the budget is another one");
+});
+
+t.test("the end of an alert that was posted before a restart is posted", async (t) => {
+  const upstream = await httpUpstream((_, reply) => reply.writeHead(500).end());
+  t.teardown(() => upstream.close());
+  const yaml = `providers: { up: { url: "${upstream.origin.origin}/v1", speaks: [openai-chat], health: { failures: 1 } } }
+retry: { attempts: 0 }
+models: { broken: { targets: [up:broken] } }
+`;
+  const { look, ask, gateway, startWatch } = await watched(t, yaml);
+  await ask("broken");
+  t.match(await look(), [{ subject: "target up:broken", state: "firing" }]);
+  gateway.generation.upstreams.health.applyRemote({ about: "up:broken", until: 0, time: 0 });
+  t.match(await startWatch().look(), [{ subject: "target up:broken", state: "resolved" }]);
+  t.same(await startWatch().look(), [], "nothing is left to end");
 });
 
 t.test("a budget of a period that began anew is told again, and a lower mark of the same period is not", async (t) => {

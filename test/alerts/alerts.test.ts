@@ -13,7 +13,11 @@ interface Made {
   clock: { now: number };
 }
 
-async function make(t: Test, claims = new AlertClaims(), shared?: AlertReceiver): Promise<Made> {
+async function make(
+  t: Test,
+  claims: Pick<AlertClaims, "claim"> = new AlertClaims(),
+  shared?: AlertReceiver,
+): Promise<Made> {
   const receiver = shared ?? (await startReceiver(t));
   const webhook = new Webhook({}, [1]);
   t.teardown(() => webhook.close());

@@ -1,7 +1,24 @@
 import t from "tap";
 import { AlertClaims } from "../../src/store/alert-claims.ts";
+import { SqliteDatabase } from "../../src/store/sqlite/database.ts";
+import { SqliteKeptValues } from "../../src/store/sqlite/kept-values.ts";
 
 t.test("a store for one gateway has nobody else to ask", async (t) => {
   const claims = new AlertClaims();
   for (let i = 0; i < 2; i++) t.equal(await claims.claim("ledger", "waiting", 1000, false), true);
+  t.same(await claims.unresolved(), []);
+});
+
+t.test("alerts that have not ended are remembered over a restart", async (t) => {
+  const database = new SqliteDatabase(":memory:");
+  t.teardown(() => database.close());
+  const restarted = () => new AlertClaims(new SqliteKeptValues(database));
+  for (const [subject, state] of [
+    ["ledger", "waiting"],
+    ["target a:b", "bad"],
+    ["ledger", "resolved"],
+    ["target a:b", "worse"],
+  ] as const)
+    t.equal(await restarted().claim(subject, state, 1000, false), true);
+  t.same(await restarted().unresolved(), ["target a:b"]);
 });

@@ -1,5 +1,5 @@
 import { sanitizeText } from "../../wire/utf8.ts";
-import { AlertClaims } from "../alert-claims.ts";
+import { AlertClaims, RESOLVED } from "../alert-claims.ts";
 import type { PostgresDatabase } from "./database.ts";
 
 /** The first gateway to claim an alert sends it; times are by the database's clock. */
@@ -11,6 +11,11 @@ export class PostgresClaims extends AlertClaims {
   override async claim(subject: string, state: string, timeout: number, ordered: boolean): Promise<boolean> {
     const rows = await this.database.query(CLAIM, sanitizeText(subject), sanitizeText(state), ordered ? 1 : 0, timeout);
     return rows.length > 0;
+  }
+
+  override async unresolved(): Promise<readonly string[]> {
+    const rows = await this.database.query("select subject from told where state <> ?::text", RESOLVED);
+    return rows.map(({ subject }) => String(subject));
   }
 }
 
