@@ -70,6 +70,7 @@ export class Gateway {
   private listenAddress: AddressInfo | undefined;
   private readonly downstream: Downstream;
   private readonly keyWatch: KeyWatch;
+  private readonly endKeyMetrics: () => void;
   /** Former generations that exchanges still keep alive. */
   private readonly retired = new Set<Generation>();
   /** Number of exchanges that began with former generations. */
@@ -93,6 +94,7 @@ export class Gateway {
     this.downstream = new Downstream(() => this.serving, serverLimits(config, shared.processes));
     this.keyWatch = new KeyWatch(shared.stores.keys, this.downstream);
     const { log, metrics, stores } = shared;
+    this.endKeyMetrics = stores.keys.watch(({ id }) => metrics.forgetCaller(id));
     const secrets = () => configSecrets(this.config, this.loaded.env);
     const act = async () => this.adopt(await this.withPrepareTimeout(this.prepare()));
     this.reloads = new Reloads(log, act, new AuditTrail(log, () => stores.audit, secrets), () =>
@@ -375,6 +377,7 @@ export class Gateway {
     const limit = performance.now() + drain;
     const left = await this.downstream.close({ linger, drain, signal });
     this.keyWatch.close();
+    this.endKeyMetrics();
     this.otherGateways?.stop();
     const { log, limiter } = this.shared;
     for (const { id, path } of left) log.error({ id, path }, "an exchange could not be ended and was abandoned");

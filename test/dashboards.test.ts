@@ -104,7 +104,7 @@ t.test("panels stand beside each other, and rules say what is the matter in labe
         );
   for (const { alert, expr, labels, annotations } of rules) {
     t.match(alert, /^Gateway[A-Z]\w+$/);
-    t.match(labels["severity"], /^(?:warning|critical)$/);
+    t.match(labels["severity"], /^(?:info|warning|critical)$/);
     for (const [, label = ""] of (annotations["summary"] ?? "").matchAll(/\$labels\.(\w+)/g))
       t.match(expr, new RegExp(`by \\([^)]*\\b${label}\\b`), `${alert}: ${label}`);
   }
@@ -153,8 +153,10 @@ t.test("Prometheus takes the rules and every query of the dashboard, and the rul
         series('gateway_target_up{target="up:fine",instance="b"}', "1x30"),
         series('gateway_ledger_lag_seconds{instance="a"}', "90x30"),
         series('gateway_config_reload_failed{instance="a"}', "1x30"),
-        series('gateway_budget_remaining_usd{of="key",name="ci",per="day",instance="a"}', "0.5x30"),
-        series('gateway_budget_limit_usd{of="key",name="ci",per="day",instance="a"}', "10x30"),
+        series('gateway_budget_remaining_usd{of="key",name="ci",per="day",soft="false",instance="a"}', "0.5x30"),
+        series('gateway_budget_remaining_usd{of="key",name="ci",per="day",soft="true",instance="a"}', "0x30"),
+        series('gateway_budget_limit_usd{of="key",name="ci",per="day",soft="false",instance="a"}', "10x30"),
+        series('gateway_budget_limit_usd{of="key",name="ci",per="day",soft="true",instance="a"}', "8x30"),
         series('gateway_workers_wanted{instance="a"}', "4x30"),
         series('gateway_workers_up{instance="a"}', "3x30"),
         series('gateway_worker_deaths_total{instance="a"}', "0+1x30"),
@@ -221,6 +223,12 @@ t.test("Prometheus takes the rules and every query of the dashboard, and the rul
           1,
           { severity: "warning", of: "key", name: "ci", per: "day" },
           "More than 90 % of the budget of key ci for a day is spent or reserved",
+        ),
+        expected(
+          "GatewaySoftBudgetSpent",
+          1,
+          { severity: "info", of: "key", name: "ci", per: "day" },
+          "The soft budget of key ci for a day is spent; nothing is refused",
         ),
         expected(
           "GatewayClientsGiveUp",

@@ -136,11 +136,11 @@ export const METRICS = {
     "min",
   ),
   gateway_budget_remaining_usd: gauge(
-    ["of", "name", "per"],
-    "Dollars left of a budget, minus the worst-case cost of running requests: of keys that sent requests since the start and of their groups, of models, providers and all requests together.",
+    ["of", "name", "per", "soft"],
+    "Dollars left of a budget, minus the worst-case cost of running requests: of keys that sent requests since the start or their last change and of their groups, of models, providers and all requests together.",
     "min",
   ),
-  gateway_budget_limit_usd: gauge(["of", "name", "per"], "The budget itself, in dollars.", "max"),
+  gateway_budget_limit_usd: gauge(["of", "name", "per", "soft"], "The budget itself, in dollars.", "max"),
   gateway_limiter_degraded: gauge(
     [],
     "1: limits cannot be counted together with other gateways, and this one enforces its share of them.",
@@ -208,6 +208,7 @@ export const LABELS: Readonly<Record<string, string>> = {
   of: "`key`, `group`, `model`, `provider` or `all`",
   name: "of the key, the group, the model or the provider; empty for `all`",
   per: "`hour`, `day`, `week`, `month` or `total`",
+  soft: "`true`: the budget only warns",
   store: "`ledger`, `keys`, `objects` or `limits`",
   hash: "32 hexadecimal digits",
   result: "`posted` or `failed`",

@@ -107,12 +107,17 @@ export class ExchangeMetrics {
   private readonly apis = new Map<string, ApiSeries>();
   private readonly refusals = new Map<string, CounterSeries>();
   private readonly once = new CountedNames();
-  /** Callers with a label of their own, as last seen. */
-  private readonly labelledCallers = new Map<string, Caller>();
+  /** Callers with a label of their own, as last seen; undefined: their key has changed since. */
+  private readonly labelledCallers = new Map<string, Caller | undefined>();
 
-  /** Callers that have sent requests, of the first keys. */
-  get callers(): Iterable<Caller> {
-    return this.labelledCallers.values();
+  /** Callers that have sent requests since the last change of their key, of the first keys. */
+  get callers(): Caller[] {
+    return [...this.labelledCallers.values()].filter((caller) => caller !== undefined);
+  }
+
+  /** Forgets what is known of a caller, whose key has changed. @param id of the key */
+  forgetCaller(id: string): void {
+    for (const [name, caller] of this.labelledCallers) if (caller?.id === id) this.labelledCallers.set(name, undefined);
   }
 
   /** Counts an exchange that has ended. */

@@ -46,6 +46,11 @@ export class ProcessMetrics {
     this.exchanges.countExchange(exchange);
   }
 
+  /** Forgets the budgets of a key that has changed, until its next request. @param id of the key */
+  forgetCaller(id: string): void {
+    this.exchanges.forgetCaller(id);
+  }
+
   /** Counts a request that was refused before it became an exchange. */
   countRefusal(code: string): void {
     this.exchanges.countRefusal(code);
@@ -90,13 +95,13 @@ export class ProcessMetrics {
   }
 
   private async budgetMetrics(generation: Generation): Promise<MetricJson[]> {
-    const callers = [...this.exchanges.callers];
+    const { callers } = this.exchanges;
     const names = new Map(callers.map(({ id, name }) => [id, name]));
     // Without an answer in time these metrics are omitted.
     const all = await withTimeout(STANDINGS_TIMEOUT, generation.standings(callers)).catch(() => []);
     const rows = all.flatMap(({ kind, name, budgets }) =>
-      budgets.map(({ limit, left, per }) => {
-        const labels = [kind, kind === "key" ? (names.get(name) ?? name) : name, per] as const;
+      budgets.map(({ limit, left, per, soft }) => {
+        const labels = [kind, kind === "key" ? (names.get(name) ?? name) : name, per, String(soft)] as const;
         return { limit: [limit / 1e9, ...labels] as const, left: [left / 1e9, ...labels] as const };
       }),
     );

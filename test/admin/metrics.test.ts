@@ -6,6 +6,7 @@ import t from "tap";
 import { metricsText } from "../../src/admin/metrics.ts";
 import { METRICS } from "../../src/metrics/definitions.ts";
 import { asking } from "../support/gateway.ts";
+import { eventually } from "../support/process.ts";
 import { httpUpstream } from "../support/upstream.ts";
 import { startAdmin } from "./support.ts";
 
@@ -199,9 +200,9 @@ chains: { llm: [odd, sse, auth, scrub, models, limits, rewrite, usage] }
   const values = valuesIn(body);
   t.equal(values.get('gateway_limited_total{kind="rpm"}'), 1);
   t.equal(values.get('gateway_limited_total{kind="budget"}'), 1);
-  const left = values.get('gateway_budget_remaining_usd{of="key",name="rich",per="month"}') ?? 0;
+  const left = values.get('gateway_budget_remaining_usd{of="key",name="rich",per="month",soft="false"}') ?? 0;
   t.ok(left > 4.9 && left < 5, String(left));
-  t.equal(values.get('gateway_budget_limit_usd{of="key",name="rich",per="month"}'), 5);
+  t.equal(values.get('gateway_budget_limit_usd{of="key",name="rich",per="month",soft="false"}'), 5);
   t.equal(values.get('gateway_plugin_errors_total{plugin="odd"}'), 21);
   const timed = [...values].filter(([key]) => key.startsWith("gateway_plugin_seconds_count"));
   const hooks = timed.map(([key]) => /hook="(\w+)"/.exec(key)?.[1]);
@@ -238,4 +239,44 @@ overload: { delay: off, heap: 0.1% }
   }
   const values = valuesIn((await ask("GET", "/metrics")).body);
   t.equal(values.get('gateway_refused_total{reason="overloaded"}'), 3);
+});
+
+t.test("a hard and a soft budget are apart, and a key's are those that it has now", async (t) => {
+  const yaml = `providers: { demo: { url: "demo:" } }
+models: { echo: { targets: [demo:echo], output: 10, price: { request: 0.4 } } }
+`;
+  const { ask, url, gateway } = await startAdmin(t, yaml, { metrics: () => metricsText(gateway) });
+  const { keys } = gateway.stores;
+  const limits = (soft: number) => ({
+    budgets: [
+      { nano: 1e9, per: "month", soft: false },
+      { nano: soft, per: "month", soft: true },
+    ] as const,
+  });
+  const { key } = await keys.create({ name: "both", limits: limits(4e8) });
+  const send = async () => {
+    const body = JSON.stringify({ model: "echo", messages: [{ role: "user", content: "hi" }] });
+    await (
+      await fetch(`${url}/v1/chat/completions`, {
+        method: "POST",
+        headers: asking({ authorization: `Bearer ${key}` }),
+        body,
+      })
+    ).text();
+  };
+  const left = async () => {
+    const values = valuesIn((await ask("GET", "/metrics")).body);
+    return ["false", "true"].map((soft) =>
+      values.get(`gateway_budget_remaining_usd{of="key",name="both",per="month",soft="${soft}"}`),
+    );
+  };
+  await send();
+  await eventually(async () => (await left())[1] === 0, "the settlement");
+  t.same(await left(), [0.6, 0]);
+  await keys.edit("both", { limits: limits(8e8) });
+  await eventually(async () => (await left())[1] === undefined, "the change");
+  await send();
+  await eventually(async () => (await left())[1] !== undefined, "the next request");
+  await keys.revoke("both");
+  await eventually(async () => (await left())[1] === undefined, "the revocation");
 });
