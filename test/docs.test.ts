@@ -143,7 +143,7 @@ const ASIDE: readonly (readonly [RegExp, string])[] = [
   [/^jq -c 'select\(\.journal\) \| \.journal' LOG > /, "jq's own: test/life/full-disk.test.ts puts the lines back"],
   [/^apt-get install /, "it changes the machine"],
   [/^kill -(?:9|HUP)$/, "signals: test/life/killed.test.ts, test/cli/signals.test.ts"],
-  [/^pg_(?:dump|restore)\b/, "PostgreSQL's own"],
+  [/^(?:pg_(?:dump|restore)|psql)\b/, "they need PostgreSQL: test/store/postgres/maintenance.test.ts"],
   [/^npm start -- store import /, "it needs PostgreSQL: test/store/postgres/import.test.ts"],
   [
     /^(?:node_modules\/\.bin\/)?node (?:--import \.\/src\/loader\/register\.js )?test\/bench\/\w+\.ts/,

@@ -42,8 +42,8 @@ export interface PostgresServer {
   start(...settings: readonly string[]): Promise<void>;
 }
 
-/** Returns the newest installed version. */
-function binaries(): string | undefined {
+/** Returns the folder of the newest installed version's programs. */
+export function postgresBinaries(): string | undefined {
   const versions = existsSync(VERSIONS) ? readdirSync(VERSIONS).sort((a, b) => Number(b) - Number(a)) : [];
   return versions.map((version) => join(VERSIONS, version, "bin")).find((folder) => existsSync(join(folder, "initdb")));
 }
@@ -78,7 +78,7 @@ function makeData(bin: string, data: string, options: object): void {
  * skipping the test; with `GATEWAY_TEST_POSTGRES=required` that fails instead.
  */
 export async function startPostgres(t: Test): Promise<PostgresServer | undefined> {
-  const bin = binaries();
+  const bin = postgresBinaries();
   if (bin === undefined) {
     if (process.env["GATEWAY_TEST_POSTGRES"] === "required")
       t.fail("PostgreSQL is missing: apt-get install postgresql");

@@ -61,7 +61,5 @@ export class PostgresMaintenance extends Maintenance {
 }
 
 /** Describes how to copy and restore a database with PostgreSQL's own tools. */
-export function copyInstructions(settings: PostgresSettings): string {
-  const url = displayUrl(settings);
-  return `PostgreSQL makes its own copies: pg_dump --format=custom --schema=${SCHEMA} --file=FILE '${url}', and with all gateways stopped pg_restore --clean --if-exists --dbname='${url}' FILE restores one. Rows that are still in journals are added afterwards automatically.`;
-}
+export const copyInstructions = (settings: PostgresSettings): string =>
+  `PostgreSQL makes its own copies: pg_dump --format=custom --schema=${SCHEMA} --file=FILE '${displayUrl(settings)}'. To restore one, see "Retention and copies" in docs/store.md: pg_restore alone makes revoked keys valid again. Rows that are still in journals are added afterwards automatically.`;

@@ -1,10 +1,15 @@
+import { execFileSync } from "node:child_process";
+import { readFileSync } from "node:fs";
+import { join } from "node:path";
 import t from "tap";
+import { PostgresKeys } from "../../../src/store/postgres/keys.ts";
 import { PostgresLedger } from "../../../src/store/postgres/ledger.ts";
 import { copyInstructions, PostgresMaintenance } from "../../../src/store/postgres/maintenance.ts";
 import { openPostgres } from "../../../src/store/postgres/migrations.ts";
 import { entry } from "../../support/ledger-contract.ts";
-import { placeOf, startPostgres } from "../../support/postgres.ts";
+import { placeOf, postgresBinaries, startPostgres } from "../../support/postgres.ts";
 
+const DOC = new URL("../../../docs/store.md", import.meta.url);
 const HOUR = 3_600_000;
 const DAY = Date.UTC(2026, 10, 20);
 const server = await startPostgres(t);
@@ -45,5 +50,47 @@ if (server) {
     t.same(await care.verify(() => {}), []);
     await t.rejects(care.backup(), { message: /^PostgreSQL makes its own copies: pg_dump .*--schema=model_gateway/ });
     t.notMatch(copyInstructions({ ...placeOf(url), password: "never-shown" }), /never-shown/);
+  });
+
+  t.test("the documented commands restore a copy, and keep what has happened to keys since", async (t) => {
+    const url = await server.database();
+    const { database } = await openPostgres(placeOf(url), 2);
+    const ledger = new PostgresLedger(database, (told) => t.fail(told));
+    ledger.append(entry({ time: DAY, model: "m", key: "k" }));
+    await ledger.flush();
+    const keys = new PostgresKeys(database, []);
+    const names = ["kept", "leaked", "off", "rotated"];
+    for (const name of names) await keys.create({ name });
+    const commands = [...readFileSync(DOC, "utf8").matchAll(/^(?:pg_dump|pg_restore|psql) .*$/gm)].map(
+      ([line]) => line,
+    );
+    t.equal(commands.length, 5);
+    const file = join(t.testdir(), "copy");
+    const run = (command = "") => {
+      const text = command.replaceAll("'postgres://USER@HOST:5432/DATABASE'", `'${url}'`).replace("FILE", file);
+      execFileSync("bash", ["-c", text], { stdio: "pipe", env: { PATH: `${postgresBinaries()}:/usr/bin:/bin` } });
+    };
+    run(commands.shift());
+    await keys.revoke("leaked");
+    await keys.disable("off");
+    const rotated = await keys.rotate("rotated", 0);
+    await keys.create({ name: "new" });
+    ledger.append(entry({ time: DAY + 1, model: "m", key: "k" }));
+    await ledger.close();
+    keys.close();
+    await database.close();
+    for (const command of commands) run(command);
+
+    const restored = await openPostgres(placeOf(url), 2);
+    t.teardown(() => restored.database.close());
+    const found = new PostgresKeys(restored.database, []);
+    t.teardown(() => found.close());
+    const records = await found.list();
+    t.same(records.map(({ name }) => name).toSorted(), names);
+    t.ok(records.find(({ name }) => name === "leaked")?.revoked);
+    t.ok(records.find(({ name }) => name === "off")?.disabled);
+    t.equal((await found.find(rotated?.key ?? ""))?.name, "rotated");
+    t.same(await server.ask(url, "select count(*)::int as rows from usage"), [{ rows: 1 }]);
+    t.same(await server.ask(url, "select to_regclass('public.keys_now') as helper"), [{ helper: null }]);
   });
 }
