@@ -17,27 +17,27 @@ export function moveMediaToUser(
   conversation: Conversation,
   context: Pick<EncodeContext, "change" | "drop">,
 ): Conversation {
-  const made = conversation.turns.some(({ role, parts }) => role === "assistant" && parts.some(isMedia));
-  if (!made) return conversation;
+  const hasMedia = conversation.turns.some(({ role, parts }) => role === "assistant" && parts.some(isMedia));
+  if (!hasMedia) return conversation;
   const last = conversation.turns.findLastIndex(({ role }) => role === "user");
   const turns: Turn[] = [];
-  let waiting: Media[] = [];
+  let pending: Media[] = [];
   for (const [n, turn] of conversation.turns.entries()) {
     if (turn.role === "assistant") {
-      waiting.push(...turn.parts.filter(isMedia));
+      pending.push(...turn.parts.filter(isMedia));
       const parts = n < last ? withoutMedia(turn.parts) : turn.parts.filter((part) => !isMedia(part));
       if (parts.length > 0 || turn.parts.length === 0) turns.push({ ...turn, parts });
-    } else if (turn.role === "user" && waiting.length > 0 && acceptsMedia(turn, conversation.turns[n + 1])) {
-      for (const { at } of waiting)
+    } else if (turn.role === "user" && pending.length > 0 && acceptsMedia(turn, conversation.turns[n + 1])) {
+      for (const { at } of pending)
         context.change(
           at,
           "media of the assistant are sent with the user's next turn, because assistant messages contain only text",
         );
-      turns.push(withMedia(turn, waiting));
-      waiting = [];
+      turns.push(withMedia(turn, pending));
+      pending = [];
     } else turns.push(turn);
   }
-  for (const { at } of waiting) context.drop(at, "assistant messages contain only text, and no user turn follows");
+  for (const { at } of pending) context.drop(at, "assistant messages contain only text, and no user turn follows");
   return { ...conversation, turns };
 }
 
@@ -46,11 +46,11 @@ export function moveMediaToUser(
  * alternate, and reasoning must come before the output it led to.
  */
 function withoutMedia(parts: readonly Part[]): Part[] {
-  const words = parts.filter((part) => !isMedia(part));
+  const others = parts.filter((part) => !isMedia(part));
   const [media] = parts.filter(isMedia);
-  if (media && words.every(({ kind }) => kind === "reasoning"))
-    words.push({ kind: "text", at: media.at, text: `[${media.media}]` });
-  return words;
+  if (media && others.every(({ kind }) => kind === "reasoning"))
+    others.push({ kind: "text", at: media.at, text: `[${media.media}]` });
+  return others;
 }
 
 const isMedia = (part: Part): part is Media => part.kind === "media";
@@ -60,10 +60,10 @@ const acceptsMedia = ({ parts }: Turn, next: Turn | undefined): boolean =>
   next?.role !== "user" || parts.some(({ kind }) => kind !== "tool_result");
 
 function withMedia(turn: Turn, media: readonly Media[]): Turn {
-  const from = turn.parts.findLastIndex(({ kind }) => kind === "tool_result") + 1;
-  const added = media.flatMap((each): Part[] => [
-    { kind: "text", at: each.at, text: `[${each.media} made by the assistant]` },
-    each,
+  const index = turn.parts.findLastIndex(({ kind }) => kind === "tool_result") + 1;
+  const added = media.flatMap((item): Part[] => [
+    { kind: "text", at: item.at, text: `[${item.media} made by the assistant]` },
+    item,
   ]);
-  return { ...turn, parts: turn.parts.toSpliced(from, 0, ...added) };
+  return { ...turn, parts: turn.parts.toSpliced(index, 0, ...added) };
 }

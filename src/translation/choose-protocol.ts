@@ -15,28 +15,28 @@ export function chooseProtocol(
   protocols: Protocols,
 ): TranslatedProtocol | "own" | undefined {
   const { protocol, operation } = exchange;
-  const { provider, protocolName: via } = target;
+  const { provider, protocolName } = target;
   const better = betterProtocolOf(protocol);
   const own = provider.speaks.includes(protocol.name) ? "own" : undefined;
-  if (own && ((via === undefined && !better) || via === protocol.name)) return own;
+  if (own && ((protocolName === undefined && !better) || protocolName === protocol.name)) return own;
   if (!clientTranslationOf(protocol) || operation.task === undefined) return own;
-  const other = (name: string | undefined): TranslatedProtocol | undefined => {
-    const found = name === undefined || !provider.speaks.includes(name) ? undefined : protocols.find(name);
-    if (!found || found === protocol || !isTranslatable(found)) return undefined;
-    return operation.task === "count" && !found.translation.count ? undefined : found;
+  const translatable = (name: string | undefined): TranslatedProtocol | undefined => {
+    const candidate = name === undefined || !provider.speaks.includes(name) ? undefined : protocols.find(name);
+    if (!candidate || candidate === protocol || !isTranslatable(candidate)) return undefined;
+    return operation.task === "count" && !candidate.translation.count ? undefined : candidate;
   };
-  const wanted =
-    other(via) ??
-    (better && other(better.protocol) && better.isNeededFor(lazyMembers(exchange.body))
-      ? other(better.protocol)
+  const preferred =
+    translatable(protocolName) ??
+    (better && translatable(better.protocol) && better.isNeededFor(lazyMembers(exchange.body))
+      ? translatable(better.protocol)
       : undefined);
-  return wanted ?? own ?? provider.speaks.map(other).find((found) => found !== undefined);
+  return preferred ?? own ?? provider.speaks.map(translatable).find((candidate) => candidate !== undefined);
 }
 
 /** Returns a body's top-level members, each parsed on access: most requests are judged by one or two of them. */
 function lazyMembers(body: Body): Record<string, unknown> {
-  const all: Record<string, unknown> = {};
+  const members: Record<string, unknown> = {};
   for (const { name } of body.scan?.members ?? [])
-    Object.defineProperty(all, name, { get: () => body.value(name), enumerable: true, configurable: true });
-  return all;
+    Object.defineProperty(members, name, { get: () => body.value(name), enumerable: true, configurable: true });
+  return members;
 }

@@ -85,10 +85,14 @@ export interface OpaquePlaces {
   find(body: Record<string, unknown>): Iterable<OpaquePlace>;
   /**
    * Returns what becomes invalid once these are removed: a message without a block, a setting that requires a signature.
-   * @param gone the spans of the places whose state cannot be read
+   * @param removedPaths the spans of the places whose state cannot be read
    * @param facts of the model that will receive the request
    */
-  consequences?(body: Record<string, unknown>, gone: readonly JsonPath[], facts: Facts): Iterable<OpaqueConsequence>;
+  consequences?(
+    body: Record<string, unknown>,
+    removedPaths: readonly JsonPath[],
+    facts: Facts,
+  ): Iterable<OpaqueConsequence>;
 }
 
 export interface OpaquePlace {
@@ -249,7 +253,7 @@ export const clientTranslationOf = (protocol: Protocol): ClientTranslation | und
 
 /** Does the same for a protocol that must have one. @throws Error where it has none */
 export function requireClientTranslation(protocol: Protocol): ClientTranslation {
-  const half = clientTranslationOf(protocol);
-  if (!half) throw new Error(`The protocol ${protocol.name} has no translation for its clients.`);
-  return half;
+  const translation = clientTranslationOf(protocol);
+  if (!translation) throw new Error(`The protocol ${protocol.name} has no translation for its clients.`);
+  return translation;
 }

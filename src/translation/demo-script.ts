@@ -44,16 +44,16 @@ export function demoFault(model: string, streaming: boolean): Fault | undefined 
   const status = Number(/^error-([45]\d\d)$/.exec(model)?.[1] ?? (model === "error-stream" && !streaming ? 500 : 0));
   if (status > 0) return statusFault(status, `This is the ${status} that the demo model ${model} is for.`);
   if ((DEMO_MODELS as readonly string[]).includes(model)) return undefined;
-  const known = [...DEMO_MODELS, "error-NNN"].join(", ");
+  const names = [...DEMO_MODELS, "error-NNN"].join(", ");
   return {
-    ...statusFault(404, `The demo provider has no model "${model}". It has: ${known}.`),
+    ...statusFault(404, `The demo provider has no model "${model}". It has: ${names}.`),
     code: "model_not_found",
     param: "model",
   };
 }
 
 /** Returns the script of a model that responds. */
-export function demoScript<Tool>(model: string, ask: ScriptInput<Tool>): DemoScript<Tool> {
+export function demoScript<Tool>(model: string, input: ScriptInput<Tool>): DemoScript<Tool> {
   const slow = model === "slow";
   const script: DemoScript<Tool> = {
     pieces: [],
@@ -61,19 +61,19 @@ export function demoScript<Tool>(model: string, ask: ScriptInput<Tool>): DemoScr
     end: model === "error-stream" ? "error" : model === "cut" ? "cut" : "whole",
   };
   if (model === "reasoning") script.reasoning = "The user wrote something. I am made to repeat it, so I do.";
-  const call = model === "tool" && ask.result === undefined ? ask.tools[0] : undefined;
+  const call = model === "tool" && input.result === undefined ? input.tools[0] : undefined;
   if (call !== undefined) return { ...script, call };
-  return applyLimit(applyStop({ ...script, pieces: piecesOf(model, ask) }, ask.stop), ask.limit);
+  return applyLimit(applyStop({ ...script, pieces: piecesOf(model, input) }, input.stop), input.limit);
 }
 
-function piecesOf(model: string, ask: ScriptInput<unknown>): string[] {
+function piecesOf(model: string, input: ScriptInput<unknown>): string[] {
   switch (model) {
     case "tool":
       return splitWords(
-        ask.result === undefined ? "No tool was offered that could be called." : `The tool answered: ${ask.result}`,
+        input.result === undefined ? "No tool was offered that could be called." : `The tool answered: ${input.result}`,
       );
     case "image":
-      if (ask.image) return ["Here is ", "a picture."];
+      if (input.image) return ["Here is ", "a picture."];
       return splitWords("Pictures come from the image paths: ask there for the model of this name.");
     case "slow":
       return ["Slow ", "and ", "steady: ", "three ", "seconds ", "long."];
@@ -83,7 +83,7 @@ function piecesOf(model: string, ask: ScriptInput<unknown>): string[] {
     case "cut":
       return splitWords("This answer will not be finished, whatever it began with.");
     default:
-      return splitWords(ask.text === "" ? "There was no text to repeat." : ask.text);
+      return splitWords(input.text === "" ? "There was no text to repeat." : input.text);
   }
 }
 
@@ -104,8 +104,8 @@ function splitWords(text: string): string[] {
 function applyStop<Tool>(script: DemoScript<Tool>, stop: readonly string[] = []): DemoScript<Tool> {
   if (script.end !== "whole") return script;
   const text = script.pieces.join("");
-  const found = stop.filter((each) => each !== "" && text.includes(each));
-  const [first] = found.sort((a, b) => text.indexOf(a) - text.indexOf(b));
+  const matches = stop.filter((sequence) => sequence !== "" && text.includes(sequence));
+  const [first] = matches.sort((a, b) => text.indexOf(a) - text.indexOf(b));
   return first === undefined
     ? script
     : { ...script, pieces: splitWords(text.slice(0, text.indexOf(first))), stopped: first };
@@ -132,8 +132,12 @@ export const DEMO_CUT: DemoFrame = { after: 50, bytes: "", cut: true };
 
 /** Returns an error response. */
 export function demoErrorAnswer(fault: Fault, body: string): DemoAnswer {
-  const wait = fault.kind.endsWith("_limit") || fault.kind === "overloaded" ? { "retry-after": "1" } : {};
-  return { status: fault.status, headers: { "content-type": "application/json", ...wait }, frames: [{ bytes: body }] };
+  const retryHeaders = fault.kind.endsWith("_limit") || fault.kind === "overloaded" ? { "retry-after": "1" } : {};
+  return {
+    status: fault.status,
+    headers: { "content-type": "application/json", ...retryHeaders },
+    frames: [{ bytes: body }],
+  };
 }
 
 /** Returns a response that is not streamed; a script with `cut` ends half-way. */
@@ -173,9 +177,9 @@ export function sampleOf(schema: unknown, root: unknown = schema, depth = 0): un
 }
 
 function sampleOfType(rules: JsonObject, root: unknown, depth: number): unknown {
-  const named = asList(rules["type"]).find((type) => type !== "null") ?? rules["type"];
+  const typeName = asList(rules["type"]).find((type) => type !== "null") ?? rules["type"];
   // Some protocols write the types in uppercase.
-  switch (asText(named)?.toLowerCase()) {
+  switch (asText(typeName)?.toLowerCase()) {
     case "string":
       return sampleText(rules);
     case "number":
@@ -191,8 +195,8 @@ function sampleOfType(rules: JsonObject, root: unknown, depth: number): unknown 
       return null;
     default: {
       const members = asObject(rules["properties"]) ?? {};
-      const wanted = asList(rules["required"]).length > 0 ? asList(rules["required"]) : Object.keys(members);
-      return Object.fromEntries(wanted.map((name) => [String(name), sampleOf(members[String(name)], root, depth + 1)]));
+      const names = asList(rules["required"]).length > 0 ? asList(rules["required"]) : Object.keys(members);
+      return Object.fromEntries(names.map((name) => [String(name), sampleOf(members[String(name)], root, depth + 1)]));
     }
   }
 }
@@ -211,7 +215,8 @@ const sampleText = (rules: JsonObject): string =>
 
 /** Resolves a reference like `#/$defs/City`. */
 function resolve(root: unknown, reference: string): unknown {
-  let found = root;
-  for (const step of reference.replace(/^#\/?/, "").split("/")) if (step !== "") found = asObject(found)?.[step];
-  return found;
+  let target = root;
+  for (const segment of reference.replace(/^#\/?/, "").split("/"))
+    if (segment !== "") target = asObject(target)?.[segment];
+  return target;
 }

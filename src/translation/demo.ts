@@ -51,8 +51,8 @@ export function demoAnswer(protocol: Protocol, request: DemoRequest, extra: Demo
 }
 
 function answerRequest(protocol: Protocol, request: DemoRequest, id: string, extra: DemoExtra): DemoAnswer {
-  const own = extra.image || extra.callState ? undefined : protocol.demo?.(request);
-  if (own) return own;
+  const ownAnswer = extra.image || extra.callState ? undefined : protocol.demo?.(request);
+  if (ownAnswer) return ownAnswer;
   const fault = demoFault(request.model, request.streaming);
   if (fault) return encodeDemoError(protocol, fault, id);
   const codec = clientTranslationOf(protocol);
@@ -130,12 +130,12 @@ function answerCount(protocol: Protocol, conversation: Conversation): DemoAnswer
 function refuseUnsupported(conversation: Conversation): void {
   const { choices = 1, logprobs } = conversation;
   if (choices <= 1 && logprobs === undefined) return;
-  const [feature, what] =
+  const [feature, limitation] =
     choices > 1 ? (["choices", "one answer only"] as const) : (["logprobs", "no likelihoods of tokens"] as const);
   const param = pathOfUse(conversation, feature);
   throw invalidField(
     param,
-    `${param}: the demo provider gives ${what}.`,
+    `${param}: the demo provider gives ${limitation}.`,
     "Leave it out, or ask another provider's model.",
   );
 }
@@ -144,11 +144,11 @@ function refuseUnsupported(conversation: Conversation): void {
 function scriptForTurns(model: string, conversation: Conversation, extra: DemoExtra): DemoScript<CallableTool> {
   const { turns, maxTokens, stop } = conversation;
   const last = turns.findLast(({ role }) => role === "user");
-  const ends = turns.at(-1)?.parts.findLast((part) => part.kind === "tool_result");
+  const lastResult = turns.at(-1)?.parts.findLast((part) => part.kind === "tool_result");
   return demoScript(model, {
     text: partsText(last?.parts ?? []),
     tools: callableTools(conversation),
-    result: ends === undefined ? undefined : (ends.json ?? partsText(ends.parts)),
+    result: lastResult === undefined ? undefined : (lastResult.json ?? partsText(lastResult.parts)),
     limit: maxTokens,
     stop,
     image: extra.image ?? false,
@@ -158,9 +158,9 @@ function scriptForTurns(model: string, conversation: Conversation, extra: DemoEx
 /** Returns the tools that may be called, a required one first. */
 function callableTools({ tools, toolChoice: choice }: Conversation): CallableTool[] {
   if (choice?.mode === "none") return [];
-  const own = tools.filter((tool) => tool.kind === "function" || tool.kind === "custom");
-  if (choice?.mode === "named") return own.filter(({ name }) => name === choice.name);
-  return choice?.mode === "allowed" ? own.filter(({ name }) => choice.names.includes(name)) : own;
+  const clientTools = tools.filter((tool) => tool.kind === "function" || tool.kind === "custom");
+  if (choice?.mode === "named") return clientTools.filter(({ name }) => name === choice.name);
+  return choice?.mode === "allowed" ? clientTools.filter(({ name }) => choice.names.includes(name)) : clientTools;
 }
 
 function scriptEvents(

@@ -18,5 +18,5 @@ const EFFORT_LEVELS = Object.entries(TOKENS) as [Effort, number][];
 export const ReasoningBudget = {
   tokens: TOKENS,
   /** Returns the effort that corresponds to a number of tokens. */
-  effortOf: (tokens: number): Effort => EFFORT_LEVELS.find(([, most]) => tokens <= most)?.[0] ?? "xhigh",
+  effortOf: (tokens: number): Effort => EFFORT_LEVELS.find(([, maxTokens]) => tokens <= maxTokens)?.[0] ?? "xhigh",
 };

@@ -68,8 +68,8 @@ export class Envelopes {
   seal(opaque: Opaque, owner = ""): string {
     const plain = pack(opaque);
     // A nonce derived from the content repeats only for the same content of the same owner.
-    const naming = createHmac("sha256", this.nonceKey).update(`${owner.length} ${owner}`);
-    const nonce = naming.update(plain).digest().subarray(0, NONCE_BYTES);
+    const nonceHmac = createHmac("sha256", this.nonceKey).update(`${owner.length} ${owner}`);
+    const nonce = nonceHmac.update(plain).digest().subarray(0, NONCE_BYTES);
     const cipher = createCipheriv("aes-256-gcm", this.encryptionKey, nonce).setAAD(Buffer.from(owner));
     const sealed = [MARK_BYTES, nonce, cipher.update(plain), cipher.final(), cipher.getAuthTag()];
     const envelope = Buffer.concat(sealed).toString("base64");
@@ -82,12 +82,12 @@ export class Envelopes {
 
   /** Reports whether a JSON text, given in pieces, may hold an envelope. */
   mayBeIn(pieces: readonly Buffer[]): boolean {
-    const side = QUOTED_MARK.length - 1;
-    let before: Buffer = NO_BYTES;
+    const overlap = QUOTED_MARK.length - 1;
+    let tail: Buffer = NO_BYTES;
     for (const piece of pieces) {
       if (MARK_SEARCH.indexIn(piece) >= 0) return true;
-      if (before.length > 0 && Buffer.concat([before, piece.subarray(0, side)]).includes(QUOTED_MARK)) return true;
-      before = (piece.length < side ? Buffer.concat([before, piece]) : piece).subarray(-side);
+      if (tail.length > 0 && Buffer.concat([tail, piece.subarray(0, overlap)]).includes(QUOTED_MARK)) return true;
+      tail = (piece.length < overlap ? Buffer.concat([tail, piece]) : piece).subarray(-overlap);
     }
     return false;
   }
@@ -121,12 +121,12 @@ export class Envelopes {
    */
   open(envelope: string, owners: readonly string[] = [""]): Opaque {
     if (!this.isEnvelope(envelope) || envelope.length > MAX_ENVELOPE) throw invalidEnvelope();
-    const all = Buffer.from(envelope, "base64");
-    const bytes = all.subarray(MARK_BYTES.length);
+    const decoded = Buffer.from(envelope, "base64");
+    const bytes = decoded.subarray(MARK_BYTES.length);
     // Buffer.from skips characters that are not base64, and ignores spare bits of the last one: compare the canonical spelling.
     if (
       bytes.length <= NONCE_BYTES + TAG_BYTES ||
-      canonicalBase64(all.toString("base64")) !== canonicalBase64(envelope)
+      canonicalBase64(decoded.toString("base64")) !== canonicalBase64(envelope)
     )
       throw invalidEnvelope();
     for (const owner of owners) {
@@ -163,8 +163,8 @@ export class Envelopes {
 
   /** Returns what was kept for a call of that caller. @param key not converted to a string where nothing is kept */
   recall(caller: string, key: { toString(): string }): Opaque | undefined {
-    const kept = this.remembered.size === 0 ? undefined : this.remembered.get(rememberKey(caller, `${key}`));
-    return kept && kept.since > this.now() - REMEMBER_LIMITS.age ? this.open(kept.envelope, [caller]) : undefined;
+    const entry = this.remembered.size === 0 ? undefined : this.remembered.get(rememberKey(caller, `${key}`));
+    return entry && entry.since > this.now() - REMEMBER_LIMITS.age ? this.open(entry.envelope, [caller]) : undefined;
   }
 
   private forget(key: string): void {
@@ -191,7 +191,7 @@ const invalidEnvelope = (): GatewayError =>
 
 /** Packs the head's length, the head as JSON, and the data as bytes. */
 function pack({ protocol, account, model, kind, data, on, extra }: Opaque): Buffer {
-  const coding = CODINGS.findIndex((each) => Buffer.from(data, each).toString(each) === data);
+  const coding = CODINGS.findIndex((candidate) => Buffer.from(data, candidate).toString(candidate) === data);
   const head = Buffer.from(
     JSON.stringify([protocol, account ?? null, model ?? null, kind, coding < 0 ? data : coding, on ?? null, extra]),
   );
@@ -202,9 +202,11 @@ function pack({ protocol, account, model, kind, data, on, extra }: Opaque): Buff
 }
 
 function unpack(plain: Buffer): Opaque {
-  const end = 4 + plain.readUInt32BE();
-  const [protocol, account, model, kind, coding, on, extra] = JSON.parse(plain.toString("utf8", 4, end)) as unknown[];
-  const data = typeof coding === "number" ? plain.subarray(end).toString(CODINGS[coding]) : asText(coding);
+  const headEnd = 4 + plain.readUInt32BE();
+  const [protocol, account, model, kind, coding, on, extra] = JSON.parse(
+    plain.toString("utf8", 4, headEnd),
+  ) as unknown[];
+  const data = typeof coding === "number" ? plain.subarray(headEnd).toString(CODINGS[coding]) : asText(coding);
   const call = asText(asObject(on)?.["call"]);
   const media = asText(asObject(on)?.["media"]);
   return {

@@ -21,30 +21,30 @@ const MEDIA_PIECE_BYTES: Readonly<Record<Media["media"], number>> = {
 export function estimateRequestTokens(conversation: Conversation, body: string | number): number {
   const text = typeof body === "string" ? body : "";
   /** The end of the text counted so far, media excluded; and how often media were not found in the text. */
-  let at = 0;
+  let countedEnd = 0;
   let misses = 0;
   let bytes = typeof body === "number" ? body : Buffer.byteLength(body);
-  let found = 0;
+  let pieces = 0;
   let tokens = 0;
   const count = (part: Part): void => {
     if (part.kind === "tool_result") part.parts.forEach(count);
     if (part.kind !== "media") return;
     const base64 = "base64" in part.source ? part.source.base64 : "";
     bytes -= base64.length;
-    const from = misses < MAX_MISSES ? findBase64(base64, text, at) : -1;
-    if (from >= 0) {
-      found += countPieces(text.slice(at, from));
-      at = from + base64.length;
+    const start = misses < MAX_MISSES ? findBase64(base64, text, countedEnd) : -1;
+    if (start >= 0) {
+      pieces += countPieces(text.slice(countedEnd, start));
+      countedEnd = start + base64.length;
     } else if (base64 !== "" && text !== "") {
       // Some clients escape the slashes of base64.
       misses++;
-      found -= countPieces(base64);
+      pieces -= countPieces(base64);
     }
     tokens += tokensOfMedia(part.media, base64);
   };
   for (const { parts } of conversation.turns) parts.forEach(count);
-  found += countPieces(text.slice(at));
-  return Math.ceil(Math.max(0, bytes / BYTES_PER_TOKEN, found * TOKENS_PER_PIECE)) + tokens;
+  pieces += countPieces(text.slice(countedEnd));
+  return Math.ceil(Math.max(0, bytes / BYTES_PER_TOKEN, pieces * TOKENS_PER_PIECE)) + tokens;
 }
 
 const tokensOfMedia = (media: Media["media"], base64: string): number =>
@@ -84,7 +84,7 @@ const [SPACE, LOWER, UPPER, DIGIT, MARK] = [0, 1, 2, 3, 4];
  * mark. Numbers and random letters have many per byte, prose few. Letters of other scripts count by their bytes.
  */
 function countPieces(text: string): number {
-  let found = 0;
+  let pieces = 0;
   let kind = SPACE;
   let length = 0;
   /** Whether the last character was a capital that begins a word. */
@@ -92,21 +92,21 @@ function countPieces(text: string): number {
   for (let i = 0; i < text.length; i++) {
     const code = text.charCodeAt(i);
     if (code >= 0x80) {
-      found += (code < 0x800 ? 2 : 3) / BYTES_PER_TOKEN / TOKENS_PER_PIECE;
+      pieces += (code < 0x800 ? 2 : 3) / BYTES_PER_TOKEN / TOKENS_PER_PIECE;
       if (kind === SPACE) kind = LOWER;
       continue;
     }
-    const next = kindOf(code);
-    const same = next === kind || (capital && next === LOWER);
-    capital = next === UPPER && (kind === SPACE || kind === MARK);
-    kind = next;
-    length = same ? length + 1 : 1;
-    const full = (kind === DIGIT && length > 3) || (kind === MARK && length > 2);
-    if (kind === SPACE || (same && !full)) continue;
-    found++;
+    const nextKind = kindOf(code);
+    const isSameKind = nextKind === kind || (capital && nextKind === LOWER);
+    capital = nextKind === UPPER && (kind === SPACE || kind === MARK);
+    kind = nextKind;
+    length = isSameKind ? length + 1 : 1;
+    const isFull = (kind === DIGIT && length > 3) || (kind === MARK && length > 2);
+    if (kind === SPACE || (isSameKind && !isFull)) continue;
+    pieces++;
     length = 1;
   }
-  return found;
+  return pieces;
 }
 
 function kindOf(code: number): number {

@@ -156,15 +156,15 @@ export class ExchangeTranslation {
   encode(attempt: Attempt): boolean {
     this.losses = this.written = undefined;
     this.resetIfChanged(attempt);
-    const { provider, protocolName: via } = attempt.target;
+    const { provider, protocolName } = attempt.target;
     const to = this.targets.get(attempt.target);
     try {
       if (to) this.translate(attempt, to);
       if (to) return true;
     } catch (thrown) {
       const isRefusal = thrown instanceof GatewayError && thrown.status === 400;
-      const own = via !== to?.name && provider.speaks.includes(this.exchange.protocol.name);
-      if (!isRefusal || !own) throw thrown;
+      const speaksOwn = protocolName !== to?.name && provider.speaks.includes(this.exchange.protocol.name);
+      if (!isRefusal || !speaksOwn) throw thrown;
     }
     this.removeUnreadableState(attempt);
     return false;
@@ -233,11 +233,11 @@ export class ExchangeTranslation {
       this.setStreamHead(head, translator.framing);
       return translator.stage;
     }
-    const bytes = await whole(head, MAX_RESPONSE_BYTES);
+    const bytes = await bodyOf(head, MAX_RESPONSE_BYTES);
     try {
       return this.conversation.task === "count"
         ? this.translateCount(attempt, head, bytes)
-        : this.whole(translation, head, bytes);
+        : this.translateWhole(translation, head, bytes);
     } catch (thrown) {
       // The provider has done the work, and bills it.
       if (!framing) exchange.usage = usageOf(attempt, bytes);
@@ -245,7 +245,7 @@ export class ExchangeTranslation {
     }
   }
 
-  private whole(translation: ResponseTranslation, head: Head, bytes: Buffer): Stage {
+  private translateWhole(translation: ResponseTranslation, head: Head, bytes: Buffer): Stage {
     const { framing } = head;
     const events = decodeWhole(translation, bytes, framing);
     if (!this.streaming) return this.replaceBody(head, encodeWhole(translation, events));
@@ -319,7 +319,7 @@ export class ExchangeTranslation {
   private async errorOf(exchange: ResponseExchange, attempt: Attempt, head: Head): Promise<Error> {
     const { status, headers } = head;
     // An error response whose body breaks off still counts as that error.
-    const text = await whole(head, MAX_ERROR_BYTES).then(String, () => "");
+    const text = await bodyOf(head, MAX_ERROR_BYTES).then(String, () => "");
     const fault = (this.targets.get(attempt.target) as TranslatedProtocol).translation.response.decodeError(
       status,
       headers,
@@ -382,7 +382,7 @@ const destination = ({ provider, model, facts = {} }: Target, protocol: Translat
 
 const contentTypeHeaders = (type: string): HeaderList => new HeaderList(["content-type", type]);
 
-const whole = ({ readBody }: Head, limit: number): Promise<Buffer> =>
+const bodyOf = ({ readBody }: Head, limit: number): Promise<Buffer> =>
   readBody?.(limit) ?? Promise.resolve(Buffer.alloc(0));
 
 /**
@@ -397,16 +397,16 @@ function targetHeaders(
   streaming: boolean,
 ): HeaderList {
   const { forward } = attempt.target.provider;
-  const passes = (name: string) =>
-    forward.some((each) => (each.endsWith("*") ? name.startsWith(each.slice(0, -1)) : name === each));
-  const usual = protocol.defaultHeaders ?? [];
-  const added = (name: string) => !headers.has(name) && !usual.some(([each]) => each === name);
-  const sent = attempt.headers.filter((name) => NEUTRAL_HEADERS.has(name) || passes(name) || added(name));
-  sent.set("content-type", "application/json");
-  sent.set("accept", streaming ? "text/event-stream" : "application/json");
-  for (const [name, value] of encoded) sent.set(name, value);
-  for (const [name, value] of to.defaultHeaders ?? []) if (!sent.has(name)) sent.append(name, value);
-  return sent;
+  const isForwarded = (name: string) =>
+    forward.some((pattern) => (pattern.endsWith("*") ? name.startsWith(pattern.slice(0, -1)) : name === pattern));
+  const defaults = protocol.defaultHeaders ?? [];
+  const isAdded = (name: string) => !headers.has(name) && !defaults.some(([defaultName]) => defaultName === name);
+  const result = attempt.headers.filter((name) => NEUTRAL_HEADERS.has(name) || isForwarded(name) || isAdded(name));
+  result.set("content-type", "application/json");
+  result.set("accept", streaming ? "text/event-stream" : "application/json");
+  for (const [name, value] of encoded) result.set(name, value);
+  for (const [name, value] of to.defaultHeaders ?? []) if (!result.has(name)) result.append(name, value);
+  return result;
 }
 
 function usageOf({ protocol }: Attempt, bytes: Buffer) {

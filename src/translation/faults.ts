@@ -13,30 +13,30 @@ const TRANSIENT_STATUSES = new Set([408, 409, 425, 429]);
  * Returns a provider's error as an error for a client of another protocol, with the same status, kind and message. An error
  * about the gateway's own credential stays a 401, as between equal protocols (docs/decisions/0004), with another message.
  * @param headers of the error response, if there is one
- * @param overloaded the client protocol's status for an overloaded service
+ * @param overloadedStatus the client protocol's status for an overloaded service
  */
-export function toClientError(fault: Fault, headers?: HeaderList, overloaded = 503): GatewayError {
+export function toClientError(fault: Fault, headers?: HeaderList, overloadedStatus = 503): GatewayError {
   const { code, kind, message, param } = fault;
   if (fault.status < 500 && (TOO_LONG.test(code) || TOO_LONG.test(message))) return contextLengthError(message);
   if (fault.status === 401 || kind === "authentication") return credentialError(message);
-  const status = kind === "overloaded" ? overloaded : fault.status;
+  const status = kind === "overloaded" ? overloadedStatus : fault.status;
   const hint = headers?.get("x-should-retry");
-  const passing = kind !== "billing" && (status >= 500 || TRANSIENT_STATUSES.has(status));
-  const retry = hint === undefined ? passing : hint === "true";
+  const isTransient = kind !== "billing" && (status >= 500 || TRANSIENT_STATUSES.has(status));
+  const retry = hint === undefined ? isTransient : hint === "true";
   const retryAfter = headers === undefined ? fault.retryAfter : (retryAfterOf(headers) ?? fault.retryAfter);
-  const gatewayCode = GATEWAY_CODES.has(code);
-  return new GatewayError(gatewayCode ? (code as ErrorCode) : "upstream_refused", {
+  const isGatewayCode = GATEWAY_CODES.has(code);
+  return new GatewayError(isGatewayCode ? (code as ErrorCode) : "upstream_refused", {
     status,
     kind,
     message: message === "" ? `The provider answered ${fault.status}.` : message,
     retry,
-    ...(gatewayCode ? {} : { providerCode: code }),
+    ...(isGatewayCode ? {} : { providerCode: code }),
     ...(param === undefined ? {} : { param }),
     ...(retryAfter === undefined ? {} : { retryAfter }),
   });
 }
 
-/** Codes of errors that decoders create, in the gateway's own words. */
+/** Codes of errors that decoders create, that are the gateway's own. */
 const GATEWAY_CODES: ReadonlySet<string> = new Set(
   Object.keys(REFUSALS).filter((code) => code.startsWith("upstream_")),
 );

@@ -23,11 +23,11 @@ export class Fields {
    * Names read so far. An array, because they are few: for a large request's many objects, a Set each costs more than a
    * search.
    */
-  private readonly taken: string[] = [];
+  private readonly readNames: string[] = [];
   /** Allocated on use: most objects need neither. */
-  private left: Set<string> | undefined;
+  private leftMembers: Set<string> | undefined;
   private children: Map<string, Fields> | undefined;
-  private settled = false;
+  private unreadDeclared = false;
 
   /**
    * @param at the client's path of the object; "" for the body itself
@@ -41,8 +41,8 @@ export class Fields {
 
   /** Returns the client's path of a member. */
   path(name: string): string {
-    const spelled = this.spelling(name);
-    return this.at === "" ? spelled : `${this.at}.${spelled}`;
+    const spelling = this.spelling(name);
+    return this.at === "" ? spelling : `${this.at}.${spelling}`;
   }
 
   /** Reports whether a member exists, and is not null. */
@@ -79,8 +79,8 @@ export class Fields {
 
   /** Returns one of some words. @throws GatewayError for another value. */
   word<const Word extends string>(name: string, words: readonly Word[]): Word | undefined {
-    const is = (value: unknown): value is Word => words.some((word) => word === value);
-    return this.take(name, is, `one of ${words.join(", ")}`);
+    const isWord = (value: unknown): value is Word => words.some((word) => word === value);
+    return this.take(name, isWord, `one of ${words.join(", ")}`);
   }
 
   /** Returns a number. @throws GatewayError for another type, or a number that a double cannot hold. */
@@ -114,8 +114,8 @@ export class Fields {
 
   /** Returns an object's members, the same instance each time. @throws GatewayError for another type. */
   object(name: string): Fields | undefined {
-    const known = this.children?.get(name);
-    if (known) return known;
+    const existing = this.children?.get(name);
+    if (existing) return existing;
     const object = this.take(name, isObject, "an object");
     const child = object && this.child(object, this.path(name));
     if (!child) return undefined;
@@ -126,20 +126,20 @@ export class Fields {
 
   /** Returns the objects of a list. @throws GatewayError for another type. */
   objects(name: string): Fields[] | undefined {
-    return this.list(name)?.map((each, n) => {
+    return this.list(name)?.map((value, n) => {
       const at = `${this.path(name)}.${n}`;
-      if (!isObject(each)) throw invalidField(at, `${at} must be an object.`);
-      return this.child(each, at);
+      if (!isObject(value)) throw invalidField(at, `${at} must be an object.`);
+      return this.child(value, at);
     });
   }
 
   /** Leaves a member that only the same protocol understands among the unread ones, and declares the given feature for it. */
   leave(name: string, feature?: Feature): void {
-    const spelled = this.spelling(name);
-    if ((this.of[spelled] ?? undefined) === undefined || this.left?.has(spelled)) return;
+    const spelling = this.spelling(name);
+    if ((this.of[spelling] ?? undefined) === undefined || this.leftMembers?.has(spelling)) return;
     if (feature !== undefined) this.declare(name, feature);
-    this.left ??= new Set();
-    this.left.add(spelled);
+    this.leftMembers ??= new Set();
+    this.leftMembers.add(spelling);
   }
 
   /** Leaves members that have a default value, which has no effect. */
@@ -150,7 +150,7 @@ export class Fields {
 
   /** Returns the members that were not read, and those that were left. */
   unreadMembers(): [name: string, value: unknown][] {
-    return Object.entries(this.of).filter(([name]) => !this.taken.includes(name) || this.left?.has(name));
+    return Object.entries(this.of).filter(([name]) => !this.readNames.includes(name) || this.leftMembers?.has(name));
   }
 
   /**
@@ -158,10 +158,10 @@ export class Fields {
    * @param known features of members with known names
    */
   declareUnread(feature: Feature = "other", known: Readonly<Record<string, Feature>> = NONE): void {
-    if (this.settled) return;
-    this.settled = true;
+    if (this.unreadDeclared) return;
+    this.unreadDeclared = true;
     for (const name of Object.keys(this.of))
-      if (!this.taken.includes(name) && !this.left?.has(name) && this.of[name] !== null)
+      if (!this.readNames.includes(name) && !this.leftMembers?.has(name) && this.of[name] !== null)
         this.declare(name, ownProperty(known, name) ?? feature);
     for (const child of this.children?.values() ?? []) child.declareUnread(feature);
   }
@@ -176,15 +176,15 @@ export class Fields {
     return new Fields(object, at, this.uses);
   }
 
-  protected take<T>(name: string, is: (value: unknown) => value is T, kind: string): T | undefined {
-    const spelled = this.spelling(name);
-    const value = this.of[spelled];
+  protected take<T>(name: string, isExpected: (value: unknown) => value is T, expected: string): T | undefined {
+    const spelling = this.spelling(name);
+    const value = this.of[spelling];
     if (value === undefined || value === null) return undefined;
-    if (is(value)) {
-      this.taken.push(spelled);
+    if (isExpected(value)) {
+      this.readNames.push(spelling);
       return value;
     }
-    throw invalidField(this.path(name), `${this.path(name)} must be ${kind}.`);
+    throw invalidField(this.path(name), `${this.path(name)} must be ${expected}.`);
   }
 }
 

@@ -20,25 +20,25 @@ export class Framing {
 
   frames(written: readonly EncodedFrame[]): Frame[] {
     const frames: Frame[] = [];
-    for (const each of written) frames.push(this.frame(each));
+    for (const encoded of written) frames.push(this.frame(encoded));
     return frames;
   }
 
   /** Returns what ends the stream after its last frame. */
   close(): Frame[] {
-    return this.array ? [this.keep(new Frame("element", this.state.frames === 0 ? EMPTY : CLOSE))] : [];
+    return this.array ? [this.record(new Frame("element", this.state.frames === 0 ? EMPTY : CLOSE))] : [];
   }
 
   private frame({ name, data }: EncodedFrame): Frame {
     if (this.array) {
-      const lead = this.state.frames === 0 ? "[" : ",\r\n";
-      return this.keep(new Frame("element", Buffer.from(lead + data)));
+      const separator = this.state.frames === 0 ? "[" : ",\r\n";
+      return this.record(new Frame("element", Buffer.from(separator + data)));
     }
-    const line = name === undefined ? "" : `event: ${name}\n`;
-    return this.keep(new Frame("event", Buffer.from(`${line}data: ${data}\n\n`)));
+    const eventLine = name === undefined ? "" : `event: ${name}\n`;
+    return this.record(new Frame("event", Buffer.from(`${eventLine}data: ${data}\n\n`)));
   }
 
-  private keep(frame: Frame): Frame {
+  private record(frame: Frame): Frame {
     const { state } = this;
     state.first ??= frame.bytes;
     state.last = frame;

@@ -36,7 +36,7 @@ export class TextKey {
   private length = 0;
   private tail = "";
 
-  /** @param signed the text has state of its own: state remembered for an unsigned text with the same words does not apply */
+  /** @param signed the text has state of its own: state remembered for an unsigned copy of the text does not apply */
   constructor(private readonly signed = false) {}
 
   /** Returns the key of media: a hash of their bytes, because clients move them. */
@@ -58,17 +58,17 @@ export class TextKey {
 /** Keys that identify the beginning of a conversation: all content up to a turn, with roles. */
 export class PrefixKey {
   private digest = "";
-  private next = 0;
+  private nextTurn = 0;
 
   /** @param turns may still grow at their end */
   constructor(private readonly turns: readonly Turn[]) {}
 
   /** Returns a key for all turns before this one; numbers must ascend. Its cost is the content since the previous number. */
   turn(number: number): string {
-    for (; this.next < number; this.next++) {
-      const { role, parts } = this.turns[this.next] as Turn;
-      const words = parts.flatMap(comparableContent);
-      if (words.length > 0) this.digest = hash("sha256", JSON.stringify([this.digest, role, words]), "base64url");
+    for (; this.nextTurn < number; this.nextTurn++) {
+      const { role, parts } = this.turns[this.nextTurn] as Turn;
+      const content = parts.flatMap(comparableContent);
+      if (content.length > 0) this.digest = hash("sha256", JSON.stringify([this.digest, role, content]), "base64url");
     }
     return this.digest;
   }

@@ -11,7 +11,7 @@ const ALL_NOTICES = 32;
 export class Losses {
   /** The client's own paths of omitted fields. */
   readonly dropped: string[] = [];
-  private readonly seen = new Set<string>();
+  private readonly droppedPaths = new Set<string>();
   /** Changes within the meaning of a value, and their reasons. */
   readonly notices: string[] = [];
   /** Number of notices by reason. */
@@ -35,8 +35,8 @@ export class Losses {
     for (const { feature, path, hint, details } of uses) {
       const { support, note } = supportOf(table, feature);
       const name = names?.get(path);
-      const what = name === undefined ? FEATURES[feature] : `${FEATURES[feature]} ("${name}")`;
-      const why = `${what} cannot be expressed in ${this.target}${note === undefined ? "" : ` (${note})`}`;
+      const described = name === undefined ? FEATURES[feature] : `${FEATURES[feature]} ("${name}")`;
+      const why = `${described} cannot be expressed in ${this.target}${note === undefined ? "" : ` (${note})`}`;
       if (support === "refused") this.refuse(path, why, hint, details);
       else if (support === "dropped") this.drop(path, why);
     }
@@ -44,8 +44,8 @@ export class Losses {
 
   drop(path: string, why: string): void {
     if (this.strict) this.refuse(path, `${why}, and nothing may be dropped`);
-    if (this.seen.has(path)) return;
-    this.seen.add(path);
+    if (this.droppedPaths.has(path)) return;
+    this.droppedPaths.add(path);
     this.dropped.push(path);
   }
 

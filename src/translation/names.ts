@@ -12,12 +12,12 @@ export class ToolNames implements ToolNameMap {
 
   fit(name: string, allowed: string, longest: number): string {
     const key = `${allowed} ${longest} ${name}`;
-    const known = this.fitted.get(key);
-    if (known !== undefined) return known;
-    const fit = this.uniqueName(name, name.replaceAll(new RegExp(`[^${allowed}]`, "gu"), "_"), longest);
-    this.fitted.set(key, fit);
-    this.originals.set(fit, name);
-    return fit;
+    const existing = this.fitted.get(key);
+    if (existing !== undefined) return existing;
+    const fittedName = this.uniqueName(name, name.replaceAll(new RegExp(`[^${allowed}]`, "gu"), "_"), longest);
+    this.fitted.set(key, fittedName);
+    this.originals.set(fittedName, name);
+    return fittedName;
   }
 
   back(name: string): string {
@@ -34,15 +34,15 @@ export class ToolNames implements ToolNameMap {
 
   /** Returns the name itself where it fits and is not taken; otherwise one that ends in a hash of it. */
   private uniqueName(name: string, safe: string, longest: number): string {
-    const taken = (fit: string) => (this.originals.get(fit) ?? name) !== name;
-    if (safe === name && name !== "" && name.length <= longest && !taken(name)) return name;
+    const isTaken = (candidate: string) => (this.originals.get(candidate) ?? name) !== name;
+    if (safe === name && name !== "" && name.length <= longest && !isTaken(name)) return name;
     for (let salt = ""; ; salt += "+") {
       const hash = createHash("sha256")
         .update(name + salt)
         .digest("hex")
         .slice(0, Math.min(8, longest));
-      const fit = `${safe.slice(0, Math.max(0, longest - hash.length - 1))}_${hash}`.slice(-longest);
-      if (!taken(fit)) return fit;
+      const candidate = `${safe.slice(0, Math.max(0, longest - hash.length - 1))}_${hash}`.slice(-longest);
+      if (!isTaken(candidate)) return candidate;
     }
   }
 }

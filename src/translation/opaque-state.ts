@@ -56,12 +56,12 @@ function attachState(part: ToolCall | Media | undefined, opaque: Opaque): void {
 
 /** The assistant's media by key, indexed on first use. */
 class MediaByKey {
-  private found: Map<string, Media> | undefined;
+  private byKey: Map<string, Media> | undefined;
 
   constructor(private readonly turns: readonly Turn[]) {}
 
   get(key: string): Media | undefined {
-    this.found ??= new Map(
+    this.byKey ??= new Map(
       this.turns
         .flatMap(({ role, parts }) => (role === "assistant" ? parts : []))
         .flatMap((part) =>
@@ -70,21 +70,26 @@ class MediaByKey {
             : [],
         ),
     );
-    return this.found.get(key);
+    return this.byKey.get(key);
   }
 }
 
 /** Attaches state to the next text of the response; where there is none it belonged to an empty text. */
-function attachToText(behind: readonly Part[], next: Turn | undefined, from: Reasoning, parts: Part[]): void {
-  const opaque = withoutOwner(from.opaque as Opaque);
-  const following = next?.role === "assistant" ? [...behind, ...next.parts] : behind;
+function attachToText(
+  laterParts: readonly Part[],
+  nextTurn: Turn | undefined,
+  reasoning: Reasoning,
+  parts: Part[],
+): void {
+  const opaque = withoutOwner(reasoning.opaque as Opaque);
+  const following = nextTurn?.role === "assistant" ? [...laterParts, ...nextTurn.parts] : laterParts;
   // Another piece of state before it has a text of its own.
-  const at = following.findIndex(({ kind }) => kind === "text" || kind === "tool_call");
-  const text = following[at];
-  const between = following.slice(0, Math.max(0, at));
-  const taken = between.some((part) => part.kind === "reasoning" && part.opaque?.on === "text");
-  if (text?.kind === "text" && !taken && text.opaque === undefined) text.opaque = opaque;
-  else parts.push({ kind: "text", text: "", opaque, at: from.at });
+  const index = following.findIndex(({ kind }) => kind === "text" || kind === "tool_call");
+  const text = following[index];
+  const between = following.slice(0, Math.max(0, index));
+  const hasOtherState = between.some((part) => part.kind === "reasoning" && part.opaque?.on === "text");
+  if (text?.kind === "text" && !hasOtherState && text.opaque === undefined) text.opaque = opaque;
+  else parts.push({ kind: "text", text: "", opaque, at: reasoning.at });
 }
 
 /** Reports whether opaque state was created by its reader, or came from the client in the reader's own protocol. */

@@ -30,9 +30,9 @@ export function png(
 
 /** Returns a chunk: length, name, content, and the checksum of name and content. */
 function chunk(name: string, content: Buffer): Buffer {
-  const named = Buffer.concat([Buffer.from(name), content]);
-  const ends = Buffer.alloc(8);
-  ends.writeUInt32BE(content.length, 0);
-  ends.writeUInt32BE(crc32(named), 4);
-  return Buffer.concat([ends.subarray(0, 4), named, ends.subarray(4)]);
+  const nameAndContent = Buffer.concat([Buffer.from(name), content]);
+  const lengthAndChecksum = Buffer.alloc(8);
+  lengthAndChecksum.writeUInt32BE(content.length, 0);
+  lengthAndChecksum.writeUInt32BE(crc32(nameAndContent), 4);
+  return Buffer.concat([lengthAndChecksum.subarray(0, 4), nameAndContent, lengthAndChecksum.subarray(4)]);
 }

@@ -11,8 +11,8 @@ const EXCLUSIVE_ABILITIES = ["embeddings", "images"];
 const serves = (protocol: string, ability: string): boolean => protocol.endsWith(`-${ability}`);
 
 /** Reports whether a protocol serves only one of a model's abilities. */
-export const isExclusive = (protocol: string, can: Model["capabilities"]): boolean =>
-  EXCLUSIVE_ABILITIES.some((ability) => can.includes(ability) && serves(protocol, ability));
+export const isExclusive = (protocol: string, capabilities: Model["capabilities"]): boolean =>
+  EXCLUSIVE_ABILITIES.some((ability) => capabilities.includes(ability) && serves(protocol, ability));
 
 /** Returns how a model is reached in a protocol; undefined: not at all. @param protocols all that are loaded */
 export function modelReach(
@@ -21,16 +21,16 @@ export function modelReach(
   protocols: readonly Protocol[],
 ): Reach | undefined {
   const { name } = protocol;
-  const special = EXCLUSIVE_ABILITIES.find((ability) => serves(name, ability));
+  const exclusiveAbility = EXCLUSIVE_ABILITIES.find((ability) => serves(name, ability));
   // WebSocket protocols are not covered here.
-  if (protocol.socket || (special !== undefined && !capabilities.includes(special))) return undefined;
-  const found = targets.map(({ provider: { speaks } }): Reach | undefined => {
-    if (special === undefined && speaks.some((each) => isExclusive(each, capabilities))) return undefined;
+  if (protocol.socket || (exclusiveAbility !== undefined && !capabilities.includes(exclusiveAbility))) return undefined;
+  const reaches = targets.map(({ provider: { speaks } }): Reach | undefined => {
+    if (exclusiveAbility === undefined && speaks.some((spoken) => isExclusive(spoken, capabilities))) return undefined;
     if (speaks.includes(name)) return "native";
     if (!clientTranslationOf(protocol)) return undefined;
-    return protocols.some((each) => speaks.includes(each.name) && isTranslatable(each)) ? "translated" : undefined;
+    return protocols.some((other) => speaks.includes(other.name) && isTranslatable(other)) ? "translated" : undefined;
   });
-  const ways = new Set(found.flatMap((reach) => reach ?? []));
-  const [only] = ways;
-  return ways.size > 1 ? "mixed" : only;
+  const distinct = new Set(reaches.flatMap((reach) => reach ?? []));
+  const [first] = distinct;
+  return distinct.size > 1 ? "mixed" : first;
 }

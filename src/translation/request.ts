@@ -51,10 +51,10 @@ export const readRequest = (received: ClientRequest, envelopes: Envelopes): Conv
 
 /** Does the same in steps, for large requests. @throws GatewayError `invalid_field` with the client's own path */
 export function* readRequestInSteps(received: ClientRequest, envelopes: Envelopes): Steps<Conversation> {
-  const side = requestCodec(received);
+  const codec = requestCodec(received);
   const incoming = incomingRequest(received, envelopes);
-  const steps = side.decodeInSteps?.(incoming);
-  if (!steps) return checkConversation(decodeAndPlaceState(() => side.decode(incoming)));
+  const steps = codec.decodeInSteps?.(incoming);
+  if (!steps) return checkConversation(decodeAndPlaceState(() => codec.decode(incoming)));
   let step = withSyntaxErrors(() => steps.next());
   while (!step.done) {
     yield;
@@ -69,9 +69,9 @@ export function* readRequestInSteps(received: ClientRequest, envelopes: Envelope
 
 function checkConversation(conversation: Conversation): Conversation {
   // Token counts may be for a part of a conversation, and a stored response's history is known to its vendor only.
-  const whole =
+  const isCompleteConversation =
     conversation.task === "generate" && !conversation.uses.some(({ feature }) => feature === "stored_state");
-  if (whole) {
+  if (isCompleteConversation) {
     checkHasTurns(conversation);
     checkToolPairs(conversation);
   }
@@ -189,9 +189,9 @@ function prepareRequest(conversation: Conversation, to: RequestDestination, stri
   const { support } = to.protocol.translation.request;
   const losses = lossesFor(to, strict);
   const { uses, task } = conversation;
-  const counted = task === "count" ? uses.filter(({ feature }) => !UNCOUNTED_FEATURES.has(feature)) : uses;
+  const relevantUses = task === "count" ? uses.filter(({ feature }) => !UNCOUNTED_FEATURES.has(feature)) : uses;
   const blocks = strict ? foreignBlocks(conversation) : [];
-  losses.applySupport(counted, support, new Map(blocks.map(({ at, name }) => [at, name])));
+  losses.applySupport(relevantUses, support, new Map(blocks.map(({ at, name }) => [at, name])));
   for (const { path, why } of conversation.changed ?? []) losses.change(path, why);
   return pruneFor(conversation, to, losses);
 }
@@ -200,9 +200,9 @@ const foreignBlocks = ({ turns }: Conversation): Foreign[] =>
   turns.flatMap(({ parts }) => parts.filter((part) => part.kind === "foreign"));
 
 /** Refuses a request that holds only system messages once blocks that only their vendor understands are removed. */
-function refuseIfEmpty(whole: Conversation, left: Conversation, losses: Losses): void {
-  if (whole.task === "count" || left.turns.some(({ role }) => role === "user" || role === "assistant")) return;
-  const [block] = foreignBlocks(whole);
+function refuseIfEmpty(original: Conversation, readable: Conversation, losses: Losses): void {
+  if (original.task === "count" || readable.turns.some(({ role }) => role === "user" || role === "assistant")) return;
+  const [block] = foreignBlocks(original);
   if (block)
     losses.refuse(
       block.at,
@@ -217,7 +217,7 @@ export const lossesFor = ({ protocol }: RequestDestination, strict: boolean): Lo
 function pruneFor(conversation: Conversation, to: RequestDestination, losses: Losses): PreparedRequest {
   const { protocol, account, model, facts } = to;
   let pruned = false;
-  const readers = keepReadable(conversation, { protocol: protocol.name, account }, ({ recalled }, path, on) => {
+  const readable = keepReadable(conversation, { protocol: protocol.name, account }, ({ recalled }, path, on) => {
     // An image's signature holds no reasoning; others do not need it, and the image stays.
     if (on === "media" && (recalled || !losses.strict)) return;
     pruned = true;
@@ -229,7 +229,7 @@ function pruneFor(conversation: Conversation, to: RequestDestination, losses: Lo
       );
     else losses.note(UNREADABLE_NOTICE);
   });
-  refuseIfEmpty(conversation, readers, losses);
+  refuseIfEmpty(conversation, readable, losses);
   const names = new ToolNames();
   const context: EncodeContext = {
     client: conversation.protocol,
@@ -243,10 +243,10 @@ function pruneFor(conversation: Conversation, to: RequestDestination, losses: Lo
     refuse: (path, why, hint) => losses.refuse(path, why, hint),
   };
   const { request } = protocol.translation;
-  const wrapping = wrapFormat(readers.format, request.objectSchemas === true);
-  const within = clampMaxTokens(readers, context);
-  const placed = request.assistantMedia ? within : moveMediaToUser(within, context);
-  const prepared = wrapping ? { ...placed, format: wrapping.format } : placed;
+  const wrapping = wrapFormat(readable.format, request.objectSchemas === true);
+  const clamped = clampMaxTokens(readable, context);
+  const mediaMoved = request.assistantMedia ? clamped : moveMediaToUser(clamped, context);
+  const prepared = wrapping ? { ...mediaMoved, format: wrapping.format } : mediaMoved;
   return { prepared, context, written: { names, losses, ...(wrapping?.wrapped ? { wrapped: wrapping.wrapped } : {}) } };
 }
 

@@ -32,35 +32,36 @@ export interface Setting {
   readonly words?: Readonly<Record<string, string>>;
   /** Reports whether a value has no effect, like the default: it is not declared. */
   readonly hasNoEffect?: (value: unknown) => boolean;
-  /** Replaces the default decoding by `type`. Undefined: no value that the vocabulary has. @param into what is decoded so far */
-  readonly read?: (fields: Fields, name: string, into: Conversation) => unknown;
+  /** Replaces the default decoding by `type`. Undefined: no value that the vocabulary has. @param conversation what is decoded so far */
+  readonly read?: (fields: Fields, name: string, conversation: Conversation) => unknown;
   /** Replaces the default encoding. Undefined: nothing is written. */
   readonly write?: (value: never, conversation: Conversation, context: EncodeContext) => unknown;
 }
 
-/** Returns the client's path of a feature's first use, for messages. @param usual where nothing was declared */
+/** Returns the client's path of a feature's first use, for messages. @param fallback returned if nothing was declared */
 export const pathOfUse = (
   { uses }: { readonly uses: readonly FeatureUse[] },
   feature: Feature,
-  usual: string = feature,
-): string => uses.find((use) => use.feature === feature)?.path ?? usual;
+  fallback: string = feature,
+): string => uses.find((use) => use.feature === feature)?.path ?? fallback;
 
 /**
  * Decodes the settings of a request into a conversation, and declares the features they use.
  * @throws GatewayError `invalid_field` that names the client's field
  */
-export function readSettings(table: readonly Setting[], body: Fields, into: Conversation): void {
+export function readSettings(table: readonly Setting[], body: Fields, conversation: Conversation): void {
   for (const setting of table) {
-    const found = findSetting(setting, body);
-    if (!found) continue;
-    const { fields, name } = found;
-    const value = readValue(setting, fields, name, into);
+    const place = findSetting(setting, body);
+    if (!place) continue;
+    const { fields, name } = place;
+    const value = readValue(setting, fields, name, conversation);
     if (value === undefined) continue;
-    assign(into, setting.field, value);
+    assign(conversation, setting.field, value);
     if (setting.feature && !setting.hasNoEffect?.(value)) fields.declare(name, setting.feature);
     // An older name adds nothing beside the newer one.
     if (setting.olderNames)
-      for (const other of namesOf(setting)) if (other !== name && !other.includes(".")) fields.leave(other);
+      for (const olderName of namesOf(setting))
+        if (olderName !== name && !olderName.includes(".")) fields.leave(olderName);
   }
 }
 
@@ -119,8 +120,8 @@ function findSettingAt(body: Fields, path: string): SettingPlace | undefined {
   return fields?.has(name) ? { fields, name } : undefined;
 }
 
-function readValue(setting: Setting, fields: Fields, name: string, into: Conversation): unknown {
-  if (setting.read) return setting.read(fields, name, into);
+function readValue(setting: Setting, fields: Fields, name: string, conversation: Conversation): unknown {
+  if (setting.read) return setting.read(fields, name, conversation);
   const value = plainValue(setting, fields, name);
   if (!setting.words || value === undefined) return value;
   const word = setting.words[String(value)];
@@ -163,7 +164,7 @@ function encodeValue(setting: Setting, value: unknown, conversation: Conversatio
     context.refuse(path, `This provider accepts at most ${setting.maxLength}`);
   if (setting.write) return setting.write(value as never, conversation, context);
   if (!setting.words) return value;
-  const word = Object.keys(setting.words).find((each) => setting.words?.[each] === value);
+  const word = Object.keys(setting.words).find((candidate) => setting.words?.[candidate] === value);
   if (word === undefined) context.drop(path, `This provider has no equivalent of "${String(value)}"`);
   return word;
 }
@@ -173,10 +174,10 @@ function rangeText(min: number, max: number): string {
   return min === Number.NEGATIVE_INFINITY ? `${max} or less` : `between ${min} and ${max}`;
 }
 
-function assign(into: Conversation, field: SettingField, value: unknown): void {
+function assign(conversation: Conversation, field: SettingField, value: unknown): void {
   const [name, member] = splitPath(field) as [keyof Conversation, string | undefined];
-  if (member === undefined) (into as unknown as JsonObject)[name] = value;
-  else into.reasoning = { ...into.reasoning, [member]: value };
+  if (member === undefined) (conversation as unknown as JsonObject)[name] = value;
+  else conversation.reasoning = { ...conversation.reasoning, [member]: value };
 }
 
 function valueIn(conversation: Conversation, field: SettingField): unknown {
@@ -184,12 +185,12 @@ function valueIn(conversation: Conversation, field: SettingField): unknown {
   return member === undefined ? conversation[name] : conversation.reasoning?.[member];
 }
 
-function setPath(body: JsonObject, wire: string, value: unknown): void {
-  const names = splitPath(wire);
+function setPath(body: JsonObject, path: string, value: unknown): void {
+  const names = splitPath(path);
   let object = body;
-  for (const each of names.slice(0, -1)) {
-    object[each] ??= {};
-    object = object[each] as JsonObject;
+  for (const name of names.slice(0, -1)) {
+    object[name] ??= {};
+    object = object[name] as JsonObject;
   }
   object[names.at(-1) as string] = value;
 }

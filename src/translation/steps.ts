@@ -45,8 +45,8 @@ export function* writeJsonInSteps(object: JsonObject): Steps<string> {
 
 function* writingList(list: readonly unknown[]): Steps<string> {
   const texts: string[] = [];
-  for (let at = 0; at < list.length; at += STEP) {
-    texts.push(writeJson(list.slice(at, at + STEP)).slice(1, -1));
+  for (let start = 0; start < list.length; start += STEP) {
+    texts.push(writeJson(list.slice(start, start + STEP)).slice(1, -1));
     yield;
   }
   return `[${texts.join(",")}]`;

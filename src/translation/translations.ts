@@ -70,20 +70,20 @@ export class Translations {
 
   /** Returns the protocols that serve a model, also over a WebSocket, and how, by name. */
   reach(model: Model): Readonly<Record<string, Reach>> {
-    let found = this.reachCache.get(model.targets);
-    if (!found) {
-      found = this.computeReach(model);
-      this.reachCache.set(model.targets, found);
+    let reach = this.reachCache.get(model.targets);
+    if (!reach) {
+      reach = this.computeReach(model);
+      this.reachCache.set(model.targets, reach);
     }
-    return found;
+    return reach;
   }
 
   private computeReach(model: Model): Readonly<Record<string, Reach>> {
     const { all } = this.protocols;
-    const spoken = ({ name }: Protocol) => model.targets.some(({ provider: { speaks } }) => speaks.includes(name));
+    const isSpoken = ({ name }: Protocol) => model.targets.some(({ provider: { speaks } }) => speaks.includes(name));
     return Object.fromEntries(
       all.flatMap((protocol) => {
-        const reach = protocol.socket ? spoken(protocol) && "native" : modelReach(protocol, model, all);
+        const reach = protocol.socket ? isSpoken(protocol) && "native" : modelReach(protocol, model, all);
         return reach ? [[protocol.name, reach]] : [];
       }),
     );
@@ -145,14 +145,14 @@ export class Translations {
 
   private isMixed(protocol: RoutedExchange["protocol"]): boolean {
     const { name } = protocol;
-    const known = this.mixedByProtocol.get(name);
-    if (known !== undefined) return known;
+    const cached = this.mixedByProtocol.get(name);
+    if (cached !== undefined) return cached;
     const better = betterProtocolOf(protocol);
     const mixed = this.marketplace.models
       .flatMap((model) => model.targets)
       .some(
-        ({ provider: { speaks }, protocolName: via = name }) =>
-          via !== name || !speaks.includes(name) || (better !== undefined && speaks.includes(better.protocol)),
+        ({ provider: { speaks }, protocolName = name }) =>
+          protocolName !== name || !speaks.includes(name) || (better !== undefined && speaks.includes(better.protocol)),
       );
     this.mixedByProtocol.set(name, mixed);
     return mixed;
@@ -160,9 +160,9 @@ export class Translations {
 }
 
 function notServed({ model, protocol, operation }: RoutedExchange, targets: readonly Target[]): GatewayError {
-  const spoken = [...new Set(targets.flatMap(({ provider }) => provider.speaks))];
-  const alone = spoken.filter((name) => isExclusive(name, model?.capabilities ?? []));
-  const useful = alone.length > 0 ? alone : spoken;
+  const spokenProtocols = [...new Set(targets.flatMap(({ provider }) => provider.speaks))];
+  const exclusive = spokenProtocols.filter((name) => isExclusive(name, model?.capabilities ?? []));
+  const suggested = exclusive.length > 0 ? exclusive : spokenProtocols;
   const { name } = protocol;
   // The protocol may serve the model for operations that can be translated.
   const untranslated = clientTranslationOf(protocol) && operation.task === undefined;
@@ -170,7 +170,7 @@ function notServed({ model, protocol, operation }: RoutedExchange, targets: read
     message: untranslated
       ? `"${operation.name}" is not translated into other protocols, and no provider of the model "${model?.id}" speaks ${name}.`
       : `The model "${model?.id}" is not served in the protocol ${name}.`,
-    hint: `Its providers speak ${useful.join(", ")}; use a path of ${useful.length > 1 ? "one of these" : "that"}.`,
+    hint: `Its providers speak ${suggested.join(", ")}; use a path of ${suggested.length > 1 ? "one of these" : "that"}.`,
     param: "model",
   });
 }

@@ -112,7 +112,7 @@ export class StreamTranslator {
     }
     decoded.length = 0;
     const { unwrapper } = this;
-    for (const event of unwrapper ? restored.flatMap((each) => unwrapper.unwrap(each)) : restored) {
+    for (const event of unwrapper ? restored.flatMap((restoredEvent) => unwrapper.unwrap(restoredEvent)) : restored) {
       if (this.ended) return;
       if (event.type === "error") throw toClientError(event.fault, undefined, translation.to.overloadedStatus);
       if (event.type === "ping") this.schedulePing();
@@ -151,10 +151,10 @@ export function decodeWhole(
   framing: "sse" | "array" | undefined,
 ): Event[] {
   const { from, source, names, wrapped, context, to } = translation;
-  const { response: answer } = from.translation;
+  const { response: codec } = from.translation;
   const decoded = framing
-    ? decodeFrames(answer.decoder(source), splitFrames(bytes, framing))
-    : asUpstreamInvalid(() => answer.decode(bytes.toString(), source));
+    ? decodeFrames(codec.decoder(source), splitFrames(bytes, framing))
+    : asUpstreamInvalid(() => codec.decode(bytes.toString(), source));
   const restorer = new NameRestorer(names, from.name, source, context.id);
   const restored: Event[] = [];
   for (const event of decoded) {
@@ -193,14 +193,14 @@ function decodeFrames(decoder: ResponseDecoder, frames: readonly Frame[]): Event
 function splitFrames(bytes: Buffer, framing: "sse" | "array"): Frame[] {
   const splitter = framing === "sse" ? new SseSplitter() : new ArraySplitter();
   const frames = splitter.push(bytes);
-  const rest = splitter.end();
-  return rest ? [...frames, new Frame(framing === "sse" ? "event" : "element", rest)] : frames;
+  const remainder = splitter.end();
+  return remainder ? [...frames, new Frame(framing === "sse" ? "event" : "element", remainder)] : frames;
 }
 
 /** Runs a codec; anything it throws counts as an error of the upstream's response. */
-function asUpstreamInvalid<Result>(act: () => Result): Result {
+function asUpstreamInvalid<Result>(run: () => Result): Result {
   try {
-    return act();
+    return run();
   } catch (thrown) {
     throw GatewayError.from(thrown, "upstream_invalid");
   }

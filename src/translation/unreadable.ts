@@ -35,28 +35,28 @@ export function removeUnreadable(
   const { opaque } = to.protocol.translation.request;
   const remove: JsonPath[] = [];
   const replace: [JsonPath, string][] = [];
-  const gone: JsonPath[] = [];
+  const removedSpans: JsonPath[] = [];
   for (const place of opaque.find(body)) {
     const state = openStateAt(place, body, envelopes, owners);
     if (!state) continue;
-    const instead = place.replacement?.(state);
-    if (instead !== undefined) replace.push([place.span, instead]);
-    else if (!isReadable(state, { protocol: to.protocol.name, account: to.account })) gone.push(place.span);
+    const replacement = place.replacement?.(state);
+    if (replacement !== undefined) replace.push([place.span, replacement]);
+    else if (!isReadable(state, { protocol: to.protocol.name, account: to.account })) removedSpans.push(place.span);
     else if (state.kind === UNSIGNED_KIND) remove.push(place.path);
     else replace.push([place.path, JSON.stringify(state.data)]);
   }
-  for (const span of gone) {
+  for (const span of removedSpans) {
     // In strict mode nothing may be left out: `drop` refuses.
     if (strict) losses.drop(span.join("."), "Reasoning that another provider made can be read only by that provider");
     losses.note(UNREADABLE_NOTICE);
   }
-  if (gone.length > 0)
-    for (const { path, json, why } of opaque.consequences?.(body, gone, to.facts) ?? []) {
+  if (removedSpans.length > 0)
+    for (const { path, json, why } of opaque.consequences?.(body, removedSpans, to.facts) ?? []) {
       if (json === undefined) remove.push(path);
       else replace.push([path, json]);
       if (why !== undefined) losses.change(path.join("."), why);
     }
-  return { edits: pathEdits(text, { remove: [...remove, ...gone], replace }), losses };
+  return { edits: pathEdits(text, { remove: [...remove, ...removedSpans], replace }), losses };
 }
 
 /** Returns an envelope's content; undefined for another string, which the provider validates. */

@@ -26,8 +26,8 @@ export class TextUnwrapper {
   private readonly form: typeof INPUT;
 
   constructor(member = INPUT.member) {
-    const known = member === INPUT.member;
-    this.form = known ? INPUT : { member, opening: openingOf(member), beginning: beginningOf(member) };
+    const isDefault = member === INPUT.member;
+    this.form = isDefault ? INPUT : { member, opening: openingOf(member), beginning: beginningOf(member) };
   }
 
   /** Returns the text that this piece completes; may be empty. */
@@ -57,26 +57,29 @@ export class TextUnwrapper {
 
   private readText(): string {
     let text = this.highSurrogate;
-    let at = 0;
-    while (at < this.pending.length) {
-      const char = this.pending[at] as string;
+    let index = 0;
+    while (index < this.pending.length) {
+      const char = this.pending[index] as string;
       if (char === '"') {
         this.state = "over";
         this.highSurrogate = this.pending = "";
         return text;
       } else if (char === "\\") {
-        const found = /^\\(?:u[\da-fA-F]{4}|[^u])/s.exec(this.pending.slice(at, at + 6))?.[0];
-        if (found === undefined) break;
-        text += found.length === 6 ? String.fromCharCode(Number.parseInt(found.slice(2), 16)) : unescapeLetter(found);
-        at += found.length;
+        const escapeText = /^\\(?:u[\da-fA-F]{4}|[^u])/s.exec(this.pending.slice(index, index + 6))?.[0];
+        if (escapeText === undefined) break;
+        text +=
+          escapeText.length === 6
+            ? String.fromCharCode(Number.parseInt(escapeText.slice(2), 16))
+            : unescapeLetter(escapeText);
+        index += escapeText.length;
       } else {
-        PLAIN.lastIndex = at;
+        PLAIN.lastIndex = index;
         PLAIN.test(this.pending);
-        text += this.pending.slice(at, PLAIN.lastIndex);
-        at = PLAIN.lastIndex;
+        text += this.pending.slice(index, PLAIN.lastIndex);
+        index = PLAIN.lastIndex;
       }
     }
-    this.pending = this.pending.slice(at);
+    this.pending = this.pending.slice(index);
     this.highSurrogate = this.state === "text" && HIGH_SURROGATE.test(text) ? text.slice(-1) : "";
     return this.highSurrogate === "" ? text : text.slice(0, -1);
   }

@@ -18,9 +18,9 @@ export function declareNeededTools(conversation: Conversation): void {
   if (listed.size === 0) return;
   for (const { parts } of turns)
     for (const part of parts) {
-      const made = part.kind === "tool_call" ? [part.name] : "tools" in part ? (part.tools ?? []) : [];
+      const usedTools = part.kind === "tool_call" ? [part.name] : "tools" in part ? (part.tools ?? []) : [];
       // A tool that the vendor describes and the client runs is called like a function.
-      if (made.some((name) => names.has(name) || listed.has(name)))
+      if (usedTools.some((name) => names.has(name) || listed.has(name)))
         uses.push({ feature: "tools_server_needed", path: part.at });
     }
 }
@@ -28,12 +28,12 @@ export function declareNeededTools(conversation: Conversation): void {
 /**
  * Reports whether the choice forces a vendor's tool.
  * @param names of the vendor's tools
- * @param only whether there are no others
+ * @param onlyVendorTools whether there are no others
  */
-function isForced(choice: ToolChoice | undefined, names: ReadonlySet<string>, only: boolean): boolean {
+function isForced(choice: ToolChoice | undefined, names: ReadonlySet<string>, onlyVendorTools: boolean): boolean {
   switch (choice?.mode) {
     case "required":
-      return only && names.size > 0;
+      return onlyVendorTools && names.size > 0;
     case "named":
       return names.has(choice.name) || (choice.server === true && choice.name !== "web_search");
     case "allowed":
@@ -50,8 +50,8 @@ export function withTools(conversation: Conversation, tools: Tool[]): Conversati
   const { toolChoice, parallel, ...rest } = conversation;
   if (tools.length === 0) return { ...rest, tools };
   if (toolChoice?.mode !== "allowed") return { ...conversation, tools };
-  const gone = new Set(conversation.tools.filter((tool) => !tools.includes(tool)).map(choiceName));
-  const names = toolChoice.names.filter((name) => !gone.has(name));
+  const removed = new Set(conversation.tools.filter((tool) => !tools.includes(tool)).map(choiceName));
+  const names = toolChoice.names.filter((name) => !removed.has(name));
   return { ...conversation, tools, toolChoice: names.length > 0 ? { ...toolChoice, names } : { mode: "none" } };
 }
 

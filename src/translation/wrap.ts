@@ -23,8 +23,8 @@ export function wrapFormat(
   const root = asObject(parseExact(schema.text));
   if (!root || root instanceof RawJson) return undefined;
   if (!isPlainText && isObjectSchema(root)) return undefined;
-  const placed = isPlainText ? undefined : inlineRoot(root);
-  if (placed) return { format: { ...rest, kind: "schema", schema: new RawJson(writeJson(placed)) } };
+  const inlined = isPlainText ? undefined : inlineRoot(root);
+  if (inlined) return { format: { ...rest, kind: "schema", schema: new RawJson(writeJson(inlined)) } };
   const { $defs, definitions, ...inner } = root;
   const json = writeJson({
     type: "object",
@@ -78,15 +78,15 @@ export class ResponseUnwrapper {
       this.texts.set(event.block, this.wrapped === "text" ? new TextUnwrapper(MEMBER) : new JsonUnwrapper());
     if (event.type !== "text" && event.type !== "close") return [event];
     const { block } = event;
-    const texts = this.texts.get(block);
-    if (!texts) return [event];
+    const unwrapper = this.texts.get(block);
+    if (!unwrapper) return [event];
     if (event.type === "text") {
-      const text = texts.push(event.text);
+      const text = unwrapper.push(event.text);
       return text === "" ? [] : [{ type: "text", block, text }];
     }
-    const rest = texts.end();
+    const remainder = unwrapper.end();
     this.texts.delete(block);
-    return rest === "" ? [event] : [{ type: "text", block, text: rest }, event];
+    return remainder === "" ? [event] : [{ type: "text", block, text: remainder }, event];
   }
 }
 
@@ -104,8 +104,8 @@ class JsonUnwrapper {
     this.pending += piece;
     if (this.state === "opening") this.open();
     if (this.state === "opening") return "";
-    const kept = this.state === "inside" ? trailingLength(this.pending) : 0;
-    const text = this.pending.slice(0, this.pending.length - kept);
+    const heldBack = this.state === "inside" ? trailingLength(this.pending) : 0;
+    const text = this.pending.slice(0, this.pending.length - heldBack);
     this.pending = this.pending.slice(text.length);
     return text;
   }
@@ -127,7 +127,7 @@ class JsonUnwrapper {
 
 /** Returns the number of braces and white space characters at the end. */
 function trailingLength(text: string): number {
-  let at = text.length;
-  while (at > 0 && " \t\r\n}".includes(text[at - 1] as string)) at--;
-  return text.length - at;
+  let end = text.length;
+  while (end > 0 && " \t\r\n}".includes(text[end - 1] as string)) end--;
+  return text.length - end;
 }

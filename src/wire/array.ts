@@ -28,7 +28,7 @@ CLASSES[QUOTE] = STRING;
  * passes too: a single value is one element.
  */
 export class ArraySplitter {
-  private readonly rest: FrameBuffer;
+  private readonly buffer: FrameBuffer;
   /** Open containers, not counting the array itself. */
   private depth = 0;
   private inArray = false;
@@ -40,7 +40,7 @@ export class ArraySplitter {
 
   /** @param maxElement maximum bytes of one element; default 16 MiB */
   constructor(maxElement = 16 << 20) {
-    this.rest = new FrameBuffer(maxElement, "An element");
+    this.buffer = new FrameBuffer(maxElement, "An element");
   }
 
   /**
@@ -49,41 +49,41 @@ export class ArraySplitter {
    */
   push(chunk: Buffer): Frame[] {
     const frames: Frame[] = [];
-    const n = chunk.length;
+    const end = chunk.length;
     let start = 0;
     let i = 0;
-    const cut = (to: number): void => {
-      frames.push(new Frame("element", this.rest.complete(chunk, start, to)));
+    const emit = (to: number): void => {
+      frames.push(new Frame("element", this.buffer.complete(chunk, start, to)));
       start = to;
     };
-    while (i < n && !this.done) {
+    while (i < end && !this.done) {
       if (this.inString) {
         i = this.string(chunk, i);
         if (!this.inString && this.depth === 0) {
           this.done = !this.inArray;
-          cut(i);
+          emit(i);
         }
         continue;
       }
       const kind = CLASSES[chunk[i] as number];
       if (this.inWord && kind !== OTHER) {
         this.inWord = false;
-        cut(i);
+        emit(i);
       }
       i++;
       if (kind === STRING) this.inString = true;
       else if (kind === OTHER) this.inWord = this.depth === 0;
       else if (kind === OPEN) this.open(chunk[i - 1] as number);
-      else if (kind === CLOSE && this.close()) cut(i);
+      else if (kind === CLOSE && this.close()) emit(i);
     }
-    if (this.done && start < n) cut(n);
-    else if (start < n) this.rest.add(start === 0 ? chunk : chunk.subarray(start));
+    if (this.done && start < end) emit(end);
+    else if (start < end) this.buffer.add(start === 0 ? chunk : chunk.subarray(start));
     return frames;
   }
 
   /** Ends the stream. Returns the bytes after the last complete element, if they lack the closing bracket. */
   end(): Buffer | undefined {
-    return this.rest.take();
+    return this.buffer.take();
   }
 
   private open(byte: number): void {
@@ -101,21 +101,21 @@ export class ArraySplitter {
 
   /** Reads the rest of a string; returns the position after its end, or after the chunk. */
   private string(chunk: Buffer, from: number): number {
-    const n = chunk.length;
+    const end = chunk.length;
     let i = this.escaped ? from + 1 : from;
     this.escaped = false;
     for (;;) {
-      const limit = Math.min(n, i + LEAP);
+      const limit = Math.min(end, i + LEAP);
       i = skipPlain(chunk, i, limit);
-      if (i >= n) return n;
+      if (i >= end) return end;
       if (i === limit) i = findEnd(chunk, i);
-      if (i >= n) return n;
+      if (i >= end) return end;
       if (chunk[i] === QUOTE) {
         this.inString = false;
         return i + 1;
       }
       i += chunk[i] === BACKSLASH ? 2 : 1;
-      if (i > n) this.escaped = true;
+      if (i > end) this.escaped = true;
     }
   }
 }

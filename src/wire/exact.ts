@@ -50,7 +50,7 @@ function isUnescaped(text: string, from: number, to: number): boolean {
 }
 
 class ExactReader {
-  private at = 0;
+  private offset = 0;
   private depth = 0;
 
   constructor(
@@ -61,13 +61,13 @@ class ExactReader {
   readDocument(): unknown {
     const value = this.value();
     this.space();
-    if (this.at < this.text.length) this.fail();
+    if (this.offset < this.text.length) this.fail();
     return value;
   }
 
   private value(): unknown {
     this.space();
-    switch (this.text[this.at]) {
+    switch (this.text[this.offset]) {
       case "{":
         return this.object();
       case "[":
@@ -91,7 +91,7 @@ class ExactReader {
     if (!this.close("}")) {
       do {
         this.space();
-        if (this.text[this.at] !== '"') this.fail();
+        if (this.text[this.offset] !== '"') this.fail();
         const name = this.string();
         this.space();
         this.expect(":");
@@ -118,74 +118,74 @@ class ExactReader {
 
   private rawValue(): unknown {
     this.space();
-    const from = this.at;
+    const from = this.offset;
     const value = this.value();
-    return typeof value === "object" && value !== null ? new RawJson(this.text.slice(from, this.at)) : value;
+    return typeof value === "object" && value !== null ? new RawJson(this.text.slice(from, this.offset)) : value;
   }
 
   private string(): string {
-    const from = this.at;
+    const from = this.offset;
     let end = from;
-    let back: number;
+    let slashStart: number;
     do {
       end = this.text.indexOf('"', end + 1);
       if (end < 0) this.fail();
-      back = end;
-      while (this.text[back - 1] === "\\") back--;
-    } while ((end - back) % 2 === 1);
-    this.at = end + 1;
+      slashStart = end;
+      while (this.text[slashStart - 1] === "\\") slashStart--;
+    } while ((end - slashStart) % 2 === 1);
+    this.offset = end + 1;
     if (end - from <= SHORT && isUnescaped(this.text, from + 1, end)) return this.text.slice(from + 1, end);
     // JSON.parse checks escapes and control characters.
     return JSON.parse(this.text.slice(from, end + 1)) as string;
   }
 
   private number(): unknown {
-    NUMBER.lastIndex = this.at;
+    NUMBER.lastIndex = this.offset;
     const source = NUMBER.exec(this.text)?.[0] ?? this.fail();
-    this.at += source.length;
+    this.offset += source.length;
     const value = Number(source);
     return fitsDouble(value, source) ? value : new RawJson(source);
   }
 
-  private word<T>(word: string, value: T): T {
-    if (!this.text.startsWith(word, this.at)) this.fail();
-    this.at += word.length;
+  private word<T>(literal: string, value: T): T {
+    if (!this.text.startsWith(literal, this.offset)) this.fail();
+    this.offset += literal.length;
     return value;
   }
 
   private open(): void {
-    this.at++;
+    this.offset++;
     if (++this.depth > DEPTH) this.fail();
   }
 
-  private close(mark: string): boolean {
+  private close(bracket: string): boolean {
     this.space();
-    if (this.text[this.at] !== mark) return false;
-    this.at++;
+    if (this.text[this.offset] !== bracket) return false;
+    this.offset++;
     return true;
   }
 
   /** Returns true after a comma, false after the closing bracket. */
-  private next(mark: string): boolean {
-    if (this.close(mark)) return false;
+  private next(bracket: string): boolean {
+    if (this.close(bracket)) return false;
     this.expect(",");
     return true;
   }
 
-  private expect(mark: string): void {
-    if (this.text[this.at] !== mark) this.fail();
-    this.at++;
+  private expect(character: string): void {
+    if (this.text[this.offset] !== character) this.fail();
+    this.offset++;
   }
 
   private space(): void {
-    for (; ; this.at++) {
-      const code = this.text.charCodeAt(this.at);
+    for (; ; this.offset++) {
+      const code = this.text.charCodeAt(this.offset);
       if (code !== 32 && code !== 10 && code !== 13 && code !== 9) return;
     }
   }
 
   private fail(): never {
-    throw new SyntaxError(`This is not JSON at offset ${this.at}.`);
+    throw new SyntaxError(`This is not JSON at offset ${this.offset}.`);
   }
 }
 
@@ -215,7 +215,7 @@ function writeValue(value: unknown, level: number): string {
     return JSON.stringify(value ?? null);
   let text = "";
   if (Array.isArray(value)) {
-    for (const each of value) text += `${text === "" ? "[" : ","}${writeValue(each ?? null, level + 1)}`;
+    for (const element of value) text += `${text === "" ? "[" : ","}${writeValue(element ?? null, level + 1)}`;
     return text === "" ? "[]" : `${text}]`;
   }
   for (const name in value) {

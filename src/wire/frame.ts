@@ -85,10 +85,10 @@ export class Frame {
     const parts = [this.bytes.subarray(0, first.start), ...data, this.bytes.subarray(last.end)];
     // Data on several lines is joined into one: JSON has line breaks only between its tokens.
     if (spans.length > 1) {
-      const between = spans.slice(1).map(({ start }, i) => this.bytes.toString("utf8", spans[i]?.end, start));
-      const others = between.flatMap((text) => text.split(/\r\n|\r|\n/).slice(1, -1)).map((line) => `\n${line}`);
+      const separators = spans.slice(1).map(({ start }, i) => this.bytes.toString("utf8", spans[i]?.end, start));
+      const otherLines = separators.flatMap((text) => text.split(/\r\n|\r|\n/).slice(1, -1)).map((line) => `\n${line}`);
       const line = Buffer.concat(data).toString().replaceAll("\n", " ");
-      parts.splice(1, data.length, Buffer.from(line + others.join("")));
+      parts.splice(1, data.length, Buffer.from(line + otherLines.join("")));
     }
     return new Frame(this.kind, Buffer.concat(parts), this.bomLength);
   }
@@ -125,8 +125,8 @@ function readElement(bytes: Buffer, spans?: ByteSpan[]): string | undefined {
     while (from < to && SPACES.has(bytes[to - 1] as number)) to--;
   };
   trim();
-  const opens = bytes[from] === OPEN_ARRAY;
-  if (opens || bytes[from] === COMMA) from++;
+  const isFirst = bytes[from] === OPEN_ARRAY;
+  if (isFirst || bytes[from] === COMMA) from++;
   trim();
   // An element that is an array itself keeps its own bracket: the splitter sends the closing bracket of the stream separately.
   const ownBracket = bytes[from] === OPEN_ARRAY;
@@ -142,35 +142,35 @@ function readElement(bytes: Buffer, spans?: ByteSpan[]): string | undefined {
  */
 function readEvent(
   bytes: Buffer,
-  mark: number,
+  bomLength: number,
   spans?: ByteSpan[],
 ): { event: string | undefined; text: string | undefined } {
   let event: string | undefined;
   let text: string | undefined;
-  let cr = -2;
-  for (let at = mark; at < bytes.length; ) {
-    if (cr !== -1 && cr < at) cr = bytes.indexOf(CR, at);
-    let end = bytes.indexOf(LF, at);
+  let nextCr = -2;
+  for (let lineStart = bomLength; lineStart < bytes.length; ) {
+    if (nextCr !== -1 && nextCr < lineStart) nextCr = bytes.indexOf(CR, lineStart);
+    let end = bytes.indexOf(LF, lineStart);
     if (end < 0) end = bytes.length;
-    if (cr >= 0 && cr < end) end = cr;
-    const value = valueAt(bytes, at, end, TEXT);
+    if (nextCr >= 0 && nextCr < end) end = nextCr;
+    const value = valueAt(bytes, lineStart, end, TEXT);
     if (value >= 0) {
       const line = bytes.toString("utf8", value, end);
       spans?.push({ start: value, end });
       text = text === undefined ? line : `${text}\n${line}`;
     } else {
-      const name = valueAt(bytes, at, end, EVENT);
+      const name = valueAt(bytes, lineStart, end, EVENT);
       if (name >= 0) event = bytes.toString("utf8", name, end) || undefined;
     }
-    at = end + (bytes[end] === CR && bytes[end + 1] === LF ? 2 : 1);
+    lineStart = end + (bytes[end] === CR && bytes[end + 1] === LF ? 2 : 1);
   }
   return { event, text };
 }
 
 /** Returns the start of a field's value, or -1 when the line is another field. A name cannot contain a line end. */
-function valueAt(bytes: Buffer, at: number, end: number, name: Buffer): number {
-  for (let i = 0; i < name.length; i++) if (bytes[at + i] !== name[i]) return -1;
-  const colon = at + name.length;
+function valueAt(bytes: Buffer, lineStart: number, end: number, name: Buffer): number {
+  for (let i = 0; i < name.length; i++) if (bytes[lineStart + i] !== name[i]) return -1;
+  const colon = lineStart + name.length;
   if (colon === end) return end;
   if (bytes[colon] !== COLON) return -1;
   return colon + (bytes[colon + 1] === SPACE ? 2 : 1);
@@ -186,11 +186,11 @@ export class FrameBuffer {
 
   /**
    * @param max maximum bytes of one frame
-   * @param what names the frame in the error
+   * @param frameName names the frame in the error
    */
   constructor(
     private readonly max: number,
-    private readonly what: string,
+    private readonly frameName: string,
   ) {}
 
   /**
@@ -229,6 +229,6 @@ export class FrameBuffer {
   }
 
   private check(length: number): void {
-    if (length > this.max) throw new Error(`${this.what} of the stream is larger than ${this.max} bytes.`);
+    if (length > this.max) throw new Error(`${this.frameName} of the stream is larger than ${this.max} bytes.`);
   }
 }

@@ -4,9 +4,9 @@ export const QUOTE = 34;
 export const BACKSLASH = 92;
 
 function byteTable(bytes: string): Uint8Array {
-  const made = new Uint8Array(256);
-  for (const byte of Buffer.from(bytes)) made[byte] = 1;
-  return made;
+  const table = new Uint8Array(256);
+  for (const byte of Buffer.from(bytes)) table[byte] = 1;
+  return table;
 }
 
 export const SPACES = byteTable(" \t\n\r");
@@ -80,8 +80,8 @@ export function skipPlain(bytes: Buffer, from: number, to: number): number {
 
 /** Returns the next position of a byte, or the length. */
 export function findByte(bytes: Buffer, byte: number, from: number): number {
-  const at = bytes.indexOf(byte, from);
-  return at < 0 ? bytes.length : at;
+  const index = bytes.indexOf(byte, from);
+  return index < 0 ? bytes.length : index;
 }
 
 /** A cache of names by a hash of their bytes: the same few occur in every request, and a lookup is faster than a copy. */
@@ -98,8 +98,8 @@ export function readName(bytes: Buffer, from: number, to: number): string {
     hash = (hash * 31 + byte) | 0;
   }
   const slot = hash & 255;
-  const seen = NAME_CACHE[slot];
-  if (seen !== undefined && equals(seen, bytes, from, to)) return seen;
+  const cached = NAME_CACHE[slot];
+  if (cached !== undefined && equals(cached, bytes, from, to)) return cached;
   const name = bytes.toString("latin1", from, to);
   NAME_CACHE[slot] = name;
   return name;
@@ -131,17 +131,17 @@ export class JsonError extends Error {
   constructor(
     readonly fault: JsonFault,
     readonly offset: number,
-    what: string,
+    problem: string,
     expected?: string,
   ) {
-    super(`${what} at byte ${offset}${expected === undefined ? "" : `; expected ${expected}`}.`);
+    super(`${problem} at byte ${offset}${expected === undefined ? "" : `; expected ${expected}`}.`);
   }
 }
 
 /** Returns the error for a byte that is not allowed at its position. */
 export function unexpectedByte(byte: number, offset: number, expected: string | undefined): JsonError {
-  const shown =
+  const described =
     byte > 32 && byte < 127 ? `"${String.fromCharCode(byte)}"` : `byte 0x${byte.toString(16).padStart(2, "0")}`;
-  const mark = offset === 0 && byte === 0xef ? " (a byte order mark?)" : "";
-  return new JsonError("syntax", offset, `Unexpected ${shown}${mark}`, expected);
+  const bomHint = offset === 0 && byte === 0xef ? " (a byte order mark?)" : "";
+  return new JsonError("syntax", offset, `Unexpected ${described}${bomHint}`, expected);
 }

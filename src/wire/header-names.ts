@@ -44,11 +44,11 @@ const recentNames: HeaderName[] = new Array(CACHE_SLOTS).fill({
 
 /** Returns what is known about a header name in any spelling. */
 export function headerName(spelling: string): HeaderName {
-  const place = cacheSlot(spelling, CACHE_SLOTS);
-  const guess = recentNames[place] as HeaderName;
-  if (guess.spelling === spelling) return guess;
+  const slot = cacheSlot(spelling, CACHE_SLOTS);
+  const cached = recentNames[slot] as HeaderName;
+  if (cached.spelling === spelling) return cached;
   const name = names.get(spelling) ?? createName(spelling);
-  if (spelling.length <= MAX_CACHED_LENGTH) recentNames[place] = name;
+  if (spelling.length <= MAX_CACHED_LENGTH) recentNames[slot] = name;
   return name;
 }
 

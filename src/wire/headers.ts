@@ -26,8 +26,8 @@ export class HeaderList {
 
   /** The first value of a header, or undefined. */
   get(name: string): string | undefined {
-    const at = this.indexOf(headerName(name).key);
-    return at < 0 ? undefined : this.lines[2 * at + 1];
+    const index = this.indexOf(headerName(name).key);
+    return index < 0 ? undefined : this.lines[2 * index + 1];
   }
 
   has(name: string): boolean {
@@ -40,10 +40,10 @@ export class HeaderList {
    */
   set(name: string, value: string): this {
     const { key } = checkHeader(name, value);
-    const at = this.indexOf(key);
-    if (at < 0) return this.append(name, value);
-    this.lines[2 * at + 1] = value;
-    for (let i = this.keys.length - 1; i > at; i--) if (this.keys[i] === key) this.removeAt(i);
+    const index = this.indexOf(key);
+    if (index < 0) return this.append(name, value);
+    this.lines[2 * index + 1] = value;
+    for (let i = this.keys.length - 1; i > index; i--) if (this.keys[i] === key) this.removeAt(i);
     return this;
   }
 
@@ -58,8 +58,8 @@ export class HeaderList {
   delete(name: string): boolean {
     const { key } = headerName(name);
     let removed = false;
-    for (let at = this.indexOf(key); at >= 0; at = this.indexOf(key, at)) {
-      this.removeAt(at);
+    for (let index = this.indexOf(key); index >= 0; index = this.indexOf(key, index)) {
+      this.removeAt(index);
       removed = true;
     }
     return removed;
@@ -93,14 +93,14 @@ export class HeaderList {
 
   /** Returns a list of the lines whose lower-case name the test accepts. */
   filter(test: (key: string) => boolean): HeaderList {
-    const kept = new HeaderList();
+    const filtered = new HeaderList();
     for (let i = 0; i < this.keys.length; i++) {
       const key = this.keys[i] as string;
       if (!test(key)) continue;
-      kept.keys.push(key);
-      kept.lines.push(this.lines[2 * i] as string, this.lines[2 * i + 1] as string);
+      filtered.keys.push(key);
+      filtered.lines.push(this.lines[2 * i] as string, this.lines[2 * i + 1] as string);
     }
-    return kept;
+    return filtered;
   }
 
   /** A loop, because cached names are compared by reference where `Array.indexOf` compares characters. */
@@ -124,13 +124,13 @@ export const isSendable = (value: string): boolean => !UNSENDABLE.test(value);
 
 /** Returns the name of a header that may be added to a message with this value. The value may be a secret and is not put into the error. */
 function checkHeader(name: string, value: string): HeaderName {
-  const found = headerName(name);
-  if (typeof name !== "string" || !found.isToken)
+  const header = headerName(name);
+  if (typeof name !== "string" || !header.isToken)
     throw new TypeError(`${JSON.stringify(name)} cannot be the name of a header.`);
-  if (found.isHopByHop) throw framingError(name);
+  if (header.isHopByHop) throw framingError(name);
   if (typeof value !== "string" || !isSendable(value))
     throw new TypeError(`The header ${name} has a value that cannot be sent.`);
-  return found;
+  return header;
 }
 
 /** The error for a header that the engine alone sets: another value would change where the message ends. */

@@ -152,11 +152,11 @@ export class Scanner implements Nesting {
    */
   push(piece: Buffer): void {
     if (piece.length === 0) return;
-    const wrong = this.utf8.push(piece);
-    if (wrong >= 0) throw new JsonError("utf8", wrong, "The text is not UTF-8");
+    const invalidOffset = this.utf8.push(piece);
+    if (invalidOffset >= 0) throw new JsonError("utf8", invalidOffset, "The text is not UTF-8");
     try {
-      for (let at = 0; at < piece.length; at += MAX_PIECE)
-        this.read(piece.length <= MAX_PIECE ? piece : piece.subarray(at, at + MAX_PIECE));
+      for (let offset = 0; offset < piece.length; offset += MAX_PIECE)
+        this.read(piece.length <= MAX_PIECE ? piece : piece.subarray(offset, offset + MAX_PIECE));
     } catch (error) {
       if (error instanceof JsonError && (this.depth > 1 || (this.depth === 1 && this.expect <= EXPECT_VALUE)))
         error.member = this.name;
@@ -169,24 +169,24 @@ export class Scanner implements Nesting {
     const window = new Window(piece);
     this.window = window;
     let i = this.token === NONE ? 0 : this.resume(piece);
-    const n = piece.length;
-    while (i < n) {
+    const end = piece.length;
+    while (i < end) {
       if (this.depth > 1) {
         i = window.skipInside(i, this, this.checked);
-        if (i === n) break;
+        if (i === end) break;
       }
       const byte = piece[i] as number;
       if (SPACES[byte] === 1) i = SPACES[piece[i + LONG_BLANK] ?? 0] === 1 ? window.blanksEnd(i) : i + 1;
       else if (this.expect <= EXPECT_VALUE) i = this.value(piece, i, byte);
-      else i = this.between(piece, i, byte);
+      else i = this.punctuation(piece, i, byte);
     }
     if (this.nameParts) this.nameParts.push(piece.subarray(Math.max(0, this.keyStart - this.base)));
-    if (this.captureParts) this.capturePiece(piece, n);
+    if (this.captureParts) this.capturePiece(piece, end);
     if (this.token === STRING && this.stringStart >= this.base)
       this.firstByte = piece[this.stringStart - this.base] ?? 0;
-    this.lastButOne = n > 1 ? (piece[n - 2] as number) : this.last;
-    this.last = piece[n - 1] as number;
-    this.base += n;
+    this.lastButOne = end > 1 ? (piece[end - 2] as number) : this.last;
+    this.last = piece[end - 1] as number;
+    this.base += end;
     if (this.values > this.maxValues) throw new JsonError("values", this.base, `More than ${this.maxValues} values`);
     this.window = EMPTY_WINDOW;
   }
@@ -202,8 +202,8 @@ export class Scanner implements Nesting {
    */
   end(): Scan {
     if (this.token === NUMBER && NUMBER_MAY_END[this.progress]) this.closeValue(Buffer.alloc(0), 0);
-    const wrong = this.utf8.end();
-    if (wrong >= 0) throw new JsonError("utf8", wrong, "The text is not UTF-8");
+    const invalidOffset = this.utf8.end();
+    if (invalidOffset >= 0) throw new JsonError("utf8", invalidOffset, "The text is not UTF-8");
     if (this.expect === EXPECT_END)
       return new ScanResult(this.kind, this.members, this.start, this.finish, this.base, this.seen);
     if (this.depth === 0 && this.token === NONE) throw new JsonError("empty", this.base, "No value: the text ends");
@@ -231,15 +231,15 @@ export class Scanner implements Nesting {
       this.numberStart = this.base + i;
       return this.number(piece, i);
     }
-    const word = byte === 116 ? "true" : byte === 102 ? "false" : byte === 110 ? "null" : undefined;
-    if (word === undefined) throw this.unexpected(piece, i);
-    this.openValue(i, word);
-    this.literal = LITERALS[word];
-    return this.word(piece, i);
+    const literalKind = byte === 116 ? "true" : byte === 102 ? "false" : byte === 110 ? "null" : undefined;
+    if (literalKind === undefined) throw this.unexpected(piece, i);
+    this.openValue(i, literalKind);
+    this.literal = LITERALS[literalKind];
+    return this.literalValue(piece, i);
   }
 
   /** Reads a byte where no value may begin: a name, a colon, a comma, a closing bracket. */
-  private between(piece: Buffer, i: number, byte: number): number {
+  private punctuation(piece: Buffer, i: number, byte: number): number {
     const expect = this.expect;
     if (expect === EXPECT_SEPARATOR) {
       if (byte === COMMA) {
@@ -318,12 +318,12 @@ export class Scanner implements Nesting {
       this.checkName(this.base);
       return this.string(piece, 0);
     }
-    return this.token === NUMBER ? this.number(piece, 0) : this.word(piece, 0);
+    return this.token === NUMBER ? this.number(piece, 0) : this.literalValue(piece, 0);
   }
 
   /** Reads the rest of a string from byte `from`; returns where to continue. */
   private string(piece: Buffer, from: number): number {
-    const n = piece.length;
+    const length = piece.length;
     if (this.token === NONE) {
       this.progress = 0;
       this.seeksEnd = false;
@@ -332,38 +332,39 @@ export class Scanner implements Nesting {
     }
     if (this.seeksEnd) return this.seekEnd(piece, from);
     let i = this.progress > 0 ? this.escape(piece, from) : from;
-    const last = this.expect <= EXPECT_VALUE ? Math.min(this.stringStart + this.checked - this.base, n) : n;
-    if (last - i > CHECKED && this.expect <= EXPECT_VALUE && this.base + i - this.stringStart >= LONG_VALUE) {
+    const checkedEnd =
+      this.expect <= EXPECT_VALUE ? Math.min(this.stringStart + this.checked - this.base, length) : length;
+    if (checkedEnd - i > CHECKED && this.expect <= EXPECT_VALUE && this.base + i - this.stringStart >= LONG_VALUE) {
       // A fault, and an escape that the piece cuts, are read below, which takes four times as long.
-      const end = this.window.stringEnd(i, last);
-      if (end >= 0 && end < last) return this.closeString(piece, end + 1);
-      if (end >= n) {
-        this.progress = end > n ? 1 : 0;
+      const end = this.window.stringEnd(i, checkedEnd);
+      if (end >= 0 && end < checkedEnd) return this.closeString(piece, end + 1);
+      if (end >= length) {
+        this.progress = end > length ? 1 : 0;
         this.token = STRING;
-        return n;
+        return length;
       }
     }
-    while (i < last) {
-      i = skipPlain(piece, i, last);
-      if (i >= last) break;
+    while (i < checkedEnd) {
+      i = skipPlain(piece, i, checkedEnd);
+      if (i >= checkedEnd) break;
       const byte = piece[i] as number;
       if (byte === QUOTE) return this.closeString(piece, i + 1);
       if (byte !== BACKSLASH)
         throw this.unexpected(piece, i, `\\u${byte.toString(16).padStart(4, "0")} for this control character`);
-      if (i + 1 < n && ESCAPES[piece[i + 1] as number] === 1) i += 2;
+      if (i + 1 < length && ESCAPES[piece[i + 1] as number] === 1) i += 2;
       else {
         this.progress = 1;
         i = this.escape(piece, i + 1);
       }
     }
-    if (i < n) return this.seekEnd(piece, i);
+    if (i < length) return this.seekEnd(piece, i);
     this.token = STRING;
-    return n;
+    return length;
   }
 
   /** Finds the quote that ends a long string: the first one after an even number of backslashes. */
   private seekEnd(piece: Buffer, from: number): number {
-    const n = piece.length;
+    const end = piece.length;
     this.seeksEnd = true;
     // An escape that the last piece cut: its second byte belongs to the text.
     const start = this.progress > 0 ? from + 1 : from;
@@ -371,10 +372,10 @@ export class Scanner implements Nesting {
     let i = from === 0 ? this.window.plainStringEnd(start) : this.window.stringEnd(start);
     if (i < 0) i = this.window.stringEnd(-i);
     this.progress = 0;
-    if (i < n) return this.closeString(piece, i + 1);
-    this.progress = i > n ? 1 : 0;
+    if (i < end) return this.closeString(piece, i + 1);
+    this.progress = i > end ? 1 : 0;
     this.token = STRING;
-    return n;
+    return end;
   }
 
   /** Reads the rest of an escape after its backslash. */
@@ -431,9 +432,9 @@ export class Scanner implements Nesting {
     this.keyEnd = this.base + end;
     if (this.nameParts) {
       this.nameParts.push(piece.subarray(0, end));
-      const whole = Buffer.concat(this.nameParts);
+      const nameBytes = Buffer.concat(this.nameParts);
       this.nameParts = undefined;
-      this.name = readName(whole, 1, whole.length - 1);
+      this.name = readName(nameBytes, 1, nameBytes.length - 1);
     } else this.name = readName(piece, this.keyStart - this.base + 1, end - 1);
     if (!this.name.isWellFormed())
       throw new JsonError("syntax", this.keyStart, "A name holds half of a surrogate pair");
@@ -442,24 +443,24 @@ export class Scanner implements Nesting {
   }
 
   private number(piece: Buffer, from: number): number {
-    let at = this.progress;
+    let state = this.progress;
     for (let i = from; i < piece.length; i++) {
-      const next = NUMBER_STEPS[at * 256 + (piece[i] as number)] as number;
-      if (next === 0) {
-        if (!NUMBER_MAY_END[at]) throw this.unexpected(piece, i, "a digit");
+      const nextState = NUMBER_STEPS[state * 256 + (piece[i] as number)] as number;
+      if (nextState === 0) {
+        if (!NUMBER_MAY_END[state]) throw this.unexpected(piece, i, "a digit");
         this.closeValue(piece, i);
         return i;
       }
-      at = next;
+      state = nextState;
     }
     if (this.base + piece.length - this.numberStart > MAX_PIECE)
       throw new JsonError("values", this.numberStart, `A number of more than ${MAX_PIECE} digits`);
     this.token = NUMBER;
-    this.progress = at;
+    this.progress = state;
     return piece.length;
   }
 
-  private word(piece: Buffer, from: number): number {
+  private literalValue(piece: Buffer, from: number): number {
     for (let i = from; i < piece.length; i++) {
       if (piece[i] !== this.literal[this.progress]) throw this.unexpected(piece, i, this.literal.toString());
       if (++this.progress === this.literal.length) {

@@ -36,7 +36,7 @@ export interface Scan {
 }
 
 /** The number of members above which a map is faster than a linear search. */
-const MANY = 16;
+const MAP_THRESHOLD = 16;
 
 /** The members found so far. */
 export class MemberList {
@@ -46,7 +46,7 @@ export class MemberList {
   add(member: Member): void {
     this.all.push(member);
     if (this.byName) this.byName.set(member.name, member);
-    else if (this.all.length > MANY) this.byName = new Map(this.all.map((each) => [each.name, each]));
+    else if (this.all.length > MAP_THRESHOLD) this.byName = new Map(this.all.map((entry) => [entry.name, entry]));
   }
 
   /** Returns the last member of that name. */

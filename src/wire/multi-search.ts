@@ -2,7 +2,7 @@
 const PAIRS = 4096;
 
 /** Bytes between two searches for the common first byte: base64 and the like have none for long. */
-const FAR = 4096;
+const FIRST_BYTE_INTERVAL = 4096;
 
 const pairAt = (bytes: Uint8Array, at: number): number =>
   ((bytes[at - 1] as number) * 37 + (bytes[at] as number)) & (PAIRS - 1);
@@ -35,12 +35,12 @@ export class MultiSearch {
   /** Reports whether one of them occurs in a text in pieces with arbitrary boundaries. */
   occursIn(pieces: readonly Buffer[]): boolean {
     if (this.needles.length === 0) return false;
-    const side = Math.max(...this.needles.map(({ length }) => length)) - 1;
-    let before: Buffer | undefined;
+    const overlap = Math.max(...this.needles.map(({ length }) => length)) - 1;
+    let tail: Buffer | undefined;
     for (const piece of pieces) {
       if (this.occursInPiece(piece)) return true;
-      if (before && this.occursInPiece(Buffer.concat([before, piece.subarray(0, side)]))) return true;
-      before = before ? Buffer.concat([before, piece]).subarray(-side) : piece.subarray(-side);
+      if (tail && this.occursInPiece(Buffer.concat([tail, piece.subarray(0, overlap)]))) return true;
+      tail = tail ? Buffer.concat([tail, piece]).subarray(-overlap) : piece.subarray(-overlap);
     }
     return false;
   }
@@ -48,21 +48,21 @@ export class MultiSearch {
   private occursInPiece(bytes: Buffer): boolean {
     const { needles, shifts, shortest, first } = this;
     const { length } = bytes;
-    let far = first === undefined ? length : 0;
-    for (let at = shortest - 1; at < length; ) {
-      if (at >= far) {
-        const next = bytes.indexOf(first as number, at - shortest + 1);
-        if (next < 0) return false;
-        at = next + shortest - 1;
-        far = at + FAR;
-        if (at >= length) return false;
+    let nextCheck = first === undefined ? length : 0;
+    for (let end = shortest - 1; end < length; ) {
+      if (end >= nextCheck) {
+        const found = bytes.indexOf(first as number, end - shortest + 1);
+        if (found < 0) return false;
+        end = found + shortest - 1;
+        nextCheck = end + FIRST_BYTE_INTERVAL;
+        if (end >= length) return false;
       }
-      const shift = shifts[pairAt(bytes, at)] as number;
-      if (shift > 0) at += shift;
+      const shift = shifts[pairAt(bytes, end)] as number;
+      if (shift > 0) end += shift;
       else {
-        const start = at - shortest + 1;
+        const start = end - shortest + 1;
         for (const needle of needles) if (matches(bytes, start, needle)) return true;
-        at++;
+        end++;
       }
     }
     return false;

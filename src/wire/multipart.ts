@@ -51,14 +51,14 @@ export class FormError extends Error {
 export function parseBoundary(contentType: string): string | undefined {
   const [, parameters] = CONTENT_TYPE.exec(contentType) ?? [];
   if (parameters === undefined) return undefined;
-  const seen = new Map<string, string>();
+  const values = new Map<string, string>();
   for (const [, name = "", value = ""] of parameters.matchAll(PARAMETERS)) {
     const key = name.toLowerCase();
-    if (seen.has(key) || (key !== "boundary" && key !== "charset")) return undefined;
-    seen.set(key, value.replaceAll('"', ""));
+    if (values.has(key) || (key !== "boundary" && key !== "charset")) return undefined;
+    values.set(key, value.replaceAll('"', ""));
   }
-  const boundary = seen.get("boundary") ?? "";
-  return BOUNDARY.test(boundary) && CHARSET.test(seen.get("charset") ?? "utf-8") ? boundary : undefined;
+  const boundary = values.get("boundary") ?? "";
+  return BOUNDARY.test(boundary) && CHARSET.test(values.get("charset") ?? "utf-8") ? boundary : undefined;
 }
 
 /** Reads short text fields besides the one that is searched, each time they occur. */
@@ -87,12 +87,12 @@ export class FormScanner {
   readonly texts = new Map<string, string>();
 
   private readonly delimiter: Buffer;
-  private readonly short: number;
+  private readonly shortLimit: number;
   private readonly search: ByteSearch;
   private state: State = "start";
   /** Bytes not yet checked, and their offset in the form. */
-  private rest: Buffer = Buffer.alloc(0);
-  private at = 0;
+  private unchecked: Buffer = Buffer.alloc(0);
+  private offset = 0;
   private parts = 0;
   /** Of the current part: the start of its value, its declared length, and whether it is the searched field. */
   private start = 0;
@@ -103,18 +103,18 @@ export class FormScanner {
 
   /**
    * @param field the name of the field to find; undefined: none
-   * @param longest maximum bytes of its value, which must be printable ASCII
+   * @param maxLength maximum bytes of its value, which must be printable ASCII
    * @param otherFields lower-case names of other short fields to read, each at most once; or a reader for them
    * @param isRefused reports whether a field may not occur in the form
    */
   constructor(
     boundary: string,
     private readonly field: string | undefined,
-    private readonly longest: number,
+    private readonly maxLength: number,
     private readonly otherFields: readonly string[] | FieldReader = [],
     private readonly isRefused: (name: string) => boolean = () => false,
   ) {
-    this.short = "wants" in otherFields ? ID : SHORT;
+    this.shortLimit = "wants" in otherFields ? ID : SHORT;
     this.delimiter = Buffer.from(`--${boundary}`, "latin1");
     this.search = new ByteSearch(this.delimiter);
   }
@@ -124,7 +124,8 @@ export class FormScanner {
    * @throws FormError; the scanner must not be used afterwards
    */
   push(piece: Buffer): void {
-    this.rest = this.rest.length === 0 || this.skipSeam(piece) ? piece : Buffer.concat([this.rest, piece]);
+    this.unchecked =
+      this.unchecked.length === 0 || this.skipSeam(piece) ? piece : Buffer.concat([this.unchecked, piece]);
     while (this.step());
   }
 
@@ -133,13 +134,13 @@ export class FormScanner {
    * costs more than checking the seam.
    */
   private skipSeam(piece: Buffer): boolean {
-    const { rest, delimiter } = this;
-    const reach = delimiter.length + 1;
-    if (this.state !== "value" || this.isSearched || this.currentField !== undefined || piece.length < 4 * reach)
+    const { unchecked: rest, delimiter } = this;
+    const overlap = delimiter.length + 1;
+    if (this.state !== "value" || this.isSearched || this.currentField !== undefined || piece.length < 4 * overlap)
       return false;
-    if (this.search.indexIn(Buffer.concat([rest, piece.subarray(0, reach)])) >= 0) return false;
-    this.at += rest.length;
-    this.checkedUntil = this.at;
+    if (this.search.indexIn(Buffer.concat([rest, piece.subarray(0, overlap)])) >= 0) return false;
+    this.offset += rest.length;
+    this.checkedUntil = this.offset;
     return true;
   }
 
@@ -148,8 +149,8 @@ export class FormScanner {
    * @throws FormError when it is incomplete
    */
   end(): void {
-    if (this.state !== "closed" || this.rest.length % 2 !== 0) this.fail("It ends before its last delimiter");
-    this.checkedUntil = this.at + this.rest.length;
+    if (this.state !== "closed" || this.unchecked.length % 2 !== 0) this.fail("It ends before its last delimiter");
+    this.checkedUntil = this.offset + this.unchecked.length;
   }
 
   /** Parses one element of the grammar; returns false if more bytes are needed. */
@@ -165,27 +166,27 @@ export class FormScanner {
         return this.readPartValue();
       case "closed":
         // Some clients send one more line break.
-        if (!"\r\n\r\n".startsWith(this.rest.toString("latin1", 0, 5)))
+        if (!"\r\n\r\n".startsWith(this.unchecked.toString("latin1", 0, 5)))
           this.fail("Something follows its last delimiter");
         return false;
     }
   }
 
   private readStart(): boolean {
-    const { rest, delimiter } = this;
-    const lead = rest[0] === CARRIAGE_RETURN ? 2 : 0;
-    if (rest.length < lead + delimiter.length) return false;
-    if (lead > 0 && rest[1] !== LINE_FEED) this.fail("It does not begin with its boundary");
-    if (rest.compare(delimiter, 0, delimiter.length, lead, lead + delimiter.length) !== 0)
+    const { unchecked: rest, delimiter } = this;
+    const prefixLength = rest[0] === CARRIAGE_RETURN ? 2 : 0;
+    if (rest.length < prefixLength + delimiter.length) return false;
+    if (prefixLength > 0 && rest[1] !== LINE_FEED) this.fail("It does not begin with its boundary");
+    if (rest.compare(delimiter, 0, delimiter.length, prefixLength, prefixLength + delimiter.length) !== 0)
       this.fail("It does not begin with its boundary");
-    this.advance(lead + delimiter.length);
+    this.advance(prefixLength + delimiter.length);
     this.state = "delimiter";
     return true;
   }
 
   private readDelimiter(): boolean {
-    if (this.rest.length < 2) return false;
-    const next = this.rest.toString("latin1", 0, 2);
+    if (this.unchecked.length < 2) return false;
+    const next = this.unchecked.toString("latin1", 0, 2);
     if (next === "\r\n") this.state = "head";
     else if (next === "--" && this.parts > 0) this.state = "closed";
     else this.fail("Its boundary is followed by something else than a line break");
@@ -195,48 +196,48 @@ export class FormScanner {
   }
 
   private readPartHead(): boolean {
-    const end = this.rest.indexOf("\r\n\r\n");
-    if (end > MAX_HEAD || (end < 0 && this.rest.length > MAX_HEAD + 3))
+    const end = this.unchecked.indexOf("\r\n\r\n");
+    if (end > MAX_HEAD || (end < 0 && this.unchecked.length > MAX_HEAD + 3))
       this.fail(`A part's head is longer than ${MAX_HEAD} bytes`);
     if (end < 0) return false;
-    this.readHead(this.rest.toString("latin1", 0, end));
+    this.readHead(this.unchecked.toString("latin1", 0, end));
     this.advance(end + 4);
-    this.start = this.at;
+    this.start = this.offset;
     this.state = "value";
     return true;
   }
 
   private readPartValue(): boolean {
-    const { rest, delimiter } = this;
-    const at = this.search.indexIn(rest);
-    if (at < 0) {
+    const { unchecked: rest, delimiter } = this;
+    const delimiterStart = this.search.indexIn(rest);
+    if (delimiterStart < 0) {
       // The line break and all but one byte of the delimiter may be at the end already.
-      const whole = rest.length - delimiter.length - 1;
-      if (this.isSearched && this.at + whole - this.start > this.longest) this.tooLong();
-      if (this.currentField !== undefined && this.at + whole - this.start > this.short) this.read(undefined);
-      if (!this.isSearched && this.currentField === undefined && whole > 0) {
-        this.advance(whole);
-        this.checkedUntil = this.at;
+      const certain = rest.length - delimiter.length - 1;
+      if (this.isSearched && this.offset + certain - this.start > this.maxLength) this.tooLong();
+      if (this.currentField !== undefined && this.offset + certain - this.start > this.shortLimit) this.read(undefined);
+      if (!this.isSearched && this.currentField === undefined && certain > 0) {
+        this.advance(certain);
+        this.checkedUntil = this.offset;
       }
       return false;
     }
-    if (at < 2 || rest[at - 2] !== CARRIAGE_RETURN || rest[at - 1] !== LINE_FEED)
-      this.fail("Its boundary stands within a part's value", this.at + at);
-    const end = this.at + at - 2;
+    if (delimiterStart < 2 || rest[delimiterStart - 2] !== CARRIAGE_RETURN || rest[delimiterStart - 1] !== LINE_FEED)
+      this.fail("Its boundary stands within a part's value", this.offset + delimiterStart);
+    const end = this.offset + delimiterStart - 2;
     if (this.declaredLength !== undefined && this.declaredLength !== end - this.start)
       this.fail("A part is not as long as its content-length says", this.start);
-    if (this.isSearched) this.setFound(rest.toString("latin1", 0, at - 2), end);
+    if (this.isSearched) this.setFound(rest.toString("latin1", 0, delimiterStart - 2), end);
     else if (this.currentField !== undefined)
-      this.read(at - 2 > this.short ? undefined : rest.toString("latin1", 0, at - 2));
+      this.read(delimiterStart - 2 > this.shortLimit ? undefined : rest.toString("latin1", 0, delimiterStart - 2));
     this.checkedUntil = end;
-    this.advance(at + delimiter.length);
+    this.advance(delimiterStart + delimiter.length);
     this.state = "delimiter";
     return true;
   }
 
   private setFound(value: string, end: number): void {
     const { field = "", start } = this;
-    if (value.length > this.longest) this.tooLong();
+    if (value.length > this.maxLength) this.tooLong();
     if (value === "") throw new FormError(`${field} is empty.`, start, field);
     if (!/^[\x21-\x7e]+$/.test(value))
       throw new FormError(`${field} holds something else than printable ASCII.`, start, field);
@@ -246,12 +247,17 @@ export class FormScanner {
 
   /** @param value undefined: too long */
   private read(value: string | undefined): void {
-    const { otherFields: beside, start } = this;
-    const named = this.currentField as string;
+    const { otherFields, start } = this;
+    const fieldName = this.currentField as string;
     this.currentField = undefined;
-    if (!("wants" in beside)) this.texts.set(named, value ?? "");
-    else if (value !== undefined) beside.read(named, value);
-    else throw new FormError(`The field ${JSON.stringify(named)} is longer than ${this.short} bytes.`, start, named);
+    if (!("wants" in otherFields)) this.texts.set(fieldName, value ?? "");
+    else if (value !== undefined) otherFields.read(fieldName, value);
+    else
+      throw new FormError(
+        `The field ${JSON.stringify(fieldName)} is longer than ${this.shortLimit} bytes.`,
+        start,
+        fieldName,
+      );
   }
 
   private readHead(head: string): void {
@@ -280,44 +286,45 @@ export class FormScanner {
   }
 
   /** Handles the start of a part. */
-  private startPart(name: string, file: boolean, type: string): void {
-    const { field, at, otherFields: beside } = this;
+  private startPart(name: string, isFile: boolean, type: string): void {
+    const { field, offset: at, otherFields } = this;
     // Parsers that know this name take its value as the character set of all other fields.
     if (name === "_charset_") this.fail("It has a field _charset_");
     // Parsers decode the name as UTF-8.
-    const read = Buffer.from(name, "latin1").toString();
-    if (this.isRefused(read))
+    const decodedName = Buffer.from(name, "latin1").toString();
+    if (this.isRefused(decodedName))
       throw new FormError(
-        `The field ${JSON.stringify(read)} names what is kept elsewhere: send the file itself.`,
+        `The field ${JSON.stringify(decodedName)} names what is kept elsewhere: send the file itself.`,
         at,
-        read,
+        decodedName,
       );
-    const plain = name.trim().replace(/\[.*$/, "").toLowerCase();
-    if ("wants" in beside) {
-      if (!file && beside.wants(name)) this.currentField = name;
-    } else if (beside.includes(plain)) {
-      if (this.texts.has(plain)) throw new FormError(`The field ${plain} occurs twice.`, at, plain);
-      this.currentField = plain;
+    const normalizedName = name.trim().replace(/\[.*$/, "").toLowerCase();
+    if ("wants" in otherFields) {
+      if (!isFile && otherFields.wants(name)) this.currentField = name;
+    } else if (otherFields.includes(normalizedName)) {
+      if (this.texts.has(normalizedName))
+        throw new FormError(`The field ${normalizedName} occurs twice.`, at, normalizedName);
+      this.currentField = normalizedName;
     }
-    if (field === undefined || plain !== field) return;
+    if (field === undefined || normalizedName !== field) return;
     if (name !== field) throw new FormError(`The field ${JSON.stringify(name)} looks like ${field}.`, at, field);
     if (this.found) throw new FormError(`The field ${field} occurs twice.`, at, field);
     const [text, quoted, bare] = TEXT_TYPE.exec(type) ?? [];
-    if (file || text === undefined || !CHARSET.test(quoted ?? bare ?? "utf-8"))
+    if (isFile || text === undefined || !CHARSET.test(quoted ?? bare ?? "utf-8"))
       throw new FormError(`The field ${field} is not plain text.`, at, field);
     this.isSearched = true;
   }
 
   private advance(bytes: number): void {
-    this.rest = this.rest.subarray(bytes);
-    this.at += bytes;
+    this.unchecked = this.unchecked.subarray(bytes);
+    this.offset += bytes;
   }
 
   private tooLong(): never {
-    throw new FormError(`${this.field} is longer than ${this.longest} bytes.`, this.start, this.field);
+    throw new FormError(`${this.field} is longer than ${this.maxLength} bytes.`, this.start, this.field);
   }
 
-  private fail(message: string, at = this.at): never {
+  private fail(message: string, at = this.offset): never {
     throw new FormError(`${message}.`, at);
   }
 }

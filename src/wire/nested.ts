@@ -9,8 +9,8 @@ const MAX_DEPTH = 256;
  * A text is scanned as the only member of an object: the scanner keeps the names of the outermost object, which takes thirty
  * times as long as scanning them.
  */
-const BEFORE = Buffer.from('{"":');
-const AFTER = Buffer.from("}");
+const OBJECT_START = Buffer.from('{"":');
+const OBJECT_END = Buffer.from("}");
 
 /** Faults of a text that exceeds a limit. */
 const LIMIT_FAULTS: ReadonlySet<JsonFault> = new Set(["values", "depth", "name"]);
@@ -35,8 +35,8 @@ export class NestedJson {
     } catch (error) {
       const { fault } = error as JsonError;
       // A second member of the object around the text: the text is not one value.
-      const limited = LIMIT_FAULTS.has(fault) || (fault === "keys" && scanner.depth > 1);
-      return limited ? "large" : undefined;
+      const exceedsLimit = LIMIT_FAULTS.has(fault) || (fault === "keys" && scanner.depth > 1);
+      return exceedsLimit ? "large" : undefined;
     } finally {
       this.names = Math.min(this.names + scanner.keys - 1, MAX_NAMES);
       this.values = Math.min(this.values + scanner.values, MAX_VALUES);
@@ -57,8 +57,8 @@ const scannerFor = (limits: ScannerOptions): Scanner => new Scanner({ ...limits,
 
 /** @throws JsonError */
 function scanKind(scanner: Scanner, text: string): JsonKind | undefined {
-  scanner.push(BEFORE);
+  scanner.push(OBJECT_START);
   scanner.push(Buffer.from(text));
-  scanner.push(AFTER);
+  scanner.push(OBJECT_END);
   return scanner.end().members[0]?.kind;
 }

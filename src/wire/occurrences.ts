@@ -3,7 +3,7 @@ export class Occurrences {
   count = 0;
   private readonly needle: Buffer;
   /** The last bytes before the next piece, at most one less than the text's length. */
-  private rest: Buffer = Buffer.alloc(0);
+  private tail: Buffer = Buffer.alloc(0);
 
   constructor(text: string) {
     this.needle = Buffer.from(text);
@@ -12,17 +12,17 @@ export class Occurrences {
   push(bytes: Buffer): void {
     const { needle } = this;
     const overlap = needle.length - 1;
-    const seam = Buffer.concat([this.rest, bytes.subarray(0, overlap)]);
+    const seam = Buffer.concat([this.tail, bytes.subarray(0, overlap)]);
     // First an occurrence that begins before the piece, then those that begin in it.
-    const cut = seam.indexOf(needle);
-    const isCut = cut >= 0 && cut < this.rest.length;
-    if (isCut) this.count++;
-    let end = isCut ? cut - this.rest.length + needle.length : 0;
-    for (let at = bytes.indexOf(needle, end); at >= 0; at = bytes.indexOf(needle, end)) {
+    const spanning = seam.indexOf(needle);
+    const isSpanning = spanning >= 0 && spanning < this.tail.length;
+    if (isSpanning) this.count++;
+    let end = isSpanning ? spanning - this.tail.length + needle.length : 0;
+    for (let index = bytes.indexOf(needle, end); index >= 0; index = bytes.indexOf(needle, end)) {
       this.count++;
-      end = at + needle.length;
+      end = index + needle.length;
     }
-    const past = end > 0 || bytes.length >= overlap ? bytes.subarray(end) : Buffer.concat([this.rest, bytes]);
-    this.rest = Buffer.from(past.subarray(Math.max(0, past.length - overlap)));
+    const uncounted = end > 0 || bytes.length >= overlap ? bytes.subarray(end) : Buffer.concat([this.tail, bytes]);
+    this.tail = Buffer.from(uncounted.subarray(Math.max(0, uncounted.length - overlap)));
   }
 }

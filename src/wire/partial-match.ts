@@ -25,10 +25,10 @@ export class PartialMatch {
   /** Returns the first such position from `from` on; the text's length when there is none. */
   partialStart(text: string, from: number): number {
     // Half a surrogate pair counts as not yet received.
-    const half = this.unicode && /[\ud800-\udbff]$/.test(text);
+    const endsInHalfPair = this.unicode && /[\ud800-\udbff]$/.test(text);
     this.partial.lastIndex = from;
-    const found = this.partial.exec((half ? text.slice(0, -1) : text) + MISSING_CHAR);
-    return Math.min(found?.index ?? text.length, text.length);
+    const match = this.partial.exec((endsInHalfPair ? text.slice(0, -1) : text) + MISSING_CHAR);
+    return Math.min(match?.index ?? text.length, text.length);
   }
 }
 
@@ -37,61 +37,64 @@ export class PartialMatch {
  * also accepts the missing one, and nothing after it.
  */
 class PartialPattern {
-  private at = 0;
+  private position = 0;
 
   constructor(
     private readonly source: string,
     private readonly unicode: boolean,
-    private readonly sets: boolean,
+    private readonly unicodeSets: boolean,
   ) {}
 
   /** Rewrites up to the end of the group or of the pattern. */
   alternatives(): string {
     let out = "";
     for (;;) {
-      const rest = this.source.slice(this.at);
-      const next = rest[0];
-      if (next === undefined || next === ")") return out;
-      const quantifier = QUANTIFIER.exec(rest)?.[0];
-      if (next === "|" || next === "^" || quantifier) out += this.take(quantifier ?? next);
-      else if (next === "(") out += this.group();
-      else if (next === "[") out += orMissing(this.take(this.classAt(rest)));
-      else if (next === "\\") out += this.escape(this.take((ESCAPE.exec(rest) as RegExpExecArray)[0]));
-      else out += orMissing(this.take(this.unicode ? String.fromCodePoint(rest.codePointAt(0) as number) : next));
+      const remaining = this.source.slice(this.position);
+      const character = remaining[0];
+      if (character === undefined || character === ")") return out;
+      const quantifier = QUANTIFIER.exec(remaining)?.[0];
+      if (character === "|" || character === "^" || quantifier) out += this.take(quantifier ?? character);
+      else if (character === "(") out += this.group();
+      else if (character === "[") out += orMissing(this.take(this.classAt(remaining)));
+      else if (character === "\\") out += this.escape(this.take((ESCAPE.exec(remaining) as RegExpExecArray)[0]));
+      else
+        out += orMissing(
+          this.take(this.unicode ? String.fromCodePoint(remaining.codePointAt(0) as number) : character),
+        );
     }
   }
 
   private take(text: string): string {
-    this.at += text.length;
+    this.position += text.length;
     return text;
   }
 
   private group(): string {
-    const opening = this.take((GROUP.exec(this.source.slice(this.at)) as RegExpExecArray)[0]);
-    const from = this.at;
+    const opening = this.take((GROUP.exec(this.source.slice(this.position)) as RegExpExecArray)[0]);
+    const from = this.position;
     const inner = this.alternatives();
-    const written = this.source.slice(from, this.at);
-    this.at++;
-    if (opening.startsWith("(?<=") || opening.startsWith("(?<!")) return `${opening}${written})`;
+    const original = this.source.slice(from, this.position);
+    this.position++;
+    if (opening.startsWith("(?<=") || opening.startsWith("(?<!")) return `${opening}${original})`;
     // A lookahead that cannot see enough text may succeed or fail.
-    if (opening === "(?=" || opening === "(?!") return `(?:${opening}${written})|(?=(?:${inner})${END})[^]*)`;
+    if (opening === "(?=" || opening === "(?!") return `(?:${opening}${original})|(?=(?:${inner})${END})[^]*)`;
     return `${opening}${inner})`;
   }
 
-  private escape(written: string): string {
+  private escape(original: string): string {
     // A backreference may be incomplete.
-    return /^\\(?:k<|[1-9])/.test(written) ? `(?:${written}|[^]*)` : orMissing(written);
+    return /^\\(?:k<|[1-9])/.test(original) ? `(?:${original}|[^]*)` : orMissing(original);
   }
 
   /** Returns a character class with its brackets. */
-  private classAt(rest: string): string {
+  private classAt(remaining: string): string {
     let depth = 0;
-    for (let i = 0; i < rest.length; i++) {
-      if (rest[i] === "\\") i++;
-      else if (rest[i] === "[" && (depth === 0 || this.sets)) depth++;
-      else if (rest[i] === "]" && --depth === 0) return rest.slice(0, i + 1);
+    for (let i = 0; i < remaining.length; i++) {
+      if (remaining[i] === "\\") i++;
+      else if (remaining[i] === "[" && (depth === 0 || this.unicodeSets)) depth++;
+      else if (remaining[i] === "]" && --depth === 0) return remaining.slice(0, i + 1);
     }
-    return rest;
+    return remaining;
   }
 }
 

@@ -33,10 +33,10 @@ export function pathEdits(text: Buffer, { remove = [], replace = [] }: PathChang
  */
 export function locatePaths(text: Buffer, paths: Iterable<JsonPath>): { path: JsonPath; start: number; end: number }[] {
   const root = new PathTree();
-  for (const path of paths) root.nodeAt(path).wanted = path;
-  const found: { path: JsonPath; start: number; end: number }[] = [];
-  new PathWalker(text, [], found).value(skipSpace(text, 0), root);
-  return found;
+  for (const path of paths) root.nodeAt(path).reportedPath = path;
+  const spans: { path: JsonPath; start: number; end: number }[] = [];
+  new PathWalker(text, [], spans).value(skipSpace(text, 0), root);
+  return spans;
 }
 
 /**
@@ -44,15 +44,15 @@ export function locatePaths(text: Buffer, paths: Iterable<JsonPath>): { path: Js
  * @param text valid JSON that is an array
  */
 export function firstElements(text: Buffer, count: number): Buffer[] {
-  const found: Buffer[] = [];
+  const elements: Buffer[] = [];
   let at = skipSpace(text, skipSpace(text, 0) + 1);
-  while (found.length < count && at < text.length && text[at] !== CLOSE_ARRAY) {
+  while (elements.length < count && at < text.length && text[at] !== CLOSE_ARRAY) {
     const end = skipValue(text, at);
-    found.push(text.subarray(at, end));
+    elements.push(text.subarray(at, end));
     at = skipSpace(text, end);
     if (text[at] === COMMA) at = skipSpace(text, at + 1);
   }
-  return found;
+  return elements;
 }
 
 /**
@@ -72,21 +72,21 @@ export function countMembers(text: Buffer): number {
 class PathTree {
   isRemoved = false;
   replacement: string | undefined;
-  wanted: JsonPath | undefined;
+  reportedPath: JsonPath | undefined;
   children: Map<string | number, PathTree> | undefined;
 
   nodeAt(path: JsonPath): PathTree {
-    let step: PathTree = this;
+    let node: PathTree = this;
     for (const name of path) {
-      step.children ??= new Map();
-      let next = step.children.get(name);
+      node.children ??= new Map();
+      let next = node.children.get(name);
       if (!next) {
         next = new PathTree();
-        step.children.set(name, next);
+        node.children.set(name, next);
       }
-      step = next;
+      node = next;
     }
-    return step;
+    return node;
   }
 }
 
@@ -111,24 +111,24 @@ class PathWalker {
   constructor(
     private readonly text: Buffer,
     private readonly edits: Edit[],
-    private readonly found: { path: JsonPath; start: number; end: number }[] = [],
+    private readonly spans: { path: JsonPath; start: number; end: number }[] = [],
   ) {}
 
   /** Reads the value at an offset, and makes the changes below it. Returns the offset after it. */
-  value(start: number, step: PathTree | undefined): number {
-    if (!step) return skipValue(this.text, start);
-    const end = step.children ? this.container(start, step.children) : skipValue(this.text, start);
-    if (step.wanted) this.found.push({ path: step.wanted, start, end });
-    if (step.replacement !== undefined) this.edits.push({ start, end, bytes: Buffer.from(step.replacement) });
+  value(start: number, node: PathTree | undefined): number {
+    if (!node) return skipValue(this.text, start);
+    const end = node.children ? this.container(start, node.children) : skipValue(this.text, start);
+    if (node.reportedPath) this.spans.push({ path: node.reportedPath, start, end });
+    if (node.replacement !== undefined) this.edits.push({ start, end, bytes: Buffer.from(node.replacement) });
     return end;
   }
 
-  private container(start: number, below: ReadonlyMap<string | number, PathTree>): number {
+  private container(start: number, nodes: ReadonlyMap<string | number, PathTree>): number {
     const { text } = this;
     const open = text[start];
     if (open !== OPEN_OBJECT && open !== OPEN_ARRAY) return skipValue(text, start);
     const children: ChildSpan[] = [];
-    const seen = new Set<string>();
+    const names = new Set<string>();
     let at = skipSpace(text, start + 1);
     while (text[at] !== CLOSE_OBJECT && text[at] !== CLOSE_ARRAY) {
       const begin = at;
@@ -138,31 +138,31 @@ class PathWalker {
         name = JSON.parse(text.toString("utf8", begin, at)) as string;
         at = skipSpace(text, skipSpace(text, at) + 1);
       }
-      const step = below.get(name);
-      if (typeof name === "string") seen.add(name);
-      const isRemoved = step?.isRemoved === true && step.replacement === undefined;
-      at = this.value(at, isRemoved ? undefined : step);
+      const node = nodes.get(name);
+      if (typeof name === "string") names.add(name);
+      const isRemoved = node?.isRemoved === true && node.replacement === undefined;
+      at = this.value(at, isRemoved ? undefined : node);
       children.push({ start: begin, end: at, isRemoved });
       at = skipSpace(text, at);
       if (text[at] === COMMA) at = skipSpace(text, at + 1);
     }
     this.remove(children, start, at + 1);
-    if (open === OPEN_OBJECT) this.add(below, seen, at, children.some(({ isRemoved }) => !isRemoved) ? "," : "");
+    if (open === OPEN_OBJECT) this.add(nodes, names, at, children.some(({ isRemoved }) => !isRemoved) ? "," : "");
     return at + 1;
   }
 
   /** Adds the members that the object lacks, after its last one. */
   private add(
-    below: ReadonlyMap<string | number, PathTree>,
-    seen: ReadonlySet<string>,
+    nodes: ReadonlyMap<string | number, PathTree>,
+    names: ReadonlySet<string>,
     end: number,
-    lead: string,
+    separator: string,
   ): void {
     const added: string[] = [];
-    for (const [name, { replacement }] of below)
-      if (typeof name === "string" && replacement !== undefined && !seen.has(name))
+    for (const [name, { replacement }] of nodes)
+      if (typeof name === "string" && replacement !== undefined && !names.has(name))
         added.push(`${JSON.stringify(name)}:${replacement}`);
-    if (added.length > 0) this.edits.push({ start: end, end, bytes: Buffer.from(lead + added.join(",")) });
+    if (added.length > 0) this.edits.push({ start: end, end, bytes: Buffer.from(separator + added.join(",")) });
   }
 
   /** Removes each run of children with the comma after it, the last run with the comma before it. */
@@ -196,9 +196,9 @@ function skipString(text: Buffer, from: number): number {
   for (;;) {
     const quote = text.indexOf(QUOTE, at);
     if (quote < 0) return text.length;
-    let slashes = quote;
-    while (slashes > from && text[slashes - 1] === BACKSLASH) slashes--;
-    if ((quote - slashes) % 2 === 0) return quote + 1;
+    let slashStart = quote;
+    while (slashStart > from && text[slashStart - 1] === BACKSLASH) slashStart--;
+    if ((quote - slashStart) % 2 === 0) return quote + 1;
     at = quote + 1;
   }
 }

@@ -26,11 +26,11 @@ export class Query {
   }
 
   /** Removes every pair whose name is wanted; returns their names. */
-  removeWhere(wanted: (name: string) => boolean): string[] {
+  removeWhere(isRemoved: (name: string) => boolean): string[] {
     if (this.pairs.length === 0) return [];
-    const taken = this.pairs.filter(({ name }) => wanted(name));
-    if (taken.length > 0) this.pairs = this.pairs.filter((pair) => !taken.includes(pair));
-    return taken.map(({ name }) => name);
+    const removed = this.pairs.filter(({ name }) => isRemoved(name));
+    if (removed.length > 0) this.pairs = this.pairs.filter((pair) => !removed.includes(pair));
+    return removed.map(({ name }) => name);
   }
 
   entries(): (readonly [name: string, value: string])[] {
@@ -43,13 +43,13 @@ export class Query {
 
   /**
    * Returns the first name that occurs twice, if any.
-   * @param among ignores all other names
+   * @param names ignores all other names
    */
-  repeated(among?: readonly string[]): string | undefined {
+  repeated(names?: readonly string[]): string | undefined {
     if (this.pairs.length < 2) return undefined;
     const seen = new Set<string>();
     for (const { name } of this.pairs) {
-      if (seen.has(name) && (among?.includes(name) ?? true)) return name;
+      if (seen.has(name) && (names?.includes(name) ?? true)) return name;
       seen.add(name);
     }
     return undefined;
@@ -58,7 +58,7 @@ export class Query {
   /** Returns the text with another value for a name, if that occurs. */
   with(name: string, value: string): string {
     const pair = `${encodeURIComponent(name)}=${encodeURIComponent(value)}`;
-    return this.pairs.map((each) => (each.name === name ? pair : each.raw)).join("&");
+    return this.pairs.map((other) => (other.name === name ? pair : other.raw)).join("&");
   }
 
   /** Returns the text, without the question mark. */

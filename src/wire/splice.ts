@@ -23,15 +23,15 @@ export function splice(pieces: readonly Buffer[], edits: readonly Edit[]): Buffe
   const result: Buffer[] = [];
   let index = 0;
   let base = 0;
-  const pass = (from: number, to: number): void => {
+  const copy = (from: number, to: number): void => {
     for (let at = from; at < to; ) {
       const piece = pieces[index];
       if (!piece) throw new Error(`An edit stands at byte ${to} of a text of ${base} bytes.`);
       const end = base + piece.length;
-      const until = Math.min(end, to);
-      if (at === base && until === end) result.push(piece);
-      else if (at < end) result.push(piece.subarray(at - base, until - base));
-      at = Math.max(at, until);
+      const copyEnd = Math.min(end, to);
+      if (at === base && copyEnd === end) result.push(piece);
+      else if (at < end) result.push(piece.subarray(at - base, copyEnd - base));
+      at = Math.max(at, copyEnd);
       if (at >= end) {
         index++;
         base = end;
@@ -40,13 +40,13 @@ export function splice(pieces: readonly Buffer[], edits: readonly Edit[]): Buffe
   };
   let at = 0;
   for (const edit of effectiveEdits(edits)) {
-    pass(at, edit.start);
+    copy(at, edit.start);
     if (edit.bytes.length > 0) result.push(edit.bytes);
     at = edit.end;
   }
   const length = pieces.reduce((sum, piece) => sum + piece.length, 0);
   if (at > length) throw new Error(`An edit ends at byte ${at} of a text of ${length} bytes.`);
-  pass(at, length);
+  copy(at, length);
   return result;
 }
 
@@ -61,16 +61,16 @@ export interface ByteSpan {
  * @throws Error as `splice`, and when an edit overlaps the span partially
  */
 export function shiftSpan({ start, end }: ByteSpan, edits: readonly Edit[]): ByteSpan {
-  let before = 0;
-  let within = 0;
+  let shift = 0;
+  let growth = 0;
   for (const edit of effectiveEdits(edits)) {
-    const grown = edit.bytes.length - (edit.end - edit.start);
-    if (edit.start >= start && edit.end <= end) within += grown;
-    else if (edit.end <= start) before += grown;
+    const difference = edit.bytes.length - (edit.end - edit.start);
+    if (edit.start >= start && edit.end <= end) growth += difference;
+    else if (edit.end <= start) shift += difference;
     else if (edit.start < end)
       throw new Error(`An edit of bytes ${edit.start} to ${edit.end} cuts the span at ${start}.`);
   }
-  return { start: start + before, end: end + before + within };
+  return { start: start + shift, end: end + shift + growth };
 }
 
 /** Removes top-level members, each with its comma; other white space is kept. Removing all leaves `{}`. */
@@ -102,27 +102,29 @@ export function setMember(scan: Scan, name: string, json: string): Edit {
 /** Returns the effective edits, sorted and without overlaps. */
 function effectiveEdits(edits: readonly Edit[]): readonly Edit[] {
   if (edits.length === 0 || (edits.length === 1 && !(edits[0] as Edit).member)) return edits;
-  const settled: Edit[] = [];
+  const effective: Edit[] = [];
   const sorted = resolveCommas(edits).sort(
     (a, b) => a.start - b.start || Number(a.end > a.start) - Number(b.end > b.start) || b.end - a.end,
   );
   for (const edit of sorted) {
-    const before = settled.at(-1);
-    if (!before || edit.start >= before.end) settled.push(edit);
-    else if (edit.start === before.start && edit.end === before.end) settled[settled.length - 1] = edit;
-    else if (before.bytes.length > 0 || edit.end > before.end)
-      throw new Error(`Two edits overlap: bytes ${before.start} to ${before.end} and ${edit.start} to ${edit.end}.`);
+    const previous = effective.at(-1);
+    if (!previous || edit.start >= previous.end) effective.push(edit);
+    else if (edit.start === previous.start && edit.end === previous.end) effective[effective.length - 1] = edit;
+    else if (previous.bytes.length > 0 || edit.end > previous.end)
+      throw new Error(
+        `Two edits overlap: bytes ${previous.start} to ${previous.end} and ${edit.start} to ${edit.end}.`,
+      );
   }
-  return settled;
+  return effective;
 }
 
 /** Replaces the edits of members by ones that take each other into account. */
 function resolveCommas(edits: readonly Edit[]): Edit[] {
-  const plain: Edit[] = [];
+  const resolved: Edit[] = [];
   const changes = new Map<Scan, { gone: Set<string>; added: Map<string, Buffer> }>();
   for (const edit of edits) {
     if (!edit.member) {
-      plain.push(edit);
+      resolved.push(edit);
       continue;
     }
     const { scan, name, gone } = edit.member;
@@ -135,8 +137,8 @@ function resolveCommas(edits: readonly Edit[]): Edit[] {
     else change.added.set(name, edit.bytes);
   }
   for (const [scan, { gone, added }] of changes)
-    plain.push(...additionEdits(scan, gone, added), ...removalEdits(scan, gone));
-  return plain;
+    resolved.push(...additionEdits(scan, gone, added), ...removalEdits(scan, gone));
+  return resolved;
 }
 
 function additionEdits(scan: Scan, gone: ReadonlySet<string>, added: ReadonlyMap<string, Buffer>): Edit[] {
@@ -155,11 +157,11 @@ function removalEdits(scan: Scan, gone: ReadonlySet<string>): Edit[] {
     const first = i;
     while (i < members.length && gone.has((members[i] as Member).name)) i++;
     if (i === first) continue;
-    const before = members[first - 1];
-    const after = members[i];
+    const previous = members[first - 1];
+    const next = members[i];
     const last = members[i - 1] as Member;
-    if (after) result.push({ start: (members[first] as Member).keyStart, end: after.keyStart, bytes: EMPTY });
-    else if (before) result.push({ start: before.end, end: last.end, bytes: EMPTY });
+    if (next) result.push({ start: (members[first] as Member).keyStart, end: next.keyStart, bytes: EMPTY });
+    else if (previous) result.push({ start: previous.end, end: last.end, bytes: EMPTY });
     else result.push({ start: scan.start + 1, end: scan.end - 1, bytes: EMPTY });
   }
   return result;

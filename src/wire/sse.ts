@@ -14,13 +14,13 @@ const LEAP = 64;
  * pass. Lines may end in LF, CR LF or CR (https://html.spec.whatwg.org/#event-stream-interpretation).
  */
 export class SseSplitter {
-  private readonly rest: FrameBuffer;
+  private readonly buffer: FrameBuffer;
   /** Whether the current line is empty so far. */
   private blank = true;
   /** The last byte was a CR: a LF that follows belongs to the same line end. */
   private afterCr = false;
   /** An event has ended with that CR, and waits for a possible LF. */
-  private waiting = false;
+  private awaitsLf = false;
   /** A CR has occurred alone, so that a CR ends a line here without waiting for a LF. */
   private hasLoneCr = false;
   private first = true;
@@ -29,7 +29,7 @@ export class SseSplitter {
 
   /** @param maxEvent maximum bytes of one event; default 16 MiB */
   constructor(maxEvent = 16 << 20) {
-    this.rest = new FrameBuffer(maxEvent, "An event");
+    this.buffer = new FrameBuffer(maxEvent, "An event");
   }
 
   /**
@@ -38,8 +38,8 @@ export class SseSplitter {
    */
   push(chunk: Buffer): Frame[] {
     const frames: Frame[] = [];
-    const n = chunk.length;
-    if (n === 0) return frames;
+    const length = chunk.length;
+    if (length === 0) return frames;
     this.nextCr = this.nextLf = -1;
     let start = 0;
     let i = 0;
@@ -47,48 +47,48 @@ export class SseSplitter {
       this.afterCr = false;
       if (chunk[0] === LF) i = 1;
       else this.hasLoneCr = true;
-      if (this.waiting) start = this.cut(frames, chunk, start, i);
+      if (this.awaitsLf) start = this.endEvent(frames, chunk, start, i);
     }
-    while (i < n) {
-      const end = this.lineEnd(chunk, i, n);
+    while (i < length) {
+      const end = this.lineEnd(chunk, i, length);
       if (end > i) this.blank = false;
-      if (end === n) break;
+      if (end === length) break;
       i = end + 1;
       if (chunk[end] === CR) {
-        if (i === n) this.afterCr = true;
+        if (i === length) this.afterCr = true;
         else if (chunk[i] === LF) i++;
         else this.hasLoneCr = true;
       }
       if (!this.blank) this.blank = true;
-      else if (this.afterCr && !this.hasLoneCr) this.waiting = true;
-      else start = this.cut(frames, chunk, start, i);
+      else if (this.afterCr && !this.hasLoneCr) this.awaitsLf = true;
+      else start = this.endEvent(frames, chunk, start, i);
     }
-    if (start < n) this.rest.add(start === 0 ? chunk : chunk.subarray(start));
+    if (start < length) this.buffer.add(start === 0 ? chunk : chunk.subarray(start));
     return frames;
   }
 
   /** Ends the stream. Returns the bytes of an event without its blank line, if any. */
   end(): Buffer | undefined {
-    return this.rest.take();
+    return this.buffer.take();
   }
 
   /** Ends an event before the chunk's byte `to`; returns the start of the next one. */
-  private cut(frames: Frame[], chunk: Buffer, from: number, to: number): number {
-    this.waiting = false;
-    const bytes = this.rest.complete(chunk, from, to);
-    const mark = this.first && BYTE_ORDER_MARK.every((byte, i) => bytes[i] === byte) ? BYTE_ORDER_MARK.length : 0;
+  private endEvent(frames: Frame[], chunk: Buffer, from: number, to: number): number {
+    this.awaitsLf = false;
+    const bytes = this.buffer.complete(chunk, from, to);
+    const bomLength = this.first && BYTE_ORDER_MARK.every((byte, i) => bytes[i] === byte) ? BYTE_ORDER_MARK.length : 0;
     this.first = false;
-    frames.push(new Frame("event", bytes, mark));
+    frames.push(new Frame("event", bytes, bomLength));
     return to;
   }
 
-  private lineEnd(chunk: Buffer, from: number, n: number): number {
-    const limit = Math.min(n, from + LEAP);
+  private lineEnd(chunk: Buffer, from: number, length: number): number {
+    const limit = Math.min(length, from + LEAP);
     for (let i = from; i < limit; i++) {
       const byte = chunk[i] as number;
       if (byte < 14 && (byte === LF || byte === CR)) return i;
     }
-    if (limit === n) return n;
+    if (limit === length) return length;
     if (this.nextLf < limit) this.nextLf = findByte(chunk, LF, limit);
     if (this.nextCr < limit) this.nextCr = findByte(chunk, CR, limit);
     return Math.min(this.nextLf, this.nextCr);

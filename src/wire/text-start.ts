@@ -20,20 +20,20 @@ export class StringStartSearch {
 
   /** Returns false if no string in these pieces, cut anywhere, begins with the letters. True: one may; only a search can tell. */
   mayOccurIn(pieces: readonly Buffer[]): boolean {
-    let before: Buffer = EMPTY;
+    let tail: Buffer = EMPTY;
     for (const piece of pieces) {
       // Copies the seam, not the piece: bodies are large.
-      const seam = Buffer.concat([before, piece.subarray(0, ESCAPED)]);
+      const seam = Buffer.concat([tail, piece.subarray(0, ESCAPED)]);
       if (this.mayOccurInPiece(seam) || this.mayOccurInPiece(piece)) return true;
-      before = piece.length < ESCAPED ? seam.subarray(-ESCAPED) : piece.subarray(-ESCAPED);
+      tail = piece.length < ESCAPED ? seam.subarray(-ESCAPED) : piece.subarray(-ESCAPED);
     }
     return false;
   }
 
   private mayOccurInPiece(bytes: Buffer): boolean {
     for (const start of this.starts)
-      for (let at = bytes.indexOf(start); at >= 0; at = bytes.indexOf(start, at + 2))
-        if (this.second.has(bytes[at + 2])) return true;
+      for (let index = bytes.indexOf(start); index >= 0; index = bytes.indexOf(start, index + 2))
+        if (this.second.has(bytes[index + 2])) return true;
     return bytes.includes('"\\u00');
   }
 }

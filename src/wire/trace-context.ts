@@ -19,8 +19,8 @@ const STATE_BYTES = 512;
 
 /** Parses a `traceparent`; undefined if it is invalid. */
 export function parseTraceparent(text: string): TraceContext | undefined {
-  const [, version, traceId, parentId, flags, more] = PARENT.exec(text) ?? [];
-  if (!traceId || !parentId || !flags || (version === "00" && more !== undefined)) return undefined;
+  const [, version, traceId, parentId, flags, extra] = PARENT.exec(text) ?? [];
+  if (!traceId || !parentId || !flags || (version === "00" && extra !== undefined)) return undefined;
   return { traceId, parentId, sampled: (Number.parseInt(flags, 16) & 1) === 1 };
 }
 

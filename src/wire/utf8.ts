@@ -5,37 +5,37 @@ const EMPTY = Buffer.alloc(0);
 /** Checks that pieces of a text together are strict UTF-8: no overlong forms, no surrogates, nothing above U+10FFFF. */
 export class Utf8Validator {
   /** The first bytes of a character that the last piece cut. */
-  private cut: Buffer = EMPTY;
+  private incomplete: Buffer = EMPTY;
   /** Bytes before the next piece. */
   private base = 0;
 
   /** Takes the next piece. Returns the offset of the first invalid byte in the whole text, or -1. */
   push(piece: Buffer): number {
-    const from = this.cut.length === 0 ? 0 : this.completeCut(piece);
-    if (from < 0) return this.base - this.cut.length;
-    const to = piece.length - cutLength(piece, from);
-    const whole = from === 0 && to === piece.length ? piece : piece.subarray(from, to);
-    if (!isUtf8(whole)) return this.base + from + firstInvalid(whole);
-    if (to < piece.length) this.cut = Buffer.from(piece.subarray(to));
+    const from = this.incomplete.length === 0 ? 0 : this.completeCharacter(piece);
+    if (from < 0) return this.base - this.incomplete.length;
+    const to = piece.length - incompleteLength(piece, from);
+    const complete = from === 0 && to === piece.length ? piece : piece.subarray(from, to);
+    if (!isUtf8(complete)) return this.base + from + firstInvalid(complete);
+    if (to < piece.length) this.incomplete = Buffer.from(piece.subarray(to));
     this.base += piece.length;
     return -1;
   }
 
   /** Ends the text. Returns the offset of an incomplete character, or -1. */
   end(): number {
-    return this.cut.length === 0 ? -1 : this.base - this.cut.length;
+    return this.incomplete.length === 0 ? -1 : this.base - this.incomplete.length;
   }
 
   /** Completes the cut character; returns how many bytes of the piece belong to it, or -1 when it is invalid. */
-  private completeCut(piece: Buffer): number {
-    const missing = lengthOf(this.cut[0] as number) - this.cut.length;
-    const taken = Math.min(missing, piece.length);
-    const character = Buffer.concat([this.cut, piece.subarray(0, taken)]);
-    if (taken === missing) {
+  private completeCharacter(piece: Buffer): number {
+    const missing = lengthOf(this.incomplete[0] as number) - this.incomplete.length;
+    const consumed = Math.min(missing, piece.length);
+    const character = Buffer.concat([this.incomplete, piece.subarray(0, consumed)]);
+    if (consumed === missing) {
       if (!isUtf8(character)) return -1;
-      this.cut = EMPTY;
-    } else this.cut = character;
-    return taken;
+      this.incomplete = EMPTY;
+    } else this.incomplete = character;
+    return consumed;
   }
 }
 
@@ -45,9 +45,9 @@ function lengthOf(lead: number): number {
 }
 
 /** Returns the number of bytes at the end of a piece that begin a character continued in the next one. */
-function cutLength(piece: Buffer, from: number): number {
-  const most = Math.min(3, piece.length - from);
-  for (let k = 1; k <= most; k++) {
+function incompleteLength(piece: Buffer, from: number): number {
+  const longest = Math.min(3, piece.length - from);
+  for (let k = 1; k <= longest; k++) {
     const byte = piece[piece.length - k] as number;
     if (byte < 0x80) return 0;
     if (byte >= 0xc0) return lengthOf(byte) > k ? k : 0;
@@ -56,13 +56,13 @@ function cutLength(piece: Buffer, from: number): number {
 }
 
 function firstInvalid(bytes: Buffer): number {
-  let at = 0;
-  while (at < bytes.length) {
-    const length = lengthOf(bytes[at] as number);
-    if (!isUtf8(bytes.subarray(at, at + length))) break;
-    at += length;
+  let offset = 0;
+  while (offset < bytes.length) {
+    const length = lengthOf(bytes[offset] as number);
+    if (!isUtf8(bytes.subarray(offset, offset + length))) break;
+    offset += length;
   }
-  return at;
+  return offset;
 }
 
 /** Makes a text valid for PostgreSQL and its JSON functions: without NUL and lone surrogates. */

@@ -10,8 +10,8 @@ export function asObject(value: unknown): JsonObject | undefined {
 /**
  * Returns a table's entry for a key from outside: `constructor` and the like are inherited by every object, but not in the table.
  */
-export function ownProperty<T>(table: Readonly<Record<string, T>>, word: string | undefined): T | undefined {
-  return word !== undefined && Object.hasOwn(table, word) ? table[word] : undefined;
+export function ownProperty<T>(table: Readonly<Record<string, T>>, key: string | undefined): T | undefined {
+  return key !== undefined && Object.hasOwn(table, key) ? table[key] : undefined;
 }
 
 /** Returns the value as an array; empty if it is none. */
@@ -27,21 +27,21 @@ export function asCount(value: unknown): number | undefined {
 
 /** Returns the members of an object that are counts; undefined if there are none. */
 export function asCounts(value: unknown): Record<string, number> | undefined {
-  const found = Object.entries(asObject(value) ?? {}).filter(([, count]) => asCount(count) !== undefined);
-  return found.length === 0 ? undefined : (Object.fromEntries(found) as Record<string, number>);
+  const counts = Object.entries(asObject(value) ?? {}).filter(([, count]) => asCount(count) !== undefined);
+  return counts.length === 0 ? undefined : (Object.fromEntries(counts) as Record<string, number>);
 }
 
 /** Returns the smaller one, if both are defined, else `part`. For a part that a vendor reports as larger than its whole. */
-export function atMost(part: number | undefined, whole: number | undefined): number | undefined {
-  return part === undefined || whole === undefined ? part : Math.min(part, whole);
+export function atMost(part: number | undefined, total: number | undefined): number | undefined {
+  return part === undefined || total === undefined ? part : Math.min(part, total);
 }
 
 /** Returns the object without its undefined members. */
 export function dropUndefined<T extends object>(value: T): { [K in keyof T]?: Exclude<T[K], undefined> } {
-  const kept: Record<string, unknown> = {};
+  const result: Record<string, unknown> = {};
   // A loop, because this runs for each response: Object.entries costs ten times as much.
-  for (const name in value) if (value[name] !== undefined) kept[name] = value[name];
-  return kept as never;
+  for (const name in value) if (value[name] !== undefined) result[name] = value[name];
+  return result as never;
 }
 
 /** Returns the text of a message's content: the content itself, or the `text` of its parts joined by newlines. */

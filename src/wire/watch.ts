@@ -6,16 +6,16 @@ import { addWatch, ESCAPED_NAME, ESCAPED_VALUE } from "./window.ts";
 const BITS = 30;
 
 /** Bits by their texts: the same texts get the same bit, however often a configuration is read. */
-const known = new Map<string, number>();
+const bitByTexts = new Map<string, number>();
 
 /**
  * Returns the spellings of a name that case-insensitive readers accept, as far as scans distinguish them: by the first letter,
  * the last two, and the byte length.
  */
 export function caseSpellings(name: string): string[] {
-  const [first = "", ...behind] = name;
-  const between = longerVariants(behind.slice(0, -2));
-  const [lastButOne = "", last = ""] = behind.slice(-2);
+  const [first = "", ...others] = name;
+  const between = longerVariants(others.slice(0, -2));
+  const [lastButOne = "", last = ""] = others.slice(-2);
   return letterVariants(first).flatMap((start) =>
     between.flatMap((middle) =>
       letterVariants(lastButOne).flatMap((near) => letterVariants(last).map((end) => start + middle + near + end)),
@@ -25,14 +25,14 @@ export function caseSpellings(name: string): string[] {
 
 /** Returns the letters with none, one, two, … of them replaced by a case variant with more bytes. */
 function longerVariants(letters: readonly string[]): string[] {
-  let all = new Map([[0, ""]]);
+  let variants = new Map([[0, ""]]);
   for (const letter of letters) {
     const next = new Map<number, string>();
     const variants = letterVariants(letter).map((text) => ({ text, bytes: Buffer.byteLength(text) }));
-    for (const [length, before] of all) for (const { text, bytes } of variants) next.set(length + bytes, before + text);
-    all = next;
+    for (const [length, before] of all) for (const { text, bytes } of variants) next.set(length + bytes, prefix + text);
+    variants = next;
   }
-  return [...all.values()];
+  return [...variants.values()];
 }
 
 /**
@@ -45,11 +45,11 @@ export class Watch {
   /** @param values values of members or elements of arrays */
   constructor(names: readonly string[], values: readonly string[] = []) {
     const key = JSON.stringify([names, values]);
-    let bit = known.get(key);
+    let bit = bitByTexts.get(key);
     if (bit === undefined) {
       // With more watches than bits some share one, which only makes false positives more likely.
-      bit = 1 << (known.size % BITS);
-      known.set(key, bit);
+      bit = 1 << (bitByTexts.size % BITS);
+      bitByTexts.set(key, bit);
       addWatch(names, bit, "name");
       addWatch(values, bit, "value");
     }

@@ -31,7 +31,7 @@ const PIECE = 4096;
 /** Open containers that fit there; deeper texts are read by the scanner itself. */
 const MAX_DEPTH = 400;
 /** A search reads 32 bytes at a time, and is stopped by quotes placed after the piece. */
-const BEYOND = 64;
+const GUARD_BYTES = 64;
 /** The bits of watched texts, by hash; each table has 4096 words. */
 const [NAMES, VALUES_SEEN] = [73_728, 90_112] as const;
 const NEEDLE = 106_496;
@@ -77,8 +77,8 @@ export function addWatch(texts: readonly string[], bit: number, kind: "name" | "
     const bytes = Buffer.from(text);
     // Other characters have escapes besides `\u`.
     if (!/^[\w.\u017f\u212a-]{2,198}$/.test(text)) throw new RangeError(`"${text}" cannot be watched for`);
-    const at = watchSlot(bytes.length, bytes[0] as number, bytes.at(-1) as number, bytes.at(-2) as number);
-    table[at] = (table[at] as number) | bit;
+    const slot = watchSlot(bytes.length, bytes[0] as number, bytes.at(-1) as number, bytes.at(-2) as number);
+    table[slot] = (table[slot] as number) | bit;
   }
 }
 
@@ -156,9 +156,9 @@ export class Window {
   plainStringEnd(from: number): number {
     const { bytes } = this;
     const quote = findByte(bytes, QUOTE, from);
-    let run = quote;
-    while (run > from && bytes[run - 1] === BACKSLASH) run--;
-    if (((quote - run) & 1) === 0) return quote;
+    let slashStart = quote;
+    while (slashStart > from && bytes[slashStart - 1] === BACKSLASH) slashStart--;
+    if (((quote - slashStart) & 1) === 0) return quote;
     return quote === this.length ? quote + 1 : -(quote + 1);
   }
 
@@ -172,7 +172,7 @@ export class Window {
     if (loadedWindow === this) return;
     loadedWindow = this;
     memory.set(this.bytes, PIECE);
-    memory.fill(QUOTE, PIECE + this.length, PIECE + this.length + BEYOND);
+    memory.fill(QUOTE, PIECE + this.length, PIECE + this.length + GUARD_BYTES);
   }
 }
 
