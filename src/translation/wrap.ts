@@ -104,8 +104,8 @@ class JsonUnwrapper {
     this.pending += piece;
     if (this.state === "opening") this.open();
     if (this.state === "opening") return "";
-    const heldBack = this.state === "inside" ? trailingLength(this.pending) : 0;
-    const text = this.pending.slice(0, this.pending.length - heldBack);
+    const bufferedLength = this.state === "inside" ? trailingLength(this.pending) : 0;
+    const text = this.pending.slice(0, this.pending.length - bufferedLength);
     this.pending = this.pending.slice(text.length);
     return text;
   }

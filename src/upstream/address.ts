@@ -9,8 +9,8 @@ export function upstreamPath(exchange: Exchange, { target, protocol, operation, 
   if (path !== undefined) return path;
   const { provider, model } = target;
   const text = query ?? exchange.query.toString();
-  const below = (operation ?? exchange.operation).upstream(model);
-  return `${basePath(provider.url, protocol)}${below}${text === "" ? "" : `?${text}`}`;
+  const operationPath = (operation ?? exchange.operation).upstream(model);
+  return `${basePath(provider.url, protocol)}${operationPath}${text === "" ? "" : `?${text}`}`;
 }
 
 /** Returns the address's path; for a bare origin the protocol's default version segment. */
@@ -29,8 +29,8 @@ export function addCredential({ target: { provider }, credential, protocol, head
 /** Returns an address with another path and query; no path can change its host. */
 export function urlWithPath(url: URL, path: string): URL {
   const address = new URL(url);
-  const mark = path.indexOf("?");
-  address.pathname = mark < 0 ? path : path.slice(0, mark);
-  address.search = mark < 0 ? "" : path.slice(mark);
+  const queryStart = path.indexOf("?");
+  address.pathname = queryStart < 0 ? path : path.slice(0, queryStart);
+  address.search = queryStart < 0 ? "" : path.slice(queryStart);
   return address;
 }

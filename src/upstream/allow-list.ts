@@ -18,7 +18,7 @@ export const RESPONSE_HEADERS = [
 /** Headers in which providers send their own id of a request. */
 const REQUEST_IDS = ["x-request-id", "request-id"] as const;
 /** Statuses of a response that a retry does not change. */
-const FINAL = new Set([401, 402, 403, 404]);
+const FINAL_STATUSES = new Set([401, 402, 403, 404]);
 /** Limit of cached names, as a client can make up any number. */
 const CACHE_LIMIT = 500;
 
@@ -30,11 +30,13 @@ export class AllowList {
   constructor(private readonly names: readonly string[]) {}
 
   readonly allows = (name: string): boolean => {
-    const known = this.cache.get(name);
-    if (known !== undefined) return known;
-    const passes = this.names.some((each) => (each.endsWith("*") ? name.startsWith(each.slice(0, -1)) : name === each));
-    if (this.cache.size < CACHE_LIMIT) this.cache.set(name, passes);
-    return passes;
+    const cached = this.cache.get(name);
+    if (cached !== undefined) return cached;
+    const isAllowed = this.names.some((pattern) =>
+      pattern.endsWith("*") ? name.startsWith(pattern.slice(0, -1)) : name === pattern,
+    );
+    if (this.cache.size < CACHE_LIMIT) this.cache.set(name, isAllowed);
+    return isAllowed;
   };
 }
 
@@ -47,5 +49,5 @@ export const requestIdOf = (headers: HeaderList): string | undefined =>
 
 /** Marks a response as not worth a retry, unless the provider has said itself whether it is. */
 export function setShouldRetry(status: number, headers: HeaderList): void {
-  if (FINAL.has(status) && !headers.has("x-should-retry")) headers.append("x-should-retry", "false");
+  if (FINAL_STATUSES.has(status) && !headers.has("x-should-retry")) headers.append("x-should-retry", "false");
 }

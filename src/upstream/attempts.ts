@@ -110,12 +110,12 @@ export class Upstreams {
     if (!target) throw exchange.targets.length > 0 ? switchedOffError() : new GatewayError("no_target");
     this.budget.countRequest();
     // Read before the first attempt: a form that is streamed through can be sent to one provider only.
-    const once = exchange.form?.replayable === false;
+    const cannotReplay = exchange.form?.replayable === false;
     let retries: RetryPlan | undefined;
     for (;;) {
       const result = await this.tryTarget(exchange, target, chain, client);
       const { attempt, outcome, upstream, error, wait } = result;
-      if (outcome !== "final" && !once)
+      if (outcome !== "final" && !cannotReplay)
         retries ??= new RetryPlan(exchange, targets, this.budget, this.health, this.slots);
       const next = retries?.nextAfter(attempt, outcome, wait);
       if (next) {
@@ -185,20 +185,20 @@ export class Upstreams {
     const attempt = this.createAttempt(exchange, target);
     attempt.queuedAt = queuedAt;
     exchange.attempts.push(attempt);
-    let begun = false;
+    let hasStarted = false;
     try {
       await chain.send(exchange, attempt);
-      const checking = this.options.objects?.admitTranslated(exchange, attempt);
-      if (checking) await checking;
+      const admission = this.options.objects?.admitTranslated(exchange, attempt);
+      if (admission) await admission;
       addCredential(attempt);
       attempt.dispatched = true;
       attempt.sent = true;
       attempt.dispatchedAt = exchange.elapsed;
-      const onStart = (made: boolean) => {
-        begun = true;
+      const onStart = (isNewConnection: boolean) => {
+        hasStarted = true;
         exchange.activeResponse = AWAITED_RESPONSE;
         // A reused connection needs no timestamp, which saves reading the clock.
-        if (made) attempt.connectedAt = exchange.elapsed;
+        if (isNewConnection) attempt.connectedAt = exchange.elapsed;
         this.persist();
       };
       const upstream = await this.proxy.send(
@@ -217,9 +217,9 @@ export class Upstreams {
       attempt.error = error;
       attempt.respondedAt = exchange.elapsed;
       if (attempt.sent)
-        this.health.recordNoResponse(attempt, code.startsWith("upstream_"), begun ? clientWaitTime(exchange) : 0);
+        this.health.recordNoResponse(attempt, code.startsWith("upstream_"), hasStarted ? clientWaitTime(exchange) : 0);
       // A client that leaves before a connection has taken the request has reached no provider.
-      if (code === "upstream_unreachable" || !begun) attempt.sent = false;
+      if (code === "upstream_unreachable" || !hasStarted) attempt.sent = false;
       return { attempt, outcome: outcomeOfError(code), error };
     }
   }
@@ -253,12 +253,12 @@ export class Upstreams {
     attempt.respondedAt = exchange.elapsed;
     this.options.rates?.record(attempt, headers);
     this.health.recordResponse(attempt, status, wait, attempt.respondedAt - attempt.startedAt);
-    const once = headers.get("x-should-retry") === "false";
+    const forbidsRetry = headers.get("x-should-retry") === "false";
     return {
       attempt,
       outcome: outcomeOfStatus(status),
       upstream,
-      wait: once ? Number.POSITIVE_INFINITY : wait,
+      wait: forbidsRetry ? Number.POSITIVE_INFINITY : wait,
       ...(error ? { error } : {}),
     };
   }
@@ -292,11 +292,11 @@ export class Upstreams {
     if (/^text\/html\b/i.test(type))
       return invalidResponse("The provider answered with a web page.", "Correct the provider's url in gateway.yaml.");
     if (limit === 0 || !protocol.respondsWithJson || !(operation.generates || operation.task)) return undefined;
-    const found = await detectNonAnswer(upstream, operation.framing === "array", limit);
-    if (found instanceof Frame) return this.reportedError(found, attempt, exchange.protocol);
-    if (found === "empty") return invalidResponse(`The provider answered ${upstream.status} with nothing.`);
+    const nonAnswer = await detectNonAnswer(upstream, operation.framing === "array", limit);
+    if (nonAnswer instanceof Frame) return this.reportedError(nonAnswer, attempt, exchange.protocol);
+    if (nonAnswer === "empty") return invalidResponse(`The provider answered ${upstream.status} with nothing.`);
     const [name = "of no type"] = /^[\w.+/-]{1,80}/.exec(type) ?? [];
-    return found && invalidResponse(`The provider answered ${upstream.status} with no JSON object (${name}).`);
+    return nonAnswer && invalidResponse(`The provider answered ${upstream.status} with no JSON object (${name}).`);
   }
 
   private reportedError(frame: Frame, attempt: Attempt, { overloadedStatus }: Protocol): GatewayError | undefined {
@@ -339,9 +339,9 @@ export class Upstreams {
     let list = lists.get(protocol);
     if (!list) {
       const { forward, idempotency } = provider;
-      const more = idempotency === undefined ? forward : [...forward, idempotency];
+      const forwarded = idempotency === undefined ? forward : [...forward, idempotency];
       const trace = this.options.trace === true ? TRACE_HEADERS : [];
-      list = new AllowList([...REQUEST_HEADERS, ...trace, ...protocol.headers, ...more]);
+      list = new AllowList([...REQUEST_HEADERS, ...trace, ...protocol.headers, ...forwarded]);
       this.requestAllowLists.set(provider, lists.set(protocol, list));
     }
     return list;
@@ -381,8 +381,9 @@ export class Upstreams {
           if (protocol === exchange.protocol) {
             recordErrorMessage(attempt, exchange, body.bytes, redactor);
             // One vendor reports an unknown credential with a 400.
-            const about = status < 500 && (status === 401 || isCredentialError(protocol, status, received, body.bytes));
-            addCredentialNotice(attempt, exchange, about);
+            const isAboutCredential =
+              status < 500 && (status === 401 || isCredentialError(protocol, status, received, body.bytes));
+            addCredentialNotice(attempt, exchange, isAboutCredential);
           }
           if (headers.has("content-length")) headers.set("content-length", String(body.bytes.length));
           return new BufferedResponse(body, { status, headers, framing });

@@ -8,9 +8,9 @@ const GROUP_SIZE = 32;
  */
 export class Batch<Item> {
   private items: Item[] = [];
-  private done = 0;
+  private handledCount = 0;
 
-  constructor(private readonly act: (item: Item) => void) {}
+  constructor(private readonly handle: (item: Item) => void) {}
 
   add(item: Item): void {
     if (this.items.length === 0) setImmediate(this.runGroup);
@@ -18,15 +18,15 @@ export class Batch<Item> {
   }
 
   private readonly runGroup = (): void => {
-    const { items, act } = this;
-    const end = Math.min(items.length, this.done + GROUP_SIZE);
+    const { items, handle } = this;
+    const end = Math.min(items.length, this.handledCount + GROUP_SIZE);
     try {
-      while (this.done < end) act(items[this.done++] as Item);
+      while (this.handledCount < end) handle(items[this.handledCount++] as Item);
     } finally {
-      if (this.done < items.length) queueMicrotask(this.runGroupSoon);
+      if (this.handledCount < items.length) queueMicrotask(this.runGroupSoon);
       else {
         this.items = [];
-        this.done = 0;
+        this.handledCount = 0;
       }
     }
   };

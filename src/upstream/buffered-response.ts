@@ -32,12 +32,12 @@ export class BufferedResponse implements Pick<UpstreamResponse, "read" | "resume
   }
 
   private readAll(limit: number): Promise<Buffer> {
-    return new Promise((accept, refuse) => {
+    return new Promise((resolve, reject) => {
       const pieces: Buffer[] = [];
       let length = 0;
       const fail = (error: GatewayError): void => {
         this.head.received = Buffer.concat(pieces);
-        refuse(error);
+        reject(error);
       };
       this.upstream.read({
         chunk: (bytes) => {
@@ -49,7 +49,7 @@ export class BufferedResponse implements Pick<UpstreamResponse, "read" | "resume
         },
         end: () => {
           this.bytes = pieces.length === 1 ? (pieces[0] as Buffer) : Buffer.concat(pieces);
-          accept(this.bytes);
+          resolve(this.bytes);
         },
         fail,
       });

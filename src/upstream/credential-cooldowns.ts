@@ -88,11 +88,11 @@ export class CredentialCooldowns {
     // It replaces a cooldown that applies to one caller alone.
     const cooldown = this.cooldownFor(credential, undefined) ?? { until: 0, nextDuration: 0 };
     const { longWait } = cooldown;
-    const second = longWait !== undefined && longWait.caller !== caller && longWait.until > now;
+    const isSecondCaller = longWait !== undefined && longWait.caller !== caller && longWait.until > now;
     if (caller !== undefined && wait > SHORT_WAIT) cooldown.longWait = { caller, until: now + wait };
     cooldown.until = Math.max(
       cooldown.until,
-      now + (second || caller === undefined ? wait : Math.min(wait, SHORT_WAIT)),
+      now + (isSecondCaller || caller === undefined ? wait : Math.min(wait, SHORT_WAIT)),
     );
     this.cooldowns.set(credential, cooldown);
     const announced = this.announcedUntil.get(credential) ?? 0;

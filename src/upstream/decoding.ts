@@ -27,9 +27,9 @@ export function codingOf(encoding: string): string | undefined {
     .split(",")
     .map((coding) => coding.trim())
     .filter((coding) => coding !== "" && coding !== "identity");
-  const [coding, ...more] = codings;
+  const [coding, ...others] = codings;
   if (coding === undefined) return undefined;
-  if (more.length > 0 || !Object.hasOwn(DECODERS, coding)) {
+  if (others.length > 0 || !Object.hasOwn(DECODERS, coding)) {
     throw new GatewayError("upstream_invalid", {
       message: "The provider's answer has a content-encoding that was not asked for and cannot be undone.",
     });
@@ -69,7 +69,7 @@ export class DecodedResponse implements UpstreamResponse {
         else receiver.end();
       },
       fail: (error) => {
-        // Bytes that came before a truncation are still decoded and delivered; after a decision of ours nothing is.
+        // Bytes that arrived before a truncation are still decoded and delivered; after an error of the gateway's own none are.
         this.truncation = error;
         if (this.decoder && error.code === "upstream_truncated") return void this.decoder.end();
         this.discard();
@@ -79,8 +79,8 @@ export class DecodedResponse implements UpstreamResponse {
   }
 
   /** An encoded body cannot be inspected. */
-  peek(look: BodyInspector): void {
-    look([], true, false);
+  peek(inspect: BodyInspector): void {
+    inspect([], true, false);
   }
 
   resume(): void {

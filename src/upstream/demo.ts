@@ -18,7 +18,7 @@ export class Demo {
 
   /** Listens, and returns its address: a bare origin, as protocols add their own version segment. */
   async start(): Promise<URL> {
-    await new Promise<void>((ready, failed) => this.server.once("error", failed).listen(0, "127.0.0.1", ready));
+    await new Promise<void>((resolve, reject) => this.server.once("error", reject).listen(0, "127.0.0.1", resolve));
     this.server.unref();
     return new URL(`http://127.0.0.1:${(this.server.address() as AddressInfo).port}`);
   }
@@ -26,7 +26,7 @@ export class Demo {
   async close(): Promise<void> {
     if (!this.server.listening) return;
     this.server.closeAllConnections();
-    await new Promise<void>((closed) => this.server.close(() => closed()));
+    await new Promise<void>((resolve) => this.server.close(() => resolve()));
   }
 
   private async serve(request: IncomingMessage, response: ServerResponse): Promise<void> {
@@ -53,7 +53,7 @@ export class Demo {
         return;
       }
       if (!response.write(frame.bytes))
-        await new Promise<void>((more) => response.once("drain", more).once("close", more));
+        await new Promise<void>((resolve) => response.once("drain", resolve).once("close", resolve));
     }
     response.end();
   }
@@ -82,15 +82,15 @@ export function identifyRequest(
   const query = new Query(text);
   for (const protocol of protocols) {
     for (const pattern of protocol.paths) {
-      const open = pattern.endsWith("*");
-      if (open ? !path.startsWith(pattern.slice(0, -1)) : path !== pattern) continue;
-      const located = protocol.locate(pattern, open ? path.slice(pattern.length - 1) : "", query);
+      const isPrefix = pattern.endsWith("*");
+      if (isPrefix ? !path.startsWith(pattern.slice(0, -1)) : path !== pattern) continue;
+      const located = protocol.locate(pattern, isPrefix ? path.slice(pattern.length - 1) : "", query);
       if (!located) continue;
       const { operation } = located;
       const json = operation.body === "json" ? parse(body) : undefined;
-      const asked = json as { model?: string; stream?: boolean } | undefined;
-      const model = located.model ?? asked?.model ?? multipartModelOf(body);
-      const streaming = operation.streams === "asked" ? asked?.stream === true : operation.streams;
+      const members = json as { model?: string; stream?: boolean } | undefined;
+      const model = located.model ?? members?.model ?? multipartModelOf(body);
+      const streaming = operation.streams === "asked" ? members?.stream === true : operation.streams;
       return { protocol, request: { operation, model, body: json, streaming, query } };
     }
   }

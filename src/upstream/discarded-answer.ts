@@ -10,10 +10,10 @@ const MAX_READ_TIME = 1000;
 export class DiscardedAnswer implements FailedAnswer {
   private readonly pieces: Buffer[] = [];
   private limit = 0;
-  private over = false;
+  private ended = false;
   private complete = false;
   private timer: NodeJS.Timeout | undefined;
-  private readonly read = Promise.withResolvers<void>();
+  private readonly finished = Promise.withResolvers<void>();
   bytes = 0;
 
   constructor(
@@ -23,10 +23,10 @@ export class DiscardedAnswer implements FailedAnswer {
   ) {}
 
   readBody(limit: number): Promise<void> {
-    const begins = this.limit === 0 && limit > 0 && !this.over;
+    const isFirstReader = this.limit === 0 && limit > 0 && !this.ended;
     this.limit = Math.max(this.limit, limit);
-    if (begins) this.startReading();
-    return this.read.promise;
+    if (isFirstReader) this.startReading();
+    return this.finished.promise;
   }
 
   private startReading(): void {
@@ -49,17 +49,17 @@ export class DiscardedAnswer implements FailedAnswer {
   }
 
   get body(): Buffer {
-    const clean = this.redactor.bytes(this.kept);
+    const redacted = this.redactor.bytes(this.keptBytes);
     // A body that was cut at the limit may end with half a secret too, but its reader has asked for more than it keeps, and drops
     // the end.
-    return this.complete || this.head.framing || this.bytes > this.limit ? clean : withoutLastWord(clean);
+    return this.complete || this.head.framing || this.bytes > this.limit ? redacted : withoutLastWord(redacted);
   }
 
   get isComplete(): boolean {
-    return this.complete && this.kept.length === this.bytes;
+    return this.complete && this.keptBytes.length === this.bytes;
   }
 
-  private get kept(): Buffer {
+  private get keptBytes(): Buffer {
     const bytes = Buffer.concat(this.pieces).subarray(0, this.limit);
     const { framing } = this.head;
     if (!framing) return bytes;
@@ -75,11 +75,11 @@ export class DiscardedAnswer implements FailedAnswer {
   }
 
   private end(): void {
-    if (this.over) return;
-    this.over = true;
+    if (this.ended) return;
+    this.ended = true;
     clearTimeout(this.timer);
     this.upstream.destroy();
-    this.read.resolve();
+    this.finished.resolve();
   }
 }
 

@@ -31,8 +31,8 @@ export async function effectiveStatus(response: UpstreamResponse, attempt: Attem
 function refusedPart(response: UpstreamResponse, { protocol }: Attempt): undefined | Promise<RefusalScope | undefined> {
   const { status } = response;
   if (!protocol.refuses || status < 400 || status >= 500) return undefined;
-  return peekResponse<RefusalScope>(response, MAX_BODY_WAIT, (settle, pieces, last, whole) => {
+  return peekResponse<RefusalScope>(response, MAX_BODY_WAIT, (settle, pieces, last, isComplete) => {
     if (pieces.reduce((sum, { length }) => sum + length, 0) > MAX_ERROR_BODY) return settle();
-    return last && settle(whole ? protocol.refuses?.(status, Buffer.concat(pieces)) : undefined);
+    return last && settle(isComplete ? protocol.refuses?.(status, Buffer.concat(pieces)) : undefined);
   });
 }

@@ -22,18 +22,18 @@ export class ErrorBody implements Pick<UpstreamResponse, "read" | "resume" | "de
    * @throws GatewayError with its status when it is too large or too slow, or what ended it otherwise
    */
   static readFrom(upstream: UpstreamResponse, redactor: Redactor): Promise<ErrorBody> {
-    return new Promise((accept, refuse) => {
+    return new Promise((resolve, reject) => {
       const pieces: Buffer[] = [];
       let length = 0;
       const giveUp = (error: GatewayError): void => {
         clearTimeout(timer);
         upstream.destroy();
-        refuse(error);
+        reject(error);
       };
       const timer = setTimeout(() => giveUp(errorTooSlow(upstream.status)), MAX_ERROR_TIME);
-      const settle = (broken?: GatewayError): void => {
+      const settle = (truncation?: GatewayError): void => {
         clearTimeout(timer);
-        accept(new ErrorBody(redactor.bytes(Buffer.concat(pieces)), broken));
+        resolve(new ErrorBody(redactor.bytes(Buffer.concat(pieces)), truncation));
       };
       upstream.read({
         chunk(bytes) {

@@ -22,11 +22,11 @@ export function peekFirstFrame(
   limit: number,
 ): Promise<Frame | "none" | undefined> {
   const splitter = framing === "sse" ? new SseSplitter(MAX_FIRST_FRAME) : new ArraySplitter(MAX_FIRST_FRAME);
-  let seen = 0;
-  return peekResponse<Frame | "none">(response, limit, (settle, pieces, last, whole) => {
-    const frame = nextFrame(splitter, pieces.slice(seen));
-    seen = pieces.length;
-    if (frame === undefined) return last && settle(whole ? "none" : undefined);
+  let consumed = 0;
+  return peekResponse<Frame | "none">(response, limit, (settle, pieces, last, isComplete) => {
+    const frame = nextFrame(splitter, pieces.slice(consumed));
+    consumed = pieces.length;
+    if (frame === undefined) return last && settle(isComplete ? "none" : undefined);
     return settle(frame === "unreadable" ? undefined : frame);
   });
 }
@@ -43,12 +43,12 @@ function nextFrame(splitter: SseSplitter | ArraySplitter, pieces: readonly Buffe
 
 /**
  * Returns the error that a provider reports in the first frame of its stream, or in its whole response; undefined: it is none.
- * @param overloaded the status that the client's protocol has for an overloaded service
+ * @param overloadedStatus the status that the client's protocol has for an overloaded service
  */
 export function errorInFrame(
   frame: Frame,
   { protocol, target }: Attempt,
-  overloaded?: number,
+  overloadedStatus?: number,
 ): GatewayError | undefined {
   if (protocol.ending(frame) !== "error") return undefined;
   const events: Event[] = [];
@@ -59,6 +59,6 @@ export function errorInFrame(
     // An unreadable error is still an error.
   }
   const errorEvent = events.find((event) => event.type === "error");
-  if (errorEvent) return toClientError(errorEvent.fault, undefined, overloaded);
+  if (errorEvent) return toClientError(errorEvent.fault, undefined, overloadedStatus);
   return new GatewayError("upstream_refused", { message: "The provider reported an error in its answer." });
 }

@@ -17,36 +17,36 @@ export class FrameTracker {
   /** Bytes of the head; for a close frame including its code. */
   private headSize = 2;
   /** Remaining bytes of the payload. */
-  private payloadLeft = 0;
+  private payloadRemaining = 0;
   private messageBytes = 0;
 
   /** Whether the position is between two frames. */
   get atFrameBoundary(): boolean {
-    return this.headBytes === 0 && this.payloadLeft === 0;
+    return this.headBytes === 0 && this.payloadRemaining === 0;
   }
 
   /**
    * Follows more bytes.
-   * @param stop whether to stop after the end of a frame
-   * @param close false: stop before a close frame
+   * @param stopAtBoundary whether to stop after the end of a frame
+   * @param includeClose false: stop before a close frame
    * @returns the number of bytes consumed
    */
-  push(bytes: Buffer, stop = false, close = true): number {
-    let at = 0;
-    while (at < bytes.length) {
-      if (!close && this.atFrameBoundary && ((bytes[at] as number) & 15) === CLOSE) break;
-      if (this.payloadLeft > 0) {
-        const passed = Math.min(this.payloadLeft, bytes.length - at);
-        this.payloadLeft -= passed;
-        at += passed;
+  push(bytes: Buffer, stopAtBoundary = false, includeClose = true): number {
+    let offset = 0;
+    while (offset < bytes.length) {
+      if (!includeClose && this.atFrameBoundary && ((bytes[offset] as number) & 15) === CLOSE) break;
+      if (this.payloadRemaining > 0) {
+        const passed = Math.min(this.payloadRemaining, bytes.length - offset);
+        this.payloadRemaining -= passed;
+        offset += passed;
       } else {
-        this.head[this.headBytes++] = bytes[at++] as number;
+        this.head[this.headBytes++] = bytes[offset++] as number;
         if (this.headBytes === 2) this.headSize = this.headLength();
         if (this.headBytes >= this.headSize) this.completeHead();
       }
-      if (stop && this.atFrameBoundary) break;
+      if (stopAtBoundary && this.atFrameBoundary) break;
     }
-    return at;
+    return offset;
   }
 
   private get payloadSize(): number {
@@ -69,10 +69,10 @@ export class FrameTracker {
     let payload = this.payloadSize;
     if (payload === 126) payload = head.readUInt16BE(2);
     else if (payload === 127) payload = Number(head.readBigUInt64BE(2));
-    this.payloadLeft = payload;
+    this.payloadRemaining = payload;
     if (opcode === CLOSE) {
       this.closeCode ??= payload < 2 ? 1005 : this.readCloseCode(head.subarray(0, headSize));
-      if (payload >= 2) this.payloadLeft -= 2;
+      if (payload >= 2) this.payloadRemaining -= 2;
     } else if (opcode < CLOSE) {
       this.messageBytes += payload;
       this.largestMessage = Math.max(this.largestMessage, this.messageBytes);

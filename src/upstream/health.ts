@@ -84,13 +84,13 @@ export class Health {
   private readonly off: Set<string>;
 
   /**
-   * @param keep the share of a request's targets that stays in use however they fail
+   * @param minShare the share of a request's targets that stays in use however they fail
    * @param clock monotonic milliseconds
    * @param previous the health of the generation before
    * @param isUnchanged whether a provider is unchanged since that generation, so that its recorded health still holds
    */
   constructor(
-    private readonly keep: number,
+    private readonly minShare: number,
     private readonly log: Log,
     private readonly clock: () => number = () => performance.now(),
     previous?: Health,
@@ -120,7 +120,7 @@ export class Health {
       if ("health" in target) target.health.applyRemote({ time: until === 0 ? 0 : time, left });
       return;
     }
-    const credential = provider?.credentials.find((each) => each.label === label);
+    const credential = provider?.credentials.find((candidate) => candidate.label === label);
     if (!credential) return;
     const cooldowns = "cooldowns" in target ? target.cooldowns : provider?.cooldowns;
     cooldowns?.applyRemote(
@@ -132,9 +132,9 @@ export class Health {
   /** Ends the pauses of a provider's targets and credentials. @param model one of the provider's; absent: all of them */
   tryNow({ provider, model }: NamedTarget): void {
     const now = this.clock();
-    const only = model === undefined ? undefined : `${provider}:${model}`;
-    for (const [name, { health, cooldowns, provider: of }] of this.byName) {
-      if (of.name !== provider || (only !== undefined && name !== only)) continue;
+    const targetName = model === undefined ? undefined : `${provider}:${model}`;
+    for (const [name, { health, cooldowns, provider: owner }] of this.byName) {
+      if (owner.name !== provider || (targetName !== undefined && name !== targetName)) continue;
       health.probeNow();
       cooldowns.endAll(now);
     }
@@ -177,7 +177,8 @@ export class Health {
     if (credentials.length === 0) return true;
     const now = this.clock();
     return credentials.some(
-      (each) => provider.cooldowns.usableAt(each, caller) <= now && cooldowns.usableAt(each, caller) <= now,
+      (credential) =>
+        provider.cooldowns.usableAt(credential, caller) <= now && cooldowns.usableAt(credential, caller) <= now,
     );
   }
 
@@ -186,8 +187,8 @@ export class Health {
     const { health, cooldowns, provider } = this.stateOf(target);
     if (!health.isUsable || this.isOff(target)) return false;
     const now = this.clock();
-    const until = (each: Credential) =>
-      Math.max(provider.cooldowns.usableAt(each, caller), cooldowns.usableAt(each, caller));
+    const until = (credential: Credential) =>
+      Math.max(provider.cooldowns.usableAt(credential, caller), cooldowns.usableAt(credential, caller));
     const [soonest] = target.provider.credentials.toSorted((a, b) => until(a) - until(b));
     if (!soonest || until(soonest) > now + SHORT_COOLDOWN) return false;
     return !provider.cooldowns.isRefused(soonest, caller) && !cooldowns.isRefused(soonest, caller);
@@ -205,19 +206,19 @@ export class Health {
   candidates(all: readonly Target[], caller?: string): readonly Target[] {
     const targets = this.enabled(all);
     const usable = targets.filter((target) => this.isUsable(target, caller));
-    const missing = Math.ceil(targets.length * this.keep) - usable.length;
+    const missing = Math.ceil(targets.length * this.minShare) - usable.length;
     if (missing <= 0 || usable.length === targets.length) return usable;
     const others = targets.filter((target) => !usable.includes(target));
-    const kept = others.sort((a, b) => this.usableAt(a, caller) - this.usableAt(b, caller)).slice(0, missing);
-    return targets.filter((target) => usable.includes(target) || kept.includes(target));
+    const soonestUsable = others.sort((a, b) => this.usableAt(a, caller) - this.usableAt(b, caller)).slice(0, missing);
+    return targets.filter((target) => usable.includes(target) || soonestUsable.includes(target));
   }
 
   /** Returns all targets that are on: those of {@link candidates} first, then the rest, each in the given order. */
   ordered(all: readonly Target[], caller?: string): readonly Target[] {
     const targets = this.enabled(all);
     if (targets.length < 2 || targets.every((target) => this.isUsable(target, caller))) return targets;
-    const among = this.candidates(targets, caller);
-    return [...among, ...targets.filter((target) => !among.includes(target))];
+    const candidates = this.candidates(targets, caller);
+    return [...candidates, ...targets.filter((target) => !candidates.includes(target))];
   }
 
   /** Describes a target's health for the console. */
@@ -225,10 +226,10 @@ export class Health {
     const { health, cooldowns, provider } = this.stateOf(target);
     const now = this.clock();
     const credentials = target.provider.credentials.map((credential): CredentialReport => {
-      const found = [provider.cooldowns.get(credential), cooldowns.get(credential)];
-      const left = Math.max(0, ...found.map((cooldown) => (cooldown?.until ?? 0) - now));
-      const refused = found.some((cooldown) => cooldown !== undefined && cooldown.nextDuration > 0);
-      return { label: credential.label, state: refused ? "refused" : left > 0 ? "waiting" : "ok", left };
+      const applied = [provider.cooldowns.get(credential), cooldowns.get(credential)];
+      const left = Math.max(0, ...applied.map((cooldown) => (cooldown?.until ?? 0) - now));
+      const isRefused = applied.some((cooldown) => cooldown !== undefined && cooldown.nextDuration > 0);
+      return { label: credential.label, state: isRefused ? "refused" : left > 0 ? "waiting" : "ok", left };
     });
     const { condition } = health;
     return { ...condition, state: this.isOff(target) ? "off" : condition.state, credentials };
@@ -275,14 +276,14 @@ export class Health {
 
   /**
    * Records what the response to a passthrough request shows about the credential; it shows nothing about a target.
-   * @param known whether its path or its body is one that shows something about the credential
-   * @param refused whether the provider did not accept the credential
+   * @param isConclusive whether its path or its body is one that shows something about the credential
+   * @param isRefused whether the provider did not accept the credential
    */
-  recordPassThrough(attempt: Attempt, known = true, refused = attempt.status === 401): void {
+  recordPassThrough(attempt: Attempt, isConclusive = true, isRefused = attempt.status === 401): void {
     const { target, credential, caller } = attempt;
-    if (!credential || !refused) return;
+    if (!credential || !isRefused) return;
     const { cooldowns } = this.stateOf(target).provider;
-    if (known) this.logRefusal(attempt, cooldowns.recordRefusal(credential, this.clock(), caller), "everywhere");
+    if (isConclusive) this.logRefusal(attempt, cooldowns.recordRefusal(credential, this.clock(), caller), "everywhere");
     else
       this.log.warn(
         refusalFields(attempt),
@@ -311,30 +312,30 @@ export class Health {
     else if (status === 429)
       cooldowns.recordWait(credential, now, Math.min(Math.max(wait, MIN_COOLDOWN), MAX_COOLDOWN), caller);
     else if (status < 300) {
-      const known = provider.cooldowns.recordAcceptance(credential, now, caller);
-      if (cooldowns.recordAcceptance(credential, now, caller) || known)
+      const wasRefused = provider.cooldowns.recordAcceptance(credential, now, caller);
+      if (cooldowns.recordAcceptance(credential, now, caller) || wasRefused)
         this.log.info(attemptFields(attempt), "the provider accepts the credential again");
     }
   }
 
   /**
    * Records that an attempt ended without a response.
-   * @param fault whether that was the provider's fault
+   * @param isProviderFault whether that was the provider's fault
    * @param waited milliseconds that its client waited before it left; 0: the client did not leave
    */
-  recordNoResponse({ target }: Attempt, fault: boolean, waited = 0): void {
+  recordNoResponse({ target }: Attempt, isProviderFault: boolean, waited = 0): void {
     const { health } = this.stateOf(target);
-    if (fault) health.recordFailure();
+    if (isProviderFault) health.recordFailure();
     else health.recordClientLeft(waited);
   }
 
-  private logRefusal(attempt: Attempt, news: CooldownScope | undefined, where: string): void {
-    if (!news) return;
-    const alone = news === "caller" && attempt.caller !== "";
-    const whose = alone ? " for this key, for all once another one is refused too" : "";
+  private logRefusal(attempt: Attempt, scope: CooldownScope | undefined, where: string): void {
+    if (!scope) return;
+    const isOnlyForCaller = scope === "caller" && attempt.caller !== "";
+    const scopeText = isOnlyForCaller ? " for this key, for all once another one is refused too" : "";
     this.log.error(
       refusalFields(attempt),
-      `the provider does not accept the credential: switched off ${where}${whose}, retried now and then`,
+      `the provider does not accept the credential: switched off ${where}${scopeText}, retried now and then`,
     );
   }
 
@@ -345,18 +346,18 @@ export class Health {
   private usableAt(target: Target, caller?: string): number {
     const { health, cooldowns, provider } = this.stateOf(target);
     const { credentials } = target.provider;
-    const free = credentials.map((each) =>
-      Math.max(provider.cooldowns.usableAt(each, caller), cooldowns.usableAt(each, caller)),
+    const usableTimes = credentials.map((credential) =>
+      Math.max(provider.cooldowns.usableAt(credential, caller), cooldowns.usableAt(credential, caller)),
     );
-    return Math.max(health.usableAt, credentials.length === 0 ? 0 : Math.min(...free));
+    return Math.max(health.usableAt, credentials.length === 0 ? 0 : Math.min(...usableTimes));
   }
 
   private stateOf(target: Target): TargetState {
-    const known = this.targets.get(target);
-    if (known) return known;
+    const existing = this.targets.get(target);
+    if (existing) return existing;
     const { name } = target.provider;
-    const full = Marketplace.nameOf(target);
-    let state = this.byName.get(full);
+    const targetName = Marketplace.nameOf(target);
+    let state = this.byName.get(targetName);
     if (!state) {
       const { credentials, health: limits } = target.provider;
       const provider = this.providers.get(name) ?? {
@@ -367,12 +368,12 @@ export class Health {
       };
       this.providers.set(name, provider);
       const { log, peers } = this;
-      const health = new TargetHealth(limits, this.clock, logChange(full, log), () => {
+      const health = new TargetHealth(limits, this.clock, logChange(targetName, log), () => {
         const { time, left } = health.openTime;
-        peers.publish({ about: full, until: time === 0 ? 0 : Date.now() + left, time });
+        peers.publish({ about: targetName, until: time === 0 ? 0 : Date.now() + left, time });
       });
-      state = { health, cooldowns: this.createCooldowns(full), provider };
-      this.byName.set(full, state);
+      state = { health, cooldowns: this.createCooldowns(targetName), provider };
+      this.byName.set(targetName, state);
     }
     this.targets.set(target, state);
     return state;
@@ -382,11 +383,11 @@ export class Health {
     const { clock, peers } = this;
     const cooldowns: CredentialCooldowns = new CredentialCooldowns((credential) => {
       const { until = 0, nextDuration: time = 0, onlyCaller } = cooldowns.get(credential) ?? {};
-      const moment = until === 0 ? 0 : Date.now() + until - clock();
+      const untilUnixTime = until === 0 ? 0 : Date.now() + until - clock();
       peers.publish({
         about,
         credential: credential.label,
-        until: moment,
+        until: untilUnixTime,
         time,
         ...(onlyCaller !== undefined && { caller: onlyCaller }),
       });
@@ -410,12 +411,17 @@ const logChange =
   };
 
 /** Orders credentials: stable for one conversation (rendezvous hashing), or starting with the one whose turn it is. */
-function credentialOrder(credentials: readonly Credential[], by: string | number): readonly Credential[] {
-  if (typeof by === "string") {
-    const scores = new Map(credentials.map((each) => [each, hash("sha256", `${by} ${each.label}`)]));
+function credentialOrder(
+  credentials: readonly Credential[],
+  conversationOrTurn: string | number,
+): readonly Credential[] {
+  if (typeof conversationOrTurn === "string") {
+    const scores = new Map(
+      credentials.map((credential) => [credential, hash("sha256", `${conversationOrTurn} ${credential.label}`)]),
+    );
     return credentials.toSorted((a, b) => ((scores.get(a) as string) < (scores.get(b) as string) ? -1 : 1));
   }
-  const first = by % credentials.length;
+  const first = conversationOrTurn % credentials.length;
   return [...credentials.slice(first), ...credentials.slice(0, first)];
 }
 

@@ -18,19 +18,19 @@ type NonAnswer = "empty" | "unreadable" | Frame;
 /**
  * Finds out from its beginning whether a non-streamed response is something else than a JSON answer; undefined: it may be an
  * answer. Consumes nothing.
- * @param array an array is an answer too
+ * @param allowArray an array is an answer too
  * @param limit milliseconds after which it counts as an answer
  */
 export function detectNonAnswer(
   response: UpstreamResponse,
-  array: boolean,
+  allowArray: boolean,
   limit: number,
 ): Promise<NonAnswer | undefined> {
-  return peekResponse<NonAnswer>(response, limit, (settle, pieces, last, whole) => {
+  return peekResponse<NonAnswer>(response, limit, (settle, pieces, last, isComplete) => {
     const first = firstSignificantByte(pieces);
-    if (first === undefined) return last && settle(whole ? "empty" : undefined);
-    if (first !== OBJECT && !(array && first === ARRAY)) return settle("unreadable");
-    if (last) return settle(whole ? possibleError(pieces) : undefined);
+    if (first === undefined) return last && settle(isComplete ? "empty" : undefined);
+    if (first !== OBJECT && !(allowArray && first === ARRAY)) return settle("unreadable");
+    if (last) return settle(isComplete ? possibleError(pieces) : undefined);
     return lengthOf(pieces) > MAX_ERROR_TEXT && settle();
   });
 }
@@ -46,8 +46,8 @@ const lengthOf = (pieces: readonly Buffer[]): number => pieces.reduce((sum, { le
 /** Returns an object that may be only an error. Answers that contain an error besides have another `object` type. */
 function possibleError(pieces: readonly Buffer[]): NonAnswer | undefined {
   if (lengthOf(pieces) > MAX_ERROR_TEXT) return undefined;
-  const [only] = pieces;
-  const bytes = only && pieces.length === 1 ? only : Buffer.concat(pieces);
+  const [single] = pieces;
+  const bytes = single && pieces.length === 1 ? single : Buffer.concat(pieces);
   // Nearly all responses are answers, without this word.
   if (!bytes.includes(ERROR)) return undefined;
   const text = bytes.toString();

@@ -51,22 +51,22 @@ export const readRewritableBody = (answer: IncomingMessage): Promise<Buffer> =>
     return new GatewayError("upstream_invalid", { message, hint: "Ask for fewer entries." });
   });
 
-/** @param slow the error where the body is not complete in time; undefined: the provider's own timeouts apply */
+/** @param tooSlow the error where the body is not complete in time; undefined: the provider's own timeouts apply */
 async function readWholeBody(
   answer: IncomingMessage,
-  most: number,
-  large: () => GatewayError,
-  slow?: GatewayError,
+  limit: number,
+  tooLarge: () => GatewayError,
+  tooSlow?: GatewayError,
 ): Promise<Buffer> {
   const coding = codingOf(answer.headers["content-encoding"] ?? "");
   const pieces: Buffer[] = [];
   let length = 0;
   const body = coding === undefined ? answer : decompress(answer, coding);
-  const timer = slow && setTimeout(() => body.destroy(slow), MAX_ERROR_TIME);
+  const timer = tooSlow && setTimeout(() => body.destroy(tooSlow), MAX_ERROR_TIME);
   try {
     for await (const piece of body) {
       length += piece.length;
-      if (length > most) throw large();
+      if (length > limit) throw tooLarge();
       pieces.push(piece);
     }
   } catch (thrown) {

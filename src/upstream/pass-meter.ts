@@ -70,9 +70,9 @@ export class PassMeter implements PassObserver {
     // These two have no body for it to describe (RFC 9110 §8.6).
     if (status === 204 || status === 304) headers.delete("content-length");
     if (exchange.streaming) headers.append("x-accel-buffering", "no");
-    const json = JSON_TYPE.test(headers.get("content-type") ?? "");
+    const isJson = JSON_TYPE.test(headers.get("content-type") ?? "");
     preventRendering(headers);
-    if (status < 300 && json) {
+    if (status < 300 && isJson) {
       this.usage = new JsonUsage(path.protocols);
       this.createsObjects = true;
     } else if (status < 300) this.createsObjects = exchange.streaming;
@@ -82,13 +82,14 @@ export class PassMeter implements PassObserver {
     if (this.createsObjects) this.objects?.onResponseHead(exchange.streaming);
     const members = this.objects?.addresses ?? [];
     // A partial response is not valid JSON.
-    if (status < 300 && status !== 206 && json && members.length > 0 && exchange.method !== "HEAD")
+    if (status < 300 && status !== 206 && isJson && members.length > 0 && exchange.method !== "HEAD")
       this.changeBody = (body) =>
         rewriteAddresses(body, members, (address) => path.gatewayAddress(address, exchange.origin));
     if (exchange.method === "GET" || exchange.method === "HEAD")
       headers.set("cache-control", privateCacheControl(headers.get("cache-control")));
-    const own = this.gatewayHeaders();
-    for (let i = 0; i < own.length; i += 2) headers.append(own[i] as string, own[i + 1] as string);
+    const gatewayLines = this.gatewayHeaders();
+    for (let i = 0; i < gatewayLines.length; i += 2)
+      headers.append(gatewayLines[i] as string, gatewayLines[i + 1] as string);
     return headerObject(headers);
   }
 
@@ -109,11 +110,13 @@ export class PassMeter implements PassObserver {
     const { attempt, exchange, path } = this;
     recordErrorMessage(attempt, exchange, body, this.redactor);
     const { status = 0 } = attempt;
-    const refusedPart = path.protocols.map((each) => each.refuses?.(status, body)).find((each) => each !== undefined);
-    const noted = this.refused;
+    const refusedPart = path.protocols
+      .map((protocol) => protocol.refuses?.(status, body))
+      .find((part) => part !== undefined);
+    const alreadyNotified = this.refused;
     if (refusedPart) this.refused = refusedPart === "credential";
     this.confirmedByBody = refusedPart === "credential";
-    if (noted || !this.refused) return {};
+    if (alreadyNotified || !this.refused) return {};
     addCredentialNotice(attempt, exchange, true);
     return headerObject(new HeaderList([...this.gatewayHeaders()]));
   }
@@ -135,16 +138,16 @@ export class PassMeter implements PassObserver {
  */
 export function privateCacheControl(caching = ""): string {
   const rules = caching.split(",").map((rule) => rule.trim());
-  const own = rules.filter((rule) => rule !== "" && !/^(?:public|private|s-maxage|proxy-revalidate)\b/i.test(rule));
-  return ["private", ...own].join(", ");
+  const kept = rules.filter((rule) => rule !== "" && !/^(?:public|private|s-maxage|proxy-revalidate)\b/i.test(rule));
+  return ["private", ...kept].join(", ");
 }
 
 /** Returns header lines in the form that node's own clients and servers use. */
 export function headerObject(headers: HeaderList): Record<string, string | string[]> {
   const object: Record<string, string | string[]> = {};
   for (const [name, value] of headers.entries()) {
-    const before = object[name];
-    object[name] = before === undefined ? value : [...(Array.isArray(before) ? before : [before]), value];
+    const existing = object[name];
+    object[name] = existing === undefined ? value : [...(Array.isArray(existing) ? existing : [existing]), value];
   }
   return object;
 }

@@ -70,29 +70,29 @@ export class PassPath {
   ) {
     this.dialect = protocols[0] as Protocol;
     this.uploads = protocols.flatMap(({ vendorObjects }) => vendorObjects?.resumableUploads ?? []);
-    const both = this.uploads.flatMap(({ headers }) => headers);
-    const up = [...protocols.flatMap(({ headers }) => headers), ...both];
+    const uploadHeaders = this.uploads.flatMap(({ headers }) => headers);
+    const protocolHeaders = [...protocols.flatMap(({ headers }) => headers), ...uploadHeaders];
     const trace = options.trace === true ? TRACE_HEADERS : [];
     this.requestAllowList = new AllowList([
       ...REQUEST_HEADERS,
       ...trace,
       ...PASS_REQUEST_HEADERS,
-      ...up,
+      ...protocolHeaders,
       ...(provider?.forward ?? []),
     ]);
     this.responseAllowList = new AllowList([
       ...RESPONSE_HEADERS,
       ...PASS_RESPONSE_HEADERS,
       ...protocols.flatMap(({ responseHeaders = [] }) => responseHeaders),
-      ...both,
+      ...uploadHeaders,
     ]);
   }
 
   /** Matches a path against the pattern. `/v1/files/*` matches `/v1/files` too. */
   match(path: string): PassMatch | undefined {
     const { pattern, stem } = this;
-    const fits = stem === undefined ? path === pattern : path === stem || path.startsWith(`${stem}/`);
-    return fits ? { path: this, below: path.slice(this.prefix.length) } : undefined;
+    const matches = stem === undefined ? path === pattern : path === stem || path.startsWith(`${stem}/`);
+    return matches ? { path: this, below: path.slice(this.prefix.length) } : undefined;
   }
 
   private get stem(): string | undefined {
@@ -135,15 +135,15 @@ export class PassPath {
       for (const name of urlHeaders) {
         const address = headers.get(name);
         if (address === undefined) continue;
-        const ours = this.gatewayAddress(address, origin);
-        if (ours === undefined) headers.delete(name);
+        const gatewayUrl = this.gatewayAddress(address, origin);
+        if (gatewayUrl === undefined) headers.delete(name);
         else {
           const session = URL.parse(address)?.searchParams.get(parameter);
           const upload = { path: this.pattern, session: session ?? "" };
           const ticket = session
             ? `&${TICKET_PARAMETER}=${this.options.tickets.issue(caller?.id ?? "", upload, time)}`
             : "";
-          headers.set(name, `${ours}${ticket}`);
+          headers.set(name, `${gatewayUrl}${ticket}`);
         }
       }
   }
@@ -159,7 +159,7 @@ export class PassPath {
     if (ticket === null) return undefined;
     query.delete(TICKET_PARAMETER);
     if (!this.isUnversioned(below)) return undefined;
-    const [session, second] = this.uploads.flatMap((each) => query.all(each.sessionParameter));
+    const [session, second] = this.uploads.flatMap((upload) => query.all(upload.sessionParameter));
     if (session === undefined || second !== undefined) return undefined;
     return this.options.tickets.keyOf(ticket, { path: this.pattern, session }, time);
   }
@@ -171,16 +171,16 @@ export class PassPath {
    */
   gatewayAddress(address: string, origin = ""): string | undefined {
     const { provider, prefix, dialect } = this;
-    const theirs = URL.parse(address);
-    if (!provider || theirs?.origin !== provider.url.origin) return undefined;
-    const { pathname, search } = theirs;
-    const below = [withoutVersion(provider.url.pathname), provider.url.pathname, dialect.versionSegment]
+    const providerUrl = URL.parse(address);
+    if (!provider || providerUrl?.origin !== provider.url.origin) return undefined;
+    const { pathname, search } = providerUrl;
+    const subpaths = [withoutVersion(provider.url.pathname), provider.url.pathname, dialect.versionSegment]
       .filter((start) => pathname.startsWith(`${start}/`))
       .map((start) => pathname.slice(start.length));
     // A path with the version twice leads there too, but looks wrong.
-    if (VERSION.test(prefix)) below.reverse();
-    const found = below.find((each) => this.providerPath(each) === pathname);
-    return found === undefined ? undefined : `${origin}${prefix}${found}${search}`;
+    if (VERSION.test(prefix)) subpaths.reverse();
+    const subpath = subpaths.find((candidate) => this.providerPath(candidate) === pathname);
+    return subpath === undefined ? undefined : `${origin}${prefix}${subpath}${search}`;
   }
 
   /**
@@ -261,13 +261,13 @@ export class PassPath {
 
   /** Returns the response headers that go to the client. */
   readonly responseHeaders = (received: HeaderList): HeaderList => {
-    const named = connectionNames(received);
-    return received.filter((name) => this.responseAllowList.allows(name) && !named?.has(name));
+    const connectionFields = connectionNames(received);
+    return received.filter((name) => this.responseAllowList.allows(name) && !connectionFields?.has(name));
   };
 
-  private requestHeaders(sent: HeaderList): (name: string) => boolean {
-    const named = connectionNames(sent);
-    return (name) => this.requestAllowList.allows(name) && !named?.has(name);
+  private requestHeaders(received: HeaderList): (name: string) => boolean {
+    const connectionFields = connectionNames(received);
+    return (name) => this.requestAllowList.allows(name) && !connectionFields?.has(name);
   }
 }
 
@@ -301,11 +301,11 @@ function pathBelow(pathname: string, segment: string, below: string): string {
 
 /** Returns the hop-by-hop fields that only the Connection header names (RFC 9110 §7.6.1). */
 function connectionNames(headers: HeaderList): Set<string> | undefined {
-  let named: Set<string> | undefined;
+  let names: Set<string> | undefined;
   for (const [name, value] of headers.entries()) {
     if (name !== "connection") continue;
-    named ??= new Set();
-    for (const token of value.split(",")) named.add(token.trim().toLowerCase());
+    names ??= new Set();
+    for (const token of value.split(",")) names.add(token.trim().toLowerCase());
   }
-  return named;
+  return names;
 }

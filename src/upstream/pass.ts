@@ -70,7 +70,7 @@ export class PassThroughRequest {
   private progress: Progress = "connecting";
   private error: GatewayError | undefined;
   private repeated = false;
-  /** The observer was notified that the response is whole. */
+  /** The observer was notified that the response is complete. */
   private endNotified = false;
   private total: NodeJS.Timeout | undefined;
   /** Runs until there is a connection, then from the end of the request to the head of the response. */
@@ -92,10 +92,10 @@ export class PassThroughRequest {
   ) {
     if (hasBody(request))
       this.body = new Transform({
-        transform: (bytes: Buffer, _, then) =>
+        transform: (bytes: Buffer, _, callback) =>
           this.inspect(
             () => observer.onRequestBody(bytes),
-            () => then(null, bytes),
+            () => callback(null, bytes),
           ),
         flush: (then) => this.inspect(() => observer.onRequestEnd(), then),
       });
@@ -103,13 +103,13 @@ export class PassThroughRequest {
 
   /**
    * Sends the request, and settles when the response has ended.
-   * @throws GatewayError when the response is not whole. Before its head nothing has been written to the client; after it the
+   * @throws GatewayError when the response is not complete. Before its head nothing has been written to the client; after it the
    * client's connection has been cut.
    */
   run(): Promise<void> {
     const { request, response, outgoing } = this;
     const { total } = outgoing.timeouts;
-    if (total > 0) this.total = setTimeout(() => this.fail(this.overdue("total")), total).unref();
+    if (total > 0) this.total = setTimeout(() => this.fail(this.timeoutErrorOf("total")), total).unref();
     response.once("close", () => this.onClose());
     if (this.body) {
       request.pipe(this.body);
@@ -120,13 +120,13 @@ export class PassThroughRequest {
     return this.end.promise;
   }
 
-  /** Runs `then` if the observer accepts what it inspects; a refused piece does not reach the provider. */
-  private inspect(look: () => MaybePromise<void>, then: () => void): void {
+  /** Runs `onAccepted` if the check succeeds; a refused piece does not reach the provider. */
+  private inspect(check: () => MaybePromise<void>, onAccepted: () => void): void {
     const refuse = (thrown: unknown) => this.fail(GatewayError.from(thrown));
     try {
-      const looking = look();
-      if (looking instanceof Promise) looking.then(then, refuse);
-      else then();
+      const result = check();
+      if (result instanceof Promise) result.then(onAccepted, refuse);
+      else onAccepted();
     } catch (thrown) {
       refuse(thrown);
     }
@@ -150,7 +150,7 @@ export class PassThroughRequest {
   private startDeadline(limit: "connect" | "first_byte"): void {
     const ms = this.outgoing.timeouts[limit];
     clearTimeout(this.deadline);
-    if (ms > 0) this.deadline = setTimeout(() => this.fail(this.overdue(limit)), ms).unref();
+    if (ms > 0) this.deadline = setTimeout(() => this.fail(this.timeoutErrorOf(limit)), ms).unref();
   }
 
   /**
@@ -203,8 +203,8 @@ export class PassThroughRequest {
     const { host } = outgoing.target;
     const thrown = tunnelFailure(outgoing.proxy, reported);
     if (this.progress === "answering") {
-      // Node takes such a response for whole even where its connection was reset. A response with framing shows itself whether it
-      // is whole, even where only the upload was cut off.
+      // Node treats such a response as complete even if its connection was reset. Other responses have framing, which shows
+      // whether they are complete, even if only the upload was cut off.
       if (unframed && !unframed.complete) this.fail(transportError(thrown, this.progress, host));
       return;
     }
@@ -240,7 +240,7 @@ export class PassThroughRequest {
     // The library would send keep-alive to a client that asked for close.
     answer.headers.connection = response.shouldKeepAlive ? "keep-alive" : "close";
     const { changeBody } = observer;
-    // An error is buffered: only a whole body can be redacted reliably.
+    // An error is buffered: only a complete body can be redacted reliably.
     if (isError)
       this.writeBuffered(answer, status, readErrorBody(answer, status, this.outgoing, observer.redactor), (body) => ({
         body,
@@ -249,13 +249,13 @@ export class PassThroughRequest {
     else if (changeBody)
       this.writeBuffered(answer, status, readRewritableBody(answer), (body) => ({ body: changeBody(body) }));
     else {
-      // In front of the library's listeners, which write to the client. With a content-length the response is whole before its
-      // `end` event.
-      let left = Number(headers.get("content-length") ?? Number.POSITIVE_INFINITY);
+      // In front of the library's listeners, which write to the client. With a content-length the response is complete before
+      // its `end` event.
+      let remaining = Number(headers.get("content-length") ?? Number.POSITIVE_INFINITY);
       answer.on("data", (bytes: Buffer) => {
         observer.onResponseBody(bytes);
-        left -= bytes.length;
-        if (left <= 0) this.notifyEnd();
+        remaining -= bytes.length;
+        if (remaining <= 0) this.notifyEnd();
       });
       answer.once("end", () => this.notifyEnd());
       answer.once("close", () => {
@@ -265,8 +265,8 @@ export class PassThroughRequest {
     }
     // Node holds a head until the first byte of the body; one that comes in the same turn still leaves together with it.
     setImmediate(() => {
-      const over = response.headersSent || response.destroyed || this.error !== undefined;
-      if (!over && !isError && !changeBody && request.method !== "HEAD") response.flushHeaders();
+      const isDone = response.headersSent || response.destroyed || this.error !== undefined;
+      if (!isDone && !isError && !changeBody && request.method !== "HEAD") response.flushHeaders();
     });
   }
 
@@ -277,17 +277,17 @@ export class PassThroughRequest {
   private writeBuffered(
     answer: IncomingMessage,
     status: number,
-    whole: Promise<Buffer>,
+    reading: Promise<Buffer>,
     transform: (body: Buffer) => { body: Buffer; headers?: IncomingHttpHeaders },
   ): void {
     const { response, observer } = this;
     this.options.selfHandleResponse = true;
-    whole
+    reading
       .then((received) => {
         if (this.error || response.destroyed) return;
         const { body, headers } = transform(received);
-        const { "content-encoding": _, ...own } = answer.headers;
-        response.writeHead(status, { ...own, ...headers, "content-length": body.length });
+        const { "content-encoding": _, ...otherHeaders } = answer.headers;
+        response.writeHead(status, { ...otherHeaders, ...headers, "content-length": body.length });
         observer.onResponseBody(body);
         this.notifyEnd();
         response.end(body);
@@ -298,12 +298,12 @@ export class PassThroughRequest {
   /** Returns why a response cannot be passed on; undefined: it can. */
   private responseError(status: number, headers: HeaderList): GatewayError | undefined {
     const { target } = this.outgoing;
-    const refused = forwarderRefusal(forwarderOf(this.outgoing), status);
-    if (refused) return transportError(refused, this.progress, target.host);
+    const proxyError = forwarderRefusal(forwarderOf(this.outgoing), status);
+    if (proxyError) return transportError(proxyError, this.progress, target.host);
     if (status >= 300 && status < 400 && status !== 304)
       return new GatewayError("upstream_redirect", { cause: this.fault(`STATUS_${status}`) });
-    const wrong = status < 200 || status > 599 ? `STATUS_${status}` : ambiguity(headers);
-    return wrong === undefined ? undefined : new GatewayError("upstream_invalid", { cause: this.fault(wrong) });
+    const faultCode = status < 200 || status > 599 ? `STATUS_${status}` : ambiguity(headers);
+    return faultCode === undefined ? undefined : new GatewayError("upstream_invalid", { cause: this.fault(faultCode) });
   }
 
   /** Keeps the library from writing a response to the client. */
@@ -317,7 +317,7 @@ export class PassThroughRequest {
     const { request, response, upstream, outgoing } = this;
     const { idle } = outgoing.timeouts;
     if (this.progress === "answering")
-      this.fail(response.writableNeedDrain ? new GatewayError("client_gone") : this.overdue("idle"));
+      this.fail(response.writableNeedDrain ? new GatewayError("client_gone") : this.timeoutErrorOf("idle"));
     else if (!request.complete && !upstream?.writableNeedDrain) this.fail(new GatewayError("body_timeout"));
     else {
       const message = `The provider took nothing of the request for ${idle} ms.`;
@@ -368,7 +368,7 @@ export class PassThroughRequest {
     clearTimeout(this.deadline);
   }
 
-  private overdue(limit: keyof Timeouts): GatewayError {
+  private timeoutErrorOf(limit: keyof Timeouts): GatewayError {
     return timeoutError(limit, this.outgoing.timeouts[limit], this.outgoing.target.host);
   }
 
@@ -378,7 +378,7 @@ export class PassThroughRequest {
 }
 
 /** Response headers that different clients read differently where they occur twice. */
-const ONCE = new Set(["content-type", "content-length", "content-encoding", "transfer-encoding"]);
+const SINGLE_HEADERS = new Set(["content-type", "content-length", "content-encoding", "transfer-encoding"]);
 
 /**
  * Returns the fault code of a response head that two parsers could read in two ways. Our own HTTP/1.1 client refuses the same
@@ -386,7 +386,7 @@ const ONCE = new Set(["content-type", "content-length", "content-encoding", "tra
  */
 function ambiguity(headers: HeaderList): string | undefined {
   const coding = headers.get("transfer-encoding");
-  if (headers.repeated(ONCE) !== undefined) return "RESPONSE_HEADER_INVALID";
+  if (headers.repeated(SINGLE_HEADERS) !== undefined) return "RESPONSE_HEADER_INVALID";
   if (coding === undefined) return undefined;
   if (coding.toLowerCase() !== "chunked") return "RESPONSE_CODING_UNKNOWN";
   return headers.has("content-length") ? "RESPONSE_FRAMED_TWICE" : undefined;
@@ -419,16 +419,16 @@ const SAFE_METHODS = /^(?:GET|HEAD|OPTIONS)$/;
 /** Reports whether a request may be sent again: a piped body is gone, and an unsafe method may already have had its effect. */
 const mayRepeat = (request: IncomingMessage): boolean => !hasBody(request) && SAFE_METHODS.test(request.method ?? "");
 
-/** Runs `then` once a request's connection is established, TLS included; at once if it already is. */
-export function whenConnected(request: ClientRequest, then: () => void): void {
+/** Calls back once a request's connection is established, TLS included; at once if it already is. */
+export function whenConnected(request: ClientRequest, callback: () => void): void {
   const { socket } = request;
-  if (!socket) request.once("socket", () => whenConnected(request, then));
+  if (!socket) request.once("socket", () => whenConnected(request, callback));
   else if (socket instanceof TLSSocket) {
     // Null until the handshake is complete.
-    if (socket.alpnProtocol === null) socket.once("secureConnect", then);
-    else then();
-  } else if (socket.connecting) socket.once("connect", then);
-  else then();
+    if (socket.alpnProtocol === null) socket.once("secureConnect", callback);
+    else callback();
+  } else if (socket.connecting) socket.once("connect", callback);
+  else callback();
 }
 
 /** Ends a response so that the client sees it is truncated: fewer bytes than announced, or no last chunk. */

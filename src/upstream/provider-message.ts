@@ -25,12 +25,12 @@ export function recordErrorMessage(
 
 /** Returns the message in JSON of any vendor's form, or else the whole text; an empty string for HTML. */
 function errorText(text: string): string {
-  const plain = text.trim();
-  if (plain.startsWith("<") || UNREADABLE.test(plain)) return "";
+  const trimmed = text.trim();
+  if (trimmed.startsWith("<") || UNREADABLE.test(trimmed)) return "";
   try {
-    return findMessage(JSON.parse(plain), 3) ?? plain;
+    return findMessage(JSON.parse(trimmed), 3) ?? trimmed;
   } catch {
-    return plain;
+    return trimmed;
   }
 }
 
@@ -47,11 +47,11 @@ function findMessage(value: unknown, depth: number): string | undefined {
 const CREDENTIAL_NOTICE =
   "The provider rejected the gateway's own credential. The client's key is not the cause; the operator has to correct the credential.";
 
-/** Adds a notice for the client where the provider's own message refuses our credential. @param refused whether it does */
+/** Adds a notice for the client where the provider's own message refuses our credential. @param isRefused whether it does */
 export function addCredentialNotice(
   { credential, status }: Attempt,
   { notices }: Exchange,
-  refused = status === 401,
+  isRefused = status === 401,
 ): void {
-  if (refused && credential && !notices.includes(CREDENTIAL_NOTICE)) notices.push(CREDENTIAL_NOTICE);
+  if (isRefused && credential && !notices.includes(CREDENTIAL_NOTICE)) notices.push(CREDENTIAL_NOTICE);
 }

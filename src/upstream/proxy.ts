@@ -47,8 +47,8 @@ export class UpstreamProxy {
    * client_gone, draining, or internal for a request that cannot be written.
    */
   send(outgoing: OutgoingRequest, client: ClientSide): Promise<UpstreamResponse> {
-    return new Promise((accept, refuse) => {
-      const attempt = new UpstreamRequest(outgoing, this.pools, accept, refuse);
+    return new Promise((resolve, reject) => {
+      const attempt = new UpstreamRequest(outgoing, this.pools, resolve, reject);
       const options: ExchangeOptions = { target: outgoing.origin, attempt, client };
       this.server.web(client.request, client.response, options);
     });
@@ -58,7 +58,7 @@ export class UpstreamProxy {
    * Hands a request to the library's own passes, which stream its body and the response unchanged and unbuffered. Settles when
    * the response has ended. Redirects are never followed.
    *
-   * @throws GatewayError when the response is not whole. Before its head nothing has been written to the client; after it the
+   * @throws GatewayError when the response is not complete. Before its head nothing has been written to the client; after it the
    * connection has been cut.
    */
   pass(outgoing: OutgoingPass, client: ClientSide, observer: PassObserver): Promise<void> {

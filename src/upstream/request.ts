@@ -37,9 +37,9 @@ export interface OutgoingRequest {
   timeouts: Timeouts;
   /**
    * Called when a connection takes the request, before any of it is written.
-   * @param made whether the connection was opened for it
+   * @param isNewConnection whether the connection was opened for it
    */
-  onStart?: (made: boolean) => void;
+  onStart?: (isNewConnection: boolean) => void;
   /** Notified once when the attempt is over, with whether the response broke off through the provider's fault. */
   endListener?: { end(broken: boolean): void };
 }
@@ -53,9 +53,9 @@ export interface AbortSource {
 type Pieces = readonly Buffer[];
 
 /** Bytes of a response that are buffered while nobody reads; beyond that the connection is paused. */
-const WAITING_LIMIT = 64 * 1024;
-/** Bytes that are handed over at once. Less is handed over in a batch with the data of other requests. */
-const LARGE = 16 * 1024;
+const BUFFER_LIMIT = 64 * 1024;
+/** Bytes from which buffered data is delivered at once; less is delivered in a batch with the data of other requests. */
+const LARGE_DELIVERY = 16 * 1024;
 
 const deliveries = new Batch<UpstreamRequest>((request) => request.deliver());
 
@@ -89,22 +89,22 @@ export class UpstreamRequest implements UpstreamResponse, HttpRequest {
   private receiver: BodyReceiver | undefined;
   /** The receiver is applying backpressure. */
   private blocked = false;
-  private readonly waiting: Buffer[] = [];
-  private waitingBytes = 0;
-  /** The function that inspects the waiting bytes. */
+  private readonly buffered: Buffer[] = [];
+  private bufferedBytes = 0;
+  /** The function that inspects the buffered bytes. */
   private inspector: BodyInspector | undefined;
-  /** The response to deliver, until `accept` has been called; and whether this request is in the next batch. */
+  /** The response to deliver, until `resolve` has been called; and whether this request is in the next batch. */
   private undelivered: UpstreamResponse | undefined;
   private deliveryScheduled = false;
   /** Nothing more will come from upstream. */
-  private over = false;
+  private ended = false;
   private error: GatewayError | undefined;
 
   constructor(
     private readonly outgoing: OutgoingRequest,
     pools: Pools,
-    private readonly accept: (response: UpstreamResponse) => void,
-    private readonly refuse: (error: GatewayError) => void,
+    private readonly resolve: (response: UpstreamResponse) => void,
+    private readonly reject: (error: GatewayError) => void,
   ) {
     this.method = outgoing.method;
     this.path = outgoing.path;
@@ -119,15 +119,15 @@ export class UpstreamRequest implements UpstreamResponse, HttpRequest {
   /** Sends the request, unless the client has already left. */
   start(client: AbortSource): void {
     this.removeListener = client.onAbort(() => this.fail(new GatewayError("client_gone")));
-    if (this.over) return;
+    if (this.ended) return;
     const { total } = this.outgoing.timeouts;
     if (total > 0) this.totalTimer = setTimeout(expire, total, this, "total").unref();
     this.startTimeout("connect");
     this.pool.send(this);
   }
 
-  peek(look: BodyInspector): void {
-    if (!look(this.waiting, this.over, this.isComplete)) this.inspector = look;
+  peek(inspect: BodyInspector): void {
+    if (!inspect(this.buffered, this.ended, this.isComplete)) this.inspector = inspect;
   }
 
   read(receiver: BodyReceiver): void {
@@ -144,8 +144,8 @@ export class UpstreamRequest implements UpstreamResponse, HttpRequest {
 
   destroy(): void {
     this.receiver = undefined;
-    this.waiting.length = 0;
-    if (!this.over) this.finish(new GatewayError("client_gone"));
+    this.buffered.length = 0;
+    if (!this.ended) this.finish(new GatewayError("client_gone"));
   }
 
   // Called by the connection and, before that, by the pool.
@@ -155,7 +155,7 @@ export class UpstreamRequest implements UpstreamResponse, HttpRequest {
   }
 
   onStart(controller: RequestController): boolean {
-    if (this.over) return false;
+    if (this.ended) return false;
     this.outgoing.onStart?.(this.opensConnection);
     this.controller = controller;
     this.progress = "waiting";
@@ -168,7 +168,7 @@ export class UpstreamRequest implements UpstreamResponse, HttpRequest {
   }
 
   onHead({ status, headers, encoding }: ResponseHead): void {
-    if (this.over) return;
+    if (this.ended) return;
     const coding = encoding === undefined ? undefined : codingOf(encoding);
     if (status >= 300 && status < 400 && status !== 304)
       throw new GatewayError("upstream_redirect", { cause: this.fault(`STATUS_${status}`) });
@@ -181,17 +181,17 @@ export class UpstreamRequest implements UpstreamResponse, HttpRequest {
   }
 
   onData(bytes: Buffer): void {
-    if (this.over) return;
+    if (this.ended) return;
     this.restartTimeout();
-    this.waiting.push(bytes);
-    this.waitingBytes += bytes.length;
-    if (this.receiver && !this.blocked && this.waitingBytes >= LARGE) this.flush();
-    if (this.blocked || this.waitingBytes > WAITING_LIMIT) this.controller?.pause();
-    if (this.waitingBytes > 0) this.scheduleDelivery();
+    this.buffered.push(bytes);
+    this.bufferedBytes += bytes.length;
+    if (this.receiver && !this.blocked && this.bufferedBytes >= LARGE_DELIVERY) this.flush();
+    if (this.blocked || this.bufferedBytes > BUFFER_LIMIT) this.controller?.pause();
+    if (this.bufferedBytes > 0) this.scheduleDelivery();
   }
 
   onEnd(): void {
-    if (this.over) return;
+    if (this.ended) return;
     this.finish(undefined);
     this.scheduleDelivery();
   }
@@ -207,13 +207,13 @@ export class UpstreamRequest implements UpstreamResponse, HttpRequest {
     this.deliveryScheduled = false;
     const { undelivered } = this;
     this.undelivered = undefined;
-    if (undelivered) this.accept(undelivered);
+    if (undelivered) this.resolve(undelivered);
     this.inspect();
     this.flush();
   }
 
   onError(thrown: Error, stale = false): void {
-    if (this.over) return;
+    if (this.ended) return;
     const repeatable = this.outgoing.repeatable && !(this.body instanceof Readable);
     if (stale && repeatable && !this.repeated) this.repeat();
     else this.fail(transportError(thrown, this.progress, this.outgoing.origin.host));
@@ -229,23 +229,23 @@ export class UpstreamRequest implements UpstreamResponse, HttpRequest {
   }
 
   private get isComplete(): boolean {
-    return this.over && this.error === undefined;
+    return this.ended && this.error === undefined;
   }
 
   private inspect(): void {
-    if (this.inspector?.(this.waiting, this.over, this.isComplete)) this.inspector = undefined;
+    if (this.inspector?.(this.buffered, this.ended, this.isComplete)) this.inspector = undefined;
   }
 
-  /** Hands over the waiting bytes, then the end; resumes the connection once nothing waits. */
+  /** Delivers the buffered bytes, then the end; resumes the connection once the buffer is empty. */
   private flush(): void {
     while (this.receiver && !this.blocked) {
-      const bytes = this.waiting.shift();
+      const bytes = this.buffered.shift();
       if (!bytes) break;
-      this.waitingBytes -= bytes.length;
+      this.bufferedBytes -= bytes.length;
       this.blocked = !this.receiver.chunk(bytes);
     }
     if (!this.receiver || this.blocked) return;
-    if (this.over) {
+    if (this.ended) {
       this.deliverEnd();
     } else {
       this.restartTimeout();
@@ -261,28 +261,28 @@ export class UpstreamRequest implements UpstreamResponse, HttpRequest {
   }
 
   /**
-   * Ends the attempt with an error. Bytes that came before a provider broke off are still delivered; our own decisions cut at
-   * once.
+   * Ends the attempt with an error. Bytes that arrived before a provider broke off are still delivered; an error of the
+   * gateway's own, like a timeout, discards them.
    */
   private fail(error: GatewayError): void {
-    if (this.over) return;
+    if (this.ended) return;
     const { progress } = this;
     this.finish(error);
     if (progress !== "answering") {
-      this.refuse(error);
+      this.reject(error);
       return;
     }
     if (error.code !== "upstream_truncated") {
       this.blocked = false;
-      this.waiting.length = 0;
+      this.buffered.length = 0;
     }
     this.flush();
   }
 
-  /** Marks the upstream side as over, and releases its resources. */
+  /** Ends the upstream side, and releases its resources. */
   private finish(error: GatewayError | undefined): void {
-    if (this.over) return;
-    this.over = true;
+    if (this.ended) return;
+    this.ended = true;
     this.error = error;
     this.deadline.release();
     if (this.totalTimer) clearTimeout(this.totalTimer);
@@ -290,8 +290,8 @@ export class UpstreamRequest implements UpstreamResponse, HttpRequest {
     if (this.progress === "connecting") this.pool.cancel(this);
     else if (error) this.controller?.abort();
     if (this.body instanceof Readable) this.body.destroy();
-    const broken = this.progress === "answering" && error?.code.startsWith("upstream_") === true;
-    this.outgoing.endListener?.end(broken);
+    const brokeOff = this.progress === "answering" && error?.code.startsWith("upstream_") === true;
+    this.outgoing.endListener?.end(brokeOff);
     this.inspect();
   }
 
@@ -310,7 +310,7 @@ export class UpstreamRequest implements UpstreamResponse, HttpRequest {
     this.expire(this.activeTimeout);
   }
 
-  /** Called by timers only. */
+  /** Called only by timers. */
   expire(limit: keyof Timeouts): void {
     // Silence while we do not read is our own; `flush` restarts the timer.
     if (limit === "idle" && (this.blocked || this.controller?.paused)) return;

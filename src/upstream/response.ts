@@ -11,11 +11,11 @@ export interface BodyReceiver {
 
 /**
  * Inspects what has arrived of a body and has not been read.
- * @param over nothing more will arrive
- * @param whole these pieces are the whole body, which was not truncated
+ * @param ended nothing more will arrive
+ * @param isComplete these pieces are the whole body, which was not truncated
  * @returns true when it needs no more
  */
-export type BodyInspector = (pieces: readonly Buffer[], over: boolean, whole: boolean) => boolean;
+export type BodyInspector = (pieces: readonly Buffer[], ended: boolean, isComplete: boolean) => boolean;
 
 /** A response whose head has arrived. The caller must either read or destroy it. */
 export interface UpstreamResponse {
@@ -28,8 +28,8 @@ export interface UpstreamResponse {
    */
   read(receiver: BodyReceiver): void;
   resume(): void;
-  /** Calls `look` now, and again when more has arrived, until it needs no more or `read` is called. */
-  peek(look: BodyInspector): void;
+  /** Calls `inspect` now and whenever more has arrived, until it returns true or `read` is called. */
+  peek(inspect: BodyInspector): void;
   /**
    * Ends the attempt; its connection is closed unless the response was complete. May be called at any time, any number of times.
    */

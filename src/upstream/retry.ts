@@ -119,19 +119,19 @@ export class RetryPlan {
     if (outcome === "final" || exchange.aborted || ++this.count >= MAX_TRIES) return;
     switch (outcome) {
       case "unsent":
-        return this.untried(() => true);
+        return this.untriedTarget(() => true);
       case "refused":
         if (this.hasOtherCredential(target)) return { target, wait: 0 };
         // After a 429 without a retry-after the same target is not retried: clients know better, and their own backoff grows.
         return (
-          this.untried((each) => this.usable(each)) ??
+          this.untriedTarget((candidate) => this.usable(candidate)) ??
           (attempt.status === 429 && wait !== undefined ? this.sameTarget(target, wait) : undefined)
         );
       case "failed":
         return this.otherOrSameTarget(target, wait);
       case "late":
         if (!this.budget.limits.after_timeout && !isRepeatable(exchange)) return;
-        return this.takeFromBudget(this.untried((each) => this.usable(each))) ?? this.coolingDownTarget();
+        return this.takeFromBudget(this.untriedTarget((each) => this.usable(each))) ?? this.coolingDownTarget();
       case "broken":
         if (isRepeatable(exchange)) return this.otherOrSameTarget(target, wait);
         return target.provider.idempotency === undefined ? undefined : this.sameTarget(target, wait, true);
@@ -140,12 +140,12 @@ export class RetryPlan {
 
   /**
    * Reports whether clients should not retry after the last attempt: the gateway has retried, or had no retry left. A provider
-   * that asks for a longer wait than the gateway's has not been retried after it: there the client may come back.
+   * that asks for a longer wait than the gateway's has not been retried after it: in that case the client may retry.
    * @param wait milliseconds that the provider of the last attempt wants us to wait; infinite: it wants no retry
    */
   exhausted(wait: number | undefined): boolean {
-    const later = wait !== undefined && Number.isFinite(wait) && wait > this.budget.limits.wait;
-    return this.usedBudget && !later;
+    const asksLongerWait = wait !== undefined && Number.isFinite(wait) && wait > this.budget.limits.wait;
+    return this.usedBudget && !asksLongerWait;
   }
 
   private usable(target: Target): boolean {
@@ -168,7 +168,7 @@ export class RetryPlan {
    */
   private otherOrSameTarget(target: Target, wait: number | undefined): NextAttempt | undefined {
     const { health } = this;
-    const next = this.takeFromBudget(this.untried((each) => this.usable(each)));
+    const next = this.takeFromBudget(this.untriedTarget((candidate) => this.usable(candidate)));
     if (next) return next;
     if (health.isFailing(target)) return this.coolingDownTarget() ?? this.sameTarget(target, wait, true);
     return this.sameTarget(target, wait, true) ?? this.coolingDownTarget();
@@ -181,16 +181,16 @@ export class RetryPlan {
   private coolingDownTarget(): NextAttempt | undefined {
     if (this.triedCoolingDown) return undefined;
     const next = this.takeFromBudget(
-      this.untried((each) => this.health.isOnlyCoolingDown(each, callerIdOf(this.exchange))),
+      this.untriedTarget((candidate) => this.health.isOnlyCoolingDown(candidate, callerIdOf(this.exchange))),
     );
     this.triedCoolingDown = next !== undefined;
     return next;
   }
 
   /** Returns the best untried target, preferably one whose provider has a free slot. */
-  private untried(may: (target: Target) => boolean): NextAttempt | undefined {
-    const left = this.targets.filter((each) => !this.tried.has(each) && may(each));
-    const target = left.find(({ provider }) => this.slots.hasFree(provider)) ?? left[0];
+  private untriedTarget(isAllowed: (target: Target) => boolean): NextAttempt | undefined {
+    const remaining = this.targets.filter((candidate) => !this.tried.has(candidate) && isAllowed(candidate));
+    const target = remaining.find(({ provider }) => this.slots.hasFree(provider)) ?? remaining[0];
     return target && { target, wait: 0 };
   }
 
@@ -199,8 +199,8 @@ export class RetryPlan {
     const { wait: maxWait } = this.budget.limits;
     const wait = requestedWait ?? BACKOFF * (1 + Math.random());
     const { total } = target.provider.timeouts;
-    const inTime = total === 0 || sinceFirstAttempt(this.exchange) + wait < total;
-    if (wait > maxWait || !inTime || (ifUsable && !this.usable(target))) return undefined;
+    const isInTime = total === 0 || sinceFirstAttempt(this.exchange) + wait < total;
+    if (wait > maxWait || !isInTime || (ifUsable && !this.usable(target))) return undefined;
     return this.takeFromBudget({ target, wait });
   }
 

@@ -20,11 +20,11 @@ export function rewriteAddresses(
     return body;
   }
   const replace: [JsonPath, string][] = [];
-  const collect = (value: unknown, at: JsonPath): void => {
+  const collect = (value: unknown, path: JsonPath): void => {
     for (const name of members) {
       const address = asObject(value)?.[name];
-      const ours = typeof address === "string" ? rewrite(address) : undefined;
-      if (ours !== undefined) replace.push([[...at, name], JSON.stringify(ours)]);
+      const gatewayAddress = typeof address === "string" ? rewrite(address) : undefined;
+      if (gatewayAddress !== undefined) replace.push([[...path, name], JSON.stringify(gatewayAddress)]);
     }
   };
   collect(json, []);

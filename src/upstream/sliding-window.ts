@@ -42,11 +42,11 @@ export class SlidingWindow {
 
   private advance(now: number): void {
     const part = Math.floor((now * PARTS) / this.length);
-    const behind = Math.min(part - this.current, PARTS);
-    for (let i = 0; i < behind; i++) {
+    const elapsedParts = Math.min(part - this.current, PARTS);
+    for (let i = 0; i < elapsedParts; i++) {
       this.total[(part - i) % PARTS] = 0;
       this.marked[(part - i) % PARTS] = 0;
     }
-    if (behind > 0) this.current = part;
+    if (elapsedParts > 0) this.current = part;
   }
 }

@@ -27,7 +27,7 @@ export class SocketMeter implements SocketObserver {
   /**
    * @param filterHeaders filters the headers of the provider's response for the client
    * @param protocol of the protocol in use; undefined: messages are not parsed
-   * @param names checks the client's messages; undefined: they are not checked
+   * @param messageChecker checks the client's messages; undefined: they are not checked
    */
   constructor(
     private readonly exchange: Exchange,
@@ -36,17 +36,17 @@ export class SocketMeter implements SocketObserver {
     private readonly protocol: SocketProtocol | undefined,
     private readonly client: SocketClient,
     readonly redactor: Redactor,
-    names?: SocketMessageChecker,
+    messageChecker?: SocketMessageChecker,
   ) {
-    this.checkMessage = names && ((message) => names.findError(message));
+    this.checkMessage = messageChecker && ((message) => messageChecker.findError(message));
     exchange.received = 0;
     this.onTextMessage =
       protocol &&
       ((message) => {
         try {
-          const before = exchange.usage;
-          exchange.usage = protocol.usage(message, before);
-          if (exchange.usage !== before) exchange.onUsage?.(exchange);
+          const previous = exchange.usage;
+          exchange.usage = protocol.usage(message, previous);
+          if (exchange.usage !== previous) exchange.onUsage?.(exchange);
         } catch (thrown) {
           exchange.usageError ??= JsonUsage.loggableError(thrown);
         }
@@ -64,8 +64,9 @@ export class SocketMeter implements SocketObserver {
     exchange.streaming = status === 101;
     addCredentialNotice(attempt, exchange);
     if (status === 101) headers.deleteWhere((name) => name.startsWith("content-"));
-    const own = this.client.gatewayHeaders();
-    for (let i = 0; i < own.length; i += 2) headers.append(own[i] as string, own[i + 1] as string);
+    const gatewayLines = this.client.gatewayHeaders();
+    for (let i = 0; i < gatewayLines.length; i += 2)
+      headers.append(gatewayLines[i] as string, gatewayLines[i + 1] as string);
     return headerObject(headers);
   }
 
@@ -82,11 +83,11 @@ export class SocketMeter implements SocketObserver {
     recordErrorMessage(this.attempt, this.exchange, body, this.redactor);
   }
 
-  onInterrupt(act: (error: GatewayError, message: string | undefined) => void): () => void {
-    const { exchange, protocol: words } = this;
+  onInterrupt(listener: (error: GatewayError, message: string | undefined) => void): () => void {
+    const { exchange, protocol } = this;
     return exchange.onInterrupt(() => {
       const { interruption, id } = exchange;
-      if (interruption) act(interruption, words?.error(interruption, id));
+      if (interruption) listener(interruption, protocol?.error(interruption, id));
     });
   }
 

@@ -2,7 +2,7 @@ import type { HealthLimits } from "../core/marketplace.ts";
 import { SlidingWindow } from "./sliding-window.ts";
 
 /** Weight of a new time to first byte in the moving average. */
-const WEIGHT = 0.3;
+const LATENCY_WEIGHT = 0.3;
 /** Milliseconds after which a measured time to first byte counts a third: a target that got no requests is tried again. */
 const LATENCY_DECAY = 30_000;
 
@@ -126,7 +126,7 @@ export class TargetHealth {
     return { time: this.openFor, left: this.closed ? 0 : Math.max(0, until - this.clock()) };
   }
 
-  /** Applies what another process has found. Requests running here go on. */
+  /** Applies what another process has found. Requests in flight here continue. */
   applyRemote({ time, left }: OpenTime): void {
     const { longest } = this.limits;
     if (time === 0) {
@@ -194,17 +194,17 @@ export class TargetHealth {
   recordResponse(firstByte: number, caller?: string): void {
     const now = this.clock();
     this.callers.record(caller, now);
-    const fresh = this.measuredAt === 0 || now - this.measuredAt > LATENCY_DECAY;
-    this.latency = fresh ? firstByte : this.latency + WEIGHT * (firstByte - this.latency);
+    const isOutdated = this.measuredAt === 0 || now - this.measuredAt > LATENCY_DECAY;
+    this.latency = isOutdated ? firstByte : this.latency + LATENCY_WEIGHT * (firstByte - this.latency);
     this.measuredAt = now;
     this.failures = 0;
     // The probe's own response closes it; one that was already in flight when it opened does not.
-    const probe = this.probing;
+    const wasProbe = this.probing;
     this.probing = false;
     this.window.add(now);
     const { slow } = this.limits;
     if (slow > 0 && firstByte > slow) this.markFailure(caller, now);
-    if (probe) this.close();
+    if (wasProbe) this.close();
     else if (slow > 0 && this.closed) this.openIfFailing();
   }
 
@@ -232,16 +232,18 @@ export class TargetHealth {
    * from the others, until a request of theirs fails too.
    */
   private get failsForOneCaller(): boolean {
-    const from = this.clock() - this.limits.window;
+    const windowStart = this.clock() - this.limits.window;
     const { callers, failedCallers } = this;
-    return failedCallers.last !== undefined && failedCallers.isOnlySince(from) && !callers.isOnlySince(from);
+    return (
+      failedCallers.last !== undefined && failedCallers.isOnlySince(windowStart) && !callers.isOnlySince(windowStart)
+    );
   }
 
   private openIfFailing(): void {
     const { failures, errors, requests, open, longest } = this.limits;
     const { total, marked } = this.window.counts(this.clock());
-    const many = errors > 0 && total >= requests && marked > errors * total;
-    if ((this.failures >= failures || many) && !this.failsForOneCaller) this.open(Math.min(open, longest));
+    const exceedsErrorRate = errors > 0 && total >= requests && marked > errors * total;
+    if ((this.failures >= failures || exceedsErrorRate) && !this.failsForOneCaller) this.open(Math.min(open, longest));
   }
 
   private open(time: number): void {

@@ -42,8 +42,8 @@ export function transportError(thrown: unknown, progress: Progress, host: string
 }
 
 function gatewayErrorCode(code: string, progress: Progress): ErrorCode {
-  const ours = LOCAL_FAULTS[code];
-  if (ours) return ours;
+  const localCode = LOCAL_FAULTS[code];
+  if (localCode) return localCode;
   // A proxy that refuses has forwarded nothing.
   if (progress === "connecting" || code.startsWith("PROXY_")) return "upstream_unreachable";
   if (progress === "answering") return "upstream_truncated";

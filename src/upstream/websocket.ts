@@ -46,7 +46,7 @@ export interface SocketLimits {
   readonly message: number;
 }
 
-/** Observes a WebSocket and judges its messages. */
+/** Observes a WebSocket and checks its messages. */
 export interface SocketObserver {
   /** Called before the provider's response is forwarded; returns the headers to forward besides those of the handshake. */
   onResponseHead(status: number, rawHeaders: readonly string[]): IncomingHttpHeaders;
@@ -65,10 +65,10 @@ export interface SocketObserver {
   /** Called when the handshake has failed and no response has been written: writes one synchronously. */
   refuse(error: GatewayError): void;
   /**
-   * Registers `act` for when the gateway interrupts the socket; returns a function that unregisters it. `message` is what the
+   * Registers a listener for when the gateway interrupts the socket; returns a function that unregisters it. `message` is what the
    * client gets on an open socket, in its protocol's form; undefined: the protocol has none.
    */
-  onInterrupt(act: (error: GatewayError, message: string | undefined) => void): () => void;
+  onInterrupt(listener: (error: GatewayError, message: string | undefined) => void): () => void;
 }
 
 /** How a WebSocket ended. */
@@ -99,11 +99,11 @@ export class SocketRelay {
   private closeSent = false;
   private endedBy: SocketEnd["endedBy"];
   private providerReceiver: Receiver | undefined;
-  /** Parses the client's messages where there is a judge, until one is refused or is the last. */
+  /** Parses the client's messages if they are checked, until one is refused or is the last. */
   private clientReceiver: Receiver | undefined;
   private refusal: GatewayError | undefined;
   private clientClosed = false;
-  /** What has arrived of the provider's close frame. */
+  /** The part of the provider's close frame that has arrived. */
   private pendingClose: Buffer | undefined;
 
   constructor(
@@ -130,9 +130,9 @@ export class SocketRelay {
     socket.once("close", () => {
       const code =
         this.upstream && (this.closing ?? this.providerFrames.closeCode ?? this.clientFrames.closeCode ?? ABNORMAL);
-      const gone = code === ABNORMAL ? (this.endedBy ?? "client") : undefined;
+      const abnormalEnd = code === ABNORMAL ? (this.endedBy ?? "client") : undefined;
       unsubscribe();
-      this.end.resolve({ code, endedBy: this.closing === RESTART ? "gateway" : gone });
+      this.end.resolve({ code, endedBy: this.closing === RESTART ? "gateway" : abnormalEnd });
     });
     const unsubscribe = this.observer.onInterrupt((error, message) => this.interrupt(error, message));
     try {
@@ -149,42 +149,42 @@ export class SocketRelay {
     const { socket } = this.handshake;
     const { timeouts, target } = this.outgoing;
     const { connect, first_byte } = timeouts;
-    const connecting =
+    const connectTimer =
       connect > 0 ? setTimeout(() => this.refuse(timeoutError("connect", connect, target.host)), connect) : 0;
     const limit = first_byte > 0 ? Math.min(first_byte, HANDSHAKE_TIMEOUT) : HANDSHAKE_TIMEOUT;
-    const timer = setTimeout(() => this.refuse(timeoutError("first_byte", limit, target.host)), limit);
+    const responseTimer = setTimeout(() => this.refuse(timeoutError("first_byte", limit, target.host)), limit);
     whenConnected(upstream, () => {
       this.progress = "waiting";
-      clearTimeout(connecting);
+      clearTimeout(connectTimer);
     });
-    // The library would let an unanswered handshake live on.
+    // The library would never end an unanswered handshake.
     socket.once("close", () => {
-      clearTimeout(connecting);
-      clearTimeout(timer);
+      clearTimeout(connectTimer);
+      clearTimeout(responseTimer);
       upstream.destroy();
     });
     // Until the response nothing reads the client's socket, so its end would go unnoticed. `read()` on an empty buffer takes no
     // bytes.
-    const listen = () => {
+    const onReadable = () => {
       if (socket.readableLength === 0) socket.read();
     };
-    socket.on("readable", listen).once("end", () => flushAndClose(socket));
+    socket.on("readable", onReadable).once("end", () => flushAndClose(socket));
     // After the library has added its listener, which would forward any response: it is replaced, and called only for allowed
     // ones.
     process.nextTick(() => {
-      const library = upstream.listeners("response");
+      const libraryListeners = upstream.listeners("response");
       upstream.removeAllListeners("response").once("response", (answer: IncomingMessage) => {
         this.forwardRefusal(answer, (response) => {
-          clearTimeout(timer);
-          for (const listener of library) listener(response);
+          clearTimeout(responseTimer);
+          for (const listener of libraryListeners) listener(response);
         });
       });
     });
-    upstream.once("upgrade", (answer, other) => {
-      clearTimeout(timer);
+    upstream.once("upgrade", (answer, providerSocket) => {
+      clearTimeout(responseTimer);
       // A pipe does not flow while there is a `readable` listener.
-      socket.off("readable", listen);
-      this.onUpgrade(answer, other);
+      socket.off("readable", onReadable);
+      this.onUpgrade(answer, providerSocket);
     });
   }
 
@@ -231,14 +231,14 @@ export class SocketRelay {
 
   /**
    * Handles an HTTP response other than 101.
-   * @param pass hands the buffered response to the library, which forwards it and closes
+   * @param forward hands the buffered response to the library, which forwards it and closes
    */
-  private forwardRefusal(answer: IncomingMessage, pass: (response: Readable) => void): void {
+  private forwardRefusal(answer: IncomingMessage, forward: (response: Readable) => void): void {
     const { observer } = this;
     const { target } = this.outgoing;
     const { statusCode: upstreamStatus = 0 } = answer;
-    const refused = forwarderRefusal(forwarderOf(this.outgoing), upstreamStatus);
-    if (refused) this.refuse(transportError(refused, this.progress, target.host));
+    const proxyError = forwarderRefusal(forwarderOf(this.outgoing), upstreamStatus);
+    if (proxyError) this.refuse(transportError(proxyError, this.progress, target.host));
     if (this.responded) {
       answer.destroy();
       return;
@@ -253,12 +253,12 @@ export class SocketRelay {
         const { "content-encoding": _, ...headers } = observer.onResponseHead(status, answer.rawHeaders);
         observer.onErrorBody(body);
         observer.onProviderBytes(body);
-        const length = { "content-length": String(body.length), connection: "close" };
-        pass(
+        const framing = { "content-length": String(body.length), connection: "close" };
+        forward(
           Object.assign(Readable.from([body]), {
             statusCode: status,
             statusMessage: "",
-            headers: { ...headers, ...length },
+            headers: { ...headers, ...framing },
           }),
         );
       },
@@ -299,36 +299,36 @@ export class SocketRelay {
     });
     // All bytes of both directions pass this socket.
     socket.setTimeout(this.limits.idle, () => this.close(GOING_AWAY));
-    for (const [side, other, who] of [
+    for (const [side, otherSide, name] of [
       [socket, upstream, "client"],
       [upstream, socket, "provider"],
     ] as const) {
-      const over = () => {
-        this.endedBy ??= who;
-        flushAndClose(other);
+      const onEnd = () => {
+        this.endedBy ??= name;
+        flushAndClose(otherSide);
       };
-      side.on("error", over).once("end", over).once("close", over);
+      side.on("error", onEnd).once("end", onEnd).once("close", onEnd);
     }
   }
 
   /** Parses the provider's text messages besides forwarding them; what cannot be parsed is left to the client. */
-  private createProviderReceiver(text: (message: Buffer) => void): Receiver {
+  private createProviderReceiver(onText: (message: Buffer) => void): Receiver {
     const options = { isServer: false, maxPayload: this.limits.message, skipUTF8Validation: true };
     const receiver = new Receiver(options);
     receiver.on("message", (message: Buffer, binary: boolean) => {
-      if (!binary) text(message);
+      if (!binary) onText(message);
     });
-    const over = () => {
+    const stopParsing = () => {
       this.providerReceiver = undefined;
     };
-    receiver.on("error", over).on("conclude", over);
+    receiver.on("error", stopParsing).on("conclude", stopParsing);
     return receiver;
   }
 
-  /** Parses the client's messages before they are forwarded: what cannot be parsed cannot be judged, and is not forwarded. */
-  private createClientReceiver(judge: (message: Buffer) => GatewayError | undefined): Receiver {
+  /** Parses the client's messages before they are forwarded: what cannot be parsed cannot be checked, and is not forwarded. */
+  private createClientReceiver(check: (message: Buffer) => GatewayError | undefined): Receiver {
     const receiver = new Receiver({ isServer: true, maxPayload: this.limits.message, skipUTF8Validation: true });
-    receiver.on("message", (message: Buffer) => (this.refusal ??= judge(message)));
+    receiver.on("message", (message: Buffer) => (this.refusal ??= check(message)));
     receiver.on("conclude", () => (this.clientClosed = true));
     // `admits` reports the error.
     receiver.on("error", () => {});
@@ -336,20 +336,20 @@ export class SocketRelay {
   }
 
   /**
-   * Reports whether bytes of the client may be forwarded. A refused message never reaches the provider whole, and it acts on
-   * whole messages only.
+   * Reports whether bytes of the client may be forwarded. A refused message never reaches the provider completely, and a provider
+   * acts only on complete messages.
    */
-  private admits(bytes: Buffer, judging: Receiver): boolean {
+  private admits(bytes: Buffer, receiver: Receiver): boolean {
     if (this.refusal || this.clientClosed) return false;
     // The receiver emits messages and errors synchronously. It unmasks its input in place, so it gets a copy: the provider needs
     // the mask.
-    judging.write(Buffer.from(bytes));
-    if (judging.errored && isMessageTooLarge(judging.errored)) {
+    receiver.write(Buffer.from(bytes));
+    if (receiver.errored && isMessageTooLarge(receiver.errored)) {
       this.clientClosed = true;
       this.close(TOO_BIG);
       return false;
     }
-    if (judging.errored) this.refusal ??= new GatewayError("bad_request", { message: judging.errored.message });
+    if (receiver.errored) this.refusal ??= new GatewayError("bad_request", { message: receiver.errored.message });
     if (!this.refusal) return true;
     this.observer.interrupt(this.refusal);
     return false;
@@ -362,25 +362,25 @@ export class SocketRelay {
       return;
     }
     const closing = this.closing !== undefined;
-    const taken = this.providerFrames.push(bytes, closing, false);
-    const frames = bytes.subarray(0, taken);
+    const consumed = this.providerFrames.push(bytes, closing, false);
+    const frames = bytes.subarray(0, consumed);
     this.observer.onProviderBytes(frames);
     this.providerReceiver?.write(frames);
     if (!this.handshake.socket.write(frames) && !closing) this.upstream?.pause();
     if (closing) this.sendClose();
     else if (this.providerFrames.largestMessage > this.limits.message) this.close(TOO_BIG);
-    else if (taken < bytes.length) this.forwardClose(bytes.subarray(taken));
+    else if (consumed < bytes.length) this.forwardClose(bytes.subarray(consumed));
   }
 
-  /** Forwards the provider's close frame once it is whole; nothing may follow it (RFC 6455 §5.5.1). */
+  /** Forwards the provider's close frame once it is complete; nothing may follow it (RFC 6455 §5.5.1). */
   private forwardClose(bytes: Buffer): void {
     const frame = Buffer.concat([this.pendingClose ?? Buffer.alloc(0), bytes]);
     this.pendingClose = frame;
     if (frame.length < 2 || frame.length < 2 + ((frame[1] as number) & 127)) return;
     this.providerFrames.push(frame);
-    const clean = redactCloseFrame(frame, this.observer.redactor);
-    this.observer.onProviderBytes(clean);
-    this.handshake.socket.write(clean);
+    const redacted = redactCloseFrame(frame, this.observer.redactor);
+    this.observer.onProviderBytes(redacted);
+    this.handshake.socket.write(redacted);
     this.pendingClose = Buffer.alloc(0);
   }
 

@@ -70,8 +70,8 @@ function indexOfModel(
 ): number | undefined {
   const id = query.get(name);
   if (id === null) return undefined;
-  const place = models.findIndex((model) => model.id === id);
-  if (place >= 0) return place;
+  const index = models.findIndex((model) => model.id === id);
+  if (index >= 0) return index;
   throw invalidField(name, `${name} names no model of the list.`);
 }
 

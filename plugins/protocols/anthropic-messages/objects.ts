@@ -42,7 +42,7 @@ function* fileIds(block: unknown): Generator<string> {
 }
 
 /** Clients continue without a thread that does not exist. */
-const unknown = (param: string) =>
+const unknownThreadMessage = (param: string) =>
   param.startsWith("thread")
     ? {
         status: 400,
@@ -60,7 +60,7 @@ export const objects: ObjectMembers = {
   notSearched: ["metadata", "input", "input_schema", "citations", "schema"],
   // The ids of the vendor's own skills are lower-case words.
   id: (text) => (/^[a-z]+$/.test(text) ? undefined : text),
-  unknownError: unknown,
+  unknownError: unknownThreadMessage,
   createsObjects,
   createdIdMembers: ["id", "container", "content"],
   createdIds,

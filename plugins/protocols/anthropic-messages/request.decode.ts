@@ -191,22 +191,22 @@ function partsOf(
       }
       block.declareUnread();
     }
-    const home = REQUIRED_PLACES[part.kind] ?? place;
-    if (home !== place)
-      throwInvalidField(block.at, `is a ${type} block, which can only stand in a turn of the ${home}.`);
+    const requiredPlace = REQUIRED_PLACES[part.kind] ?? place;
+    if (requiredPlace !== place)
+      throwInvalidField(block.at, `is a ${type} block, which can only stand in a turn of the ${requiredPlace}.`);
     return part;
   });
 }
 
 function textPart(block: Fields): Text {
-  const cited = block.objects("citations") ?? [];
-  if (cited.length > 0) block.declare("citations", "citations");
-  for (const citation of cited) {
+  const citations = block.objects("citations") ?? [];
+  if (citations.length > 0) block.declare("citations", "citations");
+  for (const citation of citations) {
     for (const member of CITATION_MEMBERS) citation.leave(member);
     citation.declareUnread();
   }
   const text: Text = { kind: "text", at: block.at, text: block.required("text") };
-  if (cited.length > 0) text.citations = cited.map(({ of }) => parseCitation(of));
+  if (citations.length > 0) text.citations = citations.map(({ of }) => parseCitation(of));
   return text;
 }
 
@@ -217,14 +217,14 @@ function documentPart(block: Fields): Part {
 
 function mediaPart(block: Fields, media: "image" | "file"): Media | Foreign {
   const source = block.object("source") ?? throwInvalidField(block.path("source"), "must be an object.");
-  const from = mediaSource(block, source, media);
-  if (!from) return foreignPart(block);
+  const decodedSource = mediaSource(block, source, media);
+  if (!decodedSource) return foreignPart(block);
   const mime = source.text("media_type");
   return {
     kind: "media",
     at: block.at,
     media,
-    source: from,
+    source: decodedSource,
     ...(mime === undefined ? {} : { mime }),
     ...(media === "file" ? titleOf(block) : {}),
   };
@@ -394,14 +394,14 @@ function toolsOf(body: Fields): Tool[] {
   return (body.objects("tools") ?? []).map((tool) => {
     const type = tool.text("type") ?? "custom";
     if (type !== "custom" && !WEB_SEARCH.test(type)) return serverTool(tool, type);
-    const read = type === "custom" ? functionTool(tool) : webSearch(tool);
+    const decoded = type === "custom" ? functionTool(tool) : webSearch(tool);
     const cache = readCacheMark(tool);
     if (cache) {
       tool.declare("cache_control", "cache_mark");
-      read.cache = cache;
+      decoded.cache = cache;
     }
     tool.declareUnread("other", TOOL_MEMBERS);
-    return read;
+    return decoded;
   });
 }
 
@@ -427,9 +427,10 @@ function webSearch(tool: Fields): Tool {
   const allowed = tool.texts("allowed_domains");
   const blocked = tool.texts("blocked_domains");
   const maxUses = tool.number("max_uses");
-  const place = tool.object("user_location");
-  place?.leaveUsual({ type: ["approximate"] });
-  const location = place && dropUndefined(Object.fromEntries(LOCATION.map((name) => [name, place.text(name)])));
+  const userLocation = tool.object("user_location");
+  userLocation?.leaveUsual({ type: ["approximate"] });
+  const location =
+    userLocation && dropUndefined(Object.fromEntries(LOCATION.map((name) => [name, userLocation.text(name)])));
   return {
     kind: "web_search",
     at: tool.at,

@@ -42,7 +42,7 @@ export const encodeRequest = (conversation: Conversation, context: EncodeContext
 
 /** Does the same in steps. @throws GatewayError as `context.refuse` makes it. */
 export function* encodeRequestInSteps(conversation: Conversation, context: EncodeContext): Steps<EncodedRequest> {
-  const counts = conversation.task === "count";
+  const countsTokens = conversation.task === "count";
   refuseUnsupported(conversation, context);
   const marks = new CacheMarks(conversation, context);
   const tools = toolsOf(conversation, context, marks);
@@ -64,14 +64,14 @@ export function* encodeRequestInSteps(conversation: Conversation, context: Encod
     ...prompt,
   };
   marks.limit();
-  if (!counts) {
+  if (!countsTokens) {
     Object.assign(body, writeSettings(answerSettings, conversation, context));
     body["max_tokens"] = maxTokens;
     if (conversation.stream) body["stream"] = true;
     if (thinks) dropSampling(body, conversation, context);
   }
   yield;
-  return { operation: counts ? COUNT_TOKENS : MESSAGES, headers: HEADERS, body: yield* Steps.writingJson(body) };
+  return { operation: countsTokens ? COUNT_TOKENS : MESSAGES, headers: HEADERS, body: yield* Steps.writingJson(body) };
 }
 
 /** Refuses features whose support depends on their value. */
@@ -148,12 +148,14 @@ function* messagesOf(
   context: EncodeContext,
   marks: CacheMarks,
 ): Steps<{ system: JsonObject[] | undefined; messages: WrittenMessage[] }> {
-  const sayable = conversation.turns.map((turn) => writableTurn(turn, context)).filter(({ parts }) => parts.length > 0);
+  const writable = conversation.turns
+    .map((turn) => writableTurn(turn, context))
+    .filter(({ parts }) => parts.length > 0);
   yield;
-  const first = sayable.findIndex((turn) => !isSystem(turn));
+  const first = writable.findIndex((turn) => !isSystem(turn));
   // If there are only system messages, the last one becomes the user's.
-  const leading = sayable.slice(0, first < 0 ? Math.max(0, sayable.length - 1) : first);
-  const turns = mergeTurns(placeSystemTurns(sayable.slice(leading.length), context));
+  const leading = writable.slice(0, first < 0 ? Math.max(0, writable.length - 1) : first);
+  const turns = mergeTurns(placeSystemTurns(writable.slice(leading.length), context));
   const system = leading.flatMap((turn) => blocksOf(turn, context, marks));
   refusePrefill(turns, context);
   if (turns.length === 0) refuseEmptyMessages(conversation, context);
@@ -197,10 +199,10 @@ function isWritable(part: Part, context: EncodeContext): boolean {
 function placeSystemTurns(turns: readonly Turn[], context: EncodeContext): Turn[] {
   const out: Turn[] = [];
   for (const turn of turns) {
-    const before = out.at(-1);
-    const follows = before?.role === "user" || before?.role === "system";
+    const previous = out.at(-1);
+    const followsUser = previous?.role === "user" || previous?.role === "system";
     if (!isSystem(turn)) out.push(turn);
-    else if (context.facts.system_in_place === true && follows) out.push({ ...turn, role: "system" });
+    else if (context.facts.system_in_place === true && followsUser) out.push({ ...turn, role: "system" });
     else {
       context.change(turn.at, "sent as text of the user");
       out.push({ ...turn, role: "user", parts: turn.parts.map(asSystemReminder) });
@@ -213,8 +215,8 @@ function placeSystemTurns(turns: readonly Turn[], context: EncodeContext): Turn[
 function mergeSystemTurns(turns: readonly Turn[]): Turn[] {
   const out: Turn[] = [];
   for (const turn of turns) {
-    const before = out.at(-1);
-    if (turn.role === "system" && before?.role === "system") for (const part of turn.parts) before.parts.push(part);
+    const previous = out.at(-1);
+    if (turn.role === "system" && previous?.role === "system") for (const part of turn.parts) previous.parts.push(part);
     else out.push(turn.role === "system" ? { ...turn, parts: [...turn.parts] } : turn);
   }
   return out;
@@ -252,7 +254,7 @@ function blocksOf(turn: Turn, context: EncodeContext, marks: CacheMarks): JsonOb
 
 /** Moves a mark within a result to the result itself, where it has an effect. */
 function hoistCacheMark(part: Part): Part {
-  const cache = part.kind === "tool_result" ? part.parts.findLast((each) => each.cache)?.cache : undefined;
+  const cache = part.kind === "tool_result" ? part.parts.findLast((inner) => inner.cache)?.cache : undefined;
   if (part.kind !== "tool_result" || !cache) return part;
   return { ...part, cache: part.cache ?? cache, parts: part.parts.map(({ cache: _, ...each }): Part => each) };
 }
@@ -322,8 +324,8 @@ function toolResult(result: ToolResult, context: EncodeContext): JsonObject {
 function resultContent({ parts }: ToolResult, context: EncodeContext): string | JsonObject[] | undefined {
   const [first] = parts;
   if (parts.length === 1 && first?.kind === "text" && !first.cache) return first.text;
-  const sayable = parts.filter((part) => part.kind !== "text" || part.text.trim() !== "");
-  const blocks = sayable.map((part) => blockOf(part, context)).filter((block) => block !== undefined);
+  const nonEmpty = parts.filter((part) => part.kind !== "text" || part.text.trim() !== "");
+  const blocks = nonEmpty.map((part) => blockOf(part, context)).filter((block) => block !== undefined);
   return blocks.length > 0 ? blocks : undefined;
 }
 
@@ -360,8 +362,8 @@ function sourceOf(part: Media, context: EncodeContext, image: boolean): JsonObje
 
 /** Returns the content of a `data:` URL. */
 function dataUrlContent([, type = "", base64 = ""]: RegExpExecArray, mime: string | undefined) {
-  const known = type === "" ? mime : type;
-  return { source: { base64 }, ...(known === undefined ? {} : { mime: known }) };
+  const mimeType = type === "" ? mime : type;
+  return { source: { base64 }, ...(mimeType === undefined ? {} : { mime: mimeType }) };
 }
 
 const textSource = (text: string): JsonObject => ({ type: "text", media_type: "text/plain", data: text });
@@ -412,13 +414,13 @@ function toolOf(tool: Tool, context: EncodeContext): JsonObject | undefined {
 function functionTool(tool: Extract<Tool, { kind: "function" }>, context: EncodeContext): JsonObject {
   const { description, parameters } = tool;
   const schema = schemaOf(parameters);
-  const itself = tool.strict ? selfReference(schema.value) : undefined;
-  if (itself !== undefined)
+  const selfRef = tool.strict ? selfReference(schema.value) : undefined;
+  if (selfRef !== undefined)
     context.change(
       tool.at,
-      `the provider cannot enforce a schema that contains itself (${itself}): it is sent without strict`,
+      `the provider cannot enforce a schema that contains itself (${selfRef}): it is sent without strict`,
     );
-  const strict = itself === undefined ? tool.strict : undefined;
+  const strict = selfRef === undefined ? tool.strict : undefined;
   const input = strict === true ? enforceableSchema(schema, tool.at, context) : schema;
   return { name: fitToolName(tool, context), description, input_schema: input, ...(strict ? { strict } : {}) };
 }

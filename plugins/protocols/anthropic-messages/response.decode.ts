@@ -290,10 +290,10 @@ class MessageStreamDecoder extends BlockDecoder implements ResponseDecoder {
   }
 
   private server(open: OpenBlock, delta: JsonObject, out: Event[]): void {
-    const more = asText(delta["partial_json"]) ?? "";
-    open.input += more;
-    open.size += more.length + DELTA_OVERHEAD;
-    this.addBuffered(more.length + DELTA_OVERHEAD, out);
+    const partialInput = asText(delta["partial_json"]) ?? "";
+    open.input += partialInput;
+    open.size += partialInput.length + DELTA_OVERHEAD;
+    this.addBuffered(partialInput.length + DELTA_OVERHEAD, out);
   }
 
   private close(index: unknown, out: Event[]): void {
@@ -339,6 +339,6 @@ function exactBlock(content: JsonObject, text: string): JsonObject | undefined {
 
 /** Returns a block that only this vendor understands, with its streamed input. */
 function serverJson(content: JsonObject, input: string): RawJson {
-  const whole = new RawJson(input);
-  return new RawJson(writeJson(holdsObject(whole) ? { ...content, input: whole } : content));
+  const completeInput = new RawJson(input);
+  return new RawJson(writeJson(holdsObject(completeInput) ? { ...content, input: completeInput } : content));
 }

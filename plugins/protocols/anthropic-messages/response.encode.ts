@@ -78,7 +78,7 @@ class BlockEncoder {
   private queueStart = 0;
   private current: AnswerBlock | undefined;
   private index = 0;
-  private waiting = 0;
+  private waitingWeight = 0;
   private usage: Usage | undefined;
   private finish: EventOf<"finish"> | undefined;
   private hasRefusal = false;
@@ -166,8 +166,8 @@ class BlockEncoder {
   private addWeight(block: AnswerBlock, event: Event): void {
     const weight = weightOf(event);
     block.weight += weight;
-    this.waiting += weight;
-    if (this.waiting > MAX_BUFFERED)
+    this.waitingWeight += weight;
+    if (this.waitingWeight > MAX_BUFFERED)
       throw new GatewayError("upstream_invalid", { message: "The provider's blocks grow side by side beyond 8 MiB." });
   }
 
@@ -175,11 +175,11 @@ class BlockEncoder {
     const block = this.blocks.get(event.block);
     if (!block) return;
     if (block === this.current) this.write(block, event);
-    else this.hold(block, event);
+    else this.buffer(block, event);
     while (this.current === undefined && this.queueStart < this.queue.length) this.startNext();
   }
 
-  private hold(block: AnswerBlock, event: Event): void {
+  private buffer(block: AnswerBlock, event: Event): void {
     // Events without a block in this protocol need not be buffered.
     if (event.type === "media" || event.type === "server") return;
     this.addWeight(block, event);
@@ -191,7 +191,7 @@ class BlockEncoder {
     const block = this.queue[this.queueStart++];
     if (!block) return;
     if (this.queueStart === this.queue.length) this.queue.length = this.queueStart = 0;
-    this.waiting -= block.weight;
+    this.waitingWeight -= block.weight;
     this.startBlock(block);
     for (const event of block.waiting) this.write(block, event);
     block.waiting = [];
@@ -286,9 +286,9 @@ class BlockEncoder {
       this.output.append(index, "text_delta", text);
       return;
     }
-    const apart = block.part !== undefined && part !== undefined && part !== block.part;
+    const startsPart = block.part !== undefined && part !== undefined && part !== block.part;
     if (part !== undefined) block.part = part;
-    this.output.append(index, "thinking_delta", apart ? `\n\n${text}` : text);
+    this.output.append(index, "thinking_delta", startsPart ? `\n\n${text}` : text);
   }
 
   private arguments(block: AnswerBlock, { text }: EventOf<"arguments">): void {
@@ -386,8 +386,8 @@ class BlockEncoder {
 
 /** Returns `msg_…`, the same for the same response. */
 function messageId(id: string, context: ResponseContext): string {
-  const known = id === "" ? context.id : id;
-  return known.startsWith("msg_") ? known : `msg_${safeId(known)}`;
+  const responseId = id === "" ? context.id : id;
+  return responseId.startsWith("msg_") ? responseId : `msg_${safeId(responseId)}`;
 }
 
 /** Each delta type's member of the block. */
@@ -449,12 +449,12 @@ class CallInputs {
    * @throws GatewayError `upstream_invalid` when a call's arguments are not an object, unless the response was truncated there
    */
   truncatedCall({ stop_reason }: JsonObject): number | undefined {
-    const [cut, ...more] = this.malformed;
-    if (cut !== undefined && (more.length > 0 || !TRUNCATING_REASONS.has(String(stop_reason))))
+    const [truncated, ...others] = this.malformed;
+    if (truncated !== undefined && (others.length > 0 || !TRUNCATING_REASONS.has(String(stop_reason))))
       throw new GatewayError("upstream_invalid", {
         message: "The arguments of the model's tool call are not a JSON object.",
       });
-    return cut;
+    return truncated;
   }
 }
 
@@ -562,9 +562,9 @@ export class MessageWriter implements BlockWriter {
     const totals = asObject(this.message["usage"]) ?? {};
     for (const name of USAGE_MEMBERS) if (usage[name] !== undefined && usage[name] !== null) totals[name] = usage[name];
     this.message = { ...this.message, ...delta, usage: totals };
-    const cut = this.inputs.truncatedCall(delta);
-    if (cut === undefined) return;
-    this.content.splice(cut, 1);
+    const truncated = this.inputs.truncatedCall(delta);
+    if (truncated === undefined) return;
+    this.content.splice(truncated, 1);
     this.context.drop("content.tool_use", "The answer was cut within the call.");
   }
 

@@ -77,7 +77,9 @@ function chosenToolName(
   context: EncodeContext,
 ): string {
   if (choice.server) return choice.name;
-  const tool = tools.find((each) => (each.kind === "function" || each.kind === "custom") && each.name === choice.name);
+  const tool = tools.find(
+    (candidate) => (candidate.kind === "function" || candidate.kind === "custom") && candidate.name === choice.name,
+  );
   if (tool?.kind !== "function" && tool?.kind !== "custom") return fitToolName({ name: choice.name }, context);
   return fitToolName({ ...tool, custom: tool.kind === "custom" }, context);
 }

@@ -10,62 +10,62 @@ export function selfReference(schema: unknown): string | undefined {
   const root = objectOf(schema);
   if (!root) return undefined;
   const refs = new Map<JsonObject, Map<string, JsonObject>>();
-  const refsOf = (of: JsonObject): Map<string, JsonObject> => {
-    const known = refs.get(of) ?? refsIn(of, root);
-    refs.set(of, known);
+  const refsOf = (schema: JsonObject): Map<string, JsonObject> => {
+    const known = refs.get(schema) ?? refsIn(schema, root);
+    refs.set(schema, known);
     return known;
   };
   // Iterative, because a chain of references may be as long as the schema.
-  const ended = new Set<JsonObject>();
-  const open = new Set([root]);
-  const path = [{ schema: root, left: refsOf(root).entries() }];
+  const checked = new Set<JsonObject>();
+  const ancestors = new Set([root]);
+  const path = [{ schema: root, refs: refsOf(root).entries() }];
   for (let last = path.at(-1); last; last = path.at(-1)) {
-    const next = last.left.next();
+    const next = last.refs.next();
     if (next.done) {
       path.pop();
-      open.delete(last.schema);
-      ended.add(last.schema);
+      ancestors.delete(last.schema);
+      checked.add(last.schema);
       continue;
     }
-    const [ref, to] = next.value;
-    if (open.has(to)) return ref;
-    if (ended.has(to)) continue;
-    open.add(to);
-    path.push({ schema: to, left: refsOf(to).entries() });
+    const [ref, target] = next.value;
+    if (ancestors.has(target)) return ref;
+    if (checked.has(target)) continue;
+    ancestors.add(target);
+    path.push({ schema: target, refs: refsOf(target).entries() });
   }
   return undefined;
 }
 
 /** Returns the references within a schema, and their targets. */
 function refsIn(schema: JsonObject, root: JsonObject): Map<string, JsonObject> {
-  const found = new Map<string, JsonObject>();
-  const look = (value: unknown, names: boolean): void => {
-    if (Array.isArray(value)) for (const each of value) look(each, false);
+  const targets = new Map<string, JsonObject>();
+  const visit = (value: unknown, isPropertyMap: boolean): void => {
+    if (Array.isArray(value)) for (const item of value) visit(item, false);
     const object = objectOf(value);
     if (!object) return;
     for (const [name, member] of Object.entries(object)) {
-      const to = name === "$ref" && typeof member === "string" ? resolvePointer(member, root) : undefined;
-      if (to) found.set(member as string, to);
-      if (names || !NO_SUBSCHEMAS.has(name)) look(member, name === "properties" && !names);
+      const target = name === "$ref" && typeof member === "string" ? resolvePointer(member, root) : undefined;
+      if (target) targets.set(member as string, target);
+      if (isPropertyMap || !NO_SUBSCHEMAS.has(name)) visit(member, name === "properties" && !isPropertyMap);
     }
   };
-  look(schema, false);
-  return found;
+  visit(schema, false);
+  return targets;
 }
 
 /** Returns the target of a reference within a schema (`#/$defs/a`). */
 function resolvePointer(ref: string, root: JsonObject): JsonObject | undefined {
   if (ref !== "#" && !ref.startsWith("#/")) return undefined;
-  let at: unknown = root;
-  for (const step of decodePointer(ref).split("/").slice(1)) {
-    const name = step.replaceAll("~1", "/").replaceAll("~0", "~");
-    if (Array.isArray(at)) at = at[Number(name)];
+  let target: unknown = root;
+  for (const token of decodePointer(ref).split("/").slice(1)) {
+    const name = token.replaceAll("~1", "/").replaceAll("~0", "~");
+    if (Array.isArray(target)) target = target[Number(name)];
     else {
-      const object = objectOf(at);
-      at = object && Object.hasOwn(object, name) ? object[name] : undefined;
+      const object = objectOf(target);
+      target = object && Object.hasOwn(object, name) ? object[name] : undefined;
     }
   }
-  return objectOf(at);
+  return objectOf(target);
 }
 
 function decodePointer(ref: string): string {

@@ -148,7 +148,7 @@ function budgetThinking(
   }
   // Where the model decides: medium.
   const level = effort === undefined || effort === "none" ? "medium" : effort;
-  const wantedBudget = requested !== undefined && requested > 0 ? requested : BUDGETS[level];
+  const targetBudget = requested !== undefined && requested > 0 ? requested : BUDGETS[level];
   // Thinking counts towards `max_tokens`, of which a part must remain for the response itself.
   const available = Math.floor(maxTokens * 0.8);
   if (available < MIN_THINKING_BUDGET) {
@@ -162,8 +162,8 @@ function budgetThinking(
     context.change(path, LOST_THINKING);
     return NO_THINKING;
   }
-  const budget = Math.min(Math.max(wantedBudget, MIN_THINKING_BUDGET), available);
-  if (budget !== wantedBudget && effort !== "max") context.change(path, `${budget} tokens for thinking`);
+  const budget = Math.min(Math.max(targetBudget, MIN_THINKING_BUDGET), available);
+  if (budget !== targetBudget && effort !== "max") context.change(path, `${budget} tokens for thinking`);
   const display = show === false ? { display: "omitted" } : {};
   return { thinking: { type: "enabled", budget_tokens: budget, ...display }, thinks: true };
 }

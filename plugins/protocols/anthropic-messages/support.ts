@@ -129,11 +129,11 @@ function writeFormat({ kind, schema, description }: Format, conversation: Conver
   const path = pathOfUse(conversation, "json_schema");
   if (description !== undefined) context.change(path, "without the description of the schema");
   const enforceable = enforceableSchema(schema, path, context);
-  const itself = selfReference(enforceable.value);
-  if (itself !== undefined)
+  const selfRef = selfReference(enforceable.value);
+  if (selfRef !== undefined)
     context.refuse(
       path,
-      `the provider cannot enforce a schema that contains itself (${itself})`,
+      `the provider cannot enforce a schema that contains itself (${selfRef})`,
       "Write out the levels that are needed, or choose a model of another vendor.",
     );
   return { type: "json_schema", schema: enforceable };
@@ -303,21 +303,21 @@ class SchemaFitter {
       if (!this.keyword(name, schema, at, out)) described.push([name, this.describe(schema[name], `${at}.${name}`)]);
     if (schema["type"] === "object" || schema["properties"] !== undefined) this.close(schema, out);
     if (described.length > 0) {
-      const before = typeof out["description"] === "string" ? `${out["description"]}\n\n` : "";
-      out["description"] = before + writeJson(Object.fromEntries(described));
+      const ownDescription = typeof out["description"] === "string" ? `${out["description"]}\n\n` : "";
+      out["description"] = ownDescription + writeJson(Object.fromEntries(described));
     }
     return out;
   }
 
   /** Handles a keyword; returns false for one that the vendor does not enforce. */
   private keyword(name: string, schema: JsonObject, at: string, out: JsonObject): boolean {
-    const here = `${at}.${name}`;
+    const path = `${at}.${name}`;
     const member = schema[name];
-    if (name === "properties" || name === "$defs" || name === "definitions") out[name] = this.each(member, here);
-    else if (name === "items") out[name] = this.schema(member, here);
+    if (name === "properties" || name === "$defs" || name === "definitions") out[name] = this.schemaMap(member, path);
+    else if (name === "items") out[name] = this.schema(member, path);
     else if (name === "anyOf" || name === "allOf")
-      out[name] = asList(member).map((each, i) => this.schema(each, `${here}.${i}`));
-    else if (name === "oneOf" && !Object.hasOwn(schema, "anyOf")) this.oneOf(member, here, out);
+      out[name] = asList(member).map((alternative, i) => this.schema(alternative, `${path}.${i}`));
+    else if (name === "oneOf" && !Object.hasOwn(schema, "anyOf")) this.oneOf(member, path, out);
     else if (
       name === "format"
         ? FORMATS.has(member)
@@ -331,7 +331,7 @@ class SchemaFitter {
     return true;
   }
 
-  private each(member: unknown, at: string): JsonObject {
+  private schemaMap(member: unknown, at: string): JsonObject {
     const schemas = Object.entries(objectOf(member) ?? {});
     return Object.fromEntries(schemas.map(([name, schema]) => [name, this.schema(schema, `${at}.${name}`)]));
   }
@@ -339,7 +339,7 @@ class SchemaFitter {
   private oneOf(member: unknown, at: string, out: JsonObject): void {
     this.changed = true;
     this.union = true;
-    out["anyOf"] = asList(member).map((each, i) => this.schema(each, `${at}.${i}`));
+    out["anyOf"] = asList(member).map((alternative, i) => this.schema(alternative, `${at}.${i}`));
   }
 
   private describe(member: unknown, at: string): unknown {
@@ -350,9 +350,9 @@ class SchemaFitter {
 
   /** Closes an object, as required. Objects open for values of a schema are left to the vendor's validation. */
   private close(schema: JsonObject, out: JsonObject): void {
-    const open = schema["additionalProperties"];
-    out["additionalProperties"] = objectOf(open) ?? false;
-    if (open === false || objectOf(open)) return;
+    const additional = schema["additionalProperties"];
+    out["additionalProperties"] = objectOf(additional) ?? false;
+    if (additional === false || objectOf(additional)) return;
     this.changed = true;
     this.closed = true;
   }

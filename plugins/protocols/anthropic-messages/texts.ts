@@ -56,10 +56,10 @@ const DELTA_MEMBERS: ReadonlyMap<unknown, readonly [member: string, kind: TextKi
 ]);
 
 function* deltaTexts(delta: JsonObject, index: string): Generator<TextPlace> {
-  const growing = DELTA_MEMBERS.get(delta["type"]);
-  if (!growing) yield* proseTexts(delta["citation"], ["delta", "citation"], "assistant");
-  else if (typeof delta[growing[0]] === "string") {
-    const [member, kind] = growing;
+  const textMember = DELTA_MEMBERS.get(delta["type"]);
+  if (!textMember) yield* proseTexts(delta["citation"], ["delta", "citation"], "assistant");
+  else if (typeof delta[textMember[0]] === "string") {
+    const [member, kind] = textMember;
     const place = { path: ["delta", member], kind, piece: `${index} ${kind}` };
     yield kind === "tool_call" ? { ...place, json: true } : place;
   }
@@ -73,9 +73,9 @@ const START_MEMBERS: ReadonlyMap<unknown, string> = new Map([
 ]);
 
 function* startTexts(block: JsonObject, index: string): Generator<TextPlace> {
-  const begun = START_MEMBERS.get(block["type"]);
+  const growingMember = START_MEMBERS.get(block["type"]);
   for (const place of blockTexts(block, ["content_block"], "assistant")) {
-    const grows = place.path.length === 2 && place.path[1] === begun;
+    const grows = place.path.length === 2 && place.path[1] === growingMember;
     yield grows ? { ...place, piece: `${index} ${place.kind}` } : place;
   }
 }
@@ -118,16 +118,16 @@ const MAX_DEPTH = 512;
 
 /** Returns all strings within a value. */
 function* strings(value: unknown, path: JsonPath): Generator<StringPlace> {
-  const rest: { value: unknown; path: JsonPath; holder: JsonObject }[] = [{ value, path, holder: {} }];
-  for (let next = rest.pop(); next; next = rest.pop()) {
+  const pending: { value: unknown; path: JsonPath; holder: JsonObject }[] = [{ value, path, holder: {} }];
+  for (let next = pending.pop(); next; next = pending.pop()) {
     const { value, path } = next;
     if (typeof value === "string") yield next;
     else if (path.length >= MAX_DEPTH) continue;
     else if (Array.isArray(value))
-      for (let i = value.length - 1; i >= 0; i--) rest.push({ value: value[i], path: [...path, i], holder: {} });
+      for (let i = value.length - 1; i >= 0; i--) pending.push({ value: value[i], path: [...path, i], holder: {} });
     else if (typeof value === "object" && value !== null)
       for (const name of Object.keys(value).reverse())
-        rest.push({ value: (value as JsonObject)[name], path: [...path, name], holder: value as JsonObject });
+        pending.push({ value: (value as JsonObject)[name], path: [...path, name], holder: value as JsonObject });
   }
 }
 

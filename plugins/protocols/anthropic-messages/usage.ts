@@ -29,22 +29,22 @@ export function holdsUsage(frame: Frame): boolean {
  * Decodes usage from `message_start`, `message_delta` or a complete message. The delta's numbers are totals, not increments, and
  * missing or null ones keep the values of `message_start`. [S: the SDK's accumulator]
  */
-export function readUsage(json: unknown, before?: Usage): Usage | undefined {
+export function readUsage(json: unknown, previous?: Usage): Usage | undefined {
   const body = asObject(json);
-  const counted = asObject(asObject(body?.["message"])?.["usage"] ?? body?.["usage"]);
-  return counted ? normalizeUsage(mergeUsage(asObject(before?.raw), counted)) : before;
+  const reported = asObject(asObject(body?.["message"])?.["usage"] ?? body?.["usage"]);
+  return reported ? normalizeUsage(mergeUsage(asObject(previous?.raw), reported)) : previous;
 }
 
 /** Maximum number of members kept of a stream's usage; the vendor has about ten. */
 const MAX_MEMBERS = 100;
 
-function mergeUsage(before: JsonObject | undefined, counted: JsonObject): JsonObject {
-  if (!before) return counted;
-  const full = Object.keys(before).length >= MAX_MEMBERS;
-  const news = Object.entries(counted).filter(([name, value]) =>
-    Object.hasOwn(before, name) ? value !== null : !full,
+function mergeUsage(previous: JsonObject | undefined, reported: JsonObject): JsonObject {
+  if (!previous) return reported;
+  const full = Object.keys(previous).length >= MAX_MEMBERS;
+  const updates = Object.entries(reported).filter(([name, value]) =>
+    Object.hasOwn(previous, name) ? value !== null : !full,
   );
-  return { ...before, ...Object.fromEntries(news) };
+  return { ...previous, ...Object.fromEntries(updates) };
 }
 
 /** Converts token counts: the vendor's `input_tokens` exclude cache reads and writes, the total of `Usage` includes them. */
@@ -63,25 +63,26 @@ function countsIn(raw: JsonObject): Pick<Usage, "in" | "out"> {
 
 /** Returns the model that served in place of another, and tokens that are billed additionally. */
 function iterationsOf(raw: JsonObject): Pick<Usage, "model" | "besides"> {
-  const all = asList(raw["iterations"]).map((each) => asObject(each) ?? {});
-  if (all.length === 0) return {};
-  const model = asText(all.findLast(({ type }) => type === "fallback_message")?.["model"]);
-  const besides = all.filter((each) => isBesides(each, model));
+  const iterations = asList(raw["iterations"]).map((iteration) => asObject(iteration) ?? {});
+  if (iterations.length === 0) return {};
+  const model = asText(iterations.findLast(({ type }) => type === "fallback_message")?.["model"]);
+  const besides = iterations.filter((each) => isBesides(each, model));
   return dropUndefined({ model, besides: besides.length === 0 ? undefined : besides.map(iterationUsage) });
 }
 
-const iterationUsage = (each: JsonObject): ExtraUsage => ({
-  ...countsIn(each),
-  ...dropUndefined({ model: asText(each["model"]) }),
+const iterationUsage = (iteration: JsonObject): ExtraUsage => ({
+  ...countsIn(iteration),
+  ...dropUndefined({ model: asText(iteration["model"]) }),
 });
 
 /**
  * Reports whether an iteration's tokens are billed and not in the totals: those of a compaction and of an advisor, and those
  * of a model that declined after it had begun to respond. [S: BetaIterationsUsage]
  */
-function isBesides({ type, model, output_tokens: output }: JsonObject, served: string | undefined): boolean {
+function isBesides({ type, model, output_tokens: output }: JsonObject, servingModel: string | undefined): boolean {
   if (type === "compaction" || type === "advisor_message") return true;
-  const declined = type === "message" && served !== undefined && model !== served && asText(model) !== undefined;
+  const declined =
+    type === "message" && servingModel !== undefined && model !== servingModel && asText(model) !== undefined;
   return declined && (asCount(output) ?? 0) > 0;
 }
 
@@ -101,18 +102,19 @@ function normalizeUsage(raw: JsonObject): Usage {
 /** Returns tokens written by time to live. The split may cover only a part of them, when server tools are used. [F] */
 function cacheWrites(raw: JsonObject): Usage["in"]["write"] {
   const split = asObject(raw["cache_creation"]);
-  const known = dropUndefined({
+  const byTtl = dropUndefined({
     "5m": asCount(split?.["ephemeral_5m_input_tokens"]),
     "1h": asCount(split?.["ephemeral_1h_input_tokens"]),
   });
   const written = asCount(raw["cache_creation_input_tokens"]);
-  const isSplit = Object.keys(known).length > 0;
-  if (written === undefined) return isSplit ? known : undefined;
-  const rest = Math.max(0, written - sum(known));
-  return isSplit && rest === 0 ? known : { ...known, unsplit: rest };
+  const isSplit = Object.keys(byTtl).length > 0;
+  if (written === undefined) return isSplit ? byTtl : undefined;
+  const unsplit = Math.max(0, written - sum(byTtl));
+  return isSplit && unsplit === 0 ? byTtl : { ...byTtl, unsplit: unsplit };
 }
 
-const sum = (parts: Usage["in"]["write"] = {}): number => Object.values(parts).reduce((all, tokens) => all + tokens, 0);
+const sum = (parts: Usage["in"]["write"] = {}): number =>
+  Object.values(parts).reduce((total, tokens) => total + tokens, 0);
 
 /**
  * Returns tokens written to the cache, limited so that reads and writes do not exceed the input: some vendors count a token
@@ -132,9 +134,9 @@ function plainInput(usage: Usage): number | undefined {
 /** Counts of the vendor's own tools; those of other vendors have no member. */
 const SERVER_TOOLS = ["web_search_requests", "web_fetch_requests"];
 
-function serverTools({ serverTools: known }: Usage): JsonObject | undefined {
-  if (!known || !SERVER_TOOLS.some((name) => name in known)) return undefined;
-  return Object.fromEntries(SERVER_TOOLS.map((name) => [name, known[name] ?? 0]));
+function serverTools({ serverTools: counts }: Usage): JsonObject | undefined {
+  if (!counts || !SERVER_TOOLS.some((name) => name in counts)) return undefined;
+  return Object.fromEntries(SERVER_TOOLS.map((name) => [name, counts[name] ?? 0]));
 }
 
 /** Returns writes by lifetime. Those with lifetimes that the vendor does not have count in the sum only. */
@@ -170,16 +172,16 @@ export function messageStartUsage(usage: Usage | undefined, { conversation }: Re
  */
 function bytesOf({ turns, tools, format }: Conversation): number {
   let bytes = 0;
-  const rest: unknown[] = [turns, tools, format?.schema];
-  while (rest.length > 0) {
-    const value = rest.pop();
+  const pending: unknown[] = [turns, tools, format?.schema];
+  while (pending.length > 0) {
+    const value = pending.pop();
     if (typeof value === "string") bytes += Buffer.byteLength(value) + 3;
     else if (value instanceof RawJson) bytes += Buffer.byteLength(value.text) + 1;
-    else if (Array.isArray(value)) for (const each of value) rest.push(each);
+    else if (Array.isArray(value)) for (const iteration of value) pending.push(iteration);
     else if (typeof value === "object")
       for (const name in value) {
         bytes += name.length + 3;
-        rest.push((value as JsonObject)[name]);
+        pending.push((value as JsonObject)[name]);
       }
     else bytes += 5;
   }

@@ -41,9 +41,9 @@ function embedResponse(body: JsonObject) {
 }
 
 function batchEmbedResponse(body: JsonObject) {
-  const requests = asList(body["requests"]).map((each) => asObject(each) ?? {});
+  const requests = asList(body["requests"]).map((value) => asObject(value) ?? {});
   const tokens = demoTokens(requests.map(textToEmbed).join(""));
-  const embeddings = requests.map((each) => ({ values: embedding(textToEmbed(each), dimensions(each)) }));
+  const embeddings = requests.map((request) => ({ values: embedding(textToEmbed(request), dimensions(request)) }));
   // The vendor writes promptTokenDetails here. [F]
   return { embeddings, usageMetadata: { promptTokenCount: tokens, promptTokenDetails: textDetails(tokens) } };
 }

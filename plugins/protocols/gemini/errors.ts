@@ -82,8 +82,8 @@ function streamErrorBytes(body: string, operation: Operation, last: Buffer | und
   const text = last?.subarray(-64).toString("latin1").trimEnd();
   // Nothing can follow in a closed array.
   if (text?.endsWith("]")) return Buffer.alloc(0);
-  const lead = text === undefined || text === "" ? "[" : /[[,]$/.test(text) ? "" : "\n,\r\n";
-  return Buffer.from(`${lead}${body}\n]`);
+  const prefix = text === undefined || text === "" ? "[" : /[[,]$/.test(text) ? "" : "\n,\r\n";
+  return Buffer.from(`${prefix}${body}\n]`);
 }
 
 const KINDS_BY_STATUS: Readonly<Record<number, ErrorKind>> = {
@@ -126,7 +126,7 @@ export const refuses: NonNullable<Protocol["refuses"]> = (status, body) => {
 function findError(text: string): unknown {
   try {
     const body: unknown = JSON.parse(text);
-    return [body, ...asList(body)].map((each) => asObject(each)?.["error"]).find((error) => error !== undefined);
+    return [body, ...asList(body)].map((element) => asObject(element)?.["error"]).find((error) => error !== undefined);
   } catch {
     return undefined;
   }
@@ -152,6 +152,6 @@ export function parseRpcError(status: number, error: unknown): Fault {
 /** Returns the seconds in `RetryInfo.retryDelay`, like `48s` or `0.5s`, rounded up. */
 function retryDelay(details: readonly (JsonObject | undefined)[]): number | undefined {
   const texts = details.map((detail) => asText(detail?.["retryDelay"]));
-  const text = texts.find((each) => each !== undefined && /^\d+(?:\.\d+)?s$/.test(each));
+  const text = texts.find((text) => text !== undefined && /^\d+(?:\.\d+)?s$/.test(text));
   return text === undefined ? undefined : Math.ceil(Number(text.slice(0, -1)));
 }

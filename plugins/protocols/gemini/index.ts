@@ -31,9 +31,9 @@ const modelObject = ({ id, name, description, context, output, capabilities, pro
  * Returns the supported methods. Embeddings are not translated.
  * @param reach how the model is reached in this protocol, if at all
  */
-function supportedMethods(can: readonly string[], reach: string | undefined): string[] {
+function supportedMethods(capabilities: readonly string[], reach: string | undefined): string[] {
   if (reach === undefined) return [];
-  if (!can.includes("embeddings")) return ["generateContent", "streamGenerateContent", "countTokens"];
+  if (!capabilities.includes("embeddings")) return ["generateContent", "streamGenerateContent", "countTokens"];
   return reach === "translated" ? [] : ["embedContent", "batchEmbedContents"];
 }
 

@@ -29,10 +29,10 @@ const BQ_URI = /^\s*bq:\/*(.*)$/is;
  * anything in a bucket it returns the bucket's address, which no response ever reports as the id of a key's object.
  */
 function objectId(text: string): string | undefined {
-  const stored = GS_URI.exec(text);
-  if (stored) return BUCKETS + (stored[1] ?? "");
-  const table = BQ_URI.exec(text);
-  if (table) return table[1];
+  const bucketMatch = GS_URI.exec(text);
+  if (bucketMatch) return BUCKETS + (bucketMatch[1] ?? "");
+  const tableMatch = BQ_URI.exec(text);
+  if (tableMatch) return tableMatch[1];
   if (!/^\s*[a-z][a-z0-9+.-]*:/i.test(text)) return lastPart(text);
   const authority = AUTHORITY.exec(text)?.[1]?.replaceAll(/[\t\r\n]/g, "") ?? "";
   const host = percentDecoded(authority.slice(0, MAX_AUTHORITY));
@@ -40,8 +40,8 @@ function objectId(text: string): string | undefined {
     return authority.length > MAX_AUTHORITY || mayReadAsOwnHost(host) ? BUCKETS + OWN_DOMAIN : undefined;
   if (!host.toLowerCase().includes(OWN_DOMAIN)) return undefined;
   // Parsed as servers do: with a port, a user or extra slashes it is the same URL.
-  const address = URL.canParse(text) ? new URL(text) : undefined;
-  return address && OWN_HOST.test(address.hostname) ? objectIdInUrl(address) : undefined;
+  const url = URL.canParse(text) ? new URL(text) : undefined;
+  return url && OWN_HOST.test(url.hostname) ? objectIdInUrl(url) : undefined;
 }
 
 /** Reports whether a host in any script may be one of the vendor's to a server: letters of many scripts are read as Latin ones. */
@@ -62,10 +62,10 @@ function percentDecoded(text: string): string {
 
 /** Returns the object id in one of the vendor's URLs; for what no key can own the bucket's address, or that of the host. */
 function objectIdInUrl({ hostname, pathname }: URL): string {
-  const made = API_HOST.test(hostname) ? OBJECT_PATH.exec(pathname)?.[1] : undefined;
-  if (made !== undefined) return made;
-  const store = STORAGE_HOST.exec(hostname);
-  return BUCKETS + (store ? (store[1] ?? pathname.split("/", 2)[1] ?? "") : hostname);
+  const id = API_HOST.test(hostname) ? OBJECT_PATH.exec(pathname)?.[1] : undefined;
+  if (id !== undefined) return id;
+  const bucketMatch = STORAGE_HOST.exec(hostname);
+  return BUCKETS + (bucketMatch ? (bucketMatch[1] ?? pathname.split("/", 2)[1] ?? "") : hostname);
 }
 
 const lastPart = (path: string): string => path.slice(path.lastIndexOf("/") + 1);

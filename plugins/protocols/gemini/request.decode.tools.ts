@@ -18,36 +18,36 @@ const SEARCH_MEMBERS = ["googleSearch", "googleSearchRetrieval"] as const;
 
 /** Decodes tools and the tool choice. */
 export function readTools(request: ProtoFields): Pick<Conversation, "tools" | "toolChoice"> {
-  const tools = (request.objects("tools") ?? []).flatMap((holder) => [
-    ...readFunctions(holder),
-    ...readSearches(holder),
-    ...readServerTools(holder),
+  const tools = (request.objects("tools") ?? []).flatMap((tool) => [
+    ...readFunctions(tool),
+    ...readSearches(tool),
+    ...readServerTools(tool),
   ]);
   return { tools, ...dropUndefined({ toolChoice: toolConfig.read(request) }) };
 }
 
-function readFunctions(holder: ProtoFields): Tool[] {
-  return (holder.objects("functionDeclarations") ?? []).map((declared) => {
-    declared.declareSelf("tools");
-    const name = declared.text("name") ?? throwInvalidProtoField(declared.path("name"), "is missing");
-    const description = declared.text("description");
-    const parameters = readSchema(declared, "parameters", "parametersJsonSchema");
-    declared.declareUnread();
-    return { kind: "function", at: declared.at, name, ...dropUndefined({ description, parameters }) };
+function readFunctions(tool: ProtoFields): Tool[] {
+  return (tool.objects("functionDeclarations") ?? []).map((declaration) => {
+    declaration.declareSelf("tools");
+    const name = declaration.text("name") ?? throwInvalidProtoField(declaration.path("name"), "is missing");
+    const description = declaration.text("description");
+    const parameters = readSchema(declaration, "parameters", "parametersJsonSchema");
+    declaration.declareUnread();
+    return { kind: "function", at: declaration.at, name, ...dropUndefined({ description, parameters }) };
   });
 }
 
 /** Returns a schema in either dialect as JSON Schema. */
-export function readSchema(fields: ProtoFields, openapi: string, json: string): RawJson | undefined {
-  const plain = fields.raw(json);
-  if (plain) return normalizeSchema(plain);
-  const source = fields.raw(openapi);
-  return source && openapiToJsonSchema(source);
+export function readSchema(fields: ProtoFields, openapiMember: string, jsonSchemaMember: string): RawJson | undefined {
+  const jsonSchema = fields.raw(jsonSchemaMember);
+  if (jsonSchema) return normalizeSchema(jsonSchema);
+  const openapiSchema = fields.raw(openapiMember);
+  return openapiSchema && openapiToJsonSchema(openapiSchema);
 }
 
-function readSearches(holder: ProtoFields): Tool[] {
+function readSearches(tool: ProtoFields): Tool[] {
   return SEARCH_MEMBERS.flatMap((member): Tool[] => {
-    const search = holder.object(member);
+    const search = tool.object(member);
     if (!search) return [];
     search.declareSelf("web_search");
     const blocked = search.texts("excludeDomains");
@@ -58,10 +58,10 @@ function readSearches(holder: ProtoFields): Tool[] {
 }
 
 /** Decodes all other members as tools that the vendor runs itself, including unknown ones. */
-function readServerTools(holder: ProtoFields): Tool[] {
-  holder.declareUnread("tools_server");
-  const left = holder.unreadMembers().filter(([, json]) => json !== null);
-  return left.map(([name, json]): Tool => ({ kind: "server", at: holder.path(name), protocol: GEMINI, name, json }));
+function readServerTools(tool: ProtoFields): Tool[] {
+  tool.declareUnread("tools_server");
+  const unread = tool.unreadMembers().filter(([, json]) => json !== null);
+  return unread.map(([name, json]): Tool => ({ kind: "server", at: tool.path(name), protocol: GEMINI, name, json }));
 }
 
 /** The vendor's type names, by number, because some clients send enums as numbers. [F] */
@@ -123,8 +123,8 @@ function convertSchema(schema: unknown): unknown {
   const converted: JsonObject = Object.fromEntries(
     Object.entries(source).flatMap(([spelling, value]) => {
       const name = ownProperty(CAMEL_CASE, spelling) ?? spelling;
-      const left = CONVERTED_MEMBERS.has(name) || (name === "format" && value === "enum");
-      return left ? [] : [[name, convertMember(name, value, source)]];
+      const isConverted = CONVERTED_MEMBERS.has(name) || (name === "format" && value === "enum");
+      return isConverted ? [] : [[name, convertMember(name, value, source)]];
     }),
   );
   if (source["example"] !== undefined && converted["examples"] === undefined)
@@ -180,6 +180,6 @@ function allowNull(schema: JsonObject): void {
 /** Returns the properties in the given order, followed by the others. */
 function orderProperties(properties: unknown, order: readonly unknown[]): JsonObject {
   const source = asObject(properties) ?? {};
-  const named = order.filter((name): name is string => typeof name === "string" && Object.hasOwn(source, name));
-  return Object.fromEntries([...new Set([...named, ...Object.keys(source)])].map((name) => [name, source[name]]));
+  const ordered = order.filter((name): name is string => typeof name === "string" && Object.hasOwn(source, name));
+  return Object.fromEntries([...new Set([...ordered, ...Object.keys(source)])].map((name) => [name, source[name]]));
 }

@@ -102,10 +102,10 @@ const SAFETY_MEMBERS: ReadonlySet<string> = new Set(["category", "method"]);
 
 /** Declares safety settings stricter than none, which is the vendor's default. */
 function readSafety(request: ProtoFields): void {
-  for (const each of request.objects("safetySettings") ?? []) {
-    if (!PERMISSIVE.has(each.text("threshold")?.toUpperCase())) each.declareSelf("safety");
-    for (const name of SAFETY_MEMBERS) each.leave(name);
-    each.declareUnread();
+  for (const setting of request.objects("safetySettings") ?? []) {
+    if (!PERMISSIVE.has(setting.text("threshold")?.toUpperCase())) setting.declareSelf("safety");
+    for (const name of SAFETY_MEMBERS) setting.leave(name);
+    setting.declareUnread();
   }
   request.leave("safetySettings", "cosmetic");
 }
@@ -203,35 +203,36 @@ class ContentsReader {
     return turns;
   }
 
-  /** Decodes the parts of a content. @param read the preceding parts of the same turn */
-  private readParts(content: ProtoFields, calls: CallMatcher, read: Part[] = []): Part[] {
+  /** Decodes the parts of a content. @param turnParts the preceding parts of the same turn */
+  private readParts(content: ProtoFields, calls: CallMatcher, turnParts: Part[] = []): Part[] {
     const { uses } = content;
     const parts = content.objects("parts") ?? [];
-    const continuesTurn = read.length > 0;
+    const continuesTurn = turnParts.length > 0;
     content.declareUnread("other", UNREAD_FEATURES);
     for (const part of parts) {
-      const before = uses.length;
-      for (const each of this.readPart(part, calls))
-        if (!mergeThought(read, each, uses, before) && !(continuesTurn && mergeText(read, each))) read.push(each);
+      const usesBefore = uses.length;
+      for (const decoded of this.readPart(part, calls))
+        if (!mergeThought(turnParts, decoded, uses, usesBefore) && !(continuesTurn && mergeText(turnParts, decoded)))
+          turnParts.push(decoded);
     }
-    return read;
+    return turnParts;
   }
 
   /** Decodes one part. Opaque state of another protocol on it becomes a reasoning part before it. */
   private readPart(part: ProtoFields, calls: CallMatcher): Part[] {
     checkSingleContent(part);
     const kind = TRANSLATED_MEMBERS.find((name) => part.has(name));
-    const other = kind ?? Object.keys(part.of).find((name) => !SHARED_MEMBERS.has(name) && part.of[name] !== null);
-    if (other !== undefined && kind === undefined) return [foreignPart(part, other)];
+    const member = kind ?? Object.keys(part.of).find((name) => !SHARED_MEMBERS.has(name) && part.of[name] !== null);
+    if (member !== undefined && kind === undefined) return [foreignPart(part, member)];
     const thought = part.flag("thought") === true;
     if (thought && (kind === "inlineData" || kind === "fileData")) return [foreignPart(part, "thought")];
     const opaque = this.openSignature(part);
     if (thought && (kind === "text" || kind === undefined)) return [this.readThought(part, opaque)];
     part.leave("thought", "cosmetic");
-    const inPlace =
+    const partState =
       opaque && (opaque.protocol === GEMINI || opaque.on !== undefined) ? withoutPlace(opaque) : undefined;
-    const before = opaque && !inPlace ? this.foreignReasoning(part, opaque) : [];
-    return [...before, readKnownPart(kind ?? "text", part, inPlace, calls)];
+    const reasoning = opaque && !partState ? this.foreignReasoning(part, opaque) : [];
+    return [...reasoning, readKnownPart(kind ?? "text", part, partState, calls)];
   }
 
   private openSignature(part: ProtoFields): Opaque | undefined {
@@ -258,28 +259,28 @@ class ContentsReader {
   }
 }
 
-/** Returns state without its place, once it is there. */
+/** Removes `on`: the state is now on the part that `on` names. */
 const withoutPlace = ({ on: _, ...opaque }: Opaque): Opaque => opaque;
 
 /**
  * Joins a thought that arrives in pieces, the last of which has its signature. Returns true for a part merged into the one
  * before.
- * @param before number of declared uses before the part was decoded
+ * @param usesBefore number of declared uses before the part was decoded
  */
-function mergeThought(read: Part[], part: Part, uses: FeatureUse[], before: number): boolean {
-  const last = read.at(-1);
+function mergeThought(turnParts: Part[], part: Part, uses: FeatureUse[], usesBefore: number): boolean {
+  const last = turnParts.at(-1);
   if (part.kind !== "reasoning" || last?.kind !== "reasoning" || last.opaque) return false;
-  read[read.length - 1] = { ...part, at: last.at, text: `${last.text ?? ""}${part.text ?? ""}` };
-  for (const each of uses.splice(before))
-    if (each.feature !== "reasoning_text" || each.path !== part.at) uses.push(each);
+  turnParts[turnParts.length - 1] = { ...part, at: last.at, text: `${last.text ?? ""}${part.text ?? ""}` };
+  for (const use of uses.splice(usesBefore))
+    if (use.feature !== "reasoning_text" || use.path !== part.at) uses.push(use);
   return true;
 }
 
 /** Joins a text that arrives in pieces. Returns true for a part merged into the one before. */
-function mergeText(read: Part[], part: Part): boolean {
-  const last = read.at(-1);
+function mergeText(turnParts: Part[], part: Part): boolean {
+  const last = turnParts.at(-1);
   if (part.kind !== "text" || last?.kind !== "text" || part.opaque || last.opaque) return false;
-  read[read.length - 1] = { ...last, text: last.text + part.text };
+  turnParts[turnParts.length - 1] = { ...last, text: last.text + part.text };
   return true;
 }
 
@@ -337,9 +338,9 @@ function readKnownPart(
 function readCall(part: ProtoFields, opaque: Opaque | undefined, calls: CallMatcher): ToolCall {
   const call = part.object("functionCall") as ProtoFields;
   const name = call.text("name") ?? throwInvalidProtoField(call.path("name"), "is missing");
-  const sent = call.text("id") || undefined;
-  const id = calls.addCall(name, sent);
-  if (id !== sent) call.leave("id", "cosmetic");
+  const clientId = call.text("id") || undefined;
+  const id = calls.addCall(name, clientId);
+  if (id !== clientId) call.leave("id", "cosmetic");
   const args = call.raw("args")?.text ?? "";
   call.declareUnread("other", UNREAD_FEATURES);
   part.declareUnread("other", UNREAD_FEATURES);
@@ -464,16 +465,16 @@ function readDetail(part: ProtoFields): Pick<Media, "detail" | "detailAt"> {
 
 /** Returns the client's call ids, so that none is generated twice. */
 function collectCallIds(contents: readonly ProtoFields[]): Set<string> {
-  const found = new Set<string>();
+  const ids = new Set<string>();
   for (const { of } of contents) {
     const { parts } = of;
     for (const part of Array.isArray(parts) ? parts : [parts]) {
       const members = part instanceof RawJson ? undefined : asObject(part);
       const call = asObject(members?.["functionCall"] ?? members?.["function_call"]);
-      if (typeof call?.["id"] === "string") found.add(call["id"]);
+      if (typeof call?.["id"] === "string") ids.add(call["id"]);
     }
   }
-  return found;
+  return ids;
 }
 
 /** A call that may wait for its result. */
@@ -529,18 +530,18 @@ export class CallMatcher {
   }
 
   /** Records a call and returns its id. */
-  addCall(name: string, sent: string | undefined): string {
-    const id = sent === undefined || this.usedIds.has(sent) ? this.generateId() : sent;
+  addCall(name: string, clientId: string | undefined): string {
+    const id = clientId === undefined || this.usedIds.has(clientId) ? this.generateId() : clientId;
     this.usedIds.add(id);
     const call = { id, answered: false };
-    if (sent !== undefined) this.byId.add(sent, call, this.step);
+    if (clientId !== undefined) this.byId.add(clientId, call, this.step);
     this.byName.add(name, call, this.step);
     return id;
   }
 
   /** Returns the id of a result's call; undefined where no earlier call waits for one. */
-  matchResult(name: string, sent: string | undefined): string | undefined {
-    const call = (sent === undefined ? undefined : this.byId.take(sent)) ?? this.byName.take(name);
+  matchResult(name: string, clientId: string | undefined): string | undefined {
+    const call = (clientId === undefined ? undefined : this.byId.take(clientId)) ?? this.byName.take(name);
     if (call) call.answered = true;
     return call?.id;
   }

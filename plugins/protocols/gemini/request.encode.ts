@@ -80,8 +80,8 @@ function* writeRequestBody(scope: RequestScope): Steps<JsonObject> {
 
 /** Returns the body of `countTokens`: `contents` alone, or the whole request in an object that names the model. */
 function countTokensBody(request: JsonObject, { model }: EncodeContext): JsonObject {
-  const { contents, ...more } = request;
-  if (Object.keys(more).length === 0) return { contents };
+  const { contents, ...others } = request;
+  if (Object.keys(others).length === 0) return { contents };
   return { generateContentRequest: { model: `models/${model}`, ...request } };
 }
 
@@ -95,12 +95,12 @@ const RESOLUTIONS: Readonly<Record<string, string>> = {
 
 /** Returns the resolution that all media share. The vendor accepts only one; where they differ, the model chooses. */
 function commonResolution({ conversation, context }: RequestScope): string | undefined {
-  const wanted = new Set(allMedia(conversation).map(({ detail }) => ownProperty(RESOLUTIONS, detail ?? "auto")));
-  const [only] = wanted;
-  if (wanted.size > 1)
+  const resolutions = new Set(allMedia(conversation).map(({ detail }) => ownProperty(RESOLUTIONS, detail ?? "auto")));
+  const [resolution] = resolutions;
+  if (resolutions.size > 1)
     for (const { feature, path } of conversation.uses)
       if (feature === "media_detail") context.drop(path, "the provider has one resolution for all media");
-  return wanted.size === 1 && only !== undefined ? `MEDIA_RESOLUTION_${only}` : undefined;
+  return resolutions.size === 1 && resolution !== undefined ? `MEDIA_RESOLUTION_${resolution}` : undefined;
 }
 
 const allMedia = ({ turns }: Conversation): Media[] =>
@@ -135,10 +135,10 @@ function* writeContents(turns: readonly Turn[], scope: RequestScope): Steps<unkn
   const last = turns.at(-1);
   if (last?.role === "assistant" && context.facts.prefill === false)
     context.refuse(pathOfUse(conversation, "prefill", last.at), "the model does not continue its own turn");
-  const placed = turns.map((turn) => (isSystem(turn) ? asSystemReminder(turn, context) : turn));
-  const written = placed.map((turn) => ({ ...turn, parts: turn.parts.filter(isWritten) }));
+  const converted = turns.map((turn) => (isSystem(turn) ? asSystemReminder(turn, context) : turn));
+  const writable = converted.map((turn) => ({ ...turn, parts: turn.parts.filter(isWritten) }));
   yield;
-  const joinedTurns = mergeTurns(written.filter(({ parts }) => parts.length > 0)).flatMap((turn) =>
+  const joinedTurns = mergeTurns(writable.filter(({ parts }) => parts.length > 0)).flatMap((turn) =>
     splitResults(turn, scope),
   );
   const contents: unknown[] = [];
@@ -200,12 +200,12 @@ function unsignedCalls({ turns }: Conversation, context: EncodeContext): ToolCal
   const lastUserTurn = steps.findLastIndex(
     ({ role, parts }) => role === "user" && !parts.some((part) => part.kind === "tool_result"),
   );
-  const first = steps
+  const firstCalls = steps
     .slice(lastUserTurn + 1)
     .filter(({ role }) => role === "assistant")
     .map(({ parts }) => parts.find((part) => part.kind === "tool_call"))
     .filter((call) => call !== undefined);
-  const unsigned = first.filter(({ opaque }) => opaque?.protocol !== GEMINI);
+  const unsigned = firstCalls.filter(({ opaque }) => opaque?.protocol !== GEMINI);
   if (unsigned[0])
     context.change(
       unsigned[0].at,
@@ -378,9 +378,9 @@ function mimeOf({ mime, source, filename, at }: Media, context: EncodeContext): 
   if (mime !== undefined && mime !== "") return mime;
   if ("text" in source) return "text/plain";
   const name = filename ?? ("url" in source ? source.url.replace(/[?#].*$/s, "") : "");
-  const ending = /\.([a-z0-9]+)$/i.exec(name)?.[1]?.toLowerCase() ?? "";
+  const extension = /\.([a-z0-9]+)$/i.exec(name)?.[1]?.toLowerCase() ?? "";
   return (
-    ownProperty(MIME_BY_EXTENSION, ending) ??
+    ownProperty(MIME_BY_EXTENSION, extension) ??
     context.refuse(
       at,
       "the provider requires a file's type, and neither a media type nor the ending of its name gives it",

@@ -39,16 +39,16 @@ export class PartialArguments {
     const continues = entry["willContinue"] === true;
     const text = entry["stringValue"];
     if (this.openString === path) {
-      const more = typeof text === "string" ? stringBody(text) : "";
+      const continuation = typeof text === "string" ? stringBody(text) : "";
       if (!continues) this.openString = undefined;
-      return continues ? more : `${more}"`;
+      return continues ? continuation : `${continuation}"`;
     }
     const value = valueJson(entry);
     if (value === undefined) return "";
-    const before = this.closeString() + this.moveTo(parseJsonPath(path));
-    if (typeof text !== "string" || !continues) return before + value;
+    const prefix = this.closeString() + this.moveTo(parseJsonPath(path));
+    if (typeof text !== "string" || !continues) return prefix + value;
     this.openString = path;
-    return before + value.slice(0, -1);
+    return prefix + value.slice(0, -1);
   }
 
   /** Returns the text that closes the object. */
@@ -68,22 +68,22 @@ export class PartialArguments {
   private moveTo(path: readonly PathSegment[]): string {
     let text = this.containers.length === 0 ? "{" : "";
     if (text !== "") this.containers.push(newContainer(undefined, false));
-    let shared = 0;
+    let sharedDepth = 0;
     while (
-      shared < path.length - 1 &&
-      this.containers[shared + 1]?.key === path[shared] &&
-      shared + 1 < this.containers.length
+      sharedDepth < path.length - 1 &&
+      this.containers[sharedDepth + 1]?.key === path[sharedDepth] &&
+      sharedDepth + 1 < this.containers.length
     )
-      shared++;
-    text += this.closeTo(shared + 1);
-    for (let i = shared; i < path.length; i++) {
-      const inside = this.containers.at(-1) as OpenContainer;
+      sharedDepth++;
+    text += this.closeTo(sharedDepth + 1);
+    for (let i = sharedDepth; i < path.length; i++) {
+      const container = this.containers.at(-1) as OpenContainer;
       const segment = path[i] as PathSegment;
-      if (inside.list !== (typeof segment === "number") || inside.members.has(segment))
+      if (container.list !== (typeof segment === "number") || container.members.has(segment))
         throw new Error("The arguments of a function call came out of order.");
-      if (inside.members.size > 0) text += ",";
-      inside.members.add(segment);
-      if (!inside.list) text += `${JSON.stringify(segment)}:`;
+      if (container.members.size > 0) text += ",";
+      container.members.add(segment);
+      if (!container.list) text += `${JSON.stringify(segment)}:`;
       if (i === path.length - 1) break;
       const list = typeof path[i + 1] === "number";
       this.containers.push(newContainer(segment, list));
@@ -117,16 +117,20 @@ function valueJson(entry: JsonObject): string | undefined {
 }
 
 function parseJsonPath(path: string): PathSegment[] {
-  const found: PathSegment[] = [];
+  const segments: PathSegment[] = [];
   let at = path.startsWith("$") ? 1 : 0;
   SEGMENT.lastIndex = at;
   for (;;) {
     const match = SEGMENT.exec(path);
     if (!match) break;
-    const [text, name, index, single, double] = match;
+    const [text, name, index, singleQuoted, doubleQuoted] = match;
     at += text.length;
-    found.push(index === undefined ? (name ?? (single ?? double ?? "").replace(ESCAPE, unescapeName)) : Number(index));
+    segments.push(
+      index === undefined
+        ? (name ?? (singleQuoted ?? doubleQuoted ?? "").replace(ESCAPE, unescapeName))
+        : Number(index),
+    );
   }
-  if (at < path.length || found.length === 0) throw new Error(`The path ${path} of an argument cannot be read.`);
-  return found;
+  if (at < path.length || segments.length === 0) throw new Error(`The path ${path} of an argument cannot be read.`);
+  return segments;
 }

@@ -42,13 +42,13 @@ export class CandidateSources {
     if (chunks.length > 0) {
       const supports = asList(grounding?.["groundingSupports"]).map(asObject);
       const mentions = supports.map((support) => asList(support?.["groundingChunkIndices"]).length);
-      checkSourceCount(mentions.reduce((sum, each) => sum + each, chunks.length + supports.length));
+      checkSourceCount(mentions.reduce((sum, count) => sum + count, chunks.length + supports.length));
       this.chunks = chunks.map(asObject);
       this.supports = supports;
       this.chunksPending = true;
     }
-    const cited = asObject(candidate["citationMetadata"]);
-    const citations = asList(cited?.["citations"] ?? cited?.["citationSources"]);
+    const citationMetadata = asObject(candidate["citationMetadata"]);
+    const citations = asList(citationMetadata?.["citations"] ?? citationMetadata?.["citationSources"]);
     checkSourceCount(citations.length);
     if (citations.length > 0) this.citationSources = citations.map(asObject);
   }
@@ -68,19 +68,19 @@ export class CandidateSources {
       return [];
     }
     const offsets = new TextOffsets(text);
-    const found: Citation[] = [];
+    const placed: Citation[] = [];
     const unplaced: Citation[] = [];
     // Must run before the supports are filtered: a support that is cited is removed.
     const unused = this.unusedSources();
     this.supports = this.supports.filter((support) => {
       const range = this.findRange(support, text, offsets);
       if (!range && !last && this.searchBudget > 0) return true;
-      for (const source of this.sourcesOfSupport(support)) (range ? found : unplaced).push({ ...source, ...range });
+      for (const source of this.sourcesOfSupport(support)) (range ? placed : unplaced).push({ ...source, ...range });
       return false;
     });
-    this.addCitations(offsets, last, found);
+    this.addCitations(offsets, last, placed);
     this.bytesBefore += offsets.byteLength;
-    return [...found, ...unused, ...unplaced];
+    return [...placed, ...unused, ...unplaced];
   }
 
   /** Returns the range of a support's segment in a text; undefined if it belongs to another text. */
@@ -89,12 +89,12 @@ export class CandidateSources {
     this.searchBudget -= SEARCH_COST;
     const segment = asObject(support?.["segment"]);
     const range = characterRange(offsets, asCount(segment?.["startIndex"]) ?? 0, asCount(segment?.["endIndex"]) ?? 0);
-    const quoted = asText(segment?.["text"]);
-    if (quoted === undefined || (range && text.slice(range.start, range.end) === quoted)) return range;
-    if (quoted === "") return undefined;
+    const quote = asText(segment?.["text"]);
+    if (quote === undefined || (range && text.slice(range.start, range.end) === quote)) return range;
+    if (quote === "") return undefined;
     this.searchBudget -= text.length;
-    const start = text.indexOf(quoted);
-    return start < 0 ? undefined : { start, end: start + quoted.length };
+    const start = text.indexOf(quote);
+    return start < 0 ? undefined : { start, end: start + quote.length };
   }
 
   private sourcesOfSupport(support: JsonObject | undefined): Citation[] {
@@ -111,14 +111,14 @@ export class CandidateSources {
   }
 
   /** Adds the citations of `citationMetadata` that belong to a text. */
-  private addCitations(offsets: TextOffsets, last: boolean, found: Citation[]): void {
+  private addCitations(offsets: TextOffsets, last: boolean, citations: Citation[]): void {
     this.citationSources = this.citationSources.filter((source) => {
       this.searchBudget -= SEARCH_COST;
       const from = (asCount(source?.["startIndex"]) ?? 0) - this.bytesBefore;
       const range = characterRange(offsets, from, (asCount(source?.["endIndex"]) ?? -1) - this.bytesBefore);
       if (!range && !last && this.searchBudget > 0) return true;
       const citation = dropUndefined({ url: asText(source?.["uri"]), title: asText(source?.["title"]) });
-      if (Object.keys(citation).length > 0) found.push({ ...citation, ...range });
+      if (Object.keys(citation).length > 0) citations.push({ ...citation, ...range });
       return false;
     });
   }

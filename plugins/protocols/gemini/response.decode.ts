@@ -94,18 +94,18 @@ class GenerateContentReader implements ResponseDecoder {
 
   /** Decodes one parsed frame. @throws Error if it is not a response */
   read(value: unknown, out: Event[]): void {
-    for (const each of Array.isArray(value) ? value : [value]) {
-      const response = asObject(each);
+    for (const element of Array.isArray(value) ? value : [value]) {
+      const response = asObject(element);
       if (!response) throw new Error("This is not an answer.");
       if (!this.ended) this.readResponse(response, out);
     }
   }
 
-  /** Ends the response. @param whole whether it was one body, which cannot be truncated */
-  end(out: Event[], whole = false): void {
+  /** Ends the response. @param complete whether it was one body, which cannot be truncated */
+  end(out: Event[], complete = false): void {
     if (this.ended) return;
-    const candidates = [...this.candidates.values()].sort((one, other) => one.index - other.index);
-    const ended = candidates.every(({ finishReason }) => finishReason !== undefined) || whole || this.promptBlock;
+    const candidates = [...this.candidates.values()].sort((a, b) => a.index - b.index);
+    const ended = candidates.every(({ finishReason }) => finishReason !== undefined) || complete || this.promptBlock;
     if (!this.started || !ended || (candidates.length === 0 && !this.promptBlock))
       out.push({ type: "error", fault: new GatewayError("upstream_truncated") });
     else this.finish(candidates, out);
@@ -115,12 +115,12 @@ class GenerateContentReader implements ResponseDecoder {
   private finish(candidates: readonly CandidateReader[], out: Event[]): void {
     for (const candidate of candidates) candidate.end(out);
     const finishes = candidates.map((candidate) => candidate.finishEvent(this.promptBlock));
-    const failed = candidates.some(({ hasAnswer }, n) => hasAnswer && !isBroken(finishes[n]))
+    const failure = candidates.some(({ hasAnswer }, n) => hasAnswer && !isBroken(finishes[n]))
       ? undefined
       : finishes.find((finish) => isFailure(finish.reason) || isBroken(finish));
-    if (failed) {
+    if (failure) {
       const when = candidates.some(({ hasAnswer }) => hasAnswer) ? "in the middle of its answer" : "before any output";
-      const message = failed.message ?? `The model failed ${when}: ${failed.raw ?? "no reason given"}.`;
+      const message = failure.message ?? `The model failed ${when}: ${failure.raw ?? "no reason given"}.`;
       this.fail(out, new GatewayError("upstream_invalid", { message }));
       return;
     }
@@ -142,8 +142,8 @@ class GenerateContentReader implements ResponseDecoder {
       return;
     }
     this.start(response, out);
-    asList(response["candidates"]).forEach((each, position) => {
-      const candidate = asObject(each) ?? {};
+    asList(response["candidates"]).forEach((value, position) => {
+      const candidate = asObject(value) ?? {};
       this.candidateAt(asCount(candidate["index"]) ?? position).read(candidate, out);
     });
     const feedback = asObject(response["promptFeedback"]);
@@ -441,16 +441,16 @@ class CandidateReader {
     this.pushState({ ...opaque, on: { call: id } }, out);
   }
 
-  private readMedia(sent: JsonObject, name: string, opaque: Opaque | undefined, out: Event[]): void {
+  private readMedia(blob: JsonObject, name: string, opaque: Opaque | undefined, out: Event[]): void {
     this.hasAnswer = true;
-    const data = asText(sent["data"]);
+    const data = asText(blob["data"]);
     // Other protocols have no place for a signature on an image.
     if (opaque && data !== undefined) this.pushState({ ...opaque, on: { media: TextKey.ofMedia(data) } }, out);
     else if (opaque) this.unmapped.report("content.parts.thoughtSignature", out);
-    this.unmapped.reportOthers(sent, MAPPED_MEMBERS.media, `content.parts.${name}.`, out);
-    const mime = asText(sent["mimeType"]);
+    this.unmapped.reportOthers(blob, MAPPED_MEMBERS.media, `content.parts.${name}.`, out);
+    const mime = asText(blob["mimeType"]);
     const block = this.pushOpen({ kind: "media", media: mediaKind(mime), ...dropUndefined({ mime }) }, out);
-    const content = dropUndefined({ base64: data, url: asText(sent["fileUri"]) });
+    const content = dropUndefined({ base64: data, url: asText(blob["fileUri"]) });
     out.push({ type: "media", block, ...content }, { type: "close", block });
   }
 
@@ -657,11 +657,11 @@ interface TokenLogprob {
 export function decodeLogprobs(result: unknown): TokenLogprob[] | undefined {
   const members = asObject(result);
   const top = asList(members?.["topCandidates"]);
-  const found = asList(members?.["chosenCandidates"]).map((chosen, n) => ({
+  const tokens = asList(members?.["chosenCandidates"]).map((chosen, n) => ({
     ...decodeLogprob(chosen),
     top_logprobs: asList(asObject(top[n])?.["candidates"]).map(decodeLogprob),
   }));
-  return found.length === 0 ? undefined : found;
+  return tokens.length === 0 ? undefined : tokens;
 }
 
 /** The logprob that stands for minus infinity, which JSON cannot express. */

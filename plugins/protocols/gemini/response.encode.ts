@@ -76,7 +76,7 @@ class GenerateContentWriter implements ResponseEncoder {
 
   private end(out: EncodedFrame[]): void {
     // Clients take the first candidate for the response.
-    const inOrder = [...this.candidates].sort(([one], [other]) => one - other);
+    const inOrder = [...this.candidates].sort(([a], [b]) => a - b);
     const candidates = inOrder.map(([, candidate]) => candidate.end(out));
     const usage = this.usage && `"usageMetadata":${JSON.stringify(usageMetadata(this.usage))},`;
     out.push({ data: frameJson(candidates, `${usage ?? ""}${this.frameTail}`) });
@@ -98,7 +98,7 @@ export function encodeResponse(events: readonly Event[], context: ResponseContex
   if (frames.length === 1) return out[0]?.data ?? "";
   return writeJson({
     ...last,
-    candidates: asList(last["candidates"]).map((each) => joinCandidate(asObject(each) ?? {}, frames)),
+    candidates: asList(last["candidates"]).map((candidate) => joinCandidate(asObject(candidate) ?? {}, frames)),
   });
 }
 
@@ -111,9 +111,9 @@ type PartEvent = EventOf<"open" | "text" | "arguments" | "opaque" | "citation" |
 /** Bytes of events that may be buffered until the preceding block ends. */
 const MAX_BUFFERED = 8 * 1024 * 1024;
 
-/** Returns a frame as JSON text. @param rest the members after the candidates, with the closing brace */
-const frameJson = (candidates: readonly string[], rest: string): string =>
-  `{"candidates":[${candidates.join(",")}],${rest}`;
+/** Returns a frame as JSON text. @param tail the members after the candidates, with the closing brace */
+const frameJson = (candidates: readonly string[], tail: string): string =>
+  `{"candidates":[${candidates.join(",")}],${tail}`;
 
 /** Parts that only this protocol's own server tools have. */
 const SERVER_PARTS = [
@@ -244,9 +244,9 @@ class CandidateWriter {
     for (const [block, events] of this.waiting) {
       this.waiting.delete(block);
       this.block = block;
-      for (const each of events) {
-        this.waitingWeight -= weightOf(each);
-        this.writeEvent(each, out);
+      for (const event of events) {
+        this.waitingWeight -= weightOf(event);
+        this.writeEvent(event, out);
       }
       if (events.at(-1)?.type !== "close") return;
       this.block = undefined;
@@ -316,16 +316,16 @@ class CandidateWriter {
     this.signature = undefined;
     const signed = signature !== undefined;
     const logprobsResult = logprobs === undefined ? undefined : encodeLogprobs(logprobs);
-    const more = logprobsResult ? `,"logprobsResult":${JSON.stringify(logprobsResult)}` : "";
-    this.write(textPart(text, signature), signed ? SIGNED_TEXT : PLAIN_TEXT, out, more);
+    const logprobsMember = logprobsResult ? `,"logprobsResult":${JSON.stringify(logprobsResult)}` : "";
+    this.write(textPart(text, signature), signed ? SIGNED_TEXT : PLAIN_TEXT, out, logprobsMember);
     this.text.push(text);
   }
 
   private writeThought({ text, part }: EventOf<"text">, out: EncodedFrame[]): void {
     if (!this.showThoughts || text === "") return;
-    const next = this.summaryPart !== undefined && part !== undefined && part !== this.summaryPart;
+    const startsPart = this.summaryPart !== undefined && part !== undefined && part !== this.summaryPart;
     this.summaryPart = part;
-    const json = JSON.stringify(next ? `\n\n${text}` : text);
+    const json = JSON.stringify(startsPart ? `\n\n${text}` : text);
     this.write(`{"text":${json},"thought":true}`, { kind: "thought", signed: false, empty: false }, out);
   }
 
@@ -388,14 +388,16 @@ class CandidateWriter {
     for (const call of calls) this.write(call, OTHER_PART, out);
   }
 
-  private write(part: string, shape: PartShape, out: EncodedFrame[], more = ""): void {
+  private write(part: string, shape: PartShape, out: EncodedFrame[], moreMembers = ""): void {
     if (continuesPart(this.last, shape))
       this.last = { ...shape, signed: shape.signed || this.last?.signed === true, part: this.last?.part ?? 0 };
     else {
       this.last = { ...shape, part: this.partCount++ };
       this.partBytes = 0;
     }
-    out.push({ data: `{"candidates":[{"content":{"parts":[${part}${this.contentTail}${more}}],${this.frameTail}` });
+    out.push({
+      data: `{"candidates":[{"content":{"parts":[${part}${this.contentTail}${moreMembers}}],${this.frameTail}`,
+    });
   }
 }
 
@@ -483,11 +485,11 @@ function isEmptyPart(part: JsonObject | undefined): boolean {
 
 /** Returns a candidate of the last frame with the parts of all frames. */
 export function joinCandidate(candidate: JsonObject, frames: readonly JsonObject[]): JsonObject {
-  const same = frames.flatMap((frame) => asList(frame["candidates"]).map((each) => asObject(each) ?? {}));
-  const mine = same.filter((each) => each["index"] === candidate["index"]);
-  const contents = mine.map((each) => asObject(each["content"])).filter((content) => content !== undefined);
+  const all = frames.flatMap((frame) => asList(frame["candidates"]).map((each) => asObject(each) ?? {}));
+  const matching = all.filter((each) => each["index"] === candidate["index"]);
+  const contents = matching.map((each) => asObject(each["content"])).filter((content) => content !== undefined);
   const parts = joinParts(contents.flatMap((content) => asList(content["parts"]).map((part) => asObject(part) ?? {})));
-  const logprobs = joinLogprobs(mine.map((each) => each["logprobsResult"]));
+  const logprobs = joinLogprobs(matching.map((each) => each["logprobsResult"]));
   return {
     ...candidate,
     ...(contents.length === 0 ? {} : { content: { parts, role: "model" } }),
@@ -514,10 +516,10 @@ const encodeLogprob = (token: JsonObject | undefined): JsonObject => ({
 
 /** Joins the `logprobsResult` of all frames; undefined if there are none. */
 export function joinLogprobs(results: readonly unknown[]): JsonObject | undefined {
-  const found = results.map(asObject).filter((result) => result !== undefined);
-  if (found.length === 0) return undefined;
-  const all = (name: string) => found.flatMap((result) => asList(result[name]));
-  return { chosenCandidates: all("chosenCandidates"), topCandidates: all("topCandidates") };
+  const present = results.map(asObject).filter((result) => result !== undefined);
+  if (present.length === 0) return undefined;
+  const concat = (name: string) => present.flatMap((result) => asList(result[name]));
+  return { chosenCandidates: concat("chosenCandidates"), topCandidates: concat("topCandidates") };
 }
 
 /** The maximum size of all citations, in characters of their JSON, and what each adds besides. */
@@ -603,8 +605,8 @@ export class GroundingWriter {
     return `{"groundingChunks":[${[...this.chunks.keys()].join(",")}],"groundingSupports":[${supports.join(",")}]}`;
   }
 
-  private addWeight(more: number): void {
-    this.weight += more;
+  private addWeight(added: number): void {
+    this.weight += added;
     if (this.weight > MAX_CITATION_WEIGHT)
       throw new GatewayError("upstream_invalid", { message: "The provider's citations are longer than 8 MiB." });
   }
@@ -617,12 +619,12 @@ function chunkJson({ url, title, quote }: Citation): string {
 }
 
 /** Returns a segment. Offsets are bytes of the part; zeros are left out, as in all proto JSON. */
-function segmentJson(piece: string, from: number, part: number): string {
+function segmentJson(text: string, from: number, part: number): string {
   const segment = {
     partIndex: part === 0 ? undefined : part,
     startIndex: from === 0 ? undefined : from,
-    endIndex: from + Buffer.byteLength(piece),
-    text: piece,
+    endIndex: from + Buffer.byteLength(text),
+    text: text,
   };
   return JSON.stringify(segment);
 }

@@ -51,10 +51,10 @@ function readMode(functionCalling: ProtoFields): ToolChoice | undefined {
   functionCalling.declareSelf(isSubset ? "tool_choice_allowed" : "tool_choice");
   // Enforces the schemas of arguments: other protocols do so per tool, with restrictions on the schema.
   if (mode === "VALIDATED") functionCalling.declare("mode", "other");
-  const [only = ""] = names;
+  const [name = ""] = names;
   if (mode === "NONE") return { mode: "none" };
   if (names.length === 0) return { mode: mode === "ANY" ? "required" : "auto" };
-  if (mode === "ANY" && names.length === 1) return { mode: "named", name: only };
+  if (mode === "ANY" && names.length === 1) return { mode: "named", name: name };
   return { mode: "allowed", required: mode === "ANY", names };
 }
 
@@ -149,14 +149,14 @@ function automaticConfig(
 
 /** Returns the names under which the client's tools were declared. */
 function declaredNames(names: readonly string[], scope: ChoiceScope): readonly string[] {
-  const declared = new Map(
+  const toolsByName = new Map(
     scope.conversation.tools
       .filter(isClientTool)
       .reverse()
       .map((tool) => [tool.name, tool]),
   );
   return names.map((name) => {
-    const tool = declared.get(name);
+    const tool = toolsByName.get(name);
     return fitGeminiToolName(scope, tool ? { ...tool, custom: tool.kind === "custom" } : { name });
   });
 }
@@ -174,9 +174,9 @@ export function fitGeminiToolName(
   { name, namespace, custom }: { name: string; namespace?: string; custom?: boolean },
 ): string {
   const fullName = namespace === undefined ? name : `${namespace}__${name}`;
-  const start = /^[A-Za-z_]/.test(fullName) ? "" : "_";
-  const fitted = names.fit(`${start}${fullName}`, NAME_CHARACTERS, MAX_NAME_LENGTH);
-  if (start !== "" || namespace !== undefined || custom === true)
+  const prefix = /^[A-Za-z_]/.test(fullName) ? "" : "_";
+  const fitted = names.fit(`${prefix}${fullName}`, NAME_CHARACTERS, MAX_NAME_LENGTH);
+  if (prefix !== "" || namespace !== undefined || custom === true)
     names.mark(fitted, {
       name,
       ...(namespace === undefined ? {} : { namespace }),

@@ -102,8 +102,8 @@ const protoReader =
     read(fields as ProtoFields, name);
 
 /** Names of service tiers that all protocols share. */
-const TIERS_READ: Readonly<Record<string, string>> = { STANDARD: "default", FLEX: "flex", PRIORITY: "priority" };
-const TIERS_WRITTEN: Readonly<Record<string, string | undefined>> = {
+const DECODED_TIERS: Readonly<Record<string, string>> = { STANDARD: "default", FLEX: "flex", PRIORITY: "priority" };
+const ENCODED_TIERS: Readonly<Record<string, string | undefined>> = {
   auto: undefined,
   default: "standard",
   standard: "standard",
@@ -231,7 +231,7 @@ export const GEMINI_SETTINGS: readonly Setting[] = [
     type: "text",
     read: protoReader((fields, name) => {
       const tier = fields.enumValue(name, "other");
-      return ownProperty(TIERS_READ, tier) ?? tier?.toLowerCase();
+      return ownProperty(DECODED_TIERS, tier) ?? tier?.toLowerCase();
     }),
     write: writeTier,
   },
@@ -327,13 +327,13 @@ const MIME_TYPES: ReadonlySet<string> = new Set(["application/json", "text/plain
 /** Decodes the format if there is no schema. */
 function readMimeType(config: ProtoFields, name: string): Format | undefined {
   const mime = config.text(name) ?? "";
-  const schema = config.has("responseJsonSchema") || config.has("responseSchema");
+  const hasSchema = config.has("responseJsonSchema") || config.has("responseSchema");
   if (!MIME_TYPES.has(mime)) {
-    for (const each of [name, "responseSchema", "responseJsonSchema"]) config.leave(each, "other");
+    for (const member of [name, "responseSchema", "responseJsonSchema"]) config.leave(member, "other");
     return undefined;
   }
-  if (schema && mime === "text/plain") config.leave(name, "other");
-  if (schema) return undefined;
+  if (hasSchema && mime === "text/plain") config.leave(name, "other");
+  if (hasSchema) return undefined;
   if (mime === ENUM_MIME) config.leave(name, "other");
   if (mime === "application/json") config.declare(name, "json_object");
   return { kind: mime === "application/json" ? "json" : "text" };
@@ -364,7 +364,7 @@ function writeFormatSchema(
 }
 
 const usesResponseFormat = (config: ProtoFields): boolean =>
-  !["responseMimeType", "responseSchema", "responseJsonSchema"].some((each) => config.has(each));
+  !["responseMimeType", "responseSchema", "responseJsonSchema"].some((member) => config.has(member));
 
 /** Decodes the kinds of output in `responseFormat`. The properties of images in it are not translated. */
 function readOutputKinds(config: ProtoFields, name: string): string[] | undefined {
@@ -397,9 +397,9 @@ function readTextFormat(entry: ProtoFields): Format | undefined {
   const schema = text.raw("schema");
   const mime = text.text("mimeType")?.toLowerCase().replace("_", "/") ?? "text/plain";
   if (!MIME_TYPES.has(mime) || (mime === ENUM_MIME && !schema)) text.leave("mimeType", "other");
-  const json = mime === "application/json";
+  const isJson = mime === "application/json";
   if (schema) text.declare("schema", "json_schema");
-  else if (json) text.declare("mimeType", "json_object");
+  else if (isJson) text.declare("mimeType", "json_object");
   text.declareUnread();
   if (schema)
     return {
@@ -408,7 +408,7 @@ function readTextFormat(entry: ProtoFields): Format | undefined {
       alwaysStrict: true,
       ...(mime === ENUM_MIME ? { isPlainText: true } : {}),
     };
-  return { kind: json ? "json" : "text" };
+  return { kind: isJson ? "json" : "text" };
 }
 
 const MODALITIES: ReadonlySet<string> = new Set(["text", "image", "audio"]);
@@ -417,7 +417,7 @@ const isTextOnly = (names: readonly string[]): boolean => names.every((name) => 
 
 /** Decodes the output modalities. Every model supports text alone, so that it is left out. */
 function readModalities(config: ProtoFields, name: string): string[] | undefined {
-  const modalities = config.texts(name)?.map((each) => each.toLowerCase()) ?? [];
+  const modalities = config.texts(name)?.map((modality) => modality.toLowerCase()) ?? [];
   if (isTextOnly(modalities)) {
     config.leave(name, "cosmetic");
     return undefined;
@@ -439,9 +439,9 @@ function readImageConfig(fields: ProtoFields, name: string): Conversation["image
 }
 
 function writeTier(tier: string, conversation: Conversation, context: EncodeContext): string | undefined {
-  if (!Object.hasOwn(TIERS_WRITTEN, tier))
+  if (!Object.hasOwn(ENCODED_TIERS, tier))
     context.drop(pathOfUse(conversation, "tier"), `the provider has no tier ${tier}`);
-  return ownProperty(TIERS_WRITTEN, tier);
+  return ownProperty(ENCODED_TIERS, tier);
 }
 
 /** Refuses to store the response: clients of other protocols could not fetch it. */
@@ -526,8 +526,8 @@ function writeThinking(
   context: EncodeContext,
 ): JsonObject | undefined {
   if (context.facts.thinking === "none") {
-    const wanted = config.effort !== undefined || config.budget !== undefined || config.show === true;
-    if (wanted && !isThinkingOff(config))
+    const requested = config.effort !== undefined || config.budget !== undefined || config.show === true;
+    if (requested && !isThinkingOff(config))
       context.drop(reasoningPath(conversation), "the model does not think before it answers");
     return undefined;
   }
@@ -550,10 +550,10 @@ function showsThoughts(config: ReasoningConfig): true | undefined {
 function thinkingAmount(config: ReasoningConfig, conversation: Conversation, context: EncodeContext): JsonObject {
   const { effort, budget } = config;
   const { thinking } = context.facts;
-  const asLevel = thinking === "level" || thinking === "adaptive";
-  if (isThinkingOff(config)) return asLevel ? minimalThinking(conversation, context) : { thinkingBudget: 0 };
+  const usesLevels = thinking === "level" || thinking === "adaptive";
+  if (isThinkingOff(config)) return usesLevels ? minimalThinking(conversation, context) : { thinkingBudget: 0 };
   // -1 lets the model choose; an effort beside it is more precise.
-  if (budget !== undefined && !asLevel && (budget >= 0 || effort === undefined))
+  if (budget !== undefined && !usesLevels && (budget >= 0 || effort === undefined))
     return { thinkingBudget: fitBudget(budget, conversation, context) };
   if (effort !== undefined) {
     if (CLAMPED_EFFORTS.has(effort)) context.change(reasoningPath(conversation), `${effort} becomes high`);

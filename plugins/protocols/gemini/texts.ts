@@ -245,8 +245,8 @@ const partsIn = (content: ObjectPlace): Iterable<ObjectPlace> => objectsInMember
 
 /** Returns a member in either spelling. */
 function memberIn({ at, of }: ObjectPlace, name: string): { at: JsonPath; value: unknown } {
-  const spelled = spellingIn(of, name);
-  return { at: [...at, spelled], value: of[spelled] };
+  const spelling = spellingIn(of, name);
+  return { at: [...at, spelling], value: of[spelling] };
 }
 
 /** Yields the objects in a member: proto JSON accepts a single object for a list. */
@@ -259,8 +259,8 @@ function* objectsIn(at: JsonPath, value: unknown): Iterable<ObjectPlace> {
   const single = asObject(value);
   if (single) yield { at, of: single };
   let n = 0;
-  for (const each of asList(value)) {
-    const of = asObject(each);
+  for (const element of asList(value)) {
+    const of = asObject(element);
     if (of) yield { at: [...at, n], of };
     n++;
   }

@@ -17,11 +17,11 @@ export const holdsUsage = (frame: Frame): boolean => frame.mayContain("usageMeta
  * Decodes the usage of a frame or a whole body. It replaces that of earlier frames. Only a frame without a total is merged
  * with it: the first frames of some streams have just the tier. [F]
  */
-export function readUsage(json: unknown, before?: Usage): Usage | undefined {
+export function readUsage(json: unknown, previous?: Usage): Usage | undefined {
   const metadata = asObject(asObject(json)?.["usageMetadata"]);
-  if (!metadata) return before;
+  if (!metadata) return previous;
   return normalizeUsage(
-    asCount(metadata["totalTokenCount"]) === undefined ? { ...countsIn(before), ...metadata } : metadata,
+    asCount(metadata["totalTokenCount"]) === undefined ? { ...countsIn(previous), ...metadata } : metadata,
   );
 }
 
@@ -42,8 +42,8 @@ const COUNT_MEMBERS: ReadonlySet<string> = new Set([
 ]);
 
 /** Returns the earlier counts, restricted to members that are read: otherwise unknown members would accumulate. */
-function countsIn(before: Usage | undefined): JsonObject {
-  return Object.fromEntries(Object.entries(asObject(before?.raw) ?? {}).filter(([name]) => COUNT_MEMBERS.has(name)));
+function countsIn(previous: Usage | undefined): JsonObject {
+  return Object.fromEntries(Object.entries(asObject(previous?.raw) ?? {}).filter(([name]) => COUNT_MEMBERS.has(name)));
 }
 
 /**
@@ -94,9 +94,9 @@ const MODALITY_NUMBERS = { IMAGE: 2, VIDEO: 3, AUDIO: 4, DOCUMENT: 5 } as const;
 
 /** Returns the tokens of one modality, which may be listed more than once. */
 function modalityTokens(details: readonly unknown[], name: keyof typeof MODALITY_NUMBERS): number | undefined {
-  const isMeant = (value: unknown) => value === name || value === MODALITY_NUMBERS[name];
-  const found = details.map(asObject).filter((entry) => isMeant(entry?.["modality"]));
-  const tokens = found.map((entry) => asCount(entry?.["tokenCount"])).filter((count) => count !== undefined);
+  const isModality = (value: unknown) => value === name || value === MODALITY_NUMBERS[name];
+  const entries = details.map(asObject).filter((entry) => isModality(entry?.["modality"]));
+  const tokens = entries.map((entry) => asCount(entry?.["tokenCount"])).filter((count) => count !== undefined);
   return tokens.length === 0 ? undefined : tokens.reduce((sum, count) => sum + count, 0);
 }
 
@@ -114,14 +114,14 @@ const TIER_NAMES: ReadonlyMap<string, string> = new Map(
 export function usageMetadata({ in: input, out, tier }: Usage): JsonObject {
   const prompt = input.total === undefined ? undefined : Math.max(0, input.total - (input.toolUse ?? 0));
   const candidates = out.total === undefined ? undefined : Math.max(0, out.total - (out.reasoning ?? 0));
-  const known = input.total !== undefined || out.total !== undefined;
+  const hasTotal = input.total !== undefined || out.total !== undefined;
   return dropUndefined({
     promptTokenCount: prompt,
     cachedContentTokenCount: input.cached,
     candidatesTokenCount: candidates,
     toolUsePromptTokenCount: input.toolUse,
     thoughtsTokenCount: out.reasoning,
-    totalTokenCount: known ? (input.total ?? 0) + (out.total ?? 0) : undefined,
+    totalTokenCount: hasTotal ? (input.total ?? 0) + (out.total ?? 0) : undefined,
     promptTokensDetails: modalityDetails(prompt, {
       IMAGE: input.image,
       VIDEO: input.video,
@@ -136,12 +136,12 @@ export function usageMetadata({ in: input, out, tier }: Usage): JsonObject {
 
 /** Returns a total by modality, text first, because clients add them up; undefined if there is only text. */
 function modalityDetails(total: number | undefined, others: Readonly<Record<string, number | undefined>>) {
-  const known = Object.entries(others).flatMap(([modality, tokenCount]) =>
+  const nonText = Object.entries(others).flatMap(([modality, tokenCount]) =>
     tokenCount ? { modality, tokenCount } : [],
   );
-  if (known.length === 0) return undefined;
-  const text = known.reduce((rest, { tokenCount }) => rest - tokenCount, total ?? 0);
-  return text > 0 ? [{ modality: "TEXT", tokenCount: text }, ...known] : known;
+  if (nonText.length === 0) return undefined;
+  const text = nonText.reduce((remaining, { tokenCount }) => remaining - tokenCount, total ?? 0);
+  return text > 0 ? [{ modality: "TEXT", tokenCount: text }, ...nonText] : nonText;
 }
 
 /** Members beside a count. */
@@ -158,8 +158,8 @@ export const countTokensCodec = {
   decode(text: string): number {
     const body = asObject(parseCount(text)) ?? refuseCount();
     // Proto JSON omits a count of 0; a body without any member of a count is invalid.
-    const none = COUNT_SIBLINGS.some((name) => name in body) ? 0 : undefined;
-    return asCount(body["totalTokens"] ?? none) ?? refuseCount();
+    const omitted = COUNT_SIBLINGS.some((name) => name in body) ? 0 : undefined;
+    return asCount(body["totalTokens"] ?? omitted) ?? refuseCount();
   },
   encode: (total: number): string => JSON.stringify({ totalTokens: total }),
 };

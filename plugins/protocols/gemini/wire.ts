@@ -45,25 +45,25 @@ const SNAKE_CASE_NAMES = new Map<string, string>();
 
 /** Converts a name to the format's other spelling: `thinkingLevel` to `thinking_level`. */
 export function snakeCase(name: string): string {
-  let other = SNAKE_CASE_NAMES.get(name);
-  if (other === undefined) {
-    other = name.replace(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`);
-    SNAKE_CASE_NAMES.set(name, other);
+  let converted = SNAKE_CASE_NAMES.get(name);
+  if (converted === undefined) {
+    converted = name.replace(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`);
+    SNAKE_CASE_NAMES.set(name, converted);
   }
-  return other;
+  return converted;
 }
 
 /** Returns a table with its camel case names in both spellings. */
 export const inBothSpellings = <T>(table: Readonly<Record<string, T>>): Readonly<Record<string, T>> =>
   Object.fromEntries(
-    Object.entries(table).flatMap(([name, value]) => [name, snakeCase(name)].map((each) => [each, value])),
+    Object.entries(table).flatMap(([name, value]) => [name, snakeCase(name)].map((spelling) => [spelling, value])),
   );
 
 /** Returns the spelling of a member in an object: the vendor accepts `functionCall` and `function_call`. [F] */
 export function spellingIn(object: JsonObject, name: string): string {
   if (Object.hasOwn(object, name)) return name;
-  const other = snakeCase(name);
-  return Object.hasOwn(object, other) ? other : name;
+  const snakeName = snakeCase(name);
+  return Object.hasOwn(object, snakeName) ? snakeName : name;
 }
 
 /**
@@ -83,8 +83,8 @@ export class ProtoFields extends Fields {
 
   /** Returns an enum value in upper case. The unspecified one is undefined, and declared with the given feature. */
   enumValue(name: string, unspecified?: Feature): string | undefined {
-    const word = this.text(name)?.toUpperCase();
-    if (!word?.endsWith("UNSPECIFIED")) return word;
+    const value = this.text(name)?.toUpperCase();
+    if (!value?.endsWith("UNSPECIFIED")) return value;
     this.leave(name, unspecified);
     return undefined;
   }
@@ -122,8 +122,8 @@ function isNumeric(value: unknown): value is number | string | RawJson {
 }
 
 /** Refuses a client's value. */
-export function throwInvalidProtoField(path: string, must: string, hint?: string): never {
-  throw invalidField(path, `${path} ${must}.`, hint);
+export function throwInvalidProtoField(path: string, problem: string, hint?: string): never {
+  throw invalidField(path, `${path} ${problem}.`, hint);
 }
 
 /** Returns the kind of media of a type like `image/png`; anything but image, audio and video is a file. */
@@ -133,8 +133,8 @@ export function mediaKind(mime: string | undefined): Media["media"] {
 }
 
 /** Returns an action on a model: `/models/{model}:{action}`. Slashes in a vendor's model name are kept. */
-const action = (name: string, more: Partial<Operation> = {}): Operation => ({
-  ...post(name, "", { streams: false, ...more }),
+const action = (name: string, options: Partial<Operation> = {}): Operation => ({
+  ...post(name, "", { streams: false, ...options }),
   upstream: (model) => `/models/${model.split("/").map(encodeURIComponent).join("/")}:${name}`,
 });
 
@@ -172,10 +172,10 @@ const ENDS_WITH_ACTION = /:(?:[a-z]+(?:[A-Z][a-z]+)+)?(?:$|[:/])/;
  */
 export function locateAction(
   mount: string,
-  rest: string,
+  suffix: string,
   query: { get(name: string): string | null },
 ): LocatedOperation | undefined {
-  const text = unescapePath(rest);
+  const text = unescapePath(suffix);
   if (UNSAFE_CHARACTERS.test(text)) refuseName("it contains a control character or one of % # ? \\");
   const colon = text.lastIndexOf(":");
   const name = colon < 0 ? text : text.slice(0, colon);
@@ -340,12 +340,12 @@ export class TextOffsets {
 const isLowSurrogate = (unit: number): boolean => unit >= 0xdc00 && unit <= 0xdfff;
 
 /** Returns the index of the last number that is not larger, in an ascending list. */
-function lastAtOrBefore(numbers: readonly number[], wanted: number): number {
+function lastAtOrBefore(numbers: readonly number[], limit: number): number {
   let low = 0;
   let high = numbers.length;
   while (high - low > 1) {
     const middle = (low + high) >> 1;
-    if ((numbers[middle] ?? 0) <= wanted) low = middle;
+    if ((numbers[middle] ?? 0) <= limit) low = middle;
     else high = middle;
   }
   return low;

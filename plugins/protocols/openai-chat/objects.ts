@@ -40,8 +40,8 @@ export const objects: ObjectMembers = {
   // A voice created with a key; the vendor's own voices are strings.
   objectsOnly: ["voice"],
   id: (text) => {
-    const stored = BUCKET_URL.exec(text);
-    return stored ? BUCKET_SCHEME + (stored[1] ?? "") : (GOOGLE_RESOURCE.exec(text)?.[1]?.trimEnd() ?? text);
+    const bucketMatch = BUCKET_URL.exec(text);
+    return bucketMatch ? BUCKET_SCHEME + (bucketMatch[1] ?? "") : (GOOGLE_RESOURCE.exec(text)?.[1]?.trimEnd() ?? text);
   },
   placePrefix: BUCKET_SCHEME,
   urlMembers: ["url", "image_url", "video_url", "audio_url", "file_url", "file_uri", "file_data", "data"],

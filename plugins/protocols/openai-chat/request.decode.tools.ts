@@ -109,20 +109,20 @@ function requiredName(inner: Fields): string {
 export function webSearchOf(options: Fields): Tool {
   options.declareSelf("web_search");
   const size = options.text("search_context_size");
-  const where = options.object("user_location");
-  where?.text("type");
-  const place = where?.object("approximate");
+  const userLocation = options.object("user_location");
+  userLocation?.text("type");
+  const approximate = userLocation?.object("approximate");
   const location: Record<string, string> = {};
   for (const name of ["city", "region", "country", "timezone"]) {
-    const value = place?.text(name);
+    const value = approximate?.text(name);
     if (value !== undefined) location[name] = value;
   }
   return {
     kind: "web_search",
     at: options.at,
     apart: true,
-    paths: dropUndefined({ size: size && options.path("search_context_size"), location: where?.at }),
+    paths: dropUndefined({ size: size && options.path("search_context_size"), location: userLocation?.at }),
     ...(size === undefined ? {} : { size }),
-    ...(place ? { location } : {}),
+    ...(approximate ? { location } : {}),
   };
 }

@@ -72,13 +72,13 @@ export function* decodeRequestInSteps(incoming: IncomingRequest): Steps<Conversa
   return conversation;
 }
 
-function readTools(body: Fields, into: Conversation): void {
+function readTools(body: Fields, conversation: Conversation): void {
   const tools = body.list("tools");
-  if (tools) into.tools.push(...toolsOf(tools, body.uses));
+  if (tools) conversation.tools.push(...toolsOf(tools, body.uses));
   const functions = body.list("functions");
-  if (functions) into.tools.push(...functionsOf(functions, body.uses));
+  if (functions) conversation.tools.push(...functionsOf(functions, body.uses));
   const search = body.object("web_search_options");
-  if (search) into.tools.push(webSearchOf(search));
+  if (search) conversation.tools.push(webSearchOf(search));
 }
 
 /** Decodes `messages`, a turn for each; a tool's result is the user's. @throws GatewayError with the message's path. */
@@ -158,10 +158,10 @@ class ChatMessageReader {
     const { before, after } = this.readReasoning(message);
     const parts: Part[] = [...before, ...textPartsOf(message), ...after];
     parts.push(...this.images(message, [...before, ...after]));
-    const elsewhere = callsWithState([...before, ...after]);
+    const idsWithState = callsWithState([...before, ...after]);
     const calls = message.list("tool_calls") ?? [];
     calls.forEach((value, n) => {
-      parts.push(this.calls.call(value, `${message.path("tool_calls")}.${n}`, elsewhere));
+      parts.push(this.calls.call(value, `${message.path("tool_calls")}.${n}`, idsWithState));
     });
     const legacy = message.object(LEGACY_CALL);
     if (legacy) parts.push(this.calls.legacy(legacy));
@@ -172,14 +172,14 @@ class ChatMessageReader {
   /** Decodes images of the model in OpenRouter's format, which the encoder uses too. @param states the reasoning beside them */
   private images(message: Fields, states: readonly Reasoning[]): Media[] {
     const list = message.of["images"];
-    if (!Array.isArray(list) || !list.every((each) => asObject(each)?.["image_url"])) return [];
-    const stated = states.some(({ opaque }) => typeof opaque?.on === "object" && "media" in opaque.on);
+    if (!Array.isArray(list) || !list.every((entry) => asObject(entry)?.["image_url"])) return [];
+    const hasMediaState = states.some(({ opaque }) => typeof opaque?.on === "object" && "media" in opaque.on);
     return (message.objects("images") ?? []).map((entry) => {
       const image = imageOf(entry);
       for (const name of ["type", "index"]) entry.leave(name);
       entry.declareUnread();
       const { source } = image;
-      if (stated || !("base64" in source)) return image;
+      if (hasMediaState || !("base64" in source)) return image;
       const opaque = this.incoming.recall({ toString: () => TextKey.ofMedia(source.base64) });
       return opaque ? { ...image, opaque } : image;
     });
@@ -190,26 +190,27 @@ class ChatMessageReader {
    * `reasoning_content` (DeepSeek's) before `reasoning` (Groq's); the latter two repeat the former's text.
    */
   private readReasoning(message: Fields): { before: Reasoning[]; after: Reasoning[] } {
-    const sent = asList(message.of["reasoning_details"]);
+    const sentDetails = asList(message.of["reasoning_details"]);
     if (Array.isArray(message.of["reasoning_details"])) message.leave("reasoning_details");
-    const kept = sent.length === 0 ? this.recalledDetails(message) : [];
-    const list = kept.length > 0 ? kept : sent;
-    const details = kept.length > 0 ? this.readRecalled(message, kept) : this.details(message, sent);
+    const recalled = sentDetails.length === 0 ? this.recalledDetails(message) : [];
+    const entries = recalled.length > 0 ? recalled : sentDetails;
+    const details = recalled.length > 0 ? this.readRecalled(message, recalled) : this.details(message, sentDetails);
     const member = (["reasoning_content", "reasoning"] as const).find((name) => asText(message.of[name]));
     const text = member && asText(message.of[member]);
     const before = details.filter(({ afterText }) => !afterText).map(({ reasoning }) => reasoning);
     if (member && details.length === 0) before.push({ kind: "reasoning", text: text ?? "", at: message.path(member) });
     const first = details[0]?.reasoning ?? before[0];
-    if (first && kept.length === 0) this.uses.push({ feature: "reasoning_text", path: first.at });
-    const only = details.length === 1 ? details[0]?.reasoning : undefined;
+    if (first && recalled.length === 0) this.uses.push({ feature: "reasoning_text", path: first.at });
+    const single = details.length === 1 ? details[0]?.reasoning : undefined;
     // A client that keeps no texts in the entries sends the text of a single entry beside them.
-    const belongsToEntry = text && only?.text === undefined && !only?.summary && !only?.opaque?.on && !only?.redacted;
-    const whole = details.map(({ reasoning }) => reasoning.text ?? reasoning.summary?.join("") ?? "").join("");
+    const belongsToEntry =
+      text && single?.text === undefined && !single?.summary && !single?.opaque?.on && !single?.redacted;
+    const detailsText = details.map(({ reasoning }) => reasoning.text ?? reasoning.summary?.join("") ?? "").join("");
     // Beside entries of the gateway it is the same text, of which a client may have kept only a part.
-    const hasEnvelope = list.some((entry) => asObject(entry)?.["format"] === ENVELOPE_FORMAT);
-    if (member && (details.length === 0 || whole === text || hasEnvelope)) message.any(member);
+    const hasEnvelope = entries.some((entry) => asObject(entry)?.["format"] === ENVELOPE_FORMAT);
+    if (member && (details.length === 0 || detailsText === text || hasEnvelope)) message.any(member);
     else if (member) message.leave(member, belongsToEntry ? undefined : "other");
-    if (belongsToEntry && only) only.text = text;
+    if (belongsToEntry && single) single.text = text;
     const state = messageState(message);
     if (state) before.push({ kind: "reasoning", redacted: true, opaque: state, at: message.at });
     return { before, after: details.filter(({ afterText }) => afterText).map(({ reasoning }) => reasoning) };
@@ -314,18 +315,18 @@ function detailReasonings(details: readonly unknown[], at: string, incoming: Inc
 
 function detailReasoning({ at, entries }: DetailGroup, incoming: IncomingRequest): DetailReasoning {
   const first = entries[0] as JsonObject;
-  const all: JsonObject = Object.fromEntries(entries.flatMap((entry) => Object.entries(entry)));
+  const merged: JsonObject = Object.fromEntries(entries.flatMap((entry) => Object.entries(entry)));
   const texts = (name: string) => entries.flatMap((entry) => asText(entry[name]) ?? []);
   const summary = texts("summary");
   const text = texts("text").join("");
-  const opaque = detailState(all, incoming);
-  const plain = text !== "" && textMember(first) === "text";
-  const silent = summary.length === 0 && text === "";
+  const opaque = detailState(merged, incoming);
+  const hasPlainText = text !== "" && textMember(first) === "text";
+  const hasNoText = summary.length === 0 && text === "";
   const reasoning: Reasoning = {
     kind: "reasoning",
     at,
-    ...(silent ? {} : plain || summary.length === 0 ? { text } : { summary }),
-    ...(silent && asText(all["data"]) !== undefined ? { redacted: true } : {}),
+    ...(hasNoText ? {} : hasPlainText || summary.length === 0 ? { text } : { summary }),
+    ...(hasNoText && asText(merged["data"]) !== undefined ? { redacted: true } : {}),
     ...(opaque ? { opaque } : {}),
   };
   return { reasoning, afterText: first["format"] === ENVELOPE_FORMAT && first["id"] === AFTER_TEXT };
@@ -351,8 +352,8 @@ function withoutText(entry: JsonObject): JsonObject {
 const PACKED_SIGNATURE = "__thought__";
 
 function unpackId(id: string): { id: string; signature?: string } {
-  const at = id.indexOf(PACKED_SIGNATURE);
-  return at < 0 ? { id } : { id: id.slice(0, at), signature: id.slice(at + PACKED_SIGNATURE.length) };
+  const index = id.indexOf(PACKED_SIGNATURE);
+  return index < 0 ? { id } : { id: id.slice(0, index), signature: id.slice(index + PACKED_SIGNATURE.length) };
 }
 
 /** Calls without a result, oldest first; each is taken once, from any of its queues. */
@@ -389,8 +390,8 @@ class ChatCallReader {
   ) {}
 
   /** Returns the id of a result's call. */
-  answeredId(given: string | undefined, name: string | undefined, at: string): string {
-    if (given) return unpackId(given).id;
+  answeredId(clientId: string | undefined, name: string | undefined, at: string): string {
+    if (clientId) return unpackId(clientId).id;
     const id = (name === undefined ? this.unanswered : this.byName.get(name))?.answerNext();
     if (id === undefined)
       throw invalidField(at, `${at} is the result of a call that the conversation does not contain.`);
@@ -402,8 +403,8 @@ class ChatCallReader {
     return this.custom.has(id);
   }
 
-  /** Decodes an entry of `tool_calls`. @param elsewhere ids of calls whose opaque state is in another place. */
-  call(value: unknown, at: string, elsewhere: ReadonlySet<string>): ToolCall {
+  /** Decodes an entry of `tool_calls`. @param idsWithState ids of calls whose opaque state is in another place. */
+  call(value: unknown, at: string, idsWithState: ReadonlySet<string>): ToolCall {
     const entry = objectFields(value, at, this.uses);
     // Some vendors' type is empty, or absent.
     const custom = entry.text("type") === "custom";
@@ -411,12 +412,12 @@ class ChatCallReader {
     if (!inner) throw invalidField(`${at}.function`, `${at}.function must be an object.`);
     // Recorded: the index of a streamed call, sent back.
     entry.leave("index");
-    const given = entry.text("id");
-    const { id, signature } = unpackId(given || `call_${at.replaceAll(".", "_")}`);
+    const clientId = entry.text("id");
+    const { id, signature } = unpackId(clientId || `call_${at.replaceAll(".", "_")}`);
     const name = inner.required("name");
-    if (!given) this.addUnanswered(id, name);
+    if (!clientId) this.addUnanswered(id, name);
     if (custom) this.custom.add(id);
-    const opaque = this.stateOn(entry, signature) ?? (elsewhere.has(id) ? undefined : this.incoming.recall(id));
+    const opaque = this.stateOn(entry, signature) ?? (idsWithState.has(id) ? undefined : this.incoming.recall(id));
     const text = inner.text(custom ? "input" : "arguments") ?? "";
     entry.declareUnread();
     return {
@@ -442,9 +443,9 @@ class ChatCallReader {
   private addUnanswered(id: string, name: string): void {
     const call = { id, answered: false };
     this.unanswered.add(call);
-    const named = this.byName.get(name) ?? new UnansweredCalls();
-    this.byName.set(name, named);
-    named.add(call);
+    const sameName = this.byName.get(name) ?? new UnansweredCalls();
+    this.byName.set(name, sameName);
+    sameName.add(call);
   }
 
   /**
@@ -452,8 +453,8 @@ class ChatCallReader {
    * beside a signature are specific to their vendor.
    */
   private stateOn(entry: Fields, packed: string | undefined): Opaque | undefined {
-    const { extra_content: whole } = entry.of;
-    const signature = asText(asObject(asObject(whole)?.["google"])?.["thought_signature"]);
+    const { extra_content: extraContent } = entry.of;
+    const signature = asText(asObject(asObject(extraContent)?.["google"])?.["thought_signature"]);
     if (signature === undefined) {
       if (packed === undefined) return undefined;
       if (this.incoming.isEnvelope(packed)) return this.incoming.open(packed, "thoughtSignature");
@@ -461,7 +462,7 @@ class ChatCallReader {
     }
     entry.object("extra_content")?.object("google")?.any("thought_signature");
     if (this.incoming.isEnvelope(signature)) return this.incoming.open(signature, "thoughtSignature");
-    return createOpaque("extra_content", writeJson(whole));
+    return createOpaque("extra_content", writeJson(extraContent));
   }
 }
 
@@ -527,7 +528,7 @@ function foreignOf(part: Fields, type: string | undefined): Part {
   if (Array.isArray(thinking)) {
     part.declareSelf("reasoning_text");
     part.any("thinking");
-    const texts = thinking.map((each, n) => readThinking(each, `${at}.thinking.${n}`, uses));
+    const texts = thinking.map((piece, n) => readThinking(piece, `${at}.thinking.${n}`, uses));
     return { kind: "reasoning", text: texts.join(""), at };
   }
   if (type === undefined) throw invalidField(`${at}.type`, `${at}.type must be a string.`);
@@ -551,10 +552,10 @@ function readThinking(value: unknown, at: string, uses: FeatureUse[]): string {
 
 function imageOf(part: Fields): Media {
   // Recorded from Mistral: the URL itself where others have an object with it.
-  const plain = asText(part.of["image_url"]);
-  const image = plain === undefined ? part.object("image_url") : undefined;
-  if (plain !== undefined) part.any("image_url");
-  const url = plain ?? image?.text("url");
+  const plainUrl = asText(part.of["image_url"]);
+  const image = plainUrl === undefined ? part.object("image_url") : undefined;
+  if (plainUrl !== undefined) part.any("image_url");
+  const url = plainUrl ?? image?.text("url");
   if (url === undefined) throw invalidField(`${part.at}.image_url.url`, `${part.at}.image_url.url must be a string.`);
   const detail = image?.text("detail");
   if (detail !== undefined && detail !== "auto") image?.declare("detail", "media_detail");
@@ -589,13 +590,13 @@ function fileOf(part: Fields): Media {
   if (!file || (id === undefined && content === undefined))
     throw invalidField(`${part.at}.file`, `${part.at}.file must have file_data or file_id.`);
   const inline = content === undefined ? undefined : readDataUrl(content, `${part.at}.file.file_data`);
-  const linked = content !== undefined && !inline && /^https?:/.test(content);
-  const feature = content === undefined ? "file_id" : linked ? "file_url" : "file_base64";
+  const isUrl = content !== undefined && !inline && /^https?:/.test(content);
+  const feature = content === undefined ? "file_id" : isUrl ? "file_url" : "file_base64";
   part.declareSelf(feature);
   const source: MediaSource =
     content === undefined
       ? { id: id as string, protocol: "openai-chat" }
-      : linked
+      : isUrl
         ? { url: content }
         : { base64: inline?.base64 ?? content };
   return {
@@ -614,10 +615,10 @@ function linkOf(part: Fields, type: string): Media {
   const url = asText(part.of[type]) ?? object?.text("url");
   part.any(type);
   if (url === undefined) throw invalidField(`${part.at}.${type}`, `${part.at}.${type} must be a URL.`);
-  const link = { kind: "media", media: "file", at: part.at } as const;
-  const web = /^https?:/i.test(url);
-  part.declareSelf(web ? "file_url" : "file_base64");
-  if (web) return { ...link, source: { url } };
+  const media = { kind: "media", media: "file", at: part.at } as const;
+  const isHttpUrl = /^https?:/i.test(url);
+  part.declareSelf(isHttpUrl ? "file_url" : "file_base64");
+  if (isHttpUrl) return { ...media, source: { url } };
   const inline = readDataUrl(url, `${part.at}.${type}`);
-  return { ...link, ...(inline?.mime ? { mime: inline.mime } : {}), source: { base64: inline?.base64 ?? url } };
+  return { ...media, ...(inline?.mime ? { mime: inline.mime } : {}), source: { base64: inline?.base64 ?? url } };
 }

@@ -135,8 +135,8 @@ class ChatMessageWriter {
   /** Declares content after calls: Chat has calls only after the text, and cache marks only on content. */
   private declareOrder(parts: readonly Part[]): void {
     const firstCall = parts.findIndex((part) => part.kind === "tool_call");
-    const late = firstCall < 0 ? undefined : parts.slice(firstCall).find((part) => part.kind === "text");
-    if (late) this.context.change(late.at, "Text after a tool call is moved before it");
+    const textAfterCall = firstCall < 0 ? undefined : parts.slice(firstCall).find((part) => part.kind === "text");
+    if (textAfterCall) this.context.change(textAfterCall.at, "Text after a tool call is moved before it");
     for (const part of parts)
       if (part.cache && part.kind !== "text")
         this.context.drop(part.cache.at ?? part.at, "Chat Completions marks only content for its cache");
@@ -174,19 +174,22 @@ class ChatMessageWriter {
   /** Encodes a result as text; its media follow in a user message, because Chat has no other place for them. */
   private result(part: ToolResult, attached: JsonObject[]): void {
     const texts: string[] = part.json === undefined ? [] : [part.json];
-    for (const each of part.parts) {
-      if (each.kind === "text") texts.push(each.text);
-      else if (each.kind === "media") {
-        const text = textIn(each);
-        if (text === undefined) attached.push(this.attach(each, texts));
+    for (const item of part.parts) {
+      if (item.kind === "text") texts.push(item.text);
+      else if (item.kind === "media") {
+        const text = textIn(item);
+        if (text === undefined) attached.push(this.attach(item, texts));
         else texts.push(text);
       }
     }
-    const failed = part.isError ? errorResultText(texts) : undefined;
-    const content: JsonObject[] = (failed === undefined ? texts : [failed]).map((text) => ({ type: "text", text }));
+    const errorText = part.isError ? errorResultText(texts) : undefined;
+    const content: JsonObject[] = (errorText === undefined ? texts : [errorText]).map((text) => ({
+      type: "text",
+      text,
+    }));
     const last = content.at(-1);
-    const mark = part.cache ? part : part.parts.findLast(({ cache }) => cache);
-    if (last && mark) Object.assign(last, cacheMember(mark, this.context));
+    const marked = part.cache ? part : part.parts.findLast(({ cache }) => cache);
+    if (last && marked) Object.assign(last, cacheMember(marked, this.context));
     const body = content.length > 0 ? contentMember(content) : { content: "" };
     this.messages.push({ role: "tool", tool_call_id: safeId(part.callId), ...body });
   }
@@ -220,9 +223,9 @@ const nameMember = ({ name }: Turn): JsonObject => (name === undefined ? {} : { 
 /** Returns content as a string where it is one text without further members, else as a list. */
 function contentMember(parts: readonly JsonObject[]): JsonObject {
   if (parts.length === 0) return {};
-  const only = parts.length === 1 ? parts[0] : undefined;
-  const plain = only?.["type"] === "text" && Object.keys(only).length === 2;
-  return { content: plain ? only["text"] : parts };
+  const single = parts.length === 1 ? parts[0] : undefined;
+  const isPlainText = single?.["type"] === "text" && Object.keys(single).length === 2;
+  return { content: isPlainText ? single["text"] : parts };
 }
 
 const textPart = (part: Text, context: EncodeContext): JsonObject => ({
@@ -282,9 +285,9 @@ function imageOf({ source, mime, detail, detailAt, at }: Media, context: EncodeC
     if (mime === undefined) return context.refuse(at, "An image as bytes needs its media type");
     url = formatDataUrl(mime, source.base64);
   } else return context.refuse(at, "Chat Completions takes an image by its URL or as bytes, not by an id");
-  const known = detail !== undefined && isImageDetail(detail);
-  if (detail !== undefined && !known) context.drop(detailAt ?? at, `Chat Completions has no detail ${detail}`);
-  return { type: "image_url", image_url: { url, ...(known ? { detail } : {}) } };
+  const isKnownDetail = detail !== undefined && isImageDetail(detail);
+  if (detail !== undefined && !isKnownDetail) context.drop(detailAt ?? at, `Chat Completions has no detail ${detail}`);
+  return { type: "image_url", image_url: { url, ...(isKnownDetail ? { detail } : {}) } };
 }
 
 function audioOf({ source, mime, at }: Media, context: EncodeContext): JsonObject {
@@ -323,9 +326,9 @@ function toolMembers(conversation: Conversation, context: EncodeContext): JsonOb
 
 /** Reports whether web search is sent: `tool_choice` does not apply to it here, so it is left out where it is not allowed. */
 function keepsSearch(tool: Tool & { kind: "web_search" }, conversation: Conversation, context: EncodeContext): boolean {
-  const may = maySearch(conversation, tool);
-  if (!may && conversation.toolChoice?.mode !== "none") context.change(tool.at, "not among the allowed tools");
-  return may;
+  const isAllowed = maySearch(conversation, tool);
+  if (!isAllowed && conversation.toolChoice?.mode !== "none") context.change(tool.at, "not among the allowed tools");
+  return isAllowed;
 }
 
 function toolOf(tool: Exclude<Tool, { kind: "web_search" }>, context: EncodeContext): JsonObject {

@@ -127,13 +127,13 @@ class CompletionReader {
   }
 
   /** Decodes a chunk or a complete response. */
-  read(json: JsonObject, whole: boolean): void {
+  read(json: JsonObject, isComplete: boolean): void {
     const choices = asList(json["choices"]);
     // Azure's first chunk has no choices, no id and no model.
     if (choices.length > 0 && !this.started) this.begin(json);
     for (let i = 0; i < choices.length; i++) {
       const choice = asObject(choices[i]);
-      if (choice) this.choice(choice, i, whole);
+      if (choice) this.choice(choice, i, isComplete);
       if (this.stateSize > MAX_STATE) this.invalid("The provider's thoughts carry more than 8 MiB of state.");
       if (this.ended) return;
     }
@@ -170,7 +170,7 @@ class CompletionReader {
     });
   }
 
-  private choice(json: JsonObject, i: number, whole: boolean): void {
+  private choice(json: JsonObject, i: number, isComplete: boolean): void {
     const index = asCount(json["index"]) ?? i;
     if (index >= MAX_CHOICES) {
       this.invalid(`The provider's answer has more than ${MAX_CHOICES} choices.`);
@@ -182,7 +182,7 @@ class CompletionReader {
       this.choices.set(index, choice);
     }
     // Some vendors' chunks have a `message`, and some complete responses have a `delta` beside the message.
-    const delta = asObject(json[whole ? "message" : "delta"]) ?? asObject(json[whole ? "delta" : "message"]);
+    const delta = asObject(json[isComplete ? "message" : "delta"]) ?? asObject(json[isComplete ? "delta" : "message"]);
     if (delta) choice.read(delta, asObject(json["logprobs"]));
     const reason = json["finish_reason"];
     if (typeof reason !== "string" || reason === "") return;
@@ -223,7 +223,7 @@ class ChoiceReader {
   private content = 0;
   private textStart = 0;
   private hasRefusal = false;
-  private ended: { raw: string; sequence?: string } | undefined;
+  private finishInfo: { raw: string; sequence?: string } | undefined;
 
   constructor(
     private readonly completion: CompletionReader,
@@ -239,7 +239,7 @@ class ChoiceReader {
   }
 
   get finished(): boolean {
-    return this.ended !== undefined;
+    return this.finishInfo !== undefined;
   }
 
   /** Decodes a delta or a complete message. */
@@ -272,15 +272,15 @@ class ChoiceReader {
    * @param stopSequence the matched stop sequence, from vendors that report it (vLLM's `stop_reason`, [S])
    */
   finish(raw: string, stopSequence: string | undefined): void {
-    const sequence = stopSequence || this.ended?.sequence;
-    this.ended = { raw, ...(sequence ? { sequence } : {}) };
+    const sequence = stopSequence || this.finishInfo?.sequence;
+    this.finishInfo = { raw, ...(sequence ? { sequence } : {}) };
   }
 
   /** Closes all blocks and emits the finish reason. */
   close(): void {
     this.closeBlock();
     this.calls.close();
-    const { ended } = this;
+    const { finishInfo: ended } = this;
     const reason = reasonOf(ended?.raw, this.calls.hasCalls, this.hasRefusal);
     const sequence = reason === "stop" ? ended?.sequence : undefined;
     this.completion.out.push({
@@ -320,8 +320,8 @@ class ChoiceReader {
       if (accepts ? value && !accepts(value) : value !== null) this.completion.reportUnmapped(name);
     }
     for (const name in logprobs) {
-      const read = (name === "content" || name === "refusal") && asText(delta[name]);
-      if (!read && asList(logprobs[name]).length > 0) this.completion.reportUnmapped("logprobs");
+      const isRead = (name === "content" || name === "refusal") && asText(delta[name]);
+      if (!isRead && asList(logprobs[name]).length > 0) this.completion.reportUnmapped("logprobs");
     }
   }
 
@@ -515,7 +515,7 @@ class ThoughtReader {
 
   /** Decodes the entries of `reasoning_details`. Returns whether they contain text. */
   private details(details: readonly unknown[]): boolean {
-    let found = false;
+    let hasText = false;
     for (const value of details) {
       const entry = asObject(value);
       if (!entry) {
@@ -528,18 +528,18 @@ class ThoughtReader {
       this.mergeDetail(rest);
       const text = asText(entryText) || asText(summary);
       if (!text) continue;
-      found = true;
+      hasText = true;
       this.add(text);
     }
-    return found;
+    return hasText;
   }
 
   /** Merges the members of a later piece into the entry; null and empty texts change nothing. */
   private mergeDetail(rest: JsonObject): void {
     this.entry ??= {};
     for (const [name, value] of Object.entries(rest)) {
-      const before = this.entry[name];
-      if (value === before || ((value === null || value === "") && before !== undefined)) continue;
+      const previous = this.entry[name];
+      if (value === previous || ((value === null || value === "") && previous !== undefined)) continue;
       this.entry[name] = value;
       this.completion.stateSize += name.length + (typeof value === "string" ? value : JSON.stringify(value)).length;
     }
@@ -589,7 +589,7 @@ class CallReader {
   /** By the vendor's id; the first of several with one id. */
   private readonly byId = new Map<string, OpenCall>();
   private readonly all: OpenCall[] = [];
-  private last = -1;
+  private lastIndex = -1;
 
   constructor(
     private readonly completion: CompletionReader,
@@ -618,11 +618,10 @@ class CallReader {
         this.completion.reportUnmapped(type === undefined ? "tool_calls" : `tool_calls.${type}`);
         continue;
       }
-      const known = this.findCall(entry, inner);
-      if (known && !known.hasState && entry["extra_content"])
-        this.completion.reportUnmapped("tool_calls.extra_content");
+      const call = this.findCall(entry, inner);
+      if (call && !call.hasState && entry["extra_content"]) this.completion.reportUnmapped("tool_calls.extra_content");
       const piece: CallEntry = { entry, inner, custom };
-      this.append(known ?? this.openCall(piece), piece);
+      this.append(call ?? this.openCall(piece), piece);
     }
   }
 
@@ -648,8 +647,8 @@ class CallReader {
     const index = entry["index"];
     if (typeof index === "number") {
       const call = this.byIndex.get(index);
-      const another = call !== undefined && id !== "" && call.id !== "" && call.id !== id && name !== "";
-      return another ? undefined : call;
+      const isAnother = call !== undefined && id !== "" && call.id !== "" && call.id !== id && name !== "";
+      return isAnother ? undefined : call;
     }
     if (id !== "") return this.byId.get(id);
     return name === "" ? this.all.at(-1) : undefined;
@@ -658,8 +657,8 @@ class CallReader {
   private openCall({ entry, inner, custom }: CallEntry): OpenCall {
     const { out, source } = this.completion;
     const id = asText(entry["id"]) ?? "";
-    const index = typeof entry["index"] === "number" ? entry["index"] : this.last + 1;
-    this.last = Math.max(this.last, index);
+    const index = typeof entry["index"] === "number" ? entry["index"] : this.lastIndex + 1;
+    this.lastIndex = Math.max(this.lastIndex, index);
     const extra = asObject(entry["extra_content"]);
     const block = this.completion.nextBlock();
     out.push({
@@ -683,8 +682,8 @@ class CallReader {
     const member = custom ? "input" : "arguments";
     const value = inner[member];
     // Some vendors send an object instead of its text.
-    const json = typeof value === "object" && value !== null;
-    const text = json ? JSON.stringify(value) : value;
+    const isJson = typeof value === "object" && value !== null;
+    const text = isJson ? JSON.stringify(value) : value;
     if (typeof text !== "string") {
       if (text !== undefined && text !== null) this.completion.reportUnmapped(`tool_calls.${member}`);
       return;

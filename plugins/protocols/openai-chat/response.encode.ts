@@ -327,9 +327,9 @@ const hasText = ({ texts }: WrittenThought): boolean => texts.some((text) => tex
 function appendThought(thought: WrittenThought, { text, part }: EventOf<"text">): string {
   const startsParagraph = part !== undefined && part > thought.part && thought.texts.length > 0;
   if (part !== undefined) thought.part = part;
-  const more = startsParagraph ? `\n\n${text}` : text;
-  thought.texts.push(more);
-  return more;
+  const appended = startsParagraph ? `\n\n${text}` : text;
+  thought.texts.push(appended);
+  return appended;
 }
 
 /** Returns the logprobs of content or refusal as JSON. */
@@ -396,8 +396,8 @@ class ChatStreamWriter extends ChatDeltaWriter implements ResponseEncoder {
   }
 
   protected writeDelta(choice: number, members: string, finish: string, logprobs: string): void {
-    const rest = `"delta":{${members}},"logprobs":${logprobs},"finish_reason":${finish}}]`;
-    this.out.push({ data: `${this.chunkStart}{"index":${choice},${rest}${this.chunkEnd}` });
+    const choiceEnd = `"delta":{${members}},"logprobs":${logprobs},"finish_reason":${finish}}]`;
+    this.out.push({ data: `${this.chunkStart}{"index":${choice},${choiceEnd}${this.chunkEnd}` });
   }
 }
 
@@ -464,23 +464,24 @@ function mergeToolCalls(message: JsonObject, deltas: readonly unknown[]): void {
   message["tool_calls"] = calls;
   for (const value of deltas) {
     const { index, ...call } = value as JsonObject & { index: number };
-    const known = calls[index];
-    if (known === undefined) calls[index] = call;
-    else for (const kind of ["function", "custom"]) if (call[kind]) mergeInner(known, kind, call[kind] as JsonObject);
+    const existing = calls[index];
+    if (existing === undefined) calls[index] = call;
+    else
+      for (const kind of ["function", "custom"]) if (call[kind]) mergeInner(existing, kind, call[kind] as JsonObject);
   }
 }
 
 /** Merges a nested object, where only the streamed strings are appended. */
-function mergeInner(outer: JsonObject, name: string, more: JsonObject): void {
+function mergeInner(outer: JsonObject, name: string, delta: JsonObject): void {
   const inner = asObject(outer[name]) ?? {};
   outer[name] = inner;
-  for (const [member, value] of Object.entries(more))
+  for (const [member, value] of Object.entries(delta))
     inner[member] = ["arguments", "input", "data"].includes(member) ? `${inner[member] ?? ""}${value}` : value;
 }
 
 /** Appends to a list in place, because a response has many deltas. */
-function appendItems(message: JsonObject, name: string, more: readonly unknown[]): void {
+function appendItems(message: JsonObject, name: string, items: readonly unknown[]): void {
   const list = message[name];
-  if (Array.isArray(list)) for (const each of more) list.push(each);
-  else message[name] = more;
+  if (Array.isArray(list)) for (const item of items) list.push(item);
+  else message[name] = items;
 }

@@ -102,10 +102,10 @@ function readGoogle(body: Fields, name: string, { reasoning }: Conversation): Re
   const thinking = googleIn(body, name)?.object("thinking_config");
   if (!thinking) return undefined;
   const requested = [BUDGET, LEVEL].filter((name) => thinking.has(name));
-  const other = reasoning?.effort === undefined ? requested[1] && thinking.path(requested[1]) : "reasoning_effort";
-  if (requested[0] !== undefined && other !== undefined) {
+  const conflict = reasoning?.effort === undefined ? requested[1] && thinking.path(requested[1]) : "reasoning_effort";
+  if (requested[0] !== undefined && conflict !== undefined) {
     const path = thinking.path(requested[0]);
-    throw invalidField(path, `${path} cannot be used together with ${other}.`, "Send one of them.");
+    throw invalidField(path, `${path} cannot be used together with ${conflict}.`, "Send one of them.");
   }
   const config: ReasoningConfig = { ...reasoning };
   const budget = thinking.number(BUDGET);

@@ -285,7 +285,9 @@ function readModalities(body: Fields, name: string): unknown {
 
 /** Encodes the modalities. Text alone is the default; audio is refused elsewhere, and no others are known. */
 function writeModalities(modalities: readonly string[]): string[] | undefined {
-  return modalities.includes("image") ? modalities.filter((each) => each === "image" || each === "text") : undefined;
+  return modalities.includes("image")
+    ? modalities.filter((modality) => modality === "image" || modality === "text")
+    : undefined;
 }
 
 function readImageConfig(body: Fields, name: string): Conversation["image"] {

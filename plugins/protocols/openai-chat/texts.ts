@@ -127,13 +127,13 @@ const MAX_DEPTH = 512;
 function* leafTexts(value: unknown, path: JsonPath): Generator<TextPlace> {
   if (typeof value === "string") yield { path, kind: "tool_call" };
   else if (path.length >= MAX_DEPTH) return;
-  else if (Array.isArray(value)) for (const [n, each] of value.entries()) yield* leafTexts(each, [...path, n]);
+  else if (Array.isArray(value)) for (const [n, item] of value.entries()) yield* leafTexts(item, [...path, n]);
   else for (const [name, each] of Object.entries(asObject(value) ?? {})) yield* leafTexts(each, [...path, name]);
 }
 
 /** Yields those of the named members that are strings. */
-function* memberTexts(of: unknown, names: readonly string[], at: JsonPath, kind: TextKind): Generator<TextPlace> {
-  const object = asObject(of);
+function* memberTexts(value: unknown, names: readonly string[], at: JsonPath, kind: TextKind): Generator<TextPlace> {
+  const object = asObject(value);
   for (const name of names) if (typeof object?.[name] === "string") yield { path: [...at, name], kind };
 }
 

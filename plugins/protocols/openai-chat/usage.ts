@@ -5,11 +5,11 @@ import { providerCost } from "../openai/usage.ts";
  * Decodes the usage of a complete response, or of the chunk that has it: one with empty `choices`, or the last one with some
  * (OpenRouter). `usage: null` means none. Groq's streams have it under `x_groq`, whether requested or not.
  */
-export function readUsage(json: unknown, before?: Usage): Usage | undefined {
+export function readUsage(json: unknown, previous?: Usage): Usage | undefined {
   const body = asObject(json);
   const raw = asObject(body?.["usage"]) ?? asObject(asObject(body?.["x_groq"])?.["usage"]);
-  if (!raw) return before;
-  const tier = asText(body?.["service_tier"]) ?? asText(raw["service_tier"]) ?? before?.tier;
+  if (!raw) return previous;
+  const tier = asText(body?.["service_tier"]) ?? asText(raw["service_tier"]) ?? previous?.tier;
   const usage: Usage = { in: input(raw), out: output(raw), raw };
   const details = raw["server_tool_use_details"];
   const serverTools = details === undefined ? undefined : asCounts(details);
@@ -24,7 +24,7 @@ export function readUsage(json: unknown, before?: Usage): Usage | undefined {
 // long.
 
 function input(raw: JsonObject): Usage["in"] {
-  const parts = asObject(raw["prompt_tokens_details"]) ?? NO_DETAILS;
+  const details = asObject(raw["prompt_tokens_details"]) ?? NO_DETAILS;
   const counts: Usage["in"] = {};
   const unreportedAudio = unreportedAudioTokens(raw);
   const prompt = asCount(raw["prompt_tokens"]);
@@ -32,37 +32,37 @@ function input(raw: JsonObject): Usage["in"] {
   if (total !== undefined) counts.total = total;
   // DeepSeek, Moonshot and Mistral have members of their own beside the common one or instead of it.
   const cached =
-    asCount(parts["cached_tokens"]) ??
+    asCount(details["cached_tokens"]) ??
     asCount(raw["prompt_cache_hit_tokens"]) ??
     asCount(raw["cached_tokens"]) ??
     asCount(raw["num_cached_tokens"]);
   // Recorded from Azure's Grok: more cached tokens than prompt tokens.
   if (cached !== undefined) counts.cached = atMost(cached, total) as number;
-  const written = asCount(parts["cache_write_tokens"]);
+  const written = asCount(details["cache_write_tokens"]);
   if (written !== undefined) counts.write = { unsplit: written };
-  const audio = asCount(parts["audio_tokens"]) ?? unreportedAudio;
+  const audio = asCount(details["audio_tokens"]) ?? unreportedAudio;
   if (audio !== undefined) counts.audio = audio;
-  const image = asCount(parts["image_tokens"]);
+  const image = asCount(details["image_tokens"]);
   if (image !== undefined) counts.image = image;
-  const video = asCount(parts["video_tokens"]);
+  const video = asCount(details["video_tokens"]);
   if (video !== undefined) counts.video = video;
   return counts;
 }
 
 function output(raw: JsonObject): Usage["out"] {
-  const parts = asObject(raw["completion_tokens_details"]) ?? NO_DETAILS;
+  const details = asObject(raw["completion_tokens_details"]) ?? NO_DETAILS;
   const counts: Usage["out"] = {};
   const total = totalOut(raw);
   if (total !== undefined) counts.total = total;
-  const reasoning = asCount(parts["reasoning_tokens"]);
+  const reasoning = asCount(details["reasoning_tokens"]);
   if (reasoning !== undefined) counts.reasoning = atMost(reasoning, total) as number;
-  const audio = asCount(parts["audio_tokens"]);
+  const audio = asCount(details["audio_tokens"]);
   if (audio !== undefined) counts.audio = audio;
-  const image = asCount(parts["image_tokens"]);
+  const image = asCount(details["image_tokens"]);
   if (image !== undefined) counts.image = image;
-  const accepted = asCount(parts["accepted_prediction_tokens"]);
+  const accepted = asCount(details["accepted_prediction_tokens"]);
   if (accepted !== undefined) counts.acceptedPrediction = accepted;
-  const rejected = asCount(parts["rejected_prediction_tokens"]);
+  const rejected = asCount(details["rejected_prediction_tokens"]);
   if (rejected !== undefined) counts.rejectedPrediction = rejected;
   return counts;
 }
@@ -86,6 +86,6 @@ function unreportedAudioTokens(raw: JsonObject): number | undefined {
 function totalOut(raw: JsonObject): number | undefined {
   const completion = asCount(raw["completion_tokens"]);
   if (unreportedAudioTokens(raw) !== undefined) return completion;
-  const rest = (asCount(raw["total_tokens"]) ?? 0) - (asCount(raw["prompt_tokens"]) ?? 0);
-  return completion === undefined ? undefined : Math.max(completion, rest);
+  const withReasoning = (asCount(raw["total_tokens"]) ?? 0) - (asCount(raw["prompt_tokens"]) ?? 0);
+  return completion === undefined ? undefined : Math.max(completion, withReasoning);
 }

@@ -54,29 +54,29 @@ export const textMember = ({ type }: JsonObject): "summary" | "text" | undefined
 /**
  * Decodes a `url_citation`. Indices count characters of the whole content; equal ones (recorded from OpenRouter: always 0)
  * are no range.
- * @param before characters of content before the block that the citation is for
+ * @param offset characters of content before the block that the citation is for
  */
-export function parseUrlCitation(annotation: unknown, before = 0): Citation | undefined {
+export function parseUrlCitation(annotation: unknown, offset = 0): Citation | undefined {
   const source = asObject(asObject(annotation)?.["url_citation"]);
   if (!source) return undefined;
   const [start, end] = [source["start_index"], source["end_index"]];
-  const spans = typeof start === "number" && typeof end === "number" && end > start && start >= before;
+  const isRange = typeof start === "number" && typeof end === "number" && end > start && start >= offset;
   return dropUndefined({
     url: asText(source["url"]),
     title: asText(source["title"]),
     quote: asText(source["content"]),
-    start: spans ? start - before : undefined,
-    end: spans ? end - before : undefined,
+    start: isRange ? start - offset : undefined,
+    end: isRange ? end - offset : undefined,
   });
 }
 
 /** Encodes a citation as an annotation; indices count from the start of the whole content. */
-export const writeUrlCitation = ({ url, title, quote, start, end }: Citation, before: number) => ({
+export const writeUrlCitation = ({ url, title, quote, start, end }: Citation, offset: number) => ({
   type: "url_citation",
   url_citation: dropUndefined({
     // The SDK's types have no optional member here.
-    start_index: before + (start ?? 0),
-    end_index: before + (end ?? 0),
+    start_index: offset + (start ?? 0),
+    end_index: offset + (end ?? 0),
     url: url ?? "",
     title: title ?? "",
     content: quote,
@@ -93,10 +93,10 @@ export function readPartCacheMark(part: Fields): { cache?: CacheMark } {
     mark.any("type");
     mark.any("mode");
     const { ttl } = mark.of;
-    const known = ttl === "5m" || ttl === "30m" || ttl === "1h" || ttl === "12h";
-    if (known) mark.any("ttl");
+    const isKnownTtl = ttl === "5m" || ttl === "30m" || ttl === "1h" || ttl === "12h";
+    if (isKnownTtl) mark.any("ttl");
     mark.declareUnread();
-    return { cache: { ...(known && { ttl }), at: mark.at } };
+    return { cache: { ...(isKnownTtl && { ttl }), at: mark.at } };
   }
   return {};
 }

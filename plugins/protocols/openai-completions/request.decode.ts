@@ -41,7 +41,7 @@ function promptOf(body: Fields): string {
   const prompt = body.any("prompt");
   if (typeof prompt === "string") return prompt;
   if (!Array.isArray(prompt) || prompt.length === 0) throw invalidField("prompt", "prompt must be a text.");
-  if (prompt.some((each) => typeof each !== "string"))
+  if (prompt.some((item) => typeof item !== "string"))
     throw invalidField("prompt", "This model takes a prompt as text only: tokens mean nothing to it.");
   if (prompt.length > 1) throw invalidField("prompt", "This model takes one prompt a request; ask once for each.");
   return prompt[0] as string;

@@ -130,11 +130,11 @@ function topLogprob(value: unknown): [token: string, logprob: unknown][] {
 /** Returns an encoder for a stream of text completions. Usage, if requested, is in a last chunk without choices. */
 export function createEncoder(context: ResponseContext): ResponseEncoder {
   const writer = new CompletionTextWriter(context);
-  const counts = requestsUsage(context.request);
+  const includesUsage = requestsUsage(context.request);
   const model = JSON.stringify(context.model);
   const chunk = (choices: string, usage: string): EncodedFrame => {
     const head = `{"id":${JSON.stringify(writer.id)},"object":"text_completion","created":${writer.created},"model":${model}`;
-    return { data: `${head},"choices":[${choices}]${counts ? `,"usage":${usage}` : ""}}` };
+    return { data: `${head},"choices":[${choices}]${includesUsage ? `,"usage":${usage}` : ""}}` };
   };
   return {
     event(event, out) {
@@ -145,7 +145,7 @@ export function createEncoder(context: ResponseContext): ResponseEncoder {
         out.push(chunk(json, "null"));
       }
       if (event.type !== "end") return;
-      if (counts && writer.usage) out.push(chunk("", JSON.stringify(writeUsage(writer.usage))));
+      if (includesUsage && writer.usage) out.push(chunk("", JSON.stringify(writeUsage(writer.usage))));
       out.push({ data: "[DONE]" });
     },
   };
@@ -184,9 +184,9 @@ export function encodeResponse(events: readonly Event[], context: ResponseContex
 }
 
 /** Appends to the lists in place: a response has many pieces. */
-function appendLogprobs(lists: CompletionLogprobs, more: CompletionLogprobs): void {
-  for (const token of more.tokens) lists.tokens.push(token);
-  for (const logprob of more.token_logprobs) lists.token_logprobs.push(logprob);
-  for (const others of more.top_logprobs ?? []) lists.top_logprobs?.push(others);
-  for (const offset of more.text_offset) lists.text_offset.push(offset);
+function appendLogprobs(lists: CompletionLogprobs, added: CompletionLogprobs): void {
+  for (const token of added.tokens) lists.tokens.push(token);
+  for (const logprob of added.token_logprobs) lists.token_logprobs.push(logprob);
+  for (const others of added.top_logprobs ?? []) lists.top_logprobs?.push(others);
+  for (const offset of added.text_offset) lists.text_offset.push(offset);
 }

@@ -6,8 +6,8 @@ export const texts: NonNullable<Protocol["texts"]> = { request: requestTexts, re
 function* requestTexts(body: unknown): Generator<TextPlace> {
   const { prompt, suffix } = asObject(body) ?? {};
   if (typeof prompt === "string") yield { path: ["prompt"], kind: "user" };
-  for (const [n, each] of asList(prompt).entries())
-    if (typeof each === "string") yield { path: ["prompt", n], kind: "user" };
+  for (const [n, item] of asList(prompt).entries())
+    if (typeof item === "string") yield { path: ["prompt", n], kind: "user" };
   if (typeof suffix === "string") yield { path: ["suffix"], kind: "user" };
 }
 

@@ -32,24 +32,24 @@ export function demo(request: DemoRequest): DemoAnswer | undefined {
   const colour = Buffer.from(demoId(request), "hex");
   const image = (n: number) =>
     gradientPng(SIZE, [(colour[0] ?? 0) ^ n, colour[1] ?? 0, colour[2] ?? 0]).toString("base64");
-  const look = { background: "opaque", output_format: "png", quality: "low", size: `${SIZE}x${SIZE}` };
+  const properties = { background: "opaque", output_format: "png", quality: "low", size: `${SIZE}x${SIZE}` };
   if (request.streaming) {
     const kind = request.operation.name === "edit" ? "image_edit" : "image_generation";
-    const events = eventsOf(kind, { created_at: created, ...look }, image, body);
+    const events = eventsOf(kind, { created_at: created, ...properties }, image, body);
     return demoStream(toFrames(events, script.wait.first, script.end));
   }
   const count = Math.min(10, asCount(body["n"]) || 1);
   const data = Array.from({ length: count }, (_, n) =>
     body["response_format"] === "url" ? { url: `data:image/png;base64,${image(n)}` } : { b64_json: image(n) },
   );
-  return demoWhole({ created, ...look, data, usage: usageOf(body, count) }, script);
+  return demoWhole({ created, ...properties, data, usage: usageOf(body, count) }, script);
 }
 
 /** Returns the requested number of partial images, then the complete one. */
 function eventsOf(kind: string, head: JsonObject, image: (n: number) => string, body: JsonObject): Buffer[] {
   const partials = Math.min(3, asCount(body["partial_images"]) ?? 0);
-  const event = (type: string, n: number, more: JsonObject) =>
-    eventBytes({ type, b64_json: image(n), ...head, ...more }, type);
+  const event = (type: string, n: number, members: JsonObject) =>
+    eventBytes({ type, b64_json: image(n), ...head, ...members }, type);
   return [
     ...Array.from({ length: partials }, (_, n) => event(`${kind}.partial_image`, n + 1, { partial_image_index: n })),
     event(`${kind}.completed`, 0, { usage: usageOf(body, 1) }),
@@ -84,7 +84,7 @@ type Colour = readonly [red: number, green: number, blue: number];
 export const gradientPng = (size: number, colour: Colour): Buffer =>
   png(size, (x, y) => {
     const share = (x + y) / (2 * size);
-    const of = (part: number) => part + (255 - 2 * part) * share;
+    const mix = (part: number) => part + (255 - 2 * part) * share;
     const [red, green, blue] = colour;
-    return [of(red), of(green), of(blue)];
+    return [mix(red), mix(green), mix(blue)];
   });

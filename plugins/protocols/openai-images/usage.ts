@@ -2,23 +2,23 @@ import { asCount, asObject, atMost, dropUndefined, type Usage } from "model-gate
 import { providerCost } from "../openai/usage.ts";
 
 /** Decodes usage from a complete response or a `….completed` event; partial images have none. xAI reports only the cost. */
-export function readUsage(json: unknown, before?: Usage): Usage | undefined {
+export function readUsage(json: unknown, previous?: Usage): Usage | undefined {
   const raw = asObject(asObject(json)?.["usage"]);
-  if (!raw) return before;
-  const inParts = asObject(raw["input_tokens_details"]) ?? {};
-  const outParts = asObject(raw["output_tokens_details"]) ?? {};
+  if (!raw) return previous;
+  const inputDetails = asObject(raw["input_tokens_details"]) ?? {};
+  const outputDetails = asObject(raw["output_tokens_details"]) ?? {};
   const input = asCount(raw["input_tokens"]);
   const output = asCount(raw["output_tokens"]);
   return {
     in: dropUndefined({
       total: input,
-      cached: atMost(asCount(inParts["cached_tokens"]), input),
-      image: asCount(inParts["image_tokens"]),
+      cached: atMost(asCount(inputDetails["cached_tokens"]), input),
+      image: asCount(inputDetails["image_tokens"]),
     }),
     // If the vendor reports only a total, all of it is for images.
     out: dropUndefined({
       total: output,
-      image: raw["output_tokens_details"] ? asCount(outParts["image_tokens"]) : output,
+      image: raw["output_tokens_details"] ? asCount(outputDetails["image_tokens"]) : output,
     }),
     ...dropUndefined({ providerCost: providerCost(raw) }),
     raw,

@@ -39,7 +39,7 @@ const openaiRealtime: Protocol = {
   usage: readUsage,
   // No plugin sees a WebSocket's messages.
   texts: { request: () => [], response: () => [] },
-  createsKey: (method, path) => method === "POST" && KEY_ENDPOINTS.some((call) => call.test(path)),
+  createsKey: (method, path) => method === "POST" && KEY_ENDPOINTS.some((endpoint) => endpoint.test(path)),
   socket: {
     locate: (path, _rest, query) => {
       const model = query.get("model");

@@ -18,26 +18,26 @@ const UNREAD_MEMBERS = ["tools", "metadata", "variables"];
  * RealtimeSessionCreateRequest, AudioTranscription, Prompt]
  */
 export function namesInMessage(message: unknown): SocketName[] {
-  const found: SocketName[] = [];
+  const names: SocketName[] = [];
   for (const [part, value] of Object.entries(asObject(message) ?? {}))
     if (PARTS.includes(foldCase(part)) || foldCase(part) === ITEM)
-      collectNames(value, [part], foldCase(part) !== ITEM, found);
-  return found;
+      collectNames(value, [part], foldCase(part) !== ITEM, names);
+  return names;
 }
 
-/** Collects names. @param models whether a model may be named here */
-function collectNames(value: unknown, path: string[], models: boolean, found: SocketName[]): void {
+/** Collects names. @param mayNameModels whether a model may be named here */
+function collectNames(value: unknown, path: string[], mayNameModels: boolean, names: SocketName[]): void {
   if (typeof value !== "object" || value === null) return;
   for (const [name, inner] of Object.entries(value)) {
-    const word = foldCase(name);
+    const folded = foldCase(name);
     path.push(name);
     if (typeof inner === "string") {
-      if (models && word === "model") found.push({ kind: "model", name: inner, param: path.join(".") });
-      if (ID_MEMBERS.includes(word)) found.push({ kind: "object", name: inner, param: path.join(".") });
+      if (mayNameModels && folded === "model") names.push({ kind: "model", name: inner, param: path.join(".") });
+      if (ID_MEMBERS.includes(folded)) names.push({ kind: "object", name: inner, param: path.join(".") });
     }
-    if (OBJECT_MEMBERS.includes(word))
-      for (const object of [inner, ...asList(inner)]) found.push(...idsOf(object, path));
-    collectNames(inner, path, models && !UNREAD_MEMBERS.includes(name), found);
+    if (OBJECT_MEMBERS.includes(folded))
+      for (const object of [inner, ...asList(inner)]) names.push(...idsOf(object, path));
+    collectNames(inner, path, mayNameModels && !UNREAD_MEMBERS.includes(name), names);
     path.pop();
   }
 }

@@ -3,18 +3,18 @@ import { asCount, asObject, dropUndefined, type JsonObject, type Usage } from "m
 const RESPONSE_DONE = Buffer.from('"response.done"');
 
 /** Adds up usage of all responses of a connection: each `response.done` has its own. */
-export function addMessageUsage(message: Buffer, before?: Usage): Usage | undefined {
-  if (!message.includes(RESPONSE_DONE)) return before;
+export function addMessageUsage(message: Buffer, previous?: Usage): Usage | undefined {
+  if (!message.includes(RESPONSE_DONE)) return previous;
   const event = parseMessage(message);
-  if (event?.["type"] !== "response.done") return before;
+  if (event?.["type"] !== "response.done") return previous;
   const usage = readUsage(event["response"]);
-  return usage && before ? addUsages(before, usage) : (usage ?? before);
+  return usage && previous ? addUsages(previous, usage) : (usage ?? previous);
 }
 
 /** Decodes the member `usage` of a response. */
-export function readUsage(json: unknown, before?: Usage): Usage | undefined {
+export function readUsage(json: unknown, previous?: Usage): Usage | undefined {
   const raw = asObject(asObject(json)?.["usage"]);
-  if (!raw) return before;
+  if (!raw) return previous;
   const input = asObject(raw["input_token_details"]) ?? {};
   const cached = asObject(input["cached_tokens_details"]) ?? {};
   const output = asObject(raw["output_token_details"]) ?? {};
@@ -33,20 +33,23 @@ export function readUsage(json: unknown, before?: Usage): Usage | undefined {
 }
 
 /** Adds two usages; counts that neither has remain unknown. */
-function addUsages(one: Usage, other: Usage): Usage {
+function addUsages(first: Usage, second: Usage): Usage {
   const sum = (a: number | undefined, b: number | undefined) =>
     a === undefined && b === undefined ? undefined : (a ?? 0) + (b ?? 0);
   return {
     in: dropUndefined({
-      total: sum(one.in.total, other.in.total),
-      cached: sum(one.in.cached, other.in.cached),
-      audio: sum(one.in.audio, other.in.audio),
-      image: sum(one.in.image, other.in.image),
-      cachedAudio: sum(one.in.cachedAudio, other.in.cachedAudio),
-      cachedImage: sum(one.in.cachedImage, other.in.cachedImage),
+      total: sum(first.in.total, second.in.total),
+      cached: sum(first.in.cached, second.in.cached),
+      audio: sum(first.in.audio, second.in.audio),
+      image: sum(first.in.image, second.in.image),
+      cachedAudio: sum(first.in.cachedAudio, second.in.cachedAudio),
+      cachedImage: sum(first.in.cachedImage, second.in.cachedImage),
     }),
-    out: dropUndefined({ total: sum(one.out.total, other.out.total), audio: sum(one.out.audio, other.out.audio) }),
-    raw: other.raw,
+    out: dropUndefined({
+      total: sum(first.out.total, second.out.total),
+      audio: sum(first.out.audio, second.out.audio),
+    }),
+    raw: second.raw,
   };
 }
 

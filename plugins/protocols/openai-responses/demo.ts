@@ -32,7 +32,7 @@ export function demo(request: DemoRequest): DemoAnswer | undefined {
 /** Keeps user messages, and puts everything else into one compaction item. */
 function compactionResponse(id: string, items: readonly JsonObject[], instructions: string): JsonObject {
   const prompt = instructions + items.map((item) => contentText(item["content"] ?? item["output"])).join("");
-  const kept = items
+  const userMessages = items
     .filter((item) => item["role"] === "user")
     .map(({ content }, n) => ({
       id: `msg_demo${id}${n}`,
@@ -46,7 +46,7 @@ function compactionResponse(id: string, items: readonly JsonObject[], instructio
     id: `resp_demo${id}`,
     object: "response.compaction",
     created_at: Math.floor(Date.now() / 1000),
-    output: [...kept, { id: `cmp_demo${id}`, type: COMPACTION, encrypted_content: encryptedBlob(state) }],
+    output: [...userMessages, { id: `cmp_demo${id}`, type: COMPACTION, encrypted_content: encryptedBlob(state) }],
     usage: writeResponsesUsage({ in: { total: demoTokens(prompt) }, out: { total: 0 }, raw: undefined }),
   };
 }

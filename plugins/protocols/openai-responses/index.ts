@@ -65,10 +65,10 @@ const storedResponses: StoredResponses = {
     unfinished: (json) => /^(?:queued|in_progress)$/.test(asText(asObject(json)?.["status"]) ?? ""),
   },
 
-  locate(requestMethod, rest) {
-    const [, id, below] = STORED_PATH.exec(rest) ?? [];
+  locate(requestMethod, subpath) {
+    const [, id, action] = STORED_PATH.exec(subpath) ?? [];
     const [name, method] =
-      STORED_OPERATIONS.get(below === undefined ? requestMethod : `${requestMethod} ${below}`) ?? [];
+      STORED_OPERATIONS.get(action === undefined ? requestMethod : `${requestMethod} ${action}`) ?? [];
     if (id === undefined || name === undefined || method === undefined) return undefined;
     return {
       name,
@@ -78,7 +78,7 @@ const storedResponses: StoredResponses = {
       framing: "sse",
       generates: false,
       storedResponseId: id,
-      upstream: () => `/responses/${rest}`,
+      upstream: () => `/responses/${subpath}`,
     };
   },
 };

@@ -17,16 +17,16 @@ const ID_EVENTS = /response\.(?:created|output_item\.)/;
 /** Returns the ids of a stored response, and of the containers that it ran in. */
 function* createdIds(json: JsonObject, request: RequestMembers): Generator<string> {
   const { response, item, output } = json;
-  const stored = asObject(response) ?? json;
-  const kept = request.member("store")?.kind !== "false";
-  const conversation = asText(asObject(stored["conversation"])?.["id"]);
+  const responseJson = asObject(response) ?? json;
+  const isStored = request.member("store")?.kind !== "false";
+  const conversation = asText(asObject(responseJson["conversation"])?.["id"]);
   if (conversation !== undefined) yield conversation;
-  const id = kept ? asText(stored["id"]) : undefined;
+  const id = isStored ? asText(responseJson["id"]) : undefined;
   if (id !== undefined) yield id;
-  for (const each of [item, ...asList(output)]) {
-    const { id, type, container_id: container } = asObject(each) ?? {};
+  for (const value of [item, ...asList(output)]) {
+    const { id, type, container_id: container } = asObject(value) ?? {};
     // Clients send an image back with its id, stored or not.
-    if ((kept || type === "image_generation_call") && typeof id === "string") yield id;
+    if ((isStored || type === "image_generation_call") && typeof id === "string") yield id;
     if (typeof container === "string") yield container;
   }
 }

@@ -129,24 +129,24 @@ class InputReader {
     const absent = input === undefined && STORED_STATE_MEMBERS.some((name) => body.has(name));
     if (!absent && !Array.isArray(input)) throw invalidField("input", "input must be a string or a list of items.");
     const items = (Array.isArray(input) ? input : []).map((value, i) => objectFields(value, `input.${i}`, body.uses));
-    const read: Turn[] = [];
+    const inputTurns: Turn[] = [];
     for (const [i, item] of items.entries()) {
       if (Steps.endsStep(i)) yield;
       const turn = this.readItem(item, i === items.length - 1);
-      if (turn) read.push(turn);
+      if (turn) inputTurns.push(turn);
     }
-    declareTurnUses(read, body.uses);
-    return [...turns, ...read];
+    declareTurnUses(inputTurns, body.uses);
+    return [...turns, ...inputTurns];
   }
 
   private openState(sealed: string): Opaque {
     return this.request.open(sealed, "encrypted");
   }
 
-  private readItem(item: Fields, last: boolean): Turn | undefined {
+  private readItem(item: Fields, isLast: boolean): Turn | undefined {
     const type = item.of["type"] ?? undefined;
     if (type === "additional_tools") return this.addTools(item);
-    return type === COMPACTION_TRIGGER ? this.readTrigger(item, last) : this.readTurn(item);
+    return type === COMPACTION_TRIGGER ? this.readTrigger(item, isLast) : this.readTurn(item);
   }
 
   private readTurn(item: Fields): Turn {
@@ -183,10 +183,10 @@ class InputReader {
     item.any("type");
     const added: Tool[] = [];
     readTools(item, added);
-    this.toolIndices ??= new Map(this.tools.map((tool, place) => [toolIdentity(tool), place]));
+    this.toolIndices ??= new Map(this.tools.map((tool, index) => [toolIdentity(tool), index]));
     for (const tool of added) {
-      const before = this.toolIndices.get(toolIdentity(tool));
-      if (before !== undefined) this.tools[before] = tool;
+      const existingIndex = this.toolIndices.get(toolIdentity(tool));
+      if (existingIndex !== undefined) this.tools[existingIndex] = tool;
       else this.toolIndices.set(toolIdentity(tool), this.tools.push(tool) - 1);
     }
     leaveMembers(item, "id", "role");
@@ -194,8 +194,8 @@ class InputReader {
   }
 
   /** Returns the request for a compaction as a user's text. @throws GatewayError `invalid_field` where more items follow */
-  private readTrigger(item: Fields, last: boolean): Turn {
-    if (!last) throw invalidField(item.at, `${item.at}: a ${COMPACTION_TRIGGER} must be the last item of the input.`);
+  private readTrigger(item: Fields, isLast: boolean): Turn {
+    if (!isLast) throw invalidField(item.at, `${item.at}: a ${COMPACTION_TRIGGER} must be the last item of the input.`);
     const notice = "a compaction is requested by a prompt, as plain text and without tool calls";
     this.changed.push({ path: item.at, why: notice });
     leaveMembers(item, "type", "id");
@@ -258,8 +258,8 @@ const textTurn = (role: Turn["role"], text: string, at: string): Turn =>
 function declareTurnUses(turns: readonly Turn[], uses: FeatureUse[]): void {
   const first = turns.findIndex(({ role }) => role === "user" || role === "assistant");
   turns.forEach(({ role, at }, i) => {
-    const instructs = role === "system" || role === "developer";
-    if (instructs && first >= 0 && i > first) uses.push({ feature: "system_in_place", path: at });
+    const isInstruction = role === "system" || role === "developer";
+    if (isInstruction && first >= 0 && i > first) uses.push({ feature: "system_in_place", path: at });
   });
   const last = turns.at(-1);
   if (last?.role === "assistant" && last.parts.some(({ kind }) => kind === "text"))
@@ -386,14 +386,14 @@ function readContent(item: Fields, name: string): Part[] {
 
 function readPart(part: Fields): Part {
   const type = part.required("type");
-  const read = ownProperty(PART_READERS, type);
-  if (!read) {
+  const reader = ownProperty(PART_READERS, type);
+  if (!reader) {
     part.declareSelf("foreign_block");
     return { kind: "foreign", protocol: OPENAI_RESPONSES, name: type, json: part.of, at: part.at };
   }
-  const known = read(part);
+  const decoded = reader(part);
   part.declareUnread();
-  return known;
+  return decoded;
 }
 
 const PART_READERS: Readonly<Record<string, (part: Fields) => Part>> = {
@@ -454,10 +454,10 @@ const dataUrlSource = ({ mime, base64 }: Base64DataUrl): SourcedMedia => ({
   source: { base64 },
 });
 
-/** Decodes a part's `file_id`. @param other the member that a part without an id must have */
-function readFileId(part: Fields, other: string): SourcedMedia {
+/** Decodes a part's `file_id`. @param alternative the member that a part without an id must have */
+function readFileId(part: Fields, alternative: string): SourcedMedia {
   const id = part.text("file_id");
-  if (id === undefined) throw invalidField(part.path(other), `${part.path(other)} or file_id is missing.`);
+  if (id === undefined) throw invalidField(part.path(alternative), `${part.path(alternative)} or file_id is missing.`);
   part.declare("file_id", "file_id");
   return { source: { id, protocol: OPENAI_RESPONSES } };
 }
@@ -526,32 +526,32 @@ const toolIdentity = (tool: Tool): unknown =>
   tool.kind === "function" || tool.kind === "custom" ? JSON.stringify([tool.namespace, tool.name]) : tool;
 
 /** Decodes the member `tools` of a request or of an item. @throws GatewayError `invalid_field` */
-function readTools(fields: Fields, into: Tool[]): void {
+function readTools(fields: Fields, tools: Tool[]): void {
   for (const tool of fields.objects("tools") ?? []) {
     const type = tool.required("type");
-    if (type === "namespace") readNamespace(tool, into);
-    else into.push(readTool(tool, type));
+    if (type === "namespace") readNamespace(tool, tools);
+    else tools.push(readTool(tool, type));
   }
 }
 
-function readNamespace(fields: Fields, into: Tool[]): void {
+function readNamespace(fields: Fields, tools: Tool[]): void {
   const namespace = fields.required("name");
   fields.declareSelf("tools_namespace");
   for (const inner of fields.objects("tools") ?? []) {
     const tool = readTool(inner, inner.required("type"));
-    const named = tool.kind === "function" || tool.kind === "custom";
-    into.push(named ? { ...tool, namespace } : tool);
+    const isClientTool = tool.kind === "function" || tool.kind === "custom";
+    tools.push(isClientTool ? { ...tool, namespace } : tool);
   }
   fields.declareUnread();
 }
 
 function readTool(fields: Fields, type: string): Tool {
-  const read = WEB_SEARCH.test(type) ? readWebSearch : ownProperty(TOOL_READERS, type);
-  if (!read) {
+  const reader = WEB_SEARCH.test(type) ? readWebSearch : ownProperty(TOOL_READERS, type);
+  if (!reader) {
     fields.declareSelf(OPTIONAL_TOOLS.has(type) ? "other" : "tools_server");
     return { kind: "server", protocol: OPENAI_RESPONSES, name: type, json: fields.of, at: fields.at };
   }
-  const tool = read(fields);
+  const tool = reader(fields);
   fields.leaveUsual(TOOL_DEFAULTS);
   fields.declareUnread();
   return tool;
@@ -595,8 +595,8 @@ function readWebSearch(fields: Fields): Tool {
   const filters = fields.object("filters");
   const allowed = filters && readDomains(filters, "allowed_domains");
   const blocked = filters && readDomains(filters, "blocked_domains");
-  const place = fields.object("user_location");
-  const location = place && readLocation(place);
+  const userLocation = fields.object("user_location");
+  const location = userLocation && readLocation(userLocation);
   const size = fields.of["search_context_size"] === "medium" ? undefined : fields.text("search_context_size");
   fields.declareSelf("web_search");
   return {
@@ -606,7 +606,7 @@ function readWebSearch(fields: Fields): Tool {
       allowed: allowed && filters.path("allowed_domains"),
       blocked: blocked && filters.path("blocked_domains"),
       size: size && fields.path("search_context_size"),
-      location: place?.at,
+      location: userLocation?.at,
     }),
     ...dropUndefined({ allowed, blocked, size, location }),
   };
@@ -619,12 +619,12 @@ function readDomains(filters: Fields, name: string): string[] | undefined {
   });
 }
 
-function readLocation(place: Fields): { city?: string; region?: string; country?: string; timezone?: string } {
-  place.leave("type");
+function readLocation(userLocation: Fields): { city?: string; region?: string; country?: string; timezone?: string } {
+  userLocation.leave("type");
   return dropUndefined({
-    city: place.text("city"),
-    region: place.text("region"),
-    country: place.text("country"),
-    timezone: place.text("timezone"),
+    city: userLocation.text("city"),
+    region: userLocation.text("region"),
+    country: userLocation.text("country"),
+    timezone: userLocation.text("timezone"),
   });
 }

@@ -92,11 +92,11 @@ function reasoningFeatures({ effort, budget, show, summary }: ReasoningConfig): 
 type MessagePart = Text | Media | Refusal | Foreign;
 
 /** Reports whether a part belongs in a message, or in a tool's output; all others are items of their own. */
-const isMessagePart = (part: Part, within: { at: string }): part is MessagePart =>
+const isMessagePart = (part: Part, parent: { at: string }): part is MessagePart =>
   part.kind === "text" ||
   part.kind === "media" ||
   part.kind === "refusal" ||
-  (part.kind === "foreign" && part.protocol === OPENAI_RESPONSES && part.at !== within.at);
+  (part.kind === "foreign" && part.protocol === OPENAI_RESPONSES && part.at !== parent.at);
 
 interface InputItem {
   item: JsonObject;
@@ -316,9 +316,9 @@ function fileSource(part: Media, context: EncodeContext): JsonObject {
   const { source, filename } = part;
   if ("id" in source) return { filename, file_id: fileId(part, source, context) };
   if ("url" in source) return { filename, file_url: fetchableUrl(part, source.url, context) };
-  const text = "text" in source;
-  const base64 = text ? Buffer.from(source.text).toString("base64") : source.base64;
-  const mime = part.mime ?? (text ? "text/plain" : undefined);
+  const isText = "text" in source;
+  const base64 = isText ? Buffer.from(source.text).toString("base64") : source.base64;
+  const mime = part.mime ?? (isText ? "text/plain" : undefined);
   return {
     filename: filename ?? defaultFilename(mime),
     file_data: formatDataUrl(mime ?? "application/octet-stream", base64),

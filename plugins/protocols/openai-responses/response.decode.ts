@@ -47,8 +47,8 @@ export function decodeResponse(text: string, source: ResponseSource): Event[] {
   const out: Event[] = [];
   const items = new ItemDecoder(source);
   out.push(startEvent(body, source));
-  asList(body["output"]).forEach((each, index) => {
-    items.completeItem(index, asObject(each) ?? {}, out);
+  asList(body["output"]).forEach((item, index) => {
+    items.completeItem(index, asObject(item) ?? {}, out);
   });
   finish(body, items, out);
   if (out.at(-1)?.type !== "error") out.push({ type: "end" });
@@ -113,11 +113,11 @@ class ResponsesDecoder implements ResponseDecoder {
     if (json && (type === "error" || (type === undefined && error))) this.fail(parseError(error ?? json), out);
     else if (!json || type === undefined) this.fail(new GatewayError("upstream_invalid"), out);
     else {
-      const first = this.start(json["response"], out);
+      const isFirst = this.start(json["response"], out);
       if (FINAL_EVENTS.has(type)) this.readFinal(asObject(json["response"]) ?? {}, type, out);
       else if (this.readDelta(type, json, out) || this.readItemEvent(type, json, out)) return;
       else if (!IGNORED_EVENTS.test(type)) out.push({ type: "unmapped", path: type });
-      else if (!first) out.push({ type: "ping" });
+      else if (!isFirst) out.push({ type: "ping" });
     }
   }
 
@@ -181,8 +181,8 @@ class ResponsesDecoder implements ResponseDecoder {
   }
 
   private readFinal(response: JsonObject, type: string, out: Event[]): void {
-    const named = asText(response["status"]) ?? "";
-    const status = FINAL_STATUS.test(named) ? named : type.slice("response.".length);
+    const reportedStatus = asText(response["status"]) ?? "";
+    const status = FINAL_STATUS.test(reportedStatus) ? reportedStatus : type.slice("response.".length);
     this.items.completeOutput(asList(response["output"]), out);
     finish({ ...response, status }, this.items, out);
     this.ended = true;
@@ -310,19 +310,19 @@ class ItemDecoder {
   }
 
   /** Begins or completes a part of a message or of raw reasoning. */
-  readPart(index: number, partIndex: number, json: JsonObject, whole: boolean, out: Event[]): void {
+  readPart(index: number, partIndex: number, json: JsonObject, isComplete: boolean, out: Event[]): void {
     const kind = PART_KINDS.get(asText(json["type"]));
     if (kind === undefined) {
-      if (whole) out.push({ type: "unmapped", path: `output.${index}.content.${partIndex}` });
+      if (isComplete) out.push({ type: "unmapped", path: `output.${index}.content.${partIndex}` });
       return;
     }
     this.completeText(index, kind, partIndex, asText(json["text"] ?? json["refusal"]) ?? "", out, json["logprobs"]);
     if (kind === "reasoning") return;
     const block = this.items.get(index)?.blocks.get(partIndex);
     if (block === undefined) return;
-    for (const each of asList(json["annotations"]).slice(block.annotationCount))
-      this.addAnnotation(index, partIndex, each, out);
-    if (whole) closeBlock(block, out);
+    for (const annotation of asList(json["annotations"]).slice(block.annotationCount))
+      this.addAnnotation(index, partIndex, annotation, out);
+    if (isComplete) closeBlock(block, out);
   }
 
   addAnnotation(index: number, partIndex: number, json: unknown, out: Event[]): void {
@@ -372,15 +372,15 @@ class ItemDecoder {
    * order and type, not by id, because vendors change ids in mid-stream [F: OpenRouter, Copilot].
    */
   completeOutput(output: readonly unknown[], out: Event[]): void {
-    const waiting = [...this.items.values()].sort((a, b) => a.index - b.index);
-    let free = (waiting.at(-1)?.index ?? -1) + 1;
-    let at = 0;
-    for (const each of output) {
-      const json = asObject(each) ?? {};
-      const item = waiting[at]?.type === json["type"] ? waiting[at++] : undefined;
-      if (!item?.done) this.completeItem(item?.index ?? free++, json, out);
+    const decodedItems = [...this.items.values()].sort((a, b) => a.index - b.index);
+    let nextIndex = (decodedItems.at(-1)?.index ?? -1) + 1;
+    let position = 0;
+    for (const value of output) {
+      const json = asObject(value) ?? {};
+      const item = decodedItems[position]?.type === json["type"] ? decodedItems[position++] : undefined;
+      if (!item?.done) this.completeItem(item?.index ?? nextIndex++, json, out);
     }
-    for (const item of waiting) if (!item.done) this.completeItem(item.index, { type: item.type }, out);
+    for (const item of decodedItems) if (!item.done) this.completeItem(item.index, { type: item.type }, out);
   }
 
   /** Creates an item. @throws GatewayError when there are too many */
@@ -416,8 +416,8 @@ class ItemDecoder {
   private blockFor(item: IncomingItem, kind: ItemTextKind, partIndex: number, out: Event[]): ItemBlock | undefined {
     if (item.done || item.type !== itemType(kind)) return undefined;
     const key = kind === "summary" ? SUMMARY_BLOCK : kind === "reasoning" ? TEXT_BLOCK : partIndex;
-    const known = item.blocks.get(key);
-    if (known) return known.kind === kind ? known : undefined;
+    const existing = item.blocks.get(key);
+    if (existing) return existing.kind === kind ? existing : undefined;
     if (kind === "refusal") this.hasRefusal = true;
     return this.openBlock(item, key, kind, OPENINGS[kind], out);
   }
@@ -427,13 +427,13 @@ class ItemDecoder {
     if (text === "" && !hasLogprobs) return;
     const part = partNumber(block.kind, partIndex);
     block.filledParts.add(part);
-    const numbered = block.kind === "summary" || part > 0 ? { part } : undefined;
-    out.push({ type: "text", block: block.number, text, ...numbered, ...(hasLogprobs ? { logprobs } : undefined) });
+    const partMember = block.kind === "summary" || part > 0 ? { part } : undefined;
+    out.push({ type: "text", block: block.number, text, ...partMember, ...(hasLogprobs ? { logprobs } : undefined) });
   }
 
   private readMessage(item: IncomingItem, json: JsonObject, out: Event[]): void {
-    asList(json["content"]).forEach((each, partIndex) => {
-      this.readPart(item.index, partIndex, asObject(each) ?? {}, true, out);
+    asList(json["content"]).forEach((part, partIndex) => {
+      this.readPart(item.index, partIndex, asObject(part) ?? {}, true, out);
     });
     // The final answer continues as plain text; interim commentary has no equivalent.
     if (json["phase"] === "commentary") out.push({ type: "unmapped", path: `output.${item.index}.phase` });
@@ -442,7 +442,7 @@ class ItemDecoder {
   private readReasoning(item: IncomingItem, json: JsonObject, out: Event[]): void {
     const summary = asList(json["summary"]);
     const content = asList(json["content"]);
-    const texts = (list: readonly unknown[]) => list.map((each) => asText(asObject(each)?.["text"]) ?? "");
+    const texts = (list: readonly unknown[]) => list.map((part) => asText(asObject(part)?.["text"]) ?? "");
     texts(summary).forEach((text, n) => {
       this.completeText(item.index, "summary", n, text, out);
     });
@@ -459,8 +459,8 @@ class ItemDecoder {
       summary: summary.length > 0 ? texts(summary) : undefined,
       content: content.length > 0 ? texts(content) : undefined,
     });
-    const whole = Object.keys(extra).length > 0 ? { extra } : undefined;
-    const opaque = { protocol: OPENAI_RESPONSES, account, model, kind: "encrypted", data: encrypted, ...whole };
+    const extraMember = Object.keys(extra).length > 0 ? { extra } : undefined;
+    const opaque = { protocol: OPENAI_RESPONSES, account, model, kind: "encrypted", data: encrypted, ...extraMember };
     out.push({ type: "opaque", block, opaque });
   }
 

@@ -36,7 +36,7 @@ export function encodeResponse(events: readonly Event[], context: ResponseContex
   const out: EncodedFrame[] = [];
   const encoder = encoderFor(response, context);
   for (const event of events) if (event.type !== "error") encoder.event(event, out);
-  return response.wholeResponse();
+  return response.completeResponse();
 }
 
 const encoderFor = (response: ResponsesEncoder, context: ResponseContext): ResponseEncoder =>
@@ -75,12 +75,12 @@ class ResponsesEncoder implements ResponseEncoder {
   private usage: Usage | undefined;
   private finish: EventOf<"finish"> | undefined;
 
-  /** @param wholeOnly whether the complete response is written at once, so that it is already in memory */
+  /** @param completeOnly whether the complete response is written at once, so that it is already in memory */
   constructor(
     private readonly context: ResponseContext,
-    private readonly wholeOnly: boolean,
+    private readonly completeOnly: boolean,
   ) {
-    this.frames = new SequenceWriter(wholeOnly);
+    this.frames = new SequenceWriter(completeOnly);
     this.echo = requestEcho(context.request);
     this.compacting = requestsCompaction(context.request["input"]);
     this.id = safeId(context.id);
@@ -124,7 +124,7 @@ class ResponsesEncoder implements ResponseEncoder {
   }
 
   /** Returns the complete response after its end. */
-  wholeResponse(): string {
+  completeResponse(): string {
     const { status, incomplete_details: details } = responseStatus(this.finish, this.refused);
     return this.responseJson(status, JSON.stringify(details), this.output.join(), this.usage);
   }
@@ -147,7 +147,7 @@ class ResponsesEncoder implements ResponseEncoder {
     const { status } = responseStatus(this.finish, this.refused);
     this.endItem(status === "incomplete" ? status : "completed", out);
     this.declareFinish();
-    this.frames.write(`response.${status}`, `"response":${this.wholeResponse()}`, out);
+    this.frames.write(`response.${status}`, `"response":${this.completeResponse()}`, out);
   }
 
   /** Writes the reason of a refusal, from vendors that send it with the finish reason and not as text. */
@@ -184,7 +184,7 @@ class ResponsesEncoder implements ResponseEncoder {
   /** Counts buffered events. @throws GatewayError `upstream_invalid` when a stream exceeds the limit */
   addWeight(event: Event): void {
     this.weight += weightOf(event);
-    if (this.weight > MAX_BUFFERED && !this.wholeOnly)
+    if (this.weight > MAX_BUFFERED && !this.completeOnly)
       throw new GatewayError("upstream_invalid", { message: "The provider's answer is longer than 8 MiB." });
   }
 
@@ -365,12 +365,12 @@ class CompactionEncoder implements ResponseEncoder {
 class SequenceWriter {
   private sequence = 0;
 
-  /** @param wholeOnly whether no events are written, because only the items are needed */
-  constructor(private readonly wholeOnly: boolean) {}
+  /** @param withoutEvents whether no events are written, because only the items are needed */
+  constructor(private readonly withoutEvents: boolean) {}
 
   /** Writes an event. @param members JSON text of the event's members, without braces. */
   write(type: string, members: string, out: EncodedFrame[]): void {
-    if (this.wholeOnly) return;
+    if (this.withoutEvents) return;
     out.push({ name: type, data: `{"type":"${type}","sequence_number":${this.sequence++},${members}}` });
   }
 }
@@ -624,8 +624,8 @@ class CallWriter implements ItemWriter {
     const { name, namespace, custom } = this.opening;
     const [type, member] = custom ? ["custom_tool_call", "input"] : ["function_call", "arguments"];
     const call = `"call_id":${JSON.stringify(this.id)},"name":${JSON.stringify(name)}`;
-    const space = namespace === undefined ? "" : `,"namespace":${JSON.stringify(namespace)}`;
-    return `{"id":"${this.place.id}","type":"${type}","status":"${status}",${call}${space},"${member}":${this.text}}`;
+    const namespaceMember = namespace === undefined ? "" : `,"namespace":${JSON.stringify(namespace)}`;
+    return `{"id":"${this.place.id}","type":"${type}","status":"${status}",${call}${namespaceMember},"${member}":${this.text}}`;
   }
 }
 

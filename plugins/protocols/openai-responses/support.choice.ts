@@ -35,9 +35,9 @@ function readChoice(body: Fields, at: string): ToolChoice {
     fields.declareUnread();
     return { mode: "named", name, ...(type === "custom" && { custom: true }) };
   }
-  const searches = WEB_SEARCH.test(type);
-  if (searches) fields.declareUnread();
-  return { mode: "named", name: searches ? "web_search" : type, server: true };
+  const isWebSearch = WEB_SEARCH.test(type);
+  if (isWebSearch) fields.declareUnread();
+  return { mode: "named", name: isWebSearch ? "web_search" : type, server: true };
 }
 
 function readAllowed(fields: Fields): ToolChoice {
@@ -81,7 +81,7 @@ function writeNamed({ name, custom, server }: NamedChoice, tools: readonly Tool[
 
 function writeAllowed({ required, names }: AllowedChoice, tools: readonly Tool[], context: EncodeContext): JsonObject {
   const allowed = names.map((name) => {
-    const tool = tools.find((each) => "name" in each && each.name === name);
+    const tool = tools.find((candidate) => "name" in candidate && candidate.name === name);
     // The vendor's tools have only their type as a name.
     if (name === "web_search" || tool?.kind === "server") return { type: name };
     return { type: tool?.kind === "custom" ? "custom" : "function", name: fitName(name, context.names) };
@@ -104,7 +104,7 @@ function readImageTool(conversation: Conversation): void {
   if (!forced && !turns.some(({ parts }) => parts.some((part) => "tools" in part && part.tools?.includes(IMAGE_TOOL))))
     return;
   const { size, ...others } = asObject(tool.json) ?? {};
-  const aspect = IMAGE_SIZES.find((each) => each.size === size)?.aspect;
+  const aspect = IMAGE_SIZES.find((entry) => entry.size === size)?.aspect;
   const unmapped = aspect === undefined ? { size, ...others } : others;
   const dropped = Object.keys(unmapped).filter((name) => !IMAGE_TOOL_DEFAULTS.includes(unmapped[name] ?? null));
   conversation.uses = uses.filter(({ feature }) => feature !== "tools_server");
@@ -123,8 +123,8 @@ function addImageTool(
 ): Pick<Conversation, "tools" | "toolChoice"> {
   if (!image && !modalities?.includes("image")) return { tools, ...dropUndefined({ toolChoice }) };
   const json = dropUndefined({ type: IMAGE_TOOL, size: image && imageSize(image, context) });
-  const alone = tools.length === 0 && modalities !== undefined && !modalities.includes("text");
-  const choice: ToolChoice | undefined = alone ? { mode: "named", name: IMAGE_TOOL, server: true } : toolChoice;
+  const isImageOnly = tools.length === 0 && modalities !== undefined && !modalities.includes("text");
+  const choice: ToolChoice | undefined = isImageOnly ? { mode: "named", name: IMAGE_TOOL, server: true } : toolChoice;
   return {
     tools: [...tools, { kind: "server", protocol: OPENAI_RESPONSES, name: IMAGE_TOOL, json, at: "tools" }],
     ...dropUndefined({ toolChoice: choice }),
@@ -132,13 +132,13 @@ function addImageTool(
 }
 
 function imageSize({ aspect, size, paths }: NonNullable<Conversation["image"]>, context: EncodeContext) {
-  const known = IMAGE_SIZES.find((each) => each.aspect === aspect);
-  if (aspect !== undefined && !known)
+  const entry = IMAGE_SIZES.find((candidate) => candidate.aspect === aspect);
+  if (aspect !== undefined && !entry)
     context.drop(
       paths.aspect ?? "image",
       `the provider makes images of ${IMAGE_SIZES.map((each) => each.aspect).join(", ")} only`,
     );
   if (size !== undefined && size !== "1K")
     context.drop(paths.size ?? "image", "the provider makes images of the size 1K only");
-  return known?.size;
+  return entry?.size;
 }

@@ -256,7 +256,7 @@ function writeBudget(budget: number, conversation: Conversation, context: Encode
 
 function readLabels(body: Fields, name: string): Record<string, string> | undefined {
   const labels = body.object(name);
-  return labels && Object.fromEntries(Object.keys(labels.of).map((each) => [each, labels.required(each)]));
+  return labels && Object.fromEntries(Object.keys(labels.of).map((label) => [label, labels.required(label)]));
 }
 
 /** Maximum number of the vendor's labels. [S] */
@@ -281,16 +281,16 @@ function readOlderUser(body: Fields, name: string): string | undefined {
 }
 
 function writeTier(tier: string, conversation: Conversation, context: EncodeContext): string | undefined {
-  const known = serviceTier(tier, "ultrafast");
-  if (known === undefined) context.drop(pathOfUse(conversation, "tier"), `there is no tier ${tier}`);
-  return known;
+  const wireTier = serviceTier(tier, "ultrafast");
+  if (wireTier === undefined) context.drop(pathOfUse(conversation, "tier"), `there is no tier ${tier}`);
+  return wireTier;
 }
 
 /** Decodes whether logprobs are requested; another member has the number of alternatives. */
 function readInclude(body: Fields, name: string): number | undefined {
   const include = body.list(name) ?? [];
-  for (const [i, each] of include.entries())
-    if (each !== INCLUDE_LOGPROBS && each !== INCLUDE_ENCRYPTED)
+  for (const [i, value] of include.entries())
+    if (value !== INCLUDE_LOGPROBS && value !== INCLUDE_ENCRYPTED)
       body.uses.push({ feature: "other", path: `include.${i}` });
   if (!include.includes(INCLUDE_LOGPROBS) || requestsTopLogprobs(body)) return undefined;
   body.declare(name, "logprobs");

@@ -102,7 +102,7 @@ function* partTexts(part: unknown, at: JsonPath, kind: TextKind): Generator<Text
 /** Returns the strings at a path; `*` in it is every element of a list or member of an object. */
 function* stringsAt(
   value: unknown,
-  [name, ...below]: readonly string[],
+  [name, ...innerPath]: readonly string[],
   at: JsonPath,
   place: Omit<TextPlace, "path">,
 ): Generator<TextPlace> {
@@ -110,7 +110,7 @@ function* stringsAt(
     if (typeof value === "string") yield { path: at, ...place };
   } else if (typeof value === "object" && value !== null) {
     const names = name === "*" ? (Array.isArray(value) ? value.keys() : Object.keys(value)) : [name];
-    for (const each of names) yield* stringsAt((value as JsonObject)[each], below, [...at, each], place);
+    for (const key of names) yield* stringsAt((value as JsonObject)[key], innerPath, [...at, key], place);
   }
 }
 
@@ -147,10 +147,10 @@ function* bodyTexts({ instructions, output }: JsonObject, at: JsonPath): Generat
 
 function* streamedTexts(type: string, event: JsonObject): Generator<TextPlace> {
   const dot = type.lastIndexOf(".");
-  const [whole, kind, json] = ownProperty(STREAMED_TEXTS, type.slice(0, dot)) ?? [];
-  if (whole === undefined || kind === undefined) return;
+  const [textMember, kind, json] = ownProperty(STREAMED_TEXTS, type.slice(0, dot)) ?? [];
+  if (textMember === undefined || kind === undefined) return;
   const place = json ? { kind, json } : { kind };
-  if (type.endsWith(".done")) yield* stringsAt(event, [whole], [], place);
+  if (type.endsWith(".done")) yield* stringsAt(event, [textMember], [], place);
   else if (type.endsWith(".delta")) {
     const { output_index: item = 0, content_index, summary_index } = event;
     // A text and a refusal, or a summary and the reasoning itself, number their parts separately.

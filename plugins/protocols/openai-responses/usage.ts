@@ -14,28 +14,28 @@ import {
 import { IMAGE_TOKENS, providerCost } from "../openai/usage.ts";
 
 /** Decodes usage from a complete response or compaction, or from a lifecycle event's `response`. */
-export function readUsage(json: unknown, before?: Usage): Usage | undefined {
+export function readUsage(json: unknown, previous?: Usage): Usage | undefined {
   const top = asObject(json);
-  if (top?.["type"] === ITEM_DONE) return addImage(asObject(top["item"]), before);
+  if (top?.["type"] === ITEM_DONE) return addImage(asObject(top["item"]), previous);
   const body = asObject(top?.["response"]) ?? top;
   const raw = asObject(body?.["usage"]);
-  if (!raw) return before;
-  const inParts = asObject(raw["input_tokens_details"]) ?? {};
+  if (!raw) return previous;
+  const inputDetails = asObject(raw["input_tokens_details"]) ?? {};
   // The name in transcriptions, whose usage is the same but for its details. [S]
   const audio = asCount(asObject(raw["input_token_details"])?.["audio_tokens"]);
-  const outParts = asObject(raw["output_tokens_details"]) ?? {};
+  const outputDetails = asObject(raw["output_tokens_details"]) ?? {};
   const input = asCount(raw["input_tokens"]);
   const output = asCount(raw["output_tokens"]);
-  const tier = asText(body?.["service_tier"]) ?? before?.tier;
+  const tier = asText(body?.["service_tier"]) ?? previous?.tier;
   const serverTools = asCounts(raw["server_side_tool_usage_details"]) ?? webSearches(body);
   return {
     in: dropUndefined({
       total: input,
-      cached: atMost(asCount(inParts["cached_tokens"]), input),
-      write: cacheWrites(inParts),
+      cached: atMost(asCount(inputDetails["cached_tokens"]), input),
+      write: cacheWrites(inputDetails),
       audio: atMost(audio, input),
     }),
-    out: dropUndefined({ total: output, reasoning: atMost(asCount(outParts["reasoning_tokens"]), output) }),
+    out: dropUndefined({ total: output, reasoning: atMost(asCount(outputDetails["reasoning_tokens"]), output) }),
     ...dropUndefined({ serverTools, tier, drawn: imageUsage(body), providerCost: providerCost(raw) }),
     raw,
   };
@@ -52,19 +52,19 @@ export const holdsImage = ({ bytes }: Frame): boolean =>
   bytes.toString("latin1", 0, EVENT_NAME_BYTES).includes(ITEM_DONE) && bytes.includes(IMAGE_CALL);
 
 /** Adds the tokens of an average image, in case the stream is aborted after it. The last event's usage replaces them. */
-function addImage(item: JsonObject | undefined, before?: Usage): Usage | undefined {
-  if (item?.["type"] !== IMAGE_CALL || !asText(item["result"])) return before;
-  const tokens = (before?.drawn?.out.total ?? 0) + IMAGE_TOKENS;
+function addImage(item: JsonObject | undefined, previous?: Usage): Usage | undefined {
+  if (item?.["type"] !== IMAGE_CALL || !asText(item["result"])) return previous;
+  const tokens = (previous?.drawn?.out.total ?? 0) + IMAGE_TOKENS;
   return {
-    ...(before ?? { in: {}, out: {}, raw: undefined }),
+    ...(previous ?? { in: {}, out: {}, raw: undefined }),
     drawn: { in: { total: 0 }, out: { total: tokens, image: tokens } },
   };
 }
 
 /** Returns web searches, which are reported beside `usage`; a response without any has 0. */
 function webSearches(body: JsonObject | undefined): Usage["serverTools"] {
-  const found = asCount(asObject(asObject(body?.["tool_usage"])?.["web_search"])?.["num_requests"]);
-  return found ? { web_search_requests: found } : undefined;
+  const searches = asCount(asObject(asObject(body?.["tool_usage"])?.["web_search"])?.["num_requests"]);
+  return searches ? { web_search_requests: searches } : undefined;
 }
 
 /**
@@ -77,7 +77,7 @@ function imageUsage(body: JsonObject | undefined): Usage["drawn"] {
   if (!raw || (!input && !output)) return undefined;
   const tool = asList(body?.["tools"])
     .map(asObject)
-    .find((each) => each?.["type"] === "image_generation");
+    .find((entry) => entry?.["type"] === "image_generation");
   return {
     ...dropUndefined({ model: asText(tool?.["model"]) }),
     in: dropUndefined({ total: input, image: asCount(asObject(raw["input_tokens_details"])?.["image_tokens"]) }),
@@ -89,15 +89,15 @@ function imageUsage(body: JsonObject | undefined): Usage["drawn"] {
 }
 
 /** Returns tokens written to the cache. Where the split by time to live is partial, the rest stays unsplit. */
-function cacheWrites(parts: JsonObject): Usage["in"]["write"] {
-  const all = asCount(parts["cache_write_tokens"]);
-  const split = asObject(parts["cache_write_tokens_details"]);
+function cacheWrites(details: JsonObject): Usage["in"]["write"] {
+  const total = asCount(details["cache_write_tokens"]);
+  const split = asObject(details["cache_write_tokens_details"]);
   const thirtyMinutes = asCount(split?.["ttl_30m_tokens"]);
   const twelveHours = asCount(split?.["ttl_12h_tokens"]);
   // Always present, so 0 only means none.
-  if (thirtyMinutes === undefined && twelveHours === undefined) return all ? { unsplit: all } : undefined;
-  const rest = (all ?? 0) - (thirtyMinutes ?? 0) - (twelveHours ?? 0);
-  return dropUndefined({ "30m": thirtyMinutes, "12h": twelveHours, unsplit: rest > 0 ? rest : undefined });
+  if (thirtyMinutes === undefined && twelveHours === undefined) return total ? { unsplit: total } : undefined;
+  const unsplit = (total ?? 0) - (thirtyMinutes ?? 0) - (twelveHours ?? 0);
+  return dropUndefined({ "30m": thirtyMinutes, "12h": twelveHours, unsplit: unsplit > 0 ? unsplit : undefined });
 }
 
 /** Encodes usage of a response. Both counts are required, and so are their details; unknown ones are 0. [S] */

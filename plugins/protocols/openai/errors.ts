@@ -72,8 +72,8 @@ export function errorInChunk(json: JsonObject): JsonObject | string | undefined 
 /** Does the same for a frame of a stream. An event named as an error reports one, with any content. */
 export function errorInStreamFrame(frame: Frame): JsonObject | string | undefined {
   const chunk = asObject(frame.json());
-  const found = chunk && errorInChunk(chunk);
-  return found ?? (frame.event === ERROR ? (chunk ?? frame.text) : undefined);
+  const error = chunk && errorInChunk(chunk);
+  return error ?? (frame.event === ERROR ? (chunk ?? frame.text) : undefined);
 }
 
 /**
@@ -111,8 +111,12 @@ const isStatus = (value: number | undefined): value is number => value !== undef
 /** Returns the fault for an error's status, code and type. */
 function faultFromError(status: number, error: JsonObject, message: string): Fault {
   const codes = [error["code"], error["type"]].map(asText);
-  const quota = error["code"] === "insufficient_quota" || error["type"] === "insufficient_quota";
-  const kind = quota ? "billing" : status === 429 && error["type"] === "tokens" ? "token_limit" : errorKindOf(status);
+  const isQuotaError = error["code"] === "insufficient_quota" || error["type"] === "insufficient_quota";
+  const kind = isQuotaError
+    ? "billing"
+    : status === 429 && error["type"] === "tokens"
+      ? "token_limit"
+      : errorKindOf(status);
   return { status, kind, code: codes.find((code) => code) ?? kind, message, param: asText(error["param"]) };
 }
 
@@ -130,7 +134,7 @@ function errorMessage({ message, detail }: JsonObject): string | undefined {
 function formatProblems(list: unknown): string | undefined {
   const problems = asList(list).flatMap((value) => {
     const { loc, msg } = asObject(value) ?? {};
-    const fieldPath = asList(loc).filter((step) => typeof step === "string" || typeof step === "number");
+    const fieldPath = asList(loc).filter((segment) => typeof segment === "string" || typeof segment === "number");
     return typeof msg === "string" ? [fieldPath.length === 0 ? msg : `${fieldPath.join(".")}: ${msg}`] : [];
   });
   return problems.length === 0 ? undefined : problems.join("; ");
@@ -145,10 +149,10 @@ export function parseError(value: unknown): Fault {
   const statusNumber = [error["status_code"], error["code"], error["status"]].map(parseStatus).find(isStatus);
   const codes = [error["code"], error["type"]].map(asText);
   const codeStatus = codes.map((code) => ownProperty(STATUS_BY_CODE, code)).find(isStatus);
-  const invalid = INVALID_REQUEST_CODE.test(codes[0] ?? codes[1] ?? "") ? 400 : undefined;
+  const invalidStatus = INVALID_REQUEST_CODE.test(codes[0] ?? codes[1] ?? "") ? 400 : undefined;
   const message = errorMessage(error) ?? asText(value);
   return faultFromError(
-    statusNumber ?? codeStatus ?? invalid ?? 502,
+    statusNumber ?? codeStatus ?? invalidStatus ?? 502,
     error,
     message || "The provider reported a failure in its stream.",
   );

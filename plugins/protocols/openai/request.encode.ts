@@ -35,14 +35,16 @@ export function supportedEffort(effort: Effort, conversation: Conversation, cont
 }
 
 function nearestEffort(effort: Effort, model: string): Effort {
-  const extra = EXTRA_EFFORTS.find(([name]) => name.test(model))?.[1] ?? [];
-  const accepts = (each: Effort) => each === "low" || each === "medium" || each === "high" || extra.includes(each);
-  const at = EFFORT_ORDER.indexOf(effort);
-  if (at < 0 || accepts(effort)) return effort;
+  const extraEfforts = EXTRA_EFFORTS.find(([name]) => name.test(model))?.[1] ?? [];
+  const accepts = (candidate: Effort) =>
+    candidate === "low" || candidate === "medium" || candidate === "high" || extraEfforts.includes(candidate);
+  const index = EFFORT_ORDER.indexOf(effort);
+  if (index < 0 || accepts(effort)) return effort;
   return (
-    (at < EFFORT_ORDER.indexOf("medium") ? EFFORT_ORDER.slice(at) : EFFORT_ORDER.slice(0, at).toReversed()).find(
-      accepts,
-    ) ?? effort
+    (index < EFFORT_ORDER.indexOf("medium")
+      ? EFFORT_ORDER.slice(index)
+      : EFFORT_ORDER.slice(0, index).toReversed()
+    ).find(accepts) ?? effort
   );
 }
 
@@ -60,8 +62,8 @@ const CACHE_TTLS: Readonly<Record<NonNullable<CacheMark["ttl"]>, "30m" | "12h" |
 };
 
 const ttlOf = ({ ttl }: CacheMark): { ttl?: string } => {
-  const known = ttl && CACHE_TTLS[ttl];
-  return known ? { ttl: known } : {};
+  const wireTtl = ttl && CACHE_TTLS[ttl];
+  return wireTtl ? { ttl: wireTtl } : {};
 };
 
 /** Returns `prompt_cache_breakpoint` of a part for a cache mark. */

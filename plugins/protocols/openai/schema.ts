@@ -14,29 +14,29 @@ const [MAX_MEMBERS, MAX_LEVELS] = [100, 5];
  */
 export function canEnforceSchema(schema: unknown): boolean {
   const root = asObject(schema);
-  const members = { left: MAX_MEMBERS };
+  const members = { remaining: MAX_MEMBERS };
   return root?.["type"] === "object" && root["anyOf"] === undefined && isEnforceable(root, MAX_LEVELS, members);
 }
 
-function isEnforceable(schema: unknown, levels: number, members: { left: number }): boolean {
+function isEnforceable(schema: unknown, levels: number, members: { remaining: number }): boolean {
   const keywords = asObject(schema);
   if (!keywords || levels < 0 || Object.keys(keywords).some((keyword) => !ENFORCED_KEYWORDS.has(keyword))) return false;
   const { properties, required, additionalProperties: additional, items, anyOf, $defs } = keywords;
   const inner = asObject(properties) ?? {};
   const names = Object.keys(inner);
-  members.left -= names.length;
-  if (members.left < 0) return false;
+  members.remaining -= names.length;
+  if (members.remaining < 0) return false;
   if (isObjectSchema(keywords)) {
     const requiredNames = new Set(asList(required));
     if (additional !== false || names.some((name) => !requiredNames.has(name))) return false;
   }
-  const below = [
+  const subschemas = [
     ...Object.values(inner),
     ...(items === undefined ? [] : [items]),
     ...asList(anyOf),
     ...Object.values(asObject($defs) ?? {}),
   ];
-  return below.every((each) => isEnforceable(each, levels - 1, members));
+  return subschemas.every((subschema) => isEnforceable(subschema, levels - 1, members));
 }
 
 const isObjectSchema = ({ type, properties }: Readonly<Record<string, unknown>>): boolean =>

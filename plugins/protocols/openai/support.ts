@@ -64,7 +64,7 @@ function listOrString(): Pick<Setting, "read" | "write" | "hasNoEffect"> {
     read(fields: Fields, name: string) {
       const value = fields.any(name);
       const list = typeof value === "string" ? [value] : value;
-      if (Array.isArray(list) && list.every((each) => typeof each === "string")) return list;
+      if (Array.isArray(list) && list.every((item) => typeof item === "string")) return list;
       throw invalidField(fields.path(name), `${fields.path(name)} must be a string or a list of strings.`);
     },
     write: (list: readonly string[]) => (list.length > 0 ? list : undefined),
@@ -74,14 +74,18 @@ function listOrString(): Pick<Setting, "read" | "write" | "hasNoEffect"> {
 
 /**
  * Decodes a response schema, with its sibling members.
- * @param needed whether it is required
+ * @param isRequired whether it is required
  * @throws GatewayError `invalid_field`
  */
-export function readJsonSchemaFormat(fields: Fields, needed: boolean): Format {
+export function readJsonSchemaFormat(fields: Fields, isRequired: boolean): Format {
   const schema = fields.any("schema");
-  if (schema === undefined ? needed : !(schema instanceof RawJson))
+  if (schema === undefined ? isRequired : !(schema instanceof RawJson))
     throw invalidField(fields.path("schema"), `${fields.path("schema")} must be a JSON Schema.`);
-  const named = { name: fields.text("name"), description: fields.text("description"), strict: fields.flag("strict") };
-  if (named.strict) fields.declare("strict", "json_schema_strict");
-  return { kind: "schema", ...dropUndefined({ schema: schema as RawJson | undefined, ...named }) };
+  const properties = {
+    name: fields.text("name"),
+    description: fields.text("description"),
+    strict: fields.flag("strict"),
+  };
+  if (properties.strict) fields.declare("strict", "json_schema_strict");
+  return { kind: "schema", ...dropUndefined({ schema: schema as RawJson | undefined, ...properties }) };
 }

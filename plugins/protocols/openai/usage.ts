@@ -63,14 +63,14 @@ const NANO_IN_USD = 1e9;
 export function writeUsage(usage: Usage): JsonObject {
   const { in: input, out: output } = usage;
   const writes = input.write && Object.values(input.write).reduce((sum, tokens) => sum + tokens, 0);
-  const inParts = dropUndefined({
+  const inputDetails = dropUndefined({
     cached_tokens: input.cached,
     cache_write_tokens: writes,
     audio_tokens: input.audio,
     image_tokens: input.image,
     video_tokens: input.video,
   });
-  const outParts = dropUndefined({
+  const outputDetails = dropUndefined({
     reasoning_tokens: output.reasoning,
     audio_tokens: output.audio,
     image_tokens: output.image,
@@ -81,8 +81,8 @@ export function writeUsage(usage: Usage): JsonObject {
     prompt_tokens: input.total ?? 0,
     completion_tokens: output.total ?? 0,
     total_tokens: (input.total ?? 0) + (output.total ?? 0),
-    ...(Object.keys(inParts).length > 0 ? { prompt_tokens_details: inParts } : {}),
+    ...(Object.keys(inputDetails).length > 0 ? { prompt_tokens_details: inputDetails } : {}),
     // The vendor always sends it, and clients read its reasoning tokens unchecked.
-    completion_tokens_details: outParts,
+    completion_tokens_details: outputDetails,
   };
 }

@@ -21,7 +21,7 @@ export const EFFORTS = [
 /** Returns the effort for an external value, if it is one. */
 export const parseEffort = (value: unknown): Effort | undefined => EFFORTS.find((effort) => effort === value);
 
-/** Service tiers by their names in all protocols. [S: the same in Chat and Responses, but for `more`] */
+/** Service tiers by their names in all protocols. [S: the same in Chat and Responses, but for `extraTiers`] */
 const TIERS: Readonly<Record<string, string>> = {
   auto: "auto",
   default: "default",
@@ -35,11 +35,11 @@ const TIERS: Readonly<Record<string, string>> = {
 
 /**
  * Returns the tier for any protocol's name of it; undefined for one that the vendor does not have.
- * @param more tiers of one protocol only: `ultrafast` is one of Responses [S]
+ * @param extraTiers tiers of one protocol only: `ultrafast` is one of Responses [S]
  */
-export function serviceTier(tier: string, ...more: readonly string[]): string | undefined {
+export function serviceTier(tier: string, ...extraTiers: readonly string[]): string | undefined {
   const name = tier.toLowerCase();
-  return ownProperty(TIERS, name) ?? more.find((own) => own === name);
+  return ownProperty(TIERS, name) ?? extraTiers.find((extraTier) => extraTier === name);
 }
 
 /** Other vendors' names of the tier that served a response, besides the names of requested tiers. [D: Vertex AI, Groq] */
@@ -52,11 +52,13 @@ const SERVED_TIERS: Readonly<Record<string, string>> = {
 /**
  * Returns the tier that served a request, in the vendor's terms; undefined where the provider reported none that it has. Typed
  * SDKs refuse a response with any other value.
- * @param more tiers of one protocol only
+ * @param extraTiers tiers of one protocol only
  */
-export function servedTier(usage: Usage | undefined, ...more: readonly string[]): string | undefined {
+export function servedTier(usage: Usage | undefined, ...extraTiers: readonly string[]): string | undefined {
   const tier = usage?.tier;
-  return tier === undefined ? undefined : (ownProperty(SERVED_TIERS, tier.toLowerCase()) ?? serviceTier(tier, ...more));
+  return tier === undefined
+    ? undefined
+    : (ownProperty(SERVED_TIERS, tier.toLowerCase()) ?? serviceTier(tier, ...extraTiers));
 }
 
 /** Media types and formats of `input_audio`; a format is decoded as its first type. */
@@ -98,8 +100,8 @@ const BASE64_DATA_URL = /^data:([^;,]*)(?:;[^;,]*)*?;base64,/i;
 
 /** Parses a `data:` URL in base64 (RFC 2397); undefined for all others. */
 export function parseDataUrl(url: string): Base64DataUrl | undefined {
-  const found = BASE64_DATA_URL.exec(url);
-  return found ? { mime: found[1] ?? "", base64: url.slice(found[0].length), prefix: found[0] } : undefined;
+  const match = BASE64_DATA_URL.exec(url);
+  return match ? { mime: match[1] ?? "", base64: url.slice(match[0].length), prefix: match[0] } : undefined;
 }
 
 /** Does the same for a client's field. @throws GatewayError for a `data:` URL that is not in base64. */

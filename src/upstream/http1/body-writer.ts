@@ -13,12 +13,13 @@ export interface BodyWriterListener {
 }
 
 /**
- * Writes a body from a stream to a connection, no faster than the provider takes it. The head leaves with its first bytes. A body
- * of another length than announced ends the connection: the provider could parse the next request as the rest of it.
+ * Writes a body from a stream to a connection, no faster than the provider reads it. The head is written together with the first
+ * bytes of the body. A body whose length differs from the announced one ends the connection: the provider could parse the next
+ * request as the rest of it.
  */
 export class BodyWriter {
   private written = 0;
-  private done = false;
+  private stopped = false;
 
   /** @param length bytes of the body; undefined: it is chunked. */
   constructor(
@@ -36,12 +37,12 @@ export class BodyWriter {
 
   /** Called when the connection takes more. */
   onDrain(): void {
-    if (!this.done) this.body.resume();
+    if (!this.stopped) this.body.resume();
   }
 
   /** Stops reading and writing. The body is left to its owner. */
   stop(): void {
-    this.done = true;
+    this.stopped = true;
     this.body.off("data", this.onChunk);
     this.body.off("end", this.onEnd);
     this.body.off("close", this.onClose);
@@ -58,10 +59,10 @@ export class BodyWriter {
     socket.cork();
     this.writeHead();
     if (this.length === undefined) socket.write(`${bytes.length.toString(16)}\r\n`, "latin1");
-    let more = socket.write(bytes);
-    if (this.length === undefined) more = socket.write("\r\n", "latin1");
+    let hasRoom = socket.write(bytes);
+    if (this.length === undefined) hasRoom = socket.write("\r\n", "latin1");
     socket.uncork();
-    if (!more) this.body.pause();
+    if (!hasRoom) this.body.pause();
     this.listener.onBodySent();
   };
 
@@ -84,7 +85,7 @@ export class BodyWriter {
   }
 
   private fail(error: Http1Error): void {
-    if (this.done) return;
+    if (this.stopped) return;
     this.stop();
     this.listener.onBodyError(error);
   }

@@ -11,8 +11,8 @@ import { type ParserListener, ResponseParser } from "./response-parser.ts";
 export interface ConnectionOwner {
   readonly addressing: Addressing;
   /**
-   * Called when the connection can take another request; `keepAliveTimeout` is how many milliseconds the provider keeps it, if
-   * it says.
+   * Called when the connection can take another request.
+   * @param keepAliveTimeout milliseconds for which the provider keeps the idle connection; undefined: it does not say
    */
   onReleased(connection: Connection, keepAliveTimeout: number | undefined): void;
   onClosed(connection: Connection): void;
@@ -32,7 +32,7 @@ export class Connection implements ParserListener, RequestController {
   /** Number of requests it has carried. */
   private requests = 0;
   private destroyed = false;
-  /** Bytes of the body in the current read, which are handed over together. */
+  /** Bytes of the body in the current read, which are delivered together. */
   private readonly pendingBody = new BodyAccumulator();
 
   constructor(
@@ -107,7 +107,7 @@ export class Connection implements ParserListener, RequestController {
     }
   }
 
-  /** Returns how many of the bytes belong to the response. @throws Http1Error after handing over what came before it */
+  /** Returns how many of the bytes belong to the response. @throws Http1Error after delivering the body bytes before the error */
   private read(bytes: Buffer): number {
     try {
       return this.parser.push(bytes);
@@ -176,7 +176,7 @@ export class Connection implements ParserListener, RequestController {
   }
 }
 
-const CLOSED = new Set(["CONNECTION_CLOSED", "ECONNRESET", "EPIPE"]);
+const CLOSED_CODES = new Set(["CONNECTION_CLOSED", "ECONNRESET", "EPIPE"]);
 
 /** Reports whether an error means that the other side closed the connection. */
-export const isClosedByPeer = (error: Error): boolean => CLOSED.has((error as NodeJS.ErrnoException).code ?? "");
+export const isClosedByPeer = (error: Error): boolean => CLOSED_CODES.has((error as NodeJS.ErrnoException).code ?? "");

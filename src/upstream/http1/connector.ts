@@ -52,17 +52,17 @@ export class Connector {
   }
 
   /**
-   * Calls back once, with a connection that is ready or with an error. The returned function gives the attempt up; after it no
-   * callback follows. Only the system's own timeouts apply.
+   * Calls back once, with a connection that is ready or with an error. The returned function cancels the attempt; no callback
+   * follows then. Only the system's own timeouts apply.
    */
   open(done: ConnectCallback): () => void {
     const { proxy, connectInProcess, receive } = this.options;
     if (connectInProcess) return readySocket(connectInProcess(this.address), receive, done);
     const socket = this.dial(proxy ?? this.origin, !(proxy && this.origin.secure));
-    let over = false;
+    let settled = false;
     const settle: ConnectCallback = (error, ready) => {
-      if (over) return;
-      over = true;
+      if (settled) return;
+      settled = true;
       if (error) socket.destroy();
       done(error, error ? undefined : ready);
     };
@@ -74,13 +74,13 @@ export class Connector {
         else settle(undefined, socket);
       });
     return () => {
-      over = true;
+      settled = true;
       socket.destroy();
     };
   }
 
-  /** @param own whether reads go to the options' `receive`, and not to the socket's events */
-  private dial(endpoint: Endpoint, own: boolean): Socket {
+  /** @param directReads whether reads go to the options' `receive`, and not to the socket's events */
+  private dial(endpoint: Endpoint, directReads: boolean): Socket {
     const { host, port } = endpoint;
     const { lookup, receive } = this.options;
     const onread = {
@@ -92,7 +92,7 @@ export class Connector {
     };
     const options = {
       ...{ host, port, autoSelectFamily: true },
-      ...(own ? { onread } : {}),
+      ...(directReads ? { onread } : {}),
       ...(lookup ? { lookup } : {}),
     };
     const socket = endpoint.secure ? this.openTls(options, endpoint) : connectTcp(options);
@@ -125,11 +125,11 @@ export class Connector {
         return;
       }
       // The host is used only to verify the certificate.
-      const secured = this.openTls({ socket, host: this.origin.host }, this.origin);
-      onceReady(secured, this.origin, (failed) => {
-        if (failed) secured.destroy();
-        else secured.on("data", (bytes: Buffer) => this.options.receive(secured, bytes));
-        settle(failed, secured);
+      const tlsSocket = this.openTls({ socket, host: this.origin.host }, this.origin);
+      onceReady(tlsSocket, this.origin, (tlsError) => {
+        if (tlsError) tlsSocket.destroy();
+        else tlsSocket.on("data", (bytes: Buffer) => this.options.receive(tlsSocket, bytes));
+        settle(tlsError, tlsSocket);
       });
     });
   }
@@ -138,9 +138,9 @@ export class Connector {
 /** Calls back with a ready connection in a later turn, like connections over a network. */
 function readySocket(socket: Socket, receive: ConnectorOptions["receive"], done: ConnectCallback): () => void {
   socket.on("data", (bytes: Buffer) => receive(socket, bytes));
-  const turn = setImmediate(() => done(undefined, socket));
+  const immediate = setImmediate(() => done(undefined, socket));
   return () => {
-    clearImmediate(turn);
+    clearImmediate(immediate);
     socket.destroy();
   };
 }
@@ -150,9 +150,9 @@ function onceReady(socket: Socket, { secure }: Endpoint, done: ConnectCallback):
   // Dropped after the callback: the listeners below live as long as the connection, and would keep its first request in memory.
   let callback: ConnectCallback | undefined = done;
   const once = (error?: Error): void => {
-    const tell = callback;
+    const notify = callback;
     callback = undefined;
-    tell?.(error, socket);
+    notify?.(error, socket);
   };
   socket.once(secure ? "secureConnect" : "connect", () => once());
   // Later errors are handled by other listeners; without any listener they would end the process.

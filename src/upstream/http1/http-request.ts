@@ -22,10 +22,10 @@ export interface HttpRequest {
   onStart(controller: RequestController): boolean;
   /** Called when the system has taken some of the body, or all of it. */
   onBodySent(): void;
-  /** Called with the head of the final response. An error thrown here closes the connection and comes back as `onError`. */
+  /** Called with the head of the final response. An error thrown here closes the connection and is reported to `onError`. */
   onHead(head: ResponseHead): void;
   onData(bytes: Buffer): void;
-  /** Called when the response is whole. No call follows. */
+  /** Called when the response is complete. No call follows. */
   onEnd(): void;
   /**
    * Called on an error. No call follows.

@@ -29,18 +29,18 @@ type PooledSocket = Socket & { connection?: Connection };
 
 /**
  * The connections to one origin for one credential: HTTP/1.1 without pipelining, most recently used first. A request gets a
- * connection only after all bytes have been read that were there when the request was made. An unsolicited response therefore
- * closes the connection, and is not taken for the response to that request.
+ * connection only after all bytes have been read that had arrived when the request was made. An unsolicited response therefore
+ * closes the connection, and is not mistaken for the response to that request.
  */
 export class Pool implements ConnectionOwner {
   readonly addressing: Addressing;
-  /** Number of connections made so far. */
+  /** Number of connections opened so far. */
   opened = 0;
 
   private readonly connector: Connector;
   private readonly connections = new Set<Connection>();
   private readonly idle: Connection[] = [];
-  /** Requests for which a connection is being opened, and the function that gives it up. */
+  /** Requests for which a connection is being opened, and the function that cancels the opening. */
   private readonly connecting = new Map<HttpRequest, () => void>();
   /** Requests without a connection, in order of arrival. */
   private readonly queue: HttpRequest[] = [];
@@ -50,7 +50,7 @@ export class Pool implements ConnectionOwner {
   private closing: PromiseWithResolvers<void> | undefined;
   /** Time of the last request; 0: no connection is kept ready. */
   private usedAt = 0;
-  /** Gives up the connection that is being opened to be kept ready. */
+  /** Cancels the opening of a connection that is to be kept ready. */
   private warming: (() => void) | undefined;
   private warmedAt = 0;
   /** The proxy that takes requests in absolute-form. */
@@ -73,11 +73,11 @@ export class Pool implements ConnectionOwner {
     this.connector = new Connector(origin, { proxy, lookup, connectInProcess, receive });
   }
 
-  /** Sends a request as soon as a connection can take it. @param alone always on a new connection */
-  send(request: HttpRequest, alone = false): void {
-    const wrong = this.closing ? new Http1Error("POOL_CLOSED") : checkRequest(request);
-    if (wrong) request.onError(wrong);
-    else if (alone) this.open(request);
+  /** Sends a request as soon as a connection can take it. @param onNewConnection whether to open a connection even if one is idle */
+  send(request: HttpRequest, onNewConnection = false): void {
+    const invalid = this.closing ? new Http1Error("POOL_CLOSED") : checkRequest(request);
+    if (invalid) request.onError(invalid);
+    else if (onNewConnection) this.open(request);
     else {
       this.usedAt = performance.now();
       this.queue.push(request);
@@ -87,8 +87,8 @@ export class Pool implements ConnectionOwner {
 
   /** Withdraws a request that has not started. */
   cancel(request: HttpRequest): void {
-    const at = this.queue.indexOf(request);
-    if (at >= 0) this.queue.splice(at, 1);
+    const index = this.queue.indexOf(request);
+    if (index >= 0) this.queue.splice(index, 1);
     this.connecting.get(request)?.();
     if (this.connecting.delete(request) && this.queue.length > 0) this.schedule();
     this.settle();
@@ -109,7 +109,7 @@ export class Pool implements ConnectionOwner {
     const error = new Http1Error("POOL_CLOSED");
     for (const connection of [...this.connections]) connection.fail(error);
     const unserved = [...this.queue.splice(0), ...this.connecting.keys()];
-    for (const giveUp of this.connecting.values()) giveUp();
+    for (const cancelOpening of this.connecting.values()) cancelOpening();
     this.connecting.clear();
     for (const request of unserved) request.onError(error);
     this.settle();
@@ -131,8 +131,8 @@ export class Pool implements ConnectionOwner {
 
   onClosed(connection: Connection): void {
     this.connections.delete(connection);
-    const at = this.idle.lastIndexOf(connection);
-    if (at >= 0) this.idle.splice(at, 1);
+    const index = this.idle.lastIndexOf(connection);
+    if (index >= 0) this.idle.splice(index, 1);
     if (this.queue.length > 0) this.schedule();
     this.keepWarm(connection.unused);
     this.settle();
@@ -151,13 +151,13 @@ export class Pool implements ConnectionOwner {
   /** Assigns connections to waiting requests in order, while there are any. */
   private readonly distribute = (): void => {
     this.scheduled = false;
-    let placed = 0;
+    let assigned = 0;
     for (const request of this.queue) {
       if (!this.assign(request)) break;
-      placed++;
+      assigned++;
     }
-    this.queue.splice(0, placed);
-    // These connections were kept for requests that have been cancelled.
+    this.queue.splice(0, assigned);
+    // They were kept for requests that have been cancelled.
     if (this.closing && this.queue.length === 0) for (const connection of this.idle.splice(0)) connection.abort();
     this.settle();
   };
@@ -176,14 +176,14 @@ export class Pool implements ConnectionOwner {
 
   private open(request: HttpRequest): void {
     request.onConnecting?.();
-    const giveUp = this.connector.open((error, socket) => {
+    const cancelOpening = this.connector.open((error, socket) => {
       this.connecting.delete(request);
       if (socket) this.addConnection(socket, request);
       else request.onError(error ?? new Http1Error("CONNECTION_CLOSED"));
       if (this.queue.length > 0) this.schedule();
       this.settle();
     });
-    this.connecting.set(request, giveUp);
+    this.connecting.set(request, cancelOpening);
   }
 
   private addConnection(socket: PooledSocket, request?: HttpRequest): void {
@@ -196,16 +196,16 @@ export class Pool implements ConnectionOwner {
   }
 
   /**
-   * Opens a connection where none is left, while the provider is in use. Nothing is sent on it.
-   * @param unused whether the connection before was closed without a request. Unless that was its timeout, the provider keeps no
-   * idle ones.
+   * Opens a connection if none is idle or being opened, while the provider is in use. Nothing is sent on it.
+   * @param unused whether the closed connection had carried no request. Unless that was its timeout, the provider keeps no idle
+   * connections.
    */
   private keepWarm(unused: boolean): void {
     const { warm = 0, keepAlive } = this.options;
     const now = performance.now();
     if (unused && now - this.warmedAt < keepAlive / 2) this.usedAt = 0;
-    const wanted = this.usedAt > 0 && now - this.usedAt < warm && this.origin.startsWith("https:");
-    if (!wanted || this.closing || this.warming || this.idle.length + this.connecting.size > 0) return;
+    const isWanted = this.usedAt > 0 && now - this.usedAt < warm && this.origin.startsWith("https:");
+    if (!isWanted || this.closing || this.warming || this.idle.length + this.connecting.size > 0) return;
     this.warmedAt = now;
     this.warming = this.connector.open((error, socket) => {
       this.warming = undefined;
@@ -222,12 +222,15 @@ export class Pool implements ConnectionOwner {
       this.sweepAt = Number.POSITIVE_INFINITY;
       const now = performance.now() + 1;
       for (const connection of this.idle.filter(({ expires }) => expires <= now)) connection.abort();
-      const next = this.idle.reduce((soonest, { expires }) => Math.min(soonest, expires), Number.POSITIVE_INFINITY);
-      if (next < Number.POSITIVE_INFINITY) this.sweepIn(next - now + 1);
+      const nextExpiry = this.idle.reduce(
+        (soonest, { expires }) => Math.min(soonest, expires),
+        Number.POSITIVE_INFINITY,
+      );
+      if (nextExpiry < Number.POSITIVE_INFINITY) this.sweepIn(nextExpiry - now + 1);
     }, time).unref();
   }
 
-  /** Completes `close()` once nothing runs any more. */
+  /** Settles `close()` once no connection and no request is left. */
   private settle(): void {
     const open = this.connections.size + this.connecting.size + this.queue.length;
     if (!this.closing || open > 0) return;

@@ -47,10 +47,10 @@ export class Pools {
    * @param warm milliseconds after the last request for which a TLS connection is kept ready
    */
   pool(origin: URL, credentialId: string, warm = 0): Pool {
-    const known = this.byAddress.get(origin) ?? [];
-    for (const each of known) if (each.credentialId === credentialId) return each.pool;
+    const existing = this.byAddress.get(origin) ?? [];
+    for (const entry of existing) if (entry.credentialId === credentialId) return entry.pool;
     const pool = this.findOrCreate(origin, credentialId, warm);
-    this.byAddress.set(origin, [...known, { credentialId, pool }]);
+    this.byAddress.set(origin, [...existing, { credentialId, pool }]);
     return pool;
   }
 

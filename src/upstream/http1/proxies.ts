@@ -50,11 +50,11 @@ export class Proxies {
     const proxy = protocol === "https:" ? this.https : this.http;
     if (!proxy) return undefined;
     const host = normalizeHost(hostname);
-    const number = Number(port) || (protocol === "https:" ? 443 : 80);
+    const portNumber = Number(port) || (protocol === "https:" ? 443 : 80);
     const exempt = this.exemptions.some(
-      (each) =>
-        (each.port === 0 || each.port === number) &&
-        (each.host === "" || (each.apex && host === each.host) || host.endsWith(`.${each.host}`)),
+      (exemption) =>
+        (exemption.port === 0 || exemption.port === portNumber) &&
+        (exemption.host === "" || (exemption.apex && host === exemption.host) || host.endsWith(`.${exemption.host}`)),
     );
     return exempt ? undefined : proxy;
   }
@@ -62,9 +62,9 @@ export class Proxies {
 
 /** Parses a proxy address, in which the scheme is optional. */
 function parseProxy(value: string, name: string): HttpProxy {
-  const wrong = new Error(`${name} is not the address of a proxy: http://HOST:PORT or https://HOST:PORT is wanted.`);
+  const invalid = new Error(`${name} is not the address of a proxy: http://HOST:PORT or https://HOST:PORT is wanted.`);
   const url = URL.parse(value.includes("://") ? value : `http://${value}`);
-  if (!url || !/^https?:$/.test(url.protocol) || url.hostname === "") throw wrong;
+  if (!url || !/^https?:$/.test(url.protocol) || url.hostname === "") throw invalid;
   const { username, password, origin, protocol, hostname, port } = url;
   const secure = protocol === "https:";
   let authorization = "";
@@ -73,7 +73,7 @@ function parseProxy(value: string, name: string): HttpProxy {
       const pair = Buffer.from(`${decodeURIComponent(username)}:${decodeURIComponent(password)}`);
       authorization = `proxy-authorization: Basic ${pair.toString("base64")}\r\n`;
     } catch {
-      throw wrong;
+      throw invalid;
     }
   }
   return { origin, host: withoutBrackets(hostname), port: Number(port) || (secure ? 443 : 80), secure, authorization };

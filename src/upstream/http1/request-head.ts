@@ -70,19 +70,19 @@ export function requestHead(
 /** Returns the fields that are forwarded to the origin, in original order and spelling. */
 function endToEndFields(fields: readonly string[]): readonly string[] {
   const out: string[] = [];
-  let named: Set<string> | undefined;
+  let connectionFields: Set<string> | undefined;
   for (let i = 0; i < fields.length; i += 2) {
     const { spelling, key, isHopByHop } = headerName(fields[i] as string);
     if (!isHopByHop && !CLIENT_FIELDS.has(key)) out.push(spelling, fields[i + 1] as string);
-    else if (isConnectionHeader(key)) named = addTokens(named, fields[i + 1] as string);
+    else if (isConnectionHeader(key)) connectionFields = addTokens(connectionFields, fields[i + 1] as string);
   }
-  return named ? withoutHeaders(out, named) : out;
+  return connectionFields ? withoutHeaders(out, connectionFields) : out;
 }
 
 /** Adds the fields that a Connection value names; `keep-alive` and `close`, which every peer sends, name none. */
-function addTokens(named: Set<string> | undefined, value: string): Set<string> | undefined {
-  if (value === "keep-alive" || value === "close") return named;
-  const all = named ?? new Set<string>();
-  for (const token of value.split(",")) all.add(token.trim().toLowerCase());
-  return all;
+function addTokens(names: Set<string> | undefined, value: string): Set<string> | undefined {
+  if (value === "keep-alive" || value === "close") return names;
+  const extended = names ?? new Set<string>();
+  for (const token of value.split(",")) extended.add(token.trim().toLowerCase());
+  return extended;
 }

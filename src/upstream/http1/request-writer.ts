@@ -4,16 +4,16 @@ import { BodyWriter, type BodyWriterListener } from "./body-writer.ts";
 import type { HttpRequest } from "./http-request.ts";
 import { type Addressing, requestHead } from "./request-head.ts";
 
-/** Bodies up to this size are copied behind their head, so that both are written as one buffer. */
+/** Bytes up to which a body is copied after its head, so that both are written as one buffer. */
 const JOIN_LIMIT = 64 * 1024;
-/** Bytes given to the system at once; the rest follows when these have been sent. */
+/** Bytes passed to the system at once; the rest follows when these have been sent. */
 const WINDOW = 2 * 1024 * 1024;
 
 /** Writes requests to a connection, one after another, no faster than the other side takes them. */
 export class RequestWriter {
   private stream: BodyWriter | undefined;
   /** Pieces of a body that did not fit in the window. */
-  private rest: readonly Buffer[] | undefined;
+  private remaining: readonly Buffer[] | undefined;
 
   constructor(
     private readonly socket: Socket,
@@ -30,14 +30,14 @@ export class RequestWriter {
 
   /** Whether part of the request has not been taken by the system yet. */
   get unfinished(): boolean {
-    return this.stream !== undefined || this.rest !== undefined || this.socket.writableLength > 0;
+    return this.stream !== undefined || this.remaining !== undefined || this.socket.writableLength > 0;
   }
 
   /** Called when the socket takes more. */
   onDrain(): void {
-    if (this.rest) {
+    if (this.remaining) {
       this.socket.cork();
-      this.fillWindow(this.rest);
+      this.fillWindow(this.remaining);
       this.socket.uncork();
     }
     this.stream?.onDrain();
@@ -47,7 +47,7 @@ export class RequestWriter {
   stop(): void {
     this.stream?.stop();
     this.stream = undefined;
-    this.rest = undefined;
+    this.remaining = undefined;
   }
 
   private writeStream(request: HttpRequest, body: Readable, length: number | undefined): void {
@@ -79,19 +79,19 @@ export class RequestWriter {
     const { socket } = this;
     let i = 0;
     while (i < pieces.length && socket.writableLength < WINDOW) socket.write(pieces[i++] as Buffer);
-    this.rest = i < pieces.length ? pieces.slice(i) : undefined;
+    this.remaining = i < pieces.length ? pieces.slice(i) : undefined;
   }
 }
 
 /** Returns head and body in one buffer. */
 function joinHeadAndBody(head: string, body: readonly Buffer[] | undefined, length: number): Buffer {
-  const all = Buffer.allocUnsafe(head.length + length);
-  all.write(head, "latin1");
-  if (!body) return all;
-  let at = head.length;
+  const joined = Buffer.allocUnsafe(head.length + length);
+  joined.write(head, "latin1");
+  if (!body) return joined;
+  let offset = head.length;
   for (const piece of body) {
-    all.set(piece, at);
-    at += piece.length;
+    joined.set(piece, offset);
+    offset += piece.length;
   }
-  return all;
+  return joined;
 }

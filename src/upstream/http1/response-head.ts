@@ -77,17 +77,17 @@ export class ParsedHead implements ResponseHead {
 
   private connection(value: string): void {
     for (const token of value.toLowerCase().split(",")) {
-      const word = token.trim();
-      if (word === "keep-alive") this.keepAlive = true;
-      else if (word === "close") this.closes = true;
-      else this.connectionFields = (this.connectionFields ?? new Set()).add(word);
+      const option = token.trim();
+      if (option === "keep-alive") this.keepAlive = true;
+      else if (option === "close") this.closes = true;
+      else this.connectionFields = (this.connectionFields ?? new Set()).add(option);
     }
   }
 }
 
 /**
- * Checks trailers, which are not passed on. They are parsed as strictly as a head, because an intermediary could take for framing
- * what looks like it (RFC 9110 §6.5.1: no framing fields, no hop-by-hop fields).
+ * Checks trailers, which are not forwarded. They are parsed as strictly as a head, because an intermediary could use framing fields
+ * in them (RFC 9110 §6.5.1: no framing fields, no hop-by-hop fields).
  *
  * @param text lines, each with its line end. @throws Http1Error
  */
@@ -109,21 +109,21 @@ interface FieldReceiver {
 /** Parses field lines of name, colon, value. @throws Http1Error with the given code for an invalid line, or for too many */
 function readFields(text: string, from: number, receiver: FieldReceiver, code: Http1ErrorCode): void {
   let count = 0;
-  for (let at = from; at < text.length; ) {
-    const end = text.indexOf("\n", at);
-    const colon = text.indexOf(":", at);
-    const name = headerName(text.slice(at, colon));
+  for (let lineStart = from; lineStart < text.length; ) {
+    const end = text.indexOf("\n", lineStart);
+    const colon = text.indexOf(":", lineStart);
+    const name = headerName(text.slice(lineStart, colon));
     // In a line without a colon the one found belongs to a later line, and the name becomes invalid. A line must end with CR LF
     // and contain no other CR.
     if (!name.isToken || colon < 0 || text.indexOf("\r", colon) !== end - 1 || ++count > FIELD_LIMIT)
       throw new Http1Error(code);
-    receiver.field(name, trimmed(text, colon + 1, end - 1));
-    at = end + 1;
+    receiver.field(name, trimBlanks(text, colon + 1, end - 1));
+    lineStart = end + 1;
   }
 }
 
 /** Trims spaces and tabs; other Unicode white space is part of a value. */
-function trimmed(text: string, from: number, to: number): string {
+function trimBlanks(text: string, from: number, to: number): string {
   let start = from;
   let end = to;
   while (start < end && isBlank(text.charCodeAt(start))) start++;

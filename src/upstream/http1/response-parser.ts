@@ -53,10 +53,10 @@ export class ResponseParser {
   /** Remaining bytes of a body or chunk. */
   private remaining = 0;
   /** Bytes seen of a chunk-size line. */
-  private seen = 0;
+  private lineLength = 0;
   /** An incomplete head or trailer section, in a buffer that grows by doubling. */
-  private part: Buffer | undefined;
-  private partLength = 0;
+  private section: Buffer | undefined;
+  private sectionLength = 0;
   /** The response has no body, whatever its headers say: to a HEAD, or a CONNECT that succeeded. */
   private bodiless = false;
   private interims = 0;
@@ -80,20 +80,20 @@ export class ResponseParser {
 
   /** Parses bytes from the connection. @returns how many belong to the response. @throws Http1Error */
   push(bytes: Buffer): number {
-    const n = bytes.length;
-    let i = 0;
-    if (this.state === START && n > 0) this.state = HEAD;
-    while (i < n) {
+    const end = bytes.length;
+    let offset = 0;
+    if (this.state === START && end > 0) this.state = HEAD;
+    while (offset < end) {
       const { state } = this;
-      if (state === HEAD || state === TRAILER_SECTION) i = this.readSection(bytes, i);
-      else if (state === CHUNK || state === LENGTH) i = this.readBody(bytes, i);
+      if (state === HEAD || state === TRAILER_SECTION) offset = this.readSection(bytes, offset);
+      else if (state === CHUNK || state === LENGTH) offset = this.readBody(bytes, offset);
       else if (state === UNTIL_CLOSE) {
-        this.listener.onBody(i === 0 ? bytes : bytes.subarray(i));
-        i = n;
-      } else if (state === START) return i;
-      else i = this.readBetween(bytes, i);
+        this.listener.onBody(offset === 0 ? bytes : bytes.subarray(offset));
+        offset = end;
+      } else if (state === START) return offset;
+      else offset = this.readBetween(bytes, offset);
     }
-    return i;
+    return offset;
   }
 
   /** Called when the provider has closed its side. @returns true when that ends the response */
@@ -107,31 +107,31 @@ export class ResponseParser {
   private readSection(bytes: Buffer, from: number): number {
     let text: string;
     let next: number;
-    if (this.partLength === 0) {
+    if (this.sectionLength === 0) {
       const end = bytes.indexOf(SECTION_END, from);
       if (end < 0) {
-        this.bufferPart(bytes, from);
-        this.checkPart(0);
+        this.bufferSection(bytes, from);
+        this.checkSection(0);
         return bytes.length;
       }
       next = end + 4;
       text = bytes.toString("latin1", from, end + 2);
     } else {
-      const before = this.partLength;
-      this.bufferPart(bytes, from);
-      const part = this.part as Buffer;
-      const end = part.subarray(0, this.partLength).indexOf(SECTION_END, Math.max(0, before - 3));
+      const lengthBefore = this.sectionLength;
+      this.bufferSection(bytes, from);
+      const section = this.section as Buffer;
+      const end = section.subarray(0, this.sectionLength).indexOf(SECTION_END, Math.max(0, lengthBefore - 3));
       if (end < 0) {
-        this.checkPart(before);
+        this.checkSection(lengthBefore);
         return bytes.length;
       }
-      next = from + end + 4 - before;
-      text = part.toString("latin1", 0, end + 2);
-      this.part = undefined;
-      this.partLength = 0;
+      next = from + end + 4 - lengthBefore;
+      text = section.toString("latin1", 0, end + 2);
+      this.section = undefined;
+      this.sectionLength = 0;
     }
     if (text.length > SECTION_LIMIT) throw this.tooLarge();
-    if (this.state === HEAD) this.takeHead(new ParsedHead(text));
+    if (this.state === HEAD) this.handleHead(new ParsedHead(text));
     else {
       checkTrailers(text);
       this.finish();
@@ -140,28 +140,28 @@ export class ResponseParser {
   }
 
   /** Buffers the start of a section whose end has not arrived. */
-  private bufferPart(bytes: Buffer, from: number): void {
-    const before = this.partLength;
+  private bufferSection(bytes: Buffer, from: number): void {
+    const lengthBefore = this.sectionLength;
     // Bytes after the section in its last piece do not count towards the limit; a piece is no larger than one read.
-    if (before > SECTION_LIMIT) throw this.tooLarge();
-    const length = before + bytes.length - from;
-    if (!this.part || length > this.part.length) {
+    if (lengthBefore > SECTION_LIMIT) throw this.tooLarge();
+    const length = lengthBefore + bytes.length - from;
+    if (!this.section || length > this.section.length) {
       const grown = Buffer.allocUnsafe(2 * length);
-      this.part?.copy(grown, 0, 0, before);
-      this.part = grown;
+      this.section?.copy(grown, 0, 0, lengthBefore);
+      this.section = grown;
     }
-    bytes.copy(this.part, before, from);
-    this.partLength = length;
+    bytes.copy(this.section, lengthBefore, from);
+    this.sectionLength = length;
   }
 
   /** Refuses at once a start that no section can have, instead of waiting for its end. @param from offset of the new bytes */
-  private checkPart(from: number): void {
-    const { state, partLength: length } = this;
-    const part = this.part as Buffer;
-    if (state === HEAD && !PROTOCOL.startsWith(part.toString("latin1", 0, Math.min(length, PROTOCOL.length))))
+  private checkSection(from: number): void {
+    const { state, sectionLength: length } = this;
+    const section = this.section as Buffer;
+    if (state === HEAD && !PROTOCOL.startsWith(section.toString("latin1", 0, Math.min(length, PROTOCOL.length))))
       throw new Http1Error("RESPONSE_NOT_HTTP");
-    for (let at = part.indexOf(LF, from); at >= 0 && at < length; at = part.indexOf(LF, at + 1))
-      if (part[at - 1] !== CR)
+    for (let at = section.indexOf(LF, from); at >= 0 && at < length; at = section.indexOf(LF, at + 1))
+      if (section[at - 1] !== CR)
         throw new Http1Error(state === HEAD ? "RESPONSE_HEADER_INVALID" : "RESPONSE_TRAILER_INVALID");
   }
 
@@ -169,7 +169,7 @@ export class ResponseParser {
     return new Http1Error(this.state === HEAD ? "RESPONSE_HEAD_TOO_LARGE" : "RESPONSE_TRAILER_INVALID");
   }
 
-  private takeHead(head: ParsedHead): void {
+  private handleHead(head: ParsedHead): void {
     const { status, length } = head;
     // No request asked for an upgrade.
     if (status === 101) throw new Http1Error("RESPONSE_UPGRADED");
@@ -183,13 +183,13 @@ export class ResponseParser {
     this.keepAliveTimeout = head.keepAliveTimeout;
     this.listener.onHead(head);
     if (this.bodiless || status === 204 || status === 304) {
-      // A body that must not be there would be parsed as the next response.
+      // A body that is not allowed here would be parsed as the next response.
       if (!this.bodiless && (head.chunked || (length ?? 0) > 0)) this.reusable = false;
       this.finish();
     } else if (head.chunked) {
       this.state = SIZE;
       this.remaining = 0;
-      this.seen = 0;
+      this.lineLength = 0;
     } else if (length === undefined) {
       this.reusable = false;
       this.state = UNTIL_CLOSE;
@@ -219,11 +219,11 @@ export class ResponseParser {
         break;
       case SIZE_BLANK:
         if (byte === SEMICOLON) this.state = EXTENSION;
-        else if (!isBlank(byte) || ++this.seen > LINE_LIMIT) throw new Http1Error("RESPONSE_CHUNK_INVALID");
+        else if (!isBlank(byte) || ++this.lineLength > LINE_LIMIT) throw new Http1Error("RESPONSE_CHUNK_INVALID");
         break;
       case EXTENSION:
         if (byte === CR) this.state = SIZE_LF;
-        else if (!isText(byte) || ++this.seen > LINE_LIMIT) throw new Http1Error("RESPONSE_CHUNK_INVALID");
+        else if (!isText(byte) || ++this.lineLength > LINE_LIMIT) throw new Http1Error("RESPONSE_CHUNK_INVALID");
         break;
       case SIZE_LF:
         expectByte(byte, LF);
@@ -236,7 +236,7 @@ export class ResponseParser {
       case CHUNK_LF:
         expectByte(byte, LF);
         this.state = SIZE;
-        this.seen = 0;
+        this.lineLength = 0;
         break;
       case TRAILERS:
         this.state = byte === CR ? LAST_LF : TRAILER_SECTION;
@@ -252,8 +252,8 @@ export class ResponseParser {
   /** Reads one byte of a chunk size, up to 2^48. */
   private readSize(byte: number): void {
     const digit = hexOf(byte);
-    if (digit >= 0 && ++this.seen <= 12) this.remaining = this.remaining * 16 + digit;
-    else if (this.seen === 0 || digit >= 0) throw new Http1Error("RESPONSE_CHUNK_INVALID");
+    if (digit >= 0 && ++this.lineLength <= 12) this.remaining = this.remaining * 16 + digit;
+    else if (this.lineLength === 0 || digit >= 0) throw new Http1Error("RESPONSE_CHUNK_INVALID");
     else if (byte === CR) this.state = SIZE_LF;
     else if (byte === SEMICOLON) this.state = EXTENSION;
     // Blanks are allowed before an extension, and nowhere else (RFC 9112 §7.1.1).
@@ -273,8 +273,8 @@ function hexOf(byte: number): number {
   return letter >= 97 && letter <= 102 ? letter - 87 : -1;
 }
 
-function expectByte(byte: number, wanted: number): void {
-  if (byte !== wanted) throw new Http1Error("RESPONSE_CHUNK_INVALID");
+function expectByte(byte: number, expected: number): void {
+  if (byte !== expected) throw new Http1Error("RESPONSE_CHUNK_INVALID");
 }
 
 const isBlank = (code: number): boolean => code === 32 || code === 9;

@@ -11,32 +11,32 @@ import { ResponseParser } from "./response-parser.ts";
  * @param authority host and port of the origin
  */
 export function openTunnel(socket: Socket, proxy: HttpProxy, authority: string, done: (error?: Error) => void): void {
-  let open = false;
+  let isOpen = false;
   const parser = new ResponseParser({
     onHead({ status }) {
       if (status !== 200) throw proxyRefusal(proxy, status);
-      open = true;
+      isOpen = true;
     },
     onBody() {},
     onEnd() {},
   });
   const settle = (error?: Error): void => {
-    socket.off("data", read).off("end", ended).off("error", failed).off("close", ended);
+    socket.off("data", onData).off("end", onClose).off("error", onError).off("close", onClose);
     done(error);
   };
-  const failed = (thrown: NodeJS.ErrnoException): void => settle(proxyFailure(proxy, thrown));
-  const ended = (): void => settle(proxyFailure(proxy, new Http1Error("CONNECTION_CLOSED")));
-  const read = (bytes: Buffer): void => {
+  const onError = (thrown: NodeJS.ErrnoException): void => settle(proxyFailure(proxy, thrown));
+  const onClose = (): void => settle(proxyFailure(proxy, new Http1Error("CONNECTION_CLOSED")));
+  const onData = (bytes: Buffer): void => {
     try {
-      const taken = parser.push(bytes);
-      if (!open) return;
-      settle(taken < bytes.length ? proxyFailure(proxy, new Http1Error("RESPONSE_FOLLOWED")) : undefined);
+      const consumed = parser.push(bytes);
+      if (!isOpen) return;
+      settle(consumed < bytes.length ? proxyFailure(proxy, new Http1Error("RESPONSE_FOLLOWED")) : undefined);
     } catch (thrown) {
       settle(proxyFailure(proxy, thrown as Error));
     }
   };
   parser.expect("CONNECT");
-  socket.on("data", read).on("end", ended).on("error", failed).on("close", ended);
+  socket.on("data", onData).on("end", onClose).on("error", onError).on("close", onClose);
   socket.write(`CONNECT ${authority} HTTP/1.1\r\nhost: ${authority}\r\n${proxy.authorization}\r\n`, "latin1");
 }
 
