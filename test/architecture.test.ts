@@ -83,23 +83,23 @@ t.test("a plugin imports only its doors, node, declared packages, its own folder
   t.same(found, []);
 });
 
-t.test("http-proxy-3 is known to proxy.ts alone", async (t) => {
+t.test("only proxy.ts imports http-proxy-3", async (t) => {
   const users = SOURCES.filter((file) => imports(file).includes("http-proxy-3"));
   t.same(users, ["src/upstream/proxy.ts"]);
 });
 
-t.test("the HTTP/1.1 client knows nothing of the gateway but its header names", async (t) => {
+t.test("the HTTP/1.1 client imports nothing of the gateway but header names", async (t) => {
   for (const file of files("src/upstream/http1/*.ts"))
     for (const specifier of imports(file))
       t.match(specifier, /^(?:node:|\.\/|\.\.\/\.\.\/wire\/)/, `${file} imports ${specifier}`);
 });
 
-t.test("container resolution stands in container.ts alone", async (t) => {
+t.test("only container.ts resolves dependencies", async (t) => {
   const users = SOURCES.filter((file) => /\.resolve(?:All)?\(/.test(text(file)) && imports(file).includes("tsyringe"));
   t.same(users, ["src/container.ts"]);
 });
 
-t.test("no vendor's name stands in the engine, but for what reads tables of their prices", async (t) => {
+t.test("no vendor's name occurs in the engine, except in the readers of price tables", async (t) => {
   const found = SOURCES.filter((file) => !file.startsWith("src/prices/")).flatMap((file) =>
     text(file)
       .replaceAll(FIELDS, "")
@@ -140,11 +140,11 @@ function circles(edges: ReadonlyMap<string, readonly string[]>): string[][] {
   return found;
 }
 
-t.test("no import goes in a circle, types included", async (t) => {
+t.test("imports are never circular, types included", async (t) => {
   t.same(circles(importsOf([...SOURCES, ...PLUGINS])), []);
 });
 
-t.test("no room of the engine imports in a circle: each is above or below another", async (t) => {
+t.test("imports between the engine's folders are never circular", async (t) => {
   // Files beside the rooms put them together.
   const roomOf = (file: string): string | undefined => /^src\/(\w+)\//.exec(file)?.[1];
   const rooms = new Map<string, string[]>();
@@ -157,7 +157,7 @@ t.test("no room of the engine imports in a circle: each is above or below anothe
   t.same(circles(rooms), []);
 });
 
-t.test("a type's name stands for one thing", async (t) => {
+t.test("a type's name is defined once", async (t) => {
   const places = new Map<string, string[]>();
   // A schema and the type of what it gives are one thing.
   for (const file of [...SOURCES, ...PLUGINS])
@@ -178,7 +178,7 @@ const PROTOCOL_INTERFACE = new Set([
   ...["errorBody", "streamError", "parseErrorResponse", "refuses", "rateHeaders", "demo"],
 ]);
 
-t.test("an exported function's name stands for one thing", async (t) => {
+t.test("an exported function's name is defined once", async (t) => {
   const places = new Map<string, string[]>();
   for (const file of [...SOURCES, ...PLUGINS])
     for (const [, declared, arrow] of text(file).matchAll(
@@ -267,7 +267,7 @@ const code = (file: string): string =>
 /** Words that are fine within a name and say nothing as a type's. */
 const VAGUE = /^(?:Lane|Line|Call|Way|Gate|Item|Thing|Data|Info)$|Words$/;
 
-t.test("names are the field's own words", async (t) => {
+t.test("names contain no metaphors", async (t) => {
   const found = new Set<string>();
   for (const file of [...SOURCES, ...PLUGINS])
     for (const [name] of code(file).matchAll(/[A-Za-z_$][\w$]*/g))
@@ -282,7 +282,7 @@ t.test("names are the field's own words", async (t) => {
 /** First words of a bound's name that are refused: `MAX_…` and `MIN_…` say the same. */
 const SUPERLATIVES = "MOST LONGEST LARGEST BIGGEST GREATEST LEAST SHORTEST SMALLEST FEWEST DEEPEST".split(" ");
 
-t.test("a bound's name begins with MAX_ or MIN_ and says of what", async (t) => {
+t.test("a bound's name begins with MAX_ or MIN_ and names what it bounds", async (t) => {
   const among = [...SOURCES, ...PLUGINS, ...EXAMPLES, ...files("{test,scripts,pages}/**/*.{ts,js,mjs}")];
   const found = among.flatMap((file) =>
     [...code(file).matchAll(/\b([A-Z]+)(?:_[A-Z_0-9]*)?\b/g)].flatMap(([name, first = ""]) =>
@@ -320,7 +320,7 @@ function namesOfCode(sentences: string): string[] {
   });
 }
 
-t.test("a name of code in a comment or a page is still in the code", async (t) => {
+t.test("a name of code in a comment or a page exists in the code", async (t) => {
   const code = files("{src,plugins,scripts,test,examples,pages,bin,deploy}/**/*.{ts,tsx,js,mjs,json,yaml,html}");
   // Without this file, which has the names of others.
   const words = new Set(
@@ -353,7 +353,7 @@ t.test("a name of code in a comment or a page is still in the code", async (t) =
   );
 });
 
-t.test("no file is too long to be read in one go", async (t) => {
+t.test("no file is longer than its limit", async (t) => {
   const long = [...SOURCES, ...PLUGINS, ...EXAMPLES].filter(
     (file) => text(file).split("\n").length > MAX_FILE_LINES + 1,
   );

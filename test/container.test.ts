@@ -41,7 +41,7 @@ const generation = (marketplace: Marketplace) =>
     redactor: new Redactor([]),
   });
 
-t.test("an abstract class is its own token, and options are each instance's own", async (t) => {
+t.test("an abstract class is its own token, and options are specific to each instance", async (t) => {
   const market = new Marketplace([]);
   const container = generation(market);
   const [a, b] = ["a", "b"].map((name) => buildPlugin(container, Asking as unknown as PluginClass, { name }) as Asking);
@@ -50,7 +50,7 @@ t.test("an abstract class is its own token, and options are each instance's own"
   t.same([a?.options, b?.options], [{ name: "a" }, { name: "b" }]);
 });
 
-t.test("two generations do not see each other's parts", async (t) => {
+t.test("two generations do not share instances", async (t) => {
   const [first, second] = [new Marketplace([]), new Marketplace([])];
   const [one, other] = [generation(first), generation(second)];
   t.equal((buildPlugin(one, Asking as unknown as PluginClass, {}) as Asking).market, first);

@@ -19,7 +19,7 @@ export default class Breaking {
 }`;
 
 t.test(
-  "a throw outside of every request ends no stream: new requests are refused, the process leaves when all have ended",
+  "an error outside of any request ends no stream: new requests are refused, and the process exits when all have ended",
   async (t) => {
     const folder = t.testdir({
       "breaking.ts": BREAKING,
@@ -79,7 +79,7 @@ const log = { error: ({ cause }) => say("log " + cause.split("\\n")[0]) };
 stopAfterCrash({ plugins: new Map(), fail }, log, async () => process.exit(1));
 void Promise.reject(new Error("nobody looks"));`;
 
-t.test("so does a promise that nobody holds, and what breaks meanwhile is logged and ends nothing more", async (t) => {
+t.test("an unhandled rejection does the same, and further errors are logged and end nothing more", async (t) => {
   const args = ["--import", `${ROOT}src/loader/register.js`, "--input-type=module", "-e", PROGRAM];
   const child = spawn(process.execPath, args, { stdio: ["ignore", "pipe", "inherit"] });
   let said = "";
@@ -88,7 +88,7 @@ t.test("so does a promise that nobody holds, and what breaks meanwhile is logged
   t.equal(said, "log Error: nobody looks\nlog Error: again\nended\n");
 });
 
-t.test("a stack is of the plugin whose file, folder or package it comes to first", async (t) => {
+t.test("a stack belongs to the plugin whose file, folder or package occurs first", async (t) => {
   const plugins = new Map(
     Object.entries({
       own: "/home/me/plugins/own.ts",
@@ -108,7 +108,7 @@ t.test("a stack is of the plugin whose file, folder or package it comes to first
   t.equal(pluginInStack("no stack", plugins), undefined);
 });
 
-t.test("a package that is the gateway's, or that several plugins share, is no plugin's own", async (t) => {
+t.test("a package of the gateway, or shared by several plugins, belongs to no plugin", async (t) => {
   const gateway = "/home/me/node_modules/model-gateway/";
   const plugins = new Map(
     Object.entries({

@@ -47,7 +47,7 @@ function definitionOf(series: string): MetricDefinition | undefined {
   return found && (found.type === "histogram") === (part !== undefined) ? found : undefined;
 }
 
-t.test("rules and panels ask for metrics that there are, by labels that these have", async (t) => {
+t.test("rules and panels query existing metrics, by existing labels", async (t) => {
   t.ok(queries.length > 40 && rules.length > 10);
   for (const { where, expr } of all) {
     const series = [...expr.matchAll(/\b(gateway_\w+)(?:\{([^}]*)\})?/g)];
@@ -65,7 +65,7 @@ t.test("rules and panels ask for metrics that there are, by labels that these ha
   }
 });
 
-t.test("each metric of gateway's own is on the dashboard or in a rule", async (t) => {
+t.test("each metric of the gateway is on the dashboard or in a rule", async (t) => {
   const used = all.map(({ expr }) => expr).join("\n");
   const aside = [
     "gateway_generations",
@@ -80,7 +80,7 @@ t.test("each metric of gateway's own is on the dashboard or in a rule", async (t
   );
 });
 
-t.test("panels stand beside each other, and rules say what is the matter in labels that they keep", async (t) => {
+t.test("panels do not overlap, and rules describe the problem in labels that they keep", async (t) => {
   const ids = dashboard.panels.map(({ id }) => id);
   t.equal(new Set(ids).size, ids.length);
   const taken = new Set<string>();
@@ -110,7 +110,7 @@ t.test("panels stand beside each other, and rules say what is the matter in labe
   }
 });
 
-t.test("each panel says what it shows, in a unit", async (t) => {
+t.test("each panel has a description and a unit", async (t) => {
   for (const { type, title, description, fieldConfig } of dashboard.panels) {
     if (type === "row") continue;
     t.ok(description, title);
@@ -124,7 +124,7 @@ const promtool = (...args: string[]) => {
   return { status, said: stdout + stderr };
 };
 
-t.test("Prometheus takes the rules and every query of the dashboard, and the rules fire", async (t) => {
+t.test("Prometheus accepts the rules and every query of the dashboard, and the rules fire", async (t) => {
   if (!PROMTOOL) {
     if (process.env["GATEWAY_TEST_PROMTOOL"] === "required") t.fail("promtool is missing: apt-get install prometheus");
     else t.pass("skipped: promtool is not installed");

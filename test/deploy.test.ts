@@ -28,7 +28,7 @@ async function checked(yaml: string, env: NodeJS.ProcessEnv = {}) {
 }
 
 t.test(
-  "the image's own gateway.yaml is right, listens for the container and keeps its store on the volume",
+  "the image's own gateway.yaml is valid, listens for the container and keeps its store on the volume",
   async (t) => {
     const config = await checked(text("deploy/container/gateway.yaml"));
     t.same(config.listen, { host: "0.0.0.0", port: 8080 });
@@ -36,7 +36,7 @@ t.test(
   },
 );
 
-t.test("all that the Dockerfile copies and names is there, and nothing else goes along", async (t) => {
+t.test("everything that the Dockerfile copies exists, and nothing else is copied", async (t) => {
   const file = text("Dockerfile");
   const kept =
     text(".dockerignore")
@@ -67,7 +67,7 @@ t.test("all that the Dockerfile copies and names is there, and nothing else goes
   t.notMatch(file, /COPY .*\.env/);
 });
 
-t.test("what stores, sign-in and traces need is in the image, at the versions that are tested", async (t) => {
+t.test("the packages for stores, sign-in and traces are in the image, at the tested versions", async (t) => {
   const [, script = ""] = /node -e "(const its[^"]+)"/.exec(text("Dockerfile")) ?? [];
   const folder = t.testdir({ "package.json": text("package.json") });
   const { status, stderr } = spawnSync(process.execPath, ["-e", script], { cwd: folder, encoding: "utf8" });
@@ -81,7 +81,7 @@ t.test("what stores, sign-in and traces need is in the image, at the versions th
   });
 });
 
-t.test("the health check ends with 0 while the gateway is ready, else with 1", async (t) => {
+t.test("the health check exits with 0 while the gateway is ready, else with 1", async (t) => {
   const probe = (place: string) => {
     const child = spawnSync(process.execPath, [join(ROOT, "deploy/container/healthcheck.mjs")], {
       env: { GATEWAY_ADMIN: place },
@@ -96,7 +96,7 @@ t.test("the health check ends with 0 while the gateway is ready, else with 1", a
   t.equal(probe("127.0.0.1:1"), 1);
 });
 
-t.test("compose of one builds this checkout, read-only, and gives time to stop", async (t) => {
+t.test("the compose file with one gateway builds this checkout, read-only, and allows time to stop", async (t) => {
   const { services, volumes } = parse(text("deploy/compose/one.yaml")) as {
     services: { gateway: Record<string, unknown> };
     volumes: object;
@@ -105,7 +105,7 @@ t.test("compose of one builds this checkout, read-only, and gives time to stop",
   t.same(Object.keys(volumes), ["data"]);
 });
 
-t.test("compose of three names what is there, and its gateways count and bill together", async (t) => {
+t.test("the compose file with three gateways refers to existing files, and they count and bill together", async (t) => {
   const { services, volumes } = parse(text("deploy/compose/compose.yaml"), { merge: true }) as {
     services: Record<string, { volumes?: string[]; stop_grace_period?: string; read_only?: boolean }>;
     volumes: object;
@@ -141,7 +141,7 @@ interface Manifest {
   spec: Record<string, unknown>;
 }
 
-t.test("the Kubernetes manifests fit together, and their gateway.yaml is right", async (t) => {
+t.test("the Kubernetes manifests are consistent, and their gateway.yaml is valid", async (t) => {
   const documents = parseAllDocuments(text("deploy/kubernetes/model-gateway.yaml"));
   for (const { errors } of documents) t.same(errors, []);
   const manifests = documents.map((each) => each.toJS() as Manifest);
@@ -174,7 +174,7 @@ t.test("the Kubernetes manifests fit together, and their gateway.yaml is right",
 });
 
 t.test(
-  "the chart's values fit its schema's members, its version is the package's, and its gateway.yaml is right",
+  "the chart's values match its schema, its version is the package's, and its gateway.yaml is valid",
   async (t) => {
     const folder = "deploy/helm/model-gateway";
     const chart = parse(text(`${folder}/Chart.yaml`)) as Record<string, string>;
@@ -231,7 +231,7 @@ const VALUES = [
   ["--set-json", 'podAnnotations={"prometheus.io/scrape":"true"}', "--set", "replicas=0"],
 ];
 
-t.test("the chart renders with and without persistence, where helm is there", async (t) => {
+t.test("the chart renders with and without persistence, if helm is installed", async (t) => {
   const chart = helm(t);
   if (!chart) return;
   const lint = chart.run("lint", "--strict", "deploy/helm/model-gateway");
@@ -251,7 +251,7 @@ t.test("the chart renders with and without persistence, where helm is there", as
   t.equal(taken?.data?.["gateway.yaml"], config, "gateway.yaml comes through as it is");
 });
 
-t.test("the chart refuses values that cannot work, and says why, where helm is there", async (t) => {
+t.test("the chart refuses values that cannot work, with the reason, if helm is installed", async (t) => {
   const chart = helm(t);
   if (!chart) return;
   for (const [values, why] of [
@@ -270,31 +270,34 @@ t.test("the chart refuses values that cannot work, and says why, where helm is t
   }
 });
 
-t.test("Kubernetes' own schemas take manifests and chart, unknown members refused, where they are there", async (t) => {
-  const program = process.env["GATEWAY_TEST_KUBERNETES_VALIDATE"];
-  if (program === undefined) return t.pass("skipped: GATEWAY_TEST_KUBERNETES_VALIDATE names no kubernetes-validate");
-  const folder = t.testdir();
-  const files = [join(ROOT, "deploy/kubernetes/model-gateway.yaml")];
-  const chart = helm(t);
-  for (const [i, values] of chart ? VALUES.entries() : []) {
-    files.push(join(folder, `${i}.yaml`));
-    writeFileSync(join(folder, `${i}.yaml`), chart?.rendered(...values) ?? "");
-  }
-  for (const version of ["1.29", "1.37"]) {
-    const { status, stdout, stderr } = spawnSync(program, ["--strict", "--quiet", "-k", version, ...files], {
-      encoding: "utf8",
-    });
-    t.equal(status, 0, `${version}: ${stdout}${stderr}`);
-  }
-  const wrong = text("deploy/kubernetes/model-gateway.yaml").replace(
-    "readOnlyRootFilesystem",
-    "readOnlyRootFileSystem",
-  );
-  writeFileSync(join(folder, "wrong.yaml"), wrong);
-  t.not(spawnSync(program, ["--strict", join(folder, "wrong.yaml")]).status, 0, "a name that is wrong by one letter");
-});
+t.test(
+  "Kubernetes' own schemas accept manifests and chart, unknown members refused, if they are available",
+  async (t) => {
+    const program = process.env["GATEWAY_TEST_KUBERNETES_VALIDATE"];
+    if (program === undefined) return t.pass("skipped: GATEWAY_TEST_KUBERNETES_VALIDATE names no kubernetes-validate");
+    const folder = t.testdir();
+    const files = [join(ROOT, "deploy/kubernetes/model-gateway.yaml")];
+    const chart = helm(t);
+    for (const [i, values] of chart ? VALUES.entries() : []) {
+      files.push(join(folder, `${i}.yaml`));
+      writeFileSync(join(folder, `${i}.yaml`), chart?.rendered(...values) ?? "");
+    }
+    for (const version of ["1.29", "1.37"]) {
+      const { status, stdout, stderr } = spawnSync(program, ["--strict", "--quiet", "-k", version, ...files], {
+        encoding: "utf8",
+      });
+      t.equal(status, 0, `${version}: ${stdout}${stderr}`);
+    }
+    const wrong = text("deploy/kubernetes/model-gateway.yaml").replace(
+      "readOnlyRootFilesystem",
+      "readOnlyRootFileSystem",
+    );
+    writeFileSync(join(folder, "wrong.yaml"), wrong);
+    t.not(spawnSync(program, ["--strict", join(folder, "wrong.yaml")]).status, 0, "a name that is wrong by one letter");
+  },
+);
 
-t.test("systemd finds nothing wrong with unit and socket, and little exposed, where it is there", async (t) => {
+t.test("systemd accepts unit and socket, with little exposure, if it is installed", async (t) => {
   if (!existsSync("/usr/bin/systemd-analyze"))
     return t.not(process.env["GATEWAY_TEST_SYSTEMD"], "required", "skipped: systemd-analyze is not installed");
   const folder = mkdtempSync(join(tmpdir(), "gateway-units-"));
@@ -320,11 +323,11 @@ t.test("systemd finds nothing wrong with unit and socket, and little exposed, wh
   t.equal(exposed, 0, /Overall.*/.exec(open)?.[0] ?? open);
 });
 
-t.test("the block for nginx that a page shows is the file that is tried", async (t) => {
+t.test("the block for nginx on a page is the tested file", async (t) => {
   t.ok(text("docs/deploy.md").includes(`\`\`\`nginx\n${text("deploy/nginx/gateway.conf")}\`\`\``));
 });
 
-t.test("two gateways behind nginx lose no request when one of them stops and comes back", async (t) => {
+t.test("two gateways behind nginx lose no request when one of them stops and restarts", async (t) => {
   const vendor = await startVendor(
     t,
     json({
@@ -373,7 +376,7 @@ t.test("two gateways behind nginx lose no request when one of them stops and com
   t.equal(vendor.requests.length, statuses.length, "and asks the provider once for each");
 });
 
-t.test("a release is packed and signed by steps that are pinned, with no right that they do not need", async (t) => {
+t.test("a release is packed and signed by pinned steps, with minimal permissions", async (t) => {
   interface Step {
     readonly uses?: string;
     readonly run?: string;

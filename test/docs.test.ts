@@ -13,7 +13,7 @@ import { eventually } from "./support/process.ts";
 const ROOT = fileURLToPath(new URL("..", import.meta.url));
 const text = (file: string): string => readFileSync(join(ROOT, file), "utf8");
 
-t.test("pages that are made from sources are as these are now: npm run docs", async (t) => {
+t.test("generated pages are up to date: npm run docs", async (t) => {
   // What llms.txt says of each page changes with the page's first sentence; that it leads there is looked at below.
   for (const [file, made] of Object.entries(PAGES))
     if (file !== "llms.txt") t.ok(text(file) === made(), `${file} is current`);
@@ -26,7 +26,7 @@ t.test("pages that are made from sources are as these are now: npm run docs", as
 });
 
 t.test(
-  "the pages of the plugin API declare every type of the gateway that they use, or say that they omit it",
+  "the pages of the plugin API declare every type of the gateway that they use, or note that they omit it",
   async (t) => {
     const types = new Set(
       globSync("src/**/*.ts", { cwd: ROOT }).flatMap((file) =>
@@ -53,7 +53,7 @@ t.test(
   },
 );
 
-t.test("the README is short, and llms.txt leads to every page", async (t) => {
+t.test("the README is short, and llms.txt links to every page", async (t) => {
   t.ok(text("README.md").split("\n").length < 200);
   t.match(
     text("README.md"),
@@ -71,7 +71,7 @@ t.test("the README is short, and llms.txt leads to every page", async (t) => {
   t.ok(linksIn("README.md", text("README.md")).length > 10);
 });
 
-t.test("what a page says that a test takes by default is what it takes", async (t) => {
+t.test("defaults of tests that a page mentions are the actual ones", async (t) => {
   let found = 0;
   for (const row of text("docs/reliability.md").matchAll(/^\|.*`(test\/[\w/.-]+\.ts)`.*\|$/gm))
     for (const [, name = "", said] of row[0].matchAll(/`(GATEWAY_TEST_\w+)` \((\d+)\)/g)) {
@@ -152,7 +152,7 @@ const ASIDE: readonly (readonly [RegExp, string])[] = [
   [/^node --import model-gateway\/register --test$/, "test/packed.test.ts does, in a folder with a plugin"],
 ];
 
-t.test("every command of the pages is a verb, a script or a package, or is left to others for a reason", async (t) => {
+t.test("every command of the pages is a verb, a script or a package, or is excluded for a reason", async (t) => {
   const { scripts, peerDependencies, devDependencies } = JSON.parse(text("package.json")) as Record<
     string,
     Record<string, string>
@@ -191,7 +191,7 @@ const FINDS = ["doctor", "reconcile"];
 /** Words behind which nothing of the command is ours, a client's program and a form without a verb. */
 const ELSEWHERE = / -- .*$/;
 
-t.test("every verb that a page names does what it says, as it is written there", async (t) => {
+t.test("every verb that a page names works as written there", async (t) => {
   const folder = mkdtempSync(join(tmpdir(), "gateway-docs-"));
   t.teardown(() => rmSync(folder, { recursive: true }));
   const posted: string[] = [];

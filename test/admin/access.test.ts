@@ -9,13 +9,13 @@ import { startAdmin, TOKEN, VIEWER, WITH_TOKENS } from "./support.ts";
 
 const bearer = (token: string) => ({ headers: { authorization: `Bearer ${token}` } });
 
-t.test("without a token this machine may do everything, and says so", async (t) => {
+t.test("without a token everybody on this machine may do everything, and the API says so", async (t) => {
   const { ask } = await startAdmin(t);
   t.match((await ask("GET", "/api/session")).body, { role: "admin", sign_in: [], timezone: "UTC" });
   t.equal((await ask("GET", "/api/now")).status, 200);
 });
 
-t.test("with one nobody may without it; who looks changes nothing", async (t) => {
+t.test("with a token nobody may do anything without it; a viewer changes nothing", async (t) => {
   const { ask } = await startAdmin(t, WITH_TOKENS);
   t.equal((await ask("GET", "/api/now")).status, 401);
   t.match((await ask("GET", "/api/session")).body, { role: null, sign_in: ["token"] });
@@ -26,23 +26,26 @@ t.test("with one nobody may without it; who looks changes nothing", async (t) =>
   t.same((await ask("GET", "/livez")).status, 200);
 });
 
-t.test("a session is a cookie that no script reads and no other site sends, until it is ended", async (t) => {
-  const { ask } = await startAdmin(t, WITH_TOKENS);
-  const wrong = await ask("POST", "/api/session", { body: { token: "no-token-0123456789abcdef" } });
-  t.equal(wrong.status, 401);
-  const opened = await ask("POST", "/api/session", { body: { token: VIEWER } });
-  t.match(opened.body, { role: "viewer" });
-  const [line = ""] = opened.headers["set-cookie"] as string[];
-  t.match(line, /^gateway_admin=[\w-]{100,}; HttpOnly; SameSite=Lax; Path=\/; Max-Age=43200$/);
-  const cookie = line.split(";")[0] as string;
-  t.equal((await ask("GET", "/api/now", { headers: { cookie } })).status, 200);
-  t.equal((await ask("POST", "/api/reload", { headers: { cookie } })).status, 403);
-  const ended = await ask("DELETE", "/api/session", { headers: { cookie } });
-  t.match(ended.headers["set-cookie"], [/^gateway_admin=; .*Max-Age=0$/]);
-  t.equal((await ask("GET", "/api/now", { headers: { cookie } })).status, 401);
-});
+t.test(
+  "a session is a cookie that scripts cannot read and other sites cannot send, until the session ends",
+  async (t) => {
+    const { ask } = await startAdmin(t, WITH_TOKENS);
+    const wrong = await ask("POST", "/api/session", { body: { token: "no-token-0123456789abcdef" } });
+    t.equal(wrong.status, 401);
+    const opened = await ask("POST", "/api/session", { body: { token: VIEWER } });
+    t.match(opened.body, { role: "viewer" });
+    const [line = ""] = opened.headers["set-cookie"] as string[];
+    t.match(line, /^gateway_admin=[\w-]{100,}; HttpOnly; SameSite=Lax; Path=\/; Max-Age=43200$/);
+    const cookie = line.split(";")[0] as string;
+    t.equal((await ask("GET", "/api/now", { headers: { cookie } })).status, 200);
+    t.equal((await ask("POST", "/api/reload", { headers: { cookie } })).status, 403);
+    const ended = await ask("DELETE", "/api/session", { headers: { cookie } });
+    t.match(ended.headers["set-cookie"], [/^gateway_admin=; .*Max-Age=0$/]);
+    t.equal((await ask("GET", "/api/now", { headers: { cookie } })).status, 401);
+  },
+);
 
-t.test("another token in gateway.yaml ends the sessions of the former one at once", async (t) => {
+t.test("another token in gateway.yaml ends the sessions of the previous token at once", async (t) => {
   const yaml = WITH_TOKENS.replace("$ADMIN_TOKEN", "$file:./token");
   const { ask, gateway, folder } = await startAdmin(t, yaml, {}, { token: "file-token-0123456789abcdef" });
   const cookieOf = async (token: string) => {
@@ -57,7 +60,7 @@ t.test("another token in gateway.yaml ends the sessions of the former one at onc
   t.equal((await look()).status, 401);
 });
 
-t.test("who guesses is slowed down; a right token opens a session all the same", async (t) => {
+t.test("guessing tokens is slowed down; a right token opens a session nevertheless", async (t) => {
   const { ask } = await startAdmin(t, WITH_TOKENS);
   const statuses: number[] = [];
   for (let i = 0; i < 12; i++)
@@ -67,7 +70,7 @@ t.test("who guesses is slowed down; a right token opens a session all the same",
   t.equal((await ask("POST", "/api/session", { body: { token: TOKEN } })).status, 200);
 });
 
-t.test("several gateways with one store open each other's sessions, and end them for each other", async (t) => {
+t.test("several gateways with one store accept each other's sessions, and end them for each other", async (t) => {
   const ended = new Set<string>();
   const signedOut = { add: async (id: string) => void ended.add(id), has: async (id: string) => ended.has(id) };
   const settings = { token: hash("sha256", TOKEN), hosts: [], session: 60_000 };
@@ -91,7 +94,7 @@ t.test("several gateways with one store open each other's sessions, and end them
   t.equal(await other.authenticate(from(cookie)), undefined);
 });
 
-t.test("behind https the cookie has the prefix that no other host can set, and no other is read", async (t) => {
+t.test("behind https the cookie has the __Host- prefix, and no other cookie is read", async (t) => {
   const { ask } = await startAdmin(t, WITH_TOKENS);
   const headers = { "x-forwarded-proto": "https" };
   const opened = await ask("POST", "/api/session", { headers, body: { token: TOKEN } });

@@ -20,7 +20,7 @@ async function admin(t: Test, readiness: () => Readiness, place: AdminListenAddr
 
 const READY: Readiness = { ready: true, parts: { gateway: "ok" } };
 
-t.test("it lives, and is ready as long as it is told so, whoever asks by whatever name", async (t) => {
+t.test("/livez and /readyz respond under any host name, ready as long as the gateway is", async (t) => {
   let now: Readiness = READY;
   const url = await admin(t, () => now);
   const ask = async (path: string) => {
@@ -36,30 +36,33 @@ t.test("it lives, and is ready as long as it is told so, whoever asks by whateve
   t.same([written.status, written.headers.get("allow")], [405, "GET, HEAD"]);
 });
 
-t.test("it listens on a file too, also on one that a dead process left behind, but on nobody else's", async (t) => {
-  const folder = mkdtempSync(join(tmpdir(), "gateway-admin-"));
-  t.teardown(() => rmSync(folder, { recursive: true }));
-  const path = join(folder, "admin.sock");
-  t.equal(await admin(t, () => READY, { path }), `unix:${path}`);
-  const asked = request({ socketPath: path, path: "/livez" }).end();
-  const [answer] = await once(asked, "response");
-  t.match(await text(answer), /live/);
-  await t.rejects(
-    admin(t, () => READY, { path }),
-    { code: "EADDRINUSE" },
-  );
-  const left = join(folder, "left.sock");
-  const dead = createServer().listen(left);
-  await once(dead, "listening");
-  // What a killed process leaves: the file, and nobody behind it.
-  linkSync(left, `${left}.kept`);
-  dead.close();
-  await once(dead, "close");
-  t.ok(existsSync(`${left}.kept`));
-  t.equal(await admin(t, () => READY, { path: `${left}.kept` }), `unix:${left}.kept`);
-});
+t.test(
+  "it listens on a socket file, also in place of a dead process's file, but never of another live one's",
+  async (t) => {
+    const folder = mkdtempSync(join(tmpdir(), "gateway-admin-"));
+    t.teardown(() => rmSync(folder, { recursive: true }));
+    const path = join(folder, "admin.sock");
+    t.equal(await admin(t, () => READY, { path }), `unix:${path}`);
+    const asked = request({ socketPath: path, path: "/livez" }).end();
+    const [answer] = await once(asked, "response");
+    t.match(await text(answer), /live/);
+    await t.rejects(
+      admin(t, () => READY, { path }),
+      { code: "EADDRINUSE" },
+    );
+    const left = join(folder, "left.sock");
+    const dead = createServer().listen(left);
+    await once(dead, "listening");
+    // What a killed process leaves: the file, and nobody behind it.
+    linkSync(left, `${left}.kept`);
+    dead.close();
+    await once(dead, "close");
+    t.ok(existsSync(`${left}.kept`));
+    t.equal(await admin(t, () => READY, { path: `${left}.kept` }), `unix:${left}.kept`);
+  },
+);
 
-t.test("a name that is not expected reaches nothing but the probes", async (t) => {
+t.test("a request for an unexpected host name reaches only the probes", async (t) => {
   const { ask } = await startAdmin(t, WITH_TOKENS);
   const authorization = `Bearer ${TOKEN}`;
   for (const [host, status] of [
@@ -77,7 +80,7 @@ t.test("a name that is not expected reaches nothing but the probes", async (t) =
   }
 });
 
-t.test("a request that names two hosts is refused, whichever comes first", async (t) => {
+t.test("a request with two hosts is refused in either order", async (t) => {
   const { base } = await startAdmin(t, WITH_TOKENS);
   for (const hosts of [
     ["localhost", "evil.example"],
@@ -90,7 +93,7 @@ t.test("a request that names two hosts is refused, whichever comes first", async
   }
 });
 
-t.test("a page of another site changes nothing, even where nobody signs in", async (t) => {
+t.test("a page of another site changes nothing, even where no sign-in is required", async (t) => {
   const { ask, base } = await startAdmin(t);
   const create = (headers: Record<string, string>) => ask("POST", "/api/keys", { headers, body: { name: "x" } });
   t.equal((await create({ origin: "https://evil.example" })).status, 403);
@@ -101,7 +104,7 @@ t.test("a page of another site changes nothing, even where nobody signs in", asy
   t.equal((await create({ origin: base })).status, 201);
 });
 
-t.test("what is not there, does not fit or is too large is said", async (t) => {
+t.test("an unknown path, an invalid body and a body that is too large are reported", async (t) => {
   const { ask } = await startAdmin(t);
   const code = async (method: string, path: string, body?: unknown) => {
     const answer = await ask(method, path, body === undefined ? {} : { body });
@@ -116,7 +119,7 @@ t.test("what is not there, does not fit or is too large is said", async (t) => {
   t.same(await code("GET", "/metrics"), [404, "not_found"]);
 });
 
-t.test("pages are asked for what is not the API's", async (t) => {
+t.test("paths outside the API are served as pages", async (t) => {
   const pages = {
     serve: (_: unknown, response: { end(text: string): void }, path: string) => {
       if (path !== "/") return false;
@@ -130,7 +133,7 @@ t.test("pages are asked for what is not the API's", async (t) => {
   t.equal((await ask("GET", "/other")).status, 404);
 });
 
-t.test("who leaves before a body has come is no failure of the admin side's", async (t) => {
+t.test("a client that leaves before its body is complete is not logged as a failure", async (t) => {
   const { base, log } = await startAdmin(t);
   const { port } = new URL(base);
   const socket = connect(Number(port), "127.0.0.1");
@@ -146,7 +149,7 @@ t.test("who leaves before a body has come is no failure of the admin side's", as
   );
 });
 
-t.test("a method that is not answered is refused with those that are", async (t) => {
+t.test("a method that is not allowed is refused, and Allow lists those that are", async (t) => {
   const { ask } = await startAdmin(t);
   for (const [method, path, allow] of [
     ["PUT", "/api/keys", "GET, HEAD, POST"],

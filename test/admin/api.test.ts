@@ -23,7 +23,7 @@ async function untilCut({ body }: Response): Promise<string> {
   throw new Error("it was whole");
 }
 
-t.test("what runs is shown, and can be ended", async (t) => {
+t.test("running requests are listed, and can be ended", async (t) => {
   const gateway = await startAdmin(t);
   const { ask } = gateway;
   const response = await call(gateway, "slow", true);
@@ -89,7 +89,7 @@ t.test("the ledger is searched, page by page", async (t) => {
   t.equal((await ask("GET", "/api/requests/none")).status, 404);
 });
 
-t.test("a parameter that a path does not take is refused, with the one that was meant", async (t) => {
+t.test("an unknown query parameter is refused with the name of a similar one", async (t) => {
   const { ask } = await startAdmin(t);
   const { status, body } = await ask("GET", "/api/requests?modle=echo");
   t.equal(status, 400);
@@ -98,7 +98,7 @@ t.test("a parameter that a path does not take is refused, with the one that was 
   t.equal((await ask("GET", "/api/requests?constructor=1")).status, 400);
 });
 
-t.test("a request that was refused tells why", async (t) => {
+t.test("the reason for which a request was refused is shown", async (t) => {
   const gateway = await startAdmin(t, `${YAML}limits: { models: { echo: { rpm: 1 } } }\n`);
   await (await call(gateway, "echo")).text();
   const refused = await call(gateway, "echo");
@@ -107,7 +107,7 @@ t.test("a request that was refused tells why", async (t) => {
   t.match(request, { status: 429, error: { code: "rate_limit_exceeded", message: error.message } });
 });
 
-t.test("money, speed and failures are the ledger's", async (t) => {
+t.test("money, speed and failures match the ledger", async (t) => {
   const gateway = await startAdmin(t);
   const { ask, gateway: inside } = gateway;
   for (const model of ["echo", "echo", "nothing"]) await (await call(gateway, model)).text();
@@ -129,7 +129,7 @@ t.test("money, speed and failures are the ledger's", async (t) => {
   t.equal((await ask("GET", "/api/speed?by=mood")).status, 400);
 });
 
-t.test("a provider that fails behind a fallback is seen among the attempts", async (t) => {
+t.test("a provider that fails before a fallback is listed among the attempts", async (t) => {
   const yaml = `providers:
   demo: { url: "demo:" }
   down: { url: "http://127.0.0.1:9/v1", protocol: openai-chat }
@@ -161,7 +161,7 @@ retry: { attempts: 1 }
   );
 });
 
-t.test("budgets stand where the limits count", async (t) => {
+t.test("budgets are shown with the amounts that the limits have counted", async (t) => {
   const gateway = await startAdmin(
     t,
     `${YAML}limits: { groups: { acme: { budget: $5/day } }, models: { echo: { rpm: 10 } } }\n`,
@@ -180,7 +180,7 @@ t.test("budgets stand where the limits count", async (t) => {
   );
 });
 
-t.test("providers and models are shown with how they do", async (t) => {
+t.test("providers and models are shown with their health", async (t) => {
   const provider = `p: { url: "http://127.0.0.1:9/v1", protocol: openai-chat, credential: literal-secret-of-p }`;
   const off = `q: { url: "http://127.0.0.1:9/v1", protocol: openai-chat, credential: $NOT_SET_ANYWHERE }`;
   const yaml = `providers: { ${provider}, ${off} }\nmodels: { m: { targets: [p:v], context: 8k, price: { input: 1, output: 2 } } }\nretry: { attempts: 0 }\n`;
@@ -247,7 +247,7 @@ t.test("the configuration is shown without its secrets, compared and reloaded", 
   });
 });
 
-t.test("a search that few rows meet comes in parts, and nothing is missed or told twice", async (t) => {
+t.test("a search with few matching rows returns pages, and no row is missing or repeated", async (t) => {
   const gateway = await startAdmin(t, YAML.replace("models: {", "models: { rare: { targets: [demo:echo] },"));
   const { ask } = gateway;
   const { ledger } = gateway.gateway.stores;
@@ -279,7 +279,7 @@ t.test("a search that few rows meet comes in parts, and nothing is missed or tol
   }
 });
 
-t.test("generations that live are named, with what keeps them alive", async (t) => {
+t.test("running generations are listed with what keeps them running", async (t) => {
   const gateway = await startAdmin(t);
   const { ask, folder } = gateway;
   const response = await call(gateway, "slow", true);

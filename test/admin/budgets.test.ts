@@ -5,7 +5,7 @@ import { KEY } from "../support/gateway.ts";
 import { ask, provider } from "../support/limited.ts";
 import { startAdmin, YAML } from "./support.ts";
 
-t.test("a budget says since when it counts, in the zone of the file; in total that is a key's making", async (t) => {
+t.test("a budget's period begins in the file's timezone; a total budget begins when the key was created", async (t) => {
   const { ask } = await startAdmin(
     t,
     `${YAML}timezone: Pacific/Auckland\nlimits: { groups: { acme: { budget: [$5/day, $100] } } }\n`,
@@ -24,7 +24,7 @@ t.test("a budget says since when it counts, in the zone of the file; in total th
   ]);
 });
 
-t.test("a budget in total of a group or model begins with the day on which something was spent first", async (t) => {
+t.test("a total budget of a group or model begins on the day of its first spending", async (t) => {
   const { origin } = await provider(t);
   const { ask: asked, url } = await startAdmin(
     t,

@@ -1,7 +1,7 @@
 import t from "tap";
 import { startAdmin, YAML } from "./support.ts";
 
-t.test("what clients are told is there for a key that was just made, with how each model is reached", async (t) => {
+t.test("settings for clients are returned for a new key, with the way to reach each model", async (t) => {
   const { ask } = await startAdmin(t, YAML);
   const { listen, clients } = (await ask("GET", "/api/clients")).body;
   t.match(listen, { host: "127.0.0.1", port: 0 });

@@ -3,7 +3,7 @@ import { join } from "node:path";
 import t from "tap";
 import { startAdmin, TOKEN, VIEWER, WITH_TOKENS } from "./support.ts";
 
-t.test("what would become of a request is told, and nothing is asked or written down", async (t) => {
+t.test("what would happen to a request is explained, and no provider is called and nothing is recorded", async (t) => {
   const { ask, gateway } = await startAdmin(t);
   const { status, body } = await ask("POST", "/api/explain", {
     body: { path: "/v1/messages", model: "echo", key: "test" },
@@ -19,7 +19,7 @@ t.test("what would become of a request is told, and nothing is asked or written 
   t.same(await gateway.stores.ledger.recent(1), []);
 });
 
-t.test("a request that would be refused is explained too; what cannot be explained says why", async (t) => {
+t.test("a request that would be refused is explained too; one that cannot be explained has the reason", async (t) => {
   const { ask } = await startAdmin(t);
   const refused = await ask("POST", "/api/explain", { body: { path: "/v1/messages", model: "nothing" } });
   t.equal(refused.status, 200);
@@ -29,7 +29,7 @@ t.test("a request that would be refused is explained too; what cannot be explain
   t.match(unknown.body.error.message, /no key "nobody"/);
 });
 
-t.test("a gateway.yaml that is wrong by now is told with its places", async (t) => {
+t.test("a gateway.yaml that has become invalid is reported with the positions of its mistakes", async (t) => {
   const { ask, folder } = await startAdmin(t);
   writeFileSync(join(folder, "gateway.yaml"), "provders: {}\n");
   const { status, body } = await ask("POST", "/api/explain", { body: { path: "/v1/messages" } });
@@ -37,7 +37,7 @@ t.test("a gateway.yaml that is wrong by now is told with its places", async (t) 
   t.match(body.error, { code: "refused", message: /gateway\.yaml:1:1 error: /, problems: [{ line: 1, column: 1 }] });
 });
 
-t.test("nothing but what it takes gets to the verb", async (t) => {
+t.test("only the accepted members reach the verb", async (t) => {
   const { ask } = await startAdmin(t);
   for (const body of [
     {},
@@ -51,7 +51,7 @@ t.test("nothing but what it takes gets to the verb", async (t) => {
   t.equal(option.status, 400, "no file of this machine is read");
 });
 
-t.test("who only looks starts no process", async (t) => {
+t.test("a read-only request starts no process", async (t) => {
   // The process that explains reads the file with the variables that this one has.
   Object.assign(process.env, { ADMIN_TOKEN: TOKEN, VIEWER_TOKEN: VIEWER });
   const { ask } = await startAdmin(t, WITH_TOKENS);

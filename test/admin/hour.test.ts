@@ -17,7 +17,7 @@ const subjectWith = (attempts: readonly { startedAt: number }[][]): AdminGateway
 };
 
 t.test(
-  "the last hour has who failed, who was how fast, and what the gateway took before its first attempt",
+  "the last hour has the failures, the speed of each target, and the gateway's time before the first attempt",
   async (t) => {
     const rows = [[{ startedAt: 3 }, { startedAt: 900 }], [], [{ startedAt: 1 }], [{ startedAt: 2 }]];
     t.match(await lastHour(subjectWith(rows)), {
@@ -28,6 +28,6 @@ t.test(
   },
 );
 
-t.test("where nobody was asked, nothing is told of the gateway's own part", async (t) => {
+t.test("without any request the gateway's own time is not reported", async (t) => {
   t.match(await lastHour(subjectWith([[]])), { overhead: undefined });
 });

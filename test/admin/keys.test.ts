@@ -4,7 +4,7 @@ import { plainEntry } from "../support/plain-entry.ts";
 import { startAdmin, YAML } from "./support.ts";
 
 t.test(
-  "a key is made, shown once, changed, rotated, switched and revoked, and each change is in the trail",
+  "a key is created, shown once, changed, rotated, disabled and revoked, and each change is in the audit trail",
   async (t) => {
     const { ask, url } = await startAdmin(t);
     const body = { name: "ci", group: "acme/research", models: ["echo"], tags: { team: "search" } };
@@ -67,27 +67,30 @@ t.test(
   },
 );
 
-t.test("keys of gateway.yaml are listed, and changed there; what is wrong is said by its field", async (t) => {
-  const { ask } = await startAdmin(t);
-  t.match((await ask("GET", "/api/keys")).body.keys, [{ id: "test", source: "file" }]);
-  t.notMatch(JSON.stringify((await ask("GET", "/api/keys")).body), /hash/);
-  t.match((await ask("POST", "/api/keys/test/disable")).body.error, { code: "conflict", message: /gateway\.yaml/ });
-  t.equal((await ask("GET", "/api/keys/none")).status, 404);
-  for (const [field, body] of [
-    ["name", { group: "acme" }],
-    ["group", { name: "x", group: "/acme" }],
-    ["addresses.0", { name: "x", addresses: ["nowhere"] }],
-    ["paths.0", { name: "x", paths: ["v1"] }],
-    ["overlap", { overlap: 5 }],
-  ] as const) {
-    const path = field === "overlap" ? "/api/keys/test/rotate" : "/api/keys";
-    const { status, body: answer } = await ask("POST", path, { body });
-    t.equal(status, 400);
-    t.match(answer.error.message, field);
-  }
-});
+t.test(
+  "keys of gateway.yaml are listed and cannot be changed here; an invalid field is named in the error",
+  async (t) => {
+    const { ask } = await startAdmin(t);
+    t.match((await ask("GET", "/api/keys")).body.keys, [{ id: "test", source: "file" }]);
+    t.notMatch(JSON.stringify((await ask("GET", "/api/keys")).body), /hash/);
+    t.match((await ask("POST", "/api/keys/test/disable")).body.error, { code: "conflict", message: /gateway\.yaml/ });
+    t.equal((await ask("GET", "/api/keys/none")).status, 404);
+    for (const [field, body] of [
+      ["name", { group: "acme" }],
+      ["group", { name: "x", group: "/acme" }],
+      ["addresses.0", { name: "x", addresses: ["nowhere"] }],
+      ["paths.0", { name: "x", paths: ["v1"] }],
+      ["overlap", { overlap: 5 }],
+    ] as const) {
+      const path = field === "overlap" ? "/api/keys/test/rotate" : "/api/keys";
+      const { status, body: answer } = await ask("POST", path, { body });
+      t.equal(status, 400);
+      t.match(answer.error.message, field);
+    }
+  },
+);
 
-t.test("limits that nothing would keep are refused, and no key is made or changed", async (t) => {
+t.test("limits that no plugin would enforce are refused, and no key is created or changed", async (t) => {
   const { ask } = await startAdmin(
     t,
     `providers: { demo: { url: "demo:" }, up: { url: "http://127.0.0.1:9/v1", protocol: openai-chat } }
@@ -109,7 +112,7 @@ models: { echo: { targets: [demo:echo] }, unpriced: { targets: [up:x] } }
   t.equal((await ask("PATCH", "/api/keys/ci", { body: { rpm: 5 } })).status, 200);
 });
 
-t.test("a store that fails is a 503 with its reason, and no conflict", async (t) => {
+t.test("a store that fails is a 503 with the reason, not a conflict", async (t) => {
   const { ask, gateway, log } = await startAdmin(t);
   const { id } = (await ask("POST", "/api/keys", { body: { name: "ci" } })).body.key;
   const { keys } = gateway.stores;
@@ -130,31 +133,34 @@ t.test("a store that fails is a 503 with its reason, and no conflict", async (t)
   t.match(told[0], /database or disk is full.*\n +at /s);
 });
 
-t.test("keys of gateway.yaml have their own limits, and what the file says, without the key", async (t) => {
-  const limits = "rpm: 60, tpm: off, concurrency: 2, budget: [$5/day, { amount: $8.50/month, soft: true }]";
-  const { ask } = await startAdmin(
-    t,
-    `${YAML}keys: { ci: { key: secret-of-ci-0123456789, models: [echo], ${limits} }, bare: { key: secret-of-bare-0123456789 } }\n`,
-  );
-  const found = (await ask("GET", "/api/keys")).body;
-  t.match(found.keys, [
-    {
-      ...{ name: "ci", rpm: 60, tpm: "off", concurrency: 2, budget: ["$5/day", "$8.50/month soft"] },
-      written: { models: ["echo"], rpm: 60, tpm: "off", budget: ["$5/day", { amount: "$8.50/month", soft: true }] },
-    },
-    { name: "bare", rpm: undefined, budget: undefined, written: {} },
-  ]);
-  t.notMatch(JSON.stringify(found), /secret-of/);
-  t.match((await ask("GET", "/api/keys/ci")).body.key, { rpm: 60, tpm: "off" });
-  const { key } = (await ask("POST", "/api/keys", { body: { name: "free", rpm: "off", budget: "off" } })).body;
-  t.match(
-    key,
-    { rpm: "off", budget: ["off"], written: undefined },
-    "what lifts a limit is told of keys of the store too",
-  );
-});
+t.test(
+  "keys of gateway.yaml have their own limits and the file's settings, but the key itself is not shown",
+  async (t) => {
+    const limits = "rpm: 60, tpm: off, concurrency: 2, budget: [$5/day, { amount: $8.50/month, soft: true }]";
+    const { ask } = await startAdmin(
+      t,
+      `${YAML}keys: { ci: { key: secret-of-ci-0123456789, models: [echo], ${limits} }, bare: { key: secret-of-bare-0123456789 } }\n`,
+    );
+    const found = (await ask("GET", "/api/keys")).body;
+    t.match(found.keys, [
+      {
+        ...{ name: "ci", rpm: 60, tpm: "off", concurrency: 2, budget: ["$5/day", "$8.50/month soft"] },
+        written: { models: ["echo"], rpm: 60, tpm: "off", budget: ["$5/day", { amount: "$8.50/month", soft: true }] },
+      },
+      { name: "bare", rpm: undefined, budget: undefined, written: {} },
+    ]);
+    t.notMatch(JSON.stringify(found), /secret-of/);
+    t.match((await ask("GET", "/api/keys/ci")).body.key, { rpm: 60, tpm: "off" });
+    const { key } = (await ask("POST", "/api/keys", { body: { name: "free", rpm: "off", budget: "off" } })).body;
+    t.match(
+      key,
+      { rpm: "off", budget: ["off"], written: undefined },
+      "what lifts a limit is told of keys of the store too",
+    );
+  },
+);
 
-t.test("groups are a tree, with what gateway.yaml lets them use, also where nobody is in them", async (t) => {
+t.test("groups are a tree with the models that gateway.yaml allows, also without members", async (t) => {
   const groups = "acme: { budget: $100/month }, acme-2: { rpm: 5 }, other/deep: { tpm: 1M }";
   const { ask } = await startAdmin(t, `${YAML}limits: { groups: { ${groups} } }\n`);
   await ask("POST", "/api/keys", { body: { name: "ci", group: "acme/research" } });
@@ -167,7 +173,7 @@ t.test("groups are a tree, with what gateway.yaml lets them use, also where nobo
   ]);
 });
 
-t.test("when a key was used last is told by the hour", async (t) => {
+t.test("the last use of a key is shown to the hour", async (t) => {
   const { ask, gateway } = await startAdmin(t);
   t.same((await ask("GET", "/api/used")).body, { keys: {} });
   const { id } = (await ask("POST", "/api/keys", { body: { name: "ci" } })).body.key;

@@ -68,7 +68,7 @@ const ask = (url: string) =>
     }),
   });
 
-t.test("who watches is told of each request that begins, what changes about it, and that it has ended", async (t) => {
+t.test("a subscriber is notified when a request begins, changes and ends", async (t) => {
   const { base, url, ask: admin } = await startAdmin(t, YAML + KEYS);
   const { response, next } = await watch(t, base);
   t.match(response.headers.get("content-type"), "text/event-stream");
@@ -87,7 +87,7 @@ t.test("who watches is told of each request that begins, what changes about it, 
   await (await asked).text().catch(() => {});
 });
 
-t.test("who comes between two looks is told at once, or as soon as the look that goes on has ended", async (t) => {
+t.test("a new subscriber gets the state at once, or when the running query has ended", async (t) => {
   const subject = { askAll: async () => [] } as unknown as AdminGateway;
   const access = { onSignOut: () => () => {} } as unknown as Access;
   // The next look of itself would be tomorrow.
@@ -105,7 +105,7 @@ t.test("who comes between two looks is told at once, or as soon as the look that
   await told(come());
 });
 
-t.test("it tells of the last hour what the API does, and what the gateway itself took", async (t) => {
+t.test("the stream's last hour equals that of the API, with the gateway's own time", async (t) => {
   const { base, url, ask: admin, gateway } = await startAdmin(t, YAML + KEYS);
   const { body } = await ask(url);
   await body?.cancel();
@@ -122,7 +122,7 @@ t.test("it tells of the last hour what the API does, and what the gateway itself
   t.ok(overhead.p50 > 0 && overhead.p50 <= overhead.p95);
 });
 
-t.test("it goes on over a reload, and is told what the new generation serves", async (t) => {
+t.test("the stream continues over a reload, and reports the models of the new generation", async (t) => {
   const { base, url, folder, gateway } = await startAdmin(t, YAML + KEYS);
   const { next } = await watch(t, base);
   await next(({ event }) => event === "live");
@@ -133,7 +133,7 @@ t.test("it goes on over a reload, and is told what the new generation serves", a
   await (await asked).body?.cancel();
 });
 
-t.test("it ends with the session, at once where that is signed out here", async (t) => {
+t.test("the stream ends with its session, at once if that is signed out here", async (t) => {
   const { base, ask: admin } = await startAdmin(t, WITH_TOKENS);
   t.equal((await fetch(`${base}/api/live/events`)).status, 401);
   const { headers } = await admin("POST", "/api/session", { body: { token: VIEWER } });
@@ -145,7 +145,7 @@ t.test("it ends with the session, at once where that is signed out here", async 
   await next(({ event }) => event === "closed");
 });
 
-t.test("it ends when its token is not taken any more", async (t) => {
+t.test("the stream ends when its token is no longer valid", async (t) => {
   const yaml = WITH_TOKENS.replace("$ADMIN_TOKEN", "$file:./token");
   const { base, folder, gateway } = await startAdmin(t, yaml, {}, { token: TOKEN });
   const { next } = await watch(t, base, { authorization: `Bearer ${TOKEN}` });
@@ -155,7 +155,7 @@ t.test("it ends when its token is not taken any more", async (t) => {
   await next(({ event }) => event === "end");
 });
 
-t.test("so many may watch, and no more", async (t) => {
+t.test("the number of subscribers is limited", async (t) => {
   const { base } = await startAdmin(t, YAML);
   const all = await Promise.all(Array.from({ length: 50 }, () => watch(t, base)));
   t.equal(all.filter(({ response }) => response.status === 200).length, 50);

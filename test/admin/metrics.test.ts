@@ -14,7 +14,7 @@ import { startAdmin } from "./support.ts";
 const valuesIn = (page: string): Map<string, number> =>
   new Map([...page.matchAll(/^([a-z]\S*(?:\{.*\})?) (\S+)$/gm)].map(([, name = "", value]) => [name, Number(value)]));
 
-t.test("each exchange counts once, by names of gateway.yaml only", async (t) => {
+t.test("each exchange is counted once, with names of gateway.yaml only", async (t) => {
   const yaml = `providers: { demo: { url: "demo:" } }
 models: { echo: { targets: [demo:echo], price: { input: 1000, output: 1000 } } }
 cors: { origins: ["https://app.example.com"] }
@@ -68,7 +68,7 @@ const USAGE = {
 const RATES = { "x-ratelimit-remaining-requests": "41", "x-ratelimit-remaining-tokens": "1234" };
 const chunk = (json: object) => `data: ${JSON.stringify({ id: "c", object: "chat.completion.chunk", ...json })}\n\n`;
 
-t.test("what may be counted is there before anything was", async (t) => {
+t.test("counters exist before anything was counted", async (t) => {
   const yaml = 'providers: { demo: { url: "demo:" } }\nmodels: { echo: { targets: [demo:echo] } }\n';
   const { ask, url, gateway } = await startAdmin(t, yaml, { metrics: () => metricsText(gateway) });
   const read = async () => valuesIn((await ask("GET", "/metrics")).body);
@@ -89,7 +89,7 @@ t.test("what may be counted is there before anything was", async (t) => {
   t.equal((await read()).get('gateway_refused_total{reason="path_not_found"}'), 1);
 });
 
-t.test("tokens, money and requests are those of the ledger, by model and target", async (t) => {
+t.test("tokens, money and requests match the ledger, by model and target", async (t) => {
   const upstream = await httpUpstream(({ body }, reply) => {
     const { model, stream } = JSON.parse(body.toString()) as { model: string; stream?: boolean };
     if (model === "down") return reply.writeHead(503, { "content-type": "application/json" }).end("{}");
@@ -165,7 +165,7 @@ models:
   t.equal(values.get('gateway_upstream_ratelimit_remaining{target="up:fine",kind="tokens"}'), 1234);
 });
 
-t.test("limits, budgets and what plugins do are told by kind", async (t) => {
+t.test("limits, budgets and plugins' actions are counted by kind", async (t) => {
   const plugin = `
 export default class Odd {
   done(exchange) { if (exchange.status === 200) throw new Error("no"); }
@@ -209,22 +209,25 @@ chains: { llm: [odd, sse, auth, scrub, models, limits, rewrite, usage] }
   for (const hook of ["access", "route", "send", "response", "done"]) t.ok(hooks.includes(hook), hook);
 });
 
-t.test("what is refused before it is an exchange counts by why, and by nothing that a client makes up", async (t) => {
-  const { ask, url, port, gateway } = await startAdmin(t, undefined, { metrics: () => metricsText(gateway) });
-  for (const path of ["/nowhere-1", "/nowhere-2"]) await (await fetch(url + path)).text();
-  await (await fetch(`${url}/v1/models`, { method: "PUT" })).text();
-  const socket = connect(port, "127.0.0.1").end("GARBAGE\r\n\r\n").resume();
-  await once(socket, "close");
-  const { body } = await ask("GET", "/metrics");
-  const told = [...valuesIn(body)].filter(([name, value]) => name.startsWith("gateway_refused_total") && value > 0);
-  t.same(Object.fromEntries(told), {
-    'gateway_refused_total{reason="path_not_found"}': 2,
-    'gateway_refused_total{reason="method_not_allowed"}': 1,
-    'gateway_refused_total{reason="bad_request"}': 1,
-  });
-});
+t.test(
+  "requests refused before they are an exchange are counted by reason, and by nothing that a client chooses",
+  async (t) => {
+    const { ask, url, port, gateway } = await startAdmin(t, undefined, { metrics: () => metricsText(gateway) });
+    for (const path of ["/nowhere-1", "/nowhere-2"]) await (await fetch(url + path)).text();
+    await (await fetch(`${url}/v1/models`, { method: "PUT" })).text();
+    const socket = connect(port, "127.0.0.1").end("GARBAGE\r\n\r\n").resume();
+    await once(socket, "close");
+    const { body } = await ask("GET", "/metrics");
+    const told = [...valuesIn(body)].filter(([name, value]) => name.startsWith("gateway_refused_total") && value > 0);
+    t.same(Object.fromEntries(told), {
+      'gateway_refused_total{reason="path_not_found"}': 2,
+      'gateway_refused_total{reason="method_not_allowed"}': 1,
+      'gateway_refused_total{reason="bad_request"}': 1,
+    });
+  },
+);
 
-t.test("requests that are too much at once count as refused", async (t) => {
+t.test("requests over the concurrency limit count as refused", async (t) => {
   const yaml = `providers: { demo: { url: "demo:" } }
 models: { echo: { targets: [demo:echo] } }
 overload: { delay: off, heap: 0.1% }

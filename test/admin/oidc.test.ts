@@ -38,33 +38,30 @@ async function start(t: Test, { roles = ROLES, inToken = true, more = "" } = {})
   return { ...running, issuer, oidc, write, enter };
 }
 
-t.test(
-  "people of an identity provider sign in with the role that their groups have, and come back to their page",
-  async (t) => {
-    const { base, enter, ask } = await start(t);
-    t.match((await ask("GET", "/api/session")).body, { role: null, sign_in: ["oidc"] });
-    t.equal((await ask("GET", "/api/now")).status, 401);
-    const alice = await enter("alice");
-    t.match(alice, { status: 302, to: "/money?by=key", session: { role: "admin", who: "oidc:alice@example.com" } });
-    const change = { method: "POST", headers: { "content-type": "application/json" }, body: "{}" };
-    t.equal((await alice.surfer.ask(`${base}/api/reload`, change)).status, 200);
-    const bob = await enter("bob");
-    t.match(bob.session, { role: "viewer", who: "oidc:bob" }, "an email that nobody has verified names nobody");
-    t.equal((await bob.surfer.ask(`${base}/api/now`)).status, 200);
-    const refused = await bob.surfer.ask(`${base}/api/reload`, change);
-    t.equal(refused.status, 403);
-    t.match(await refused.text(), /: sign in as somebody whom roles: admin of admin: oidc in gateway\.yaml names\./);
-    const { hostname: host, port } = new URL(base);
-    for (const token of [undefined, "any"])
-      await t.rejects(requestAdmin({ host, port: Number(port) }, token, "/api/now"), {
-        message: /knows no token, .*add token: to admin: in gateway\.yaml, and reload it with kill -HUP$/,
-      });
-    const eve = await enter("eve");
-    t.match(eve, { to: "/?sign_in=no_role", session: { role: null } });
-  },
-);
+t.test("users of an identity provider sign in with the role of their groups, and return to their page", async (t) => {
+  const { base, enter, ask } = await start(t);
+  t.match((await ask("GET", "/api/session")).body, { role: null, sign_in: ["oidc"] });
+  t.equal((await ask("GET", "/api/now")).status, 401);
+  const alice = await enter("alice");
+  t.match(alice, { status: 302, to: "/money?by=key", session: { role: "admin", who: "oidc:alice@example.com" } });
+  const change = { method: "POST", headers: { "content-type": "application/json" }, body: "{}" };
+  t.equal((await alice.surfer.ask(`${base}/api/reload`, change)).status, 200);
+  const bob = await enter("bob");
+  t.match(bob.session, { role: "viewer", who: "oidc:bob" }, "an email that nobody has verified names nobody");
+  t.equal((await bob.surfer.ask(`${base}/api/now`)).status, 200);
+  const refused = await bob.surfer.ask(`${base}/api/reload`, change);
+  t.equal(refused.status, 403);
+  t.match(await refused.text(), /: sign in as somebody whom roles: admin of admin: oidc in gateway\.yaml names\./);
+  const { hostname: host, port } = new URL(base);
+  for (const token of [undefined, "any"])
+    await t.rejects(requestAdmin({ host, port: Number(port) }, token, "/api/now"), {
+      message: /knows no token, .*add token: to admin: in gateway\.yaml, and reload it with kill -HUP$/,
+    });
+  const eve = await enter("eve");
+  t.match(eve, { to: "/?sign_in=no_role", session: { role: null } });
+});
 
-t.test("the audit trail names the person; another site changes nothing with their cookie", async (t) => {
+t.test("the audit trail names the user; another site changes nothing with the user's cookie", async (t) => {
   const { base, enter, gateway } = await start(t);
   const { surfer } = await enter("alice");
   const headers = { "content-type": "application/json", origin: "https://evil.example" };
@@ -81,7 +78,7 @@ t.test("the audit trail names the person; another site changes nothing with thei
   );
 });
 
-t.test("a session ends when it is signed out, and its cookie opens nothing any more", async (t) => {
+t.test("a session ends on sign-out, and its cookie is invalid afterwards", async (t) => {
   const { base, enter } = await start(t);
   const { surfer } = await enter("alice");
   const kept = structuredClone(
@@ -95,7 +92,7 @@ t.test("a session ends when it is signed out, and its cookie opens nothing any m
   t.equal(await opens(stolen), 401);
 });
 
-t.test("a session ends after its time, and when the settings that it rests on change", async (t) => {
+t.test("a session ends after its lifetime, and when the settings that it depends on change", async (t) => {
   const short = await start(t, { more: ", session: 1s" });
   const one = await short.enter("alice");
   t.match(one.session, { role: "admin" });
@@ -109,7 +106,7 @@ t.test("a session ends after its time, and when the settings that it rests on ch
 });
 
 t.test(
-  "what comes back must be what was sent: a code without its state, its browser or a second time opens nothing",
+  "a callback must match its request: a code without its state, from another browser or used twice is refused",
   async (t) => {
     const { base, enter } = await start(t);
     const first = new Surfer();
@@ -129,7 +126,7 @@ t.test(
   },
 );
 
-t.test("groups may stand behind userinfo only, or deep in a claim; everybody may be a viewer", async (t) => {
+t.test("groups may come from userinfo only, or from a nested claim; everybody may be a viewer", async (t) => {
   const behind = await start(t, { inToken: false });
   t.match((await behind.enter("alice")).session, { role: "admin" });
   const deep = await start(t, { roles: 'roles: { claim: realm_access.roles, admin: [boss], viewer: ["*"] }' });
@@ -137,13 +134,13 @@ t.test("groups may stand behind userinfo only, or deep in a claim; everybody may
   t.match((await deep.enter("eve")).session, { role: "viewer", who: "oidc:eve" });
 });
 
-t.test("nobody is sent to another site from here", async (t) => {
+t.test("sign-in never redirects to another site", async (t) => {
   const { enter } = await start(t);
   for (const to of ["//evil.example/x", "https://evil.example", "/\\evil.example", "javascript:alert(1)"])
     t.equal((await enter("alice", to)).to, "/", to);
 });
 
-t.test("an identity provider that is away is told on the page, and asked again the next time", async (t) => {
+t.test("an identity provider that is unreachable is reported on the page, and retried the next time", async (t) => {
   const { write, oidc, issuer, ask } = await start(t);
   await write(`admin: { listen: 127.0.0.1:0, oidc: ${oidc.replace(issuer, "http://127.0.0.1:9")} }\n`);
   const away = await ask("GET", "/api/session/oidc");
@@ -152,7 +149,7 @@ t.test("an identity provider that is away is told on the page, and asked again t
   t.match((await ask("GET", "/api/session/oidc")).headers["location"], /^http.*code_challenge_method=S256/);
 });
 
-t.test("without it nobody signs in that way", async (t) => {
+t.test("without an identity provider there is no such sign-in", async (t) => {
   const { ask } = await startAdmin(t);
   t.equal((await ask("GET", "/api/session/oidc")).status, 404);
   t.equal((await ask("GET", "/api/session/callback?code=x")).headers["location"], "/?sign_in=late");

@@ -24,7 +24,7 @@ const operationsOf = ({ paths }: Described) =>
     Object.entries(methods).map(([method, operation]) => [method.toUpperCase(), path, operation] as const),
   );
 
-t.test("who may ask the API may read its description, and nobody else", async (t) => {
+t.test("the API's description needs the same access as the API", async (t) => {
   const { ask } = await startAdmin(t, WITH_TOKENS);
   t.equal((await ask("GET", "/openapi.json")).status, 401);
   t.equal((await ask("POST", "/openapi.json", as(TOKEN))).status, 404);
@@ -49,7 +49,7 @@ t.test("the description, the routes and docs/admin-api.md have the same operatio
   t.equal(new Set(operations.map(([, , { operationId }]) => operationId)).size, operations.length);
 });
 
-t.test("what is described is answered, with the members that are told and for whom it is told", async (t) => {
+t.test("each documented operation responds with the documented members, for the documented roles", async (t) => {
   const metrics = async () => ({ type: "text/plain", text: "" });
   const { ask } = await startAdmin(t, WITH_TOKENS, { metrics });
   const operations = operationsOf((await ask("GET", "/openapi.json", as(TOKEN))).body);
@@ -82,7 +82,7 @@ t.test("what is described is answered, with the members that are told and for wh
   }
 });
 
-t.test("what is sent is described as it is read", async (t) => {
+t.test("each documented request body is parsed as documented", async (t) => {
   const { ask } = await startAdmin(t);
   const { paths } = (await ask("GET", "/openapi.json")).body as Described;
   const schemaOf = (path: string, method: string) =>

@@ -4,62 +4,68 @@ import { attentionItems, overview } from "../../src/admin/overview.ts";
 import { asking } from "../support/gateway.ts";
 import { startAdmin } from "./support.ts";
 
-t.test("a budget that is nearly spent, a ledger that waits and a failed reload need somebody", async (t) => {
-  const yaml = `providers: { demo: { url: "demo:" } }
+t.test(
+  "a budget that is nearly spent, a ledger that lags and a failed reload are listed as needing attention",
+  async (t) => {
+    const yaml = `providers: { demo: { url: "demo:" } }
 models: { echo: { targets: [demo:echo], price: { input: 1000, output: 1000 }, output: 100, context: 1k } }
 limits: { groups: { acme: { budget: { amount: $0.001, soft: true } } } }
 keys: { test: { key: test-key-0123456789abcdef, group: acme } }
 `;
-  const { gateway, url } = await startAdmin(t, yaml);
-  t.same(await attentionItems(gateway), []);
-  const body = '{"model":"echo","max_tokens":5,"messages":[{"role":"user","content":"hi"}]}';
-  const response = await fetch(`${url}/v1/chat/completions`, { method: "POST", headers: asking(), body });
-  await response.text();
-  t.match(await attentionItems(gateway), [
-    { kind: "budget", name: "group acme", message: /% of its budget \(total, soft\)/ },
-  ]);
-  const waiting = {
-    config: gateway.config,
-    stores: gateway.stores,
-    reloads: { last: { time: 1, problem: "gateway.yaml:1:1 it is broken" } },
-    readiness: () => ({ ready: true, parts: { store: "waiting" } }),
-    workerCounts: { wanted: 4, up: 3, deaths: 7 },
-    askAll: gateway.askAll.bind(gateway),
-  } as unknown as AdminGateway;
-  const found = await attentionItems(waiting);
-  t.same(
-    found.map(({ kind }) => kind),
-    ["reload", "ledger", "workers", "budget"],
-  );
-  const unwritten = { lines: 3, where: "/x cannot be written (full)" };
-  t.match((await attentionItems(Object.assign(Object.create(waiting), { unwritten }) as AdminGateway))[1], {
-    message:
-      "3 lines of the journal are in memory only, as /x cannot be written (full): free room before it is stopped.",
-  });
-  t.match(found[2], {
-    name: "missing",
-    message: "3 of 4 serve; 7 have died since the start: see the log for the reasons.",
-  });
-  const workerless = { ...waiting, readiness: () => ({ ready: false, parts: { store: "unknown" } }) } as AdminGateway;
-  t.notOk(
-    (await attentionItems(workerless)).some(({ kind }) => kind === "ledger"),
-    "what nobody knows is not told",
-  );
-});
+    const { gateway, url } = await startAdmin(t, yaml);
+    t.same(await attentionItems(gateway), []);
+    const body = '{"model":"echo","max_tokens":5,"messages":[{"role":"user","content":"hi"}]}';
+    const response = await fetch(`${url}/v1/chat/completions`, { method: "POST", headers: asking(), body });
+    await response.text();
+    t.match(await attentionItems(gateway), [
+      { kind: "budget", name: "group acme", message: /% of its budget \(total, soft\)/ },
+    ]);
+    const waiting = {
+      config: gateway.config,
+      stores: gateway.stores,
+      reloads: { last: { time: 1, problem: "gateway.yaml:1:1 it is broken" } },
+      readiness: () => ({ ready: true, parts: { store: "waiting" } }),
+      workerCounts: { wanted: 4, up: 3, deaths: 7 },
+      askAll: gateway.askAll.bind(gateway),
+    } as unknown as AdminGateway;
+    const found = await attentionItems(waiting);
+    t.same(
+      found.map(({ kind }) => kind),
+      ["reload", "ledger", "workers", "budget"],
+    );
+    const unwritten = { lines: 3, where: "/x cannot be written (full)" };
+    t.match((await attentionItems(Object.assign(Object.create(waiting), { unwritten }) as AdminGateway))[1], {
+      message:
+        "3 lines of the journal are in memory only, as /x cannot be written (full): free room before it is stopped.",
+    });
+    t.match(found[2], {
+      name: "missing",
+      message: "3 of 4 serve; 7 have died since the start: see the log for the reasons.",
+    });
+    const workerless = { ...waiting, readiness: () => ({ ready: false, parts: { store: "unknown" } }) } as AdminGateway;
+    t.notOk(
+      (await attentionItems(workerless)).some(({ kind }) => kind === "ledger"),
+      "what nobody knows is not told",
+    );
+  },
+);
 
-t.test("a budget of a key made at run time is told by the key's name, also where gateway.yaml has none", async (t) => {
-  const yaml = `providers: { demo: { url: "demo:" } }
+t.test(
+  "a budget of a key created at run time is listed by the key's name, also if gateway.yaml has no keys",
+  async (t) => {
+    const yaml = `providers: { demo: { url: "demo:" } }
 models: { echo: { targets: [demo:echo], price: { input: 1000, output: 1000 }, output: 100, context: 1k } }
 `;
-  const { gateway, url, ask } = await startAdmin(t, yaml);
-  const made = await ask("POST", "/api/keys", { body: { name: "alice", budget: "$0.001 soft" } });
-  const body = '{"model":"echo","max_tokens":5,"messages":[{"role":"user","content":"hi"}]}';
-  const headers = asking({ authorization: `Bearer ${made.body.secret}` });
-  await (await fetch(`${url}/v1/chat/completions`, { method: "POST", headers, body })).text();
-  t.match(await attentionItems(gateway), [{ kind: "budget", name: "key alice" }]);
-});
+    const { gateway, url, ask } = await startAdmin(t, yaml);
+    const made = await ask("POST", "/api/keys", { body: { name: "alice", budget: "$0.001 soft" } });
+    const body = '{"model":"echo","max_tokens":5,"messages":[{"role":"user","content":"hi"}]}';
+    const headers = asking({ authorization: `Bearer ${made.body.secret}` });
+    await (await fetch(`${url}/v1/chat/completions`, { method: "POST", headers, body })).text();
+    t.match(await attentionItems(gateway), [{ kind: "budget", name: "key alice" }]);
+  },
+);
 
-t.test("what the ledger does not know now is left out and said, and all else is shown", async (t) => {
+t.test("values that the ledger cannot provide now are left out with a notice, and all others are shown", async (t) => {
   const yaml = `providers: { demo: { url: "demo:" } }
 models: { echo: { targets: [demo:echo], price: { input: 1000, output: 1000 }, output: 100, context: 1k } }
 limits: { groups: { acme: { budget: { amount: $0.001, soft: true } } } }

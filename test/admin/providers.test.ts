@@ -6,62 +6,65 @@ import { asking } from "../support/gateway.ts";
 import { providerOf } from "../support/provider.ts";
 import { startAdmin, TOKEN, VIEWER } from "./support.ts";
 
-t.test("of what several processes find out the worst is shown, and what runs is added up", async (t) => {
-  const target = { model: "v", serves: ["m"], recent: { requests: 4, failed: 1 }, credentials: [] };
-  const of = (target: LiveProvider["targets"][number], state: "ok" | "refused"): LiveProvider => ({
-    name: "p",
-    credentials: [{ label: "KEY", state }],
-    targets: [target],
-  });
-  const answers = [
-    [of({ ...target, state: "closed", in_flight: 2, first_byte: 100 }, "ok")],
-    [of({ ...target, state: "open", until: 5, in_flight: 1, first_byte: 300 }, "refused")],
-  ];
-  const configured = [
-    { ...providerOf(), websocket: false },
-    { ...providerOf({ name: "q" }), websocket: false, off: "Q_KEY is not set" },
-  ];
-  const written = { providers: new Map([["p", { health: { failures: 3 } }]]) };
-  const subject = {
-    config: { providers: configured, written },
-    askAll: async () => answers,
-  } as unknown as AdminGateway;
-  const health = {
-    ...{ failures: 5, errors: "50%", requests: 20, window: "30s", slow: "off", open: "30s", longest: "30s" },
-  };
-  t.same(await shownProviders(subject), [
-    {
+t.test(
+  "the worst state that any of several processes reports is shown, and requests in flight are added up",
+  async (t) => {
+    const target = { model: "v", serves: ["m"], recent: { requests: 4, failed: 1 }, credentials: [] };
+    const of = (target: LiveProvider["targets"][number], state: "ok" | "refused"): LiveProvider => ({
       name: "p",
-      url: "http://up/v1",
-      speaks: [],
-      health,
-      written: { health: { failures: 3 } },
-      credentials: [{ label: "KEY", state: "refused" }],
-      targets: [
-        {
-          model: "v",
-          serves: ["m"],
-          state: "open",
-          until: 5,
-          in_flight: 3,
-          first_byte: 200,
-          recent: { requests: 8, failed: 2 },
-          credentials: [],
-        },
-      ],
-    },
-    {
-      name: "q",
-      url: "http://up/v1",
-      speaks: [],
-      off: "Q_KEY is not set",
-      health,
-      written: {},
-      credentials: [],
-      targets: [],
-    },
-  ]);
-});
+      credentials: [{ label: "KEY", state }],
+      targets: [target],
+    });
+    const answers = [
+      [of({ ...target, state: "closed", in_flight: 2, first_byte: 100 }, "ok")],
+      [of({ ...target, state: "open", until: 5, in_flight: 1, first_byte: 300 }, "refused")],
+    ];
+    const configured = [
+      { ...providerOf(), websocket: false },
+      { ...providerOf({ name: "q" }), websocket: false, off: "Q_KEY is not set" },
+    ];
+    const written = { providers: new Map([["p", { health: { failures: 3 } }]]) };
+    const subject = {
+      config: { providers: configured, written },
+      askAll: async () => answers,
+    } as unknown as AdminGateway;
+    const health = {
+      ...{ failures: 5, errors: "50%", requests: 20, window: "30s", slow: "off", open: "30s", longest: "30s" },
+    };
+    t.same(await shownProviders(subject), [
+      {
+        name: "p",
+        url: "http://up/v1",
+        speaks: [],
+        health,
+        written: { health: { failures: 3 } },
+        credentials: [{ label: "KEY", state: "refused" }],
+        targets: [
+          {
+            model: "v",
+            serves: ["m"],
+            state: "open",
+            until: 5,
+            in_flight: 3,
+            first_byte: 200,
+            recent: { requests: 8, failed: 2 },
+            credentials: [],
+          },
+        ],
+      },
+      {
+        name: "q",
+        url: "http://up/v1",
+        speaks: [],
+        off: "Q_KEY is not set",
+        health,
+        written: {},
+        credentials: [],
+        targets: [],
+      },
+    ]);
+  },
+);
 
 const DOWN = `providers:
   demo: { url: "demo:" }
@@ -81,7 +84,7 @@ async function call({ url }: { url: string }, model: string, path = "/v1/chat/co
   return [answer.status, answer.headers.get("x-should-retry")];
 }
 
-t.test("a target that is left alone is asked again at once when an admin wants that", async (t) => {
+t.test("an admin can end the suspension of a target at once", async (t) => {
   const gateway = await startAdmin(t, DOWN);
   const { ask } = gateway;
   await call(gateway, "m");

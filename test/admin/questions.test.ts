@@ -2,7 +2,7 @@ import t from "tap";
 import { asking } from "../support/gateway.ts";
 import { startProcess } from "../support/process.ts";
 
-t.test("with workers the admin side answers for all of them", async (t) => {
+t.test("with workers the admin API answers for all of them", async (t) => {
   const yaml = `workers: 2
 linger: off
 providers: { demo: { url: "demo:" } }

@@ -1,7 +1,7 @@
 import t from "tap";
 import { readinessProblems, UNKNOWN_STATE } from "../../src/admin/readiness.ts";
 
-t.test("what is not well is told with the setting of its store, and no address", async (t) => {
+t.test("an unhealthy store is reported with the name of its setting, without an address", async (t) => {
   const sqlite = { store: { ledger: "/data/secret.db" } } as Parameters<typeof readinessProblems>[1];
   const postgres = { store: { ledger: "", postgres: { host: "secret" } } } as unknown as Parameters<
     typeof readinessProblems
@@ -14,7 +14,7 @@ t.test("what is not well is told with the setting of its store, and no address",
   t.notMatch(both.join(), /secret/);
 });
 
-t.test("workers that are missing are told", async (t) => {
+t.test("missing workers are reported", async (t) => {
   const config = { store: { ledger: "" } } as Parameters<typeof readinessProblems>[1];
   const parts = { gateway: "ok", store: "ok", limits: "ok" };
   t.same(readinessProblems(parts, config, { wanted: 2, up: 2 }), []);

@@ -4,7 +4,7 @@ import { startAdmin, TOKEN, VIEWER, WITH_TOKENS } from "./support.ts";
 
 const as = (token: string) => ({ headers: { authorization: `Bearer ${token}` } });
 
-t.test("what was recorded is shown to admins only, and who has looked stands in the audit trail", async (t) => {
+t.test("recorded requests are shown to admins only, and each view is in the audit trail", async (t) => {
   const chain = "[record, sse, auth, models, rewrite, usage, record]";
   const record = JSON.stringify({ sample: 1, file: `${t.testdir()}/recorded.db` });
   const yaml = `${WITH_TOKENS}chains: { llm: ${chain} }\nplugins: { record: ${record} }\n`;
@@ -34,7 +34,7 @@ t.test("what was recorded is shown to admins only, and who has looked stands in 
   t.match(await ask("POST", path, as(TOKEN)), { status: 405 });
 });
 
-t.test("without the plugin nothing was kept", async (t) => {
+t.test("without the plugin nothing is recorded", async (t) => {
   const { ask } = await startAdmin(t);
   t.match(await ask("GET", "/api/requests/any/recorded"), {
     status: 404,

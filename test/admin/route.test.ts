@@ -4,19 +4,19 @@ import type { AdminGateway } from "../../src/admin/admin-gateway.ts";
 import { AdminError } from "../../src/admin/errors.ts";
 import { type AdminRequest, describeRoute, fromLedger, parseBody, route } from "../../src/admin/route.ts";
 
-t.test("a route's path is told as OpenAPI writes it, and meets one name at each place", async (t) => {
+t.test("a route's path is in OpenAPI's syntax, and each parameter matches one segment", async (t) => {
   const { path, pattern, admin } = route("POST", "keys/{id}/rotate", "…", async () => ({}));
   t.same([path, admin], ["/api/keys/{id}/rotate", true]);
   t.same([...(pattern.exec("/api/keys/ci/rotate") ?? [])].slice(1), ["ci"]);
   for (const other of ["/api/keys/ci", "/api/keys//rotate", "/api/keys/a/b/rotate"]) t.notOk(pattern.test(other));
 });
 
-t.test("what only looks is for viewers too, unless it says otherwise", async (t) => {
+t.test("read-only routes are for viewers too, unless declared otherwise", async (t) => {
   t.match(describeRoute({ method: "GET", path: "/", summary: "…" }), { admin: false, status: 200, responseFields: [] });
   t.match(describeRoute({ method: "GET", path: "/", summary: "…", admin: true }), { admin: true });
 });
 
-t.test("what was sent wrongly is refused, and the field named", async (t) => {
+t.test("an invalid body is refused, and the field is named", async (t) => {
   const expected = z.strictObject({ overlap: z.string().default("24h") });
   t.same(parseBody(expected, {}), { overlap: "24h" });
   const refusal = (message: RegExp) => ({ constructor: AdminError, code: "bad_request", message });
@@ -24,7 +24,7 @@ t.test("what was sent wrongly is refused, and the field named", async (t) => {
   t.throws(() => parseBody(expected, { other: 5 }), refusal(/^the body: .*other/));
 });
 
-t.test("an answer with the ledger's figures says if they lag, as of the time before they were asked for", async (t) => {
+t.test("a response with figures of the ledger reports their lag, as of before the query", async (t) => {
   const ledger = { behind: false, isBehind: () => ledger.behind };
   const subject = { stores: { ledger } } as unknown as AdminGateway;
   const answer = fromLedger(async () => {

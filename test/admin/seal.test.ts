@@ -1,7 +1,7 @@
 import t from "tap";
 import { Seal } from "../../src/admin/seal.ts";
 
-t.test("what is sealed opens with the same secret, for the same purpose, and unchanged only", async (t) => {
+t.test("sealed data opens with the same secret, for the same purpose, and unchanged only", async (t) => {
   const [one, same, other] = [new Seal("a secret"), new Seal("a secret"), new Seal("another")];
   const sealed = one.seal({ who: "alice" }, "session");
   t.same(same.unseal(sealed, "session"), { who: "alice" });

@@ -1,7 +1,7 @@
 import t from "tap";
 import { startAdmin, VIEWER, WITH_TOKENS } from "./support.ts";
 
-t.test("who is signed in, and how one signs in, is told to everybody", async (t) => {
+t.test("who is signed in, and the ways to sign in, are returned to everybody", async (t) => {
   const { ask } = await startAdmin(t, WITH_TOKENS);
   const unknown = (await ask("GET", "/api/session")).body;
   t.match(unknown, { role: null, sign_in: ["token"], version: String });
@@ -12,7 +12,7 @@ t.test("who is signed in, and how one signs in, is told to everybody", async (t)
   t.match((await ask("GET", "/api/session", { headers: { cookie } })).body, { role: "viewer" });
 });
 
-t.test("a method that is not answered is told", async (t) => {
+t.test("a method that is not allowed is reported", async (t) => {
   const { ask } = await startAdmin(t, WITH_TOKENS);
   t.equal((await ask("PATCH", "/api/session", { body: {} })).status, 405);
   t.equal((await ask("POST", "/api/session/oidc", { body: {} })).status, 405);

@@ -4,7 +4,7 @@ import { precedingSpan, querySpan } from "../../src/admin/span.ts";
 const NOW = Date.UTC(2026, 10, 22, 12);
 const span = (query: string, zone = "UTC") => querySpan(new URLSearchParams(query), zone, NOW);
 
-t.test("a span is the last day, or what is asked for in any of its forms", async (t) => {
+t.test("the default time range is the last day; all forms of a range are accepted", async (t) => {
   const DAY = 86_400_000;
   t.same(span(""), { since: NOW - DAY, until: NOW + 1 });
   t.equal(span("since=6h").since, NOW - DAY / 4);
@@ -16,7 +16,7 @@ t.test("a span is the last day, or what is asked for in any of its forms", async
   t.throws(() => span("since=soon"), { code: "bad_request" });
 });
 
-t.test("what lies before a span is as long, and of days the same part of the day before", async (t) => {
+t.test("the previous range has the same length, and for days ends at the same time of day", async (t) => {
   const [DAY, HOUR] = [86_400_000, 3_600_000];
   const before = (query: string, zone = "UTC", now = NOW) => precedingSpan(new URLSearchParams(query), zone, now);
   t.same(before("since=24h"), { since: NOW - 2 * DAY - 1, until: NOW - DAY });
@@ -31,6 +31,6 @@ t.test("what lies before a span is as long, and of days the same part of the day
   t.same(before("since=today", "Europe/Berlin", next), { since: since + DAY, until: since + DAY + 13 * HOUR + 1 });
 });
 
-t.test("days begin where the clocks of the zone hang", async (t) => {
+t.test("days begin at midnight in the zone", async (t) => {
   t.equal(span("since=today", "Asia/Tokyo").since, Date.UTC(2026, 10, 21, 15));
 });

@@ -49,7 +49,7 @@ async function watched(t: Test, yaml: string, env: Record<string, string> = {}) 
   return { ...running, ...startWatch(), startWatch, ask, receiver, clock };
 }
 
-t.test("a credential that is refused, a target that fails, and both again when they are well", async (t) => {
+t.test("a refused credential and a failing target raise an alert, and another one when they recover", async (t) => {
   let well = false;
   const upstream = await httpUpstream(({ body, rawHeaders }, reply) => {
     const { model } = JSON.parse(body.toString()) as { model: string };
@@ -93,7 +93,7 @@ models: { plain: { targets: [up:locked] }, broken: { targets: [weak:down] } }
   t.notMatch(JSON.stringify(receiver.received), /canary/);
 });
 
-t.test("a budget at 80 % and one that refuses, once each", async (t) => {
+t.test("a budget at 80 % and a budget that refuses raise one alert each", async (t) => {
   const yaml = `providers: { demo: { url: "demo:" } }
 models: { echo: { targets: [demo:echo], output: 10, price: { request: 0.4 } } }
 keys:
@@ -123,7 +123,7 @@ keys:
   t.same(await look(), []);
 });
 
-t.test("a budget that is spent is told once, not again when it refuses", async (t) => {
+t.test("a spent budget raises one alert, and none again when it refuses", async (t) => {
   const yaml = `providers: { demo: { url: "demo:" } }
 models: { echo: { targets: [demo:echo], output: 10, price: { request: 0.5 } } }
 keys: { even: { key: key-of-even-0123456789, budget: $1/day } }
@@ -170,7 +170,7 @@ models: { broken: { targets: [up:broken] } }
   t.same(await startWatch().look(), [], "nothing is left to end");
 });
 
-t.test("a budget of a period that began anew is told again, and a lower mark of the same period is not", async (t) => {
+t.test("a budget of a new period raises an alert again, and a lower mark of the same period does not", async (t) => {
   const { gateway, alerts, receiver } = await watched(
     t,
     'providers: { demo: { url: "demo:" } }\nmodels: { echo: { targets: [demo:echo] } }\n',
@@ -202,7 +202,7 @@ t.test("a budget of a period that began anew is told again, and a lower mark of 
   t.equal(await told(1, "2026-11-20T11:01:00Z"), 1, "the next hour");
 });
 
-t.test("a reload that failed, with what was wrong, and the one that mended it", async (t) => {
+t.test("a failed reload raises an alert with the reason, and the reload that repaired it another one", async (t) => {
   const yaml = 'providers: { demo: { url: "demo:" } }\nmodels: { echo: { targets: [demo:echo] } }\n';
   const { look, gateway, folder } = await watched(t, yaml);
   const file = join(folder, "gateway.yaml");
@@ -219,7 +219,7 @@ t.test("a reload that failed, with what was wrong, and the one that mended it", 
   t.match(await look(), [{ subject: "reload", state: "resolved" }]);
 });
 
-t.test("a ledger or a limiter that is not well is told when it stays so", async (t) => {
+t.test("an unhealthy ledger or limiter raises an alert if that lasts", async (t) => {
   const yaml = 'providers: { demo: { url: "demo:" } }\nmodels: { echo: { targets: [demo:echo] } }\n';
   const { look, gateway } = await watched(t, yaml);
   const parts: Record<string, string> = { gateway: "ok", store: "waiting", limits: "apart" };
@@ -241,7 +241,7 @@ t.test("a ledger or a limiter that is not well is told when it stays so", async 
   );
 });
 
-t.test("workers that are missing are told when they stay so", async (t) => {
+t.test("missing workers raise an alert if that lasts", async (t) => {
   const yaml = 'providers: { demo: { url: "demo:" } }\nmodels: { echo: { targets: [demo:echo] } }\n';
   const { look, gateway } = await watched(t, yaml);
   const counts = { wanted: 4, up: 3, deaths: 1 };
@@ -256,7 +256,7 @@ t.test("workers that are missing are told when they stay so", async (t) => {
   t.match(await look(), [{ subject, state: "resolved", text: /All workers serve again/ }]);
 });
 
-t.test("without a webhook nothing is told, and what was noticed is not told later", async (t) => {
+t.test("without a webhook nothing is sent, also not later", async (t) => {
   const yaml = 'providers: { demo: { url: "demo:" } }\nmodels: { echo: { targets: [demo:echo] } }\n';
   const { look, gateway, receiver, folder } = await watched(t, yaml);
   const file = join(folder, "gateway.yaml");

@@ -31,7 +31,7 @@ async function make(
   return { receiver, alerts, log, clock };
 }
 
-t.test("each state of a subject is told once, again after a while, and once when it is over", async (t) => {
+t.test("each state of a subject is sent once, repeated after a while, and sent once when it ends", async (t) => {
   const { receiver, alerts, clock } = await make(t);
   const raise = (state: string) => alerts.raise({ subject: "budget key ci", state, text: `it is ${state}` });
   alerts.resolve("budget key ci", "nothing was the matter");
@@ -57,7 +57,7 @@ t.test("each state of a subject is told once, again after a while, and once when
   t.equal(alerts.posted, 4);
 });
 
-t.test("no secret leaves, and what cannot be posted is in the log without its address", async (t) => {
+t.test("no secret is sent, and an alert that cannot be posted is logged without the address", async (t) => {
   const { receiver, alerts, log } = await make(t);
   receiver.answers.push({ status: 403, body: "invalid canary-of-a-credential" });
   alerts.raise({ subject: "a", state: "bad", text: "the key canary-of-a-credential" });
@@ -70,7 +70,7 @@ t.test("no secret leaves, and what cannot be posted is in the log without its ad
   t.same([alerts.posted, alerts.failed], [1, 1]);
 });
 
-t.test("of several gateways one tells it, and where nobody knows which, each does", async (t) => {
+t.test("one of several gateways sends an alert; where none can decide which, each does", async (t) => {
   const claimed = new Set<string>();
   const claims = {
     claim: async (subject: string, state: string) => !claimed.has(subject + state) && !!claimed.add(subject + state),
@@ -86,7 +86,7 @@ t.test("of several gateways one tells it, and where nobody knows which, each doe
   t.equal(one.receiver.received.length, 2);
 });
 
-t.test("a flood is cut off, and nothing is posted behind a stop", async (t) => {
+t.test("a flood of alerts is truncated, and nothing is posted after the stop", async (t) => {
   const { receiver, alerts, log } = await make(t);
   for (let i = 0; i < 150; i++) alerts.raise({ subject: `s${i}`, state: "bad", text: "x" });
   await alerts.flush();
@@ -98,7 +98,7 @@ t.test("a flood is cut off, and nothing is posted behind a stop", async (t) => {
   t.notOk(receiver.received.some(({ subject }) => subject === "late"));
 });
 
-t.test("a test says that it is one", async (t) => {
+t.test("a test alert is marked as a test", async (t) => {
   const receiver = await startReceiver(t);
   const webhook = new Webhook({});
   t.teardown(() => webhook.close());

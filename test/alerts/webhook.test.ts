@@ -5,7 +5,7 @@ import { startReceiver } from "../support/webhook.ts";
 
 const message = webhookMessage("target up:fine", "firing", "up:fine fails");
 
-t.test("a receiver that fails is asked again, and one that refuses is not", async (t) => {
+t.test("a post is retried after a receiver's failure, and not after a refusal", async (t) => {
   const receiver = await startReceiver(t);
   const webhook = new Webhook({}, [1, 1]);
   t.teardown(() => webhook.close());
@@ -21,7 +21,7 @@ t.test("a receiver that fails is asked again, and one that refuses is not", asyn
   t.equal(receiver.received.length, 1);
 });
 
-t.test("one that wants to be left alone for long is, and nobody tells its address", async (t) => {
+t.test("a long retry-after is respected, and the address is not logged", async (t) => {
   const receiver = await startReceiver(t);
   const webhook = new Webhook({}, [1, 1]);
   t.teardown(() => webhook.close());
@@ -35,7 +35,7 @@ t.test("one that wants to be left alone for long is, and nobody tells its addres
   t.equal(gone, "127.0.0.1:1 cannot be reached: ECONNREFUSED");
 });
 
-t.test("a stop gives up what is tried again", async (t) => {
+t.test("a stop cancels pending retries", async (t) => {
   const receiver = await startReceiver(t);
   const webhook = new Webhook({}, [600_000]);
   t.teardown(() => webhook.close());
@@ -46,7 +46,7 @@ t.test("a stop gives up what is tried again", async (t) => {
   await t.rejects(posting, { message: /answered 500/ });
 });
 
-t.test("what people read cannot be turned into links or calls of everybody", async (t) => {
+t.test("texts in an alert cannot become links or mentions", async (t) => {
   const { text, host, time } = webhookMessage("s", "resolved", "<!channel> & <http://x|y>");
   t.match(text, /^:white_check_mark: &lt;!channel&gt; &amp; &lt;http/);
   t.ok(text.endsWith(`(${host})`));

@@ -35,7 +35,7 @@ t.test("the median of an even number of rounds lies between the middle two", (t)
   t.end();
 });
 
-t.test("CPU is shown with its ratio to bare, latency as what is added to direct", (t) => {
+t.test("CPU is shown with its ratio to a bare server, latency as the difference to direct requests", (t) => {
   const cpu = ratioTable(taken("json1k", { bare: [{ cpuPerRequest: 100 }], gateway: [{ cpuPerRequest: 62 }] }));
   t.match(cpu, "| CPU per request, 1 KB, µs | 100 (1.00 ×) | 62 (0.62 ×) |");
   const spread = (p50: number) => ({ latency: { ...quiet, p50 } });
@@ -57,7 +57,7 @@ t.test("a goal is met at its bound, missed beyond it, and not measured without b
   t.end();
 });
 
-t.test("failed requests, a busy machine and rounds that disagree are named", (t) => {
+t.test("failed requests, a busy machine and rounds that disagree are reported", (t) => {
   const samples = taken("json1k", {
     bare: [{ cpuPerRequest: 100 }, { cpuPerRequest: 200, foreignPercent: 80 }],
     gateway: [{ not200: 3 }],

@@ -10,7 +10,7 @@ async function doubts(t: Test, provider: string) {
   return addressWarnings(config, vocabulary.protocolList);
 }
 
-t.test("an address on the way to a known vendor's API is told with the right one", async (t) => {
+t.test("an address that resembles a known vendor's API is reported with the right one", async (t) => {
   for (const [written, right] of [
     ["https://openrouter.ai/api", "https://openrouter.ai/api/v1"],
     ["https://openrouter.ai", "https://openrouter.ai/api/v1"],
@@ -23,7 +23,7 @@ t.test("an address on the way to a known vendor's API is told with the right one
     ]);
 });
 
-t.test("an address that ends in the path of a call is told without it", async (t) => {
+t.test("an address that includes an operation's path is reported with the address without it", async (t) => {
   for (const [protocol, written, right] of [
     ["openai-chat", "https://api.example.com/v1/chat/completions", "https://api.example.com/v1"],
     ["openai-chat", "https://api.openai.com/v1/chat/completions/", "https://api.openai.com/v1"],
@@ -41,7 +41,7 @@ t.test("an address that ends in the path of a call is told without it", async (t
 });
 
 t.test(
-  "no doubt is told of right addresses, of others' and of protocols that a vendor may have elsewhere",
+  "no warning for right addresses, for other hosts, and for protocols that a vendor may serve elsewhere",
   async (t) => {
     for (const provider of [
       "{ url: https://api.openai.com/v1, protocol: openai-chat }",

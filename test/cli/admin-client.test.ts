@@ -3,7 +3,7 @@ import type { AddressInfo } from "node:net";
 import t from "tap";
 import { requestAdmin } from "../../src/cli/admin-client.ts";
 
-t.test("it asks with its token, by a name that is always expected", async (t) => {
+t.test("it sends its token, under a host name that is always accepted", async (t) => {
   const seen: unknown[] = [];
   const server = createServer(({ headers, method, url }, response) => {
     seen.push([method, url, headers.host, headers.authorization]);

@@ -8,7 +8,7 @@ const terminal = () => {
   return { lines, io: { out: say, err: say, env: {}, folder: "/" } };
 };
 
-t.test("a test is posted, and what came of it is said without the address", async (t) => {
+t.test("a test alert is posted, and the result is printed without the address", async (t) => {
   const receiver = await startReceiver(t);
   const settings = { webhook: new URL(receiver.url), repeat: 1 };
   const { lines, io } = terminal();
@@ -25,7 +25,7 @@ t.test("a test is posted, and what came of it is said without the address", asyn
   t.notMatch(lines.join("\n"), /canary/);
 });
 
-t.test("without an address, or another word, it says what is missing", async (t) => {
+t.test("without an address, or with an unknown argument, the missing one is named", async (t) => {
   const { io } = terminal();
   await t.rejects(runAlerts(["test"], io, undefined), { message: /no alerts: \{ webhook: \$URL \}/ });
   await t.rejects(runAlerts([], io, undefined), { message: /alerts needs a command: test/ });

@@ -20,11 +20,11 @@ models: { echo: { targets: [demo:echo] } }
 limits: { default: { budget: $10/month } }
 `;
 
-t.test("nothing is said of a file that is wise", async (t) => {
+t.test("a secure file has no findings", async (t) => {
   t.same(await audit(t, WISE, "--level", "low"), { code: 0, text: "no advice" });
 });
 
-t.test("each unwise setting is named with its level and the fix", async (t) => {
+t.test("each risky setting is listed with its severity and the fix", async (t) => {
   const yaml = `listen: 0.0.0.0:8080
 admin: off
 share: all
@@ -85,7 +85,7 @@ keys: { ci: { key: ci-key-0123456789abcdef }, old: { key: $OLD, expires: 2020-01
   t.notMatch((await audit(t, drained)).text, "cut-streams");
 });
 
-t.test("secrets are found where they stand, and nothing else is taken for one", async (t) => {
+t.test("secrets are found at their positions, and nothing else is reported as one", async (t) => {
   const yaml = `admin: { listen: 127.0.0.1:9090, token: adm-9c1f7a2be4d0586713aa, viewer: "\${VIEWER:-vw-4b7d91c0e2f35a68de77}",
   oidc: { issuer: "https://id.example.com", url: "https://admin.example.com", client_id: gateway, client_secret: oidc-3e9a6b7c1d205f48, roles: { admin: [platform-engineers-all] } } }
 providers:
@@ -115,36 +115,47 @@ keys: { k: { key: "literal.key-5e81c0d2a94f7b36" }, h: { hash: ${"0123456789abcd
   );
 });
 
-t.test("what a chain is without is told at the chain, and an admin side for everybody like a listener", async (t) => {
-  const yaml = `${WISE.replace(/^limits.*\n/m, "")}admin: { listen: "0.0.0.0:9090", token: $ADMIN_TOKEN }
+t.test(
+  "a missing protection of a chain is reported at the chain, and an open admin side like a listener",
+  async (t) => {
+    const yaml = `${WISE.replace(/^limits.*\n/m, "")}admin: { listen: "0.0.0.0:9090", token: $ADMIN_TOKEN }
 paths:
   /own: { protocol: openai-chat, use: small }
   /list: { protocol: openai-chat, use: [sse, models] }
 chains:
   small: [sse, models]
 `;
-  const { text } = await audit(t, yaml, { env: { ADMIN_TOKEN: "adm-9c1f7a2be4d0586713aa" } }, "--json");
-  const places = (JSON.parse(text) as Advice[]).map(({ id, about, at }) => `${id} ${about} ${at?.replace(/^.*:/, "")}`);
-  for (const id of ["no-auth", "no-limits-plugin", "no-usage", "no-scrub"]) {
-    t.ok(places.includes(`${id} paths /own 8`), `${id} of ${places}`);
-    t.ok(places.includes(`${id} paths /list 6`), `${id} of ${places}`);
-  }
-  t.ok(places.includes("public-admin admin 3"), String(places));
-  const unix = await audit(t, `${WISE}admin: unix:/run/gw.sock\n`, "--json");
-  t.notMatch(unix.text, "public-admin");
-});
+    const { text } = await audit(t, yaml, { env: { ADMIN_TOKEN: "adm-9c1f7a2be4d0586713aa" } }, "--json");
+    const places = (JSON.parse(text) as Advice[]).map(
+      ({ id, about, at }) => `${id} ${about} ${at?.replace(/^.*:/, "")}`,
+    );
+    for (const id of ["no-auth", "no-limits-plugin", "no-usage", "no-scrub"]) {
+      t.ok(places.includes(`${id} paths /own 8`), `${id} of ${places}`);
+      t.ok(places.includes(`${id} paths /list 6`), `${id} of ${places}`);
+    }
+    t.ok(places.includes("public-admin admin 3"), String(places));
+    const unix = await audit(t, `${WISE}admin: unix:/run/gw.sock\n`, "--json");
+    t.notMatch(unix.text, "public-admin");
+  },
+);
 
-t.test("a provider that may be silent for longer than clients wait is named, where nothing notices that", async (t) => {
-  const far = (more: string) =>
-    WISE.replace(
-      /^.*\n/,
-      `providers: { far: { url: "https://llm.example.com/v1", protocol: openai-chat${more} } }\n`,
-    ).replace("demo:echo", "far:echo");
-  t.match((await audit(t, far(""))).text, /^low +long-wait +providers far \(\S+:1\) +its first byte may take longer/m);
-  t.match((await audit(t, far(", timeouts: { first_byte: off }"))).text, "long-wait");
-  for (const more of [", timeouts: { first_byte: 2m }", ", health: { slow: 20s }"])
-    t.notMatch((await audit(t, far(more))).text, "long-wait", more);
-});
+t.test(
+  "a provider whose silence may last longer than clients wait is reported, unless something detects it",
+  async (t) => {
+    const far = (more: string) =>
+      WISE.replace(
+        /^.*\n/,
+        `providers: { far: { url: "https://llm.example.com/v1", protocol: openai-chat${more} } }\n`,
+      ).replace("demo:echo", "far:echo");
+    t.match(
+      (await audit(t, far(""))).text,
+      /^low +long-wait +providers far \(\S+:1\) +its first byte may take longer/m,
+    );
+    t.match((await audit(t, far(", timeouts: { first_byte: off }"))).text, "long-wait");
+    for (const more of [", timeouts: { first_byte: 2m }", ", health: { slow: 20s }"])
+      t.notMatch((await audit(t, far(more))).text, "long-wait", more);
+  },
+);
 
 t.test("the level decides the exit code, and advice can be left out by its id", async (t) => {
   const yaml = WISE.replace("limits:", "x-limits:");

@@ -7,7 +7,7 @@ import { runUsage as usage } from "../../src/cli/usage.ts";
 import { keptLedger } from "../support/kept-ledger.ts";
 import { leaveWaitingRows } from "../support/waiting-rows.ts";
 
-t.test("whoever asks for sums is told that rows of a gateway wait for the store, until they are there", async (t) => {
+t.test("queries for sums report the rows of a gateway that wait for the store", async (t) => {
   const { folder, stores } = keptLedger(t);
   const config = () => ({ models: [], limits: {}, timezone: "UTC", unenforceableReason: async () => undefined });
   const verb = async (run: (io: Parameters<typeof usage>[1]) => Promise<number>) => {

@@ -32,36 +32,42 @@ const parts = (usage: Partial<Usage>, cost: number | undefined, named: string[] 
   ]);
 };
 
-t.test("what one model answered is nowhere else", async (t) => {
+t.test("usage of one model is attributed to no other", async (t) => {
   t.same(parts({}, 2_000_000), []);
   t.same(parts({ serverTools: { web_search_requests: 2 }, drawn: { in: {}, out: { total: 7 } } }, 22_000_000), []);
 });
 
-t.test("another model that ran besides has its tokens, and its money is taken from the answer's", async (t) => {
-  const besides = [{ in: { total: 200 }, out: { total: 20 }, model: "large", price: large.version }];
-  t.same(parts({ besides }, 504_000_000), [
-    ["large", 200, 20, 2_000_000, 0],
-    ["small", 0, 0, -2_000_000, 0],
-  ]);
-});
+t.test(
+  "another model that ran in addition has its own tokens, and its cost is subtracted from the response's",
+  async (t) => {
+    const besides = [{ in: { total: 200 }, out: { total: 20 }, model: "large", price: large.version }];
+    t.same(parts({ besides }, 504_000_000), [
+      ["large", 200, 20, 2_000_000, 0],
+      ["small", 0, 0, -2_000_000, 0],
+    ]);
+  },
+);
 
-t.test("what the same model ran besides adds tokens, and no money", async (t) => {
+t.test("usage of the same model in addition adds tokens, and no cost", async (t) => {
   t.same(parts({ besides: [{ in: { total: 200 }, out: { total: 20 } }] }, 502_400_000), [
     ["small", 200, 20, 400_000, 0],
     ["small", 0, 0, -400_000, 0],
   ]);
 });
 
-t.test("an answer that another model went on with is that model's, without what the first had begun", async (t) => {
-  const besides = [{ in: { total: 200 }, out: { total: 20 }, model: "small", price: small.version }];
-  t.same(parts({ model: "large", besides }, 10_400_000, [], large.version), [
-    ["small", 200, 20, 400_000, 0],
-    ["large", 1000, 100, 10_000_000, 0],
-    ["small", -1000, -100, -10_400_000, -0],
-  ]);
-});
+t.test(
+  "a response that another model completed is attributed to that model, without the part of the first one",
+  async (t) => {
+    const besides = [{ in: { total: 200 }, out: { total: 20 }, model: "small", price: small.version }];
+    t.same(parts({ model: "large", besides }, 10_400_000, [], large.version), [
+      ["small", 200, 20, 400_000, 0],
+      ["large", 1000, 100, 10_000_000, 0],
+      ["small", -1000, -100, -10_400_000, -0],
+    ]);
+  },
+);
 
-t.test("of what has no price the tokens move, and it stays unsettled where it goes", async (t) => {
+t.test("of parts without a price the tokens are moved, and the cost stays unsettled", async (t) => {
   const besides = [{ in: { total: 200 }, out: { total: 20 } }];
   t.same(parts({ model: "large", besides }, undefined), [
     ["large", 200, 20, 0, 0],
@@ -70,7 +76,7 @@ t.test("of what has no price the tokens move, and it stays unsettled where it go
   ]);
 });
 
-t.test("searches and drawings are apart where the bill names them", async (t) => {
+t.test("searches and generated images are separate where the invoice has them", async (t) => {
   const usage = { serverTools: { web_search_requests: 2 }, drawn: { model: "brush", in: {}, out: { total: 50 } } };
   t.same(parts(usage, 524_000_000, ["brush", WEB_SEARCH_NAME]), [
     ["brush", 0, 50, 2_000_000, 0],

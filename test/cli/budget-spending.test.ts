@@ -5,7 +5,7 @@ import { openStores } from "../../src/store/open.ts";
 import { folderFor } from "../support/folder.ts";
 import { plainEntry } from "../support/plain-entry.ts";
 
-t.test("a budget's spending is that of its period, where the clocks of the zone hang", async (t) => {
+t.test("a budget's spending is that of its period in the zone", async (t) => {
   const { ledger, close } = openStores(join(folderFor(t), "gateway.db"), [], () => {});
   t.teardown(close);
   const now = Date.UTC(2026, 10, 20, 12);

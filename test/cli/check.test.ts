@@ -35,14 +35,14 @@ models: { echo: { targets: [demo:echo] } }
 keys: { ci: { key: $CI_KEY }, two: { hash: ${"ab".repeat(32)} } }
 `;
 
-t.test("a right file is summed up in one line", async (t) => {
+t.test("a valid file is summed up in one line", async (t) => {
   const { code, out, err } = await check(t, { "gateway.yaml": MINIMAL_CONFIG }, []);
   t.equal(out, "gateway.yaml: ok, 1 provider, 1 model, 0 keys, 9 paths");
   t.equal(err, "");
   t.equal(code, 0);
 });
 
-t.test("what is off is named with the reason", async (t) => {
+t.test("what is disabled is listed with the reason", async (t) => {
   const { code, out } = await check(t, { "other.yaml": FULL }, ["other.yaml"]);
   t.equal(
     out,
@@ -51,7 +51,7 @@ t.test("what is off is named with the reason", async (t) => {
   t.equal(code, 0);
 });
 
-t.test("what is probably a mistake is told, and does not fail", async (t) => {
+t.test("a probable mistake is reported, and does not fail the check", async (t) => {
   const { code, out, err } = await check(t, { "gateway.yaml": `${FULL}plugins: { region: { region: eu } }\n` }, []);
   t.equal(code, 0);
   t.match(out, /^gateway\.yaml: ok, /);
@@ -59,7 +59,7 @@ t.test("what is probably a mistake is told, and does not fail", async (t) => {
   t.notMatch(err, /is off/, "the summary has that");
 });
 
-t.test("what is worth a look is told with its place, and does not fail", async (t) => {
+t.test("a setting worth checking is reported with its position, and does not fail the check", async (t) => {
   const doubt: Problem = {
     ...{ file: "gateway.yaml", line: 2, column: 3, message: "no price is known", frame: "", severity: "warning" },
   };
@@ -69,7 +69,7 @@ t.test("what is worth a look is told with its place, and does not fail", async (
   t.match(JSON.parse(out), { ok: true, problems: [{ message: "no price is known" }] });
 });
 
-t.test("what is wrong with what is around the file fails, with its place", async (t) => {
+t.test("an invalid file that gateway.yaml refers to fails, with its position", async (t) => {
   const wrong: Problem = {
     ...{ file: "gateway.yaml", line: 2, column: 3, message: "counted twice", frame: "", severity: "error" },
   };
@@ -77,7 +77,7 @@ t.test("what is wrong with what is around the file fails, with its place", async
   t.match(told, { code: 1, out: "", err: /^gateway\.yaml:2:3 error: counted twice.*1 problem$/s });
 });
 
-t.test("a wrong file is answered with its problems and their number", async (t) => {
+t.test("an invalid file is reported with its problems and their number", async (t) => {
   const { code, out, err } = await check(t, { "gateway.yaml": `${MINIMAL_CONFIG}drain: 5\nbodi: {}\n` }, []);
   t.equal(code, 1);
   t.equal(out, "");
@@ -97,7 +97,7 @@ gateway.yaml: 2 problems`,
   );
 });
 
-t.test("with --json programs get the same", async (t) => {
+t.test("with --json the result is JSON", async (t) => {
   const wrong = await check(t, { "gateway.yaml": `${MINIMAL_CONFIG}drain: 5\n` }, ["--json"]);
   t.equal(wrong.code, 1);
   t.match(JSON.parse(wrong.out), {
@@ -126,7 +126,7 @@ t.test("plugins that cannot be built are problems too, at their own places", asy
   t.equal(err, "/p/a.ts:3:5 error: one\n\n/p/b.ts:1:1 error: two\n\ngateway.yaml: 2 problems");
 });
 
-t.test("a wrong command line, or a file that is not there, is answered with the usage", async (t) => {
+t.test("a wrong command line, or a missing file, prints the usage", async (t) => {
   const files = { "gateway.yaml": MINIMAL_CONFIG };
   const usage = `usage: ${help}`;
   for (const [args, wrong] of [

@@ -24,7 +24,7 @@ const day = (model: string, tokensIn: number, tokensOut: number, cost: number, c
 const modelNames = new Map<string, string>();
 const options = { providers: ["p"], modelNames, tolerance: 0.01 };
 
-t.test("what is within the tolerance agrees, and what is beyond it differs", async (t) => {
+t.test("a difference within the tolerance is agreement, and one beyond it a difference", async (t) => {
   const one = invoice("2026-11-01,m-2026-01-01,1000,100,1.000000");
   const differ = (ledger: LedgerDay) => compareInvoice(one, [ledger], options).days.map((each) => each.differ);
   t.same(differ(day("m", 1000, 100, 1e9)), [[]]);
@@ -32,7 +32,7 @@ t.test("what is within the tolerance agrees, and what is beyond it differs", asy
   t.same(differ(day("m", 1011, 98, 0.98e9)), [["tokensIn", "tokensOut", "cost"]]);
 });
 
-t.test("what stands on one side alone differs", async (t) => {
+t.test("a row that exists on one side only is a difference", async (t) => {
   const { days, unmatched, totals } = compareInvoice(
     invoice("2026-11-02,m,10,1,0.5", "2026-11-02,other,7,1,0.25", "2026-11-02,other,7,1,0.25"),
     [day("m", 10, 1, 5e8), day("m", 3, 0, 1, { provider: "elsewhere" })],
@@ -58,7 +58,7 @@ t.test("versions of a model are summed up on both sides", async (t) => {
   t.match(days, [{ model: "m", names: ["m-2026-01-01", "m-2026-02-02"], unsettled: 2, differ: [] }]);
 });
 
-t.test("what cents are rounded by is let pass", async (t) => {
+t.test("differences from rounding to cents are accepted", async (t) => {
   const differ = (...costs: string[]) =>
     compareInvoice(invoice(...costs.map((cost) => `2026-11-01,m,,,${cost}`)), [day("m", 0, 0, 9e6)], options).days[0]
       ?.differ;
@@ -79,7 +79,7 @@ t.test("an invoice is of the provider whose models it names", async (t) => {
   t.throws(() => invoiceProviders(one, [], modelNames), { message: /it has no requests on these days/ });
 });
 
-t.test("the days of an invoice are all from its first to its last", async (t) => {
+t.test("the days of an invoice are all days from its first to its last", async (t) => {
   t.same(invoiceDays(invoice("2026-11-03,m,1,1,1", "2026-11-01,m,1,1,1"), "UTC"), [
     "2026-11-01",
     "2026-11-02",
@@ -108,21 +108,24 @@ t.test("the ledger's days begin where the vendor's do", async (t) => {
   ]);
 });
 
-t.test("what a bill has under another name is of the vendor's day too, of providers alone", async (t) => {
-  const { stores, append } = keptLedger(t);
-  const usage = { in: { total: 1_000_000 }, out: {}, raw: undefined, model: "n" };
-  append({ time: Date.UTC(2026, 10, 20, 7, 30), usage });
-  append({ time: Date.UTC(2026, 10, 20, 8, 30), usage });
-  append({ target: "answered by cache", usage });
-  const days = await ledgerAdjustments(stores, ["2026-11-19"], "America/Los_Angeles", () => false);
-  t.match(days, [
-    { day: "2026-11-19", provider: "p", model: "n", figures: { tokensIn: 1_000_000, cost: 254_000_000 } },
-    { day: "2026-11-19", provider: "p", model: "m", figures: { tokensIn: -1_000_000, cost: -254_000_000 } },
-  ]);
-  t.equal(days.length, 2);
-});
+t.test(
+  "models under another name on the invoice are compared by the vendor's day too, for providers only",
+  async (t) => {
+    const { stores, append } = keptLedger(t);
+    const usage = { in: { total: 1_000_000 }, out: {}, raw: undefined, model: "n" };
+    append({ time: Date.UTC(2026, 10, 20, 7, 30), usage });
+    append({ time: Date.UTC(2026, 10, 20, 8, 30), usage });
+    append({ target: "answered by cache", usage });
+    const days = await ledgerAdjustments(stores, ["2026-11-19"], "America/Los_Angeles", () => false);
+    t.match(days, [
+      { day: "2026-11-19", provider: "p", model: "n", figures: { tokensIn: 1_000_000, cost: 254_000_000 } },
+      { day: "2026-11-19", provider: "p", model: "m", figures: { tokensIn: -1_000_000, cost: -254_000_000 } },
+    ]);
+    t.equal(days.length, 2);
+  },
+);
 
-t.test("a bill names what its lines say, or what the operator says that they mean", async (t) => {
+t.test("an invoice names models by its own lines, or as the operator maps them", async (t) => {
   const one = invoice("2026-11-01,Search things,,,1", "2026-11-01,brush-2026-01-01 output,,,1");
   t.same(["brush", "web search", "m"].map(invoiceNameTest(one, modelNames)), [true, false, false]);
   t.equal(invoiceNameTest(one, new Map([["search things", "web search"]]))("web search"), true);

@@ -43,7 +43,7 @@ t.test("every client's settings are printed with address, key and model in their
   t.match(told, { client: "codex", env: { GATEWAY_KEY: "gw_k" }, files: [{ path: "~/.codex/config.toml" }] });
 });
 
-t.test("without a model no settings are printed, and how to add one is said", async (t) => {
+t.test("without a model no settings are printed, and the output explains how to add one", async (t) => {
   for (const args of [["codex"], ["codex", "--json"], ["codex", "--model", "fast"], ["codex", "--key", "k", "--"]]) {
     const { code, text, err } = await connect(t, args, {}, []);
     t.same([code, text], [1, ""], args.join(" "));
@@ -52,13 +52,13 @@ t.test("without a model no settings are printed, and how to add one is said", as
   t.equal((await connect(t, [], {}, [])).code, 0, "clients are listed all the same");
 });
 
-t.test("an address is taken with or without its version, and local ones where clients reach them", async (t) => {
+t.test("an address is accepted with or without its version, and local ones where clients reach them", async (t) => {
   t.match((await connect(t, ["claude", "--url", "http://h:1/v1/"])).text, /^export ANTHROPIC_BASE_URL=http:\/\/h:1$/m);
   t.equal(localUrl({ host: "::", port: 1 }), "http://[::1]:1");
   t.equal(localUrl({ host: "10.1.2.3", port: 1 }), "http://10.1.2.3:1");
 });
 
-t.test("what is not known is a misuse that names the near one", async (t) => {
+t.test("an unknown client is a usage error that names a similar one", async (t) => {
   for (const [args, why] of [
     [["clade"], /did you mean "claude"/],
     [["claude", "--model", "fats"], /no model "fats".*did you mean "fast"/],
@@ -72,7 +72,7 @@ t.test("what is not known is a misuse that names the near one", async (t) => {
 });
 
 t.test(
-  "behind -- the client is started with its settings and the caller's arguments, and its code is ours",
+  "after -- the client is started with its settings and the caller's arguments, and its exit code is returned",
   async (t) => {
     const folder = t.testdir({});
     const bin = join(folder, "bin");
@@ -114,7 +114,7 @@ t.test("clients on this machine are found by program or settings", async (t) => 
   t.match(JSON.parse((await connect(t, ["--json"])).text), [{ id: String, here: false }]);
 });
 
-t.test("texts become one word of a shell", async (t) => {
+t.test("texts are quoted as one shell word", async (t) => {
   t.equal(quoteKey("a b'c"), "'a b'\\''c'");
   t.equal(quoteKey("http://h:1/v1"), "http://h:1/v1");
   t.match(USAGE, /connect CLIENT/);

@@ -22,7 +22,7 @@ async function doctor(t: Test, providers: string, args: string[] = [], env: Reco
   return { code, text: out.join("\n") };
 }
 
-t.test("each provider is asked with each of its credentials, and what is wrong with one is told", async (t) => {
+t.test("each provider is called with each of its credentials, and what is wrong with one is reported", async (t) => {
   const vendor = await startVendor(t, (request, response) =>
     request.headers.authorization === "Bearer secret-bad-1234"
       ? json({}, 401)(request, response)
@@ -56,7 +56,7 @@ t.test("each provider is asked with each of its credentials, and what is wrong w
 });
 
 t.test(
-  "an address without its version is told where the models are listed below one; a bare origin has it",
+  "an address without its version is reported if models are listed below one; a bare origin needs none",
   async (t) => {
     const vendor = await startVendor(t, (request, response) =>
       (/^\/(?:api\/)?v1\/models/.test(request.url ?? "") ? LIST : json({}, 404))(request, response),
@@ -73,7 +73,7 @@ t.test(
   },
 );
 
-t.test("a secret that is gone beside a ledger in use is told before a start makes another", async (t) => {
+t.test("a missing secret beside a ledger in use is reported before a start creates another", async (t) => {
   const running = await startGateway(
     t,
     'providers: { demo: { url: "demo:" } }\nmodels: { echo: { targets: [demo:echo] } }\n',
@@ -93,7 +93,7 @@ t.test("a secret that is gone beside a ledger in use is told before a start make
   t.match(await asked(), { code: 1, text: /^bad +secret +\S+gateway\.db\.secret +it is missing; the next start/m });
 });
 
-t.test("a clock that is off and a host that DNS does not know are told", async (t) => {
+t.test("a wrong clock and a host that DNS does not resolve are reported", async (t) => {
   const late = await startVendor(t, (request, response) => {
     response.setHeader("date", new Date(Date.now() - 3_600_000).toUTCString());
     LIST(request, response);
@@ -107,7 +107,7 @@ t.test("a clock that is off and a host that DNS does not know are told", async (
   t.match(text, /^bad +dns +nobody\.invalid +not found: /m);
 });
 
-t.test("of a stream that is too short nothing is said but that, and nothing is wrong by it", async (t) => {
+t.test("of a stream that is too short only that is reported, and it is no failure", async (t) => {
   const quick = await startVendor(t, (_request, response) => {
     response.writeHead(200, { "content-type": "text/event-stream" });
     response.end(`data: ${JSON.stringify({ choices: [{ index: 0, delta: { content: "six words" } }] })}\n\n`);
@@ -120,7 +120,7 @@ t.test("of a stream that is too short nothing is said but that, and nothing is w
   );
 });
 
-t.test("stores and the identity provider are asked where they are set", async (t) => {
+t.test("stores and the identity provider are checked where they are configured", async (t) => {
   const issuer = await startVendor(t, (request, response) =>
     request.url === "/.well-known/openid-configuration"
       ? json({ issuer: issuer.url, authorization_endpoint: `${issuer.url}/authorize` })(request, response)
@@ -138,7 +138,7 @@ store: { limits: "redis://127.0.0.1:1" }
   t.match(away.text, /^bad +sign-in +http:\/\/127\.0\.0\.1:1\/ +\S/m);
 });
 
-t.test("TLS at a port without it, and a port that cannot be asked, are told in words", async (t) => {
+t.test("TLS on a plain port, and an unreachable port, are explained", async (t) => {
   const vendor = await startVendor(t, LIST);
   const { text } = await doctor(
     t,
@@ -166,7 +166,7 @@ const front = (t: Test, url: string, buffering: boolean) =>
     response.end(Buffer.concat(pieces));
   });
 
-t.test("what stands in front is found out when it holds streams back", async (t) => {
+t.test("a proxy in front that buffers streams is detected", async (t) => {
   const running = await startGateway(
     t,
     'providers: { demo: { url: "demo:" } }\nmodels: { crawl: { targets: [demo:slow] } }\n',

@@ -36,24 +36,27 @@ store: { ledger: 'sqlite:./gateway.db' }
   return { explained, vendor, folder };
 }
 
-t.test("says chain, order and reason, the request upstream without its secret, and the most it costs", async (t) => {
-  const { explained, vendor } = await folderOf(t);
-  const { code, text } = await explained("--model", "fast");
-  t.equal(code, 0);
-  t.match(text, /^request +POST \/v1\/chat\/completions +openai-chat, chat$/m);
-  t.match(text, /^chain +llm: sse → auth → scrub → models → limits → rewrite → usage$/m);
-  t.match(text, /^key +any key$/m);
-  t.match(text, /^ {2}1 {2}one:small .*speaks openai-chat as the client does$/m);
-  t.match(text, new RegExp(`POST ${vendor.url}/v1/chat/completions .*credential ONE`));
-  t.match(text, /authorization: Bearer …/);
-  t.notMatch(text, "secret-one-1234");
-  t.match(text, /^ {2}2 {2}demo:echo .*fallback/m);
-  t.match(text, /^ {2}- {2}two:small +off: TWO is not set$/m);
-  t.match(text, /^at most +[\d,]+ tokens, \$0\.0\d+$/m);
-  t.equal(vendor.requests.length, 0);
-});
+t.test(
+  "prints the chain, the order and the reasons, the upstream request without its secret, and its maximum cost",
+  async (t) => {
+    const { explained, vendor } = await folderOf(t);
+    const { code, text } = await explained("--model", "fast");
+    t.equal(code, 0);
+    t.match(text, /^request +POST \/v1\/chat\/completions +openai-chat, chat$/m);
+    t.match(text, /^chain +llm: sse → auth → scrub → models → limits → rewrite → usage$/m);
+    t.match(text, /^key +any key$/m);
+    t.match(text, /^ {2}1 {2}one:small .*speaks openai-chat as the client does$/m);
+    t.match(text, new RegExp(`POST ${vendor.url}/v1/chat/completions .*credential ONE`));
+    t.match(text, /authorization: Bearer …/);
+    t.notMatch(text, "secret-one-1234");
+    t.match(text, /^ {2}2 {2}demo:echo .*fallback/m);
+    t.match(text, /^ {2}- {2}two:small +off: TWO is not set$/m);
+    t.match(text, /^at most +[\d,]+ tokens, \$0\.0\d+$/m);
+    t.equal(vendor.requests.length, 0);
+  },
+);
 
-t.test("what each provider would get is shown, translated where it speaks another protocol", async (t) => {
+t.test("the request of each provider is shown, translated where it uses another protocol", async (t) => {
   const { explained } = await folderOf(t);
   const body = '{"model":"fast","max_tokens":5,"messages":[{"role":"user","content":"hi"}]}';
   const { text } = await explained("/v1/messages", "--sent", "--body", body);
@@ -64,7 +67,7 @@ t.test("what each provider would get is shown, translated where it speaks anothe
   t.match(JSON.parse(first?.request?.body ?? ""), { model: "small", messages: [{ role: "user" }] });
 });
 
-t.test("a key is named, and what it may not do is said with exit code 1", async (t) => {
+t.test("a key can be named, and what it may not do is reported with exit code 1", async (t) => {
   const { explained } = await folderOf(t);
   t.match(await explained("--key", "ci", "--model", "echo"), { code: 0, text: /^key +ci$/m });
   t.match(await explained("--key", "ci", "--model", "fast"), {
@@ -76,7 +79,7 @@ t.test("a key is named, and what it may not do is said with exit code 1", async 
   await t.rejects(explained("--key", "nobody"), /there is no key "nobody"/);
 });
 
-t.test("a body comes from the command line, a file, or is a short one of the path's protocol", async (t) => {
+t.test("a body comes from the command line, from a file, or is a short default of the path's protocol", async (t) => {
   const { explained, folder } = await folderOf(t);
   t.match((await explained("--body", "@body.json")).text, /^model +echo$/m);
   for (const path of ["/v1/messages", "/v1/responses", "/v1beta/models/echo:generateContent"])
@@ -96,7 +99,7 @@ t.test("a body comes from the command line, a file, or is a short one of the pat
     await t.rejects(explained(...args), { constructor: UsageError, message: why }, args.join(" "));
 });
 
-t.test("JSON has all of it, and what is off", async (t) => {
+t.test("JSON has the complete result, including what is disabled", async (t) => {
   const { explained } = await folderOf(t);
   const { text } = await explained("--json");
   const told = JSON.parse(text) as Explanation;

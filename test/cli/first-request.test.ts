@@ -2,11 +2,11 @@ import t from "tap";
 import { chooseTrialModel, curlLines } from "../../src/cli/first-request.ts";
 import type { Config } from "../../src/config/types.ts";
 
-t.test("a curl runs as it is pasted, whatever the model is called", async (t) => {
+t.test("the printed curl command runs as it is, whatever the model's name", async (t) => {
   t.match(curlLines("http://h", "k", "it's").join("\n"), `'{"model":"it'\\''s",`);
 });
 
-t.test("the model to try is one that answers a greeting, and whose provider is on", async (t) => {
+t.test("the suggested model responds to text, and its provider is enabled", async (t) => {
   const model = (id: string, provider = "up", can?: string[]) => ({
     ...{ id, targets: [{ provider, model: id, weight: 1 }] },
     ...(can && { can }),

@@ -36,7 +36,7 @@ async function folderOf(t: Test, { checkout }: { checkout: boolean }) {
 }
 
 t.test(
-  "a checkout with a vendor's key asks that vendor which models it has, and is served from what was chosen",
+  "in a checkout with a vendor's key the user chooses from that vendor's models, and they are served",
   async (t) => {
     const { start, own, folder } = await folderOf(t, { checkout: true });
     const { asked, place, out } = await start(["", "gpt-5.4*"]);
@@ -50,7 +50,7 @@ t.test(
   },
 );
 
-t.test("nobody is asked who has said no, changed the file, run it before, or has no key", async (t) => {
+t.test("no question for a user who declined before, changed the file, ran it before, or has no key", async (t) => {
   const { start, own, bundled, folder } = await folderOf(t, { checkout: true });
   t.equal((await start(["n"])).place.file, bundled);
   t.same((await start([], {})).asked, []);
@@ -63,7 +63,7 @@ t.test("nobody is asked who has said no, changed the file, run it before, or has
   t.same((await other.start([])).asked, []);
 });
 
-t.test("a folder without a gateway.yaml gets one where the answer is yes", async (t) => {
+t.test("a folder without a gateway.yaml gets one if the user agrees", async (t) => {
   const { start, own, bundled } = await folderOf(t, { checkout: false });
   t.equal((await start(["no"])).place.file, bundled);
   const { asked, place } = await start(["y", ""]);
@@ -72,7 +72,7 @@ t.test("a folder without a gateway.yaml gets one where the answer is yes", async
   t.match(readFileSync(own, "utf8"), /openai:gpt-5\.6/);
 });
 
-t.test("without a terminal, or with --config, the file is the one that was given", async (t) => {
+t.test("without a terminal, or with --config, the given file is used", async (t) => {
   const { folder, bundled } = await folderOf(t, { checkout: true });
   const io = { out: () => {}, err: () => {}, env: { OPENAI_API_KEY: "sk-0123456789abcdef" }, folder };
   t.equal((await firstRun({ file: bundled, folder }, io)).file, bundled);

@@ -29,7 +29,7 @@ function terminal(t: Test, limits: LimitTable["groups"] = undefined) {
   return { groups, spend, stores };
 }
 
-t.test("groups count their keys and what they spent, with all that is below them", async (t) => {
+t.test("groups sum up their keys and spending, including groups below them", async (t) => {
   const { groups, spend, stores } = terminal(t);
   t.match(await groups(), { code: 0, out: /No groups yet.*keys set/ });
   await stores.keys.create({ name: "a", group: "acme/research" });
@@ -64,7 +64,7 @@ t.test("groups count their keys and what they spent, with all that is below them
   t.notMatch((await groups("--since", "24h")).out, /other/);
 });
 
-t.test("groups with a budget tell what is spent of it, those that nobody is in too", async (t) => {
+t.test("groups with a budget show what is spent of it, also without members", async (t) => {
   const budgets = [{ nano: 10e9, per: "month", soft: false }] as const;
   const limits = new Map<string, Limits>([
     ["acme", { budgets }],
@@ -83,7 +83,7 @@ t.test("groups with a budget tell what is spent of it, those that nobody is in t
   });
 });
 
-t.test("a command line that is not understood exits with 2 and tells what is accepted", async (t) => {
+t.test("an invalid command line exits with 2 and prints what is accepted", async (t) => {
   const { groups } = terminal(t);
   for (const args of [["acme"], ["--by", "key"], ["--since", "soon"]])
     t.match(await groups(...args), { code: 2, out: "", err: /usage: npm start -- groups/ });

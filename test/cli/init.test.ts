@@ -26,22 +26,25 @@ async function folderOf(t: Test) {
   return { vendor, folder, init, text };
 }
 
-t.test("asks the vendor whose key is there, writes a short file, prints a key and a curl to paste", async (t) => {
-  const { init, text, vendor } = await folderOf(t);
-  const { code, out } = await init([]);
-  t.equal(code, 0, out);
-  t.match(out, /^OpenAI \(OPENAI_API_KEY\): 3 models$/m);
-  t.match(out, /^\* +\d +gpt-5\.6 +/m);
-  t.match(vendor.requests, [{ url: "/v1/models", headers: { authorization: "Bearer sk-0123456789abcdef" } }]);
-  t.match(text(), /^ {2}gpt-5\.6: \{ facts: .*targets: \[openai:gpt-5\.6\] \}/m);
-  t.notMatch(text(), /whisper|sk-0123/);
-  t.ok(text().split("\n").length < 20);
-  const key = /^key, shown once: (gw_\S+)/m.exec(out)?.[1] ?? "";
-  t.match(out, `  curl -N http://127.0.0.1:8080/v1/chat/completions -H "authorization: Bearer ${key}" \\`);
-  t.match(out, /-d '\{"model":"gpt-5\.6","stream":true,/);
-});
+t.test(
+  "asks the vendor whose key is set for its models, writes a short file, prints a key and a curl command",
+  async (t) => {
+    const { init, text, vendor } = await folderOf(t);
+    const { code, out } = await init([]);
+    t.equal(code, 0, out);
+    t.match(out, /^OpenAI \(OPENAI_API_KEY\): 3 models$/m);
+    t.match(out, /^\* +\d +gpt-5\.6 +/m);
+    t.match(vendor.requests, [{ url: "/v1/models", headers: { authorization: "Bearer sk-0123456789abcdef" } }]);
+    t.match(text(), /^ {2}gpt-5\.6: \{ facts: .*targets: \[openai:gpt-5\.6\] \}/m);
+    t.notMatch(text(), /whisper|sk-0123/);
+    t.ok(text().split("\n").length < 20);
+    const key = /^key, shown once: (gw_\S+)/m.exec(out)?.[1] ?? "";
+    t.match(out, `  curl -N http://127.0.0.1:8080/v1/chat/completions -H "authorization: Bearer ${key}" \\`);
+    t.match(out, /-d '\{"model":"gpt-5\.6","stream":true,/);
+  },
+);
 
-t.test("clients found on this machine are told what they need, with the key put in", async (t) => {
+t.test("clients found on this machine get their settings, with the key filled in", async (t) => {
   const { init, folder } = await folderOf(t);
   const programs = join(folder, "programs");
   mkdirSync(programs);
@@ -55,7 +58,7 @@ t.test("clients found on this machine are told what they need, with the key put 
   );
 });
 
-t.test("clients are told no model while none can be used", async (t) => {
+t.test("clients get no model while none can be used", async (t) => {
   const { init, folder } = await folderOf(t);
   const programs = join(folder, "programs");
   mkdirSync(programs);
@@ -66,7 +69,7 @@ t.test("clients are told no model while none can be used", async (t) => {
   t.notMatch(out, /ANTHROPIC_MODEL|"?MODEL"?$/m);
 });
 
-t.test("who sits there chooses by number and name, and is asked again after a mistake", async (t) => {
+t.test("the user chooses by number and name, and is asked again after a mistake", async (t) => {
   const { init, text } = await folderOf(t);
   const answers = ["nothing-like-it", "whisper-9, gpt-5.4*"];
   const asked: string[] = [];
@@ -81,7 +84,7 @@ t.test("who sits there chooses by number and name, and is asked again after a mi
   t.notMatch(text(), /gpt-5\.6/);
 });
 
-t.test("a file that is there is not written over, unless that is said", async (t) => {
+t.test("an existing file is not overwritten, unless requested", async (t) => {
   const { init, text } = await folderOf(t);
   await init(["--models", "whisper*"]);
   t.match(await init([]), { code: 1, err: /gateway\.yaml exists: --force/ });
@@ -90,7 +93,7 @@ t.test("a file that is there is not written over, unless that is said", async (t
   t.notMatch(text(), /whisper-9/);
 });
 
-t.test("without any key the built-in provider answers alone", async (t) => {
+t.test("without any vendor's key only the built-in provider responds", async (t) => {
   const { init, text } = await folderOf(t);
   const { code, out } = await init([], undefined, { PATH: "", HOME: "/nowhere" });
   t.equal(code, 0);
@@ -98,7 +101,7 @@ t.test("without any key the built-in provider answers alone", async (t) => {
   t.match(text(), /demo: \{ url: "demo:" \}/);
 });
 
-t.test("--out - prints the file and makes nothing; --json tells what was found", async (t) => {
+t.test("--out - prints the file and creates nothing; --json prints what was found", async (t) => {
   const { init, folder } = await folderOf(t);
   const printed = await init(["--out", "-"]);
   t.match(printed.out, /^# Made by init/);
@@ -112,7 +115,7 @@ t.test("--out - prints the file and makes nothing; --json tells what was found",
   });
 });
 
-t.test("another gateway's file becomes ours, and what has no counterpart is listed", async (t) => {
+t.test("another gateway's file is converted, and settings without a counterpart are listed", async (t) => {
   const { init, text, folder } = await folderOf(t);
   const file = new URL("../support/foreign/litellm.yaml", import.meta.url).pathname;
   const { code, out } = await init(["--from", "litellm", file]);
@@ -150,7 +153,7 @@ litellm_settings: { fallbacks: [{ c: [a] }] }
     await t.rejects(init([...args, "--out", "other.yaml"]), { message: why });
 });
 
-t.test("its help says what it takes", async (t) => {
+t.test("its help lists its options", async (t) => {
   t.match(USAGE, /--from KIND FILE/);
   t.match(help, /^init /);
 });

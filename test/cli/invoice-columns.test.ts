@@ -4,7 +4,7 @@ import { findColumns, normalizeTitle } from "../../src/cli/invoice-columns.ts";
 
 const at = (text: string, named?: Parameters<typeof findColumns>[1]) => findColumns(parseDelimited(text), named);
 
-t.test("titles are compared by their words alone", async (t) => {
+t.test("column titles are compared by their words only", async (t) => {
   t.same(["Unrounded Cost ($)", " Usage-Date UTC", "model"].map(normalizeTitle), [
     "unrounded_cost",
     "usage_date_utc",
@@ -12,18 +12,18 @@ t.test("titles are compared by their words alone", async (t) => {
   ]);
 });
 
-t.test("columns are found by their names, the least rounded money first", async (t) => {
+t.test("columns are found by their names, the least rounded amount first", async (t) => {
   const { at: places } = at("Date,SKU description,Cost ($),Unrounded subtotal ($),Subtotal ($)\n");
   t.same([places.get("date"), places.get("model"), places.get("cost")], [0, 1, 3]);
 });
 
-t.test("titles may stand below what an invoice begins with, which may name a currency", async (t) => {
+t.test("titles may follow an introduction, which may name a currency", async (t) => {
   const { row, currency } = at("Invoice number,7\nCurrency,AUD\n\nDate,Model,Cost\n2026-11-01,m,1\n");
   t.same([row, currency], [2, "AUD"]);
   t.equal(at("Date,Model,Cost (€)\n").currency, "€");
 });
 
-t.test("what caches hold is apart where it has columns for what was written, or is called read", async (t) => {
+t.test("cached tokens are a separate column where one exists for writes, or for reads", async (t) => {
   t.equal(at("date,model,input_tokens,input_cached_tokens,output_tokens").cacheSeparate, false);
   t.equal(
     at("date,model,input_tokens,cache_read_input_tokens,cache_creation_input_tokens,output_tokens").cacheSeparate,
@@ -35,7 +35,7 @@ t.test("what caches hold is apart where it has columns for what was written, or 
   );
 });
 
-t.test("columns can be named, and what is missing is told with what there is", async (t) => {
+t.test("columns can be named, and a missing one is reported with those that exist", async (t) => {
   const named = new Map([["cost", "Net"] as const]);
   t.equal(at("date,model,cost,net", named).at.get("cost"), 3);
   t.throws(() => at("date,model,cost", named), {

@@ -2,7 +2,7 @@ import t from "tap";
 import { WEB_SEARCH_NAME } from "../../src/cli/billed-parts.ts";
 import { InvoiceModels, withoutDate } from "../../src/cli/invoice-models.ts";
 
-t.test("the date of a version is no part of a name", async (t) => {
+t.test("the date of a version is not part of a model's name", async (t) => {
   t.same(
     ["gpt-4o-2024-08-06", "claude-sonnet-4-5-20250929", "Claude 3.5 Sonnet 2024-10-22", "gemini-flash-latest"].map(
       withoutDate,
@@ -11,7 +11,7 @@ t.test("the date of a version is no part of a name", async (t) => {
   );
 });
 
-t.test("a bill's model is found with and without its version's date, and by its name for people", async (t) => {
+t.test("an invoice's model is found with and without its version's date, and by its display name", async (t) => {
   const models = new InvoiceModels(["gpt-5-mini", "claude-sonnet-4-5-20250929", "anthropic/claude-opus-4.7"]);
   t.equal(models.find("gpt-5-mini-2025-08-07"), "gpt-5-mini");
   t.equal(models.find("Claude Sonnet 4.5"), "claude-sonnet-4-5");
@@ -19,7 +19,7 @@ t.test("a bill's model is found with and without its version's date, and by its 
   t.equal(models.find("gpt-5"), undefined);
 });
 
-t.test("a line's words are a model's and what bills say, the longest name first", async (t) => {
+t.test("a line consists of a model's name and words of invoices; the longest name is matched first", async (t) => {
   const models = new InvoiceModels(["gpt-4o", "gpt-4o-mini", "gemini-2.5-flash", "gemini-3-pro-preview"]);
   t.equal(models.find("gpt-4o-mini-2024-07-18, cached input"), "gpt-4o-mini");
   t.equal(models.find("gpt-4o-2024-08-06, output"), "gpt-4o");
@@ -37,7 +37,7 @@ t.test("a name with other words in it is another model", async (t) => {
   );
 });
 
-t.test("searches of the web are a vendor's tool's, whichever model is named beside them", async (t) => {
+t.test("web searches belong to the vendor's tool, whichever model is named beside them", async (t) => {
   const models = new InvoiceModels(["gpt-4o", WEB_SEARCH_NAME]);
   t.equal(models.find("web search tool calls"), "web-search");
   t.equal(models.find("web_search"), "web-search");
@@ -46,7 +46,7 @@ t.test("searches of the web are a vendor's tool's, whichever model is named besi
   t.equal(new InvoiceModels(["gpt-4o"]).find("web search tool calls"), undefined);
 });
 
-t.test("an operator may say what a bill means", async (t) => {
+t.test("an operator may map an invoice's names", async (t) => {
   const models = new InvoiceModels(
     ["gemini-2.5-flash-image"],
     new Map([

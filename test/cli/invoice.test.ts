@@ -5,7 +5,7 @@ const read = (text: string, zone = "UTC") => parseInvoice(text, zone);
 const plain = (text: string, zone?: string) =>
   read(text, zone).lines.map(({ day, name, figures }) => [day, name, figures]);
 
-t.test("an export of tokens by day and model is read, days without any left out", async (t) => {
+t.test("an export of tokens by day and model is parsed, with days omitted", async (t) => {
   const text = [
     "start_time,end_time,start_time_iso,end_time_iso,project_id,num_model_requests,model,batch,input_tokens,output_tokens,input_cached_tokens,input_uncached_tokens",
     "1759622400,1759708800,2025-10-05T00:00:00+00:00,2025-10-06T00:00:00+00:00,proj,10.0,gpt-4o-2024-08-06,FALSE,59200.0,10646.0,5760.0,53440.0",
@@ -15,7 +15,7 @@ t.test("an export of tokens by day and model is read, days without any left out"
   t.same(read(text).unread, []);
 });
 
-t.test("an export of money by line is read, to the last digit", async (t) => {
+t.test("an export of amounts by line is parsed, to the last digit", async (t) => {
   const text = [
     "start_time\tend_time\tstart_time_iso\tend_time_iso\tamount_value\tamount_currency\tline_item",
     '1759622400\t1759708800\t2025-10-05T00:00:00+00:00\t2025-10-06T00:00:00+00:00\t0.8958740000000000\tusd\t"gpt-5, input"',
@@ -28,7 +28,7 @@ t.test("an export of money by line is read, to the last digit", async (t) => {
   t.equal(read(text).rounding, 0);
 });
 
-t.test("tokens of caches that stand apart are part of what went in", async (t) => {
+t.test("separate cached tokens are part of the input", async (t) => {
   const text = [
     "usage_date_utc,model_version,api_key,usage_input_tokens_no_cache,usage_input_tokens_cache_write_5m,usage_input_tokens_cache_write_1h,usage_input_tokens_cache_read,usage_output_tokens,web_search_count",
     "2026-03-22,claude-sonnet-4-20250514,key,100,20,3,4000,50,0",
@@ -36,7 +36,7 @@ t.test("tokens of caches that stand apart are part of what went in", async (t) =
   t.same(plain(text), [["2026-03-22", "claude-sonnet-4-20250514", { tokensIn: 4123, cached: 4000, tokensOut: 50 }]]);
 });
 
-t.test("money that is rounded to cents may be off by half of one a line", async (t) => {
+t.test("amounts rounded to cents may differ by half a cent per line", async (t) => {
   const text = [
     "usage_date_utc,model,workspace,api_key,usage_type,context_window,token_type,cost_usd,list_price_usd",
     "2026-08-04,Claude Haiku 4.5,Default,k,message,≤ 200k,input_no_cache,0.05,0.05",
@@ -46,7 +46,7 @@ t.test("money that is rounded to cents may be off by half of one a line", async 
   t.same([lines.length, rounding, [...figureNames]], [2, 5_000_000, ["cost"]]);
 });
 
-t.test("a bill that counts each kind of token in a row of its own is read", async (t) => {
+t.test("an invoice with a row for each kind of token is parsed", async (t) => {
   const titles =
     "Date,Service description,SKU description,SKU ID,Usage amount,Usage unit,List cost ($),Unrounded subtotal ($),Subtotal ($)";
   const row = (words: string, amount: string, cost: string, unit = "count") =>
@@ -71,7 +71,7 @@ t.test("a bill that counts each kind of token in a row of its own is read", asyn
   t.same(read(text).unread, [], "the sum at the end counts nothing twice");
 });
 
-t.test("moments are of the day that they lie in where the vendor is", async (t) => {
+t.test("times are assigned to the day in the vendor's timezone", async (t) => {
   const text = "timestamp,model,cost\n2026-11-20T03:00:00Z,m,1\n1795143600,m,2\n2026-11-20 03:00:00,m,3\n";
   t.same(
     plain(text).map(([day]) => day),
@@ -83,7 +83,7 @@ t.test("moments are of the day that they lie in where the vendor is", async (t) 
   );
 });
 
-t.test("lines that cannot be read are told", async (t) => {
+t.test("lines that cannot be parsed are reported", async (t) => {
   const text =
     "date,until,model,cost,end_time\n05/10/2026,,m,1,\n2026-11-01,,m,x,\n2026-11-01,,,5,\n2026-11-01,,m,5,2026-11-30\n";
   const { lines, unread } = read(text);
@@ -99,13 +99,13 @@ t.test("lines that cannot be read are told", async (t) => {
   );
 });
 
-t.test("a line that ends before its figures is told, as a download that was cut leaves one", async (t) => {
+t.test("a line that ends before its figures is reported, as in a truncated download", async (t) => {
   const { lines, unread } = read("date,model,input_tokens,output_tokens\n2026-11-01,m,1,2\n2026-11-01,m\n");
   t.equal(lines.length, 1);
   t.match(unread, [{ line: 3, reason: "it has too few columns" }]);
 });
 
-t.test("what no model is charged for has the name of its kind", async (t) => {
+t.test("charges without a model have the name of their kind", async (t) => {
   const text = "date,model,cost_type,cost\n2026-11-01,m,tokens,1\n2026-11-01,,web_search,2\n";
   t.same(
     plain(text).map(([, name]) => name),
@@ -113,7 +113,7 @@ t.test("what no model is charged for has the name of its kind", async (t) => {
   );
 });
 
-t.test("where some money is in dollars, only that of the other lines is not compared", async (t) => {
+t.test("if some amounts are in dollars, only those in other currencies are not compared", async (t) => {
   const { lines, figureNames, unread, currency, foreign } = read(
     [
       ...["date,model,cost,currency,output_tokens", "2026-11-01,m,1,EUR,5", "2026-11-01,m,2,USD,6"],
@@ -134,7 +134,7 @@ t.test("where some money is in dollars, only that of the other lines is not comp
   t.same(foreign, { currency: "EUR", lines: 2 });
 });
 
-t.test("money of another currency is not compared", async (t) => {
+t.test("amounts in another currency are not compared", async (t) => {
   const { figureNames, currency } = read("date,model,cost,currency,output_tokens\n2026-11-01,m,1,eur,5\n");
   t.same([[...figureNames], currency], [["tokensOut"], "eur"]);
 });

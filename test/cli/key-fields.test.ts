@@ -3,7 +3,7 @@ import { checkOptionsNotEmpty, parseKeyFields } from "../../src/cli/key-fields.t
 
 const MODELS = ["fast", "smart"];
 
-t.test("what is not said is not there, and an empty text is null", async (t) => {
+t.test("an omitted option is absent, and an empty text is null", async (t) => {
   t.same(parseKeyFields({}, MODELS), {});
   t.same(parseKeyFields({ group: "", models: "", paths: "", addresses: "", owner: "", expires: "" }, MODELS), {
     group: null,
@@ -16,7 +16,7 @@ t.test("what is not said is not there, and an empty text is null", async (t) => 
   t.same(parseKeyFields({ expires: "never" }, MODELS), { expires: null });
 });
 
-t.test("lists have commas, and tags come to those there are", async (t) => {
+t.test("lists are separated by commas, and tags are added to existing ones", async (t) => {
   t.same(parseKeyFields({ models: "fast, s*", paths: "/v1/*,/x", addresses: "10.0.0.0/8 , ::1" }, MODELS), {
     models: ["fast", "s*"],
     paths: ["/v1/*", "/x"],
@@ -28,7 +28,7 @@ t.test("lists have commas, and tags come to those there are", async (t) => {
   t.same(parseKeyFields({ tag: ["c="] }, [], { tags: { c: "3" } }), { tags: null });
 });
 
-t.test("what cannot be is refused with what can", async (t) => {
+t.test("an impossible value is refused with the possible ones", async (t) => {
   const cases: [object, RegExp][] = [
     [{ group: "a//b" }, /--group takes a path like acme\/research/],
     [{ owner: "a\nb" }, /--owner takes 1 to 100/],
@@ -45,13 +45,13 @@ t.test("what cannot be is refused with what can", async (t) => {
   t.throws(() => parseKeyFields({ models: "x*" }, MODELS), /no model matches x\*/);
 });
 
-t.test("nothing of a new key is empty: it would be limited by nothing there", async (t) => {
+t.test("no option of a new key may be empty: the key would not be limited by it", async (t) => {
   for (const name of ["models", "paths", "addresses", "group", "owner", "expires"])
     t.throws(() => checkOptionsNotEmpty({ [name]: "" }), new RegExp(`--${name} is empty`));
   t.doesNotThrow(() => checkOptionsNotEmpty({ models: "fast", tag: ["a=1"] }));
 });
 
-t.test("limits come to those there are, and take nothing that they do not keep", async (t) => {
+t.test("limits are added to existing ones, and accept only what is enforced", async (t) => {
   const month = { nano: 10e9, per: "month", soft: false };
   t.same(parseKeyFields({ rpm: "300", tpm: "400k", concurrency: "off", budget: ["$10/month", "$8/month soft"] }, []), {
     limits: { rpm: 300, tpm: 400_000, concurrency: 0, budgets: [month, { ...month, nano: 8e9, soft: true }] },

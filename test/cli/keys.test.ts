@@ -32,7 +32,7 @@ function terminal(t: Test, world = WORLD) {
   return { keys, stores };
 }
 
-t.test("keys show tells what is spent of the key's budgets and of its groups'", async (t) => {
+t.test("keys show prints what is spent of the key's budgets and of its groups'", async (t) => {
   const budget = (nano: number) => ({ budgets: [{ nano, per: "day", soft: false }] }) as const;
   const groups = new Map<string, Limits>([
     ["acme", budget(100e9)],
@@ -54,7 +54,7 @@ t.test("keys show tells what is spent of the key's budgets and of its groups'", 
   ]);
 });
 
-t.test("keys create prints the key, this once", async (t) => {
+t.test("keys create prints the key once", async (t) => {
   const { keys, stores } = terminal(t);
   const before = Date.now();
   const made = await keys("create", "reports", "--models", "fast, smart", "--expires", "90d");
@@ -74,7 +74,7 @@ t.test("keys create prints the key, this once", async (t) => {
   t.notOk("hash" in json);
 });
 
-t.test("every change is in the audit trail once, with who made it, and never a key", async (t) => {
+t.test("every change is in the audit trail once, with its author, and never with a key", async (t) => {
   const { keys, stores } = terminal(t);
   const { out: first } = await keys("create", "reports", "--group", "acme");
   await keys("set", "reports", "--name", "figures", "--rpm", "5");
@@ -100,7 +100,7 @@ t.test("every change is in the audit trail once, with who made it, and never a k
   for (const key of [first, second]) t.notMatch(JSON.stringify(entries), key.slice(14));
 });
 
-t.test("a key is shown also where the audit trail cannot be written, and that is said", async (t) => {
+t.test("a key is shown even if the audit trail cannot be written, with a notice", async (t) => {
   const { keys, stores } = terminal(t);
   stores.audit.add = () => Promise.reject(new Error("the disk is full"));
   const made = await keys("create", "reports");
@@ -138,7 +138,7 @@ t.test("keys list shows all keys, but never a key or its hash", async (t) => {
   for (const secret of [CI, key, record.hash]) t.notOk((out + json).includes(secret));
 });
 
-t.test("keys revoke ends a key, by id or name", async (t) => {
+t.test("keys revoke revokes a key by id or name", async (t) => {
   const { keys, stores } = terminal(t);
   const one = await stores.keys.create({ name: "one" });
   const two = await stores.keys.create({ name: "two" });
@@ -159,7 +159,7 @@ t.test("keys revoke ends a key, by id or name", async (t) => {
   t.match(await keys("revoke", "ci"), { code: 1, err: "The key ci is defined in gateway.yaml: remove it there." });
 });
 
-t.test("keys create takes all that is said of a key, show tells it, and set changes it", async (t) => {
+t.test("keys create accepts every property of a key, show prints it, and set changes it", async (t) => {
   const { keys, stores } = terminal(t);
   const fields = ["--group", "acme/research", "--models", "fa*", "--paths", "/v1/*", "--addresses", "10.0.0.0/8,::1"];
   const made = await keys("create", "one", ...fields, "--owner", "Ada", "--tag", "team=search", "--tag", "env=test");
@@ -217,7 +217,7 @@ t.test("keys create takes all that is said of a key, show tells it, and set chan
   t.match(await keys("show", "ci"), { code: 0, out: /gateway\.yaml/ });
 });
 
-t.test("limits of a key are told with it, changed and taken away", async (t) => {
+t.test("limits of a key are shown, changed and removed", async (t) => {
   const { keys, stores } = terminal(t);
   const limits = [
     "--rpm",
@@ -256,7 +256,7 @@ t.test("limits of a key are told with it, changed and taken away", async (t) => 
   });
 });
 
-t.test("limits that could not be kept are refused", async (t) => {
+t.test("limits that could not be enforced are refused", async (t) => {
   const asked: unknown[] = [];
   const unenforceableReason = async (...given: unknown[]) => {
     asked.push(given);
@@ -293,7 +293,7 @@ t.test("keys rotate prints another key; the old one works for a while, or not at
   });
 });
 
-t.test("keys disable switches a key off, and enable on again", async (t) => {
+t.test("keys disable disables a key, and enable enables it again", async (t) => {
   const { keys, stores } = terminal(t);
   const key = (await keys("create", "one")).out;
   t.same(await keys("disable", "one"), { code: 0, out: "Disabled one.", err: "" });
@@ -304,7 +304,7 @@ t.test("keys disable switches a key off, and enable on again", async (t) => {
   t.match(await keys("disable", "nobody"), { code: 1, err: /no key nobody that can be disabled/ });
 });
 
-t.test("a key is limited to models that there are", async (t) => {
+t.test("a key can only be limited to existing models", async (t) => {
   const { keys, stores } = terminal(t);
   t.match(await keys("create", "x", "--models", "smart,fats"), {
     code: 1,
@@ -319,14 +319,14 @@ t.test("a key is limited to models that there are", async (t) => {
   t.equal((await stores.keys.list()).length, 1, "and nothing is made");
 });
 
-t.test("a key that cannot be made is told why", async (t) => {
+t.test("the reason why a key cannot be created is printed", async (t) => {
   const { keys } = terminal(t);
   await keys("create", "one");
   t.match(await keys("create", "one"), { code: 1, out: "", err: /named one already/ });
   t.match(await keys("create", " "), { code: 1, err: /no name for a key.*1 to 100/ });
 });
 
-t.test("a command line that is not understood exits with 2 and tells what is accepted", async (t) => {
+t.test("an invalid command line exits with 2 and prints what is accepted", async (t) => {
   const { keys, stores } = terminal(t);
   const cases: [string[], RegExp][] = [
     [[], /keys needs a command: create, list, show, set, rotate, disable, enable, revoke/],
@@ -365,7 +365,7 @@ t.test("a command line that is not understood exits with 2 and tells what is acc
   t.equal((await stores.keys.list()).length, 1, "and makes nothing");
 });
 
-t.test("the overall help has its lines, and its own help begins with how it is called", async (t) => {
+t.test("its own help begins with its usage, and the overall help has its lines", async (t) => {
   t.match(help, /^keys create NAME/);
   t.match(USAGE, /^usage: npm start -- keys create/);
 });

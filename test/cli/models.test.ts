@@ -26,7 +26,7 @@ async function models(t: Test, ...args: string[]) {
   return { code, out, err: err.join("\n") };
 }
 
-t.test("each target is a row with what it takes, each figure with a letter that names who says so", async (t) => {
+t.test("each target is a row with its abilities and limits, each figure with a letter for its source", async (t) => {
   const { out, code } = await models(t);
   t.equal(code, 0);
   const [gpt, can, mini] = out.slice(out.findIndex((line) => line.startsWith("gpt ")));
@@ -37,7 +37,7 @@ t.test("each target is a row with what it takes, each figure with a letter that 
   t.match(out.slice(-3), [/^a {2}genai-prices \S+$/, /^b {2}litellm \S+$/, /^c {2}gateway\.yaml$/]);
 });
 
-t.test("each price is told with its source; what is unpriced says so", async (t) => {
+t.test("each price is shown with its source; an unpriced one is marked", async (t) => {
   const { out } = await models(t, "--prices");
   t.match(out[1], /^echo +demo:echo +0 a +- +- +- +0 a$/);
   const at = out.findIndex((line) => line.startsWith("gpt "));
@@ -50,12 +50,12 @@ t.test("each price is told with its source; what is unpriced says so", async (t)
   t.ok(out.every((line) => line.length <= 100));
 });
 
-t.test("a price that is guessed from a name says so", async (t) => {
+t.test("a price guessed from a name is marked", async (t) => {
   const { out } = await models(t, "--prices");
   t.match(out.join("\n"), /anthropic:claude-sonnet-4-5-foo .*\n {4}guessed: the price of a model with a similar name;/);
 });
 
-t.test("JSON has all of it", async (t) => {
+t.test("JSON has the complete result", async (t) => {
   const { out } = await models(t, "--json");
   const [echo, gpt, , own] = JSON.parse(out.join("\n")) as unknown[];
   t.match(echo, { id: "echo", targets: [{ price: { sources: { input: "demo" }, terms: { input: 0, output: 0 } } }] });
@@ -73,7 +73,7 @@ t.test("JSON has all of it", async (t) => {
   t.match(own, { targets: [{ price: null, context: { value: 8000, source: "gateway.yaml" } }] });
 });
 
-t.test("what it does not understand is a usage error", async (t) => {
+t.test("an unknown argument is a usage error", async (t) => {
   t.match(await models(t, "--prise"), { code: 2, err: /usage: .*models/s });
   t.match(help, /models/);
 });

@@ -5,7 +5,7 @@ import { fileURLToPath } from "node:url";
 import t from "tap";
 import { maxOpenFiles, openFilesWarning } from "../../src/cli/open-files.ts";
 
-t.test("what the system says of open files is read, and a limit that is low is doubted", async (t) => {
+t.test("the system's limit of open files is read, and a low one is reported", async (t) => {
   const folder = mkdtempSync(join(tmpdir(), "gateway-"));
   t.teardown(() => rmSync(folder, { recursive: true }));
   const limits = join(folder, "limits");
@@ -18,7 +18,7 @@ t.test("what the system says of open files is read, and a limit that is low is d
   t.equal(openFilesWarning(4096), undefined);
 });
 
-t.test("where the system says nothing, or no number, there is no doubt", async (t) => {
+t.test("without a limit from the system, or a number, nothing is reported", async (t) => {
   t.equal(maxOpenFiles("/nowhere/limits"), undefined);
   t.equal(maxOpenFiles(fileURLToPath(import.meta.url)), undefined);
   t.equal(openFilesWarning(undefined), undefined);

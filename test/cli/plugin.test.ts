@@ -25,7 +25,7 @@ function typed(...args: string[]) {
   return { status, text: stdout + stderr };
 }
 
-t.test("a new plugin's own test passes as it is written, and fails when the plugin does nothing", async (t) => {
+t.test("a new plugin's own test passes as generated, and fails when the plugin does nothing", async (t) => {
   t.match(await plugin("new", "my-stamp"), {
     code: 0,
     text: /wrote plugins\/my-stamp\.ts and test\/my-stamp\.test\.ts\n\ntest it: .* plugin test\n/,
@@ -42,7 +42,7 @@ t.test("a new plugin's own test passes as it is written, and fails when the plug
   t.match(idle.text, /fail 4\n/);
 });
 
-t.test("a test that is not there, and an option in the wrong place, are told", async (t) => {
+t.test("a missing test, and an option in the wrong place, are reported", async (t) => {
   await t.rejects(plugin("test", "test/nothing.test.ts"), { message: "There is no file test/nothing.test.ts." });
   await t.rejects(plugin("test", "--watch"), {
     message: "Options of node --test follow --: plugin test -- --watch",
@@ -55,7 +55,7 @@ t.test("a test that is not there, and an option in the wrong place, are told", a
   });
 });
 
-t.test("a name that is taken or none is refused, and the plugins that there are can be listed", async (t) => {
+t.test("an existing or invalid name is refused, and the plugins can be listed", async (t) => {
   t.match(await plugin("new", "auth"), { code: 1, text: /there is a plugin "auth" already/ });
   t.notOk(existsSync(join(folder, "plugins/auth.ts")));
   const { text: told } = await plugin("new", "told", "--json");

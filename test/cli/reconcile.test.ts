@@ -23,7 +23,7 @@ function terminal(t: Test, invoice: string) {
 const words = (text: string) => text.split("\n").map((line) => line.split(/ {2,}/));
 const USAGE_EXPORT = "start_time_iso,model,input_tokens,output_tokens,input_cached_tokens\n";
 
-t.test("an invoice that agrees with the ledger ends with 0, and shows the sums", async (t) => {
+t.test("an invoice that agrees with the ledger exits with 0, and prints the sums", async (t) => {
   const { reconcile, append } = terminal(
     t,
     `${USAGE_EXPORT}2026-11-20T00:00:00+00:00,m-2026-01-01,2000000,4000,500000\n`,
@@ -42,7 +42,7 @@ t.test("an invoice that agrees with the ledger ends with 0, and shows the sums",
   ]);
 });
 
-t.test('a file of a spreadsheet\'s "Unicode text" is read as well', async (t) => {
+t.test('a file of a spreadsheet\'s "Unicode text" is parsed as well', async (t) => {
   const { reconcile, append } = terminal(t, "");
   append({});
   const text = "\ufeffdate\tmodel\tinput_tokens\r\n2026-11-20\tm\t1000000\r\n";
@@ -50,7 +50,7 @@ t.test('a file of a spreadsheet\'s "Unicode text" is read as well', async (t) =>
   t.match(await reconcile("invoice.csv"), { code: 0, err: "" });
 });
 
-t.test("where they differ it ends with 1, and tells day, model and by how much", async (t) => {
+t.test("a difference exits with 1, and prints day, model and amount", async (t) => {
   const { reconcile, append } = terminal(
     t,
     "Date,Model,Cost ($)\n2026-11-20,m,0.300000\n2026-11-20,other,7.000000\n2026-11-21,m,0.000002\nsoon,m,3.000000\n",
@@ -84,7 +84,7 @@ t.test("where they differ it ends with 1, and tells day, model and by how much",
   });
 });
 
-t.test("with --all what agrees is shown too", async (t) => {
+t.test("with --all rows that agree are printed too", async (t) => {
   const { reconcile, append } = terminal(t, "day,product,net\n2026-11-20,m,0.254\n");
   append({});
   t.match(await reconcile("invoice.csv"), { code: 2, err: /^The file has no column for model\./ });
@@ -93,7 +93,7 @@ t.test("with --all what agrees is shown too", async (t) => {
   t.same(words(out)[1], ["2026-11-20", "m", "money", "$0.2540", "$0.2540", "$0.0000"]);
 });
 
-t.test("whose invoice it is must be said where several providers could be meant", async (t) => {
+t.test("the provider must be named if the invoice could be of several", async (t) => {
   const { reconcile, append } = terminal(t, "date,model,cost\n2026-11-20,m,0.254\n");
   append({});
   append({ target: "q:m" });
@@ -115,7 +115,7 @@ t.test("whose invoice it is must be said where several providers could be meant"
   t.match(aside, { code: 0, err: /^--match: this file has no "mm"; there is \S+\.$/ });
 });
 
-t.test("what a vendor ran besides is held against the lines of what ran", async (t) => {
+t.test("additional usage of a vendor is compared with the lines of what ran", async (t) => {
   const lines = [
     "usage_date_utc,model,cost_type,token_type,cost_usd",
     "2026-11-20,m,tokens,output,0.240000",
@@ -147,7 +147,7 @@ t.test("what a vendor ran besides is held against the lines of what ran", async 
   ]);
 });
 
-t.test("a file of which nothing can be compared does not agree", async (t) => {
+t.test("a file without any comparable row does not agree", async (t) => {
   const { reconcile, append } = terminal(t, "date,model,cost,currency\n2026-11-20,m,1,eur\n");
   append({});
   t.match(await reconcile("invoice.csv"), {
@@ -156,7 +156,7 @@ t.test("a file of which nothing can be compared does not agree", async (t) => {
   });
 });
 
-t.test("a line in another currency among those in dollars is told, and the others are compared", async (t) => {
+t.test("a line in another currency among those in dollars is reported, and the others are compared", async (t) => {
   const { reconcile, append } = terminal(
     t,
     "date,model,cost,currency,output_tokens\n2026-11-20,m,1,usd,5\n2026-11-20,m,1,eur,5\n2026-11-20,n,1,eur,\n",
@@ -168,7 +168,7 @@ t.test("a line in another currency among those in dollars is told, and the other
   t.match(out, "Money of 2 lines is in eur, the ledger's in dollars: it was not compared.");
 });
 
-t.test("lines of other keys are left out as the operator says", async (t) => {
+t.test("lines of other API keys are left out on request", async (t) => {
   const { reconcile, append } = terminal(
     t,
     "date,API key,region,model,cost\n2026-11-20,ours,eu,m,0.2\n2026-11-20,older,eu,m,0.054\n2026-11-20,theirs,eu,m,9\n2026-11-20,ours,us,m,9\n",
@@ -186,7 +186,7 @@ t.test("lines of other keys are left out as the operator says", async (t) => {
   });
 });
 
-t.test("what is not understood is told with the usage", async (t) => {
+t.test("an unknown argument prints the usage", async (t) => {
   const { reconcile } = terminal(t, "date,model,cost\n2026-11-20,m,1\n");
   for (const [args, message] of [
     [[], "reconcile takes one file."],

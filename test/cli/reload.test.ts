@@ -30,7 +30,7 @@ const verb = async (
   return { code, text: said.join("\n") };
 };
 
-t.test("reload and diff tell what is, and fail with what is wrong", async (t) => {
+t.test("reload and diff print the result, and fail with what is wrong", async (t) => {
   const { base, folder, gateway } = await startAdmin(t, WITH_TOKENS);
   const file = join(folder, "gateway.yaml");
   const written = readFileSync(file, "utf8");
@@ -88,7 +88,7 @@ t.test("reload and diff tell what is, and fail with what is wrong", async (t) =>
   await t.rejects(verb(diff.runDiff, base, ["--nope"]));
 });
 
-t.test("where the admin side is can be told of a file that is broken, too", async (t) => {
+t.test("the admin side's address can be given while the file is invalid", async (t) => {
   const at = (yaml: string) => {
     const own = folder(t, { "gateway.yaml": yaml });
     return findAdmin({ file: join(own, "gateway.yaml"), folder: "/etc" }, { ADMIN: "9097" });
@@ -120,7 +120,7 @@ t.test("where the admin side is can be told of a file that is broken, too", asyn
   t.same(findAdmin({ file: BUNDLED_CONFIG, folder: "/nowhere", named: true }, {}), port(9090));
 });
 
-t.test("where nobody answers and the file cannot say who is to be asked, the file's mistake comes first", async (t) => {
+t.test("if nothing responds and the file does not say where, the file's mistake is reported first", async (t) => {
   const file = join(folder(t, { "gateway.yaml": "models: {\n" }), "gateway.yaml");
   const found = findAdmin({ file, folder: "/" }, {});
   if (!found || typeof found === "string") return t.fail("there is a default");
@@ -154,7 +154,7 @@ t.test("where nobody answers and the file cannot say who is to be asked, the fil
   }
 });
 
-t.test("what the admin side refuses is said in words", async (t) => {
+t.test("a refusal of the admin side is explained", async (t) => {
   const { base } = await startAdmin(t);
   const { hostname: host, port } = new URL(base);
   await t.rejects(requestAdmin({ host, port: Number(port) }, undefined, "/api/nothing"), /answers 404/);

@@ -14,7 +14,7 @@ paths:
   /v1beta/models: off
 `;
 
-t.test("each path is a line with what answers there, its chain and its plugins in order", async (t) => {
+t.test("each path is a line with its protocol, its chain and its plugins in order", async (t) => {
   const folder = t.testdir({ "gateway.yaml": YAML });
   const config = await loadConfig(`${folder}/gateway.yaml`, await buildVocabulary(folder), {});
   const out: string[] = [];

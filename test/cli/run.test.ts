@@ -67,42 +67,45 @@ async function until(condition: () => boolean): Promise<void> {
   for (let i = 0; i < 1500 && !condition(); i++) await new Promise((more) => setTimeout(more, 10));
 }
 
-t.test("a start prints what listens, what is on and off, the models, a key once, and a curl that works", async (t) => {
-  const { child, text, folder } = start(t, YAML);
-  await until(() => text().includes('"Hello"'));
-  t.match(text(), /listens on http:\/\/127\.0\.0\.1:\d+/);
-  t.match(text(), /providers +demo\n +vendor is off: VENDOR_KEY is not set/);
-  t.match(text(), /models +echo\n/);
-  t.match(text(), /key +gw_/);
-  t.match(await pasted(text()), /Hello.*data: \[DONE\]/s);
-  child.kill("SIGTERM");
-  const [code] = (await once(child, "close")) as [number];
-  t.equal(code, 0);
-  t.match(text(), /"msg":"exchange"/, "log lines that waited are written");
-  const [key = ""] = /gw_\S+/.exec(text()) ?? [];
+t.test(
+  "a start prints the listeners, what is enabled and disabled, the models, a key once, and a working curl command",
+  async (t) => {
+    const { child, text, folder } = start(t, YAML);
+    await until(() => text().includes('"Hello"'));
+    t.match(text(), /listens on http:\/\/127\.0\.0\.1:\d+/);
+    t.match(text(), /providers +demo\n +vendor is off: VENDOR_KEY is not set/);
+    t.match(text(), /models +echo\n/);
+    t.match(text(), /key +gw_/);
+    t.match(await pasted(text()), /Hello.*data: \[DONE\]/s);
+    child.kill("SIGTERM");
+    const [code] = (await once(child, "close")) as [number];
+    t.equal(code, 0);
+    t.match(text(), /"msg":"exchange"/, "log lines that waited are written");
+    const [key = ""] = /gw_\S+/.exec(text()) ?? [];
 
-  await t.test("a second start, at every address, shows no key again, and its curl works, too", async (t) => {
-    const again = start(t, YAML.replace("127.0.0.1:0", "0.0.0.0:0"), { folder });
-    await until(() => again.text().includes('"Hello"'));
-    t.match(again.text(), /key +one of yours/);
-    t.notMatch(again.text(), /gw_/);
-    t.match(
-      again.text(),
-      /listens on http:\/\/0\.0\.0\.0:\d+[\s\S]*curl -N http:\/\/127\.0\.0\.1:\d+\//,
-      "it names an address that can be reached",
-    );
-    t.match(
-      await pasted(again.text(), { GATEWAY_KEY: key }),
-      /Hello.*data: \[DONE\]/s,
-      "with a key of the environment",
-    );
-    again.child.stdout.destroy();
-    again.child.kill("SIGTERM");
-    t.same(await once(again.child, "close"), [0, null], "a reader that has left does not make a stop a failure");
-  });
-});
+    await t.test("a second start, on any address, prints no key again, and its curl command works too", async (t) => {
+      const again = start(t, YAML.replace("127.0.0.1:0", "0.0.0.0:0"), { folder });
+      await until(() => again.text().includes('"Hello"'));
+      t.match(again.text(), /key +one of yours/);
+      t.notMatch(again.text(), /gw_/);
+      t.match(
+        again.text(),
+        /listens on http:\/\/0\.0\.0\.0:\d+[\s\S]*curl -N http:\/\/127\.0\.0\.1:\d+\//,
+        "it names an address that can be reached",
+      );
+      t.match(
+        await pasted(again.text(), { GATEWAY_KEY: key }),
+        /Hello.*data: \[DONE\]/s,
+        "with a key of the environment",
+      );
+      again.child.stdout.destroy();
+      again.child.kill("SIGTERM");
+      t.same(await once(again.child, "close"), [0, null], "a reader that has left does not make a stop a failure");
+    });
+  },
+);
 
-t.test("--json tells the same in one line of JSON", async (t) => {
+t.test("--json prints the same in one line of JSON", async (t) => {
   const { child, text } = start(t, YAML, undefined, ["run", "--json"]);
   await until(() => text().includes("\n"));
   const line =
@@ -118,7 +121,7 @@ t.test("--json tells the same in one line of JSON", async (t) => {
   t.same(await once(child, "close"), [0, null]);
 });
 
-t.test("what cannot start says so in a line and exits 1", async (t) => {
+t.test("a start that fails prints the reason in a line and exits with 1", async (t) => {
   const wrong = await failed(t, YAML.replace("demo:echo", "dmo:echo"));
   t.equal(wrong.code, 1);
   t.match(wrong.text, /gateway\.yaml:3:\d+ error: .*did you mean "demo"/);

@@ -31,7 +31,7 @@ t.test("the schema is JSON Schema 2020-12, strict but for x- sections", async (t
   t.notMatch(out, '"vocabulary"');
 });
 
-t.test("fields that name a protocol list those that are there", async (t) => {
+t.test("fields that name a protocol list the existing ones", async (t) => {
   const json: Json = JSON.parse((await schema(t.testdir())).out);
   const names = ["openai-chat", "openai-responses", "anthropic-messages", "gemini"];
   const provider = json["properties"]?.["providers"]?.["additionalProperties"]?.["properties"];
@@ -43,7 +43,7 @@ t.test("fields that name a protocol list those that are there", async (t) => {
   );
 });
 
-t.test("options of the plugins that are there are in it", async (t) => {
+t.test("options of the available plugins are included", async (t) => {
   const plugins = JSON.parse((await schema(t.testdir())).out).properties.plugins.properties;
   t.same(Object.keys(plugins), [
     "auth",
@@ -65,7 +65,7 @@ t.test("options of the plugins that are there are in it", async (t) => {
   t.same(Object.keys(plugins.usage.properties), ["from", "deadline"]);
 });
 
-t.test("a file that is named gets the schema, without what npm prints before", async (t) => {
+t.test("a named file gets the schema, without what npm prints before it", async (t) => {
   const folder = t.testdir();
   const { code, out } = await schema(folder, ["gateway.schema.json"]);
   t.equal(code, 0);
@@ -73,7 +73,7 @@ t.test("a file that is named gets the schema, without what npm prints before", a
   t.equal(readFileSync(join(folder, "gateway.schema.json"), "utf8"), `${(await schema(folder)).out}\n`);
 });
 
-t.test("a plugin that cannot be loaded, or described, does not keep the rest from being written", async (t) => {
+t.test("a plugin that cannot be loaded, or described, does not prevent the rest from being written", async (t) => {
   const words: Vocabulary = {
     ...vocabulary,
     plugins: ["broken", "odd", "sse"],
@@ -86,7 +86,7 @@ t.test("a plugin that cannot be loaded, or described, does not keep the rest fro
   t.same(Object.keys(JSON.parse(out).properties.plugins.properties), ["odd", "sse"]);
 });
 
-t.test("a wrong command line is answered with the usage", async (t) => {
+t.test("a wrong command line prints the usage", async (t) => {
   for (const args of [["--x"], ["a", "b"]]) {
     const { code, err } = await schema(t.testdir(), args);
     t.equal(code, 2);
@@ -94,7 +94,7 @@ t.test("a wrong command line is answered with the usage", async (t) => {
   }
 });
 
-t.test("a file that cannot be written is told in a sentence", async (t) => {
+t.test("a file that cannot be written is reported in a sentence", async (t) => {
   const folder = t.testdir({ file: "" });
   t.same(await schema(folder, ["gone/x.json"]), {
     code: 1,

@@ -2,7 +2,7 @@ import { execFileSync } from "node:child_process";
 import t from "tap";
 import { shellWord } from "../../src/cli/shell.ts";
 
-t.test("whatever a text holds, a shell takes it for one word, as it is", async (t) => {
+t.test("any text is quoted so that a shell reads it as one unchanged word", async (t) => {
   const texts = [
     "plain",
     "a b",

@@ -8,7 +8,7 @@ const config = (oidc: object | undefined) =>
 // @ts-expect-error: there is no such package.
 const missing = () => optionalPackage("openid-client", () => import("no-such-package"), "admin: oidc");
 
-t.test("the package for signing in is only asked for where somebody signs in that way", async (t) => {
+t.test("the package for signing in is required only if an identity provider is configured", async (t) => {
   t.same(await signInWarnings(config(undefined), missing), []);
   t.same(await signInWarnings(config({})), [], "it is there");
   t.match(await signInWarnings(config({}), missing), [

@@ -36,7 +36,7 @@ async function program(t: Test, mode: string, script = "") {
   return { child, got, closed: once(child, "close") };
 }
 
-t.test("a second signal hurries, a third changes nothing", async (t) => {
+t.test("a second signal stops at once, a third changes nothing", async (t) => {
   const { child, got, closed } = await program(t, "waits");
   child.kill("SIGTERM");
   await until(() => got.text.includes("stop 5000"), "the stop");
@@ -58,7 +58,7 @@ t.test("Ctrl-C under npm start, which comes from the terminal and from npm, coun
   t.match(got.text, /interrupted\n(?:.*\n)*stopped/, "and one that comes later is a second");
 });
 
-t.test("a signal to npm start ends the gateway in order, and npm waits for that", async (t) => {
+t.test("a signal to npm start stops the gateway gracefully, and npm waits for that", async (t) => {
   const folder = t.testdir({
     "gateway.yaml": `listen: 127.0.0.1:0\nadmin: off\nlinger: 50ms\nwarm_up: off
 providers: { demo: { url: "demo:" } }\nmodels: { echo: { targets: [demo:echo] } }`,
@@ -85,7 +85,7 @@ providers: { demo: { url: "demo:" } }\nmodels: { echo: { targets: [demo:echo] } 
   t.throws(() => process.kill(-(child.pid ?? 0), 0), { code: "ESRCH" }, "nothing is left of it");
 });
 
-t.test("SIGHUP reloads, SIGUSR2 replaces workers where there are any, SIGTERM lingers, SIGINT does not", async (t) => {
+t.test("SIGHUP reloads, SIGUSR2 replaces workers, SIGTERM waits before it stops, SIGINT does not", async (t) => {
   for (const [mode, replaced, signal, linger] of [
     ["", "SIGUSR2 replaces workers, and there are none", "SIGTERM", 5000],
     ["workers", "replaced by signal SIGUSR2", "SIGINT", 0],

@@ -15,7 +15,7 @@ const doubts = (url: string) =>
     },
   });
 
-t.test("a Redis that cannot be used is a warning at its place", async (t) => {
+t.test("a Redis that cannot be used is a warning at its position", async (t) => {
   const limits = (url: string) =>
     storeWarnings({
       ...{ file: resolve("gateway.yaml"), text: `listen: 127.0.0.1:0\nstore: { limits: "${url}" }\n` },
@@ -33,7 +33,7 @@ t.test("a Redis that cannot be used is a warning at its place", async (t) => {
   t.same(await limits(redis.url.replace("//", "//:right@")), []);
 });
 
-t.test("a database that is not there is a warning, and one that is there is none", async (t) => {
+t.test("a missing database is a warning, and an existing one is none", async (t) => {
   t.match(await doubts("postgres://u:never-shown@127.0.0.1:1/d"), [
     {
       ...{ severity: "warning", file: "gateway.yaml", line: 2, column: 18, frame: /^> 2 \| store: /m },
@@ -49,7 +49,7 @@ t.test("a database that is not there is a warning, and one that is there is none
 });
 
 t.test(
-  "an empty database is a warning while the default SQLite file has keys, and none when it has them itself",
+  "an empty database is a warning while the default SQLite file has keys, and none once it has keys itself",
   async (t) => {
     const server = await startPostgres(t);
     if (!server) return;

@@ -53,7 +53,7 @@ t.test("store backup writes a copy that is a store, and overwrites nothing", asy
   t.match(JSON.parse((await store("backup", "other.db", "--json")).out), { file: join(folder, "other.db"), rows: 30 });
 });
 
-t.test("store backup says that requests wait for the store", async (t) => {
+t.test("store backup reports requests that wait for the store", async (t) => {
   const { path, store } = await terminal(t);
   const file = leaveWaitingRows(path);
   const { code, out, err } = await store("backup", "copy.db", "--json");
@@ -66,7 +66,7 @@ t.test("store backup says that requests wait for the store", async (t) => {
   t.notHas(JSON.parse(whole.out), { behind: true });
 });
 
-t.test("store backup says that it has no secret, and what that means", async (t) => {
+t.test("store backup reports that it contains no secret, and what that means", async (t) => {
   const { path, store } = await terminal(t);
   const { code, out, err } = await store("backup", "copy.db", "--json");
   t.equal(code, 0);
@@ -78,7 +78,7 @@ t.test("store backup says that it has no secret, and what that means", async (t)
   t.notOk("warning" in JSON.parse(whole.out));
 });
 
-t.test("store restore says that a backup has no secret, and what that means", async (t) => {
+t.test("store restore reports that a backup contains no secret, and what that means", async (t) => {
   const { store } = await terminal(t);
   await store("backup", "copy.db");
   const { code, out, err } = await store("restore", "copy.db", "--json");
@@ -87,7 +87,7 @@ t.test("store restore says that a backup has no secret, and what that means", as
   t.match(JSON.parse(out), { rows: 30, warning: /^the backup has no secret/ });
 });
 
-t.test("store restore puts a backup in the store's place, and says where the old one is", async (t) => {
+t.test("store restore replaces the store by a backup, and prints where the old one is", async (t) => {
   const { path, store } = await terminal(t);
   await store("backup", "copy.db");
   const stores = openStores(path, [], () => {});
@@ -102,7 +102,7 @@ t.test("store restore puts a backup in the store's place, and says where the old
   t.match(await store("verify", "--force"), { code: 2, err: /^--force is an option of store restore only\./ });
 });
 
-t.test("store verify says what is wrong", async (t) => {
+t.test("store verify prints what is wrong", async (t) => {
   const { path, store } = await terminal(t);
   t.match(await store("verify"), { code: 0, out: "The store has no errors.", err: /checking/ });
   const database = new SqliteDatabase(path);
@@ -112,7 +112,7 @@ t.test("store verify says what is wrong", async (t) => {
   t.match(JSON.parse((await store("verify", "--json")).out), { ok: false, problems: [/sums/, /day/] });
 });
 
-t.test("store prune takes rows away and keeps sums", async (t) => {
+t.test("store prune removes rows and keeps sums", async (t) => {
   const { path, store } = await terminal(t);
   const day = new Date(Date.now() - DAY).toISOString().slice(0, 10);
   t.match(await store("prune", "--before", day), {
@@ -127,7 +127,7 @@ t.test("store prune takes rows away and keeps sums", async (t) => {
   t.match(JSON.parse((await store("prune", "--before", day, "--json")).out), { removed: 0, before: day });
 });
 
-t.test("store audit shows who changed what, newest first", async (t) => {
+t.test("store audit prints who changed what, newest first", async (t) => {
   const { path, store } = await terminal(t);
   t.match(await store("audit"), { code: 0, out: "The audit trail has no entries since then." });
   const stores = openStores(path, [], () => {});
@@ -148,7 +148,7 @@ t.test("store audit shows who changed what, newest first", async (t) => {
   t.equal(JSON.parse((await store("audit", "--since", "1400h", "--json")).out).length, 1400, "over several pages");
 });
 
-t.test("store prune goes by the days of the file's timezone, in whole hours", async (t) => {
+t.test("store prune uses the days of the file's timezone, in whole hours", async (t) => {
   for (const [zone, offset] of [
     ["Asia/Tokyo", 9],
     ["Asia/Kolkata", 5.5],
@@ -167,7 +167,7 @@ t.test("store prune goes by the days of the file's timezone, in whole hours", as
   }
 });
 
-t.test("store migrate tells how old a store was", async (t) => {
+t.test("store migrate prints how old a store was", async (t) => {
   const { store } = await terminal(t);
   t.match(await store("migrate"), { code: 0, out: /^The store is up to date \(version \d+\)\.$/ });
   const { from, to } = JSON.parse((await store("migrate", "--json")).out);
@@ -176,7 +176,7 @@ t.test("store migrate tells how old a store was", async (t) => {
 
 const TODAY = new Date().toISOString().slice(0, 10);
 
-t.test("a command line that is not understood exits with 2, and does nothing", async (t) => {
+t.test("an invalid command line exits with 2, and does nothing", async (t) => {
   const { store } = await terminal(t);
   const cases: [string[], RegExp][] = [
     [[], /needs a command/],
@@ -204,7 +204,7 @@ t.test("a command line that is not understood exits with 2, and does nothing", a
 });
 
 t.test(
-  "store import tells what was copied, and that a secret was not there; with a SQLite ledger it does nothing",
+  "store import prints what was copied, and that a secret was missing; with a SQLite ledger it does nothing",
   async (t) => {
     const { folder, store } = await terminal(t);
     t.match(await store("import", "old.db"), {

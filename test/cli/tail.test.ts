@@ -5,7 +5,7 @@ import type { Ledger } from "../../src/store/ledger.ts";
 import { asking, startGateway } from "../support/gateway.ts";
 import { eventually } from "../support/process.ts";
 
-t.test("requests are shown as they end, those that are asked for, and each once", async (t) => {
+t.test("requests that match are printed as they end, once each", async (t) => {
   const { url, gateway, folder } = await startGateway(
     t,
     'providers: { demo: { url: "demo:" } }\nmodels: { echo: { targets: [demo:echo] } }\n',

@@ -36,7 +36,7 @@ t.test("live requests are a line each, and JSON has all of them", async (t) => {
   t.match(JSON.parse((await top(t, admin.url, "--json")).out), [LIVE, { id: "02" }]);
 });
 
-t.test("a gateway's own admin side is asked: what runs is shown as it goes on, until it has ended", async (t) => {
+t.test("the gateway's own admin API is polled: running requests are shown until they have ended", async (t) => {
   const { url, base, gateway } = await startAdmin(t, WITH_TOKENS);
   const body = { model: "slow", stream: true, messages: [{ role: "user", content: "one two ".repeat(40) }] };
   const answer = await fetch(`${url}/v1/chat/completions`, {
@@ -65,7 +65,7 @@ t.test("a gateway's own admin side is asked: what runs is shown as it goes on, u
   t.equal(looks.at(-1), "0 running", "and its end");
 });
 
-t.test("who does not answer, or refuses the token, is told with exit code 1", async (t) => {
+t.test("an admin API that does not respond, or refuses the token, is reported with exit code 1", async (t) => {
   t.match(await top(t, (await startVendor(t, json({}, 401))).url, "--once"), { code: 1, err: /refuses this token/ });
   t.match(await top(t, (await startVendor(t, json({}, 404))).url, "--once"), { code: 1, err: /answers 404/ });
   t.match(await top(t, "http://127.0.0.1:1", "--once"), { code: 1, err: /no gateway answers at 127\.0\.0\.1:1/ });

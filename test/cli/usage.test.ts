@@ -36,7 +36,7 @@ t.test("usage shows requests, tokens and money by model", async (t) => {
   ]);
 });
 
-t.test("usage can be summed by other things, and keys have their names", async (t) => {
+t.test("usage can be grouped by other fields, and keys have their names", async (t) => {
   const { usage, append, stores } = terminal(t);
   const { record } = await stores.keys.create({ name: "reports" });
   append({ key: record.id });
@@ -70,7 +70,7 @@ t.test("usage by day has the days of the file's timezone", async (t) => {
   t.match(JSON.parse((await usage("--by", "day", "--since", "2026-11-21", "--json")).out), [{ requests: 2 }]);
 });
 
-t.test("usage of a span of time", async (t) => {
+t.test("usage of a time range", async (t) => {
   const { usage, append } = terminal(t);
   append({ model: "old", time: Date.UTC(2026, 9, 31, 14, 59, 59) });
   append({ model: "new", time: Date.UTC(2026, 9, 31, 15) });
@@ -108,7 +108,7 @@ t.test("usage --last shows the newest requests one by one", async (t) => {
   t.equal(lines.length, 3);
 });
 
-t.test("a count nobody reported is a dash, not 0", async (t) => {
+t.test("a count that nobody reported is a dash, not 0", async (t) => {
   const { usage, stores } = terminal(t);
   stores.ledger.append({
     ...{ id: "1", time: 0, key: "", model: "", target: "", protocol: "wire", operation: "generate", status: 499 },
@@ -118,7 +118,7 @@ t.test("a count nobody reported is a dash, not 0", async (t) => {
   t.same(row, ["1970-01-01 00:00:00Z", "-", "-", "-", "499", "aborted", "0", "-", "5 ms", "-", "-", "-"]);
 });
 
-t.test("usage --json gives exact numbers", async (t) => {
+t.test("usage --json prints exact numbers", async (t) => {
   const { usage, append } = terminal(t);
   append({ id: "mine" });
   t.same(JSON.parse((await usage("--by", "target,model", "--json")).out), [
@@ -132,7 +132,7 @@ t.test("usage --json gives exact numbers", async (t) => {
   ]);
 });
 
-t.test("usage by the group and the tags that keys had then", async (t) => {
+t.test("usage by the group and the tags that keys had at the time", async (t) => {
   const { usage, append } = terminal(t);
   append({ group: "acme/research", tags: { team: "search", env: "test" } });
   append({ group: "acme", tags: { team: "search" } });
@@ -192,7 +192,7 @@ t.test("usage --rows prints a line for each request, the newest last", async (t)
   t.same(await rows("--since", "2026-11-21"), []);
 });
 
-t.test("a command line that is not understood exits with 2 and tells what is accepted", async (t) => {
+t.test("an invalid command line exits with 2 and prints what is accepted", async (t) => {
   const { usage } = terminal(t);
   const cases: [string[], RegExp][] = [
     [["today"], /Unexpected argument 'today'/],
@@ -218,13 +218,13 @@ t.test("a command line that is not understood exits with 2 and tells what is acc
   }
 });
 
-t.test("a store that cannot answer is exit code 1", async (t) => {
+t.test("a store that fails is exit code 1", async (t) => {
   const { usage, stores } = terminal(t);
   await stores.close();
   t.match(await usage(), { code: 1, out: "", err: /./ });
 });
 
-t.test("the overall help has its lines, and its own help begins with how it is called", async (t) => {
+t.test("its own help begins with its usage, and the overall help has its lines", async (t) => {
   t.match(help, /^usage \[--by/);
   t.match(USAGE, /^usage: npm start -- usage/);
 });

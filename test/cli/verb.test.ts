@@ -5,7 +5,7 @@ import t from "tap";
 import { argumentErrorText, COMMAND, commandAt, parseVerbArguments } from "../../src/cli/verb.ts";
 import { UsageError } from "../../src/text/format-error.ts";
 
-t.test("hints name the command that works where the gateway stands", async (t) => {
+t.test("hints name the command that works for this installation", async (t) => {
   t.equal(commandAt("file:///srv/app/node_modules/model-gateway/src/cli/verb.ts"), "npx model-gateway");
   t.equal(commandAt("file:///home/me/model-gateway/src/cli/verb.ts"), "npm start --");
   t.equal(COMMAND, "npm start --");
@@ -16,7 +16,7 @@ t.test("hints name the command that works where the gateway stands", async (t) =
   t.equal(commandAt(file, `/usr/bin:${join(path, "path")}`), "model-gateway", "it is on the PATH, as in the image");
 });
 
-t.test("options and words behind a verb are read, and what is not understood is a misuse that names it", async (t) => {
+t.test("options and arguments of a verb are parsed, and an unknown one is a usage error that names it", async (t) => {
   const options = { json: { type: "boolean" }, by: { type: "string" } } as const;
   const read = parseVerbArguments(["one", "--json", "--by", "day"], options, 1);
   t.same([read.values.json, read.values.by, read.positionals], [true, "day", ["one"]]);
@@ -28,18 +28,15 @@ t.test("options and words behind a verb are read, and what is not understood is 
     t.throws(() => parseVerbArguments(args, options, 1), { constructor: UsageError, message: says });
 });
 
-t.test(
-  "what is not understood is told with the lines of the usage that it is about, and where the rest stands",
-  async (t) => {
-    const one = `usage: ${COMMAND} a FILE [--json]\n                 [--more]\n\nPages of text.`;
-    t.equal(
-      argumentErrorText("No.", one, ["x"]),
-      `No.\n\nusage: ${COMMAND} a FILE [--json]\n                 [--more]\nsee: ${COMMAND} a --help`,
-    );
-    const many = `usage: ${COMMAND} b make NAME\n       ${COMMAND} b on|off NAME\n\nPages of text.`;
-    const told = (...args: string[]) => argumentErrorText("No.", many, args).split("\n").slice(2, -1);
-    t.same(told("--x", "off"), [`usage: ${COMMAND} b on|off NAME`]);
-    t.same(told("make", "on"), [`usage: ${COMMAND} b make NAME`]);
-    t.same(told("mkae"), [`usage: ${COMMAND} b make NAME`, `       ${COMMAND} b on|off NAME`]);
-  },
-);
+t.test("an unknown argument prints the lines of the usage that it concerns, and where the rest is", async (t) => {
+  const one = `usage: ${COMMAND} a FILE [--json]\n                 [--more]\n\nPages of text.`;
+  t.equal(
+    argumentErrorText("No.", one, ["x"]),
+    `No.\n\nusage: ${COMMAND} a FILE [--json]\n                 [--more]\nsee: ${COMMAND} a --help`,
+  );
+  const many = `usage: ${COMMAND} b make NAME\n       ${COMMAND} b on|off NAME\n\nPages of text.`;
+  const told = (...args: string[]) => argumentErrorText("No.", many, args).split("\n").slice(2, -1);
+  t.same(told("--x", "off"), [`usage: ${COMMAND} b on|off NAME`]);
+  t.same(told("make", "on"), [`usage: ${COMMAND} b make NAME`]);
+  t.same(told("mkae"), [`usage: ${COMMAND} b make NAME`, `       ${COMMAND} b on|off NAME`]);
+});

@@ -26,7 +26,7 @@ async function act(name: string, args: string[], { file, folder } = place) {
   return { code, text: lines.join("\n") };
 }
 
-t.test("every verb has a help of its own, and what it does not understand is exit code 2 with that help", async (t) => {
+t.test("every verb has its own help, and an unknown argument exits with 2 and prints it", async (t) => {
   t.ok(Object.keys(VERBS).length > 10);
   for (const [name, load] of Object.entries(VERBS)) {
     const { help, USAGE } = await load();
@@ -36,14 +36,14 @@ t.test("every verb has a help of its own, and what it does not understand is exi
   }
 });
 
-t.test("a verb is given what its gateway.yaml says", async (t) => {
+t.test("a verb receives what its gateway.yaml says", async (t) => {
   t.match(await act("check", []), { code: 0, text: /ok, 1 provider/ });
   t.match(await act("routes", []), { code: 0, text: /\/v1\/messages/ });
   t.match(await act("keys", ["create", "ci"]), { code: 0, text: /^gw_/ });
   t.match(await act("explain", ["--model", "echo"]), { code: 0, text: /demo:echo/ });
 });
 
-t.test("a gateway.yaml with a mistake elsewhere keeps nobody from its keys and its ledger", async (t) => {
+t.test("a gateway.yaml with a mistake elsewhere does not prevent access to keys and the ledger", async (t) => {
   const folder = t.testdir({ "gateway.yaml": "store: { ledger: sqlite:ours.db }\n" });
   const own = { file: join(folder, "gateway.yaml"), folder };
   const write = (yaml: string) => writeFileSync(own.file, yaml);
@@ -63,7 +63,7 @@ t.test("a gateway.yaml with a mistake elsewhere keeps nobody from its keys and i
 
 const MAKES = ": a gateway makes it when it starts, or keys create.";
 
-t.test("who only reads makes no store where there is none", async (t) => {
+t.test("read-only verbs create no store", async (t) => {
   const folder = t.testdir({});
   const own = { file: join(folder, "gateway.yaml"), folder };
   const ours = join(folder, "data/ours.db");
@@ -81,7 +81,7 @@ t.test("who only reads makes no store where there is none", async (t) => {
 const server = await startPostgres(t);
 
 if (server)
-  t.test("who only reads makes no schema where there is none", async (t) => {
+  t.test("read-only verbs create no schema", async (t) => {
     const url = await server.database();
     const folder = t.testdir({
       "gateway.yaml": `providers: { demo: { url: "demo:" } }\nmodels: { echo: { targets: [demo:echo] } }\nstore: { ledger: "${url}" }\n`,

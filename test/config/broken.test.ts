@@ -204,12 +204,12 @@ async function check(yaml: string): Promise<{ code: number; problems: Problem[] 
   return { code, problems: (JSON.parse(out.join("\n")) as { problems: Problem[] }).problems };
 }
 
-t.test("the file that all others are made from is right", async (t) => {
+t.test("the file from which all others are derived is valid", async (t) => {
   t.match(await check(RIGHT), { code: 0, problems: [] });
 });
 
 for (const [what, from, to, place, fix] of BROKEN)
-  t.test(`${what}: told with file, line, column and the fix`, async (t) => {
+  t.test(`${what}: reported with file, line, column and the fix`, async (t) => {
     const yaml = RIGHT.replace(from, to.replaceAll("$", "$$$$"));
     t.not(yaml, RIGHT);
     const { code, problems } = await check(yaml);
@@ -250,7 +250,7 @@ const MISTYPED: readonly (readonly [setting: string, write: RegExp])[] = [
 ];
 
 for (const [setting, write] of MISTYPED)
-  t.test(`${setting}: told with what to write`, async (t) => {
+  t.test(`${setting}: reported with what to write`, async (t) => {
     const { problems } = await check(`${RIGHT}${setting}\n`);
     t.ok(
       problems.some(({ message }) => write.test(message)),
@@ -258,7 +258,7 @@ for (const [setting, write] of MISTYPED)
     );
   });
 
-t.test("so it is within providers, models and keys", async (t) => {
+t.test("the same holds within providers, models and keys", async (t) => {
   const told = async (from: string, to: string) => (await check(RIGHT.replace(from, () => to))).problems[0]?.message;
   t.match(await told("[openai:gpt-5.4-mini]", "[{ to: openai:gpt-5.4-mini, weight: 90% }]"), /write 90$/);
   t.match(await told("aliases:", "price: 2\n    aliases:"), /write { input: … }, or with cached, /);

@@ -2,7 +2,7 @@ import t from "tap";
 import { HEALTH } from "../support/provider.ts";
 import { load, MINIMAL_CONFIG } from "./fixture.ts";
 
-t.test("a provider takes the common timeouts where it has none of its own", async (t) => {
+t.test("a provider has the common timeouts unless it has its own", async (t) => {
   const yaml = `timeouts: { connect: 1s, idle: off }
 providers:
   a: { url: https://a/v1/, credential: $A, header: Api-Key, protocol: gemini, forward: [X-Acme-*], timeouts: { idle: 9s } }
@@ -42,7 +42,7 @@ models: { m: { targets: [a:x] } }
   });
 });
 
-t.test("a target is split at its first colon and weighs 1", async (t) => {
+t.test("a target is split at its first colon and has the weight 1", async (t) => {
   const { models } = await load(
     t,
     'providers: { demo: { url: "demo:" } }\nmodels: { m: { targets: ["demo:a:free", { to: demo:b/c, weight: 9 }] } }\n',
@@ -53,7 +53,7 @@ t.test("a target is split at its first colon and weighs 1", async (t) => {
   ]);
 });
 
-t.test("a target has the facts and the protocol of its model, except where it says otherwise", async (t) => {
+t.test("a target has the facts and the protocol of its model, unless it has its own", async (t) => {
   const { models } = await load(
     t,
     `providers: { demo: { url: "demo:" } }
@@ -84,7 +84,7 @@ models:
 
 const PRICE = { input: 0.25, cached: 0.025, cache_write: 0.3, output: 2, request: 0.01 };
 
-t.test("a model keeps what is said of it, and its id is its name otherwise", async (t) => {
+t.test("a model keeps its settings, and its id is its default name", async (t) => {
   const yaml = `providers: { demo: { url: "demo:" } }
 models:
   full:
@@ -133,7 +133,7 @@ models:
   ]);
 });
 
-t.test("without paths every protocol's own are served, and the lists of models", async (t) => {
+t.test("without paths the default paths of every protocol are served, and the lists of models", async (t) => {
   const { paths } = await load(t, MINIMAL_CONFIG);
   t.same(paths, [
     { path: "/v1/chat/completions", protocol: "openai-chat", use: "llm", strict: false },
@@ -154,7 +154,7 @@ const USUAL = 9;
 /** With a provider to which requests can pass. */
 const PASSING = MINIMAL_CONFIG.replace("demo:", "vendor: { url: https://a/v1, protocol: gemini }, demo:");
 
-t.test("paths of the file are added to the usual ones", async (t) => {
+t.test("paths of the file are added to the default ones", async (t) => {
   const { paths, chains } = await load(
     t,
     `${PASSING}chains: { own: [auth] }\npaths:\n  /chat: { protocol: openai-chat, strict: true }\n  /models: { serve: models }\n  /x/*: { protocol: gemini, use: own }
@@ -175,7 +175,7 @@ t.test("paths of the file are added to the usual ones", async (t) => {
   t.same(chains.get("pass"), ["auth", "scrub", "limits", "usage"]);
 });
 
-t.test("what the file says of a usual path holds there and below it, and off takes it away", async (t) => {
+t.test("settings of a default path apply to it and below it, and off removes it", async (t) => {
   const { paths, chains } = await load(
     t,
     `${MINIMAL_CONFIG}paths:\n  /v1/messages: { strict: true, use: [auth] }\n  /v1/responses: off\n  /v1beta/models: off\n  /v1/models: { serve: region }\nplugins: { region: { region: eu } }\n`,
@@ -206,7 +206,7 @@ t.test("what the file says of a usual path holds there and below it, and off tak
   );
 });
 
-t.test("keys and limits keep their units, and a key that is off has no hash", async (t) => {
+t.test("keys and limits keep their units, and a disabled key has no hash", async (t) => {
   const yaml = `${MINIMAL_CONFIG}limits: { default: { rpm: 300, tpm: 1M, concurrency: 20, budget: $50/month } }
 timezone: Europe/Berlin
 keys:

@@ -9,11 +9,11 @@ const warnings = async (...[t, yaml]: Parameters<typeof load>) =>
 
 const OPEN = 'no plugin of the chain checks keys, so anybody may use the providers\' accounts; put "auth" into it';
 
-t.test("the default chains give no cause", async (t) => {
+t.test("the default chains have no findings", async (t) => {
   t.same(await warnings(t, "paths: { /x/*: { pass: up }, /y: { protocol: gemini, use: llm } }\n"), []);
 });
 
-t.test("paths whose chain lets anybody in are named, once for each chain", async (t) => {
+t.test("paths whose chain has no authentication are reported, once for each chain", async (t) => {
   t.same(await warnings(t, "chains: { open: [sse, models, rewrite] }\npaths:\n  /v1/messages: { use: open }\n"), [
     `3:11 /v1/messages, /v1/messages/count_tokens: ${OPEN}`,
   ]);
@@ -32,13 +32,13 @@ t.test("an operator's own plugin may check keys and name models", async (t) => {
   ]);
 });
 
-t.test("a chain of a protocol that names no model is told", async (t) => {
+t.test("a chain of a protocol that names no model is reported", async (t) => {
   t.same(await warnings(t, "paths: { /x: { protocol: gemini, use: [auth, rewrite] } }\n"), [
     '3:34 /x: no plugin of the chain names a model, so every request that no plugin answers is refused; put "models" into it',
   ]);
 });
 
-t.test("a plugin that does nothing where bodies pass unread is told where it stands", async (t) => {
+t.test("a plugin without effect on pass paths is reported at its position", async (t) => {
   const idle = 'plugin "models" does nothing on /x/*: a path with "pass" runs only access, send and done';
   t.same(
     await warnings(
@@ -50,7 +50,7 @@ t.test("a plugin that does nothing where bodies pass unread is told where it sta
   t.same(await warnings(t, "chains:\n  pass: [auth, models]\npaths: { /x/*: { pass: up } }\n"), [`4:16 ${idle}`]);
 });
 
-t.test("a chain that no path uses is told, with the one that was meant", async (t) => {
+t.test("a chain that no path uses is reported, with a similar name", async (t) => {
   t.same(await warnings(t, "chains: { lmm: [auth], mine: [auth], pass: [auth] }\n"), [
     '3:11 no path uses chain "lmm", did you mean "llm"?',
     '3:24 no path uses chain "mine"; there are llm, read, pass',

@@ -23,11 +23,11 @@ async function config(t: Test, yaml: string, env: NodeJS.ProcessEnv = ENV) {
   return loadConfig(join(own, "gateway.yaml"), await buildVocabulary(own), env, "/folder");
 }
 
-t.test("equal files differ in nothing, wherever things stand in them", async (t) => {
+t.test("equal files have no differences, whatever the order of their entries", async (t) => {
   t.same(compareConfigs(await config(t, YAML), await config(t, `# a comment\n\n${YAML}`)), []);
 });
 
-t.test("each change has its path, and what was there before", async (t) => {
+t.test("each change has its path, and the previous value", async (t) => {
   const after = YAML.replace("1k", "2k").replace(", file: { targets: [p:w] }", "").replace("8080", "8081");
   const changes = compareConfigs(await config(t, YAML), await config(t, after));
   t.same(
@@ -41,7 +41,7 @@ t.test("each change has its path, and what was there before", async (t) => {
   t.same(restartSections(changes), ["listen"]);
 });
 
-t.test("another secret is a change, and stands nowhere", async (t) => {
+t.test("another secret is a change, and is not shown", async (t) => {
   const env = { SECRET: "two-secret-of-the-provider", KEY: "b-key-of-the-gateway-0123" };
   const before = await config(t, YAML);
   const changes = compareConfigs(before, await config(t, YAML, env));
@@ -61,13 +61,13 @@ t.test("an address with a password is shown without it", async (t) => {
   t.same(restartSections(changes), ["store"]);
 });
 
-t.test("other code of a plugin is a change, though the file says the same", async (t) => {
+t.test("changed code of a plugin is a change, although the file is the same", async (t) => {
   const same = await config(t, YAML);
   const code = { before: new Map([["auth", "1"]]), after: new Map([["auth", "2"]]) };
   t.same(compareConfigs(same, same, code), [{ path: "plugins.auth (code)", before: "1", after: "2" }]);
 });
 
-t.test("what an address of alerts or an option of a plugin holds is shown to nobody", async (t) => {
+t.test("addresses of alerts and options of plugins are not shown", async (t) => {
   const yaml = `${YAML}alerts: { webhook: "https://hooks.test/secret-of-the-webhook", repeat: 2h }
 plugins: { some: { from: ./some.ts, list: [secret-of-a-list], one: secret-of-a-text, at: 5, deadline: 2s } }
 chains: { llm: [sse, auth, scrub, models, limits, rewrite, usage, some] }\n`;

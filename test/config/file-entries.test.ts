@@ -1,7 +1,7 @@
 import t from "tap";
 import { fileEntries } from "../../src/config/file-entries.ts";
 
-t.test("what lines to paste begin from is in the file's own words, and no secret is in it", async (t) => {
+t.test("suggested lines use the file's own entries, and contain no secret", async (t) => {
   const written = fileEntries({
     keys: {
       ci: { key: "secret-of-ci-0123456789", models: ["fast-*"], tpm: "1M", budget: "$5/day" },
@@ -17,7 +17,7 @@ t.test("what lines to paste begin from is in the file's own words, and no secret
   t.same(Object.fromEntries(written.models), { fast: { targets: ["up:m", { to: "up:n", price: { input: 1 } }] } });
 });
 
-t.test("a file that says nothing of them has none", async (t) => {
+t.test("a file without such entries has none", async (t) => {
   const { keys, groups } = fileEntries({ providers: null });
   t.same([keys.size, groups.size], [0, 0]);
 });

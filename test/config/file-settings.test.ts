@@ -87,7 +87,7 @@ function yamlOf(settings: readonly (readonly [path: string, written: string])[])
   return JSON.stringify(tree);
 }
 
-t.test("each setting is told where the file says it, and as the file would", async (t) => {
+t.test("each setting has its position, and its text as in the file", async (t) => {
   const written = SETTINGS.map(([path, written]) => [path, written] as const);
   const before = await config(t, yamlOf(written));
   const shown = redactedSettings(before);
@@ -102,7 +102,7 @@ t.test("each setting is told where the file says it, and as the file would", asy
   }
 });
 
-t.test("a list of sums is one setting, and soft ones say so", async (t) => {
+t.test("a list of sums is one setting, and soft ones are marked", async (t) => {
   const at = (budget: string) =>
     config(t, `${yamlOf([]).slice(0, -1)}, "limits": { "all": { "budget": ${budget} } } }`);
   const changes = compareConfigs(
@@ -112,7 +112,7 @@ t.test("a list of sums is one setting, and soft ones say so", async (t) => {
   t.same(changes, [{ path: "limits.all.budget", before: "$5/day", after: "$5/day, $80/month (soft), $100" }]);
 });
 
-t.test("targets say what differs between them, and the model the rest", async (t) => {
+t.test("settings of a target are those that differ from the model's", async (t) => {
   const model = (targets: string) => config(t, yamlOf([]).replace('["p:v"]', targets));
   const shown = redactedSettings(
     await model('[{"to":"p:v","weight":3,"price":{"input":1}},{"to":"q:w","price":{"input":2}}]'),
@@ -127,7 +127,7 @@ t.test("targets say what differs between them, and the model the rest", async (t
   t.notOk(Object.keys(shown).some((path) => path.startsWith("models.m.price") || path.startsWith("models.m.facts")));
 });
 
-t.test("a path that is taken away, and an admin side that is off, are told as such", async (t) => {
+t.test("a removed path, and a disabled admin side, are shown as such", async (t) => {
   const [plain, without] = [await config(t, yamlOf([])), await config(t, yamlOf([["paths./v1/messages", "off"]]))];
   t.match(
     compareConfigs(plain, without).filter(({ path }) => path === "paths./v1/messages"),

@@ -12,7 +12,7 @@ function said(file: unknown): string[] {
   );
 }
 
-t.test("a setting of a connection is none of the built-in provider's, which has none", async (t) => {
+t.test("connection settings do not apply to the built-in provider", async (t) => {
   const demo = (settings: object) => said({ providers: { demo: { url: "demo:", ...settings } } });
   for (const [settings, at, why] of [
     [{ websocket: true }, "websocket", "takes no WebSockets"],
@@ -33,7 +33,7 @@ t.test("a setting of a connection is none of the built-in provider's, which has 
   t.same(said({ providers: { one: elsewhere } }), []);
 });
 
-t.test("the header of a credential goes with one", async (t) => {
+t.test("the header of a credential requires a credential", async (t) => {
   const one = (settings: object) => said({ providers: { one: { url: "https://x/v1", ...settings } } });
   t.same(one({ header: "api-key" }), [
     'providers.one.header! "header" has no effect without "credential"; leave it out, or add a credential',
@@ -42,7 +42,7 @@ t.test("the header of a credential goes with one", async (t) => {
   t.same(one({ header: "api-key", credential: ["$K"] }), []);
 });
 
-t.test("the same target, or the same model to fall back to, stands once", async (t) => {
+t.test("a target, or a fallback model, is listed once", async (t) => {
   const model = (entry: object) => said({ models: { a: entry } });
   const twice = "is listed twice here; keep one";
   const target = `models.a.targets.1 "one:x" ${twice}, with { to: one:x, weight: 2 } for twice the share`;
@@ -61,7 +61,7 @@ t.test("the same target, or the same model to fall back to, stands once", async 
   t.same(model({ fallback: ["b", "c", "b"] }), [`models.a.fallback.2 "b" ${twice}`]);
 });
 
-t.test("one key runs no more at a time than all together", async (t) => {
+t.test("one key's concurrency cannot exceed the total", async (t) => {
   const overload = (text: string) => complaints(t, `${MINIMAL_CONFIG}overload: { ${text} }\n`);
   t.same(await overload("per_key: 20, concurrency: 10"), [
     "3:22 must not be more than concurrency (10): more requests of one key never run at the same time; write off, or less",
@@ -76,7 +76,7 @@ t.test("one key runs no more at a time than all together", async (t) => {
     t.same(await overload(right), [], right);
 });
 
-t.test("no time is longer than the one that ends it", async (t) => {
+t.test("no timeout is longer than the one that ends it", async (t) => {
   const first = /must not be longer than total \(5m\), which ends the attempt before/;
   t.match(await complaints(t, `${MINIMAL_CONFIG}timeouts: { first_byte: 10m, total: 5m }\n`), [first]);
   t.match(await complaints(t, `${MINIMAL_CONFIG}timeouts: { idle: 6m, connect: 7m, total: 5m }\n`), [first, first]);
@@ -105,7 +105,7 @@ t.test("no time is longer than the one that ends it", async (t) => {
   await load(t, own("timeouts: { total: 5m }", "timeouts: { first_byte: 20m }\n"));
 });
 
-t.test("a model whose answers are longer than what fits in is a warning", async (t) => {
+t.test("a model whose output limit exceeds its context is a warning", async (t) => {
   const model = (text: string) =>
     load(t, `providers: { demo: { url: "demo:" } }\nmodels: { echo: { targets: [demo:echo], ${text} } }\n`);
   const { warnings } = await model("context: 64k, output: 128k");
@@ -115,7 +115,7 @@ t.test("a model whose answers are longer than what fits in is a warning", async 
   t.same((await model("context: 128k, output: 128k")).warnings, []);
 });
 
-t.test("the paths of a key are served", async (t) => {
+t.test("the paths of a key must be served", async (t) => {
   const files = `providers: { up: { url: https://a/v1, protocol: gemini }, demo: { url: "demo:" } }\nmodels: { echo: { targets: [demo:echo] } }\n`;
   const key = (paths: string) =>
     `${files}paths: { /up/*: { pass: up }, /v1/responses: off }\nkeys: { ci: { hash: ${"ab".repeat(32)}, paths: [${paths}] } }\n`;

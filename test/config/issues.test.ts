@@ -26,7 +26,7 @@ function said(values: unknown, base: ConfigPath = []): string[] {
   );
 }
 
-t.test("an unknown key is told with the one that was meant, else with those that exist", async (t) => {
+t.test("an unknown key is reported with a similar one, or with those that exist", async (t) => {
   t.same(said({ kinds: "info" }), ['kinds! unknown key "kinds", did you mean "kind"?']);
   t.same(said({ zzz: 1 }), ['zzz! unknown key "zzz"; known: parts, kind, each, on, credential']);
   t.same(said({ parts: { a: { url: "x", wieght: 1 } } }), [
@@ -34,7 +34,7 @@ t.test("an unknown key is told with the one that was meant, else with those that
   ]);
 });
 
-t.test("a missing key and the misspelt one that stands for it are one finding", async (t) => {
+t.test("a missing key and its misspelt form are one finding", async (t) => {
   t.same(said({ parts: { a: { ulr: "x" } } }), ['parts.a.ulr! unknown key "ulr", did you mean "url"?']);
   t.same(said({ parts: { a: { base_address: "x" } } }), [
     'parts.a.base_address! unknown key "base_address", did you mean "url"?',
@@ -46,13 +46,13 @@ t.test("a missing key and the misspelt one that stands for it are one finding", 
   ]);
 });
 
-t.test("a key that is there already is not suggested", async (t) => {
+t.test("a key that exists already is not suggested", async (t) => {
   t.same(said({ parts: { a: { url: "x", urls: "y" } } }), [
     'parts.a.urls! unknown key "urls"; known: url, speaks, weight',
   ]);
 });
 
-t.test("a name that other gateways have is told with ours", async (t) => {
+t.test("a name from other gateways is reported with ours", async (t) => {
   const told = (name: string) => said({ parts: { a: { url: "x", [name]: "y" } } }).join();
   const schema = z.strictObject({ url: z.string().optional(), credential: z.string().optional() });
   for (const [name, ours] of [
@@ -71,11 +71,11 @@ t.test("a name that other gateways have is told with ours", async (t) => {
   t.match(told("base_url"), /; known: /, "where that is taken it is not meant");
 });
 
-t.test("a missing space after a colon is seen", async (t) => {
+t.test("a missing space after a colon is detected", async (t) => {
   t.same(said({ parts: { a: { "url:x": null } } }), ['parts.a.url:x! a space is missing after "url:"']);
 });
 
-t.test("a value of the wrong kind is told with the right one and a remedy", async (t) => {
+t.test("a value of the wrong type is reported with the right one and a remedy", async (t) => {
   t.same(said({ parts: { a: { url: 5 } } }), ['parts.a.url expected text, found the number 5; put it in quotes: "5"']);
   t.same(said({ parts: { a: { url: "x", speaks: "y" } } }), [
     'parts.a.speaks expected a list, found the text "y"; write [y]',
@@ -97,18 +97,18 @@ t.test("a value of the wrong kind is told with the right one and a remedy", asyn
     t.match(said({ parts: { a: { url: "x", weight } } }), [new RegExp(`found the text .*; write ${remedy}$`)]);
 });
 
-t.test("a word that is none of the possible ones is told with the nearest", async (t) => {
+t.test("an unknown value is reported with the nearest possible one", async (t) => {
   t.same(said({ kind: "inof" }), ['kind unknown value "inof", did you mean "info"?']);
   t.same(said({ kind: 5 }), ["kind expected one of info, error, found the number 5"]);
 });
 
-t.test("of a union the branch is explained that was meant", async (t) => {
+t.test("for a union the intended branch is explained", async (t) => {
   t.same(said({ each: [{ url: "x", wieght: 2 }] }), ['each.0.wieght! unknown key "wieght", did you mean "weight"?']);
   t.same(said({ each: [{}] }), ['each.0! "url" is missing']);
   t.same(said({ each: [5] }), ["each.0 expected something else, found the number 5"]);
 });
 
-t.test("a wrong name in a map is told at the name", async (t) => {
+t.test("a wrong name in a map is reported at the name", async (t) => {
   t.same(said({ parts: { "A b": { url: "x" } } }), ["parts.A b! not a name"]);
 });
 
@@ -117,11 +117,11 @@ t.test("a secret is never repeated", async (t) => {
   t.same(said({ credential: 1234 }), ['credential expected text, found a number; put it in quotes: "…"']);
 });
 
-t.test("places start where the values stand in the file", async (t) => {
+t.test("positions are those of the values in the file", async (t) => {
   t.same(said({ on: 5 }, ["plugins", "mine"]), ["plugins.mine.on expected true or false, found the number 5"]);
 });
 
-t.test("a bound is told in words, and a schema's own words for it stay", async (t) => {
+t.test("a bound is explained in words, and a schema's own message is kept", async (t) => {
   const schema = z.strictObject({
     ping: z.number().min(1).max(9).optional(),
     whole: z.int().max(9).optional(),

@@ -7,7 +7,7 @@ models: { echo: { targets: [demo:echo] } }
 limits: { default: { budget: $5/day }, all: { budget: $9/day } }
 `;
 
-t.test("requests without a key have limits of their own where they can come, and nowhere else", async (t) => {
+t.test("requests without a key have their own limits where they are accepted, and nowhere else", async (t) => {
   const told = async (more: string) => {
     const { gateway } = await startGateway(t, YAML + more);
     const { config } = gateway.generation;

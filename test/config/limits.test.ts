@@ -2,7 +2,7 @@ import t from "tap";
 import { checkLimitSharing } from "../../src/config/limits.ts";
 import { complaints, load, MINIMAL_CONFIG } from "./fixture.ts";
 
-t.test("limits of models and providers that are not there, and forms that are none, are told", async (t) => {
+t.test("limits of unknown models and providers, and invalid ones, are reported", async (t) => {
   for (const [limits, said] of [
     ["models: { ecko: { rpm: 1 } }", ['3:21 unknown model "ecko", did you mean "echo"?']],
     ["providers: { dem: { rpm: 1 } }", ['3:24 unknown provider "dem", did you mean "demo"?']],
@@ -17,7 +17,7 @@ t.test("limits of models and providers that are not there, and forms that are no
   ]);
 });
 
-t.test("of two sums for the same time and level one never counts", async (t) => {
+t.test("of two budgets for the same period and level one has no effect", async (t) => {
   const all = (budgets: string) => complaints(t, `${MINIMAL_CONFIG}limits: { all: { budget: [${budgets}] } }\n`);
   t.same(await all("$5/day, $10/day"), ["3:35 has no effect beside $5/day; keep one of them"]);
   t.same(await all("$10.50/month, $10/day, $1/month"), ["3:27 has no effect beside $1/month; keep one of them"]);
@@ -31,7 +31,7 @@ t.test("of two sums for the same time and level one never counts", async (t) => 
   ]);
 });
 
-t.test("limits that no plugin would keep on a path are wrong, wherever they are set", async (t) => {
+t.test("limits that no plugin on a path would enforce are mistakes, wherever they are set", async (t) => {
   const chain = (names: string) => `chains: { llm: [${names}] }\n`;
   const limits = "limits: { all: { rpm: 5 } }\n";
   t.same(await complaints(t, `${MINIMAL_CONFIG}${limits}${chain("sse, auth, models, rewrite, usage")}`), [
@@ -48,7 +48,7 @@ t.test("limits that no plugin would keep on a path are wrong, wherever they are 
   await load(t, `${MINIMAL_CONFIG}${limits}`);
 });
 
-t.test("a path that passes needs the plugin too", async (t) => {
+t.test("a pass path needs the plugin too", async (t) => {
   const passing = MINIMAL_CONFIG.replace("demo:", "vendor: { url: https://a/v1, protocol: gemini }, demo:");
   const paths = (use: string) => `paths: { /x/*: { pass: vendor${use} } }\n`;
   const limits = "limits: { all: { rpm: 5 } }\n";
@@ -56,7 +56,7 @@ t.test("a path that passes needs the plugin too", async (t) => {
   t.match(await complaints(t, `${passing}${limits}${paths(", use: [auth, usage]")}`), [/on \/x\/\*: add "limits"/]);
 });
 
-t.test("what limits money is known, and what it concerns", async (t) => {
+t.test("whether money is limited is known, and for whom", async (t) => {
   const { budgets } = await load(
     t,
     `${MINIMAL_CONFIG}limits:
@@ -77,7 +77,7 @@ keys:
   t.equal(budgets.length, 4);
 });
 
-t.test("limits that each of several gateways would count for itself are wrong", async (t) => {
+t.test("limits that each of several gateways would count on its own are mistakes", async (t) => {
   const limits = "limits: { all: { rpm: 5 } }\n";
   const store = (text: string) => `${MINIMAL_CONFIG}${limits}store: { ${text} }\n`;
   t.same(await complaints(t, `${MINIMAL_CONFIG}${limits}instances: 3\n`), [
@@ -94,7 +94,7 @@ t.test("limits that each of several gateways would count for itself are wrong", 
   t.match(await complaints(t, `${MINIMAL_CONFIG}instances: 0\n`), [/3:12 must be 1 or more/]);
 });
 
-t.test("a ledger in PostgreSQL is for several gateways, unless the file says that there is one", async (t) => {
+t.test("a ledger in PostgreSQL implies several gateways, unless the file says otherwise", async (t) => {
   const told: string[] = [];
   const check = (more: object, ledger = "postgres://h/d", where = "memory", limited: object = {}) => {
     told.length = 0;

@@ -4,7 +4,7 @@ import t from "tap";
 import { ConfigError, loadConfig } from "../../src/config/load.ts";
 import { complaint, complaints, load, MINIMAL_CONFIG, vocabulary } from "./fixture.ts";
 
-t.test("the repository's own file is right, and its demo models need no account", async (t) => {
+t.test("the repository's own file is valid, and its demo models need no account", async (t) => {
   const file = fileURLToPath(new URL("../../gateway.yaml", import.meta.url));
   const protocols = new Map(
     "openai-chat openai-responses openai-completions openai-images openai-embeddings anthropic-messages gemini"
@@ -28,7 +28,7 @@ t.test("the repository's own file is right, and its demo models need no account"
   t.same(on.notices, []);
 });
 
-t.test("everything that is wrong is told at once, in the order of the file", async (t) => {
+t.test("all mistakes are reported at once, in the order of the file", async (t) => {
   const yaml = `listen: 127.0.0.1:99999
 providers:
   openai: { base_ulr: https://api.openai.com/v1, credential: $OPENAI_API_KEY, speaks: [openai-chta] }
@@ -98,7 +98,7 @@ gateway.yaml:15:1 error: unknown key "bodi", did you mean "body"?
   );
 });
 
-t.test("wrong files and what is said of each", async (t) => {
+t.test("invalid files and their messages", async (t) => {
   const providers = 'providers: { demo: { url: "demo:" } }';
   const models = "models: { echo: { targets: [demo:echo] } }";
   for (const [yaml, ...said] of [
@@ -205,7 +205,7 @@ t.test("wrong files and what is said of each", async (t) => {
     t.same(await complaints(t, yaml), said, yaml);
 });
 
-t.test("a mistake in an anchor is told once, at the anchor", async (t) => {
+t.test("a mistake in an anchor is reported once, at the anchor", async (t) => {
   const yaml = `x-common: &common { protocol: gemini, timeouts: { idel: 5s } }
 providers:
   a: { <<: *common, url: https://a }
@@ -228,7 +228,7 @@ t.test("sections that start with x- hold anchors and nothing else", async (t) =>
   t.same(config.models[0]?.can, ["tools"]);
 });
 
-t.test("a file that is not there is told without a frame", async (t) => {
+t.test("a missing file is reported without an excerpt", async (t) => {
   const file = join(t.testdir(), "gone.yaml");
   await t.rejects(loadConfig(file, vocabulary, {}), {
     name: "ConfigError",
@@ -236,7 +236,7 @@ t.test("a file that is not there is told without a frame", async (t) => {
   });
 });
 
-t.test("warnings name what is off with its place, and do not count as mistakes", async (t) => {
+t.test("warnings list what is disabled with its position, and do not count as mistakes", async (t) => {
   const config = await load(
     t,
     `${MINIMAL_CONFIG.replace("}", ", credential: $GONE }")}keys: { ci: { key: $ALSO_GONE } }\n`,
@@ -252,7 +252,7 @@ t.test("warnings name what is off with its place, and do not count as mistakes",
 });
 
 t.test(
-  "no value from the environment, from a file or written as a secret is ever repeated, whatever slip is in the file",
+  "no value from the environment, from a file or written as a secret is ever repeated, whatever the mistake",
   async (t) => {
     const secrets = [
       "canary-written-in-the-file",
@@ -290,7 +290,7 @@ keys: { ci: { key: ${secrets[0]}, models: [m] } }
   },
 );
 
-t.test("a ConfigError carries its problems for programs", async (t) => {
+t.test("a ConfigError has its problems in machine-readable form", async (t) => {
   const error = await load(t, "listen: x\n").then(
     () => undefined,
     (thrown) => thrown,

@@ -8,7 +8,7 @@ const parsed = (yaml: string): Document => parseDocument(yaml, { merge: true, lo
 const masked = (yaml: string, enumeratedAt: EnumeratedValues = () => []): string =>
   mask(parsed(yaml), yaml, enumeratedAt).text;
 
-t.test("a secret is starred as it stands in the file, however YAML spells it", async (t) => {
+t.test("a secret is masked as written in the file, in any YAML syntax", async (t) => {
   for (const [yaml, shown] of [
     ["providers: { p: { credential: ['first''second', $NAME] } }", "['*************', $NAME]"],
     ['x-c: &c "fi\\u002dst"\nproviders: { p: { credential: *c } }', '"**********"\n'],
@@ -24,7 +24,7 @@ t.test("a secret is starred as it stands in the file, however YAML spells it", a
     t.match(masked(yaml), shown, yaml);
 });
 
-t.test("every text among the options of plugins is starred, at any depth", async (t) => {
+t.test("every string in the options of plugins is masked, at any depth", async (t) => {
   const yaml = `plugins:
   otel: { headers: { authorization: "Basic first", x-team: second }, endpoint: "https://third.test/v1" }
   own:
@@ -49,7 +49,7 @@ t.test("every text among the options of plugins is starred, at any depth", async
 });
 
 t.test(
-  "references, numbers with their units, switches and words of the schema stay, and so do from and deadline",
+  "references, numbers with units, booleans and words of the schema are not masked, nor are from and deadline",
   async (t) => {
     const yaml = `plugins:
   # what is told, and to whom
@@ -66,7 +66,7 @@ t.test(
   },
 );
 
-t.test("what is no secret stays readable, also where an option says the same", async (t) => {
+t.test("what is not secret stays readable, even if an option has the same text", async (t) => {
   const yaml = `providers:
   one: { url: https://api.one.test/v1, credential: $ONE, speaks: [openai-chat], vendor: some-long-vendor, shared: [pmpt_greeting] }
 models: # what may be named
@@ -82,14 +82,14 @@ plugins: { p: { model: a-long-model, to: https://api.one.test/v1 } }
   );
 });
 
-t.test("an option's text is starred in comments and messages too", async (t) => {
+t.test("an option's text is masked in comments and messages too", async (t) => {
   const yaml = "# was: first-second\nplugins: { p: { a: 'first-second' } }\n";
   const { text, secrets } = mask(parsed(yaml), yaml, () => []);
   t.notMatch(text, "first");
   t.same([...secrets], ["first-second"]);
 });
 
-t.test("where the syntax is broken, lines tell what is an option", async (t) => {
+t.test("if the syntax is invalid, options are recognised by line", async (t) => {
   for (const options of [
     "dsn: first: second",
     'headers: { authorization: "Basic first } }',
@@ -108,14 +108,14 @@ t.test("where the syntax is broken, lines tell what is an option", async (t) => 
   }
 });
 
-t.test("of a file whose aliases have no end nothing is shown but names", async (t) => {
+t.test("of a file with infinite aliases only names are shown", async (t) => {
   const many = Array.from({ length: 30 }, (_, i) => `a${i}: &a${i} { x: *a${i - 1}, y: *a${i - 1} }`).slice(1);
   const shown = masked(`a0: &a0 [first, 2]\n${many.join("\n")}\n`);
   t.match(shown, "a0: &a0 [*****, *]");
   t.match(masked("a: &a { b: *a, c: first }"), "c: *****");
 });
 
-t.test("what was an option of a plugin once is starred in its comment, and words about options stay", async (t) => {
+t.test("a commented-out option of a plugin is masked, and prose about options is not", async (t) => {
   const yaml = `# pepper: zero
 plugins:
   # note the pepper: it is long, and ours
@@ -137,14 +137,14 @@ chains: {}
   );
 });
 
-t.test("comments are starred where lines end as on Windows", async (t) => {
+t.test("comments are masked with Windows line ends too", async (t) => {
   t.equal(
     masked("plugins:\r\n  # pepper: first\r\n  p: { a: 1 }\r\n"),
     "plugins:\r\n  # pepper: *****\r\n  p: { a: 1 }\r\n",
   );
 });
 
-t.test("secrets under the plural of their name, and the address of misspelt alerts, are starred", async (t) => {
+t.test("secrets under the plural of their name, and the address of misspelt alerts, are masked", async (t) => {
   const secret = "zq8Lw93kTtR55vNx";
   for (const yaml of [
     `admin: { tokens: [${secret}] }`,
@@ -158,7 +158,7 @@ t.test("secrets under the plural of their name, and the address of misspelt aler
   t.equal(masked(prices), prices);
 });
 
-t.test("a password is starred behind any slip in the address, and a secret that became a name", async (t) => {
+t.test("a password is masked after any mistake in the address, and so is a secret used as a name", async (t) => {
   const secret = "zq8Lw93kTtR55vNx7";
   for (const yaml of [
     `store: { ledger: "postgres//u:${secret}@h/db" }`,
@@ -182,7 +182,7 @@ models: { secret: { targets: [p:m] } }
   t.equal(masked(harmless), harmless);
 });
 
-t.test("a key that stands in the place of its name is starred, and what is a name is not", async (t) => {
+t.test("a key in the place of its name is masked, and a name is not", async (t) => {
   const secret = "team-s3cret-Zq81xWv90Pl";
   for (const entry of ["alice", "{ key: alice }", "{ key: bob, group: eng }", "{ group: eng }", "{}", "", "[alice]"])
     t.notMatch(masked(`keys:\n  ${secret}: ${entry}\n  other: { key: $K }\n`), secret, entry);
@@ -201,7 +201,7 @@ keys:
   t.equal(masked(named), named);
 });
 
-t.test("a file with lines of any length is masked in one go", async (t) => {
+t.test("a file with lines of any length is masked in one pass", async (t) => {
   for (const unit of ["https://a/", "://a?", "http://a@", " ", "a/", "credentials: ["])
     t.equal(
       masked(`x: ${unit.repeat(100_000 / unit.length)}`).length,

@@ -14,7 +14,7 @@ function said(file: unknown): string[] {
 
 const provider = { url: "https://x/v1", speaks: ["chat"] };
 
-t.test("a file whose names all exist is right", async (t) => {
+t.test("a file whose names all exist is valid", async (t) => {
   t.same(
     said({
       providers: { one: provider, two: { url: "https://x", protocol: "messages" }, demo: { url: "demo:" } },
@@ -38,7 +38,7 @@ t.test("a file whose names all exist is right", async (t) => {
   );
 });
 
-t.test("a target names a provider and a model", async (t) => {
+t.test("a target refers to a provider and a model", async (t) => {
   const models = (target: unknown) => ({ providers: { one: provider }, models: { a: { targets: [target] } } });
   t.same(said(models("oen:x")), ['models.a.targets.0 unknown provider "oen", did you mean "one"?']);
   t.same(said(models({ to: "oen:x", weight: 1 })), [
@@ -48,7 +48,7 @@ t.test("a target names a provider and a model", async (t) => {
     t.same(said(models(target)), [`models.a.targets.0 "${target}" is not a target; write provider:vendor-model`]);
 });
 
-t.test("fallbacks and the models of keys are models of this file", async (t) => {
+t.test("fallbacks and the models of keys must be models of this file", async (t) => {
   const file = {
     models: { smart: { fallback: ["smrat", "smart"] }, fast: {} },
     keys: { ci: { key: "$CI", models: ["fats"] } },
@@ -60,7 +60,7 @@ t.test("fallbacks and the models of keys are models of this file", async (t) => 
   ]);
 });
 
-t.test("protocols and chains exist wherever they are named", async (t) => {
+t.test("protocols and chains must exist wherever they are named", async (t) => {
   const file = {
     providers: { one: { url: "https://x", speaks: ["chta"] }, two: { url: "https://x", protocol: "mesages" } },
     models: { a: { via: "caht", targets: [{ to: "one:x", via: "mesages" }] } },
@@ -76,7 +76,7 @@ t.test("protocols and chains exist wherever they are named", async (t) => {
   ]);
 });
 
-t.test("a provider says once what it speaks", async (t) => {
+t.test("a provider lists each protocol once", async (t) => {
   t.same(said({ providers: { one: { url: "https://x" } } }), [
     'providers.one! "speaks" is missing: a list of chat, messages',
   ]);
@@ -87,7 +87,7 @@ t.test("a provider says once what it speaks", async (t) => {
   t.same(said({ providers: { demo: { url: "demo:" } } }), [], "the built-in provider speaks everything");
 });
 
-t.test("an alias means one model", async (t) => {
+t.test("an alias refers to one model", async (t) => {
   t.same(said({ models: { a: { aliases: ["b", "x", "x"] }, b: { aliases: ["x", "y*z"] } } }), [
     'models.a.aliases.0 "b" is the name of a model; take another alias, or leave it out',
     'models.a.aliases.2 "x" is an alias of "a" already; keep one',
@@ -102,7 +102,7 @@ t.test("a key is given as itself or as its hash", async (t) => {
   ]);
 });
 
-t.test("a name that may be a key itself is told so, without repeating it", async (t) => {
+t.test("a name that may be a key is reported, without repeating it", async (t) => {
   const secret = "team-s3cret-Zq81xWv90Pl";
   for (const entry of ["alice", null, { key: "alice" }, { group: "eng" }])
     t.match(
@@ -112,7 +112,7 @@ t.test("a name that may be a key itself is told so, without repeating it", async
   t.same(said({ keys: { "production-batch-worker-2": { key: "$K" }, "team-of-alice": { key: "short" } } }), []);
 });
 
-t.test("a path is plain and does one thing", async (t) => {
+t.test("a path is plain and has one action", async (t) => {
   const path = (name: string, entry: object = { protocol: "chat" }) => said({ paths: { [name]: entry } });
   for (const name of ["/v1/*/x", "/v1/x*", "/v*/x"])
     t.same(path(name), [`paths.${name}! * can only be the last segment of a path`]);
@@ -131,7 +131,7 @@ t.test("a path is plain and does one thing", async (t) => {
   ]);
 });
 
-t.test("a path that passes names a provider, and can say what stands below it", async (t) => {
+t.test("a pass path names a provider, and may have paths below it", async (t) => {
   const path = (name: string, entry: object) => said({ providers: { one: provider }, paths: { [name]: entry } });
   t.same(path("/x/*", { pass: "oen" }), ['paths./x/*.pass unknown provider "oen", did you mean "one"?']);
   t.same(path("/x", { pass: "one" }), ['paths./x! a path with "pass" ends in /*, or begins with a version like /v1']);
@@ -141,7 +141,7 @@ t.test("a path that passes names a provider, and can say what stands below it", 
   ]);
 });
 
-t.test("what is said of a path goes with what it is", async (t) => {
+t.test("settings of a path must suit its kind", async (t) => {
   const demo = { url: "demo:" };
   const path = (entry: object) => said({ providers: { one: provider, demo }, paths: { "/x/*": entry } });
   t.same(path({ pass: "one", strict: true }), ['paths./x/*.strict! "strict" has no effect with "pass"; leave it out']);
@@ -163,7 +163,7 @@ t.test("credentials of clients cannot be forwarded", async (t) => {
   ]);
 });
 
-t.test("a protocol to speak is one that a target's provider speaks", async (t) => {
+t.test("a model's protocol must be one of a target's provider", async (t) => {
   const providers = { one: provider, two: { url: "https://x", protocol: "messages" }, demo: { url: "demo:" } };
   const model = (entry: object) => said({ providers, models: { a: entry } });
   t.same(model({ via: "messages", targets: ["one:x", "one:y"] }), [
@@ -185,19 +185,19 @@ t.test("__proto__ is not a name", async (t) => {
   t.same(said(JSON.parse('{"models":{"__proto__":{}}}')), ["models.__proto__! not a name"]);
 });
 
-t.test("values of any other shape are passed over", async (t) => {
+t.test("values of any other type are ignored", async (t) => {
   for (const odd of [null, 5, "x", [], [[]], { a: null }, { a: [] }, { a: "x" }])
     t.same(said({ providers: odd, models: odd, paths: Array.isArray(odd) ? odd : null, keys: odd }), []);
   t.same(said({ models: { a: { targets: [5, null, { to: 5 }, []], fallback: "x", aliases: [1] } } }), []);
 });
 
-t.test("off takes away only what is there", async (t) => {
+t.test("off only removes existing paths", async (t) => {
   t.same(said({ paths: { "/v1/mesages": "off" } }), [
     'paths./v1/mesages! unknown path "/v1/mesages", did you mean "/v1/messages"?',
   ]);
 });
 
-t.test("a key's group that is almost one with limits is told, as it escapes them", async (t) => {
+t.test("a key's group that resembles one with limits is reported, because the key escapes them", async (t) => {
   const of = (group: string) =>
     said({
       providers: { one: provider },

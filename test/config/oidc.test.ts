@@ -22,7 +22,7 @@ function read(oidc: unknown) {
   return { found, said };
 }
 
-t.test("what is left out is usual", async (t) => {
+t.test("omitted settings have defaults", async (t) => {
   const { found, said } = read(RIGHT);
   t.same(said, []);
   t.match(found, {
@@ -36,7 +36,7 @@ t.test("what is left out is usual", async (t) => {
   t.ok(read({ ...RIGHT, issuer: "http://127.0.0.1:8081", url: "http://localhost:9090" }).found);
 });
 
-t.test("what would let nobody in, or everybody, or others listen, is refused with the fix", async (t) => {
+t.test("settings that would admit nobody, everybody or eavesdroppers are refused with the fix", async (t) => {
   for (const [change, said] of [
     [{ issuer: "http://login.example.com" }, /oidc\.issuer: expected an address like https:/],
     [{ issuer: "login" }, /oidc\.issuer: expected/],
@@ -49,6 +49,6 @@ t.test("what would let nobody in, or everybody, or others listen, is refused wit
     t.match(read({ ...RIGHT, ...change }).said, [said], JSON.stringify(change));
 });
 
-t.test("a role whose value is a text is left to the shape of the file", async (t) => {
+t.test("a role whose value is a string is reported by the schema only", async (t) => {
   t.same(read({ ...RIGHT, roles: { viewer: "staff" } }).said, []);
 });

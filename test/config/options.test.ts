@@ -6,7 +6,7 @@ import { complaint, complaints, load, MINIMAL_CONFIG } from "./fixture.ts";
 
 const env = { REGION: "eu-secret-7", PORT: "8080" };
 
-t.test("references in a plugin's options are put in before its schema sees them, at any depth", async (t) => {
+t.test("references in a plugin's options are resolved before its schema is applied, at any depth", async (t) => {
   const found: Finding[] = [];
   const options = {
     a: "$REGION",
@@ -33,7 +33,7 @@ t.test("references in a plugin's options are put in before its schema sees them,
   t.same(config.plugins.get("region")?.options, { region: "eu-secret-7" });
 });
 
-t.test("what stands for nothing is told at its place, with everything else that is wrong", async (t) => {
+t.test("an unresolved reference is reported at its position, with all other mistakes", async (t) => {
   const yaml = `${MINIMAL_CONFIG}plugins:\n  region: { region: $GONE }\n  sse: { ping: 0 }\n  scrub: { mode: "$file:gone" }\n`;
   const said = await complaints(t, yaml);
   t.match(said, [
@@ -44,7 +44,7 @@ t.test("what stands for nothing is told at its place, with everything else that 
   t.equal(said.length, 3);
 });
 
-t.test("a refused value is shown as the file has it, never as what it stands for", async (t) => {
+t.test("a refused value is shown as in the file, never resolved", async (t) => {
   const said = await complaint(
     t,
     `${MINIMAL_CONFIG}plugins:\n  scrub: { mode: $REGION }\n  sse: { ping: $REGION }\n`,
@@ -54,7 +54,7 @@ t.test("a refused value is shown as the file has it, never as what it stands for
   t.notMatch(said, /eu-secret-7/);
 });
 
-t.test("what a reference stands for is the number, or the true or false, that the schema wants", async (t) => {
+t.test("a resolved reference becomes the number or boolean that the schema requires", async (t) => {
   const yaml = `${MINIMAL_CONFIG}plugins: { sse: { ping: "\${PING:-12}" }, auth: { anonymous: $OPEN } }\n`;
   const { plugins } = await load(t, yaml, { OPEN: "false" });
   t.same(plugins.get("sse")?.options, { ping: 12 });

@@ -2,7 +2,7 @@ import { relative } from "node:path";
 import t from "tap";
 import { complaints, load, MINIMAL_CONFIG } from "./fixture.ts";
 
-t.test("every plugin that is named anywhere gets options, defaults filled in", async (t) => {
+t.test("every plugin that is named anywhere gets options, with defaults", async (t) => {
   const config = await load(t, `${MINIMAL_CONFIG}plugins: { scrub: { mode: report }, sse: }\n`);
   const file = relative(process.cwd(), config.file);
   t.same(Object.fromEntries(config.plugins), {
@@ -16,7 +16,7 @@ t.test("every plugin that is named anywhere gets options, defaults filled in", a
   });
 });
 
-t.test("every plugin may have a deadline, which is none of its own options", async (t) => {
+t.test("every plugin may have a deadline, which is not one of its own options", async (t) => {
   const config = await load(t, `${MINIMAL_CONFIG}plugins: { usage: { deadline: 5s } }\n`);
   t.match(config.plugins.get("usage"), { deadline: 5000, options: {} });
   const never = await load(t, `${MINIMAL_CONFIG}plugins: { usage: { deadline: off } }\n`);
@@ -32,7 +32,7 @@ t.test("a plugin may come from a file of its own", async (t) => {
   t.match(config.plugins.get("eu-only"), { from: "./plugins/region.ts", options: { region: "eu" } });
 });
 
-t.test("wrong options are told at their place", async (t) => {
+t.test("wrong options are reported at their position", async (t) => {
   t.same(
     await complaints(
       t,
@@ -47,7 +47,7 @@ t.test("wrong options are told at their place", async (t) => {
   );
 });
 
-t.test("what is wrong with an option does not repeat its text, which may be a secret", async (t) => {
+t.test("a wrong option's message does not repeat its text, which may be a secret", async (t) => {
   t.same(
     await complaints(
       t,
@@ -61,14 +61,14 @@ t.test("what is wrong with an option does not repeat its text, which may be a se
   );
 });
 
-t.test("options that a plugin needs are told where they are given, else where it is named", async (t) => {
+t.test("missing options of a plugin are reported where its options are, or where it is named", async (t) => {
   t.same(await complaints(t, `${MINIMAL_CONFIG}plugins:\n  region: {}\n`), ['4:3 "region" is missing']);
   t.same(await complaints(t, `${MINIMAL_CONFIG}chains:\n  llm: [auth, region]\n`), [
     '4:15 plugin "region" needs options: "region" is missing',
   ]);
 });
 
-t.test("an unknown plugin is told wherever it is named", async (t) => {
+t.test("an unknown plugin is reported wherever it is named", async (t) => {
   t.same(
     await complaints(
       t,
@@ -82,14 +82,14 @@ t.test("an unknown plugin is told wherever it is named", async (t) => {
   );
 });
 
-t.test("known plugins are named once, those with a file of their own too", async (t) => {
+t.test("known plugins are listed once, including those with a file of their own", async (t) => {
   const own = "plugins: { region: { from: ./plugins/region.ts, region: eu } }\nchains: { read: [something] }\n";
   t.match(await complaints(t, MINIMAL_CONFIG + own), [
     /unknown plugin "something"; known: (?!.*region.*region).*region/,
   ]);
 });
 
-t.test("the file of a plugin that is not there, and a plugin that cannot be loaded, are told once", async (t) => {
+t.test("a plugin's missing file, and a plugin that cannot be loaded, are reported once", async (t) => {
   t.same(
     await complaints(
       t,
@@ -106,7 +106,7 @@ t.test("the file of a plugin that is not there, and a plugin that cannot be load
 const warnings = async (...[t, yaml]: Parameters<typeof load>) =>
   (await load(t, yaml)).warnings.map(({ line, column, message }) => `${line}:${column} ${message}`);
 
-t.test("options of a plugin that stands in no chain are told: it would never run", async (t) => {
+t.test("options of a plugin that is in no chain are reported: it would never run", async (t) => {
   const idle = '3:12 plugin "region" is in no chain, so it never runs; add it to one under chains:';
   t.same(await warnings(t, `${MINIMAL_CONFIG}plugins: { region: { region: eu } }\n`), [idle]);
   for (const use of [
@@ -117,18 +117,15 @@ t.test("options of a plugin that stands in no chain are told: it would never run
     t.notOk((await warnings(t, `${MINIMAL_CONFIG}plugins: { region: { region: eu } }\n${use}\n`)).includes(idle), use);
 });
 
-t.test(
-  "a plugin that must be after one that does not exist, and what seems wrong in its class, are told",
-  async (t) => {
-    t.same(await warnings(t, `${MINIMAL_CONFIG}plugins: { doubtful: {} }\nchains: { read: [auth, doubtful] }\n`), [
-      '3:12 plugin "doubtful" must be after an unknown plugin "modles", did you mean "models"?',
-      '3:12 plugin "doubtful" must be before an unknown plugin "rewrit", did you mean "rewrite"?',
-      '3:12 plugin "doubtful": respone is no phase, did you mean response?',
-    ]);
-  },
-);
+t.test("a plugin that must follow an unknown one, and mistakes in its class, are reported", async (t) => {
+  t.same(await warnings(t, `${MINIMAL_CONFIG}plugins: { doubtful: {} }\nchains: { read: [auth, doubtful] }\n`), [
+    '3:12 plugin "doubtful" must be after an unknown plugin "modles", did you mean "models"?',
+    '3:12 plugin "doubtful" must be before an unknown plugin "rewrit", did you mean "rewrite"?',
+    '3:12 plugin "doubtful": respone is no phase, did you mean response?',
+  ]);
+});
 
-t.test("a plugin stands once in a chain, after those it needs and before those that need it", async (t) => {
+t.test("a plugin occurs once in a chain, after those it needs and before those that need it", async (t) => {
   t.same(await complaints(t, `${MINIMAL_CONFIG}chains:\n  a: [models, auth, sse, sse]\n  b: [models]\n`), [
     '4:7 plugin "models" must be after "auth" in a chain',
     '4:26 "sse" is listed twice in this chain',
@@ -139,7 +136,7 @@ t.test("a plugin stands once in a chain, after those it needs and before those t
   t.same(await complaints(t, `${MINIMAL_CONFIG}chains:\n  a: [auth, models, rewrite]\n`), []);
 });
 
-t.test("a plugin that looks at both ends of a chain is told where it stands at none", async (t) => {
+t.test("a plugin that must be at both ends of a chain is reported where it is at neither", async (t) => {
   const at = (chain: string) => warnings(t, `${MINIMAL_CONFIG}chains:\n  llm: [${chain}]\n`);
   t.same(await at("ends, auth, models, ends"), []);
   t.same(await at("sse, ends, auth, models, ends"), [

@@ -16,7 +16,7 @@ t.test("a value is shown with the line before and a caret for each of its charac
   );
 });
 
-t.test("a name is shown where asked for, where its value is a collection, and where it has no value", async (t) => {
+t.test("a name is shown on request, if its value is a collection, and if it has no value", async (t) => {
   const yaml = "a:\n  list: [1]\n  none:\n  text: x\n";
   for (const [path, place] of [
     ["list", "2:3"],
@@ -27,7 +27,7 @@ t.test("a name is shown where asked for, where its value is a collection, and wh
   t.match(told(yaml, { path: ["a", "text"], key: true, message: "no" }), "g.yaml:4:3 error");
 });
 
-t.test("what is not there is shown at the nearest place above", async (t) => {
+t.test("a missing entry is shown at the nearest position above it", async (t) => {
   t.match(told("a:\n  b: 1\n", { path: ["a", "gone", "x"], message: "no" }), "g.yaml:1:1 error: no\n> 1 | a:\n    | ^");
   t.match(told("\na: [1]\n", { path: [], message: "no" }), "g.yaml:1:1 error: no");
   t.match(told("", { path: ["a"], message: "no" }), "g.yaml:1:1 error: no");
@@ -40,7 +40,7 @@ t.test("a part of a text is shown inside quotes too, but not across escapes", as
   t.match(told('a: "\\x61bc:d"', { path: ["a"], part, message: "no" }), /:1:4 .*\n.*\n {4}\| {4}\^{10}$/);
 });
 
-t.test("a place is found through aliases and merged maps, where the text stands", async (t) => {
+t.test("a position is found through aliases and merged maps, at the original text", async (t) => {
   const yaml = `x-base: &base { idle: 1s, deep: { far: 2 } }
 x-more: &more { <<: *base, total: 5m }
 one: *base
@@ -62,32 +62,29 @@ four: { <<: *base, idle: 9s }
   t.same((new YamlSource("g.yaml", yaml).values as Record<string, unknown>)["four"], { idle: "9s", deep: { far: 2 } });
 });
 
-t.test("windows line ends, tabs and a byte order mark do not shift the caret", async (t) => {
+t.test("Windows line ends, tabs and a byte order mark do not shift the caret", async (t) => {
   t.equal(
     told("\uFEFFa: 1\r\nb:\tx\r\n", { path: ["b"], message: "no" }),
     "g.yaml:2:4 error: no\n  1 | a: 1\n> 2 | b:\tx\n    |   \t^",
   );
 });
 
-t.test(
-  "of long lines what is near the place is shown, and of a long word the look for secrets takes no time",
-  async (t) => {
-    const long = "x".repeat(20_000);
-    t.equal(
-      told(`n: 1\na: { b: 1, c: ${long} }\n`, { path: ["a", "b"], message: "no" }),
-      `g.yaml:2:9 error: no\n  1 | n: 1\n> 2 | a: { b: 1, c: ${"*".repeat(146)}…\n    |         ^`,
-    );
-    const [, , before, line, carets] =
-      told(`n: 1\na: { c: "${"y ".repeat(20_000)}", b: 1, d: ${long} }\n`, {
-        path: ["a", "b"],
-        message: "no",
-      }).match(/^(.*)\n(.*)\n(.*)\n(.*)$/) ?? [];
-    t.equal(before, "  1 |");
-    t.match(line, /^> 2 \| …[* ]+", b: 1, d: \*+…$/);
-    t.equal(carets?.indexOf("^"), line?.indexOf("1, d"));
-    t.match(told(`a: ${"y".repeat(1_000_000)}`, { path: ["a"], message: "no" }), /… *\n +\| +\^+$/);
-  },
-);
+t.test("of long lines the part near the position is shown, and masking a long word takes no time", async (t) => {
+  const long = "x".repeat(20_000);
+  t.equal(
+    told(`n: 1\na: { b: 1, c: ${long} }\n`, { path: ["a", "b"], message: "no" }),
+    `g.yaml:2:9 error: no\n  1 | n: 1\n> 2 | a: { b: 1, c: ${"*".repeat(146)}…\n    |         ^`,
+  );
+  const [, , before, line, carets] =
+    told(`n: 1\na: { c: "${"y ".repeat(20_000)}", b: 1, d: ${long} }\n`, {
+      path: ["a", "b"],
+      message: "no",
+    }).match(/^(.*)\n(.*)\n(.*)\n(.*)$/) ?? [];
+  t.equal(before, "  1 |");
+  t.match(line, /^> 2 \| …[* ]+", b: 1, d: \*+…$/);
+  t.equal(carets?.indexOf("^"), line?.indexOf("1, d"));
+  t.match(told(`a: ${"y".repeat(1_000_000)}`, { path: ["a"], message: "no" }), /… *\n +\| +\^+$/);
+});
 
 t.test("line numbers of several digits stay aligned", async (t) => {
   t.equal(
@@ -96,7 +93,7 @@ t.test("line numbers of several digits stay aligned", async (t) => {
   );
 });
 
-t.test("of broken syntax the first mistake is told, in plain words", async (t) => {
+t.test("of invalid syntax the first mistake is reported, in plain words", async (t) => {
   for (const [yaml, place, message] of [
     ["a: 1\n\tb: 2\n", "2:1", "a tab cannot indent; use spaces"],
     [
@@ -127,7 +124,7 @@ t.test("of broken syntax the first mistake is told, in plain words", async (t) =
   }
 });
 
-t.test("every doubled name is told, and the file is read on", async (t) => {
+t.test("every duplicate name is reported, and parsing continues", async (t) => {
   const source = new YamlSource("g.yaml", "a: 1\na: 2\nb: { c: 1, c: 2 }\n");
   t.same(source.values, { a: 2, b: { c: 2 } });
   t.same(
@@ -147,7 +144,7 @@ t.test("a document that grows without bound when aliases are resolved is refused
   t.match(syntax(bomb), /Excessive alias count/);
 });
 
-t.test("secrets in a frame are masked, whatever their form, and keep their width", async (t) => {
+t.test("secrets in an excerpt are masked, in any form, and keep their width", async (t) => {
   for (const line of [
     "credential: hunter2-hunter2",
     "credential: 'hunter2-hunter2'",
@@ -186,7 +183,7 @@ t.test("references to secrets are shown", async (t) => {
   t.match(told('credential: "${NAME}"\n', { path: ["credential"], message: "no" }), '| credential: "${NAME}"\n');
 });
 
-t.test("texts of a plugin's options are masked until it is known which of them its schema has", async (t) => {
+t.test("texts of a plugin's options are masked until its schema is known", async (t) => {
   const source = new YamlSource("g.yaml", "plugins: { p: { mode: report, dsn: short } }\n");
   const mode = { path: ["plugins", "p", "mode"], message: "no" };
   t.match(source.locate(mode).frame, "mode: ******, dsn: *****");
@@ -196,7 +193,7 @@ t.test("texts of a plugin's options are masked until it is known which of them i
   t.same(source.position({ path: mode.path }), { file: "g.yaml", line: 1, column: 23 });
 });
 
-t.test("a reference whose braces are taken for a map's is told in its own words", async (t) => {
+t.test("a reference whose braces are parsed as a map has a message of its own", async (t) => {
   const [problem] = new YamlSource("g.yaml", "providers: { d: { credential: ${NAME}, url: x } }\n").problems;
   t.match(problem, { line: 1, message: 'between { } write a reference in quotes: "${NAME}"' });
   const [other] = new YamlSource("g.yaml", 'providers: { d: { credential: "${NAME}", url: ] } }\n').problems;

@@ -1,7 +1,7 @@
 import t from "tap";
 import { PriceSchema } from "../../src/config/price-schema.ts";
 
-t.test("a price takes rates, steps and sums for images", async (t) => {
+t.test("a price accepts rates, tiers and sums for images", async (t) => {
   const price = { input: 0.15, above: [{ tokens: "200k", input: 0.3 }], image: { "": 0.04 }, flex: { input: 0.07 } };
   t.match(PriceSchema.parse(price), { ...price, above: [{ tokens: 200_000, input: 0.3 }] });
 });

@@ -10,7 +10,7 @@ const problem = (line: number, column: number, message: string): Problem => ({
   severity: "error",
 });
 
-t.test("a problem is its place, its severity, its message, then the frame", async (t) => {
+t.test("a problem has its position, its severity, its message, then the excerpt", async (t) => {
   t.equal(formatProblem(problem(3, 5, "wrong")), "gateway.yaml:3:5 error: wrong\n> 3 | x");
   t.equal(
     formatProblem({ ...problem(1, 1, "gone"), frame: "", severity: "warning" }),
@@ -18,7 +18,7 @@ t.test("a problem is its place, its severity, its message, then the frame", asyn
   );
 });
 
-t.test("problems are told in the order of the file, the same one once", async (t) => {
+t.test("problems are reported in the order of the file, equal ones once", async (t) => {
   const sorted = sortProblems([problem(9, 1, "c"), problem(2, 7, "b"), problem(2, 3, "a"), problem(9, 1, "c")]);
   t.same(
     sorted.map(({ message }) => message),
@@ -26,7 +26,7 @@ t.test("problems are told in the order of the file, the same one once", async (t
   );
 });
 
-t.test("the error's message holds all problems", async (t) => {
+t.test("the error's message contains all problems", async (t) => {
   const error = new ConfigError([problem(1, 2, "a"), problem(3, 4, "b")]);
   t.equal(error.message, "gateway.yaml:1:2 error: a\n> 1 | x\n\ngateway.yaml:3:4 error: b\n> 3 | x");
   t.equal(error.name, "ConfigError");

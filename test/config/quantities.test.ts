@@ -16,7 +16,7 @@ const read = (field: z.ZodType, written: unknown): unknown => {
   return found.success ? found.data : `! ${found.error.issues[0]?.message}`;
 };
 
-t.test("a quantity is read with its unit, and a field takes several forms", async (t) => {
+t.test("a quantity is parsed with its unit, and a field accepts several forms", async (t) => {
   t.equal(read(milliseconds(), "90s"), 90_000);
   t.equal(read(milliseconds(), "off"), 0);
   t.equal(read(percent(), "20%"), 0.2);
@@ -29,7 +29,7 @@ t.test("a quantity is read with its unit, and a field takes several forms", asyn
   t.equal(read(network(), "10.0.0.0/8"), "10.0.0.0/8");
 });
 
-t.test("what is none is told with what would be one", async (t) => {
+t.test("an invalid quantity is reported with a valid example", async (t) => {
   t.match(read(milliseconds(), "soon"), /^! .*soon/);
   t.match(read(period(), "off"), /write a time like 30s/);
   t.match(read(budget(), 5), /^! /);

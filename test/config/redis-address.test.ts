@@ -14,7 +14,7 @@ t.test("addresses of Redis, with and without TLS, user and database", async (t) 
     t.same(parseRedisAddress(url, "/"), { url });
 });
 
-t.test("files of certificates are tried, and looked for from the folder of gateway.yaml", async (t) => {
+t.test("certificate files are opened, relative to the folder of gateway.yaml", async (t) => {
   const folder = t.testdir({
     "ca.pem": certificate,
     "key.pem": key,
@@ -39,7 +39,7 @@ t.test("files of certificates are tried, and looked for from the folder of gatew
   t.match(parseRedisAddress("redis://h?cacert=ca.pem", folder), { problem: /write rediss:/ });
 });
 
-t.test("what is none, or says what would not be done, is refused without its password", async (t) => {
+t.test("an invalid address, or one with unsupported parts, is refused without its password", async (t) => {
   for (const [url, why] of [
     ["disk", /write memory, or redis:/],
     ["http://h", /write memory, or redis:/],

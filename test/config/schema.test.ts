@@ -14,7 +14,7 @@ type Json = {
   anyOf?: Json[];
 };
 
-t.test("every field of a JSON Schema for editors says what it is", async (t) => {
+t.test("every field of a JSON Schema for editors has a description", async (t) => {
   let seen = 0;
   const look = (schema: Json, path: string): void => {
     for (const [name, field] of Object.entries(schema.properties ?? {})) {
@@ -29,7 +29,7 @@ t.test("every field of a JSON Schema for editors says what it is", async (t) => 
   t.ok(seen > 50, `${seen} fields`);
 });
 
-t.test("the schema for editors shows defaults as people write them", async (t) => {
+t.test("the schema for editors shows defaults in the file's notation", async (t) => {
   const json = z.toJSONSchema(FileSchema, { io: "input" }) as unknown as {
     properties: Record<string, { default?: unknown; properties: Record<string, { default?: unknown }> }>;
     required: string[];
@@ -40,7 +40,7 @@ t.test("the schema for editors shows defaults as people write them", async (t) =
   t.same(json.required, ["providers", "models"]);
 });
 
-t.test("only providers and models are needed", async (t) => {
+t.test("only providers and models are required", async (t) => {
   const file = FileSchema.parse({
     providers: { demo: { url: "demo:" } },
     models: { echo: { targets: ["demo:echo"] } },
@@ -78,7 +78,7 @@ t.test("only providers and models are needed", async (t) => {
   });
 });
 
-t.test("proxies are addresses and ranges; nothing that cannot be enforced is taken", async (t) => {
+t.test("proxies are addresses and ranges; settings that cannot be enforced are not accepted", async (t) => {
   const some = { providers: { demo: { url: "demo:" } }, models: { echo: { targets: ["demo:echo"] } } };
   const trust = ["127.0.0.1", "10.0.0.0/8", "fd00::/8", "::1"];
   t.same(FileSchema.parse({ ...some, trust }).trust, trust);
@@ -95,6 +95,6 @@ t.test("proxies are addresses and ranges; nothing that cannot be enforced is tak
     );
 });
 
-t.test("the default chains name each plugin once", async (t) => {
+t.test("the default chains list each plugin once", async (t) => {
   for (const chain of Object.values(DEFAULT_CHAINS)) t.equal(new Set(chain).size, chain.length);
 });

@@ -18,7 +18,7 @@ import type { Config } from "../../src/config/types.ts";
 const env = { NAME: "value", EMPTY: "", HOST: "example.org" };
 const FORMS = `write $NAME, "$\{NAME}", "$\{NAME:-default}" or $file:/path`;
 
-t.test("references to the environment are put in", async (t) => {
+t.test("references to the environment are resolved", async (t) => {
   for (const [text, value] of [
     ["$NAME", "value"],
     ["${NAME}", "value"],
@@ -33,13 +33,13 @@ t.test("references to the environment are put in", async (t) => {
     t.same(resolveReferences(text, env, "/"), { value }, text);
 });
 
-t.test("a value is never read as a reference or as YAML again", async (t) => {
+t.test("a resolved value is never parsed as a reference or as YAML", async (t) => {
   const tricky = { NAME: "$OTHER: ${OTHER} # {" };
   t.same(resolveReferences("$NAME", tricky, "/"), { value: tricky.NAME });
   t.same(resolveReferences("${NAME}", tricky, "/"), { value: tricky.NAME });
 });
 
-t.test("a variable that is not set, or set to nothing, is named", async (t) => {
+t.test("a variable that is not set, or empty, is named", async (t) => {
   t.same(resolveReferences("$GONE", env, "/"), { unset: "GONE", why: "GONE is not set" });
   t.same(resolveReferences("$EMPTY", env, "/"), { unset: "EMPTY", why: "EMPTY is empty" });
   t.same(resolveReferences("https://${GONE}/v1", env, "/"), { unset: "GONE", why: "GONE is not set" });
@@ -50,7 +50,7 @@ t.test("a malformed reference is refused with the accepted forms, without repeat
     t.same(resolveReferences(text, env, "/"), { wrong: `not a reference to a secret; ${FORMS}` }, text);
 });
 
-t.test("a file's text is put in without its last line end", async (t) => {
+t.test("a file's text is used without its last line end", async (t) => {
   const folder = t.testdir({ secret: "from a file\n", windows: "text\r\n", two: "a\nb\n", nothing: "\n" });
   t.same(resolveReferences("$file:secret", {}, folder), { value: "from a file" });
   t.same(resolveReferences(`$file:${join(folder, "windows")}`, {}, "/"), { value: "text" });
@@ -68,7 +68,7 @@ t.test("a file that cannot be read is named with the reason", async (t) => {
   t.same(resolveReferences("$file:late", {}, folder), { value: "now" });
 });
 
-t.test("fields that hold secrets are known, misspelt ones too", async (t) => {
+t.test("fields that hold secrets are recognised, misspelt ones too", async (t) => {
   const long = "abcdefghijklmnop";
   for (const path of [
     ["providers", "x", "credential"],
@@ -85,7 +85,7 @@ t.test("fields that hold secrets are known, misspelt ones too", async (t) => {
     t.ok(isSecret(path, long), path.join("."));
 });
 
-t.test("what stands one level too high, or under another name, is secret as in its place", async (t) => {
+t.test("a value one level too high, or under another name, is secret as in its right place", async (t) => {
   const hook = "https://hooks.example.com/services/T02/B03/abc";
   t.ok(isSecret(["alerts"], hook));
   t.ok(isSecret(["alerts", "webook"], hook));
@@ -101,7 +101,7 @@ t.test("what stands one level too high, or under another name, is secret as in i
     t.notOk(isSecret(["admin"], place), place);
 });
 
-t.test("fields that hold none are known, misspelt ones too", async (t) => {
+t.test("fields that hold no secrets are recognised, misspelt ones too", async (t) => {
   const long = "abcdefghijklmnop";
   for (const path of [
     ["providers", "x", "url"],
@@ -123,7 +123,7 @@ t.test("the secret in a scalar is its text, or its default, and nothing for a re
   for (const reference of ["$NAME", '"${NAME}"', "$file:/run/secrets/x"]) t.equal(literalSecret(reference), "");
 });
 
-t.test("secrets are seen by their look where a file's structure is broken", async (t) => {
+t.test("secrets are recognised by their form if a file's structure is invalid", async (t) => {
   t.same(findSecrets("https://user:pw@host/v1"), ["user:pw"]);
   t.same(findSecrets("https://host/v1?key=abc"), ["key=abc"]);
   t.same(findSecrets("credential: abc"), ["abc"]);
@@ -136,7 +136,7 @@ t.test("secrets are seen by their look where a file's structure is broken", asyn
   t.same(findSecrets("API_KEY_Abcdef-ghijklmnop"), ["_Abcdef-ghijklmnop"], "a variable's name is of capitals");
 });
 
-t.test("keys by their shape and addresses of webhooks are secret wherever they stand", async (t) => {
+t.test("keys with a known form and addresses of webhooks are secret everywhere", async (t) => {
   const found = {
     "# rotated, was sk-ant-api03-ZQcommentkeyabcdefgh1234": "# rotated, was *************************************",
     "url: http://host/sk-proj-URLSHAPEabcdefgh/v1": "url: http://host/************************/v1",
@@ -157,13 +157,13 @@ t.test("keys by their shape and addresses of webhooks are secret wherever they s
     t.equal(starSecrets(text, []), text);
 });
 
-t.test("what stands among names of headers and is none may be a credential", async (t) => {
+t.test("an invalid name among header names may be a credential", async (t) => {
   t.ok(isSecret(["providers", "p", "forward", 1], "x-auth: SECRETSECRET"));
   t.ok(isSecret(["providers", "p", "header"], "x-auth SECRETSECRET"));
   for (const name of ["x-organization-*", "anthropic-beta"]) t.notOk(isSecret(["providers", "p", "forward", 1], name));
 });
 
-t.test("hiding keeps every character's place", async (t) => {
+t.test("masking keeps every character's position", async (t) => {
   t.equal(starSecrets("a: abcdefgh, b: abcdefghij", ["abcdefgh", "abcdefghij"]), "a: ********, b: **********");
   t.equal(starSecrets("a: short", ["short"]), "a: short");
   t.equal(starSecrets("postgres://postgres@h, postgres", ["postgres"]), "postgres://********@h, ********", "no scheme");
@@ -174,7 +174,7 @@ t.test("hiding keeps every character's place", async (t) => {
   );
 });
 
-t.test("what is shown to providers and proxies, and what seals envelopes, is secret", async (t) => {
+t.test("what is sent to providers and proxies, and what seals envelopes, is secret", async (t) => {
   const config = {
     providers: [{ credentials: [{ secret: "one" }, { secret: "two" }] }, { credentials: [] }],
     envelopes: { key: "three" },
@@ -210,7 +210,7 @@ t.test("what is shown to providers and proxies, and what seals envelopes, is sec
   t.same(configSecrets(redis as unknown as Config, {}), ["pass%40word", "pass@word"]);
 });
 
-t.test("a secret that anybody could guess is told as what it is; one that nobody can is none", async (t) => {
+t.test("a guessable secret is reported with its category; a strong one is not", async (t) => {
   const placeholders = [
     "changeme-changeme-changeme",
     "test-test-test-test-test-test",
@@ -238,7 +238,7 @@ t.test("a secret that anybody could guess is told as what it is; one that nobody
     t.equal(weakness(secret, 20), undefined, secret);
 });
 
-t.test("our own advice is shown as it is, and what only looks like it is not", async (t) => {
+t.test("the gateway's own placeholder is shown, and what only resembles it is not", async (t) => {
   for (const advice of [
     "not a store for the ledger; write sqlite:FILE or postgres://USER:PASSWORD@HOST/DATABASE",
     "write it like postgres://USER:PASSWORD@HOST:5432/DATABASE",
@@ -261,7 +261,7 @@ t.test("our own advice is shown as it is, and what only looks like it is not", a
 });
 
 t.test(
-  "of a plugin's options every text may be a secret, but for references, quantities, switches and its schema's words",
+  "every text in a plugin's options may be a secret, except references, quantities, booleans and its schema's words",
   async (t) => {
     for (const text of [
       "x",
@@ -297,7 +297,7 @@ t.test(
   },
 );
 
-t.test("what an authorization header holds is secret with its scheme", async (t) => {
+t.test("the value of an authorization header is secret, with its scheme", async (t) => {
   t.ok(isSecret(["x-headers", "authorization"], "short"));
   t.equal(starSecrets("authorization: Basic c2hvcnQ=, x: 1", []), "authorization: ***** ********, x: 1");
   t.equal(starSecrets("{ authorization: $OTLP_AUTHORIZATION }", []), "{ authorization: $OTLP_AUTHORIZATION }");

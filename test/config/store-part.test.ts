@@ -4,7 +4,7 @@ import { readStorePart } from "../../src/config/store-part.ts";
 const KEY = "ci-key-0123456789-abcdef";
 const part = (yaml: string, env: NodeJS.ProcessEnv = {}) => readStorePart(yaml, env, "/srv");
 
-t.test("the store and the keys are read whatever else is wrong", async (t) => {
+t.test("the store and the keys are read despite other mistakes", async (t) => {
   const found = part(
     `providers: { up: { speaks: [nothing] } }\nstore: { ledger: sqlite:ours.db, keep: 30d }\nkeys: { ci: { key: ${KEY}, models: [nowhere], group: acme } }\nplugins: 7\n`,
   );
@@ -12,25 +12,25 @@ t.test("the store and the keys are read whatever else is wrong", async (t) => {
   t.match(found?.keys, [{ name: "ci", group: "acme", hash: /^[0-9a-f]{64}$/ }]);
 });
 
-t.test("the zone of days is read too, and is not known where it is wrong", async (t) => {
+t.test("the timezone is read too, and is undefined if invalid", async (t) => {
   t.equal(part("timezone: Asia/Tokyo\nplugins: 7\n")?.timezone, "Asia/Tokyo");
   t.equal(part("plugins: 7\n")?.timezone, "UTC");
   t.match(part("timezone: Asia/Tokio\n"), { timezone: undefined, keys: [] });
 });
 
-t.test("what is left out has its usual place", async (t) => {
+t.test("omitted settings have their default location", async (t) => {
   for (const yaml of ["models: 1", "store:\nkeys:\n", "", "- 1"])
     t.match(part(yaml), { store: { ledger: "/srv/data/gateway.db" }, keys: [] }, yaml);
 });
 
-t.test("keys that are wrong are left out, and that is told", async (t) => {
+t.test("invalid keys are left out, and reported", async (t) => {
   const found = part("store: { ledger: sqlite:a.db }\nkeys: { ci: { key: short } }");
   t.match(found, { store: { ledger: "/srv/a.db" }, keys: [], keysInvalid: true });
   t.equal(part("keys: { ci: { key: $NOT_SET } }")?.keysInvalid, undefined, "one that is off is not wrong");
 });
 
 t.test(
-  "what is wrong in the store, or no YAML at all, gives nothing: another store would be taken for it",
+  "with an invalid store, or invalid YAML, the result is undefined: another store would be used by mistake",
   async (t) => {
     for (const yaml of [
       "store: { ledger: mysql://x }",

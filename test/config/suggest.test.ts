@@ -1,20 +1,20 @@
 import t from "tap";
 import { nearest, unknownNameMessage } from "../../src/config/suggest.ts";
 
-t.test("the nearest word is suggested, whatever its case", async (t) => {
+t.test("the nearest word is suggested, in any case", async (t) => {
   const words = ["anthropic", "openai", "gemini"];
   t.equal(nearest("antropic", words), "anthropic");
   t.equal(nearest("OpenAI", words), "openai");
   t.equal(nearest("gmeini", words), "gemini");
 });
 
-t.test("a word is never suggested for one that has little in common with it", async (t) => {
+t.test("a word with little in common is never suggested", async (t) => {
   t.equal(nearest("mistral", ["openai", "gemini"]), undefined);
   t.equal(nearest("ab", ["cd"]), undefined);
   t.equal(nearest("x", []), undefined);
 });
 
-t.test("the sentence names the suggestion, else what exists", async (t) => {
+t.test("the message has the suggestion, or else the existing words", async (t) => {
   t.equal(unknownNameMessage("plugin", "auht", ["auth"]), 'unknown plugin "auht", did you mean "auth"?');
   t.equal(unknownNameMessage("plugin", "zzz", ["auth", "sse"]), 'unknown plugin "zzz"; known: auth, sse');
   t.equal(unknownNameMessage("plugin", "zzz", []), 'unknown plugin "zzz"; none is known');

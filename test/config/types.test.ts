@@ -4,7 +4,7 @@ import t from "tap";
 import { loadConfig } from "../../src/config/load.ts";
 import { MINIMAL_CONFIG, vocabulary, write } from "./fixture.ts";
 
-t.test("a file with only providers and models becomes a whole configuration", async (t) => {
+t.test("a file with only providers and models becomes a complete configuration", async (t) => {
   const file = write(t, MINIMAL_CONFIG);
   const { providers, models, plugins, paths, text, masked, written, ...rest } = await loadConfig(file, vocabulary, {});
   t.equal(providers.length, 1);

@@ -40,7 +40,7 @@ t.test("a duration that overflows a timer is refused", async (t) => {
   t.throws(() => parseDuration("597h"), { message: "597h is too long: at most 596h, or off" });
 });
 
-t.test("how long something is kept is a number of days", async (t) => {
+t.test("a retention time is a number of days", async (t) => {
   t.same(
     ["2d", "400d", "52w", "off"].map(parseRetention),
     [2, 400, 364, 0].map((days) => days * 86_400_000),
@@ -53,7 +53,7 @@ t.test("how long something is kept is a number of days", async (t) => {
   t.throws(() => parseRetention("1d"), { message: "1d is too short: 2d or more, or off" });
 });
 
-t.test("a size becomes bytes, in thousands or in 1024s as its unit says", async (t) => {
+t.test("a size becomes bytes, in thousands or in 1024s according to its unit", async (t) => {
   for (const [written, bytes] of Object.entries({
     "64MiB": 64 * 2 ** 20,
     "1MB": 1e6,
@@ -72,7 +72,7 @@ t.test("a size without a unit is refused with the accepted forms", async (t) => 
   t.throws(() => parseSize("0.3B"), { message: "0.3B is not a whole size in bytes" });
 });
 
-t.test("a count may be short", async (t) => {
+t.test("a count may have a suffix", async (t) => {
   for (const [written, number] of [
     ["128k", 128_000],
     ["1M", 1e6],
@@ -85,7 +85,7 @@ t.test("a count may be short", async (t) => {
     t.equal(parseCount(written), number, String(written));
 });
 
-t.test("a strange count is refused with the accepted forms", async (t) => {
+t.test("an invalid count is refused with the accepted forms", async (t) => {
   for (const written of ["5x", "1m", "-1", -1, "1,000", "k", Number.NaN, 1e21])
     t.throws(() => parseCount(written), {
       message: `${JSON.stringify(written)} is not a count; write it like 300, 400_000, 128k or 1M`,
@@ -101,14 +101,14 @@ t.test("money becomes exact nano-dollars and a period", async (t) => {
   t.same(parseMoney("$1_000.5"), { nano: 1_000_500_000_000, per: "total" });
 });
 
-t.test("every amount of nano-dollars survives being written with nine decimals", async (t) => {
+t.test("every amount of nano-dollars is unchanged after formatting with nine decimals", async (t) => {
   for (let i = 0, nano = 1; i < 200; i++, nano = (nano * 48_271) % 2_147_483_647) {
     const digits = String(nano * 1000 + i).padStart(10, "0");
     t.equal(parseMoney(`$${digits.slice(0, -9)}.${digits.slice(-9)}`).nano, nano * 1000 + i);
   }
 });
 
-t.test("strange money is refused with the accepted forms", async (t) => {
+t.test("an invalid amount is refused with the accepted forms", async (t) => {
   for (const written of ["50/month", "$50/year", "50", 50, "$-5", "$1,000", "€5", "$0.0000000001"])
     t.throws(() => parseMoney(written), {
       message: `${JSON.stringify(written)} is not a sum of money; write it like $50/month, $15/week, $10/day, $1/hour or $100 (in total)`,
@@ -116,7 +116,7 @@ t.test("strange money is refused with the accepted forms", async (t) => {
   t.throws(() => parseMoney("$10_000_000"), { message: "$10_000_000 is too much: at most $9_000_000" });
 });
 
-t.test("a date is its first moment in UTC", async (t) => {
+t.test("a date is its first instant in UTC", async (t) => {
   t.equal(parseDate("2026-12-31"), Date.UTC(2026, 11, 31));
   t.equal(parseDate("2028-02-29"), Date.UTC(2028, 1, 29));
   t.equal(parseDate("2026-12-31T18:00:00+02:00"), Date.UTC(2026, 11, 31, 16));
@@ -139,7 +139,7 @@ t.test("a day that does not exist is refused with the accepted forms", async (t)
     });
 });
 
-t.test("durations, parts and sums are written as they are read", async (t) => {
+t.test("durations, ratios and sums are formatted as they are parsed", async (t) => {
   for (const written of ["500ms", "90s", "5m", "1h", "off"]) t.equal(formatDuration(parseDuration(written)), written);
   for (const written of ["50%", "7.5%", "off"]) t.equal(formatPercent(parsePercent(written)), written);
   for (const written of ["$50/month", "$0.000000001/hour", "$1.50", "$0.125/day"])
@@ -147,7 +147,7 @@ t.test("durations, parts and sums are written as they are read", async (t) => {
   t.equal(formatMoney(parseMoney("$0.3/day")), "$0.30/day");
 });
 
-t.test("money to the last digit", async (t) => {
+t.test("money is exact to the last digit", async (t) => {
   for (const [nano, text] of [
     [0, "0"],
     [1, "0.000000001"],

@@ -25,7 +25,7 @@ t.test("addresses to listen on", async (t) => {
     t.same(parseListenAddress(text), { host, port }, text);
 });
 
-t.test("other texts are no address to listen on", async (t) => {
+t.test("other texts are not accepted as listen addresses", async (t) => {
   for (const text of ["127.0.0.1", "::1:8080", "host:65536", "host:", "a b:80", "http://x:80", "", "unix:/run/x"])
     t.equal(
       parseListenAddress(text),
@@ -45,7 +45,7 @@ t.test("a provider's address loses its trailing slash and nothing else", async (
   t.equal(parseProviderUrl("demo:"), "demo:");
 });
 
-t.test("what is no provider's address is refused", async (t) => {
+t.test("an invalid provider's address is refused", async (t) => {
   for (const text of ["host/v1", "ftp://host", "", "demo:x", "file:///etc/passwd"])
     t.equal(parseProviderUrl(text), 'not an http address; write it like https://host/v1, or "demo:"', text);
   t.match(parseProviderUrl("https://user:pw@host/v1"), /must not contain a user or password/);
@@ -53,7 +53,7 @@ t.test("what is no provider's address is refused", async (t) => {
     t.equal(parseProviderUrl(text), "an address has no ? or # part");
 });
 
-t.test("defaults stand where nothing is said", async (t) => {
+t.test("omitted settings have defaults", async (t) => {
   const { values, said } = read({});
   t.same(values.listen, { host: "127.0.0.1", port: 8080 });
   t.same(values.admin, { host: "127.0.0.1", port: 9090, isDefault: true });
@@ -68,21 +68,21 @@ t.test("a port may be a number, and an address may come from the environment", a
   t.same(said, []);
 });
 
-t.test("an address whose variable is not set is a mistake, with the way out", async (t) => {
+t.test("an address whose variable is not set is a mistake, with the fix", async (t) => {
   t.same(read({ listen: "$LISTEN", providers: { a: { url: "https://${HOST}/v1" } } }).said, [
     'error listen LISTEN is not set; set it, or write "${LISTEN:-default}"',
     'error providers.a.url HOST is not set; set it, or write "${HOST:-default}"',
   ]);
 });
 
-t.test("the two sides cannot share an address", async (t) => {
+t.test("the two listeners cannot share an address", async (t) => {
   t.same(read({ listen: "8080", admin: "127.0.0.1:8080" }).said, [
     "error admin listen and admin have the same address",
   ]);
   t.same(read({ listen: "127.0.0.1:0", admin: "127.0.0.1:0" }).said, []);
 });
 
-t.test("the admin side may be a socket file or off, and should be out of others' reach", async (t) => {
+t.test("the admin side may be a socket file or off, and should not be reachable by others", async (t) => {
   t.same(read({ admin: "unix:run/admin.sock" }).values.admin, { path: "/etc/gateway/run/admin.sock" });
   const off = read({ admin: "off" });
   t.same([off.values.admin, off.said], [undefined, []]);
@@ -108,13 +108,13 @@ t.test("workers cannot share a ledger in memory", async (t) => {
   t.same(read({ store: { ledger: "sqlite:a.db" }, workers: "auto" }).said, []);
 });
 
-t.test("the ledger's file is absolute, or in memory", async (t) => {
+t.test("the ledger's file is an absolute path, or in memory", async (t) => {
   t.equal(read({ store: { ledger: "sqlite:/var/x.db" } }).values.store?.ledger, "/var/x.db");
   t.equal(read({ store: { ledger: "sqlite:x.db" } }).values.store?.ledger, "/etc/gateway/x.db");
   t.equal(read({ store: { ledger: "sqlite::memory:" } }).values.store?.ledger, ":memory:");
 });
 
-t.test("a ledger in PostgreSQL has its journals in a folder, and its password nowhere else", async (t) => {
+t.test("a ledger in PostgreSQL has its journals in a folder, and its password is not stored elsewhere", async (t) => {
   const { store } = read({ store: { ledger: "postgres://u:pw@h/db" } }).values;
   t.equal(store?.ledger, "postgres://u@h:5432/db");
   t.match(store?.postgres, { host: "h", user: "u", password: "pw", journal: "/etc/gateway/data/journal" });
@@ -129,7 +129,7 @@ t.test("a ledger in PostgreSQL has its journals in a folder, and its password no
   ]);
 });
 
-t.test("stores of other kinds are refused", async (t) => {
+t.test("other kinds of stores are refused", async (t) => {
   t.same(read({ store: { ledger: "postgres://u:pw@h/db", limits: "redis://h" } }).said, []);
   t.same(read({ store: { ledger: "mysql://x", limits: "disk" } }).said, [
     "error store.limits not a store for limits; write memory, or redis://HOST:6379 (rediss:// with TLS)",
@@ -137,7 +137,7 @@ t.test("stores of other kinds are refused", async (t) => {
   ]);
 });
 
-t.test("where limits are counted is memory, or an address that may be a secret", async (t) => {
+t.test("limits are counted in memory, or at an address that may be a secret", async (t) => {
   t.equal(read({}).values.limits, "memory");
   t.equal(read({ store: { limits: "rediss://u:pw@h/2" } }).values.limits, "rediss://u:pw@h/2");
   t.same(read({ store: { limits: "redis://u:pw@h?x=1" } }).said, [
@@ -145,7 +145,7 @@ t.test("where limits are counted is memory, or an address that may be a secret",
   ]);
 });
 
-t.test("a provider whose credential is not set is off, with a warning", async (t) => {
+t.test("a provider whose credential is not set is disabled, with a warning", async (t) => {
   const { values, said } = read({
     providers: { a: { url: "https://x", credential: "$A_KEY" }, b: { url: "https://x", credential: "${B:-}" } },
   });
@@ -157,7 +157,7 @@ t.test("a provider whose credential is not set is off, with a warning", async (t
   ]);
 });
 
-t.test("a credential that no header can carry is a mistake", async (t) => {
+t.test("a credential that cannot be in a header is a mistake", async (t) => {
   for (const value of ["abc\n", " abc", "abc ", "a\0b", "kéy"]) {
     const { said } = read({ providers: { a: { url: "https://x", credential: "$A" } } }, { A: value });
     t.same(
@@ -172,7 +172,7 @@ t.test("a credential that no header can carry is a mistake", async (t) => {
   );
 });
 
-t.test("a credential that anybody could guess is a mistake, and is not repeated", async (t) => {
+t.test("a guessable credential is a mistake, and is not repeated", async (t) => {
   for (const value of ["test", "changeme", "sk-...", "<YOUR_API_KEY>", "your-api-key-here", "xxxxxxxxxxxx"]) {
     const { said } = read({ providers: { a: { url: "https://x", credential: "$A" } } }, { A: value });
     t.equal(said.length, 1, value);
@@ -185,7 +185,7 @@ t.test("a credential that anybody could guess is a mistake, and is not repeated"
   }
 });
 
-t.test("credentials in a list are named by where they come from; those that are not set are left out", async (t) => {
+t.test("credentials in a list are labelled by their origin; those that are not set are left out", async (t) => {
   const credential = ["$ONE", "$TWO", "literal-of-the-operator", "$THREE"];
   const providers = { a: { url: "https://x", credential } };
   const { values, said } = read({ providers }, { ONE: "a1-first-of-all", THREE: "a3-third-of-all" });
@@ -200,7 +200,7 @@ t.test("credentials in a list are named by where they come from; those that are 
   t.same(none.said, ['warning providers.a.credential provider "a" is off: ONE is empty, TWO is not set']);
 });
 
-t.test("a key is kept as its SHA-256 only", async (t) => {
+t.test("only the SHA-256 of a key is kept", async (t) => {
   const key = "twenty-characters-or-more";
   const hash = createHash("sha256").update(key).digest("hex");
   const { values, said } = read({ keys: { a: { key: "$K" }, b: { hash: "AB".repeat(32) } } }, { K: key });
@@ -211,7 +211,7 @@ t.test("a key is kept as its SHA-256 only", async (t) => {
 
 const MAKE_ONE = "; a key has 20 characters or more that nobody can guess: openssl rand -hex 32";
 
-t.test("a key that is not set is off; one that can be guessed, or stands twice, is a mistake", async (t) => {
+t.test("a key that is not set is disabled; a guessable or duplicate one is a mistake", async (t) => {
   const twenty = "abcdefghij0123456789";
   const { values, said } = read({
     keys: {
@@ -231,12 +231,12 @@ t.test("a key that is not set is off; one that can be guessed, or stands twice, 
   ]);
 });
 
-t.test("values of any other shape are passed over", async (t) => {
+t.test("values of any other type are ignored", async (t) => {
   for (const odd of [null, 5, "x", [], { a: null }, { a: 5 }, { a: { url: 5, credential: [], key: 5, hash: null } }])
     t.same(read({ listen: [], store: odd, providers: odd, keys: odd }).said, []);
 });
 
-t.test("the key of envelopes is put in, and is none that can be guessed", async (t) => {
+t.test("the secret of envelopes is resolved, and must not be guessable", async (t) => {
   t.equal(
     read({ envelopes: { key: "$SEAL" } }, { SEAL: "0123456789abcdefghij" }).values.envelopes,
     "0123456789abcdefghij",
@@ -248,7 +248,7 @@ t.test("the key of envelopes is put in, and is none that can be guessed", async 
   t.match(read({ envelopes: { key: "$SEAL" } }).said, [/^error envelopes.key SEAL is not set/]);
 });
 
-t.test("a webhook's address says what is wrong with it, and never what it is", async (t) => {
+t.test("an invalid webhook address is explained without repeating it", async (t) => {
   const { values, said } = read({ alerts: { webhook: "$HOOK" } }, { HOOK: "https://hooks.test/services/canary" });
   t.equal(values.webhook?.href, "https://hooks.test/services/canary");
   t.same(said, []);

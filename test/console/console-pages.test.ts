@@ -14,7 +14,7 @@ await new Promise<void>((ready) => server.listen(0, "127.0.0.1", ready));
 t.teardown(() => server.close());
 const base = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
 
-t.test("every page of the console is one shell, which asks the API for what it shows", async (t) => {
+t.test("every page of the console is one shell, which requests its data from the API", async (t) => {
   for (const path of ["/", "/requests", "/requests/01a2", "/money", "/providers", "/keys", "/config", "/audit"]) {
     const page = await fetch(base + path);
     t.equal(page.status, 200, path);
@@ -23,41 +23,38 @@ t.test("every page of the console is one shell, which asks the API for what it s
   }
 });
 
-t.test(
-  "a visitor whom the API answers has the figures asked for together with the scripts, nobody else has",
-  async (t) => {
-    const linked = async (path: string, headers = {}) => {
-      const link = (await fetch(base + path, { headers })).headers.get("link") ?? "";
-      return link.split(", ").map((each) => /^<(.+)>; rel=preload; as=fetch; crossorigin=anonymous$/.exec(each)?.[1]);
-    };
-    const known = { authorization: "Bearer admin" };
-    t.match(await linked("/money?since=30d&by=key", known), [
-      ...["/api/session", "/api/spend?since=30d&by=key%2Cday&days=local", "/api/spend?since=30d&by=key&back=1"],
-      ...["/api/now", "/api/budgets", "/api/keys"],
-    ]);
-    t.same(await linked("/requests/01a2", known), ["/api/session", "/api/requests/01a2", "/api/keys"]);
-    t.same(await linked("/requests?key=%3E%3C%22%0A,x", known), [
-      "/api/session",
-      "/api/requests?since=24h&key=%3E%3C%22%0A%2Cx&limit=100",
-      "/api/keys",
-    ]);
-    t.same(await linked("/requests/a%3E,;'b", known), ["/api/session", "/api/keys"], "what could end it stays away");
-    t.same(await linked(`/requests?key=${"x".repeat(600)}`, known), ["/api/session", "/api/keys"], "no head too large");
-    t.same(await linked("/requests?since=__proto__", known), [
-      ...["/api/session", "/api/requests?since=24h&limit=100", "/api/keys"],
-    ]);
-    t.same(await linked("/money"), [undefined]);
-  },
-);
+t.test("a visitor with access to the API gets the figures together with the scripts, nobody else does", async (t) => {
+  const linked = async (path: string, headers = {}) => {
+    const link = (await fetch(base + path, { headers })).headers.get("link") ?? "";
+    return link.split(", ").map((each) => /^<(.+)>; rel=preload; as=fetch; crossorigin=anonymous$/.exec(each)?.[1]);
+  };
+  const known = { authorization: "Bearer admin" };
+  t.match(await linked("/money?since=30d&by=key", known), [
+    ...["/api/session", "/api/spend?since=30d&by=key%2Cday&days=local", "/api/spend?since=30d&by=key&back=1"],
+    ...["/api/now", "/api/budgets", "/api/keys"],
+  ]);
+  t.same(await linked("/requests/01a2", known), ["/api/session", "/api/requests/01a2", "/api/keys"]);
+  t.same(await linked("/requests?key=%3E%3C%22%0A,x", known), [
+    "/api/session",
+    "/api/requests?since=24h&key=%3E%3C%22%0A%2Cx&limit=100",
+    "/api/keys",
+  ]);
+  t.same(await linked("/requests/a%3E,;'b", known), ["/api/session", "/api/keys"], "what could end it stays away");
+  t.same(await linked(`/requests?key=${"x".repeat(600)}`, known), ["/api/session", "/api/keys"], "no head too large");
+  t.same(await linked("/requests?since=__proto__", known), [
+    ...["/api/session", "/api/requests?since=24h&limit=100", "/api/keys"],
+  ]);
+  t.same(await linked("/money"), [undefined]);
+});
 
-t.test("its files are found by their version, and what is no page is for others", async (t) => {
+t.test("its files are found by their version, and paths that are no pages are left to others", async (t) => {
   const [, file = ""] = /src="([^"]+console\/app\.js)"/.exec(await (await fetch(base)).text()) ?? [];
   t.equal((await fetch(base + file)).status, 200);
   for (const path of ["/api/now", "/livez", "/metrics", "/nothing", "/requests/a/b", "/pages/0/console/app.js"])
     t.equal((await fetch(base + path)).status, 404, path);
 });
 
-t.test("a page names every script that it needs, so that none waits for another to name it", async (t) => {
+t.test("a page lists every script that it needs, so that none is loaded late", async (t) => {
   for (const path of ["/", "/requests", "/requests/01a2", "/money", "/providers", "/keys", "/config", "/audit"]) {
     const html = await (await fetch(base + path)).text();
     const named = new Set([...html.matchAll(/(?:src|href)="([^"]+\.js)"/g)].map(([, file = ""]) => file));
@@ -74,17 +71,11 @@ t.test("a page names every script that it needs, so that none waits for another 
   }
 });
 
-t.test(
-  "a page says whether the API would answer, so that it asks nothing in vain; each has a tag of its own",
-  async (t) => {
-    const [signedOut, signedIn] = [
-      await fetch(base),
-      await fetch(base, { headers: { authorization: "Bearer token" } }),
-    ];
-    t.match(await signedOut.text(), /<html [^>]*data-visitor="unknown"/);
-    t.match(await signedIn.text(), /<html [^>]*data-visitor="known"/);
-    const kept = { "if-none-match": signedOut.headers.get("etag") ?? "" };
-    t.equal((await fetch(base, { headers: kept })).status, 304);
-    t.equal((await fetch(base, { headers: { ...kept, authorization: "Bearer token" } })).status, 200);
-  },
-);
+t.test("a page says whether the API would respond, so that no request is in vain; each has its own ETag", async (t) => {
+  const [signedOut, signedIn] = [await fetch(base), await fetch(base, { headers: { authorization: "Bearer token" } })];
+  t.match(await signedOut.text(), /<html [^>]*data-visitor="unknown"/);
+  t.match(await signedIn.text(), /<html [^>]*data-visitor="known"/);
+  const kept = { "if-none-match": signedOut.headers.get("etag") ?? "" };
+  t.equal((await fetch(base, { headers: kept })).status, 304);
+  t.equal((await fetch(base, { headers: { ...kept, authorization: "Bearer token" } })).status, 200);
+});

@@ -13,7 +13,7 @@ const {
 
 const both = { a: "echo", b: "down" };
 
-t.test("each column goes on with its own answers", async (t) => {
+t.test("each column continues with its own answers", async (t) => {
   let rounds = [roundOf(1, "one", ["data:1"], both)];
   rounds = answered(rounds, 1, "a", { state: "whole", text: "of a" });
   rounds = answered(rounds, 1, "b", { state: "stopped", text: "of b" });
@@ -26,7 +26,7 @@ t.test("each column goes on with its own answers", async (t) => {
   t.match(turnsOf(rounds, "b")[1], { role: "assistant", text: "of b" });
 });
 
-t.test("questions without an answer that goes on are one: of failures, and of tool calls alone", async (t) => {
+t.test("questions without an answer to continue are merged: failed ones, and those with tool calls only", async (t) => {
   let rounds = [roundOf(1, "one", ["data:1"], both)];
   rounds = answered(rounds, 1, "a", { state: "whole", text: "", calls: [{ name: "weather" }] });
   rounds = answered(rounds, 1, "b", { state: "failed", text: "half of", error: "It broke off." });
@@ -35,7 +35,7 @@ t.test("questions without an answer that goes on are one: of failures, and of to
     t.same(turnsOf(rounds, column), [{ role: "user", text: "one\n\ntwo", images: ["data:1", "data:2"] }], column);
 });
 
-t.test("a column that was not asked yet begins with what it is asked", async (t) => {
+t.test("a new column begins with its first question", async (t) => {
   const rounds = [roundOf(1, "one", [], { a: "echo" }), roundOf(2, "two", [], both)];
   t.same(turnsOf(rounds, "b"), [{ role: "user", text: "two", images: [] }]);
 });

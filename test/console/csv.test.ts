@@ -5,7 +5,7 @@ const { csv } = (await import(new URL("../../pages/console/csv.js", import.meta.
   csv(rows: readonly (readonly (string | number)[])[]): string;
 };
 
-t.test("names that a spreadsheet would run are texts, all others are as they are", async (t) => {
+t.test("names that a spreadsheet would run are quoted as text, all others are unchanged", async (t) => {
   const rows = [
     ["model", "cost_usd"],
     ['=HYPERLINK("https://evil.test")', "0.1"],

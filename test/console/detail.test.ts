@@ -12,7 +12,7 @@ const { linesOf }: { linesOf: (detail: object) => Line[] } = await import(
 );
 const told = (detail: object) => linesOf(detail).map(({ what, from, to }) => [what, from, to]);
 
-t.test("each thing has a line of its own, with what it was before where that is known", async (t) => {
+t.test("each change has a line, with the previous value if known", async (t) => {
   const budget = { nano: 5e9, per: "day", soft: false };
   const was = { owner: null, models: ["echo"], limits: { rpm: 2, tpm: 100, budgets: [budget] } };
   const detail = { owner: "alice", models: null, limits: { rpm: 5, tpm: 100, budgets: [{ ...budget, soft: true }] } };
@@ -26,7 +26,7 @@ t.test("each thing has a line of its own, with what it was before where that is 
   t.same(told({ limits: { rpm: 2 }, was: { limits: null } }), [["limits rpm", undefined, "2"]]);
 });
 
-t.test("what was made or done has its facts, and entries of older gateways what they know", async (t) => {
+t.test("created objects and actions show their details, and entries of older gateways what they contain", async (t) => {
   t.same(told({}), []);
   t.same(told({ group: "acme", tags: { team: "ads" }, models: ["a", "b"] }), [
     ["group", undefined, "acme"],
@@ -41,7 +41,7 @@ t.test("what was made or done has its facts, and entries of older gateways what 
   t.same(told({ expires: Date.UTC(2027, 5, 15, 9) }), [["expires", undefined, "2027-06-15 09:00 UTC"]]);
 });
 
-t.test("each setting that a reload has changed has a line, with what it was and is", async (t) => {
+t.test("each setting that a reload has changed has a line, with its old and new value", async (t) => {
   const changes = [
     { path: "drain", before: "600s", after: "8s" },
     { path: "models.a", before: "x" },

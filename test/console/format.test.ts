@@ -4,7 +4,7 @@ import t from "tap";
 const format: Record<"count" | "money" | "price" | "moment" | "offset", (value?: number | null) => string> =
   await import(new URL("../../pages/common/format.js", import.meta.url).href);
 
-t.test("numbers, prices and money are written as people read them", async (t) => {
+t.test("numbers, prices and money are formatted for people", async (t) => {
   const { count, money, price } = format;
   t.same([0, 999, 1000, 1234567, -1234, null, undefined].map(count), "0 999 1,000 1,234,567 -1,234 – –".split(" "));
   // From nano-dollars, with three digits below a dollar.
@@ -15,7 +15,7 @@ t.test("numbers, prices and money are written as people read them", async (t) =>
   t.same([0, 3, 0.15, 0.0375, 1234.5, null].map(price), "free $3.00 $0.15 $0.0375 $1,234.50 –".split(" "));
 });
 
-t.test("one of a thing is told in the singular", async (t) => {
+t.test("the singular is used for one", async (t) => {
   const counted = format["counted" as "count"] as unknown as (number: number | undefined, thing: string) => string;
   t.same(
     [0, 1, 2, 1200, undefined].map((number) => counted(number, "request")),
@@ -23,7 +23,7 @@ t.test("one of a thing is told in the singular", async (t) => {
   );
 });
 
-t.test("a key is called by its name, with its id where two have the same", async (t) => {
+t.test("a key is shown by its name, with its id if two have the same name", async (t) => {
   const keyNames = format["keyNames" as "count"] as unknown as (keys: object[]) => Map<string, string>;
   const keys = [
     ...[
@@ -36,12 +36,12 @@ t.test("a key is called by its name, with its id where two have the same", async
   t.same([...keyNames(keys).values()], ["ci", "alice", "bob (b1)", "bob (b2)"]);
 });
 
-t.test("a moment stands in the reader's zone, midnight at 00", async (t) => {
+t.test("a time is shown in the reader's zone, midnight as 00", async (t) => {
   const moment = new Date(2026, 10, 3, 0, 5, 9).getTime();
   t.equal(format.moment(moment), "Nov 03, 00:05:09");
 });
 
-t.test("how far the reader's clock is from UTC is told for each moment", async (t) => {
+t.test("the offset of the reader's zone is computed for each time", async (t) => {
   const zone = process.env["TZ"];
   t.teardown(() => {
     if (zone === undefined) delete process.env["TZ"];
@@ -59,7 +59,7 @@ t.test("how far the reader's clock is from UTC is told for each moment", async (
   }
 });
 
-t.test("no page uses Intl, which takes longer than all else of it when it is first used", async (t) => {
+t.test("no page uses Intl, which takes longer on first use than everything else", async (t) => {
   const { globSync, readFileSync } = await import("node:fs");
   const folder = new URL("../../pages/", import.meta.url).pathname;
   for (const name of globSync("**/*.js", { cwd: folder }))

@@ -14,7 +14,7 @@ const textOf = (name: string): string => {
   return text;
 };
 
-t.test("all scripts that others need are found, each once, also where they need each other", async (t) => {
+t.test("all imported scripts are found, once each, also in circular imports", async (t) => {
   t.same(transitiveImports(["console/app.js"], textOf), [
     "common/ui.js",
     "console/side.js",
@@ -25,6 +25,6 @@ t.test("all scripts that others need are found, each once, also where they need 
   t.same(transitiveImports([], textOf), []);
 });
 
-t.test("one that needs a script which is not there is an error", async (t) => {
+t.test("a missing import is an error", async (t) => {
   t.throws(() => transitiveImports(["a.js"], (name) => (name === "a.js" ? 'import "./b.js";' : textOf(name))), /b\.js/);
 });

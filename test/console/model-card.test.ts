@@ -37,7 +37,7 @@ t.test("a protocol is native, translated, or both where targets differ", async (
   t.same(few, { gemini: "native" }, "only what has a path");
 });
 
-t.test("a model for embeddings or pictures is reached by nothing else", async (t) => {
+t.test("a model for embeddings or images is reached by no other protocol", async (t) => {
   const all = ["openai-chat", "openai-embeddings", "openai-images"];
   const of = (capabilities: string[], speaks = all) =>
     modelCard(model([target(speaks)], { capabilities }), served, surroundings).protocols;

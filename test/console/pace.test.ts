@@ -9,7 +9,7 @@ const {
   spentFirst: (budgets: readonly object[]) => readonly object[];
 } = await import(new URL("../../pages/console/pace.js", import.meta.url).href);
 
-t.test("a budget ends when what was spent since it began has come to all of it", async (t) => {
+t.test("a budget's end is estimated from what was spent since its period began", async (t) => {
   const day = { limit: 100, began: 1000, resets: 11_000 };
   t.equal(endOf({ ...day, spent: 50 }, 5000), 9000, "half of it in four seconds");
   t.equal(endOf({ ...day, spent: 20 }, 5000), Number.POSITIVE_INFINITY, "it begins anew before");
@@ -17,14 +17,14 @@ t.test("a budget ends when what was spent since it began has come to all of it",
   t.equal(endOf({ limit: 100, began: 1000, spent: 20 }, 5000), 21_000, "in all: it never begins anew");
 });
 
-t.test("one that is spent has ended, and of one whose beginning nobody knows there is no pace", async (t) => {
+t.test("a spent budget has ended, and one with an unknown beginning has no estimate", async (t) => {
   t.equal(endOf({ limit: 100, spent: 100, began: 0 }, 5000), 5000);
   t.equal(endOf({ limit: 100, spent: 120 }, 5000), 5000);
   t.equal(endOf({ limit: 0, spent: 0, began: 0 }, 5000), 5000);
   t.equal(endOf({ limit: 100, spent: 10 }, 5000), undefined);
 });
 
-t.test("budgets stand by the share that is spent, highest first", async (t) => {
+t.test("budgets are sorted by the share that is spent, highest first", async (t) => {
   const [little, most, none, all] = [
     { limit: 1000, spent: 100 },
     { limit: 10, spent: 9 },

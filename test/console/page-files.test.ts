@@ -9,7 +9,7 @@ const PAGES = fileURLToPath(new URL("../../pages", import.meta.url));
 const DEMO = `providers: { demo: { url: "demo:" } }\nmodels: { echo: { targets: [demo:echo] } }\n`;
 const HTML = { accept: "text/html,application/xhtml+xml,*/*;q=0.8" };
 
-t.test("a page names its files by a version, and these may be kept for ever", async (t) => {
+t.test("a page refers to its files by a version, and these may be cached forever", async (t) => {
   const { url } = await startGateway(t, DEMO);
   const page = await fetch(url, { headers: HTML });
   t.match(page.headers.get("content-type"), /^text\/html/);
@@ -27,7 +27,7 @@ t.test("a page names its files by a version, and these may be kept for ever", as
   t.equal(gone.status, 404, "another version's files are not there");
 });
 
-t.test("a file that has not changed is not sent again, and goes compressed to who takes that", async (t) => {
+t.test("an unchanged file is not sent again, and is compressed for clients that accept it", async (t) => {
   const { url } = await startGateway(t, DEMO);
   const first = await fetch(url, { headers: HTML });
   const etag = first.headers.get("etag") ?? "";
@@ -64,7 +64,7 @@ t.test("the first load of the marketplace is below 100 KB on the wire", async (t
   t.ok(bytes < 100_000, `${bytes} bytes`);
 });
 
-t.test("nothing in the pages stands outside the policy: no inline script or style, no other host", async (t) => {
+t.test("the pages obey their content security policy: no inline script or style, no other host", async (t) => {
   const { url } = await startGateway(t, DEMO);
   const policy = (await fetch(url, { headers: HTML })).headers.get("content-security-policy") ?? "";
   t.match(policy, /default-src 'none'/);
@@ -80,7 +80,7 @@ t.test("nothing in the pages stands outside the policy: no inline script or styl
   }
 });
 
-t.test("compressed bytes are the file's own", async (t) => {
+t.test("compressed bytes decompress to the file's own", async (t) => {
   const { url } = await startGateway(t, DEMO);
   const page = await (await fetch(url, { headers: HTML })).text();
   const [, file = ""] = /href="([^"]+style\.css)"/.exec(page) ?? [];

@@ -11,7 +11,7 @@ models:
 type Listed = Record<string, { id: string; path: string }[]>;
 const HTML = { accept: "text/html,*/*;q=0.8" };
 
-t.test("a browser gets pages, and everybody else what they always got", async (t) => {
+t.test("a browser gets pages, and other clients get the API's responses", async (t) => {
   const { url } = await startGateway(t, YAML);
   for (const path of ["/", "/play", "/models", "/models/acme/echo", "/models/acme%2Fecho"]) {
     const page = await fetch(url + path, { headers: HTML });
@@ -34,7 +34,7 @@ t.test("a browser gets pages, and everybody else what they always got", async (t
   t.equal((await fetch(url, { method: "POST", headers: { ...HTML, ...asking() }, body: "{}" })).status, 404);
 });
 
-t.test("a model's page is a 404 where there is none to be shown", async (t) => {
+t.test("the page of an unknown model is a 404", async (t) => {
   const { url } = await startGateway(t, YAML);
   for (const id of ["nothing", "secret", "off", "%ff"]) {
     const page = await fetch(`${url}/models/${id}`, { headers: HTML });
@@ -43,7 +43,7 @@ t.test("a model's page is a 404 where there is none to be shown", async (t) => {
   }
 });
 
-t.test("the marketplace shows what is public and on, and nothing of who uses it", async (t) => {
+t.test("the marketplace shows public and enabled models, and nothing about their users", async (t) => {
   const { url } = await startGateway(t, YAML);
   const { models, protocols, clients } = (await (await fetch(`${url}/pages/models.json`)).json()) as Listed;
   t.same(
@@ -72,7 +72,7 @@ t.test("the marketplace shows what is public and on, and nothing of who uses it"
   );
 });
 
-t.test("pages: off leaves nothing of them", async (t) => {
+t.test("pages: off disables all of them", async (t) => {
   const { url } = await startGateway(t, `pages: off\n${YAML}`);
   t.match(await (await fetch(url, { headers: HTML })).json(), { service: "model-gateway" });
   for (const path of ["/play", "/pages/models.json"])

@@ -5,7 +5,7 @@ import { parse } from "yaml";
 const { saying, yaml }: { saying: (written: object, more: object) => object; yaml: (tree: object) => string } =
   await import(new URL("../../pages/console/yaml.js", import.meta.url).href);
 
-t.test("lines mean what the file said, whatever its words are", async (t) => {
+t.test("generated lines have the same meaning as the file, whatever their strings", async (t) => {
   const tree = {
     keys: {
       "a.b-c": { models: ["*", "fast-*", "a:b", "x, y"], addresses: ["10.0.0.0/8", "fd00::/8"], rpm: 300, tpm: "1M" },
@@ -19,7 +19,7 @@ t.test("lines mean what the file said, whatever its words are", async (t) => {
   t.match(yaml({ health: { errors: "50%", open: "30s", slow: "off" } }), "  errors: 50%\n  open: 30s\n  slow: off");
 });
 
-t.test("what the file does not say is a comment, and a name with nothing else below it too", async (t) => {
+t.test("defaults are comments, and so is a name without values below it", async (t) => {
   const health = saying({ open: "1m" }, { open: "30s", failures: 5 });
   t.equal(
     yaml({ providers: { up: saying({ health }, { concurrency: 20 }) } }),

@@ -44,7 +44,7 @@ const states = async (guests: readonly Guest[]) => {
   return guests.map(({ state }) => state);
 };
 
-t.test("as many are inside as the limit says, and the next comes in when one leaves", async (t) => {
+t.test("the number of admitted requests is limited, and the next one is admitted when one leaves", async (t) => {
   const admission = new Admission(LIMITS, "It");
   const guests = ["a", "a", "a", "b"].map((id) => knock(admission, id));
   t.same(await states(guests), ["in", "in", "waiting", "waiting"]);
@@ -54,7 +54,7 @@ t.test("as many are inside as the limit says, and the next comes in when one lea
   t.same(await states(guests), ["in", "in", "in", "in"]);
 });
 
-t.test("who leaves twice, or never came in, makes no room", async (t) => {
+t.test("a request that leaves twice, or was never admitted, frees no slot", async (t) => {
   const admission = new Admission(LIMITS, "It");
   const guests = ["a", "b", "c", "d"].map((id) => knock(admission, id));
   admission.release(guests[3] as Guest);
@@ -64,7 +64,7 @@ t.test("who leaves twice, or never came in, makes no room", async (t) => {
   t.same(await states(guests), ["in", "in", "in", "waiting"]);
 });
 
-t.test("callers that wait take turns, however many one of them sends", async (t) => {
+t.test("waiting callers take turns, however many requests one of them sends", async (t) => {
   const admission = new Admission({ ...LIMITS, concurrency: 1 }, "It");
   const first = knock(admission, "noisy");
   const noisy = Array.from({ length: 50 }, () => knock(admission, "noisy"));
@@ -81,7 +81,7 @@ t.test("callers that wait take turns, however many one of them sends", async (t)
   t.same(order.slice(0, 4).sort(), ["noisy", "x", "y", "z"], "each comes in once before the noisy one comes again");
 });
 
-t.test("one caller has at most its share inside, and the rest of the room is for others", async (t) => {
+t.test("one caller has at most its share of the slots, and the rest is for others", async (t) => {
   const admission = new Admission({ ...LIMITS, concurrency: 4, perKey: 2 }, "It");
   const guests = ["a", "a", "a", "b", "c"].map((id) => knock(admission, id));
   t.same(await states(guests), ["in", "in", "waiting", "in", "in"]);
@@ -91,14 +91,14 @@ t.test("one caller has at most its share inside, and the rest of the room is for
   t.same(await states(guests), ["in", "in", "in", "in", "in"]);
 });
 
-t.test("callers without a key are told apart by their address", async (t) => {
+t.test("callers without a key are distinguished by their address", async (t) => {
   const admission = new Admission({ ...LIMITS, perKey: 1 }, "It");
   const anonymous = (address: string): AdmissionRequest => ({ address, onAbort: () => () => {} });
   t.equal(admission.acquire(anonymous("192.0.2.1")), undefined);
   t.equal(admission.acquire(anonymous("192.0.2.2")), undefined);
 });
 
-t.test("no more wait than the queue takes, none longer than it may, and none that has left", async (t) => {
+t.test("the queue's length and waiting time are limited, and requests that left do not wait", async (t) => {
   const admission = new Admission({ concurrency: 1, perKey: 0, queue: 2, wait: 20 }, "It");
   const guests = ["a", "b", "c", "d"].map((id) => knock(admission, id));
   t.same(await states(guests), ["in", "waiting", "waiting", "overloaded"]);
@@ -110,7 +110,7 @@ t.test("no more wait than the queue takes, none longer than it may, and none tha
   t.equal(knock(admission, "e").state, "in", "the room of those who gave up is not lost");
 });
 
-t.test("whoever is refused is told when to come again, and not all at once", async (t) => {
+t.test("refused requests get different retry times", async (t) => {
   const admission = new Admission({ concurrency: 1, perKey: 0, queue: 0, wait: 0 }, "The provider p");
   knock(admission, "a");
   const waits = Array.from({ length: 20 }, () => {
@@ -128,7 +128,7 @@ t.test("whoever is refused is told when to come again, and not all at once", asy
   t.ok(new Set(waits).size > 1);
 });
 
-t.test("whatever comes, goes and waits, as many are inside as the limits allow and nobody is forgotten", async (t) => {
+t.test("for any sequence of arrivals and departures the limits hold and no waiting request is forgotten", async (t) => {
   let seed = 7;
   const random = (below: number) => {
     seed = (seed * 1103515245 + 12345) & 0x7fffffff;
@@ -157,12 +157,15 @@ t.test("whatever comes, goes and waits, as many are inside as the limits allow a
   t.same(wrong, []);
 });
 
-t.test("where the queue is full, who has most in it makes room for who has less, and nobody for its own", async (t) => {
-  const admission = new Admission({ ...LIMITS, queue: 3 }, "It");
-  const noisy = ["a", "a", "a", "a", "a"].map((id) => knock(admission, id));
-  const quiet = knock(admission, "b");
-  t.same(await states([...noisy, quiet]), ["in", "in", "waiting", "waiting", "overloaded", "waiting"]);
-  t.same(await states([knock(admission, "a"), knock(admission, "b")]), ["overloaded", "overloaded"]);
-  admission.release(noisy[0] as Guest);
-  t.same(await states([quiet]), ["in"]);
-});
+t.test(
+  "if the queue is full, the caller with most waiting requests loses one to a caller with fewer, never to itself",
+  async (t) => {
+    const admission = new Admission({ ...LIMITS, queue: 3 }, "It");
+    const noisy = ["a", "a", "a", "a", "a"].map((id) => knock(admission, id));
+    const quiet = knock(admission, "b");
+    t.same(await states([...noisy, quiet]), ["in", "in", "waiting", "waiting", "overloaded", "waiting"]);
+    t.same(await states([knock(admission, "a"), knock(admission, "b")]), ["overloaded", "overloaded"]);
+    admission.release(noisy[0] as Guest);
+    t.same(await states([quiet]), ["in"]);
+  },
+);

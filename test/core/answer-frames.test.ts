@@ -4,7 +4,7 @@ import { splitIntoFrames } from "../../src/core/answer-frames.ts";
 const shown = (text: string, framing?: "sse" | "array") =>
   splitIntoFrames(Buffer.from(text), framing).map(({ kind, bytes }) => [kind, bytes.toString()]);
 
-t.test("a whole answer is the frames in which it would have come, and its end", async (t) => {
+t.test("a complete response becomes the frames of a stream, and its end", async (t) => {
   t.same(shown("data: 1\n\ndata: 2\n\n", "sse"), [
     ["event", "data: 1\n\n"],
     ["event", "data: 2\n\n"],

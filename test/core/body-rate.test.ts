@@ -11,7 +11,7 @@ function judged(limits: BodyRateLimits) {
   return { pace, errors, said: () => errors.map(({ message }) => /slowly/.test(message)) };
 }
 
-t.test("silence ends it, once, and bytes put that off", async (t) => {
+t.test("silence ends a body, once, and bytes postpone that", async (t) => {
   const { pace, errors, said } = judged({ idle: 60, slowest: 0 });
   for (let i = 0; i < 6; i++) {
     await sleep(20);
@@ -23,7 +23,7 @@ t.test("silence ends it, once, and bytes put that off", async (t) => {
   t.match(errors[0], { code: "body_timeout", status: 408 });
 });
 
-t.test("too few bytes for the time end it, although they come all the time, or never", async (t) => {
+t.test("too few bytes per time end it, whether they come continuously or never", async (t) => {
   const limits = { idle: 10_000, slowest: 1_000_000, patience: 50 };
   const [dripping, silent] = [judged(limits), judged(limits)];
   for (let i = 0; i < 10; i++) {
@@ -45,7 +45,7 @@ t.test("very many tiny pieces end it at once; fewer, or larger ones, do not", as
   t.same([few.errors.length, larger.errors.length], [1, 0], "pieces that are told together count as many");
 });
 
-t.test("enough bytes, however they come, end nothing; and neither does anything behind its end", async (t) => {
+t.test("enough bytes in any pieces end nothing; nor does anything after its end", async (t) => {
   const { pace, errors } = judged({ idle: 10_000, slowest: 1000, patience: 30 });
   pace.addBytes(2000);
   await sleep(120);
@@ -72,7 +72,7 @@ t.test("time in which nobody reads does not count", async (t) => {
   t.same(said(), [true]);
 });
 
-t.test("a stream is judged while it is read, and no longer", async (t) => {
+t.test("a stream is monitored only while it is read", async (t) => {
   const stream = new PassThrough();
   const errors: string[] = [];
   const watched = (body: PassThrough) =>

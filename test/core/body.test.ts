@@ -19,7 +19,7 @@ gathered(t, "slices come without a copy where one piece holds them, and right wh
   t.equal(new Body([CHAT], undefined).slice(5, 5).length, 0);
 });
 
-t.test("a whole body is joined and parsed once", async (t) => {
+t.test("a complete body is joined and parsed once", async (t) => {
   const body = new Body([CHAT.subarray(0, 10), CHAT.subarray(10)], scan(CHAT));
   t.equal(body.bytes(), body.bytes());
   t.strictSame(body.pieces, [body.bytes()], "the pieces are let go");
@@ -35,7 +35,7 @@ const edited = (body: Body, name: string, json: string): Body => {
   return body.edited([member ? replaceMember(member, json) : setMember(body.scan as Scan, name, json)]);
 };
 
-t.test("an edited body is another one, whose bytes and members are those behind the edit", async (t) => {
+t.test("an edited body is another body, with the edited bytes and members", async (t) => {
   for (const found of ["json", scan(CHAT)] as const) {
     const body = new Body([CHAT.subarray(0, 12), CHAT.subarray(12)], found);
     const longer = edited(body, "n", "22000");
@@ -48,7 +48,7 @@ t.test("an edited body is another one, whose bytes and members are those behind 
   }
 });
 
-t.test("what no edit touches is not copied, and a body without edits is itself", async (t) => {
+t.test("unedited parts are not copied, and a body without edits is itself", async (t) => {
   const pieces = [CHAT.subarray(0, 30), CHAT.subarray(30)];
   const body = new Body(pieces, "json");
   t.equal(body.edited([]), body);
@@ -56,7 +56,7 @@ t.test("what no edit touches is not copied, and a body without edits is itself",
 });
 
 t.test(
-  "an edit that breaks the body is refused at once, whether it writes a whole member or a part of one",
+  "an edit that makes the body invalid is refused at once, whether it replaces a complete member or a part of one",
   async (t) => {
     const failed = { code: "plugin_failed", message: "A plugin left a body that is not JSON." };
     const body = () => new Body([CHAT], "json");
@@ -74,7 +74,7 @@ t.test(
 );
 
 t.test(
-  "an edit deep inside a long string is checked at once, and a client's own fault there stays the client's",
+  "an edit inside a long string is checked at once, and a client's own mistake there is reported as the client's",
   (t) => {
     const text = (inside: string) =>
       Buffer.from(`{"model":"m","messages":["${"x".repeat(500)}${inside}${"y".repeat(500)}"]}`);
@@ -94,7 +94,7 @@ t.test(
   },
 );
 
-t.test("the model's field of a form stays where it is, whatever changes around it", async (t) => {
+t.test("the position of a form's model field stays valid after other edits", async (t) => {
   const form = new Body([Buffer.from("--x painter --y")], undefined, { start: 4, end: 11 });
   const renamed = form.edited([
     { start: 4, end: 11, bytes: Buffer.from("vendors-own") },
@@ -105,39 +105,42 @@ t.test("the model's field of a form stays where it is, whatever changes around i
   t.equal(renamed.scan, undefined);
 });
 
-t.test("who must see all of a body is told of members that are named twice, at any depth", async (t) => {
+t.test("duplicate members at any depth are reported to a plugin that needs the complete body", async (t) => {
   const body = (text: string) => new Body([Buffer.from(text)], "json");
   t.same(body('{"a":[{"b":1},{"b":2}],"c":{"a":":"}}').uniqueJson(), { a: [{ b: 1 }, { b: 2 }], c: { a: ":" } });
   const faults = ['{"a":[{"b":1,"b":2}]}', '{"a":{"b":1,"\\u0062":2}}', '{"a":{"__proto__":1,"__proto__":2}}'];
   for (const text of faults) t.throws(() => body(text).uniqueJson(), { code: "invalid_json" }, text);
 });
 
-t.test("a fault behind the start of a long string is told with its member and byte, whoever finds it", async (t) => {
-  for (const [bad, said] of [
-    ["\u0001", /byte 0x01 at byte 332/],
-    ["\\x", /"x" at byte 333/],
-    ["\\u12g4", /"g" at byte 336/],
-  ] as const) {
-    const text = `{"model":"m","metadata":{"user":"${"a".repeat(299)}${bad}"},"n":1}`;
-    const pieces = [Buffer.from(text.slice(0, 100)), Buffer.from(text.slice(100))];
-    const body = new Body(pieces, scan(Buffer.from(text)));
-    t.equal(body.value("n"), 1, "what stands elsewhere can be read");
-    const error = { code: "invalid_json", status: 400, param: "metadata", message: said };
-    for (const read of [
-      () => body.value("metadata"),
-      () => body.json(),
-      () => body.parse(() => JSON.parse(text)),
-      () => body.edited([]).uniqueJson(),
-    ])
-      t.throws(read, error);
-  }
-  const ours = () => {
-    throw new TypeError("ours");
-  };
-  t.throws(() => new Body([Buffer.from("{}")], undefined).parse(ours), new TypeError("ours"));
-});
+t.test(
+  "a mistake after the start of a long string is reported with its member and byte, whoever finds it",
+  async (t) => {
+    for (const [bad, said] of [
+      ["\u0001", /byte 0x01 at byte 332/],
+      ["\\x", /"x" at byte 333/],
+      ["\\u12g4", /"g" at byte 336/],
+    ] as const) {
+      const text = `{"model":"m","metadata":{"user":"${"a".repeat(299)}${bad}"},"n":1}`;
+      const pieces = [Buffer.from(text.slice(0, 100)), Buffer.from(text.slice(100))];
+      const body = new Body(pieces, scan(Buffer.from(text)));
+      t.equal(body.value("n"), 1, "what stands elsewhere can be read");
+      const error = { code: "invalid_json", status: 400, param: "metadata", message: said };
+      for (const read of [
+        () => body.value("metadata"),
+        () => body.json(),
+        () => body.parse(() => JSON.parse(text)),
+        () => body.edited([]).uniqueJson(),
+      ])
+        t.throws(read, error);
+    }
+    const ours = () => {
+      throw new TypeError("ours");
+    };
+    t.throws(() => new Body([Buffer.from("{}")], undefined).parse(ours), new TypeError("ours"));
+  },
+);
 
-t.test("a member's value, and a text, are read only where all readers read the same", async (t) => {
+t.test("a member's value, and a text, are read only if all parsers read the same", async (t) => {
   const body = new Body([Buffer.from('{"a":[{"x":1}],"b":{"x":1,"x":2}}')], "json");
   t.same(body.uniqueValue("a"), [{ x: 1 }]);
   t.equal(body.uniqueValue("none"), undefined);

@@ -8,7 +8,7 @@ const span = (zone: string, per: Period, now: string) => {
   return `${iso(start)} ${iso(end)}`;
 };
 
-t.test("hours, days, weeks from Monday on and months begin at their zone's clock", async (t) => {
+t.test("hours, days, weeks from Monday on and months begin by their zone's clock", async (t) => {
   const wednesday = "2026-11-18T23:45:10.500Z";
   t.equal(span("UTC", "hour", wednesday), "2026-11-18T23:00:00.000Z 2026-11-19T00:00:00.000Z");
   t.equal(span("UTC", "day", wednesday), "2026-11-18T00:00:00.000Z 2026-11-19T00:00:00.000Z");
@@ -18,13 +18,13 @@ t.test("hours, days, weeks from Monday on and months begin at their zone's clock
   t.equal(span("Asia/Kolkata", "hour", wednesday), "2026-11-18T23:30:00.000Z 2026-11-19T00:30:00.000Z");
 });
 
-t.test("a day on which clocks are changed has 23 or 25 hours, and one may begin after midnight", async (t) => {
+t.test("a day on which clocks change has 23 or 25 hours, and one may begin after midnight", async (t) => {
   t.equal(span("Europe/Berlin", "day", "2026-03-29T12:00:00Z"), "2026-03-28T23:00:00.000Z 2026-03-29T22:00:00.000Z");
   t.equal(span("Europe/Berlin", "day", "2026-10-25T12:00:00Z"), "2026-10-24T22:00:00.000Z 2026-10-25T23:00:00.000Z");
   t.equal(span("Africa/Cairo", "day", "2026-04-24T12:00:00Z"), "2026-04-23T22:00:00.000Z 2026-04-24T21:00:00.000Z");
 });
 
-t.test("a span is found again for every moment in it, and the next one at its end", async (t) => {
+t.test("every time in a period yields that period, and its end yields the next one", async (t) => {
   const calendar = new Calendar("UTC");
   const first = calendar.span("day", at("2026-11-18T00:00:00Z"));
   t.equal(calendar.span("day", at("2026-11-18T23:59:59.999Z")), first);
@@ -32,15 +32,15 @@ t.test("a span is found again for every moment in it, and the next one at its en
   t.equal(iso(calendar.span("day", first.start - 1).end), iso(first.start), "also back");
 });
 
-t.test("in total is for ever", async (t) => {
+t.test("a total period never ends", async (t) => {
   t.same(new Calendar().span("total", 5), { start: 0, end: Number.POSITIVE_INFINITY });
 });
 
-t.test("a zone that is none is refused", async (t) => {
+t.test("an unknown zone is refused", async (t) => {
   t.throws(() => new Calendar("Europe/Bonn"), RangeError);
 });
 
-t.test("yesterday is a day of its own length, also where one has 23 hours", async (t) => {
+t.test("yesterday has its own length, also if it has 23 hours", async (t) => {
   const days = new Days("Europe/Berlin");
   const changed = Date.UTC(2026, 2, 30, 12);
   t.equal(days.today(changed), Date.UTC(2026, 2, 29, 22));

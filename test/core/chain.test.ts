@@ -15,7 +15,7 @@ const chainOf = (plugins: Record<string, Plugin>) =>
     Object.entries(plugins).map(([name, plugin]) => ({ name, plugin })),
   );
 
-t.test("plugins run down the list on the way in and up the list on the way out", async (t) => {
+t.test("request phases run down the chain and response phases up", async (t) => {
   const seen: string[] = [];
   const noting = (name: string): Plugin => ({
     access: () => void seen.push(`${name} access`),
@@ -30,7 +30,7 @@ t.test("plugins run down the list on the way in and up the list on the way out",
   t.same(seen, ["first access", "second access", "second response", "first response", "second stage", "first stage"]);
 });
 
-t.test("an answer of which the client gets nothing is shown to those that ask for it", (t) => {
+t.test("a response that the client does not get is shown to plugins with a failed phase", (t) => {
   const attempt = {} as Attempt;
   const answer = {} as FailedAnswer;
   const seen: unknown[] = [];
@@ -43,7 +43,7 @@ t.test("an answer of which the client gets nothing is shown to those that ask fo
   t.end();
 });
 
-t.test("a phase in which no plugin waits gives no promise", async (t) => {
+t.test("a phase in which no plugin waits returns no promise", async (t) => {
   t.equal(chainOf({ a: { route() {} }, b: {} }).route(exchange), undefined);
   const waited: string[] = [];
   const slow = chainOf({ a: { route: async () => void waited.push("a") }, b: { route: () => void waited.push("b") } });
@@ -53,7 +53,7 @@ t.test("a phase in which no plugin waits gives no promise", async (t) => {
   t.same(waited, ["a", "b"]);
 });
 
-t.test("a throw names plugin and phase, whichever phase it is", async (t) => {
+t.test("an error names the plugin and the phase, in every phase", async (t) => {
   const bad = () => {
     throw new Error("broken");
   };
@@ -85,7 +85,7 @@ t.test("a refusal keeps its code and gets its origin once", async (t) => {
   await t.rejects(Promise.resolve(chain.access(exchange)), { code: "invalid_api_key", origin: "auth.access" });
 });
 
-t.test("done runs for every plugin, whatever another one throws", async (t) => {
+t.test("done runs for every plugin, even if another one throws", async (t) => {
   const seen: string[] = [];
   const chain = chainOf({
     a: { done: () => Promise.reject(new Error("no")) },
@@ -105,7 +105,7 @@ const query = (settle: (ok: (value?: unknown) => void, no: (thrown: unknown) => 
   return { asked, then };
 };
 
-t.test("anything with a then is waited for like a promise, in every phase and once", async (t) => {
+t.test("any thenable is awaited like a promise, in every phase and once", async (t) => {
   const runs: Record<string, (chain: Chain) => unknown> = {
     access: (chain) => chain.access(started()),
     request: (chain) => chain.request(started()),
@@ -152,7 +152,7 @@ t.test("anything with a then is waited for like a promise, in every phase and on
 
 const NEVER = new Promise<never>(() => {});
 
-t.test("a plugin that answers ends its phase, and only those in front of it see the answer", async (t) => {
+t.test("a plugin that answers ends the request phases, and only the plugins before it see the response", async (t) => {
   for (const answer of [() => ({ body: "{}" }), async () => ({ body: "{}" })]) {
     const seen: string[] = [];
     const noting = (name: string): Plugin => ({
@@ -179,7 +179,7 @@ t.test("a plugin that answers ends its phase, and only those in front of it see 
   }
 });
 
-t.test("a path that a plugin serves is answered when all others have let the request in", async (t) => {
+t.test("a path served by a plugin is answered after all other plugins have admitted the request", async (t) => {
   const seen: string[] = [];
   const gate: Plugin = { access: () => void seen.push("gate") };
   const serving: Plugin = {
@@ -216,7 +216,7 @@ t.test("a phase that does not settle ends with plugin_timeout, which names it", 
   t.match(await hanging("done").done(started()), { code: "plugin_timeout", origin: "slow.done" });
 });
 
-t.test("what takes long to record delays no other plugin, and counts for nobody's time", async (t) => {
+t.test("slow recording delays no other plugin, and does not count as anybody's time", async (t) => {
   const times: number[] = [];
   const note: Plugin = { done: ({ elapsed }) => void times.push(elapsed) };
   const { promise, resolve } = Promise.withResolvers<void>();
@@ -235,7 +235,7 @@ t.test("what takes long to record delays no other plugin, and counts for nobody'
   t.same(new Set([...times, one.elapsed]).size, 1);
 });
 
-t.test("the time for which an answer is read whole is the provider's", async (t) => {
+t.test("the time to read a complete response counts as the provider's", async (t) => {
   const reading = { status: 200, isReading: true } as Head;
   const { promise, resolve } = Promise.withResolvers<void>();
   const chain = new Chain("test", [{ name: "slow", plugin: { response: () => promise }, deadline: 5 }]);
@@ -246,7 +246,7 @@ t.test("the time for which an answer is read whole is the provider's", async (t)
   t.same(await stages, []);
 });
 
-t.test("a deadline of 0 is none, and one that is kept leaves nothing behind", async (t) => {
+t.test("a deadline of 0 is none, and a met deadline leaves no timer behind", async (t) => {
   const wait = (): Promise<void> => new Promise((later) => setTimeout(later, 20));
   await new Chain("test", [{ name: "slow", plugin: { access: wait }, deadline: 0 }]).access(started());
   const timers = () => process.getActiveResourcesInfo().filter((kind) => kind === "Timeout").length;
@@ -255,7 +255,7 @@ t.test("a deadline of 0 is none, and one that is kept leaves nothing behind", as
   t.equal(timers(), before);
 });
 
-t.test("a stage gives frames at once: a promise, or anything else, is its plugin's failure", async (t) => {
+t.test("a stage returns frames synchronously: a promise, or anything else, is its plugin's failure", async (t) => {
   const frame = new Frame("event", Buffer.from("data: {}\n\n"));
   const lists = [() => [frame.bytes], () => [frame, undefined], () => new Array(1), () => [[frame]]];
   const wrong = [async () => frame, () => Promise.reject(new Error("late")), () => "text", () => frame.bytes, ...lists];
@@ -265,7 +265,7 @@ t.test("a stage gives frames at once: a promise, or anything else, is its plugin
   }
 });
 
-t.test("a plugin that reads the answer whole reads what those below it left", async (t) => {
+t.test("a plugin that reads the complete response sees the changes of the plugins below it", async (t) => {
   const replace: Plugin = {
     response: () => (frame) => (frame.kind === "end" ? frame : new Frame("piece", Buffer.from("masked"))),
   };
@@ -280,7 +280,7 @@ t.test("a plugin that reads the answer whole reads what those below it left", as
   t.equal(read, "masked");
 });
 
-t.test("a head that cannot be sent is the failure of the plugin that has made it", async (t) => {
+t.test("a head that cannot be sent is the failure of the plugin that changed it", async (t) => {
   for (const make of [
     (head: Head) => head.headers.set("bad header", "x"),
     (head: Head) => head.headers.append("x-own", "secret\r\nx: y"),
@@ -300,7 +300,7 @@ t.test("a head that cannot be sent is the failure of the plugin that has made it
   }
 });
 
-t.test("of each phase one call in 17 is timed, to its end, and what cannot be recorded is told", async (t) => {
+t.test("of each phase one call in 17 is timed, to its end, and a failure to record is reported", async (t) => {
   const took: string[] = [];
   const failed: string[] = [];
   const observer = {
@@ -326,7 +326,7 @@ t.test("of each phase one call in 17 is timed, to its end, and what cannot be re
   t.equal(failed.length, 17);
 });
 
-t.test("a call that blocks the event loop is named, in whichever phase and also when it throws", async (t) => {
+t.test("a call that blocks the event loop is reported, in every phase and also if it throws", async (t) => {
   const blocked = new Set<string>();
   const observer = {
     onDuration() {},
@@ -359,7 +359,7 @@ t.test("a call that blocks the event loop is named, in whichever phase and also 
   t.same([...blocked], ["busy.access", "busy.route", "busy.response", "busy.stage", "busy.done"]);
 });
 
-t.test("once something has blocked the event loop, calls are timed one after the other, for a while", async (t) => {
+t.test("after a blocked event loop, all calls are timed for a while", async (t) => {
   let timed = 0;
   const observer = { onDuration: () => void timed++, onDoneFailed() {}, onBlocked() {} };
   const chain = new Chain("test", [{ name: "quick", plugin: { access() {} } }], undefined, observer);

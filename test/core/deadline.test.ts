@@ -9,7 +9,7 @@ function listener() {
   return { times, onExpired: () => void times.push(performance.now() - began) };
 }
 
-t.test("expires when nothing moved it, and only once", async (t) => {
+t.test("expires once, after the last time it was set", async (t) => {
   const one = listener();
   const deadline = Deadline.acquire(one);
   deadline.set(20);
@@ -20,7 +20,7 @@ t.test("expires when nothing moved it, and only once", async (t) => {
   deadline.release();
 });
 
-t.test("a limit that is moved expires after its last move; a shorter one expires sooner; none never", async (t) => {
+t.test("a limit that is set again expires after the last time; a shorter one expires sooner; none never", async (t) => {
   const one = listener();
   const deadline = Deadline.acquire(one);
   const longer = performance.now() + 600;
@@ -39,7 +39,7 @@ t.test("a limit that is moved expires after its last move; a shorter one expires
   deadline.release();
 });
 
-t.test("who has given it back is not woken, and who takes it next is woken in its own time", async (t) => {
+t.test("a released deadline never expires, and its next user gets its own time", async (t) => {
   const before = listener();
   const old = Deadline.acquire(before);
   old.set(15);

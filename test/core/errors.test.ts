@@ -7,7 +7,7 @@ import {
   storeUnavailable,
 } from "../../src/core/errors.ts";
 
-t.test("every entry of the table is an error status, a sentence, and says whether to ask again", async (t) => {
+t.test("every entry of the table has an error status, a sentence, and whether to retry", async (t) => {
   for (const code of Object.keys(REFUSALS)) {
     const error = new GatewayError(code as ErrorCode);
     t.ok(error.status >= 400 && error.status < 600, code);
@@ -16,7 +16,7 @@ t.test("every entry of the table is an error status, a sentence, and says whethe
   }
 });
 
-t.test("a message of its own replaces the table's message and hint", async (t) => {
+t.test("a specific message replaces the table's message and hint", async (t) => {
   t.equal(new GatewayError("missing_api_key", { message: "None." }).message, "None.");
   t.equal(
     new GatewayError("invalid_json", { hint: "Mend it." }).message,
@@ -24,7 +24,7 @@ t.test("a message of its own replaces the table's message and hint", async (t) =
   );
 });
 
-t.test("a foreign throw becomes a failure that keeps it as its cause", async (t) => {
+t.test("any other thrown value becomes a failure with it as the cause", async (t) => {
   const thrown = new TypeError("oops");
   const error = GatewayError.from(thrown);
   t.equal(error.code, "internal");
@@ -33,14 +33,14 @@ t.test("a foreign throw becomes a failure that keeps it as its cause", async (t)
   t.equal(GatewayError.from(error), error);
 });
 
-t.test("a code that stands for several faults takes status, kind, and whether to ask again", async (t) => {
+t.test("a code for several faults takes status, kind and whether to retry from the fault", async (t) => {
   const plain = new GatewayError("upstream_refused");
   t.match(plain, { status: 502, kind: "upstream", retry: false, providerCode: undefined });
   const told = { status: 429, kind: "rate_limit", retry: true, providerCode: "slow_down" } as const;
   t.match(new GatewayError("upstream_refused", told), told);
 });
 
-t.test("a plugin's own code comes with its status and message, and has the status's usual kind", async (t) => {
+t.test("a plugin's own code has its status and message, and the default kind of that status", async (t) => {
   const spent = { status: 402, message: "The team has spent its budget." };
   const error = new GatewayError("team_spent", spent);
   t.match(error, { code: "team_spent", kind: "billing", retry: false, ...spent });
@@ -49,24 +49,21 @@ t.test("a plugin's own code comes with its status and message, and has the statu
   t.equal(new GatewayError("toString", spent).status, 402, "whatever it is called");
 });
 
-t.test(
-  "a client that needs a store which is away hears whose fault it is and that it passes, and no address",
-  async (t) => {
-    const away = new StoreUnavailableError("PostgreSQL at db.internal:5432 (store: ledger) is away");
-    const error = storeUnavailable("keys", "Nobody knows.", away);
-    t.match(error, {
-      code: "store_unavailable",
-      status: 503,
-      kind: "overloaded",
-      retry: true,
-      retryAfter: 5,
-      store: "keys",
-    });
-    t.match(error.message, /^Nobody knows\. This is temporary, and not the fault of the request or its key/);
-    t.notMatch(error.message, /db\.internal/);
-    t.equal(error.cause, away);
-  },
-);
+t.test("a client that needs an unavailable store gets the cause, that it is temporary, and no address", async (t) => {
+  const away = new StoreUnavailableError("PostgreSQL at db.internal:5432 (store: ledger) is away");
+  const error = storeUnavailable("keys", "Nobody knows.", away);
+  t.match(error, {
+    code: "store_unavailable",
+    status: 503,
+    kind: "overloaded",
+    retry: true,
+    retryAfter: 5,
+    store: "keys",
+  });
+  t.match(error.message, /^Nobody knows\. This is temporary, and not the fault of the request or its key/);
+  t.notMatch(error.message, /db\.internal/);
+  t.equal(error.cause, away);
+});
 
 t.test(
   "an error with a value that cannot be sent is a failure of the plugin, with the reason as its cause",
@@ -94,7 +91,7 @@ t.test(
   },
 );
 
-t.test("a time to wait that is none is left out", async (t) => {
+t.test("an invalid retry time is left out", async (t) => {
   for (const retryAfter of [Number.NaN, -5, Number.POSITIVE_INFINITY, "5" as unknown as number])
     t.match(new GatewayError("no_target", { retryAfter }), { code: "no_target", retryAfter: undefined });
   t.equal(new GatewayError("no_target", { retryAfter: 0 }).retryAfter, 0);

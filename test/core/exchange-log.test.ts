@@ -23,7 +23,7 @@ function logged(one: Exchange, failed?: GatewayError) {
   return log.lines;
 }
 
-t.test("an exchange is one line, of its last attempt and what it came to", async (t) => {
+t.test("an exchange is one line, of its last attempt and its outcome", async (t) => {
   const one = exchange();
   const provider = { name: "up", credentials: credentialsOf("one", "two") };
   const target = { provider, model: "x", modelId: "spare" } as unknown as Target;
@@ -57,7 +57,7 @@ t.test("an exchange is one line, of its last attempt and what it came to", async
   t.equal((line?.fields["dropped"] as unknown[]).length, 20);
 });
 
-t.test("tokens are those of the ledger, and said to be estimated where they are", async (t) => {
+t.test("tokens are those of the ledger, marked if estimated", async (t) => {
   const one = exchange();
   one.usage = { in: { total: 3 }, out: {}, raw: undefined };
   const usage = { in: { total: 30 }, out: { total: 16 }, raw: undefined };
@@ -67,7 +67,7 @@ t.test("tokens are those of the ledger, and said to be estimated where they are"
   t.equal(logged(one)[0]?.fields["estimated"], undefined);
 });
 
-t.test("a failure of ours is a warning with its cause, a refusal is not", async (t) => {
+t.test("a failure of the gateway is a warning with its cause, a refusal is not", async (t) => {
   const one = exchange();
   one.error = new GatewayError("invalid_api_key");
   t.match(logged(one), [{ level: "info", fields: { error: { code: "invalid_api_key", cause: undefined } } }]);
@@ -77,7 +77,7 @@ t.test("a failure of ours is a warning with its cause, a refusal is not", async 
   t.match(logged(one), [{ level: "warn", fields: { error } }]);
 });
 
-t.test("a plugin that failed to record is told beside it", async (t) => {
+t.test("a plugin that failed to record is added to it", async (t) => {
   const failed = new GatewayError("plugin_timeout", { message: "print.done did not end within 10 s." });
   failed.origin = "print.done";
   const [first, second] = logged(exchange(), failed);
@@ -85,7 +85,7 @@ t.test("a plugin that failed to record is told beside it", async (t) => {
   t.match(second, { level: "info", message: "exchange" });
 });
 
-t.test("keys that stand where a model, a path or a member is named are not told", async (t) => {
+t.test("keys sent in place of a model, a path or a member are not logged", async (t) => {
   const key = `sk-ant-api03-${"x".repeat(40)}`;
   const one = exchange();
   Object.assign(one, {
@@ -108,13 +108,13 @@ t.test("keys that stand where a model, a path or a member is named are not told"
   t.notMatch(JSON.stringify(logged(one)), /sk-ant|literal/);
 });
 
-t.test("one that a plugin answered names it", async (t) => {
+t.test("a response of a plugin names the plugin", async (t) => {
   const one = exchange();
   one.answerer = { name: "cache", index: 3, origin: "cache.answer", deadline: 0 };
   t.match(logged(one), [{ fields: { answered_by: "cache", target: undefined, attempts: 0 } }]);
 });
 
-t.test("the line names the caller's trace, or the one that a plugin has begun", async (t) => {
+t.test("the line names the caller's trace, or the one that a plugin has started", async (t) => {
   const trace = "4bf92f3577b34da6a3ce929d0e0e4736";
   const one = exchange(["traceparent", `00-${trace}-00f067aa0ba902b7-01`]);
   t.equal(logged(one)[0]?.fields["trace_id"], trace);

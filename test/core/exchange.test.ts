@@ -7,7 +7,7 @@ import { setMember } from "../../src/wire/splice.ts";
 
 const exchange = (): Exchange => new Exchange({ id: "one", arrivedAt: performance.now() } as ExchangeStart);
 
-t.test("those who wait hear that the client has left, in the order they asked, once", async (t) => {
+t.test("listeners are called once, in order, when the client leaves", async (t) => {
   const one = exchange();
   const heard: string[] = [];
   one.onAbort(() => heard.push("first"));
@@ -18,7 +18,7 @@ t.test("those who wait hear that the client has left, in the order they asked, o
   t.same([one.aborted, heard], [true, ["first", "second"]]);
 });
 
-t.test("who takes back the wish hears nothing, and the others still do", async (t) => {
+t.test("an unsubscribed listener is not called, and the others are", async (t) => {
   const one = exchange();
   const heard: string[] = [];
   const back = one.onAbort(() => heard.push("taken back"));
@@ -30,7 +30,7 @@ t.test("who takes back the wish hears nothing, and the others still do", async (
   t.same(heard, ["kept"]);
 });
 
-t.test("the same function given twice is taken back once for each", async (t) => {
+t.test("a function registered twice is unsubscribed once for each", async (t) => {
   const one = exchange();
   let heard = 0;
   const leave = () => void heard++;
@@ -41,7 +41,7 @@ t.test("the same function given twice is taken back once for each", async (t) =>
   t.equal(heard, 1);
 });
 
-t.test("who asks after the client has left hears it at once", async (t) => {
+t.test("a listener that is registered after the client has left is called at once", async (t) => {
   const one = exchange();
   one.abort();
   let heard = 0;
@@ -51,7 +51,7 @@ t.test("who asks after the client has left hears it at once", async (t) => {
   t.equal(heard, 1);
 });
 
-t.test("one who hears of it may ask again and hears that at once too", async (t) => {
+t.test("a listener may register another one, which is called at once too", async (t) => {
   const one = exchange();
   const heard: string[] = [];
   one.onAbort(() => {
@@ -62,7 +62,7 @@ t.test("one who hears of it may ask again and hears that at once too", async (t)
   t.same(heard, ["outer", "inner"]);
 });
 
-t.test("the signal is one and the same, and fires when the client leaves", async (t) => {
+t.test("the signal is always the same object, and fires when the client leaves", async (t) => {
   const one = exchange();
   const { signal } = one;
   t.equal(one.signal, signal);
@@ -74,7 +74,7 @@ t.test("the signal is one and the same, and fires when the client leaves", async
   t.equal(fired, 1);
 });
 
-t.test("a signal that is asked for too late has fired already", async (t) => {
+t.test("a signal that is requested too late has fired already", async (t) => {
   const one = exchange();
   one.abort();
   t.ok(one.signal.aborted);
@@ -93,7 +93,7 @@ const asked = (body: string, arrival: Partial<ExchangeStart> = {}): Exchange => 
 const put = (name: string, json: string) => (exchange: Exchange) =>
   exchange.edit([setMember(exchange.body.scan as Scan, name, json)]);
 
-t.test("all is checked to its end but what its protocol has for long", async (t) => {
+t.test("all members are validated completely except the protocol's long ones", async (t) => {
   const protocol = { longMembers: ["messages"] } as unknown as Protocol;
   const body = (name: string) => `{"model":"m","${name}":"${"x".repeat(300)}\n"}`;
   t.throws(() => asked(body("label"), { protocol }), { code: "invalid_json", param: "label" });
@@ -101,7 +101,7 @@ t.test("all is checked to its end but what its protocol has for long", async (t)
   t.throws(() => asked(body("messages")), { code: "invalid_json" }, "where the protocol says nothing, nothing is long");
 });
 
-t.test("each edit is made to what the one before it left", async (t) => {
+t.test("each edit is applied to the result of the previous one", async (t) => {
   const one = asked('{"messages":["me@home"],"model":"a"}');
   const { body } = one;
   put("messages", '["<address>"]')(one);
@@ -112,7 +112,7 @@ t.test("each edit is made to what the one before it left", async (t) => {
   t.throws(() => put("n", "{")(one), { code: "plugin_failed" });
 });
 
-t.test("another name in the body's model is another model asked for; its name may stand elsewhere", async (t) => {
+t.test("another model in the body is another requested model; its position may differ", async (t) => {
   const one = asked('{"model":"dear"}');
   t.equal(one.requestedModel, "dear");
   put("model", '"cheap"')(one);
@@ -125,7 +125,7 @@ t.test("another name in the body's model is another model asked for; its name ma
   t.equal(other.requestedModel, "named");
 });
 
-t.test("an attempt's body is its own", async (t) => {
+t.test("an attempt has its own body", async (t) => {
   const one = asked('{"model":"a"}');
   const attempt = new Attempt({ body: one.body } as AttemptStart);
   attempt.edit([setMember(attempt.body.scan as Scan, "n", "1")]);
@@ -135,7 +135,7 @@ t.test("an attempt's body is its own", async (t) => {
 });
 
 t.test(
-  "where a plugin wants the rest of an answer, a client that leaves does not end it, but an interruption does",
+  "if a plugin needs the rest of a response, a client that leaves does not end it, but an interruption does",
   async (t) => {
     const one = exchange();
     const heard: string[] = [];
@@ -149,7 +149,7 @@ t.test(
   },
 );
 
-t.test("where only an end is wanted, the answer says whether it has come to it", async (t) => {
+t.test("if only an end is needed, the response reports whether it has been reached", async (t) => {
   for (const ends of [true, false]) {
     const one = exchange();
     const heard: string[] = [];
@@ -161,7 +161,7 @@ t.test("where only an end is wanted, the answer says whether it has come to it",
   }
 });
 
-t.test("an answer that a provider owes is read on where all of it is wanted, not where only an end is", async (t) => {
+t.test("the rest of a response is read if all of it is needed, not if only an end is", async (t) => {
   for (const drain of [true, "end"] as const) {
     const one = exchange();
     const heard: string[] = [];
@@ -177,7 +177,7 @@ t.test("an answer that a provider owes is read on where all of it is wanted, not
   }
 });
 
-t.test("before an answer is on its way there is no rest of it", async (t) => {
+t.test("before a response begins there is no rest of it", async (t) => {
   const one = exchange();
   const heard: string[] = [];
   one.drain = true;

@@ -1,7 +1,7 @@
 import t from "tap";
 import { type ErrorNames, errorObject, statusFault } from "../../src/core/fault.ts";
 
-t.test("an error object has a protocol's type, its code where it has one, else the gateway's", async (t) => {
+t.test("an error object has a protocol's type, its code if it has one, else the gateway's", async (t) => {
   const type = new Proxy({}, { get: (_, kind) => `${String(kind)}_error` }) as ErrorNames["type"];
   const names: ErrorNames = { type, code: { rate_limit: "slow_down" } };
   t.same(errorObject({ status: 429, kind: "rate_limit", code: "ours", message: "Wait." }, names), {
@@ -26,7 +26,7 @@ t.test("an error object has a protocol's type, its code where it has one, else t
   );
 });
 
-t.test("a status stands for a kind of fault", async (t) => {
+t.test("a status maps to a kind of fault", async (t) => {
   t.same(statusFault(429, "Wait."), { status: 429, kind: "rate_limit", code: "rate_limit", message: "Wait." });
   t.match(
     [statusFault(418, ""), statusFault(599, ""), statusFault(529, "")],

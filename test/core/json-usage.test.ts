@@ -11,7 +11,7 @@ function read(...pieces: string[]) {
   return input && output && [input.total, output.total];
 }
 
-t.test("usage is read in the words of the first protocol that understands it, however the body is cut", async (t) => {
+t.test("usage is parsed by the first protocol that understands it, however the body is split", async (t) => {
   const chat = '{"text":"x","usage":{"prompt_tokens":3,"completion_tokens":4,"total_tokens":7}}';
   const responses = '{"usage":{"type":"tokens","input_tokens":14,"output_tokens":45},"text":"x"}';
   for (const cut of [1, 12, 30, 50]) {
@@ -20,7 +20,7 @@ t.test("usage is read in the words of the first protocol that understands it, ho
   }
 });
 
-t.test("usage in which nobody finds a total is kept in its vendor's words", async (t) => {
+t.test("usage in which no protocol finds a total is kept as the vendor's JSON", async (t) => {
   for (const told of [{ type: "duration", seconds: 9 }, { cost_in_usd_ticks: 200_000_000 }]) {
     const usage = new JsonUsage([openaiChat, openaiResponses]);
     usage.push(Buffer.from(JSON.stringify({ text: "x", usage: told })));
@@ -29,13 +29,13 @@ t.test("usage in which nobody finds a total is kept in its vendor's words", asyn
   }
 });
 
-t.test("what tells none gives none: half a body, no JSON", async (t) => {
+t.test("incomplete or invalid JSON yields no usage", async (t) => {
   for (const body of ['{"text":"x"}', "[1]", '{"usage":{"prompt_to', "not JSON", ""])
     t.equal(read(body), undefined, body);
   t.equal(read("not", '{"usage":{"prompt_tokens":3}}'), undefined);
 });
 
-t.test("pictures are counted, however large they are and wherever the pieces are cut", async (t) => {
+t.test("images are counted, however large they are and wherever the pieces are split", async (t) => {
   const picture = { b64_json: "A".repeat(70_000), revised_prompt: 'says "b64_json" and "url"' };
   const answer = { created: 1, data: [picture, picture, picture], size: "1024x1024", quality: "high" };
   for (const [size, body] of [
@@ -52,7 +52,7 @@ t.test("pictures are counted, however large they are and wherever the pieces are
   t.equal(none.end(), undefined);
 });
 
-t.test("what a protocol takes for usage and is none is a fault, as what cannot be read", async (t) => {
+t.test("invalid usage in a protocol's member is a fault, and so is JSON that cannot be parsed", async (t) => {
   const odd = { ...openaiChat, usage: () => ({ in: { total: "5" }, out: {}, raw: undefined }) as never };
   const usage = new JsonUsage([odd]);
   usage.push(Buffer.from("{}"));

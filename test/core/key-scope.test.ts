@@ -4,11 +4,11 @@ import { checkKeyScope, modelNotAllowed } from "../../src/core/key-scope.ts";
 const key = { id: "k", name: "ci" };
 const from = (address: string, path = "/v1/messages", method = "POST") => ({ address, path, method });
 
-t.test("a key without a scope is used anywhere, for anything", async (t) => {
+t.test("a key without a scope is valid from any address, on any path", async (t) => {
   t.doesNotThrow(() => checkKeyScope(key, from("")));
 });
 
-t.test("a key is used from its addresses", async (t) => {
+t.test("a key is valid only from its addresses", async (t) => {
   const scoped = { ...key, addresses: ["10.0.0.0/8", "fd00::/8"] };
   for (const address of ["10.0.0.1", "10.255.1.1", "fd12::1"])
     t.doesNotThrow(() => checkKeyScope(scoped, from(address)), address);
@@ -21,7 +21,7 @@ t.test("a key is used from its addresses", async (t) => {
   t.throws(() => checkKeyScope({ ...key, addresses: [] }, from("10.0.0.1")), { message: /its addresses are none/ });
 });
 
-t.test("a key is used on its paths", async (t) => {
+t.test("a key is valid only on its paths", async (t) => {
   const scoped = { ...key, paths: ["/v1/chat/*", "/v1/models"] };
   for (const path of ["/v1/chat/completions", "/v1/models"])
     t.doesNotThrow(() => checkKeyScope(scoped, from("", path)), path);
@@ -33,7 +33,7 @@ t.test("a key is used on its paths", async (t) => {
     );
 });
 
-t.test("a path may be a key's with one method only", async (t) => {
+t.test("a path may be limited to one method for a key", async (t) => {
   const scoped = { ...key, paths: ["GET /v1/files/*", "POST /v1/messages", "/v1/models"] };
   for (const [method, path] of [
     ["GET", "/v1/files/f1"],
@@ -55,7 +55,7 @@ t.test("a path may be a key's with one method only", async (t) => {
   t.doesNotThrow(() => checkKeyScope({ ...key, paths: ["*"] }, from("", "/v1/files")));
 });
 
-t.test("a refusal names what is allowed, of a long list the first", async (t) => {
+t.test("a refusal lists what is allowed, of a long list the first entries", async (t) => {
   const models = Array.from({ length: 11 }, (_, i) => `m${i}`);
   t.match(modelNotAllowed({ ...key, models }, "x"), {
     status: 403,

@@ -1,7 +1,7 @@
 import t from "tap";
 import { formatDollars, limitOwner } from "../../src/core/limit-messages.ts";
 
-t.test("money is written as people do, and small sums with what tells something", async (t) => {
+t.test("amounts are formatted for people, and small ones with enough digits", async (t) => {
   for (const [nano, text] of [
     [0, "$0.00"],
     [50e9, "$50.00"],
@@ -14,7 +14,7 @@ t.test("money is written as people do, and small sums with what tells something"
     t.equal(formatDollars(nano), text);
 });
 
-t.test("whose a limit is", async (t) => {
+t.test("the owner of a limit is named", async (t) => {
   t.equal(limitOwner({ kind: "group", name: "acme/research" }), 'The group "acme/research"');
   t.equal(limitOwner({ kind: "key", name: "k_123", label: "ci" }), 'The key "ci"', "as other refusals call it");
   t.equal(limitOwner({ kind: "all", name: "" }), "The gateway");

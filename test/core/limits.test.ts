@@ -6,14 +6,14 @@ const of = (entries: Record<string, Limits>) => new Map(Object.entries(entries))
 const caller = (id: string, group?: string) => ({ id, name: id, ...(group === undefined ? {} : { group }) });
 const scopes = (levels: readonly { scope: string }[]) => levels.map(({ scope }) => scope);
 
-t.test("a group has those above it", async (t) => {
+t.test("a group includes its parents", async (t) => {
   t.same(groupAndParents("acme/research/alice"), ["acme/research/alice", "acme/research", "acme"]);
   t.same(groupAndParents("acme"), ["acme"]);
   t.equal(limitScope("group", "acme"), "group:acme");
   t.equal(limitScope("all", ""), "all");
 });
 
-t.test("the levels of a caller are its key, its groups from the innermost on, all and the model", async (t) => {
+t.test("the levels of a caller are its key, its groups from the innermost on, all, and the model", async (t) => {
   const levels = new Levels({
     all: { rpm: 9 },
     groups: of({ acme: { rpm: 3 }, "acme/research": { tpm: 4 }, other: { rpm: 1 } }),
@@ -32,7 +32,7 @@ t.test("the levels of a caller are its key, its groups from the innermost on, al
   t.equal(levels.provider("q"), undefined);
 });
 
-t.test("a key has the usual limits where it says nothing, and off lifts one", async (t) => {
+t.test("a key has the default limits unless it sets its own, and off removes one", async (t) => {
   const budgets = [{ nano: 1, per: "day" as const, soft: false }];
   const levels = new Levels({
     default: { rpm: 5, tpm: 6, budgets },
@@ -44,7 +44,7 @@ t.test("a key has the usual limits where it says nothing, and off lifts one", as
   t.match(levels.of(undefined), [{ kind: "key", name: "", limits: { rpm: 5 } }], "so have all without a key, together");
 });
 
-t.test("what a key was given itself goes before what gateway.yaml says, and holds once it changes", async (t) => {
+t.test("a key's own limits take precedence over gateway.yaml, and changes apply at once", async (t) => {
   const levels = new Levels({ default: { rpm: 5, tpm: 6 } });
   const given = (limits: Limits) => ({ ...caller("x"), limits });
   const first = given({ rpm: 7, concurrency: 1 });
@@ -55,27 +55,24 @@ t.test("what a key was given itself goes before what gateway.yaml says, and hold
   t.match(levels.of(caller("x")), [{ limits: { rpm: 5, tpm: 6 } }]);
 });
 
-t.test("where nothing is limited there are no levels", async (t) => {
+t.test("without limits there are no levels", async (t) => {
   t.same(new Levels().of(caller("x", "acme"), "m"), []);
 });
 
-t.test(
-  "tokens and hard budgets cannot be measured of what passes unread; rates and soft budgets are no matter",
-  async (t) => {
-    const budget = (soft: boolean): Limits => ({ budgets: [{ nano: 1, per: "day", soft }] });
-    const levels = new Levels({
-      groups: of({ rates: { rpm: 1, concurrency: 1 }, soft: budget(true), hard: budget(false), tokens: { tpm: 1 } }),
-      providers: of({ p: budget(false) }),
-    });
-    t.equal(levels.unmeasured(caller("a", "rates"), "q"), undefined);
-    t.equal(levels.unmeasured(caller("b", "soft"), "q"), undefined);
-    t.equal(levels.unmeasured(caller("c", "hard/part"), "q")?.scope, "group:hard");
-    t.equal(levels.unmeasured(caller("d", "tokens"), "q")?.scope, "group:tokens");
-    t.equal(levels.unmeasured(undefined, "p")?.scope, "provider:p");
-  },
-);
+t.test("on pass paths tokens and hard budgets cannot be measured; rates and soft budgets do not matter", async (t) => {
+  const budget = (soft: boolean): Limits => ({ budgets: [{ nano: 1, per: "day", soft }] });
+  const levels = new Levels({
+    groups: of({ rates: { rpm: 1, concurrency: 1 }, soft: budget(true), hard: budget(false), tokens: { tpm: 1 } }),
+    providers: of({ p: budget(false) }),
+  });
+  t.equal(levels.unmeasured(caller("a", "rates"), "q"), undefined);
+  t.equal(levels.unmeasured(caller("b", "soft"), "q"), undefined);
+  t.equal(levels.unmeasured(caller("c", "hard/part"), "q")?.scope, "group:hard");
+  t.equal(levels.unmeasured(caller("d", "tokens"), "q")?.scope, "group:tokens");
+  t.equal(levels.unmeasured(undefined, "p")?.scope, "provider:p");
+});
 
-t.test("the kinds of periods of all budgets of a gateway.yaml", async (t) => {
+t.test("the periods of all budgets of a gateway.yaml", async (t) => {
   const budget = (per: "day" | "month" | "total") => ({ budgets: [{ nano: 1, per, soft: false }] });
   t.same([...budgetPeriods({})], []);
   const table = {

@@ -31,7 +31,7 @@ t.test("each line is one JSON object with level, time, message and fields, writt
   t.equal(lines.length, 2);
 });
 
-t.test("an error is told with its stack, and what is no JSON costs its line only the fields", async (t) => {
+t.test("an error is logged with its stack, and a value without JSON omits only the fields of its line", async (t) => {
   const { fd, log } = piped(t);
   log.warn({ err: new TypeError("odd") }, "told");
   log.error({ many: 1n }, "still there");
@@ -46,50 +46,35 @@ t.test("an error is told with its stack, and what is no JSON costs its line only
   );
 });
 
-t.test(
-  "members are written as JSON.stringify writes them, whatever they are and whatever stands in them",
-  async (t) => {
-    const { fd, log } = piped(t);
-    const texts = [
-      "plain",
-      "",
-      'a"b',
-      "back\\slash",
-      "line\nend",
-      "\u0000",
-      "\u007f",
-      "ü",
-      "\ud800",
-      "😀",
-      "</script>",
-    ];
-    const odd: object[] = [
-      ...texts.flatMap((text) => [{ text }, { [text]: 1 }, { one: "x", text, last: true }]),
-      ...[0, -0, 1.5, 1e21, 1e-7, Number.NaN, Number.POSITIVE_INFINITY, true, null, undefined].map((value) => ({
-        value,
-      })),
-      ...[{ list: [1, "a"], in: { deep: "é" } }, { date: new Date(0) }, { toJSON: () => ({ b: 2 }) }, { a() {}, b: 1 }],
-      ...[
-        new (class Own {
-          shown = 1;
-        })(),
-        Object.create({ inherited: 1 }),
-        Object.assign(Object.create(null), { bare: "x" }),
-      ],
-    ];
-    for (const fields of odd) log.info(fields, "line");
-    await log.flush();
-    const lines = taken(fd).trim().split("\n");
-    t.equal(lines.length, odd.length);
-    for (const [i, fields] of odd.entries()) {
-      const members = JSON.stringify(fields).slice(1, -1);
-      const written = /^\{"level":30,"time":"[^"]+",(.*)"msg":"line"\}$/.exec(lines[i] as string)?.[1];
-      t.equal(written, members && `${members},`, `line ${i}`);
-    }
-  },
-);
+t.test("members are serialized as by JSON.stringify, whatever they contain", async (t) => {
+  const { fd, log } = piped(t);
+  const texts = ["plain", "", 'a"b', "back\\slash", "line\nend", "\u0000", "\u007f", "ü", "\ud800", "😀", "</script>"];
+  const odd: object[] = [
+    ...texts.flatMap((text) => [{ text }, { [text]: 1 }, { one: "x", text, last: true }]),
+    ...[0, -0, 1.5, 1e21, 1e-7, Number.NaN, Number.POSITIVE_INFINITY, true, null, undefined].map((value) => ({
+      value,
+    })),
+    ...[{ list: [1, "a"], in: { deep: "é" } }, { date: new Date(0) }, { toJSON: () => ({ b: 2 }) }, { a() {}, b: 1 }],
+    ...[
+      new (class Own {
+        shown = 1;
+      })(),
+      Object.create({ inherited: 1 }),
+      Object.assign(Object.create(null), { bare: "x" }),
+    ],
+  ];
+  for (const fields of odd) log.info(fields, "line");
+  await log.flush();
+  const lines = taken(fd).trim().split("\n");
+  t.equal(lines.length, odd.length);
+  for (const [i, fields] of odd.entries()) {
+    const members = JSON.stringify(fields).slice(1, -1);
+    const written = /^\{"level":30,"time":"[^"]+",(.*)"msg":"line"\}$/.exec(lines[i] as string)?.[1];
+    t.equal(written, members && `${members},`, `line ${i}`);
+  }
+});
 
-t.test("each level writes what is as severe, and silent nothing", async (t) => {
+t.test("each level writes what is at least as severe, and silent writes nothing", async (t) => {
   const { fd, log } = piped(t);
   for (const level of ["trace", "debug", "info", "warn", "error", "fatal", "silent"]) {
     log.level = level;
@@ -130,7 +115,7 @@ function taken(fd: number): string {
   }
 }
 
-t.test("a reader that takes nothing holds nobody up: what it leaves is counted on the standard error", async (t) => {
+t.test("a reader that does not read delays nobody: dropped lines are counted on standard error", async (t) => {
   const { fd, log } = piped(t);
   const said = t.capture(process.stderr, "write", () => true);
   for (let i = 0; i < 4000; i++) log.info({ i }, "a line");
@@ -144,7 +129,7 @@ t.test("a reader that takes nothing holds nobody up: what it leaves is counted o
   t.equal(said().length, 0, "said once");
 });
 
-t.test("a reader that was only slow gets every line, in order", async (t) => {
+t.test("a slow reader gets every line, in order", async (t) => {
   const { fd, log } = piped(t);
   let text = "";
   for (let i = 0; i < 4000; i++) log.info({ i }, "a line");
@@ -163,7 +148,7 @@ t.test("a reader that was only slow gets every line, in order", async (t) => {
   );
 });
 
-t.test("what a stopped reader has no room for is counted in the log once it reads again", async (t) => {
+t.test("lines dropped for a stopped reader are counted in the log once it reads again", async (t) => {
   const { fd, log } = piped(t, 256 * 1024);
   for (let i = 0; i < 10_000; i++) log.info({ i }, "a line");
   let text = "";
@@ -181,7 +166,7 @@ t.test("what a stopped reader has no room for is counted in the log once it read
   t.ok(kept < 5000, "what waits is bounded");
 });
 
-t.test("a process that ends without having waited leaves its lines", async (t) => {
+t.test("a process that exits abruptly has written its lines", async (t) => {
   const script = `
     import { JsonLog } from ${JSON.stringify(new URL("../../src/core/log.ts", import.meta.url).href)};
     const log = new JsonLog();

@@ -13,25 +13,28 @@ const without = (protocol: Protocol, text: string) => {
   return [names, Buffer.concat(splice([Buffer.from(text)], edits)).toString()];
 };
 
-t.test("a request without them stays as it is, whatever it says", async (t) => {
+t.test("a request without look-alike members is unchanged", async (t) => {
   const text =
     '{"model":"m","Temperature":1,"generationConfig":{"maxOutputTokens":1,"max_output_tokens":2,"responseSchema":{"properties":{"MaxOutputTokens":{}}}},"generation_config":[{"MaxOutputTokens":1}]}';
   t.same(without(gemini, text), [[], text]);
   t.same(without(responses, '["Model"]'), [[], '["Model"]']);
 });
 
-t.test("each goes with its comma, at the top and within what holds limits", async (t) => {
-  t.same(without(gemini, '{"Model":1,"generationConfig":{"MAXOutputTokens":1,"topK":2},"GENERATION_CONFIG":{}}'), [
-    ["Model", "GENERATION_CONFIG", "generationConfig.MAXOutputTokens"],
-    '{"generationConfig":{"topK":2}}',
-  ]);
-  t.same(without(responses, '{"Input":1,"max_output_to\u212aens":5,"\u017fervice_tier":"x"}'), [
-    ["max_output_to\u212aens", "\u017fervice_tier"],
-    '{"Input":1}',
-  ]);
-});
+t.test(
+  "each look-alike member is removed with its comma, at the top and within objects that hold limits",
+  async (t) => {
+    t.same(without(gemini, '{"Model":1,"generationConfig":{"MAXOutputTokens":1,"topK":2},"GENERATION_CONFIG":{}}'), [
+      ["Model", "GENERATION_CONFIG", "generationConfig.MAXOutputTokens"],
+      '{"generationConfig":{"topK":2}}',
+    ]);
+    t.same(without(responses, '{"Input":1,"max_output_to\u212aens":5,"\u017fervice_tier":"x"}'), [
+      ["max_output_to\u212aens", "\u017fervice_tier"],
+      '{"Input":1}',
+    ]);
+  },
+);
 
-t.test("those in the entries of a list of further models go too", async (t) => {
+t.test("those in the entries of a list of further models are removed too", async (t) => {
   const text =
     '{"fallbacks":[{"model":"a","Max_Tokens":9,"max_tokens":1},{"model":"b","Model":"c","Speed":"fast","max_to\u212aens":2}]}';
   t.same(without(anthropic, text), [

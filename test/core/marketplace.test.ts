@@ -19,7 +19,7 @@ const market = new Marketplace([
 ]);
 const only = (...models: string[]) => ({ id: "k", name: "k", models });
 
-t.test("a name is found to the letter, by id or alias, the longest open alias first", async (t) => {
+t.test("a name is matched exactly, by id or alias, the longest wildcard alias first", async (t) => {
   t.equal(market.find("acme/sage")?.id, "acme/sage");
   t.equal(market.find("sage")?.id, "acme/sage");
   t.equal(market.find("sage-haiku-5")?.id, "acme/sage");
@@ -30,7 +30,7 @@ t.test("a name is found to the letter, by id or alias, the longest open alias fi
   t.equal(market.find("sage "), undefined);
 });
 
-t.test("a caller finds, lists and is told only of what its key may use", async (t) => {
+t.test("a caller finds and lists only the models that its key may use", async (t) => {
   t.equal(market.find("acme/sage", only("echo")), undefined);
   t.same(
     market.list(only("echo")).map(({ id }) => id),
@@ -39,7 +39,7 @@ t.test("a caller finds, lists and is told only of what its key may use", async (
   t.same(market.similarIds("acme/sag", only("echo")), []);
 });
 
-t.test("what is switched off is no use, nor a suggestion, but for one whose fallback is on", async (t) => {
+t.test("a disabled model is neither usable nor suggested, unless its fallback is enabled", async (t) => {
   const off = (id: string, ...fallback: string[]): Model => ({ ...model(id), targets: [], fallback });
   const some = new Marketplace([model("echo"), off("echos"), off("echoes", "echo"), off("ech", "echos")]);
   t.same(
@@ -54,7 +54,7 @@ t.test("what is switched off is no use, nor a suggestion, but for one whose fall
   t.same(some.similarIds("echoss"), ["echoes", "echo"]);
 });
 
-t.test("near names are those a slip of the hand away, nearest first", async (t) => {
+t.test("similar names are those one typing mistake away, nearest first", async (t) => {
   t.same(market.similarIds("acme/sgae"), ["acme/sage"]);
   t.same(market.similarIds("ehco"), ["echo"]);
   t.same(market.similarIds("something else entirely"), []);
@@ -68,50 +68,50 @@ t.test("distance counts insertions, deletions, replacements and swaps", async (t
   t.equal(editDistance("", "abc"), 3);
 });
 
-t.test("a second model has the name of the asked provider for it, and is one that the caller may use", async (t) => {
-  const [here, there] = [{ name: "here" }, { name: "there" }] as unknown as [Provider, Provider];
-  const at = (provider: Provider, name: string) => ({ provider, model: name, weight: 1 });
-  const market = new Marketplace([
-    { ...model("m"), targets: [at(there, "m-there"), at(here, "m-here")] },
-    { ...model("dear"), targets: [at(here, "dear-here")] },
-  ]);
-  t.equal(market.otherModelName("m", "x", here), "m-here");
-  t.equal(market.otherModelName("dear", "x", there), "dear", "a name that nobody has there is the vendor's own");
-  t.equal(market.otherModelName("m", "x", here, only("m")), "m-here");
-  t.throws(() => market.otherModelName("m", "tools.0.model", { name: "nowhere" } as Provider, only("m")), {
-    code: "not_served",
-    param: "tools.0.model",
-  });
-  for (const name of ["dear", "m-here", "none"])
-    t.throws(() => market.otherModelName(name, "tools.0.model", here, only("m")), {
-      code: "key_not_allowed",
+t.test(
+  "another requested model must exist at the same provider, and the caller must be allowed to use it",
+  async (t) => {
+    const [here, there] = [{ name: "here" }, { name: "there" }] as unknown as [Provider, Provider];
+    const at = (provider: Provider, name: string) => ({ provider, model: name, weight: 1 });
+    const market = new Marketplace([
+      { ...model("m"), targets: [at(there, "m-there"), at(here, "m-here")] },
+      { ...model("dear"), targets: [at(here, "dear-here")] },
+    ]);
+    t.equal(market.otherModelName("m", "x", here), "m-here");
+    t.equal(market.otherModelName("dear", "x", there), "dear", "a name that nobody has there is the vendor's own");
+    t.equal(market.otherModelName("m", "x", here, only("m")), "m-here");
+    t.throws(() => market.otherModelName("m", "tools.0.model", { name: "nowhere" } as Provider, only("m")), {
+      code: "not_served",
       param: "tools.0.model",
     });
-  t.throws(() => market.otherModelName("dear", "x", there, only("dear")), { code: "not_served" });
-  t.equal(market.findByTarget(here, "dear-here")?.id, "dear");
-  t.equal(market.findByTarget(there, "dear-here"), undefined);
-  t.equal(market.findByTarget(here, "dear-here", only("m")), undefined);
-});
-
-t.test(
-  "a model's price at a provider is found by the vendor's name of it, with or without a date, or by ours",
-  async (t) => {
-    const [up, other] = ["up", "other"].map((name) => ({ name }) as Provider) as [Provider, Provider];
-    const priced = (id: string, provider: Provider, name: string, usd?: number) => {
-      const prices = usd === undefined ? {} : { prices: new PriceList([{ price: { input: usd } }], "test") };
-      return { ...model(id), targets: [{ provider, model: name, weight: 1, ...prices }] };
-    };
-    const market = new Marketplace([
-      priced("ours", up, "sage-5", 1),
-      priced("dated", up, "swift-20260101", 2),
-      priced("free", up, "unpriced"),
-      priced("elsewhere", other, "echo", 3),
-    ]);
-    const usd = (name: string) => market.pricesAt(up, name)?.versionAt(0)?.price.input;
-    t.same(
-      ["sage-5", "sage-5-20260203", "ours", "swift", "swift-20260101", "swift-20260909"].map(usd),
-      [1, 1, 1, 2, 2, 2],
-    );
-    t.same(["unpriced", "echo", "elsewhere", "sage-55"].map(usd), [undefined, undefined, undefined, undefined]);
+    for (const name of ["dear", "m-here", "none"])
+      t.throws(() => market.otherModelName(name, "tools.0.model", here, only("m")), {
+        code: "key_not_allowed",
+        param: "tools.0.model",
+      });
+    t.throws(() => market.otherModelName("dear", "x", there, only("dear")), { code: "not_served" });
+    t.equal(market.findByTarget(here, "dear-here")?.id, "dear");
+    t.equal(market.findByTarget(there, "dear-here"), undefined);
+    t.equal(market.findByTarget(here, "dear-here", only("m")), undefined);
   },
 );
+
+t.test("a model's price at a provider is found by the vendor's name, with or without a date, or by ours", async (t) => {
+  const [up, other] = ["up", "other"].map((name) => ({ name }) as Provider) as [Provider, Provider];
+  const priced = (id: string, provider: Provider, name: string, usd?: number) => {
+    const prices = usd === undefined ? {} : { prices: new PriceList([{ price: { input: usd } }], "test") };
+    return { ...model(id), targets: [{ provider, model: name, weight: 1, ...prices }] };
+  };
+  const market = new Marketplace([
+    priced("ours", up, "sage-5", 1),
+    priced("dated", up, "swift-20260101", 2),
+    priced("free", up, "unpriced"),
+    priced("elsewhere", other, "echo", 3),
+  ]);
+  const usd = (name: string) => market.pricesAt(up, name)?.versionAt(0)?.price.input;
+  t.same(
+    ["sage-5", "sage-5-20260203", "ours", "swift", "swift-20260101", "swift-20260909"].map(usd),
+    [1, 1, 1, 2, 2, 2],
+  );
+  t.same(["unpriced", "echo", "elsewhere", "sage-55"].map(usd), [undefined, undefined, undefined, undefined]);
+});

@@ -6,7 +6,7 @@ import { scan } from "../../src/wire/json.ts";
 const bodyOf = (text: string): Body => new Body([Buffer.from(text)], scan(Buffer.from(text)));
 const model = (json: string): Body => bodyOf(`{"model":${json}}`);
 
-t.test("a model's name is taken literally", async (t) => {
+t.test("a model's name is compared exactly", async (t) => {
   for (const name of [
     "fast",
     "org/model:v1@2",
@@ -23,7 +23,7 @@ t.test("a model's name is taken literally", async (t) => {
   t.equal(readModel(bodyOf('{"Model":"dear","model":"cheap"}')), "cheap");
 });
 
-t.test("refuses a model that is none, saying how to mend it", async (t) => {
+t.test("refuses an invalid model, and explains how to correct it", async (t) => {
   for (const [body, message] of [
     [bodyOf("{}"), /names no model/],
     [model("1"), "model must be a string, not a number."],
@@ -44,7 +44,7 @@ t.test("refuses a model that is none, saying how to mend it", async (t) => {
     t.throws(() => readModel(body), { code: "invalid_field", status: 400, param: "model", message });
 });
 
-t.test("a name that stands elsewhere is judged alike", async (t) => {
+t.test("a name in another place is validated the same way", async (t) => {
   t.equal(checkModel("vendor/any:thing 1"), "vendor/any:thing 1");
   for (const name of ["", " a", "a\n", "a\0b", "\ud800", "x".repeat(257)])
     t.throws(() => checkModel(name), { code: "invalid_field", param: "model" });
@@ -54,7 +54,7 @@ t.test("of a form, it is the value of the field", async (t) => {
   t.equal(readModel(new Body([Buffer.from("--x painter --x")], undefined, { start: 4, end: 11 })), "painter");
 });
 
-t.test("two bodies write their model in the same way, or not", async (t) => {
+t.test("two bodies contain their model at the same place, or not", async (t) => {
   const asks = (json: string): Body => bodyOf(`{ "n":1, ${json} }`);
   t.ok(isSameModel(asks('"model":"a"'), asks('"b":2,"model":"a"')));
   t.ok(isSameModel(asks('"b":1'), asks('"c":1')));

@@ -1,7 +1,7 @@
 import t from "tap";
 import { addressLimitKey, Networks, plainAddress } from "../../src/core/networks.ts";
 
-t.test("an address is one alone, an IPv4 address within IPv6 is one of IPv4", async (t) => {
+t.test("an address is one alone, an IPv4-mapped address is one of IPv4", async (t) => {
   for (const [text, address] of [
     ["1.2.3.4", "1.2.3.4"],
     ["::ffff:1.2.3.4", "1.2.3.4"],
@@ -15,7 +15,7 @@ t.test("an address is one alone, an IPv4 address within IPv6 is one of IPv4", as
     t.equal(plainAddress(text), address, text);
 });
 
-t.test("limits go by IPv4 addresses and by /64s, however these are written", async (t) => {
+t.test("limits are per IPv4 address and per /64, in any notation", async (t) => {
   t.equal(addressLimitKey("1.2.3.4"), "1.2.3.4");
   for (const same of ["2001:db8:0:1::5", "2001:DB8:0:1:2:3:4:5", "2001:0db8:0000:0001::", "2001:db8:0:1:ffff::1"])
     t.equal(addressLimitKey(same), "2001:db8:0:1::/64", same);
@@ -24,7 +24,7 @@ t.test("limits go by IPv4 addresses and by /64s, however these are written", asy
   t.equal(addressLimitKey("fe80::"), "fe80:0:0:0::/64");
 });
 
-t.test("addresses are in the networks that are named, also where they are mapped", async (t) => {
+t.test("addresses are matched against networks, also mapped ones", async (t) => {
   const networks = new Networks(["127.0.0.1", "10.0.0.0/8", "fd00::/8", "::ffff:192.0.2.7"]);
   for (const inside of ["127.0.0.1", "10.255.0.1", "fd12::1", "192.0.2.7"]) t.ok(networks.has(inside), inside);
   for (const outside of ["127.0.0.2", "11.0.0.1", "fe80::1", "::1", "192.0.2.8", ""])
@@ -33,7 +33,7 @@ t.test("addresses are in the networks that are named, also where they are mapped
   t.same([new Networks().empty, networks.empty], [true, false]);
 });
 
-t.test("what is no address or range is refused with the forms that are", async (t) => {
+t.test("an invalid address or range is refused with the accepted forms", async (t) => {
   for (const wrong of ["localhost", "10.0.0.0/33", "10.0.0.0/", "10.0.0.0/8/8", "10.0.0.0/-1", "::/129", "", "10.0.0"])
     t.throws(() => new Networks([wrong]), { name: "RangeError", message: /write it like 127\.0\.0\.1/ }, wrong);
 });

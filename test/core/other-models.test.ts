@@ -11,7 +11,7 @@ const body = (text: string, cut = text.length): Body =>
 const named = (text: string) =>
   findOtherModels(body(text), protocol, true).map(({ name, path }) => `${path.join(".")}=${name}`);
 
-t.test("a model is found however deep it stands in a tool, also in one that an item brings along", async (t) => {
+t.test("a model is found at any depth of a tool, also in one that an item contains", async (t) => {
   t.same(named('{"model":"m","tools":[{"type":"draw","model":"a","svg":{"model" : "b"}}]}'), [
     "tools.0.model=a",
     "tools.0.svg.model=b",
@@ -21,48 +21,45 @@ t.test("a model is found however deep it stands in a tool, also in one that an i
   t.same(named('{"tools":{"model":"a"}}'), ["tools.model=a"]);
 });
 
-t.test(
-  "the models of a tool that asks several are found, one by one, and those in a member of their own",
-  async (t) => {
-    const tool = '{"type":"x","parameters":{"analysis_models":["a","b"],"judge_model":"c","Analyſis_Models":["d"]}}';
-    const at = "tools.0.parameters";
-    t.same(named(`{"tools":[${tool}]}`), [
-      `${at}.analysis_models.0=a`,
-      `${at}.analysis_models.1=b`,
-      `${at}.judge_model=c`,
-      `${at}.Analyſis_Models.0=d`,
-    ]);
-    t.same(named('{"tools":[{"judge_mo\\u0064el":"a"}]}'), ["tools.0.judge_model=a"]);
-    t.same(named('{"tools":[{"models":{"answering_model":"a"}}]}'), ["tools.0.models.answering_model=a"]);
-    const words = { otherModels: { topLevel: ["guard"], below: [], notSearched: [] } } as unknown as Protocol;
-    const asked = body('{"guard":"a","more":{"guard":"b"}}');
-    const found = findOtherModels(asked, words, false);
-    t.same(found, [{ name: "a", prefix: "", path: ["guard"] }]);
-    t.equal(
-      asked
-        .edited(otherModelEdits(asked, found, () => "z"))
-        .bytes()
-        .toString(),
-      '{"guard":"z","more":{"guard":"b"}}',
-    );
-  },
-);
+t.test("the models of a tool that calls several are found one by one, and those in their own member", async (t) => {
+  const tool = '{"type":"x","parameters":{"analysis_models":["a","b"],"judge_model":"c","Analyſis_Models":["d"]}}';
+  const at = "tools.0.parameters";
+  t.same(named(`{"tools":[${tool}]}`), [
+    `${at}.analysis_models.0=a`,
+    `${at}.analysis_models.1=b`,
+    `${at}.judge_model=c`,
+    `${at}.Analyſis_Models.0=d`,
+  ]);
+  t.same(named('{"tools":[{"judge_mo\\u0064el":"a"}]}'), ["tools.0.judge_model=a"]);
+  t.same(named('{"tools":[{"models":{"answering_model":"a"}}]}'), ["tools.0.models.answering_model=a"]);
+  const words = { otherModels: { topLevel: ["guard"], below: [], notSearched: [] } } as unknown as Protocol;
+  const asked = body('{"guard":"a","more":{"guard":"b"}}');
+  const found = findOtherModels(asked, words, false);
+  t.same(found, [{ name: "a", prefix: "", path: ["guard"] }]);
+  t.equal(
+    asked
+      .edited(otherModelEdits(asked, found, () => "z"))
+      .bytes()
+      .toString(),
+    '{"guard":"z","more":{"guard":"b"}}',
+  );
+});
 
-t.test("other spellings of the member are judged too: some servers read names in any case", async (t) => {
+t.test("other spellings of the member are checked too: some servers match names in any case", async (t) => {
   for (const name of ["Model", "MODEL", "modeL", "mOdEl", "moDEl"])
     t.same(named(`{"tools":[{"${name}" : "a"}]}`), [`tools.0.${name}=a`]);
   t.same(named('{"tools":[{"model":"a","Model":"b"}]}'), ["tools.0.model=a", "tools.0.Model=b"]);
   t.same(named('{"input":[{"Tools":[{"model":"a"}]}]}'), ["input.0.Tools.0.model=a"]);
 });
 
-t.test("of those who may use all models only what stands in the usual places is looked at", async (t) => {
+t.test("for callers without a model restriction only the usual places are checked", async (t) => {
   const text = '{"tools":[{"model":"a"}],"input":[{"tools":[{"model":"b"}]}],"moderation":1}';
   t.match(findOtherModels(body(text), protocol, false), [{ name: "a" }]);
   t.equal(findOtherModels(body(text), protocol, false).length, 1);
   t.same(findOtherModels(body('{"tools":[{"mod\\u0065l":"a"}]}'), protocol, false), []);
 });
 
-t.test("a schema, a text and what is said elsewhere name none", async (t) => {
+t.test("schemas, texts and other members name no model", async (t) => {
   for (const text of [
     '{"model":"m","tools":"default"}',
     '{"tools":[{"schema":{"model":"a"},"properties":{"model":{"type":"string"}}}]}',
@@ -75,7 +72,7 @@ t.test("a schema, a text and what is said elsewhere name none", async (t) => {
   t.same(findOtherModels(Body.empty, protocol, true), []);
 });
 
-t.test("a tool that names a member twice is refused: readers differ in which one they take", async (t) => {
+t.test("a tool with a duplicate member is refused: parsers differ in which one they use", async (t) => {
   t.throws(() => named('{"tools":[{"model":"a","model":"b"}]}'), { code: "invalid_json" });
   t.same(named('{"other":[{"a":1,"a":2}],"tools":[{"model":"a"}]}'), ["tools.0.model=a"]);
 });
@@ -86,7 +83,7 @@ t.test("more than a thousand are refused", async (t) => {
   t.throws(() => named(tools(1001)), { code: "invalid_field", param: "tools.1000" });
 });
 
-t.test("what stands in front of names stays there", async (t) => {
+t.test("prefixes of names are kept", async (t) => {
   const named = { otherModels: { searched: ["requests"], notSearched: [], prefix: "models/" } } as unknown as Protocol;
   const asked = body('{"requests":[{"model":"models/a/b"},{"model":"c"}]}');
   const found = findOtherModels(asked, named, true);
@@ -98,7 +95,7 @@ t.test("what stands in front of names stays there", async (t) => {
   t.equal(asked.edited(edits).bytes().toString(), '{"requests":[{"model":"models/A/B"},{"model":"C"}]}');
 });
 
-t.test("other names are put in their place; all other bytes stay, wherever the body is cut", async (t) => {
+t.test("names are replaced; all other bytes are kept, wherever the body is split", async (t) => {
   const text = '{ "model" : "m", "tools" : [ {"model":"a", "n":1.0}, {"model" :"b"} ] }';
   for (let cut = 0; cut < text.length; cut += 7) {
     const asked = body(text, cut);

@@ -4,7 +4,7 @@ import { Peers, QuestionHandlers, question, topic } from "../../src/core/peers.t
 const WEATHER = topic<{ rain: boolean }>("weather");
 const SUM = question<number[], number>("sum");
 
-t.test("alone, nobody hears, and this process answers", async (t) => {
+t.test("a process without peers notifies nobody, and answers alone", async (t) => {
   const answers = new QuestionHandlers();
   answers.set(SUM, (numbers) => numbers.reduce((sum, each) => sum + each, 0));
   const peers = new Peers(answers);

@@ -19,7 +19,7 @@ type Takes<Phase extends keyof Plugin, Exchange> =
 
 // The compiler is what tests these.
 
-t.test("what a phase does not have yet is not in its type", async (t) => {
+t.test("members that a phase does not have yet are not in its type", async (t) => {
   const access: [Has<AccessExchange, "body">, Has<AccessExchange, "targets">] = [false, false];
   const request: [Has<RequestExchange, "body">, Has<RequestExchange, "targets">] = [true, false];
   const route: [Has<RouteExchange, "targets">, Has<RouteExchange, "attempts">] = [true, false];
@@ -33,7 +33,7 @@ t.test("what a phase does not have yet is not in its type", async (t) => {
   t.same([access, request, route, send, response, done].flat().filter(Boolean).length, 5);
 });
 
-t.test("a plugin's phase is given no more than that", async (t) => {
+t.test("a plugin's phase receives no more than its type has", async (t) => {
   const fits: [Takes<"access", AccessExchange>, Takes<"route", AccessExchange>] = [true, true];
   const tooMuch: [Takes<"access", RequestExchange>, Takes<"request", RouteExchange>, Takes<"done", RouteExchange>] = [
     false,

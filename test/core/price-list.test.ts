@@ -3,14 +3,14 @@ import { additionalCost, minimumCost, PriceList, priceVersion, totalCost } from 
 
 const at = (text: string) => Date.parse(text);
 
-t.test("the same terms have the same name, in whatever order they are told, and others another", async (t) => {
+t.test("equal terms have equal names, in any order of members, and others differ", async (t) => {
   const name = priceVersion({ input: 1, output: 2, above: [{ tokens: 5, input: 3 }] });
   t.match(name, /^[0-9a-f]{12}$/);
   t.equal(priceVersion({ above: [{ input: 3, tokens: 5 }], output: 2, input: 1 }), name);
   t.not(priceVersion({ input: 1, output: 2, above: [{ tokens: 5, input: 4 }] }), name);
 });
 
-t.test("of dated terms those hold that began last", async (t) => {
+t.test("of dated terms the latest that has begun applies", async (t) => {
   const list = new PriceList(
     [{ price: { input: 1 } }, { price: { input: 2 }, from: at("2027-01-01T00:00:00Z") }],
     "table 1",
@@ -26,12 +26,12 @@ t.test("of dated terms those hold that began last", async (t) => {
   );
 });
 
-t.test("before its first date nothing has a price, which is not 0", async (t) => {
+t.test("before its first date a price is unknown, which is not 0", async (t) => {
   const list = new PriceList([{ price: { input: 2 }, from: at("2027-01-01T00:00:00Z") }], "table 1");
   t.equal(list.versionAt(at("2026-12-31T00:00:00Z")), undefined);
 });
 
-t.test("terms of a time of day hold within it, in UTC, on every day and past midnight too", async (t) => {
+t.test("terms of a time of day apply within it, in UTC, on every day and past midnight too", async (t) => {
   const hour = 3_600_000;
   const day = new PriceList(
     [{ price: { input: 1 } }, { price: { input: 3 }, daily: { start: hour, end: 4 * hour } }],
@@ -61,7 +61,7 @@ const dear = terms("dear", { input: 2, output: 4, request: 1 });
 const cheap = terms("cheap", { input: 1 });
 
 t.test(
-  "what ran beside an answer costs its own model's terms, which are told, and each request is charged once",
+  "additional usage costs its own model's terms, which are listed, and each request is charged once",
   async (t) => {
     const besides = [
       { model: "small", in: { total: 10 }, out: {} },
@@ -76,7 +76,7 @@ t.test(
   },
 );
 
-t.test("where a part's model has no terms nothing is reckoned, and without parts none are told", async (t) => {
+t.test("if a part's model has no terms the cost is unknown, and without parts none are listed", async (t) => {
   const usage = { in: { total: 1 }, out: { total: 1 }, raw: undefined };
   t.same(
     totalCost(usage, dear, () => undefined),

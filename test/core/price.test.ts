@@ -9,26 +9,26 @@ const usage = (input: Usage["in"], out: Usage["out"] = {}, more: Partial<Usage> 
   ...more,
 });
 
-t.test("cached and written tokens are taken out of the input before it is priced", async (t) => {
+t.test("cached and written tokens are subtracted from the input before it is priced", async (t) => {
   const counted = usage({ total: 1000, cached: 600, write: { "5m": 100, "1h": 50 } }, { total: 200 });
   const price = { input: 3, cached: 0.3, cache_write: 3.75, output: 15 };
   t.equal(cost(counted, price), 250 * 3000 + 600 * 300 + 150 * 3750 + 200 * 15_000);
 });
 
-t.test("what was written for an hour has a price of its own", async (t) => {
+t.test("tokens written for an hour have their own price", async (t) => {
   const counted = usage({ total: 100, write: { "5m": 30, "1h": 20, unsplit: 10 } });
   const price = { input: 1, cache_write: 2, cache_write_1h: 4 };
   t.equal(cost(counted, price), 40 * 1000 + 40 * 2000 + 20 * 4000);
   t.equal(cost(usage({ total: 9, write: { "30m": 4, "12h": 5 } }), price), 4 * 2000 + 5 * 4000, "and for longer");
 });
 
-t.test("what has no price of its own costs what the kind costs that it is a part of", async (t) => {
+t.test("a part without its own price has that of the kind it belongs to", async (t) => {
   t.equal(cost(usage({ total: 10, cached: 4, audio: 3, image: 2, video: 1 }), { input: 2 }), 20_000);
   t.equal(cost(usage({}, { total: 10, reasoning: 5, audio: 2, image: 1 }), { output: 7 }), 70_000);
   t.equal(cost(usage({ total: 10, write: { "1h": 10 } }), { input: 2, cache_write: 3 }), 30_000);
 });
 
-t.test("a provider that reports more parts than there are in all is not paid twice", async (t) => {
+t.test("a provider that reports more parts than the total is not charged twice", async (t) => {
   t.equal(cost(usage({ total: 10, cached: 50 }), { input: 2, cached: 1 }), 10_000);
   t.equal(cost(usage({ total: 10, cached: 8, audio: 8 }), { input: 2, cached: 1, input_audio: 9 }), 8000 + 2 * 9000);
   t.equal(cost(usage({}, { total: 3, reasoning: 5 }), { output: 2, reasoning: 1 }), 3000);
@@ -40,7 +40,7 @@ t.test("a provider that reports more parts than there are in all is not paid twi
   );
 });
 
-t.test("sound and pictures have their prices, and other ones where they were read from the cache", async (t) => {
+t.test("audio and images have their own prices, and others when read from the cache", async (t) => {
   const price = { input: 4, cached: 0.4, output: 16, input_audio: 32, cached_audio: 0.5, output_audio: 64 };
   const counted = usage({ total: 100, audio: 60, cached: 30, cachedAudio: 20 }, { total: 50, audio: 40 });
   t.equal(cost(counted, price), 30 * 4000 + 10 * 400 + 40 * 32_000 + 20 * 500 + 10 * 16_000 + 40 * 64_000);
@@ -51,7 +51,7 @@ t.test("sound and pictures have their prices, and other ones where they were rea
   );
 });
 
-t.test("more tokens in than a step has make the whole request dearer, what comes out too", async (t) => {
+t.test("more input tokens than a tier's bound make the whole request dearer, output included", async (t) => {
   const price = {
     input: 2,
     cached: 0.2,
@@ -66,7 +66,7 @@ t.test("more tokens in than a step has make the whole request dearer, what comes
   t.equal(cost(usage({ total: 501, cached: 1 }, { total: 1 }), price), 500 * 5000 + 200 + 12_000);
 });
 
-t.test("the tier that the provider says it served in has its prices; any other is the usual one", async (t) => {
+t.test("the tier that the provider reports has its own prices; any other has the default", async (t) => {
   const price = {
     ...{ input: 2, output: 10, cached: 1, priority: { input: 4, output: 20, above: [{ tokens: 10, input: 8 }] } },
     flex: { input: 1 },
@@ -76,7 +76,7 @@ t.test("the tier that the provider says it served in has its prices; any other i
   t.equal(of("priority", 11), 11 * 8000 + 20_000, "with steps of its own");
 });
 
-t.test("requests and searches of the web are added", async (t) => {
+t.test("requests and web searches are added", async (t) => {
   t.equal(cost(usage({}), { request: 0.01 }), 10_000_000);
   const searched = usage({ total: 1 }, {}, { serverTools: { web_search_requests: 3, web_fetch_requests: 9 } });
   t.equal(cost(searched, { input: 1, web_search: 0.01 }), 30_001_000);
@@ -92,7 +92,7 @@ function exact(counts: [tokens: number, usdPerMillion: number][]): bigint {
   return (pico + 500n) / 1000n;
 }
 
-t.test("no sum drifts: a reckoning in whole numbers of any size finds the same", async (t) => {
+t.test("no rounding error accumulates: arithmetic with big integers gives the same", async (t) => {
   let state = 42;
   const random = (below: number) => {
     state = (state * 1103515245 + 12345) & 0x7fffffff;
@@ -116,33 +116,30 @@ t.test("no sum drifts: a reckoning in whole numbers of any size finds the same",
   t.equal(cost(usage({ total: 3 }), { input: 0.0001 }), 0);
 });
 
-t.test(
-  "a picture costs what its quality and size do, beside the tokens; what is not listed has no price",
-  async (t) => {
-    const price: Price = { image: { "": 0.04, "hd 1024x1792": 0.12 }, image_edit: 0.07 };
-    const of = (images: NonNullable<Usage["images"]>) => {
-      const counted = usage({}, {}, { images });
-      return isPriced(counted, price, true) ? cost(counted, price) : undefined;
-    };
-    t.equal(of({ count: 3 }), 3 * 40_000_000);
-    t.equal(of({ count: 1, size: "1024x1792", quality: "hd" }), 120_000_000);
-    t.equal(of({ count: 1, size: "1024x1792" }), undefined, "never 0");
-    t.equal(of({ count: 2, size: "1x1", edited: true }), 140_000_000);
-    t.notOk(
-      isPriced(usage({}, {}, { images: { count: 1, edited: true } }), { image: 0.02 }, true),
-      "others are not known",
-    );
-    const unknown = { images: { count: 2, size: "9x9" } };
-    t.equal(cost(usage({}, {}, unknown), price), 240_000_000, "which budgets count as the dearest");
-    t.equal(cost(usage({}, {}, { images: { count: 1, edited: true } }), { image: 0.02 }), 20_000_000);
-    t.notOk(isPriced(usage({ total: 5 }), { image: 0.02 }, true), "nor are tokens, where pictures alone have a price");
-    const both = usage({ total: 10 }, { total: 5 }, { images: { count: 1 } });
-    t.ok(isPriced(both, { input: 1, output: 2 }, true), "where tokens are charged, pictures are in them");
-    t.equal(cost(both, { input: 1, output: 2 }), 20_000);
-  },
-);
+t.test("an image costs by quality and size, besides its tokens; an unlisted combination has no price", async (t) => {
+  const price: Price = { image: { "": 0.04, "hd 1024x1792": 0.12 }, image_edit: 0.07 };
+  const of = (images: NonNullable<Usage["images"]>) => {
+    const counted = usage({}, {}, { images });
+    return isPriced(counted, price, true) ? cost(counted, price) : undefined;
+  };
+  t.equal(of({ count: 3 }), 3 * 40_000_000);
+  t.equal(of({ count: 1, size: "1024x1792", quality: "hd" }), 120_000_000);
+  t.equal(of({ count: 1, size: "1024x1792" }), undefined, "never 0");
+  t.equal(of({ count: 2, size: "1x1", edited: true }), 140_000_000);
+  t.notOk(
+    isPriced(usage({}, {}, { images: { count: 1, edited: true } }), { image: 0.02 }, true),
+    "others are not known",
+  );
+  const unknown = { images: { count: 2, size: "9x9" } };
+  t.equal(cost(usage({}, {}, unknown), price), 240_000_000, "which budgets count as the dearest");
+  t.equal(cost(usage({}, {}, { images: { count: 1, edited: true } }), { image: 0.02 }), 20_000_000);
+  t.notOk(isPriced(usage({ total: 5 }), { image: 0.02 }, true), "nor are tokens, where pictures alone have a price");
+  const both = usage({ total: 10 }, { total: 5 }, { images: { count: 1 } });
+  t.ok(isPriced(both, { input: 1, output: 2 }, true), "where tokens are charged, pictures are in them");
+  t.equal(cost(both, { input: 1, output: 2 }), 20_000);
+});
 
-t.test("what a tool draws costs what the model does that draws", async (t) => {
+t.test("images of a tool cost what the model costs that generates them", async (t) => {
   const price: Price = {
     input: 1,
     output: 2,
@@ -160,7 +157,7 @@ t.test("what a tool draws costs what the model does that draws", async (t) => {
   t.ok(isPriced(usage({ total: 3 }, {}, { drawn }), { input: 1, image_generation: { "*": { input: 5 } } }, true));
 });
 
-t.test("a public table that leaves out a tier, or the price of a tool, does not know it", async (t) => {
+t.test("a public table without a tier, or without the price of a tool, leaves it unknown", async (t) => {
   const price: Price = { input: 1, flex: { input: 0.5 } };
   const known = (tier: string, listed = true) => isPriced(usage({ total: 1 }, {}, { tier }), price, listed);
   for (const tier of ["default", "standard", "flex", "FLEX", "ON_DEMAND", "ON_DEMAND_FLEX", "", "on_demand"])

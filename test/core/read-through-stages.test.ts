@@ -9,7 +9,7 @@ const headOf = (text: string, more: Partial<Head> = {}): Head =>
   ({ ...more, readBody: async () => Buffer.from(text) }) as unknown as Head;
 const whole = async (head: Head): Promise<string> => String(await head.readBody?.(100));
 
-t.test("an answer that is read whole is what the stages so far leave of it, and they see it once", async (t) => {
+t.test("a response that is read completely has passed the stages so far, each of which sees it once", async (t) => {
   const texts = {
     sse: ["data: 1\n\ndata: 2\n\n", "data: 10\n\ndata: 20\n\n"],
     array: ["[1,2]", "[10,20]"],
@@ -36,7 +36,7 @@ t.test("an answer that is read whole is what the stages so far leave of it, and 
   }
 });
 
-t.test("who reads it further up has what stands behind more stages", async (t) => {
+t.test("a plugin further up reads the result of more stages", async (t) => {
   const stages: Stage[] = [];
   const head = headOf("a");
   readThroughStages(head, stages);
@@ -51,7 +51,7 @@ t.test("who reads it further up has what stands behind more stages", async (t) =
   t.equal(await whole(head), "abc");
 });
 
-t.test("a translated answer is split as it came", async (t) => {
+t.test("a translated response is split by its original framing", async (t) => {
   const kinds: string[] = [];
   const stages: Stage[] = [];
   const head = headOf("data: 1\n\n", { translated: { framing: "sse" } } as Partial<Head>);
@@ -61,7 +61,7 @@ t.test("a translated answer is split as it came", async (t) => {
   t.same(kinds, ["event", "end"]);
 });
 
-t.test("an empty answer has only an end, and one that nobody can read whole stays so", async (t) => {
+t.test("an empty response has only an end, and one that cannot be read completely stays so", async (t) => {
   const kinds: string[] = [];
   const stages: Stage[] = [];
   const head = headOf("");
@@ -74,7 +74,7 @@ t.test("an empty answer has only an end, and one that nobody can read whole stay
   t.equal(bare.readBody, undefined);
 });
 
-t.test("of an answer that breaks off the stages see what arrived, once, and its error is what is told", async (t) => {
+t.test("of a response that breaks off the stages see what arrived, once, and its error is reported", async (t) => {
   for (const [framing, text, kinds] of [
     ["sse", "data: 1\n\ndata: 2\n\ndata: 3", ["event", "event"]],
     ["array", "[1,2", ["element"]],

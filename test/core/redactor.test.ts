@@ -4,7 +4,7 @@ import { Redactor } from "../../src/core/redactor.ts";
 const OURS = "own-Key/1+2=3_a&b<c>'d\"~0123456789";
 const redactor = new Redactor([OURS, "Basic dXNlcjpwYXNzd29yZA==", "short"]);
 
-t.test("a credential is found in every spelling, wherever it stands", async (t) => {
+t.test("a credential is found in every encoding, anywhere", async (t) => {
   const escaped = [...OURS].map((letter) => `\\u00${letter.charCodeAt(0).toString(16)}`).join("");
   const percent = [...OURS].map((letter) => `%${letter.charCodeAt(0).toString(16).toUpperCase()}`).join("");
   const html = [...OURS].map((letter) => `&#x${letter.charCodeAt(0).toString(16)};`).join("");
@@ -42,7 +42,7 @@ t.test("a credential is found in every spelling, wherever it stands", async (t) 
   t.equal(redactor.text("got dXNlcjpwYXNzd29yZA== from you"), "got *** from you", "without its scheme too");
 });
 
-t.test("what has the shape of a key goes, whoever's it is", async (t) => {
+t.test("texts in the form of a key are redacted, whoever owns it", async (t) => {
   const b62 = "aB3dE5gH7jK9mN1pQ3sT5vW7xY9z";
   const keys = [
     `sk-${b62}`,
@@ -77,7 +77,7 @@ t.test("what has the shape of a key goes, whoever's it is", async (t) => {
   t.equal(redactor.text("consumer 'project_number:123456789012'"), "consumer 'project_number:***'");
 });
 
-t.test("all else stays to the byte, and is the same buffer", async (t) => {
+t.test("all other bytes are unchanged, in the same buffer", async (t) => {
   const plain = [
     '{"error":{"message":"Incorrect API key provided: sk-proj-****abcd. You can find your API key at https://x.test/account/api-keys.","type":"invalid_request_error","param":null,"code":"invalid_api_key"}}',
     "You need to provide your API key in an Authorization header using Bearer auth (i.e. Authorization: Bearer YOUR_KEY).",
@@ -94,7 +94,7 @@ t.test("all else stays to the byte, and is the same buffer", async (t) => {
   t.same(redactor.bytes(around), Buffer.concat([bytes, Buffer.from("***"), bytes]));
 });
 
-t.test("a text that is made to be slow takes no longer than it is long", async (t) => {
+t.test("redaction takes linear time for any text", async (t) => {
   const size = 256 * 1024;
   for (const piece of ["\\", "eyJ-", "bearer+", "sk-", "://a:", "%25", "&#000", "?key=", "org-a", OURS.slice(0, 20)]) {
     const text = piece.repeat(size / piece.length);
@@ -106,7 +106,7 @@ t.test("a text that is made to be slow takes no longer than it is long", async (
   }
 });
 
-t.test("keys that a client has shown go too, whatever they look like, and no shorter texts", async (t) => {
+t.test("keys that a client has sent are redacted too, in any form, and no shorter texts", async (t) => {
   const redactor = new Redactor([]);
   t.equal(redactor.text('no model "my own $& key", ask for a', ["my own $& key", "a"]), 'no model "***", ask for a');
   t.equal(redactor.text('no model "my own $& key"'), 'no model "my own $& key"');

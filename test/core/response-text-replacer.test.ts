@@ -25,7 +25,7 @@ function steps(stage: Stage, frames: readonly Frame[]): (readonly Frame[])[] {
 const told = (frames: readonly Frame[]): string[] =>
   frames.map((frame) => (frame.json() as { t: TinyText[] })?.t?.map(({ d }) => d).join("|") ?? frame.kind);
 
-t.test("frames that hold nothing of it pass as they are, at once", async (t) => {
+t.test("frames that contain nothing to replace pass unchanged, at once", async (t) => {
   const frames = [event(piece("Hello ")), PING, other, event(piece("a < b, ")), event(piece("<adder>")), END];
   t.same(
     steps(restoring(), frames),
@@ -33,7 +33,7 @@ t.test("frames that hold nothing of it pass as they are, at once", async (t) => 
   );
 });
 
-t.test("a match within a frame is replaced there, and all other bytes stay", async (t) => {
+t.test("a match within a frame is replaced, and all other bytes are kept", async (t) => {
   const frame = new Frame(
     "event",
     Buffer.from('event: x\ndata: {"n":1.0, "t":[{"k":"user","p":"0","d":"to <address-1>."}]}\n\n'),
@@ -42,29 +42,23 @@ t.test("a match within a frame is replaced there, and all other bytes stay", asy
   t.equal(made?.bytes.toString(), frame.bytes.toString().replace("<address-1>", '\\"1\\"@home'));
 });
 
-t.test(
-  "a frame that ends in what could become a match waits; what becomes of a match stands in its last frame",
-  async (t) => {
-    const frames = ["to <addr", "ess-1", "2> now"].map((text) => event(piece(text)));
-    t.same(steps(restoring(), [...frames, END]).map(told), [[], ["to "], ["", '"12"@home now'], ["end"]]);
-  },
-);
+t.test("a frame that ends in a possible match waits; the replacement is in the match's last frame", async (t) => {
+  const frames = ["to <addr", "ess-1", "2> now"].map((text) => event(piece(text)));
+  t.same(steps(restoring(), [...frames, END]).map(told), [[], ["to "], ["", '"12"@home now'], ["end"]]);
+});
 
-t.test(
-  "what had waited and with the next piece is no match stays where it stood: both frames pass untouched",
-  async (t) => {
-    const none = ["to <addr", "er> <", " "].map((text) => event(piece(text)));
-    t.same(steps(restoring(), none), [[], [none[0]], none.slice(1)]);
-    const json = ['{"to":"<add', "\\u0078", '","cc":"<', '"}'].map((text) =>
-      event(piece(text, "0", { k: "tool_call", j: true })),
-    );
-    t.same(steps(restoring(), [...json, END]).flat(), [...json, END]);
-    const both = ["<addr <addr", "ess-1>"].map((text) => event(piece(text)));
-    t.same(told(steps(restoring(), both).flat()), ["<addr ", '"1"@home']);
-  },
-);
+t.test("text that waited and is no match stays in its frame: both frames pass unchanged", async (t) => {
+  const none = ["to <addr", "er> <", " "].map((text) => event(piece(text)));
+  t.same(steps(restoring(), none), [[], [none[0]], none.slice(1)]);
+  const json = ['{"to":"<add', "\\u0078", '","cc":"<', '"}'].map((text) =>
+    event(piece(text, "0", { k: "tool_call", j: true })),
+  );
+  t.same(steps(restoring(), [...json, END]).flat(), [...json, END]);
+  const both = ["<addr <addr", "ess-1>"].map((text) => event(piece(text)));
+  t.same(told(steps(restoring(), both).flat()), ["<addr ", '"1"@home']);
+});
 
-t.test("what does not go on is decided by the frame that shows it, and stays where it stood", async (t) => {
+t.test("a possible match that does not continue is released by the next frame, at its own place", async (t) => {
   const open = event(piece("a <addr"));
   for (const last of [
     other,
@@ -76,7 +70,7 @@ t.test("what does not go on is decided by the frame that shows it, and stays whe
   t.same(steps(restoring(), [open, PING, END]), [[], [PING], [open, END]], "a comment waits for nobody");
 });
 
-t.test("texts of one kind may grow side by side", async (t) => {
+t.test("texts of several kinds may interleave", async (t) => {
   const frames = [
     event(piece("<addr", "0")),
     event(piece("<add", "1")),
@@ -101,7 +95,7 @@ t.test("texts of one kind may grow side by side", async (t) => {
   ]);
 });
 
-t.test("no frame waits for longer than 64 others", async (t) => {
+t.test("no frame waits for more than 64 others", async (t) => {
   const stage = restoring();
   const others = Array.from({ length: 70 }, (_, i) => event(piece("x", String(i + 1))));
   const out = steps(stage, [event(piece("<addr", "0")), ...others]);
@@ -110,51 +104,54 @@ t.test("no frame waits for longer than 64 others", async (t) => {
   t.equal(out.flat().length, 71);
 });
 
-t.test("a text that a frame repeats whole is replaced whole", async (t) => {
+t.test("a text that a frame repeats in full is replaced in full", async (t) => {
   const frames = [event(piece("<addr")), event(piece("ess-1>")), event({ k: "assistant", d: "<address-1>" }), END];
   t.same(told(steps(restoring(), frames).flat()), ["", '"1"@home', '"1"@home', "end"]);
 });
 
-t.test("only texts of the kinds that were asked for", async (t) => {
+t.test("only texts of the requested kinds are replaced", async (t) => {
   const stage = new ResponseTextReplacer(SPEAKS_TEXT.texts, { ...MASK, kinds: ["assistant"] }, restored).stage;
   t.same(told(steps(stage, [event(piece("<address-1>"), piece("<address-2>", "1", { k: "reasoning" }))]).flat()), [
     '"1"@home|<address-2>',
   ]);
 });
 
-t.test("the elements of a list keep their order to its end", async (t) => {
+t.test("the elements of an array keep their order to its end", async (t) => {
   const element = (text: string): Frame => new Frame("element", Buffer.from(text));
   const frames = [element('[{"t":[{"k":"user","p":"0","d":"a <addr"}]}'), element("]"), END];
   const out = steps(restoring(), frames).flat();
   t.same(out, frames);
 });
 
-t.test("a whole answer is replaced whole, however it is cut; untouched it passes as it came", async (t) => {
-  const answers = new ResponseTextReplacer(SPEAKS_TEXT.texts, MASK, restored);
-  const whole = (text: string, step: number): readonly Frame[] => {
-    const bytes = Buffer.from(text);
-    const pieces: Frame[] = [];
-    for (let at = 0; at < bytes.length; at += step) pieces.push(new Frame("piece", bytes.subarray(at, at + step)));
-    return steps(answers.wholeStage(), [...pieces, END]).flat();
-  };
-  const text = '{ "t":[{"k":"assistant","d":"é <address-1>"}] }';
-  for (const step of [1, 7, 100]) {
-    const out = whole(text, step);
-    t.equal(Buffer.concat(out.map(({ bytes }) => bytes)).toString(), text.replace("<address-1>", '\\"1\\"@home'));
-    t.equal(out.at(-1), END);
-  }
-  t.equal(whole('{"t":[]}', 3).length, 4);
-  t.equal(whole("no JSON", 3).length, 4);
-});
+t.test(
+  "a complete response is replaced in full, however it is split; without a match it passes unchanged",
+  async (t) => {
+    const answers = new ResponseTextReplacer(SPEAKS_TEXT.texts, MASK, restored);
+    const whole = (text: string, step: number): readonly Frame[] => {
+      const bytes = Buffer.from(text);
+      const pieces: Frame[] = [];
+      for (let at = 0; at < bytes.length; at += step) pieces.push(new Frame("piece", bytes.subarray(at, at + step)));
+      return steps(answers.wholeStage(), [...pieces, END]).flat();
+    };
+    const text = '{ "t":[{"k":"assistant","d":"é <address-1>"}] }';
+    for (const step of [1, 7, 100]) {
+      const out = whole(text, step);
+      t.equal(Buffer.concat(out.map(({ bytes }) => bytes)).toString(), text.replace("<address-1>", '\\"1\\"@home'));
+      t.equal(out.at(-1), END);
+    }
+    t.equal(whole('{"t":[]}', 3).length, 4);
+    t.equal(whole("no JSON", 3).length, 4);
+  },
+);
 
-t.test("a whole answer has its limit", async (t) => {
+t.test("a complete response has a size limit", async (t) => {
   const stage = new ResponseTextReplacer(SPEAKS_TEXT.texts, MASK, restored).wholeStage();
   const large = new Frame("piece", Buffer.alloc(33 * 1024 * 1024));
   stage(large);
   t.throws(() => stage(large), { code: "upstream_invalid" });
 });
 
-t.test("any texts cut into any frames become what they become in whole", async (t) => {
+t.test("texts split into any frames become what they become in one piece", async (t) => {
   let seed = 11;
   const random = (below: number): number => {
     seed = (seed * 1103515245 + 12345) % 2 ** 31;

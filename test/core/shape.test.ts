@@ -8,7 +8,7 @@ interface Thing {
 }
 const THING: Shape<Thing> = { name: true, weight: true, note: true };
 
-t.test("an object has every member in the same order, whichever were told and how", async (t) => {
+t.test("an object has every member in the same order, whichever were set", async (t) => {
   const all = [{ name: "a" }, { note: "n", name: "b" }, { weight: 1, note: "n", name: "c" }].map((each) =>
     withShape(THING, each),
   );
@@ -20,7 +20,7 @@ t.test("an object has every member in the same order, whichever were told and ho
   ]);
 });
 
-t.test("what its type does not have is left out", async (t) => {
+t.test("members that its type lacks are left out", async (t) => {
   const record: Thing & { secret: string } = { name: "a", secret: "s" };
   t.notOk("secret" in withShape<Thing>(THING, record));
 });

@@ -1,7 +1,7 @@
 import t from "tap";
 import { slot } from "../../src/core/slot.ts";
 
-t.test("each exchange has its own value, made when it is first asked for", async (t) => {
+t.test("each exchange has its own value, created on first access", async (t) => {
   let made = 0;
   const count = slot(() => ({ n: ++made }));
   const [one, other] = [{ slots: new Map() }, { slots: new Map() }];
@@ -10,7 +10,7 @@ t.test("each exchange has its own value, made when it is first asked for", async
   t.same([count(one), count(other)], [{ n: 1 }, { n: 2 }]);
 });
 
-t.test("slots do not know of each other, and keep a value that is undefined", async (t) => {
+t.test("slots are independent, and keep an undefined value", async (t) => {
   const exchange = { slots: new Map() };
   const [names, nothing] = [slot(() => ["a"]), slot(() => void made++)];
   let made = 0;

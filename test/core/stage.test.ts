@@ -8,7 +8,7 @@ const twice: Stage = (frame) => [frame, frame];
 const none: Stage = () => [];
 const look: Stage = () => {};
 
-t.test("a frame passes stage after stage; several take its place, none drops it", async (t) => {
+t.test("a frame passes the stages in order; several frames replace it, none drops it", async (t) => {
   const behind = (stages: Stage[], from = 0): string[] => {
     const out: Frame[] = [];
     runStages(stages, event("a"), out, from);
@@ -21,7 +21,7 @@ t.test("a frame passes stage after stage; several take its place, none drops it"
   t.same(behind([none, shout], 1), ["A"]);
 });
 
-t.test("an untouched frame is the very same", async (t) => {
+t.test("an untouched frame is the same object", async (t) => {
   const out: Frame[] = [];
   const frame = event("a");
   runStages([look, (each) => each], frame, out);

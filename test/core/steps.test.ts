@@ -3,11 +3,11 @@ import { REFUSALS } from "../../src/core/errors.ts";
 import { PHASES } from "../../src/core/plugin.ts";
 import { LIFE_STEPS } from "../../src/core/steps.ts";
 
-t.test("the steps are the engine's two and then every phase in its order", async (t) => {
+t.test("the steps are the engine's two and then every phase in order", async (t) => {
   t.same(Object.keys(LIFE_STEPS), ["head", "path", ...PHASES]);
 });
 
-t.test("requests end at each step that says what happens then, and at no other", async (t) => {
+t.test("requests can end at each step that documents it, and at no other", async (t) => {
   const used = new Set<string>(Object.values(REFUSALS).map(({ step }) => step));
   for (const [step, entry] of Object.entries(LIFE_STEPS)) t.equal(used.has(step), "ending" in entry, step);
 });

@@ -9,7 +9,7 @@ const stream = (...events: object[]) =>
 const tokens = { input_tokens: 14, output_tokens: 45, input_token_details: { audio_tokens: 10 } };
 const transcript = stream({ delta: "hi" }, { type: "transcript.text.done", usage: tokens });
 
-t.test("usage is read in the words of the protocol that finds a total, wherever the bytes are cut", async (t) => {
+t.test("usage is parsed by the protocol that finds a total, wherever the bytes are split", async (t) => {
   for (let at = 0; at <= transcript.length; at += 7) {
     const usage = new StreamUsage([chat, responses]);
     usage.push(transcript.subarray(0, at));
@@ -21,7 +21,7 @@ t.test("usage is read in the words of the protocol that finds a total, wherever 
   t.match(other.usage, { in: {}, raw: tokens }, "as it was told");
 });
 
-t.test("what several events tell is put together, and a client that leaves has what was told by then", async (t) => {
+t.test("usage of several events is merged, and a client that leaves gets what was reported until then", async (t) => {
   const usage = new StreamUsage([chat, anthropic]);
   t.equal(usage.usage, undefined);
   usage.push(stream({ type: "message_start", message: { usage: { input_tokens: 5, output_tokens: 1 } } }));
@@ -30,7 +30,7 @@ t.test("what several events tell is put together, and a client that leaves has w
   t.match(usage.usage, { in: { total: 5 }, out: { total: 9 } });
 });
 
-t.test("an event without JSON tells nothing, and one that is too large ends the reading, which is told", async (t) => {
+t.test("an event without JSON has no usage, and one that is too large ends parsing, which is reported", async (t) => {
   const usage = new StreamUsage([responses]);
   usage.push(Buffer.from('data: {"usage":secret}\n\n'));
   t.same([usage.usage, usage.fault], [undefined, undefined]);

@@ -44,7 +44,7 @@ const PATTERNS: [pattern: RegExp, longest: number, parts: readonly string[]][] =
   [/(?<!not right )now\b/, 4, ["not right ", "now", " ", "n"]],
 ];
 
-t.test("a text becomes the same in pieces as in whole, however it is cut", async (t) => {
+t.test("a text is replaced the same in pieces as in one, however it is split", async (t) => {
   const next = random(3);
   const wrong: string[] = [];
   for (const [pattern, maxLength, parts] of PATTERNS) {
@@ -73,7 +73,7 @@ t.test("a pattern may look back at 256 characters, or at as many as its longest 
   }
 });
 
-t.test("nothing waits but what could still become a match, and that is bounded", async (t) => {
+t.test("only a possible match waits, and its length is bounded", async (t) => {
   const mask = new TextReplacer(new TextPattern({ pattern: /<address-\d+>/, maxLength: 20 }), () => "me@home");
   t.same([mask.push("Write to "), mask.isPending], ["Write to ", false]);
   t.same([mask.push("<addr"), mask.isPending], ["", true]);
@@ -83,7 +83,7 @@ t.test("nothing waits but what could still become a match, and that is bounded",
   t.same([mask.push(" <"), mask.end(), mask.isPending], [" ", "<", false]);
 });
 
-t.test("each match is given away once", async (t) => {
+t.test("each match is reported once", async (t) => {
   const seen: string[] = [];
   const note = (match: string) => `#${seen.push(match)}`;
   const output = new TextReplacer(new TextPattern({ pattern: /\w+@\w+/, maxLength: 20 }), note);
@@ -95,34 +95,31 @@ const quoted = (text: string): string => `<${text.toUpperCase()}"\n>`;
 const json = (pieces: readonly string[], map: (text: string) => string): string =>
   through(new JsonTextOutput(new WholeTextOutput(map, escapeJson)), pieces);
 
-t.test(
-  "in JSON text each string that is a value is a text, escaped again; all else stays as it is written",
-  async (t) => {
-    const text = '{ "a" : "x\\u0041\\n" , "b":[1.0,"",{"c":"\\/y"},null],"d\\"e":true,"f":{}, "g":"z"}';
-    t.equal(
-      json([text], (each) => each),
-      text,
-    );
-    const mapped = json([text], quoted);
-    const expected = {
-      a: quoted("xA\n"),
-      b: [1, quoted(""), { c: quoted("/y") }, null],
-      'd"e': true,
-      f: {},
-      g: quoted("z"),
-    };
-    t.same(JSON.parse(mapped), expected);
-    t.match(mapped, /^\{ "a" : "<XA\\n\\"\\n>" , "b":\[1\.0,/);
-    t.equal(json(['"a"'], quoted), JSON.stringify(quoted("a")));
-    t.equal(
-      json(['{"a": broken "x'], (each) => each),
-      '{"a": broken "x',
-      "what is no JSON passes",
-    );
-  },
-);
+t.test("in JSON text each string value is a text, escaped again; all other bytes are kept", async (t) => {
+  const text = '{ "a" : "x\\u0041\\n" , "b":[1.0,"",{"c":"\\/y"},null],"d\\"e":true,"f":{}, "g":"z"}';
+  t.equal(
+    json([text], (each) => each),
+    text,
+  );
+  const mapped = json([text], quoted);
+  const expected = {
+    a: quoted("xA\n"),
+    b: [1, quoted(""), { c: quoted("/y") }, null],
+    'd"e': true,
+    f: {},
+    g: quoted("z"),
+  };
+  t.same(JSON.parse(mapped), expected);
+  t.match(mapped, /^\{ "a" : "<XA\\n\\"\\n>" , "b":\[1\.0,/);
+  t.equal(json(['"a"'], quoted), JSON.stringify(quoted("a")));
+  t.equal(
+    json(['{"a": broken "x'], (each) => each),
+    '{"a": broken "x',
+    "what is no JSON passes",
+  );
+});
 
-t.test("and it becomes the same however it is cut", async (t) => {
+t.test("JSON text is replaced the same however it is split", async (t) => {
   const next = random(5);
   const wrong: string[] = [];
   const prepared = new TextPattern({ pattern: /<\w+>/, maxLength: 12 });

@@ -9,7 +9,7 @@ const body = (json: string): Body => new Body([Buffer.from(json)], "json");
 const REQUEST =
   '{ "t": [ {"k":"system","d":"Be \\u0062rief."} ,{"k":"user","d":"me@home"}, {"k":"tool_call","j":true,"d":"{\\"to\\": \\"me@home\\",\\"n\\":1.0}"}], "n":1.0}';
 
-t.test("a request's texts are told with their kinds, of JSON text the strings in it", async (t) => {
+t.test("a request's texts have their kinds, of JSON text the strings in it", async (t) => {
   t.same(requestTexts(body(REQUEST), SPEAKS_TEXT), [
     { kind: "system", text: "Be brief." },
     { kind: "user", text: "me@home" },
@@ -18,7 +18,7 @@ t.test("a request's texts are told with their kinds, of JSON text the strings in
   t.same(requestTexts(body(REQUEST), SPEAKS_TEXT, ["user"]), [{ kind: "user", text: "me@home" }]);
 });
 
-t.test("texts of some kinds give way to others, and all other bytes stay", async (t) => {
+t.test("texts of some kinds are replaced, and all other bytes are kept", async (t) => {
   const mapped = (kinds: readonly TextKind[], map: (text: string, kind: TextKind) => string): string => {
     const asked = body(REQUEST);
     return asked
@@ -45,7 +45,7 @@ t.test("texts of some kinds give way to others, and all other bytes stay", async
   );
 });
 
-t.test("a text whose member stands there twice is refused, as another reader could take the other one", async (t) => {
+t.test("a text whose member is duplicated is refused, as another parser could use the other one", async (t) => {
   for (const texts of ['"d":"first@home","d":"x"', '"d":"x","d":"first@home"', '"d":"x","\\u0064":"first@home"']) {
     const twice = body(`{"t":[{"k":"user",${texts}}]}`);
     t.throws(() => mapTextEdits(twice, SPEAKS_TEXT, ["user"], () => "x"), { code: "invalid_json" });
@@ -53,7 +53,7 @@ t.test("a text whose member stands there twice is refused, as another reader cou
   }
 });
 
-t.test("what should be JSON text and is none is a plain text", async (t) => {
+t.test("invalid JSON text is a plain text", async (t) => {
   const speaks = {
     texts: { request: () => [{ path: ["d"], kind: "tool_call", json: true }], response: () => [] },
   } as unknown as Protocol;
@@ -73,7 +73,7 @@ t.test("a protocol or a body without texts has none", async (t) => {
   t.same(responseTexts({ t: [] }, {} as Protocol), []);
 });
 
-t.test("a frame tells pieces of texts", async (t) => {
+t.test("a frame has pieces of texts", async (t) => {
   const frame = {
     t: [
       { k: "assistant", p: "0", d: "Hel" },
@@ -86,23 +86,20 @@ t.test("a frame tells pieces of texts", async (t) => {
   ]);
 });
 
-t.test(
-  "an answer that is in has each text once: pieces are one, and what is said again in full is left out",
-  async (t) => {
-    const event = (...texts: object[]) => new Frame("event", Buffer.from(`data: ${JSON.stringify({ t: texts })}\n\n`));
-    const frames = [
-      event({ k: "assistant", p: "a", d: "Hel" }, { k: "reasoning", d: "Hm." }),
-      event({ k: "assistant", p: "b", d: "Wor" }),
-      event({ k: "assistant", p: "a", d: "lo" }),
-      event({ k: "assistant", p: "b", d: "ld" }),
-      event({ k: "assistant", d: "Hello" }, { k: "assistant", d: "World" }),
-      new Frame("end", Buffer.alloc(0)),
-    ];
-    t.same(wholeResponseTexts(frames, SPEAKS_TEXT), [
-      { kind: "assistant", text: "Hello" },
-      { kind: "reasoning", text: "Hm." },
-      { kind: "assistant", text: "World" },
-    ]);
-    t.same(wholeResponseTexts(frames, SPEAKS_TEXT, ["reasoning"]), [{ kind: "reasoning", text: "Hm." }]);
-  },
-);
+t.test("a complete response has each text once: pieces are merged, and full repetitions are left out", async (t) => {
+  const event = (...texts: object[]) => new Frame("event", Buffer.from(`data: ${JSON.stringify({ t: texts })}\n\n`));
+  const frames = [
+    event({ k: "assistant", p: "a", d: "Hel" }, { k: "reasoning", d: "Hm." }),
+    event({ k: "assistant", p: "b", d: "Wor" }),
+    event({ k: "assistant", p: "a", d: "lo" }),
+    event({ k: "assistant", p: "b", d: "ld" }),
+    event({ k: "assistant", d: "Hello" }, { k: "assistant", d: "World" }),
+    new Frame("end", Buffer.alloc(0)),
+  ];
+  t.same(wholeResponseTexts(frames, SPEAKS_TEXT), [
+    { kind: "assistant", text: "Hello" },
+    { kind: "reasoning", text: "Hm." },
+    { kind: "assistant", text: "World" },
+  ]);
+  t.same(wholeResponseTexts(frames, SPEAKS_TEXT, ["reasoning"]), [{ kind: "reasoning", text: "Hm." }]);
+});

@@ -2,12 +2,12 @@ import { setTimeout as sleep } from "node:timers/promises";
 import t from "tap";
 import { TimeoutError, withTimeout } from "../../src/core/timeout.ts";
 
-t.test("an answer that comes is given, and so is why there is none", async (t) => {
+t.test("the result is returned, and so is the error", async (t) => {
   t.equal(await withTimeout(10_000, Promise.resolve(7)), 7);
   await t.rejects(withTimeout(10_000, Promise.reject(new Error("no"))), /^no$/);
 });
 
-t.test("what does not answer in time is said to be silent", async (t) => {
+t.test("an operation that takes too long is reported as a timeout", async (t) => {
   const silent = await withTimeout(5, new Promise(() => {})).catch((thrown: unknown) => thrown);
   t.ok(silent instanceof TimeoutError);
   // An answer that fails later is nobody's to hear.

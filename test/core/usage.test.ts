@@ -10,7 +10,7 @@ t.test("usage has counts, and names of its model and tier", async (t) => {
   t.doesNotThrow(() => checkUsage(usage({})));
 });
 
-t.test("a member that is none is named", async (t) => {
+t.test("an invalid member is named", async (t) => {
   for (const [members, told] of [
     [{ in: undefined }, "usage.in is not an object."],
     [{ in: { total: -1 } }, "usage.in.total is not a count."],

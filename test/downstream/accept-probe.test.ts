@@ -3,7 +3,7 @@ import { type AddressInfo, connect, createServer } from "node:net";
 import t from "tap";
 import { AcceptProbe } from "../../src/downstream/accept-probe.ts";
 
-t.test("it measures how long a connection waits to be taken, and knows it among others", async (t) => {
+t.test("it measures how long a connection waits to be accepted, and recognises its own among others", async (t) => {
   const known: boolean[] = [];
   const server = createServer((socket) => {
     const own = newcomer.claim(socket);
@@ -34,7 +34,7 @@ t.test("it measures how long a connection waits to be taken, and knows it among 
   t.equal(newcomer.waitTime, 0);
 });
 
-t.test("where nobody can be reached it says nothing, and a closed one leaves nothing behind", async (t) => {
+t.test("if nothing can be reached it reports nothing, and a closed one leaves nothing behind", async (t) => {
   const server = createServer().listen(0, "127.0.0.1");
   await once(server, "listening");
   const address = server.address() as AddressInfo;

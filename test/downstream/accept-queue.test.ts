@@ -14,13 +14,13 @@ async function server(
   return server.address() as AddressInfo;
 }
 
-t.test("an address is reached on the machine itself, whatever is listened at", async (t) => {
+t.test("an address is reached on the machine itself, whatever address is listened on", async (t) => {
   t.same(reachableAddress({ address: "0.0.0.0", family: "IPv4", port: 1 }), { host: "127.0.0.1", port: 1 });
   t.same(reachableAddress({ address: "::", family: "IPv6", port: 1 }), { host: "::1", port: 1 });
   t.same(reachableAddress({ address: "10.1.2.3", family: "IPv4", port: 1 }), { host: "10.1.2.3", port: 1 });
 });
 
-t.test("the system tells how many connections wait at a port", { skip: process.platform !== "linux" }, async (t) => {
+t.test("the system reports how many connections wait at a port", { skip: process.platform !== "linux" }, async (t) => {
   // More than the system tells of in one read: whichever of them stands first.
   const listened = await Promise.all(Array.from({ length: 60 }, () => server(t)));
   for (const each of listened) t.equal(acceptQueueLength(each), 0);
@@ -34,7 +34,7 @@ t.test("the system tells how many connections wait at a port", { skip: process.p
   t.equal(acceptQueueLength({ port: 1, family: "IPv4" }), undefined, "nobody listens");
 });
 
-t.test("it knows its own among others, and says whether all that waits is its own", async (t) => {
+t.test("it recognises its own among others, and reports whether all that waits is its own", async (t) => {
   const others: Socket[] = [];
   let plug: AcceptQueueFiller | undefined;
   const { port, ...rest } = await server(t, (socket) => {
@@ -53,7 +53,7 @@ t.test("it knows its own among others, and says whether all that waits is its ow
   plug.close();
 });
 
-t.test("where nobody can connect, or it is closed, that is told", async (t) => {
+t.test("a port that cannot be reached, or is closed, is reported", async (t) => {
   const gone = createServer().listen(0, "127.0.0.1");
   await once(gone, "listening");
   const address = gone.address() as AddressInfo;

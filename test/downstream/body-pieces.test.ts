@@ -20,7 +20,7 @@ async function asked(t: Test, limits: Partial<BodyLimits> = {}, framing = "conte
   return { socket, request, pieces: new BodyPieces(request, { maxBytes: 1000, idle: 0, ...limits }) };
 }
 
-t.test("pieces come as they are asked for, then the end, as often as one asks", async (t) => {
+t.test("pieces are delivered on request, then the end, as often as requested", async (t) => {
   const { socket, pieces } = await asked(t);
   const first = pieces.next();
   socket.write("a".repeat(60));
@@ -33,7 +33,7 @@ t.test("pieces come as they are asked for, then the end, as often as one asks", 
   t.ok(pieces.complete);
 });
 
-t.test("pieces that have come meanwhile come together", async (t) => {
+t.test("pieces that arrived meanwhile are delivered together", async (t) => {
   const { socket, request, pieces } = await asked(t);
   socket.write("a");
   t.equal((await pieces.next())?.toString(), "a");
@@ -45,7 +45,7 @@ t.test("pieces that have come meanwhile come together", async (t) => {
   t.equal(await pieces.next(), undefined);
 });
 
-t.test("small chunks that one read of the socket brings come together", async (t) => {
+t.test("small chunks of one read of the socket are delivered together", async (t) => {
   const { socket, pieces } = await asked(t, {}, "transfer-encoding: chunked");
   const chunks = Array.from({ length: 500 }, (_, i) => `4\r\n${String(i).padStart(4, "0")}\r\n`);
   const came: Buffer[] = [];
@@ -58,7 +58,7 @@ t.test("small chunks that one read of the socket brings come together", async (t
   t.ok(came.length < 50, `${came.length} pieces`);
 });
 
-t.test("a client that leaves, before it is asked or while it is waited for, is gone", async (t) => {
+t.test("a client that leaves, before or during a read, is reported as gone", async (t) => {
   const { socket, pieces } = await asked(t);
   const waiting = pieces.next();
   socket.destroy();
@@ -66,7 +66,7 @@ t.test("a client that leaves, before it is asked or while it is waited for, is g
   await t.rejects(pieces.next(), { code: "client_gone" });
 });
 
-t.test("silence, and a trickle, are given up", async (t) => {
+t.test("silence, and a trickle, end the body", async (t) => {
   const silent = await asked(t, { idle: 30 });
   await t.rejects(silent.pieces.next(), { code: "body_timeout" });
   const slow = await asked(t, { slowest: 1e6, patience: 30 });
@@ -75,7 +75,7 @@ t.test("silence, and a trickle, are given up", async (t) => {
   await t.rejects(slow.pieces.next(), { code: "body_timeout", message: /too slowly/ });
 });
 
-t.test("time in which nobody asks is not the client's", async (t) => {
+t.test("time in which nobody reads is not counted", async (t) => {
   const { socket, request, pieces } = await asked(t, { slowest: 1e6, patience: 500 });
   socket.write("a");
   while (request.readableLength === 0) await new Promise((resolve) => setTimeout(resolve, 5));

@@ -105,7 +105,7 @@ async function refused(bytes: Buffer, sending?: Sending): Promise<GatewayError> 
 
 const CHAT = Buffer.from('{"model":"fast","messages":[{"role":"user","content":"é😀 12345678901234567890"}],"n":1.0}');
 
-t.test("a body is the bytes that came, with its members found", async (t) => {
+t.test("a body is the received bytes, with its members found", async (t) => {
   for (const chunked of [false, true]) {
     const body = await accepted(CHAT, { chunked });
     t.ok(body.bytes().equals(CHAT));
@@ -118,7 +118,7 @@ t.test("a body is the bytes that came, with its members found", async (t) => {
   }
 });
 
-t.test("it is the same body wherever its chunks are cut", async (t) => {
+t.test("it is the same body wherever its chunks are split", async (t) => {
   const every = Array.from(CHAT, (_, i) => i + 1).slice(0, -1);
   const body = await accepted(CHAT, { chunked: true, cuts: every });
   t.ok(body.pieces.length > 1);
@@ -128,7 +128,7 @@ t.test("it is the same body wherever its chunks are cut", async (t) => {
     t.strictSame((await accepted(CHAT, { cuts: [cut] })).json(), JSON.parse(CHAT.toString()));
 });
 
-t.test("decodes one layer of each encoding, cut anywhere", async (t) => {
+t.test("decodes one layer of each encoding, split anywhere", async (t) => {
   for (const [coding, bytes] of [
     ["gzip", gzipSync(CHAT)],
     ["x-gzip", gzipSync(CHAT)],
@@ -144,7 +144,7 @@ t.test("decodes one layer of each encoding, cut anywhere", async (t) => {
   }
 });
 
-t.test("refuses unknown, several, and broken encodings", async (t) => {
+t.test("refuses unknown, several and invalid encodings", async (t) => {
   const twice = gzipSync(gzipSync(CHAT));
   t.equal((await refused(twice, { headers: ["content-encoding: gzip, gzip"] })).code, "unsupported_encoding");
   t.equal((await refused(CHAT, { headers: ["content-encoding: x"] })).code, "unsupported_encoding");
@@ -160,7 +160,7 @@ t.test("refuses unknown, several, and broken encodings", async (t) => {
   }
 });
 
-t.test("a bomb is refused before it is unpacked", async (t) => {
+t.test("a decompression bomb is refused before it is decompressed", async (t) => {
   const bomb = gzipSync(Buffer.alloc(50 << 20, " "));
   const limits = { maxBytes: 32 << 20, idle: 5000 };
   const ratio = await refused(bomb, { headers: ["content-encoding: gzip"], limits });
@@ -185,7 +185,7 @@ t.test("what compresses well but is small passes", async (t) => {
   t.equal(body.length, text.length);
 });
 
-t.test("refuses a body over the limit by its announced length, or as soon as it is over", async (t) => {
+t.test("refuses a body over the limit by its announced length, or as soon as it exceeds it", async (t) => {
   const limits = { maxBytes: 1 << 20, idle: 5000 };
   const large = Buffer.from(`{"a":"${"x".repeat(1 << 20)}"}`);
   for (const chunked of [false, true]) {
@@ -197,7 +197,7 @@ t.test("refuses a body over the limit by its announced length, or as soon as it 
   t.equal((await accepted(exact, { limits, chunked: true })).length, 1 << 20);
 });
 
-t.test("refuses what is not JSON, telling what and where", async (t) => {
+t.test("refuses invalid JSON with the reason and the position", async (t) => {
   for (const [text, message] of [
     ["", "The request body is empty. Send a JSON object."],
     ["  \n", "The request body is empty. Send a JSON object."],
@@ -219,7 +219,7 @@ t.test("refuses what is not JSON, telling what and where", async (t) => {
     }
 });
 
-t.test("refuses media types that are no JSON", async (t) => {
+t.test("refuses media types other than JSON", async (t) => {
   t.equal(
     (await refused(CHAT, { headers: ["content-type: multipart/form-data; boundary=x"] })).code,
     "unsupported_media_type",
@@ -231,7 +231,7 @@ t.test("refuses media types that are no JSON", async (t) => {
   t.equal(readModel(await accepted(CHAT, { headers: ["content-type: text/plain; charset=utf-8"] })), "fast");
 });
 
-t.test("a body that is not JSON is kept as it is", async (t) => {
+t.test("a body of another type is kept unchanged", async (t) => {
   const bytes = Buffer.from("\xff\xfe no JSON", "latin1");
   const body = await accepted(bytes, { json: false, headers: ["content-type: multipart/form-data; boundary=x"] });
   t.ok(body.bytes().equals(bytes));
@@ -240,7 +240,7 @@ t.test("a body that is not JSON is kept as it is", async (t) => {
   t.equal(await accepted(Buffer.alloc(0), { json: false, chunked: true }), Body.empty);
 });
 
-t.test("gives up a client that stops sending", async (t) => {
+t.test("ends a body whose client stops sending", async (t) => {
   const server = await listening({ maxBytes: 1000, idle: 20 }, true);
   const socket = connect(server.port, "127.0.0.1");
   socket.on("error", () => {});
@@ -251,7 +251,7 @@ t.test("gives up a client that stops sending", async (t) => {
   await server.close();
 });
 
-t.test("a body that crawls is given up, one that only takes its time is not", async (t) => {
+t.test("a body that is too slow is ended, one that only takes long is not", async (t) => {
   const patient = { maxBytes: 1000, idle: 5000, patience: 30 };
   for (const [slowest, outcome] of [
     [1_000_000, "body_timeout"],
@@ -287,7 +287,7 @@ t.test("notices a client that leaves", async (t) => {
 
 const vectors = shared("vectors/own/json-ambiguity-vectors.json");
 
-t.test("bodies made to be read in two ways", { skip: !vectors && "absent" }, async (t) => {
+t.test("bodies that two parsers could read differently", { skip: !vectors && "absent" }, async (t) => {
   const all: { id: string; body: string }[] = JSON.parse(readFileSync(vectors as string, "utf8"));
   for (const { id, body } of all) {
     if (!/^(?:model-|top-|case-|proto|ctor)/.test(id)) continue;
@@ -311,7 +311,7 @@ t.test("a body in very many small pieces is kept in few", async (t) => {
   t.equal(body.value("y"), "z".repeat(5000));
 });
 
-t.test("pieces that are small are scanned together", async (t) => {
+t.test("small pieces are scanned together", async (t) => {
   const push = t.capture(Scanner.prototype, "push", Scanner.prototype.push);
   const text = Buffer.from(`{"model":"m","x":"${"y".repeat(300_000)}"}`);
   const body = await accepted(text, { chunked: true, pieces: 40 });

@@ -31,7 +31,7 @@ t.test("one layer of a known coding is accepted, in any case", async (t) => {
     t.throws(() => readCoding(header), { code: "unsupported_encoding", status: 415 }, header);
 });
 
-t.test("decodes each coding, chunk by chunk, deflate also without its frame", async (t) => {
+t.test("decodes each coding, chunk by chunk, deflate also without its zlib header", async (t) => {
   const text = '{"model":"é"}'.repeat(50);
   for (const [coding, bytes] of [
     ["gzip", gzipSync(text)],
@@ -61,7 +61,7 @@ t.test("refuses a zstd window that would be larger than a body needs", async (t)
   await t.rejects(decode("zstd", [bytes]));
 });
 
-t.test("lets JSON in by its content-type, and only as UTF-8", async (t) => {
+t.test("accepts JSON by its content-type, and only as UTF-8", async (t) => {
   for (const header of [
     undefined,
     "",

@@ -13,7 +13,7 @@ const MODELS = 'providers: { demo: { url: "demo:" } }\nmodels: { echo: { targets
 const FINE = "HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\n{}";
 const BODY = '{"model":"any","messages":[{"role":"user","content":"hi"}]}';
 
-t.test("the client is the rightmost address that no trusted proxy has", async (t) => {
+t.test("the client is the rightmost address that is no trusted proxy's", async (t) => {
   const connections = new Connections({ perAddress: 9, trust: new Networks(["127.0.0.1", "10.0.0.0/8", "fd00::/8"]) });
   const client = (peer: string, proxy: boolean, ...told: string[]) => {
     const headers = new HeaderList(told.flatMap((value) => ["X-Forwarded-For", value]));
@@ -41,12 +41,12 @@ t.test("the client is the rightmost address that no trusted proxy has", async (t
   t.equal(client("8.8.8.8", false, "1.1.1.1"), "8.8.8.8", "nobody else is believed");
 });
 
-t.test("what proxies say of the client is taken out", async (t) => {
+t.test("forwarding headers about the client are removed", async (t) => {
   for (const name of ["x-forwarded-for", "x-forwarded-host", "forwarded", "x-real-ip"]) t.ok(isForwardingHeader(name));
   for (const name of ["x-forward", "host", "x-api-key"]) t.notOk(isForwardingHeader(name));
 });
 
-t.test("the address is in the log and for plugins, and nothing of what was said goes upstream", async (t) => {
+t.test("the address is in the log and available to plugins, and no forwarding header goes upstream", async (t) => {
   const heads: string[] = [];
   const upstream = await rawUpstream((socket, { head }) => {
     heads.push(head);
@@ -96,7 +96,7 @@ function talk(t: Test, port: number, bytes: string, from = "127.0.0.1") {
   return Object.assign(got, { socket, answers: () => got.count });
 }
 
-t.test("an address may hold so many connections, a trusted proxy any number", async (t) => {
+t.test("the connections of an address are limited, those of a trusted proxy are not", async (t) => {
   const running = await startGateway(t, MODELS);
   const trust = new Networks(["127.0.0.2"]);
   const downstream = new Downstream(() => running.gateway.generation, { keepAlive: 0, head: 0, perAddress: 2, trust });
@@ -143,7 +143,7 @@ const question = (n: number, more = ""): string => {
 /** Requests that are sent at once, in several packets. */
 const PIPELINED = Number(process.env["GATEWAY_TEST_PIPELINED"] ?? 600);
 
-t.test("requests sent at once are served one after the other, all of them", async (t) => {
+t.test("pipelined requests are served one after the other, all of them", async (t) => {
   const { gateway, upstream, asked, most } = await counting(t);
   const all = Array.from({ length: PIPELINED }, (_, n) => n);
   const client = talk(t, gateway.port, all.map((n) => question(n)).join(""));
@@ -162,7 +162,7 @@ t.test("requests sent at once are served one after the other, all of them", asyn
 });
 
 t.test(
-  "a request that waits for its turn is no request once the connection is gone, or has ended before it",
+  "a pipelined request that waits is no request once the connection is closed, or has ended before it",
   async (t) => {
     const { promise: open, resolve: go } = Promise.withResolvers<void>();
     const { gateway, asked } = await counting(t, () => open);
@@ -196,7 +196,7 @@ for (const way of ["FIN", "RST"])
       },
     );
 
-t.test("more requests in a packet than may wait end their connection, and no other", async (t) => {
+t.test("more pipelined requests than may wait end their connection, and no other", async (t) => {
   const { gateway, asked } = await counting(t, () => new Promise(() => {}));
   const flood = talk(t, gateway.port, question(0) + "GET / HTTP/1.1\r\nhost: a\r\n\r\n".repeat(1500));
   await until(() => flood.closed, "the connection to close");
@@ -210,7 +210,7 @@ t.test("more requests in a packet than may wait end their connection, and no oth
   await until(() => other.answers() === 1, "the greeting");
 });
 
-t.test("a head that comes in part behind a request that waits is not held against its client", async (t) => {
+t.test("an incomplete head after a waiting request does not count against its client", async (t) => {
   const { promise: open, resolve: go } = Promise.withResolvers<void>();
   const { gateway, asked } = await counting(t, () => open);
   const trust = new Networks();
@@ -251,7 +251,7 @@ async function pair(t: Test) {
   return { connections, responses, client, got };
 }
 
-t.test("an answer is on its way until all of it has left", async (t) => {
+t.test("a response is in progress until all of it has been sent", async (t) => {
   const { connections, responses, client } = await pair(t);
   t.notOk(connections.isSending, "nothing was asked");
   client.write("GET / HTTP/1.1\r\nhost: a\r\n\r\n");
@@ -265,7 +265,7 @@ t.test("an answer is on its way until all of it has left", async (t) => {
   await until(() => !connections.isSending);
 });
 
-t.test("connections end with the answers that are not on their way yet", async (t) => {
+t.test("connections are closed after responses that have not begun yet", async (t) => {
   const { connections, responses, client, got } = await pair(t);
   client.write("GET / HTTP/1.1\r\nhost: a\r\n\r\n");
   await until(() => responses.length === 1);
@@ -276,7 +276,7 @@ t.test("connections end with the answers that are not on their way yet", async (
   await until(() => connections.size === 0);
 });
 
-t.test("ended, a connection still gives what was written, and is gone when the client goes", async (t) => {
+t.test("an ended connection still delivers what was written, and closes when the client does", async (t) => {
   const { connections, responses, client, got } = await pair(t);
   client.write("GET / HTTP/1.1\r\nhost: a\r\n\r\n");
   await until(() => responses.length === 1);
@@ -288,7 +288,7 @@ t.test("ended, a connection still gives what was written, and is gone when the c
   t.notOk(connections.isSending);
 });
 
-t.test("destroyed, it is gone at once", async (t) => {
+t.test("a destroyed connection closes at once", async (t) => {
   const { connections, client } = await pair(t);
   const closed = once(client, "close");
   connections.destroy();

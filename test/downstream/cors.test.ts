@@ -24,7 +24,7 @@ async function started(t: Test, cors: string, more = YAML) {
   return { ask, chat, log };
 }
 
-t.test("no page of another site may ask unless gateway.yaml names it", async (t) => {
+t.test("no page of another site may send requests unless gateway.yaml names it", async (t) => {
   const { ask, chat } = await started(t, "");
   const asked = await ask("/v1/chat/completions", preflight(PAGE));
   t.equal(asked.status, 405);
@@ -34,7 +34,7 @@ t.test("no page of another site may ask unless gateway.yaml names it", async (t)
   t.equal(answer.headers.get("access-control-allow-origin"), null);
 });
 
-t.test("a page that it names may ask with a key, and reads answers, their headers, and errors", async (t) => {
+t.test("a named page may send a key, and read responses, their headers, and errors", async (t) => {
   const { ask, chat } = await started(t, `cors: { origins: [${PAGE}], max_age: 2m }\n`);
   for (const path of ["/v1/chat/completions", "/v1beta/models/echo:generateContent", "/v1/models"]) {
     const { status, headers } = await ask(path, preflight(PAGE));
@@ -62,7 +62,7 @@ t.test("a page that it names may ask with a key, and reads answers, their header
   }
 });
 
-t.test("a preflight is a line of the log, as what is refused is: without a key that stands in its path", async (t) => {
+t.test("a preflight is logged, as refusals are: without a key in its path", async (t) => {
   const { ask, log } = await started(t, `cors: { origins: [${PAGE}] }\n`);
   const answers = [
     await ask("/v1/models", preflight(PAGE)),
@@ -78,7 +78,7 @@ t.test("a preflight is a line of the log, as what is refused is: without a key t
   t.match(refused, { method: "OPTIONS", status: 403, error: { code: "origin_not_allowed" }, path: "/v1/models" });
 });
 
-t.test("no key of gateway.yaml in a path stands in a line of the log, and no provider's credential", async (t) => {
+t.test("no key of gateway.yaml in a path is logged, and no provider's credential", async (t) => {
   const [key, credential] = ["qv7-own-choice-93kd81mzt", "credential-of-90dk2m1xqz"];
   const yaml = `providers: { up: { url: "http://127.0.0.1:9/v1", speaks: [openai-chat], credential: ${credential} } }
 models: { m: { targets: [up:x] } }
@@ -94,7 +94,7 @@ keys: { mine: { key: ${key} } }\n`;
     t.notMatch(JSON.stringify([fields, message]), /own-choice|credential-of/);
 });
 
-t.test("another page is told why in its preflight, and is served as everybody is without one", async (t) => {
+t.test("another page gets the reason in its preflight, and is served like other clients without one", async (t) => {
   const { ask, chat } = await started(t, `cors: { origins: [${PAGE}] }\n`);
   for (const origin of ["https://evil.example.com", `${PAGE}.evil.example`, "http://app.example.com", "null"]) {
     const refused = await ask("/v1/chat/completions", preflight(origin));
@@ -105,7 +105,7 @@ t.test("another page is told why in its preflight, and is served as everybody is
   }
 });
 
-t.test("a preflight is judged as every request is: where the next one begins must be beyond doubt", async (t) => {
+t.test("a preflight is checked like every request: the start of the next one must be unambiguous", async (t) => {
   const { url } = await startGateway(t, `${YAML}cors: { origins: [${PAGE}] }\n`);
   const { hostname, port } = new URL(url);
   const { headers } = preflight(PAGE);
@@ -123,33 +123,36 @@ t.test("a preflight is judged as every request is: where the next one begins mus
   }
 });
 
-t.test("what is answered without its body takes no more of that, and no other request behind it", async (t) => {
-  const { url } = await startGateway(t, `${YAML}cors: { origins: [${PAGE}] }\n`);
-  const { hostname, port } = new URL(url);
-  const asked = Object.entries(preflight(PAGE).headers).map(([name, value]) => `${name}: ${value}\r\n`);
-  for (const begin of ["OPTIONS /v1/models", "GET /livez", "GET /", "HEAD /openapi.json"]) {
-    const socket = connect(Number(port), hostname).setEncoding("utf8");
-    t.teardown(() => socket.destroy());
-    let text = "";
-    socket.on("data", (piece: string) => (text += piece));
-    const closed = new Promise((done) => socket.on("error", () => {}).once("close", done));
-    const head = `${begin} HTTP/1.1\r\nhost: a\r\n${asked.join("")}content-length: 1000000000\r\n\r\n`;
-    const flood = setInterval(() => socket.writable && socket.write("x".repeat(10_000)), 5);
-    socket.write(head);
-    await closed;
-    clearInterval(flood);
-    t.match(text, /^HTTP\/1\.1 20[04] .*\r\nconnection: close\r\n/is, begin);
-  }
-});
+t.test(
+  "a response without the request's body closes the connection, and no further request follows on it",
+  async (t) => {
+    const { url } = await startGateway(t, `${YAML}cors: { origins: [${PAGE}] }\n`);
+    const { hostname, port } = new URL(url);
+    const asked = Object.entries(preflight(PAGE).headers).map(([name, value]) => `${name}: ${value}\r\n`);
+    for (const begin of ["OPTIONS /v1/models", "GET /livez", "GET /", "HEAD /openapi.json"]) {
+      const socket = connect(Number(port), hostname).setEncoding("utf8");
+      t.teardown(() => socket.destroy());
+      let text = "";
+      socket.on("data", (piece: string) => (text += piece));
+      const closed = new Promise((done) => socket.on("error", () => {}).once("close", done));
+      const head = `${begin} HTTP/1.1\r\nhost: a\r\n${asked.join("")}content-length: 1000000000\r\n\r\n`;
+      const flood = setInterval(() => socket.writable && socket.write("x".repeat(10_000)), 5);
+      socket.write(head);
+      await closed;
+      clearInterval(flood);
+      t.match(text, /^HTTP\/1\.1 20[04] .*\r\nconnection: close\r\n/is, begin);
+    }
+  },
+);
 
-t.test("an answer says all by which it differs, for the caches in front", async (t) => {
+t.test("a response lists in Vary all headers on which it depends", async (t) => {
   const { ask } = await started(t, `cors: { origins: [${PAGE}] }\n`);
   const init = (accept: string) => ({ headers: { origin: PAGE, accept } });
   for (const accept of ["text/html", "application/json"])
     t.match((await ask("/", init(accept))).headers.get("vary"), /^origin, accept/, accept);
 });
 
-t.test("a star stands for a label, a port or, alone, for every page", async (t) => {
+t.test("a star matches a label, a port or, alone, every page", async (t) => {
   const some = await started(t, 'cors: { origins: ["https://*.example.com", "http://localhost:*"] }\n');
   const status = async (origin: string) => (await some.ask("/v1/models", preflight(origin))).status;
   for (const origin of ["https://a.example.com", "https://a.b.example.com", "http://localhost:5173"])
@@ -170,7 +173,7 @@ t.test("a star stands for a label, a port or, alone, for every page", async (t) 
   t.equal((await all.chat("null")).headers.get("access-control-allow-origin"), "*");
 });
 
-t.test("what a provider says of other pages does not reach them", async (t) => {
+t.test("a provider's CORS headers do not reach pages", async (t) => {
   const upstream = await httpUpstream((_, reply) => {
     reply.writeHead(200, { "content-type": "application/json", "access-control-allow-origin": "*" });
     reply.end("{}");
@@ -188,7 +191,7 @@ paths: { /v1/files/*: { pass: up } }
   t.equal((await closed.chat(PAGE)).headers.get("access-control-allow-origin"), null);
 });
 
-t.test("an origin with a path, or none, is a mistake in the file", async (t) => {
+t.test("an origin with a path, or an invalid one, is a mistake in the file", async (t) => {
   for (const cors of [
     "{ origins: [https://app.example.com/] }",
     "{ origins: [] }",

@@ -7,13 +7,13 @@ import { httpUpstream } from "../support/upstream.ts";
 
 // What it answers is shown with whole gateways in explain.test.ts.
 
-t.test("only the header's one value asks to explain", async (t) => {
+t.test("only the header's one value requests an explanation", async (t) => {
   t.equal(wantsExplanation(new HeaderList()), false);
   t.equal(wantsExplanation(new HeaderList(["Gateway-Explain", "dry-run"])), true);
   t.throws(() => wantsExplanation(new HeaderList(["gateway-explain", "on"])), { code: "invalid_field", status: 400 });
 });
 
-t.test("what passes unread is not explained, and its provider is not asked in earnest", async (t) => {
+t.test("a pass-through request is not explained, and its provider is not called", async (t) => {
   const asked: string[] = [];
   const upstream = await httpUpstream(({ url }, reply) => {
     asked.push(url);

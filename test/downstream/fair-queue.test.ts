@@ -19,7 +19,7 @@ function filled(callers: string, queue = new FairQueue<Named>()): FairQueue<Name
 const names = (queue: FairQueue<Named>, count = Number.POSITIVE_INFINITY): string =>
   Array.from({ length: Math.min(count, queue.size) }, () => queue.takeNext()?.name).join(" ");
 
-t.test("callers take turns, whoever has more than others waits behind itself", async (t) => {
+t.test("callers take turns; a caller with more requests waits for its own", async (t) => {
   t.equal(names(filled("aaaabbc")), "a1 b1 c1 a2 b2 a3 a4");
   const queue = filled("aaaa");
   t.equal(names(queue, 2), "a1 a2");
@@ -29,7 +29,7 @@ t.test("callers take turns, whoever has more than others waits behind itself", a
   t.equal(queue.size, 0);
 });
 
-t.test("one that is given up is the oldest there is, and its caller's others keep their turns", async (t) => {
+t.test("the oldest request is dropped, and its caller's others keep their turns", async (t) => {
   const queue = filled("aaaabb");
   t.equal(queue.takeOldest()?.name, "a1");
   t.equal(queue.oldest?.name, "a2");
@@ -41,7 +41,7 @@ t.test("one that is given up is the oldest there is, and its caller's others kee
   t.equal(queue.oldest, undefined);
 });
 
-t.test("it tells how many a caller has, and how many go at most before its next one", async (t) => {
+t.test("it reports how many requests a caller has, and how many precede its next one at most", async (t) => {
   const queue = filled("aaaaab");
   t.same([queue.countOf("a"), queue.countOf("b"), queue.countOf("c")], [5, 1, 0]);
   t.equal(queue.maxAhead(0), 2, "one of each");
@@ -53,7 +53,7 @@ t.test("it tells how many a caller has, and how many go at most before its next 
   t.equal(queue.maxAhead(0), 0);
 });
 
-t.test("who has much given up and who has little are served alike", async (t) => {
+t.test("callers with many and with few dropped requests are served alike", async (t) => {
   const queue = new FairQueue<Named>();
   const served: Record<string, number> = { a: 0, b: 0 };
   for (let since = 0; since < 1000; since++) {
@@ -65,7 +65,7 @@ t.test("who has much given up and who has little are served alike", async (t) =>
   t.ok(Math.abs((served["a"] ?? 0) - (served["b"] ?? 0)) <= 10, JSON.stringify(served));
 });
 
-t.test("it is a queue also when it is long", async (t) => {
+t.test("it works for long queues", async (t) => {
   const queue = filled("a".repeat(10_000));
   t.equal(names(queue, 5000).split(" ").at(-1), "a5000");
   for (let i = 0; i < 4999; i++) queue.takeOldest();

@@ -44,22 +44,25 @@ function form(t: Test, { port }: Running, framing: string) {
 const post = (running: Running, body: string, headers: Record<string, string> = FORM) =>
   fetch(`${running.url}/v1/images/edits`, { method: "POST", headers: asking(headers), body });
 
-t.test("a form with its model first streams: the provider has its first bytes before the last are sent", async (t) => {
-  const { running, seen } = await painting(t);
-  const [begin, rest] = [MODEL + PROMPT, file(100_000) + END];
-  const client = form(t, running, `content-length: ${begin.length + rest.length}`);
-  client.socket.write(begin);
-  await until(() => (seen[0]?.received ?? 0) > MODEL.length, "the provider to get the first bytes");
-  t.ok((seen[0]?.received ?? 0) < begin.length, "but for those that could be a delimiter");
-  t.match(seen[0]?.head, new RegExp(`\r\ncontent-length: ${begin.length + rest.length}\r\n`, "i"));
-  t.equal(client.text, "");
-  client.socket.write(rest);
-  t.equal((await seen[0]?.body)?.toString(), begin + rest);
-  await until(() => client.text.endsWith("{}"), "the answer");
-  t.match(client.text, /^HTTP\/1\.1 200 /);
-});
+t.test(
+  "a form with its model first is streamed: the provider gets the first bytes before the last are sent",
+  async (t) => {
+    const { running, seen } = await painting(t);
+    const [begin, rest] = [MODEL + PROMPT, file(100_000) + END];
+    const client = form(t, running, `content-length: ${begin.length + rest.length}`);
+    client.socket.write(begin);
+    await until(() => (seen[0]?.received ?? 0) > MODEL.length, "the provider to get the first bytes");
+    t.ok((seen[0]?.received ?? 0) < begin.length, "but for those that could be a delimiter");
+    t.match(seen[0]?.head, new RegExp(`\r\ncontent-length: ${begin.length + rest.length}\r\n`, "i"));
+    t.equal(client.text, "");
+    client.socket.write(rest);
+    t.equal((await seen[0]?.body)?.toString(), begin + rest);
+    await until(() => client.text.endsWith("{}"), "the answer");
+    t.match(client.text, /^HTTP\/1\.1 200 /);
+  },
+);
 
-t.test("a form of unknown length streams in chunks", async (t) => {
+t.test("a form of unknown length is streamed in chunks", async (t) => {
   const { running, seen } = await painting(t);
   const chunk = (text: string) => `${text.length.toString(16)}\r\n${text}\r\n`;
   const client = form(t, running, "transfer-encoding: chunked");
@@ -71,7 +74,7 @@ t.test("a form of unknown length streams in chunks", async (t) => {
   t.match(seen[0]?.head, /\r\ntransfer-encoding: chunked\r\n/i);
 });
 
-t.test("the provider's name of the model takes the place of ours, wherever the field stands", async (t) => {
+t.test("the provider's model name replaces ours, wherever the field is", async (t) => {
   const { running, seen } = await painting(t, "vendors-own-painter");
   for (const order of [MODEL + file(50) + END, file(200_000) + MODEL + END, PROMPT + MODEL + file(200_000) + END]) {
     t.equal((await post(running, order)).status, 200);
@@ -79,14 +82,14 @@ t.test("the provider's name of the model takes the place of ours, wherever the f
   }
 });
 
-t.test("a form whose model stands behind its files arrives as it was sent", async (t) => {
+t.test("a form whose model follows its files arrives as it was sent", async (t) => {
   const { running, seen } = await painting(t);
   const body = file(300_000) + PROMPT + MODEL + END;
   t.equal((await post(running, body)).status, 200);
   t.equal((await seen[0]?.body)?.toString(), body);
 });
 
-t.test("a form without a model is refused with the field's name, and nobody is asked", async (t) => {
+t.test("a form without a model is refused with the field's name, and no provider is called", async (t) => {
   const { running, seen } = await painting(t);
   const refused = await post(running, PROMPT + file(10) + END);
   t.equal(refused.status, 400);
@@ -99,7 +102,7 @@ t.test("a form without a model is refused with the field's name, and nobody is a
   t.equal(seen.length, 0);
 });
 
-t.test("too much in front of the model is refused with the way to mend it", async (t) => {
+t.test("too many bytes before the model are refused with the fix", async (t) => {
   const { running, seen } = await painting(t, "painter", "body: { limit: 64KiB }\n");
   const refused = await post(running, file(200_000) + MODEL + END);
   t.equal(refused.status, 413);
@@ -108,7 +111,7 @@ t.test("too much in front of the model is refused with the way to mend it", asyn
   t.equal((await post(running, MODEL + file(200_000) + END)).status, 200, "behind the model it is no matter");
 });
 
-t.test("what is no form, or a compressed one, is refused before it is read", async (t) => {
+t.test("an invalid or compressed form is refused before it is read", async (t) => {
   const { running, seen } = await painting(t);
   for (const type of ["application/json", "multipart/form-data", "multipart/mixed; boundary=xx"]) {
     const refused = await post(running, MODEL + END, { "content-type": type });
@@ -121,7 +124,7 @@ t.test("what is no form, or a compressed one, is refused before it is read", asy
   t.equal(seen.length, 0);
 });
 
-t.test("a form that stands still in front of its model is given up", async (t) => {
+t.test("a form that stalls before its model is ended", async (t) => {
   const { running } = await painting(t, "painter", "body: { idle: 50ms }\n");
   const client = form(t, running, "content-length: 1000");
   client.socket.write(PROMPT);
@@ -162,7 +165,7 @@ t.test("a client that leaves before or while its body is read is recorded as gon
   t.equal(seen.length, 0);
 });
 
-t.test("what waits for its model does so in a file without a name, which is closed with the request", async (t) => {
+t.test("a form that waits for its model is stored in an unnamed file, which is closed with the request", async (t) => {
   const { TMPDIR } = process.env;
   process.env["TMPDIR"] = t.testdir();
   t.teardown(() => {
@@ -200,34 +203,31 @@ t.test("what waits for its model does so in a file without a name, which is clos
   t.equal(seen.length, 1);
 });
 
-t.test(
-  "a second model behind the first never becomes a whole form: the provider's connection is broken off",
-  async (t) => {
-    const { promise: cut, resolve } = Promise.withResolvers<void>();
-    let got = "";
-    const upstream = await rawUpstream((socket) => {
-      socket.on("data", (bytes: Buffer) => (got += bytes.toString("latin1")));
-      socket.on("close", () => resolve());
-    });
-    t.teardown(() => upstream.close());
-    const running = await startGateway(
-      t,
-      `providers: { up: { url: "${upstream.origin.origin}/v1", speaks: [openai-images] } }\nmodels: { painter: { targets: [up:painter] } }\n`,
-    );
-    const begin = MODEL + file(400_000);
-    const end = MODEL.replace("painter", "another") + END;
-    const client = form(t, running, `content-length: ${begin.length + end.length}`);
-    client.socket.write(begin);
-    await until(() => got.length > 300_000, "the provider to get the first bytes");
-    client.socket.write(end);
-    await until(() => client.text.includes("occurs twice"), "the refusal");
-    t.match(client.text, /^HTTP\/1\.1 400 /);
-    await cut;
-    t.notMatch(got, /another|--xx--/);
-  },
-);
+t.test("a second model after the first never completes the form: the provider's connection is closed", async (t) => {
+  const { promise: cut, resolve } = Promise.withResolvers<void>();
+  let got = "";
+  const upstream = await rawUpstream((socket) => {
+    socket.on("data", (bytes: Buffer) => (got += bytes.toString("latin1")));
+    socket.on("close", () => resolve());
+  });
+  t.teardown(() => upstream.close());
+  const running = await startGateway(
+    t,
+    `providers: { up: { url: "${upstream.origin.origin}/v1", speaks: [openai-images] } }\nmodels: { painter: { targets: [up:painter] } }\n`,
+  );
+  const begin = MODEL + file(400_000);
+  const end = MODEL.replace("painter", "another") + END;
+  const client = form(t, running, `content-length: ${begin.length + end.length}`);
+  client.socket.write(begin);
+  await until(() => got.length > 300_000, "the provider to get the first bytes");
+  client.socket.write(end);
+  await until(() => client.text.includes("occurs twice"), "the refusal");
+  t.match(client.text, /^HTTP\/1\.1 400 /);
+  await cut;
+  t.notMatch(got, /another|--xx--/);
+});
 
-t.test("a form that is here in full is sent to the next provider when the first one fails", async (t) => {
+t.test("a form that has arrived completely is sent to the next provider when the first one fails", async (t) => {
   const bodies: Buffer[] = [];
   const up = (status: string) =>
     rawUpstream(async (socket, request) => {

@@ -15,7 +15,7 @@ function running(callers: { id: string; name: string; expires?: number }[]) {
   return { ended, end };
 }
 
-t.test("what runs for a key that is revoked or disabled is ended, and nothing else", async (t) => {
+t.test("requests of a key that is revoked or disabled are ended, and no others", async (t) => {
   const database = new SqliteDatabase(":memory:");
   t.teardown(() => database.close());
   const keys = new SqliteKeys(database);
@@ -31,7 +31,7 @@ t.test("what runs for a key that is revoked or disabled is ended, and nothing el
   t.equal(ended[2], undefined, "nobody watches any more");
 });
 
-t.test("what runs for a key that expires is ended", async (t) => {
+t.test("requests of a key that expires are ended", async (t) => {
   const database = new SqliteDatabase(":memory:");
   t.teardown(() => database.close());
   const key = { id: "k", name: "k" };

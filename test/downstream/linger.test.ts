@@ -45,7 +45,7 @@ for (const [what, framing, body] of [
   ["in many large chunks", "transfer-encoding: chunked", `${chunks(2000, 5000)}0\r\n\r\n`],
   ["of a known length", `content-length: ${8 << 20}`, "x".repeat(8 << 20)],
 ] as const)
-  t.test(`a refused body ${what} is read to its end, and its connection goes on`, async (t) => {
+  t.test(`a refused body ${what} is read to its end, and its connection is reused`, async (t) => {
     const got = await refused(t, framing, body);
     got.socket.write(LIST);
     await until(() => got.text.split("HTTP/1.1 ").length === 3, "the next answer");

@@ -4,7 +4,7 @@ import { Worker } from "node:worker_threads";
 import t from "tap";
 import { inheritedSocket, Listener } from "../../src/downstream/listener.ts";
 
-t.test("it gives each connection, and takes no more once it is closed; those that are open stay", async (t) => {
+t.test("it delivers each connection, and none once it is closed; open ones continue", async (t) => {
   const taken: Socket[] = [];
   const listener = new Listener({ host: "127.0.0.1", port: 0 }, (socket) => taken.push(socket.resume()));
   const { port } = await listener.listen();
@@ -43,7 +43,7 @@ Promise.all(Array.from({ length: 12 }, async () => {
 })).then(() => parentPort.postMessage(counts));`;
 
 t.test(
-  "connections that the system has accepted are taken before it closes: none is reset",
+  "connections that the system has accepted are accepted before it closes: none is reset",
   { skip: process.platform !== "linux" },
   async (t) => {
     for (let i = 0; i < CLOSINGS; i++) {
@@ -67,7 +67,7 @@ t.test(
   },
 );
 
-t.test("an address that is taken is told", async (t) => {
+t.test("an address in use is reported", async (t) => {
   const other = createServer().listen(0, "127.0.0.1");
   t.teardown(() => other.close());
   await once(other, "listening");
@@ -75,7 +75,7 @@ t.test("an address that is taken is told", async (t) => {
   await t.rejects(new Listener({ host: "127.0.0.1", port }, () => {}).listen(), { code: "EADDRINUSE" });
 });
 
-t.test("kept sockets are those of this process, by name, and else the public side's", async (t) => {
+t.test("inherited sockets are those of this process, by name, otherwise the public listener's", async (t) => {
   const mine = { LISTEN_PID: String(process.pid) };
   t.same(inheritedSocket("listen", { ...mine, LISTEN_FDS: "1" }), { fd: 3 });
   t.same(inheritedSocket("admin", { ...mine, LISTEN_FDS: "1" }), undefined);
