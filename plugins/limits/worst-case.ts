@@ -96,8 +96,8 @@ export function worstCase(
   let [tokens, dearest, cheapest, out] = [input, 0, 0, 0];
   let unpriced: string | undefined;
   for (const target of targets) {
-    const { prices, provider, protocolName: via } = target;
-    const native = isNative(protocol, provider, via);
+    const { prices, provider, protocolName } = target;
+    const native = isNative(protocol, provider, protocolName);
     const price = prices?.versionAt(time)?.price;
     let [all, money] = [0, 0];
     for (const { model, tier, times, tokens: most } of answers) {
@@ -146,8 +146,8 @@ function outputLimitAt(
   return native ? most : Math.min(most, facts?.output ?? most);
 }
 
-const isNative = (protocol: Protocol, { speaks }: Target["provider"], via: string | undefined): boolean =>
-  speaks.includes(protocol.name) && (via ?? protocol.name) === protocol.name;
+const isNative = (protocol: Protocol, { speaks }: Target["provider"], protocolName: string | undefined): boolean =>
+  speaks.includes(protocol.name) && (protocolName ?? protocol.name) === protocol.name;
 
 const plausibleInput = (input: number, body: Body): number =>
   Math.min(input, Math.ceil(body.length / USUAL_BYTES_PER_TOKEN));
@@ -376,8 +376,8 @@ export interface OutputClamp {
  */
 export function clampOutput({ body, protocol, targets }: RouteExchange): OutputClamp | undefined {
   let most = 0;
-  for (const { provider, protocolName: via, facts } of targets)
-    if (isNative(protocol, provider, via)) most = Math.max(most, facts?.output ?? Number.POSITIVE_INFINITY);
+  for (const { provider, protocolName, facts } of targets)
+    if (isNative(protocol, provider, protocolName)) most = Math.max(most, facts?.output ?? Number.POSITIVE_INFINITY);
   if (most === 0 || most === Number.POSITIVE_INFINITY) return undefined;
   const longer = (protocol.output?.tokens ?? []).filter((names) => {
     const asked = numberOf(valueAt(body, names));

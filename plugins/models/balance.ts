@@ -19,9 +19,11 @@ export function balanceTargets(
   chance: () => number = Math.random,
 ): Target[] {
   if (targets.length < 2) return [...targets];
-  const among = health.candidates(targets);
-  const best = BALANCE[balance](among, pin, health, chance);
-  return among.length === targets.length ? best : [...best, ...targets.filter((target) => !among.includes(target))];
+  const candidates = health.candidates(targets);
+  const best = BALANCE[balance](candidates, pin, health, chance);
+  return candidates.length === targets.length
+    ? best
+    : [...best, ...targets.filter((target) => !candidates.includes(target))];
 }
 
 type Order = (

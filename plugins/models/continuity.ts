@@ -46,10 +46,10 @@ function openingText({ protocol, body }: RouteExchange, { turns }: ConversationN
   if (member?.kind !== "array") return undefined;
   for (const turn of body.elements(turns, FIRST)) {
     const request = { [turns]: [turn] };
-    let words = "";
+    let text = "";
     for (const { path, kind } of protocol.texts.request(request))
-      if (kind === "user") words += String(valueAt(request, path));
-    if (words !== "") return words;
+      if (kind === "user") text += String(valueAt(request, path));
+    if (text !== "") return text;
   }
   return undefined;
 }

@@ -102,14 +102,14 @@ const reachableHost = (host: string): string => (host === "0.0.0.0" || host === 
 
 /** The admin side that the command line names, or the one of gateway.yaml. @throws UsageError where that cannot be read either */
 export function selectAdmin(
-  named: string | undefined,
-  usual: AdminEndpoint | string | undefined,
+  addressOption: string | undefined,
+  configured: AdminEndpoint | string | undefined,
   folder: string,
 ): AdminEndpoint | undefined {
-  if (typeof usual === "string" && named === undefined)
-    throw new UsageError(`admin: in gateway.yaml: ${usual}. Or say where it is with --admin ADDRESS.`);
-  if (named === undefined) return usual as AdminEndpoint | undefined;
-  const address = parseAdminAddress(named, folder);
+  if (typeof configured === "string" && addressOption === undefined)
+    throw new UsageError(`admin: in gateway.yaml: ${configured}. Or say where it is with --admin ADDRESS.`);
+  if (addressOption === undefined) return configured as AdminEndpoint | undefined;
+  const address = parseAdminAddress(addressOption, folder);
   if (typeof address === "string") throw new UsageError(`--admin: ${address}`);
   return address;
 }

@@ -121,10 +121,10 @@ function parseHeaders(lines: readonly string[]): HeaderList {
 }
 
 /** @throws UsageError for an unknown key */
-async function findKey(named: string | undefined, { keys }: Stores): Promise<KeyRecord> {
-  if (named === undefined) return ANY_KEY;
-  const record = (await keys.show(named)) ?? (await keys.find(named));
-  if (!record) throw new UsageError(`there is no key "${named}": ${COMMAND} keys list`);
+async function findKey(idOrSecret: string | undefined, { keys }: Stores): Promise<KeyRecord> {
+  if (idOrSecret === undefined) return ANY_KEY;
+  const record = (await keys.show(idOrSecret)) ?? (await keys.find(idOrSecret));
+  if (!record) throw new UsageError(`there is no key "${idOrSecret}": ${COMMAND} keys list`);
   return record;
 }
 

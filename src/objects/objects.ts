@@ -310,8 +310,8 @@ function pathOf(text: string, value: unknown): string[] | undefined {
 }
 
 /** Reports whether requests of a protocol go to a target without translation. */
-const isNative = ({ provider, protocolName: via }: Target, name: string): boolean =>
-  provider.speaks.includes(name) && (via === undefined || via === name);
+const isNative = ({ provider, protocolName }: Target, name: string): boolean =>
+  provider.speaks.includes(name) && (protocolName === undefined || protocolName === name);
 
 /** Where no provider of the model uses the client's protocol, the id can be no stored object, whatever key sends it. */
 const notStored = ({ param, unknownIdError }: ObjectReference): GatewayError =>

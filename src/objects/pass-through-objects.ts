@@ -53,10 +53,10 @@ function outermostCollection(
   parts: readonly string[],
   collections: readonly string[],
 ): { collection: string; below: readonly string[] } | undefined {
-  const words = parts.map((part) => part.toLowerCase());
+  const segments = parts.map((part) => part.toLowerCase());
   for (let i = 0; i < parts.length; i++)
     for (let length = MAX_COLLECTION_SEGMENTS; length > 0; length--) {
-      const collection = words.slice(i, i + length).join("/");
+      const collection = segments.slice(i, i + length).join("/");
       if (collections.includes(collection)) return { collection, below: parts.slice(i + length) };
     }
   return undefined;
@@ -64,9 +64,9 @@ function outermostCollection(
 
 /** Returns the members of a path's responses that hold addresses. */
 function addressMembers(path: string, { urlMembers = {} }: VendorObjects): string[] {
-  const words = `/${pathSegments(path).join("/").toLowerCase()}/`;
+  const lowerCasePath = `/${pathSegments(path).join("/").toLowerCase()}/`;
   return Object.entries(urlMembers).flatMap(([collection, members]) =>
-    words.includes(`/${collection}/`) ? [...members] : [],
+    lowerCasePath.includes(`/${collection}/`) ? [...members] : [],
   );
 }
 
@@ -122,7 +122,7 @@ export class PassThroughObjects {
     this.addresses = vendors.flatMap((vendor) => addressMembers(below, vendor));
     // A request below a model may create something too: the operation whose result is fetched later.
     const creates = /^P(?:OST|UT)$/.test(exchange.method) && this.path !== undefined;
-    const names = [...(creates ? vendors.flatMap(({ bodyMembers: words }) => words.createdIdMembers) : []), ...derived];
+    const names = [...(creates ? vendors.flatMap(({ bodyMembers }) => bodyMembers.createdIdMembers) : []), ...derived];
     if (names.length > 0) this.createdMembers = [...new Set(names)];
     const uploads = vendors.flatMap(({ resumableUploads }) => resumableUploads ?? []);
     const upload = uploads.find(({ pathPrefix }) => below.startsWith(`${pathPrefix}/`));
