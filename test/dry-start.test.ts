@@ -18,13 +18,13 @@ async function rehearsed(t: Test, files: Record<string, string>): Promise<{ prob
   return { problems: problems.map((problem) => ({ ...problem, file: problem.file.slice(own.length + 1) })), own };
 }
 
-t.test("the built-in plugins of a right file are built, and nothing is left behind", async (t) => {
+t.test("the built-in plugins of a valid file are constructed, and nothing stays open", async (t) => {
   const { problems, own } = await rehearsed(t, { "gateway.yaml": YAML });
   t.same(problems, []);
   t.notOk(existsSync(join(own, "data")), "no store is made");
 });
 
-t.test("every plugin is built and started dry: all that is wrong is told at once", async (t) => {
+t.test("every plugin is constructed and dry-started: all errors are reported at once", async (t) => {
   const { problems } = await rehearsed(t, {
     "gateway.yaml": `${YAML}plugins: { a: { from: ./a.ts }, b: { from: ./b.ts }, c: { from: ./c.ts }, d: { from: ./d.ts } }\npaths: { /mine: { serve: d } }\n`,
     "a.ts": 'export default class A { constructor() { throw new Error("no a"); } access() {} }',
@@ -51,7 +51,7 @@ t.test("every plugin is built and started dry: all that is wrong is told at once
   t.equal(problems.length, 4);
 });
 
-t.test("what a plugin throws repeats no secret among its options, and says where files and servers are", async (t) => {
+t.test("a plugin's exception is reported without secrets of its options, with its files and servers", async (t) => {
   const dsn = "postgres://me:p4ssw0rd-of-db@db/x";
   const more = "folder: ./records/of/all, server: 'http://collector:4318', token: a-token-1234, zone: UTC";
   const { problems } = await rehearsed(t, {
@@ -75,7 +75,7 @@ export default class A {
     t.ok(message.includes(told), `${told} in ${message}`);
 });
 
-t.test("what a dry start has opened is closed", async (t) => {
+t.test("whatever a dry start opened is closed", async (t) => {
   const { problems } = await rehearsed(t, {
     "gateway.yaml": `${YAML}plugins: { a: { from: ./a.ts } }\n`,
     "a.ts":

@@ -32,7 +32,7 @@ ${more}`,
   return { ...running, provider, explained };
 }
 
-t.test("a dry run tells chain, caller, targets in order and the most it can cost, and asks nobody", async (t) => {
+t.test("a dry run reports chain, caller, targets in order and the maximum cost, and calls no provider", async (t) => {
   const { explained, provider, gateway: running } = await gateway(t);
   const { status, json, headers } = await explained(CHAT, { "x-portkey-provider": "x" });
   t.equal(status, 200);
@@ -63,7 +63,7 @@ t.test("a dry run tells chain, caller, targets in order and the most it can cost
   t.same(rows, [], "nothing stands in the ledger");
 });
 
-t.test("what would be refused is a part of the explanation, with who refuses it", async (t) => {
+t.test("a refusal is a part of the explanation, with the plugin that refuses", async (t) => {
   const { explained } = await gateway(t);
   t.match((await explained({ ...CHAT, model: "fats" })).json.refused, {
     status: 404,
@@ -75,7 +75,7 @@ t.test("what would be refused is a part of the explanation, with who refuses it"
   t.match((await explained({ ...CHAT, logit_bias: { 1: 2 } }, {}, "/v1/messages")).status, 200);
 });
 
-t.test("where no target can be asked the refusal is the one that would come", async (t) => {
+t.test("where no target is available the refusal is the one that a request would get", async (t) => {
   const { url } = await startGateway(
     t,
     `providers: { other: { url: "http://127.0.0.1:9/v1", credential: provider-secret-1234, protocol: anthropic-messages } }
@@ -100,7 +100,7 @@ models: { claude: { targets: [other:small, other:large] } }
   }
 });
 
-t.test("who may not come in is refused as ever, and another wish than dry-run is a mistake", async (t) => {
+t.test("an unauthorised caller is refused as ever, and a value other than dry-run is an error", async (t) => {
   const { explained } = await gateway(t);
   const stranger = await explained(CHAT, { authorization: "Bearer nobody" });
   t.equal(stranger.status, 401);
@@ -110,7 +110,7 @@ t.test("who may not come in is refused as ever, and another wish than dry-run is
   t.match(other.json, { error: { message: /gateway-explain.*dry-run/ } });
 });
 
-t.test("a translation's losses are told for each target", async (t) => {
+t.test("a translation's losses are listed for each target", async (t) => {
   const { explained } = await gateway(
     t,
     "plugins: { rewrite: {} }\npaths: { /acme: { protocol: anthropic-messages } }\n",
@@ -124,12 +124,12 @@ t.test("a translation's losses are told for each target", async (t) => {
   t.match(json.targets[1], { target: "demo:echo", protocol: "anthropic-messages", dropped: [] });
 });
 
-t.test("reserved room is free again after a dry run", async (t) => {
+t.test("reserved budget is released after a dry run", async (t) => {
   const { explained } = await gateway(t, "limits: { groups: { acme: { concurrency: 1 } } }\n");
   for (let i = 0; i < 3; i++) t.equal((await explained(CHAT)).json.refused, null);
 });
 
-t.test("a plugin that is waited for by its then refuses a dry run as it refuses a request", async (t) => {
+t.test("a plugin with an asynchronous result can refuse a dry run as it refuses a request", async (t) => {
   const from = `${t.testdir({ "later.mjs": LATER })}/later.mjs`;
   const { explained } = await gateway(
     t,
@@ -149,7 +149,7 @@ export default class Later {
   }
 }`;
 
-t.test("a plugin that answers itself is named", async (t) => {
+t.test("a plugin that responds itself is named", async (t) => {
   const { explained } = await gateway(
     t,
     "chains: { llm: [sse, auth, models, limits, hello, rewrite, usage] }\nplugins: { hello: { from: ./hello.mjs } }\n".replace(

@@ -50,7 +50,7 @@ t.test("every path of the specification answers from the demo provider, streamed
   }
 });
 
-t.test("forms are answered too, and a model they do not name is asked for", async (t) => {
+t.test("forms are answered too, and refused where they name no model", async (t) => {
   const { url } = await startGateway(t, DEMO);
   const { authorization } = asking() as { authorization: string };
   for (const path of ["/v1/images/edits", "/v1/images/variations"]) {
@@ -66,7 +66,7 @@ t.test("forms are answered too, and a model they do not name is asked for", asyn
   }
 });
 
-t.test("a start that fails leaves nothing open, and says why", async (t) => {
+t.test("a start that fails leaves nothing open, and reports why", async (t) => {
   const taken = createServer().listen(0, "127.0.0.1");
   t.teardown(() => taken.close());
   await new Promise((ready) => taken.once("listening", ready));
@@ -75,7 +75,7 @@ t.test("a start that fails leaves nothing open, and says why", async (t) => {
   await t.rejects(startGateway(t, DEMO.replace("demo:echo", "dmo:echo")), { message: /did you mean "demo"/ });
 });
 
-t.test("a stop lets a running exchange end, and takes no new ones", async (t) => {
+t.test("a stop lets a running exchange end, and accepts no new ones", async (t) => {
   let answer = () => {};
   const upstream = await httpUpstream((_, reply) => {
     reply.writeHead(200, { "content-type": "application/json" });

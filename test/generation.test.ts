@@ -25,7 +25,7 @@ export default class Stamp implements Plugin {
 }
 `;
 
-t.test("a plugin outside the checkout is built with its options and the gateway's own parts", async (t) => {
+t.test("a plugin outside the checkout is constructed with its options and the gateway's own services", async (t) => {
   const { url } = await startGateway(
     t,
     chained("stamp: { from: ./stamp.ts, text: v }", "sse, auth, stamp, models, rewrite, usage"),
@@ -36,23 +36,20 @@ t.test("a plugin outside the checkout is built with its options and the gateway'
   t.equal(response.status, 200);
 });
 
-t.test(
-  "the demo, which is in this process, is not looked for behind a proxy; a wrong proxy is told at start",
-  async (t) => {
-    t.teardown(() => delete process.env["http_proxy"]);
-    process.env["http_proxy"] = "http://127.0.0.1:1";
-    const { url } = await startGateway(t, YAML);
-    t.equal((await ask(url)).status, 200);
-    process.env["http_proxy"] = "socks5://secret.test:1";
-    const thrown: Error = await startGateway(t, YAML).then(
-      () => t.fail("it started"),
-      (error) => error,
-    );
-    t.match(thrown.message, /^HTTP_PROXY is not the address of a proxy/);
-  },
-);
+t.test("the in-process demo provider is not reached through a proxy; a wrong proxy is reported at start", async (t) => {
+  t.teardown(() => delete process.env["http_proxy"]);
+  process.env["http_proxy"] = "http://127.0.0.1:1";
+  const { url } = await startGateway(t, YAML);
+  t.equal((await ask(url)).status, 200);
+  process.env["http_proxy"] = "socks5://secret.test:1";
+  const thrown: Error = await startGateway(t, YAML).then(
+    () => t.fail("it started"),
+    (error) => error,
+  );
+  t.match(thrown.message, /^HTTP_PROXY is not the address of a proxy/);
+});
 
-t.test("what cannot run is refused at start, with file, field and reason", async (t) => {
+t.test("an invalid configuration is refused at start, with file, field and reason", async (t) => {
   const wrong: [string, string, string, RegExp][] = [
     ["a syntax error", "export default class {", "p", /p\.ts/],
     ["no class", "export default 5;", "p", /p\.ts.*default export must be a class/s],
@@ -126,7 +123,7 @@ t.test("plugins start in order and close in reverse, even when one of them throw
   t.same(order, ["start a", "start b", "close b", "close a"]);
 });
 
-t.test("a plugin that throws fails only its request, is named in the log and not in the answer", async (t) => {
+t.test("a plugin that throws fails only its request, is named in the log and not in the response", async (t) => {
   const files = {
     "p.ts":
       'export default class P { request(exchange: { query: { has(name: string): boolean } }) { if (exchange.query.has("bad")) throw new Error("secret reason"); } }',
@@ -158,7 +155,7 @@ t.test("GET / and the preflights of clients answer without a key", async (t) => 
   }
 });
 
-t.test("a path of the operator's own is served like the protocol's usual one", async (t) => {
+t.test("a path of the operator's own is served like the protocol's default one", async (t) => {
   const { url } = await startGateway(
     t,
     `${YAML}paths:\n  /acme/talk: { protocol: openai-chat, use: llm }\n  /v1/chat/completions: off\n`,

@@ -37,7 +37,7 @@ else {
     t.ok(sum > 0 && sum <= MAX_IMAGE_BYTES, `${sum} bytes`);
   });
 
-  t.test("it runs without root, rights or a root that can be written, answers, and stops in order", async (t) => {
+  t.test("it runs without root, capabilities or a writable root, answers, and stops in order", async (t) => {
     const locked = ["--read-only", "--tmpfs", "/tmp", "--cap-drop", "ALL", "--security-opt", "no-new-privileges"];
     const { stdout, said } = engine("run", "--detach", ...locked, IMAGE);
     const id = stdout.trim().split("\n").at(-1) ?? "";

@@ -19,7 +19,7 @@ t.test("every link of a page leads to a file", async (t) => {
   t.same(dead, []);
 });
 
-t.test("links are found in text, not in code, and those of the web are left out", async (t) => {
+t.test("links are found in text, not in code, and those to the web are skipped", async (t) => {
   const page =
     "See [a](../a.md#part), [b](b.ts) and [c](https://c.test/x).\n```ts\nconst list = [d](e);\n```\n`[f](g)`";
   t.same(linksIn("docs/x.md", page), ["a.md", "docs/b.ts"]);

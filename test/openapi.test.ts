@@ -79,7 +79,7 @@ paths: { /v1/messages: { strict: true }, /acme/v1/*: { pass: own }, /v1beta/mode
     t.ok(described.components.headers[ref], ref);
 });
 
-t.test("what the gateway answers itself is described in full, and is as it is described", async (t) => {
+t.test("the gateway's own responses are described in full, and match their description", async (t) => {
   const { url } = await startGateway(
     t,
     `providers: { demo: { url: "demo:" } }
@@ -103,7 +103,7 @@ keys: { test: { key: ${KEY}, group: acme/one, models: ["*"], budget: [$1/day, { 
   MODEL_ENTRY.parse(await get("/v1/models/echo"));
 });
 
-t.test("what the marketplace asks for is described, where there is one", async (t) => {
+t.test("the marketplace's own endpoints are described, where it is enabled", async (t) => {
   const YAML = `providers: { demo: { url: "demo:" } }\nmodels: { echo: { targets: [demo:echo] } }\n`;
   const describedAt = async (url: string) => (await (await fetch(`${url}/openapi.json`)).json()) as Described;
   const { url } = await startGateway(t, YAML);

@@ -2,7 +2,7 @@ import t from "tap";
 import { loopClock } from "../../src/downstream/loop-clock.ts";
 import { eventually } from "../support/process.ts";
 
-t.test("the real clock goes on, tells what this thread has used, and what of the time it worked", async (t) => {
+t.test("the real clock runs, and reports the CPU time of this thread and the time it was active", async (t) => {
   const clock = loopClock();
   const [now, cpu] = [clock.now(), clock.cpuTime()];
   await eventually(() => clock.cpuTime() > cpu && clock.now() > now, "some work");
@@ -10,7 +10,7 @@ t.test("the real clock goes on, tells what this thread has used, and what of the
   t.ok(busy >= 0 && busy <= 1, `${busy}`);
 });
 
-t.test("what runs again and again ends when it is told to", async (t) => {
+t.test("a repeated task ends when it is stopped", async (t) => {
   let runs = 0;
   const end = loopClock().every(1, () => runs++);
   await eventually(() => runs > 2, "some runs");

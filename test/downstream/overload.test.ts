@@ -47,7 +47,7 @@ function made(t: Test, limits: Partial<OverloadLimits> = {}) {
 }
 
 t.test(
-  "what comes in one turn is served at once, up to what a turn may take, and the rest in the next ones",
+  "requests that arrive in one turn are served at once up to the turn's limit, and the rest in the next turns",
   async (t) => {
     const { overload, told, clock, ask } = made(t, { delay: 2000 });
     ask(40, 1);
@@ -66,39 +66,36 @@ t.test(
   },
 );
 
-t.test(
-  "when requests wait for longer than they may, turn after turn, those that wait for more than a moment are refused",
-  async (t) => {
-    const { overload, log, told, clock, ask, answered, flood } = made(t);
-    await flood();
-    t.ok(told.refused.length > 20, `${told.refused.length} refused`);
-    t.ok(told.refused.every((caller) => caller === "one"));
-    told.refused.length = 0;
-    told.served.length = 0;
-    for (let i = 0; i < 20; i++) {
-      ask(20, 1);
-      ask(1, 1, "another");
-      await clock.turn();
-    }
-    await answered();
-    t.same(
-      [told.served, told.refused].map((all) => all.filter((caller) => caller === "another").length),
-      [20, 0],
-      "who asks for little is served",
-    );
-    t.ok(told.refused.length > told.served.length, `${told.refused.length} refused, ${told.served.length} served`);
-    while (!overload.isCalm) await clock.rest(50);
-    told.refused.length = 0;
-    ask(40, 1);
-    await answered();
-    t.same(told.refused, [], "none once it is over");
-    t.match(log.lines[0], { level: "warn", message: "overloaded: new requests are refused" });
-    while (log.lines.at(-1)?.message !== "no longer overloaded") await clock.rest(50);
-    t.match(log.lines.at(-1)?.fields, { shed: /^\d+$/ });
-  },
-);
+t.test("when requests wait too long for several turns, those that wait longer than a moment are refused", async (t) => {
+  const { overload, log, told, clock, ask, answered, flood } = made(t);
+  await flood();
+  t.ok(told.refused.length > 20, `${told.refused.length} refused`);
+  t.ok(told.refused.every((caller) => caller === "one"));
+  told.refused.length = 0;
+  told.served.length = 0;
+  for (let i = 0; i < 20; i++) {
+    ask(20, 1);
+    ask(1, 1, "another");
+    await clock.turn();
+  }
+  await answered();
+  t.same(
+    [told.served, told.refused].map((all) => all.filter((caller) => caller === "another").length),
+    [20, 0],
+    "who asks for little is served",
+  );
+  t.ok(told.refused.length > told.served.length, `${told.refused.length} refused, ${told.served.length} served`);
+  while (!overload.isCalm) await clock.rest(50);
+  told.refused.length = 0;
+  ask(40, 1);
+  await answered();
+  t.same(told.refused, [], "none once it is over");
+  t.match(log.lines[0], { level: "warn", message: "overloaded: new requests are refused" });
+  while (log.lines.at(-1)?.message !== "no longer overloaded") await clock.rest(50);
+  t.match(log.lines.at(-1)?.fields, { shed: /^\d+$/ });
+});
 
-t.test("who is refused is refused in the turn in which it came, before anybody is served in it", async (t) => {
+t.test("a request is refused in the turn in which it arrives, before another is served in it", async (t) => {
   const { overload, told, clock, ask, answered, flood } = made(t);
   await flood();
   // So that some wait already.
@@ -116,7 +113,7 @@ t.test("who is refused is refused in the turn in which it came, before anybody i
   t.ok(longest <= 10, `after ${longest} ms at most`);
 });
 
-t.test("it is overloaded before anybody has waited for too long, when that is to be seen", async (t) => {
+t.test("overload is detected before a request has waited too long, where that can be foreseen", async (t) => {
   const { overload, told, clock, ask } = made(t, { delay: 200 });
   const began = clock.now();
   while (overload.isCalm) {
@@ -128,7 +125,7 @@ t.test("it is overloaded before anybody has waited for too long, when that is to
   t.same(told.refused, []);
 });
 
-t.test("callers of whom each asks for one thing are refused at once where they would wait for too long", async (t) => {
+t.test("requests of callers with one request each are refused at once where they would wait too long", async (t) => {
   const { overload, told, clock, ask, flood } = made(t);
   await flood();
   t.equal(overload.isCalm, false);
@@ -142,7 +139,7 @@ t.test("callers of whom each asks for one thing are refused at once where they w
 });
 
 t.test(
-  "that others have its core for a part of each turn is not late, and takes nothing from new requests",
+  "a loop that shares its core with other processes is not late, and takes nothing from new requests",
   async (t) => {
     const { overload, told, clock, ask, flood } = made(t);
     await flood();
@@ -160,7 +157,7 @@ t.test(
   },
 );
 
-t.test("who asks for one thing at a time is not refused for what another has too much of", async (t) => {
+t.test("a caller with one request at a time is not refused because another caller has too many", async (t) => {
   const { overload, told, clock, ask, answered, flood } = made(t, { delay: 1000 });
   await flood();
   t.equal(overload.isCalm, false);
@@ -177,7 +174,7 @@ t.test("who asks for one thing at a time is not refused for what another has too
   t.ok(told.refused.length > before, "the noisy one is refused");
 });
 
-t.test("a process that is kept from its core for a while refuses nobody", async (t) => {
+t.test("a process that gets no CPU for a while refuses nobody", async (t) => {
   const { overload, told, clock, ask, answered } = made(t, { delay: 20 });
   for (let i = 0; i < 10; i++) {
     ask(12, 1);
@@ -191,7 +188,7 @@ t.test("a process that is kept from its core for a while refuses nobody", async 
   t.same(told.refused, []);
 });
 
-t.test("work that is not new requests' leaves less of each turn to them", async (t) => {
+t.test("work other than new requests leaves less of each turn to them", async (t) => {
   const { overload, told, clock, ask } = made(t);
   // Turns of 120 ms, of which new requests take next to nothing.
   for (let i = 0; i < 60 && overload.isCalm; i++) {
@@ -216,7 +213,7 @@ t.test("work that is not new requests' leaves less of each turn to them", async 
   t.ok(told.refused.length > 0);
 });
 
-t.test("a loop that comes late and rests in between is no overload: others have its core", async (t) => {
+t.test("a loop that is late and idle in between is not overloaded: other processes have its core", async (t) => {
   const { overload, clock, ask } = made(t, { delay: 10 });
   for (let i = 0; i < 25; i++) {
     ask(1, 60);
@@ -225,7 +222,7 @@ t.test("a loop that comes late and rests in between is no overload: others have 
   }
 });
 
-t.test("a connection that waited long until it was taken has waited already", async (t) => {
+t.test("the wait of a connection before it was accepted counts", async (t) => {
   const { overload } = made(t);
   t.ok(Math.abs(overload.waitingSince(1000) - 1000) < 1, "nobody waits");
 });
@@ -242,7 +239,7 @@ t.test("all new requests are refused while the heap is nearly full", async (t) =
   t.equal(told.refused.length, 100);
 });
 
-t.test("nobody looks at the loop while nobody asks for anything", async (t) => {
+t.test("the loop is not watched while there are no requests", async (t) => {
   const { clock, ask } = made(t);
   t.equal(clock.timers, 0);
   for (let i = 0; i < 3; i++) {
@@ -256,7 +253,7 @@ t.test("nobody looks at the loop while nobody asks for anything", async (t) => {
   t.equal(clock.timers, 1);
 });
 
-t.test("limits that are off refuse nobody, and nobody waits", async (t) => {
+t.test("limits that are off refuse no request and make none wait", async (t) => {
   const { overload, told, clock, ask } = made(t, { delay: 0 });
   for (let i = 0; i < 8; i++) {
     ask(10, 20);

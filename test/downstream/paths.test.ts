@@ -45,7 +45,7 @@ const paths = new Paths(mounts, [open, plain]);
 const find = (method: string, path: string, headers: string[] = []) =>
   paths.find(method, path, new Query(""), new HeaderList(headers));
 
-t.test("exact paths, open paths and served paths that share a prefix are told apart", async (t) => {
+t.test("exact paths, open paths and served paths that share a prefix are distinguished", async (t) => {
   t.match(find("POST", "/v1/talk"), { protocol: { name: "plain" }, operation: { name: "talk" }, notice: undefined });
   t.match(find("POST", "/v1/models/acme/sage:go"), { protocol: { name: "open" }, pathModel: "acme/sage" });
   t.equal(find("GET", "/v1/models").chain, serving);
@@ -53,7 +53,7 @@ t.test("exact paths, open paths and served paths that share a prefix are told ap
   t.match(find("POST", "/acme/talk"), { operation: { name: "talk" } });
 });
 
-t.test("what a plugin serves is in the dialect of who asks, which headers or the query tell", async (t) => {
+t.test("a path served by a plugin uses the client's dialect, which headers or the query show", async (t) => {
   const dialect = (query: string, headers: string[]) =>
     paths.find("GET", "/v1/models", new Query(query), new HeaderList(headers)).protocol.name;
   t.equal(dialect("", []), "plain");
@@ -61,7 +61,7 @@ t.test("what a plugin serves is in the dialect of who asks, which headers or the
   t.equal(dialect("open=1", []), "open");
 });
 
-t.test("a wrong base address is read as it was meant, with a notice", async (t) => {
+t.test("a wrong base address is corrected to the intended one, with a notice", async (t) => {
   const meant: Record<string, string> = {
     "/v1/v1/talk": "/v1/talk",
     "//v1/talk": "/v1/talk",
@@ -78,47 +78,62 @@ t.test("a wrong base address is read as it was meant, with a notice", async (t) 
   }
 });
 
-t.test("an unknown path says which address to configure, a wrong method which to use", async (t) => {
-  t.throws(() => find("POST", "/nowhere"), { code: "path_not_found", message: /base address/ });
-  t.throws(() => find("GET", "/v1/files/file-1"), {
-    code: "path_not_found",
-    message: /passed on by whoever runs this gateway, with paths: \{ \/v1\/files\/\*: \{ pass: PROVIDER \} \}/,
-  });
-  t.throws(() => find("GET", "/v1/talk"), {
-    code: "method_not_allowed",
-    message: /Use POST/,
-    allow: ["POST"],
-  });
-  t.throws(() => find("POST", "/V1/talk"), { code: "path_not_found" });
-});
+t.test(
+  "for an unknown path the response names the address to configure, for a wrong method the right one",
+  async (t) => {
+    t.throws(() => find("POST", "/nowhere"), { code: "path_not_found", message: /base address/ });
+    t.throws(() => find("GET", "/v1/files/file-1"), {
+      code: "path_not_found",
+      message: /passed on by whoever runs this gateway, with paths: \{ \/v1\/files\/\*: \{ pass: PROVIDER \} \}/,
+    });
+    t.throws(() => find("GET", "/v1/talk"), {
+      code: "method_not_allowed",
+      message: /Use POST/,
+      allow: ["POST"],
+    });
+    t.throws(() => find("POST", "/V1/talk"), { code: "path_not_found" });
+  },
+);
 
-t.test("the dialect is the one whose clients send such a request", async (t) => {
+t.test("the dialect is that of the clients which send such a request", async (t) => {
   t.equal(paths.dialect("/x", new HeaderList(["X-Open", "1"])).name, "open");
   t.equal(paths.dialect("/x:go", new HeaderList()).name, "open");
   t.equal(paths.dialect("/x", new HeaderList()).name, "plain");
   t.equal(paths.dialect("/x", new HeaderList(), new Query("open=1")).name, "open");
 });
 
-t.test("a path that passes all below a version takes neither guessed paths nor those that are off", async (t) => {
-  const provider = { name: "up", url: new URL("http://up/v1"), speaks: ["plain"], forward: [] } as unknown as Provider;
-  const passes = (pattern: string): Mount => ({
-    pattern,
-    chain,
-    pass: new PassPath(pattern, provider, [plain], [plain, open], {
-      open: false,
-      mint: false,
-      tickets: new UploadTickets(""),
-    }),
-  });
-  const all = new Paths([...mounts, passes("/v1/*"), passes("/v1/audio/*")], [open, plain], ["/v1/off"]);
-  const at = (path: string) => all.find("GET", path, new Query(""), new HeaderList());
-  t.match(at("/v1/other"), { protocol: { name: "plain" }, pass: { below: "/other" } });
-  const asking = all.find("GET", "/v1/other", new Query(""), new HeaderList(["x-open", "1"]));
-  t.match(asking, { protocol: { name: "open" }, pass: { below: "/other" } }, "errors are in the dialect of who asks");
-  t.match(at("/v1//other/"), { notice: /read as/ });
-  t.match(at("/audio/speech"), { notice: /read as \/v1\/audio\/speech/ }, "a narrow path is found without its version");
-  for (const path of ["/favicon.ico", "/v2/other", "/v1/off"]) {
-    t.throws(() => at(path), { code: "path_not_found" }, path);
-    t.equal(all.findSocket(path, new Query("")), undefined, path);
-  }
-});
+t.test(
+  "a pass-through path for everything below a version captures neither guessed paths nor those that are off",
+  async (t) => {
+    const provider = {
+      name: "up",
+      url: new URL("http://up/v1"),
+      speaks: ["plain"],
+      forward: [],
+    } as unknown as Provider;
+    const passes = (pattern: string): Mount => ({
+      pattern,
+      chain,
+      pass: new PassPath(pattern, provider, [plain], [plain, open], {
+        open: false,
+        mint: false,
+        tickets: new UploadTickets(""),
+      }),
+    });
+    const all = new Paths([...mounts, passes("/v1/*"), passes("/v1/audio/*")], [open, plain], ["/v1/off"]);
+    const at = (path: string) => all.find("GET", path, new Query(""), new HeaderList());
+    t.match(at("/v1/other"), { protocol: { name: "plain" }, pass: { below: "/other" } });
+    const asking = all.find("GET", "/v1/other", new Query(""), new HeaderList(["x-open", "1"]));
+    t.match(asking, { protocol: { name: "open" }, pass: { below: "/other" } }, "errors are in the dialect of who asks");
+    t.match(at("/v1//other/"), { notice: /read as/ });
+    t.match(
+      at("/audio/speech"),
+      { notice: /read as \/v1\/audio\/speech/ },
+      "a narrow path is found without its version",
+    );
+    for (const path of ["/favicon.ico", "/v2/other", "/v1/off"]) {
+      t.throws(() => at(path), { code: "path_not_found" }, path);
+      t.equal(all.findSocket(path, new Query("")), undefined, path);
+    }
+  },
+);

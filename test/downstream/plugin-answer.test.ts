@@ -32,7 +32,7 @@ chains: { llm: [auth, above, own, below, models, rewrite, usage], read: [auth] }
 const ask = (url: string) =>
   fetch(`${url}/v1/chat/completions`, { method: "POST", headers: asking(), body: '{"model":"m","stream":true}' });
 
-t.test("a whole answer passes the plugins above the one that gave it, and no others", async (t) => {
+t.test("a complete response passes the plugins above the one that returned it, and no others", async (t) => {
   const { url, log } = await answering(
     t,
     'request(exchange: RequestExchange) { exchange.answer = { status: 203, body: "{}", headers: { "x-own": "1" } }; }',
@@ -48,7 +48,7 @@ t.test("a whole answer passes the plugins above the one that gave it, and no oth
   );
 });
 
-t.test("a streamed answer passes them frame by frame, however it is cut", async (t) => {
+t.test("a streamed response passes them frame by frame, however it is split into chunks", async (t) => {
   const { url, log } = await answering(
     t,
     `async *pieces() { for (const piece of ["data: o", "ne\\n\\nda", "ta: two\\n", "\\n"]) yield Buffer.from(piece); }
@@ -61,7 +61,7 @@ t.test("a streamed answer passes them frame by frame, however it is cut", async 
   t.match(log.lines.find(({ message }) => message === "Above")?.fields, { framing: "sse" });
 });
 
-t.test("a piece may come of anything with a then", async (t) => {
+t.test("a chunk may come from any thenable", async (t) => {
   const { url } = await answering(
     t,
     `access(exchange: AccessExchange) {
@@ -73,7 +73,7 @@ t.test("a piece may come of anything with a then", async (t) => {
   t.equal(await (await ask(url)).text(), "DATA: ONE\n\nDATA: TWO\n\n");
 });
 
-t.test("a stream that fails or stands still is cut with an error, and its plugin is named", async (t) => {
+t.test("a stream that fails or stalls is ended with an error that names its plugin", async (t) => {
   for (const [end, code] of [
     ['throw new Error("no more")', "plugin_failed"],
     ["await new Promise(() => {})", "plugin_timeout"],
@@ -94,7 +94,7 @@ t.test("a stream that fails or stands still is cut with an error, and its plugin
   }
 });
 
-t.test("it is asked for as fast as the client reads, and ends when the client leaves", async (t) => {
+t.test("it is pulled as fast as the client reads, and ends when the client disconnects", async (t) => {
   const { url, log } = await answering(
     t,
     `async *pieces() {
@@ -118,7 +118,7 @@ t.test("it is asked for as fast as the client reads, and ends when the client le
   t.ok(given < 2000, `${given} pieces were asked for`);
 });
 
-t.test("an answer that is none is its plugin's failure, whole or streamed", async (t) => {
+t.test("an invalid response is its plugin's failure, complete or streamed", async (t) => {
   for (const [answer, cause] of [
     ["{ body: { a: 1 } }", /body is a text, a buffer/],
     ["{ body: null }", /body is a text, a buffer/],

@@ -3,7 +3,7 @@ import { presentedKey, takeKeys } from "../../src/downstream/presented-keys.ts";
 import { HeaderList } from "../../src/wire/headers.ts";
 import { Query } from "../../src/wire/query.ts";
 
-t.test("a key is found in every place that clients use, and taken out of it", async (t) => {
+t.test("a key is found in every place that clients use, and removed from it", async (t) => {
   const headers = new HeaderList([
     "Authorization",
     "bearer  k1 ",
@@ -22,13 +22,13 @@ t.test("a key is found in every place that clients use, and taken out of it", as
   t.equal(query.toString(), "alt=sse");
 });
 
-t.test("cookies and credentials of another kind go too, and are no keys", async (t) => {
+t.test("cookies and credentials of other kinds are removed too, and are not used as keys", async (t) => {
   const headers = new HeaderList(["Authorization", "Basic abc", "Cookie", "a=b", "Proxy-Authorization", "Bearer p"]);
   t.same(takeKeys(headers, new Query("")), []);
   t.same(headers.lines, []);
 });
 
-t.test("what gives a provider another method, other headers or another body type leaves the query", async (t) => {
+t.test("query parameters that would give the provider another method, headers or body type are removed", async (t) => {
   const names = [
     "$ct",
     "$userProject",
@@ -46,7 +46,7 @@ t.test("what gives a provider another method, other headers or another body type
   t.equal(query.toString(), "alt=sse&method_of=1");
 });
 
-t.test("keys under other names leave the query too, however they are spelled; all else stays", async (t) => {
+t.test("keys under other names are removed from the query too, in any spelling; all else stays", async (t) => {
   const names = [
     "key",
     "$key",
@@ -68,7 +68,7 @@ t.test("keys under other names leave the query too, however they are spelled; al
   t.equal(query.toString(), "a=1&page_token=2&keys=3&tokenize=4");
 });
 
-t.test("callers are told apart by the first of those headers, which stays", async (t) => {
+t.test("callers are distinguished by the first of those headers, which stays", async (t) => {
   const headers = new HeaderList(["X-Goog-Api-Key", "k1", "api-key", "k2", "Accept", "*/*"]);
   t.equal(presentedKey(headers), "k1");
   t.equal(headers.lines.length, 6);

@@ -5,7 +5,7 @@ import chat from "../../plugins/protocols/openai-chat/index.ts";
 import embeddings from "../../plugins/protocols/openai-embeddings/index.ts";
 import { repeatsCheckedMember } from "../../src/downstream/query-names.ts";
 
-t.test("names in a query that say what was judged elsewhere, in any spelling and however deep", async (t) => {
+t.test("query names that override what was checked elsewhere are found in any spelling and at any depth", async (t) => {
   for (const [protocol, ...names] of [
     [gemini, "model", "cachedContent", "cached-content", "a.b[0].FILE_URI", "generationConfig.x", "requests[0].model"],
     [chat, "deployment", "n", "N", "max_tokens", "service_tier", "messages[0].file_id", "moderation.model"],

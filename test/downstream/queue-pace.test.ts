@@ -1,7 +1,7 @@
 import t from "tap";
 import { QueuePace } from "../../src/downstream/queue-pace.ts";
 
-t.test("it is the time between two that are served, as long as others wait", async (t) => {
+t.test("it is the time between two served requests, as long as others wait", async (t) => {
   const pace = new QueuePace();
   t.equal(pace.each, 0, "nobody knows");
   pace.beginTurn(100);
@@ -13,7 +13,7 @@ t.test("it is the time between two that are served, as long as others wait", asy
   t.equal(pace.each, 2, "a turn that serves nobody says nothing");
 });
 
-t.test("the time in which nobody waits is nobody's", async (t) => {
+t.test("time in which no request waits does not count", async (t) => {
   const pace = new QueuePace();
   pace.beginTurn(0);
   pace.countServed();
@@ -26,7 +26,7 @@ t.test("the time in which nobody waits is nobody's", async (t) => {
   t.equal(pace.each, 2);
 });
 
-t.test("one long turn is not what all are like, and many are", async (t) => {
+t.test("one long turn does not count as the usual pace, several do", async (t) => {
   const pace = new QueuePace();
   let now = 0;
   const turn = (time: number): void => {

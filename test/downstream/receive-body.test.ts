@@ -1,7 +1,7 @@
 import t from "tap";
 import { asking, startGateway } from "../support/gateway.ts";
 
-t.test("an operation without a body reads none, one of JSON the whole", async (t) => {
+t.test("an operation without a body reads none, one with a JSON body reads it completely", async (t) => {
   const running = await startGateway(
     t,
     'providers: { demo: { url: "demo:" } }\nmodels: { echo: { targets: [demo:echo] } }\n',

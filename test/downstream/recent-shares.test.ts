@@ -5,7 +5,7 @@ const add = (shares: RecentShares, caller: string, count: number) => {
   for (let i = 0; i < count; i++) shares.add(caller);
 };
 
-t.test("a caller's share is what it has had beside the mean, of this window and the one before", async (t) => {
+t.test("a caller's share is its usage above the mean, in this window and the one before", async (t) => {
   const shares = new RecentShares();
   shares.advance(10_000);
   t.equal(shares.share("a"), 0);
@@ -25,7 +25,7 @@ t.test("a caller's share is what it has had beside the mean, of this window and 
   t.equal(shares.share("b"), 0);
 });
 
-t.test("callers beyond those that are told apart are one", async (t) => {
+t.test("callers beyond the maximum number share one entry", async (t) => {
   const shares = new RecentShares();
   shares.advance(10_000);
   for (let i = 0; i < 10_005; i++) shares.add(`caller ${i}`);

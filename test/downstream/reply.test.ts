@@ -74,7 +74,7 @@ for (const [protocol, { path, shape }] of Object.entries(DIALECTS)) {
   );
 }
 
-t.test("the id is also in the header that the protocol's clients look for, and is the log's", async (t) => {
+t.test("the id is also in the header that the protocol's clients read, and is the one in the log", async (t) => {
   const running = await refusing(t);
   for (const path of ["/v1/messages", "/v1/messages?code=no_target"]) {
     const { headers } = await ask(running, path);
@@ -85,7 +85,7 @@ t.test("the id is also in the header that the protocol's clients look for, and i
   }
 });
 
-t.test("retry-after is whole seconds, rounded up, beside the exact time", async (t) => {
+t.test("retry-after is in whole seconds, rounded up, next to the exact time", async (t) => {
   const running = await refusing(t);
   for (const [after, header] of Object.entries({ "7": "7", "0.2": "1", "1.5": "2" })) {
     const { headers } = await ask(running, `/v1/messages?code=no_target&after=${after}`);
@@ -95,7 +95,7 @@ t.test("retry-after is whole seconds, rounded up, beside the exact time", async 
   }
 });
 
-t.test("notices are told with answers and refusals, as one line of plain text", async (t) => {
+t.test("notices are sent with responses and refusals, as one line of plain text", async (t) => {
   const running = await refusing(t);
   const note = `&note=${encodeURIComponent("an äpple\r\nx-evil: 1")}`;
   for (const query of [`?code=no_target${note}`, `?x=1${note}`]) {
@@ -105,20 +105,23 @@ t.test("notices are told with answers and refusals, as one line of plain text", 
   }
 });
 
-t.test("what was left out is listed with answers and refusals, and a long list is counted", async (t) => {
-  const running = await refusing(t);
-  for (const query of ["?code=no_target&dropped=2", "?x=1&dropped=2"])
-    t.equal(
-      (await ask(running, `/v1/messages${query}`)).headers.get("gateway-dropped"),
-      "messages.0.n?me, messages.1.n?me",
-    );
-  const long = (await ask(running, "/v1/messages?dropped=500")).headers.get("gateway-dropped") ?? "";
-  t.ok(long.length < 2200, `${long.length}`);
-  const listed = long.split(", ");
-  t.equal(listed.at(-1), `+${500 - (listed.length - 1)}`);
-});
+t.test(
+  "omitted features are listed with responses and refusals, and a long list is shortened to a count",
+  async (t) => {
+    const running = await refusing(t);
+    for (const query of ["?code=no_target&dropped=2", "?x=1&dropped=2"])
+      t.equal(
+        (await ask(running, `/v1/messages${query}`)).headers.get("gateway-dropped"),
+        "messages.0.n?me, messages.1.n?me",
+      );
+    const long = (await ask(running, "/v1/messages?dropped=500")).headers.get("gateway-dropped") ?? "";
+    t.ok(long.length < 2200, `${long.length}`);
+    const listed = long.split(", ");
+    t.equal(listed.at(-1), `+${500 - (listed.length - 1)}`);
+  },
+);
 
-t.test("a client that still sends its body gets the refusal, and its connection goes on", async (t) => {
+t.test("a client that still sends its body receives the refusal, and its connection stays open", async (t) => {
   const running = await startGateway(t, MODELS);
   const size = 5 << 20;
   const head = `POST /v1/messages HTTP/1.1\r\nhost: a\r\ncontent-type: application/json\r\ncontent-length: ${size}\r\n`;
@@ -136,7 +139,7 @@ t.test("a client that still sends its body gets the refusal, and its connection 
   t.equal(client.error, undefined);
 });
 
-t.test("a body that was sent in one go with its head does not reset the refusal", async (t) => {
+t.test("a body that was sent together with its head does not reset the connection of the refusal", async (t) => {
   const running = await startGateway(t, MODELS);
   const size = 5 << 20;
   const head = `POST /v1/messages HTTP/1.1\r\nhost: a\r\nconnection: close\r\ncontent-type: application/json\r\ncontent-length: ${size}\r\n\r\n`;
@@ -146,7 +149,7 @@ t.test("a body that was sent in one go with its head does not reset the refusal"
   t.equal(client.error, undefined);
 });
 
-t.test("framing in doubt closes the connection: what follows is no request", async (t) => {
+t.test("ambiguous framing closes the connection: what follows is not read as a request", async (t) => {
   const running = await startGateway(t, MODELS);
   const second = "GET / HTTP/1.1\r\nhost: a\r\n\r\n";
   for (const head of [
@@ -189,40 +192,43 @@ chains: { llm: [sse, auth, own, models, rewrite, usage], read: [auth] }
 const HEAD = "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\n";
 const NOTHING = "access() {}";
 
-t.test("a whole answer of which nothing has left when it fails is an error in the client's protocol", async (t) => {
-  const answer =
-    '{"id":"c","choices":[{"index":0,"message":{"role":"assistant","content":"a"},"finish_reason":"stop"}]}';
-  const cut: Script = (socket) => void socket.write(`${HEAD}content-length: 100\r\n\r\n`, () => socket.destroy());
-  const half: Script = (socket) =>
-    void socket.write(`${HEAD}content-length: 100\r\n\r\n{"half":`, () => setTimeout(() => socket.destroy(), 20));
-  const whole: Script = (socket) => socket.write(`${HEAD}content-length: ${answer.length}\r\n\r\n${answer}`);
-  const holding =
-    'response(exchange: ResponseExchange) { return exchange.mapResponseText({ pattern: /a/, maxLength: 1 }, () => "b"); }';
-  const throwing = (kind: string) =>
-    `response() { return (frame: Frame) => { if (frame.kind === "${kind}") throw new Error("no more"); }; }`;
-  const broken = [502, { outcome: "upstream_error", error: { code: "upstream_truncated" } }] as const;
-  const failed = [500, { outcome: "failed", error: { code: "plugin_failed", origin: "own.response" } }] as const;
-  for (const [script, plugin, status, fields] of [
-    [cut, NOTHING, ...broken],
-    [half, NOTHING, ...broken],
-    [half, holding, ...broken],
-    [whole, throwing("piece"), ...failed],
-    [whole, throwing("end"), ...failed],
-  ] as const) {
-    const { client, line } = await askedOf(t, script, plugin);
-    await until(() => client.text.endsWith("}"), "the answer");
-    const [head = "", body = ""] = client.text.split("\r\n\r\n");
-    t.equal(head.split(" ")[1], String(status));
-    t.match(JSON.parse(body), { error: { code: fields.error.code } });
-    t.match(line, { ...fields, status, bytes: 0, first_byte_ms: undefined });
-    t.notOk(client.closed, "the connection goes on");
-  }
-  const translated = await askedOf(t, half, NOTHING, "/v1/messages");
-  await until(() => translated.client.text.endsWith("}"), "the answer");
-  t.match(translated.client.text, /^HTTP\/1\.1 502 [\s\S]*\{"type":"error"/);
-});
+t.test(
+  "a complete response that fails before any byte was sent becomes an error in the client's protocol",
+  async (t) => {
+    const answer =
+      '{"id":"c","choices":[{"index":0,"message":{"role":"assistant","content":"a"},"finish_reason":"stop"}]}';
+    const cut: Script = (socket) => void socket.write(`${HEAD}content-length: 100\r\n\r\n`, () => socket.destroy());
+    const half: Script = (socket) =>
+      void socket.write(`${HEAD}content-length: 100\r\n\r\n{"half":`, () => setTimeout(() => socket.destroy(), 20));
+    const whole: Script = (socket) => socket.write(`${HEAD}content-length: ${answer.length}\r\n\r\n${answer}`);
+    const holding =
+      'response(exchange: ResponseExchange) { return exchange.mapResponseText({ pattern: /a/, maxLength: 1 }, () => "b"); }';
+    const throwing = (kind: string) =>
+      `response() { return (frame: Frame) => { if (frame.kind === "${kind}") throw new Error("no more"); }; }`;
+    const broken = [502, { outcome: "upstream_error", error: { code: "upstream_truncated" } }] as const;
+    const failed = [500, { outcome: "failed", error: { code: "plugin_failed", origin: "own.response" } }] as const;
+    for (const [script, plugin, status, fields] of [
+      [cut, NOTHING, ...broken],
+      [half, NOTHING, ...broken],
+      [half, holding, ...broken],
+      [whole, throwing("piece"), ...failed],
+      [whole, throwing("end"), ...failed],
+    ] as const) {
+      const { client, line } = await askedOf(t, script, plugin);
+      await until(() => client.text.endsWith("}"), "the answer");
+      const [head = "", body = ""] = client.text.split("\r\n\r\n");
+      t.equal(head.split(" ")[1], String(status));
+      t.match(JSON.parse(body), { error: { code: fields.error.code } });
+      t.match(line, { ...fields, status, bytes: 0, first_byte_ms: undefined });
+      t.notOk(client.closed, "the connection goes on");
+    }
+    const translated = await askedOf(t, half, NOTHING, "/v1/messages");
+    await until(() => translated.client.text.endsWith("}"), "the answer");
+    t.match(translated.client.text, /^HTTP\/1\.1 502 [\s\S]*\{"type":"error"/);
+  },
+);
 
-t.test("an error behind what has left of an answer that is no stream just cuts it", async (t) => {
+t.test("an error after the first bytes of a response that is no stream just closes the connection", async (t) => {
   // So little is not passed on before it is known to be no error: it leaves at once when it is cut.
   for (const [framing, first, second, left] of [
     ["content-length: 100", '{"half":', '"no', '{"half":"no'],
@@ -244,7 +250,7 @@ t.test("an error behind what has left of an answer that is no stream just cuts i
   }
 });
 
-t.test("an answer that a plugin gives itself has its status, headers and length", async (t) => {
+t.test("a response that a plugin returns itself has its status, headers and length", async (t) => {
   const teapot = `export default class Teapot { serve() { return { status: 418, headers: { "x-pot": "short" }, body: '{"tea":"ä"}' }; } }`;
   const running = await startGateway(
     t,
@@ -264,7 +270,7 @@ t.test("an answer that a plugin gives itself has its status, headers and length"
   t.match(running.log.lines.at(-1)?.fields, { status: 418, outcome: "completed", bytes: 12 });
 });
 
-t.test("a client that does not take an answer of ours is given up, one that does keeps its connection", async (t) => {
+t.test("a client that does not read our response is disconnected, one that does keeps its connection", async (t) => {
   const large = Buffer.alloc(32 << 20, "x");
   // Who reads may be kept from it for longer than that on a busy machine.
   const server = createServer(({ url }, response) =>
@@ -298,7 +304,7 @@ t.test("a client that does not take an answer of ours is given up, one that does
   t.equal(open, 1);
 });
 
-t.test("no cache in front may keep what one key was told: it knows nothing of keys", async (t) => {
+t.test("no cache in front may store the response to one key: it does not distinguish keys", async (t) => {
   const upstream = await rawUpstream((socket) =>
     socket.write(
       "HTTP/1.1 200 OK\r\ncache-control: public, s-maxage=60\r\ncontent-type: application/json\r\ncontent-length: 13\r\n\r\n" +

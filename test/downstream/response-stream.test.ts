@@ -82,7 +82,7 @@ for (const [framing, text] of [
   ["array", '[{"a":1}\n,\n{"b":[2]}]'],
   ["none", '{"whole":true}'],
 ] as const) {
-  t.test(`${framing}: a chunk whose frames nobody touched leaves as the very buffer it came in`, async (t) => {
+  t.test(`${framing}: a chunk whose frames are unchanged is sent as the very buffer that arrived`, async (t) => {
     for (const stages of [[], [looking], [same, looking]]) {
       const { flow, outlet, exchange } = flowing(stages, framing);
       const chunk = Buffer.from(text);
@@ -95,14 +95,14 @@ for (const [framing, text] of [
   });
 }
 
-t.test("frames of one chunk leave in one write, also when one of them was changed", async (t) => {
+t.test("frames of one chunk are sent in one write, also when one of them was changed", async (t) => {
   const { flow, outlet } = flowing([(each) => (each.text === "2" ? frame("two") : each)]);
   flow.chunk(Buffer.concat([event("1"), event("2"), event("3")]));
   t.equal(outlet.writes.length, 1);
   t.equal(outlet.text, `${event("1")}${event("two")}${event("3")}`);
 });
 
-t.test("of a frame that is not whole nothing leaves until it is", async (t) => {
+t.test("nothing of an incomplete frame is sent before it is complete", async (t) => {
   const { flow, outlet, exchange } = flowing();
   t.ok(flow.chunk(Buffer.from("data: 1\n\ndata: ha")));
   t.equal(outlet.text, "data: 1\n\n");
@@ -117,7 +117,7 @@ t.test("of a frame that is not whole nothing leaves until it is", async (t) => {
   t.equal(exchange.firstByte, firstByte);
 });
 
-t.test("frames completed from held bytes never pass for a chunk that is as long by chance", async (t) => {
+t.test("a frame completed from buffered bytes is not taken for a chunk that happens to have its length", async (t) => {
   const pairs: [string, string, string][] = [
     ["data: 1", "\n\ndata: 2", "data: 1\n\n"],
     ["data: 1\n", "\ndata: 2\n", "data: 1\n\n"],
@@ -135,13 +135,13 @@ t.test("frames completed from held bytes never pass for a chunk that is as long 
     }
 });
 
-t.test("a replaced frame of the same length leaves in its new words", async (t) => {
+t.test("a replaced frame of the same length is sent with its new content", async (t) => {
   const { flow, outlet } = flowing([(each) => (each.kind === "end" ? each : frame("b"))]);
   flow.chunk(event("a"));
   t.equal(outlet.text, "data: b\n\n");
 });
 
-t.test("stages may drop, replace and split frames; what one makes passes those behind it only", async (t) => {
+t.test("stages may drop, replace and split frames; frames from one stage pass only the stages after it", async (t) => {
   const seen: string[] = [];
   const note =
     (name: string): Stage =>
@@ -166,7 +166,7 @@ t.test("stages may drop, replace and split frames; what one makes passes those b
   ]);
 });
 
-t.test("a chunk whose frames are all dropped writes nothing", async (t) => {
+t.test("a chunk whose frames are all dropped causes no write", async (t) => {
   const { flow, outlet, exchange } = flowing([() => []]);
   t.ok(flow.chunk(event("1")));
   t.same([outlet.writes, exchange.written, exchange.firstByte], [[], 0, undefined]);
@@ -190,7 +190,7 @@ t.test("a stage may add frames at the end, which later stages see", async (t) =>
   t.same(upstream.settled, ["done"]);
 });
 
-t.test("pieces of an answer that is no stream pass the stages as they come", async (t) => {
+t.test("chunks of a response that is no stream pass the stages as they arrive", async (t) => {
   const { flow, outlet } = flowing(
     [(each) => (each.kind === "piece" ? new Frame("piece", Buffer.from(each.bytes.toString().toUpperCase())) : each)],
     "none",
@@ -285,7 +285,7 @@ t.test("a frame that is too large fails the flow", async (t) => {
   t.match(own.seen.settled, [{ code: "plugin_failed", origin: "cache.answer" }], "or the plugin that gave it");
 });
 
-t.test("what the upstream fails with is what the flow fails with", async (t) => {
+t.test("the flow fails with the upstream's own error", async (t) => {
   const error = new GatewayError("upstream_timeout");
   const { flow, seen } = flowing();
   flow.fail(error);
@@ -293,7 +293,7 @@ t.test("what the upstream fails with is what the flow fails with", async (t) => 
   t.equal(seen.destroyed, 1);
 });
 
-t.test("a client that leaves settles the flow as client_gone and destroys the upstream, once", async (t) => {
+t.test("a client that disconnects ends the flow as client_gone and destroys the upstream, once", async (t) => {
   const { flow, seen, exchange } = flowing();
   flow.chunk(event("1"));
   exchange.abort();
@@ -302,7 +302,7 @@ t.test("a client that leaves settles the flow as client_gone and destroys the up
   t.equal(seen.settled.length, 1);
 });
 
-t.test("a client that has left before the flow began settles it in the same way", async (t) => {
+t.test("a client that disconnected before the flow began ends it in the same way", async (t) => {
   const exchange = newExchange();
   exchange.abort();
   const { flow, seen } = flowing([], "sse", exchange);
@@ -312,26 +312,29 @@ t.test("a client that has left before the flow began settles it in the same way"
   t.notOk(exchange.push(Buffer.from("x")));
 });
 
-t.test("a client that leaves after the end changes nothing", async (t) => {
+t.test("a client that disconnects after the end changes nothing", async (t) => {
   const { flow, seen, exchange } = flowing();
   flow.end();
   exchange.abort();
   t.same(seen, { destroyed: 0, resumed: 0, settled: ["done"] });
 });
 
-t.test("a frame can be pushed between two of the answer's, into a stream only, until it is over", async (t) => {
-  const { flow, outlet, exchange } = flowing();
-  flow.chunk(Buffer.from("data: 1\n\ndata: ha"));
-  exchange.push(Buffer.from(": ping\n\n"));
-  flow.chunk(Buffer.from("lf\n\n"));
-  t.equal(outlet.text, "data: 1\n\n: ping\n\ndata: half\n\n");
-  t.equal(exchange.written, outlet.text.length);
-  flow.end();
-  t.notOk(exchange.push(Buffer.from("x")));
-  t.notOk(flowing([], "none").exchange.push(Buffer.from("x")));
-});
+t.test(
+  "a frame can be inserted between two frames of the response, only into a stream and until it ends",
+  async (t) => {
+    const { flow, outlet, exchange } = flowing();
+    flow.chunk(Buffer.from("data: 1\n\ndata: ha"));
+    exchange.push(Buffer.from(": ping\n\n"));
+    flow.chunk(Buffer.from("lf\n\n"));
+    t.equal(outlet.text, "data: 1\n\n: ping\n\ndata: half\n\n");
+    t.equal(exchange.written, outlet.text.length);
+    flow.end();
+    t.notOk(exchange.push(Buffer.from("x")));
+    t.notOk(flowing([], "none").exchange.push(Buffer.from("x")));
+  },
+);
 
-t.test("a slow client holds the upstream until it has caught up", async (t) => {
+t.test("a slow client pauses the upstream until it has caught up", async (t) => {
   const { flow, outlet, seen, exchange } = flowing();
   outlet.full = true;
   t.notOk(flow.chunk(event("1")));
@@ -359,7 +362,7 @@ function clock(t: Test) {
   return (ms: number) => mock.timers.tick(ms);
 }
 
-t.test("a client that takes no byte for a minute is given up", async (t) => {
+t.test("a client that reads nothing for a minute is disconnected", async (t) => {
   const tick = clock(t);
   const { flow, outlet, seen } = flowing();
   outlet.full = true;
@@ -375,7 +378,7 @@ t.test("a client that takes no byte for a minute is given up", async (t) => {
   t.equal(seen.resumed, 1);
 });
 
-t.test("an answer that has ended is not given up any more", async (t) => {
+t.test("a response that has ended is no longer aborted", async (t) => {
   const tick = clock(t);
   const { flow, outlet, seen } = flowing();
   outlet.full = true;
@@ -385,7 +388,7 @@ t.test("an answer that has ended is not given up any more", async (t) => {
   t.same(seen, { destroyed: 0, resumed: 0, settled: ["done"] });
 });
 
-t.test("the state tells of the stream what an error in its midst needs", async (t) => {
+t.test("the state holds what an error in the middle of the stream needs", async (t) => {
   const { flow } = flowing();
   t.match(flow.state, { frames: 0, first: undefined, last: undefined });
   flow.chunk(Buffer.concat([event("1"), event("2")]));
@@ -396,7 +399,7 @@ t.test("the state tells of the stream what an error in its midst needs", async (
 });
 
 t.test(
-  "behind the terminal event an answer is whole, however the upstream ends; what of another event has come is left",
+  "after the terminal event a response is complete, however the upstream ends; a partial event after it is dropped",
   async (t) => {
     const { flow, outlet, seen } = flowing();
     flow.chunk(event("a"));
@@ -419,7 +422,7 @@ for (const [framing, before, told, behind] of [
   ["sse", "data: {}\n\n", 'data: {"error":"SECRET is wrong"}\n\n', "data: 2\n\n"],
   ["array", "[{}", ',{"error":"SECRET is wrong"}', ",{}]"],
 ] as const)
-  t.test(`${framing}: an error is cleaned however it is cut, also where its pieces share their memory`, async (t) => {
+  t.test(`${framing}: an error is cleaned however it is split, also where its chunks share their memory`, async (t) => {
     const stream = before + told + behind;
     const redact = ({ kind, bytes }: Frame) => new Frame(kind, Buffer.from(bytes.toString().replace("SECRET", "***")));
     for (let first = 0; first < stream.length; first++)
@@ -434,7 +437,7 @@ for (const [framing, before, told, behind] of [
       }
   });
 
-t.test("a stream that has ended but for its usage is read on for that alone, and not for long", async (t) => {
+t.test("a stream that has ended except for its usage is read on for that alone, and for a limited time", async (t) => {
   const ending = ({ text }: Frame) => (text === "end" ? "complete" : undefined);
   const asked = () =>
     new Exchange({ id: "one", arrivedAt: performance.now(), protocol: { ending } } as unknown as ExchangeStart);

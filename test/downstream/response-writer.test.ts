@@ -95,7 +95,7 @@ for (const [name, writes] of Object.entries(WRITES)) {
     outlet.end();
   };
 
-  t.test(`streamed: ${name} arrive as they are, those of one turn as one chunk`, async (t) => {
+  t.test(`streamed: ${name} arrive unchanged, those of one turn as one chunk`, async (t) => {
     const { whole } = await talk(t, stream);
     const answer = await whole;
     t.match(answer.toString("latin1"), /^HTTP\/1\.1 200 OK\r\ncontent-type: text\/event-stream\r\n/);
@@ -106,14 +106,14 @@ for (const [name, writes] of Object.entries(WRITES)) {
     t.ok(got.ended);
   });
 
-  t.test(`streamed over HTTP/1.0: ${name} arrive as they are, without framing, and the close ends them`, async (t) => {
+  t.test(`streamed over HTTP/1.0: ${name} arrive unchanged, without framing, and the close ends them`, async (t) => {
     const { whole } = await talk(t, stream, OLD);
     const answer = await whole;
     t.notMatch(answer.toString("latin1"), /transfer-encoding/i);
     t.ok(bodyOf(answer).equals(body));
   });
 
-  t.test(`whole: ${name} arrive as they are, without framing`, async (t) => {
+  t.test(`whole: ${name} arrive unchanged, without framing`, async (t) => {
     const { whole } = await talk(t, (outlet) => {
       outlet.head(200, ["content-length", String(body.length)], false);
       for (const pieces of writes) outlet.write(pieces);
@@ -125,7 +125,7 @@ for (const [name, writes] of Object.entries(WRITES)) {
   });
 }
 
-t.test("a stream's head leaves before its first byte", async (t) => {
+t.test("a stream's head is sent before its first byte", async (t) => {
   let open: ResponseWriter | undefined;
   const { whole, soFar } = await talk(t, (outlet) => {
     open = outlet;
@@ -162,7 +162,7 @@ t.test("what is streamed in one turn is one write to the system, small or large"
   t.same(counted, [1, 1, 1]);
 });
 
-t.test("head and body of a small whole answer leave in one write", async (t) => {
+t.test("head and body of a small complete response are sent in one write", async (t) => {
   let count = () => 0;
   const { whole } = await talk(t, (outlet) => {
     if (outlet.response.socket) count = countWrites(outlet.response.socket);
@@ -174,7 +174,7 @@ t.test("head and body of a small whole answer leave in one write", async (t) => 
   t.equal(count(), 1);
 });
 
-t.test("a stream behind an earlier answer that is still open waits for it, and is framed as any other", async (t) => {
+t.test("a stream after an earlier response that is still open waits for it, and is framed as any other", async (t) => {
   const [first, second] = [WRITES["small between large ones"], WRITES["small pieces"]] as [Buffer[][], Buffer[][]];
   let earlier: ResponseWriter | undefined;
   let answered = 0;
@@ -202,7 +202,7 @@ t.test("a stream behind an earlier answer that is still open waits for it, and i
   t.ok(two.ended && two.body.equals(Buffer.concat(second.flat())));
 });
 
-t.test("a stream that has ended leaves its connection to the next request", async (t) => {
+t.test("a stream that has ended makes its connection available for the next request", async (t) => {
   const { whole } = await talk(
     t,
     (outlet, nth) => {
@@ -237,7 +237,7 @@ for (const [name, lines, request] of [
   ["of unknown length", [], ASK],
   ["over HTTP/1.0", [], OLD],
 ] as const) {
-  t.test(`cut() of a whole answer ${name} delivers the piece that was held back, then closes`, async (t) => {
+  t.test(`cut() of a whole response ${name} delivers the chunk that was held back, then closes`, async (t) => {
     for (const pieces of [[bytes(10)], [bytes(10), bytes(20, 3)]]) {
       const { whole } = await talk(
         t,
@@ -258,7 +258,7 @@ for (const [name, lines, request] of [
 }
 
 for (const way of ["abort", "drop"] as const) {
-  t.test(`${way}() behind an earlier answer leaves that one whole, and closes when it has ended`, async (t) => {
+  t.test(`${way}() after an earlier response leaves that one complete, and closes when it has ended`, async (t) => {
     let earlier: ResponseWriter | undefined;
     let over = false;
     const { whole } = await talk(
@@ -302,7 +302,7 @@ for (const [name, request, length] of [
   ["streamed over HTTP/1.0", OLD, undefined],
   ["whole", ASK, 64 << 20],
 ] as const) {
-  t.test(`${name}: a client that does not read is told by write, and drained says when it has read`, async (t) => {
+  t.test(`${name}: write reports a client that does not read, and drained reports when it has read`, async (t) => {
     const piece = bytes(64 * 1024);
     let written = 0;
     let drained = 0;
@@ -343,7 +343,7 @@ for (const [name, request, length] of [
   });
 }
 
-t.test("nothing is written to a connection that is gone", async (t) => {
+t.test("nothing is written to a closed connection", async (t) => {
   let more: boolean | undefined;
   const { socket } = await talk(t, (outlet) => {
     outlet.head(200, [], true);
@@ -357,7 +357,7 @@ t.test("nothing is written to a connection that is gone", async (t) => {
   t.equal(more, false);
 });
 
-t.test("a server that stops lets a slow client have all of an answer that has ended", async (t) => {
+t.test("a server that stops lets a slow client read all of a response that has ended", async (t) => {
   // More than the system takes for a reader that waits.
   const body = Buffer.alloc(24_000_000, bytes(251));
   for (const streaming of [false, true]) {
@@ -386,7 +386,7 @@ t.test("a server that stops lets a slow client have all of an answer that has en
   }
 });
 
-t.test("before the last of an answer leaves, in whichever way it ends, that is told", async (t) => {
+t.test("a callback runs before the last bytes of a response are sent, however it ends", async (t) => {
   const gone: string[] = [];
   const told = (response: ServerResponse) => () => {
     gone.push(`told at ${response.socket?.bytesWritten}`);
@@ -417,7 +417,7 @@ t.test("before the last of an answer leaves, in whichever way it ends, that is t
 });
 
 t.test(
-  "a deferred write that throws costs its own connection, is told, and the others of its batch are sent",
+  "a deferred write that throws closes only its own connection, is reported, and the rest of its batch is sent",
   async (t) => {
     const waiting: (() => void)[] = [];
     const told: unknown[] = [];
@@ -451,7 +451,7 @@ t.test(
   },
 );
 
-t.test("the same goes for pieces of a stream", async (t) => {
+t.test("a chunk of a stream that throws does the same", async (t) => {
   const told: unknown[] = [];
   const { whole } = await talk(t, ({ response }) => {
     const writer = new ResponseWriter(

@@ -4,7 +4,7 @@ import type { AddressInfo } from "node:net";
 import t from "tap";
 import { ServerRequest } from "../../src/downstream/server-request.ts";
 
-t.test("lines are all there as they came, headers has those that are looked at", async (t) => {
+t.test("lines contains all header lines as they arrived, headers those that the gateway reads", async (t) => {
   const seen: ServerRequest[] = [];
   const server = createServer({ IncomingMessage: ServerRequest }, (incoming, reply) => {
     seen.push(incoming);
@@ -28,7 +28,7 @@ t.test("lines are all there as they came, headers has those that are looked at",
   t.equal(incoming?.headers, incoming?.headers);
 });
 
-t.test("a body is handed over as it comes, to its end; what is let go flows on unread", async (t) => {
+t.test("a body is delivered as it arrives, to its end; a released one is read and discarded", async (t) => {
   const told: string[] = [];
   let late: boolean | undefined;
   const server = createServer({ IncomingMessage: ServerRequest }, async (incoming, reply) => {
@@ -68,7 +68,7 @@ t.test("a body is handed over as it comes, to its end; what is let go flows on u
   t.equal(late, false);
 });
 
-t.test("a body that is held is kept as it comes, for whoever takes it or reads it in the end", async (t) => {
+t.test("a body on hold is buffered as it arrives, for whoever reads it later", async (t) => {
   const told: string[] = [];
   const server = createServer({ IncomingMessage: ServerRequest }, async (incoming, reply) => {
     incoming.hold();

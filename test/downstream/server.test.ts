@@ -56,7 +56,7 @@ async function held(t: Test) {
   return { running, downstream, port, go, asked: () => asked };
 }
 
-t.test("every answer carries an id of its own, whatever was asked", async (t) => {
+t.test("every response has an id of its own, whatever the request", async (t) => {
   const { port } = await startGateway(t, MODELS);
   const end = ["connection: close"];
   const asked: Record<string, [bytes: string, status: number]> = {
@@ -85,7 +85,7 @@ t.test("every answer carries an id of its own, whatever was asked", async (t) =>
   t.equal(ids.size, Object.keys(asked).length);
 });
 
-t.test("a websocket is refused with the way to stream, and nothing is read behind it", async (t) => {
+t.test("a websocket is refused with advice on streaming, and nothing after it is read", async (t) => {
   const { port } = await startGateway(t, MODELS);
   for (const name of ["websocket", "WebSocket"]) {
     const upgrade = request("GET /v1/responses", ["connection: upgrade", `upgrade: ${name}`, "sec-websocket-key: x"]);
@@ -102,7 +102,7 @@ t.test("CONNECT is refused: the gateway is no open proxy", async (t) => {
   t.equal(text.split("HTTP/1.1 ").length, 2);
 });
 
-t.test("what is no HTTP gets JSON that says so, and is logged", async (t) => {
+t.test("what is not HTTP gets a JSON error that says so, and is logged", async (t) => {
   const running = await startGateway(t, MODELS);
   for (const bytes of [
     "GARBAGE\r\n\r\n",
@@ -122,7 +122,7 @@ t.test("what is no HTTP gets JSON that says so, and is logged", async (t) => {
   }
 });
 
-t.test("a connection carries one request after the other, also behind a finished stream and a refusal", async (t) => {
+t.test("a connection serves one request after another, also after a finished stream and a refusal", async (t) => {
   const { port } = await startGateway(t, MODELS);
   const client = talk(t, port, "");
   const ways: [string, RegExp][] = [
@@ -142,7 +142,7 @@ t.test("a connection carries one request after the other, also behind a finished
   t.notOk(client.closed);
 });
 
-t.test("requests sent at once are answered in their order", async (t) => {
+t.test("pipelined requests are answered in order", async (t) => {
   const { port } = await startGateway(t, MODELS);
   const client = talk(t, port, chat(STREAM) + request("GET /nowhere") + chat());
   await until(() => client.text.includes('"object":"chat.completion"'), "the last answer");
@@ -153,7 +153,7 @@ t.test("requests sent at once are answered in their order", async (t) => {
   t.ok(client.text.indexOf("data: [DONE]") < client.text.indexOf("HTTP/1.1 404"));
 });
 
-t.test("a client that waits to be told is told to go on once its key was accepted", async (t) => {
+t.test("a client that expects 100 Continue receives it once its key was accepted", async (t) => {
   const { port } = await startGateway(t, MODELS);
   const waiting = ["content-type: application/json", `content-length: ${BODY.length}`, "expect: 100-continue"];
   const refused = await new Promise<string>((resolve) => {
@@ -175,24 +175,27 @@ t.test("a client that waits to be told is told to go on once its key was accepte
   t.match(client.text, /^HTTP\/1\.1 200 /);
 });
 
-t.test("a client that waits is refused at once where its head alone says that the body cannot be taken", async (t) => {
-  const { port } = await startGateway(t, `${MODELS}body: { limit: 1KiB }\n`);
-  const json = "content-type: application/json";
-  for (const [status, lines] of [
-    [413, [json, "content-length: 1025"]],
-    [415, ["content-type: text/csv", `content-length: ${BODY.length}`]],
-    [415, [json, "content-encoding: compress", `content-length: ${BODY.length}`]],
-  ] as const) {
-    const all = [...lines, "expect: 100-continue", `authorization: Bearer ${KEY}`];
-    const client = talk(t, port, request("POST /v1/chat/completions", all));
-    await until(() => client.text.endsWith("}"), `the ${status}`);
-    t.match(client.text, new RegExp(`^HTTP/1.1 ${status} `), "no 100 comes before it");
-    t.match(client.text, /\r\nconnection: close\r\n/i);
-    client.socket.destroy();
-  }
-});
+t.test(
+  "a client that expects 100 Continue is refused at once where the head alone shows that the body is not acceptable",
+  async (t) => {
+    const { port } = await startGateway(t, `${MODELS}body: { limit: 1KiB }\n`);
+    const json = "content-type: application/json";
+    for (const [status, lines] of [
+      [413, [json, "content-length: 1025"]],
+      [415, ["content-type: text/csv", `content-length: ${BODY.length}`]],
+      [415, [json, "content-encoding: compress", `content-length: ${BODY.length}`]],
+    ] as const) {
+      const all = [...lines, "expect: 100-continue", `authorization: Bearer ${KEY}`];
+      const client = talk(t, port, request("POST /v1/chat/completions", all));
+      await until(() => client.text.endsWith("}"), `the ${status}`);
+      t.match(client.text, new RegExp(`^HTTP/1.1 ${status} `), "no 100 comes before it");
+      t.match(client.text, /\r\nconnection: close\r\n/i);
+      client.socket.destroy();
+    }
+  },
+);
 
-t.test("a query parameter that occurs twice, or cannot be read, is refused", async (t) => {
+t.test("a query parameter that occurs twice, or cannot be decoded, is refused", async (t) => {
   const { url } = await startGateway(t, MODELS);
   for (const [query, reason] of [
     ["alt=sse&alt=json", /"alt" occurs twice\. Send it once/],
@@ -208,7 +211,7 @@ t.test("a query parameter that occurs twice, or cannot be read, is refused", asy
   }
 });
 
-t.test("close() waits for the exchange that runs, and takes no new connection", async (t) => {
+t.test("close() waits for the running exchange, and accepts no new connection", async (t) => {
   const { downstream, port, go, asked } = await held(t);
   const idle = talk(t, port, request("GET /"));
   await until(() => idle.text !== "", "the greeting");
@@ -241,7 +244,7 @@ t.test("close() waits for the exchange that runs, and takes no new connection", 
   t.pass("and closing again is no matter");
 });
 
-t.test("close() interrupts what does not end in time", async (t) => {
+t.test("close() aborts what does not end in time", async (t) => {
   const { running, downstream, port, asked } = await held(t);
   const client = talk(t, port, chat());
   await until(() => asked() === 1, "the provider to be asked");
@@ -251,7 +254,7 @@ t.test("close() interrupts what does not end in time", async (t) => {
   t.match(running.log.lines.at(-1)?.fields, { outcome: "interrupted", error: { code: "interrupted" } });
 });
 
-t.test("one address may hold so many connections; one more is closed, and one that ends makes room", async (t) => {
+t.test("connections of one address are limited; one more is closed, and one that ends makes room", async (t) => {
   const running = await startGateway(t, MODELS);
   const trust = new Networks(["192.0.2.1"]);
   const limits = { keepAlive: 75_000, head: 10_000, perAddress: 2, trust };
@@ -275,7 +278,7 @@ t.test("one address may hold so many connections; one more is closed, and one th
   );
 });
 
-t.test("a head that has come while the gateway was busy is no slow one", async (t) => {
+t.test("a head that arrived while the gateway was busy is not a slow one", async (t) => {
   const { gateway } = await startGateway(t, MODELS);
   const head = 200;
   const downstream = new Downstream(() => gateway.generation, { head });
@@ -299,7 +302,7 @@ t.test("a head that has come while the gateway was busy is no slow one", async (
   t.match(half.text, /^HTTP\/1\.1 408 /, "one of which a part is missing is refused");
 });
 
-t.test("a query names no model: path and body do, and were judged", async (t) => {
+t.test("a query cannot name the model: path and body do, and were checked", async (t) => {
   const upstream = await httpUpstream();
   t.teardown(() => upstream.close());
   const { url } = await startGateway(
@@ -337,7 +340,7 @@ t.test("a query names no model: path and body do, and were judged", async (t) =>
   t.equal((await ask(`/v1/chat/completions?${others}`, chat)).asked, `/v1/chat/completions?${others}`);
 });
 
-t.test("a query says nothing of what was judged in the body: objects, lengths, tiers", async (t) => {
+t.test("a query cannot change what was checked in the body: objects, lengths, tiers", async (t) => {
   const upstream = await httpUpstream();
   t.teardown(() => upstream.close());
   const { url } = await startGateway(
@@ -376,7 +379,7 @@ models: { echo: { targets: [up:echo] } }
     t.equal((await ask(`/v1/messages?beta=true&${name}=5`, messages)).asked, "/v1/messages?beta=true", name);
 });
 
-t.test("a method that is not answered is refused with those that are", async (t) => {
+t.test("a method that is not supported is refused with the list of those that are", async (t) => {
   const { url, port } = await startGateway(t, MODELS);
   for (const [method, path, allow] of [
     ["PUT", "/v1/chat/completions", "POST"],
@@ -392,7 +395,7 @@ t.test("a method that is not answered is refused with those that are", async (t)
   t.match(traced, /^HTTP\/1\.1 405 [\s\S]*\r\nallow: GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS\r\n/);
 });
 
-t.test("an exchange that fails where nothing foresees it costs its own connection, and is over", async (t) => {
+t.test("an exchange that fails unexpectedly closes only its own connection, and ends", async (t) => {
   const { gateway, log } = await startGateway(t, MODELS);
   const downstream = new Downstream(() => gateway.generation);
   t.teardown(() => downstream.close({ drain: 0 }));

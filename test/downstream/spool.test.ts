@@ -15,7 +15,7 @@ function ownFolder(t: { testdir(): string; teardown(act: () => void): void }): s
   return folder;
 }
 
-t.test("what was written comes back, as often as it is read, from a file that has no name", async (t) => {
+t.test("what was written can be read any number of times, from a file without a name", async (t) => {
   const folder = ownFolder(t);
   const spool = await Spool.open();
   t.same(readdirSync(folder), []);

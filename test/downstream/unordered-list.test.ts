@@ -1,7 +1,7 @@
 import t from "tap";
 import { UnorderedList } from "../../src/downstream/unordered-list.ts";
 
-t.test("things come and go, in any order, and each is taken out once", async (t) => {
+t.test("items are added and removed in any order, and each is removed once", async (t) => {
   const bag = new UnorderedList<string>();
   const [a, b, c] = ["a", "b", "c"].map((item) => bag.add(item));
   t.same(bag.items().sort(), ["a", "b", "c"]);
@@ -15,7 +15,7 @@ t.test("things come and go, in any order, and each is taken out once", async (t)
   t.same(bag.items(), []);
 });
 
-t.test("what is taken out while all are looked at is looked at still", async (t) => {
+t.test("an item removed during an iteration is still visited", async (t) => {
   const bag = new UnorderedList<number>();
   const entry = [0, 1, 2, 3].map((item) => bag.add(item));
   const seen: number[] = [];

@@ -12,7 +12,7 @@ const failed = (...scenarios: string[]): Result => ({
 const openai = DRIVERS.find(({ name }) => name === "openai") as Driver;
 const ant = BEHIND.find(({ prefix }) => prefix === "ant") as Behind;
 
-t.test("what cannot pass is not counted as a failure, everything else is", async (t) => {
+t.test("what a protocol cannot express is not counted as a failure, everything else is", async (t) => {
   const { failures, excepted, passed } = allowed(failed("images.edit", "embed", "embeds", "chat.tool"), openai, ant);
   t.same(
     failures.map(({ scenario }) => scenario),
@@ -22,6 +22,6 @@ t.test("what cannot pass is not counted as a failure, everything else is", async
   t.equal(passed, 3);
 });
 
-t.test("between equal protocols nothing is excepted", async (t) => {
+t.test("between equal protocols there are no exceptions", async (t) => {
   t.equal(allowed(failed("images.edit", "embed"), openai, undefined).failures.length, 2);
 });

@@ -7,7 +7,7 @@ FAIL openai resp.store 8ms: 404 GET /v1/responses/x: is not served
 FAIL openai: 2/3 scenarios in 0.1s against http://127.0.0.1:1 (model stub-{s})
 `;
 
-t.test("scenarios are counted, and what failed is named with its reason", async (t) => {
+t.test("scenarios are counted, and failures are named with their reasons", async (t) => {
   const result = readResult("openai", OUTPUT, 1.25);
   t.same(result.failures, [
     { driver: "openai", scenario: "resp.store", reason: "404 GET /v1/responses/x: is not served" },
@@ -19,14 +19,14 @@ t.test("scenarios are counted, and what failed is named with its reason", async 
   t.match(text, /\n3 passed, 1 failed$/);
 });
 
-t.test("a driver that broke off, or ran nothing, has failed", async (t) => {
+t.test("a driver that aborted, or ran nothing, has failed", async (t) => {
   const broken = readResult("genai", "PASS genai text 1ms\nTypeError: oops", 1);
   t.match(broken, { passed: 1, failures: [{ reason: /TypeError: oops/ }] });
   t.match(readResult("genai", "PASS genai: 0/0 scenarios in 0.0s", 1), { passed: 0, failures: [{ driver: "genai" }] });
   t.match(readResult("genai", "", 1).failures, [{ reason: "it said nothing" }]);
 });
 
-t.test("what a clock has judged is asked again, and its second result counts", async (t) => {
+t.test("a scenario that failed on timing is repeated, and its second result counts", async (t) => {
   const first = readResult("openai", `FAIL openai chat.slow 9ms: first delta after 3579 ms: buffered\n${OUTPUT}`, 1);
   t.same(late(first), ["chat.slow"]);
   const right = readResult("openai", "PASS openai chat.slow 9ms\nPASS openai: 1/1 scenarios in 0.1s\n", 1);

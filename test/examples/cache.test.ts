@@ -10,7 +10,7 @@ import { startExamples } from "./example.ts";
 const forms = [false, true].flatMap((stream) => [undefined, 5].map((cut) => ({ stream, ...(cut && { cut }) })));
 
 t.test(
-  "who asks the same again gets the same answer, in any protocol, streamed or whole, and no provider is asked",
+  "the same request gets the same response, in any protocol, streamed or whole, without a call to a provider",
   async (t) => {
     await using driven = await drive(Cache);
     for (const protocol of driven.protocols)
@@ -31,7 +31,7 @@ t.test(
 );
 
 t.test(
-  "nothing is given across keys unless it is said, and what is over or did not end well is asked anew",
+  "nothing is shared between keys unless configured, and expired or failed responses are requested again",
   async (t) => {
     const keys = { test: { key: "test-key-0123456789abcdef" }, two: { key: "other-key-0123456789abcdef" } };
     const asked = async (options: object, ...requests: object[]) => {
@@ -67,7 +67,7 @@ t.test("gateways that share a store share its answers", async (t) => {
   t.match(await other.ask(asked, "From another."), { text: "From one.", sent: [] });
 });
 
-t.test("another framing, or another strictness, is another question", async (t) => {
+t.test("another framing, or another strictness, is another cache entry", async (t) => {
   const upstream = await repeating(t);
   const yaml = `providers: { up: { url: "${upstream.origin.origin}/v1", speaks: [openai-chat] } }
 models: { m: { targets: [up:x] } }
@@ -87,7 +87,7 @@ models: { m: { targets: [up:x] } }
   }
 });
 
-t.test("a provider's error is not given again", async (t) => {
+t.test("a provider's error is not served from the cache", async (t) => {
   const upstream = await httpUpstream((_, reply) =>
     reply.writeHead(200, { "content-type": "text/event-stream" }).end('data: {"error":{"message":"overloaded"}}\n\n'),
   );

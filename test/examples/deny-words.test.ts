@@ -10,7 +10,7 @@ const SAYING: Record<string, (text: string) => object> = {
   "/v1beta/models/echo:generateContent": (text) => ({ contents: [{ role: "user", parts: [{ text }] }] }),
 };
 
-t.test("a denied word is refused in every protocol, and its letters inside another word are not", async (t) => {
+t.test("a denied word is refused in every protocol, and the same letters within another word are not", async (t) => {
   const { url } = await startExample(t, "deny-words", { words: ["bluebird", "c++"] });
   for (const [path, body] of Object.entries(SAYING)) {
     const model = path.startsWith("/v1/") ? { model: "echo" } : {};

@@ -17,7 +17,7 @@ const ASKED: Record<string, Record<string, unknown>> = {
 };
 
 t.test(
-  "an answer leaves only when it keeps to the schema, in every protocol, streamed or whole, translated or not",
+  "a response is sent only when it matches the schema, in every protocol, streamed or whole, translated or not",
   async (t) => {
     await using driven = await drive(JsonSchema);
     t.same(driven.protocols.toSorted(), Object.keys(ASKED).toSorted());
@@ -42,7 +42,7 @@ t.test(
 );
 
 t.test(
-  "calls, answers without a schema and errors pass; a schema that cannot be checked is refused at once",
+  "calls, responses without a schema and errors pass; a schema that cannot be checked is refused at once",
   async (t) => {
     await using driven = await drive(JsonSchema, { options: { bytes: 5000 } });
     const body = ASKED["openai-chat"] ?? {};
@@ -67,7 +67,7 @@ t.test(
   },
 );
 
-t.test("a schema with a regular expression is refused, however deep; a property of that name is not", async (t) => {
+t.test("a schema with a regular expression is refused, at any depth; a property of that name is not", async (t) => {
   await using driven = await drive(JsonSchema);
   const ask = (a: object) =>
     driven.ask(

@@ -29,7 +29,7 @@ async function receiver(t: Test, status = 207) {
 
 const keys = { public_key: "pk", secret_key: "sk" };
 
-t.test("each exchange is a trace and a generation, in one batch behind the answers", async (t) => {
+t.test("each exchange is a trace and a generation, sent in one batch after the responses", async (t) => {
   const { url, batches, asked } = await receiver(t);
   const driven = await drive(Langfuse, { options: { ...keys, url, texts: true } });
   for (const protocol of driven.protocols)
@@ -50,7 +50,7 @@ t.test("each exchange is a trace and a generation, in one batch behind the answe
   }
 });
 
-t.test("texts stay here unless they are asked for, and failures are told as such", async (t) => {
+t.test("texts are not sent unless configured, and failures are reported as such", async (t) => {
   const { url, batches } = await receiver(t);
   const driven = await drive(Langfuse, { options: { ...keys, url } });
   await driven.ask({ protocol: "gemini", text: "private words" }, { breakAfter: 0 });
@@ -59,7 +59,7 @@ t.test("texts stay here unless they are asked for, and failures are told as such
   t.match(batches.flat()[1]?.body, { level: "ERROR", statusMessage: /upstream/ });
 });
 
-t.test("what is too much, or not taken, is lost and told, and no request suffers", async (t) => {
+t.test("what exceeds the limit, or is not accepted, is dropped and reported, and no request suffers", async (t) => {
   const { url, batches } = await receiver(t, 500);
   const driven = await drive(Langfuse, { options: { ...keys, url, most: 4 } });
   for (let i = 0; i < 5; i++) t.equal((await driven.ask({ protocol: "openai-chat" })).status, 200);

@@ -3,7 +3,7 @@ import ModelByHeader from "../../examples/model-by-header.ts";
 import { drive } from "../../src/testing.ts";
 
 t.test(
-  "a header chooses the model, in every protocol, and a value that is not known is refused with those that are",
+  "a header selects the model, in every protocol, and an unknown value is refused with the known ones",
   async (t) => {
     await using driven = await drive(ModelByHeader, { options: { header: "X-Tier", models: { small: "gemini" } } });
     for (const protocol of driven.protocols)

@@ -4,7 +4,7 @@ import { drive } from "../../src/testing.ts";
 
 const clock = (minutes: number): string => new Date(Date.now() + minutes * 60_000).toISOString().slice(11, 16);
 
-t.test("the hour chooses the model, in every protocol", async (t) => {
+t.test("the hour selects the model, in every protocol", async (t) => {
   const now = { from: clock(-60), to: clock(60), model: "gemini" };
   const later = { from: clock(120), to: clock(180), model: "openai-chat" };
   for (const [hours, model] of [
@@ -23,7 +23,7 @@ t.test("the hour chooses the model, in every protocol", async (t) => {
   }
 });
 
-t.test("hours are those of a zone, and a time that is none is refused", async (t) => {
+t.test("hours are in the configured zone, and an invalid time is refused", async (t) => {
   const hours = [{ from: "00:00", to: "23:59", model: "gemini" }];
   const options = { hours, otherwise: "gemini" };
   await t.rejects(drive(ModelByHour, { options: { ...options, zone: "Nowhere" } }), /Nowhere/);

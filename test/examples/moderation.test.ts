@@ -21,7 +21,7 @@ async function endpoint(t: Test) {
   return { seen, url: `http://127.0.0.1:${(server.address() as AddressInfo).port}/v1/moderations` };
 }
 
-t.test("nothing of an answer leaves before it is judged, in every protocol, streamed or whole", async (t) => {
+t.test("nothing of a response is sent before it is checked, in every protocol, streamed or whole", async (t) => {
   const { url, seen } = await endpoint(t);
   await using driven = await drive(Moderation, { options: { url, token: "$TOKEN" }, env: { TOKEN: "judge" } });
   for (const protocol of driven.protocols)
@@ -39,7 +39,7 @@ t.test("nothing of an answer leaves before it is judged, in every protocol, stre
   t.equal(refused.status, 400, "an error of the provider's is nothing to judge");
 });
 
-t.test("an endpoint that is silent costs its seconds, and then what was said counts", async (t) => {
+t.test("an endpoint that does not respond takes its timeout, and then the configured default applies", async (t) => {
   const { url } = await endpoint(t);
   const asked = { protocol: "openai-chat", stream: true };
   await using driven = await drive(Moderation, { options: { url, seconds: 0.05 } });

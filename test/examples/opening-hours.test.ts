@@ -4,7 +4,7 @@ import { say, startExample } from "./example.ts";
 /** A time of the day, so many minutes from now. */
 const away = (minutes: number): string => new Date(Date.now() + minutes * 60_000).toISOString().slice(11, 16);
 
-t.test("requests are taken in the hours that are told, also over midnight", async (t) => {
+t.test("requests are accepted in the configured hours, also over midnight", async (t) => {
   const open = await startExample(t, "opening-hours", { open: away(-60), close: away(60) });
   t.equal((await say(open, "hi")).status, 200);
   const closed = await startExample(t, "opening-hours", { open: away(60), close: away(120) });

@@ -34,7 +34,7 @@ models: { ${NAMES.map((name) => `${name}: { targets: [${name}:x] }`).join(", ")}
   return ask;
 }
 
-t.test("the provider sees masks, the client what stood behind them", async (t) => {
+t.test("the provider receives placeholders, the client the original values", async (t) => {
   const ask = await redacting(t);
   for (const client of NAMES)
     for (const model of NAMES) {
@@ -53,14 +53,14 @@ t.test("the provider sees masks, the client what stood behind them", async (t) =
     }
 });
 
-t.test("a request without an address passes as it came, and so does its answer", async (t) => {
+t.test("a request without an address passes unchanged, and so does its response", async (t) => {
   const ask = await redacting(t);
   const { ask: first, with: inModel } = CLIENTS["openai-chat"] as (typeof CLIENTS)[string];
   const plain = await ask("openai-chat", "openai-chat", true, inModel(first("Hello", "f"), "openai-chat", true));
   t.match(plain.text, /"content":"ell"/);
 });
 
-t.test("a long word costs no more than its length", async (t) => {
+t.test("a long word takes no more than linear time", async (t) => {
   const ask = await redacting(t);
   const { ask: first, with: inModel } = CLIENTS["openai-chat"] as (typeof CLIENTS)[string];
   const long = `${"a".repeat(300_000)} me@home.org`;

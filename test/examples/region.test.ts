@@ -15,7 +15,7 @@ const gateway = {
 };
 const options = { providers: { here: "eu", there: "us" }, groups: { acme: "us" } };
 
-t.test("a caller's requests go to providers of his region, its retries and fallbacks too", async (t) => {
+t.test("a caller's requests go to providers of its region, retries and fallbacks too", async (t) => {
   await using driven = await drive(Region, { options, gateway });
   for (const protocol of driven.protocols)
     for (const stream of [false, true]) {
@@ -29,7 +29,7 @@ t.test("a caller's requests go to providers of his region, its retries and fallb
     }
 });
 
-t.test("groups have regions too, and who has none may use all, unless it is said", async (t) => {
+t.test("groups have regions too, and callers without one may use all, unless configured otherwise", async (t) => {
   const team = { protocol: "openai-chat", key: "team-key-0123456789abcdef" };
   const free = { protocol: "openai-chat", key: "free-key-0123456789abcdef", model: "far" };
   await using driven = await drive(Region, { options, gateway });

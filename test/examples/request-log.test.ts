@@ -18,7 +18,7 @@ t.test("a line is written for each request", async (t) => {
   );
 });
 
-t.test("a dry start leaves no file, and tells one that cannot be written", async (t) => {
+t.test("a dry start creates no file, and reports one that cannot be written", async (t) => {
   const folder = t.testdir({ "requests.log": {} });
   const fresh = join(folder, "new.log");
   await new RequestLog({ file: fresh }).start({ dry: true });

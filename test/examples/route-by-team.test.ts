@@ -2,7 +2,7 @@ import t from "tap";
 import { asking } from "../support/gateway.ts";
 import { startExample } from "./example.ts";
 
-t.test("a name that all ask for becomes the model of the team", async (t) => {
+t.test("a name that all teams use becomes the model of the caller's team", async (t) => {
   const teams = { blue: "echo", test: "echo", ghosts: "no-such-model" };
   const { url } = await startExample(t, "route-by-team", { teams });
   const ask = async (headers: Record<string, string>, model = "auto") => {

@@ -4,7 +4,7 @@ import { asking } from "../support/gateway.ts";
 import { repeating } from "../support/repeating.ts";
 import { startExamples } from "./example.ts";
 
-t.test("a router, a redactor and a cache in one chain, each on what the one before it left", async (t) => {
+t.test("a router, a redactor and a cache in one chain, each on the result of the one before it", async (t) => {
   const upstream = await repeating(t);
   const origin = upstream.origin.origin;
   const { url, gateway } = await startExamples(

@@ -140,7 +140,7 @@ function asScanned({ type, body }: Letter, step: number): string {
   return scanner.found ? `at ${scanner.found.start}-${scanner.found.end}` : "no model";
 }
 
-t.test("a form that passes names one model, and every reader sees the one that was judged", async (t) => {
+t.test("a form that passes names one model, and every parser reads the one that was checked", async (t) => {
   const upstream = await httpUpstream();
   t.teardown(() => upstream.close());
   const { port } = await startGateway(
@@ -173,7 +173,7 @@ models: { cheap: { targets: [up:vendors-cheap] }, dear: { targets: [up:vendors-d
   t.same(differing.slice(0, 3), []);
 });
 
-t.test("a form is judged alike however it is cut", async (t) => {
+t.test("a form has the same result however it is split into chunks", async (t) => {
   const differing: string[] = [];
   for (let seed = 1; seed <= FORMS; seed++) {
     const form = letter(seed);

@@ -19,7 +19,7 @@ const SECONDS = Number(process.env["GATEWAY_TEST_FUZZ"] ?? 0);
 const coverage = new Coverage();
 t.teardown(() => coverage.close());
 
-t.test("inputs that reach what none has reached are kept and changed again, until one is taken wrongly", async (t) => {
+t.test("inputs that reach new code are kept and mutated again, until one gives a wrong result", async (t) => {
   const WRONG = '{"a":[';
   let [reached, before] = [0, 0];
   const target: Target = {
@@ -43,7 +43,7 @@ t.test("inputs that reach what none has reached are kept and changed again, unti
   t.ok(runs < 100_000, "by chance alone it would take hundreds of millions");
 });
 
-t.test("what runs for the first time is told once", async (t) => {
+t.test("code that runs for the first time is reported once", async (t) => {
   // Modules of its own: others may be in this process already, and have run.
   const { parseRetryAfter } = (await import(`../../src/wire/retry-after.ts?${"own"}`)) as RetryAfter;
   const { HeaderList } = await import("../../src/wire/headers.ts");
@@ -59,7 +59,7 @@ t.test("what runs for the first time is told once", async (t) => {
   t.ok(coverage.fresh(true) > 0, "another branch");
 });
 
-t.test("CI takes a seed from its commit, prints it, and what is tried begins with it", async (t) => {
+t.test("CI takes a seed from its commit, prints it, and tries the seed's inputs first", async (t) => {
   const [, seeding = ""] = /^(commit=.*?)\nif ! npm ci/ms.exec(readFileSync(".ci/run", "utf8")) ?? [];
   const seedOf = (env: object) =>
     /^GATEWAY_TEST_SEED=(\d+)\n$/.exec(
@@ -81,7 +81,7 @@ t.test("CI takes a seed from its commit, prints it, and what is tried begins wit
 const { TARGETS } = await import("./targets.ts");
 
 for (const [name, target] of Object.entries(TARGETS))
-  t.test(`${name}: whatever bytes come, they are taken rightly or refused`, { timeout: 3_600_000 }, async (t) => {
+  t.test(`${name}: any bytes are either parsed correctly or refused`, { timeout: 3_600_000 }, async (t) => {
     const began = performance.now();
     const end = performance.now() + SECONDS * 1000;
     const until = (runs: number) => (SECONDS > 0 ? performance.now() > end : runs >= INPUTS);

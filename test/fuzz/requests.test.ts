@@ -42,7 +42,7 @@ function fault(write: () => string): string | undefined {
 }
 
 for (const protocol of PROTOCOLS)
-  t.test(`${protocol}: a request of wrong values is translated, or is a 400 that names the field`, async (t) => {
+  t.test(`${protocol}: a request with wrong values is translated, or is a 400 that names the field`, async (t) => {
     const bodies = [...RICH_REQUESTS[protocol], JSON.parse(CLIENT_BODIES[protocol].body) as object];
     const own = { protocol: SPOKEN[protocol] as TranslatedProtocol, account: "them", model: "theirs" };
     const declared = new Set<string>();

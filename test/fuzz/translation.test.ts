@@ -48,7 +48,7 @@ const bare = ({ text, calls, order }: Pick<Digest, "text" | "calls" | "order">, 
 });
 
 for (const protocol of PROTOCOLS) {
-  t.test(`${protocol}: its SDK takes any answer, streamed and whole, and reads the same from both`, async (t) => {
+  t.test(`${protocol}: its SDK accepts any answer, streamed and whole, and reads the same from both`, async (t) => {
     const faults: string[] = [];
     for (let seed = 1; seed <= ANSWERS; seed++) {
       const events = randomAnswer(seed);
@@ -69,7 +69,7 @@ for (const protocol of PROTOCOLS) {
     t.same(faults.slice(0, 5), []);
   });
 
-  t.test(`${protocol}: whatever comes from upstream, its reader ends, with one error at most`, async (t) => {
+  t.test(`${protocol}: whatever an upstream sends, its reader ends, with one error at most`, async (t) => {
     const faults: string[] = [];
     let errors = 0;
     for (let seed = 1; seed <= BROKEN; seed++) {
@@ -114,23 +114,26 @@ function crossed(from: ProtocolName, to: ProtocolName, seed: number): void {
 }
 
 for (const from of PROTOCOLS)
-  t.test(`${from}: answers with wrong values reach clients of others, or are the provider's fault`, async (t) => {
-    const faults = new Set<string>();
-    let whole = 0;
-    for (const to of PROTOCOLS.filter((each) => each !== from))
-      for (let seed = 1; seed <= WRONG; seed++) {
-        const body = JSON.parse(translationOf(from).response.encode(randomAnswer(seed), wishFor(from))) as unknown;
-        const bytes = Buffer.from(JSON.stringify(wronged(body, dice(seed))));
-        const one = thrown(() => {
-          JSON.parse(encodeWhole(crossing(from, to), decodeWhole(crossing(from, to), bytes, undefined)));
-          whole++;
-        });
-        const other = thrown(() => crossed(from, to, seed));
-        for (const fault of [one, other]) if (fault !== undefined) faults.add(`to ${to}, ${seed}: ${fault}`);
-      }
-    t.same([...faults].slice(0, 5), []);
-    t.ok(whole > WRONG / 2, `${whole} were translated`);
-  });
+  t.test(
+    `${from}: answers with wrong values reach clients of other protocols, or are reported as the provider's fault`,
+    async (t) => {
+      const faults = new Set<string>();
+      let whole = 0;
+      for (const to of PROTOCOLS.filter((each) => each !== from))
+        for (let seed = 1; seed <= WRONG; seed++) {
+          const body = JSON.parse(translationOf(from).response.encode(randomAnswer(seed), wishFor(from))) as unknown;
+          const bytes = Buffer.from(JSON.stringify(wronged(body, dice(seed))));
+          const one = thrown(() => {
+            JSON.parse(encodeWhole(crossing(from, to), decodeWhole(crossing(from, to), bytes, undefined)));
+            whole++;
+          });
+          const other = thrown(() => crossed(from, to, seed));
+          for (const fault of [one, other]) if (fault !== undefined) faults.add(`to ${to}, ${seed}: ${fault}`);
+        }
+      t.same([...faults].slice(0, 5), []);
+      t.ok(whole > WRONG / 2, `${whole} were translated`);
+    },
+  );
 
 /** A stream of the protocol with some bytes lost, doubled, changed or made up. */
 function damaged(protocol: ProtocolName, seed: number): Buffer {

@@ -122,7 +122,7 @@ t.test("every recorded answer passes the stages byte for byte, cut at every byte
   t.same(odd, []);
 });
 
-t.test("usage read on the way equals usage read from the whole body, however it is cut", { skip }, async (t) => {
+t.test("usage read in transit equals usage read from the whole body, however it is split", { skip }, async (t) => {
   const odd: string[] = [];
   let told = 0;
   for (const recording of all as Recording[]) {

@@ -70,7 +70,7 @@ async function compacted(gate: Gate, vendor: ProtocolName, stream: boolean): Pro
   return stream ? responses.stream(body).finalResponse() : responses.create(body);
 }
 
-t.test("a compaction is requested by a prompt, answered as one item, and comes back as words", async (t) => {
+t.test("a compaction is requested by a prompt, answered as one item, and sent back as text", async (t) => {
   const gate = await gateway(t);
   const sealed = new Set<unknown>();
   for (const vendor of OTHERS)
@@ -110,7 +110,7 @@ t.test("a compaction is requested by a prompt, answered as one item, and comes b
   t.equal(sealed.size, 1, "the same summary is the same envelope: what follows stays cached");
 });
 
-t.test("thoughts before a summary are not told", async (t) => {
+t.test("reasoning before a summary is not part of it", async (t) => {
   const gate = await gateway(t);
   gate.answer((reply, request) => {
     const answer = JSON.stringify(THOUGHTFUL[askedIn(request).vendor]);
@@ -126,7 +126,7 @@ t.test("thoughts before a summary are not told", async (t) => {
   }
 });
 
-t.test("the change is declared, and refused with strict", async (t) => {
+t.test("the change is declared, and refused in strict mode", async (t) => {
   const gate = await gateway(t);
   const input = [...history, trigger];
   for (const vendor of OTHERS) {
@@ -139,7 +139,7 @@ t.test("the change is declared, and refused with strict", async (t) => {
   }
 });
 
-t.test("an answer without a summary is an error, and so is one that breaks off", async (t) => {
+t.test("an answer without a summary is an error, and so is an interrupted one", async (t) => {
   const gate = await gateway(t);
   const input = [...history, trigger];
   const error = { error: { code: "upstream_invalid", message: /contains no summary/ } };
@@ -159,7 +159,7 @@ t.test("an answer without a summary is an error, and so is one that breaks off",
   }
 });
 
-t.test("a summary that was cut is told as incomplete, also before there is a word of it", async (t) => {
+t.test("a truncated summary is incomplete, also before any text of it", async (t) => {
   const gate = await gateway(t);
   const thoughts = candidate([{ text: "Hm.", thought: true }], "MAX_TOKENS");
   const words = candidate([{ text: "They said" }], "MAX_TOKENS");
@@ -173,7 +173,7 @@ t.test("a summary that was cut is told as incomplete, also before there is a wor
   }
 });
 
-t.test("between equals everything stays to the byte, and a vendor's own compaction goes nowhere else", async (t) => {
+t.test("within one protocol every byte stays, and a vendor's own compaction is sent to no other vendor", async (t) => {
   const gate = await gateway(t, "share: all\n");
   const own = { type: "compaction", id: "cmp_1", encrypted_content: "gAAAAA==" };
   for (const input of [
@@ -194,7 +194,7 @@ t.test("between equals everything stays to the byte, and a vendor's own compacti
   }
 });
 
-t.test("a compaction that is not ours any more is refused, whoever shall read it", async (t) => {
+t.test("a compaction that was not sealed here is refused, whichever target would read it", async (t) => {
   const gate = await gateway(t);
   const { output } = await compacted(gate, "gemini", false);
   const sealed = String(at(output, "0.encrypted_content"));

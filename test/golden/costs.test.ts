@@ -133,7 +133,7 @@ async function differing(t: Test, found: readonly Recording[], wanted: readonly 
 }
 
 t.test(
-  "every recorded answer costs what its raw body says",
+  "the computed cost of every recorded answer is the one of its raw body",
   { skip: !all && "recordings are absent", timeout: LIMIT },
   async (t) => {
     const found = all ?? [];
@@ -168,7 +168,7 @@ const OTHERWISE: [what: string, find: RegExp, put: (found: string) => string][] 
 ];
 
 t.test(
-  "other tiers, long requests, and pictures that a tool drew cost what the raw body says",
+  "other tiers, long requests, and images drawn by a tool have the cost of the raw body",
   { skip: !all && "recordings are absent", timeout: LIMIT },
   async (t) => {
     for (const [what, find, put] of OTHERWISE) {
@@ -190,7 +190,7 @@ t.test(
 );
 
 t.test(
-  "an answer costs the same whoever asked, in whatever protocol",
+  "an answer has the same cost for every client protocol",
   { skip: !all && "recordings are absent", timeout: LIMIT },
   async (t) => {
     const talk = (all ?? []).filter(({ protocol, path }) => TALKING.includes(protocol) && !/count/i.test(path));
@@ -207,7 +207,7 @@ t.test(
   },
 );
 
-t.test("after a fallback the price is that of who served", async (t) => {
+t.test("after a fallback the price is that of the model that answered", async (t) => {
   const usage = { prompt_tokens: 100, completion_tokens: 10, total_tokens: 110 };
   const body = JSON.stringify({ id: "c", object: "chat.completion", choices: [], usage });
   const served = createServer((incoming, response) => {

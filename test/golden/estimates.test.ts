@@ -96,7 +96,7 @@ const ratio = ({ told, estimated }: Sum): number => estimated / told;
 const shown = (sum: Sum): string => `${ratio(sum).toFixed(3)} (${sum.streams} streams, ${sum.told} tokens)`;
 
 t.test(
-  "what recorded streams have brought is estimated within 5 % of each vendor's own counts, in sum",
+  "the output of recorded streams is estimated within 5 % of each vendor's own counts, in total",
   { skip: !all && "recordings are absent" },
   async (t) => {
     const found = await sums();
@@ -191,7 +191,7 @@ const REPORTED_ONLY = new Set(
 );
 
 t.test(
-  "the input of recorded requests is estimated within 10 % of each vendor's own counts, in sum",
+  "the input of recorded requests is estimated within 10 % of each vendor's own counts, in total",
   { skip: !asked && "recordings are absent" },
   async (t) => {
     const protocols = new Map((await loadProtocols()).map((protocol) => [protocol.name, protocol]));

@@ -9,7 +9,7 @@ t.setTimeout(LIMIT);
 const found = await origins();
 
 t.test(
-  "every recorded answer says the same to clients of the other protocols, or is listed with the reason",
+  "every recorded answer has the same content for clients of the other protocols, or is listed with the reason",
   { skip: !found && "recordings are absent", timeout: LIMIT },
   async (t) => {
     const origins = found ?? [];

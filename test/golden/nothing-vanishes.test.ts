@@ -24,7 +24,7 @@ const rich = PROTOCOLS.flatMap((protocol) =>
 );
 
 for (const protocol of PROTOCOLS)
-  t.test(`${protocol}: a member that nobody knows is passed on, declared or refused, wherever it stands`, async (t) => {
+  t.test(`${protocol}: an unknown member is passed on, declared or refused, wherever it is`, async (t) => {
     const lost = new Map<string, string>();
     let sent = 0;
     for (const request of [...recorded, ...seen, ...rich].filter((each) => each.protocol === protocol))

@@ -150,7 +150,7 @@ for (const vendor of PROTOCOLS)
   for (const client of PROTOCOLS)
     for (const stream of [false, true])
       t.test(
-        `what ${vendor} thought comes back to it through a ${client} client, ${stream ? "streamed" : "whole"}`,
+        `reasoning of ${vendor} returns to it through a ${client} client, ${stream ? "streamed" : "whole"}`,
         async (t) => {
           const asked = providers[vendor]?.asked ?? [];
           const before = asked.length;

@@ -73,7 +73,7 @@ const withoutAccounts = ({ status, body }: Recording): Buffer =>
   status < 300 ? body : Buffer.from(body.toString("latin1").replace(/(?<=\\?")user_2wT5\w+(?=\\?")/, "***"), "latin1");
 
 t.test(
-  "every recorded 2xx and 4xx answer reaches the client byte for byte, however it is cut",
+  "every recorded 2xx and 4xx answer reaches the client byte for byte, however it is split",
   { skip: !all && "recordings are absent" },
   async (t) => {
     const found = (all as Recording[]).filter(({ status }) => status < 500);

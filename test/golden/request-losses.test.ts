@@ -93,11 +93,11 @@ const CHANGES: Record<string, (conversation: Conversation) => void> = {
 };
 
 for (const [name, change] of Object.entries(CHANGES))
-  t.test(`it is noticed that ${name}`, async (t) => {
+  t.test(`a loss is detected: ${name}`, async (t) => {
     t.not(faults(change).length, 0);
   });
 
-t.test("what says the same in another form is no loss", async (t) => {
+t.test("the same content in another form is no loss", async (t) => {
   t.same(
     faults(() => {}),
     [],
@@ -124,21 +124,21 @@ t.test("texts and calls keep their order", async (t) => {
   t.match(undeclared(conversation, back, written), [/^puts text \d+ user in another order$/]);
 });
 
-t.test("a setting may go when that is declared, what is said may not", async (t) => {
+t.test("a setting may be dropped when that is declared, content may not", async (t) => {
   const cold = (back: Conversation) => Object.assign(back, { temperature: undefined });
   t.same(faults(cold, "temperature"), []);
   t.not(faults(cold, "top_p").length, 0);
   t.not(faults(({ turns }) => turns[4]?.parts.pop(), "said").length, 0);
 });
 
-t.test("a feature that the target takes over must be there, or be declared", async (t) => {
+t.test("a feature that the target supports must be present, or be declared", async (t) => {
   const silent = (back: Conversation) => Object.assign(back, { uses: [] });
   t.match(faults(silent, undefined, "openai-responses"), [/^says nothing of citations at turns\.0\.citations$/]);
   t.same(faults(silent, "turns.0.citations", "openai-responses"), []);
   t.same(faults(silent, undefined, "openai-chat"), [], "Chat's table leaves it out");
 });
 
-t.test("a path leads to a member of the body, or nowhere", async (t) => {
+t.test("a reported path leads to a member of the body, or to none", async (t) => {
   const body = JSON.stringify({ messages: [{ content: null }] });
   t.same(unplaced(["messages.0.content", "messages.1", "messages.0.content.0", "seed"], body), [
     "messages.1",

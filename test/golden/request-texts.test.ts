@@ -10,7 +10,7 @@ const KINDS: readonly TextKind[] = ["system", "user", "assistant", "reasoning", 
 const protocols = new Map((await loadProtocols()).map((protocol) => [protocol.name, protocol]));
 const skip = !requests() && "recordings are absent";
 
-t.test("every text of every recorded request gives way to another, and nothing else does", { skip }, async (t) => {
+t.test("every text of every recorded request can be replaced, and nothing else changes", { skip }, async (t) => {
   const wrong: string[] = [];
   let changed = 0;
   for (const { id, protocol: name, text } of requests() ?? []) {

@@ -65,7 +65,7 @@ function textsIn(frames: readonly Frame[], { texts }: Protocol, map?: typeof lou
 }
 
 t.test(
-  "the texts of every recorded stream become what they become in whole, in the same number of frames",
+  "texts of every recorded stream are replaced as in the complete answer, in the same number of frames",
   { skip },
   async (t) => {
     const wrong: string[] = [];
@@ -87,7 +87,7 @@ t.test(
   },
 );
 
-t.test("what holds nothing of it passes as it came, each frame at its place", { skip }, async (t) => {
+t.test("frames without such a text pass unchanged, each in its position", { skip }, async (t) => {
   const wrong: string[] = [];
   const comment = ({ kind, text }: Frame): boolean => kind === "event" && text === undefined;
   for (const recording of all ?? []) {

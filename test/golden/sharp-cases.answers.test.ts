@@ -50,7 +50,7 @@ t.test("17: a STOP on Gemini's first chunk does not end the answer", async (t) =
   );
 });
 
-t.test("18: a functionCall that ends with STOP is a call in every protocol's word", async (t) => {
+t.test("18: a functionCall that ends with STOP has each protocol's finish reason for calls", async (t) => {
   const answer = candidate([{ functionCall: { id: "g1", name: "f", args: { a: 1 } } }], "STOP");
   const chat = plainly("openai-chat", "gemini");
   const claude = plainly("anthropic-messages", "gemini");
@@ -67,7 +67,7 @@ t.test("18: a functionCall that ends with STOP is a call in every protocol's wor
   t.equal(at(responses.streamed(stream).values.at(-1), "response.status"), "completed");
 });
 
-t.test("21: calls of one function without ids get different ones, and results are matched by order", async (t) => {
+t.test("21: calls of one function without ids get different ids, and results are matched by order", async (t) => {
   const call = (city: string) => ({ functionCall: { name: "get_weather", args: { city } } });
   const stream = streamOf("gemini", [candidate([call("Oslo")]), candidate([call("Rome"), call("Oslo")], "STOP")]);
   for (const client of OTHERS) {
@@ -103,7 +103,7 @@ t.test("21: calls of one function without ids get different ones, and results ar
   );
 });
 
-t.test("25: a blocked prompt is an answer without content that was filtered", async (t) => {
+t.test("25: a blocked prompt is an answer without content whose finish reason is the content filter", async (t) => {
   const blocked = { promptFeedback: { blockReason: "PROHIBITED_CONTENT" }, usageMetadata, modelVersion: "m" };
   const whole = (client: ProtocolName) => plainly(client, "gemini").whole(blocked);
   t.match(whole("openai-chat"), {
@@ -127,7 +127,7 @@ t.test("25: a blocked prompt is an answer without content that was filtered", as
   }
 });
 
-t.test("an answer of Gemini's that is broken off behind a text does not look done", async (t) => {
+t.test("an answer of Gemini's that is interrupted after a text does not look complete", async (t) => {
   for (const reason of ["OTHER", "LANGUAGE", "NO_IMAGE", "IMAGE_OTHER", "IMAGE_SAFETY", "SOMETHING_NEW"]) {
     const answer = candidate([{ text: "Half of" }], reason, { usageMetadata });
     for (const client of OTHERS) {
@@ -151,7 +151,7 @@ t.test("an answer of Gemini's that is broken off behind a text does not look don
   }
 });
 
-t.test("an answer that is a picture alone is not an empty one for Claude's clients", async (t) => {
+t.test("an answer with an image alone is not an empty one for Claude's clients", async (t) => {
   const picture = { inlineData: { mimeType: "image/png", data: "aGk=" } };
   const thought = { text: "Hm.", thought: true };
   const word = "[The model made an image, which a message cannot show in this protocol.]";
@@ -176,7 +176,7 @@ t.test("an answer that is a picture alone is not an empty one for Claude's clien
   }
 });
 
-t.test("26: partial arguments make valid JSON with the keys in order and each string escaped once", async (t) => {
+t.test("26: partial arguments become valid JSON with the keys in order and each string escaped once", async (t) => {
   const pieces = (partialArgs: JsonObject[], more: JsonObject = { willContinue: true }) =>
     candidate([{ functionCall: { ...(partialArgs.length > 0 ? { partialArgs } : {}), ...more } }]);
   const stream = streamOf("gemini", [
@@ -287,41 +287,44 @@ t.test("52: a refusal is text with the stop_reason refusal for Claude's clients,
   t.match(at(back.values.at(-1), "response.output.0.content"), [part]);
 });
 
-t.test("53: Claude's cached and written tokens are part of OpenAI's prompt, and come back as they were", async (t) => {
-  const usage = {
-    input_tokens: 10,
-    cache_read_input_tokens: 100,
-    cache_creation_input_tokens: 50,
-    cache_creation: { ephemeral_5m_input_tokens: 30, ephemeral_1h_input_tokens: 20 },
-    output_tokens: 7,
-  };
-  const message = { id: "msg_1", type: "message", role: "assistant", model: "m", stop_reason: "end_turn", usage };
-  const answer = { ...message, content: [{ type: "text", text: "Hi" }] };
-  const chat = plainly("openai-chat", "anthropic-messages").whole(answer);
-  t.same(chat["usage"], {
-    prompt_tokens: 160,
-    completion_tokens: 7,
-    total_tokens: 167,
-    prompt_tokens_details: { cached_tokens: 100, cache_write_tokens: 50 },
-    completion_tokens_details: {},
-  });
-  t.match(plainly("openai-responses", "anthropic-messages").whole(answer)["usage"], {
-    input_tokens: 160,
-    input_tokens_details: { cached_tokens: 100, cache_write_tokens: 50 },
-    output_tokens: 7,
-    total_tokens: 167,
-  });
-  for (const vendor of ["openai-chat", "openai-responses"] as const) {
-    const told = plainly(vendor, "anthropic-messages").whole(answer);
-    t.match(
-      plainly("anthropic-messages", vendor).whole(told)["usage"],
-      { input_tokens: 10, cache_read_input_tokens: 100, cache_creation_input_tokens: 50, output_tokens: 7 },
-      `the same four numbers back from ${vendor}`,
-    );
-  }
-});
+t.test(
+  "53: Claude's cached and cache-creation tokens are part of OpenAI's prompt, and are the same when translated back",
+  async (t) => {
+    const usage = {
+      input_tokens: 10,
+      cache_read_input_tokens: 100,
+      cache_creation_input_tokens: 50,
+      cache_creation: { ephemeral_5m_input_tokens: 30, ephemeral_1h_input_tokens: 20 },
+      output_tokens: 7,
+    };
+    const message = { id: "msg_1", type: "message", role: "assistant", model: "m", stop_reason: "end_turn", usage };
+    const answer = { ...message, content: [{ type: "text", text: "Hi" }] };
+    const chat = plainly("openai-chat", "anthropic-messages").whole(answer);
+    t.same(chat["usage"], {
+      prompt_tokens: 160,
+      completion_tokens: 7,
+      total_tokens: 167,
+      prompt_tokens_details: { cached_tokens: 100, cache_write_tokens: 50 },
+      completion_tokens_details: {},
+    });
+    t.match(plainly("openai-responses", "anthropic-messages").whole(answer)["usage"], {
+      input_tokens: 160,
+      input_tokens_details: { cached_tokens: 100, cache_write_tokens: 50 },
+      output_tokens: 7,
+      total_tokens: 167,
+    });
+    for (const vendor of ["openai-chat", "openai-responses"] as const) {
+      const told = plainly(vendor, "anthropic-messages").whole(answer);
+      t.match(
+        plainly("anthropic-messages", vendor).whole(told)["usage"],
+        { input_tokens: 10, cache_read_input_tokens: 100, cache_creation_input_tokens: 50, output_tokens: 7 },
+        `the same four numbers back from ${vendor}`,
+      );
+    }
+  },
+);
 
-t.test("54: Gemini's tokens for tools and thoughts are part of OpenAI's totals", async (t) => {
+t.test("54: Gemini's tokens for tools and reasoning are part of OpenAI's totals", async (t) => {
   const answer = candidate([{ text: "Hi" }], "STOP", {
     usageMetadata: {
       promptTokenCount: 100,
@@ -371,77 +374,80 @@ t.test("55: message_delta's usage replaces message_start's, be it smaller or lar
   }
 });
 
-t.test("57: a written Responses stream counts without a gap, keeps its ids and ends with what it said", async (t) => {
-  const claude = streamOf(
-    "anthropic-messages",
-    messageStream(
-      [
+t.test(
+  "57: an encoded Responses stream counts without a gap, keeps its ids and ends with its complete content",
+  async (t) => {
+    const claude = streamOf(
+      "anthropic-messages",
+      messageStream(
         [
-          { type: "thinking", thinking: "", signature: "" },
-          { type: "thinking_delta", thinking: "Hm." },
-          { type: "signature_delta", signature: "c2ln" },
+          [
+            { type: "thinking", thinking: "", signature: "" },
+            { type: "thinking_delta", thinking: "Hm." },
+            { type: "signature_delta", signature: "c2ln" },
+          ],
+          [{ type: "redacted_thinking", data: "ZGF0YQ==" }],
+          [
+            { type: "text", text: "" },
+            { type: "text_delta", text: "Let me" },
+            { type: "text_delta", text: " look." },
+          ],
+          [
+            { type: "tool_use", id: "toolu_1", name: "f", input: {} },
+            { type: "input_json_delta", partial_json: '{"a":1}' },
+          ],
+          [{ type: "tool_use", id: "toolu_2", name: "g", input: {} }],
         ],
-        [{ type: "redacted_thinking", data: "ZGF0YQ==" }],
-        [
-          { type: "text", text: "" },
-          { type: "text_delta", text: "Let me" },
-          { type: "text_delta", text: " look." },
-        ],
-        [
-          { type: "tool_use", id: "toolu_1", name: "f", input: {} },
-          { type: "input_json_delta", partial_json: '{"a":1}' },
-        ],
-        [{ type: "tool_use", id: "toolu_2", name: "g", input: {} }],
+        "tool_use",
+      ),
+    );
+    const told = plainly("openai-responses", "anthropic-messages").streamed(claude);
+    t.same(
+      told.values.map((value) => value["sequence_number"]),
+      told.values.map((_, n) => n),
+    );
+    const ids = new Set(told.values.map((value) => at(value, "response.id")).filter((id) => id !== undefined));
+    t.equal(ids.size, 1);
+    const done = told.values.filter(({ type }) => type === "response.output_item.done").map(({ item }) => item);
+    const added = told.values.filter(({ type }) => type === "response.output_item.added").map(({ item }) => item);
+    t.same(
+      added.map((item) => asObject(item)?.["id"]),
+      done.map((item) => asObject(item)?.["id"]),
+    );
+    t.equal(new Set(done.map((item) => asObject(item)?.["id"])).size, 5);
+    t.same(at(told.values.at(-1), "response.output"), done);
+    t.same(types(told).filter((type) => /added|done/.test(String(type)) && /item/.test(String(type))).length, 10);
+    for (const value of told.values) {
+      const item = asObject(value["item"]);
+      const known = item ?? asObject(asList(added)[Number(value["output_index"])]);
+      if (value["item_id"] !== undefined) t.equal(value["item_id"], known?.["id"]);
+    }
+    t.match(await understood("openai-responses", told), {
+      text: "Let me look.",
+      order: "TCC",
+      calls: [
+        { name: "f", args: { a: 1 }, id: "toolu_1" },
+        { name: "g", args: {}, id: "toolu_2" },
       ],
-      "tool_use",
-    ),
-  );
-  const told = plainly("openai-responses", "anthropic-messages").streamed(claude);
-  t.same(
-    told.values.map((value) => value["sequence_number"]),
-    told.values.map((_, n) => n),
-  );
-  const ids = new Set(told.values.map((value) => at(value, "response.id")).filter((id) => id !== undefined));
-  t.equal(ids.size, 1);
-  const done = told.values.filter(({ type }) => type === "response.output_item.done").map(({ item }) => item);
-  const added = told.values.filter(({ type }) => type === "response.output_item.added").map(({ item }) => item);
-  t.same(
-    added.map((item) => asObject(item)?.["id"]),
-    done.map((item) => asObject(item)?.["id"]),
-  );
-  t.equal(new Set(done.map((item) => asObject(item)?.["id"])).size, 5);
-  t.same(at(told.values.at(-1), "response.output"), done);
-  t.same(types(told).filter((type) => /added|done/.test(String(type)) && /item/.test(String(type))).length, 10);
-  for (const value of told.values) {
-    const item = asObject(value["item"]);
-    const known = item ?? asObject(asList(added)[Number(value["output_index"])]);
-    if (value["item_id"] !== undefined) t.equal(value["item_id"], known?.["id"]);
-  }
-  t.match(await understood("openai-responses", told), {
-    text: "Let me look.",
-    order: "TCC",
-    calls: [
-      { name: "f", args: { a: 1 }, id: "toolu_1" },
-      { name: "g", args: {}, id: "toolu_2" },
-    ],
-  });
-  // What another vendor's stream leaves out is there, too.
-  const terse = plainly("openai-responses", "openai-chat").streamed(
-    chatStream([chunk({ content: "Hi" }), chunk({}, "stop")]),
-  );
-  t.equal((await understood("openai-responses", terse)).text, "Hi");
-  t.equal(
-    (
-      await understood(
-        "openai-chat",
-        plainly("openai-chat", "openai-responses").streamed(
-          streamOf(
-            "openai-responses",
-            responseStream([{ type: "function_call", id: "fc_1", call_id: "c1", name: "f", arguments: "{}" }]),
+    });
+    // What another vendor's stream leaves out is there, too.
+    const terse = plainly("openai-responses", "openai-chat").streamed(
+      chatStream([chunk({ content: "Hi" }), chunk({}, "stop")]),
+    );
+    t.equal((await understood("openai-responses", terse)).text, "Hi");
+    t.equal(
+      (
+        await understood(
+          "openai-chat",
+          plainly("openai-chat", "openai-responses").streamed(
+            streamOf(
+              "openai-responses",
+              responseStream([{ type: "function_call", id: "fc_1", call_id: "c1", name: "f", arguments: "{}" }]),
+            ),
           ),
-        ),
-      )
-    ).calls.length,
-    1,
-  );
-});
+        )
+      ).calls.length,
+      1,
+    );
+  },
+);

@@ -45,7 +45,7 @@ const enabled = { type: "enabled", budget_tokens: 1024 };
 const THOUGHTLESS = /^thinking: no thinking: the thoughts before the last tool calls/;
 
 t.test(
-  "thinking by tokens goes with the thoughts of another provider that it would need, and this is said",
+  "thinking with a token budget is dropped with another provider's reasoning that it would need, and this is declared",
   async (t) => {
     for (const after of [[], [{ role: "system", content: "A note." }]]) {
       const asked = loop(onCall, enabled, ...after);
@@ -63,17 +63,20 @@ t.test(
   },
 );
 
-t.test("nothing changes where the provider's own state comes back, or thoughts are lost without us", async (t) => {
-  const own = { type: "redacted_thinking", data: sealed("anthropic-messages", { kind: "redacted" }) };
-  for (const [sent, expected] of [
-    [own, { ...own, data: "c2ln" }],
-    [undefined, undefined],
-  ]) {
-    const { body, notices } = cleaned("anthropic-messages", loop(sent, enabled), { strict: true });
-    t.same(body, loop(expected, enabled));
-    t.same(notices, []);
-  }
-});
+t.test(
+  "nothing changes where the provider's own state is returned, or where the reasoning was lost before the gateway",
+  async (t) => {
+    const own = { type: "redacted_thinking", data: sealed("anthropic-messages", { kind: "redacted" }) };
+    for (const [sent, expected] of [
+      [own, { ...own, data: "c2ln" }],
+      [undefined, undefined],
+    ]) {
+      const { body, notices } = cleaned("anthropic-messages", loop(sent, enabled), { strict: true });
+      t.same(body, loop(expected, enabled));
+      t.same(notices, []);
+    }
+  },
+);
 
 /** A loop of calls at Gemini, with a first part of the model's. */
 const turns = (first: JsonObject | undefined, more: JsonObject = {}): JsonObject => ({
@@ -86,7 +89,7 @@ const turns = (first: JsonObject | undefined, more: JsonObject = {}): JsonObject
 const SIGNATURE = "contents.1.parts.0.thoughtSignature";
 const BYPASS = "skip_thought_signature_validator";
 
-t.test("a call of another provider's bears the bypass where the model misses its signature", async (t) => {
+t.test("a call of another provider's carries the bypass signature where the model requires a signature", async (t) => {
   const thought = { text: "Hm.", thought: true, thoughtSignature: sealed("anthropic-messages") };
   const onTheCall = { thoughtSignature: sealed("anthropic-messages") };
   for (const asked of [turns(thought), turns(undefined, onTheCall)]) {
@@ -101,7 +104,7 @@ t.test("a call of another provider's bears the bypass where the model misses its
   }
 });
 
-t.test("a call keeps what it bore where nothing of other providers' is in the request", async (t) => {
+t.test("a call keeps its signature where the request contains nothing of other providers", async (t) => {
   for (const [sent, expected] of [
     [sealed("gemini"), "c2ln"],
     ["ZnJvbSBHb29nbGU=", "ZnJvbSBHb29nbGU="],

@@ -98,7 +98,7 @@ gathered(t, "429, 5xx and 529 keep their kind and their words in every direction
     }
 });
 
-t.test("the official SDKs raise their own errors for them", async (t) => {
+t.test("the official SDKs raise their own errors", async (t) => {
   const gate = await between(t);
   for (const [vendor, client] of PAIRS)
     for (const status of [429, 529]) {
@@ -142,7 +142,7 @@ gathered(t, "when to come back is kept, however the vendor says it", async (t) =
     t.equal(await retry(client, "gemini", {}, { details }), "13", `Gemini's RetryInfo for ${client}`);
 });
 
-t.test("a vendor's advice not to ask again reaches the client", async (t) => {
+t.test("a vendor's advice not to retry reaches the client", async (t) => {
   const gate = await between(t);
   for (const [vendor, client] of PAIRS) {
     const headers = { "content-type": "application/json", "x-should-retry": "false" };
@@ -205,7 +205,7 @@ const ENOUGH: Record<ProtocolName, number> = {
   gemini: 3,
 };
 
-t.test("a stream that ends after any of its bytes is whole or an error, never a made-up end", async (t) => {
+t.test("a stream that ends after any of its bytes is complete or an error, never an invented end", async (t) => {
   for (const [vendor, client] of PAIRS) {
     const bytes = Buffer.from(streamOf(vendor, WHOLE[vendor]));
     const enough = streamOf(vendor, WHOLE[vendor].slice(0, ENOUGH[vendor])).length;

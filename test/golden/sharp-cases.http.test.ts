@@ -27,38 +27,41 @@ const usage = { prompt_tokens: 5, completion_tokens: 2, total_tokens: 7 };
 const TEXT = [chunk({ role: "assistant", content: "" }), chunk({ content: "Hi" }), chunk({}, "stop")];
 const COUNTED = chatStream([...TEXT, { ...chunk({}), choices: [], usage }]);
 
-t.test("11: usage is asked of a Chat upstream that would not tell, and hidden from who did not ask", async (t) => {
-  const gate = await between(t);
-  gate.answer(streaming(COUNTED));
-  for (const client of others("openai-chat")) {
-    const { text } = await gate.ask(client, "openai-chat");
-    t.same(gate.sent()["stream_options"], { include_usage: true }, client);
-    t.match(text, /:5\b.*:2\b/s, `${client} always tells usage`);
-  }
-  const body = { messages: [{ role: "user", content: "Hi" }] };
-  const silent = await gate.ask("openai-chat", "openai-chat", { body });
-  t.same(gate.sent()["stream_options"], { include_usage: true });
-  t.same(
-    events(silent.text).map((value) => [listAt(value, "choices").length, value["usage"]]),
-    TEXT.map(() => [1, undefined]),
-  );
-  t.match(silent.text, /data: \[DONE\]\n\n$/);
-  const asked = await gate.ask("openai-chat", "openai-chat");
-  t.same(events(asked.text).at(-1)?.["usage"], usage);
-  gate.answer(
-    streaming(
-      streamOf("gemini", [
-        candidate([{ text: "Hi" }], "STOP", {
-          usageMetadata: { promptTokenCount: 5, candidatesTokenCount: 2, totalTokenCount: 7 },
-        }),
-      ]),
-    ),
-  );
-  t.notMatch((await gate.ask("openai-chat", "gemini", { body })).text, "prompt_tokens");
-  t.match(events((await gate.ask("openai-chat", "gemini")).text).at(-1), { choices: [], usage });
-});
+t.test(
+  "11: usage is requested of a Chat upstream that would not send it, and hidden from clients that did not request it",
+  async (t) => {
+    const gate = await between(t);
+    gate.answer(streaming(COUNTED));
+    for (const client of others("openai-chat")) {
+      const { text } = await gate.ask(client, "openai-chat");
+      t.same(gate.sent()["stream_options"], { include_usage: true }, client);
+      t.match(text, /:5\b.*:2\b/s, `${client} always tells usage`);
+    }
+    const body = { messages: [{ role: "user", content: "Hi" }] };
+    const silent = await gate.ask("openai-chat", "openai-chat", { body });
+    t.same(gate.sent()["stream_options"], { include_usage: true });
+    t.same(
+      events(silent.text).map((value) => [listAt(value, "choices").length, value["usage"]]),
+      TEXT.map(() => [1, undefined]),
+    );
+    t.match(silent.text, /data: \[DONE\]\n\n$/);
+    const asked = await gate.ask("openai-chat", "openai-chat");
+    t.same(events(asked.text).at(-1)?.["usage"], usage);
+    gate.answer(
+      streaming(
+        streamOf("gemini", [
+          candidate([{ text: "Hi" }], "STOP", {
+            usageMetadata: { promptTokenCount: 5, candidatesTokenCount: 2, totalTokenCount: 7 },
+          }),
+        ]),
+      ),
+    );
+    t.notMatch((await gate.ask("openai-chat", "gemini", { body })).text, "prompt_tokens");
+    t.match(events((await gate.ask("openai-chat", "gemini")).text).at(-1), { choices: [], usage });
+  },
+);
 
-t.test("13: [DONE] reaches Chat clients only, and is not what makes a Chat stream whole", async (t) => {
+t.test("13: [DONE] reaches Chat clients only, and is not what makes a Chat stream complete", async (t) => {
   const gate = await between(t);
   for (const [name, stream] of [
     ["with", chatStream(TEXT)],
@@ -135,97 +138,103 @@ t.test(
   },
 );
 
-t.test("56: pings before, between and behind are no content, and a client that waits is kept company", async (t) => {
-  const gate = await between(t, "plugins: { sse: { ping: 1 } }\n");
-  // Two answers are compared, and each tells the second in which it was made.
-  const { restore } = t.intercept(Date, "now", { value: () => Date.UTC(2026, 10, 22) });
-  const message = messageStream([
-    [
+t.test(
+  "56: pings before, between and after content are no content, and a waiting client gets keep-alives",
+  async (t) => {
+    const gate = await between(t, "plugins: { sse: { ping: 1 } }\n");
+    // Two answers are compared, and each tells the second in which it was made.
+    const { restore } = t.intercept(Date, "now", { value: () => Date.UTC(2026, 10, 22) });
+    const message = messageStream([
+      [
+        { type: "text", text: "" },
+        { type: "text_delta", text: "Hi" },
+      ],
+    ]);
+    const ping = { type: "ping" };
+    const pinged = streamOf("anthropic-messages", [ping, ...message.flatMap((event) => [event, ping, ping])]);
+    const keepAlive = /^: ping\n\n|^\r\n\r\n|^event: ping\ndata: .*\n\n/gm;
+    for (const client of others("anthropic-messages")) {
+      gate.answer(streaming(streamOf("anthropic-messages", message)));
+      const plain = await gate.ask(client, "anthropic-messages");
+      gate.answer(streaming(pinged));
+      const { text } = await gate.ask(client, "anthropic-messages");
+      const bare = (uses: string) => uses.replaceAll(keepAlive, "").replaceAll(/01[a-z0-9]{24}/gi, "");
+      t.equal(bare(text), bare(plain.text), client);
+    }
+    restore();
+    // Silence on the side of the provider, in the middle of its answer.
+    const cutAt = 3;
+    gate.answer((reply) => {
+      reply.writeHead(200, { "content-type": "text/event-stream" });
+      reply.write(streamOf("anthropic-messages", message.slice(0, cutAt)));
+      setTimeout(() => reply.end(streamOf("anthropic-messages", message.slice(cutAt))), 1300);
+    });
+    const waited = await Promise.all(PROTOCOLS.map((client) => gate.ask(client, "anthropic-messages")));
+    for (const [n, { text }] of waited.entries()) {
+      const client = PROTOCOLS[n] as ProtocolName;
+      t.match(text, new RegExp(keepAlive.source, "m"), client);
+      t.equal(digest(client, await accumulated(client, true, text)).text, "Hi");
+    }
+  },
+);
+
+t.test(
+  "58: unknown members pass unchanged within their protocol, and are named in the log for the others",
+  async (t) => {
+    const gate = await between(t);
+    const text = [
       { type: "text", text: "" },
       { type: "text_delta", text: "Hi" },
-    ],
-  ]);
-  const ping = { type: "ping" };
-  const pinged = streamOf("anthropic-messages", [ping, ...message.flatMap((event) => [event, ping, ping])]);
-  const keepAlive = /^: ping\n\n|^\r\n\r\n|^event: ping\ndata: .*\n\n/gm;
-  for (const client of others("anthropic-messages")) {
-    gate.answer(streaming(streamOf("anthropic-messages", message)));
-    const plain = await gate.ask(client, "anthropic-messages");
-    gate.answer(streaming(pinged));
-    const { text } = await gate.ask(client, "anthropic-messages");
-    const bare = (uses: string) => uses.replaceAll(keepAlive, "").replaceAll(/01[a-z0-9]{24}/gi, "");
-    t.equal(bare(text), bare(plain.text), client);
-  }
-  restore();
-  // Silence on the side of the provider, in the middle of its answer.
-  const cutAt = 3;
-  gate.answer((reply) => {
-    reply.writeHead(200, { "content-type": "text/event-stream" });
-    reply.write(streamOf("anthropic-messages", message.slice(0, cutAt)));
-    setTimeout(() => reply.end(streamOf("anthropic-messages", message.slice(cutAt))), 1300);
-  });
-  const waited = await Promise.all(PROTOCOLS.map((client) => gate.ask(client, "anthropic-messages")));
-  for (const [n, { text }] of waited.entries()) {
-    const client = PROTOCOLS[n] as ProtocolName;
-    t.match(text, new RegExp(keepAlive.source, "m"), client);
-    t.equal(digest(client, await accumulated(client, true, text)).text, "Hi");
-  }
-});
-
-t.test("58: what no protocol knows passes untouched in its own, and is named in the log for the others", async (t) => {
-  const gate = await between(t);
-  const text = [
-    { type: "text", text: "" },
-    { type: "text_delta", text: "Hi" },
-  ] as const;
-  const strange = [
-    { type: "hologram", shape: { sides: 6 } },
-    { type: "hologram_delta", more: 1 },
-  ] as const;
-  const message = {
-    type: "message",
-    id: "msg_1",
-    role: "assistant",
-    status: "completed",
-    content: [{ type: "output_text", text: "Hi", annotations: [] }],
-  };
-  const part = { item_id: "msg_1", output_index: 1, content_index: 0 };
-  const [created, ...rest] = responseStream(
-    [{ type: "hologram_call", id: "h_1" }, message],
-    responseOf([{ type: "hologram_call", id: "h_1" }, message]),
-  );
-  const streams: Record<ProtocolName, string> = {
-    "anthropic-messages": streamOf("anthropic-messages", [
-      ...messageStream([strange as never, text as never]).flatMap((event) =>
-        event["type"] === "message_delta" ? [{ type: "hologram_event" }, event] : [event],
-      ),
-    ]),
-    "openai-responses": streamOf("openai-responses", [
-      created,
-      { type: "response.hologram_call.spinning", item_id: "h_1", output_index: 0 },
-      ...rest.slice(0, 3),
-      { type: "response.output_text.delta", ...part, delta: "Hi" },
-      ...rest.slice(3),
-    ]),
-    "openai-chat": chatStream([TEXT[0] as JsonObject, chunk({ hologram: { sides: 6 } }), ...TEXT.slice(1)]),
-    gemini: streamOf("gemini", [candidate([{ hologram: { sides: 6 } }]), candidate([{ text: "Hi" }], "STOP")]),
-  };
-  const logged = () => gate.running.log.lines.filter(({ message: name }) => name === "exchange");
-  for (const vendor of PROTOCOLS) {
-    gate.answer(streaming(streams[vendor]));
-    t.equal((await gate.ask(vendor, vendor)).text, streams[vendor], `${vendor}, verbatim`);
-    for (const client of others(vendor)) {
-      const { text: told, cut } = await gate.ask(client, vendor);
-      t.equal(cut, false);
-      t.equal(digest(client, await accumulated(client, true, told)).text, "Hi", `${vendor} to ${client}`);
-      t.notMatch(told, "hologram");
-      await until(() => logged().length === gate.upstream.seen.length, "the log line");
-      t.match(String(logged().at(-1)?.fields["unsaid"]), /hologram/, `${vendor} to ${client}: named in the log`);
+    ] as const;
+    const strange = [
+      { type: "hologram", shape: { sides: 6 } },
+      { type: "hologram_delta", more: 1 },
+    ] as const;
+    const message = {
+      type: "message",
+      id: "msg_1",
+      role: "assistant",
+      status: "completed",
+      content: [{ type: "output_text", text: "Hi", annotations: [] }],
+    };
+    const part = { item_id: "msg_1", output_index: 1, content_index: 0 };
+    const [created, ...rest] = responseStream(
+      [{ type: "hologram_call", id: "h_1" }, message],
+      responseOf([{ type: "hologram_call", id: "h_1" }, message]),
+    );
+    const streams: Record<ProtocolName, string> = {
+      "anthropic-messages": streamOf("anthropic-messages", [
+        ...messageStream([strange as never, text as never]).flatMap((event) =>
+          event["type"] === "message_delta" ? [{ type: "hologram_event" }, event] : [event],
+        ),
+      ]),
+      "openai-responses": streamOf("openai-responses", [
+        created,
+        { type: "response.hologram_call.spinning", item_id: "h_1", output_index: 0 },
+        ...rest.slice(0, 3),
+        { type: "response.output_text.delta", ...part, delta: "Hi" },
+        ...rest.slice(3),
+      ]),
+      "openai-chat": chatStream([TEXT[0] as JsonObject, chunk({ hologram: { sides: 6 } }), ...TEXT.slice(1)]),
+      gemini: streamOf("gemini", [candidate([{ hologram: { sides: 6 } }]), candidate([{ text: "Hi" }], "STOP")]),
+    };
+    const logged = () => gate.running.log.lines.filter(({ message: name }) => name === "exchange");
+    for (const vendor of PROTOCOLS) {
+      gate.answer(streaming(streams[vendor]));
+      t.equal((await gate.ask(vendor, vendor)).text, streams[vendor], `${vendor}, verbatim`);
+      for (const client of others(vendor)) {
+        const { text: told, cut } = await gate.ask(client, vendor);
+        t.equal(cut, false);
+        t.equal(digest(client, await accumulated(client, true, told)).text, "Hi", `${vendor} to ${client}`);
+        t.notMatch(told, "hologram");
+        await until(() => logged().length === gate.upstream.seen.length, "the log line");
+        t.match(String(logged().at(-1)?.fields["unsaid"]), /hologram/, `${vendor} to ${client}: named in the log`);
+      }
     }
-  }
-});
+  },
+);
 
-t.test("59: a client that leaves ends the request upstream, and what it used so far is recorded", async (t) => {
+t.test("59: a client that disconnects ends the upstream request, and its usage so far is recorded", async (t) => {
   const gate = await between(t);
   const start = messageStream([
     [

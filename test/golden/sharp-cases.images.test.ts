@@ -8,7 +8,7 @@ const PICTURE = "iVBORw0KGgo=";
 
 const gemini = (generationConfig: JsonObject) => ({ ...PLAIN.gemini, generationConfig });
 
-t.test("a picture is asked for between Gemini and Chat, with its shape and size", async (t) => {
+t.test("an image is requested between Gemini and Chat, with its aspect ratio and size", async (t) => {
   const config = { responseModalities: ["TEXT", "IMAGE"], imageConfig: { aspectRatio: "16:9", imageSize: "2K" } };
   const asked = send("gemini", gemini(config), "openai-chat");
   t.match(asked.body, { modalities: ["text", "image"], image_config: { aspect_ratio: "16:9", image_size: "2K" } });
@@ -44,7 +44,7 @@ t.test("a picture is asked for between Gemini and Chat, with its shape and size"
   t.strictSame(outputs.dropped, ["generationConfig.responseFormat.1.image.aspectRatio"]);
 });
 
-t.test("Responses draws with a tool, which must be called where no text is asked for", async (t) => {
+t.test("Responses draws with a tool, which must be called where no text is requested", async (t) => {
   const only = send(
     "gemini",
     gemini({ responseModalities: ["IMAGE"], imageConfig: { aspectRatio: "2:3", imageSize: "1K" } }),
@@ -68,7 +68,7 @@ t.test("Responses draws with a tool, which must be called where no text is asked
   t.match(refusalOf("openai-chat", chat, "openai-responses", { strict: true }), { param: "image_config.aspect_ratio" });
 });
 
-t.test("the tool that draws, alone and needed, is a picture that is asked for", async (t) => {
+t.test("the image tool, alone and required, is a request for an image", async (t) => {
   const tool = { type: "image_generation", size: "1536x1024", quality: "high", background: "auto" };
   for (const tool_choice of [{ type: "image_generation" }, "required"]) {
     const asked = { ...PLAIN["openai-responses"], tools: [tool], tool_choice };
@@ -99,7 +99,7 @@ t.test("the tool that draws, alone and needed, is a picture that is asked for", 
   t.notOk(offered.body["generationConfig"]);
 });
 
-t.test("Claude draws nothing", async (t) => {
+t.test("Claude generates no images", async (t) => {
   const config = gemini({ responseModalities: ["IMAGE"] });
   t.match(refusalOf("gemini", config, "anthropic-messages"), { param: "generationConfig.responseModalities" });
   const chat = { ...PLAIN["openai-chat"], image_config: { aspect_ratio: "1:1" } };

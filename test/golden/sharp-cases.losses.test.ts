@@ -25,7 +25,7 @@ const ask = { role: "user", content: "Hi" };
 const mark = { type: "ephemeral" };
 
 t.test(
-  "a block that only its vendor understands is named where it is refused, as where nothing is left without it",
+  "a block that only its vendor understands is named where it is refused, also where nothing remains without it",
   async (t) => {
     const block = { type: "hologram", hologram: { a: 1 } };
     const asks: Record<(typeof PROTOCOLS)[number], [JsonObject, string]> = {
@@ -45,7 +45,7 @@ t.test(
   },
 );
 
-t.test("a call that Gemini did not expect is a call in every protocol's word", async (t) => {
+t.test("a call that Gemini did not expect has each protocol's finish reason for calls", async (t) => {
   const answer = candidate([{ functionCall: { name: "f", args: {} } }], "UNEXPECTED_TOOL_CALL");
   t.equal(plainly("anthropic-messages", "gemini").whole(answer)["stop_reason"], "tool_use");
   t.equal(at(plainly("openai-chat", "gemini").whole(answer), "choices.0.finish_reason"), "tool_calls");
@@ -55,7 +55,7 @@ t.test("a call that Gemini did not expect is a call in every protocol's word", a
   t.same(streamed.lost, [], "nothing is lost");
 });
 
-t.test("a function that is deferred and then added is offered once, as it was told last", async (t) => {
+t.test("a function that is deferred and then added is offered once, in its last definition", async (t) => {
   const tool = (name: string, description: string, more: JsonObject = {}) => ({
     ...{ type: "function", name, description, parameters: { type: "object", properties: {} } },
     ...more,
@@ -86,7 +86,7 @@ t.test("a function that is deferred and then added is offered once, as it was to
   );
 });
 
-t.test("a cache mark that cannot be told is declared as the mark, not as what it stands on", async (t) => {
+t.test("a cache mark that cannot be expressed is declared as the mark, not as the content that it marks", async (t) => {
   const tools = [{ name: "f", input_schema: { type: "object" }, cache_control: mark }];
   const messages = [
     ask,
@@ -125,7 +125,7 @@ t.test("a mark within a tool's result marks the result", async (t) => {
   t.same(dropped, []);
 });
 
-t.test("a member that cannot be told is declared, not what it is a member of", async (t) => {
+t.test("a member that cannot be expressed is declared, not its parent", async (t) => {
   const image = {
     inlineData: { mimeType: "image/png", data: "iVBO" },
     mediaResolution: { level: "MEDIA_RESOLUTION_ULTRA_HIGH" },
@@ -180,7 +180,7 @@ t.test("text files are text to Chat: with their names, in results, as bytes and 
   ]);
 });
 
-t.test("arguments that say nothing are an empty object where objects are wanted", async (t) => {
+t.test("empty arguments are an empty object where an object is required", async (t) => {
   const history = (text: string): JsonObject => ({
     messages: [
       ask,
@@ -228,7 +228,7 @@ t.test("arguments that say nothing are an empty object where objects are wanted"
     );
 });
 
-t.test("what of a whole answer cannot be told is named in the header, and of a stream in the log", async (t) => {
+t.test("omissions from a whole answer are named in the header, those from a stream in the log", async (t) => {
   const parts = [{ text: "Hi" }, { executableCode: { language: "PYTHON", code: "1" } }];
   const whole = candidate(parts, "STOP", { usageMetadata: { promptTokenCount: 1, totalTokenCount: 2 } });
   const upstream = await httpUpstream((request, reply) => {
@@ -252,7 +252,7 @@ t.test("what of a whole answer cannot be told is named in the header, and of a s
   for (const line of log.lines.slice(-2)) t.same(line.fields["unsaid"], ["executableCode"]);
 });
 
-t.test("what of an answer has no word is named as what it is, wherever it stands", async (t) => {
+t.test("an omission from an answer without a name in the protocol is described, wherever it is", async (t) => {
   const message = { id: "msg_1", type: "message", status: "completed", role: "assistant" };
   const text = { type: "output_text", text: "Hi", annotations: [] };
   const judged = responseOf([{ ...message, content: [text] }], { moderation: { input: { flagged: false } } });

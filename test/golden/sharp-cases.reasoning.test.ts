@@ -105,7 +105,7 @@ const call = { type: "tool_use", id: "toolu_1", name: "get_weather", input: { ci
 const thinking = { type: "thinking", thinking: "Where is it?", signature: SIGNATURE };
 const text = { type: "text", text: "Let me look." };
 
-t.test("19: a signature on Gemini's last, empty text makes no empty text and comes back on that part", async (t) => {
+t.test("19: a signature on Gemini's last, empty text creates no empty text and is returned on that part", async (t) => {
   const parts = [{ text: "Snow." }, { text: "", thoughtSignature: THOUGHT }];
   for (const client of others("gemini"))
     for (const { body, text: json } of await seconds(client, gemini(parts))) {
@@ -124,7 +124,7 @@ t.test("19: a signature on Gemini's last, empty text makes no empty text and com
   );
 });
 
-t.test("a signature that is remembered by the last text comes back in its own conversation only", async (t) => {
+t.test("a signature that is found by the last text is returned in its own conversation only", async (t) => {
   const asking = (...messages: JsonObject[]): JsonObject => ({ max_tokens: 9, system: "Be brief.", messages });
   const [oslo, rome] = ["Is it cold in Oslo?", "Is it cold in Rome?"].map((content) => ({ role: "user", content }));
   const marked = [{ type: "text", text: "Is it cold in Oslo?", cache_control: { type: "ephemeral" } }];
@@ -154,7 +154,7 @@ t.test("a signature that is remembered by the last text comes back in its own co
 });
 
 t.test(
-  "Claude's thoughts reach Gemini clients as Gemini's do, and come back whole, whatever the client keeps",
+  "Claude's reasoning reaches Gemini clients as Gemini's does, and is returned complete, whatever the client keeps",
   async (t) => {
     const question = { role: "user", parts: [{ text: "How is the weather?" }] };
     const answers = [
@@ -213,7 +213,7 @@ t.test(
   },
 );
 
-t.test("what Gemini ran itself comes back to it with its signature", async (t) => {
+t.test("Gemini's own tool runs are returned to it with their signatures", async (t) => {
   const parts = [
     { executableCode: { language: "PYTHON", code: "print(1.0)" }, thoughtSignature: THOUGHT },
     { codeExecutionResult: { outcome: "OUTCOME_OK", output: "1.0" } },
@@ -226,7 +226,7 @@ t.test("what Gemini ran itself comes back to it with its signature", async (t) =
 });
 
 t.test(
-  "images that Gemini signed come back to it with their signatures, also where the client keeps images only",
+  "images that Gemini signed are returned to it with their signatures, also where the client keeps images only",
   async (t) => {
     const drawn = (data: string, thoughtSignature: string) => ({
       inlineData: { mimeType: "image/png", data },
@@ -257,7 +257,7 @@ t.test(
   },
 );
 
-t.test("20: a signature on the first of parallel calls comes back on the first only, in order", async (t) => {
+t.test("20: a signature on the first of parallel calls is returned on the first only, in order", async (t) => {
   const calls = ["Oslo", "Rome", "Bern"].map(
     (city, n): JsonObject => ({
       functionCall: { id: `g${n}`, name: "get_weather", args: { city } },
@@ -269,7 +269,7 @@ t.test("20: a signature on the first of parallel calls comes back on the first o
 });
 
 t.test(
-  "28: Claude's signed thought is a Responses client's encrypted_content, and comes back to the byte",
+  "28: Claude's signed thinking is a Responses client's encrypted_content, and is returned byte for byte",
   async (t) => {
     const uses = claude([thinking, text, call]);
     const client = "openai-responses";
@@ -290,7 +290,7 @@ t.test(
   },
 );
 
-t.test("29: redacted_thinking goes through every client and back, unchanged and in its place", async (t) => {
+t.test("29: redacted_thinking passes through every client and back, unchanged and in its place", async (t) => {
   const redacted = { type: "redacted_thinking", data: REDACTED };
   for (const content of [
     [redacted, text, call],
@@ -302,7 +302,7 @@ t.test("29: redacted_thinking goes through every client and back, unchanged and 
         t.same(at(body, "messages.1.content"), content, `${client}: ${content.map(({ type }) => type)}`);
 });
 
-t.test("30: a thought without text keeps its signature", async (t) => {
+t.test("30: thinking without text keeps its signature", async (t) => {
   const silent = { type: "thinking", thinking: "", signature: SIGNATURE };
   for (const client of others("anthropic-messages"))
     for (const { body } of await seconds(client, claude([silent, text, call])))
@@ -340,27 +340,30 @@ gathered(
   },
 );
 
-t.test("32: a reasoning item goes back without its id, with its content, directly before its own item", async (t) => {
-  const uses = openai([
-    { type: "reasoning", id: "rs_1", summary: [{ type: "summary_text", text: "Hm." }], encrypted_content: ENCRYPTED },
-    { type: "function_call", id: "fc_1", call_id: "c1", name: "get_weather", arguments: '{"city":"Oslo"}' },
-  ]);
-  for (const client of others("openai-responses"))
-    for (const { body } of await seconds(client, uses)) {
-      t.same(
-        listAt(body, "input").slice(1, 3),
-        [
-          { type: "reasoning", summary: [{ type: "summary_text", text: "Hm." }], encrypted_content: ENCRYPTED },
-          { type: "function_call", call_id: "c1", name: "get_weather", arguments: '{"city":"Oslo"}' },
-        ],
-        client,
-      );
-      t.equal(body["store"], false);
-      t.same(body["include"], ["reasoning.encrypted_content"]);
-    }
-});
+t.test(
+  "32: a reasoning item is returned without its id, with its content, directly before the item it belongs to",
+  async (t) => {
+    const uses = openai([
+      { type: "reasoning", id: "rs_1", summary: [{ type: "summary_text", text: "Hm." }], encrypted_content: ENCRYPTED },
+      { type: "function_call", id: "fc_1", call_id: "c1", name: "get_weather", arguments: '{"city":"Oslo"}' },
+    ]);
+    for (const client of others("openai-responses"))
+      for (const { body } of await seconds(client, uses)) {
+        t.same(
+          listAt(body, "input").slice(1, 3),
+          [
+            { type: "reasoning", summary: [{ type: "summary_text", text: "Hm." }], encrypted_content: ENCRYPTED },
+            { type: "function_call", call_id: "c1", name: "get_weather", arguments: '{"city":"Oslo"}' },
+          ],
+          client,
+        );
+        t.equal(body["store"], false);
+        t.same(body["include"], ["reasoning.encrypted_content"]);
+      }
+  },
+);
 
-t.test("33: a reasoning that nobody signed is not sent to Claude, and that is declared", async (t) => {
+t.test("33: unsigned reasoning is not sent to Claude, and that is declared", async (t) => {
   const ask = {
     store: false,
     input: [
@@ -388,7 +391,7 @@ t.test("33: a reasoning that nobody signed is not sent to Claude, and that is de
   t.same(send("openai-chat", chat, "anthropic-messages").dropped, ["messages.1.reasoning_content"]);
 });
 
-t.test("34: a tool loop that lost Claude's thoughts goes on without thinking, and says so", async (t) => {
+t.test("34: a tool loop that lost Claude's thinking continues without thinking, and declares it", async (t) => {
   const ask = {
     messages: [
       { role: "user", content: "Weather?" },
@@ -428,37 +431,34 @@ t.test("34: a tool loop that lost Claude's thoughts goes on without thinking, an
     }
 });
 
-t.test(
-  "thoughts before calls come back to who made them, also where a Chat client keeps the calls alone",
-  async (t) => {
-    const again = { ...call, id: "toolu_kept_2" };
-    const first = { ...call, id: "toolu_kept_1" };
-    const blocks = [thinking, { type: "redacted_thinking", data: REDACTED }, text, first, again];
-    const ask = { ...CLIENTS["openai-chat"]?.ask("Weather?", "get_weather"), ...WANTED["openai-chat"] };
-    const uses = claude(blocks);
-    const asking = () => send("openai-chat", ask, "anthropic-messages", { caller: "key-1" });
-    for (const answer of [asking().whole(uses.whole), (await heard("openai-chat", asking(), uses))[1]]) {
-      const { content, tool_calls } = at(answer, "choices.0.message") as JsonObject;
-      const calls = tool_calls as JsonObject[];
-      const results = calls.map(({ id }) => ({ role: "tool", tool_call_id: id, content: "snow" }));
-      const sendBack = (more: object, way: Way) => {
-        const messages = [...listAt(ask, "messages"), { role: "assistant", content, tool_calls, ...more }, ...results];
-        return send("openai-chat", { ...ask, messages }, "anthropic-messages", way);
-      };
-      for (const more of [{}, { reasoning_details: [] }, { reasoning_content: "Where is it?" }]) {
-        const { body, dropped } = sendBack(more, { caller: "key-1", strict: true, facts: { thinking: "adaptive" } });
-        t.same(at(body, "messages.1.content"), blocks);
-        t.match([body["thinking"], dropped], [{ type: "adaptive" }, []]);
-      }
-      const theirs = sendBack({}, { caller: "key-2" });
-      t.same(at(theirs.body, "messages.1.content"), [text, first, again], "nobody else gets them");
-      const elsewhere = sendBack({}, { caller: "key-1", account: "others" });
-      t.same(at(elsewhere.body, "messages.1.content"), [text, first, again], "nor another provider");
+t.test("reasoning before calls returns to its provider, also where a Chat client keeps the calls alone", async (t) => {
+  const again = { ...call, id: "toolu_kept_2" };
+  const first = { ...call, id: "toolu_kept_1" };
+  const blocks = [thinking, { type: "redacted_thinking", data: REDACTED }, text, first, again];
+  const ask = { ...CLIENTS["openai-chat"]?.ask("Weather?", "get_weather"), ...WANTED["openai-chat"] };
+  const uses = claude(blocks);
+  const asking = () => send("openai-chat", ask, "anthropic-messages", { caller: "key-1" });
+  for (const answer of [asking().whole(uses.whole), (await heard("openai-chat", asking(), uses))[1]]) {
+    const { content, tool_calls } = at(answer, "choices.0.message") as JsonObject;
+    const calls = tool_calls as JsonObject[];
+    const results = calls.map(({ id }) => ({ role: "tool", tool_call_id: id, content: "snow" }));
+    const sendBack = (more: object, way: Way) => {
+      const messages = [...listAt(ask, "messages"), { role: "assistant", content, tool_calls, ...more }, ...results];
+      return send("openai-chat", { ...ask, messages }, "anthropic-messages", way);
+    };
+    for (const more of [{}, { reasoning_details: [] }, { reasoning_content: "Where is it?" }]) {
+      const { body, dropped } = sendBack(more, { caller: "key-1", strict: true, facts: { thinking: "adaptive" } });
+      t.same(at(body, "messages.1.content"), blocks);
+      t.match([body["thinking"], dropped], [{ type: "adaptive" }, []]);
     }
-  },
-);
+    const theirs = sendBack({}, { caller: "key-2" });
+    t.same(at(theirs.body, "messages.1.content"), [text, first, again], "nobody else gets them");
+    const elsewhere = sendBack({}, { caller: "key-1", account: "others" });
+    t.same(at(elsewhere.body, "messages.1.content"), [text, first, again], "nor another provider");
+  }
+});
 
-t.test("a Chat client that strips all it does not know still gets Gemini's signature back", async (t) => {
+t.test("a Chat client that strips unknown members still returns Gemini's signature", async (t) => {
   const parts = [{ functionCall: { id: "g1", name: "get_weather", args: {} }, thoughtSignature: THOUGHT }];
   const ask = CLIENTS["openai-chat"]?.ask("Weather?", "get_weather") ?? {};
   const answer = send("openai-chat", ask, "gemini", { caller: "key-1" }).whole(gemini(parts).whole);

@@ -13,7 +13,7 @@ const gemini = (generationConfig: JsonObject, more: JsonObject = {}): JsonObject
   ...more,
 });
 
-t.test("an image that the model made goes on with the conversation, in every protocol", async (t) => {
+t.test("an image that the model generated stays in the conversation, in every protocol", async (t) => {
   const url = "data:image/png;base64,iVBO";
   const chat = { role: "assistant", content: "A cat:", images: [{ type: "image_url", image_url: { url } }] };
   const histories: Partial<Record<(typeof PROTOCOLS)[number], JsonObject>> = {
@@ -70,7 +70,7 @@ t.test("an image that the model made goes on with the conversation, in every pro
   t.same(send("openai-chat", odd, "gemini").dropped, ["messages.1.images"]);
 });
 
-t.test("a request that asks nothing is a 400 at the client's own field, whatever its target", async (t) => {
+t.test("an empty request is a 400 at the client's own field, whatever its target", async (t) => {
   const empty: Record<(typeof PROTOCOLS)[number], [JsonObject, string]> = {
     "openai-chat": [{ messages: [] }, "messages"],
     "openai-responses": [{ input: [] }, "input"],
@@ -88,12 +88,12 @@ t.test("a request that asks nothing is a 400 at the client's own field, whatever
     t.match(refusalOf("openai-responses", lost, vendor), { status: 400, param: "input" }, vendor);
 });
 
-t.test("a question without a word is refused for Claude with advice on its text, not on its field", async (t) => {
+t.test("a user turn without text is refused for Claude with advice on its text, not on its field", async (t) => {
   const refused = refusalOf("openai-chat", { messages: [{ role: "user", content: "" }] }, "anthropic-messages");
   t.match(refused, { status: 400, param: "messages.0", message: /Its text is empty: say/ });
 });
 
-t.test("23: a Gemini request in snake_case means what it means in camelCase", async (t) => {
+t.test("23: a Gemini request in snake_case has the same meaning as in camelCase", async (t) => {
   const camel = {
     systemInstruction: { parts: [{ text: "Be brief." }] },
     contents: [
@@ -131,7 +131,7 @@ t.test("23: a Gemini request in snake_case means what it means in camelCase", as
   t.equal(send("gemini", snake, "openai-chat").body["reasoning_effort"], "low");
 });
 
-t.test("24: thinkingBudget and thinkingLevel together are a 400 before the upstream is asked", async (t) => {
+t.test("24: thinkingBudget and thinkingLevel together are a 400 before the upstream is called", async (t) => {
   for (const thinkingConfig of [
     { thinkingBudget: 1024, thinkingLevel: "LOW" },
     { thinking_budget: 1024, thinking_level: "low" },
@@ -182,7 +182,7 @@ t.test("38: a system message between turns stays in its place and is never moved
   for (const { text } of [newer, older]) t.same(faultsOf("anthropic-messages", text), []);
 });
 
-t.test("39: marks on Claude's system blocks are breakpoints on the same parts, in the same order", async (t) => {
+t.test("39: cache marks on Claude's system blocks are breakpoints on the same parts, in the same order", async (t) => {
   const ask = {
     max_tokens: 100,
     system: [
@@ -223,7 +223,7 @@ t.test("39: marks on Claude's system blocks are breakpoints on the same parts, i
   ]);
 });
 
-t.test("39: a Chat provider that is not known to take cache marks gets none, which is declared", async (t) => {
+t.test("39: a Chat provider not known to accept cache marks gets none, which is declared", async (t) => {
   const marked = { type: "text", text: "Hi", cache_control: { type: "ephemeral", ttl: "1h" } };
   const ask = {
     max_tokens: 10,
@@ -238,106 +238,109 @@ t.test("39: a Chat provider that is not known to take cache marks gets none, whi
   t.equal(refusalOf("anthropic-messages", ask, "openai-chat", { strict: true }).code, "not_translatable");
 });
 
-t.test("46: an assistant's turn at the end is a 400 where the model does not continue it, else as it is", async (t) => {
-  const messages = [asks, { role: "assistant", content: "Once upon" }];
-  for (const vendor of ["openai-responses", "anthropic-messages", "gemini"] as const)
-    t.match(refusalOf("openai-chat", { messages }, vendor, { facts: { prefill: false } }), {
-      status: 400,
-      param: "messages.1",
-    });
-  t.equal(
-    refusalOf("anthropic-messages", { max_tokens: 9, messages }, "openai-chat", { facts: { prefill: false } }).param,
-    "messages.1",
-  );
-  const { body } = send("openai-chat", { messages }, "anthropic-messages", { facts: { prefill: true } });
-  t.same(at(body, "messages.1"), { role: "assistant", content: [{ type: "text", text: "Once upon" }] });
-  const told = [/^messages\.1: the model may start a new message/];
-  t.match(
-    send("openai-chat", { messages }, "openai-responses").notices,
-    told,
-    "where nothing is known, the client is told",
-  );
-  const asked = { max_tokens: 9, messages };
-  t.match(send("anthropic-messages", asked, "openai-chat").notices, told);
-  t.same(send("anthropic-messages", asked, "openai-chat", { facts: { prefill: true } }).notices, []);
-});
-
-t.test("47: without max_tokens Claude gets the model's most; max_tokens 0 cannot be said elsewhere", async (t) => {
-  t.equal(
-    send("openai-chat", { messages: [asks] }, "anthropic-messages", { facts: { output: 64_000 } }).body["max_tokens"],
-    64_000,
-  );
-  t.equal(send("openai-chat", { messages: [asks] }, "anthropic-messages").body["max_tokens"], 32_000);
-  for (const vendor of ["openai-chat", "openai-responses", "gemini"] as const)
-    t.match(refusalOf("anthropic-messages", { max_tokens: 0, messages: [asks] }, vendor), {
-      status: 400,
-      param: "max_tokens",
-    });
-});
-
 t.test(
-  "an answer is no longer than the model's answers are, whatever its vendor, and thinking stays below that",
+  "46: an assistant turn at the end is a 400 where the model does not continue it, and unchanged elsewhere",
   async (t) => {
-    const facts = { output: 4000, thinking: "budget" } as const;
-    const asked = { max_tokens: 64_000, messages: [asks], thinking: { type: "enabled", budget_tokens: 32_000 } };
-    const chat = { max_tokens: 64_000, messages: [asks], reasoning_effort: "high" };
-    const told = [/^max_tokens: the model's answers are at most 4000 tokens long$/];
-    for (const vendor of ["openai-chat", "openai-responses", "gemini"] as const) {
-      const { body, notices } = send("anthropic-messages", asked, vendor, { facts });
-      const { generationConfig } = body as { generationConfig?: JsonObject };
-      t.equal(
-        generationConfig?.["maxOutputTokens"] ?? body["max_output_tokens"] ?? body["max_completion_tokens"],
-        4000,
-      );
-      t.match(notices, told);
-      t.match(refusalOf("anthropic-messages", asked, vendor, { facts, strict: true }), { param: "max_tokens" });
-      const fits = send("anthropic-messages", { ...asked, max_tokens: 4000, thinking: undefined }, vendor, { facts });
-      t.same(fits.notices, []);
-    }
-    const claude = send("openai-chat", chat, "anthropic-messages", { facts });
-    t.match(claude.body, { max_tokens: 4000, thinking: { budget_tokens: 3200 } });
-    t.match(claude.notices, told);
-    t.same(faultsOf("anthropic-messages", claude.text), []);
-    for (const [client, body] of [
-      ["anthropic-messages", asked],
-      ["openai-chat", chat],
-    ] as const) {
-      const google = send(client, body, "gemini", { facts });
-      t.equal(at(google.body, "generationConfig.thinkingConfig.thinkingBudget"), 3200);
-      t.match(
-        google.notices.at(-1),
-        /^(thinking.budget_tokens|reasoning_effort): 3200 tokens for thinking, of at most 4000/,
-      );
-    }
-    const few = send("anthropic-messages", { ...asked, max_tokens: 100 }, "gemini", { facts });
-    t.equal(at(few.body, "generationConfig.thinkingConfig.thinkingBudget"), 512, "fewer are refused by some models");
-    const count = { messages: chat.messages };
-    t.same(send("openai-chat", count, "gemini", { facts }).notices, [], "who asks for nothing is told nothing");
+    const messages = [asks, { role: "assistant", content: "Once upon" }];
+    for (const vendor of ["openai-responses", "anthropic-messages", "gemini"] as const)
+      t.match(refusalOf("openai-chat", { messages }, vendor, { facts: { prefill: false } }), {
+        status: 400,
+        param: "messages.1",
+      });
+    t.equal(
+      refusalOf("anthropic-messages", { max_tokens: 9, messages }, "openai-chat", { facts: { prefill: false } }).param,
+      "messages.1",
+    );
+    const { body } = send("openai-chat", { messages }, "anthropic-messages", { facts: { prefill: true } });
+    t.same(at(body, "messages.1"), { role: "assistant", content: [{ type: "text", text: "Once upon" }] });
+    const told = [/^messages\.1: the model may start a new message/];
+    t.match(
+      send("openai-chat", { messages }, "openai-responses").notices,
+      told,
+      "where nothing is known, the client is told",
+    );
+    const asked = { max_tokens: 9, messages };
+    t.match(send("anthropic-messages", asked, "openai-chat").notices, told);
+    t.same(send("anthropic-messages", asked, "openai-chat", { facts: { prefill: true } }).notices, []);
   },
 );
 
-t.test("48: a temperature above 1 is a 400 for Claude, and none goes where the model takes no sampling", async (t) => {
-  t.match(refusalOf("openai-chat", { messages: [asks], temperature: 1.5 }, "anthropic-messages"), {
-    status: 400,
-    param: "temperature",
-    message: /between 0 and 1/,
-  });
-  const taken = send("openai-chat", { messages: [asks], temperature: 0.7, top_p: 0.9 }, "anthropic-messages");
-  t.match(taken.body, { temperature: 0.7, top_p: 0.9 });
-  t.equal(taken.headers["anthropic-version"], "2023-06-01", "in the version that knows sampling");
-  const way = { facts: { sampling: false } };
-  for (const vendor of ["openai-responses", "anthropic-messages", "gemini"] as const) {
-    const { text, dropped } = send("openai-chat", { messages: [asks], temperature: 0.7, top_p: 0.9 }, vendor, way);
-    t.notMatch(text, /temperature|top_?[pP]/);
-    t.same(dropped, ["temperature", "top_p"], vendor);
+t.test(
+  "47: without max_tokens Claude gets the model's maximum; max_tokens 0 has no equivalent elsewhere",
+  async (t) => {
+    t.equal(
+      send("openai-chat", { messages: [asks] }, "anthropic-messages", { facts: { output: 64_000 } }).body["max_tokens"],
+      64_000,
+    );
+    t.equal(send("openai-chat", { messages: [asks] }, "anthropic-messages").body["max_tokens"], 32_000);
+    for (const vendor of ["openai-chat", "openai-responses", "gemini"] as const)
+      t.match(refusalOf("anthropic-messages", { max_tokens: 0, messages: [asks] }, vendor), {
+        status: 400,
+        param: "max_tokens",
+      });
+  },
+);
+
+t.test("an output limit is within the model's maximum, whatever its vendor, and thinking stays below it", async (t) => {
+  const facts = { output: 4000, thinking: "budget" } as const;
+  const asked = { max_tokens: 64_000, messages: [asks], thinking: { type: "enabled", budget_tokens: 32_000 } };
+  const chat = { max_tokens: 64_000, messages: [asks], reasoning_effort: "high" };
+  const told = [/^max_tokens: the model's answers are at most 4000 tokens long$/];
+  for (const vendor of ["openai-chat", "openai-responses", "gemini"] as const) {
+    const { body, notices } = send("anthropic-messages", asked, vendor, { facts });
+    const { generationConfig } = body as { generationConfig?: JsonObject };
+    t.equal(generationConfig?.["maxOutputTokens"] ?? body["max_output_tokens"] ?? body["max_completion_tokens"], 4000);
+    t.match(notices, told);
+    t.match(refusalOf("anthropic-messages", asked, vendor, { facts, strict: true }), { param: "max_tokens" });
+    const fits = send("anthropic-messages", { ...asked, max_tokens: 4000, thinking: undefined }, vendor, { facts });
+    t.same(fits.notices, []);
   }
-  t.match(
-    refusalOf("openai-chat", { messages: [asks], temperature: 0.7 }, "anthropic-messages", { ...way, strict: true }),
-    { status: 400, param: "temperature" },
-  );
+  const claude = send("openai-chat", chat, "anthropic-messages", { facts });
+  t.match(claude.body, { max_tokens: 4000, thinking: { budget_tokens: 3200 } });
+  t.match(claude.notices, told);
+  t.same(faultsOf("anthropic-messages", claude.text), []);
+  for (const [client, body] of [
+    ["anthropic-messages", asked],
+    ["openai-chat", chat],
+  ] as const) {
+    const google = send(client, body, "gemini", { facts });
+    t.equal(at(google.body, "generationConfig.thinkingConfig.thinkingBudget"), 3200);
+    t.match(
+      google.notices.at(-1),
+      /^(thinking.budget_tokens|reasoning_effort): 3200 tokens for thinking, of at most 4000/,
+    );
+  }
+  const few = send("anthropic-messages", { ...asked, max_tokens: 100 }, "gemini", { facts });
+  t.equal(at(few.body, "generationConfig.thinkingConfig.thinkingBudget"), 512, "fewer are refused by some models");
+  const count = { messages: chat.messages };
+  t.same(send("openai-chat", count, "gemini", { facts }).notices, [], "who asks for nothing is told nothing");
 });
 
-t.test("49: stop sequences are a 400 where the provider speaks Responses", async (t) => {
+t.test(
+  "48: a temperature above 1 is a 400 for Claude, and it is omitted where the model accepts no sampling",
+  async (t) => {
+    t.match(refusalOf("openai-chat", { messages: [asks], temperature: 1.5 }, "anthropic-messages"), {
+      status: 400,
+      param: "temperature",
+      message: /between 0 and 1/,
+    });
+    const taken = send("openai-chat", { messages: [asks], temperature: 0.7, top_p: 0.9 }, "anthropic-messages");
+    t.match(taken.body, { temperature: 0.7, top_p: 0.9 });
+    t.equal(taken.headers["anthropic-version"], "2023-06-01", "in the version that knows sampling");
+    const way = { facts: { sampling: false } };
+    for (const vendor of ["openai-responses", "anthropic-messages", "gemini"] as const) {
+      const { text, dropped } = send("openai-chat", { messages: [asks], temperature: 0.7, top_p: 0.9 }, vendor, way);
+      t.notMatch(text, /temperature|top_?[pP]/);
+      t.same(dropped, ["temperature", "top_p"], vendor);
+    }
+    t.match(
+      refusalOf("openai-chat", { messages: [asks], temperature: 0.7 }, "anthropic-messages", { ...way, strict: true }),
+      { status: 400, param: "temperature" },
+    );
+  },
+);
+
+t.test("49: stop sequences are a 400 where the provider uses Responses", async (t) => {
   t.match(refusalOf("openai-chat", { messages: [asks], stop: ["END"] }, "openai-responses"), {
     status: 400,
     param: "stop",
@@ -353,7 +356,7 @@ t.test("49: stop sequences are a 400 where the provider speaks Responses", async
   );
 });
 
-t.test("50: a JSON Schema with oneOf, $ref and pattern reaches Gemini as it is", async (t) => {
+t.test("50: a JSON Schema with oneOf, $ref and pattern reaches Gemini unchanged", async (t) => {
   const schema = `{"type":"object","$defs":{"id":{"type":"string","pattern":"^[a-z]\\\\d+$"}},"properties":{"z":{"$ref":"#/$defs/id"},"a":{"oneOf":[{"type":"integer","maximum":12345678901234567890},{"type":"null"}]}},"required":["z","a"],"additionalProperties":false}`;
   const ask = `{"model":"any","messages":[{"role":"user","content":"Hi"}],"tools":[{"type":"function","function":{"name":"f","parameters":${schema}}}],"response_format":{"type":"json_schema","json_schema":{"name":"n","schema":${schema}}}}`;
   const { text, body } = send("openai-chat", ask, "gemini");
@@ -362,7 +365,7 @@ t.test("50: a JSON Schema with oneOf, $ref and pattern reaches Gemini as it is",
   t.equal(at(body, "generationConfig.responseMimeType"), "application/json");
 });
 
-t.test("51: a Gemini schema becomes JSON Schema for everybody else", async (t) => {
+t.test("51: a Gemini schema becomes JSON Schema for all other protocols", async (t) => {
   const ask = gemini(
     {
       responseMimeType: "application/json",
@@ -387,7 +390,7 @@ t.test("51: a Gemini schema becomes JSON Schema for everybody else", async (t) =
   t.ok(send("gemini", ask, "openai-responses").text.includes(`"schema":${expected}`));
 });
 
-t.test("what Google's endpoint for Chat takes besides is asked of Gemini in its own words", async (t) => {
+t.test("extensions of Google's Chat endpoint are translated into Gemini's own members", async (t) => {
   const thinking_config = { thinking_budget: 800, include_thoughts: true };
   const asked = {
     ...PLAIN["openai-chat"],
@@ -401,7 +404,7 @@ t.test("what Google's endpoint for Chat takes besides is asked of Gemini in its 
 });
 
 t.test(
-  "a schema that contains itself is refused as a format of Anthropic's, and goes with a tool that is not strict",
+  "a recursive schema is refused as an output format for Anthropic, and sent with a tool that is not strict",
   async (t) => {
     const schema = { type: "object", properties: { of: { $ref: "#" } }, required: ["of"], additionalProperties: false };
     const response_format = { type: "json_schema", json_schema: { name: "n", strict: true, schema } };
@@ -419,18 +422,21 @@ t.test(
   },
 );
 
-t.test("a field that would change the answer is a 400 in the client's own words, in every direction", async (t) => {
-  const more: Record<(typeof PROTOCOLS)[number], [JsonObject, string]> = {
-    "openai-chat": [{ logit_bias: { 50256: -100 } }, "logit_bias"],
-    "openai-responses": [{ previous_response_id: "resp_1" }, "previous_response_id"],
-    "anthropic-messages": [{ container: "c_1" }, "container"],
-    gemini: [{ cachedContent: "cachedContents/1" }, "cachedContent"],
-  };
-  for (const client of PROTOCOLS)
-    for (const vendor of PROTOCOLS.filter((name) => name !== client)) {
-      const [member, param] = more[client];
-      const refused = refusalOf(client, { ...PLAIN[client], ...member }, vendor);
-      t.match(refused, { status: 400, code: "not_translatable", param }, `${client} to ${vendor}`);
-      t.ok(refused.message.includes(vendor), "the message names the protocol that cannot say it");
-    }
-});
+t.test(
+  "a field that would change the answer is a 400 that names the client's own field, in every direction",
+  async (t) => {
+    const more: Record<(typeof PROTOCOLS)[number], [JsonObject, string]> = {
+      "openai-chat": [{ logit_bias: { 50256: -100 } }, "logit_bias"],
+      "openai-responses": [{ previous_response_id: "resp_1" }, "previous_response_id"],
+      "anthropic-messages": [{ container: "c_1" }, "container"],
+      gemini: [{ cachedContent: "cachedContents/1" }, "cachedContent"],
+    };
+    for (const client of PROTOCOLS)
+      for (const vendor of PROTOCOLS.filter((name) => name !== client)) {
+        const [member, param] = more[client];
+        const refused = refusalOf(client, { ...PLAIN[client], ...member }, vendor);
+        t.match(refused, { status: 400, code: "not_translatable", param }, `${client} to ${vendor}`);
+        t.ok(refused.message.includes(vendor), "the message names the protocol that cannot say it");
+      }
+  },
+);

@@ -40,23 +40,26 @@ const call = (index: number | undefined, id: string, name: string, args = ""): J
 const ROLE = chunk({ role: "assistant", content: "" });
 const partial = ({ values }: Told) => joinedAt(values, "delta.partial_json");
 
-t.test("a call whose arguments are no JSON is passed on and ends in an error, unless the length cut it", async (t) => {
-  const calls = [ROLE, chunk(call(0, "c1", "write", '{"path":"/tmp/a","content":"hal'))];
-  for (const [reason, stop] of [
-    ["tool_calls", undefined],
-    ["stop", undefined],
-    ["length", "max_tokens"],
-  ] as const) {
-    const told = plainly("anthropic-messages", "openai-chat").streamed(chatStream([...calls, chunk({}, reason)]));
-    t.equal(partial(told), '{"path":"/tmp/a","content":"hal', reason);
-    t.equal(told.error?.code, stop === undefined ? "upstream_invalid" : undefined, reason);
-    const ends = told.values.filter(({ type }) => type === "message_delta" || type === "message_stop");
-    t.match(ends, stop === undefined ? [] : [{ delta: { stop_reason: stop } }, {}], reason);
-    t.equal(ends.length, stop === undefined ? 0 : 2, reason);
-  }
-});
+t.test(
+  "a call with invalid JSON arguments is passed on and ends in an error, unless the length limit truncated it",
+  async (t) => {
+    const calls = [ROLE, chunk(call(0, "c1", "write", '{"path":"/tmp/a","content":"hal'))];
+    for (const [reason, stop] of [
+      ["tool_calls", undefined],
+      ["stop", undefined],
+      ["length", "max_tokens"],
+    ] as const) {
+      const told = plainly("anthropic-messages", "openai-chat").streamed(chatStream([...calls, chunk({}, reason)]));
+      t.equal(partial(told), '{"path":"/tmp/a","content":"hal', reason);
+      t.equal(told.error?.code, stop === undefined ? "upstream_invalid" : undefined, reason);
+      const ends = told.values.filter(({ type }) => type === "message_delta" || type === "message_stop");
+      t.match(ends, stop === undefined ? [] : [{ delta: { stop_reason: stop } }, {}], reason);
+      t.equal(ends.length, stop === undefined ? 0 : 2, reason);
+    }
+  },
+);
 
-t.test("2: a call without any arguments has an empty object of them for everybody", async (t) => {
+t.test("2: a call without any arguments has an empty object of them in every protocol", async (t) => {
   const claude = streamOf(
     "anthropic-messages",
     messageStream(
@@ -101,7 +104,7 @@ t.test("3: arguments in an answer keep every digit, space and order of keys", as
   }
 });
 
-t.test("4: arguments and texts cut inside escapes, surrogates and UTF-8 come together again", async (t) => {
+t.test("4: arguments and texts split inside escapes, surrogates and UTF-8 are joined correctly", async (t) => {
   const args = '{"a":"\\u00e9 \\ud83d\\ude00 é 😀 漢"}';
   // Cut between the halves of a pair, too: a JSON escape of half a pair is what vendors send then.
   const units = args.split("");
@@ -128,7 +131,7 @@ t.test("4: arguments and texts cut inside escapes, surrogates and UTF-8 come tog
   }
 });
 
-t.test("5: calls that grow side by side are blocks one after the other, in the order of their index", async (t) => {
+t.test("5: interleaved calls are blocks one after the other, in the order of their index", async (t) => {
   const stream = chatStream([
     ROLE,
     chunk(call(0, "c0", "first")),
@@ -161,7 +164,7 @@ t.test("5: calls that grow side by side are blocks one after the other, in the o
     t.same((await understood(client, plainly(client, "openai-chat").streamed(stream))).calls, expected, client);
 });
 
-t.test("5: items of a Responses stream that interleave are blocks one after the other, too", async (t) => {
+t.test("5: interleaved items of a Responses stream are blocks one after the other, too", async (t) => {
   const item = (n: number, args: string) => ({
     type: "function_call",
     id: `fc_${n}`,
@@ -226,7 +229,7 @@ t.test("6: calls without an index, as Mistral streams them, are counted", async 
   );
 });
 
-t.test("7: an empty name, an empty id or the same id again is the same call", async (t) => {
+t.test("7: an empty name, an empty id or a repeated id belongs to the same call", async (t) => {
   for (const more of [
     { id: "", type: "function" },
     { id: "c1", type: "function" },
@@ -268,7 +271,7 @@ t.test("8: a role in every chunk starts one message only", async (t) => {
   t.equal(chat.values.filter((value) => at(value, "choices.0.delta.role")).length, 1);
 });
 
-t.test("9: text on the chunk of the finish_reason stands before the end in every protocol", async (t) => {
+t.test("9: text on the chunk of the finish_reason comes before the end in every protocol", async (t) => {
   const stream = chatStream([ROLE, chunk({ content: "All" }), chunk({ content: " of it." }, "length")]);
   for (const client of OTHERS) {
     const { text, finish } = await understood(client, plainly(client, "openai-chat").streamed(stream));
@@ -281,7 +284,7 @@ t.test("9: text on the chunk of the finish_reason stands before the end in every
   }
 });
 
-t.test("10: usage beside a choice, early or twice is told once, and the last one counts", async (t) => {
+t.test("10: usage beside a choice, early or twice is reported once, and the last one counts", async (t) => {
   const usage = (prompt_tokens: number, completion_tokens: number) => ({
     usage: { prompt_tokens, completion_tokens, total_tokens: prompt_tokens + completion_tokens },
   });
@@ -324,7 +327,7 @@ t.test("12: Azure's first chunk without choices neither starts the message nor s
     t.equal((await understood(client, plainly(client, "openai-chat").streamed(stream))).text, "Hi", client);
 });
 
-t.test("15: however a stream writes its lines, it says the same", async (t) => {
+t.test("15: a stream's line endings and fields do not change its content", async (t) => {
   const plain = chatStream([
     ROLE,
     chunk({ content: "Hé" }),

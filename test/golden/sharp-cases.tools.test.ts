@@ -27,7 +27,7 @@ const called = (id: string, args: string, ...more: JsonObject[]): JsonObject => 
   tools: [functionTool("get_weather")],
 });
 
-t.test("1: a Chat assistant with content null and a call becomes a tool_use alone", async (t) => {
+t.test("1: a Chat assistant message with content null and a call becomes a tool_use alone", async (t) => {
   const { body } = send("openai-chat", called("call_1", '{"city":"Oslo"}'), "anthropic-messages");
   t.same(at(body, "messages.1"), {
     role: "assistant",
@@ -96,7 +96,7 @@ t.test("22: Gemini results without ids are matched by name and order, and a 400 
 });
 
 t.test(
-  "35: a forced call is called without thinking by tokens, and that is said; adaptive thinking takes it",
+  "35: a forced call is sent without a thinking budget, and that is declared; adaptive thinking allows it",
   async (t) => {
     const ask = {
       messages: [asks],
@@ -136,7 +136,7 @@ t.test(
   },
 );
 
-t.test("36: parallel_tool_calls false without a tool_choice makes one for Claude", async (t) => {
+t.test("36: parallel_tool_calls false without a tool_choice creates one for Claude", async (t) => {
   const ask = { messages: [asks], tools: [functionTool("get_weather")], parallel_tool_calls: false };
   t.same(send("openai-chat", ask, "anthropic-messages").body["tool_choice"], {
     type: "auto",
@@ -171,7 +171,7 @@ t.test("37: allowed_tools required is Gemini's ANY with allowedFunctionNames", a
 });
 
 t.test(
-  "40: users' turns in a row and results split over two turns are one turn for Claude, results first",
+  "40: consecutive user turns and results split over two turns are one turn for Claude, results first",
   async (t) => {
     const messages = [
       asks,
@@ -218,7 +218,7 @@ t.test("41: a Chat result and then a user's text are one turn of Claude's: the r
   ]);
 });
 
-t.test("42: an image in a result is a part of it, and for Chat a user's message that says so", async (t) => {
+t.test("42: an image in a result is a part of it, and for Chat a user message that says so", async (t) => {
   const ask: JsonObject = {
     max_tokens: 100,
     messages: [
@@ -268,7 +268,7 @@ t.test("42: an image in a result is a part of it, and for Chat a user's message 
     t.same(faultsOf(vendor, to(vendor).text), []);
 });
 
-t.test("43: is_error is Gemini's error key, and comes back as is_error", async (t) => {
+t.test("43: is_error is Gemini's error key, and is is_error again when translated back", async (t) => {
   const history = (is_error: boolean): JsonObject => ({
     max_tokens: 100,
     messages: [
@@ -287,39 +287,45 @@ t.test("43: is_error is Gemini's error key, and comes back as is_error", async (
   t.notOk("is_error" in (at(send("gemini", fine, "anthropic-messages").body, "messages.2.content.0") as JsonObject));
 });
 
-t.test("44: strange call ids become ones that every vendor takes, the same on call and result", async (t) => {
-  const ids = {
-    "openai-chat": (body: JsonObject) => [at(body, "messages.1.tool_calls.0.id"), at(body, "messages.2.tool_call_id")],
-    "openai-responses": (body: JsonObject) => [at(body, "input.1.call_id"), at(body, "input.2.call_id")],
-    "anthropic-messages": (body: JsonObject) => [
-      at(body, "messages.1.content.0.id"),
-      at(body, "messages.2.content.0.tool_use_id"),
-    ],
-    gemini: (body: JsonObject) => [
-      at(body, "contents.1.parts.0.functionCall.id"),
-      at(body, "contents.2.parts.0.functionResponse.id"),
-    ],
-  };
-  for (const id of ["functions.Bash:0", "x".repeat(300), "call_é"])
-    for (const vendor of PROTOCOLS.filter((name) => name !== "openai-chat")) {
-      const sent = send("openai-chat", called(id, "{}"), vendor);
-      const [ofCall, ofResult] = ids[vendor](sent.body);
-      t.equal(ofCall, ofResult, `one id for ${vendor}`);
-      t.match(ofCall, /^[a-zA-Z0-9_-]{1,64}$/);
-      t.same(faultsOf(vendor, sent.text), []);
-      t.equal(ids[vendor](send("openai-chat", called(id, "{}"), vendor).body)[0], ofCall, "the same each time");
-    }
-  const packed = `call_7__thought__${"CiQB0e2Kb1".repeat(30)}`;
-  const { body } = send("openai-chat", called(packed, "{}"), "gemini");
-  t.match(at(body, "contents.1.parts.0"), {
-    functionCall: { id: "call_7" },
-    thoughtSignature: "CiQB0e2Kb1".repeat(30),
-  });
-  t.equal(at(body, "contents.2.parts.0.functionResponse.id"), "call_7");
-  t.equal(at(send("openai-chat", called(packed, "{}"), "openai-responses").body, "input.1.call_id"), "call_7");
-});
+t.test(
+  "44: unusual call ids are replaced by ones that every vendor accepts, the same on call and result",
+  async (t) => {
+    const ids = {
+      "openai-chat": (body: JsonObject) => [
+        at(body, "messages.1.tool_calls.0.id"),
+        at(body, "messages.2.tool_call_id"),
+      ],
+      "openai-responses": (body: JsonObject) => [at(body, "input.1.call_id"), at(body, "input.2.call_id")],
+      "anthropic-messages": (body: JsonObject) => [
+        at(body, "messages.1.content.0.id"),
+        at(body, "messages.2.content.0.tool_use_id"),
+      ],
+      gemini: (body: JsonObject) => [
+        at(body, "contents.1.parts.0.functionCall.id"),
+        at(body, "contents.2.parts.0.functionResponse.id"),
+      ],
+    };
+    for (const id of ["functions.Bash:0", "x".repeat(300), "call_é"])
+      for (const vendor of PROTOCOLS.filter((name) => name !== "openai-chat")) {
+        const sent = send("openai-chat", called(id, "{}"), vendor);
+        const [ofCall, ofResult] = ids[vendor](sent.body);
+        t.equal(ofCall, ofResult, `one id for ${vendor}`);
+        t.match(ofCall, /^[a-zA-Z0-9_-]{1,64}$/);
+        t.same(faultsOf(vendor, sent.text), []);
+        t.equal(ids[vendor](send("openai-chat", called(id, "{}"), vendor).body)[0], ofCall, "the same each time");
+      }
+    const packed = `call_7__thought__${"CiQB0e2Kb1".repeat(30)}`;
+    const { body } = send("openai-chat", called(packed, "{}"), "gemini");
+    t.match(at(body, "contents.1.parts.0"), {
+      functionCall: { id: "call_7" },
+      thoughtSignature: "CiQB0e2Kb1".repeat(30),
+    });
+    t.equal(at(body, "contents.2.parts.0.functionResponse.id"), "call_7");
+    t.equal(at(send("openai-chat", called(packed, "{}"), "openai-responses").body, "input.1.call_id"), "call_7");
+  },
+);
 
-t.test("44: the client of a Chat upstream gets the ids that the vendor gave", async (t) => {
+t.test("44: the client of a Chat upstream gets the vendor's ids", async (t) => {
   const stream = chatStream([
     chunk({ role: "assistant", tool_calls: [{ index: 0, ...call("functions.Bash:0", "get_weather", "{}") }] }),
     chunk({}, "tool_calls"),
@@ -339,7 +345,7 @@ t.test("44: the client of a Chat upstream gets the ids that the vendor gave", as
   );
 });
 
-t.test("45: names with dots or of 80 characters are fitted for OpenAI and mapped back in the answer", async (t) => {
+t.test("45: names with dots or of 80 characters are shortened for OpenAI and mapped back in the answer", async (t) => {
   const long = `mcp__${"server".repeat(10)}__search_all_things`;
   const names = ["fs.read_file", long];
   const ask = {
@@ -421,7 +427,7 @@ const SERVER_TOOLS: Readonly<
 };
 
 for (const [client, { own, theirs, used, where }] of Object.entries(SERVER_TOOLS))
-  t.test(`tools that the vendor of ${client} runs are dropped where they are offered, refused where needed`, (t) => {
+  t.test(`tools run by the vendor of ${client} are dropped where they are offered, refused where required`, (t) => {
     const from = client as ProtocolName;
     for (const to of PROTOCOLS.filter((name) => name !== client)) {
       const offered = send(from, { ...PLAIN[from], tools: [own, ...theirs] }, to);
@@ -436,7 +442,7 @@ for (const [client, { own, theirs, used, where }] of Object.entries(SERVER_TOOLS
     t.end();
   });
 
-t.test("a vendor's tool that must be called is a 400 at the choice", async (t) => {
+t.test("a forced vendor tool is a 400 at the choice", async (t) => {
   const runs = { type: "code_interpreter", container: { type: "auto" } };
   for (const tool_choice of [{ type: "code_interpreter" }, "required"]) {
     const asked = { ...PLAIN["openai-responses"], tools: [runs], tool_choice };

@@ -231,7 +231,7 @@ const all = requests();
 
 for (const protocol of Object.keys(PLACES) as ProtocolName[])
   t.test(
-    `${protocol}: what a provider cannot read leaves, and all other bytes stay`,
+    `${protocol}: what a provider cannot read is removed, and all other bytes stay`,
     { skip: !all && "absent" },
     async (t) => {
       const wrong: string[] = [];

@@ -78,7 +78,7 @@ for (const recording of found?.map(asEvents) ?? []) states.set(recording, await 
 for (const [vendor, { back }] of Object.entries(VENDORS))
   for (const client of PROTOCOLS.filter((each) => each !== vendor))
     t.test(
-      `the state of every recorded answer of ${vendor} comes back through a client of ${client}`,
+      `the state of every recorded answer of ${vendor} is returned through a client of ${client}`,
       { skip: !found && "recordings are absent" },
       async (t) => {
         const faults: string[] = [];

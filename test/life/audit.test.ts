@@ -31,7 +31,7 @@ async function has(gateway: GatewayProcess, count: number): Promise<void> {
 }
 
 for (const workers of [1, 2])
-  t.test(`signals and who asked for a reload are in the audit trail once, with ${workers} at work`, async (t) => {
+  t.test(`signals and whoever requested a reload are in the audit trail once, with ${workers} running`, async (t) => {
     const gateway = await startProcess(t, `${YAML}workers: ${workers}\n`);
     const file = join(gateway.folder, "gateway.yaml");
     const write = (more: string) =>
@@ -88,7 +88,7 @@ t.test("a reload by --watch is in the audit trail", async (t) => {
   t.equal(await gateway.end(), 0);
 });
 
-t.test("a start with another gateway.yaml than before is in the audit trail as one", async (t) => {
+t.test("a start with a changed gateway.yaml is in the audit trail as one", async (t) => {
   const first = await startProcess(t, YAML);
   const { folder } = first;
   const starts = async (gateway: GatewayProcess, count: number) => {

@@ -67,7 +67,7 @@ async function started(t: Test, { store }: SharedStores) {
 
 const told = (lines: readonly Record<string, unknown>[]) => lines.map((line) => JSON.stringify(line)).join("\n");
 
-test("Redis away: nobody is refused for that", async (t, stores) => {
+test("Redis down: no request is refused because of it", async (t, stores) => {
   const { gateway, admin, ask, get, all200, ready } = await started(t, stores);
   await stores.redis.kill();
   t.teardown(() => stores.redis.start());
@@ -80,7 +80,7 @@ test("Redis away: nobody is refused for that", async (t, stores) => {
   t.match(told(gateway.lines()), /limits: Redis at 127\.0\.0\.1:\d+ \(store: limits\) is unavailable \(/);
 });
 
-test("PostgreSQL away: unseen keys and first sums are a 503, and the admin side says which store", async (t, stores) => {
+test("PostgreSQL down: unknown keys and first budget checks are a 503, and the admin side names the store", async (t, stores) => {
   const { gateway, admin, ask, get, all200, ready, cookie } = await started(t, stores);
   await stores.postgres.kill();
   t.teardown(() => stores.postgres.start());
@@ -138,7 +138,7 @@ test("PostgreSQL away: unseen keys and first sums are a 503, and the admin side 
   t.match(causes, /key store cannot answer[^\n]*PostgreSQL at/);
 });
 
-test("both away: whoever has a hard budget gets a 503, known keys without one go on", async (t, stores) => {
+test("both down: callers with a hard budget get a 503, known keys without one continue", async (t, stores) => {
   const { ask, ready } = await started(t, stores);
   await Promise.all([stores.postgres.kill(), stores.redis.kill()]);
   t.teardown(() => Promise.all([stores.postgres.start(), stores.redis.start()]));
@@ -148,7 +148,7 @@ test("both away: whoever has a hard budget gets a 503, known keys without one go
   t.match(await ready(), { ready: true, store: "waiting", limits: "apart" });
 });
 
-test("PostgreSQL away: a worker that ends is replaced, and knows the keys that the others know", async (t, {
+test("PostgreSQL down: a worker that exits is replaced, and knows the keys that the others know", async (t, {
   store,
   postgres,
 }) => {

@@ -38,7 +38,7 @@ async function ask({ url }: { url: string }, requests: number, t: Test): Promise
   await Promise.all(Array.from({ length: 8 }, one));
 }
 
-t.test("by latency: who answers late gets few requests, and more than none", async (t) => {
+t.test("by latency: a slow provider gets few requests, and more than none", async (t) => {
   const { upstreams, counts } = await providers(t, 2, 2, 150);
   const running = await gateway(t, upstreams, "{ balance: latency, targets: [p0:x, p1:x, p2:x] }");
   await ask(running, 300, t);
@@ -46,7 +46,7 @@ t.test("by latency: who answers late gets few requests, and more than none", asy
   t.ok(late > 0 && late < Math.min(one, two) / 2, `${[one, two, late]}`);
 });
 
-t.test("cheapest: all go to the cheapest while it is well, then to the next", async (t) => {
+t.test("cheapest: all requests go to the cheapest while it is healthy, then to the next", async (t) => {
   const { upstreams, well, counts } = await providers(t, 1, 1, 1);
   const targets =
     "[{ to: p0:x, price: { input: 3, output: 9 } }, { to: p1:x, price: { input: 1, output: 2 } }, { to: p2:x, price: { input: 2, output: 3 } }]";

@@ -85,7 +85,7 @@ function status(port: number, { body, headers = "", path = "/v1/chat/completions
   });
 }
 
-t.test("bombs are refused, and cost next to nothing", { skip: !LINUX }, async (t) => {
+t.test("decompression bombs are refused, and take next to no resources", { skip: !LINUX }, async (t) => {
   const gateway = await ownGateway(t, "http://127.0.0.1:1/v1", BUSY);
   for (let times = 0; times < 20; times++) await status(gateway.port, { status: 502, body: '{"model":"m"}' });
   for (const [name, make] of Object.entries(BOMBS)) {
@@ -152,7 +152,7 @@ const PIECES: Record<string, { asks: [head: string, start: string, fill: string]
   },
 };
 
-t.test("a body in pieces costs no more than its bytes", { skip: !LINUX }, async (t) => {
+t.test("a body in small chunks takes no more memory than its bytes", { skip: !LINUX }, async (t) => {
   const gateway = await ownGateway(t, "http://127.0.0.1:1/v1", BUSY);
   for (const [name, { asks, size, answer }] of Object.entries(PIECES)) {
     gateway.forget();

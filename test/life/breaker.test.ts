@@ -64,7 +64,7 @@ function load(url: string) {
 
 for (const way of ["resetting", "failing", "silent", "flapping", "limited"] as const)
   t.test(
-    `one of four that is ${way}: others take over, and it is asked again when it is well`,
+    `one of four targets is ${way}: others take over, and it is called again once it has recovered`,
     { buffered: true },
     async (t) => {
       const { upstreams, be } = await four(t);

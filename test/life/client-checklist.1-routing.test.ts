@@ -82,7 +82,7 @@ gathered(
   },
 );
 
-t.test("GET /v1/models in the shape of whoever asks; limit, pageSize and client_version are accepted", async (t) => {
+t.test("GET /v1/models in the client's own shape; limit, pageSize and client_version are accepted", async (t) => {
   const { url } = await guarded(t);
   const ids = PROTOCOLS.map((name) => `of-${name}`);
   const openai = new OpenAI({ baseURL: `${url}/v1`, apiKey: KEY });
@@ -179,30 +179,33 @@ t.test("HEAD / and HEAD /api/hello: quick, no key, no body; an unknown path is a
     }
 });
 
-t.test("unknown claude-haiku-*, gemini-*-flash*, gpt-* side-request models reach a model of ours", async (t) => {
-  const upstream = await httpUpstream((request, reply) => speaking("text")(reply, request));
-  t.teardown(() => upstream.close());
-  const shipped = readFileSync(new URL("../../gateway.yaml", import.meta.url), "utf8")
-    .replace(/^(?:listen|store|admin):.*$/gm, "")
-    .replaceAll(/https:\/\/[a-z.]+(?=\/v1)/g, upstream.origin.origin)
-    .replaceAll(/\$[A-Z]+_API_KEY/g, "a-secret");
-  const { url } = await startGateway(t, shipped);
-  const names: Record<ProtocolName, string[]> = {
-    "anthropic-messages": ["claude-haiku-5-5", "claude-haiku-4-5-20251001", "claude-opus-5-5", "claude-sonnet-4-5"],
-    gemini: ["gemini-3.5-flash-lite", "gemini-3.8-flash", "gemini-3-flash-preview"],
-    "openai-chat": ["gpt-5-nano", "gpt-4o-mini"],
-    "openai-responses": ["gpt-5.1-codex-mini"],
-  };
-  for (const [client, models] of Object.entries(names))
-    for (const model of models) {
-      const path = pathFor(client as ProtocolName, model);
-      const body = JSON.stringify(bodyFor(client as ProtocolName, model));
-      const response = await fetch(url + path, { method: "POST", headers: asking(), body });
-      t.equal(response.status, 200, `${model} ${await response.text()}`);
-      const { url: asked, body: sent } = upstream.seen.at(-1) as (typeof upstream.seen)[number];
-      t.notMatch(`${asked} ${sent}`, model, "the provider is asked for a model it has");
-    }
-});
+t.test(
+  "unknown claude-haiku-*, gemini-*-flash*, gpt-* side-request models resolve to a configured model",
+  async (t) => {
+    const upstream = await httpUpstream((request, reply) => speaking("text")(reply, request));
+    t.teardown(() => upstream.close());
+    const shipped = readFileSync(new URL("../../gateway.yaml", import.meta.url), "utf8")
+      .replace(/^(?:listen|store|admin):.*$/gm, "")
+      .replaceAll(/https:\/\/[a-z.]+(?=\/v1)/g, upstream.origin.origin)
+      .replaceAll(/\$[A-Z]+_API_KEY/g, "a-secret");
+    const { url } = await startGateway(t, shipped);
+    const names: Record<ProtocolName, string[]> = {
+      "anthropic-messages": ["claude-haiku-5-5", "claude-haiku-4-5-20251001", "claude-opus-5-5", "claude-sonnet-4-5"],
+      gemini: ["gemini-3.5-flash-lite", "gemini-3.8-flash", "gemini-3-flash-preview"],
+      "openai-chat": ["gpt-5-nano", "gpt-4o-mini"],
+      "openai-responses": ["gpt-5.1-codex-mini"],
+    };
+    for (const [client, models] of Object.entries(names))
+      for (const model of models) {
+        const path = pathFor(client as ProtocolName, model);
+        const body = JSON.stringify(bodyFor(client as ProtocolName, model));
+        const response = await fetch(url + path, { method: "POST", headers: asking(), body });
+        t.equal(response.status, 200, `${model} ${await response.text()}`);
+        const { url: asked, body: sent } = upstream.seen.at(-1) as (typeof upstream.seen)[number];
+        t.notMatch(`${asked} ${sent}`, model, "the provider is asked for a model it has");
+      }
+  },
+);
 
 t.test("GET /v1/responses with an upgrade: 426, nothing else", async (t) => {
   const { port } = await guarded(t);

@@ -38,11 +38,14 @@ function raw({ running: { port } }: Gate, client: ProtocolName, vendor: Protocol
   });
 }
 
-t.test("never an upstream's cut as a clean end; cancel upstream when the client leaves; keep-alive", async (t) => {
-  await gathered(t, "a cut is told in the form that clients believe, and is no clean end", cuts);
-  await t.test("who leaves takes the request upstream along", leaves);
-  await t.test("silence is filled with frames that are no content", silence);
-});
+t.test(
+  "never an upstream's interruption as a clean end; cancel upstream when the client disconnects; keep-alive",
+  async (t) => {
+    await gathered(t, "a cut is told in the form that clients believe, and is no clean end", cuts);
+    await t.test("a client that disconnects ends the upstream request", leaves);
+    await t.test("idle time is filled with frames that are no content", silence);
+  },
+);
 
 /** What a client is told when its stream breaks off. */
 const TOLD: Record<ProtocolName, RegExp> = {

@@ -19,7 +19,7 @@ const demo = (t: Test, more = ""): Promise<Running> =>
 const post = (url: string, headers: Record<string, string>, text = body("echo")) =>
   fetch(url, { method: "POST", headers: { "content-type": "application/json", ...headers }, body: text });
 
-t.test("the key is taken from wherever a client puts it, whatever the protocol", async (t) => {
+t.test("the key is read from wherever a client sends it, whatever the protocol", async (t) => {
   const { url } = await demo(t);
   const paths = [
     "/v1/chat/completions",
@@ -45,7 +45,7 @@ t.test("the key is taken from wherever a client puts it, whatever the protocol",
   }
 });
 
-t.test("every base address that clients were seen to make is served", async (t) => {
+t.test("every base address that clients were observed to build is served", async (t) => {
   const { url } = await demo(t);
   const generate = ["v1", "v1beta", "v1alpha", "v1beta1/publishers/google"].map(
     (base) => `/${base}/models/echo:generateContent`,
@@ -71,14 +71,17 @@ t.test("every base address that clients were seen to make is served", async (t) 
   }
 });
 
-t.test("who looks whether somebody is there is answered at once, without a key and without a body", async (t) => {
-  const { url } = await demo(t);
-  for (const path of ["/", "/api/hello"]) {
-    const answer = await fetch(url + path, { method: "HEAD" });
-    t.equal(answer.status, 200, path);
-    t.equal(await answer.text(), "", path);
-  }
-});
+t.test(
+  "a client's check whether the server is there is answered at once, without a key and without a body",
+  async (t) => {
+    const { url } = await demo(t);
+    for (const path of ["/", "/api/hello"]) {
+      const answer = await fetch(url + path, { method: "HEAD" });
+      t.equal(answer.status, 200, path);
+      t.equal(await answer.text(), "", path);
+    }
+  },
+);
 
 t.test("an upgrade to WebSocket is answered with 426, so that Codex falls back at once", async (t) => {
   const { port } = await demo(t);
@@ -161,7 +164,7 @@ gathered(t, "a provider's refusal keeps its status and its words, and when to co
   }
 });
 
-t.test("what agents send that no specification knows reaches the provider to the byte", async (t) => {
+t.test("members that agents send outside any specification reach the provider byte for byte", async (t) => {
   const upstream = await httpUpstream();
   t.teardown(() => upstream.close());
   const { url } = await startGateway(
@@ -181,7 +184,7 @@ t.test("what agents send that no specification knows reaches the provider to the
   }
 });
 
-t.test("bodies of 12 MB, in chunks, compressed and announced arrive whole", async (t) => {
+t.test("bodies of 12 MB, in chunks, compressed and with a length arrive complete", async (t) => {
   const upstream = await httpUpstream();
   t.teardown(() => upstream.close());
   const { url, port } = await startGateway(
@@ -215,7 +218,7 @@ t.test("bodies of 12 MB, in chunks, compressed and announced arrive whole", asyn
 });
 
 t.test(
-  "each event leaves when it comes, also to a client that takes compression, and the connection stays",
+  "each event is sent when it arrives, also to a client that accepts compression, and the connection stays",
   async (t) => {
     let next = () => {};
     const upstream = await httpUpstream(async (_, reply) => {
@@ -253,7 +256,7 @@ t.test(
   },
 );
 
-t.test("34 counts of tokens at once, and a whole answer to a request as large as the streamed one", async (t) => {
+t.test("34 token counts at once, and a whole answer to a request as large as the streamed one", async (t) => {
   const { url } = await demo(t);
   const counts = await Promise.all(
     Array.from({ length: 34 }, () => post(`${url}/v1/messages/count_tokens?beta=true`, asking())),
@@ -269,7 +272,7 @@ t.test("34 counts of tokens at once, and a whole answer to a request as large as
   }
 });
 
-t.test("models are listed in the shape that a client reads, whatever it adds to the query", async (t) => {
+t.test("models are listed in the shape that a client expects, with any query parameters", async (t) => {
   const { url } = await demo(t);
   for (const [path, headers, found] of [
     ["/v1/models?limit=1000", { "anthropic-version": "2023-06-01" }, { data: [{ display_name: "echo" }] }],

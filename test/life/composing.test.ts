@@ -68,7 +68,7 @@ t.test("two plugins that replace the same member build on each other, and all ot
   t.equal(sent, `{ "messages": ${JSON.stringify(messages)} ,"model":"x", "seed":12345678901234567890}`);
 });
 
-t.test("what they left is also what is translated", async (t) => {
+t.test("their combined result is also what is translated", async (t) => {
   const files = { mask: MASK, brief: BRIEF };
   const { ask } = await composed(t, "anthropic-messages", "[auth, mask, brief, models, rewrite]", files);
   const { sent } = await ask("/v1/chat/completions", ASKED);
@@ -91,7 +91,7 @@ t.test("in an attempt too, whether it is translated between them or not", async 
   }
 });
 
-t.test("a form whose model a plugin has changed goes where that one says", async (t) => {
+t.test("a form whose model a plugin has changed is routed by the new one", async (t) => {
   const { ask } = await composed(t, "openai-images", "[auth, rename, models, rewrite]", { rename: RENAME });
   const form = (model: string) => `--xx\r\ncontent-disposition: form-data; name="model"\r\n\r\n${model}\r\n--xx--\r\n`;
   const type = { "content-type": "multipart/form-data; boundary=xx" };
@@ -100,7 +100,7 @@ t.test("a form whose model a plugin has changed goes where that one says", async
   t.equal(sent, form("vendors-painter"));
 });
 
-t.test("a body that nobody changes leaves as the very bytes that came", async (t) => {
+t.test("a body that nobody changes is sent as the very bytes that arrived", async (t) => {
   const { ask } = await composed(t, "openai-chat", "[auth, models, rewrite]", {});
   const body = ASKED.replace('"m"', '"painter"');
   t.equal((await ask("/v1/chat/completions", body)).sent, body.replace('"painter"', '"vendors-painter"'));

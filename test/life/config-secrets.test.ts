@@ -70,7 +70,7 @@ const asked = async ({ admin }: GatewayProcess, path: string, token = VIEWER, me
   return { status: response.status, text: await response.text() };
 };
 
-t.test("who may look finds no secret of gateway.yaml, however it is spelt and wherever it stands", async (t) => {
+t.test("no reader of the admin side finds a secret of gateway.yaml, in any spelling and place", async (t) => {
   const env = { VIEWER, OTHER: "CANARY-of-the-environment" };
   const gateway = await startProcess(t, YAML, { env, files: { "own.ts": PLUGIN } });
   const { status, text } = await asked(gateway, "/api/config");

@@ -43,28 +43,28 @@ async function inTurn(port: number, first: string, ready: (text: string) => bool
 
 const answers = (text: string): number => text.split("HTTP/1.1 ").length - 1;
 
-t.test("a stream is broken off, not written into, when its client goes on with something malformed", async (t) => {
+t.test("a stream is closed, with nothing written into it, when its client then sends malformed data", async (t) => {
   const { running } = await behind(t, STREAM);
   const text = await inTurn(running.port, question(), (got) => got.includes("data: 1"), "GARBAGE\r\n\r\n");
   t.equal(answers(text), 1);
   t.ok(text.endsWith("9\r\ndata: 1\n\n\r\n"), text);
 });
 
-t.test("a request that has been answered gets no second answer when the rest of its body is malformed", async (t) => {
+t.test("a request that was answered gets no second response when the rest of its body is malformed", async (t) => {
   const { running } = await behind(t, STREAM);
   const open = head("Transfer-Encoding: chunked\r\n", "unknown-key-0123456789");
   const text = await inTurn(running.port, open, (got) => got.includes("invalid_api_key"), "zz\r\n");
   t.equal(answers(text), 1);
 });
 
-t.test("what is malformed behind two requests is not taken for the first one's answer", async (t) => {
+t.test("malformed data after two requests is not taken for the first one's response", async (t) => {
   const { running } = await behind(t, "");
   // In one packet: behind a request that waits for its turn nothing more is read.
   const text = await inTurn(running.port, `${question()}${question()}GARBAGE\r\n\r\n`, () => true, "");
   t.equal(text, "");
 });
 
-t.test("behind an answer that has ended, what is malformed is refused", async (t) => {
+t.test("after a response that has ended, malformed data is refused", async (t) => {
   const { running } = await behind(t, STREAM);
   const text = await inTurn(running.port, LIST, (got) => got.includes('"any"'), "GARBAGE\r\n\r\n");
   t.match(text, /^HTTP\/1\.1 200 [\s\S]*HTTP\/1\.1 400 Bad Request\r\n[\s\S]*"code":"bad_request"/);
@@ -88,7 +88,7 @@ function deaf(port: number, bytes: string): Promise<string> {
   });
 }
 
-t.test("a refusal is not lost on a client that still sends its body", async (t) => {
+t.test("a refusal reaches a client that still sends its body", async (t) => {
   const { running } = await behind(t, STREAM);
   const body = "x".repeat(2 ** 23);
   const last = LIST.replace("\r\n\r\n", "\r\nConnection: close\r\n\r\n");
@@ -101,14 +101,14 @@ t.test("a refusal is not lost on a client that still sends its body", async (t) 
   }
 });
 
-t.test("a body longer than its length is refused with how to mend it", async (t) => {
+t.test("a body longer than its length is refused with advice", async (t) => {
   const { running } = await behind(t, "");
   const { statuses, text } = await send(running.port, question(BODY.length - 1));
   t.same(statuses, [400]);
   t.match(text, "longer than content-length says: count bytes, not characters");
 });
 
-t.test("a connection is not used again behind an upgrade: node's parser loses what came with it", async (t) => {
+t.test("a connection is not reused after an upgrade: node's parser loses what arrived with it", async (t) => {
   const { running } = await behind(t, STREAM);
   const upgrade = LIST.replace("\r\n\r\n", "\r\nConnection: Upgrade\r\nUpgrade: h2c\r\n\r\n");
   const { statuses, text } = await send(running.port, upgrade + LIST);
@@ -116,7 +116,7 @@ t.test("a connection is not used again behind an upgrade: node's parser loses wh
   t.match(text, /\r\nconnection: close\r\n/i);
 });
 
-t.test("what comes behind an answer that closes the connection is no request any more", async (t) => {
+t.test("data after a response that closes the connection is not read as a request", async (t) => {
   const { running, asked } = await behind(t, "");
   // Puts off the moment between the answer and the end of its connection, in which node still reads.
   const slowEnd = (message: unknown) => {

@@ -4,7 +4,7 @@ import { CONSOLE_YAML, consolePage, startConsole, traffic } from "../support/con
 
 const options = { skip: noBrowser };
 
-t.test("days of the chart are those of the file's timezone, as all of the page", options, async (t) => {
+t.test("days of the chart are in the file's timezone, as on the rest of the page", options, async (t) => {
   const gateway = await startConsole(t, `${CONSOLE_YAML}timezone: Pacific/Kiritimati\n`);
   await traffic(gateway);
   const page = await consolePage(t, gateway, "/money?since=7d&by=key");
@@ -17,7 +17,7 @@ t.test("days of the chart are those of the file's timezone, as all of the page",
   t.match(await table.locator("tbody tr").first().innerText(), /\$0\.\d/);
 });
 
-t.test("a budget says when it ends at its pace", options, async (t) => {
+t.test("a budget shows when it will be used up at the current rate", options, async (t) => {
   const yaml = CONSOLE_YAML.replace(
     /^limits:.*$/m,
     "limits: { groups: { acme: { budget: [$100/month, { amount: $0.001/day, soft: true }] } } }",

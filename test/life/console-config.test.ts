@@ -7,7 +7,7 @@ import { KEY } from "../support/gateway.ts";
 
 const options = { skip: noBrowser };
 
-t.test("the config is shown with its secrets starred, and what a reload would change", options, async (t) => {
+t.test("the config is shown with its secrets masked, and with the changes of a reload", options, async (t) => {
   const gateway = await startConsole(t);
   const page = await consolePage(t, gateway, "/config");
   const text = await page.getByRole("region", { name: /^gateway.yaml/ }).innerText();
@@ -23,7 +23,7 @@ t.test("the config is shown with its secrets starred, and what a reload would ch
   t.match(await other.getByRole("alert").innerText(), /unknown key "bodi"/);
 });
 
-t.test("a request is explained without a provider being asked", options, async (t) => {
+t.test("a request is explained without a call to a provider", options, async (t) => {
   const gateway = await startConsole(t);
   const page = await consolePage(t, gateway, "/config");
   await page.getByLabel("Path", { exact: true }).fill("/v1/chat/completions");
@@ -72,7 +72,7 @@ t.test("a reload that failed keeps its lines in the audit trail", options, async
   t.equal(await page.evaluate('getComputedStyle(document.querySelector("td pre")).whiteSpace'), "pre-wrap");
 });
 
-t.test("a generation is told with its worker where several have one", options, async (t) => {
+t.test("a generation is shown with its worker where there are several", options, async (t) => {
   const page = await consolePage(t, await startConsole(t), "/config");
   t.same(Object.keys(await columnOf(page, "Generations", "Since")), ["1 serves"]);
   t.equal(await page.getByRole("columnheader", { name: "Worker" }).count(), 0);

@@ -14,7 +14,7 @@ const dollarsIn = (text: string): number => Number(text.replaceAll(/[$,]/g, ""))
 const near = (shown: string | undefined, nano: number): boolean =>
   Math.abs(dollarsIn(shown ?? "NaN") - nano / NANO) <= Math.max(nano / NANO, 1e-9) * 0.01;
 
-t.test("the console's figures are the ledger's for the same window", options, async (t) => {
+t.test("the console's figures equal the ledger's for the same window", options, async (t) => {
   const gateway = await startConsole(t);
   await traffic(gateway);
   const day = { since: Date.now() - 86_400_000, until: Date.now() + 1 };
@@ -70,7 +70,7 @@ async function cardOf(page: Page, title: string): Promise<{ value: string; under
   return { value: await found.locator(".value").innerText(), under: await found.locator(".under").innerText() };
 }
 
-t.test("the figures of the first page are what the ledger's rows of the hour come to", options, async (t) => {
+t.test("the figures of the first page equal the ledger's rows of the hour", options, async (t) => {
   const gateway = await startConsole(t);
   await traffic(gateway);
   const entries = await entriesOf(gateway);
@@ -117,7 +117,7 @@ t.test("the figures of the first page are what the ledger's rows of the hour com
   t.ok(near((await card("Spent today")).value, spent), `${(await card("Spent today")).value} is ${spent}`);
 });
 
-t.test("each row of the page of requests, and the page of one, is the ledger's row", options, async (t) => {
+t.test("each row on the page of requests, and the page of one request, equals the ledger's row", options, async (t) => {
   const gateway = await startConsole(t);
   await traffic(gateway);
   const entries = await entriesOf(gateway);
@@ -181,34 +181,42 @@ async function spentBefore(t: Test) {
   return { gateway, day };
 }
 
-t.test("what is spent is held against as much time before, of today against yesterday by now", options, async (t) => {
-  const { gateway } = await spentBefore(t);
-  const first = await consolePage(t, gateway, "/");
-  t.same(await cardOf(first, "Spent today"), { value: "$4.00", under: "+60 % on $2.50 by this time yesterday" });
-  const windows = {
-    today: [
-      "Yesterday by this time",
-      { echo: "$3.00", thinker: "$1.00", gone: "$0" },
-      { echo: "$2.00", gone: "$0.50" },
-    ],
-    yesterday: ["The day before", { echo: "$9.00", gone: "$0.50" }, { echo: "$11.00" }],
-    "24h": ["The 24 hours before", { echo: "$10.00", thinker: "$1.00", gone: "$0" }, { echo: "$2.00", gone: "$0.50" }],
-    "7d": ["The 7 days before", { echo: "$23.00", thinker: "$1.00", gone: "$0.50" }, { echo: "$13.00" }],
-  } as const;
-  for (const [window, [title, costs, before]] of Object.entries(windows)) {
-    const page = await consolePage(t, gateway, `/money?since=${window}`);
-    t.same(await cardOf(page, "Spent today"), { value: "$4.00", under: "$2.50 by this time yesterday" });
-    t.same(await cardOf(page, "Yesterday"), { value: "$9.50", under: "all day" });
-    // Those that were there in the time before come with its answer.
-    await page.locator(`td[data-title="${title}"]`).getByText("$").first().waitFor();
-    t.same(await columnOf(page, "Spend by model", "Cost"), costs, window);
-    const none = Object.fromEntries(Object.keys(costs).map((model) => [model, "$0"]));
-    t.same(await columnOf(page, "Spend by model", title), { ...none, ...before }, `${window}: ${title}`);
-    await page.context().close();
-  }
-});
+t.test(
+  "spending is compared with the period of equal length before, for today with yesterday until the same time",
+  options,
+  async (t) => {
+    const { gateway } = await spentBefore(t);
+    const first = await consolePage(t, gateway, "/");
+    t.same(await cardOf(first, "Spent today"), { value: "$4.00", under: "+60 % on $2.50 by this time yesterday" });
+    const windows = {
+      today: [
+        "Yesterday by this time",
+        { echo: "$3.00", thinker: "$1.00", gone: "$0" },
+        { echo: "$2.00", gone: "$0.50" },
+      ],
+      yesterday: ["The day before", { echo: "$9.00", gone: "$0.50" }, { echo: "$11.00" }],
+      "24h": [
+        "The 24 hours before",
+        { echo: "$10.00", thinker: "$1.00", gone: "$0" },
+        { echo: "$2.00", gone: "$0.50" },
+      ],
+      "7d": ["The 7 days before", { echo: "$23.00", thinker: "$1.00", gone: "$0.50" }, { echo: "$13.00" }],
+    } as const;
+    for (const [window, [title, costs, before]] of Object.entries(windows)) {
+      const page = await consolePage(t, gateway, `/money?since=${window}`);
+      t.same(await cardOf(page, "Spent today"), { value: "$4.00", under: "$2.50 by this time yesterday" });
+      t.same(await cardOf(page, "Yesterday"), { value: "$9.50", under: "all day" });
+      // Those that were there in the time before come with its answer.
+      await page.locator(`td[data-title="${title}"]`).getByText("$").first().waitFor();
+      t.same(await columnOf(page, "Spend by model", "Cost"), costs, window);
+      const none = Object.fromEntries(Object.keys(costs).map((model) => [model, "$0"]));
+      t.same(await columnOf(page, "Spend by model", title), { ...none, ...before }, `${window}: ${title}`);
+      await page.context().close();
+    }
+  },
+);
 
-t.test("the chart's days are those of the window, and come to what the table says", options, async (t) => {
+t.test("the chart's days are those of the window, and add up to the table's total", options, async (t) => {
   const { gateway, day } = await spentBefore(t);
   const page = await consolePage(t, gateway, "/money?since=yesterday");
   await page.getByText("As a table").click();
@@ -233,7 +241,7 @@ t.test("the chart's days are those of the window, and come to what the table say
 const spreadOf = (found: { p50?: number; p95?: number } | undefined, write: (n: number) => string) =>
   `${write(found?.p50 ?? Number.NaN)} / ${write(found?.p95 ?? Number.NaN)}`;
 
-t.test("first bytes and tokens a second are the ledger's percentiles", options, async (t) => {
+t.test("time to first byte and tokens per second are the ledger's percentiles", options, async (t) => {
   const gateway = await startConsole(t);
   const { ledger } = gateway.gateway.stores;
   const now = Date.now();

@@ -38,45 +38,49 @@ async function paste({ gateway, folder }: StartedConsole, lines: string): Promis
 const linesOf = (page: Page, what: string): Promise<string> =>
   page.getByRole("region", { name: `lines for gateway.yaml: ${what}`, exact: true }).innerText();
 
-t.test("lines to paste begin from what the file says: as they are, they change nothing", options, async (t) => {
-  const gateway = await startConsole(t, YAML);
-  const page = await consolePage(t, gateway, "/keys");
-  const shown = new Map<string, string>();
-  for (const [button, what] of [
-    ["Change in gateway.yaml narrow", "narrow"],
-    ["Change in gateway.yaml free", "free"],
-    ["Limit acme", "acme"],
-    ["Limit acme/research", "acme/research"],
-  ] as const) {
-    await page.getByRole("button", { name: button, exact: true }).click();
-    shown.set(what, await linesOf(page, what));
-  }
-  await page.goto(`${gateway.base}/providers`);
-  for (const what of ["down", "away"]) {
-    await page.getByRole("button", { name: `Change ${what} in gateway.yaml` }).click();
-    shown.set(what, await linesOf(page, what));
-  }
-  for (const [what, lines] of shown) {
-    t.same(await paste(gateway, lines), [], what);
-    t.notMatch(lines, /key-0123456789abcdef/, `${what}: no secret`);
-  }
-  t.same(parse(shown.get("narrow") ?? ""), {
-    keys: {
-      narrow: {
-        ...{ models: ["echo"], paths: ["/v1/*"], rpm: 60, tpm: "off" },
-        budget: ["$5/day", { amount: "$50/month", soft: true }],
+t.test(
+  "lines to copy start with the current values of the file: pasted unchanged, they change nothing",
+  options,
+  async (t) => {
+    const gateway = await startConsole(t, YAML);
+    const page = await consolePage(t, gateway, "/keys");
+    const shown = new Map<string, string>();
+    for (const [button, what] of [
+      ["Change in gateway.yaml narrow", "narrow"],
+      ["Change in gateway.yaml free", "free"],
+      ["Limit acme", "acme"],
+      ["Limit acme/research", "acme/research"],
+    ] as const) {
+      await page.getByRole("button", { name: button, exact: true }).click();
+      shown.set(what, await linesOf(page, what));
+    }
+    await page.goto(`${gateway.base}/providers`);
+    for (const what of ["down", "away"]) {
+      await page.getByRole("button", { name: `Change ${what} in gateway.yaml` }).click();
+      shown.set(what, await linesOf(page, what));
+    }
+    for (const [what, lines] of shown) {
+      t.same(await paste(gateway, lines), [], what);
+      t.notMatch(lines, /key-0123456789abcdef/, `${what}: no secret`);
+    }
+    t.same(parse(shown.get("narrow") ?? ""), {
+      keys: {
+        narrow: {
+          ...{ models: ["echo"], paths: ["/v1/*"], rpm: 60, tpm: "off" },
+          budget: ["$5/day", { amount: "$50/month", soft: true }],
+        },
       },
-    },
-  });
-  t.match(parse(shown.get("down") ?? ""), {
-    providers: { down: { concurrency: 7, health: { failures: 3, open: "1m" } } },
-  });
-  t.match(shown.get("down"), /# window: 30s/, "what holds by the common settings is a comment");
-  t.same(await paste(gateway, (shown.get("narrow") ?? "").replace("rpm: 60", "rpm: 50")), ["keys.narrow.rpm"]);
-});
+    });
+    t.match(parse(shown.get("down") ?? ""), {
+      providers: { down: { concurrency: 7, health: { failures: 3, open: "1m" } } },
+    });
+    t.match(shown.get("down"), /# window: 30s/, "what holds by the common settings is a comment");
+    t.same(await paste(gateway, (shown.get("narrow") ?? "").replace("rpm: 60", "rpm: 50")), ["keys.narrow.rpm"]);
+  },
+);
 
 t.test(
-  "keys have their own limits and their last use, and groups are a tree with what they may use",
+  "keys have their own limits and their last use, and groups are a tree with their allowed models",
   options,
   async (t) => {
     const gateway = await startConsole(t, YAML);
@@ -108,7 +112,7 @@ t.test(
   },
 );
 
-t.test("a key that was just made is shown with the settings of clients for what it may use", options, async (t) => {
+t.test("a key that was just made is shown with client settings for its allowed models", options, async (t) => {
   const gateway = await startConsole(t, YAML);
   const page = await consolePage(t, gateway, "/keys");
   await page.getByRole("button", { name: "Make a key" }).click();

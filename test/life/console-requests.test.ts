@@ -7,7 +7,7 @@ import { KEY } from "../support/gateway.ts";
 
 const options = { skip: noBrowser };
 
-t.test("the page of a request leads to what would become of it now", options, async (t) => {
+t.test("the page of a request links to an explanation of it under the current configuration", options, async (t) => {
   const gateway = await startConsole(t);
   const id = await traffic(gateway);
   const answer = await fetch(`${gateway.url}/v1beta/models/echo:generateContent`, {
@@ -33,7 +33,7 @@ t.test("the page of a request leads to what would become of it now", options, as
   }
 });
 
-t.test("a row of those that have no target, model or key leads to them alone", options, async (t) => {
+t.test("a row of requests without a target, model or key links to exactly those", options, async (t) => {
   const gateway = await startConsole(t);
   await traffic(gateway);
   await gateway.askModel("nothing");
@@ -54,7 +54,7 @@ t.test("a row of those that have no target, model or key leads to them alone", o
   t.equal(await rows.count(), 9);
 });
 
-t.test("a gateway without a request says how the first one is made, and it works", options, async (t) => {
+t.test("a gateway without requests shows how to send the first one, and it works", options, async (t) => {
   const gateway = await startConsole(t);
   for (const path of ["/", "/requests?key=test"]) {
     const page = await consolePage(t, gateway, path);

@@ -6,7 +6,7 @@ import { CONSOLE_YAML, consolePage, startConsole } from "../support/console.ts";
 import { CLIENT, startIdentityProvider } from "../support/identity-provider.ts";
 
 t.test(
-  "somebody signs in at an identity provider, makes a key and signs out, in a browser",
+  "a user signs in at an identity provider, makes a key and signs out, in a browser",
   { skip: noBrowser },
   async (t) => {
     const console = await startConsole(t);

@@ -5,7 +5,7 @@ import { looksOf, noBrowser } from "../support/browser.ts";
 import { CONSOLE_YAML, consolePage, startConsole } from "../support/console.ts";
 
 t.test(
-  "a provider is taken out of its models, and weights are changed, by lines that the file takes",
+  "a provider is removed from its models, and weights are changed, by lines that the file accepts",
   { skip: noBrowser },
   async (t) => {
     const yaml = CONSOLE_YAML.replace(
@@ -49,7 +49,7 @@ t.test(
 );
 
 t.test(
-  "a target that is left alone is tried at once, and a provider is switched off and on",
+  "a target in its rest period can be tried at once, and a provider is switched off and on",
   { skip: noBrowser },
   async (t) => {
     const yaml = CONSOLE_YAML.replace("down: { ", "down: { health: { failures: 1 }, ");

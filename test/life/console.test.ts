@@ -8,31 +8,35 @@ const options = { skip: noBrowser };
 /** With a console that asks for a token. */
 const SIGN_IN = `${CONSOLE_YAML}admin: { listen: 127.0.0.1:0, token: $ADMIN_TOKEN, viewer: $VIEWER_TOKEN }\n`;
 
-t.test("a page asks the API once for each of its figures, though its head names them too", options, async (t) => {
-  const gateway = await startConsole(t);
-  const paths = [
-    "/requests?key=a+b&status=5xx&dearer=0.5",
-    "/money?since=30d&by=key",
-    "/money",
-    "/keys",
-    "/config",
-    "/audit",
-  ];
-  for (const path of paths) {
-    const page = await consolePage(t, gateway, path);
-    const asked: string[] = [];
-    page.on("request", (request) => {
-      const { pathname, search } = new URL(request.url());
-      if (pathname.startsWith("/api/")) asked.push(pathname + search);
-    });
-    await page.reload({ waitUntil: "networkidle" });
-    t.ok(asked.length >= 2, path);
-    t.same(asked.toSorted(), [...new Set(asked)].sort(), path);
-    await page.context().close();
-  }
-});
+t.test(
+  "a page requests each of its figures from the API once, though its header shows them too",
+  options,
+  async (t) => {
+    const gateway = await startConsole(t);
+    const paths = [
+      "/requests?key=a+b&status=5xx&dearer=0.5",
+      "/money?since=30d&by=key",
+      "/money",
+      "/keys",
+      "/config",
+      "/audit",
+    ];
+    for (const path of paths) {
+      const page = await consolePage(t, gateway, path);
+      const asked: string[] = [];
+      page.on("request", (request) => {
+        const { pathname, search } = new URL(request.url());
+        if (pathname.startsWith("/api/")) asked.push(pathname + search);
+      });
+      await page.reload({ waitUntil: "networkidle" });
+      t.ok(asked.length >= 2, path);
+      t.same(asked.toSorted(), [...new Set(asked)].sort(), path);
+      await page.context().close();
+    }
+  },
+);
 
-t.test("one exchange is shown by its id, with each attempt on a time line", options, async (t) => {
+t.test("one exchange is shown by its id, with each attempt on a timeline", options, async (t) => {
   const gateway = await startConsole(t);
   const id = await traffic(gateway);
   const page = await consolePage(t, gateway, "/requests");
@@ -52,7 +56,7 @@ t.test("one exchange is shown by its id, with each attempt on a time line", opti
   t.equal(new URL(page.url()).pathname, `/requests/${id}`);
 });
 
-t.test("a request that was refused says why, and an attempt that failed too", options, async (t) => {
+t.test("a refused request shows why, and a failed attempt too", options, async (t) => {
   const gateway = await startConsole(t);
   const id = await traffic(gateway);
   const refused = (await gateway.gateway.stores.ledger.search({ limit: 1, outcome: "rejected" }))[0]?.id;
@@ -64,7 +68,7 @@ t.test("a request that was refused says why, and an attempt that failed too", op
   t.match(await line.innerText(), /The provider could not be reached/);
 });
 
-t.test("a provider that failed behind another one is seen at once", options, async (t) => {
+t.test("a provider whose failure a fallback hid is shown at once", options, async (t) => {
   const gateway = await startConsole(t);
   await traffic(gateway);
   const page = await consolePage(t, gateway, "/");
@@ -78,7 +82,7 @@ t.test("a provider that failed behind another one is seen at once", options, asy
   t.equal(good["demo:error-429"], "0");
 });
 
-t.test("filters of requests stand in the address", options, async (t) => {
+t.test("filters of requests are in the address", options, async (t) => {
   const gateway = await startConsole(t);
   await traffic(gateway);
   const page = await consolePage(t, gateway, "/requests?status=429");
@@ -91,7 +95,7 @@ t.test("filters of requests stand in the address", options, async (t) => {
   t.match(page.url(), /outcome=rejected/);
 });
 
-t.test("a running request is seen with its age and ended from the console", options, async (t) => {
+t.test("a running request is shown with its age and ended from the console", options, async (t) => {
   const gateway = await startConsole(t);
   const page = await consolePage(t, gateway, "/");
   const asked = gateway.askModel("slow", { text: "one two three four five six seven eight nine ten" });
@@ -145,7 +149,7 @@ t.test("a key is made, shown once, changed, switched off and revoked", options, 
   t.match(await edited.innerText(), /"was":\{/);
 });
 
-t.test("nobody sees anything before the token is typed; who looks changes nothing", options, async (t) => {
+t.test("nothing is shown before the token is entered; a reader changes nothing", options, async (t) => {
   const gateway = await startConsole(t, SIGN_IN);
   const page = await consolePage(t, gateway, "/keys", true);
   t.same(await faultsOf(page), []);
@@ -165,7 +169,7 @@ t.test("nobody sees anything before the token is typed; who looks changes nothin
 });
 
 t.test(
-  "who is not signed in is asked for the token, and nothing is asked that would be refused",
+  "a user who is not signed in is asked for the token, and no request is sent that would be refused",
   options,
   async (t) => {
     const gateway = await startConsole(t, SIGN_IN);
@@ -194,7 +198,7 @@ t.test("a session that ends while a page is open asks for the token again", opti
 });
 
 t.test(
-  "a table of more rows than fill a window shows all of them, and older requests stand on pages behind",
+  "a table of more rows than a window holds shows all of them, and older requests are on later pages",
   options,
   async (t) => {
     const many = Array.from({ length: 40 }, (_, n) => `k${n}: { key: many-keys-${n}-0123456789abcdef }`);
@@ -222,7 +226,7 @@ t.test(
   },
 );
 
-t.test("a page asks for each thing once, and begins before its scripts have told it to", options, async (t) => {
+t.test("a page requests everything once, and begins before its scripts have run", options, async (t) => {
   const gateway = await startConsole(t);
   await traffic(gateway);
   const page = await consolePage(t, gateway, "/audit");

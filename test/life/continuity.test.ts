@@ -67,7 +67,7 @@ function rewritten(body: JsonObject, turn: number): JsonObject {
 }
 
 for (const speaks of [NAMES.join(", "), "anthropic-messages", "openai-chat"])
-  t.test(`conversations stay without configuration where the providers speak ${speaks}`, async (t) => {
+  t.test(`conversations keep their provider without configuration where the providers speak ${speaks}`, async (t) => {
     const { ask } = await pair(t, speaks);
     const counts = [0, 0];
     let [turns, stayed] = [0, 0];
@@ -96,7 +96,7 @@ for (const speaks of [NAMES.join(", "), "anthropic-messages", "openai-chat"])
     );
   });
 
-t.test("when a provider is gone all its conversations go on at the other one, and stay there", async (t) => {
+t.test("when a provider is gone all its conversations continue at the other one, and stay there", async (t) => {
   const { ask, vendors } = await pair(t, NAMES.join(", "));
   const running: { client: Client; body: JsonObject; by: number }[] = [];
   for (const [name, client] of CONVERSATION)
@@ -116,7 +116,7 @@ t.test("when a provider is gone all its conversations go on at the other one, an
   t.equal(moved, running.length);
 });
 
-t.test("a conversation that has moved stays where its newest state comes from", async (t) => {
+t.test("a conversation that has moved stays at the provider of its newest state", async (t) => {
   const { ask, vendors, running } = await pair(t, "anthropic-messages", "reasoning");
   const client = CLIENTS["openai-responses"] as Client;
   const headers = {};
@@ -140,7 +140,7 @@ t.test("a conversation that has moved stays where its newest state comes from", 
   t.equal(running.log.lines.filter(({ message }) => message === "exchange").at(-1)?.fields["attempts"], 1);
 });
 
-t.test("continuity: off leaves each request to chance", async (t) => {
+t.test("continuity: off chooses a provider for each request anew", async (t) => {
   const { ask } = await pair(t, "openai-chat", "echo", "plugins: { models: { continuity: off } }\n");
   const client = CLIENTS["openai-chat"] as Client;
   const body = client.ask("always the same", "look");
@@ -180,7 +180,7 @@ async function accounts(t: Test) {
   return { ask, limited };
 }
 
-t.test("a conversation keeps to its credential too, and leaves it only while that may not be shown", async (t) => {
+t.test("a conversation keeps its credential too, and changes it only while that one may not be used", async (t) => {
   const { ask, limited } = await accounts(t);
   const running: { client: Client; body: JsonObject; first: string }[] = [];
   let [turns, stayed] = [0, 0];

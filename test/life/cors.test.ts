@@ -6,7 +6,7 @@ import { noBrowser, openBrowser } from "../support/browser.ts";
 import { KEY, startGateway } from "../support/gateway.ts";
 
 t.test(
-  "a browser lets the script of another site's page ask where gateway.yaml names it, and only there",
+  "a script of another site may call the gateway where gateway.yaml names the site, and only there",
   { skip: noBrowser },
   async (t) => {
     const site = createServer((_, response) => {

@@ -105,7 +105,7 @@ function traffic(url: string): () => Promise<void> {
   };
 }
 
-t.test("each panel of the dashboard shows what happens, and each rule can be judged", async (t) => {
+t.test("each panel of the dashboard has data, and each rule can be evaluated", async (t) => {
   const upstream = await provider();
   t.teardown(() => upstream.close());
   const model = (name: string, more: string) => `  ${name}: { output: 1k, price: { input: 1, output: 2 }, ${more} }\n`;

@@ -77,7 +77,7 @@ const HEAD = "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-enc
 const chunk = (text: string) => `${Buffer.byteLength(text).toString(16)}\r\n${text}\r\n`;
 
 for (const [protocol, { path, frames, broken }] of Object.entries(STREAMS)) {
-  t.test(`${protocol}: a whole stream ends as the provider ended it`, async (t) => {
+  t.test(`${protocol}: a complete stream ends as the provider ended it`, async (t) => {
     const running = await behind(t, (socket) => socket.write(`${HEAD}${frames.map(chunk).join("")}0\r\n\r\n`));
     t.same(await ask(running, path), { status: 200, body: frames.join(""), whole: true });
   });
@@ -119,7 +119,7 @@ async function recent({ gateway }: Running) {
 }
 
 t.test(
-  "a provider that cannot be reached is a 502, one that is silent a 504, in the client's own dialect",
+  "a provider that cannot be reached is a 502, one that does not respond a 504, in the client's own dialect",
   async (t) => {
     const closed = await rawUpstream(() => {});
     const { origin } = closed.origin;
@@ -141,7 +141,7 @@ t.test(
 );
 
 t.test(
-  "a client that leaves is noticed by the provider, before and within the answer, and recorded as aborted",
+  "a client that disconnects, before or during the answer, is noticed by the provider, and recorded as aborted",
   async (t) => {
     for (const start of ["", HEAD, HEAD + chunk(STREAMS["anthropic-messages"].frames[0])]) {
       let closed = false;
@@ -174,7 +174,7 @@ t.test(
   },
 );
 
-t.test("a client that reads slowly holds the provider back instead of filling memory", async (t) => {
+t.test("a client that reads slowly pauses the provider instead of filling memory", async (t) => {
   const piece = chunk(`data: ${"x".repeat(60_000)}\n\n`);
   let written = 0;
   const running = await behind(t, async (socket) => {
@@ -202,7 +202,7 @@ t.test("a client that reads slowly holds the provider back instead of filling me
   outgoing.destroy();
 });
 
-t.test("a silent stream is kept alive with frames that are no content", async (t) => {
+t.test("an idle stream is kept alive with frames that are no content", async (t) => {
   const upstream = await rawUpstream((socket) => {
     socket.write(HEAD + chunk(STREAMS["anthropic-messages"].frames[0]));
     setTimeout(() => socket.write(`${chunk(STREAMS["anthropic-messages"].frames[1])}0\r\n\r\n`), 1300);

@@ -45,7 +45,7 @@ async function recovers(t: Test, port: number): Promise<void> {
 }
 
 t.test(
-  "more connections than there are descriptors: some are refused, none ends the gateway, and it recovers",
+  "more connections than file descriptors: some are refused, the gateway keeps running, and it recovers",
   async (t) => {
     const upstream = await httpUpstream();
     t.teardown(() => upstream.close());
@@ -82,7 +82,7 @@ t.test(
   },
 );
 
-t.test("with little memory large bodies are answered or refused, and it goes on", async (t) => {
+t.test("with little memory large bodies are answered or refused, and the gateway keeps running", async (t) => {
   const { port, ended, said } = await childGateway(t, `body: { limit: 8MiB }\n${YAML}`, {
     node: ["--max-old-space-size=128"],
   });

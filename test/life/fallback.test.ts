@@ -3,7 +3,7 @@ import { runUsage } from "../../src/cli/usage.ts";
 import { asking, startGateway } from "../support/gateway.ts";
 import { httpUpstream } from "../support/upstream.ts";
 
-t.test("behind a fallback, name and money are those of the model that served, everywhere", async (t) => {
+t.test("after a fallback, name and cost are those of the model that answered, everywhere", async (t) => {
   const upstream = await httpUpstream(({ body }, reply) => {
     const { model } = JSON.parse(body.toString()) as { model: string };
     if (model === "down") return reply.writeHead(503).end("{}");
@@ -39,7 +39,7 @@ models:
   t.notMatch(printed, /dear/);
 });
 
-t.test("a model that serves itself is named too; refusals of ours name none", async (t) => {
+t.test("a model that answers itself is named too; the gateway's own refusals name none", async (t) => {
   const running = await startGateway(
     t,
     'providers: { demo: { url: "demo:" } }\nmodels: { echo: { targets: [demo:echo] } }\n',

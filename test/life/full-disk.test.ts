@@ -97,7 +97,7 @@ function disk(t: Test, size: string): { mount: string } & Disk {
   };
 }
 
-t.test("a disk that is full, and has room again, costs no row", { skip: noDisk }, async (t) => {
+t.test("a disk that is full for a while loses no row", { skip: noDisk }, async (t) => {
   const own = disk(t, "8m");
   const folder = join(own.mount, "gateway");
   mkdirSync(folder);
@@ -105,7 +105,7 @@ t.test("a disk that is full, and has room again, costs no row", { skip: noDisk }
 });
 
 t.test(
-  "a gateway that starts while the disk is full serves, and records as soon as there is room",
+  "a gateway that starts while the disk is full serves requests, and records them as soon as there is room",
   { skip: noDisk },
   async (t) => {
     const own = disk(t, "4m");
@@ -157,7 +157,7 @@ const said = (gateway: GatewayProcess, what: RegExp): boolean =>
 
 for (const workers of [1, 2])
   t.test(
-    `what is in memory only is told, and a stop waits for room for it: workers: ${workers}`,
+    `rows in memory only are reported, and a stop waits until they can be written: workers: ${workers}`,
     { skip: noDisk },
     async (t) => {
       const own = disk(t, "8m");
@@ -183,7 +183,7 @@ for (const workers of [1, 2])
 
 for (const workers of [1, 2])
   t.test(
-    `what is lost at last stands in the log, and can be put back: workers: ${workers}`,
+    `rows that are lost in the end are in the log, and can be restored: workers: ${workers}`,
     { skip: noDisk },
     async (t) => {
       const own = disk(t, "8m");
@@ -216,7 +216,7 @@ providers: { demo: { url: "demo:" } }
 models: { echo: { targets: [demo:echo], price: { input: ${input}, output: 1 } } }
 `;
 
-t.test("a start and a reload on a full disk say so in a line", { skip: noDisk }, async (t) => {
+t.test("a start and a reload on a full disk report it in one line", { skip: noDisk }, async (t) => {
   const own = disk(t, "8m");
   const { mount, fill, free } = own;
   const ledger = join(mount, "gateway", "gateway.db");

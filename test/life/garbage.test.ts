@@ -10,7 +10,7 @@ const LAST = 60;
 /** The part of what is allocated that a collection of the young may find in use: what runs, and nothing of what has run. */
 const KEPT = 0.1;
 
-t.test("what a request needed is given up when it has ended, without a look at all of the heap", async (t) => {
+t.test("the memory of a request is freed when it has ended, without a full garbage collection", async (t) => {
   const vendor = await startVendor(
     t,
     json({

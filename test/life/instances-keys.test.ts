@@ -89,12 +89,12 @@ async function revocations(t: Test, stores: Stores, gateways: readonly GatewayPr
   }
 }
 
-test("a key that is revoked is refused by all three, and what runs for it ends", async (t, stores) => {
+test("a revoked key is refused by all three, and its running exchanges end", async (t, stores) => {
   const gateways = await startInstances(t, yaml({ p: await vendor(t, "a") }), stores.store);
   await revocations(t, await storesOf(t, stores.database), gateways, REVOCATIONS);
 });
 
-test("so it is where nobody hears of it, and each has to look by itself", async (t, stores) => {
+test("the same holds without notifications, where each instance has to poll", async (t, stores) => {
   const muted = await mutedPostgres(t, stores.database);
   const store = `{ ledger: "${muted.url}", limits: "${stores.redis.url}" }`;
   const gateways = await startInstances(t, yaml({ p: await vendor(t, "a") }), store);

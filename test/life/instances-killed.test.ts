@@ -16,7 +16,7 @@ const test = (name: string, body: (t: Test, stores: SharedStores) => Promise<voi
     if (servers) await body(t, await freshStores(servers));
   });
 
-test("one of three is killed under load behind nginx: no row is lost, and the others serve on", async (t, stores) => {
+test("one of three is killed under load behind nginx: no row is lost, and the others continue", async (t, stores) => {
   const text = yaml({ p: await vendor(t, "a") }, "limits: { default: { rpm: 100000, concurrency: 500 } }\n");
   const gateways = await startInstances(t, text, stores.store);
   const nginx = await startBalancer(

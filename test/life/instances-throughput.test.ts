@@ -33,7 +33,7 @@ function ask(agent: Agent, port: number, stream: boolean): Promise<number | unde
 }
 
 t.test(
-  "three gateways behind nginx, each with its share of a core, carry nearly three times what one does",
+  "three gateways behind nginx, each with a core, have nearly three times the throughput of one",
   skipped,
   async (t) => {
     if (!servers) return;

@@ -31,7 +31,7 @@ const test = (name: string, body: (t: Test, stores: SharedStores) => Promise<voi
     if (servers) await body(t, await freshStores(servers));
   });
 
-test("a budget is one for three gateways behind nginx, and each tells what all have used", async (t, stores) => {
+test("three gateways behind nginx share one budget, and each reports the total usage", async (t, stores) => {
   const up = await vendor(t, "a");
   const gateways = await startInstances(t, yaml({ p: up }, "limits: { default: { budget: $0.20 } }\n"), stores.store);
   const nginx = await startBalancer(
@@ -66,7 +66,7 @@ test("a budget is one for three gateways behind nginx, and each tells what all h
   }, "usage, the same from each gateway");
 });
 
-test("a conversation and its kept answers are one key's at every gateway, and stay at their provider", async (t, stores) => {
+test("a conversation and its stored answers are one key's at every gateway, and stay at their provider", async (t, stores) => {
   const providers = { p: await vendor(t, "p"), q: await vendor(t, "q") };
   const gateways = await startInstances(
     t,

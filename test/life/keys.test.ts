@@ -81,7 +81,7 @@ async function cli({ folder }: { folder: string }, ...args: string[]) {
   return (await promisify(execFile)(process.execPath, program, { cwd: folder })).stdout;
 }
 
-t.test("streams of a key that is revoked end with their protocol's own error, and stand in the ledger", async (t) => {
+t.test("streams of a key that is revoked end with their protocol's own error, and are in the ledger", async (t) => {
   const running = await startGateway(t, await hanging(t));
   const { keys, ledger } = running.gateway.stores;
   const gone = await keys.create({ name: "gone" });
@@ -123,7 +123,7 @@ t.test("a stream of a key that expires ends too", async (t) => {
   t.match(logged(running)[0], { outcome: "rejected", error: { message: /revoked or has expired/ } });
 });
 
-t.test("a WebSocket of a key that is disabled is told why, and closed", async (t) => {
+t.test("a WebSocket of a key that is disabled receives the reason, and is closed", async (t) => {
   const upstream = await socketUpstream(t);
   const running = await startGateway(
     t,
@@ -161,18 +161,23 @@ async function streaming(t: Test, more = "") {
   return { gateway, key, stream, stores };
 }
 
-t.test("what another process revokes is refused, and what runs for it ended, by every worker", async (t) => {
-  const { gateway, key, stream } = await streaming(t, "workers: 2\n");
-  const others = await Promise.all([1, 2, 3].map(() => ask(gateway.url, key, STREAMS[0] as (typeof STREAMS)[number])));
-  const texts = [stream, ...others].map(said);
-  await cli(gateway, "keys", "revoke", "one");
-  for (const text of texts) t.match(await text, /was revoked/);
-  await eventually(async () => (await list(gateway.url, key)).status === 401, "the refusal");
-  await eventually(() => gateway.ledger().outcomes["rejected"] === 4, "the ledger");
-});
+t.test(
+  "a key that another process revokes is refused, and its running exchanges are ended, by every worker",
+  async (t) => {
+    const { gateway, key, stream } = await streaming(t, "workers: 2\n");
+    const others = await Promise.all(
+      [1, 2, 3].map(() => ask(gateway.url, key, STREAMS[0] as (typeof STREAMS)[number])),
+    );
+    const texts = [stream, ...others].map(said);
+    await cli(gateway, "keys", "revoke", "one");
+    for (const text of texts) t.match(await text, /was revoked/);
+    await eventually(async () => (await list(gateway.url, key)).status === 401, "the refusal");
+    await eventually(() => gateway.ledger().outcomes["rejected"] === 4, "the ledger");
+  },
+);
 
 t.test(
-  "while another process writes to the store for long, keys are found, and unknown ones are still wrong",
+  "while another process writes to the store for long, keys are found, and unknown ones are still refused",
   async (t) => {
     const { gateway, key, stream } = await streaming(t);
     const lock = new DatabaseSync(join(gateway.folder, "gateway.db"), { timeout: 5000 });
@@ -185,7 +190,7 @@ t.test(
   },
 );
 
-t.test("revocations are heard of in another process", { skip: REVOCATIONS === 0 }, async (t) => {
+t.test("revocations reach another process", { skip: REVOCATIONS === 0 }, async (t) => {
   const { gateway, stream, stores } = await streaming(t);
   await stream.body?.cancel();
   const took = { refused: [] as number[], ended: [] as number[] };

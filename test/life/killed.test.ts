@@ -9,7 +9,7 @@ import { mixedProvider, traffic } from "../support/traffic.ts";
 const KILLS = Number(process.env["GATEWAY_TEST_KILLS"] ?? 10);
 const RATE = Number(process.env["GATEWAY_TEST_KILL_RATE"] ?? 100);
 
-t.test("a gateway that is killed at any moment loses no row and doubles none", async (t) => {
+t.test("a gateway that is killed at any moment loses and duplicates no row", async (t) => {
   const upstream = await mixedProvider();
   t.teardown(() => upstream.close());
   const yaml = `providers: { up: { url: "${upstream.origin.origin}/v1", speaks: [openai-chat] } }

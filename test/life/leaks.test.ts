@@ -143,7 +143,7 @@ const socketLeft = (port: number): Promise<void> =>
 const VOICE =
   "HTTP/1.1 101 Switching Protocols\r\nconnection: upgrade\r\nupgrade: websocket\r\nsec-websocket-accept: ICX+Yqv66kxgM0FcWaLWlFLwTAI=\r\n\r\n";
 
-t.test("exchanges of all kinds leave nothing behind, and each has its row", { timeout: 600_000 }, async (t) => {
+t.test("exchanges of all kinds leak nothing, and each has its row", { timeout: 600_000 }, async (t) => {
   const scripts = { ...PROVIDERS, voice: (socket: Socket) => socket.write(VOICE) };
   const upstreams = await Promise.all(
     Object.entries(scripts).map(async ([name, script]) => {

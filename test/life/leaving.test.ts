@@ -152,7 +152,7 @@ const p = (times: readonly number[], part: number) =>
   times.toSorted((a, b) => a - b)[Math.min(times.length - 1, Math.floor(times.length * part))] ?? 0;
 
 t.test(
-  "a client that leaves is gone for the provider at once, whatever the state, and has one row",
+  "a client that disconnects ends the provider's request at once, in any state, and has one row",
   { timeout: 900_000 },
   async (t) => {
     const states = await Promise.all(

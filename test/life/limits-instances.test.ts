@@ -31,7 +31,7 @@ const apart = (redis: RedisProcess, gateways: readonly GatewayProcess[]) =>
     ...gateways.map((each) => eventually(async () => (await limitsOf(each)) === "apart", "it to count apart")),
   ]);
 
-t.test("three gateways share a budget: of all calls at once only those pass that it is for", async (t) => {
+t.test("three gateways share a budget: of concurrent calls only as many pass as it covers", async (t) => {
   const setup = await several(t, "$0.10");
   if (!setup) return;
   const { gateways, upstream } = setup;
@@ -52,7 +52,7 @@ t.test("three gateways share a budget: of all calls at once only those pass that
   t.same(await setup.redis.ask("KEYS", "*holds*"), [], "nothing is left reserved");
 });
 
-t.test("a gateway that is killed leaves nothing reserved", async (t) => {
+t.test("a gateway that is killed leaves no reservation", async (t) => {
   const setup = await several(t, "$0.20", 2);
   if (!setup) return;
   const { gateways, upstream } = setup;
@@ -67,7 +67,7 @@ t.test("a gateway that is killed leaves nothing reserved", async (t) => {
   t.equal(passed(statuses), 20, "what hung came to nothing");
 });
 
-t.test("while Redis is gone each gateway keeps to its part, and afterwards all count together again", async (t) => {
+t.test("while Redis is down each gateway enforces its share, and afterwards all count together again", async (t) => {
   const setup = await several(t, "$0.60");
   if (!setup) return;
   const { redis, gateways, upstream } = setup;

@@ -9,7 +9,7 @@ import { ROOT } from "../support/processes.ts";
 
 t.setTimeout(120_000);
 
-t.test("a gateway that was killed remembers what was spent, and nothing is reserved by the dead", async (t) => {
+t.test("a gateway that was killed remembers its spending, and has no reservations of dead processes", async (t) => {
   const upstream = await provider(t);
   const file = yaml(upstream.origin, "$0.10");
   const first = await startProcess(t, file);
@@ -29,7 +29,7 @@ t.test("a gateway that was killed remembers what was spent, and nothing is reser
 });
 
 t.test(
-  "two gateways on one file that count limits in memory say so for as long as there are two, and serve",
+  "two gateways on one file that count limits in memory warn as long as there are two, and continue",
   async (t) => {
     const upstream = await provider(t);
     const file = yaml(upstream.origin, "$100");
@@ -52,7 +52,7 @@ t.test(
 );
 
 t.test(
-  "beside workers, which are one gateway, and where a gateway was killed just now, check finds nothing",
+  "workers are one gateway: beside them, and after a gateway was killed just now, check reports nothing",
   async (t) => {
     const upstream = await provider(t);
     const file = yaml(upstream.origin, "$100", "workers: 2");

@@ -11,7 +11,7 @@ const HANGING = BODY.replace("{", '{"user":"hang",');
 const limitsOf = async (gateway: GatewayProcess) => (await gateway.ready())?.body["limits"];
 const spentOf = async (gateway: GatewayProcess) => (await page(gateway))[0]?.budgets[0];
 
-t.test("workers of one gateway count at Redis too, and what a killed one had reserved goes", async (t) => {
+t.test("workers of one gateway count at Redis too, and the reservations of a killed one are released", async (t) => {
   const redis = await startRedis(t);
   if (!redis) return;
   const upstream = await provider(t);
@@ -34,7 +34,7 @@ t.test("workers of one gateway count at Redis too, and what a killed one had res
   t.equal(passed(rest), 10);
 });
 
-t.test("a gateway whose Redis is not there, or refuses it, does not start and says what to do", async (t) => {
+t.test("a gateway whose Redis is unreachable, or refuses it, does not start and gives advice", async (t) => {
   const start = (url: string, more = "") =>
     startProcess(t, `store: { ledger: "sqlite:./gateway.db", limits: "${url}" }\n${more}${DEMO}`).then(
       () => "it has started",
@@ -52,40 +52,37 @@ t.test("a gateway whose Redis is not there, or refuses it, does not start and sa
   t.notMatch(refused, /secret-of-mine/);
 });
 
-t.test(
-  "limits count over TLS, with an authority and a certificate of one's own; who does not know them is told",
-  async (t) => {
-    const certificates = makeCertificates(t);
-    const redis = certificates && (await startRedis(t, [], certificates));
-    if (!redis) return;
-    const upstream = await provider(t);
-    const store = (limits: string) => `store: { ledger: "sqlite:./gateway.db", limits: "${limits}" }\n`;
-    const gateways = await Promise.all(
-      [1, 2].map(() => startProcess(t, store(redis.url) + yaml(upstream.origin, "$0.20", "linger: off\ninstances: 2"))),
+t.test("limits count over TLS, with a custom authority and certificate; a missing one is reported", async (t) => {
+  const certificates = makeCertificates(t);
+  const redis = certificates && (await startRedis(t, [], certificates));
+  if (!redis) return;
+  const upstream = await provider(t);
+  const store = (limits: string) => `store: { ledger: "sqlite:./gateway.db", limits: "${limits}" }\n`;
+  const gateways = await Promise.all(
+    [1, 2].map(() => startProcess(t, store(redis.url) + yaml(upstream.origin, "$0.20", "linger: off\ninstances: 2"))),
+  );
+  const statuses = await Promise.all(
+    Array.from({ length: 60 }, (_, i) => ask((gateways[i % 2] as GatewayProcess).url)),
+  );
+  t.equal(passed(statuses), 20, "both count together");
+  for (const gateway of gateways) t.equal(await limitsOf(gateway), "ok");
+  await redis.kill();
+  for (const gateway of gateways)
+    await eventually(async () => (await limitsOf(gateway)) === "apart", "it to be missed");
+  await redis.start();
+  for (const gateway of gateways)
+    await eventually(async () => (await limitsOf(gateway)) === "ok", "it to be found again");
+  const start = (url: string) =>
+    startProcess(t, store(url) + DEMO).then(
+      () => "it has started",
+      (thrown: Error) => thrown.message,
     );
-    const statuses = await Promise.all(
-      Array.from({ length: 60 }, (_, i) => ask((gateways[i % 2] as GatewayProcess).url)),
-    );
-    t.equal(passed(statuses), 20, "both count together");
-    for (const gateway of gateways) t.equal(await limitsOf(gateway), "ok");
-    await redis.kill();
-    for (const gateway of gateways)
-      await eventually(async () => (await limitsOf(gateway)) === "apart", "it to be missed");
-    await redis.start();
-    for (const gateway of gateways)
-      await eventually(async () => (await limitsOf(gateway)) === "ok", "it to be found again");
-    const start = (url: string) =>
-      startProcess(t, store(url) + DEMO).then(
-        () => "it has started",
-        (thrown: Error) => thrown.message,
-      );
-    const [bare = ""] = redis.url.split("?");
-    t.match(await start(bare), /self-signed certificate.*rediss:\/\/HOST\?cacert=FILE/);
-    t.match(
-      await start(`${bare}?cacert=${certificates.authority}`),
-      /store: limits: 127/,
-      "the server wants a certificate",
-    );
-    t.match(await start(bare.replace("rediss:", "redis:")), /store: limits: 127/, "and no plain words");
-  },
-);
+  const [bare = ""] = redis.url.split("?");
+  t.match(await start(bare), /self-signed certificate.*rediss:\/\/HOST\?cacert=FILE/);
+  t.match(
+    await start(`${bare}?cacert=${certificates.authority}`),
+    /store: limits: 127/,
+    "the server wants a certificate",
+  );
+  t.match(await start(bare.replace("rediss:", "redis:")), /store: limits: 127/, "and no plain words");
+});

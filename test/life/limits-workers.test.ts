@@ -3,7 +3,7 @@ import { asking } from "../support/gateway.ts";
 import { ask, BODY, page, passed, provider, yaml } from "../support/limited.ts";
 import { eventually, startProcess } from "../support/process.ts";
 
-t.test("workers share one budget, and one that dies leaves nothing reserved", async (t) => {
+t.test("workers share one budget, and one that dies leaves no reservation", async (t) => {
   const upstream = await provider(t);
   const gateway = await startProcess(t, yaml(upstream.origin, "$0.20", "workers: 2\nlinger: off"));
   const statuses = await Promise.all(Array.from({ length: 100 }, () => ask(gateway.url)));
@@ -17,7 +17,7 @@ t.test("workers share one budget, and one that dies leaves nothing reserved", as
   t.equal(await gateway.end(), 0);
 });
 
-t.test("a worker that is killed gives back what it had reserved", async (t) => {
+t.test("the reservations of a worker that is killed are released", async (t) => {
   const upstream = await provider(t);
   const WHERE = "export default class Where { access(exchange) { exchange.notices.push(String(process.pid)); } }";
   const file = yaml(

@@ -49,7 +49,7 @@ const budgets = async (url: string): Promise<KeyPageBudget[]> =>
 /** How many exchanges have something reserved. */
 const pendingIn = ({ gateway }: Running): number => (gateway.generation.limiter as MemoryLimiter).pending;
 
-t.test("a thousand calls at once on a budget for ten: ten pass, at every level", async (t) => {
+t.test("a thousand concurrent calls on a budget for ten: ten pass, at every level", async (t) => {
   const calls = Number(process.env["GATEWAY_TEST_LIMITS"] ?? 1000);
   const upstream = await provider(t);
   for (const [where, key, limits] of [
@@ -84,24 +84,22 @@ limits: { ${limits} }
   }
 });
 
-t.test(
-  "whatever becomes of an exchange, nothing stays reserved, and what is spent is what the ledger has",
-  async (t) => {
-    /** Each leaves when the provider has its request. */
-    const clients = Array.from({ length: 60 }, () => new AbortController());
-    const upstream = await provider(t, async ({ body }, reply) => {
-      const { user } = JSON.parse(body.toString()) as { user?: string };
-      if (user === "fail") return reply.writeHead(500).end();
-      if (user === "cut") return reply.destroy();
-      if (user === "slow") await sleep(100);
-      if (user?.startsWith("leave")) return clients[Number(user.slice(5))]?.abort();
-      if (user === "refuse") return reply.writeHead(400, { "content-type": "application/json" }).end("{}");
-      return whole(reply);
-    });
-    const second = await provider(t);
-    const running = await startGateway(
-      t,
-      `providers:
+t.test("however an exchange ends, nothing stays reserved, and the spending equals the ledger's", async (t) => {
+  /** Each leaves when the provider has its request. */
+  const clients = Array.from({ length: 60 }, () => new AbortController());
+  const upstream = await provider(t, async ({ body }, reply) => {
+    const { user } = JSON.parse(body.toString()) as { user?: string };
+    if (user === "fail") return reply.writeHead(500).end();
+    if (user === "cut") return reply.destroy();
+    if (user === "slow") await sleep(100);
+    if (user?.startsWith("leave")) return clients[Number(user.slice(5))]?.abort();
+    if (user === "refuse") return reply.writeHead(400, { "content-type": "application/json" }).end("{}");
+    return whole(reply);
+  });
+  const second = await provider(t);
+  const running = await startGateway(
+    t,
+    `providers:
   p: { url: "${upstream.origin.origin}/v1", speaks: [openai-chat], health: { failures: 1000, errors: off } }
   q: { url: "${second.origin.origin}/v1", speaks: [openai-chat] }
 models:
@@ -113,77 +111,73 @@ limits:
   models: { m: { budget: $50/day, concurrency: 100 }, n: { budget: $50/day, concurrency: 100 } }
   providers: { p: { budget: $50, tpm: 1M }, q: { budget: $50, tpm: 1M } }
 `,
-    );
-    const users = ["", "fail", "cut", "slow", "refuse", "leave"];
-    await Promise.all(
-      Array.from({ length: 60 }, async (_, i) => {
-        const user = users[i % users.length] as string;
-        const body = BODY.replace("{", `{"user":"${user === "leave" ? `leave${i}` : user}",`);
-        await ask(running.url, body, { signal: (clients[i] as AbortController).signal }).then(
-          (answer) => answer.text(),
-          () => {},
-        );
-      }),
-    );
-    await eventually(() => pendingIn(running) === 0, "the last settlement");
-    await running.gateway.stores.ledger.flush();
-    const rows = await running.gateway.stores.ledger.recent(1000);
-    t.equal(rows.length, 60);
-    const sum = (fits: (row: (typeof rows)[number]) => boolean) =>
-      rows.filter(fits).reduce((all, { cost = 0 }) => all + cost, 0);
-    const { limiter } = running.gateway.generation;
-    const budgets = [{ nano: 1, per: "total" as const, soft: true }];
-    const day = [{ nano: 1, per: "day" as const, soft: true }];
-    for (const [kind, name, fits, of] of [
-      ["key", "test", () => true, day],
-      ["model", "m", ({ model }) => model === "m", day],
-      ["model", "n", ({ model }) => model === "n", day],
-      ["provider", "p", ({ target }) => target.startsWith("p:"), budgets],
-      ["provider", "q", ({ target }) => target.startsWith("q:"), budgets],
-    ] as const satisfies [string, string, (row: (typeof rows)[number]) => boolean, unknown][]) {
-      const level = { kind, name, scope: `${kind}:${name}`, limits: { budgets: of, concurrency: 100 } };
-      const [standing] = await limiter.statuses([level]);
-      t.equal(standing?.budgets[0]?.spent, sum(fits), `${kind} ${name}`);
-      t.ok(sum(fits) > 0);
-      t.equal(standing?.budgets[0]?.reserved, 0);
-      t.equal(standing?.concurrency?.left, 100);
-    }
-  },
-);
+  );
+  const users = ["", "fail", "cut", "slow", "refuse", "leave"];
+  await Promise.all(
+    Array.from({ length: 60 }, async (_, i) => {
+      const user = users[i % users.length] as string;
+      const body = BODY.replace("{", `{"user":"${user === "leave" ? `leave${i}` : user}",`);
+      await ask(running.url, body, { signal: (clients[i] as AbortController).signal }).then(
+        (answer) => answer.text(),
+        () => {},
+      );
+    }),
+  );
+  await eventually(() => pendingIn(running) === 0, "the last settlement");
+  await running.gateway.stores.ledger.flush();
+  const rows = await running.gateway.stores.ledger.recent(1000);
+  t.equal(rows.length, 60);
+  const sum = (fits: (row: (typeof rows)[number]) => boolean) =>
+    rows.filter(fits).reduce((all, { cost = 0 }) => all + cost, 0);
+  const { limiter } = running.gateway.generation;
+  const budgets = [{ nano: 1, per: "total" as const, soft: true }];
+  const day = [{ nano: 1, per: "day" as const, soft: true }];
+  for (const [kind, name, fits, of] of [
+    ["key", "test", () => true, day],
+    ["model", "m", ({ model }) => model === "m", day],
+    ["model", "n", ({ model }) => model === "n", day],
+    ["provider", "p", ({ target }) => target.startsWith("p:"), budgets],
+    ["provider", "q", ({ target }) => target.startsWith("q:"), budgets],
+  ] as const satisfies [string, string, (row: (typeof rows)[number]) => boolean, unknown][]) {
+    const level = { kind, name, scope: `${kind}:${name}`, limits: { budgets: of, concurrency: 100 } };
+    const [standing] = await limiter.statuses([level]);
+    t.equal(standing?.budgets[0]?.spent, sum(fits), `${kind} ${name}`);
+    t.ok(sum(fits) > 0);
+    t.equal(standing?.budgets[0]?.reserved, 0);
+    t.equal(standing?.concurrency?.left, 100);
+  }
+});
 
-t.test(
-  "a provider or a model that may no more is passed over for the next, and told of where there is none",
-  async (t) => {
-    const [first, second] = [await provider(t), await provider(t)];
-    const running = await startGateway(
-      t,
-      `providers:
+t.test("a provider or a model over its limit is skipped for the next, and named where there is none", async (t) => {
+  const [first, second] = [await provider(t), await provider(t)];
+  const running = await startGateway(
+    t,
+    `providers:
   p: { url: "${first.origin.origin}/v1", speaks: [openai-chat] }
   q: { url: "${second.origin.origin}/v1", speaks: [openai-chat] }
 models: { m: { targets: [{ to: p:x, weight: 1000000000 }, { to: q:x, weight: 0.000001 }], ${PRICE} } }
 plugins: { models: { continuity: off } }
 limits: { providers: { p: { budget: $0.02 }, q: { rpm: 3 } } }
 `,
-    );
-    const { ledger } = running.gateway.stores;
-    const begun: string[] = [];
-    const begin = ledger.begin.bind(ledger);
-    ledger.begin = (entry) => {
-      begun.push(entry.target);
-      begin(entry);
-    };
-    const statuses: number[] = [];
-    for (let i = 0; i < 6; i++) statuses.push((await asked(running.url)).status);
-    t.same(statuses, [200, 200, 200, 200, 200, 429]);
-    t.same([first.seen.length, second.seen.length], [2, 3]);
-    t.same(begun, ["p:x", "p:x", "q:x", "q:x", "q:x"], "the ledger knows of each that runs, whoever was passed over");
-    const last = await asked(running.url);
-    t.match(last.text, /The provider \\"q\\" may make 3 requests a minute/);
-    t.equal(pendingIn(running), 0);
-  },
-);
+  );
+  const { ledger } = running.gateway.stores;
+  const begun: string[] = [];
+  const begin = ledger.begin.bind(ledger);
+  ledger.begin = (entry) => {
+    begun.push(entry.target);
+    begin(entry);
+  };
+  const statuses: number[] = [];
+  for (let i = 0; i < 6; i++) statuses.push((await asked(running.url)).status);
+  t.same(statuses, [200, 200, 200, 200, 200, 429]);
+  t.same([first.seen.length, second.seen.length], [2, 3]);
+  t.same(begun, ["p:x", "p:x", "q:x", "q:x", "q:x"], "the ledger knows of each that runs, whoever was passed over");
+  const last = await asked(running.url);
+  t.match(last.text, /The provider \\"q\\" may make 3 requests a minute/);
+  t.equal(pendingIn(running), 0);
+});
 
-t.test("a soft budget lets everything pass, and says so in a header and in the log", async (t) => {
+t.test("a soft budget lets everything pass, and is reported in a header and in the log", async (t) => {
   const upstream = await provider(t);
   const running = await startGateway(
     t,

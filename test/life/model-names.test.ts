@@ -3,7 +3,7 @@ import { asking, KEY, startGateway } from "../support/gateway.ts";
 import { send } from "../support/raw.ts";
 import { httpUpstream } from "../support/upstream.ts";
 
-t.test("a model's name is capped wherever it stands", async (t) => {
+t.test("a long model name is truncated wherever it occurs", async (t) => {
   const { url, port } = await startGateway(
     t,
     `providers: { up: { url: "http://127.0.0.1:1/v1", websocket: true, speaks: [openai-chat, openai-images, openai-realtime, gemini] } }\nmodels: { any: { targets: [up:any] } }\n`,
@@ -46,7 +46,7 @@ t.test("a model's name is capped wherever it stands", async (t) => {
 });
 
 t.test(
-  "a model with colons is served on Gemini's paths, whatever its provider speaks, by its whole name",
+  "a model with colons is served on Gemini's paths, whatever its provider's protocol, by its full name",
   async (t) => {
     const upstream = await httpUpstream();
     t.teardown(() => upstream.close());

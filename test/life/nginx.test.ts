@@ -43,7 +43,7 @@ function open(port: number): Promise<IncomingMessage> {
 }
 
 for (const [name, directives] of Object.entries(CONFIGURATIONS)) {
-  t.test(`${name}: what the provider sends piece by piece arrives piece by piece`, async (t) => {
+  t.test(`${name}: what the provider sends in chunks arrives in chunks`, async (t) => {
     const count = 25;
     const pieces = Array.from({ length: count }, (_, i) =>
       i === count - 1
@@ -77,7 +77,7 @@ for (const [name, directives] of Object.entries(CONFIGURATIONS)) {
     t.ok(response.complete);
   });
 
-  t.test(`${name}: a client that leaves is noticed by the provider`, async (t) => {
+  t.test(`${name}: the provider notices a client that disconnects`, async (t) => {
     let asked = false;
     let closed = false;
     let start = "";
@@ -103,7 +103,7 @@ for (const [name, directives] of Object.entries(CONFIGURATIONS)) {
     for (const { fields } of ended()) t.match(fields, { outcome: "aborted" });
   });
 
-  t.test(`${name}: a mebibyte goes up, and a HEAD is answered without a body`, async (t) => {
+  t.test(`${name}: a mebibyte is uploaded, and a HEAD is answered without a body`, async (t) => {
     const upstream = await httpUpstream();
     t.teardown(() => upstream.close());
     const place = await behind(t, upstream.origin.origin, directives);
@@ -134,7 +134,7 @@ function ask(port: number, method: string, path: string) {
   });
 }
 
-t.test("many requests share the few connections that nginx keeps", async (t) => {
+t.test("many requests share the few keep-alive connections of nginx", async (t) => {
   const upstream = await httpUpstream();
   t.teardown(() => upstream.close());
   const place = await behind(t, upstream.origin.origin, KEPT);
@@ -153,7 +153,7 @@ t.test("many requests share the few connections that nginx keeps", async (t) => 
   t.ok(used.size <= 4, `${used.size} connections`);
 });
 
-t.test("a stream that breaks off does not look whole behind nginx either, over kept connections", async (t) => {
+t.test("an interrupted stream does not look complete behind nginx either, over keep-alive connections", async (t) => {
   const place = await scripted(t, KEPT, (socket) => socket.end(HEAD + chunk("event: ping\ndata: {}\n\n")));
   if (!place) return;
   const response = await open(place.port);

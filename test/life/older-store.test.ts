@@ -44,12 +44,12 @@ async function usageIsKept(t: Test, { ledger }: Stores, { rows, usage }: OlderSt
   t.equal(entries.filter(({ group }) => group === "acme/research").length, 5);
 }
 
-t.test("a SQLite file that older code wrote keeps its keys, rows, tokens and costs", async (t) => {
+t.test("a SQLite file written by an older version keeps its keys, rows, tokens and costs", async (t) => {
   const ledger = join(folderFor(t), "gateway.db");
   await upgraded(t, { ledger }, writeOlderSqlite(ledger));
 });
 
-t.test("a PostgreSQL database that older code wrote keeps them too", async (t) => {
+t.test("a PostgreSQL database written by an older version keeps them too", async (t) => {
   const server = await startPostgres(t);
   if (!server) return;
   const url = await server.database();

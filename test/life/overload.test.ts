@@ -87,7 +87,7 @@ const until = async (what: () => boolean) => {
 const turn = () => new Promise((resolve) => setTimeout(resolve, 50));
 
 t.test(
-  "no more requests run at a time than may, the others wait their turn, and a key that asks for more than others waits behind itself",
+  "the number of concurrent requests is limited, the others wait, and a key with more requests than others waits behind its own",
   async (t) => {
     const provider = await patientProvider(t);
     const { port } = await startGateway(t, yaml(provider.url, "overload: { concurrency: 2, wait: 60s }"));
@@ -109,7 +109,7 @@ t.test(
 );
 
 t.test(
-  "who waits too long, or finds too many waiting, gets a 503 in its own dialect that says when to come again",
+  "a request that waits too long, or finds the queue full, gets a 503 in its own dialect with the time to retry",
   async (t) => {
     const provider = await patientProvider(t);
     const { port, log } = await startGateway(
@@ -140,7 +140,7 @@ t.test(
   },
 );
 
-t.test("who leaves while it waits is never sent anywhere, and makes room", async (t) => {
+t.test("a request whose client disconnects while it waits is never sent, and makes room", async (t) => {
   const provider = await patientProvider(t);
   const { port } = await startGateway(t, yaml(provider.url, "overload: { concurrency: 1, queue: 1, wait: 60s }"));
   const first = ask(port, "first");
@@ -158,7 +158,7 @@ t.test("who leaves while it waits is never sent anywhere, and makes room", async
   t.equal(provider.seen.all, 2);
 });
 
-t.test("one key has at most its share at a time", async (t) => {
+t.test("one key has at most its share of the concurrent requests", async (t) => {
   const provider = await patientProvider(t);
   const { port } = await startGateway(t, yaml(provider.url, "overload: { concurrency: 10, per_key: 1, wait: 60s }"));
   const mine = [ask(port, "mine 1"), ask(port, "mine 2")];

@@ -34,7 +34,7 @@ async function at(t: Test, { url }: Running, path: string): Promise<Page> {
 
 const options = { skip: noBrowser };
 
-t.test("every page of the marketplace is in order, wide and narrow, light and dark", options, async (t) => {
+t.test("every page of the marketplace has a correct layout, wide and narrow, light and dark", options, async (t) => {
   const gateway = await startGateway(t, YAML);
   for (const path of ["/", "/models/acme/sage", "/play?a=echo&b=thinker"]) {
     const page = await at(t, gateway, path);
@@ -46,7 +46,7 @@ t.test("every page of the marketplace is in order, wide and narrow, light and da
   }
 });
 
-t.test("a page asks once for what it shows", options, async (t) => {
+t.test("a page requests once what it shows", options, async (t) => {
   const gateway = await startGateway(t, YAML);
   for (const path of ["/", "/models/acme/sage", "/play"]) {
     const page = await at(t, gateway, path);
@@ -58,7 +58,7 @@ t.test("a page asks once for what it shows", options, async (t) => {
   }
 });
 
-t.test("a search and filters stand in the address, so that a link shows the same", options, async (t) => {
+t.test("a search and filters are in the address, so that a link shows the same", options, async (t) => {
   const gateway = await startGateway(t, YAML);
   const page = await at(t, gateway, "/");
   await page.getByRole("table").waitFor();
@@ -100,7 +100,7 @@ t.test("of 5,000 models 200 are drawn at once, and all are searched", options, a
   t.equal(await page.getByRole("button", { name: "Show more" }).count(), 0);
 });
 
-t.test("a model's page tells clients what to do, with this address and the key that was typed", options, async (t) => {
+t.test("a model's page has client settings with this address and the entered key", options, async (t) => {
   const gateway = await startGateway(t, YAML);
   const page = await at(t, gateway, "/models/echo?client=Claude+Code");
   const shell = page.getByRole("region", { name: "Claude Code in a shell" });
@@ -156,7 +156,7 @@ async function send(page: Page, text: string): Promise<void> {
   await page.getByRole("button", { name: "Send" }).click();
 }
 
-t.test("each model of the playground goes on with its own answers", options, async (t) => {
+t.test("each model of the playground continues with its own answers", options, async (t) => {
   const gateway = await startGateway(t, YAML);
   const page = await at(t, gateway, "/play?a=echo&b=long");
   const asked = asks(page);
@@ -194,7 +194,7 @@ t.test("each model of the playground goes on with its own answers", options, asy
   t.same(asked.at(-1)?.turns, ["user: the third"]);
 });
 
-t.test("a question that failed, or had a tool call for an answer, is asked with the next", options, async (t) => {
+t.test("a question that failed, or had a tool call for an answer, is sent again with the next", options, async (t) => {
   const gateway = await startGateway(t, YAML);
   const page = await at(t, gateway, "/play?a=caller&b=gone");
   page.removeAllListeners("console");
@@ -219,7 +219,7 @@ t.test("a question that failed, or had a tool call for an answer, is asked with 
   t.match(await page.locator(".panes > .turn").filter({ hasText: /^gone/ }).innerText(), /Not sent on.*: failed/);
 });
 
-t.test("a model that is chosen later is asked what is sent from then on", options, async (t) => {
+t.test("a model that is selected later receives the questions from then on", options, async (t) => {
   const gateway = await startGateway(t, YAML);
   const page = await at(t, gateway, "/play?a=echo");
   const asked = asks(page);
@@ -252,7 +252,7 @@ t.test("Stop in the playground ends the request at the gateway", options, async 
   t.equal(ended()?.fields["outcome"], "aborted");
 });
 
-t.test("a wrong key is told in the gateway's own words", options, async (t) => {
+t.test("a wrong key is reported in the gateway's own words", options, async (t) => {
   const gateway = await startGateway(t, YAML);
   const context = await (browser as Browser).newContext();
   t.teardown(() => context.close());

@@ -56,7 +56,7 @@ async function round(port: number): Promise<void> {
 
 const skipped = process.platform === "linux" ? {} : { skip: "memory is read from /proc" };
 
-t.test(`${SIZE / MIB} MiB up and down ${ROUNDS} times cost no more memory than in a bare proxy`, skipped, async (t) => {
+t.test(`${SIZE / MIB} MiB up and down ${ROUNDS} times take no more memory than in a bare proxy`, skipped, async (t) => {
   const upstream = createServer((asked, response) => {
     if (asked.method === "GET") {
       response.setHeader("content-length", SIZE);
@@ -101,7 +101,7 @@ t.test(`${SIZE / MIB} MiB up and down ${ROUNDS} times cost no more memory than i
   if (HEAVY) t.ok((grown.ours.at(-1) ?? 0) <= (grown.ours[1] ?? 0) + 10, `flat: ${told}`);
 });
 
-t.test(`${SOCKETS} open WebSockets cost little memory`, skipped, async (t) => {
+t.test(`${SOCKETS} open WebSockets take little memory`, skipped, async (t) => {
   const upstream = await socketUpstream(t);
   const proxy = await ownGateway(t, `http://127.0.0.1:${upstream.port}/v1`, "");
   const address = `ws://127.0.0.1:${proxy.port}/v1/realtime?model=m`;

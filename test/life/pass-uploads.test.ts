@@ -52,7 +52,7 @@ paths:
   return { upstream, ...gateway };
 }
 
-t.test("the vendor's SDK uploads a file through the gateway, and it is the key's that made it", async (t) => {
+t.test("the vendor's SDK uploads a file through the gateway, and it belongs to the key that uploaded it", async (t) => {
   const { upstream, url } = await uploading(t);
   for (const [prefix, name] of [
     ["", "files/file1"],
@@ -87,7 +87,7 @@ t.test("the vendor's SDK uploads a file through the gateway, and it is the key's
   }
 });
 
-t.test("an upload goes on at the gateway's own address, and nowhere else", async (t) => {
+t.test("an upload continues at the gateway's own address, and nowhere else", async (t) => {
   const { url } = await uploading(t);
   const start = async (headers: Record<string, string>) => {
     const init = { "x-goog-api-key": MINE, "x-goog-upload-command": "start", ...headers };
@@ -128,7 +128,7 @@ t.test("an upload belongs to the key that began it", async (t) => {
   t.equal(await finish(address, MINE), 200);
 });
 
-t.test("a piece that comes without a key is sent for the key that began the upload", async (t) => {
+t.test("a chunk that comes without a key is sent for the key that began the upload", async (t) => {
   const { upstream, url, log, gateway } = await uploading(t);
   const address = await begin(url, MINE);
   t.equal(await finish(address), 200);
@@ -165,7 +165,7 @@ t.test("a piece that comes without a key is sent for the key that began the uplo
   t.equal(await finish(theirs), 401, "revoked, though another key has its id for a name");
 });
 
-t.test("the ticket of an upload is good for uploads alone", async (t) => {
+t.test("the ticket of an upload is valid for uploads alone", async (t) => {
   const { upstream, url } = await uploading(t);
   t.equal(await finish(await begin(url, MINE)), 200);
   const address = `${await begin(url, THEIRS, "/vendors/g/upload/v1beta/files")}`;
@@ -184,7 +184,7 @@ t.test("the ticket of an upload is good for uploads alone", async (t) => {
   t.equal(upstream.seen.length, seen);
 });
 
-t.test("who uploads below a version that no path takes is told which path is missing", async (t) => {
+t.test("an upload below a version that no path covers is refused with the name of the missing path", async (t) => {
   const { url } = await uploading(t);
   const headers = { "x-goog-api-key": MINE, "x-goog-upload-command": "start" };
   const refused = await fetch(`${url}/upload/v1/files`, { method: "POST", headers });

@@ -17,7 +17,7 @@ function ask({ url }: GatewayProcess, path: string, body: object): Promise<{ sta
   });
 }
 
-t.test("two workers answer to an id in a body as one does: unknown 404, one's own just made 200", async (t) => {
+t.test("two workers respond to an id in a body as one does: unknown 404, an own new one 200", async (t) => {
   let made = 0;
   const upstream = await httpUpstream(({ url }, reply) => {
     reply.setHeader("content-type", "application/json");

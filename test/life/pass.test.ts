@@ -59,7 +59,7 @@ async function ledger({ gateway }: Running) {
 const ended = ({ log }: Running) =>
   log.lines.filter(({ message }) => message === "exchange").map(({ fields }) => fields);
 
-t.test("what a path takes stands below the provider's address, query and body as they came", async (t) => {
+t.test("a matching path is sent below the provider's address, query and body unchanged", async (t) => {
   const { upstream, running } = await http(t);
   const cases: [method: string, path: string, upstream: string][] = [
     ["POST", "/v1/audio/speech", "/v1/audio/speech"],
@@ -89,7 +89,7 @@ t.test("what a path takes stands below the provider's address, query and body as
   );
 });
 
-t.test("what is no JSON and no stream runs nothing in a browser on the host of the pages", async (t) => {
+t.test("content other than JSON and streams runs no script on the host of the pages", async (t) => {
   let type: string | undefined;
   const { running } = await http(t, ({ method }, reply) => {
     reply.statusCode = method === "PUT" ? 400 : 200;
@@ -114,7 +114,7 @@ t.test("what is no JSON and no stream runs nothing in a browser on the host of t
 });
 
 t.test(
-  "our credential goes in and the caller's out, wherever it stood; other headers go by an allow-list",
+  "the gateway's credential is added and the caller's removed, wherever it was; other headers pass by an allow-list",
   async (t) => {
     const { upstream, running } = await http(t, (_, reply) =>
       reply
@@ -155,7 +155,7 @@ t.test(
 );
 
 t.test(
-  "there is one ledger entry and one log line, with bytes of both directions and tokens where JSON tells them",
+  "there is one ledger entry and one log line, with bytes of both directions and tokens where JSON contains them",
   async (t) => {
     const answers: Record<string, [type: string, body: string]> = {
       "/v1/audio/speech": ["audio/mpeg", "x".repeat(5000)],
@@ -210,31 +210,27 @@ t.test(
   },
 );
 
-t.test(
-  "a key that is limited to models is refused where nobody knows the model, unless the path is open",
-  async (t) => {
-    const { upstream, running } = await http(t);
-    const ask = (path: string, key: string) =>
-      fetch(running.url + path, { headers: { authorization: `Bearer ${key}` } });
-    const refused = await ask("/v1/files", LIMITED);
-    t.equal(refused.status, 403);
-    t.match(await refused.text(), /may use some models only.*pass-through path is not known/);
-    t.equal(upstream.seen.length, 0);
-    t.equal((await ask("/v1/files", KEY)).status, 200);
-    t.equal((await ask("/v1/moderations", LIMITED)).status, 200);
-    t.equal((await ask("/v1/files", "unknown-key-0123456789abc")).status, 401);
-    t.match(
-      (await ledger(running)).map(({ status, outcome, key }) => [status, outcome, key]),
-      [
-        [401, "rejected", ""],
-        [200, "completed", "limited"],
-        [200, "completed", "test"],
-      ],
-    );
-  },
-);
+t.test("a key limited to some models is refused where the model is unknown, unless the path is open", async (t) => {
+  const { upstream, running } = await http(t);
+  const ask = (path: string, key: string) => fetch(running.url + path, { headers: { authorization: `Bearer ${key}` } });
+  const refused = await ask("/v1/files", LIMITED);
+  t.equal(refused.status, 403);
+  t.match(await refused.text(), /may use some models only.*pass-through path is not known/);
+  t.equal(upstream.seen.length, 0);
+  t.equal((await ask("/v1/files", KEY)).status, 200);
+  t.equal((await ask("/v1/moderations", LIMITED)).status, 200);
+  t.equal((await ask("/v1/files", "unknown-key-0123456789abc")).status, 401);
+  t.match(
+    (await ledger(running)).map(({ status, outcome, key }) => [status, outcome, key]),
+    [
+      [401, "rejected", ""],
+      [200, "completed", "limited"],
+      [200, "completed", "test"],
+    ],
+  );
+});
 
-t.test("what is served by another path does not pass, and no path leads upwards", async (t) => {
+t.test("paths that are served otherwise do not pass, and no path leads upwards", async (t) => {
   const { upstream, running } = await http(t, undefined, "  /v1/*: { pass: vendor }\n");
   const { body } = await post(running.port, "/v1/chat/completions", '{"model":"nobody"}');
   t.match(body.toString(), "model_not_found");
@@ -252,7 +248,7 @@ t.test("what is served by another path does not pass, and no path leads upwards"
 });
 
 t.test(
-  "a refusal before the provider is asked reads the upload away, in the dialect of the provider's protocol",
+  "a refusal before the provider is called drains the upload, in the dialect of the provider's protocol",
   async (t) => {
     const { upstream, running } = await http(t);
     for (const way of WAYS) {
@@ -268,7 +264,7 @@ t.test(
   },
 );
 
-t.test("query parameters may occur twice, but for the one that the gateway reads", async (t) => {
+t.test("query parameters may occur twice, except the one that the gateway reads", async (t) => {
   const { upstream, running } = await http(t);
   const ask = (query: string) => fetch(`${running.url}/v1/files?${query}`, { headers: asking() });
   t.equal((await ask("include[]=a&include[]=b&x=1&x=1")).status, 200);
@@ -279,7 +275,7 @@ t.test("query parameters may occur twice, but for the one that the gateway reads
   t.equal(upstream.seen.length, 1);
 });
 
-t.test("a key in the path is refused, and stands in no log", async (t) => {
+t.test("a key in the path is refused, and is in no log", async (t) => {
   const { upstream, running } = await http(t);
   for (const path of [`/v1/files/${KEY}`, `/v1/files/x;key=${KEY}/x`, `/v1/audio/x;gw_${"a".repeat(40)}`]) {
     const { status, body } = await post(running.port, path, "{}");
@@ -291,7 +287,7 @@ t.test("a key in the path is refused, and stands in no log", async (t) => {
   t.notOk(new RegExp(`${KEY}|gw_a`).test(JSON.stringify(running.log.lines)));
 });
 
-t.test("a provider that is switched off is a 503 that says so", async (t) => {
+t.test("a provider that is switched off is a 503 with that reason", async (t) => {
   const upstream = await httpUpstream();
   const running = await passing(t, upstream, "", ", header: x-own");
   t.equal((await fetch(`${running.url}/v1/files`, { headers: asking() })).status, 200);
@@ -306,7 +302,7 @@ t.test("a provider that is switched off is a 503 that says so", async (t) => {
   t.match(await response.text(), "switched off");
 });
 
-t.test("a client that waits for 100 Continue gets it once it is let in", async (t) => {
+t.test("a client that waits for 100 Continue receives it once it is authorised", async (t) => {
   const { running } = await http(t);
   const head = (key: string) =>
     `POST /v1/audio/speech HTTP/1.1\r\nhost: x\r\nx-api-key: ${key}\r\nexpect: 100-continue\r\ncontent-length: 2\r\n\r\nok`;
@@ -316,7 +312,7 @@ t.test("a client that waits for 100 Continue gets it once it is let in", async (
 
 for (const way of WAYS) {
   t.test(
-    `bodies stream both ways ${way}, a provider's death is a cut, and a client's leaving reaches it`,
+    `bodies stream in both directions ${way}, a provider's failure interrupts them, and a client's disconnect reaches it`,
     async (t) => {
       let provider: Socket | undefined;
       let last: RawRequest | undefined;
@@ -365,7 +361,7 @@ for (const way of WAYS) {
 }
 
 t.test(
-  "calls that make a vendor's own keys are refused, however they are written, unless the path says mint",
+  "calls that create a vendor's own keys are refused, in any spelling, unless the path is marked mint",
   async (t) => {
     const { upstream, running } = await http(
       t,
@@ -382,7 +378,7 @@ t.test(
   },
 );
 
-t.test("a key with a budget may not use a path on which nobody knows what is spent", async (t) => {
+t.test("a key with a budget may not use a path whose cost is unknown", async (t) => {
   const upstream = await httpUpstream((_, reply) => reply.writeHead(200).end("{}"));
   t.teardown(() => upstream.close());
   const { url } = await startGateway(

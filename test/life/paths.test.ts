@@ -39,7 +39,7 @@ const ask = (port: number, target: string, key = `X-Api-Key: ${KEY}\r\n`): Promi
   send(port, `POST ${target} HTTP/1.1\r\nHost: gw.test\r\n${key}Content-Length: ${BODY.length}\r\n\r\n${BODY}`);
 
 for (const way of WAYS) {
-  t.test(`targets that could lead elsewhere, ${way}`, { skip: !all && "vectors are absent" }, async (t) => {
+  t.test(`request targets that could lead elsewhere, ${way}`, { skip: !all && "vectors are absent" }, async (t) => {
     const upstream = await httpUpstream();
     t.teardown(() => upstream.close());
     const running = await startGateway(

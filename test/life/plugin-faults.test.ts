@@ -46,7 +46,7 @@ const STATES: Record<string, { path: string; body: object; over: RegExp }> = {
 const harmless = (hook: Hook, way: Way): boolean => way === "spin" || way === "leak" || hook === "done";
 
 t.test(
-  "a plugin that does wrong, wherever and however, ends its own requests only, and the log names it",
+  "a faulty plugin, whatever and wherever the fault, ends its own requests only, and the log names it",
   async (t) => {
     const running = await startGateway(
       t,
@@ -92,7 +92,7 @@ chains: { llm: [sse, auth, bad, models, rewrite, usage] }
   },
 );
 
-t.test("a plugin that blocks all others is named in the log and counted", async (t) => {
+t.test("a plugin that blocks the event loop is named in the log and counted", async (t) => {
   const { port, log, gateway } = await startGateway(
     t,
     `providers: { demo: { url: "demo:" } }
@@ -146,30 +146,27 @@ const UNSENDABLE_VALUES = [...UNSENDABLE.matchAll(/^ {2}"?([a-z][\w ,]*)"?: (?:a
   ([, name]) => name as string,
 );
 
-t.test(
-  "a value that cannot be sent is the plugin's failure, in any phase, and ends nothing but its request",
-  async (t) => {
-    const { port, log } = await startGateway(
-      t,
-      `providers: { demo: { url: "demo:" } }
+t.test("an invalid value is the plugin's failure, in any phase, and ends nothing but its request", async (t) => {
+  const { port, log } = await startGateway(
+    t,
+    `providers: { demo: { url: "demo:" } }
 models: { echo: { targets: [demo:echo] } }
 plugins: { unsendable: { from: ./unsendable.ts } }
 chains: { llm: [sse, auth, unsendable, models, rewrite, usage] }
 `,
-      { "unsendable.ts": UNSENDABLE },
-    );
-    t.equal(UNSENDABLE_VALUES.length, 12);
-    for (const at of ["access", "request", "send", "response"])
-      for (const value of UNSENDABLE_VALUES)
-        for (const [state, { path, body }] of Object.entries(STATES)) {
-          const what = `${value} in ${at}, ${state}`;
-          const asked = { model: "echo", messages: [{ role: "user", content: "hi" }], ...body };
-          const query = `?at=${at}&value=${encodeURIComponent(value)}`;
-          const answer = await post(port, path + query, JSON.stringify(asked));
-          t.equal(answer.status, 500, what);
-          t.match(answer.body.toString(), /A plugin of the gateway failed/, what);
-          const failed = log.lines.findLast(({ message }) => message === "exchange");
-          t.match(failed?.fields, { status: 500, error: { code: "plugin_failed", origin: `unsendable.${at}` } }, what);
-        }
-  },
-);
+    { "unsendable.ts": UNSENDABLE },
+  );
+  t.equal(UNSENDABLE_VALUES.length, 12);
+  for (const at of ["access", "request", "send", "response"])
+    for (const value of UNSENDABLE_VALUES)
+      for (const [state, { path, body }] of Object.entries(STATES)) {
+        const what = `${value} in ${at}, ${state}`;
+        const asked = { model: "echo", messages: [{ role: "user", content: "hi" }], ...body };
+        const query = `?at=${at}&value=${encodeURIComponent(value)}`;
+        const answer = await post(port, path + query, JSON.stringify(asked));
+        t.equal(answer.status, 500, what);
+        t.match(answer.body.toString(), /A plugin of the gateway failed/, what);
+        const failed = log.lines.findLast(({ message }) => message === "exchange");
+        t.match(failed?.fields, { status: 500, error: { code: "plugin_failed", origin: `unsendable.${at}` } }, what);
+      }
+});

@@ -64,7 +64,7 @@ async function withKnownKey(t: Test) {
 }
 
 if (server) {
-  t.test("the database is killed under requests: none fails of keys that were seen, and no row is lost", async (t) => {
+  t.test("the database is killed under load: no request of a known key fails, and no row is lost", async (t) => {
     const started = await withKnownKey(t);
     if (!started) return;
     const { own, url, gateway, key } = started;
@@ -113,7 +113,7 @@ if (server) {
     t.comment(`${KILLS} kills of the database: ${whole.length} answers, ${rows} rows, ${others.length} failures`);
   });
 
-  t.test("a database that is frozen keeps nobody waiting: keys that were seen work, others are told 503", async (t) => {
+  t.test("a frozen database makes nobody wait: known keys work, others get 503", async (t) => {
     const started = await withKnownKey(t);
     if (!started) return;
     const { own, url, gateway, key } = started;
@@ -152,7 +152,7 @@ if (server) {
     t.comment(`${whole.length} answers; unknown keys waited ${waited.join(", ")} ms`);
   });
 
-  t.test("a gateway that is killed at any moment, its database too, loses no row and doubles none", async (t) => {
+  t.test("a gateway that is killed at any moment, its database too, loses and duplicates no row", async (t) => {
     const own = await startPostgres(t);
     if (!own) return;
     const url = await own.database();
@@ -194,7 +194,7 @@ if (server) {
     t.comment(`${KILLS} kills: ${answered.length} whole answers, ${rows} rows`);
   });
 
-  t.test("three gateways that start at a time share a schema, a first key, keys and usage", async (t) => {
+  t.test("three gateways that start at the same time share a schema, a first key, keys and usage", async (t) => {
     const url = await server.database();
     const yaml = await yamlFor(t, url, "keys: {}\n");
     const gateways = await Promise.all([1, 2, 3].map(() => startProcess(t, yaml)));
@@ -223,7 +223,7 @@ if (server) {
     t.equal(await cli(folder, "store", "verify"), "The store has no errors.\n");
   });
 
-  t.test("what keeps a gateway from its database is said in a line, without its password", async (t) => {
+  t.test("a failed connection to the database is reported in one line, without its password", async (t) => {
     const url = await server.database();
     const folder = t.testdir();
     const start = async (ledger: string) => {

@@ -2,7 +2,7 @@ import t from "tap";
 import { startGateway } from "../support/gateway.ts";
 
 t.test(
-  "balancers learn on the public side, without a key, whether requests shall come, and nothing else",
+  "load balancers read from the public side, without a key, whether to send requests, and nothing else",
   async (t) => {
     const yaml = 'providers: { demo: { url: "demo:" } }\nmodels: { echo: { targets: [demo:echo] } }\n';
     const { url, gateway } = await startGateway(t, yaml);

@@ -4,7 +4,7 @@ import { CONSOLE_YAML, consolePage, startConsole } from "../support/console.ts";
 import { httpUpstream } from "../support/upstream.ts";
 
 t.test(
-  "the page of a request shows both sides of what was recorded, once somebody asks",
+  "the page of a request shows both sides of the recording, once a user requests it",
   { skip: noBrowser },
   async (t) => {
     const chain = "[record, sse, auth, models, limits, rewrite, usage, record]";

@@ -41,7 +41,7 @@ function kept({ folder }: GatewayProcess): number {
   return Number(count);
 }
 
-t.test("workers record into one file, and whatever one of them has kept is shown", async (t) => {
+t.test("workers record into one file, and the recordings of each are shown", async (t) => {
   const gateway = await startProcess(t, yaml({ sample: 1 }), { files });
   const admin = /admin +(\S+)/.exec(gateway.text)?.[1];
   const asked = await Promise.all(Array.from({ length: WORKERS * 10 }, () => ask(gateway)));
@@ -66,10 +66,13 @@ t.test("workers record into one file, and whatever one of them has kept is shown
   );
 });
 
-t.test("what is over goes though nothing comes behind it, and when one that wrote it has died", async (t) => {
-  const gateway = await startProcess(t, yaml({ sample: 1, hours: 3 / 3600 }), { files });
-  const [{ pid } = { pid: 0 }] = await Promise.all(Array.from({ length: WORKERS * 3 }, () => ask(gateway)));
-  process.kill(pid, "SIGKILL");
-  await eventually(() => kept(gateway) === 0, "the last recording to go");
-  t.equal(await gateway.end(), 0);
-});
+t.test(
+  "expired recordings are deleted without new ones, and also when the worker that wrote them has died",
+  async (t) => {
+    const gateway = await startProcess(t, yaml({ sample: 1, hours: 3 / 3600 }), { files });
+    const [{ pid } = { pid: 0 }] = await Promise.all(Array.from({ length: WORKERS * 3 }, () => ask(gateway)));
+    process.kill(pid, "SIGKILL");
+    await eventually(() => kept(gateway) === 0, "the last recording to go");
+    t.equal(await gateway.end(), 0);
+  },
+);

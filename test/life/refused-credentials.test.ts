@@ -57,7 +57,7 @@ const refusals = ({ log }: Running) =>
 const shown = (seen: readonly SeenRequest[]) =>
   new Set(seen.map(({ rawHeaders }) => rawHeaders.find((value) => value.startsWith("Bearer "))));
 
-t.test("a request that is refused for what it says goes nowhere else, and rests no credential", async (t) => {
+t.test("a request that is refused for its content is sent nowhere else, and puts no credential to rest", async (t) => {
   const flagged = {
     error: { code: 403, message: "… your input was flagged", metadata: { reasons: ["x"], flagged_input: "BAD" } },
   };
@@ -71,7 +71,7 @@ t.test("a request that is refused for what it says goes nowhere else, and rests 
   }
 });
 
-t.test("what is refused for a reason that nobody knows is one caller's matter", async (t) => {
+t.test("a refusal for an unknown reason concerns one caller only", async (t) => {
   for (const status of [401, 403]) {
     const { running, vendor, dear, ask } = await gateway(t, status, { error: { message: "no" } });
     for (let i = 0; i < 5; i++) {
@@ -85,7 +85,7 @@ t.test("what is refused for a reason that nobody knows is one caller's matter", 
   }
 });
 
-t.test("a request is shown to a provider once for each credential, whoever else is accepted meanwhile", async (t) => {
+t.test("a request is sent to a provider once for each credential, whoever else succeeds meanwhile", async (t) => {
   const { vendor, dear, ask, state } = await gateway(t, 403, { error: { message: "no" } });
   state.meanwhile = async () => {
     for (let i = 0; i < 2; i++) await ask(OTHER, "good");
@@ -95,23 +95,26 @@ t.test("a request is shown to a provider once for each credential, whoever else 
   t.equal(dear.seen.length, 1);
 });
 
-t.test("a revoked credential is off once a second caller is refused, and at once for one alone", async (t) => {
-  const { running, vendor, ask, state } = await gateway(t, 401, { error: { message: "no" } });
-  for (const key of [KEY, OTHER, THIRD]) for (let i = 0; i < 2; i++) t.match(await ask(key, "good"), { asked: 1 });
-  state.revoked = true;
-  t.match(await ask(KEY, "good"), { status: 200, asked: 2, dear: 1 });
-  t.match(await ask(KEY, "good"), { status: 200, asked: 0, dear: 1 });
-  t.match(await ask(OTHER, "good"), { status: 200, asked: 2, dear: 1 });
-  for (const key of [KEY, OTHER, THIRD]) t.match(await ask(key, "good"), { status: 200, asked: 0, dear: 1 });
-  t.equal(vendor.seen.length, 10);
-  const lines = refusals(running);
-  t.same(
-    lines.map(({ level, message }) => [level, /for this key/.test(message)]),
-    [true, true, false, false].map((alone) => ["error", alone]),
-  );
-});
+t.test(
+  "a revoked credential is disabled once a second caller is refused, and at once if there is one caller",
+  async (t) => {
+    const { running, vendor, ask, state } = await gateway(t, 401, { error: { message: "no" } });
+    for (const key of [KEY, OTHER, THIRD]) for (let i = 0; i < 2; i++) t.match(await ask(key, "good"), { asked: 1 });
+    state.revoked = true;
+    t.match(await ask(KEY, "good"), { status: 200, asked: 2, dear: 1 });
+    t.match(await ask(KEY, "good"), { status: 200, asked: 0, dear: 1 });
+    t.match(await ask(OTHER, "good"), { status: 200, asked: 2, dear: 1 });
+    for (const key of [KEY, OTHER, THIRD]) t.match(await ask(key, "good"), { status: 200, asked: 0, dear: 1 });
+    t.equal(vendor.seen.length, 10);
+    const lines = refusals(running);
+    t.same(
+      lines.map(({ level, message }) => [level, /for this key/.test(message)]),
+      [true, true, false, false].map((alone) => ["error", alone]),
+    );
+  },
+);
 
-t.test("one call that a restricted key may not make leaves it to all others", async (t) => {
+t.test("a call that a restricted credential may not make leaves it to all others", async (t) => {
   const limited = { error: { message: "You have insufficient permissions for this operation. Missing scopes: x." } };
   const { ask } = await gateway(t, 401, limited);
   for (const key of [KEY, OTHER]) t.match(await ask(key, "BAD", "/v1/responses"), { status: 200, dear: 1 });
@@ -120,7 +123,7 @@ t.test("one call that a restricted key may not make leaves it to all others", as
   t.equal(refusals(running).length, 0);
 });
 
-t.test("a path below a vendor's that nobody knows rests nothing; one that is known, for its caller", async (t) => {
+t.test("an unknown path below a vendor's address puts nothing to rest; a known one, for its caller", async (t) => {
   const { running, vendor, ask } = await gateway(t, 401, { error: { message: "no" } });
   for (const key of [KEY, OTHER, KEY, OTHER])
     t.match(await ask(key, "x", "/vendors/v/organizations/invites"), { status: 401, asked: 1 });

@@ -41,7 +41,7 @@ const BROKEN = ["models: {", "listen: nowhere\n", "providers: { p: { url: 5 } }\
 
 t.setTimeout(60_000 + RELOADS * 2000);
 
-t.test(`${RELOADS} reloads, a fifth of them broken, leave nothing behind in a gateway of its own`, async (t) => {
+t.test(`${RELOADS} reloads, a fifth of them invalid, leak nothing in a gateway of its own`, async (t) => {
   const upstream = await httpUpstream((_request, reply) => {
     reply.setHeader("content-type", "text/event-stream");
     const frame = (delta: object, reason: string | null) =>

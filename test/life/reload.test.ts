@@ -64,98 +64,104 @@ async function start(t: Test): Promise<{ running: Running; origin: URL; seen: st
 const ask = ({ url }: Running) =>
   fetch(`${url}/v1/chat/completions`, { method: "POST", headers: asking(), body: BODY });
 
-t.test(`${RELOADS} reloads, a fifth of them broken, under ${STREAMS} streams: none fails, none is cut`, async (t) => {
-  const { running, origin } = await start(t);
-  const { gateway, folder, log } = running;
-  let going = true;
-  const counts = { whole: 0, failed: 0, cut: 0, mixed: 0 };
-  const client = async () => {
-    while (going) {
-      const response = await ask(running).catch(() => undefined);
-      const [began, ended] = response?.headers.get("x-stamp")?.split(" ") ?? [];
-      if (response?.status !== 200) counts.failed++;
-      else if (began !== ended) counts.mixed++;
-      const text = (await response?.text().catch(() => "")) ?? "";
-      if (text.endsWith("data: [DONE]\n\n")) counts.whole++;
-      else counts.cut++;
-    }
-  };
-  const clients = Array.from({ length: STREAMS }, client);
-  let broken = 0;
-  const rss: number[] = [];
-  for (let i = 1; i <= RELOADS; i++) {
-    const wrong = i % 5 === 0;
-    writeFileSync(join(folder, "gateway.yaml"), wrong ? (BROKEN[(i / 5) % BROKEN.length] as string) : yaml(origin, i));
-    // Two versions of the code, in turn: of each there is one module.
-    if (i % 3 === 0) writeFileSync(join(folder, "stamp.ts"), stamp(i % 2));
-    if (i % 7 === 0) writeFileSync(join(folder, "secret"), `secret-of-the-provider-${i}`);
-    const done = await gateway.reload().then(
-      () => true,
-      () => false,
-    );
-    t.equal(done, !wrong, `reload ${i}`);
-    if (wrong) broken++;
-    await after(20);
-    if (i % 50 === 0) rss.push(Math.round(process.memoryUsage().rss / 1048576));
-  }
-  going = false;
-  await Promise.all(clients);
-  t.same({ failed: counts.failed, cut: counts.cut, mixed: counts.mixed }, { failed: 0, cut: 0, mixed: 0 });
-  t.ok(counts.whole >= STREAMS, `${counts.whole} streams were whole`);
-  t.equal(gateway.reloads.failed, broken);
-  t.equal(log.lines.filter(({ message }) => message.includes("was not reloaded")).length, broken);
-  t.equal((globalThis as { stampsLoaded?: number }).stampsLoaded, 2, "each version of the code was loaded once");
-  t.comment(`${counts.whole} streams; RSS in MiB: ${rss.join(" ")}`);
-  const alone = async () => {
-    while (gateway.generations.length > 1) await after(10);
-  };
-  await alone();
-  t.equal(gateway.generations.length, 1, "the others are closed");
-});
-
-t.test("a provider's secret and a plugin's code are taken over while a stream goes on as it began", async (t) => {
-  const { running, origin, seen } = await start(t);
-  const { gateway, folder } = running;
-  const before = await ask(running);
-  writeFileSync(join(folder, "secret"), "another-secret-of-it");
-  writeFileSync(join(folder, "stamp.ts"), stamp(7));
-  const { changes } = await gateway.reload();
-  t.same(changes.map(({ path }) => path).sort(), [
-    "plugins.one (code)",
-    "plugins.two (code)",
-    "providers.p.credential",
-  ]);
-  t.notMatch(JSON.stringify(changes), /secret-of/);
-  const behind = await ask(running);
-  t.match(behind.headers.get("x-stamp"), / 7$/);
-  t.match(await before.text(), /\[DONE\]/);
-  t.match(await behind.text(), /\[DONE\]/);
-  t.same(seen.slice(-2), ["Bearer secret-of-the-provider-0", "Bearer another-secret-of-it"]);
-  writeFileSync(join(folder, "gateway.yaml"), yaml(origin, 0));
-  t.same((await gateway.reload()).changes, [], "nothing has changed");
-});
-
 t.test(
-  "a generation that something keeps alive is ended when its drain is over, in the client's protocol",
+  `${RELOADS} reloads, a fifth of them invalid, under ${STREAMS} streams: none fails, none is interrupted`,
   async (t) => {
     const { running, origin } = await start(t);
-    const { gateway, folder } = running;
-    const short = yaml(origin, 1).replace(HEAD, `${HEAD}drain: 100ms\n`);
-    writeFileSync(join(folder, "gateway.yaml"), short);
-    await gateway.reload();
-    const response = await ask(running);
-    writeFileSync(join(folder, "gateway.yaml"), short.replaceAll("n: 1", "n: 2"));
-    await gateway.reload();
-    t.equal(gateway.generations.length, 2);
-    t.equal(gateway.generations[1]?.active, 1);
-    const text = await response.text().catch((error: Error) => error.message);
-    t.notMatch(text, /\[DONE\]/);
-    while (gateway.generations.length > 1) await after(10);
-    t.match(await (await ask(running)).text(), /\[DONE\]/);
+    const { gateway, folder, log } = running;
+    let going = true;
+    const counts = { whole: 0, failed: 0, cut: 0, mixed: 0 };
+    const client = async () => {
+      while (going) {
+        const response = await ask(running).catch(() => undefined);
+        const [began, ended] = response?.headers.get("x-stamp")?.split(" ") ?? [];
+        if (response?.status !== 200) counts.failed++;
+        else if (began !== ended) counts.mixed++;
+        const text = (await response?.text().catch(() => "")) ?? "";
+        if (text.endsWith("data: [DONE]\n\n")) counts.whole++;
+        else counts.cut++;
+      }
+    };
+    const clients = Array.from({ length: STREAMS }, client);
+    let broken = 0;
+    const rss: number[] = [];
+    for (let i = 1; i <= RELOADS; i++) {
+      const wrong = i % 5 === 0;
+      writeFileSync(
+        join(folder, "gateway.yaml"),
+        wrong ? (BROKEN[(i / 5) % BROKEN.length] as string) : yaml(origin, i),
+      );
+      // Two versions of the code, in turn: of each there is one module.
+      if (i % 3 === 0) writeFileSync(join(folder, "stamp.ts"), stamp(i % 2));
+      if (i % 7 === 0) writeFileSync(join(folder, "secret"), `secret-of-the-provider-${i}`);
+      const done = await gateway.reload().then(
+        () => true,
+        () => false,
+      );
+      t.equal(done, !wrong, `reload ${i}`);
+      if (wrong) broken++;
+      await after(20);
+      if (i % 50 === 0) rss.push(Math.round(process.memoryUsage().rss / 1048576));
+    }
+    going = false;
+    await Promise.all(clients);
+    t.same({ failed: counts.failed, cut: counts.cut, mixed: counts.mixed }, { failed: 0, cut: 0, mixed: 0 });
+    t.ok(counts.whole >= STREAMS, `${counts.whole} streams were whole`);
+    t.equal(gateway.reloads.failed, broken);
+    t.equal(log.lines.filter(({ message }) => message.includes("was not reloaded")).length, broken);
+    t.equal((globalThis as { stampsLoaded?: number }).stampsLoaded, 2, "each version of the code was loaded once");
+    t.comment(`${counts.whole} streams; RSS in MiB: ${rss.join(" ")}`);
+    const alone = async () => {
+      while (gateway.generations.length > 1) await after(10);
+    };
+    await alone();
+    t.equal(gateway.generations.length, 1, "the others are closed");
   },
 );
 
-t.test("what needs a restart is said, each time, and the rest takes effect", async (t) => {
+t.test(
+  "a provider's new secret and a plugin's new code take effect while a stream continues with the old ones",
+  async (t) => {
+    const { running, origin, seen } = await start(t);
+    const { gateway, folder } = running;
+    const before = await ask(running);
+    writeFileSync(join(folder, "secret"), "another-secret-of-it");
+    writeFileSync(join(folder, "stamp.ts"), stamp(7));
+    const { changes } = await gateway.reload();
+    t.same(changes.map(({ path }) => path).sort(), [
+      "plugins.one (code)",
+      "plugins.two (code)",
+      "providers.p.credential",
+    ]);
+    t.notMatch(JSON.stringify(changes), /secret-of/);
+    const behind = await ask(running);
+    t.match(behind.headers.get("x-stamp"), / 7$/);
+    t.match(await before.text(), /\[DONE\]/);
+    t.match(await behind.text(), /\[DONE\]/);
+    t.same(seen.slice(-2), ["Bearer secret-of-the-provider-0", "Bearer another-secret-of-it"]);
+    writeFileSync(join(folder, "gateway.yaml"), yaml(origin, 0));
+    t.same((await gateway.reload()).changes, [], "nothing has changed");
+  },
+);
+
+t.test("a generation that is kept alive is ended when its drain is over, in the client's protocol", async (t) => {
+  const { running, origin } = await start(t);
+  const { gateway, folder } = running;
+  const short = yaml(origin, 1).replace(HEAD, `${HEAD}drain: 100ms\n`);
+  writeFileSync(join(folder, "gateway.yaml"), short);
+  await gateway.reload();
+  const response = await ask(running);
+  writeFileSync(join(folder, "gateway.yaml"), short.replaceAll("n: 1", "n: 2"));
+  await gateway.reload();
+  t.equal(gateway.generations.length, 2);
+  t.equal(gateway.generations[1]?.active, 1);
+  const text = await response.text().catch((error: Error) => error.message);
+  t.notMatch(text, /\[DONE\]/);
+  while (gateway.generations.length > 1) await after(10);
+  t.match(await (await ask(running)).text(), /\[DONE\]/);
+});
+
+t.test("changes that need a restart are reported, each time, and the rest takes effect", async (t) => {
   const { running, origin } = await start(t);
   const { gateway, folder, log } = running;
   const moved = yaml(origin, 3).replace("listen: 127.0.0.1:0", "listen: 127.0.0.1:9");
@@ -169,34 +175,31 @@ t.test("what needs a restart is said, each time, and the rest takes effect", asy
   t.ok(log.lines.some(({ message, level }) => level === "warn" && message.includes("next start")));
 });
 
-t.test(
-  "health is carried over where the provider is the same, and a key that is gone ends what runs for it",
-  async (t) => {
-    const { running, origin } = await start(t);
-    const { gateway, folder } = running;
-    const target = gateway.generation.marketplace.models[0]?.targets[0];
-    if (!target) throw new Error("no target");
-    const { health } = gateway.generation.upstreams;
-    for (let i = 0; i < 20; i++) {
-      health.recordStart({ target } as never).recordFailure();
-    }
-    t.notOk(health.isUsable(target));
-    writeFileSync(join(folder, "gateway.yaml"), yaml(origin, 9));
-    await gateway.reload();
-    const next = gateway.generation.marketplace.models[0]?.targets[0];
-    t.not(next, target);
-    t.notOk(gateway.generation.upstreams.health.isUsable(next as typeof target), "it is still left alone");
-    writeFileSync(join(folder, "secret"), "a-third-secret-of-it");
-    await gateway.reload();
-    const fresh = gateway.generation.marketplace.models[0]?.targets[0];
-    t.ok(gateway.generation.upstreams.health.isUsable(fresh as typeof target), "another credential, another chance");
-    const stream = await ask(running);
-    writeFileSync(
-      join(folder, "gateway.yaml"),
-      yaml(origin, 9).replace("test: {", "other: {").replace("abcdef", "fedcba"),
-    );
-    await gateway.reload();
-    t.notMatch(await stream.text().catch(() => ""), /\[DONE\]/);
-    t.equal((await ask(running)).status, 401);
-  },
-);
+t.test("health is kept where the provider is unchanged, and a removed key ends its running exchanges", async (t) => {
+  const { running, origin } = await start(t);
+  const { gateway, folder } = running;
+  const target = gateway.generation.marketplace.models[0]?.targets[0];
+  if (!target) throw new Error("no target");
+  const { health } = gateway.generation.upstreams;
+  for (let i = 0; i < 20; i++) {
+    health.recordStart({ target } as never).recordFailure();
+  }
+  t.notOk(health.isUsable(target));
+  writeFileSync(join(folder, "gateway.yaml"), yaml(origin, 9));
+  await gateway.reload();
+  const next = gateway.generation.marketplace.models[0]?.targets[0];
+  t.not(next, target);
+  t.notOk(gateway.generation.upstreams.health.isUsable(next as typeof target), "it is still left alone");
+  writeFileSync(join(folder, "secret"), "a-third-secret-of-it");
+  await gateway.reload();
+  const fresh = gateway.generation.marketplace.models[0]?.targets[0];
+  t.ok(gateway.generation.upstreams.health.isUsable(fresh as typeof target), "another credential, another chance");
+  const stream = await ask(running);
+  writeFileSync(
+    join(folder, "gateway.yaml"),
+    yaml(origin, 9).replace("test: {", "other: {").replace("abcdef", "fedcba"),
+  );
+  await gateway.reload();
+  t.notMatch(await stream.text().catch(() => ""), /\[DONE\]/);
+  t.equal((await ask(running)).status, 401);
+});

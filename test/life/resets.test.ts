@@ -97,7 +97,7 @@ function provoke(port: number, bytes: string, cast: (limit: number) => number): 
 }
 
 t.test(
-  `connections that are reset at every stage of every method end nobody but themselves`,
+  `connections that are reset at every stage of every method end only themselves`,
   { timeout: 600_000 },
   async (t) => {
     const sockets = await socketUpstream(t);
@@ -132,7 +132,7 @@ paths: { "/v1/files/*": { pass: live }, "/v1/files": { pass: up } }
   },
 );
 
-t.test("nobody who reads what the gateway prints can end it by leaving", async (t) => {
+t.test("a reader of the gateway's output cannot end it by closing the pipe", async (t) => {
   const { port, child, ended } = await childGateway(
     t,
     'providers: { demo: { url: "demo:" } }\nmodels: { any: { targets: [demo:echo] } }\n',

@@ -88,7 +88,7 @@ async function through(t: Test, port: number, restart: () => Promise<void>) {
   return streams + requests;
 }
 
-t.test("a restart of the service fails and cuts nothing where its socket is kept", async (t) => {
+t.test("a restart of the service fails and interrupts nothing where its socket is kept", async (t) => {
   const { fd, port } = boundSocket(t);
   let gateway: GatewayProcess = await startProcess(t, YAML, { fd });
   const { folder } = gateway;
@@ -113,7 +113,7 @@ t.test("nor does a replacement of all workers", async (t) => {
   t.same(gateway.ledger(), { outcomes: { completed: count }, twice: 0 });
 });
 
-t.test("a kept socket is not lingered on: who comes meanwhile waits for the next process", async (t) => {
+t.test("a kept socket is not read during the restart: new connections wait for the next process", async (t) => {
   const { fd, port } = boundSocket(t);
   const gateway = await startProcess(t, YAML.replace("linger: 2s", "linger: 10m"), { fd });
   t.equal(gateway.port, port);

@@ -71,26 +71,30 @@ for (const failures of [
   ["reset"],
   ["an error in a 200"],
 ] as const)
-  t.test(`providers that give ${failures.join(" and ")} get no storm from us`, { buffered: true }, async (t) => {
-    const upstreams = await Promise.all(failures.map((failure) => failing(t, failure)));
-    const providers = upstreams.map(
-      ({ origin }, i) =>
-        `  p${i}: { url: "${origin}/v1", speaks: [openai-chat, anthropic-messages]${failures.some((each) => each === "silence") ? ", timeouts: { first_byte: 1s }" : ""} }`,
-    );
-    const targets = upstreams.map((_, i) => `p${i}:x`).join(", ");
-    const running = await startGateway(
-      t,
-      `providers:\n${providers.join("\n")}\nmodels: { m: { targets: [${targets}] } }\n`,
-    );
-    t.equal(await storm(running), 0);
-    const requests = running.log.lines.filter(({ message }) => message === "exchange").length;
-    const sent = upstreams.reduce((sum, { seen }) => sum + seen.length, 0);
-    t.ok(requests >= CALLS, `${requests} requests`);
-    t.ok(
-      sent <= requests * MAX_AMPLIFICATION + GRANTED,
-      `${CALLS} calls, ${requests} requests of clients, ${sent} to the providers`,
-    );
-    t.comment(
-      `${CALLS} calls, ${requests} requests of clients, ${sent} to the providers: ${(sent / requests).toFixed(3)} by us, ${(sent / CALLS).toFixed(2)} in all`,
-    );
-  });
+  t.test(
+    `providers that fail with ${failures.join(" and ")} get no retry storm from the gateway`,
+    { buffered: true },
+    async (t) => {
+      const upstreams = await Promise.all(failures.map((failure) => failing(t, failure)));
+      const providers = upstreams.map(
+        ({ origin }, i) =>
+          `  p${i}: { url: "${origin}/v1", speaks: [openai-chat, anthropic-messages]${failures.some((each) => each === "silence") ? ", timeouts: { first_byte: 1s }" : ""} }`,
+      );
+      const targets = upstreams.map((_, i) => `p${i}:x`).join(", ");
+      const running = await startGateway(
+        t,
+        `providers:\n${providers.join("\n")}\nmodels: { m: { targets: [${targets}] } }\n`,
+      );
+      t.equal(await storm(running), 0);
+      const requests = running.log.lines.filter(({ message }) => message === "exchange").length;
+      const sent = upstreams.reduce((sum, { seen }) => sum + seen.length, 0);
+      t.ok(requests >= CALLS, `${requests} requests`);
+      t.ok(
+        sent <= requests * MAX_AMPLIFICATION + GRANTED,
+        `${CALLS} calls, ${requests} requests of clients, ${sent} to the providers`,
+      );
+      t.comment(
+        `${CALLS} calls, ${requests} requests of clients, ${sent} to the providers: ${(sent / requests).toFixed(3)} by us, ${(sent / CALLS).toFixed(2)} in all`,
+      );
+    },
+  );

@@ -30,7 +30,7 @@ const ELSEWHERE = [
 /** What anybody may ask. */
 const OPEN = ["/", "/api/hello", "/livez", "/readyz"].flatMap((path) => [`GET ${path}`, `HEAD ${path}`]);
 
-t.test("every path asks for a key, whatever the method, and nobody is asked without one", async (t) => {
+t.test("every path requires a key, whatever the method, and no provider is called without one", async (t) => {
   const upstream = await rawUpstream((socket) => socket.destroy());
   t.teardown(() => upstream.close());
   const running = await startGateway(

@@ -115,13 +115,13 @@ for (const [name, Sdk] of Object.entries(SDKS)) {
     t.match(Buffer.from(images.data?.[0]?.b64_json ?? "", "base64").toString("latin1"), /^.PNG/);
   });
 
-  t.test(`${name}: lists models, tells of one`, async (t) => {
+  t.test(`${name}: lists models, shows one`, async (t) => {
     const { items } = await collect(client.models.list());
     t.same(items.map(({ id }) => id).sort(), [...MODELS].sort());
     t.match(await client.models.retrieve("echo"), { id: "echo", object: "model", owned_by: String });
   });
 
-  t.test(`${name}: errors come as the SDK's own classes`, async (t) => {
+  t.test(`${name}: errors raise the SDK's own classes`, async (t) => {
     const thrown = (model: string, key = KEY) => failure(connect(key).chat.completions.create(chat(model)));
     const unknown = await thrown("echo", "wrong-key-0123456789");
     t.ok(unknown instanceof Sdk.AuthenticationError);
@@ -135,7 +135,7 @@ for (const [name, Sdk] of Object.entries(SDKS)) {
     t.ok(streamed instanceof Sdk.RateLimitError, "a stream is refused with a status too");
   });
 
-  t.test(`${name}: a broken stream raises, an aborted one reaches the provider`, async (t) => {
+  t.test(`${name}: an interrupted stream raises, an aborted one reaches the provider`, async (t) => {
     for (const model of ["cut", "error-stream"]) {
       const { items, error } = await collect(await client.chat.completions.create({ ...chat(model), stream: true }));
       t.ok(items.length > 0, model);
@@ -171,7 +171,7 @@ t.test("anthropic", async (t) => {
     t.match(await token.messages.create(ask("echo")), { content: [{ text: SAID }] }, "the key as a bearer token");
   });
 
-  t.test("thoughts keep their signature through a tool loop", async (t) => {
+  t.test("thinking keeps its signature through a tool loop", async (t) => {
     const tools: Anthropic.Tool[] = [
       { name: "get_weather", input_schema: SCHEMA as unknown as Anthropic.Tool.InputSchema },
     ];
@@ -193,7 +193,7 @@ t.test("anthropic", async (t) => {
     t.match(second, { stop_reason: "end_turn", content: [{ text: "The tool answered: snow" }] });
   });
 
-  t.test("counts tokens, lists models, tells of one", async (t) => {
+  t.test("counts tokens, lists models, shows one", async (t) => {
     const { input_tokens } = await client.messages.countTokens({ model: "echo", messages: ask("echo").messages });
     t.ok(input_tokens > 0);
     const { items } = await collect(client.models.list({ limit: 1000 }));
@@ -206,7 +206,7 @@ t.test("anthropic", async (t) => {
     });
   });
 
-  t.test("errors come as the SDK's own classes", async (t) => {
+  t.test("errors raise the SDK's own classes", async (t) => {
     const thrown = (model: string, key = KEY) => failure(connect(key).messages.create(ask(model)));
     const unknown = await thrown("echo", "wrong-key-0123456789");
     t.ok(unknown instanceof Anthropic.AuthenticationError);
@@ -218,7 +218,7 @@ t.test("anthropic", async (t) => {
     t.ok((await thrown("error-500")) instanceof Anthropic.InternalServerError);
   });
 
-  t.test("a broken stream raises, an aborted one reaches the provider", async (t) => {
+  t.test("an interrupted stream raises, an aborted one reaches the provider", async (t) => {
     for (const model of ["cut", "error-stream"]) {
       const { items, error } = await collect(await client.messages.create({ ...ask(model), stream: true }));
       t.ok(items.length > 0, model);
@@ -270,7 +270,7 @@ for (const [name, { Sdk, Failure }] of Object.entries(GENAI)) {
     t.equal(second.text, "The tool answered: snow");
   });
 
-  t.test(`${name}: counts, embeds, lists models, tells of one`, async (t) => {
+  t.test(`${name}: counts, embeds, lists models, shows one`, async (t) => {
     t.ok(((await models.countTokens({ model: "echo", contents: SAID })).totalTokens ?? 0) > 0);
     const { embeddings } = await models.embedContent({ model: "echo", contents: ["one", "two"] });
     t.type(embeddings?.[0]?.values?.[0], "number");
@@ -279,7 +279,7 @@ for (const [name, { Sdk, Failure }] of Object.entries(GENAI)) {
     t.match(await models.get({ model: "echo" }), { name: "models/echo" });
   });
 
-  t.test(`${name}: errors come as the SDK's own class`, async (t) => {
+  t.test(`${name}: errors raise the SDK's own class`, async (t) => {
     const thrown = (model: string, key = KEY) =>
       failure(connect(key).models.generateContent({ model, contents: SAID }));
     for (const [error, status, words] of [
@@ -292,7 +292,7 @@ for (const [name, { Sdk, Failure }] of Object.entries(GENAI)) {
     }
   });
 
-  t.test(`${name}: a broken stream raises, an aborted one reaches the provider`, async (t) => {
+  t.test(`${name}: an interrupted stream raises, an aborted one reaches the provider`, async (t) => {
     for (const model of ["cut", "error-stream"]) {
       const { items, error } = await collect(await models.generateContentStream({ model, contents: SAID }));
       t.ok(items.length > 0, model);

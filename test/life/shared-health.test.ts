@@ -8,7 +8,7 @@ import { httpUpstream } from "../support/upstream.ts";
 /** Says by which process it is served. */
 const WHERE = "export default class Where { access(exchange) { exchange.notices.push(String(process.pid)); } }";
 
-t.test("what one worker finds out of a target and a credential the other one knows", async (t) => {
+t.test("the health of a target and a credential that one worker observes reaches the other one", async (t) => {
   let well = false;
   const bad = await httpUpstream((_, reply) =>
     reply.writeHead(well ? 200 : 503, { "content-type": "application/json" }).end("{}"),

@@ -51,7 +51,7 @@ function begin(t: Test, port: number, [path, type, start]: [string, string, stri
 }
 
 for (const [name, way] of Object.entries(WAYS)) {
-  t.test(`${name}: bodies that come a byte at a time are given up, one that is only long is not`, async (t) => {
+  t.test(`${name}: bodies that arrive one byte at a time are aborted, one that is only long is not`, async (t) => {
     const { running, upstream } = await behind(t);
     const slow = Array.from({ length: 20 }, () => begin(t, running.port, way));
     const drip = setInterval(() => {
@@ -70,7 +70,7 @@ for (const [name, way] of Object.entries(WAYS)) {
     await until(() => upstream.open === 0 || upstream.connections === 0, "nothing to be left at the provider");
   });
 
-  t.test(`${name}: a client that leaves is gone at once, for the provider too`, async (t) => {
+  t.test(`${name}: a client that disconnects is gone at once, for the provider too`, async (t) => {
     const { running, upstream } = await behind(t, "");
     const leaving = {
       half: (socket: ReturnType<typeof connect>) => socket.end(),
@@ -91,7 +91,7 @@ for (const [name, way] of Object.entries(WAYS)) {
   });
 }
 
-t.test("a provider that is slow is no fault of the client's", async (t) => {
+t.test("a slow provider is not counted as a slow client", async (t) => {
   for (const name of ["a form behind its model", "a path that passes"]) {
     const { running } = await behind(t, LIMITS, false);
     const client = begin(t, running.port, WAYS[name] as [string, string, string]);

@@ -58,7 +58,7 @@ function attack(t: Test, port: number, count: number, { start, drip, reads }: Sl
 }
 
 for (const way of ["directly", "behind nginx"] as const)
-  t.test(`slow connections keep nobody from being answered, and are ended, ${way}`, { timeout: 300_000 }, async (t) => {
+  t.test(`slow connections delay nobody's responses, and are ended, ${way}`, { timeout: 300_000 }, async (t) => {
     const {
       port: own,
       ended,

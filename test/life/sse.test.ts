@@ -44,7 +44,7 @@ function ask(port: number, vector: number, cuts: readonly number[]): Promise<{ b
 
 for (const way of WAYS) {
   t.test(
-    `event streams of every kind cross the whole chain byte for byte, wherever they are cut, ${way}`,
+    `event streams of every kind pass the whole chain byte for byte, wherever they are split, ${way}`,
     { skip: !all && "vectors are absent" },
     async (t) => {
       const given = (all as Vector[]).map(({ name, stream }) => ({ name, stream, bytes: Buffer.from(stream) }));

@@ -72,7 +72,7 @@ const unmarked = (body: string): string =>
   JSON.stringify(JSON.parse(body), (name, value) => (MARKS.includes(name) ? undefined : value));
 
 t.test(
-  "whatever address a client names, only the configured provider is connected to",
+  "whatever address a client sends, only the configured provider is connected to",
   { skip: !addresses && "vectors are absent" },
   async (t) => {
     const trap = await httpUpstream();
@@ -175,7 +175,7 @@ function others(address: string): string[] {
 }
 
 t.test(
-  "nor in forms, on paths that pass, in handshakes, and where a request is translated",
+  "the same in forms, on pass-through paths, in handshakes, and where a request is translated",
   { skip: !addresses && "vectors are absent" },
   async (t) => {
     const upstream = await httpUpstream((_, reply) =>

@@ -132,7 +132,7 @@ function read(port: number, path: string, model: string): Promise<{ bytes: numbe
   });
 }
 
-t.test("readers that stall cost little memory, and others nothing", { timeout: 300_000 }, async (t) => {
+t.test("clients that stop reading take little memory, and do not slow down others", { timeout: 300_000 }, async (t) => {
   const gateway = await setUp(t);
   const requests = Math.max(20, READERS);
   await p99(gateway, requests);
@@ -161,7 +161,7 @@ t.test("readers that stall cost little memory, and others nothing", { timeout: 3
 });
 
 for (const [way, path] of Object.entries(PATHS)) {
-  t.test(`${way}: an event without an end is bounded, and one row tells of it`, { timeout: 300_000 }, async (t) => {
+  t.test(`${way}: an event without an end is limited, and one row records it`, { timeout: 300_000 }, async (t) => {
     const gateway = await setUp(t);
     const { bytes, last, whole } = await read(gateway.port, path, "large");
     const memory = most(gateway);
@@ -175,7 +175,7 @@ for (const [way, path] of Object.entries(PATHS)) {
     t.same(gateway.ledger(), { outcomes: { [whole ? "completed" : "upstream_error"]: 1 }, twice: 0 });
   });
 
-  t.test(`${way}: events of nothing end as they should`, { timeout: 300_000 }, async (t) => {
+  t.test(`${way}: empty events end as they should`, { timeout: 300_000 }, async (t) => {
     const gateway = await setUp(t);
     const cpu = gateway.cpu();
     const { bytes, last, whole } = await read(gateway.port, path, "empty");

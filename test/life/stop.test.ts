@@ -34,7 +34,7 @@ function dial(t: Test, port: number) {
   return Object.assign(got, { ask: (bytes: string) => void socket.write(bytes) });
 }
 
-t.test("idle connections are served while a stream runs, and none is reset; readiness goes first", async (t) => {
+t.test("idle connections are served while a stream runs, and none is reset; readiness ends first", async (t) => {
   const gateway = await startProcess(t, `linger: 300ms\n${YAML}`);
   t.same((await gateway.ready())?.status, 200);
   const kept = Array.from({ length: CONNECTIONS }, () => dial(t, gateway.port));
@@ -75,7 +75,7 @@ const refused = (port: number): Promise<boolean> =>
   });
 
 t.test(
-  "at the limit every stream ends with an error that its vendor's SDK raises, and a row that says so",
+  "at the time limit every stream ends with an error that its vendor's SDK raises, and a row with the reason",
   async (t) => {
     const gateway = await startProcess(t, `drain: 300ms\nlinger: off\n${YAML}`);
     const failures: Promise<unknown>[] = PROTOCOLS.map((protocol) =>
@@ -107,7 +107,7 @@ t.test(
   },
 );
 
-t.test("a second signal ends it sooner, and loses no row and no line", async (t) => {
+t.test("a second signal stops it sooner, and loses no row and no line", async (t) => {
   const gateway = await startProcess(t, YAML);
   const clients = Array.from({ length: 5 }, () => dial(t, gateway.port));
   for (const client of clients) client.ask(chat("slow", true));
@@ -135,7 +135,7 @@ export default class Bad {
 }`;
 
 t.test(
-  "a plugin that hangs or throws, wherever that is, does not hold a stop: stores are closed, each has its row",
+  "a plugin that hangs or throws, wherever that is, does not delay a stop: stores are closed, each exchange has its row",
   async (t) => {
     const gateway = await startProcess(
       t,
@@ -168,7 +168,7 @@ chains: { llm: [sse, auth, bad, models, rewrite, usage] }\n`,
   },
 );
 
-t.test("SIGTERM ends a gateway that has not begun, and SIGHUP does not", async (t) => {
+t.test("SIGTERM ends a gateway that has not started yet, and SIGHUP does not", async (t) => {
   const folder = folderFor(t);
   const slow =
     'process.stdout.write("loading\\n"); await new Promise((go) => setTimeout(go, 60_000)); export default class {}';
@@ -204,7 +204,7 @@ t.test("SIGHUP and SIGUSR2 end nothing", async (t) => {
 });
 
 t.test(
-  "a plugin that spins is killed with its worker, and does not hold a stop",
+  "a plugin in an endless loop is killed with its worker, and does not delay a stop",
   { skip: !process.env["GATEWAY_TEST_SPIN"] },
   async (t) => {
     const spin = "export default class Spin { access(exchange) { if (exchange.query.get('spin')) for (;;); } }";

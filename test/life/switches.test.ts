@@ -26,7 +26,7 @@ const askAll = async (gateway: GatewayProcess, model: string) => [
 const turn = async ({ admin }: GatewayProcess, name: string, word: string) =>
   (await fetch(`${admin}/api/providers/${name}/${word}`, { method: "POST" })).json();
 
-t.test("a provider that is switched off is so in all workers, those too that start later", async (t) => {
+t.test("a provider that is switched off is off in all workers, those that start later too", async (t) => {
   const gateway = await startProcess(
     t,
     `workers: 2
@@ -56,7 +56,7 @@ models: { echo: { targets: [demo:echo] } }
   t.equal(await gateway.end(), 0);
 });
 
-t.test("a target is tried again by all workers when somebody wants that", async (t) => {
+t.test("all workers try a target again when a user requests it", async (t) => {
   let well = false;
   const upstream = await httpUpstream((_, reply) =>
     reply.writeHead(well ? 200 : 503, { "content-type": "application/json" }).end('{"choices":[]}'),

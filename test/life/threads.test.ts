@@ -36,7 +36,7 @@ async function start(t: Test, yaml: string) {
   };
 }
 
-t.test("a thread is refused in the words its clients go on from, wherever none is kept", async (t) => {
+t.test("a thread is refused with the error that its clients recover from, wherever none is stored", async (t) => {
   const third = await account(t);
   const ask = await start(
     t,
@@ -68,7 +68,7 @@ ${["chat", "responses", "gemini", "demo", "third"].map((name) => `  ${name}: { t
     for (const thread of [null, undefined]) t.equal((await ask(model, thread)).status, 200, model);
 });
 
-t.test("a provider that keeps threads gets them as they came", async (t) => {
+t.test("a provider that stores threads gets them unchanged", async (t) => {
   const keeping = await account(t);
   const ask = await start(
     t,
@@ -84,12 +84,14 @@ t.test("a provider that keeps threads gets them as they came", async (t) => {
   );
 });
 
-t.test("no fallback answers a thread without its history, and the client learns how both could answer", async (t) => {
-  const busy = await account(t, true);
-  const third = await account(t);
-  const ask = await start(
-    t,
-    `share: all
+t.test(
+  "no fallback answers a thread without its history, and the client is told what would make both work",
+  async (t) => {
+    const busy = await account(t, true);
+    const third = await account(t);
+    const ask = await start(
+      t,
+      `share: all
 providers:
   busy: { url: "${busy.url}", speaks: [anthropic-messages], threads: true }
   third: { url: "${third.url}", speaks: [anthropic-messages] }
@@ -101,19 +103,20 @@ models:
   kept: { targets: ["busy:v"] }
   chat: { targets: ["chat:echo"] }
 `,
-  );
-  for (const model of ["equal", "other"]) {
-    const { status, body } = await ask(model, CONTINUE);
-    t.equal(status, 400);
-    t.same((JSON.parse(body) as { error: JsonObject }).error["details"], DETAILS);
-    t.equal((await ask(model, undefined)).status, 200);
-  }
-  const asked = busy.seen.length;
-  t.equal((await ask("third", CONTINUE)).status, 529, "one that keeps threads is asked in its place");
-  t.equal(busy.seen.length, asked + 1);
-});
+    );
+    for (const model of ["equal", "other"]) {
+      const { status, body } = await ask(model, CONTINUE);
+      t.equal(status, 400);
+      t.same((JSON.parse(body) as { error: JsonObject }).error["details"], DETAILS);
+      t.equal((await ask(model, undefined)).status, 200);
+    }
+    const asked = busy.seen.length;
+    t.equal((await ask("third", CONTINUE)).status, 529, "one that keeps threads is asked in its place");
+    t.equal(busy.seen.length, asked + 1);
+  },
+);
 
-t.test("an agent whose thread's provider fails goes on elsewhere with all that was said", async (t) => {
+t.test("an agent whose thread's provider fails continues elsewhere with the whole conversation", async (t) => {
   const upstream = await httpUpstream((request, reply) => {
     const { vendor } = askedIn(request);
     const begins = vendor === "anthropic-messages" && upstream.seen.length === 1;

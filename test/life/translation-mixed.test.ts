@@ -47,7 +47,7 @@ async function before(t: Test, speaks: string, type: string, body: string, statu
 }
 
 t.test(
-  "a provider that streams unasked is read to its end, and the client gets the whole answer it asked for",
+  "a provider that streams unasked is read to its end, and the client gets the complete answer it requested",
   async (t) => {
     const { ask, row } = await before(t, "openai-chat", "text/event-stream", STREAM);
     const { status, headers, text } = await ask("/v1/messages", messages.with(messages.ask("Hi", "f"), "m", false));
@@ -59,7 +59,7 @@ t.test(
   },
 );
 
-t.test("a provider that answers whole although a stream was asked for gives a stream all the same", async (t) => {
+t.test("a provider that does not stream although a stream was requested gives a stream all the same", async (t) => {
   const { ask, row } = await before(t, "openai-chat", "application/json", WHOLE);
   const { status, headers, text } = await ask("/v1/messages", messages.with(messages.ask("Hi", "f"), "m", true));
   t.equal(status, 200, text);
@@ -69,7 +69,7 @@ t.test("a provider that answers whole although a stream was asked for gives a st
   t.match(await row(), { streaming: true, outcome: "completed", usage: { in: { total: 3 }, out: { total: 2 } } });
 });
 
-t.test("an answer that cannot be read is a 502 before its head, and what it cost is counted", async (t) => {
+t.test("an answer that cannot be read is a 502 before its head, and its cost is counted", async (t) => {
   const broken = JSON.stringify({ ...(JSON.parse(WHOLE) as object), choices: "none" });
   const { ask, row } = await before(t, "openai-chat", "application/json", broken);
   const { status, text } = await ask("/v1/messages", messages.with(messages.ask("Hi", "f"), "m", false));
@@ -78,7 +78,7 @@ t.test("an answer that cannot be read is a 502 before its head, and what it cost
   t.match(await row(), { outcome: "upstream_error", usage: { in: { total: 3 }, out: { total: 2 } } });
 });
 
-t.test("a page instead of an answer is a 502 in the client's words", async (t) => {
+t.test("a page instead of an answer is a 502 in the client's protocol", async (t) => {
   const { ask } = await before(t, "openai-chat", "text/html", "<html>Welcome</html>");
   for (const stream of [false, true]) {
     const { status, text } = await ask("/v1/messages", messages.with(messages.ask("Hi", "f"), "m", stream));
@@ -87,7 +87,7 @@ t.test("a page instead of an answer is a 502 in the client's words", async (t) =
   }
 });
 
-t.test("a prompt that does not fit is told in the words the client looks for", async (t) => {
+t.test("a prompt that is too long is reported with the error that the client looks for", async (t) => {
   const said = {
     error: {
       message: "This model's maximum context length is 8 tokens.",
@@ -101,7 +101,7 @@ t.test("a prompt that does not fit is told in the words the client looks for", a
   t.match(JSON.parse(text), { error: { type: "invalid_request_error", message: /^prompt is too long: / } });
 });
 
-t.test("a provider that cannot count leaves it to an estimate", async (t) => {
+t.test("where a provider cannot count tokens the gateway estimates", async (t) => {
   const { ask, upstream } = await before(t, "openai-responses", "application/json", "{}", 404);
   const asked = { model: "m", messages: [{ role: "user", content: "word ".repeat(300) }] };
   const { status, headers, text } = await ask("/v1/messages/count_tokens", asked);
@@ -110,7 +110,7 @@ t.test("a provider that cannot count leaves it to an estimate", async (t) => {
   t.match(JSON.parse(text), { input_tokens: Number });
 });
 
-t.test("a protocol that is better for a request is used, unless it cannot take all of it", async (t) => {
+t.test("a protocol that suits a request better is used, unless it cannot express all of it", async (t) => {
   const { ask, upstream } = await before(t, "openai-chat, openai-responses", "application/json", WHOLE);
   const hard = { ...chat.with(chat.ask("Hi", "f"), "m", false), reasoning_effort: "low" };
   await ask("/v1/chat/completions", hard);
@@ -122,7 +122,7 @@ t.test("a protocol that is better for a request is used, unless it cannot take a
   t.equal(upstream.seen.at(-1)?.url, "/v1/chat/completions");
 });
 
-t.test("gateway.yaml can name the protocol to speak", async (t) => {
+t.test("gateway.yaml can set the protocol of a target", async (t) => {
   const { ask, upstream, running } = await before(
     t,
     "openai-responses, openai-chat",
@@ -137,7 +137,7 @@ t.test("gateway.yaml can name the protocol to speak", async (t) => {
   t.equal(running.log.lines.at(-1)?.fields["via"], "openai-chat");
 });
 
-t.test("the older completions go to providers that do not know them", async (t) => {
+t.test("the older completions go to providers that do not support them", async (t) => {
   const { ask, upstream } = await before(t, "openai-chat", "application/json", WHOLE);
   const { status, text } = await ask("/v1/completions", { model: "m", prompt: "Say Hello" });
   t.equal(status, 200, text);
@@ -145,7 +145,7 @@ t.test("the older completions go to providers that do not know them", async (t) 
   t.equal(upstream.seen.at(-1)?.url, "/v1/chat/completions");
 });
 
-t.test("a client that leaves while a whole answer is read takes the request to the provider with it", async (t) => {
+t.test("a client that disconnects while a complete answer is read ends the provider's request", async (t) => {
   let closed = false;
   const upstream = await rawUpstream((socket) => {
     socket.on("close", () => {
@@ -169,41 +169,44 @@ t.test("a client that leaves while a whole answer is read takes the request to t
   t.match(running.log.lines.findLast(({ message }) => message === "exchange")?.fields, { outcome: "aborted" });
 });
 
-t.test("a conversation that was begun elsewhere reaches a provider of the client's own protocol clean", async (t) => {
-  for (const [name, client] of Object.entries(CLIENTS)) {
-    const other = name === "gemini" ? "anthropic-messages" : "gemini";
-    const upstream = await httpUpstream();
-    t.teardown(() => upstream.close());
-    const running = await startGateway(
-      t,
-      `providers:
+t.test(
+  "a conversation begun with another provider reaches one of the client's own protocol without foreign state",
+  async (t) => {
+    for (const [name, client] of Object.entries(CLIENTS)) {
+      const other = name === "gemini" ? "anthropic-messages" : "gemini";
+      const upstream = await httpUpstream();
+      t.teardown(() => upstream.close());
+      const running = await startGateway(
+        t,
+        `providers:
   up: { url: "${upstream.origin.origin}/v1", speaks: [${name}] }
   far: { url: "demo:", speaks: [${other}] }
 models:
   own: { targets: [up:vendor-model] }
   far: { targets: [far:reasoning] }
 `,
-    );
-    const post = (model: string, body: JsonObject) =>
-      fetch(running.url + client.path(model, false), {
-        method: "POST",
-        headers: asking(),
-        body: JSON.stringify(client.with(body, model, false)),
-      });
-    const body = client.ask("Think.", "f");
-    const answer = (await (await post("far", body)).json()) as JsonObject;
-    const next = client.next(body, answer, "Again.");
-    t.match(JSON.stringify(next), /"gw1state/, name);
-    const { headers } = await post("own", next);
-    const sent = upstream.seen.at(-1)?.body.toString() ?? "";
-    t.notMatch(sent, /gw1state|I am made to repeat it/, name);
-    t.match(sent, /Think\..*Again\./s, name);
-    if (name !== "gemini") t.match(JSON.parse(sent), { model: "vendor-model" });
-    t.match(headers.get("gateway-notice"), /Reasoning that another provider made/, name);
-  }
-});
+      );
+      const post = (model: string, body: JsonObject) =>
+        fetch(running.url + client.path(model, false), {
+          method: "POST",
+          headers: asking(),
+          body: JSON.stringify(client.with(body, model, false)),
+        });
+      const body = client.ask("Think.", "f");
+      const answer = (await (await post("far", body)).json()) as JsonObject;
+      const next = client.next(body, answer, "Again.");
+      t.match(JSON.stringify(next), /"gw1state/, name);
+      const { headers } = await post("own", next);
+      const sent = upstream.seen.at(-1)?.body.toString() ?? "";
+      t.notMatch(sent, /gw1state|I am made to repeat it/, name);
+      t.match(sent, /Think\..*Again\./s, name);
+      if (name !== "gemini") t.match(JSON.parse(sent), { model: "vendor-model" });
+      t.match(headers.get("gateway-notice"), /Reasoning that another provider made/, name);
+    }
+  },
+);
 
-t.test("free-text tools and tools in namespaces come back as what they are, whole and streamed", async (t) => {
+t.test("free-text tools and tools in namespaces are the same in the answer, whole and streamed", async (t) => {
   const DEMOS = ["openai-chat", "anthropic-messages", "gemini"];
   const running = await startGateway(
     t,

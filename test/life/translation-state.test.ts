@@ -118,7 +118,7 @@ async function twice(t: Test, name: string, provider: string, strip = (body: Jso
 
 for (const [provider, { wanted }] of Object.entries(ANSWERS))
   for (const name of Object.keys(CLIENTS).filter((each) => each !== provider))
-    t.test(`what ${provider} wants back comes back to it through a client of ${name}, in its place`, async (t) => {
+    t.test(`state of ${provider} returns to it through a client of ${name}, in its place`, async (t) => {
       const { sent, notice } = await twice(t, name, provider);
       for (const place of wanted) t.match(sent, place);
       t.notMatch(sent, /gw1state/);
@@ -127,7 +127,7 @@ for (const [provider, { wanted }] of Object.entries(ANSWERS))
 
 for (const provider of Object.keys(ANSWERS).filter((each) => each !== "gemini"))
   t.test(
-    `state of ${provider} passes a Gemini client that reads it as bytes and writes them as base64url`,
+    `state of ${provider} passes a Gemini client that decodes it to bytes and encodes them as base64url`,
     async (t) => {
       let signatures = 0;
       const { sent, notice } = await twice(t, "gemini", provider, (body) => {
@@ -145,7 +145,7 @@ for (const provider of Object.keys(ANSWERS).filter((each) => each !== "gemini"))
     },
   );
 
-t.test("a Chat client that strips what it does not know loses no state of calls", async (t) => {
+t.test("a Chat client that strips unknown members loses no state of calls", async (t) => {
   const { sent, next } = await twice(t, "openai-chat", "gemini", (body) => {
     const messages = (body["messages"] as JsonObject[]).map(
       ({ reasoning_details: _, reasoning_content: __, ...message }) => {
@@ -159,7 +159,7 @@ t.test("a Chat client that strips what it does not know loses no state of calls"
   t.match(sent, /CiQBcallSignature/);
 });
 
-t.test("state that was tampered with is a 400 in the client's words", async (t) => {
+t.test("modified state is a 400 in the client's protocol", async (t) => {
   const change = (body: JsonObject) =>
     JSON.parse(
       JSON.stringify(body).replaceAll(/gw1state(.)/g, (_, first: string) => `gw1state${first === "A" ? "B" : "A"}`),
@@ -169,28 +169,31 @@ t.test("state that was tampered with is a 400 in the client's words", async (t) 
   });
 });
 
-t.test("a conversation goes on at another instance with the same key, and at none with another", async (t) => {
-  const client = CLIENTS["anthropic-messages"] as Client;
-  const at = async (key: string) => {
-    const running = await startGateway(
-      t,
-      `providers: { far: { url: "demo:", speaks: [gemini] } }\nmodels: { m: { targets: [far:reasoning] } }\nenvelopes: { key: ${key} }\n`,
-    );
-    return (body: JsonObject) =>
-      fetch(running.url + client.path("m", false), {
-        method: "POST",
-        headers: asking(),
-        body: JSON.stringify(client.with(body, "m", false)),
-      });
-  };
-  const [one, same, other] = [
-    await at("a-key-of-all-instances"),
-    await at("a-key-of-all-instances"),
-    await at("a-key-of-its-own-only"),
-  ];
-  const body = client.ask("Think.", "f");
-  const next = client.next(body, (await (await one(body)).json()) as JsonObject, "Again.");
-  t.match(JSON.stringify(next), /"gw1state/);
-  t.equal((await same(next)).status, 200);
-  t.equal((await other(next)).status, 400);
-});
+t.test(
+  "a conversation continues at another instance with the same sealing key, and at none with another",
+  async (t) => {
+    const client = CLIENTS["anthropic-messages"] as Client;
+    const at = async (key: string) => {
+      const running = await startGateway(
+        t,
+        `providers: { far: { url: "demo:", speaks: [gemini] } }\nmodels: { m: { targets: [far:reasoning] } }\nenvelopes: { key: ${key} }\n`,
+      );
+      return (body: JsonObject) =>
+        fetch(running.url + client.path("m", false), {
+          method: "POST",
+          headers: asking(),
+          body: JSON.stringify(client.with(body, "m", false)),
+        });
+    };
+    const [one, same, other] = [
+      await at("a-key-of-all-instances"),
+      await at("a-key-of-all-instances"),
+      await at("a-key-of-its-own-only"),
+    ];
+    const body = client.ask("Think.", "f");
+    const next = client.next(body, (await (await one(body)).json()) as JsonObject, "Again.");
+    t.match(JSON.stringify(next), /"gw1state/);
+    t.equal((await same(next)).status, 200);
+    t.equal((await other(next)).status, 400);
+  },
+);

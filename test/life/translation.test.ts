@@ -49,7 +49,7 @@ async function each(t: Test, act: (t: Test, client: Client, provider: string, ru
     await t.test(`${name} → ${provider}`, (t) => act(t, CLIENTS[name] as Client, provider, running));
 }
 
-t.test("a text comes back, whole and streamed, with its tokens counted", async (t) => {
+t.test("a text is answered, whole and streamed, with its tokens counted", async (t) => {
   await each(t, async (t, client, provider, running) => {
     const body = client.ask("Hello to the other side 🙂", "get_weather");
     const told = client.read(await whole(running, client, body, `${provider}-echo`));
@@ -70,7 +70,7 @@ t.test("a text comes back, whole and streamed, with its tokens counted", async (
   });
 });
 
-t.test("a tool is called, answered, and the model goes on", async (t) => {
+t.test("a tool is called, its result sent, and the model continues", async (t) => {
   await each(t, async (t, client, provider, running) => {
     const body = client.ask("How warm is it?", "get_weather");
     const answer = await whole(running, client, body, `${provider}-tool`);
@@ -83,7 +83,7 @@ t.test("a tool is called, answered, and the model goes on", async (t) => {
   });
 });
 
-t.test("a tool whose name the provider does not take comes back under its own", async (t) => {
+t.test("a tool whose name the provider does not accept keeps its own name for the client", async (t) => {
   await each(t, async (t, client, provider, running) => {
     const name = `mcp__a_server_with_a_long_name__${"and_a_tool_".repeat(5)}`;
     const answer = await whole(running, client, client.ask("Go.", name), `${provider}-tool`);
@@ -91,20 +91,23 @@ t.test("a tool whose name the provider does not take comes back under its own", 
   });
 });
 
-t.test("thoughts come with what the provider needs to go on from them, and it gets that back", async (t) => {
-  await each(t, async (t, client, provider, running) => {
-    const body = client.ask("Think.", "get_weather");
-    const answer = await whole(running, client, body, `${provider}-reasoning`);
-    t.match(client.read(answer).text, "Think.");
-    if (provider !== "openai-chat") t.match(JSON.stringify(answer), /"gw1state[\w+/]{40,}={0,2}"/);
-    const next = client.next(body, answer, "Again.");
-    const again = await post(running, client, next, `${provider}-reasoning`, false);
-    t.equal(again.status, 200, again.text);
-    t.equal(again.headers.get("gateway-notice"), null, "nothing was left out");
-  });
-});
+t.test(
+  "reasoning is returned with the state that the provider needs to continue, and the provider gets that back",
+  async (t) => {
+    await each(t, async (t, client, provider, running) => {
+      const body = client.ask("Think.", "get_weather");
+      const answer = await whole(running, client, body, `${provider}-reasoning`);
+      t.match(client.read(answer).text, "Think.");
+      if (provider !== "openai-chat") t.match(JSON.stringify(answer), /"gw1state[\w+/]{40,}={0,2}"/);
+      const next = client.next(body, answer, "Again.");
+      const again = await post(running, client, next, `${provider}-reasoning`, false);
+      t.equal(again.status, 200, again.text);
+      t.equal(again.headers.get("gateway-notice"), null, "nothing was left out");
+    });
+  },
+);
 
-t.test("a provider of another protocol gets the conversation without thoughts it cannot read", async (t) => {
+t.test("a provider of another protocol gets the conversation without reasoning that it cannot read", async (t) => {
   await each(t, async (t, client, provider, running) => {
     if (provider === "openai-chat") return;
     const body = client.ask("Think.", "get_weather");
@@ -119,7 +122,7 @@ t.test("a provider of another protocol gets the conversation without thoughts it
   });
 });
 
-t.test("errors before the first byte keep their status, also those of the gateway's own credential", async (t) => {
+t.test("errors before the first byte keep their status, also those about the gateway's own credential", async (t) => {
   await each(t, async (t, client, provider, running) => {
     const body = client.ask("Hi", "f");
     for (const stream of [false, true]) {
@@ -139,7 +142,7 @@ t.test("errors before the first byte keep their status, also those of the gatewa
 });
 
 t.test(
-  "a stream that fails or breaks off is cut with an error in the client's words, a whole answer is a 502",
+  "a stream that fails or is interrupted ends with an error in the client's protocol, a whole answer is a 502",
   async (t) => {
     await each(t, async (t, client, provider, running) => {
       const body = client.ask("Hi", "f");
@@ -159,7 +162,7 @@ t.test(
   },
 );
 
-t.test("a stream framed as a JSON array is JSON at its end, also when it fails", async (t) => {
+t.test("a stream framed as a JSON array is valid JSON at its end, also when it fails", async (t) => {
   const running = await startGateway(t, DEMOS);
   const client = CLIENTS["gemini"] as Client;
   const body = client.ask("One two three", "f");
@@ -175,7 +178,7 @@ t.test("a stream framed as a JSON array is JSON at its end, also when it fails",
     }
 });
 
-t.test("what a provider cannot be told is named in a header, and refused where that is wished", async (t) => {
+t.test("what the provider's protocol cannot express is named in a header, and refused in strict mode", async (t) => {
   const running = await startGateway(
     t,
     `${DEMOS}paths:
@@ -204,29 +207,32 @@ t.test("what a provider cannot be told is named in a header, and refused where t
   t.match([several.status, JSON.parse(several.text)], [400, { error: { param: "n" } }]);
 });
 
-t.test("tokens are counted by the provider where it can, else estimated, and an estimate says so", async (t) => {
-  const running = await startGateway(t, DEMOS);
-  const count = async (model: string) => {
-    const body = JSON.stringify({ model, messages: [{ role: "user", content: "word ".repeat(300) }] });
-    const response = await fetch(`${running.url}/v1/messages/count_tokens`, {
-      method: "POST",
-      headers: asking(),
-      body,
-    });
-    return {
-      status: response.status,
-      estimate: response.headers.get("gateway-estimate"),
-      json: (await response.json()) as { input_tokens: number },
+t.test(
+  "tokens are counted by the provider where it can, and estimated elsewhere, and an estimate is marked",
+  async (t) => {
+    const running = await startGateway(t, DEMOS);
+    const count = async (model: string) => {
+      const body = JSON.stringify({ model, messages: [{ role: "user", content: "word ".repeat(300) }] });
+      const response = await fetch(`${running.url}/v1/messages/count_tokens`, {
+        method: "POST",
+        headers: asking(),
+        body,
+      });
+      return {
+        status: response.status,
+        estimate: response.headers.get("gateway-estimate"),
+        json: (await response.json()) as { input_tokens: number },
+      };
     };
-  };
-  for (const provider of ["gemini", "openai-responses"])
-    t.match(await count(`${provider}-echo`), { status: 200, estimate: null, json: { input_tokens: Number } });
-  const { status, estimate, json } = await count("openai-chat-echo");
-  t.same([status, estimate], [200, "input_tokens"]);
-  t.ok(json.input_tokens > 400 && json.input_tokens < 700, `${json.input_tokens}`);
-});
+    for (const provider of ["gemini", "openai-responses"])
+      t.match(await count(`${provider}-echo`), { status: 200, estimate: null, json: { input_tokens: Number } });
+    const { status, estimate, json } = await count("openai-chat-echo");
+    t.same([status, estimate], [200, "input_tokens"]);
+    t.ok(json.input_tokens > 400 && json.input_tokens < 700, `${json.input_tokens}`);
+  },
+);
 
-t.test("a target that cannot take the request is passed over, and a fallback is translated", async (t) => {
+t.test("a target that cannot serve the request is skipped, and a fallback is translated", async (t) => {
   const running = await startGateway(
     t,
     `providers:
@@ -290,7 +296,7 @@ t.test("only headers of the target's protocol reach it", async (t) => {
   t.match(JSON.parse(body.toString()), { model: "vendor-model" });
 });
 
-t.test("an answer that was translated is kept nowhere", async (t) => {
+t.test("a translated answer may not be stored by caches", async (t) => {
   const running = await startGateway(t, DEMOS);
   const client = CLIENTS["openai-responses"] as Client;
   const answer = await whole(running, client, client.ask("Hi", "f"), "gemini-echo");

@@ -241,7 +241,7 @@ const found = streams();
 
 for (const route of WAYS)
   t.test(
-    `a stream that breaks off before its end is an error in the vendors' own SDKs, wherever and however, and a whole one is an answer, ${route}`,
+    `an interrupted stream is an error in the vendors' own SDKs, wherever and however, and a complete one is an answer, ${route}`,
     { skip: !found && "recordings are absent", timeout: 36_000_000 },
     async (t) => {
       const cutter = await Cutter.start(t, route);

@@ -48,7 +48,7 @@ for (const [what, method, path, status] of [
   ["a call that deletes", "DELETE", "/v1/files/TAG", 502],
   ["a call that only reads", "GET", "/v1/files/TAG", 200],
 ] as const)
-  t.test(`${what} that a dying provider may have worked on: ${status}`, async (t) => {
+  t.test(`${what} that a failing provider may have processed: ${status}`, async (t) => {
     const { seen, running } = await dying(t);
     for (let i = 0; i < COUNT; i++) {
       const at = (tag: string) => path.replace("TAG", tag);
@@ -61,7 +61,7 @@ for (const [what, method, path, status] of [
     }
   });
 
-t.test("a WebSocket's handshake goes out once, and never on a kept connection", async (t) => {
+t.test("a WebSocket's handshake is sent once, and never on a reused connection", async (t) => {
   const { seen, running } = await dying(t);
   for (let i = 0; i < COUNT; i++) {
     t.equal(await ask(running.port, "GET", "/v1/files/x", ""), 200);

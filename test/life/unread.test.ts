@@ -57,7 +57,7 @@ const TALKER =
   "@injectable() export default class P { constructor(@inject(Log) private readonly log: Log) {} access() {}" +
   ' start() { for (let i = 0; i < 2000; i++) this.log.info({ i, pad: "x".repeat(100) }, "talk"); WHAT } }';
 
-t.test("a process ends although nobody reads its standard output, and says how many lines were lost", async (t) => {
+t.test("a process exits although nobody reads its standard output, and reports how many lines were lost", async (t) => {
   const { child, take, errors } = startPiped(t, TALKER.replace("WHAT", ""));
   await eventually(() => take().includes("talk"), "the first lines");
   // From here on nobody reads; the rest fills the pipe.
@@ -67,7 +67,7 @@ t.test("a process ends although nobody reads its standard output, and says how m
   t.match(errors(), /"msg":"log lines were lost","lost":\d+/);
 });
 
-t.test("nor does a failure wait for a reader", async (t) => {
+t.test("a failure does not wait for a reader either", async (t) => {
   const late = 'setTimeout(() => { throw new Error("late"); }, 200);';
   const { child, errors } = startPiped(t, TALKER.replace("WHAT", late));
   t.same(await once(child, "close"), [1, null]);

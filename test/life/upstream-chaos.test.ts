@@ -105,7 +105,7 @@ retry: { wait: 10ms }
 const bodyOf = (tag: string) =>
   JSON.stringify({ model: "m", max_tokens: 9, messages: [{ role: "user", content: tag }] });
 
-t.test("no byte of another answer, or of none, ever reaches a client", async (t) => {
+t.test("no byte of another answer, or outside of any, ever reaches a client", async (t) => {
   const elsewhere = await httpUpstream();
   const names = Object.keys(ACTS);
   let asked = 0;
@@ -158,7 +158,7 @@ t.test("no byte of another answer, or of none, ever reaches a client", async (t)
   t.comment(`${REQUESTS} requests, ${asked} to the provider: ${JSON.stringify(came)}`);
 });
 
-t.test("an answer that comes on a connection nobody waits on is nobody's: the connection is closed", async (t) => {
+t.test("a response on an idle connection belongs to no request: the connection is closed", async (t) => {
   for (const stray of [
     sized(json(STRAY)),
     `${OK}${chunked(STRAY)}`,

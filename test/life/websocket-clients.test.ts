@@ -49,7 +49,7 @@ models: { voice: { targets: [vendor:gpt-realtime] } }
 }
 
 for (const way of WAYS) {
-  t.test(`the vendor's own client talks ${way}`, async (t) => {
+  t.test(`the vendor's own client connects ${way}`, async (t) => {
     const { upstream, running, settled } = await talking(t);
     const port = await entrance(t, way, running.port, UPGRADE);
     if (port === undefined) return;
@@ -72,7 +72,7 @@ for (const way of WAYS) {
     t.equal(upstream.messages.length, 2);
   });
 
-  t.test(`a browser talks ${way}, with its key in the only place it has`, { skip: noBrowser }, async (t) => {
+  t.test(`a browser connects ${way}, with its key in the only place it can set`, { skip: noBrowser }, async (t) => {
     const { upstream, running, settled } = await talking(t);
     const port = await entrance(t, way, running.port, UPGRADE);
     if (port === undefined) return;

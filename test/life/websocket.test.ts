@@ -55,7 +55,7 @@ async function echoed({ socket, messages }: Seen, text: string): Promise<void> {
   await until(() => messages.includes(text), text.slice(0, 20));
 }
 
-t.test("a call that another key began is joined by nobody", async (t) => {
+t.test("a call that another key began cannot be joined", async (t) => {
   const upstream = await socketUpstream(t);
   const running = await gateway(t, upstream.port, "", "key");
   for (const query of ["call_id=rtc_1", "Call_ID=rtc_1", "call_id[]=rtc_1"])
@@ -63,7 +63,7 @@ t.test("a call that another key began is joined by nobody", async (t) => {
   t.equal(upstream.handshakes.length, 0);
 });
 
-t.test("a key that is limited to models may send nothing that could name another one; other keys may", async (t) => {
+t.test("a key limited to some models may send nothing that could name another one; other keys may", async (t) => {
   const { upstream, running } = await talking(t);
   for (const query of ["deployment=other", "call_id=rtc_1", "Model=other", "model[]=other", "Call_ID=1"]) {
     const path = `/v1/realtime?model=voice&${query}`;
@@ -84,37 +84,40 @@ t.test("a key that is limited to models may send nothing that could name another
   t.equal(upstream.handshakes.length, 6);
 });
 
-t.test("a key opens wherever it may stand, and never goes to the provider; the model is renamed", async (t) => {
-  const { upstream, running } = await talking(t);
-  const ways: [headers: Record<string, string>, protocols: string[], query: string][] = [
-    [bearer, [], ""],
-    [{ "x-api-key": KEY }, ["realtime"], ""],
-    [{}, [], `&key=${KEY}`],
-    [{}, ["realtime", `openai-insecure-api-key.${KEY}`, "openai-organization.org-1", "openai-project.p"], ""],
-    [{}, [`openai-insecure-api-key.${KEY}`], "&intent=x%20y"],
-  ];
-  for (const [headers, protocols, query] of ways) {
-    const seen = await open(address(running, `/v1/realtime?model=voice${query}`), protocols, {
-      ...headers,
-      cookie: "a=1",
-      "x-unknown": "1",
-      "openai-beta": "realtime=v1",
-    });
-    await echoed(seen, '{"type":"hello"}');
-    t.equal(seen.socket.protocol, protocols[0] ?? "");
-    t.equal(seen.socket.extensions, "");
-    const { rawHeaders, url, headers: came } = upstream.handshakes.at(-1) as (typeof upstream.handshakes)[number];
-    t.notMatch(rawHeaders.join("\n") + url, new RegExp(`${KEY}|cookie|x-unknown|org-1|permessage`, "i"));
-    t.equal(came.authorization, `Bearer ${SECRET}`);
-    t.equal(came["openai-beta"], "realtime=v1");
-    t.equal(came["sec-websocket-protocol"], protocols.includes("realtime") ? "realtime" : undefined);
-    t.equal(url, `/v1/realtime?model=gpt-real%20time${query.includes("intent") ? "&intent=x%20y" : ""}`);
-    seen.socket.close(1000);
-    t.equal(await seen.closed, 1000);
-  }
-  await until(() => ended(running).length === ways.length);
-  t.notMatch(JSON.stringify(running.log.lines), KEY);
-});
+t.test(
+  "a key is accepted wherever clients send it, and never sent to the provider; the model is renamed",
+  async (t) => {
+    const { upstream, running } = await talking(t);
+    const ways: [headers: Record<string, string>, protocols: string[], query: string][] = [
+      [bearer, [], ""],
+      [{ "x-api-key": KEY }, ["realtime"], ""],
+      [{}, [], `&key=${KEY}`],
+      [{}, ["realtime", `openai-insecure-api-key.${KEY}`, "openai-organization.org-1", "openai-project.p"], ""],
+      [{}, [`openai-insecure-api-key.${KEY}`], "&intent=x%20y"],
+    ];
+    for (const [headers, protocols, query] of ways) {
+      const seen = await open(address(running, `/v1/realtime?model=voice${query}`), protocols, {
+        ...headers,
+        cookie: "a=1",
+        "x-unknown": "1",
+        "openai-beta": "realtime=v1",
+      });
+      await echoed(seen, '{"type":"hello"}');
+      t.equal(seen.socket.protocol, protocols[0] ?? "");
+      t.equal(seen.socket.extensions, "");
+      const { rawHeaders, url, headers: came } = upstream.handshakes.at(-1) as (typeof upstream.handshakes)[number];
+      t.notMatch(rawHeaders.join("\n") + url, new RegExp(`${KEY}|cookie|x-unknown|org-1|permessage`, "i"));
+      t.equal(came.authorization, `Bearer ${SECRET}`);
+      t.equal(came["openai-beta"], "realtime=v1");
+      t.equal(came["sec-websocket-protocol"], protocols.includes("realtime") ? "realtime" : undefined);
+      t.equal(url, `/v1/realtime?model=gpt-real%20time${query.includes("intent") ? "&intent=x%20y" : ""}`);
+      seen.socket.close(1000);
+      t.equal(await seen.closed, 1000);
+    }
+    await until(() => ended(running).length === ways.length);
+    t.notMatch(JSON.stringify(running.log.lines), KEY);
+  },
+);
 
 t.test("refusals before the upgrade are plain HTTP in the caller's dialect", async (t) => {
   const { upstream, running } = await talking(t);
@@ -168,7 +171,7 @@ t.test("refusals before the upgrade are plain HTTP in the caller's dialect", asy
   await until(() => ended(running).length === 7);
 });
 
-t.test("there is one ledger entry for a connection, with the sum of what each response told", async (t) => {
+t.test("there is one ledger entry for a connection, with the total usage of its responses", async (t) => {
   const done = (usage: object) => JSON.stringify({ type: "response.done", response: { usage } });
   const { running } = await talking(t, (message) =>
     message === "ask" ? done({ input_tokens: 10, output_tokens: 4 }) : message,
@@ -196,40 +199,43 @@ t.test("there is one ledger entry for a connection, with the sum of what each re
 });
 
 for (const way of WAYS) {
-  t.test(`messages of any size pass ${way}, close codes too, and either side's death ends the other`, async (t) => {
-    const { upstream, running } = await talking(t, (message) => (message === "close" ? 4002 : message));
-    const port = await entrance(t, way, running.port, UPGRADE);
-    if (port === undefined) return;
-    const one = await open(address({ port }), [], bearer);
-    for (const size of [0, 1, 125, 126, 65_535, 65_536, 3_000_000]) await echoed(one, "y".repeat(size));
-    one.socket.send("close");
-    t.equal(await one.closed, 4002, "the provider's code reaches the client");
+  t.test(
+    `messages of any size pass ${way}, close codes too, and when either side fails the other is closed`,
+    async (t) => {
+      const { upstream, running } = await talking(t, (message) => (message === "close" ? 4002 : message));
+      const port = await entrance(t, way, running.port, UPGRADE);
+      if (port === undefined) return;
+      const one = await open(address({ port }), [], bearer);
+      for (const size of [0, 1, 125, 126, 65_535, 65_536, 3_000_000]) await echoed(one, "y".repeat(size));
+      one.socket.send("close");
+      t.equal(await one.closed, 4002, "the provider's code reaches the client");
 
-    const two = await open(address({ port }), [], bearer);
-    two.socket.close(4003);
-    await until(() => upstream.codes.includes(4003), "the client's code to reach the provider");
+      const two = await open(address({ port }), [], bearer);
+      two.socket.close(4003);
+      await until(() => upstream.codes.includes(4003), "the client's code to reach the provider");
 
-    const three = await open(address({ port }), [], bearer);
-    upstream.sockets.at(-1)?.terminate();
-    t.equal(await three.closed, 1006, "a provider's death is a client's abnormal end");
+      const three = await open(address({ port }), [], bearer);
+      upstream.sockets.at(-1)?.terminate();
+      t.equal(await three.closed, 1006, "a provider's death is a client's abnormal end");
 
-    const four = await open(address({ port }), [], bearer);
-    four.socket.terminate();
-    await until(() => upstream.codes.at(-1) === 1006, "the provider to hear of the client's death");
-    await until(() => ended(running).length === 4);
-    t.match(
-      ended(running).map(({ close, outcome }) => [close, outcome]),
-      [
-        [4002, "completed"],
-        [4003, "completed"],
-        [1006, "upstream_error"],
-        [1006, "aborted"],
-      ],
-    );
-  });
+      const four = await open(address({ port }), [], bearer);
+      four.socket.terminate();
+      await until(() => upstream.codes.at(-1) === 1006, "the provider to hear of the client's death");
+      await until(() => ended(running).length === 4);
+      t.match(
+        ended(running).map(({ close, outcome }) => [close, outcome]),
+        [
+          [4002, "completed"],
+          [4003, "completed"],
+          [1006, "upstream_error"],
+          [1006, "aborted"],
+        ],
+      );
+    },
+  );
 }
 
-t.test("a socket below a path that passes leads to its provider, whatever is said on it", async (t) => {
+t.test("a socket below a pass-through path connects to its provider, whatever its messages contain", async (t) => {
   const { upstream, running } = await talking(t);
   const seen = await open(address(running, "/vendors/one/any/thing?a=b"), ["p"], bearer);
   await echoed(seen, "hello");
@@ -240,7 +246,7 @@ t.test("a socket below a path that passes leads to its provider, whatever is sai
   t.match(await ledger(running), [{ target: "vendor:*", status: 101, source: "none" }]);
 });
 
-t.test("no socket is opened at a provider that is switched off; those that are open go on", async (t) => {
+t.test("no socket is opened at a provider that is switched off; open ones continue", async (t) => {
   const { upstream, running } = await talking(t);
   const paths = ["/v1/realtime?model=voice", "/vendors/one/any"];
   const seen = await Promise.all(paths.map((path) => open(address(running, path), [], bearer)));
@@ -256,34 +262,37 @@ t.test("no socket is opened at a provider that is switched off; those that are o
   }
 });
 
-t.test("a provider that refuses the handshake is heard, one that cannot be reached is a 502", async (t) => {
-  const refusing = await httpUpstream((_, reply) =>
-    reply
-      .writeHead(429, { "content-type": "application/json", "retry-after": "7", "set-cookie": "a=1" })
-      .end('{"no":1}'),
-  );
-  const upstream = await socketUpstream(t);
-  t.teardown(() => refusing.close());
-  for (const [port, expected] of [
-    [Number(refusing.origin.port), /^429 {"no":1}/],
-    [1, /^502 .*upstream_unreachable/],
-  ] as const) {
-    const running = await gateway(t, port);
-    const error = await open(address(running), [], bearer).catch((error) => error);
-    t.match(error.message, expected);
-    if (port !== 1) t.match(error.headers, { "retry-after": "7", "set-cookie": undefined });
-    await until(() => ended(running).length === 1);
-    t.match(await ledger(running), [{ status: port === 1 ? 502 : 429, model: "voice" }]);
-  }
-  // What answers a handshake with a page is no provider of sockets.
-  upstream.sockets.length = 0;
-  const page = await httpUpstream((_, reply) => reply.end("page"));
-  t.teardown(() => page.close());
-  const running = await gateway(t, Number(page.origin.port));
-  t.match((await open(address(running), [], bearer).catch((error) => error)).message, /^502/);
-});
+t.test(
+  "the response of a provider that refuses the handshake is passed on, one that cannot be reached is a 502",
+  async (t) => {
+    const refusing = await httpUpstream((_, reply) =>
+      reply
+        .writeHead(429, { "content-type": "application/json", "retry-after": "7", "set-cookie": "a=1" })
+        .end('{"no":1}'),
+    );
+    const upstream = await socketUpstream(t);
+    t.teardown(() => refusing.close());
+    for (const [port, expected] of [
+      [Number(refusing.origin.port), /^429 {"no":1}/],
+      [1, /^502 .*upstream_unreachable/],
+    ] as const) {
+      const running = await gateway(t, port);
+      const error = await open(address(running), [], bearer).catch((error) => error);
+      t.match(error.message, expected);
+      if (port !== 1) t.match(error.headers, { "retry-after": "7", "set-cookie": undefined });
+      await until(() => ended(running).length === 1);
+      t.match(await ledger(running), [{ status: port === 1 ? 502 : 429, model: "voice" }]);
+    }
+    // What answers a handshake with a page is no provider of sockets.
+    upstream.sockets.length = 0;
+    const page = await httpUpstream((_, reply) => reply.end("page"));
+    t.teardown(() => page.close());
+    const running = await gateway(t, Number(page.origin.port));
+    t.match((await open(address(running), [], bearer).catch((error) => error)).message, /^502/);
+  },
+);
 
-t.test("silence and messages that are too large end with a code that says so", async (t) => {
+t.test("idle sockets and messages that are too large end with the matching close code", async (t) => {
   const { upstream, running } = await talking(
     t,
     (message) => (message === "much" ? "z".repeat(3000) : message),
@@ -342,7 +351,7 @@ t.test("a drain closes every socket with 1012, also in the middle of a stream of
   await until(() => upstream.codes.length === 2);
 });
 
-t.test("a client that dies during the handshake takes the provider's along", async (t) => {
+t.test("a client that disconnects during the handshake ends the provider's handshake", async (t) => {
   const silent = await import("../support/upstream.ts").then(({ rawUpstream }) => rawUpstream(() => {}));
   t.teardown(() => silent.close());
   const running = await gateway(t, Number(silent.origin.port));

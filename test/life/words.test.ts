@@ -113,37 +113,34 @@ async function received({ body }: Response): Promise<string> {
   return text;
 }
 
-t.test(
-  "a provider's errors reach no client with our credential, whatever they speak and however they are told",
-  async (t) => {
-    const wire = await hostile(t);
-    const { running } = wire;
-    for (const from of PROTOCOLS)
-      for (const to of PROTOCOLS) {
-        for (const [how, says] of Object.entries(FAILURES)) {
-          wire.says = { ...says, pieces: 3 };
-          const said = await asked(wire, from, to, false);
-          t.same(leaks(said), [], `${from} to ${to}: ${how}: ${said}`);
-          t.match(said, new RegExp(`^(?:${says.status}|529) `), `${from} to ${to}: ${how} keeps its status`);
-          if (from === to && how.endsWith("in JSON")) t.match(said, "Incorrect API key provided: ***", "and its words");
-        }
-        wire.says = { status: 200, type: "text/event-stream", body: STREAMS[to] };
-        for (const pieces of [1, 2, 7, 50]) {
-          wire.says = { ...wire.says, pieces };
-          const said = await asked(wire, from, to, true);
-          t.same(leaks(said), [], `${from} to ${to}: a stream in ${pieces} pieces: ${said}`);
-          t.match(said, /error/, "which is still an error");
-        }
+t.test("a provider's errors reach no client with the gateway's credential, in any protocol and form", async (t) => {
+  const wire = await hostile(t);
+  const { running } = wire;
+  for (const from of PROTOCOLS)
+    for (const to of PROTOCOLS) {
+      for (const [how, says] of Object.entries(FAILURES)) {
+        wire.says = { ...says, pieces: 3 };
+        const said = await asked(wire, from, to, false);
+        t.same(leaks(said), [], `${from} to ${to}: ${how}: ${said}`);
+        t.match(said, new RegExp(`^(?:${says.status}|529) `), `${from} to ${to}: ${how} keeps its status`);
+        if (from === to && how.endsWith("in JSON")) t.match(said, "Incorrect API key provided: ***", "and its words");
       }
-    await running.gateway.stores.ledger.flush();
-    t.same(leaks(JSON.stringify(running.log.lines)), [], "nor does the log");
-    t.same(leaks(JSON.stringify(await running.gateway.stores.ledger.recent(1000))), [], "nor the ledger");
-    t.ok(wire.seen.length >= 16 * 14, `${wire.seen.length} requests`);
-    t.ok(JSON.stringify(wire.seen[0]?.rawHeaders).includes(CREDENTIAL), "though the provider knows it");
-  },
-);
+      wire.says = { status: 200, type: "text/event-stream", body: STREAMS[to] };
+      for (const pieces of [1, 2, 7, 50]) {
+        wire.says = { ...wire.says, pieces };
+        const said = await asked(wire, from, to, true);
+        t.same(leaks(said), [], `${from} to ${to}: a stream in ${pieces} pieces: ${said}`);
+        t.match(said, /error/, "which is still an error");
+      }
+    }
+  await running.gateway.stores.ledger.flush();
+  t.same(leaks(JSON.stringify(running.log.lines)), [], "nor does the log");
+  t.same(leaks(JSON.stringify(await running.gateway.stores.ledger.recent(1000))), [], "nor the ledger");
+  t.ok(wire.seen.length >= 16 * 14, `${wire.seen.length} requests`);
+  t.ok(JSON.stringify(wire.seen[0]?.rawHeaders).includes(CREDENTIAL), "though the provider knows it");
+});
 
-t.test("an answer that is none of an error's passes to the byte, whatever looks like a key in it", async (t) => {
+t.test("a body that is not an error passes byte for byte, whatever in it looks like a key", async (t) => {
   const wire = await hostile(t);
   const words = `${CREDENTIAL} ${OTHER} error`;
   const whole = JSON.stringify({ id: "c", choices: [{ index: 0, message: { role: "assistant", content: words } }] });
@@ -157,7 +154,7 @@ t.test("an answer that is none of an error's passes to the byte, whatever looks 
   t.equal(await file.text(), whole);
 });
 
-t.test("paths that pass clean errors too, and know their length", async (t) => {
+t.test("pass-through paths clean errors too, and send their length", async (t) => {
   const wire = await hostile(t);
   for (const path of ["/v1/files/f", "/v1/audio/speech"])
     for (const [how, says] of Object.entries(FAILURES)) {
@@ -176,95 +173,95 @@ t.test("paths that pass clean errors too, and know their length", async (t) => {
   t.same(new Set(lines.map(({ fields }) => fields["outcome"])), new Set(["upstream_error"]));
 });
 
-t.test("an error that breaks off, is too large or cannot be unpacked is ours to tell", async (t) => {
-  const answers: Record<string, [lines: string, body: string, expected: RegExp]> = {
-    "breaks off": ["content-length: 900\r\n", json.slice(0, 500), /^HTTP\/1.1 (?:502|401)/],
-    "is too large": ["content-length: 300000\r\n", "x".repeat(300_000), /^HTTP\/1.1 401.*more than 262144 bytes/s],
-    "cannot be unpacked": ["content-encoding: gzip\r\ncontent-length: 9\r\n", "not gzip!", /^HTTP\/1.1 (?:502|401)/],
-  };
-  let next = "";
-  const upstream = await rawUpstream((socket) => void socket.end(next, "latin1"));
-  t.teardown(() => upstream.close());
-  const running = await startGateway(
-    t,
-    `providers: { up: { url: "${upstream.origin.origin}/v1", credential: "${CREDENTIAL}", speaks: [openai-chat] } }
-models: { m: { targets: [up:x] } }\npaths: { /v1/chat/completions: { protocol: openai-chat }, /v1/files/*: { pass: up } }\nshare: all\n`,
-  );
-  const body = '{"model":"m"}';
-  for (const [how, [lines, said, expected]] of Object.entries(answers))
-    for (const path of ["/v1/chat/completions", "/v1/files"]) {
-      next = `HTTP/1.1 401 x\r\ncontent-type: application/json\r\n${lines}connection: close\r\n\r\n${said}`;
-      const text = await new Promise<string>((resolve) => {
-        let got = "";
-        const socket = connect(running.port, "127.0.0.1", () =>
-          socket.write(
-            `POST ${path} HTTP/1.1\r\nhost: x\r\nconnection: close\r\nauthorization: Bearer ${KEY}\r\ncontent-type: application/json\r\ncontent-length: ${body.length}\r\n\r\n${body}`,
-          ),
-        );
-        socket.setEncoding("latin1").on("data", (piece: string) => (got += piece));
-        socket.on("error", () => {}).on("close", () => resolve(got));
-      });
-      t.match(text, expected, `${path} ${how}`);
-      t.same(leaks(text), [], `${path} ${how}`);
-    }
-});
-
 t.test(
-  "a WebSocket's refusal and the reason of its close frame are cleaned, to the byte of what is left",
+  "an error that is interrupted, too large or cannot be decompressed is replaced by the gateway's own",
   async (t) => {
-    const long = `bye ${OTHER} ${CREDENTIAL}`;
-    const upstream = await httpUpstream((_, reply) =>
-      reply.writeHead(401, { "content-type": "application/json" }).end(json),
-    );
+    const answers: Record<string, [lines: string, body: string, expected: RegExp]> = {
+      "breaks off": ["content-length: 900\r\n", json.slice(0, 500), /^HTTP\/1.1 (?:502|401)/],
+      "is too large": ["content-length: 300000\r\n", "x".repeat(300_000), /^HTTP\/1.1 401.*more than 262144 bytes/s],
+      "cannot be unpacked": ["content-encoding: gzip\r\ncontent-length: 9\r\n", "not gzip!", /^HTTP\/1.1 (?:502|401)/],
+    };
+    let next = "";
+    const upstream = await rawUpstream((socket) => void socket.end(next, "latin1"));
     t.teardown(() => upstream.close());
-    const { port } = await socketUpstream(t, (message, socket) => {
-      socket.send(message);
-      socket.close(4001, message === "long" ? long : "fare well");
-      return undefined;
-    });
     const running = await startGateway(
       t,
-      `providers:
+      `providers: { up: { url: "${upstream.origin.origin}/v1", credential: "${CREDENTIAL}", speaks: [openai-chat] } }
+models: { m: { targets: [up:x] } }\npaths: { /v1/chat/completions: { protocol: openai-chat }, /v1/files/*: { pass: up } }\nshare: all\n`,
+    );
+    const body = '{"model":"m"}';
+    for (const [how, [lines, said, expected]] of Object.entries(answers))
+      for (const path of ["/v1/chat/completions", "/v1/files"]) {
+        next = `HTTP/1.1 401 x\r\ncontent-type: application/json\r\n${lines}connection: close\r\n\r\n${said}`;
+        const text = await new Promise<string>((resolve) => {
+          let got = "";
+          const socket = connect(running.port, "127.0.0.1", () =>
+            socket.write(
+              `POST ${path} HTTP/1.1\r\nhost: x\r\nconnection: close\r\nauthorization: Bearer ${KEY}\r\ncontent-type: application/json\r\ncontent-length: ${body.length}\r\n\r\n${body}`,
+            ),
+          );
+          socket.setEncoding("latin1").on("data", (piece: string) => (got += piece));
+          socket.on("error", () => {}).on("close", () => resolve(got));
+        });
+        t.match(text, expected, `${path} ${how}`);
+        t.same(leaks(text), [], `${path} ${how}`);
+      }
+  },
+);
+
+t.test("a WebSocket's refusal and the reason of its close frame are cleaned, all other bytes stay", async (t) => {
+  const long = `bye ${OTHER} ${CREDENTIAL}`;
+  const upstream = await httpUpstream((_, reply) =>
+    reply.writeHead(401, { "content-type": "application/json" }).end(json),
+  );
+  t.teardown(() => upstream.close());
+  const { port } = await socketUpstream(t, (message, socket) => {
+    socket.send(message);
+    socket.close(4001, message === "long" ? long : "fare well");
+    return undefined;
+  });
+  const running = await startGateway(
+    t,
+    `providers:
   shut: { url: "${upstream.origin.origin}/v1", credential: "${CREDENTIAL}", speaks: [openai-responses], websocket: true }
   fine: { url: "http://127.0.0.1:${port}/v1", credential: "${CREDENTIAL}", speaks: [openai-responses], websocket: true }
 models: { shut: { targets: [shut:x] }, fine: { targets: [fine:x] } }
 paths: { /v1/realtime: { protocol: openai-realtime }, /shut/*: { pass: shut, open: true } }\n`,
+  );
+  const bearer = { authorization: `Bearer ${KEY}` };
+  for (const path of ["/v1/realtime?model=shut", "/shut/realtime"]) {
+    const refusal: Error = await open(`ws://127.0.0.1:${running.port}${path}`, [], bearer).then(
+      () => new Error("open"),
+      (error: Error) => error,
     );
-    const bearer = { authorization: `Bearer ${KEY}` };
-    for (const path of ["/v1/realtime?model=shut", "/shut/realtime"]) {
-      const refusal: Error = await open(`ws://127.0.0.1:${running.port}${path}`, [], bearer).then(
-        () => new Error("open"),
-        (error: Error) => error,
-      );
-      t.match(refusal.message, /^401 .*Incorrect API key provided: \*\*\*/, path);
-      t.same(leaks(refusal.message), [], path);
-    }
-    for (const [message, reason] of [
-      ["long", "bye *** ***"],
-      ["short", "fare well"],
-    ] as const) {
-      const { socket, messages } = await open(`ws://127.0.0.1:${running.port}/v1/realtime?model=fine`, [], bearer);
-      const closed = new Promise<string>((told) => socket.on("close", (code, words) => told(`${code} ${words}`)));
-      socket.send(message);
-      t.equal(await closed, `4001 ${reason}`);
-      t.same(messages, [message]);
-    }
-    await until(() => running.log.lines.filter(({ message }) => message === "exchange").length === 4, "log lines");
-    const lines = running.log.lines.filter(({ message }) => message === "exchange").map(({ fields }) => fields);
-    t.same(
-      lines.map(({ outcome, close }) => [outcome, close]),
-      [
-        ["upstream_error", undefined],
-        ["upstream_error", undefined],
-        ["completed", 4001],
-        ["completed", 4001],
-      ],
-    );
-    t.same(leaks(JSON.stringify(lines)), []);
-  },
-);
+    t.match(refusal.message, /^401 .*Incorrect API key provided: \*\*\*/, path);
+    t.same(leaks(refusal.message), [], path);
+  }
+  for (const [message, reason] of [
+    ["long", "bye *** ***"],
+    ["short", "fare well"],
+  ] as const) {
+    const { socket, messages } = await open(`ws://127.0.0.1:${running.port}/v1/realtime?model=fine`, [], bearer);
+    const closed = new Promise<string>((told) => socket.on("close", (code, words) => told(`${code} ${words}`)));
+    socket.send(message);
+    t.equal(await closed, `4001 ${reason}`);
+    t.same(messages, [message]);
+  }
+  await until(() => running.log.lines.filter(({ message }) => message === "exchange").length === 4, "log lines");
+  const lines = running.log.lines.filter(({ message }) => message === "exchange").map(({ fields }) => fields);
+  t.same(
+    lines.map(({ outcome, close }) => [outcome, close]),
+    [
+      ["upstream_error", undefined],
+      ["upstream_error", undefined],
+      ["completed", 4001],
+      ["completed", 4001],
+    ],
+  );
+  t.same(leaks(JSON.stringify(lines)), []);
+});
 
-t.test("a provider's refusal is the provider's, whether its words pass or are told in another protocol", async (t) => {
+t.test("a provider's refusal is recorded as the provider's, whether it passes or is translated", async (t) => {
   const wire = await hostile(t);
   for (const body of ['{"error":{"message":"no","code":"x"}}', '{"error":{"message":"prompt is too long"}}'])
     for (const status of [400, 401, 404, 429, 500, 503])

@@ -24,7 +24,7 @@ async function counted({ admin }: GatewayProcess): Promise<{ requests: number; o
   return { requests: sum("gateway_requests_total"), observed: sum("gateway_request_duration_seconds_count") };
 }
 
-t.test("counters stay when workers are replaced or killed", async (t) => {
+t.test("counters keep their values when workers are replaced or killed", async (t) => {
   const gateway = await startProcess(
     t,
     `workers: 2

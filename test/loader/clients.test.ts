@@ -16,7 +16,7 @@ const textsOf = (client: ReturnType<typeof loadClients>[number]): string[] => [
   ...client.snippets.map(({ text }) => text),
 ];
 
-t.test("every client speaks a protocol that there is, and is told address, key and model", async (t) => {
+t.test("every client uses an existing protocol, and is configured with address, key and model", async (t) => {
   const protocols = new Set((await loadProtocols()).map(({ name }) => name));
   const clients = loadClients();
   t.ok(clients.length > 10);
@@ -31,7 +31,7 @@ t.test("every client speaks a protocol that there is, and is told address, key a
   }
 });
 
-t.test("settings that are JSON stay JSON with any model's name in them", async (t) => {
+t.test("settings in JSON stay valid JSON with any model's name in them", async (t) => {
   for (const client of loadClients()) {
     for (const { language, text } of client.files)
       if (language === "json") t.doesNotThrow(() => JSON.parse(fillPlaceholders(text, VALUES)), client.id);
@@ -40,7 +40,7 @@ t.test("settings that are JSON stay JSON with any model's name in them", async (
   }
 });
 
-t.test("they stand in their order", async (t) => {
+t.test("clients come in the configured order", async (t) => {
   const orders = loadClients().map(({ order }) => order);
   t.same(
     orders,
@@ -48,14 +48,14 @@ t.test("they stand in their order", async (t) => {
   );
 });
 
-t.test("a file that is wrong is named with what is wrong", async (t) => {
+t.test("an invalid file is named with its error", async (t) => {
   const folder = mkdtempSync(join(tmpdir(), "clients-"));
   t.teardown(() => rmSync(folder, { recursive: true }));
   writeFileSync(join(folder, "odd.yaml"), "name: Odd\nkind: toy\nprotocol: acme\n");
   t.throws(() => loadClients(folder), { constructor: PluginError, message: /odd\.yaml.*kind/s });
 });
 
-t.test("those that come with the gateway are read once, however often a configuration is", async (t) => {
+t.test("the bundled ones are read once, however often a configuration is", async (t) => {
   t.equal(knownClients(), knownClients());
   t.same(knownClients(), loadClients());
 });

@@ -11,7 +11,7 @@ import {
 } from "../../src/loader/discover.ts";
 import { folder } from "./folder.ts";
 
-t.test("a name is the operator's own file first, then a built-in one", async (t) => {
+t.test("a name refers to the operator's own file first, then to a built-in one", async (t) => {
   const own = folder(t, { "plugins/usage.ts": "", "plugins/mine.ts": "", "odd/place.ts": "" });
   t.equal(pluginFile("usage", undefined, own), join(own, "plugins/usage.ts"));
   t.equal(pluginFile("auth", undefined, own), join(PLUGINS_FOLDER, "auth.ts"));
@@ -69,7 +69,7 @@ t.test("a plugin may be an npm package, by name, with its own dependencies", asy
   t.throws(() => pluginFile("any", "@team/plugin/hidden", own), { code: "ERR_PACKAGE_PATH_NOT_EXPORTED" });
 });
 
-t.test("what leads to no plugin is told with the place that was searched", async (t) => {
+t.test("a reference without a plugin is reported with the place that was searched", async (t) => {
   const own = folder(t, {});
   t.equal(notFoundMessage("./gone.ts", own), `there is no file ${join(own, "gone.ts")}`);
   t.equal(
@@ -78,11 +78,11 @@ t.test("what leads to no plugin is told with the place that was searched", async
   );
 });
 
-t.test("built-in plugins are told from an operator's own", async (t) => {
+t.test("built-in plugins are distinguished from an operator's own", async (t) => {
   t.same([isBuiltIn(join(PLUGINS_FOLDER, "auth.ts")), isBuiltIn("/own/plugins/auth.ts")], [true, false]);
 });
 
-t.test("a dependency that is nowhere is named with the file that asks for it", async (t) => {
+t.test("a missing dependency is named with the file that imports it", async (t) => {
   const own = folder(t, { "p.js": 'import "no-such-package";' });
   await t.rejects(loadPlugin(join(own, "p.js")), {
     message: /Cannot find package 'no-such-package' imported from .*p\.js/,
@@ -94,7 +94,7 @@ t.test("every built-in plugin loads", async (t) => {
     t.type(await loadPlugin(join(PLUGINS_FOLDER, `${name}.ts`)), "function", name);
 });
 
-t.test("an interface that is imported as a value is refused with the way to mend it", async (t) => {
+t.test("an interface that is imported as a value is refused with the fix", async (t) => {
   const own = folder(t, {
     "p.ts":
       'import { Plugin } from "model-gateway";\nexport default class P { constructor(readonly part: Plugin) {} access() {} }\nconsole.log(Plugin);',
@@ -102,7 +102,7 @@ t.test("an interface that is imported as a value is refused with the way to mend
   await t.rejects(loadPlugin(join(own, "p.ts")), { name: "PluginError", message: /p\.ts.*import type/s });
 });
 
-t.test("a misspelt import is told with the name that was probably meant, and where it is", async (t) => {
+t.test("a misspelt import is reported with the probable name, and its place", async (t) => {
   const folder = t.testdir({
     "near.ts":
       'import { GatewayErrr } from "model-gateway";\nexport default class { access() { throw new GatewayErrr("x"); } }',
@@ -122,7 +122,7 @@ t.test("a misspelt import is told with the name that was probably meant, and whe
     await t.rejects(loadPlugin(join(folder, file)), { message: told }, file);
 });
 
-t.test("an option that every plugin has in gateway.yaml cannot be a plugin's own", async (t) => {
+t.test("an option name that every plugin has in gateway.yaml cannot be a plugin's own", async (t) => {
   const text =
     'import { z } from "zod";\nexport default class P { static options = z.strictObject({ from: z.string() }); access() {} }';
   await t.rejects(loadPlugin(join(folder(t, { "p.ts": text }), "p.ts")), { message: /cannot hold "from"/ });
@@ -130,7 +130,7 @@ t.test("an option that every plugin has in gateway.yaml cannot be a plugin's own
   await t.rejects(loadPlugin(join(folder(t, { "p.ts": piped }), "p.ts")), { message: /cannot hold "deadline"/ });
 });
 
-t.test("a file that never runs to its end is named after a while", async (t) => {
+t.test("a file that never finishes loading is named after a while", async (t) => {
   const file = join(
     folder(t, { "p.ts": "await new Promise(() => {});\nexport default class P { access() {} }" }),
     "p.ts",

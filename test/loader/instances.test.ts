@@ -54,7 +54,7 @@ async function problemsOf(t: Test, text: string, name = "p.ts"): Promise<PluginP
 }
 
 t.test(
-  "a plugin gets its parts and options, with and without a constructor, in TypeScript and JavaScript",
+  "a plugin gets its services and options, with and without a constructor, in TypeScript and JavaScript",
   async (t) => {
     t.same(
       await problemsOf(
@@ -75,7 +75,7 @@ t.test(
   },
 );
 
-t.test("each parameter that cannot be injected is named with its place and the way to mend it", async (t) => {
+t.test("each parameter that cannot be injected is named with its place and the fix", async (t) => {
   const found = await problemsOf(
     t,
     "@injectable()\nexport default class P {\n  constructor(\n    readonly keys: Keys,\n    readonly ledger: Ledger,\n    readonly name: string,\n  ) {}\n  access() {}\n}",
@@ -96,7 +96,7 @@ t.test("a missing @injectable is named, with and without another decorator", asy
     );
 });
 
-t.test("a class that the gateway does not have is named with those that it has", async (t) => {
+t.test("an unknown class is named with those that the gateway has", async (t) => {
   t.match(
     await problemsOf(
       t,
@@ -120,7 +120,7 @@ t.test("a phase may be inherited, or a function in a field", async (t) => {
   t.same(await problemsOf(t, "export default class P { request = () => {}; }"), []);
 });
 
-t.test("a class that fills no phase is refused, with the phase that was probably meant", async (t) => {
+t.test("a class that implements no phase is refused, with the phase that was probably meant", async (t) => {
   t.match(await problemsOf(t, "\nexport default class P { respone() {} }"), [
     { line: 2, message: /^class P fills no phase: respone is no phase, did you mean response\?; phases are access, / },
   ]);
@@ -130,7 +130,7 @@ t.test("a class that fills no phase is refused, with the phase that was probably
   t.match(await problemsOf(t, "export default class P {}"), [{ message: /fills no phase: it has no methods;/ }]);
 });
 
-t.test("where the options stand that a constructor or start could not use is told beside the line", async (t) => {
+t.test("the place of options that a constructor or start rejects is reported beside the line", async (t) => {
   const file = join(
     folder(t, { "p.ts": 'export default class P {\n  start() { throw new Error("no such zone"); }\n}' }),
     "p.ts",
@@ -141,7 +141,7 @@ t.test("where the options stand that a constructor or start could not use is tol
   });
 });
 
-t.test("what a constructor, start or close throws is told with its line", async (t) => {
+t.test("an exception of a constructor, start or close is reported with its line", async (t) => {
   t.match(
     await problemsOf(t, 'export default class P {\n  constructor() { throw new Error("no table"); }\n  access() {}\n}'),
     [{ line: 2, column: 25, message: "the constructor of class P threw: no table" }],
@@ -154,7 +154,7 @@ t.test("what a constructor, start or close throws is told with its line", async 
   ]);
 });
 
-t.test("a plugin knows whether it is only checked", async (t) => {
+t.test("a plugin knows whether it is only validated", async (t) => {
   t.match(
     await problemsOf(
       t,

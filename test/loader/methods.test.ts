@@ -1,7 +1,7 @@
 import t from "tap";
 import { methodsOf, misspeltMethods, PLUGIN_METHODS, phasesOf } from "../../src/loader/methods.ts";
 
-t.test("methods are found in a class, in those it extends and in fields; nothing else is one", async (t) => {
+t.test("methods are found in a class, in its base classes and in fields; nothing else is one", async (t) => {
   class Base {
     request() {}
     get done() {
@@ -17,21 +17,24 @@ t.test("methods are found in a class, in those it extends and in fields; nothing
   t.same(methodsOf(new Own()), ["send", "start", "request"]);
 });
 
-t.test("a name that is nearly a phase's is told, unless the class has that phase too", async (t) => {
+t.test("a name similar to a phase's is reported, unless the class has that phase too", async (t) => {
   t.same(misspeltMethods(["respone", "remember"]), ["respone is no phase, did you mean response?"]);
   t.same(misspeltMethods(["respone", "response"]), []);
   t.same(misspeltMethods(PLUGIN_METHODS), []);
 });
 
-t.test("a class tells its phases before it is built: inherited ones, and functions in fields", async (t) => {
-  class Base {
-    access() {}
-    readonly route = () => {};
-  }
-  class Own extends Base {
-    done() {}
-    other() {}
-  }
-  t.same(phasesOf(Own), ["access", "route", "done"]);
-  t.same(phasesOf(class {}), []);
-});
+t.test(
+  "the phases of a class are known before it is constructed: inherited ones, and functions in fields",
+  async (t) => {
+    class Base {
+      access() {}
+      readonly route = () => {};
+    }
+    class Own extends Base {
+      done() {}
+      other() {}
+    }
+    t.same(phasesOf(Own), ["access", "route", "done"]);
+    t.same(phasesOf(class {}), []);
+  },
+);

@@ -48,7 +48,7 @@ console.log(container.resolve(Whole).say(), new GatewayError("internal") instanc
   },
 );
 
-t.test("classes and registries are the host's, whatever lies beside a plugin", async (t) => {
+t.test("classes and registries are the host's, whatever is installed beside a plugin", async (t) => {
   const own = folder(t, {
     "node_modules/tsyringe/package.json": '{ "main": "index.js" }',
     "node_modules/tsyringe/index.js": 'throw new Error("another copy");',
@@ -66,7 +66,7 @@ t.test("classes and registries are the host's, whatever lies beside a plugin", a
   t.equal(stdout, "GatewayError\n", stderr);
 });
 
-t.test("an error names the line as it was written, a syntax error shows it", async (t) => {
+t.test("an error names the line of the source, a syntax error shows it", async (t) => {
   const thrown = run(
     t,
     'interface Unused { a: string }\n\ntype Also = Unused;\nthrow new Error("here");\nexport type { Also };',
@@ -98,7 +98,7 @@ function installed(t: Test) {
   return { program, cache: join(root, "node_modules/.cache") };
 }
 
-t.test("what came along is kept as JavaScript, and made anew when it has changed", async (t) => {
+t.test("a bundled plugin's compiled JavaScript is cached, and compiled again when it has changed", async (t) => {
   const { program, cache } = installed(t);
   const first = "interface Unused { a: string }\n\nconsole.log(1 as number);\nthrow new Error('here');\n";
   for (const when of ["made", "kept"]) {
@@ -111,7 +111,7 @@ t.test("what came along is kept as JavaScript, and made anew when it has changed
   t.equal(readdirSync(join(cache, "javascript")).length, 2, "in the place of what was there");
 });
 
-t.test("what was kept and is damaged is made anew", async (t) => {
+t.test("a damaged cache entry is compiled again", async (t) => {
   const { program, cache } = installed(t);
   const text = "const a: number = 41;\nconsole.log(a + 1);\n";
   t.equal(program(text).stdout, "42\n");
@@ -126,7 +126,7 @@ t.test("what was kept and is damaged is made anew", async (t) => {
   }
 });
 
-t.test("where nothing can be kept, it runs as well", async (t) => {
+t.test("without a writable cache it runs as well", async (t) => {
   const { program, cache } = installed(t);
   writeFileSync(cache, "no folder");
   const { stdout, stderr } = program("type A = string;\nconsole.log(3 as number);\nthrow new Error('here');\n");
@@ -134,7 +134,7 @@ t.test("where nothing can be kept, it runs as well", async (t) => {
   t.match(stderr, /main\.ts:3:7/);
 });
 
-t.test("a Node that is too old is told so, and what to do", async (t) => {
+t.test("a Node that is too old is reported, with advice", async (t) => {
   const old = ["/usr/local/bin/node", "/usr/bin/node"].find(
     (node) => existsSync(node) && Number(/v(\d+)/.exec(spawnSync(node, ["-v"], { encoding: "utf8" }).stdout)?.[1]) < 22,
   );

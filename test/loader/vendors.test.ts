@@ -4,7 +4,7 @@ import t from "tap";
 import { loadVendors, vendorProtocols } from "../../src/loader/vendors.ts";
 import { buildVocabulary } from "../../src/vocabulary.ts";
 
-t.test("every vendor's file is right: its protocols are there, its address has a version", async (t) => {
+t.test("every vendor's file is valid: its protocols exist, its address has a version", async (t) => {
   const { protocols } = await buildVocabulary(t.testdir({}));
   const vendors = loadVendors();
   t.ok(vendors.length > 10);
@@ -16,7 +16,7 @@ t.test("every vendor's file is right: its protocols are there, its address has a
   t.equal(vendors[0]?.id, "openai", "in their order");
 });
 
-t.test("a file that is not of that form is told with its name and member", async (t) => {
+t.test("an invalid file is reported with its name and member", async (t) => {
   const folder = t.testdir({});
   writeFileSync(join(folder, "acme.yaml"), "name: Acme\nprovider: { url: https://acme.example/v1 }\nvarables: []\n");
   t.throws(() => loadVendors(folder), { message: /acme\.yaml[\s\S]*varables/ });

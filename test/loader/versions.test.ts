@@ -6,7 +6,7 @@ import { folder } from "./folder.ts";
 
 const numbered = async (file: string) => ((await importCode(file)) as { default: number }).default;
 
-t.test("code is imported again when it, or what it imports from beside it, has changed, and only then", async (t) => {
+t.test("code is imported again when it, or a file it imports from beside it, has changed, and only then", async (t) => {
   const counting = "globalThis.loads = (globalThis.loads ?? 0) + 1;\n";
   const own = folder(t, {
     "a.ts": `${counting}import { n } from "./below/b.ts";\nexport default n + 1;`,
@@ -33,13 +33,13 @@ t.test("code is imported again when it, or what it imports from beside it, has c
   t.equal(loads(), 2);
 });
 
-t.test("code that never runs to its end keeps the next from beginning for as long as it is waited for", async (t) => {
+t.test("code that never finishes loading delays the next import until the timeout", async (t) => {
   const own = folder(t, { "never.ts": "await new Promise(() => {});", "next.ts": "export default 7;" });
   importCode(join(own, "never.ts"), 20);
   t.equal(await numbered(join(own, "next.ts")), 7);
 });
 
-t.test("what two plugins import is one module, and one of each version", async (t) => {
+t.test("a module that two plugins import is loaded once, and once for each version", async (t) => {
   const own = folder(t, {
     "one.ts": "import { shared } from './shared.ts';\nexport default shared;",
     "two.ts": "import { shared } from './shared.ts';\nexport default shared;",
@@ -54,7 +54,7 @@ t.test("what two plugins import is one module, and one of each version", async (
   t.equal(third?.default, fourth?.default);
 });
 
-t.test("what could not be loaded is tried again, also where nothing but its surroundings has changed", async (t) => {
+t.test("a failed import is tried again, also where only its surroundings have changed", async (t) => {
   const own = folder(t, { "a.ts": "import './missing.ts';\nexport default 1;" });
   const file = join(own, "a.ts");
   await t.rejects(importCode(file));

@@ -4,7 +4,7 @@ import { readYamlFolder } from "../../src/loader/yaml-folder.ts";
 
 const FORM = z.strictObject({ order: z.number().default(100), name: z.string() });
 
-t.test("the files of a folder come by their order, then by their names", async (t) => {
+t.test("the files of a folder are sorted by their order, then by their names", async (t) => {
   const folder = t.testdir({
     "c.yaml": "name: C\n",
     "b.yaml": "name: B\n",
@@ -18,7 +18,7 @@ t.test("the files of a folder come by their order, then by their names", async (
   );
 });
 
-t.test("a file that is wrong is told with its name and the reason", async (t) => {
+t.test("an invalid file is reported with its name and the reason", async (t) => {
   const wrong = (text: string) => () => readYamlFolder(t.testdir({ "acme.yaml": text }), FORM);
   t.throws(wrong("nam: Acme\n"), { name: "PluginError", message: /acme\.yaml[\s\S]*nam/ });
   t.throws(wrong("name: [\n"), { name: "PluginError", message: /acme\.yaml/ });

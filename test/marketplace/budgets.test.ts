@@ -31,21 +31,27 @@ models:
   secret: { targets: [p:zzz-nobody-knows] }
 `;
 
-t.test("a model without a price, or without an end, is wrong at its place where a budget reaches it", async (t) => {
-  const key = (models: string) => `keys: { ci: { key: 0123456789-0123456789, budget: $1/day, models: [${models}] } }\n`;
-  t.match(await problems(t, PARTS + key("priced, secret")), [
-    /^10 a budget needs prices, and the price of p:zzz-nobody-knows of the model "secret" is unknown; give .* price:/,
-  ]);
-  t.match(await problems(t, PARTS + key("endless")), [/^7 a budget needs to know how long answers are .*output: 64k/]);
-  const everywhere = "limits: { default: { budget: $1/day }, all: { budget: $9 }, groups: { a: { budget: $5 } } }\n";
-  t.match(
-    (await problems(t, PARTS + everywhere)).map((each) => each.split(" ")[0]),
-    ["7", "10"],
-    "each model once, however many budgets there are",
-  );
-  t.same(await problems(t, PARTS + key("echo, priced, vectors, free")), [], "what is priced, and what costs nothing");
-  t.same(await problems(t, PARTS), [], "where nothing is limited, nothing need be known");
-});
+t.test(
+  "a model without a price, or without a maximum output, is an error at its place where a budget reaches it",
+  async (t) => {
+    const key = (models: string) =>
+      `keys: { ci: { key: 0123456789-0123456789, budget: $1/day, models: [${models}] } }\n`;
+    t.match(await problems(t, PARTS + key("priced, secret")), [
+      /^10 a budget needs prices, and the price of p:zzz-nobody-knows of the model "secret" is unknown; give .* price:/,
+    ]);
+    t.match(await problems(t, PARTS + key("endless")), [
+      /^7 a budget needs to know how long answers are .*output: 64k/,
+    ]);
+    const everywhere = "limits: { default: { budget: $1/day }, all: { budget: $9 }, groups: { a: { budget: $5 } } }\n";
+    t.match(
+      (await problems(t, PARTS + everywhere)).map((each) => each.split(" ")[0]),
+      ["7", "10"],
+      "each model once, however many budgets there are",
+    );
+    t.same(await problems(t, PARTS + key("echo, priced, vectors, free")), [], "what is priced, and what costs nothing");
+    t.same(await problems(t, PARTS), [], "where nothing is limited, nothing need be known");
+  },
+);
 
 t.test("the place of such a model is shown", async (t) => {
   const file = join(t.testdir({ "gateway.yaml": `limits: { all: { budget: $1/day } }\n${PARTS}` }), "gateway.yaml");
@@ -57,7 +63,7 @@ t.test("the place of such a model is shown", async (t) => {
   t.match(new PluginError(found ? [found] : []).message, /:11:3: a budget needs [^\n]+\n.*\n> 11 \| {3}secret: /);
 });
 
-t.test("only what a limit can reach need have a price, and a soft budget no end", async (t) => {
+t.test("only what a limit can reach needs a price, and a soft budget needs no maximum output", async (t) => {
   const limits = (text: string) => `limits: { ${text} }\n`;
   t.equal((await problems(t, PARTS + limits("default: { budget: $1 }"))).length, 2);
   t.equal((await problems(t, PARTS + limits("groups: { acme: { budget: $1 } }"))).length, 2);
@@ -68,19 +74,19 @@ t.test("only what a limit can reach need have a price, and a soft budget no end"
   t.same(await problems(t, PARTS + limits("all: { rpm: 5, tpm: 100, concurrency: 2 }")), [], "rates need no price");
 });
 
-t.test("the gateway.yaml that comes along takes a budget, with all its providers", async (t) => {
+t.test("the bundled gateway.yaml accepts a budget, with all its providers", async (t) => {
   const yaml = readFileSync(new URL("../../gateway.yaml", import.meta.url), "utf8");
   const names = ["OPENAI_API_KEY", "ANTHROPIC_API_KEY", "GEMINI_API_KEY"];
   const env = Object.fromEntries(names.map((name) => [name, `made-up-${name.toLowerCase()}-0123456789`]));
   t.same(await problems(t, `${yaml}\nlimits: { default: { budget: $50/month } }\n`, env), []);
 });
 
-t.test("a gateway does not start with a budget that it could not keep", async (t) => {
+t.test("a gateway does not start with a budget that it could not enforce", async (t) => {
   const yaml = `${PARTS}limits: { all: { budget: $1 } }\n`;
   await t.rejects(startGateway(t, yaml), { message: /a budget needs/ });
 });
 
-t.test("limits of a key that is made at run time are kept, or it is said why not", async (t) => {
+t.test("limits of a key that is created at run time are enforced, or the reason why not is reported", async (t) => {
   const folder = mkdtempSync(join(tmpdir(), "gateway-budgets-"));
   t.teardown(() => rmSync(folder, { recursive: true, force: true }));
   const unkept = async (yaml: string, limits: Limits, models?: readonly string[]) => {

@@ -22,7 +22,7 @@ const only = (targets: ConfiguredModel["targets"], more: Partial<ConfiguredModel
 };
 const target = (provider: string, model: string, more = {}) => ({ provider, model, weight: 1, ...more });
 
-t.test("what the file says of price, context, output and abilities counts before the tables", async (t) => {
+t.test("price, context, output and abilities in the file take precedence over the tables", async (t) => {
   const own = { context: 5, output: 4, can: ["vision"] };
   const model = only([target("openai", "gpt-5.4-mini", { price: { input: 9 }, facts: { output: 4 } })], own);
   t.match(model, { context: 5, output: 4, capabilities: ["vision"] });
@@ -31,7 +31,7 @@ t.test("what the file says of price, context, output and abilities counts before
   t.equal(model?.targets[0]?.facts?.output, 4);
 });
 
-t.test("where it says nothing, the tables do, each target for itself", async (t) => {
+t.test("where the file sets none, the tables apply, each target for itself", async (t) => {
   const model = only([target("openai", "gpt-5.4-mini"), target("google", "gemini-3.6-flash")]);
   t.same(
     model?.targets.map(({ prices, facts }) => [prices?.versionAt(Date.UTC(2026, 10, 22))?.price.output, facts?.output]),
@@ -45,19 +45,16 @@ t.test("where it says nothing, the tables do, each target for itself", async (t)
   t.ok(model?.capabilities.includes("tools"));
 });
 
-t.test(
-  "only where OpenAI itself is reached marks for the cache are known to be taken, or where the file says so",
-  async (t) => {
-    const takes = (provider: string, more = {}) => only([target(provider, "m", more)])?.targets[0]?.facts?.cache_marks;
-    t.same([takes("openai"), takes("own")], [true, undefined]);
-    t.same(
-      [takes("openai", { facts: { cache_marks: false } }), takes("own", { facts: { cache_marks: true } })],
-      [false, true],
-    );
-  },
-);
+t.test("cache marks are known to be accepted only at OpenAI itself, or where the file says so", async (t) => {
+  const takes = (provider: string, more = {}) => only([target(provider, "m", more)])?.targets[0]?.facts?.cache_marks;
+  t.same([takes("openai"), takes("own")], [true, undefined]);
+  t.same(
+    [takes("openai", { facts: { cache_marks: false } }), takes("own", { facts: { cache_marks: true } })],
+    [false, true],
+  );
+});
 
-t.test("a model that takes thinking as tokens only is asked so, unless the file says how", async (t) => {
+t.test("a model that accepts a thinking budget only gets one, unless the file sets it", async (t) => {
   const thinking = (provider: string, model: string, more = {}) =>
     only([target(provider, model, more)])?.targets[0]?.facts?.thinking;
   t.equal(thinking("google", "gemini-2.5-flash"), "budget");
@@ -67,7 +64,7 @@ t.test("a model that takes thinking as tokens only is asked so, unless the file 
   t.equal(thinking("google", "gemini-2.5-flash-image"), undefined, "it does not think");
 });
 
-t.test("a target that nobody knows has no price, and leaves the model's facts unknown", async (t) => {
+t.test("an unknown target has no price, and leaves the model's facts unknown", async (t) => {
   const model = only([target("openai", "gpt-5.4-mini"), target("own", "x")]);
   t.equal(model?.targets[1]?.prices, undefined);
   t.equal(model?.context, undefined);
@@ -75,7 +72,7 @@ t.test("a target that nobody knows has no price, and leaves the model's facts un
 });
 
 t.test(
-  "a target is told not to reason where the tables know what it can do, and gateway.yaml says nothing else",
+  "reasoning is turned off for a target where the tables know how, and gateway.yaml sets nothing else",
   async (t) => {
     const reasons = (provider: string, model: string, more: Partial<ConfiguredModel> = {}) =>
       only([target(provider, model)], more)?.targets[0]?.facts?.reasons;

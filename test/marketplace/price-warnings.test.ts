@@ -15,7 +15,7 @@ models:
   said: { price: { input: 1 }, targets: [own:x] }
 `;
 
-t.test("of prices that are unknown or guessed the place is told, and what to write", async (t) => {
+t.test("prices that are unknown or guessed are reported with their place and the lines to write", async (t) => {
   const folder = t.testdir({ "gateway.yaml": YAML });
   const found = await priceWarnings(await loadConfig(`${folder}/gateway.yaml`, vocabulary, {}));
   t.match(found, [

@@ -4,7 +4,7 @@ import { LABELS, METRICS, type MetricDefinition } from "../../src/metrics/defini
 
 const ALL: [string, MetricDefinition][] = Object.entries(METRICS);
 
-t.test("names follow Prometheus' conventions, and every label is told", async (t) => {
+t.test("names follow Prometheus' conventions, and every label is documented", async (t) => {
   for (const [name, { type, labels, help, buckets }] of ALL) {
     t.match(name, /^gateway_[a-z_]+$/);
     t.equal(name.endsWith("_total"), type === "counter", name);
@@ -25,7 +25,7 @@ t.test("names follow Prometheus' conventions, and every label is told", async (t
   );
 });
 
-t.test("values that are known at the start are few, each once, and of the only label", async (t) => {
+t.test("label values known at the start are few, unique, and of the only label", async (t) => {
   for (const [name, { type, labels, initialValues }] of ALL) {
     if (!initialValues) continue;
     t.same([type, labels.length], ["counter", 1], name);
@@ -35,7 +35,7 @@ t.test("values that are known at the start are few, each once, and of the only l
   for (const reason of METRICS.gateway_refused_total.initialValues ?? []) t.ok(codes.includes(reason), reason);
 });
 
-t.test("no label holds what a client can make up", async (t) => {
+t.test("no label has a value that a client can choose", async (t) => {
   const labels = new Set(ALL.flatMap(([, { labels }]) => labels));
   for (const free of ["path", "address", "key_id", "user", "id", "url"]) t.notOk(labels.has(free), free);
 });

@@ -20,7 +20,7 @@ const exchange = (more: object = {}): Exchange =>
 const told = (metrics: ExchangeMetrics, name: string) =>
   metrics.json().find((metric) => metric.name === name)?.values ?? [];
 
-t.test("the gateway's own time has neither the client's body in it nor the time of providers", async (t) => {
+t.test("the gateway's own time excludes the client's upload and the time of providers", async (t) => {
   const metrics = new ExchangeMetrics();
   const attempts = [
     { target, dispatchedAt: 60, respondedAt: 160, status: 503 },
@@ -41,7 +41,7 @@ t.test("an answer whose usage could not be read is counted", async (t) => {
   t.match(told(metrics, "gateway_unread_usage_total"), [{ labels: { api: "api" }, value: 2 }]);
 });
 
-t.test("a client that leaves is counted by how far it had come", async (t) => {
+t.test("a client that disconnects is counted by the stage of its request", async (t) => {
   const metrics = new ExchangeMetrics();
   const aborted = { outcome: "aborted", status: 499 };
   metrics.countExchange(exchange(aborted));
@@ -58,7 +58,7 @@ t.test("a client that leaves is counted by how far it had come", async (t) => {
 });
 
 t.test(
-  "usage that is told again counts once, written tokens are summed up, and a request that is only explained is none",
+  "repeated usage counts once, written tokens are added up, and a request that is only explained is not counted",
   async (t) => {
     const metrics = new ExchangeMetrics();
     const usage = { in: { total: 9, write: { "5m": 2, "1h": 3 } }, out: { total: 4 }, raw: undefined };
@@ -78,7 +78,7 @@ t.test(
   },
 );
 
-t.test("of keys 200 have a label of their own", async (t) => {
+t.test("200 keys have a label of their own", async (t) => {
   const metrics = new ExchangeMetrics();
   const charge = { tokens: 1, cost: 1e9, priced: 1e9 };
   for (let i = 0; i < 203; i++) metrics.countExchange(exchange({ caller: { id: `${i}`, name: `key-${i}` }, charge }));
@@ -87,7 +87,7 @@ t.test("of keys 200 have a label of their own", async (t) => {
   t.match(keys.at(-1), { labels: { key: "other" }, value: 3 });
 });
 
-t.test("refusals by limits, faults of plugins and stores that do not answer are told apart", async (t) => {
+t.test("refusals by limits, plugin errors and stores that do not respond are distinguished", async (t) => {
   const metrics = new ExchangeMetrics();
   for (const error of [
     { code: "rate_limit_exceeded", limit: "tpm" },

@@ -1,7 +1,7 @@
 import t from "tap";
 import { CounterFamily, HistogramFamily, scrapedMetric } from "../../src/metrics/families.ts";
 
-t.test("a histogram's buckets hold all that is smaller, and a value at an end belongs to it", async (t) => {
+t.test("a histogram's bucket counts all that is smaller, and includes its upper bound", async (t) => {
   const family = new HistogramFamily("gateway_ttft_seconds");
   const series = family.labels("fast", "up:fine");
   for (const value of [0.05, 0.06, 400]) series.observe(value);
@@ -24,12 +24,12 @@ t.test("a metric has 5,000 series at most, and further ones are one", async (t) 
   t.match(values.at(-1), { labels: { from: "other", to: "other" }, value: 10 });
 });
 
-t.test("a counter without labels is there before anything was counted", async (t) => {
+t.test("a counter without labels is present before anything was counted", async (t) => {
   t.match(new CounterFamily("gateway_estimated_usage_total").json(), { values: [{ labels: {}, value: 0 }] });
 });
 
 t.test(
-  "a counter whose label has known values has each of them from the start, and others once they count",
+  "a counter whose label has known values has each of them from the start, and others once they occur",
   async (t) => {
     const family = new CounterFamily("gateway_client_aborts_total");
     family.labels("answer").value++;
@@ -46,7 +46,7 @@ t.test(
   },
 );
 
-t.test("what is looked up says how several processes come together", async (t) => {
+t.test("a gauge defines how the values of several processes are combined", async (t) => {
   t.match(scrapedMetric("gateway_target_up", [[0, "up:fine"]]), {
     type: "gauge",
     aggregator: "min",

@@ -2,7 +2,7 @@ import t from "tap";
 import { PluginTimes } from "../../src/metrics/plugin-times.ts";
 import { MemoryLog } from "../support/gateway.ts";
 
-t.test("what phases take is told in seconds, by plugin and phase", async (t) => {
+t.test("the duration of phases is reported in seconds, by plugin and phase", async (t) => {
   const faults: string[] = [];
   const times = new PluginTimes(new MemoryLog(), (plugin) => faults.push(plugin));
   times.onDuration("auth", "access", 2);
@@ -16,7 +16,7 @@ t.test("what phases take is told in seconds, by plugin and phase", async (t) => 
   t.same(faults, ["usage"]);
 });
 
-t.test("who blocks the event loop is counted, and told once a minute for each phase", async (t) => {
+t.test("a phase that blocks the event loop is counted, and logged once a minute", async (t) => {
   const log = new MemoryLog();
   let now = 0;
   const times = new PluginTimes(log, undefined, () => now);

@@ -7,12 +7,12 @@ import { JournaledLedger } from "../../src/store/journal/journaled-ledger.ts";
 import { asking, startGateway } from "../support/gateway.ts";
 import { eventually } from "../support/process.ts";
 
-t.test("a gateway.yaml is named by half of its digest, and nothing of it can be read there", async (t) => {
+t.test("a gateway.yaml is identified by half of its digest, which reveals nothing of it", async (t) => {
   t.match(configHash("models: {}"), /^[0-9a-f]{32}$/);
   t.not(configHash("models: {}"), configHash("models: { }"));
 });
 
-t.test("the answer of a process names every target, and what was not asked yet is well", async (t) => {
+t.test("the metrics of a process name every target, and one that was not called yet is healthy", async (t) => {
   const yaml = 'providers: { demo: { url: "demo:" } }\nmodels: { echo: { targets: [demo:echo] } }\n';
   const { gateway } = await startGateway(t, yaml);
   const all = (await gateway.answers.answer("metrics", null)) as { name: string; values: object[] }[];
@@ -22,7 +22,7 @@ t.test("the answer of a process names every target, and what was not asked yet i
   t.ok(of("gateway_inflight")?.some((value) => JSON.stringify(value).includes("openai-chat")));
 });
 
-t.test("a target is up again when a request has gone well there, and not as soon as one may be tried", async (t) => {
+t.test("a target is up again when a request has succeeded there, and not as soon as one may be tried", async (t) => {
   const yaml = `providers: { down: { url: "http://127.0.0.1:9/v1", speaks: [openai-chat] } }
 models: { m: { targets: [down:x] } }
 health: { failures: 1, open: 10ms }
@@ -39,7 +39,7 @@ retry: { attempts: 0 }
   t.equal(await of("gateway_target_up"), 0);
 });
 
-t.test("how far a ledger is behind is told with the bytes of its journal", async (t) => {
+t.test("a ledger's backlog is reported with the bytes of its journal", async (t) => {
   const folder = mkdtempSync(join(tmpdir(), "gateway-backlog-"));
   t.teardown(() => rmSync(folder, { recursive: true }));
   const ledger = new JournaledLedger(join(folder, "l.db"), join(folder, "l.db.journal"));

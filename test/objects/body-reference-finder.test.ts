@@ -21,45 +21,48 @@ function named(type: string, text: string, step: number, allowed?: "json" | "pie
   }
 }
 
-t.test("a body that passes tells what it names, however it is cut and whatever it says it is", async (t) => {
-  const form = (head: string, value: string) =>
-    `--b\r\ncontent-disposition: form-data; ${head}\r\n\r\n${value}\r\n--b--`;
-  const json = '{"input_file_id":"file-1"}';
-  for (const [type, text, expected] of [
-    ["application/json", json, "input_file_id=file-1"],
-    ["", `  \n${json}`, "input_file_id=file-1"],
-    ["application/json", `[${json}]`, "0.input_file_id=file-1"],
-    ["application/json", "\xef\xbb\xbf{}", "invalid_json"],
-    ["application/json", "\0{\0}", "invalid_json"],
-    ["application/json", `{"a":"${"x".repeat(LIMIT)}"}`, "body_too_large"],
-    ["text/plain", " ".repeat(5000), "invalid_json"],
-    ["image/x", "\0".repeat(5000) + json, ""],
-    ["text/plain", "file-1", ""],
-    ["application/octet-stream", json, "input_file_id=file-1"],
-    ["application/octet-stream", `${json}\n${json}`, "input_file_id=file-1"],
-    ["application/octet-stream", `${json} x`, "input_file_id=file-1"],
-    ["image/png", `${json}\0`, "input_file_id=file-1"],
-    ["text/csv", `${json.slice(0, -1)} x`, ""],
-    ["application/json", '{"Input_File_Id":"file-1"}', "Input_File_Id=file-1"],
-    ["application/json", '{"VOICE":{"id":"voice_1"}}', "VOICE.id=voice_1"],
-    ["application/json", '{"\\u017fkill_id":"s_1"}', "\u017fkill_id=s_1"],
-    ["multipart/form-data; boundary=b", form('name="s\xe2\x84\xaaill_id"', "s_1"), "s\u212aill_id=s_1"],
-    ["application/octet-stream", `{"a":"${"x".repeat(LIMIT)}"}`, "body_too_large"],
-    ["application/x-www-form-urlencoded", "file_id=file-1", "unsupported_media_type"],
-    ["application/x-www-form-urlencoded", json, "input_file_id=file-1"],
-    ["multipart/form-data; boundary=b", form('name="file_id"', "file-1"), "file_id=file-1"],
-    ["multipart/form-data; boundary=b", form('name="a[0].container[id]"', "cntr_1"), "a[0].container[id]=cntr_1"],
-    ["multipart/form-data; boundary=b", form('name="container[type]"', "auto"), ""],
-    ["multipart/form-data; boundary=b", form('name="file_id"; filename="x"', "file-1"), ""],
-    ["multipart/form-data; boundary=b", form('name="file_id"', "x".repeat(200)), "invalid_form"],
-    ["multipart/form-data; boundary=b", json, "invalid_form"],
-    ["multipart/form-data; boundary=b; boundary=c", json, "unsupported_media_type"],
-  ] as const)
-    for (const step of [1, 5, 10_000])
-      t.equal(named(type, text, step), expected, `${type} ${text.slice(0, 60)} by ${step}`);
-});
+t.test(
+  "the objects that a pass-through body names are found, however it is split and whatever its content type",
+  async (t) => {
+    const form = (head: string, value: string) =>
+      `--b\r\ncontent-disposition: form-data; ${head}\r\n\r\n${value}\r\n--b--`;
+    const json = '{"input_file_id":"file-1"}';
+    for (const [type, text, expected] of [
+      ["application/json", json, "input_file_id=file-1"],
+      ["", `  \n${json}`, "input_file_id=file-1"],
+      ["application/json", `[${json}]`, "0.input_file_id=file-1"],
+      ["application/json", "\xef\xbb\xbf{}", "invalid_json"],
+      ["application/json", "\0{\0}", "invalid_json"],
+      ["application/json", `{"a":"${"x".repeat(LIMIT)}"}`, "body_too_large"],
+      ["text/plain", " ".repeat(5000), "invalid_json"],
+      ["image/x", "\0".repeat(5000) + json, ""],
+      ["text/plain", "file-1", ""],
+      ["application/octet-stream", json, "input_file_id=file-1"],
+      ["application/octet-stream", `${json}\n${json}`, "input_file_id=file-1"],
+      ["application/octet-stream", `${json} x`, "input_file_id=file-1"],
+      ["image/png", `${json}\0`, "input_file_id=file-1"],
+      ["text/csv", `${json.slice(0, -1)} x`, ""],
+      ["application/json", '{"Input_File_Id":"file-1"}', "Input_File_Id=file-1"],
+      ["application/json", '{"VOICE":{"id":"voice_1"}}', "VOICE.id=voice_1"],
+      ["application/json", '{"\\u017fkill_id":"s_1"}', "\u017fkill_id=s_1"],
+      ["multipart/form-data; boundary=b", form('name="s\xe2\x84\xaaill_id"', "s_1"), "s\u212aill_id=s_1"],
+      ["application/octet-stream", `{"a":"${"x".repeat(LIMIT)}"}`, "body_too_large"],
+      ["application/x-www-form-urlencoded", "file_id=file-1", "unsupported_media_type"],
+      ["application/x-www-form-urlencoded", json, "input_file_id=file-1"],
+      ["multipart/form-data; boundary=b", form('name="file_id"', "file-1"), "file_id=file-1"],
+      ["multipart/form-data; boundary=b", form('name="a[0].container[id]"', "cntr_1"), "a[0].container[id]=cntr_1"],
+      ["multipart/form-data; boundary=b", form('name="container[type]"', "auto"), ""],
+      ["multipart/form-data; boundary=b", form('name="file_id"; filename="x"', "file-1"), ""],
+      ["multipart/form-data; boundary=b", form('name="file_id"', "x".repeat(200)), "invalid_form"],
+      ["multipart/form-data; boundary=b", json, "invalid_form"],
+      ["multipart/form-data; boundary=b; boundary=c", json, "unsupported_media_type"],
+    ] as const)
+      for (const step of [1, 5, 10_000])
+        t.equal(named(type, text, step), expected, `${type} ${text.slice(0, 60)} by ${step}`);
+  },
+);
 
-t.test("a file that is JSON to some readers only is refused, however it is cut", async (t) => {
+t.test("a file that is JSON to some parsers only is refused, however it is split", async (t) => {
   const json = '{"input_file_id":"file-1"}';
   const wide = (text: string, before: string, after: string) => [...text].map((each) => before + each + after).join("");
   for (const bytes of [0, 8, 5200])
@@ -83,7 +86,7 @@ t.test("a file that is JSON to some readers only is refused, however it is cut",
     for (const step of [1, 5, 10_000]) t.equal(named("audio/wav", text, step), "", JSON.stringify(text.slice(0, 20)));
 });
 
-t.test("where files are sent elsewhere a body is JSON or a form, whatever its type", async (t) => {
+t.test("where files are uploaded elsewhere a body is JSON or a form, whatever its type", async (t) => {
   const json = '{"input_file_id":"file-1"}';
   for (const type of ["application/json", "application/x-protobuf", "audio/wav", "multipart/mixed; boundary=b", ""])
     for (const step of [1, 5, 10_000]) {

@@ -3,7 +3,7 @@ import { IssuedIds } from "../../src/objects/issued.ts";
 
 const ids = new IssuedIds("a secret of this test");
 
-t.test("an id is known to be of its owner, and of nobody else", async (t) => {
+t.test("an issued id belongs to its owner, and to nobody else", async (t) => {
   const id = ids.mark("rs_abc_0", "key one");
   t.match(id, /^rs_abc_0_[0-9a-f]{16}$/);
   t.equal(id, ids.mark("rs_abc_0", "key one"), "the same each time");
@@ -14,7 +14,7 @@ t.test("an id is known to be of its owner, and of nobody else", async (t) => {
   t.notOk(new IssuedIds("another secret").isIssuedTo(id, ["key one"]));
 });
 
-t.test("an id that was changed, or that a vendor made, is none", async (t) => {
+t.test("an id that was changed, or that a vendor created, is not an issued one", async (t) => {
   const id = ids.mark("rs_abc_0", "key one");
   const others = [
     id.replace("abc", "abd"),

@@ -8,7 +8,7 @@ import { EventMemberExtractor, MemberExtractor } from "../../src/objects/member-
 import { Frame } from "../../src/wire/frame.ts";
 import type { JsonObject } from "../../src/wire/values.ts";
 
-t.test("members are told as soon as they are whole, wherever the text is cut", async (t) => {
+t.test("members are extracted as soon as they are complete, wherever the text is split", async (t) => {
   const text = Buffer.from('{"id":"resp_1","noise":[{"id":"no"}],"output":[{"id":"rs_1"}],"id2":1}');
   for (let cut = 0; cut <= text.length; cut++) {
     const members = new MemberExtractor(["id", "output"]);
@@ -19,7 +19,7 @@ t.test("members are told as soon as they are whole, wherever the text is cut", a
   }
 });
 
-t.test("what is not JSON tells what came before it stopped being that", async (t) => {
+t.test("from invalid JSON the members before the error are extracted", async (t) => {
   const members = new MemberExtractor(["id"]);
   t.same(members.push(Buffer.from('{"id":"a",} nonsense')), { id: "a" });
   t.equal(members.push(Buffer.from("more")), undefined);
@@ -29,7 +29,7 @@ const made = ({ objects }: Protocol, json: JsonObject, request = "{}") => [
   ...(objects?.createdIds(json, new Body([Buffer.from(request)], "json")) ?? []),
 ];
 
-t.test("each protocol tells what was made", async (t) => {
+t.test("each protocol extracts the ids of created objects", async (t) => {
   const output = [{ id: "rs_1" }, { id: "ci_1", container_id: "cntr_1" }];
   t.same(made(responses, { id: "resp_1", conversation: { id: "conv_1" }, output }), [
     ...["conv_1", "resp_1", "rs_1", "ci_1", "cntr_1"],
@@ -43,7 +43,7 @@ t.test("each protocol tells what was made", async (t) => {
   t.same(made(anthropic, { content_block: result }), ["file_1"]);
 });
 
-t.test("a frame is looked into where it tells something, in any spelling of events", async (t) => {
+t.test("a frame is parsed where it contains such a member, in any spelling of events", async (t) => {
   const tells = ({ objects }: Protocol, text: string) => objects?.mayHoldIds(new Frame("event", Buffer.from(text)));
   t.ok(tells(responses, 'event: response.created\ndata: {"type":"response.created"}\n\n'));
   t.ok(tells(responses, 'data: {"type":"response.output_item.done"}\n\n'));
@@ -52,7 +52,7 @@ t.test("a frame is looked into where it tells something, in any spelling of even
   t.notOk(tells(anthropic, 'event: message_delta\ndata: {"delta":{"container":null}}\n\n'));
 });
 
-t.test("requests that can make nothing are known from their top level", async (t) => {
+t.test("requests that can create nothing are recognised by their top level", async (t) => {
   const makes = ({ objects }: Protocol, request: string) =>
     objects?.createsObjects?.(new Body([Buffer.from(request)], "json")) ?? false;
   t.notOk(makes(chat, '{"messages":[]}'));
@@ -63,22 +63,25 @@ t.test("requests that can make nothing are known from their top level", async (t
   t.ok(makes(anthropic, '{"container":"c"}'));
 });
 
-t.test("the first events of a stream tell what was made, once, and not what others say in them", async (t) => {
-  const event = (json: object) => `data: ${JSON.stringify(json)}\n\n`;
-  const stream = [
-    event({ type: "interaction.created", interaction: { id: "int_1", object: { id: "no" } } }),
-    event({ delta: { name: "file-of-others", id: "no" }, id: "int_2" }),
-  ].join("");
-  for (const step of [1, 7, stream.length]) {
-    const events = new EventMemberExtractor(["id", "name"]);
-    const found = [];
-    for (let at = 0; at < stream.length; at += step) {
-      const members = events.push(Buffer.from(stream.slice(at, at + step)));
-      if (members) found.push(members);
+t.test(
+  "the first events of a stream contain the created ids, which are extracted once, and not those quoted in them",
+  async (t) => {
+    const event = (json: object) => `data: ${JSON.stringify(json)}\n\n`;
+    const stream = [
+      event({ type: "interaction.created", interaction: { id: "int_1", object: { id: "no" } } }),
+      event({ delta: { name: "file-of-others", id: "no" }, id: "int_2" }),
+    ].join("");
+    for (const step of [1, 7, stream.length]) {
+      const events = new EventMemberExtractor(["id", "name"]);
+      const found = [];
+      for (let at = 0; at < stream.length; at += step) {
+        const members = events.push(Buffer.from(stream.slice(at, at + step)));
+        if (members) found.push(members);
+      }
+      t.same(found, [{ id: "int_1" }], `${step} bytes at a time`);
     }
-    t.same(found, [{ id: "int_1" }], `${step} bytes at a time`);
-  }
-  const late = new EventMemberExtractor(["id"]);
-  t.equal(late.push(Buffer.from(event({}).repeat(8) + event({ id: "late" }))), undefined);
-  t.equal(late.push(Buffer.from(event({ id: "later" }))), undefined);
-});
+    const late = new EventMemberExtractor(["id"]);
+    t.equal(late.push(Buffer.from(event({}).repeat(8) + event({ id: "late" }))), undefined);
+    t.equal(late.push(Buffer.from(event({ id: "later" }))), undefined);
+  },
+);

@@ -173,7 +173,7 @@ const use = ({ ask }: Pair, key: KeyName, { path, use }: ObjectKind, id: string)
   ask(key, path, { model: "both", ...use(id) });
 
 for (const [name, kind] of Object.entries(KINDS)) {
-  t.test(`${name} is its key's own, where it was made, and stays that after a restart`, async (t) => {
+  t.test(`${name} belongs to its key, where it was created, also after a restart`, async (t) => {
     const two = await pair(t);
     const id = await make(two, kind);
     for (const after of ["at once", "after a restart"]) {
@@ -191,7 +191,7 @@ for (const [name, kind] of Object.entries(KINDS)) {
     }
   });
 
-  t.test(`${name} is its group's with share: group, and anybody's with share: all`, async (t) => {
+  t.test(`${name} belongs to its group with share: group, and to everybody with share: all`, async (t) => {
     const group = await pair(t, "share: group\n");
     const id = await make(group, kind);
     for (const after of ["at once", "after a restart"]) {
@@ -216,7 +216,7 @@ for (const [name, kind] of Object.entries(KINDS)) {
 /** Without what differs in each answer. */
 const blank = (text: string): string => text.replaceAll(/"request_id":"[^"]*"/g, "");
 
-t.test("a kept answer is asked for, and what is below it, where it was made, by who may", async (t) => {
+t.test("a stored answer, and what is below it, is requested where it was created, by callers that may", async (t) => {
   const two = await pair(t, "share: group\n");
   const id = await make(two, KINDS["a response"] as ObjectKind);
   for (const [method, path] of [
@@ -238,7 +238,7 @@ t.test("a kept answer is asked for, and what is below it, where it was made, by 
   t.equal((await two.ask("mine", `/v1/responses/${id}`)).status, 200);
 });
 
-t.test("an answer that shall not be kept is not found", async (t) => {
+t.test("an answer that is not to be stored is not found", async (t) => {
   const two = await pair(t);
   const kind = KINDS["a response"] as ObjectKind;
   const id = await make(two, { ...kind, make: { ...kind.make, store: false } });
@@ -246,7 +246,7 @@ t.test("an answer that shall not be kept is not found", async (t) => {
 });
 
 t.test(
-  "a reasoning that is sent without its encrypted state is its key's own, where a provider may look for it",
+  "reasoning that is sent without its encrypted state belongs to its key, where a provider may look it up",
   async (t) => {
     const two = await pair(t);
     const kind = KINDS["an item"] as ObjectKind;
@@ -284,7 +284,7 @@ t.test(
 
 const FAILED = { status: "failed", result: null };
 
-t.test("a picture that was drawn is its key's own, also where it stands beside its id", async (t) => {
+t.test("a generated image belongs to its key, also where it is sent beside its id", async (t) => {
   const two = await pair(t);
   const kind = KINDS["a response"] as ObjectKind;
   for (const store of [true, false]) {
@@ -306,7 +306,7 @@ t.test("a picture that was drawn is its key's own, also where it stands beside i
   }
 });
 
-t.test("a member that acts for the operator's account is refused with what is to do", async (t) => {
+t.test("a member that acts for the operator's account is refused with advice", async (t) => {
   const { url } = await startGateway(
     t,
     `providers: { demo: { url: "demo:", speaks: [gemini] }, ours: { url: "demo:", speaks: [gemini], shared: [routingConfig] } }
@@ -327,7 +327,7 @@ ${FILE_KEYS}`,
   t.equal((await ask("both")).status, 200);
 });
 
-t.test("a picture goes on to providers of other protocols, which read no id of it", async (t) => {
+t.test("an image is sent on to providers of other protocols, which read no id from it", async (t) => {
   const { url } = await startGateway(
     t,
     `providers: { demo: { url: "demo:", speaks: [gemini] }, up: { url: "http://127.0.0.1:9/v1", speaks: [openai-responses] } }
@@ -361,7 +361,7 @@ ${FILE_KEYS}`,
   t.match(await ask("says", again({ ...failed, status: "completed" })), { status: 404 });
 });
 
-t.test("what gateway.yaml names as shared is every key's, at its provider", async (t) => {
+t.test("objects that gateway.yaml lists as shared belong to every key, at their provider", async (t) => {
   const two = await pair(t);
   t.equal((await two.ask("theirs", PATHS.responses, { model: "both", prompt: { id: "pmpt_ours" } })).status, 200);
   const tools = [{ type: "file_search", vector_store_ids: ["vs_ours"] }];
@@ -374,7 +374,7 @@ t.test("what gateway.yaml names as shared is every key's, at its provider", asyn
 });
 
 t.test(
-  "a body is looked through for the words of all protocols, also that of the first request after a start",
+  "a body is searched for the members of all protocols, also that of the first request after a start",
   async (t) => {
     const members = {
       ...{ topLevel: [], anyDepth: ["file_of_this_test_alone"], notSearched: [], createdIdMembers: [] },
@@ -389,7 +389,7 @@ t.test(
   },
 );
 
-t.test("of many objects each is looked for once, and none behind the first that may not be named", async (t) => {
+t.test("of many objects each is looked up once, and none after the first that is not allowed", async (t) => {
   let looks = 0;
   const look = (): never[] => {
     looks++;
@@ -409,7 +409,7 @@ t.test("of many objects each is looked for once, and none behind the first that 
   t.equal(looks, 501);
 });
 
-t.test("a model that is not served where an object is kept is a fault of the request", async (t) => {
+t.test("a model that is not served where an object is stored is the request's error", async (t) => {
   const two = await pair(t);
   const at = async (model: string) => {
     const answer = await two.ask("mine", PATHS.responses, { model, input: "x" });
@@ -427,7 +427,7 @@ t.test("a model that is not served where an object is kept is a fault of the req
   );
 });
 
-t.test("callers without a key own nothing in common", async (t) => {
+t.test("callers without a key share no objects", async (t) => {
   const two = await pair(t, "plugins: { auth: { anonymous: true } }\n");
   const body = { model: "both", input: "x" };
   const post = async (more: object) => {
@@ -444,7 +444,7 @@ t.test("callers without a key own nothing in common", async (t) => {
 });
 
 t.test(
-  "reasoning state that the gateway seals opens for the key it was made for, its group where that shares",
+  "reasoning state that the gateway sealed opens for the key it was sealed for, and its group where that shares",
   async (t) => {
     for (const share of ["key", "group"] as const) {
       const { url } = await startGateway(
@@ -506,7 +506,7 @@ ${FILE_KEYS}`;
   }
 });
 
-t.test("over a model that is translated no key is blamed for what nobody could keep", async (t) => {
+t.test("with a translated model no key is blamed for objects that cannot be stored", async (t) => {
   const yaml = `providers: { demo: { url: "demo:", speaks: [anthropic-messages] } }
 models: { both: { targets: [demo:echo] } }
 ${FILE_KEYS}`;
@@ -523,7 +523,7 @@ ${FILE_KEYS}`;
 });
 
 t.test(
-  "where nobody can be waited for, what the store must be asked for is refused, and harms nothing later",
+  "where waiting is impossible, an object that the store must look up is refused, and later requests are unaffected",
   async (t) => {
     const unhandled: unknown[] = [];
     const hear = (thrown: unknown) => unhandled.push(thrown);

@@ -19,7 +19,7 @@ type KeyName = keyof typeof KEYS;
 
 const at = ({ vendorObjects }: Protocol, path: string) => vendorObjects && objectPath(path, vendorObjects);
 
-t.test("a path tells the outermost object, and what belongs to nobody", async (t) => {
+t.test("a path yields its outermost object, and those that belong to nobody", async (t) => {
   t.same(at(chat, "/files/file-1/content"), { owned: true, id: "file-1" });
   t.same(at(chat, "/v1/vector_stores/vs_1/files/file-1"), { owned: true, id: "vs_1" });
   t.same(at(chat, "/fine_tuning/jobs/ftjob-1/events"), { owned: true, id: "ftjob-1" });
@@ -88,30 +88,33 @@ for (const [share, friends] of [
   ["group", 200],
   ["all", 200],
 ] as const)
-  t.test(`what is made below a path that passes is found by who may, with share: ${share}`, async (t) => {
-    const { upstream, ask, make } = await passing(t, `share: ${share}\n`);
-    for (const collection of COLLECTIONS) {
-      const id = await make(`/v1/${collection}`);
-      for (const [method, below] of [
-        ["GET", ""],
-        ["GET", "/content"],
-        ["POST", "/cancel"],
-        ["DELETE", ""],
-      ] as const) {
-        const path = `/v1/${collection}/${id}${below}`;
-        t.equal((await ask("mine", method, path)).status, 200, path);
-        t.equal((await ask("friend", method, path)).status, friends, path);
-        const seen = upstream.seen.length;
-        t.equal((await ask("theirs", method, path)).status, share === "all" ? 200 : 404, path);
-        if (share !== "all") t.equal(upstream.seen.length, seen, "the provider is not asked");
+  t.test(
+    `an object created below a pass-through path is found by callers that may, with share: ${share}`,
+    async (t) => {
+      const { upstream, ask, make } = await passing(t, `share: ${share}\n`);
+      for (const collection of COLLECTIONS) {
+        const id = await make(`/v1/${collection}`);
+        for (const [method, below] of [
+          ["GET", ""],
+          ["GET", "/content"],
+          ["POST", "/cancel"],
+          ["DELETE", ""],
+        ] as const) {
+          const path = `/v1/${collection}/${id}${below}`;
+          t.equal((await ask("mine", method, path)).status, 200, path);
+          t.equal((await ask("friend", method, path)).status, friends, path);
+          const seen = upstream.seen.length;
+          t.equal((await ask("theirs", method, path)).status, share === "all" ? 200 : 404, path);
+          if (share !== "all") t.equal(upstream.seen.length, seen, "the provider is not asked");
+        }
       }
-    }
-    const name = await make("/v1beta/cachedContents");
-    t.equal((await ask("mine", "GET", `/v1beta/${name}`)).status, 200);
-    t.equal((await ask("friend", "GET", `/v1beta/${name}`)).status, friends);
-  });
+      const name = await make("/v1beta/cachedContents");
+      t.equal((await ask("mine", "GET", `/v1beta/${name}`)).status, 200);
+      t.equal((await ask("friend", "GET", `/v1beta/${name}`)).status, friends);
+    },
+  );
 
-t.test("calls that run for long read and write only buckets and tables that are shared", async (t) => {
+t.test("long-running calls read and write only buckets and tables that are shared", async (t) => {
   const { upstream, ask } = await passing(t, "");
   const path = "/v1beta/projects/p/locations/l/batchPredictionJobs";
   for (const [job, place] of [
@@ -131,7 +134,7 @@ t.test("calls that run for long read and write only buckets and tables that are 
   }
 });
 
-t.test("lists, and what nobody knows to be its key's own, are shown by an open path or to share: all", async (t) => {
+t.test("lists, and objects of unknown owners, are shown by an open path or with share: all", async (t) => {
   for (const [open, more, status] of [
     [false, "", 403],
     [true, "", 200],
@@ -145,7 +148,7 @@ t.test("lists, and what nobody knows to be its key's own, are shown by an open p
   }
 });
 
-t.test("a refusal is in the dialect of a client whose headers show it, whoever the provider is", async (t) => {
+t.test("a refusal is in the dialect of a client whose headers show it, whatever the provider", async (t) => {
   const { url } = await passing(t);
   const refusal = async (headers: Record<string, string>) =>
     (
@@ -156,7 +159,7 @@ t.test("a refusal is in the dialect of a client whose headers show it, whoever t
   t.match(await refusal({ "x-goog-api-client": "x" }), { error: { code: 404, status: "NOT_FOUND" } });
 });
 
-t.test("a body that names another key's object never reaches the provider whole", async (t) => {
+t.test("a body that names another key's object never reaches the provider complete", async (t) => {
   const { upstream, ask, make, port } = await passing(t);
   const file = await make("/v1/files");
   const store = await make("/v1/vector_stores", { file_ids: [file] });
@@ -238,7 +241,7 @@ t.test("a body that names another key's object never reaches the provider whole"
   open.destroy();
 });
 
-t.test("a body that one reader takes for another object than the other does is refused", async (t) => {
+t.test("a body in which two parsers read different objects is refused", async (t) => {
   const { upstream, ask, make } = await passing(t);
   const file = await make("/v1/files");
   const body = JSON.stringify({ input_file_id: file });
@@ -272,7 +275,7 @@ t.test("a body that one reader takes for another object than the other does is r
   t.equal((await ask("theirs", "POST", "/v1/files", "\ufeffno JSON", "text/plain")).status, 200);
 });
 
-t.test("what cannot be read where it could name objects is refused, but on an open path", async (t) => {
+t.test("an unreadable body that could name objects is refused, except on an open path", async (t) => {
   const { ask, upstream, port } = await passing(t);
   for (const [prefix, status] of [
     ["/closed", 415],
@@ -293,7 +296,7 @@ t.test("what cannot be read where it could name objects is refused, but on an op
   t.equal(packed.status, 415, "a file in another encoding");
 });
 
-t.test("what concerns the whole account is for open paths, or for share: all", async (t) => {
+t.test("calls on the whole account are for open paths, or for share: all", async (t) => {
   for (const [open, more, status] of [
     [false, "", 403],
     [true, "", 200],
@@ -309,7 +312,7 @@ t.test("what concerns the whole account is for open paths, or for share: all", a
   }
 });
 
-t.test("a call to what nobody knows may make something, and change nothing that may be an object", async (t) => {
+t.test("a call on an unknown object may create something, and change nothing that may be an object", async (t) => {
   for (const [open, status] of [
     [false, 404],
     [true, 200],
@@ -332,7 +335,7 @@ t.test("a call to what nobody knows may make something, and change nothing that 
   }
 });
 
-t.test("what comes of an object is its key's too", async (t) => {
+t.test("objects derived from an object belong to its key too", async (t) => {
   const { ask, make } = await passing(t);
   const batch = await make("/v1/batches");
   const { output_file_id: file } = JSON.parse((await ask("mine", "GET", `/v1/batches/${batch}`)).text) as {
@@ -342,7 +345,7 @@ t.test("what comes of an object is its key's too", async (t) => {
   t.equal((await ask("theirs", "GET", `/v1/files/${file}/content`)).status, 404);
 });
 
-t.test("what stands in a file, or below an object, tells of nothing that came of it", async (t) => {
+t.test("the content of a file, or of what is below an object, creates no ownership", async (t) => {
   const secret = "file-OPERATORsecret1234";
   const words = JSON.stringify({ output_file_id: secret, error_file_id: secret, result_files: [secret], id: secret });
   const upstream = await httpUpstream(({ method }, reply) => {

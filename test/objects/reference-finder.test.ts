@@ -217,7 +217,7 @@ const inPieces = (text: string, length: number): Buffer[] =>
     Buffer.from(text.slice(i * length, (i + 1) * length)),
   );
 
-t.test("an object is named however small the pieces are in which the body comes", async (t) => {
+t.test("an object is found however small the chunks are in which the body arrives", async (t) => {
   const naming = new ReferenceFinder(responses.objects as NonNullable<Protocol["objects"]>);
   for (const text of [
     '{"input":[{"content":[{"type":"input_file","fi\\u006Ce\\u005fid":"it-1"}]}]}',
@@ -230,7 +230,7 @@ t.test("an object is named however small the pieces are in which the body comes"
         t.fail(`${text} in pieces of ${length}`);
 });
 
-t.test("a name that is hidden behind escapes names it all the same, wherever the body is cut", async (t) => {
+t.test("a name with escapes is found all the same, wherever the body is split", async (t) => {
   const text = '{"input":[{"content":[{"type":"input_file","fi\\u006Ce\\u005fid":"file-1"}]}]}';
   const naming = new ReferenceFinder(responses.objects as NonNullable<Protocol["objects"]>);
   for (let cut = 0; cut <= text.length; cut++) {
@@ -240,7 +240,7 @@ t.test("a name that is hidden behind escapes names it all the same, wherever the
   t.same(named(responses, '{"\\u0070revious_response_id":"resp_1"}'), ["previous_response_id=resp_1"]);
 });
 
-t.test("other spellings of names name it too: some servers read names in any case", async (t) => {
+t.test("other spellings of names are found too: some servers read names in any case", async (t) => {
   const file = (name: string) => ({ input: [{ content: [{ type: "input_file", [name]: "file-1" }] }] });
   for (const name of ["File_ID", "FILE_ID", "file_Id", "fILe_id"])
     t.same(named(responses, file(name)), [`input.0.content.0.${name}=file-1`]);
@@ -254,7 +254,7 @@ t.test("other spellings of names name it too: some servers read names in any cas
   ]);
 });
 
-t.test("so do letters that some servers take for an s or a k, as they are and as escapes", async (t) => {
+t.test("letters that some servers read as s or k are found too, raw and escaped", async (t) => {
   for (const name of ["vector_\u017ftore_ids", "vector_store_id\u017f", "Vector_\u017fTORE_ID\u017f"]) {
     const text = JSON.stringify({ tools: [{ type: "file_search", [name]: ["vs_1"] }] });
     for (const as of [text, text.replaceAll("\u017f", "\\u017f")])
@@ -276,11 +276,11 @@ t.test("so do letters that some servers take for an s or a k, as they are and as
   );
 });
 
-t.test("a member that names one object names those of a list too", async (t) => {
+t.test("a member that names one object is also read as a list of them", async (t) => {
   t.same(named(responses, { previous_response_id: ["resp_1"] }), ["previous_response_id.0=resp_1"]);
 });
 
-t.test("lists that some servers take for one are read as one", async (t) => {
+t.test("members that some servers read as a list are read as one", async (t) => {
   const search = (stores: unknown) => named(responses, { tools: [{ type: "file_search", vector_store_ids: stores }] });
   const at = "tools.0.vector_store_ids";
   t.same(search({ 0: "vs_1", 1: "vs_2" }), [`${at}.0=vs_1`, `${at}.1=vs_2`]);
@@ -290,7 +290,7 @@ t.test("lists that some servers take for one are read as one", async (t) => {
   t.same(search({ type: "array", items: { type: "string" } }), []);
 });
 
-t.test("only a picture that stands beside its id to the letter says all of it", async (t) => {
+t.test("only an image that is exactly beside its id makes the lookup unnecessary", async (t) => {
   const naming = new ReferenceFinder(responses.objects as NonNullable<Protocol["objects"]>);
   const item = { type: "image_generation_call", id: "ig_1" };
   for (const [more, whole] of [
@@ -306,7 +306,7 @@ t.test("only a picture that stands beside its id to the letter says all of it", 
 });
 
 t.test(
-  "a reasoning without its encrypted state names what the vendor has of it, if it is not the client's own",
+  "reasoning without its encrypted state names an object of the vendor's, if it is not the client's own",
   async (t) => {
     const naming = new ReferenceFinder(responses.objects as NonNullable<Protocol["objects"]>);
     const item = { type: "reasoning", id: "rs_1" };
@@ -352,7 +352,7 @@ t.test("a reference without a type is one in any spelling", async (t) => {
   t.same(named(responses, { input: [{ ID: "x", role: "user", content: "x" }] }), []);
 });
 
-t.test("a file's address at the vendor is that however it is written", async (t) => {
+t.test("a file's address at the vendor is recognised however it is written", async (t) => {
   const files = (fileUri: string) => named(gemini, { contents: [{ parts: [{ fileData: { fileUri } }] }] });
   const host = "generativelanguage.googleapis.com";
   for (const address of [
@@ -370,68 +370,74 @@ t.test("a file's address at the vendor is that however it is written", async (t)
     t.same(files(address), [], address);
 });
 
-t.test("a host in other letters is parsed nowhere, and is the vendor's where it may be read so", async (t) => {
-  const files = (fileUri: string) => named(gemini, { contents: [{ parts: [{ fileData: { fileUri } }] }] });
-  for (const host of [
-    "\uff47enerativelanguage.googleapis.com",
-    "generativelanguage.google\u00adapis.com",
-    "generativelanguage\u3002googleapis\uff61com",
-    "generativelanguage.google%e2%93%90pis.com",
-    "generativelanguage.google\tapi\u017f.com",
-    "\u00e4.googleapis.com",
-    `${"\u00ad".repeat(600)}googleapis.com`,
-    `${"a.".repeat(300)}example.com`,
-  ])
-    t.same(
-      files(`https://${host}/v1beta/files/abc`),
-      ["contents.0.parts.0.fileData.fileUri=gs://googleapis.com"],
-      host,
-    );
-  for (const host of [
-    "m\u00fcller.example",
-    "xn--mller-kva.example",
-    "example.com:80",
-    "%zz.example",
-    "a@\u00e4.example",
-  ])
-    t.same(files(`https://${host}/googleapis.com/files/abc`), [], host);
-  const { canParse } = URL;
-  t.teardown(() => Object.assign(URL, { canParse }));
-  let parsed = 0;
-  Object.assign(URL, { canParse: () => ++parsed > 0 && false });
-  for (const host of ["\u00e4.".repeat(450), "\u00e4.".repeat(100), "xn--4ca.".repeat(60), "\u00e4.googleapis."])
-    files(`https://${host}com/x.png`);
-  t.equal(parsed, 0);
-});
+t.test(
+  "a host in other letters is not normalised by every parser, and is taken for the vendor's where it may be read so",
+  async (t) => {
+    const files = (fileUri: string) => named(gemini, { contents: [{ parts: [{ fileData: { fileUri } }] }] });
+    for (const host of [
+      "\uff47enerativelanguage.googleapis.com",
+      "generativelanguage.google\u00adapis.com",
+      "generativelanguage\u3002googleapis\uff61com",
+      "generativelanguage.google%e2%93%90pis.com",
+      "generativelanguage.google\tapi\u017f.com",
+      "\u00e4.googleapis.com",
+      `${"\u00ad".repeat(600)}googleapis.com`,
+      `${"a.".repeat(300)}example.com`,
+    ])
+      t.same(
+        files(`https://${host}/v1beta/files/abc`),
+        ["contents.0.parts.0.fileData.fileUri=gs://googleapis.com"],
+        host,
+      );
+    for (const host of [
+      "m\u00fcller.example",
+      "xn--mller-kva.example",
+      "example.com:80",
+      "%zz.example",
+      "a@\u00e4.example",
+    ])
+      t.same(files(`https://${host}/googleapis.com/files/abc`), [], host);
+    const { canParse } = URL;
+    t.teardown(() => Object.assign(URL, { canParse }));
+    let parsed = 0;
+    Object.assign(URL, { canParse: () => ++parsed > 0 && false });
+    for (const host of ["\u00e4.".repeat(450), "\u00e4.".repeat(100), "xn--4ca.".repeat(60), "\u00e4.googleapis."])
+      files(`https://${host}com/x.png`);
+    t.equal(parsed, 0);
+  },
+);
 
-t.test("an address of the vendor's that is no file's goes by its bucket or host, whatever it ends with", async (t) => {
-  const files = (fileUri: string) => named(gemini, { contents: [{ parts: [{ fileData: { fileUri } }] }] });
-  for (const [address, id] of [
-    ["https://storage.googleapis.com/theirs/abc", "gs://theirs"],
-    ["https://storage.googleapis.com/mine/../theirs/abc", "gs://theirs"],
-    ["https://mine.storage.googleapis.com/files/abc", "gs://mine"],
-    ["https://commondatastorage.googleapis.com/theirs/abc", "gs://theirs"],
-    ["https://storage.googleapis.com/storage/v1/b/theirs/o/abc?alt=media", "gs://storage"],
-    ["https://us-storage.googleapis.com/mine/abc", "gs://us-storage.googleapis.com"],
-    ["https://www.googleapis.com/drive/v3/files/abc?alt=media", "gs://www.googleapis.com"],
-    ["https://googleapis.com/v1beta/files/abc", "gs://googleapis.com"],
-    ["https://x.generativelanguage.googleapis.com/v1beta/files/abc", "gs://x.generativelanguage.googleapis.com"],
-    ["https://generativelanguage.googleapis.com/v1beta/others/abc", "gs://generativelanguage.googleapis.com"],
-    ["https://generativelanguage.googleapis.com/download/v1beta/files/abc:download?alt=media", "abc"],
-    ["https://europe-west4-aiplatform.googleapis.com/v1/projects/p/locations/l/cachedContents/12", "12"],
-  ] as const)
-    t.same(files(address), [`contents.0.parts.0.fileData.fileUri=${id}`], address);
-  for (const address of [
-    "https://storage.googleapis.com.example.com/theirs/abc",
-    "https://notgoogleapis.com/v1beta/files/abc",
-    "https://example.com/?https://storage.googleapis.com/theirs/abc",
-    "https://storage.googleapis.com@example.com/theirs/abc",
-  ])
-    t.same(files(address), [], address);
-  t.throws(() => files("https://storage.googleapis.com//theirs/abc"), { code: "invalid_field" });
-});
+t.test(
+  "an address of the vendor's that is not a file's is judged by its bucket or host, whatever its ending",
+  async (t) => {
+    const files = (fileUri: string) => named(gemini, { contents: [{ parts: [{ fileData: { fileUri } }] }] });
+    for (const [address, id] of [
+      ["https://storage.googleapis.com/theirs/abc", "gs://theirs"],
+      ["https://storage.googleapis.com/mine/../theirs/abc", "gs://theirs"],
+      ["https://mine.storage.googleapis.com/files/abc", "gs://mine"],
+      ["https://commondatastorage.googleapis.com/theirs/abc", "gs://theirs"],
+      ["https://storage.googleapis.com/storage/v1/b/theirs/o/abc?alt=media", "gs://storage"],
+      ["https://us-storage.googleapis.com/mine/abc", "gs://us-storage.googleapis.com"],
+      ["https://www.googleapis.com/drive/v3/files/abc?alt=media", "gs://www.googleapis.com"],
+      ["https://googleapis.com/v1beta/files/abc", "gs://googleapis.com"],
+      ["https://x.generativelanguage.googleapis.com/v1beta/files/abc", "gs://x.generativelanguage.googleapis.com"],
+      ["https://generativelanguage.googleapis.com/v1beta/others/abc", "gs://generativelanguage.googleapis.com"],
+      ["https://generativelanguage.googleapis.com/download/v1beta/files/abc:download?alt=media", "abc"],
+      ["https://europe-west4-aiplatform.googleapis.com/v1/projects/p/locations/l/cachedContents/12", "12"],
+    ] as const)
+      t.same(files(address), [`contents.0.parts.0.fileData.fileUri=${id}`], address);
+    for (const address of [
+      "https://storage.googleapis.com.example.com/theirs/abc",
+      "https://notgoogleapis.com/v1beta/files/abc",
+      "https://example.com/?https://storage.googleapis.com/theirs/abc",
+      "https://storage.googleapis.com@example.com/theirs/abc",
+    ])
+      t.same(files(address), [], address);
+    t.throws(() => files("https://storage.googleapis.com//theirs/abc"), { code: "invalid_field" });
+  },
+);
 
-t.test("Chat names what lies in a bucket where an address or a file's id stands", async (t) => {
+t.test("Chat names objects of a bucket where an address or a file's id is expected", async (t) => {
   const said = (part: object | string) => named(chat, { messages: [{ role: "user", content: [part] }] });
   for (const [part, at] of [
     [{ type: "image_url", image_url: { url: "gs://theirs/x.png" } }, "image_url.url"],
@@ -454,7 +460,7 @@ t.test("Chat names what lies in a bucket where an address or a file's id stands"
   t.same(said("gs://theirs"), []);
 });
 
-t.test("what lies in a bucket goes by the bucket", async (t) => {
+t.test("an object in a bucket is judged by the bucket", async (t) => {
   const stored = (fileUri: string) => named(gemini, { contents: [{ parts: [{ fileData: { fileUri } }] }] });
   for (const address of ["gs://my-bucket/a b/c.pdf", " GS://my-bucket/x", "gs://my-bucket"])
     t.same(stored(address), ["contents.0.parts.0.fileData.fileUri=gs://my-bucket"], address);
@@ -470,17 +476,17 @@ t.test("what lies in a bucket goes by the bucket", async (t) => {
   t.throws(() => named(responses, { conversation: "gs://my-bucket" }), { code: "invalid_field" });
 });
 
-t.test("an object that names two ids is refused, for readers differ in which they take", async (t) => {
+t.test("an object that names two ids is refused, for parsers differ in which they read", async (t) => {
   const text = '{"input":[{"file_id":"file-theirs","file_id":"file-mine"}]}';
   t.throws(() => named(responses, text), { code: "invalid_json" });
 });
 
-t.test("what cannot be an id is a fault of the request, and names its place", async (t) => {
+t.test("an invalid id is the request's error, and its place is named", async (t) => {
   for (const id of ["../files", "a b", "x?y", "ä", "x".repeat(129)])
     t.throws(() => named(responses, { previous_response_id: id }), { code: "invalid_field" });
 });
 
-t.test("a reference without a type is found however it is written, and wherever its bytes are cut", async (t) => {
+t.test("a reference without a type is found however it is written, and wherever its bytes are split", async (t) => {
   const { objects } = responses as Required<Protocol>;
   const found = (pieces: Buffer[]) =>
     new ReferenceFinder(objects).findInBody(new Body(pieces, "json")).map(({ id }) => id);
@@ -497,7 +503,7 @@ t.test("a reference without a type is found however it is written, and wherever 
     t.same(found([bytes.subarray(0, at), bytes.subarray(at)]), ["rs_1"], `cut at ${at}`);
 });
 
-t.test("more objects than are looked up in one go are refused", async (t) => {
+t.test("more objects than the lookup limit are refused", async (t) => {
   const naming = (count: number) => ({
     input: Array.from({ length: count }, (_, i) => ({ type: "item_reference", id: `i${i}` })),
   });
@@ -509,13 +515,13 @@ t.test("more objects than are looked up in one go are refused", async (t) => {
   });
 });
 
-t.test("words are read once, however often a configuration is", async (t) => {
+t.test("the members are read once, however often a configuration is", async (t) => {
   const members = responses.objects as NonNullable<Protocol["objects"]>;
   t.equal(referenceFinder(members), referenceFinder(members));
   t.not(referenceFinder({ ...members }), referenceFinder(members));
 });
 
-t.test("a tuned model that a body begins from is one that a key made; others are anybody's", async (t) => {
+t.test("a tuned model that a body starts from is one that a key created; others belong to everybody", async (t) => {
   const finder = new ReferenceFinder((gemini.vendorObjects as NonNullable<Protocol["vendorObjects"]>).bodyMembers);
   const ids = (body: object) => finder.findInJson(body).map(({ id }) => id);
   for (const name of ["model", "baseModel", "source_model"]) {
@@ -526,7 +532,7 @@ t.test("a tuned model that a body begins from is one that a key made; others are
   t.same(ids({ tunedModelSource: { tunedModel: "tunedModels/theirs", baseModel: "models/gemini" } }), ["theirs"]);
 });
 
-t.test("the work on a long id grows no faster than the id", async (t) => {
+t.test("the time for a long id grows no faster than the id", async (t) => {
   const starts = ["", "files/", "projects/", "projects/p/locations/", "gs://", "bq:", "https://", "tunedModels/", "/"];
   const parts = [" ", "/", "a", ".", ":", "=", "-", "files/", "a.", "/ ", "\u00a0", "tunedModels ", "projects/"];
   for (const { objects, vendorObjects } of [anthropic, chat, gemini, responses])
@@ -536,7 +542,7 @@ t.test("the work on a long id grows no faster than the id", async (t) => {
           t.doesNotThrow(() => runLinear(() => id(text, "model")), text.slice(0, 40));
 });
 
-t.test("white space around the name of one of Google's resources does not count", async (t) => {
+t.test("white space around the name of a Google resource is ignored", async (t) => {
   for (const id of ["files/abc", " files/abc \n", "projects/p/locations/l/files/abc\t"])
     t.same(named(chat, { messages: [{ role: "user", content: [{ type: "file", file: { file_id: id } }] }] }), [
       "messages.0.content.0.file.file_id=abc",

@@ -4,7 +4,7 @@ import { ownersOf } from "../../src/objects/share.ts";
 const caller = { id: "k1", name: "ci", group: "acme/research" };
 
 t.test(
-  "what a key makes is its own, its group's or everybody's, and it loses nothing when more is shared",
+  "an object belongs to a key, its group or everybody, and a key keeps its objects when more is shared",
   async (t) => {
     t.same(ownersOf("key", caller), ["key k1"]);
     t.same(ownersOf("group", caller), ["group acme/research", "key k1"]);

@@ -50,7 +50,7 @@ t.test("a prompt that another key made is refused on a socket, and never reaches
   t.same(new Set(upstream.messages), new Set(['{"type":"hello"}']));
 });
 
-t.test("neither does one that comes in fragments, in pieces or as bytes", async (t) => {
+t.test("the same for one that arrives in fragments, in chunks or as bytes", async (t) => {
   const { upstream, call } = await talking(t);
   const said = session({ prompt: { id: "pmpt_theirs" } });
   const ways: Record<string, (socket: Awaited<ReturnType<typeof call>>["socket"]) => void> = {
@@ -75,7 +75,7 @@ t.test("neither does one that comes in fragments, in pieces or as bytes", async 
   );
 });
 
-t.test("frames that nobody can read go no further", async (t) => {
+t.test("frames that cannot be parsed are not passed on", async (t) => {
   const { upstream, call } = await talking(t);
   const { socket, closed } = await call(KEY);
   // Not masked, which a lenient server takes.
@@ -86,7 +86,7 @@ t.test("frames that nobody can read go no further", async (t) => {
   t.same(upstream.messages, []);
 });
 
-t.test("a message in UTF-16, which some readers take for JSON too, goes no further", async (t) => {
+t.test("a message in UTF-16, which some parsers take for JSON too, is not passed on", async (t) => {
   const { upstream, call } = await talking(t);
   const { socket, messages, closed } = await call(KEY);
   socket.send(Buffer.from(session({ prompt: { id: "pmpt_theirs" } }), "utf16le"));
@@ -95,7 +95,7 @@ t.test("a message in UTF-16, which some readers take for JSON too, goes no furth
   t.same(upstream.messages, []);
 });
 
-t.test("what is nested too deep, or names more than anybody does, goes no further", async (t) => {
+t.test("a message that is nested too deep, or names too many objects, is not passed on", async (t) => {
   const { upstream, call } = await talking(t);
   const deep = `{"type":"session.update","session":${'{"a":'.repeat(500)}{"model":"m"}${"}".repeat(500)}}`;
   const many = session({ a: Array(101).fill({ prompt: { id: "pmpt_shared" } }) });
@@ -111,7 +111,7 @@ t.test("what is nested too deep, or names more than anybody does, goes no furthe
   t.same(upstream.messages, []);
 });
 
-t.test("what may be named passes to the byte, and all else does", async (t) => {
+t.test("messages with allowed objects pass byte for byte, and so do all others", async (t) => {
   const { upstream, call } = await talking(t);
   const { socket, messages, closed } = await call(KEY);
   const said = [
@@ -128,7 +128,7 @@ t.test("what may be named passes to the byte, and all else does", async (t) => {
   t.equal(await closed, 1000);
 });
 
-t.test("a key of some models names only these, by the provider's names for them", async (t) => {
+t.test("a key limited to some models may name only these, by the provider's names for them", async (t) => {
   const { upstream, call } = await talking(t, "share: all\n");
   const { socket, messages, closed } = await call(FEW);
   const own = [session({ model: "vendor-talk" }), transcribing("vendor-write")];
@@ -142,7 +142,7 @@ t.test("a key of some models names only these, by the provider's names for them"
   t.same(upstream.messages, own);
 });
 
-t.test("neither does it name others in other spellings, which some servers take for the same", async (t) => {
+t.test("other spellings of names, which some servers read as the same, are refused too", async (t) => {
   const { upstream, call } = await talking(t, "share: all\n");
   for (const said of [
     session({ Model: "vendor-dear" }),

@@ -143,7 +143,7 @@ ${more}`,
 }
 
 for (const [client, body, param] of NAMING)
-  t.test(`${client}: an address of ${param} that is an object of the provider's is its key's own`, async (t) => {
+  t.test(`${client}: an address of ${param} that is an object of the provider's belongs to its key`, async (t) => {
     const { ask, gemini } = await gateway(t);
     for (const name of ["files/abcdef123456", "files/abcdef123456.png"])
       t.equal((await ask("mine", "/v1beta/files", { name })).status, 200);
@@ -164,16 +164,13 @@ for (const [client, body, param] of NAMING)
 const [, image] = NAMING.find(([, , param]) => param === "messages.0.content.0.image_url.url") ?? [];
 const imageAt = (url: string) => image?.(url) ?? {};
 
-t.test(
-  "what is an object's address to one provider only is sent to another, which reads it as anybody's",
-  async (t) => {
-    const { ask, gemini, chat } = await gateway(t);
-    t.equal((await ask("theirs", PATHS.chat, { model: "either", ...imageAt(OWN) })).status, 200);
-    t.same([gemini.seen.length, chat.seen.length], [0, 1]);
-  },
-);
+t.test("an address that is an object to one provider only is sent to another, which reads it as public", async (t) => {
+  const { ask, gemini, chat } = await gateway(t);
+  t.equal((await ask("theirs", PATHS.chat, { model: "either", ...imageAt(OWN) })).status, 200);
+  t.same([gemini.seen.length, chat.seen.length], [0, 1]);
+});
 
-t.test("a provider's failure is told, where another one would have to read what is not the key's", async (t) => {
+t.test("a provider's failure is returned, where another one would have to read an object of another key", async (t) => {
   const { ask, gemini } = await gateway(t, "", 503);
   t.match(await ask("theirs", PATHS.chat, { model: "other", ...imageAt(OWN) }), {
     status: 503,
@@ -182,7 +179,7 @@ t.test("a provider's failure is told, where another one would have to read what 
   t.equal(gemini.seen.length, 0);
 });
 
-t.test("addresses that are shared, and all with share: all, are everybody's", async (t) => {
+t.test("addresses that are shared, and all with share: all, are for every key", async (t) => {
   const { ask } = await gateway(t);
   for (const url of ["https://storage.googleapis.com/ours/x", "https://ours.storage.googleapis.com/a/x"])
     t.equal((await ask("theirs", PATHS.chat, { model: "m", ...imageAt(url) })).status, 200, url);
@@ -190,7 +187,7 @@ t.test("addresses that are shared, and all with share: all, are everybody's", as
   t.equal((await all.ask("theirs", PATHS.chat, { model: "m", ...imageAt(OWN) })).status, 200);
 });
 
-t.test("what lies in a bucket is nobody's own: it is for keys where the bucket is shared, or all is", async (t) => {
+t.test("an object in a bucket belongs to no key: it may be used where the bucket is shared, or all is", async (t) => {
   const parts = (fileUri: string) => [{ fileData: { mimeType: "image/png", fileUri } }];
   const native = (url: string) => ({ contents: [{ role: "user", parts: parts(url) }] });
   const one = await gateway(t);
@@ -207,17 +204,20 @@ t.test("what lies in a bucket is nobody's own: it is for keys where the bucket i
   }
 });
 
-t.test("who speaks Chat natively reads only buckets that are shared; others judge what they are sent", async (t) => {
-  const { ask, chat } = await gateway(t);
-  const native = (url: string) => ({
-    model: "native",
-    messages: [{ role: "user", content: [{ type: "image_url", image_url: { url } }] }],
-  });
-  t.match(await ask("mine", PATHS.chat, native("gs://theirs/x.png")), {
-    status: 404,
-    error: { param: "messages.0.content.0.image_url.url" },
-  });
-  t.equal(chat.seen.length, 0, "the provider is not asked");
-  t.equal((await ask("mine", PATHS.chat, native("gs://ours/x.png"))).status, 200);
-  t.equal((await ask("mine", PATHS.chat, native("https://example.com/x.png"))).status, 200);
-});
+t.test(
+  "a native Chat request may read only shared buckets; translated ones are checked by the objects sent",
+  async (t) => {
+    const { ask, chat } = await gateway(t);
+    const native = (url: string) => ({
+      model: "native",
+      messages: [{ role: "user", content: [{ type: "image_url", image_url: { url } }] }],
+    });
+    t.match(await ask("mine", PATHS.chat, native("gs://theirs/x.png")), {
+      status: 404,
+      error: { param: "messages.0.content.0.image_url.url" },
+    });
+    t.equal(chat.seen.length, 0, "the provider is not asked");
+    t.equal((await ask("mine", PATHS.chat, native("gs://ours/x.png"))).status, 200);
+    t.equal((await ask("mine", PATHS.chat, native("https://example.com/x.png"))).status, 200);
+  },
+);
