@@ -108,7 +108,7 @@ t.test("every link of a packed page leads to a packed file", async (t) => {
   t.same(dead, []);
 });
 
-t.test("the package has declarations that a door asks for, and no others", async (t) => {
+t.test("the package has the declarations that a public entry point imports, and no others", async (t) => {
   const types = join(folder, "node_modules/model-gateway/types");
   const packed = globSync("**/*.d.ts", { cwd: types });
   const asked = packed.flatMap((file) =>
@@ -184,7 +184,7 @@ plugins: { stamp: { from: ./examples/stamp.ts, text: here }, hours: { from: ./ex
   t.match(run(folder, bin, "keys", "list"), { said: /create one with: npx model-gateway keys create/i });
 });
 
-t.test("the guide's first plugin is written, tested and served as the guide says", async (t) => {
+t.test("the guide's first plugin is written, tested and served as the guide describes", async (t) => {
   const guide = readFileSync(join(ROOT, "docs/plugins.md"), "utf8");
   const block = (kind: string): string => new RegExp(`\`\`\`${kind}\\n([\\s\\S]*?)\`\`\``).exec(guide)?.[1] ?? "";
   const bin = join(folder, "node_modules/model-gateway/bin/model-gateway");

@@ -17,33 +17,36 @@ export default class Watch {
 }
 `;
 
-t.test("access, send and done are run: a plugin may refuse and change head and path, and sees the end", async (t) => {
-  const upstream = await httpUpstream();
-  t.teardown(() => upstream.close());
-  const running = await startGateway(
-    t,
-    `providers: { a: { url: "${upstream.origin.origin}/v1", speaks: [openai-chat] } }
+t.test(
+  "access, send and done run: a plugin may refuse and change head and path, and is notified of the end",
+  async (t) => {
+    const upstream = await httpUpstream();
+    t.teardown(() => upstream.close());
+    const running = await startGateway(
+      t,
+      `providers: { a: { url: "${upstream.origin.origin}/v1", speaks: [openai-chat] } }
 models: { m: { targets: [a:m] } }
 plugins: { watch: { from: ./watch.ts } }
 paths: { "/v1/*": { pass: a, use: [auth, watch] } }
 `,
-    { "watch.ts": PLUGIN },
-  );
-  const watched = () => (globalThis as { watched?: unknown }).watched;
-  const ask = (path: string) => fetch(running.url + path, { method: "POST", headers: asking(), body: "12" });
-  const response = await ask("/v1/asked?x=1");
-  t.equal(await response.text(), "{}");
-  t.match(response.headers.get("x-request-id"), /./);
-  t.match(upstream.seen, [{ method: "POST", url: "/v1//else/where?x=1" }]);
-  t.ok(upstream.seen[0]?.rawHeaders.includes("x-sent"));
-  t.same(watched(), [200, "completed", 2, 2]);
-  t.equal((await ask("/v1/asked?refuse")).status, 500);
-  t.same(watched(), [500, "failed", undefined, 0]);
-  t.equal(upstream.seen.length, 1);
-});
+      { "watch.ts": PLUGIN },
+    );
+    const watched = () => (globalThis as { watched?: unknown }).watched;
+    const ask = (path: string) => fetch(running.url + path, { method: "POST", headers: asking(), body: "12" });
+    const response = await ask("/v1/asked?x=1");
+    t.equal(await response.text(), "{}");
+    t.match(response.headers.get("x-request-id"), /./);
+    t.match(upstream.seen, [{ method: "POST", url: "/v1//else/where?x=1" }]);
+    t.ok(upstream.seen[0]?.rawHeaders.includes("x-sent"));
+    t.same(watched(), [200, "completed", 2, 2]);
+    t.equal((await ask("/v1/asked?refuse")).status, 500);
+    t.same(watched(), [500, "failed", undefined, 0]);
+    t.equal(upstream.seen.length, 1);
+  },
+);
 
 t.test(
-  "the journal has an exchange before its provider hears of it, and its row before its last byte leaves",
+  "the journal has an exchange before its provider is called, and its row before its last byte is sent",
   async (t) => {
     let error = false;
     const upstream = await httpUpstream((_request, response) => {

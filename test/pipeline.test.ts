@@ -163,24 +163,27 @@ t.test("a path that a plugin answers ends in the same way", async (t) => {
   for (const plugin of ["witness", "behind"]) t.equal(lines(running, plugin).length, 2);
 });
 
-t.test("a done that throws is logged with its plugin, and loses neither the others nor the answer", async (t) => {
-  const running = await watched(t, success);
-  const response = await fetch(`${running.url}/v1/chat/completions?bad=1`, {
-    method: "POST",
-    headers: asking(),
-    body: '{"model":"any","stream":true}',
-  });
-  t.equal(await response.text(), EVENTS.join(""));
-  await until(() => lines(running, "exchange").length === 1, "the log line");
-  t.equal(lines(running, "witness").length, 1);
-  t.equal(lines(running, "behind").length, 1);
-  t.match(lines(running, "a plugin failed to record"), [
-    { level: "error", fields: { origin: "witness.done", cause: /no paper left/ } },
-  ]);
-  t.match(lines(running, "exchange")[0]?.fields, { status: 200, outcome: "completed" });
-});
+t.test(
+  "a done that throws is logged with its plugin, and loses neither the other plugins nor the response",
+  async (t) => {
+    const running = await watched(t, success);
+    const response = await fetch(`${running.url}/v1/chat/completions?bad=1`, {
+      method: "POST",
+      headers: asking(),
+      body: '{"model":"any","stream":true}',
+    });
+    t.equal(await response.text(), EVENTS.join(""));
+    await until(() => lines(running, "exchange").length === 1, "the log line");
+    t.equal(lines(running, "witness").length, 1);
+    t.equal(lines(running, "behind").length, 1);
+    t.match(lines(running, "a plugin failed to record"), [
+      { level: "error", fields: { origin: "witness.done", cause: /no paper left/ } },
+    ]);
+    t.match(lines(running, "exchange")[0]?.fields, { status: 200, outcome: "completed" });
+  },
+);
 
-t.test("what failed on our side is a warning, what the client did wrong is not; no secret is in a line", async (t) => {
+t.test("the gateway's own failures are warnings, the client's errors are not; no secret is in a line", async (t) => {
   const running = await watched(t, (socket) => socket.destroy());
   await ask(running, {});
   await ask(running, { body: "{" });
@@ -192,23 +195,26 @@ t.test("what failed on our side is a warning, what the client did wrong is not; 
   t.notMatch(JSON.stringify(running.log.lines), KEY);
 });
 
-t.test("a client that leaves while its provider thinks is not answered, and its exchange ends at once", async (t) => {
-  let asked = 0;
-  const running = await watched(t, () => asked++);
-  const outgoing = request({
-    port: running.port,
-    host: "127.0.0.1",
-    method: "POST",
-    path: "/v1/chat/completions",
-    headers: asking(),
-  });
-  outgoing.on("error", () => {}).end('{"model":"any"}');
-  await until(() => asked === 1, "the provider to be asked");
-  outgoing.destroy();
-  await until(() => lines(running, "exchange").length === 1, "the log line");
-  t.match(lines(running, "exchange")[0]?.fields, { status: 499, outcome: "aborted", bytes: 0 });
-  t.equal(lines(running, "witness").length, 1);
-});
+t.test(
+  "a client that disconnects while its provider works gets no response, and its exchange ends at once",
+  async (t) => {
+    let asked = 0;
+    const running = await watched(t, () => asked++);
+    const outgoing = request({
+      port: running.port,
+      host: "127.0.0.1",
+      method: "POST",
+      path: "/v1/chat/completions",
+      headers: asking(),
+    });
+    outgoing.on("error", () => {}).end('{"model":"any"}');
+    await until(() => asked === 1, "the provider to be asked");
+    outgoing.destroy();
+    await until(() => lines(running, "exchange").length === 1, "the log line");
+    t.match(lines(running, "exchange")[0]?.fields, { status: 499, outcome: "aborted", bytes: 0 });
+    t.equal(lines(running, "witness").length, 1);
+  },
+);
 
 const HANGING = `
 import { injectable } from "tsyringe";
@@ -247,7 +253,7 @@ chains: { llm: [sse, auth, hanging, models, rewrite, usage], read: [auth] }
   );
 });
 
-t.test("the journal has the row of what is refused before the last byte of the refusal leaves", async (t) => {
+t.test("the journal has the row of a refused request before the last byte of the refusal is sent", async (t) => {
   const upstream = await rawUpstream(success);
   t.teardown(() => upstream.close());
   const running = await startGateway(

@@ -113,7 +113,7 @@ t.test("nor does a replacement of all workers", async (t) => {
   t.same(gateway.ledger(), { outcomes: { completed: count }, twice: 0 });
 });
 
-t.test("a kept socket is not read during the restart: new connections wait for the next process", async (t) => {
+t.test("with a kept socket a stop skips its linger period: new connections wait for the next process", async (t) => {
   const { fd, port } = boundSocket(t);
   const gateway = await startProcess(t, YAML.replace("linger: 2s", "linger: 10m"), { fd });
   t.equal(gateway.port, port);

@@ -98,18 +98,21 @@ function installed(t: Test) {
   return { program, cache: join(root, "node_modules/.cache") };
 }
 
-t.test("a bundled plugin's compiled JavaScript is cached, and compiled again when it has changed", async (t) => {
-  const { program, cache } = installed(t);
-  const first = "interface Unused { a: string }\n\nconsole.log(1 as number);\nthrow new Error('here');\n";
-  for (const when of ["made", "kept"]) {
-    const { stdout, stderr } = program(first);
-    t.equal(stdout, "1\n", when);
-    t.match(stderr, /main\.ts:4:7/, `${when}: an error names the line as it was written`);
-    t.equal(readdirSync(join(cache, "javascript")).length, 2, "the file and its map");
-  }
-  t.equal(program("console.log(2 as number);\n").stdout, "2\n");
-  t.equal(readdirSync(join(cache, "javascript")).length, 2, "in the place of what was there");
-});
+t.test(
+  "the compiled JavaScript of an installed gateway is cached, and compiled again when the TypeScript has changed",
+  async (t) => {
+    const { program, cache } = installed(t);
+    const first = "interface Unused { a: string }\n\nconsole.log(1 as number);\nthrow new Error('here');\n";
+    for (const when of ["made", "kept"]) {
+      const { stdout, stderr } = program(first);
+      t.equal(stdout, "1\n", when);
+      t.match(stderr, /main\.ts:4:7/, `${when}: an error names the line as it was written`);
+      t.equal(readdirSync(join(cache, "javascript")).length, 2, "the file and its map");
+    }
+    t.equal(program("console.log(2 as number);\n").stdout, "2\n");
+    t.equal(readdirSync(join(cache, "javascript")).length, 2, "in the place of what was there");
+  },
+);
 
 t.test("a damaged cache entry is compiled again", async (t) => {
   const { program, cache } = installed(t);

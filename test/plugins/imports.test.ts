@@ -20,7 +20,7 @@ async function imported(t: Test, kind: string, text: string, env: Record<string,
 
 const foreign = (name: string): string => readFileSync(new URL(`../support/foreign/${name}`, import.meta.url), "utf8");
 
-t.test("a LiteLLM file of 40 models becomes a gateway.yaml that check finds right", async (t) => {
+t.test("a LiteLLM file of 40 models becomes a gateway.yaml that check accepts", async (t) => {
   const env = { OPENAI_API_KEY: "sk-0123456789abcdef", AZURE_API_KEY: "azure-0123456789abcdef" };
   const { config, model, provider, lostAt, lost, text } = await imported(t, "litellm", foreign("litellm.yaml"), env);
   t.equal(config.models.length, 32, "35 names, of which 3 cannot be served");
@@ -62,7 +62,7 @@ t.test("a LiteLLM file of 40 models becomes a gateway.yaml that check finds righ
 });
 
 t.test(
-  "fallbacks of every model are known wherever LiteLLM's file says them, and those of no model are named",
+  "fallbacks of every model are read wherever LiteLLM's file sets them, and those of no model are named",
   async (t) => {
     const { model, lost } = await imported(
       t,
@@ -86,29 +86,32 @@ litellm_settings: { default_fallbacks: [c, nobody] }
   },
 );
 
-t.test("models of LiteLLM's file with a named credential are asked with its key, of no other account", async (t) => {
-  const env = { OPENAI_API_KEY: "sk-0123456789abcdef", TEAM_KEY: "sk-team-0123456789abcdef" };
-  const { model, provider, lostAt } = await imported(
-    t,
-    "litellm",
-    `model_list:
+t.test(
+  "models of LiteLLM's file with a named credential are called with its key, and no other account's",
+  async (t) => {
+    const env = { OPENAI_API_KEY: "sk-0123456789abcdef", TEAM_KEY: "sk-team-0123456789abcdef" };
+    const { model, provider, lostAt } = await imported(
+      t,
+      "litellm",
+      `model_list:
   - { model_name: usual, litellm_params: { model: openai/x } }
   - { model_name: team, litellm_params: { model: openai/x, litellm_credential_name: team } }
   - { model_name: lab, litellm_params: { model: openai/x, litellm_credential_name: lab-east } }
 credential_list:
   - { credential_name: team, credential_values: { api_key: os.environ/TEAM_KEY, api_base: "https://eu.example/v1" } }
 `,
-    env,
-  );
-  t.match(model("usual")?.targets, [{ provider: "openai" }]);
-  t.match(model("team")?.targets, [{ provider: "eu.example" }]);
-  t.equal(String(provider("eu.example")?.url), "https://eu.example/v1");
-  t.match(model("lab")?.targets, [{ provider: "openai-2" }]);
-  t.match(provider("openai-2")?.off, /LAB_EAST_API_KEY is not set/);
-  t.match(lostAt("model_list.2.litellm_params.litellm_credential_name"), /LAB_EAST_API_KEY/);
-});
+      env,
+    );
+    t.match(model("usual")?.targets, [{ provider: "openai" }]);
+    t.match(model("team")?.targets, [{ provider: "eu.example" }]);
+    t.equal(String(provider("eu.example")?.url), "https://eu.example/v1");
+    t.match(model("lab")?.targets, [{ provider: "openai-2" }]);
+    t.match(provider("openai-2")?.off, /LAB_EAST_API_KEY is not set/);
+    t.match(lostAt("model_list.2.litellm_params.litellm_credential_name"), /LAB_EAST_API_KEY/);
+  },
+);
 
-t.test("a hidden alias of LiteLLM's is a model of its own that pages do not show", async (t) => {
+t.test("a hidden alias of LiteLLM's is a model of its own that pages do not list", async (t) => {
   const { model } = await imported(
     t,
     "litellm",
@@ -121,7 +124,7 @@ router_settings: { model_group_alias: { seen: a, unseen: { model: a, hidden: tru
   t.match(model("unseen"), { aliases: [], public: false, targets: [{ provider: "openai", model: "x" }] });
 });
 
-t.test("LiteLLM's budget of all requests is one here, and other settings are told what does the same", async (t) => {
+t.test("LiteLLM's budget of all requests is imported, and for other settings the equivalent is named", async (t) => {
   const { config, lostAt } = await imported(
     t,
     "litellm",
@@ -145,7 +148,7 @@ general_settings: { pass_through_endpoints: [], global_max_parallel_requests: 9,
 });
 
 t.test(
-  "what LiteLLM's file may hold besides: addresses in variables, providers by a member, conflicting settings",
+  "other contents of LiteLLM's file: addresses in variables, providers by a member, conflicting settings",
   async (t) => {
     const { model, provider, lostAt } = await imported(
       t,
@@ -212,7 +215,7 @@ t.test("Bifrost's providers and keys become models by the names that its clients
   t.match(lostAt("governance"), /limits/);
 });
 
-t.test("claude-code-router's routes become aliases of what its client asks for", async (t) => {
+t.test("claude-code-router's routes become aliases of the models that its client requests", async (t) => {
   const { config, model, provider, lostAt, text } = await imported(
     t,
     "claude-code-router",
@@ -228,7 +231,7 @@ t.test("claude-code-router's routes become aliases of what its client asks for",
   t.notMatch(text, "own-secret-of-the-router");
 });
 
-t.test("an unknown kind, a file that is none and one with nothing in it are told as such", async (t) => {
+t.test("an unknown kind, an invalid file and an empty one are reported as such", async (t) => {
   t.same(importNames(), ["bifrost", "claude-code-router", "litellm", "portkey"]);
   await t.rejects(readImport("litelm", "{}", ""), { message: /did you mean litellm/ });
   await t.rejects(readImport("litellm", "{ [", ""), { message: /neither YAML nor JSON/ });

@@ -37,49 +37,54 @@ const page = async (url: string): Promise<KeyPage["data"]> =>
 const ask = (url: string, path: string, body: object, headers: Record<string, string> = {}) =>
   fetch(`${url}${path}`, { method: "POST", headers: asking(headers), body: JSON.stringify(body) });
 
-t.test("what an answer may come to is reserved as its protocol says it, and settled when it has ended", async (t) => {
-  const { waiting, address } = await holding(t);
-  const { url } = await gateway(t, address, "limits: { default: { budget: $1000 } }\n");
-  const reserved = async () => (await page(url)).limits[0]?.budgets?.[0]?.reserved ?? -1;
-  const chat = { model: "m", messages: [] };
-  for (const [path, body, tokens] of [
-    ["/v1/chat/completions", { ...chat, max_tokens: 7 }, 7],
-    ["/v1/chat/completions", { ...chat, max_tokens: 3, max_completion_tokens: 9, n: 2 }, 18],
-    ["/v1/chat/completions", { ...chat, max_tokens: "3", n: " 20 " }, 60],
-    ["/v1/chat/completions", { ...chat, max_tokens: 3, n: "2_0" }, 60],
-    ["/v1/chat/completions", { ...chat, max_tokens: 3, n: "\uff12\uff10" }, 60],
-    ["/v1/chat/completions", { ...chat, max_tokens: 3, n: "\u0662" }, 27],
-    ["/v1/chat/completions", { ...chat, max_tokens: 3, n: "20".padStart(4000, "0") }, 60],
-    ["/v1/chat/completions", { ...chat, max_tokens: 7, n: -5 }, 7],
-    ["/v1/chat/completions", { ...chat, max_tokens: -1, n: 1000 }, 100_000],
-    ["/v1/chat/completions", { ...chat, max_tokens: "", n: "many" }, 100],
-    ["/v1/chat/completions", chat, 100],
-    ["/v1/chat/completions", { ...chat, max_tokens: 5000 }, 100],
-    ["/v1/completions", { model: "m", prompt: ["a", "b"], max_tokens: 5, best_of: 3 }, 30],
-    ["/v1/completions", { model: "m", prompt: null, prompt_embeds: ["QQ==", "QQ=="], max_tokens: 5 }, 10], // vLLM takes a list
-    ["/v1/completions", { model: "m", prompt: [1, 2, 3], max_tokens: 5 }, 5],
-    ["/v1/responses", { model: "m", input: "a", max_output_tokens: 8 }, 8],
-    ["/v1/messages", { ...chat, max_tokens: 6 }, 6],
-    [
-      "/v1beta/models/m:generateContent",
-      { contents: [], generationConfig: { maxOutputTokens: 4, candidateCount: 2 } },
-      8,
-    ],
-    ["/v1beta/models/m:generateContent", { contents: [], generation_config: { max_output_tokens: 4 } }, 4],
-    ["/v1/embeddings", { model: "m", input: "a" }, 0],
-    ["/v1/messages/count_tokens", chat, 0],
-  ] as const) {
-    const answer = ask(url, path, body);
-    await eventually(() => waiting.length > 0, "the provider");
-    const counted = path.endsWith("count_tokens") ? 0 : Math.ceil(Buffer.byteLength(JSON.stringify(body)) / 3) * 20e-6;
-    t.ok(Math.abs((await reserved()) - tokens * 1e-3 - counted) < 1e-9, `${path} ${JSON.stringify(body)}`);
-    waiting.shift()?.();
-    await (await answer).text();
-    await eventually(async () => (await reserved()) === 0, "the settlement");
-  }
-});
+t.test(
+  "the maximum cost of an answer is reserved as its protocol limits it, and settled when it has ended",
+  async (t) => {
+    const { waiting, address } = await holding(t);
+    const { url } = await gateway(t, address, "limits: { default: { budget: $1000 } }\n");
+    const reserved = async () => (await page(url)).limits[0]?.budgets?.[0]?.reserved ?? -1;
+    const chat = { model: "m", messages: [] };
+    for (const [path, body, tokens] of [
+      ["/v1/chat/completions", { ...chat, max_tokens: 7 }, 7],
+      ["/v1/chat/completions", { ...chat, max_tokens: 3, max_completion_tokens: 9, n: 2 }, 18],
+      ["/v1/chat/completions", { ...chat, max_tokens: "3", n: " 20 " }, 60],
+      ["/v1/chat/completions", { ...chat, max_tokens: 3, n: "2_0" }, 60],
+      ["/v1/chat/completions", { ...chat, max_tokens: 3, n: "\uff12\uff10" }, 60],
+      ["/v1/chat/completions", { ...chat, max_tokens: 3, n: "\u0662" }, 27],
+      ["/v1/chat/completions", { ...chat, max_tokens: 3, n: "20".padStart(4000, "0") }, 60],
+      ["/v1/chat/completions", { ...chat, max_tokens: 7, n: -5 }, 7],
+      ["/v1/chat/completions", { ...chat, max_tokens: -1, n: 1000 }, 100_000],
+      ["/v1/chat/completions", { ...chat, max_tokens: "", n: "many" }, 100],
+      ["/v1/chat/completions", chat, 100],
+      ["/v1/chat/completions", { ...chat, max_tokens: 5000 }, 100],
+      ["/v1/completions", { model: "m", prompt: ["a", "b"], max_tokens: 5, best_of: 3 }, 30],
+      ["/v1/completions", { model: "m", prompt: null, prompt_embeds: ["QQ==", "QQ=="], max_tokens: 5 }, 10], // vLLM takes a list
+      ["/v1/completions", { model: "m", prompt: [1, 2, 3], max_tokens: 5 }, 5],
+      ["/v1/responses", { model: "m", input: "a", max_output_tokens: 8 }, 8],
+      ["/v1/messages", { ...chat, max_tokens: 6 }, 6],
+      [
+        "/v1beta/models/m:generateContent",
+        { contents: [], generationConfig: { maxOutputTokens: 4, candidateCount: 2 } },
+        8,
+      ],
+      ["/v1beta/models/m:generateContent", { contents: [], generation_config: { max_output_tokens: 4 } }, 4],
+      ["/v1/embeddings", { model: "m", input: "a" }, 0],
+      ["/v1/messages/count_tokens", chat, 0],
+    ] as const) {
+      const answer = ask(url, path, body);
+      await eventually(() => waiting.length > 0, "the provider");
+      const counted = path.endsWith("count_tokens")
+        ? 0
+        : Math.ceil(Buffer.byteLength(JSON.stringify(body)) / 3) * 20e-6;
+      t.ok(Math.abs((await reserved()) - tokens * 1e-3 - counted) < 1e-9, `${path} ${JSON.stringify(body)}`);
+      waiting.shift()?.();
+      await (await answer).text();
+      await eventually(async () => (await reserved()) === 0, "the settlement");
+    }
+  },
+);
 
-t.test("the dearest that tokens may turn out to be is reserved: kept for an hour, drawn, served first", async (t) => {
+t.test("the highest price of the tokens is reserved: one-hour cache, images, priority tier", async (t) => {
   const { waiting, address } = await holding(t);
   const price =
     "{ input: 10, cache_write: 20, cache_write_1h: 40, output: 1000, output_image: 3000, priority: { input: 10, output_image: 6000 } }";
@@ -105,7 +110,7 @@ limits: { default: { budget: $1000 } }\n`,
   }
 });
 
-t.test("what looks like a picture in a tool counts as the text that it is", async (t) => {
+t.test("what looks like an image in a tool counts as the text that it is", async (t) => {
   const { waiting, address } = await holding(t);
   const { url } = await gateway(t, address, "limits: { default: { budget: $1000 } }\n");
   const reserved = async () => (await page(url)).limits[0]?.budgets?.[0]?.reserved ?? -1;
@@ -134,7 +139,7 @@ t.test("what looks like a picture in a tool counts as the text that it is", asyn
   }
 });
 
-t.test("the tier that a Gemini client asks for is reserved for, in its own words", async (t) => {
+t.test("the tier that a Gemini client requests in its own words is reserved for", async (t) => {
   const { waiting, address } = await holding(t);
   const { url } = await startGateway(
     t,
@@ -158,22 +163,28 @@ limits: { default: { budget: $1000 } }\n`,
   }
 });
 
-t.test("what limits a request may be named once, however deep, and part of a token counts for one", async (t) => {
-  const { waiting, address } = await holding(t);
-  const { url } = await gateway(t, address, "limits: { default: { budget: $1000 } }\n");
-  const send = (path: string, body: string) => fetch(`${url}${path}`, { method: "POST", headers: asking(), body });
-  for (const config of ['{"maxOutputTokens":4096,"maxOutputTokens":1}', '{"candidateCount":2000,"candidateCount":1}']) {
-    const refused = await send("/v1beta/models/m:generateContent", `{"contents":[],"generationConfig":${config}}`);
-    t.equal(refused.status, 400, config);
-    t.match(await refused.text(), /twice/);
-  }
-  const answer = send("/v1/chat/completions", '{"model":"m","messages":[],"max_tokens":0.3333333}');
-  await eventually(() => waiting.length > 0, "the provider");
-  waiting.shift()?.();
-  t.equal((await answer).status, 200);
-});
+t.test(
+  "a member that limits the request may occur once, at any depth, and part of a token counts as one",
+  async (t) => {
+    const { waiting, address } = await holding(t);
+    const { url } = await gateway(t, address, "limits: { default: { budget: $1000 } }\n");
+    const send = (path: string, body: string) => fetch(`${url}${path}`, { method: "POST", headers: asking(), body });
+    for (const config of [
+      '{"maxOutputTokens":4096,"maxOutputTokens":1}',
+      '{"candidateCount":2000,"candidateCount":1}',
+    ]) {
+      const refused = await send("/v1beta/models/m:generateContent", `{"contents":[],"generationConfig":${config}}`);
+      t.equal(refused.status, 400, config);
+      t.match(await refused.text(), /twice/);
+    }
+    const answer = send("/v1/chat/completions", '{"model":"m","messages":[],"max_tokens":0.3333333}');
+    await eventually(() => waiting.length > 0, "the provider");
+    waiting.shift()?.();
+    t.equal((await answer).status, 200);
+  },
+);
 
-t.test("pictures in a request count as what they are, not as their letters", async (t) => {
+t.test("images in a request count as images, not by their characters", async (t) => {
   const { waiting, address } = await holding(t);
   const { url } = await gateway(t, address, "limits: { default: { budget: $1000 } }\n");
   for (const letters of ["A".repeat(300_000), "Zz9/".repeat(1100)]) {
@@ -192,7 +203,7 @@ t.test("pictures in a request count as what they are, not as their letters", asy
   }
 });
 
-t.test("the nearest limits stand in the headers of each protocol, refusals included", async (t) => {
+t.test("the tightest limits are in the headers of each protocol, refusals included", async (t) => {
   const { waiting, address } = await holding(t);
   const { url } = await gateway(
     t,
@@ -239,34 +250,37 @@ t.test("the nearest limits stand in the headers of each protocol, refusals inclu
   });
 });
 
-t.test("a spent budget is told in each dialect: whose, how much, what is left, and when there is more", async (t) => {
-  const { address } = await holding(t);
-  const { url } = await gateway(t, address, "limits: { groups: { acme/research: { budget: $0.05/month } } }\n");
-  const chat = { model: "m", messages: [] };
-  const openai = await ask(url, "/v1/chat/completions", chat);
-  t.equal(openai.status, 429);
-  t.equal(openai.headers.get("x-should-retry"), "false", "waiting by itself helps no client");
-  t.same(
-    ["gateway-model", "gateway-attempts"].map((name) => openai.headers.get(name)),
-    ["m", "0"],
-  );
-  t.match(await openai.json(), {
-    error: {
-      type: "insufficient_quota",
-      code: "insufficient_quota",
-      message:
-        /^The group "acme\/research" may spend \$0\.05 a month: \$0\.05 is left, and this request may cost up to \$0\.1.*shorter answer/,
-    },
-  });
-  t.match(await (await ask(url, "/v1/messages", chat)).json(), { error: { type: "billing_error" } });
-  const gemini = await ask(url, "/v1beta/models/m:generateContent", { contents: [] });
-  t.match(await gemini.json(), {
-    error: { code: 429, status: "RESOURCE_EXHAUSTED", details: [{ reason: "INSUFFICIENT_QUOTA" }] },
-  });
-  t.equal((await ask(url, "/v1/responses", { model: "m", input: "a" })).status, 429);
-});
+t.test(
+  "an exhausted budget is reported in each dialect: whose, how much, what remains, and when it is renewed",
+  async (t) => {
+    const { address } = await holding(t);
+    const { url } = await gateway(t, address, "limits: { groups: { acme/research: { budget: $0.05/month } } }\n");
+    const chat = { model: "m", messages: [] };
+    const openai = await ask(url, "/v1/chat/completions", chat);
+    t.equal(openai.status, 429);
+    t.equal(openai.headers.get("x-should-retry"), "false", "waiting by itself helps no client");
+    t.same(
+      ["gateway-model", "gateway-attempts"].map((name) => openai.headers.get(name)),
+      ["m", "0"],
+    );
+    t.match(await openai.json(), {
+      error: {
+        type: "insufficient_quota",
+        code: "insufficient_quota",
+        message:
+          /^The group "acme\/research" may spend \$0\.05 a month: \$0\.05 is left, and this request may cost up to \$0\.1.*shorter answer/,
+      },
+    });
+    t.match(await (await ask(url, "/v1/messages", chat)).json(), { error: { type: "billing_error" } });
+    const gemini = await ask(url, "/v1beta/models/m:generateContent", { contents: [] });
+    t.match(await gemini.json(), {
+      error: { code: 429, status: "RESOURCE_EXHAUSTED", details: [{ reason: "INSUFFICIENT_QUOTA" }] },
+    });
+    t.equal((await ask(url, "/v1/responses", { model: "m", input: "a" })).status, 429);
+  },
+);
 
-t.test("a key is told of itself, its groups, its limits, and what is left", async (t) => {
+t.test("a key can read about itself: its groups, its limits, and what remains of them", async (t) => {
   const { address } = await holding(t);
   const { url } = await gateway(
     t,
@@ -305,7 +319,7 @@ t.test("a key is told of itself, its groups, its limits, and what is left", asyn
   await without.text();
 });
 
-t.test("on a path that passes, rates count, and tokens and money keep it shut unless it is open", async (t) => {
+t.test("on a pass-through path, rates count, and limits of tokens and money close it unless it is open", async (t) => {
   const { upstream, waiting, address } = await holding(t);
   const paths = (open: boolean) => `paths: { /v1/audio/*: { pass: p, open: ${open} } }\n`;
   const limited = await gateway(t, address, `${paths(false)}limits: { default: { concurrency: 1, rpm: 2 } }\n`);
@@ -334,7 +348,7 @@ t.test("on a path that passes, rates count, and tokens and money keep it shut un
   t.equal((await passed).status, 200);
 });
 
-t.test("WebSockets count among what runs at a time; tokens and money are not known of them", async (t) => {
+t.test("WebSockets count among concurrent requests; their tokens and money are unknown", async (t) => {
   const upstream = await socketUpstream(t);
   const running = (limits: string) =>
     startGateway(
@@ -366,7 +380,7 @@ limits: { ${limits} }
   await t.rejects(ask(await running("providers: { a: { budget: $5 } }")), /^403 .*The provider/s);
 });
 
-t.test("an answer in the background is not made where tokens or money count: nobody may ever fetch it", async (t) => {
+t.test("a background answer is refused where tokens or money count: it may never be fetched", async (t) => {
   let asked = 0;
   const upstream = await httpUpstream((_, reply) => {
     asked++;
@@ -406,7 +420,7 @@ t.test("an answer in the background is not made where tokens or money count: nob
   );
 });
 
-t.test("limits of a key that was made at run time are kept, shown, and changed while it is used", async (t) => {
+t.test("limits of a key created at run time are enforced, shown, and changed while it is used", async (t) => {
   const { upstream, waiting, address } = await holding(t);
   const { url, gateway: running } = await gateway(t, address, "limits: { default: { tpm: 1M } }\n");
   const { keys } = running.stores;
@@ -441,7 +455,7 @@ t.test("limits of a key that was made at run time are kept, shown, and changed w
   });
 });
 
-t.test("a key with a budget of its own opens no model that nobody knows the price of", async (t) => {
+t.test("a key with a budget of its own cannot use a model without a known price", async (t) => {
   const { address } = await holding(t);
   const { url, gateway: running } = await startGateway(
     t,
@@ -460,7 +474,7 @@ t.test("a key with a budget of its own opens no model that nobody knows the pric
 });
 
 t.test(
-  "a limit of tokens is told as one; what is larger than it alone is too large, and not to be sent again",
+  "a token limit is reported as one; a request that exceeds it alone is too large, and not to be retried",
   async (t) => {
     const { waiting, address } = await holding(t);
     const { url } = await gateway(t, address, "limits: { default: { tpm: 100 }, models: { m: { tpm: 90 } } }\n");
@@ -492,7 +506,7 @@ t.test(
 );
 
 t.test(
-  "models that the vendor may go on with, and its fast mode, are reserved for; unpriced ones are refused",
+  "models that the vendor may fall back to, and its fast mode, are reserved for; unpriced ones are refused",
   async (t) => {
     const { waiting, address } = await holding(t);
     const price = "{ input: 0, output: 1000, fast: { output: 6000 } }";
@@ -559,7 +573,7 @@ t.test(
 );
 
 t.test(
-  "pictures that a form asks for are reserved for, as many as vendors give where that has not come yet",
+  "images that a form requests are reserved for, as many as vendors create by default where their number is not known yet",
   async (t) => {
     const { waiting, address } = await holding(t);
     const { url } = await startGateway(
@@ -630,7 +644,7 @@ limits: { default: { budget: $1000 } }\n`,
   },
 );
 
-t.test("a request that asks for more than numbers can hold is refused like any other", async (t) => {
+t.test("a request for more than numbers can represent is refused like any other", async (t) => {
   const { address } = await holding(t);
   const { url } = await gateway(t, address, "limits: { default: { tpm: 1000, budget: $1 } }\n");
   for (const more of ['"max_tokens":1e300,"n":1e300', '"n":1e400']) {

@@ -31,12 +31,10 @@ t.test("one list is readable for OpenAI, OpenRouter-style and unnamed Anthropic 
   }
 });
 
-t.test(
-  "a model is told with what goes in and comes out of it, and the protocols in which it can be asked",
-  async (t) => {
-    const { url } = await startGateway(
-      t,
-      `providers:
+t.test("a model is listed with its input and output kinds, and the protocols in which it can be called", async (t) => {
+  const { url } = await startGateway(
+    t,
+    `providers:
   chat: { url: "https://chat.test/v1", speaks: [anthropic-messages, openai-embeddings] }
   paint: { url: "https://paint.test/v1", speaks: [openai-images] }
   both: { url: "https://both.test", speaks: [gemini] }
@@ -46,48 +44,47 @@ models:
   pictures: { can: [images], targets: [paint:p] }
   drawn: { can: [images, audio], targets: [both:d] }
 `,
-    );
-    const { data } = (await (await fetch(`${url}/v1/models`, { headers: asking() })).json()) as {
-      data: { id: string; protocols: object; supported_parameters: string[]; architecture: Record<string, string[]> }[];
-    };
-    const told = Object.fromEntries(
-      data.map(({ id, architecture: { input_modalities: goesIn, output_modalities: comesOut } }) => [
-        id,
-        [goesIn, comesOut],
-      ]),
-    );
-    t.same(told, {
-      talk: [["text", "image", "video", "file"], ["text"]],
-      vectors: [["text"], ["embeddings"]],
-      pictures: [["text"], ["image"]],
-      drawn: [
-        ["text", "audio"],
-        ["text", "image"],
-      ],
-    });
-    const of = (id: string) => data.find((model) => model.id === id);
-    t.match(of("talk")?.protocols, {
-      "anthropic-messages": "native",
-      "openai-chat": "translated",
-      gemini: "translated",
-    });
-    t.same(of("vectors")?.protocols, { "openai-embeddings": "native" });
-    t.same(of("talk")?.supported_parameters, [
-      ...[
-        "max_tokens",
-        "tools",
-        "tool_choice",
-        "response_format",
-        "structured_outputs",
-        "reasoning",
-        "include_reasoning",
-      ],
-    ]);
-    t.same(of("pictures")?.supported_parameters, []);
-  },
-);
+  );
+  const { data } = (await (await fetch(`${url}/v1/models`, { headers: asking() })).json()) as {
+    data: { id: string; protocols: object; supported_parameters: string[]; architecture: Record<string, string[]> }[];
+  };
+  const told = Object.fromEntries(
+    data.map(({ id, architecture: { input_modalities: goesIn, output_modalities: comesOut } }) => [
+      id,
+      [goesIn, comesOut],
+    ]),
+  );
+  t.same(told, {
+    talk: [["text", "image", "video", "file"], ["text"]],
+    vectors: [["text"], ["embeddings"]],
+    pictures: [["text"], ["image"]],
+    drawn: [
+      ["text", "audio"],
+      ["text", "image"],
+    ],
+  });
+  const of = (id: string) => data.find((model) => model.id === id);
+  t.match(of("talk")?.protocols, {
+    "anthropic-messages": "native",
+    "openai-chat": "translated",
+    gemini: "translated",
+  });
+  t.same(of("vectors")?.protocols, { "openai-embeddings": "native" });
+  t.same(of("talk")?.supported_parameters, [
+    ...[
+      "max_tokens",
+      "tools",
+      "tool_choice",
+      "response_format",
+      "structured_outputs",
+      "reasoning",
+      "include_reasoning",
+    ],
+  ]);
+  t.same(of("pictures")?.supported_parameters, []);
+});
 
-t.test("an Anthropic client gets Anthropic's shape whole", async (t) => {
+t.test("an Anthropic client gets Anthropic's complete shape", async (t) => {
   const { url } = await startGateway(t, YAML);
   const headers = { "x-api-key": KEY, "anthropic-version": "2023-06-01" };
   const list = (await (await fetch(`${url}/v1/models?limit=1000`, { headers })).json()) as { data: object[] };
@@ -117,7 +114,7 @@ t.test("a Gemini client gets Gemini's shape, on its own path and on the shared o
 });
 
 t.test(
-  "lists in a vendor's own shape have the models that can be asked in its protocol, by a fallback too",
+  "lists in a vendor's own shape have the models that can be called in its protocol, through a fallback too",
   async (t) => {
     const { url } = await startGateway(
       t,
@@ -178,7 +175,7 @@ t.test("an unknown model is a 404 that suggests near names", async (t) => {
   });
 });
 
-t.test("weights share the requests out, and a fallback model's targets come last", async (t) => {
+t.test("requests are distributed by weight, and a fallback model's targets come last", async (t) => {
   const seen: string[] = [];
   const upstream = await httpUpstream(({ body }, reply) => {
     seen.push((JSON.parse(body.toString()) as { model: string }).model);
@@ -208,7 +205,7 @@ health: { failures: 1000, requests: 1000 }
   t.ok(firsts.includes("a") && firsts.includes("b"), "both are first now and then");
 });
 
-t.test("a model whose providers are all off is a 503 that says why", async (t) => {
+t.test("a model whose providers are all off is a 503 with that reason", async (t) => {
   const { url } = await startGateway(
     t,
     'providers: { demo: { url: "demo:" }, v: { url: "https://vendor.test/v1", credential: $UNSET_KEY, speaks: [openai-chat] } }\nmodels: { echo: { targets: [demo:echo] }, m: { targets: [v:m] } }\n',

@@ -131,7 +131,7 @@ t.test("a request is a span below the caller's, with one for each attempt, by th
 });
 
 t.test(
-  "of a stream the end and the time to its first chunk are told; a trace that begins here is in the log",
+  "a stream's span has its end and the time to its first chunk; a trace that begins here is in the log",
   async (t) => {
     const { send, flush, upstream, log } = await traced(t, "");
     await send({ model: "plain", stream: true });
@@ -150,7 +150,7 @@ t.test(
   },
 );
 
-t.test("propagate shows providers a trace that begins here, content tells what was written and answered", async (t) => {
+t.test("propagate sends a trace that begins here to providers, content records input and output texts", async (t) => {
   const { send, flush, upstream } = await traced(t, ", propagate: true, content: true");
   await send({ model: "plain" });
   const spans = await flush();
@@ -164,7 +164,7 @@ t.test("propagate shows providers a trace that begins here, content tells what w
   ]);
 });
 
-t.test("what is not sampled is not sent, unless the caller's trace is", async (t) => {
+t.test("unsampled traces are not sent, unless the caller's trace is sampled", async (t) => {
   const { send, flush, upstream } = await traced(t, ", sample: 0, propagate: true");
   await send({ model: "plain" });
   await send({ model: "plain" }, { traceparent: `00-${TRACE}-${SPAN}-01` });
@@ -196,7 +196,7 @@ t.test("refusals are spans without an attempt, and a server's fault is an error"
   );
 });
 
-t.test("a collector that takes nothing costs no request, and is told in the log", async (t) => {
+t.test("a collector that fails affects no request, and is reported in the log", async (t) => {
   const { send, flush, collector, log } = await traced(t, "");
   collector.how.status = 400;
   t.equal((await send({ model: "plain" })).status, 200);
@@ -204,7 +204,7 @@ t.test("a collector that takes nothing costs no request, and is told in the log"
   t.ok(log.lines.some(({ message, level }) => level === "warn" && message === "spans could not be sent"));
 });
 
-t.test("it stands in front of all others, and an endpoint that is none is an error", async (t) => {
+t.test("the plugin comes before all others, and an invalid endpoint is an error", async (t) => {
   const yaml = (plugin: string, chain: string) =>
     `providers: { demo: { url: "demo:" } }\nmodels: { echo: { targets: [demo:echo] } }\nplugins: { opentelemetry: ${plugin} }\nchains: { llm: [${chain}] }\n`;
   await t.rejects(startGateway(t, yaml("{}", "sse, opentelemetry, auth, models, usage")), { message: /opentelemetry/ });

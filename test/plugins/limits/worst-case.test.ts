@@ -17,7 +17,7 @@ const text = { type: "text", text: "What do you see? ".repeat(400) };
 const cut = (whole: Buffer, size: number): Buffer[] =>
   Array.from({ length: Math.ceil(whole.length / size) }, (_, i) => whole.subarray(i * size, (i + 1) * size));
 
-t.test("pictures are found by looks here and there, in one piece and in several", async (t) => {
+t.test("images are recognised by samples of the text, in one piece and in several", async (t) => {
   const [one, two] = [base64(30_000), base64(200_000)];
   const whole = body(text, picture(one), text, picture(two, "image/jpeg"), text);
   const found = imagesIn([whole]);
@@ -31,7 +31,7 @@ t.test("pictures are found by looks here and there, in one piece and in several"
   t.same(imagesIn([body(text)]), { count: 0, bytes: 0 });
 });
 
-t.test("base64 that is not for sure a picture's is left to who reads the conversation", async (t) => {
+t.test("base64 that is not certainly an image's is left to the conversation's reader", async (t) => {
   const data = base64(30_000);
   const others: Record<string, Buffer> = {
     "a text that looks like a picture": body({ type: "text", text: `data:image/png;base64,${data}` }),
@@ -57,7 +57,7 @@ const LONGER: readonly (readonly [path: string, body: string])[] = [
 const ASKED = /"5_000"|5000|5e3/g;
 
 t.test(
-  "under a budget or a limit of tokens a request asks for no more than is reserved, else it leaves as it came",
+  "with a budget or a token limit a request asks for no more than is reserved, otherwise it is sent unchanged",
   async (t) => {
     const got: string[] = [];
     const upstream = await httpUpstream(({ body }, reply) => {
@@ -97,7 +97,7 @@ keys:
   },
 );
 
-t.test("of an answer whose length the request leaves open the longest counts that anybody knows", async (t) => {
+t.test("for an answer of unlimited length the longest known maximum counts", async (t) => {
   const upstream = await httpUpstream((_, reply) => {
     reply.setHeader("content-type", "application/json").end("{}");
   });
@@ -119,7 +119,7 @@ limits: { default: { budget: $0.02 } }
   t.equal((await ask({})).status, 429, "16,384 tokens that the vendor may give");
 });
 
-t.test("a picture that a tool of the vendor's may draw is reserved where it costs something", async (t) => {
+t.test("an image that a tool of the vendor's may draw is reserved where it has a price", async (t) => {
   const upstream = await httpUpstream((_, reply) => {
     reply.setHeader("content-type", "application/json").end("{}");
   });
@@ -143,7 +143,7 @@ limits: { default: { budget: $0.16 } }
     t.match(await ask(`,"tools":[{"type":"${type}"}]`), { status: 429, text: /16/ }, "4,160 tokens at $40 a million");
 });
 
-t.test("a picture that a tool would draw without a price is refused where a budget has to hold", async (t) => {
+t.test("an image that a tool would draw without a price is refused where a budget must be enforced", async (t) => {
   const upstream = await httpUpstream((_, reply) => {
     reply.setHeader("content-type", "application/json").end("{}");
   });

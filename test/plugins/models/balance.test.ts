@@ -25,7 +25,7 @@ function firsts(targets: readonly Target[], balance: "weighted" | "latency" | "c
   return counts;
 }
 
-t.test("by weight, among those that are not left alone, which come last", async (t) => {
+t.test("by weight, among those not at rest, which come last", async (t) => {
   const targets = [target("a", { weight: 8 }), target("b", { weight: 1 }), target("c", { weight: 1 })];
   const all = firsts(targets, "weighted", doing());
   t.ok((all["a"] ?? 0) > 1500 && (all["b"] ?? 0) > 100 && (all["c"] ?? 0) > 100, JSON.stringify(all));
@@ -40,7 +40,7 @@ t.test("by weight, among those that are not left alone, which come last", async 
 });
 
 t.test(
-  "by latency: the better of two by chance, so that the worst is never first and no other is left out",
+  "by latency: the better of two random ones, so that the worst is never first and no other is left out",
   async (t) => {
     const targets = [target("a"), target("b"), target("c"), target("d")];
     const counts = firsts(targets, "latency", doing({ a: 40, b: 10, c: 20, d: 30 }));
@@ -52,7 +52,7 @@ t.test(
   },
 );
 
-t.test("the cheapest first, by what goes in and comes out", async (t) => {
+t.test("the cheapest first, by input and output price", async (t) => {
   const targets = [
     target("a", { prices: new PriceList([{ price: { input: 1, output: 20 } }], "test") }),
     target("b", { prices: new PriceList([{ price: { input: 2, output: 8 } }], "test") }),
@@ -65,13 +65,13 @@ t.test("the cheapest first, by what goes in and comes out", async (t) => {
   t.same(order("b"), ["c", "a", "unpriced", "b"]);
 });
 
-t.test("when all are left alone, all are there in their order", async (t) => {
+t.test("when all are at rest, all are listed in their order", async (t) => {
   const targets = [target("a"), target("b")];
   for (const balance of ["weighted", "latency", "cheapest"] as const)
     t.same(balanceTargets({ targets, balance }, undefined, doing({}, "ab")), targets);
 });
 
-t.test("a conversation keeps to its target, until that is left alone", async (t) => {
+t.test("a conversation keeps its target, until that is at rest", async (t) => {
   const targets = [target("a"), target("b"), target("c")];
   for (const balance of ["weighted", "latency", "cheapest"] as const) {
     const pin = `conversation by ${balance}`;

@@ -15,15 +15,18 @@ t.test("pins spread over targets by their weights", async (t) => {
   t.ok(Math.abs(first - 3000) < 140, `${first} of 4000 at three quarters`);
 });
 
-t.test("the order of targets in the file is nothing to a pin, and one less moves its own pins only", async (t) => {
-  const all = [target("a"), target("b", 2), target("c")];
-  for (let i = 0; i < 500; i++) {
-    const order = names(orderByPin(all, `${i}`));
-    t.equal(names(orderByPin(all.toReversed(), `${i}`)), order);
-    const left = all.filter(({ provider }) => provider.name !== "a");
-    t.equal(names(orderByPin(left, `${i}`)), order.replace("a", ""));
-  }
-});
+t.test(
+  "the order of targets in the file does not affect a pin, and a removed one moves its own pins only",
+  async (t) => {
+    const all = [target("a"), target("b", 2), target("c")];
+    for (let i = 0; i < 500; i++) {
+      const order = names(orderByPin(all, `${i}`));
+      t.equal(names(orderByPin(all.toReversed(), `${i}`)), order);
+      const left = all.filter(({ provider }) => provider.name !== "a");
+      t.equal(names(orderByPin(left, `${i}`)), order.replace("a", ""));
+    }
+  },
+);
 
 t.test("a choice made by load is kept, until its target is gone", async (t) => {
   const [a, b] = [target("a"), target("b")];
@@ -94,7 +97,7 @@ for (const [way, pin] of Object.entries(PINS)) {
   });
 }
 
-t.test("what is nothing to go by is no conversation and no error", async (t) => {
+t.test("a request without anything to identify its conversation has none, which is no error", async (t) => {
   for (const metadata of ["null", "7", '"text"', "[]", '{"user_id":7}', '{"user_id":""}'])
     t.match(await ask("/v1/messages", {}, `,"metadata":${metadata}`), /^[ab]$/, metadata);
   for (const messages of [

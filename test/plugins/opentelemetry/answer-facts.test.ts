@@ -13,7 +13,7 @@ function factsOf(...frames: Frame[]) {
   return [id, model, finishReasons];
 }
 
-t.test("streams of all protocols tell who wrote an answer, and why it ended", async (t) => {
+t.test("the model and the finish reason are read from streams of all protocols", async (t) => {
   t.same(
     factsOf(
       event({ type: "message_start", message: { id: "msg_1", model: "m-1" } }, "message_start"),
@@ -44,7 +44,7 @@ t.test("streams of all protocols tell who wrote an answer, and why it ended", as
   );
 });
 
-t.test("a whole answer is read at its end, wherever it was cut", async (t) => {
+t.test("a whole answer is read at its end, wherever it was split", async (t) => {
   const json = Buffer.from(
     JSON.stringify({ id: "c", model: "m", choices: [{ finish_reason: "stop" }, { finish_reason: "length" }] }),
   );
@@ -52,7 +52,7 @@ t.test("a whole answer is read at its end, wherever it was cut", async (t) => {
   t.same(factsOf(...pieces), ["c", "m", ["stop", "length"]]);
 });
 
-t.test("what is no JSON, or too large, tells nothing and breaks nothing", async (t) => {
+t.test("invalid or too large JSON yields nothing and breaks nothing", async (t) => {
   t.same(
     factsOf(
       new Frame("event", Buffer.from("data: [DONE]\n\n")),

@@ -5,7 +5,7 @@ import { FEATURES, type Feature, supportOf } from "../../../src/translation/feat
 import { fidelity, readmes, withSection } from "../../support/fidelity.ts";
 import { other, tiny } from "../../support/tiny.ts";
 
-t.test("the README of each protocol tells what becomes of its fields in the others", async (t) => {
+t.test("the README of each protocol shows how its fields are translated into the others", async (t) => {
   for (const { name, is, section } of await readmes())
     t.ok(
       is.includes(`\n${section}\n<!-- /fidelity -->`),
@@ -40,7 +40,7 @@ t.test(
   },
 );
 
-t.test("notes stand in their cells, on one line", async (t) => {
+t.test("notes are in their cells, on one line", async (t) => {
   const noted = {
     ...other,
     translation: {
@@ -54,7 +54,7 @@ t.test("notes stand in their cells, on one line", async (t) => {
   t.match(fidelity(tiny, [tiny, noted]), /\| seed \| dropped: it \\\| has none \|$/);
 });
 
-t.test("only what stands between the marks is made anew", async (t) => {
+t.test("only what is between the markers is generated", async (t) => {
   const readme = "# A\n\n<!-- fidelity -->\nold\n<!-- /fidelity -->\n\nend\n";
   t.equal(withSection(readme, "new"), "# A\n\n<!-- fidelity -->\nnew\n<!-- /fidelity -->\n\nend\n");
   t.throws(() => withSection("# A\n", "new"), /has no lines/);

@@ -31,7 +31,7 @@ t.test("an error is the vendor's body, with the exchange's id", async (t) => {
   );
 });
 
-t.test("the field at fault stands before the message, once", async (t) => {
+t.test("the field at fault comes before the message, once", async (t) => {
   const error = new GatewayError("invalid_field", { message: "must be a list.", param: "messages.0.content" });
   t.match(JSON.parse(protocol.error(error, "id")), { error: { message: "messages.0.content: must be a list." } });
   const named = new GatewayError("invalid_field", { message: "model is missing.", param: "model" });
@@ -40,7 +40,7 @@ t.test("the field at fault stands before the message, once", async (t) => {
   t.match(JSON.parse(protocol.error(alike, "id")), { error: { message: "model: models are many." } });
 });
 
-t.test("a plugin's own code stands in the details, and its type is one that the SDK knows", async (t) => {
+t.test("a plugin's own code is in the details, and its type is one that the SDK knows", async (t) => {
   const spent = { status: 402, message: "The team's money is spent." };
   const error = (details?: object) =>
     JSON.parse(protocol.error(new GatewayError("team_spent", { ...spent, ...details }), "id")).error;
@@ -72,7 +72,7 @@ t.test("an error in a stream is one event with the vendor's name", async (t) => 
 
 const started = ["message_start", "content_block_start", "content_block_delta"];
 
-t.test("the SDK raises an error in a stream that is cut behind it", async (t) => {
+t.test("the SDK raises an error in a stream that is closed after it", async (t) => {
   const request = { operation, model: "echo", body: {}, streaming: true, query };
   const events = demoAnswer(protocol, request).frames.filter(({ bytes }) =>
     started.some((name) => bytes.includes(`event: ${name}\n`)),
@@ -93,7 +93,7 @@ t.test("the SDK raises an error in a stream that is cut behind it", async (t) =>
 
 const failure = (status: number, text: string) => translation.response.decodeError(status, new HeaderList(), text);
 
-t.test("the vendor's error types tell what went wrong", async (t) => {
+t.test("the vendor's error types determine the kind of failure", async (t) => {
   const body = (type: string) =>
     JSON.stringify({ type: "error", error: { type, message: "Why" }, request_id: "req_1" });
   t.match(failure(529, body("overloaded_error")), {
@@ -108,7 +108,7 @@ t.test("the vendor's error types tell what went wrong", async (t) => {
   t.match(failure(400, body("brand_new_error")), { status: 400, kind: "invalid", code: "brand_new_error" });
 });
 
-t.test("what a proxy before the vendor says is told by its status", async (t) => {
+t.test("an error of a proxy in front of the vendor is classified by its status", async (t) => {
   for (const text of ["", "<html><body>Bad Gateway</body></html>", "null", "[]", '{"error":1}', '{"error":""}'])
     t.match(failure(502, text), { status: 502, kind: "upstream", message: /502/ }, text);
   t.match(failure(503, ""), { kind: "overloaded" });
@@ -116,18 +116,18 @@ t.test("what a proxy before the vendor says is told by its status", async (t) =>
   t.match(failure(418, ""), { kind: "invalid" });
 });
 
-t.test("a type that says nothing leaves it to the status what went wrong", async (t) => {
+t.test("for an unspecific type the status determines the kind of failure", async (t) => {
   const body = JSON.stringify({ type: "error", error: { type: "api_error", message: "Why" } });
   const kinds = { 500: "internal", 502: "upstream", 503: "overloaded", 504: "timeout" };
   for (const [status, kind] of Object.entries(kinds)) t.match(failure(Number(status), body), { kind }, status);
 });
 
-t.test("the error's own code goes first", async (t) => {
+t.test("the error's own code takes precedence", async (t) => {
   const error = { type: "invalid_request_error", message: "Why", details: { error_code: "model_retired" } };
   t.match(failure(400, JSON.stringify({ type: "error", error })), { code: "model_retired" });
 });
 
-t.test("the words of a proxy or of an imitation are told where it writes them elsewhere", async (t) => {
+t.test("the message of a proxy or a compatible server is read where it is elsewhere", async (t) => {
   for (const body of [{ error: "Why" }, { message: "Why" }, { detail: "Why" }, { error: { message: "Why" } }])
     t.match(
       failure(404, JSON.stringify(body)),

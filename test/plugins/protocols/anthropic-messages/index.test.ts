@@ -12,7 +12,7 @@ import { eventsIn } from "../../../support/recorded.ts";
 
 const query = new URLSearchParams();
 
-t.test("finds its two operations, wherever they are mounted", async (t) => {
+t.test("it finds its two operations, wherever they are mounted", async (t) => {
   t.match(protocol.locate("/v1/messages", "", query), {
     operation: { name: "messages", streams: "asked", generates: true },
   });
@@ -23,14 +23,14 @@ t.test("finds its two operations, wherever they are mounted", async (t) => {
   t.equal(protocol.locate("/v1/messages/batches", "", query), undefined);
 });
 
-t.test("asks the provider below its version segment, whatever the model is called", async (t) => {
+t.test("it calls the provider below its version segment, whatever the model's name", async (t) => {
   t.same(
     protocol.paths.map((path) => protocol.locate(path, "", query)?.operation.upstream("any/model")),
     ["/messages", "/messages/count_tokens"],
   );
 });
 
-t.test("recognises its clients by their version header or by the path", async (t) => {
+t.test("it recognises its clients by their version header or by the path", async (t) => {
   const none = new HeaderList();
   t.ok(protocol.recognises("/", new HeaderList(["Anthropic-Version", "2023-06-01"])));
   t.ok(protocol.recognises("/v1/messages", none));
@@ -39,11 +39,11 @@ t.test("recognises its clients by their version header or by the path", async (t
   t.notOk(protocol.recognises("/v1/messagesque", none));
 });
 
-t.test("shows the provider the key where its documents want it", async (t) => {
+t.test("it sends the key to the provider as the vendor documents", async (t) => {
   t.same(protocol.credential("secret"), ["x-api-key", "secret"]);
 });
 
-t.test("only the vendor itself keeps threads, unless the operator says otherwise", async (t) => {
+t.test("only the vendor itself stores threads, unless the operator configures otherwise", async (t) => {
   const asked = (url: string, json: string, threads?: boolean) =>
     protocol.whyNotSendable?.(
       { name: "p", url: new URL(url), ...(threads === undefined ? {} : { threads }) } as Provider,
@@ -59,7 +59,7 @@ t.test("only the vendor itself keeps threads, unless the operator says otherwise
     t.equal(asked("https://elsewhere.test/v1", json), undefined);
 });
 
-t.test("sends a version upstream for clients that name none", async (t) => {
+t.test("it sends a version upstream for clients without one", async (t) => {
   t.same(protocol.defaultHeaders, [["anthropic-version", "2023-06-01"]]);
   t.ok(protocol.headers.includes("anthropic-version"));
 });
@@ -87,7 +87,7 @@ function ask(model: string, more: Partial<Anthropic.MessageCreateParamsNonStream
 const content = (message: Anthropic.Message) =>
   message.content.map((block) => ({ ...block, id: undefined, signature: undefined }));
 
-t.test("a streamed answer is the whole answer, usage included", async (t) => {
+t.test("a streamed answer equals the whole answer, usage included", async (t) => {
   for (const model of ["echo", "tool", "reasoning", "image", "long"]) {
     const whole = await client.messages.create(ask(model, { tools: [WEATHER] }));
     const streamed = await client.messages.stream(ask(model, { tools: [WEATHER] })).finalMessage();
@@ -137,7 +137,7 @@ t.test("tool calls the first tool, or the chosen one, and answers with its resul
   t.match(chosen.content, [{ name: "other" }]);
 });
 
-t.test("tool says so when it may call none", async (t) => {
+t.test("tool reports when it may call none", async (t) => {
   for (const more of [{}, { tools: [WEATHER], tool_choice: { type: "none" as const } }])
     t.match(await client.messages.create(ask("tool", more)), {
       content: [{ type: "text", text: /No tool/ }],
@@ -159,12 +159,12 @@ t.test("reasoning thinks, signs and then answers; the signature can be sent back
   t.match((await client.messages.create(ask("echo", { messages }))).content, [{ text: "More" }]);
 });
 
-t.test("an answer that is longer than allowed stops at the limit", async (t) => {
+t.test("an answer longer than its limit stops there", async (t) => {
   const answer = await client.messages.stream(ask("long", { max_tokens: 20 })).finalMessage();
   t.match(answer, { stop_reason: "max_tokens", usage: { output_tokens: 20 } });
 });
 
-t.test("long comes in 400 pieces, slow waits for its first piece", async (t) => {
+t.test("long comes in 400 pieces, slow waits before its first piece", async (t) => {
   const deltas = (model: string) => answer(model).frames.filter(({ bytes }) => bytes.includes("text_delta"));
   t.equal(deltas("long").length, 400);
   t.same(
@@ -202,7 +202,7 @@ t.test("errors have the vendor's status, type and id", async (t) => {
   });
 });
 
-t.test("error-stream and cut begin well and end badly", async (t) => {
+t.test("error-stream and cut begin correctly and end in failure", async (t) => {
   for (const [model, error] of [
     ["error-stream", { type: "api_error" }],
     ["cut", Error],
@@ -266,7 +266,7 @@ const failed = (promise: Promise<unknown>): Promise<unknown> =>
     (error) => error,
   );
 
-t.test("a long list of models comes in pages, both ways", async (t) => {
+t.test("a long list of models comes in pages, in both directions", async (t) => {
   const models = ["a", "b", "c", "d"].map((id) => ({
     id,
     name: id,

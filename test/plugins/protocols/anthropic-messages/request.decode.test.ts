@@ -11,7 +11,7 @@ const uses = ({ uses }: Conversation): Record<string, string> =>
 const parts = (...content: JsonObject[]): Part[] =>
   read(question({ messages: [{ role: "user", content }] })).turns[0]?.parts ?? [];
 
-t.test("a Claude Code request is read whole, and nothing of it is refused", async (t) => {
+t.test("a Claude Code request is read completely, and nothing of it is refused", async (t) => {
   const asked = read(CLIENT_BODIES["anthropic-messages"].body);
   t.same(
     asked.turns.map(({ role, at }) => [role, at]),
@@ -47,7 +47,7 @@ t.test("a Claude Code request is read whole, and nothing of it is refused", asyn
   });
 });
 
-t.test("who pays, which differs from run to run, is no part of the system's text", async (t) => {
+t.test("the billing header, which differs from run to run, is not part of the system text", async (t) => {
   const billing = "x-anthropic-billing-header: cc_version=2.1.329.c9e; cc_entrypoint=sdk-cli;";
   const block = (text: string, more: object = {}) => ({ type: "text", text, ...more });
   const system = (value: unknown, more: object = {}) => read(question({ system: value, ...more }));
@@ -70,7 +70,7 @@ t.test("who pays, which differs from run to run, is no part of the system's text
   t.match(read(question({ messages: [{ role: "system", content: billing }] })).turns[0]?.parts, [{ text: billing }]);
 });
 
-t.test("arguments and schemas stay the text they came as", async (t) => {
+t.test("arguments and schemas keep their text", async (t) => {
   const body = `{"model":"m","max_tokens":1,"tools":[{"name":"f","input_schema":{ "type":"object", "x": 1.0 }}],
     "messages":[{"role":"assistant","content":[{"type":"tool_use","id":"a","name":"f","input":{"a": 1.0,  "b":12345678901234567890}}]}]}`;
   const asked = read(body);
@@ -78,7 +78,7 @@ t.test("arguments and schemas stay the text they came as", async (t) => {
   t.match(asked.tools[0], { parameters: { text: '{ "type":"object", "x": 1.0 }' } });
 });
 
-t.test("pictures and documents come in every form", async (t) => {
+t.test("images and documents are read in every form", async (t) => {
   t.match(parts({ type: "image", source: { type: "base64", media_type: "image/png", data: "iVBO" } }), [
     { media: "image", mime: "image/png", source: { base64: "iVBO" } },
   ]);
@@ -101,7 +101,7 @@ t.test("pictures and documents come in every form", async (t) => {
   ]);
 });
 
-t.test("a tool's result holds text, pictures, or nothing, and may be an error", async (t) => {
+t.test("a tool's result contains text, images, or nothing, and may be an error", async (t) => {
   const image = { type: "image", source: { type: "base64", media_type: "image/png", data: "iVBO" } };
   const content = [{ type: "text", text: "see" }, image];
   const asked = read(
@@ -118,7 +118,7 @@ t.test("a tool's result holds text, pictures, or nothing, and may be an error", 
   t.match(parts({ type: "tool_result", tool_use_id: "a" }), [{ parts: [] }]);
 });
 
-t.test("thoughts keep their place, and only what is signed keeps its state", async (t) => {
+t.test("thinking keeps its position, and only signed thinking keeps its state", async (t) => {
   const content = [
     { type: "redacted_thinking", data: "ZGF0YQ" },
     { type: "thinking", thinking: "", signature: "c2ln" },
@@ -133,7 +133,7 @@ t.test("thoughts keep their place, and only what is signed keeps its state", asy
   t.notOk("opaque" in (blocks[2] as object));
 });
 
-t.test("how to think is read from every form", async (t) => {
+t.test("the thinking settings are read from every form", async (t) => {
   const context = (more: JsonObject) => read(question(more)).reasoning;
   t.same(context({ thinking: { type: "enabled", budget_tokens: 2048 } }), { budget: 2048 });
   t.same(context({ thinking: { type: "adaptive" } }), { budget: -1 });
@@ -146,12 +146,12 @@ t.test("how to think is read from every form", async (t) => {
   t.equal(context({}), undefined);
 });
 
-t.test("-1 is how some clients say that they do not restrict sampling", async (t) => {
+t.test("-1 is how some clients leave sampling unrestricted", async (t) => {
   const { topP, topK } = read(question({ top_p: -1, top_k: -1 }));
   t.same([topP, topK], [undefined, undefined]);
 });
 
-t.test("tool choices say whether one call at a time is wanted", async (t) => {
+t.test("tool choices contain whether parallel calls are allowed", async (t) => {
   const choice = (tool_choice: JsonObject, tools: JsonObject[] = []) => {
     const { toolChoice, parallel } = read(question({ tool_choice, tools }));
     return [toolChoice, parallel];
@@ -180,7 +180,7 @@ t.test("tool choices say whether one call at a time is wanted", async (t) => {
   ]);
 });
 
-t.test("what only the vendor has is declared with a fitting feature", async (t) => {
+t.test("vendor-specific members are declared with a fitting feature", async (t) => {
   const asked = read(
     question({
       mcp_servers: [{ type: "url", url: "https://m", name: "m" }],
@@ -213,7 +213,7 @@ t.test("what only the vendor has is declared with a fitting feature", async (t) 
   t.match(asked.turns[1]?.parts, [{ kind: "foreign", protocol: NAME, name: "server_tool_use" }]);
 });
 
-t.test("a schema for the answer is read from its new and its old place", async (t) => {
+t.test("a schema for the answer is read from its new and its old member", async (t) => {
   const format = { type: "json_schema", schema: { type: "object" } };
   const from = (more: JsonObject) => {
     const asked = read(question(more));
@@ -223,7 +223,7 @@ t.test("a schema for the answer is read from its new and its old place", async (
   t.same(from({ output_format: format }), ['{"type":"object"}', "output_format"]);
 });
 
-t.test("what is wrong is refused with its path", async (t) => {
+t.test("wrong values are refused with their path", async (t) => {
   const refused = (body: JsonObject): string | undefined => {
     try {
       read(body);
@@ -259,7 +259,7 @@ function refusedAt(body: JsonObject): string | undefined {
 }
 const asked = (...content: JsonObject[]): JsonObject => question({ messages: [{ role: "user", content }] });
 
-t.test("a member of a wrong type is refused by its path, never left out", async (t) => {
+t.test("a member of a wrong type is refused with its path, never left out", async (t) => {
   const tool = (more: JsonObject) => question({ tools: [{ name: "f", input_schema: {}, ...more }] });
   const search = (more: JsonObject) => question({ tools: [{ type: "web_search_20250305", ...more }] });
   const document = (more: JsonObject) =>
@@ -306,7 +306,7 @@ t.test("a member of a wrong type is refused by its path, never left out", async 
   for (const [body, path] of cases) t.equal(refusedAt(body), path);
 });
 
-t.test("a member that is not known is declared by its path, wherever it stands", async (t) => {
+t.test("an unknown member is declared by its path, wherever it is", async (t) => {
   const more = { unheard_of: 1 };
   const others = (body: JsonObject) =>
     read(body)
@@ -354,18 +354,18 @@ t.test("a member that is not known is declared by its path, wherever it stands",
   t.same(others(question(formats)), ["output_format"]);
 });
 
-t.test("what is no JSON object is refused as such", async (t) => {
+t.test("a body that is not a JSON object is refused as such", async (t) => {
   for (const body of ['{"a":', "[]", "7"])
     t.throws(() => read(body, { streaming: false }), { code: "invalid_json" }, body);
 });
 
-t.test("tokens are counted of requests without a limit", async (t) => {
+t.test("tokens are counted for requests without a limit", async (t) => {
   const { task, maxTokens } = read({ model: "m", messages: [{ role: "user", content: "Hi" }] }, { task: "count" });
   t.same([task, maxTokens], ["count", undefined]);
   t.ok(read(question({ max_tokens: 0 }), { task: "count" }), "nothing is generated in any case");
 });
 
-t.test("whatever a request holds, it is read or refused with the path of the field", async (t) => {
+t.test("any request is decoded or refused with the path of the field", async (t) => {
   const odd = [null, [], {}, "", 0, -1, 1.5, true, "x", [null], [{}], { type: "text" }, 1e21, [[]]];
   const damaged = (value: unknown, cast: (limit: number) => number): unknown => {
     if (cast(40) === 0) return odd[cast(odd.length)];
@@ -418,7 +418,7 @@ const places: Record<string, (block: JsonObject) => [body: JsonObject, at: strin
   },
 };
 
-t.test("thoughts and calls are the assistant's, results the user's: elsewhere they are refused", async (t) => {
+t.test("thinking and calls are the assistant's, results the user's: elsewhere they are refused", async (t) => {
   const homes: Record<string, string> = {
     thinking: "assistant",
     redacted_thinking: "assistant",
@@ -434,7 +434,7 @@ t.test("thoughts and calls are the assistant's, results the user's: elsewhere th
     }
 });
 
-t.test("texts of which a document or a search result is made may bear a mark; only that is left out", async (t) => {
+t.test("texts within a document or a search result may have a cache mark; only the mark is left out", async (t) => {
   const marked = { ...text, cache_control: { type: "ephemeral" }, citations: null };
   const made = {
     document: { type: "document", source: { type: "content", content: [text, marked] } },
@@ -456,7 +456,7 @@ t.test("texts of which a document or a search result is made may bear a mark; on
 /** Sent to be refused: a message is not an object. The vendor answered 400, too. */
 const WRONG = "anthropic/dd-trace-py__cassettes.anthropic_completion_error__0";
 
-t.test("every recorded request is read, and only features that the table of fields has are told of it", async (t) => {
+t.test("every recorded request is decoded, and declares only features that the table of fields has", async (t) => {
   const known = new Set(translation.request.fields.map(([, feature]) => feature));
   const unknown = requests()
     .filter(({ id }) => id !== WRONG)

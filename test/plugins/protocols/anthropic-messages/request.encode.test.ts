@@ -30,7 +30,7 @@ const messages = (asked: Conversation, facts = {}) => write(asked, facts).body["
 const f: Tool = { kind: "function", name: "f", at: "tools.0" };
 
 t.test(
-  "an answer of no tokens, which fills a cache here, is not what a client of another protocol asks for",
+  "an answer of no tokens, which fills the cache here, is not what a client of another protocol requests",
   async (t) => {
     for (const maxTokens of [0, -1])
       t.throws(() => write(plain({ maxTokens })), { message: /an answer needs at least one token/ });
@@ -38,7 +38,7 @@ t.test(
   },
 );
 
-t.test("the model, a longest answer and the version are always told", async (t) => {
+t.test("the model, a maximum output and the version are always sent", async (t) => {
   const { body, headers, operation } = write(plain());
   t.same(body, {
     model: "claude",
@@ -61,38 +61,35 @@ t.test("a call without text is a turn without a text block", async (t) => {
   t.same(messages(asked)[1], { role: "assistant", content: [{ type: "tool_use", id: "a", name: "f", input: {} }] });
 });
 
-t.test(
-  "a turn with nothing in it is left out, and that is declared; an empty system message says nothing",
-  async (t) => {
-    const asked = conversation([
-      ["system", text("")],
-      ["user", text("Hi", "one")],
-      ["assistant", text(" ", "two")],
-      ["user", text("Ho", "three")],
-      ["assistant"],
-      ["assistant", { kind: "reasoning", text: "Hm", at: "thought" }],
-      ["user", text("Ha", "four"), text("", "five")],
-    ]);
-    const { body, dropped } = write(asked);
-    t.same(
-      (body["messages"] as JsonObject[]).map(({ role, content }) => [role, (content as JsonObject[]).length]),
-      [["user", 3]],
-    );
-    t.same(dropped, ["messages.2", "messages.4", "thought"]);
-  },
-);
+t.test("an empty turn is left out, and that is declared; an empty system message is omitted", async (t) => {
+  const asked = conversation([
+    ["system", text("")],
+    ["user", text("Hi", "one")],
+    ["assistant", text(" ", "two")],
+    ["user", text("Ho", "three")],
+    ["assistant"],
+    ["assistant", { kind: "reasoning", text: "Hm", at: "thought" }],
+    ["user", text("Ha", "four"), text("", "five")],
+  ]);
+  const { body, dropped } = write(asked);
+  t.same(
+    (body["messages"] as JsonObject[]).map(({ role, content }) => [role, (content as JsonObject[]).length]),
+    [["user", 3]],
+  );
+  t.same(dropped, ["messages.2", "messages.4", "thought"]);
+});
 
 t.test("arguments keep their digits and their spaces", async (t) => {
   const args = '{"a": 1.0, "b":12345678901234567890}';
   t.ok(write(conversation([["assistant", call("a", args)]])).text.includes(`"input":${args}`));
 });
 
-t.test("arguments that are no object are refused with the call's path", async (t) => {
+t.test("arguments that are not an object are refused with the call's path", async (t) => {
   for (const args of ["[1]", '"x"', "{", "nul"])
     t.throws(() => write(conversation([["assistant", call("a", args)]])), /^call a: /, args);
 });
 
-t.test("turns alternate, and results stand first, in order", async (t) => {
+t.test("turns alternate, and results come first, in order", async (t) => {
   const asked = conversation([
     ["user", text("one")],
     ["user", text("two")],
@@ -110,7 +107,7 @@ t.test("turns alternate, and results stand first, in order", async (t) => {
   );
 });
 
-t.test("system messages at the start are blocks of their own; those between turns stay in their place", async (t) => {
+t.test("system messages at the start are blocks of their own; those between turns stay in place", async (t) => {
   const asked = conversation([
     ["system", text("S")],
     ["developer", text("D")],
@@ -145,7 +142,7 @@ t.test("system messages at the start are blocks of their own; those between turn
   t.same(taken.changed, ["messages.5: sent as text of the user"], "behind the assistant it is not taken");
 });
 
-t.test("with nothing but system messages the last one is asked", async (t) => {
+t.test("with nothing but system messages the last one is sent as the user's", async (t) => {
   const { body } = write(
     conversation([
       ["system", text("S")],
@@ -156,7 +153,7 @@ t.test("with nothing but system messages the last one is asked", async (t) => {
   t.throws(() => write(conversation([["user", text(" ")]])), /no message to answer/);
 });
 
-t.test("signed thoughts come back where they were, unsigned ones never do", async (t) => {
+t.test("signed thinking is returned in its position, unsigned thinking never", async (t) => {
   const own = (kind: string, data: string) => ({ protocol: NAME, account: "them", kind, data });
   const asked = conversation([
     ["user", text("Hi")],
@@ -180,7 +177,7 @@ t.test("signed thoughts come back where they were, unsigned ones never do", asyn
   t.same(dropped, ["r3"]);
 });
 
-t.test("a temperature above 1 is refused; sampling that the model does not take is dropped", async (t) => {
+t.test("a temperature above 1 is refused; sampling that the model does not accept is dropped", async (t) => {
   const uses = [{ feature: "temperature" as const, path: "generationConfig.temperature" }];
   t.throws(() => write(plain({ temperature: 1.5, uses: uses })), /generationConfig\.temperature: .*between 0 and 1/);
   t.match(write(plain({ temperature: 0.5, topP: 0.9, topK: 4 })).body, { temperature: 0.5, top_p: 0.9, top_k: 4 });
@@ -189,7 +186,7 @@ t.test("a temperature above 1 is refused; sampling that the model does not take 
   t.same(dropped, ["generationConfig.temperature", "top_p", "top_k"]);
 });
 
-t.test("one call at a time is part of the choice", async (t) => {
+t.test("disabled parallel calls are part of the choice", async (t) => {
   const choice = (more: Partial<Conversation>) => write(plain({ tools: [f], ...more })).body["tool_choice"];
   t.same(choice({ parallel: false }), { type: "auto", disable_parallel_tool_use: true });
   t.same(choice({ parallel: false, toolChoice: { mode: "required" } }), {
@@ -212,7 +209,7 @@ t.test("of allowed tools only those are sent", async (t) => {
   t.same(changed, ["tool_choice: only the allowed tools are sent", "tools.0: not among the allowed tools"]);
 });
 
-t.test("names fit, namespaces are part of them, and the answer finds the way back", async (t) => {
+t.test("names are shortened, namespaces are part of them, and the answer maps them back", async (t) => {
   const long = "a.".repeat(80);
   const tools: Tool[] = [
     { kind: "function", name: long, at: "tools.0" },
@@ -251,7 +248,7 @@ t.test("a choice names a tool as the tools do", async (t) => {
   t.same(named("web_search", { server: true }), { type: "tool", name: "web_search" });
 });
 
-t.test("an earlier refusal is text, what others' vendors left is not sent", async (t) => {
+t.test("an earlier refusal is text, content of other vendors is not sent", async (t) => {
   const asked = conversation([
     ["user", text("Hi")],
     [
@@ -264,7 +261,7 @@ t.test("an earlier refusal is text, what others' vendors left is not sent", asyn
   t.same(messages(asked)[1]?.["content"], [{ type: "text", text: "No." }]);
 });
 
-t.test("ids that the vendor refuses are changed alike on call and result", async (t) => {
+t.test("ids that the vendor refuses are changed in the same way on call and result", async (t) => {
   const odd = `functions.Bash:0__thought__${"x".repeat(300)}`;
   const [calls, results] = messages(
     conversation([
@@ -277,7 +274,7 @@ t.test("ids that the vendor refuses are changed alike on call and result", async
   t.equal((results?.["content"] as JsonObject[])[0]?.["tool_use_id"], id);
 });
 
-t.test("pictures are taken in four types, files as PDF and text", async (t) => {
+t.test("images are accepted in four types, files as PDF and text", async (t) => {
   const shown = (part: object) => {
     const media = { kind: "media", media: "image", at: "m", ...part } as Part;
     return (messages(conversation([["user", media]]))[0]?.["content"] as JsonObject[])[0];
@@ -309,7 +306,7 @@ t.test("pictures are taken in four types, files as PDF and text", async (t) => {
   t.throws(() => shown({ media: "audio", source: { base64: "UEs" } }), /m: .*no audio/);
 });
 
-t.test("a tool's result keeps its pictures and that it failed", async (t) => {
+t.test("a tool's result keeps its images and its error flag", async (t) => {
   const image: Part = { kind: "media", media: "image", mime: "image/png", source: { base64: "iVBO" }, at: "i" };
   const failed = { ...result("a", text("see"), image), isError: true } as Part;
   t.match(
@@ -325,7 +322,7 @@ t.test("a tool's result keeps its pictures and that it failed", async (t) => {
   );
 });
 
-t.test("an assistant's turn at the end goes on, unless the model is known not to", async (t) => {
+t.test("an assistant turn at the end is continued, unless the model is known not to", async (t) => {
   const asked = conversation([
     ["user", text("Hi")],
     ["assistant", text("Ho")],
@@ -334,7 +331,7 @@ t.test("an assistant's turn at the end goes on, unless the model is known not to
   t.throws(() => write(asked, { prefill: false }), /messages\.1: /);
 });
 
-t.test("cache marks stay on their blocks, as far as the vendor takes them", async (t) => {
+t.test("cache marks stay on their blocks, as far as the vendor accepts them", async (t) => {
   const marked = (i: number, ttl: "5m" | "12h"): Part => ({
     kind: "text",
     text: `${i}`,
@@ -351,7 +348,7 @@ t.test("cache marks stay on their blocks, as far as the vendor takes them", asyn
   t.same([dropped, changed], [["p0.mark"], ["p3: its cache mark lasts an hour"]]);
 });
 
-t.test("a mark within a result stands on the result, where it counts", async (t) => {
+t.test("a mark within a result is on the result, where it counts", async (t) => {
   const marked = { ...text("ok"), cache: {} } as Part;
   const asked = conversation([
     ["assistant", call("a")],
@@ -366,7 +363,7 @@ t.test("the description of a schema is left out, which is declared", async (t) =
   t.match(write(plain({ format })).changed, [/description/]);
 });
 
-t.test("labels, stops, tiers and searches", async (t) => {
+t.test("labels, stop sequences, tiers and searches", async (t) => {
   const { body } = write(
     plain({
       user: "u",
@@ -412,7 +409,7 @@ t.test("to count tokens only the prompt is sent", async (t) => {
   t.ok(write(plain({ task: "count", choices: 2, store: true })), "how it is answered does not change the count");
 });
 
-t.test("an answer is held to a schema as it came", async (t) => {
+t.test("a schema for the answer is sent unchanged", async (t) => {
   const schema = new RawJson('{"type":"object","properties":{"a":{"type":"string"}},"additionalProperties":false}');
   const { text: sent } = write(plain({ format: { kind: "schema", schema, name: "n" } }));
   t.ok(sent.includes(`"output_config":{"format":{"type":"json_schema","schema":${schema.text}}}`), sent);
@@ -425,7 +422,7 @@ const ask = (reasoning: ReasoningConfig, facts: Facts = {}, more: Partial<Conver
   return { thinking, config, changed, dropped };
 };
 
-t.test("efforts go by their names to models that think by effort, and to unknown ones", async (t) => {
+t.test("efforts are sent by name to models with effort levels, and to unknown ones", async (t) => {
   const efforts: [Effort, string][] = [
     ["minimal", "low"],
     ["low", "low"],
@@ -447,7 +444,7 @@ t.test("efforts go by their names to models that think by effort, and to unknown
   t.match(ask({ budget: 0 }), { thinking: { type: "disabled" } });
 });
 
-t.test("efforts become tokens for models that think by tokens", async (t) => {
+t.test("efforts become tokens for models with a thinking budget", async (t) => {
   const budget = (reasoning: ReasoningConfig, more: Partial<Conversation> = {}) =>
     ask(reasoning, { thinking: "budget" }, more);
   t.same(budget({ effort: "low" }).thinking, { type: "enabled", budget_tokens: 4096 });
@@ -462,19 +459,19 @@ t.test("efforts become tokens for models that think by tokens", async (t) => {
   t.match(budget({ effort: "none" }), { thinking: undefined, changed: [] });
 });
 
-t.test("a model that does not think is not asked to", async (t) => {
+t.test("a model without thinking is not asked for it", async (t) => {
   t.match(ask({ effort: "high" }, { thinking: "none" }), { thinking: undefined, dropped: ["reasoning_effort"] });
   t.match(ask({ effort: "none" }, { thinking: "none" }), { thinking: undefined, dropped: [] });
 });
 
-t.test("thoughts are shown or not as the client wants", async (t) => {
+t.test("thinking is shown or hidden as the client requests", async (t) => {
   t.same(ask({ effort: "low", show: false }).thinking, { type: "adaptive", display: "omitted" });
   t.same(ask({ effort: "low", summary: "auto" }).thinking, { type: "adaptive", display: "summarized" });
   t.same(ask({ show: true }).thinking, { type: "adaptive", display: "summarized" });
   t.equal(ask({ show: false }).thinking, undefined);
 });
 
-t.test("beside a forced call there is no thinking by tokens, which is declared", async (t) => {
+t.test("beside a forced call there is no thinking budget, which is declared", async (t) => {
   const more: Partial<Conversation> = {
     tools: [f],
     toolChoice: { mode: "required" },
@@ -485,7 +482,7 @@ t.test("beside a forced call there is no thinking by tokens, which is declared",
   t.match(ask({ effort: "low" }, { thinking: "adaptive" }, more), { thinking: { type: "adaptive" } });
 });
 
-t.test("in a loop of calls whose thoughts are lost the model goes on without thinking, and says so", async (t) => {
+t.test("in a tool loop that lost its thinking the model continues without thinking, and it is declared", async (t) => {
   const signed: Part = {
     kind: "reasoning",
     text: "Hm.",
@@ -519,7 +516,7 @@ t.test("sampling is dropped beside thinking", async (t) => {
   t.same(dropped, ["temperature", "top_k"]);
 });
 
-t.test("system messages side by side are one, however many texts they have", async (t) => {
+t.test("adjacent system messages are one, however many texts they have", async (t) => {
   const many = Array.from({ length: 150_000 }, (_, n) => text(`${n}`));
   const asked = conversation([
     ["user", text("Hi")],

@@ -20,7 +20,7 @@ const over = { type: "message_stop" };
 const types = (found: Event[]) => found.map(({ type }) => type);
 const only = <Type extends Event["type"]>(found: Event[], type: Type) => found.filter((event) => event.type === type);
 
-t.test("a stream is told block by block", async (t) => {
+t.test("a stream is decoded block by block", async (t) => {
   const found = events([
     start,
     begin(0, { type: "thinking", thinking: "", signature: "" }),
@@ -65,7 +65,7 @@ t.test("a stream is told block by block", async (t) => {
   ]);
 });
 
-t.test("the last count is the truth, whether larger or smaller", async (t) => {
+t.test("the last usage replaces earlier ones, whether larger or smaller", async (t) => {
   const found = events([
     start,
     last("end_turn", {}, { input_tokens: 3, output_tokens: 9, cache_read_input_tokens: 100 }),
@@ -74,7 +74,7 @@ t.test("the last count is the truth, whether larger or smaller", async (t) => {
   t.match(only(found, "usage").at(-1), { usage: { in: { total: 103, cached: 100 }, out: { total: 9 } } });
 });
 
-t.test("each way to end is told", async (t) => {
+t.test("each stop reason is decoded", async (t) => {
   const ends = {
     end_turn: "stop",
     max_tokens: "length",
@@ -94,7 +94,7 @@ t.test("each way to end is told", async (t) => {
   t.match(only(events([start, last("refusal", details), over]), "finish"), [{ reason: "refusal", message: "No." }]);
 });
 
-t.test("blocks that only the vendor understands come whole, what is unknown is unsaid", async (t) => {
+t.test("blocks that only the vendor understands are complete, unknown ones are declared lost", async (t) => {
   const found = events([
     start,
     begin(0, { type: "server_tool_use", id: "s", name: "web_search", input: {} }),
@@ -139,7 +139,7 @@ t.test("blocks that only the vendor understands come whole, what is unknown is u
   );
 });
 
-t.test("imitations may leave out event names, send a call whole, or repeat themselves", async (t) => {
+t.test("compatible servers may leave out event names, send a call at once, or repeat events", async (t) => {
   const bare = (json: JsonObject) => `data: ${JSON.stringify(json)}\n\n`;
   const call = begin(0, { type: "tool_use", id: "a", name: "f", input: { a: 1 } });
   const found = events([
@@ -178,7 +178,7 @@ t.test("an error in the stream ends it, with its status", async (t) => {
   t.match(found[1], { fault: { status: 529, kind: "overloaded", code: "overloaded_error", message: "Overloaded" } });
 });
 
-t.test("what is no stream of this protocol is one error", async (t) => {
+t.test("a stream of another protocol is one error", async (t) => {
   const broken: (JsonObject | string)[][] = [
     ["data: {\n\n"],
     ["data: []\n\n"],
@@ -202,7 +202,7 @@ t.test("frames without data are no events", async (t) => {
   t.same(out, []);
 });
 
-t.test("a whole message tells the same events as its stream", async (t) => {
+t.test("a whole message yields the same events as its stream", async (t) => {
   const usage = { input_tokens: 7, output_tokens: 9 };
   const content = [
     { type: "thinking", thinking: "Hm.", signature: "c2ln" },
@@ -242,7 +242,7 @@ t.test("a whole message tells the same events as its stream", async (t) => {
   ]);
 });
 
-t.test("a body that is no message is invalid, one that is an error is told as one", async (t) => {
+t.test("a body that is not a message is invalid, an error body is reported as an error", async (t) => {
   for (const text of ["", "<html>", "[]", "{}", '{"content":"x"}'])
     t.throws(() => translation.response.decode(text, SOURCE), { code: "upstream_invalid" }, text);
   const error = '{"type":"error","error":{"type":"rate_limit_error","message":"Slow down"}}';
@@ -252,7 +252,7 @@ t.test("a body that is no message is invalid, one that is an error is told as on
   ]);
 });
 
-t.test("a call that begins with its input keeps the very text of it, unless deltas tell another", async (t) => {
+t.test("a call that begins with its input keeps the exact text of it, unless deltas replace it", async (t) => {
   const input = '{ "a": 1.0, "big":12345678901234567890 }';
   const block = `{"type":"tool_use","id":"a","name":"f","input":${input}}`;
   const call = `event: content_block_start\ndata: {"type":"content_block_start","index":0,"content_block":${block}}\n\n`;
@@ -274,7 +274,7 @@ t.test("blocks that only the vendor understands keep their digits", async (t) =>
   t.match(events([start, tooDeep, stop(0)]).at(-1), { type: "error", fault: { code: "upstream_invalid" } });
 });
 
-t.test("what is held until a block is whole is bounded", async (t) => {
+t.test("the memory for incomplete blocks is limited", async (t) => {
   const grow = (partial_json: string) => delta(0, { type: "input_json_delta", partial_json });
   const server = begin(0, { type: "server_tool_use", id: "s", name: "web_search", input: {} });
   const ended = (frames: readonly JsonObject[]) => events([start, ...frames]).at(-1);
@@ -288,7 +288,7 @@ t.test("what is held until a block is whole is bounded", async (t) => {
   t.match(ended([...closed, last("end_turn"), over]), { type: "end" });
 });
 
-t.test("a delta that does not fit its block adds nothing to it, as in the SDK, and is unsaid", async (t) => {
+t.test("a delta that does not fit its block adds nothing to it, as in the SDK, and is declared lost", async (t) => {
   const blocks = {
     text: { type: "text", text: "" },
     thinking: { type: "thinking", thinking: "", signature: "" },
@@ -314,7 +314,7 @@ t.test("a delta that does not fit its block adds nothing to it, as in the SDK, a
     }
 });
 
-t.test("whatever stands where a word or a number belongs, reading goes on", async (t) => {
+t.test("any value in place of a string or a number is tolerated", async (t) => {
   const deep = "[".repeat(20_000) + "]".repeat(20_000);
   for (const value of ["null", "1", '"constructor"', "{}", "[]", deep, '{"toString":1,"valueOf":1}']) {
     const text = { type: "text", text: "" };
@@ -330,7 +330,7 @@ t.test("whatever stands where a word or a number belongs, reading goes on", asyn
   t.match(events([start, { ...delta(0, { type: "text_delta" }), index: {} }]).at(-1), { type: "error" });
 });
 
-t.test("what a stream leaves open is whole before the end", async (t) => {
+t.test("blocks that a stream leaves open are completed before the end", async (t) => {
   const call = begin(0, { type: "tool_use", id: "a", name: "f", input: { a: 1 } });
   const server = begin(1, { type: "server_tool_use", id: "s", name: "web_search", input: {} });
   const query = delta(1, { type: "input_json_delta", partial_json: '{"query":"x"}' });
@@ -349,7 +349,7 @@ t.test("what a stream leaves open is whole before the end", async (t) => {
   );
 });
 
-t.test("a signature without a letter is none, streamed as well as whole", async (t) => {
+t.test("an empty signature is none, streamed as well as whole", async (t) => {
   const empty = [delta(0, { type: "signature_delta", signature: "" }), stop(0)];
   const found = events([start, begin(0, { type: "thinking", thinking: "Hm." }), ...empty, last("end_turn"), over]);
   t.same(only(found, "opaque"), []);

@@ -67,7 +67,7 @@ const UNKNOWN = {
   speed: null,
 };
 
-t.test("an answer in another vendor's words becomes a message with names of ours", async (t) => {
+t.test("an answer of another vendor becomes a message with the gateway's ids", async (t) => {
   const found = frames(answer(open(0, { kind: "text" }), say(0, "Hi"), close(0)));
   t.same(found, [
     {
@@ -108,7 +108,7 @@ t.test("an answer in another vendor's words becomes a message with names of ours
   );
 });
 
-t.test("blocks that grow side by side are written one after the other", async (t) => {
+t.test("interleaved blocks are written one after the other", async (t) => {
   const found = frames(
     answer(
       open(0, { kind: "text" }),
@@ -142,7 +142,7 @@ t.test("blocks that grow side by side are written one after the other", async (t
   ]);
 });
 
-t.test("what waits for its turn is bounded", async (t) => {
+t.test("the memory for waiting blocks is limited", async (t) => {
   const piece = "x".repeat(1024 * 1024);
   const told = answer(
     open(0, { kind: "text" }),
@@ -184,7 +184,7 @@ t.test("what waits for its turn is bounded", async (t) => {
   t.equal((whole(answer(...turns))["content"] as unknown[]).length, 3);
 });
 
-t.test("the input is estimated from what was asked, which is not written for that", async (t) => {
+t.test("the input is estimated from the request, which is not encoded for that", async (t) => {
   const asked = read(question({ messages: [{ role: "user", content: "word ".repeat(3000) }] }));
   const without = {
     ...context({ conversation: asked }),
@@ -196,7 +196,7 @@ t.test("the input is estimated from what was asked, which is not written for tha
   t.ok(usage.input_tokens >= 5000 && usage.input_tokens < 5100, String(usage.input_tokens));
 });
 
-t.test("a tier and how the cache was written are told also where they come late", async (t) => {
+t.test("a tier and the cache write details are written also where they arrive late", async (t) => {
   const usage: Usage = {
     in: { total: 60, write: { "5m": 30, "1h": 20 } },
     out: { total: 7 },
@@ -215,7 +215,7 @@ t.test("a tier and how the cache was written are told also where they come late"
   t.match(whole(told)["usage"], late);
 });
 
-t.test("a call without arguments is an empty object, others keep their very text", async (t) => {
+t.test("a call without arguments is an empty object, others keep their exact text", async (t) => {
   const call = (...given: Event[]) => answer(open(0, { kind: "tool_call", id: "a", name: "f" }), ...given, close(0));
   t.match(whole(call()), { content: [{ type: "tool_use", id: "a", name: "f", input: {} }], stop_reason: "tool_use" });
   t.same(frames(call()).filter(({ type }) => type === "content_block_delta").length, 1);
@@ -226,7 +226,7 @@ t.test("a call without arguments is an empty object, others keep their very text
   t.throws(() => whole(call(give(0, "[1"))), { code: "upstream_invalid" });
 });
 
-t.test("a whole answer leaves out a call that its end cut, and says so", async (t) => {
+t.test("a whole answer leaves out a call that its end truncated, and declares it", async (t) => {
   const text = [open(0, { kind: "text" }), say(0, "Hi"), close(0)];
   const cut = [open(1, { kind: "tool_call", id: "a", name: "f" }), give(1, '{"x":"unfin'), close(1)];
   for (const [reason, word] of [
@@ -245,7 +245,7 @@ t.test("a whole answer leaves out a call that its end cut, and says so", async (
   }
 });
 
-t.test("input that nobody counts is an estimate at first, and none at last", async (t) => {
+t.test("uncounted input is an estimate at first, and absent at last", async (t) => {
   const told = answer(open(0, { kind: "text" }), say(0, "Hi"), close(0)).filter(({ type }) => type !== "usage");
   const [first] = frames(told);
   t.ok(Number(((first?.["message"] as JsonObject)["usage"] as JsonObject)["input_tokens"]) > 0);
@@ -253,7 +253,7 @@ t.test("input that nobody counts is an estimate at first, and none at last", asy
   t.match(await accumulated(sse(streamed(told))), { usage: { input_tokens: 0, output_tokens: 0 } });
 });
 
-t.test("thoughts carry their state, in thinking or redacted blocks, and none that is empty is written", async (t) => {
+t.test("reasoning carries its state, in thinking or redacted blocks, and no empty one is written", async (t) => {
   const told = answer(
     open(0, { kind: "reasoning", summary: true }),
     say(0, "One", 0),
@@ -281,7 +281,7 @@ t.test("thoughts carry their state, in thinking or redacted blocks, and none tha
   ]);
 });
 
-t.test("what sits on a call or a text travels in a block before it", async (t) => {
+t.test("state on a call or a text is sent in a block before it", async (t) => {
   const told = answer(
     open(0, { kind: "tool_call", id: "call:1", name: "f", opaque }),
     close(0),
@@ -301,7 +301,7 @@ t.test("what sits on a call or a text travels in a block before it", async (t) =
 });
 
 t.test(
-  "what sits on an empty text behind the last one is remembered by it: the last block stays the text",
+  "state on an empty text after the last one is stored for that text: the last block stays the text",
   async (t) => {
     const kept: unknown[] = [];
     const told = answer(
@@ -320,7 +320,7 @@ t.test(
   },
 );
 
-t.test("no state on a text is lost, wherever the text stands", async (t) => {
+t.test("no state on a text is lost, wherever the text is", async (t) => {
   const kept: string[] = [];
   const content = (...blocks: Event[]) => {
     kept.length = 0;
@@ -354,7 +354,7 @@ t.test("no state on a text is lost, wherever the text stands", async (t) => {
   ]);
 });
 
-t.test("of several answers the first one is told, with its own end", async (t) => {
+t.test("of several answers the first one is written, with its own end", async (t) => {
   const wanted = context();
   const told = answer(open(0, { kind: "text" }), say(0, "Hi"), close(0), {
     ...open(1, { kind: "text" }),
@@ -364,7 +364,7 @@ t.test("of several answers the first one is told, with its own end", async (t) =
   t.same(wanted.lost, ["choices.1"]);
 });
 
-t.test("an answer with calls ends with them where its vendor has another word for it", async (t) => {
+t.test("an answer with calls ends with them where its vendor uses another reason", async (t) => {
   for (const [reason, word] of [
     ["stop", "tool_use"],
     ["other", "tool_use"],
@@ -389,7 +389,7 @@ t.test("a refusal is text, and the message ends as one", async (t) => {
   });
 });
 
-t.test("each way to end has its word", async (t) => {
+t.test("each end has its stop reason", async (t) => {
   const ends: [FinishReason, string][] = [
     ["stop", "end_turn"],
     ["length", "max_tokens"],
@@ -412,7 +412,7 @@ t.test("each way to end has its word", async (t) => {
   t.match(whole(told), { stop_reason: "stop_sequence", stop_sequence: "END" });
 });
 
-t.test("citations with a URL are told, everything else that does not fit is declared", async (t) => {
+t.test("citations with a URL are written, everything else that does not fit is declared", async (t) => {
   const wanted = context();
   const told = answer(
     open(0, { kind: "text" }),
@@ -440,7 +440,7 @@ t.test("citations with a URL are told, everything else that does not fit is decl
 });
 
 t.test(
-  "tokens read from and written to the cache are taken out of the input, and put back by the reader",
+  "cache-read and cache-creation tokens are subtracted from the input, and added again by the decoder",
   async (t) => {
     const usage: Usage = {
       in: { total: 160, cached: 100, write: { "5m": 30, "1h": 20 } },
@@ -462,30 +462,27 @@ t.test(
   },
 );
 
-t.test(
-  "a vendor that tells only what was read from its cache has written nothing, all through the stream",
-  async (t) => {
-    const usage: Usage = { in: { total: 2168, cached: 2000 }, out: { total: 1 }, raw: {} };
-    const told = answer().map(
-      (event): Event => (event.type === "usage" || event.type === "start" ? { ...event, usage } : event),
-    );
-    const counted = { cache_creation_input_tokens: 0, cache_read_input_tokens: 2000 };
-    t.match(whole(told)["usage"], counted);
-    const frame = (events: readonly Event[], name: string) =>
-      JSON.parse(streamed(events).find((each) => each.name === name)?.data ?? "{}") as JsonObject;
-    t.match(frame(told, "message_start"), { message: { usage: counted } });
-    t.match(frame(told, "message_delta"), { usage: counted });
-    t.notHas(frame(answer(), "message_delta")["usage"], "cache_creation_input_tokens");
-  },
-);
+t.test("a vendor that reports only cache reads has written nothing, throughout the stream", async (t) => {
+  const usage: Usage = { in: { total: 2168, cached: 2000 }, out: { total: 1 }, raw: {} };
+  const told = answer().map(
+    (event): Event => (event.type === "usage" || event.type === "start" ? { ...event, usage } : event),
+  );
+  const counted = { cache_creation_input_tokens: 0, cache_read_input_tokens: 2000 };
+  t.match(whole(told)["usage"], counted);
+  const frame = (events: readonly Event[], name: string) =>
+    JSON.parse(streamed(events).find((each) => each.name === name)?.data ?? "{}") as JsonObject;
+  t.match(frame(told, "message_start"), { message: { usage: counted } });
+  t.match(frame(told, "message_delta"), { usage: counted });
+  t.notHas(frame(answer(), "message_delta")["usage"], "cache_creation_input_tokens");
+});
 
-t.test("a vendor that counts a token as read and as written does not make the input larger", async (t) => {
+t.test("a token that a vendor counts as read and as written does not increase the input", async (t) => {
   const usage: Usage = { in: { total: 2168, cached: 2161, write: { unsplit: 2161 } }, out: { total: 1 }, raw: {} };
   const told = answer().map((event): Event => (event.type === "usage" ? { ...event, usage } : event));
   t.match(whole(told)["usage"], { input_tokens: 0, cache_read_input_tokens: 2161, cache_creation_input_tokens: 7 });
 });
 
-t.test("a block that the reader left open is closed before the end", async (t) => {
+t.test("a block that the decoder left open is closed before the end", async (t) => {
   const found = frames(answer(open(0, { kind: "text" }), say(0, "Hi"), open(1, { kind: "text" }), say(1, "Ho")));
   t.same(
     outline(found).filter((line) => line.includes("stop ")),
@@ -493,7 +490,7 @@ t.test("a block that the reader left open is closed before the end", async (t) =
   );
 });
 
-t.test("the SDK adds a stream up to the very message that is written whole", async (t) => {
+t.test("the SDK accumulates a stream into the same message that is written whole", async (t) => {
   const faults: number[] = [];
   for (let seed = 1; seed <= 120; seed++) {
     const told = randomAnswer(seed);
@@ -513,7 +510,7 @@ function sorted(value: unknown): unknown {
   );
 }
 
-t.test("the SDK takes every recorded stream that went through the events", async (t) => {
+t.test("the SDK accepts every recorded stream that was decoded and encoded", async (t) => {
   const streams = sample(recorded("anthropic")).filter(({ kinds, status }) => kinds.includes("stream") && status < 300);
   const refused: string[] = [];
   for (const { id, body } of streams) {
@@ -525,7 +522,7 @@ t.test("the SDK takes every recorded stream that went through the events", async
   t.same(refused, [], `${streams.length} streams`);
 });
 
-t.test("state of the vendor's own goes down and comes back as it was", async (t) => {
+t.test("the vendor's own state is sent to the client and returns unchanged", async (t) => {
   const signature = { protocol: NAME, kind: "signature", data: "EqQB+/==" };
   const told = answer(
     open(0, { kind: "reasoning" }),
@@ -538,7 +535,7 @@ t.test("state of the vendor's own goes down and comes back as it was", async (t)
   });
 });
 
-t.test("a message holds the citations of each block in their order, and changes nothing it was given", async (t) => {
+t.test("a message contains the citations of each block in order, and does not change its input", async (t) => {
   const message = new MessageWriter({ drop() {} });
   const given = { type: "text", text: "", citations: [] };
   message.start({ id: "msg_1" });
@@ -561,7 +558,7 @@ const KINDS: ReadonlySet<unknown> = new Set(["text", "thinking", "redacted_think
 const TOKENS = ["input_tokens", "output_tokens", "cache_read_input_tokens", "cache_creation_input_tokens"];
 const STOPS: ReadonlySet<unknown> = new Set(["end_turn", "tool_use", "max_tokens", "stop_sequence", "refusal"]);
 
-t.test("a recorded message that was read and written again still says the same", async (t) => {
+t.test("a recorded message that was decoded and encoded again has the same content", async (t) => {
   const gist = ({ content, stop_reason, usage }: JsonObject) => ({
     content: (content as JsonObject[])
       .filter(({ type, text }) => KINDS.has(type) && text !== "")

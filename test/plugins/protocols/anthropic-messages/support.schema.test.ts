@@ -3,7 +3,7 @@ import { selfReference } from "../../../../plugins/protocols/anthropic-messages/
 
 const node = { type: "object", properties: { next: { anyOf: [{ $ref: "#/$defs/node" }, { type: "null" }] } } };
 
-t.test("a schema that contains itself is told by the reference", async (t) => {
+t.test("a recursive schema is reported by its reference", async (t) => {
   t.equal(selfReference({ $ref: "#/$defs/node", $defs: { node } }), "#/$defs/node");
   t.equal(selfReference({ type: "object", properties: { a: { items: { $ref: "#" } } } }), "#");
   t.equal(selfReference({ properties: { a: { properties: { b: { $ref: "#/properties/a" } } } } }), "#/properties/a");
@@ -15,7 +15,7 @@ t.test("a schema that contains itself is told by the reference", async (t) => {
   t.equal(selfReference({ properties }), "#", "names of properties are no keywords");
 });
 
-t.test("other references are none", async (t) => {
+t.test("other references are not recursive", async (t) => {
   const pair = { properties: { a: { $ref: "#/$defs/leaf" }, b: { $ref: "#/$defs/leaf" } }, $defs: { leaf: {} } };
   t.equal(selfReference(pair), undefined, "one twice");
   t.equal(selfReference({ type: "string", $defs: { node } }), undefined, "one that nothing leads to");
@@ -25,7 +25,7 @@ t.test("other references are none", async (t) => {
   for (const schema of [true, null, "x", [{ $ref: "#" }]]) t.equal(selfReference(schema), undefined);
 });
 
-t.test("a long chain of references takes no long time", async (t) => {
+t.test("a long chain of references takes little time", async (t) => {
   const long = 100_000;
   const $defs = Object.fromEntries(Array.from({ length: long }, (_, i) => [`d${i}`, { $ref: `#/$defs/d${i + 1}` }]));
   t.equal(selfReference({ $ref: "#/$defs/d0", $defs }), undefined);

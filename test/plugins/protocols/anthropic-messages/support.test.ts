@@ -13,7 +13,7 @@ function held(schema: JsonObject | string) {
   return { after: after.value, text: after.text, same: after === before, changed };
 }
 
-t.test("a schema that the vendor can hold an answer to is the very text", async (t) => {
+t.test("a schema that the vendor can enforce is sent unchanged", async (t) => {
   const { same, changed } = held({
     type: "object",
     properties: {
@@ -27,7 +27,7 @@ t.test("a schema that the vendor can hold an answer to is the very text", async 
   t.same([same, changed], [true, []]);
 });
 
-t.test("what it cannot hold an answer to is told to the model, and that is declared", async (t) => {
+t.test("constraints that it cannot enforce are described to the model, and that is declared", async (t) => {
   const { after, changed } = held({
     type: "object",
     properties: {
@@ -49,13 +49,13 @@ t.test("what it cannot hold an answer to is told to the model, and that is decla
   ]);
 });
 
-t.test("objects are closed and oneOf is anyOf, which is declared", async (t) => {
+t.test("objects are closed and oneOf becomes anyOf, which is declared", async (t) => {
   const { after, changed } = held({ oneOf: [{ type: "object", properties: {} }, { type: "string" }] });
   t.same(after, { anyOf: [{ type: "object", properties: {}, additionalProperties: false }, { type: "string" }] });
   t.same(changed, ["format: only the named members are allowed", "format: oneOf as anyOf"]);
 });
 
-t.test("beside anyOf, which is held to, oneOf is told, whichever stands first", async (t) => {
+t.test("beside anyOf, which is enforced, oneOf is described, whichever comes first", async (t) => {
   const oneOf = [{ type: "string" }];
   const anyOf = [{ type: "integer" }];
   const description = JSON.stringify({ oneOf });

@@ -18,7 +18,7 @@ const valueAt = (json: unknown, path: JsonPath): unknown =>
 const told = (json: unknown, places: Iterable<TextPlace>): [kind: string, text: unknown][] =>
   [...places].map(({ kind, path }) => [kind, valueAt(json, path)]);
 
-t.test("the texts of a request are told by whose they are", async (t) => {
+t.test("the texts of a request are listed by role", async (t) => {
   const body = {
     system: [{ type: "text", text: "S" }],
     messages: [
@@ -72,7 +72,7 @@ t.test("the texts of a request are told by whose they are", async (t) => {
   t.same(told({ system: "S" }, texts.request({ system: "S" })), [["system", "S"]]);
 });
 
-t.test("whatever stands where content belongs, reading goes on", async (t) => {
+t.test("any value in place of content is tolerated", async (t) => {
   const odd = [null, 1, "x", [], {}, [[[]]], [null], { content: 1 }, [{ type: 1, content: {} }]];
   for (const value of odd) {
     const inside = question({ system: value, messages: [value, { role: "user", content: value }] });
@@ -84,7 +84,7 @@ t.test("whatever stands where content belongs, reading goes on", async (t) => {
   }
 });
 
-t.test("JSON that is nested without end costs no more than it is long", async (t) => {
+t.test("endlessly nested JSON takes no more than linear time", async (t) => {
   const deep = (levels: number): unknown =>
     JSON.parse(`${'{"text":"x","content":['.repeat(levels)}1${"]}".repeat(levels)}`);
   const body = question({ messages: [{ role: "user", content: [{ type: "tool_result", content: [deep(20_000)] }] }] });
@@ -164,7 +164,7 @@ const bodies = (): { id: string; text: string }[] => [
   ...requests().map(({ id, body }) => ({ id, text: JSON.stringify(body, null, 1) })),
 ];
 
-t.test("every text of a recorded request can be changed where it stands, and nothing else changes", async (t) => {
+t.test("every text of a recorded request can be changed in place, and nothing else changes", async (t) => {
   const wrong: string[] = [];
   let count = 0;
   for (const { id, text } of bodies()) {
@@ -209,7 +209,7 @@ function without(text: string, foreign: (state: string) => boolean = () => true)
 
 const state = (member: string, type: string) => `{ "type" : "${type}" , "${member}" : "gw1.state" }`;
 
-t.test("thoughts go with their state, and nothing beside them changes by a byte", async (t) => {
+t.test("thinking is removed with its state, and no other byte changes", async (t) => {
   const ask = (first: string, second: string) =>
     `{ "messages": [ {"role":"user","content":"Hi"} ,\n {"role":"assistant", "content":[ ${first}{"type":"tool_use","id":"a","name":"f",` +
     `"input":{"n": 1.0}}${second} ]} , {"role":"user","content":[{"type":"tool_result","tool_use_id":"a"}]}], "max_tokens":9007199254740993 }`;
@@ -220,7 +220,7 @@ t.test("thoughts go with their state, and nothing beside them changes by a byte"
   }
 });
 
-t.test("a message that is left without a block goes, one that came without stays", async (t) => {
+t.test("a message without remaining blocks is removed, one that had none stays", async (t) => {
   const turn = (role: string, ...blocks: string[]) => `{"role":"${role}","content":[${blocks.join(",")}]}`;
   const only = turn("assistant", state("data", "redacted_thinking"), state("signature", "thinking"));
   const ask = (...turns: string[]) => `{"messages":[${turns.join(",")}]}`;
@@ -229,7 +229,7 @@ t.test("a message that is left without a block goes, one that came without stays
   t.equal(without(ask(only)).left, ask());
 });
 
-t.test("thinking by tokens goes with the thoughts that a loop of calls would need, and this is told", async (t) => {
+t.test("a thinking budget is removed with thinking that a tool loop would need, and this is reported", async (t) => {
   const ask = (thinking: string, thought: string, after = "") =>
     `{"messages":[{"role":"user","content":"Hi"},{"role":"assistant","content":[${thought}{"type":"tool_use","id":"a"}]},` +
     `{"role":"user","content":[{"type":"tool_result","tool_use_id":"a"}]}${after}]${thinking}}`;
@@ -248,7 +248,7 @@ t.test("thinking by tokens goes with the thoughts that a loop of calls would nee
   t.match(without(ask(enabled, foreign, over)), { left: ask(enabled, "", over), told: [] }, "the loop is over");
 });
 
-t.test("state put into any place of a recorded request is found and goes without a trace", async (t) => {
+t.test("state in any place of a recorded request is found and removed without a trace", async (t) => {
   const wrong: string[] = [];
   let count = 0;
   for (const { id, text } of bodies()) {

@@ -10,7 +10,7 @@ import { translation } from "./speaking.ts";
 
 const usage = (told: object) => protocol.usage({ type: "message", usage: told });
 
-t.test("what was read from and written to the cache is part of the input", async (t) => {
+t.test("cache-read and cache-creation tokens are part of the input", async (t) => {
   const told = {
     input_tokens: 10,
     cache_creation_input_tokens: 30,
@@ -30,7 +30,7 @@ t.test("what was read from and written to the cache is part of the input", async
   });
 });
 
-t.test("a service tier is told in this vendor's words, and one that it does not have is left out", async (t) => {
+t.test("a service tier is written in this vendor's words, and an unknown one is left out", async (t) => {
   const tiers = { default: "standard", priority: "priority", batch: "batch", flex: undefined, "on-demand": undefined };
   for (const [tier, word] of Object.entries(tiers))
     t.equal(
@@ -40,7 +40,7 @@ t.test("a service tier is told in this vendor's words, and one that it does not 
     );
 });
 
-t.test("written tokens that no time to live accounts for are kept as unsplit", async (t) => {
+t.test("written tokens that no time to live accounts for are stored unsplit", async (t) => {
   const split = { ephemeral_5m_input_tokens: 20, ephemeral_1h_input_tokens: 0 };
   t.same(usage({ cache_creation_input_tokens: 30, cache_creation: split })?.in.write, {
     "5m": 20,
@@ -51,14 +51,14 @@ t.test("written tokens that no time to live accounts for are kept as unsplit", a
   t.same(usage({ cache_creation: split })?.in.write, { "5m": 20, "1h": 0 });
 });
 
-t.test("what nobody told is absent, not 0", async (t) => {
+t.test("unreported values are absent, not 0", async (t) => {
   t.same(usage({ output_tokens: 5 }), { in: {}, out: { total: 5 }, raw: { output_tokens: 5 } });
   t.same(usage({ input_tokens: "7", output_tokens: -1 })?.in, {});
   t.equal(protocol.usage({ type: "ping" }), undefined);
   t.equal(protocol.usage(undefined), undefined);
 });
 
-t.test("the delta's numbers replace those of the start, and what it leaves out or says null stays", async (t) => {
+t.test("the delta's numbers replace those of the start, and what is missing or null there stays", async (t) => {
   const start = {
     input_tokens: 9,
     cache_creation_input_tokens: 4,
@@ -80,7 +80,7 @@ t.test("the delta's numbers replace those of the start, and what it leaves out o
   t.equal(protocol.usage({ type: "message_stop" }, after), after);
 });
 
-t.test("however many members a stream tells, what is kept of them is bounded", async (t) => {
+t.test("however many members a stream reports, limited memory is used", async (t) => {
   let told: Usage | undefined;
   for (let n = 0; n < 1000; n++) told = protocol.usage({ usage: { output_tokens: n, [`unheard_of_${n}`]: n } }, told);
   t.equal(told?.out.total, 999);
@@ -106,7 +106,7 @@ const main = (found: Usage | undefined) => ({
   tools: found?.serverTools,
 });
 
-t.test("usage of a recorded stream is what the SDK makes of it", { skip }, async (t) => {
+t.test("usage of a recorded stream equals the SDK's", { skip }, async (t) => {
   const streams = answers.filter(({ kinds }) => kinds.includes("stream"));
   const wrong: string[] = [];
   for (const { id, body } of streams) {
@@ -136,12 +136,12 @@ t.test("a recorded count of tokens is an answer without usage", { skip }, async 
     t.equal(protocol.usage(JSON.parse(body)), undefined, id);
 });
 
-t.test("a count is read and written", async (t) => {
+t.test("a count is decoded and encoded", async (t) => {
   t.equal(translation.count?.decode('{"input_tokens": 14}'), 14);
   t.equal(translation.count?.encode(14), '{"input_tokens":14}');
 });
 
-t.test("what is no count is invalid", async (t) => {
+t.test("an invalid count is refused", async (t) => {
   for (const text of ["", "[]", "{}", '{"input_tokens":"14"}'])
     t.throws(() => translation.count?.decode(text), { code: "upstream_invalid" }, text);
 });

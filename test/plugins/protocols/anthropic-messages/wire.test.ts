@@ -13,7 +13,7 @@ const CITATIONS = [
   { url: 1, title: ["A"] },
 ];
 
-t.test("a citation's address, title and quote are told", async (t) => {
+t.test("a citation's address, title and quote are read", async (t) => {
   const told = [
     { url: "https://a", title: "A", quote: "q" },
     { url: "https://a", quote: "q" },
@@ -24,20 +24,20 @@ t.test("a citation's address, title and quote are told", async (t) => {
   t.same(CITATIONS.map(parseCitation), told);
 });
 
-t.test("a citation with a URL is written as a web search result, which says the same", async (t) => {
+t.test("a citation with a URL is written as a web search result, which is equivalent", async (t) => {
   for (const citation of CITATIONS.map(parseCitation).filter(({ url }) => url !== undefined))
     t.match(parseCitation(writeCitation(citation)), citation);
   t.equal(writeCitation({ title: "D", quote: "q" }), undefined);
 });
 
-t.test("what is no object says nothing", async (t) => {
+t.test("a value that is not an object yields nothing", async (t) => {
   for (const value of [undefined, null, 1, "x", []]) t.same(parseCitation(value), {});
 });
 
 const event = (text: string) => new Frame("event", Buffer.from(text));
 const endingOf = (text: string) => protocol.ending(event(text));
 
-t.test("message_stop completes a stream and error fails it, with or without a space behind the colon", async (t) => {
+t.test("message_stop completes a stream and error fails it, with or without a space after the colon", async (t) => {
   t.equal(endingOf('event: message_stop\ndata: {"type":"message_stop"}\n\n'), "complete");
   t.equal(endingOf('event:message_stop\ndata:{"type":"message_stop"}\n\n'), "complete");
   t.equal(endingOf('event: message_stop\r\ndata: {"type":"message_stop"}\r\n\r\n'), "complete");
@@ -47,18 +47,18 @@ t.test("message_stop completes a stream and error fails it, with or without a sp
   );
 });
 
-t.test("an event without a name is known by its type", async (t) => {
+t.test("an event without a name is recognised by its type", async (t) => {
   t.equal(endingOf('data: {"type":"message_stop"}\n\n'), "complete");
   t.equal(endingOf('data: {"type": "error", "error": {"type": "api_error"}}\n\n'), "error");
   t.equal(endingOf('data: {"type":"message_stop"}\nevent: message_stop\n\n'), "complete");
 });
 
-t.test("a type that every object has a member of is no end", async (t) => {
+t.test("a type named like a member of every object is not an end", async (t) => {
   for (const type of ["constructor", "__proto__", "toString"])
     t.equal(endingOf(`data: {"type":"${type}","error":1}\n\n`), undefined, type);
 });
 
-t.test("a text that talks of the end is not the end", async (t) => {
+t.test("a text that mentions the end is not the end", async (t) => {
   const delta = {
     type: "content_block_delta",
     index: 0,
@@ -74,7 +74,7 @@ t.test("a text that talks of the end is not the end", async (t) => {
   t.equal(endingOf(`data: ${JSON.stringify(call)}\n\n`), undefined);
 });
 
-t.test("everything else goes on", async (t) => {
+t.test("everything else continues", async (t) => {
   for (const name of [
     "message_start",
     "message_delta",
@@ -98,7 +98,7 @@ t.test("its ping is neither an end nor usage", async (t) => {
   t.equal(protocol.holdsUsage(ping), false);
 });
 
-t.test("usage is looked for in two events only", async (t) => {
+t.test("usage is searched for in two events only", async (t) => {
   const holds = (text: string) => protocol.holdsUsage(event(text));
   t.ok(holds('event: message_start\ndata: {"type":"message_start","message":{"usage": {"input_tokens":1}}}\n\n'));
   t.ok(holds('event:message_delta\ndata:{"type":"message_delta","usage":{"output_tokens":1}}\n\n'));
@@ -118,7 +118,7 @@ const streams = recorded("anthropic").filter(
 );
 
 t.test(
-  "of every recorded stream the last event, and no other, says that it is complete",
+  "of every recorded stream the last event, and no other, marks it as complete",
   { skip: streams.length === 0 && "no recordings" },
   async (t) => {
     const wrong = streams.filter(({ body }) => {
@@ -133,7 +133,7 @@ t.test(
 );
 
 t.test(
-  "of every recorded stream the events that are passed over hold no usage",
+  "of every recorded stream the skipped events contain no usage",
   { skip: streams.length === 0 && "no recordings" },
   async (t) => {
     const wrong = streams.filter(({ body }) => {
@@ -149,7 +149,7 @@ t.test(
   },
 );
 
-t.test("an error without a name, as proxies of imitations tell it, ends a stream as one", async (t) => {
+t.test("an error without a name, as proxies of compatible servers send it, ends a stream", async (t) => {
   const end = (text: string) => protocol.ending(new Frame("event", Buffer.from(text)));
   t.equal(end('data: {"error":{"message":"Incorrect API key"}}\n\n'), "error");
   t.equal(end('data: {"type":"error","error":{"message":"x"}}\n\n'), "error");

@@ -67,7 +67,7 @@ async function withSdks(t: Test, check: (t: Test, sdk: Sdk) => Promise<void>): P
   for (const [name, sdk] of Object.entries(SDKS)) await t.test(name, (t) => check(t, sdk));
 }
 
-t.test("a streamed answer is the whole answer, usage included", (t) =>
+t.test("a streamed answer equals the whole answer, usage included", (t) =>
   withSdks(t, async (t, sdk) => {
     for (const model of ["echo", "tool", "reasoning", "image", "long"]) {
       const config = { tools: [{ functionDeclarations: [WEATHER] }] };
@@ -145,7 +145,7 @@ t.test("reasoning thinks, signs and answers", (t) =>
   }),
 );
 
-t.test("image draws, an answer longer than allowed stops at the limit", (t) =>
+t.test("image draws, an answer longer than its limit stops there", (t) =>
   withSdks(t, async (t, sdk) => {
     const { parts } = await whole(sdk, "image");
     t.match(parts, [{ text: /./ }, { inlineData: { mimeType: "image/png", data: /^iVBORw0KGgo/ } }]);
@@ -180,7 +180,7 @@ t.test("errors have the vendor's status and name", (t) =>
   }),
 );
 
-t.test("error-stream and cut begin well and end badly", (t) =>
+t.test("error-stream and cut begin correctly and end in failure", (t) =>
   withSdks(t, async (t, sdk) => {
     for (const [model, error] of [
       ["error-stream", { name: "ApiError", status: 500 }],
@@ -248,7 +248,7 @@ t.test("streams are events, or one array", async (t) => {
   t.match(broken.at(-1), { error: { code: 500, status: "INTERNAL" } });
 });
 
-t.test("slow waits for its first piece, and busy models say how long", async (t) => {
+t.test("slow waits before its first piece, and busy models say how long to wait", async (t) => {
   const { frames } = answer("streamGenerateContent", "slow", HELLO, "alt=sse");
   t.same(
     frames.map(({ after }) => after),
@@ -259,7 +259,7 @@ t.test("slow waits for its first piece, and busy models say how long", async (t)
   t.match(JSON.parse(String(busy.frames[0]?.bytes)).error.details, [{}, {}, { retryDelay: "1s" }]);
 });
 
-t.test("both spellings are understood", async (t) => {
+t.test("both spellings are accepted", async (t) => {
   const body = {
     ...HELLO,
     tools: [
@@ -297,7 +297,7 @@ const failed = (promise: Promise<unknown>): Promise<unknown> =>
 
 const likeness = (a: number[], b: number[]) => a.reduce((sum, value, i) => sum + value * (b[i] as number), 0);
 
-t.test("a vector has length 1 and the dimensions asked for, within bounds", async (t) => {
+t.test("a vector has length 1 and the requested dimensions, within bounds", async (t) => {
   for (const [asked, got] of [
     [undefined, 768],
     [3, 3],
@@ -311,7 +311,7 @@ t.test("a vector has length 1 and the dimensions asked for, within bounds", asyn
   t.ok(Math.abs(likeness(embedding(""), embedding("")) - 1) < 1e-9);
 });
 
-t.test("texts that share words are alike, and the same text is the same", async (t) => {
+t.test("texts that share words are similar, and the same text is identical", async (t) => {
   const cat = embedding("The cat sat on the mat");
   t.same(embedding("The cat sat on the mat"), cat);
   t.ok(likeness(cat, embedding("the CAT on a mat!")) > likeness(cat, embedding("quarterly revenue grew")));

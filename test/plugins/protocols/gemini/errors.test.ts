@@ -43,7 +43,7 @@ t.test("an error is the vendor's body with its details", async (t) => {
   });
 });
 
-t.test("a key that is not known has the vendor's reason", async (t) => {
+t.test("an unknown key has the vendor's reason", async (t) => {
   const { error } = JSON.parse(protocol.error(new GatewayError("invalid_api_key"), "id"));
   t.match(error, { code: 401, status: "UNAUTHENTICATED", details: [{ reason: "API_KEY_INVALID" }] });
 });
@@ -53,7 +53,7 @@ t.test("a plugin's own code is the reason", async (t) => {
   t.match(JSON.parse(protocol.error(spent, "id")).error.details, [{ reason: "TEAM_SPENT" }]);
 });
 
-t.test("a key that the vendor does not know is told by its reason alone", async (t) => {
+t.test("a key that the vendor does not know is recognised by its reason alone", async (t) => {
   const told = (error: object, status = 400) =>
     protocol.refuses?.(status, Buffer.from(JSON.stringify({ error: { code: 400, ...error } })));
   t.equal(told({ details: [{ reason: "API_KEY_INVALID" }] }), "credential");
@@ -73,7 +73,7 @@ t.test("a key that the vendor does not know is told by its reason alone", async 
   t.equal(told({ ...denied, message: "The caller does not have permission" }, 403), undefined);
 });
 
-t.test("the reason is the provider's own word, where it has one", async (t) => {
+t.test("the reason is the provider's own, where it has one", async (t) => {
   const reason = (providerCode: string) => {
     const fault = new GatewayError("upstream_refused", { status: 429, kind: "rate_limit", providerCode: providerCode });
     return (JSON.parse(protocol.error(fault, "id")) as { error: { details: { reason: string }[] } }).error.details[0]
@@ -101,7 +101,7 @@ t.test("among events an error is bare JSON with one line feed", async (t) => {
   t.equal(protocol.ending(new Frame("event", bytes)), "error");
 });
 
-t.test("in an array an error is the last element, whatever stands before it", async (t) => {
+t.test("in an array an error is the last element, whatever comes before it", async (t) => {
   const text = (last?: string) => protocol.streamError(cut, "id-1", state("", last)).toString();
   t.equal(text(), `[${OBJECT}\n]`);
   t.equal(text('[{"a":1}'), `\n,\r\n${OBJECT}\n]`);
@@ -126,7 +126,7 @@ async function stream(Sdk: typeof GoogleGenAI, baseUrl: string): Promise<{ text:
   return { text, error: undefined };
 }
 
-t.test("both SDKs raise an error in a stream that is cut behind it", async (t) => {
+t.test("both SDKs raise an error in a stream that is closed after it", async (t) => {
   const lost = protocol.streamError(cut, "id-1", state("alt=sse", FIRST));
   for (const [name, Sdk] of Object.entries(SDKS)) {
     const apart = await stream(Sdk, await breaking(t, "text/event-stream", [FIRST, lost]));
@@ -138,7 +138,7 @@ t.test("both SDKs raise an error in a stream that is cut behind it", async (t) =
   }
 });
 
-t.test("both SDKs pass over pings before, between and behind events", async (t) => {
+t.test("both SDKs ignore pings before, between and after events", async (t) => {
   const last = FIRST.replace('"index":0', '"finishReason":"STOP","index":0');
   const { ping } = protocol;
   const lost = protocol.streamError(cut, "id-1", state("alt=sse", FIRST));
@@ -160,7 +160,7 @@ t.test("a ping is white space between elements of an array", async (t) => {
 const read = (status: number, body: unknown) =>
   parseErrorResponse(status, new HeaderList(), typeof body === "string" ? body : JSON.stringify(body));
 
-t.test("an error says its kind, its word and its message", async (t) => {
+t.test("an error has its kind, its code and its message", async (t) => {
   t.strictSame(read(403, { error: { code: 403, message: "No.", status: "PERMISSION_DENIED" } }), {
     status: 403,
     kind: "permission",
@@ -174,7 +174,7 @@ t.test("an error says its kind, its word and its message", async (t) => {
   t.match(read(504, { error: { code: 504, status: "DEADLINE_EXCEEDED" } }), { kind: "timeout" });
 });
 
-t.test("a key that the vendor does not know is about who asks, whatever the status", async (t) => {
+t.test("a key that the vendor does not know is an authentication error, whatever the status", async (t) => {
   const details = [{ "@type": "type.googleapis.com/google.rpc.ErrorInfo", reason: "API_KEY_INVALID" }];
   t.match(read(400, { error: { code: 400, message: "API key not valid.", status: "INVALID_ARGUMENT", details } }), {
     status: 401,
@@ -183,7 +183,7 @@ t.test("a key that the vendor does not know is about who asks, whatever the stat
   });
 });
 
-t.test("how long to wait stands among the details", async (t) => {
+t.test("the time to wait is among the details", async (t) => {
   const limited = (retryDelay: string) =>
     read(429, { error: { code: 429, details: [{ reason: "x" }, { retryDelay }] } });
   t.match(limited("48s"), { kind: "rate_limit", retryAfter: 48 });
@@ -191,7 +191,7 @@ t.test("how long to wait stands among the details", async (t) => {
   t.equal(limited("soon").retryAfter, undefined);
 });
 
-t.test("a page, a broken body or nothing is a fault of that status", async (t) => {
+t.test("a page, an invalid body or nothing is classified by its status", async (t) => {
   for (const body of ["", "<html>502</html>", "{", "[]", "null", '{"error":null}'])
     t.strictSame(
       read(502, body),
@@ -202,7 +202,7 @@ t.test("a page, a broken body or nothing is a fault of that status", async (t) =
   t.match(read(400, { error: "No such thing." }), { kind: "invalid", message: "No such thing." });
 });
 
-t.test("an error in a stream tells its own status, if that is one", async (t) => {
+t.test("an error in a stream has its own status, if that is one", async (t) => {
   t.match(parseRpcError(502, { code: 429, status: "RESOURCE_EXHAUSTED", message: "x" }), {
     status: 429,
     kind: "rate_limit",
@@ -212,7 +212,7 @@ t.test("an error in a stream tells its own status, if that is one", async (t) =>
 
 const errors = recorded("gemini").filter(({ status }) => status >= 400);
 
-t.test("every recorded error is read", { skip: errors.length === 0 && "no recordings" }, async (t) => {
+t.test("every recorded error is decoded", { skip: errors.length === 0 && "no recordings" }, async (t) => {
   for (const { id, status, body } of errors) {
     const fault = read(status, body);
     t.ok(fault.status === status || fault.code === "invalid_api_key", id);

@@ -4,7 +4,7 @@ import { HeaderList } from "../../../../src/wire/headers.ts";
 import { Query } from "../../../../src/wire/query.ts";
 import { givenContext, read } from "./requests.ts";
 
-t.test("recognises its clients by their headers, by the path, or by a key in the query", async (t) => {
+t.test("it recognises its clients by their headers, by the path, or by a key in the query", async (t) => {
   const none = new HeaderList();
   t.ok(protocol.recognises("/", new HeaderList(["X-Goog-Api-Key", "k"])));
   t.ok(protocol.recognises("/", new HeaderList(["x-goog-api-client", "google-genai-sdk/3.1.0"])));
@@ -23,11 +23,11 @@ t.test("recognises its clients by their headers, by the path, or by a key in the
     t.notOk(protocol.recognises("/v1/models", none, new Query(query)), query);
 });
 
-t.test("shows the provider the key where its documents want it", async (t) => {
+t.test("it sends the key to the provider as the vendor documents", async (t) => {
   t.same(protocol.credential("secret"), ["x-goog-api-key", "secret"]);
 });
 
-t.test("keeps the client's project and the gateway's model name from the provider", async (t) => {
+t.test("it hides the client's project and the gateway's model name from the provider", async (t) => {
   for (const name of ["x-goog-user-project", "x-goog-request-params"])
     t.notOk(
       protocol.headers.some((allowed) => name.startsWith(allowed.replace("*", ""))),
@@ -35,7 +35,7 @@ t.test("keeps the client's project and the gateway's model name from the provide
     );
 });
 
-t.test("its requests can be translated, and counts of tokens", async (t) => {
+t.test("its requests can be translated, and so can counts of tokens", async (t) => {
   const contents = [{ role: "user", parts: [{ text: "Hi" }] }];
   const { request, count } = protocol.translation ?? {};
   const { context: given } = givenContext();
@@ -44,7 +44,7 @@ t.test("its requests can be translated, and counts of tokens", async (t) => {
   t.equal(count?.decode(count.encode(3)), 3);
 });
 
-t.test("its ping is white space, which every parser passes over", async (t) => {
+t.test("its ping is white space, which every parser skips", async (t) => {
   t.equal(protocol.ping.toString(), "\r\n\r\n");
 });
 
@@ -94,13 +94,13 @@ t.test("a long list comes in pages", async (t) => {
   t.throws(() => page("pageSize=-1"), { message: "pageSize must be a whole number, 0 or more." });
 });
 
-t.test("a model of embeddings generates nothing", async (t) => {
+t.test("an embedding model generates nothing", async (t) => {
   t.match(protocol.listing?.one({ ...fast, capabilities: ["embeddings"] }), {
     supportedGenerationMethods: ["embedContent", "batchEmbedContents"],
   });
 });
 
-t.test("of a model only those methods are told that can be called", async (t) => {
+t.test("a model lists only those methods that can be called", async (t) => {
   const told = (capabilities: readonly string[], protocols: Record<string, string>) => {
     const one = protocol.listing?.one({ ...fast, capabilities, protocols }) as { supportedGenerationMethods: string[] };
     return one.supportedGenerationMethods;
@@ -111,7 +111,7 @@ t.test("of a model only those methods are told that can be called", async (t) =>
   t.same(told(["embeddings"], { gemini: "translated" }), [], "embeddings are not translated");
 });
 
-t.test("what is not known of a model is left out", async (t) => {
+t.test("unknown facts of a model are left out", async (t) => {
   t.same(
     protocol.listing?.one({
       ...{ id: "echo", name: "Echo", created: 1, capabilities: [], price: {} },

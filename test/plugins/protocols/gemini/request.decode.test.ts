@@ -31,7 +31,7 @@ t.test("turns and the instruction are read in order, with the client's paths", a
   ]);
 });
 
-t.test("a turn of the model at the end is said, and a thought in pieces is said once", async (t) => {
+t.test("a turn of the model at the end is declared, and reasoning in pieces is declared once", async (t) => {
   const thoughts = [
     { text: "Let me ", thought: true },
     { text: "see.", thought: true, thoughtSignature: "c2ln" },
@@ -48,7 +48,7 @@ t.test("a turn of the model at the end is said, and a thought in pieces is said 
   ]);
 });
 
-t.test("the pieces of a stream that a chat of the SDK keeps as contents are the text that they were", async (t) => {
+t.test("the pieces of a stream that a chat of the SDK keeps as contents are joined to the original text", async (t) => {
   const piece = (...parts: object[]) => ({ role: "model", parts });
   const pieces = [
     piece({ text: "Hel" }),
@@ -81,7 +81,7 @@ t.test("an instruction may be a text, parts a single one, and a role missing", a
   ]);
 });
 
-t.test("an unknown role, missing contents and broken JSON are refused", async (t) => {
+t.test("an unknown role, missing contents and invalid JSON are refused", async (t) => {
   t.match(
     refusal(() => read({ contents: [{ role: "system", parts: [] }] })),
     { param: "contents.0.role" },
@@ -96,7 +96,7 @@ t.test("an unknown role, missing contents and broken JSON are refused", async (t
   );
 });
 
-t.test("arguments stay the text they came as", async (t) => {
+t.test("arguments keep their text", async (t) => {
   const args = '{ "a": 1.0, "b": 12345678901234567890,\n"é":"\\u00e9" }';
   const body = `{"contents":[{"role":"model","parts":[{"functionCall":{"name":"f","args":${args}}}]}]}`;
   t.equal((read(body).turns[0]?.parts[0] as ToolCall).arguments, args);
@@ -137,7 +137,7 @@ t.test("a result before its call, or without one, is refused (22)", async (t) =>
   );
 });
 
-t.test("a result is what output holds, what error holds, or the whole object", async (t) => {
+t.test("a result is the content of output, of error, or the whole object", async (t) => {
   const result = (response: unknown, more = {}) =>
     read({
       contents: [
@@ -182,12 +182,12 @@ t.test("a signature stays on its part, an empty text included (19, 20)", async (
   t.match(partsOf({ thought: true, thought_signature: "c2ln" }), [{ kind: "reasoning", text: undefined, opaque }]);
 });
 
-t.test("the vendor's bypass is no signature", async (t) => {
+t.test("the vendor's bypass is not a signature", async (t) => {
   for (const thoughtSignature of ["skip_thought_signature_validator", btoa("skip_thought_signature_validator"), ""])
     t.equal((partsOf({ functionCall: { name: "f" }, thoughtSignature })[0] as ToolCall).opaque, undefined);
 });
 
-t.test("state of another protocol is a thought of its own before the part, and is read once", async (t) => {
+t.test("state of another protocol is reasoning of its own before the part, and is read once", async (t) => {
   const thoughtSignature = "gw1.some-protocol.signature.x";
   const opaque = { protocol: "some-protocol", kind: "signature", data: "x" };
   t.match(partsOf({ functionCall: { name: "f" }, thoughtSignature }), [
@@ -200,12 +200,12 @@ t.test("state of another protocol is a thought of its own before the part, and i
   );
 });
 
-t.test("the work on base64 with padding in its middle grows no faster than the base64", async (t) => {
+t.test("the time for base64 with padding in its middle grows no faster than the base64", async (t) => {
   const [data] = hostileTexts(["="], "aGk", "_") as [string];
   runLinear(() => t.match(partsOf({ inlineData: { mimeType: "image/png", data } }), [{ media: "image" }]));
 });
 
-t.test("media are told by their type, and base64 is the usual one", async (t) => {
+t.test("media are classified by their type, and base64 is the default", async (t) => {
   t.match(
     partsOf(
       { inlineData: { mimeType: "image/png", data: "aGk=" } },
@@ -224,7 +224,7 @@ t.test("media are told by their type, and base64 is the usual one", async (t) =>
   );
 });
 
-t.test("an address of a film needs no type", async (t) => {
+t.test("an address of a video needs no type", async (t) => {
   for (const fileUri of ["https://www.youtube.com/watch?v=x", "https://youtu.be/x"]) {
     t.match(partsOf({ fileData: { fileUri } }), [{ media: "video", mime: undefined, source: { url: fileUri } }]);
     t.same(usesOf({ contents: [{ parts: [{ fileData: { fileUri } }] }] }), ["video contents.0.parts.0"]);
@@ -232,7 +232,7 @@ t.test("an address of a film needs no type", async (t) => {
   t.match(partsOf({ fileData: { fileUri: "https://example.com/youtu.be/x" } }), [{ media: "file" }]);
 });
 
-t.test("how closely to look is said by the part or for all of them", async (t) => {
+t.test("the media resolution is set by the part or for all of them", async (t) => {
   const inlineData = { mimeType: "image/png", data: "aGk=" };
   const parts = [{ inlineData, mediaResolution: { level: "media_resolution_low" } }, { inlineData }];
   const { turns, uses } = read({
@@ -255,12 +255,12 @@ t.test("how closely to look is said by the part or for all of them", async (t) =
   );
 });
 
-t.test("what only the vendor understands is kept whole", async (t) => {
+t.test("parts that only the vendor understands are kept complete", async (t) => {
   const code = { executable_code: { language: "PYTHON", code: "1" }, thoughtSignature: "c2ln" };
   t.match(partsOf(code), [{ kind: "foreign", protocol: "gemini", name: "executable_code", json: code }]);
 });
 
-t.test("every thing that is not a plain text is said with its path", async (t) => {
+t.test("everything except plain text is declared with its path", async (t) => {
   const inlineData = { mimeType: "image/png", data: "aGk=" };
   const parts = [
     { inlineData },
@@ -310,7 +310,7 @@ t.test("the members at top level", async (t) => {
   ]);
 });
 
-t.test("tokens are counted of contents or of a whole request", async (t) => {
+t.test("tokens are counted for contents or for a whole request", async (t) => {
   const whole = { generateContentRequest: { model: "models/x", contents, systemInstruction: "Be terse." } };
   t.match(read(whole, { task: "count" }), { task: "count", turns: [{ role: "system" }, { role: "user" }] });
   t.match(read({ contents }, { task: "count" }), { task: "count", turns: [{ role: "user" }] });
@@ -321,7 +321,7 @@ t.test("tokens are counted of contents or of a whole request", async (t) => {
   );
 });
 
-t.test("a part that is two things is refused by its path", async (t) => {
+t.test("a part of two kinds is refused with its path", async (t) => {
   const two: readonly [part: object, must: RegExp][] = [
     [{ text: "x", functionCall: { name: "f", args: {} } }, /text and functionCall/],
     [{ text: "", inline_data: { mime_type: "image/png", data: "aGk=" } }, /text and inlineData/],
@@ -341,7 +341,7 @@ t.test("a part that is two things is refused by its path", async (t) => {
   t.match(partsOf({ text: null, functionCall: { name: "f" } }), [{ kind: "tool_call" }]);
 });
 
-t.test("a member that is not known is said by its path, wherever it stands", async (t) => {
+t.test("an unknown member is declared by its path, wherever it is", async (t) => {
   const more = { newThing: 1 };
   const data = { mimeType: "image/png", data: "aGk=" };
   const others = (body: object) => usesOf(body).filter((uses) => uses.startsWith("other "));
@@ -380,7 +380,7 @@ t.test("a member that is not known is said by its path, wherever it stands", asy
   );
 });
 
-t.test("labels are strings, whatever they are called", async (t) => {
+t.test("labels are strings, whatever their names", async (t) => {
   const labels = '{"fooBar":"1","foo_bar":"2","__proto__":"3","none":null}';
   const { metadata = {} } = read(`{"contents":[],"labels":${labels}}`);
   t.same(Object.entries(metadata), [
@@ -394,7 +394,7 @@ t.test("labels are strings, whatever they are called", async (t) => {
   );
 });
 
-t.test("calls without ids get ones that no other call has, the same each time", async (t) => {
+t.test("calls without ids get unique ones, the same each time", async (t) => {
   const ids = () => {
     const calls = new CallMatcher(new Set(["call_1"]));
     return [calls.addCall("f", undefined), calls.addCall("f", "call_1"), calls.addCall("f", undefined)];
@@ -403,7 +403,7 @@ t.test("calls without ids get ones that no other call has, the same each time", 
   t.same(ids(), ids());
 });
 
-t.test("an id that two calls have is one call's, and results find their calls in order", async (t) => {
+t.test("an id that two calls share belongs to one, and results find their calls in order", async (t) => {
   const calls = new CallMatcher(new Set(["f"]));
   const made = [calls.addCall("f", "f"), calls.addCall("f", "f")];
   t.equal(new Set(made).size, 2);
@@ -522,7 +522,7 @@ function broken(value: unknown, junk: unknown, at: { left: number }): unknown {
   return Object.fromEntries(Object.entries(value).map(([name, member]) => [name, broken(member, junk, at)]));
 }
 
-t.test("a request broken in any place is read or refused by its path", { skip }, async (t) => {
+t.test("a request changed in any place is decoded or refused with its path", { skip }, async (t) => {
   const rich = recorded.filter(({ body }) => /function_?response/i.test(JSON.stringify(body))).slice(0, 12);
   let refused = 0;
   for (const { id, task, body } of rich)

@@ -74,7 +74,7 @@ t.test("modes are a choice among tools", async (t) => {
   );
 });
 
-t.test("what a mode means beyond the choice is said", async (t) => {
+t.test("effects of a mode beyond the choice are declared", async (t) => {
   t.same(usesOf({ toolConfig: { functionCallingConfig: { mode: "VALIDATED" }, retrievalConfig: {} } }), [
     "tool_choice toolConfig.functionCallingConfig",
     "other toolConfig.functionCallingConfig.mode",
@@ -100,7 +100,7 @@ t.test("types are in lower case, nullable is a type, and numbers in strings are 
   );
 });
 
-t.test("properties stand in the order that was asked for, the others behind them", async (t) => {
+t.test("properties are in the requested order, the others after them", async (t) => {
   const properties = { a: { type: "STRING" }, b: { type: "BOOLEAN" }, c: { type: "NULL" } };
   const made = translated({ type: "OBJECT", properties, propertyOrdering: ["c", "a", "gone"], required: ["a"] });
   t.equal(
@@ -110,7 +110,7 @@ t.test("properties stand in the order that was asked for, the others behind them
   t.equal(translated({ properties, property_ordering: ["b"] }).indexOf('"b"'), 15);
 });
 
-t.test("an alternative or a list of values admits null, too", async (t) => {
+t.test("alternatives or a list of values allow null, too", async (t) => {
   t.equal(
     translated({ anyOf: [{ type: "STRING" }, { type: "INTEGER" }], nullable: true }),
     '{"anyOf":[{"type":"string"},{"type":"integer"},{"type":"null"}]}',
@@ -122,12 +122,12 @@ t.test("an alternative or a list of values admits null, too", async (t) => {
   t.equal(translated({ type: "INTEGER", format: "enum", enum: ["101", "-1"] }), '{"type":"integer","enum":[101,-1]}');
 });
 
-t.test("an example becomes one of the examples, and what is not known stays", async (t) => {
+t.test("an example becomes one of the examples, and unknown members stay", async (t) => {
   t.equal(translated({ type: "STRING", example: "x", "x-own": 1 }), '{"type":"string","x-own":1,"examples":["x"]}');
   t.equal(translated({ type: "TYPE_UNSPECIFIED", description: "STRING" }), '{"description":"STRING"}');
 });
 
-t.test("a property may be called like a keyword", async (t) => {
+t.test("a property may be named like a keyword", async (t) => {
   t.equal(
     translated({
       type: "OBJECT",
@@ -137,14 +137,14 @@ t.test("a property may be called like a keyword", async (t) => {
   );
 });
 
-t.test("a JSON Schema is unchanged, in its own text", async (t) => {
+t.test("a JSON Schema keeps its own text", async (t) => {
   const text = '{ "type":"object","oneOf":[{"$ref":"#/$defs/a"}],\n "$defs":{"a":{"pattern":"^A+$","minimum":1.0}} }';
   t.equal(normalizeSchema(new RawJson(text)).text, text);
   const example = '{"type":"object","properties":{"type":{"type":"string","default":{"type":"OBJECT"}}}}';
   t.equal(normalizeSchema(new RawJson(example)).text, example);
 });
 
-t.test("types in upper case are no JSON Schema, wherever they stand", async (t) => {
+t.test("types in upper case are not JSON Schema, wherever they are", async (t) => {
   const schema = { type: "OBJECT", properties: { a: { type: "ARRAY", items: { type: "STRING" } } } };
   t.equal(
     normalizeSchema(new RawJson(JSON.stringify(schema))).text,
@@ -192,8 +192,11 @@ function* schemas(value: unknown): Generator<unknown> {
   }
 }
 
-t.test("a property and a keyword may be named __proto__, and what is no list stays as it is", async (t) => {
-  const proto = '"__proto__":{"type":"string"}';
-  const schema = `{"type":"OBJECT","properties":{${proto}},${proto},"anyOf":{},"enum":"x"}`;
-  t.equal(openapiToJsonSchema(new RawJson(schema)).text, schema.replace("OBJECT", "object"));
-});
+t.test(
+  "a property and a keyword may be named __proto__, and a value that should be a list stays unchanged",
+  async (t) => {
+    const proto = '"__proto__":{"type":"string"}';
+    const schema = `{"type":"OBJECT","properties":{${proto}},${proto},"anyOf":{},"enum":"x"}`;
+    t.equal(openapiToJsonSchema(new RawJson(schema)).text, schema.replace("OBJECT", "object"));
+  },
+);

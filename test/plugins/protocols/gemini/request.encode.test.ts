@@ -10,7 +10,7 @@ const signed = (data: string): { opaque: Opaque } => ({
   opaque: { protocol: "gemini", kind: "thoughtSignature", data },
 });
 
-t.test("a stream is asked for as events, an answer whole, a count with the whole request", async (t) => {
+t.test("a stream is requested as events, an answer whole, a count with the whole request", async (t) => {
   const { encoded: stream } = written({ stream: true });
   t.match(stream, { operation: { name: "streamGenerateContent", framing: "sse" }, query: "alt=sse" });
   const { encoded: whole } = written({});
@@ -27,7 +27,7 @@ t.test("a stream is asked for as events, an answer whole, a count with the whole
   });
 });
 
-t.test("the system's turns at the start are the instruction, a part each", async (t) => {
+t.test("system turns at the start are the instruction, one part each", async (t) => {
   const { body, changed } = written({
     turns: [system("One."), { ...system("Two."), role: "developer" }, user(text("Hi"))],
   });
@@ -36,7 +36,7 @@ t.test("the system's turns at the start are the instruction, a part each", async
   t.same(changed, []);
 });
 
-t.test("a system turn in between stays in its place, as a reminder, and is declared (38)", async (t) => {
+t.test("a system turn between others stays in place, as a reminder, and is declared (38)", async (t) => {
   const { body, changed } = written({
     turns: [user(text("Hi")), assistant(text("Hello")), system("Now in French.", "messages.2"), user(text("Go on"))],
   });
@@ -47,7 +47,7 @@ t.test("a system turn in between stays in its place, as a reminder, and is decla
   t.match(changed, [/^messages\.2: /]);
 });
 
-t.test("turns alternate, and what says nothing is left out", async (t) => {
+t.test("turns alternate, and empty ones are left out", async (t) => {
   const { body } = written({
     turns: [user(text("a")), user(text("b"), text("")), assistant(text("")), user(text("c")), assistant(text("d"))],
   });
@@ -57,7 +57,7 @@ t.test("turns alternate, and what says nothing is left out", async (t) => {
   ]);
 });
 
-t.test("a user who says nothing is a request, nobody who says anything is none", async (t) => {
+t.test("an empty user turn is a request, an empty conversation is not", async (t) => {
   t.same(written({ turns: [user(text(""))] }).body.contents, [{ role: "user", parts: [{ text: "" }] }]);
   t.match(
     refusal(() => written({ turns: [system("", "messages.0")] })),
@@ -65,7 +65,7 @@ t.test("a user who says nothing is a request, nobody who says anything is none",
   );
 });
 
-t.test("with nothing but system messages the last one is asked", async (t) => {
+t.test("with nothing but system messages the last one is sent as the user's", async (t) => {
   const { body, changed } = written({ turns: [system("One."), system("Two.", "messages.1")] });
   t.same(body.systemInstruction, { parts: [{ text: "One." }] });
   t.same(body.contents, [{ role: "user", parts: [{ text: "<system-reminder>\nTwo.\n</system-reminder>" }] }]);
@@ -99,7 +99,7 @@ t.test("results are a content of their own, in the order of their calls, with th
   t.same(body.contents[3], { role: "user", parts: [{ text: "also" }] });
 });
 
-t.test("signatures return to the very parts they sat on, and to no other (19, 20)", async (t) => {
+t.test("signatures return to exactly the parts that had them, and to no other (19, 20)", async (t) => {
   const { body, changed } = written({
     turns: [
       user(text("Go")),
@@ -120,7 +120,7 @@ t.test("signatures return to the very parts they sat on, and to no other (19, 20
   t.same(changed, []);
 });
 
-t.test("the first call of each step since the user spoke bears the bypass where it has no signature", async (t) => {
+t.test("the first call of each step since the user's turn has the bypass where it has no signature", async (t) => {
   const turns = [
     user(text("Once")),
     assistant(call("old", "f")),
@@ -151,7 +151,7 @@ t.test("the first call of each step since the user spoke bears the bypass where 
   t.same(tokens.changed, []);
 });
 
-t.test("a signature of another protocol is no signature here", async (t) => {
+t.test("a signature of another protocol is not used here", async (t) => {
   const foreign = { opaque: { protocol: "other", kind: "signature", data: "x" } };
   const { text: body } = written({
     turns: [user(text("Go")), assistant({ kind: "reasoning", at: "r", text: "", ...foreign }, text("a", foreign))],
@@ -159,7 +159,7 @@ t.test("a signature of another protocol is no signature here", async (t) => {
   t.notMatch(body, /thought/);
 });
 
-t.test("an answer to be continued is sent, unless the model is known not to", async (t) => {
+t.test("an answer to be continued is sent, unless the model is known not to continue it", async (t) => {
   const turns = [user(text("Hi")), assistant(text("He"))];
   t.equal(written({ turns }).body.contents[1]?.role, "model");
   t.match(
@@ -168,7 +168,7 @@ t.test("an answer to be continued is sent, unless the model is known not to", as
   );
 });
 
-t.test("tiers by their words, keeping answers not at all", async (t) => {
+t.test("tiers are sent by name, storage of answers is not", async (t) => {
   t.equal(written({ tier: "default" }).body["serviceTier"], "standard");
   t.equal(written({ tier: "flex" }).body["serviceTier"], "flex");
   t.equal(written({ tier: "auto" }).body["serviceTier"], undefined);
@@ -181,11 +181,11 @@ t.test("tiers by their words, keeping answers not at all", async (t) => {
   );
 });
 
-t.test("labels are not sent for others", async (t) => {
+t.test("labels are not sent for other protocols", async (t) => {
   t.equal(written({ metadata: { a: "b" } }).body["labels"], undefined);
 });
 
-t.test("a count asked for in this protocol names the model it is sent to", async (t) => {
+t.test("a count requested in this protocol names the model it is sent to", async (t) => {
   const contents = [{ role: "user", parts: [{ text: "Hi" }] }];
   const body = { generateContentRequest: { model: "models/public-name", systemInstruction: "Be terse.", contents } };
   const conversation = read(body, { task: "count" });
@@ -198,7 +198,7 @@ t.test("a count asked for in this protocol names the model it is sent to", async
   });
 });
 
-t.test("media of a system turn in between stay in their place, within the reminder", async (t) => {
+t.test("media of a system turn between others stay in place, within the reminder", async (t) => {
   const image = { kind: "media", media: "image", mime: "image/png", source: { base64: "aGk=" }, at: "i" } as const;
   const turn = {
     role: "developer",
@@ -238,7 +238,7 @@ t.test("arguments keep their text (3)", async (t) => {
   t.match(written({ turns: [assistant(call("a", "f", ""))] }).text, /"args":\{\}/);
 });
 
-t.test("arguments that are no object are refused with the call's path", async (t) => {
+t.test("arguments that are not an object are refused with the call's path", async (t) => {
   for (const args of ["[1]", "{", '"x"', "nul", '{"a":1} trailing'])
     t.match(
       refusal(() => written({ turns: [assistant(call("a", "f", args))] })),
@@ -257,7 +257,7 @@ t.test("a result is the output, or the object itself", async (t) => {
   t.same(answered("", { parts: [text("a"), text("b")] })["response"], { output: "a\nb" });
 });
 
-t.test("a failure is the error, and an error when it is read back (43)", async (t) => {
+t.test("a failure is the error, and an error when it is decoded again (43)", async (t) => {
   t.same(answered("no", { isError: true })["response"], { error: "no" });
   const turns = [user(text("Go")), assistant(call("a", "f")), user(result("a", "no", { isError: true }))];
   t.match(read(written({ turns }).body).turns[2]?.parts, [
@@ -273,7 +273,7 @@ t.test("a result with more names than a body may have is sent as text", async (t
   t.match(changed.join(), /sent as text/);
 });
 
-t.test("images and files of a result stand beside it (42)", async (t) => {
+t.test("images and files of a result are next to it (42)", async (t) => {
   const { response, parts } = answered("", { parts: [text("see"), media({ mime: "image/png" })] });
   t.same(response, { output: "see" });
   t.same(parts, [{ inlineData: { mimeType: "image/png", data: "aGk=" } }]);
@@ -288,7 +288,7 @@ t.test("a result whose call is unknown needs a name of its own", async (t) => {
   t.match(written({ turns: turns({ name: "f" }) }).text, /"name":"f"/);
 });
 
-t.test("ids that others would not take become the same on call and result (44)", async (t) => {
+t.test("ids that others would not accept become the same on call and result (44)", async (t) => {
   const id = `functions.Bash:0__thought__${"x".repeat(300)}`;
   const { body } = written({ turns: [user(text("Go")), assistant(call(id, "f")), user(result(id, "x"))] });
   const call_ = body.contents[1]?.parts[0]?.["functionCall"] as { id: string };
@@ -297,7 +297,7 @@ t.test("ids that others would not take become the same on call and result (44)",
   t.match(call_.id, /^[a-zA-Z0-9_-]{1,64}$/);
 });
 
-t.test("a name that does not fit is fitted everywhere alike, and known again (45)", async (t) => {
+t.test("a name that does not fit is shortened everywhere in the same way, and mapped back (45)", async (t) => {
   const name = "9 lives/✓";
   const { body, names } = written({
     turns: [user(text("Go")), assistant(call("a", name)), user(result("a", "x"))],
@@ -326,7 +326,7 @@ t.test("media are bytes or an address, with a type", async (t) => {
   });
 });
 
-t.test("a type that nothing tells, and a file of another vendor, are refused with their path", async (t) => {
+t.test("an undetermined type, and a file of another vendor, are refused with their path", async (t) => {
   t.match(
     refusal(() => sent(media({ source: { url: "https://example.com/image" } }))),
     { message: /^image: the provider requires a file's type/ },
@@ -348,7 +348,7 @@ t.test("an address is one that the vendor fetches, or of its own stores", async 
     );
 });
 
-t.test("thoughts are sent as thoughts, blocks of others not at all", async (t) => {
+t.test("reasoning is sent as reasoning, blocks of others not at all", async (t) => {
   const { body } = written({
     turns: [
       user(text("Go")),
@@ -391,7 +391,7 @@ t.test("choices are modes (37)", async (t) => {
   t.same(mode({ mode: "allowed", required: false, names: ["f"] }), { mode: "VALIDATED", allowedFunctionNames: ["f"] });
 });
 
-t.test("a tool that the vendor runs cannot be chosen by name: it is left to the model, and said", async (t) => {
+t.test("a tool that the vendor runs cannot be chosen by name: the model decides, and it is declared", async (t) => {
   const search: Tool = { kind: "web_search", at: "tools.0" };
   const toolChoice = { mode: "named", name: "web_search", server: true } as const;
   const uses = [{ feature: "tool_choice", path: "choice" }] as const;
@@ -404,7 +404,7 @@ t.test("a tool that the vendor runs cannot be chosen by name: it is left to the 
   t.match(strict.dropped, [/^choice: /]);
 });
 
-t.test("a search that may not be used is left out, and said where others may", async (t) => {
+t.test("a search that may not be used is left out, and declared where other tools may", async (t) => {
   const search: Tool = { kind: "web_search", at: "tools.1" };
   const searched = (toolChoice: ToolChoice, tool = search) => {
     const { body, changed } = written({ tools: [{ kind: "function", name: "f", at: "tools.0" }, tool], toolChoice });
@@ -418,7 +418,7 @@ t.test("a search that may not be used is left out, and said where others may", a
   t.notOk("tools" in written({ tools: [search], toolChoice: { mode: "none" } }).body);
 });
 
-t.test("a search that is chosen is left to the model, and said", async (t) => {
+t.test("a forced search is left to the model, and declared", async (t) => {
   const search: Tool = { kind: "web_search", at: "tools.1" };
   const chosen = (tools: Tool[], toolChoice: ToolChoice) => {
     const { body, changed } = written({ tools, toolChoice });
@@ -459,7 +459,7 @@ t.test("strict functions make the mode VALIDATED, which is declared where others
   t.same(forced.changed, []);
 });
 
-t.test("a tool that takes free text is a function of one string, and known again", async (t) => {
+t.test("a free-text tool is a function of one string, and mapped back", async (t) => {
   const { body, names, dropped } = written({
     tools: [{ kind: "custom", at: "tools.0", name: "patch", grammar: { syntax: "lark" } }],
     toolChoice: { mode: "named", name: "patch", custom: true },
@@ -480,7 +480,7 @@ t.test("a tool that takes free text is a function of one string, and known again
   t.match(dropped, [/^tools\.0: the provider accepts no grammar/]);
 });
 
-t.test("a tool in a namespace bears it in front, and is known again", async (t) => {
+t.test("a tool in a namespace has it as a prefix, and is mapped back", async (t) => {
   const { body, names } = written({
     tools: [tool("run", { namespace: "mcp" }), tool("run")],
     turns: [user(text("Go")), assistant(call("a", "run", "{}", { namespace: "mcp" }))],
@@ -491,7 +491,7 @@ t.test("a tool in a namespace bears it in front, and is known again", async (t) 
   t.same(names.original("run"), { name: "run" });
 });
 
-t.test("web search is Google Search, without what it does not take", async (t) => {
+t.test("web search is Google Search, without unsupported settings", async (t) => {
   const search: Tool = { kind: "web_search", at: "tools.0", allowed: ["a.com"], maxUses: 3 };
   const { body, dropped } = written({ tools: [search] });
   t.same(body.tools, [{ googleSearch: {} }]);

@@ -28,7 +28,7 @@ t.test("a string in pieces is escaped once and closed once, even inside a charac
   t.strictSame(JSON.parse(text), { s: 'say "\u{1f600}\\' });
 });
 
-t.test("a string that is left without a last piece is closed by what follows", async (t) => {
+t.test("a string without a last piece is closed by what follows", async (t) => {
   const text = argumentsOf([
     { jsonPath: "$.a", stringValue: "x", willContinue: true },
     { jsonPath: "$.b", stringValue: "y", willContinue: true },
@@ -53,7 +53,7 @@ t.test("paths lead into objects and lists", async (t) => {
   );
 });
 
-t.test("names with escapes are the names they stand for", async (t) => {
+t.test("names with escapes are decoded", async (t) => {
   const text = argumentsOf([
     { jsonPath: "$['gr\\u00f6\\u00dfe']", numberValue: 1 },
     { jsonPath: '$["a\\tb"]', numberValue: 2 },
@@ -67,7 +67,7 @@ t.test("no values are an empty object, and an entry without one adds nothing", a
   t.equal(argumentsOf([{ jsonPath: "$.a" }]), "{}");
 });
 
-t.test("what cannot be written at the end is refused", async (t) => {
+t.test("arguments that cannot be written at the end are refused", async (t) => {
   const value = { numberValue: 1 };
   t.throws(
     () =>

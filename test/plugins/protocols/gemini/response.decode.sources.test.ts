@@ -22,7 +22,7 @@ t.test("offsets are bytes there and characters here", async (t) => {
   t.notOk(sources.hasUncited);
 });
 
-t.test("offsets that lie are mended by the text they stand beside", async (t) => {
+t.test("wrong offsets are corrected by the text beside them", async (t) => {
   const sources = new CandidateSources();
   sources.read({
     groundingMetadata: {
@@ -33,7 +33,7 @@ t.test("offsets that lie are mended by the text they stand beside", async (t) =>
   t.match(sources.takeCitations("hello world", true), [{ start: 6, end: 11 }]);
 });
 
-t.test("a support waits for the text it is about; without one it has no place", async (t) => {
+t.test("a support waits for its text; without one it has no position", async (t) => {
   const sources = new CandidateSources();
   const metadata = {
     groundingChunks: [web("a"), web("b")],
@@ -48,7 +48,7 @@ t.test("a support waits for the text it is about; without one it has no place", 
   ]);
 });
 
-t.test("sources that no support names are told once, of whatever kind", async (t) => {
+t.test("sources that no support refers to are reported once, of any kind", async (t) => {
   const sources = new CandidateSources();
   const chunks = [
     { retrievedContext: { title: "file.pdf", text: "said" } },
@@ -63,7 +63,7 @@ t.test("sources that no support names are told once, of whatever kind", async (t
   t.strictSame(sources.takeCitations("y", true), []);
 });
 
-t.test("a later word takes the place of an earlier one, an empty one says nothing", async (t) => {
+t.test("a later value replaces an earlier one, an empty one changes nothing", async (t) => {
   const sources = new CandidateSources();
   sources.read({ groundingMetadata: { groundingChunks: [web("old")] } });
   sources.read({ groundingMetadata: { groundingChunks: [web("new")] } });
@@ -71,7 +71,7 @@ t.test("a later word takes the place of an earlier one, an empty one says nothin
   t.match(sources.takeCitations("x", true), [{ url: "https://new" }]);
 });
 
-t.test("recitations count the bytes of texts that ended before anything was known of sources", async (t) => {
+t.test("recitations count the bytes of texts that ended before any source was known", async (t) => {
   const sources = new CandidateSources();
   t.strictSame(sources.takeCitations("é", false), []);
   sources.read({ citationMetadata: { citationSources: [{ uri: "https://a", startIndex: 3, endIndex: 5 }] } });
@@ -90,7 +90,7 @@ t.test("recitations count the bytes of all texts", async (t) => {
   t.strictSame(sources.takeCitations("xyz", true), [{ url: "https://b", start: 1, end: 3 }, { url: "https://c" }]);
 });
 
-t.test("a source that a support names twice is told once, and places in long texts are right", async (t) => {
+t.test("a source that a support names twice is reported once, and positions in long texts are right", async (t) => {
   const words = Array.from({ length: 400 }, (_, n) => `größe😀${n}`);
   const text = words.join(" ");
   const bytesBefore = (at: number) => Buffer.byteLength(text.slice(0, at));
@@ -115,7 +115,7 @@ t.test("a source that a support names twice is told once, and places in long tex
   );
 });
 
-t.test("a text is not searched over and over: what is left is told without a place", async (t) => {
+t.test("a text is not searched repeatedly: the remaining sources have no position", async (t) => {
   const sources = new CandidateSources();
   sources.read({
     groundingMetadata: {
@@ -131,7 +131,7 @@ t.test("a text is not searched over and over: what is left is told without a pla
   t.notOk(sources.hasUncited);
 });
 
-t.test("more sources than any answer names are refused", async (t) => {
+t.test("more sources than any answer has are refused", async (t) => {
   const many = Array.from({ length: 10_001 }, () => web("a"));
   const one = { groundingChunks: [web("a")] };
   const tooMany = { code: "upstream_invalid" };

@@ -39,7 +39,7 @@ t.test("a stream becomes one start, its blocks, a finish, the usage and an end",
   ]);
 });
 
-t.test("elements of an array are read as events are", async (t) => {
+t.test("elements of an array are decoded as events are", async (t) => {
   const parts = [text("Hel"), text("lo", { finishReason: "STOP" })];
   const elements = parts.map(
     (part, n) => new Frame("element", Buffer.from(`${n === 0 ? "[" : "\n,\r\n"}${JSON.stringify(part, null, 2)}`)),
@@ -47,7 +47,7 @@ t.test("elements of an array are read as events are", async (t) => {
   t.strictSame(read([...elements, new Frame("element", Buffer.from("\n]"))]), read(parts.map(event)));
 });
 
-t.test("usage is told at the start and at the end; frames without a total add to it", async (t) => {
+t.test("usage is reported at the start and at the end; frames without a total add to it", async (t) => {
   const events = read([
     event({ ...text("a"), usageMetadata: { trafficType: "ON_DEMAND" } }),
     event({ ...text("b"), usageMetadata: { promptTokenCount: 3 } }),
@@ -61,7 +61,7 @@ t.test("usage is told at the start and at the end; frames without a total add to
   );
 });
 
-t.test("text behind a finish reason is kept, and the last reason counts", async (t) => {
+t.test("text after a finish reason is kept, and the last reason counts", async (t) => {
   const events = read([
     event(text("a", { finishReason: "STOP" })),
     event(text("b")),
@@ -74,7 +74,7 @@ t.test("text behind a finish reason is kept, and the last reason counts", async 
   );
 });
 
-t.test("a stream that ends without a finish reason was broken off", async (t) => {
+t.test("a stream without a finish reason was interrupted", async (t) => {
   t.match(faultOf(read([event(text("a"))])), { code: "upstream_truncated", status: 502 });
   t.match(faultOf(read([])), { code: "upstream_truncated" });
   const two = {
@@ -87,7 +87,7 @@ t.test("a stream that ends without a finish reason was broken off", async (t) =>
   t.notOk(read([event(text("a"))]).some(({ type }) => type === "finish" || type === "end"));
 });
 
-t.test("a blocked prompt is an answer that the filter ended", async (t) => {
+t.test("a blocked prompt is an answer that ended with the content filter", async (t) => {
   const promptFeedback = { blockReason: "PROHIBITED_CONTENT", blockReasonMessage: "No." };
   t.strictSame(read([event({ promptFeedback, ...about })]), [
     { type: "start", id: "r1", model: "gemini-x", created: 1795255200 },
@@ -134,7 +134,7 @@ gathered(t, "an answer that failed before it said anything is an error, which ma
   t.match(faultOf(decodeResponse(nothing, SOURCE)), { code: "upstream_invalid" });
 });
 
-t.test("an answer that says nothing and did not fail is one", async (t) => {
+t.test("an empty answer that did not fail is an answer", async (t) => {
   for (const [finishReason, reason] of [
     ["STOP", "stop"],
     ["MAX_TOKENS", "length"],
@@ -143,7 +143,7 @@ t.test("an answer that says nothing and did not fail is one", async (t) => {
     t.match(read([event({ candidates: [{ finishReason }] })]).at(-2), { type: "finish", reason });
 });
 
-t.test("where one of several answers failed, the others are told", async (t) => {
+t.test("where one of several answers failed, the others are decoded", async (t) => {
   const candidates = [{ finishReason: "MALFORMED_FUNCTION_CALL" }, { finishReason: "STOP" }];
   t.match(faultOf(read([event({ candidates })])), { code: "upstream_invalid" });
   const other = { content: { parts: [{ text: "A" }] }, finishReason: "STOP" };
@@ -159,7 +159,7 @@ t.test("where one of several answers failed, the others are told", async (t) => 
   );
 });
 
-t.test("candidates are choices, told apart by their index", async (t) => {
+t.test("candidates are choices, distinguished by their index", async (t) => {
   const both = (one: string, other: string, more: object) => ({
     candidates: [
       { content: { parts: [{ text: other }] }, index: 1, ...more },
@@ -189,7 +189,7 @@ t.test("candidates are choices, told apart by their index", async (t) => {
   );
 });
 
-t.test("what nobody knows of an answer is said to be lost, once", async (t) => {
+t.test("unknown parts of an answer are declared lost, once", async (t) => {
   const frame = {
     ...text("a", { finishReason: "STOP" }),
     turnToken: "t",
@@ -206,7 +206,7 @@ t.test("what nobody knows of an answer is said to be lost, once", async (t) => {
   ]);
 });
 
-t.test("more candidates than anybody asks for are no answer", async (t) => {
+t.test("more candidates than can be requested are an error", async (t) => {
   const one = (index: number) => event({ candidates: [{ index, content: {} }] });
   const frames = Array.from({ length: 128 }, (_, index) => one(index));
   t.equal(faultOf(read([...frames, one(0)]))?.code, "upstream_truncated");
@@ -215,7 +215,7 @@ t.test("more candidates than anybody asks for are no answer", async (t) => {
   t.throws(() => decodeResponse(JSON.stringify({ candidates }), SOURCE), { code: "upstream_invalid", message: /128/ });
 });
 
-t.test("an error in the stream is the last event, in whichever form it comes", async (t) => {
+t.test("an error in the stream is the last event, in any form", async (t) => {
   const error = { error: { code: 503, message: "The model is overloaded.", status: "UNAVAILABLE" } };
   const fault = { status: 503, kind: "overloaded", code: "unavailable", message: "The model is overloaded." };
   const first = event(text("a"));
@@ -228,7 +228,7 @@ t.test("an error in the stream is the last event, in whichever form it comes", a
     t.match(read([first, frame, event(text("b", { finishReason: "STOP" }))]).slice(3), [{ type: "error", fault }]);
 });
 
-t.test("signs of life and another protocol's terminator say nothing", async (t) => {
+t.test("keep-alives and another protocol's terminator yield no event", async (t) => {
   const frames = ["\r\n\r\n", ": ping\n\n", "data:\n\n", "data: \r\n\r\n", "data: [DONE]\n\n"];
   const quiet = frames.map((bytes) => new Frame("event", Buffer.from(bytes)));
   const whole = event(text("a", { finishReason: "STOP" }));
@@ -268,7 +268,7 @@ gathered(t, "whatever else arrives ends in one error", async (t) => {
     t.equal(read([event(odd)]).at(-1)?.type, "error", JSON.stringify(odd));
 });
 
-t.test("nothing is said behind an end or an error", async (t) => {
+t.test("no event follows an end or an error", async (t) => {
   const reader = createDecoder(SOURCE);
   const events: Event[] = [];
   reader.frame(event({ error: { code: 500 } }), events);
@@ -277,14 +277,14 @@ t.test("nothing is said behind an end or an error", async (t) => {
   t.equal(events.length, 1);
 });
 
-t.test("a whole answer is read as one frame", async (t) => {
+t.test("a whole answer is decoded as one frame", async (t) => {
   const body = { ...text("Hello", { finishReason: "STOP" }), usageMetadata };
   t.strictSame(decodeResponse(JSON.stringify(body, null, 2), SOURCE), read([event(body)]));
   const open = decodeResponse(JSON.stringify(text("Hello")), SOURCE);
   t.match(open.slice(-2), [{ type: "finish", reason: "other" }, { type: "end" }]);
 });
 
-t.test("a body that is no answer is refused", async (t) => {
+t.test("a body that is not an answer is refused", async (t) => {
   for (const body of ["", "<html>", "null", "{}", '{"candidates":[]}', '{"candidates":'])
     t.throws(() => decodeResponse(body, SOURCE), { code: "upstream_invalid" }, body);
   t.match(decodeResponse('{"error":{"code":429,"message":"Slow."}}', SOURCE), [
@@ -292,7 +292,7 @@ t.test("a body that is no answer is refused", async (t) => {
   ]);
 });
 
-t.test("deep JSON does not break the reader", async (t) => {
+t.test("deeply nested JSON does not break the reader", async (t) => {
   const deep = `{"candidates":[{"content":{"parts":[{"functionCall":{"name":"f","args":${"[".repeat(1e5)}${"]".repeat(1e5)}}}]}}]}`;
   t.match(faultOf(read([new Frame("element", Buffer.from(deep))])), { code: "upstream_invalid" });
 });
@@ -352,7 +352,7 @@ const opaque = (data: string) => ({
 const told = (frames: readonly unknown[][], finishReason?: string, more?: object): Event[] =>
   readParts(frames, finishReason, more).slice(1, -2);
 
-t.test("thoughts and texts are blocks of their own, in their order, and go on across frames", async (t) => {
+t.test("reasoning and texts are blocks of their own, in order, and continue across frames", async (t) => {
   t.strictSame(
     told([
       [{ text: "Th", thought: true }],
@@ -376,7 +376,7 @@ t.test("thoughts and texts are blocks of their own, in their order, and go on ac
   );
 });
 
-t.test("a signature on the last, empty text is carried by a block of its own", async (t) => {
+t.test("a signature on the last, empty text is in a block of its own", async (t) => {
   t.strictSame(told([[{ text: "A" }], [{ text: "", thoughtSignature: "s" }]]), [
     { type: "open", block: 0, choice: 0, kind: "text" },
     { type: "text", block: 0, text: "A" },
@@ -386,7 +386,7 @@ t.test("a signature on the last, empty text is carried by a block of its own", a
   ]);
 });
 
-t.test("a text without words and without a signature is nothing", async (t) => {
+t.test("a text without content and without a signature yields nothing", async (t) => {
   t.strictSame(told([[{ text: "" }], [{ text: "", thought: true }]]), []);
 });
 
@@ -399,7 +399,7 @@ t.test("a signature on the first piece of a text is on the text", async (t) => {
   ]);
 });
 
-t.test("each signed thought is a block, so that no signature takes another's place", async (t) => {
+t.test("each signed thought is a block, so that no signature replaces another", async (t) => {
   t.strictSame(
     told([
       [
@@ -419,7 +419,7 @@ t.test("each signed thought is a block, so that no signature takes another's pla
   );
 });
 
-t.test("parallel calls have ids of their own, their signatures and the very text of their arguments", async (t) => {
+t.test("parallel calls have ids of their own, their signatures and the exact text of their arguments", async (t) => {
   const raw = '{"a": 1.0, "b": 12345678901234567890, "a": "\\u00e9"}';
   const body = `{"candidates":[{"content":{"parts":[{"functionCall":{"name":"f","args":${raw}},"thoughtSignature":"s"},{"functionCall":{"name":"f"}},{"functionCall":{"id":"own","name":"g","args":{}}}]},"finishReason":"STOP"}],"responseId":"r1"}`;
   const events = decodeResponse(body, SOURCE);
@@ -436,7 +436,7 @@ t.test("parallel calls have ids of their own, their signatures and the very text
   ]);
 });
 
-t.test("arguments that come in pieces are the text of one object", async (t) => {
+t.test("arguments that arrive in pieces are the text of one object", async (t) => {
   const goesOn = { willContinue: true };
   const piece = (jsonPath: string, stringValue: string, more: object = {}) => [
     { functionCall: { partialArgs: [{ jsonPath, stringValue, ...more }], ...goesOn } },
@@ -463,7 +463,7 @@ t.test("arguments that come in pieces are the text of one object", async (t) => 
   t.strictSame(events.at(-1), { type: "close", block: 0 });
 });
 
-t.test("arguments that break off are closed as they came", async (t) => {
+t.test("incomplete arguments are closed as they are", async (t) => {
   const events = told(
     [
       [
@@ -484,7 +484,7 @@ t.test("arguments that break off are closed as they came", async (t) => {
   ]);
 });
 
-t.test("media are blocks; drafts among the thoughts are for their own protocol", async (t) => {
+t.test("media are blocks; drafts within the reasoning are for their own protocol", async (t) => {
   t.match(
     told([
       [
@@ -507,7 +507,7 @@ t.test("media are blocks; drafts among the thoughts are for their own protocol",
   );
 });
 
-t.test("server tools and parts that are not known yet are whole, under their own name", async (t) => {
+t.test("server tools and unknown parts are complete, under their own names", async (t) => {
   const parts = [
     { executableCode: { language: "PYTHON", code: "1" }, thoughtSignature: "s" },
     { codeExecutionResult: { outcome: "OUTCOME_OK", output: "1" } },
@@ -538,7 +538,7 @@ t.test("server tools and parts that are not known yet are whole, under their own
   );
 });
 
-t.test("likelihoods stand on the text they are of", async (t) => {
+t.test("log probabilities are on their text", async (t) => {
   const logprobsResult = { chosenCandidates: [{ token: "Hi", logProbability: -0.5 }] };
   t.match(told([[{ text: "Hi" }]], "STOP", { logprobsResult }), [
     { type: "open" },
@@ -565,7 +565,7 @@ t.test("sources are cited before their text closes, also where a signature follo
   ]);
 });
 
-t.test("sources that no text is left for are said to be lost", async (t) => {
+t.test("sources without a remaining text are declared lost", async (t) => {
   const groundingMetadata = { groundingChunks: [{ web: { uri: "https://a" } }] };
   t.match(told([[{ functionCall: { name: "f" } }]], "STOP", { groundingMetadata }).at(-1), {
     type: "unmapped",
@@ -573,7 +573,7 @@ t.test("sources that no text is left for are said to be lost", async (t) => {
   });
 });
 
-t.test("likelihoods that come with no word, or an empty one, follow the text before", async (t) => {
+t.test("log probabilities without a text, or with an empty one, belong to the text before", async (t) => {
   const logprobsResult = { chosenCandidates: [{ token: "", logProbability: -3 }] };
   for (const parts of [[{ text: "" }], []])
     t.match(told([[{ text: "Hi" }], parts], "STOP", { logprobsResult }), [
@@ -584,7 +584,7 @@ t.test("likelihoods that come with no word, or an empty one, follow the text bef
     ]);
 });
 
-t.test("a signature that comes with a later piece of a call follows it, and says where it belongs", async (t) => {
+t.test("a signature on a later piece of a call follows it, and names its place", async (t) => {
   const begin = { functionCall: { id: "c1", name: "f", willContinue: true } };
   const piece = { functionCall: { partialArgs: [{ jsonPath: "$.a", numberValue: 1 }], willContinue: true } };
   const end = { functionCall: {} };
@@ -608,7 +608,7 @@ t.test("a signature that comes with a later piece of a call follows it, and says
   t.equal(early.length, 4);
 });
 
-t.test("a part without anything says nothing; one that only bears a signature is a text without words", async (t) => {
+t.test("an empty part yields nothing; one with only a signature is a text without content", async (t) => {
   t.strictSame(told([[{}, { thought: true }]]), []);
   t.strictSame(told([[{ text: "Hi" }, {}, { text: "!" }]]), [
     { type: "open", block: 0, choice: 0, kind: "text" },
@@ -622,29 +622,32 @@ t.test("a part without anything says nothing; one that only bears a signature is
   ]);
 });
 
-t.test("a signature on media is state of its own before them, and without bytes nothing that comes back", async (t) => {
-  t.match(told([[{ inlineData: { mimeType: "image/png", data: "iVBO" }, thoughtSignature: "c2ln" }]]), [
-    { type: "open", block: 0, kind: "reasoning", redacted: true },
-    {
-      type: "opaque",
-      block: 0,
-      opaque: { kind: "thoughtSignature", data: "c2ln", on: { media: TextKey.ofMedia("iVBO") } },
-    },
-    { type: "close", block: 0 },
-    { type: "open", block: 1, kind: "media" },
-  ]);
-  t.match(told([[{ fileData: { mimeType: "image/png", fileUri: "gs://a" }, thoughtSignature: "c2ln" }]]), [
-    { type: "unmapped", path: "content.parts.thoughtSignature" },
-    { type: "open", block: 0, kind: "media" },
-  ]);
-});
+t.test(
+  "a signature on media is state of its own before them, and without bytes nothing that is returned",
+  async (t) => {
+    t.match(told([[{ inlineData: { mimeType: "image/png", data: "iVBO" }, thoughtSignature: "c2ln" }]]), [
+      { type: "open", block: 0, kind: "reasoning", redacted: true },
+      {
+        type: "opaque",
+        block: 0,
+        opaque: { kind: "thoughtSignature", data: "c2ln", on: { media: TextKey.ofMedia("iVBO") } },
+      },
+      { type: "close", block: 0 },
+      { type: "open", block: 1, kind: "media" },
+    ]);
+    t.match(told([[{ fileData: { mimeType: "image/png", fileUri: "gs://a" }, thoughtSignature: "c2ln" }]]), [
+      { type: "unmapped", path: "content.parts.thoughtSignature" },
+      { type: "open", block: 0, kind: "media" },
+    ]);
+  },
+);
 
 t.test("media without bytes and without an address are for their own protocol", async (t) => {
   for (const part of [{ inlineData: { mimeType: "image/png" } }, { fileData: { mimeType: "image/png" } }])
     t.match(told([[part]]), [{ type: "open", kind: "server" }, { type: "server" }, { type: "close" }]);
 });
 
-t.test("what nobody knows of a candidate, a part or a call is said to be lost, once", async (t) => {
+t.test("unknown members of a candidate, a part or a call are declared lost, once", async (t) => {
   const parts = [
     { text: "a", novel: 1, partMetadata: {} },
     { text: "b", novel: 2, absent: null },
@@ -673,7 +676,7 @@ t.test("what nobody knows of a candidate, a part or a call is said to be lost, o
   );
 });
 
-t.test("the vendor's words mean what they say, also as numbers and when they are new", async (t) => {
+t.test("the vendor's enum values are understood, also as numbers and when they are new", async (t) => {
   const meanings: [string, FinishReason][] = [
     ["STOP", "stop"],
     ["1", "stop"],
@@ -713,7 +716,7 @@ t.test("the vendor's words mean what they say, also as numbers and when they are
     t.match(finish(raw, { text: "" }), { raw }, "no failure, with nothing said");
 });
 
-t.test("a part is known by its members, and what has no data is for its own protocol", async (t) => {
+t.test("a part is recognised by its members, and one without data is for its own protocol", async (t) => {
   const kinds = (...parts: object[]) => readParts([parts]).flatMap((each) => (each.type === "open" ? [each.kind] : []));
   t.strictSame(kinds({ text: "x", thought: false }), ["text"]);
   t.strictSame(kinds({ text: "", thought: true, thoughtSignature: "s" }), ["reasoning"]);

@@ -27,7 +27,7 @@ const hello: Event[] = [
   { type: "text", block: 0, text: "Hello" },
   { type: "close", block: 0 },
 ];
-t.test("each frame is a whole answer; the last one tells how it ended and what it cost", async (t) => {
+t.test("each frame is a whole answer; the last one has its finish reason and its usage", async (t) => {
   const [start, ...rest] = answer(hello);
   const usage = { in: { total: 5 }, out: { total: 3, reasoning: 1 }, raw: {} };
   const events = [start as Event, ...rest.slice(0, -1), { type: "usage", usage } as Event, { type: "end" } as Event];
@@ -54,7 +54,7 @@ t.test("an answer without an id has the exchange's", async (t) => {
   ]);
 });
 
-t.test("what was told of the input at the start is told where nothing follows", async (t) => {
+t.test("input usage known at the start is reported where nothing follows", async (t) => {
   const start: Event = { type: "start", id: "", model: "m", usage: { in: { total: 4 }, out: {}, raw: {} } };
   t.match(parsed(write([start, ...answer(hello).slice(1)])).at(-1), { usageMetadata: { promptTokenCount: 4 } });
 });
@@ -75,7 +75,7 @@ t.test("choices are candidates", async (t) => {
   });
 });
 
-t.test("candidates stand in the order of their numbers, whoever was the first to speak", async (t) => {
+t.test("candidates are in the order of their numbers, whichever came first", async (t) => {
   const late = [...hello, { type: "finish", choice: 0, reason: "stop" } as const].map((event) =>
     event.type === "open" ? { ...event, choice: 1 } : event,
   );
@@ -93,7 +93,7 @@ t.test("candidates stand in the order of their numbers, whoever was the first to
   );
 });
 
-t.test("what this protocol cannot say of an answer is no frame", async (t) => {
+t.test("what this protocol cannot express of an answer yields no frame", async (t) => {
   const more: Event[] = [{ type: "ping" }, { type: "unmapped", path: "x" }];
   t.strictSame(write(answer([...more, ...hello])), write(answer(hello)));
 });
@@ -246,7 +246,7 @@ const textIn = (parts: readonly Json[]): string =>
 const callsIn = (parts: readonly Json[]) =>
   parts.flatMap((part) => (part["functionCall"] ? [part["functionCall"]] : []));
 
-t.test("the vendor's SDKs take frames and bodies, and keep them in the history of a chat", async (t) => {
+t.test("the vendor's SDKs accept frames and bodies, and keep them in the history of a chat", async (t) => {
   const events = answer(
     [
       { type: "open", block: 0, choice: 0, kind: "reasoning" },
@@ -339,12 +339,12 @@ const last = (events: readonly Event[], context?: ResponseContext) =>
   (JSON.parse(write(events, context).at(-1)?.data ?? "") as { candidates: Record<string, unknown>[] }).candidates[0] ??
   {};
 
-t.test("a text leaves at once, piece by piece; the last frame has a text without words", async (t) => {
+t.test("a text is sent at once, piece by piece; the last frame has an empty text", async (t) => {
   const out = write(answer([open(0, { kind: "text" }), text(0, "Hel"), text(0, "lo"), close(0)]));
   t.strictSame(partsOf(out), [[{ text: "Hel" }], [{ text: "lo" }], [{ text: "" }]]);
 });
 
-t.test("thoughts are shown to clients that asked for them", async (t) => {
+t.test("reasoning is shown to clients that requested it", async (t) => {
   const events = [open(0, { kind: "reasoning" }), text(0, "Hm"), close(0)];
   t.strictSame(parts(events, shown()), [{ text: "Hm", thought: true }, { text: "" }]);
   t.strictSame(parts(events), [{ text: "" }]);
@@ -365,7 +365,7 @@ t.test("parts of a summary are paragraphs", async (t) => {
   );
 });
 
-t.test("state of a thought stands on the part that follows, shown or not", async (t) => {
+t.test("state of reasoning is on the part that follows, shown or not", async (t) => {
   const events: Event[] = [
     open(0, { kind: "reasoning" }),
     text(0, "Hm"),
@@ -396,7 +396,7 @@ t.test("state of a thought stands on the part that follows, shown or not", async
   ]);
 });
 
-t.test("state before a call sits on the call, also for clients that send no thoughts back", async (t) => {
+t.test("state before a call is on the call, also for clients that send no reasoning back", async (t) => {
   const events: Event[] = [
     open(0, { kind: "reasoning", redacted: true }),
     { type: "opaque", block: 0, opaque: state },
@@ -410,7 +410,7 @@ t.test("state before a call sits on the call, also for clients that send no thou
   t.strictSame(parts(events, shown()), [signed, plain]);
 });
 
-t.test("a call's own state stays on the call, and a thought's before it on the thought", async (t) => {
+t.test("a call's own state stays on the call, and reasoning's before it on the reasoning", async (t) => {
   const own = { protocol: "gemini", kind: "thoughtSignature", data: "own" };
   const events: Event[] = [
     open(0, { kind: "reasoning" }),
@@ -425,7 +425,7 @@ t.test("a call's own state stays on the call, and a thought's before it on the t
   ]);
 });
 
-t.test("state on a text sits on its first piece, or on a text without words", async (t) => {
+t.test("state on a text is on its first piece, or on an empty text", async (t) => {
   t.strictSame(parts([open(0, { kind: "text", opaque: state }), text(0, "A"), text(0, "B"), close(0)]), [
     { text: "A", thoughtSignature: SEALED },
     { text: "B" },
@@ -434,7 +434,7 @@ t.test("state on a text sits on its first piece, or on a text without words", as
   t.strictSame(parts([open(0, { kind: "text", opaque: state }), close(0)])[0], { text: "", thoughtSignature: SEALED });
 });
 
-t.test("a call is written whole with the very text of its arguments, and ends with the answer", async (t) => {
+t.test("a call is written whole with the exact text of its arguments, and ends with the answer", async (t) => {
   const out = write(answer(call(0, "c1", '{"a": 1.0,', '\n "b":12345678901234567890}')));
   t.equal(out.length, 1);
   t.match(out[0]?.data, '{"id":"c1","name":"f","args":{"a": 1.0,  "b":12345678901234567890}}');
@@ -442,17 +442,17 @@ t.test("a call is written whole with the very text of its arguments, and ends wi
   t.match(parts(call(0, "c1")), [{ functionCall: { args: {} } }]);
 });
 
-t.test("a call before a text leaves before it", async (t) => {
+t.test("a call before a text is sent before it", async (t) => {
   const out = write(answer([...call(0, "a", "{}"), open(1, { kind: "text" }), text(1, "x"), close(1)]));
   t.match(partsOf(out), [[{ functionCall: { id: "a" } }], [{ text: "x" }], [{ text: "" }]]);
 });
 
-t.test("arguments that are no object are the provider's fault", async (t) => {
+t.test("arguments that are not an object are the provider's fault", async (t) => {
   for (const wrong of ["[1]", '"x"', "1", "nul", '{"a":', "{} {}"])
     t.throws(() => write(answer(call(0, "c1", wrong))), { code: "upstream_invalid" }, wrong);
 });
 
-t.test("a call that the end of the answer cut is left out, and said so", async (t) => {
+t.test("a call that the end of the answer truncated is left out, and declared lost", async (t) => {
   for (const [reason, word] of [
     ["length", "MAX_TOKENS"],
     ["content_filter", "SAFETY"],
@@ -466,7 +466,7 @@ t.test("a call that the end of the answer cut is left out, and said so", async (
   }
 });
 
-t.test("blocks that are open at a time are written one after the other", async (t) => {
+t.test("interleaved blocks are written one after the other", async (t) => {
   const [openA, argsA, closeA] = call(0, "a", '{"n":0}') as [Event, Event, Event];
   const [openB, argsB, closeB] = call(1, "b", '{"n":1}') as [Event, Event, Event];
   const third = [open(2, { kind: "text" }), text(2, "x"), close(2)];
@@ -478,7 +478,7 @@ t.test("blocks that are open at a time are written one after the other", async (
   ]);
 });
 
-t.test("what nobody closed is closed at the end", async (t) => {
+t.test("open blocks are closed at the end", async (t) => {
   const [opened, args] = call(0, "a", "{}") as [Event, Event];
   t.match(parts([opened, args, open(1, { kind: "text" }), text(1, "x")]), [
     { functionCall: { id: "a" } },
@@ -497,7 +497,7 @@ t.test("media are data or files", async (t) => {
   t.strictSame(parts(media({ url: "https://a" }))[0], { fileData: { mimeType: "image/png", fileUri: "https://a" } });
 });
 
-t.test("server tools of this protocol are written as they came, those of others are said to be lost", async (t) => {
+t.test("server tools of this protocol are written unchanged, those of others are declared lost", async (t) => {
   const lost: string[] = [];
   const server = (json: string): Event[] => [
     open(0, { kind: "server", name: "search", result: false }),
@@ -513,7 +513,7 @@ t.test("server tools of this protocol are written as they came, those of others 
   t.strictSame(lost, ["candidates.0.content.search"]);
 });
 
-t.test("a refusal is a text that the filter ended", async (t) => {
+t.test("a refusal is a text that ended with the content filter", async (t) => {
   const candidate = last(answer([open(0, { kind: "refusal" }), text(0, "I will not."), close(0)]));
   t.match(candidate, { finishReason: "SAFETY" });
   t.match(parts([open(0, { kind: "refusal" }), text(0, "I will not."), close(0)]), [
@@ -522,7 +522,7 @@ t.test("a refusal is a text that the filter ended", async (t) => {
   ]);
 });
 
-t.test("an answer that was filtered before its first word has no content", async (t) => {
+t.test("an answer that was filtered before its first text has no content", async (t) => {
   const filtered: Event = { type: "finish", choice: 0, reason: "content_filter", message: "Not this." };
   t.strictSame(last(answer([], filtered)), { index: 0, finishReason: "SAFETY", finishMessage: "Not this." });
   t.match(last(answer([open(0, { kind: "text" }), text(0, "A"), close(0)], filtered)), {
@@ -530,13 +530,13 @@ t.test("an answer that was filtered before its first word has no content", async
   });
 });
 
-t.test("which sequence ended it is said to be lost", async (t) => {
+t.test("the matched stop sequence is declared lost", async (t) => {
   const lost: string[] = [];
   last(answer([], { type: "finish", choice: 0, reason: "stop_sequence", stopSequence: "END" }), contextFor({}, lost));
   t.match(lost, ["stop_sequence"]);
 });
 
-t.test("a paused turn is said to be lost", async (t) => {
+t.test("a paused turn is declared lost", async (t) => {
   const lost: string[] = [];
   t.match(last(answer([], { type: "finish", choice: 0, reason: "pause" }), contextFor({}, lost)), {
     finishReason: "STOP",
@@ -544,7 +544,7 @@ t.test("a paused turn is said to be lost", async (t) => {
   t.strictSame(lost, ["finishReason"]);
 });
 
-t.test("citations point into the text as clients join it, over its blocks", async (t) => {
+t.test("citations have positions in the text as clients join it, over its blocks", async (t) => {
   const cite = (block: number, more: object = {}): Event => ({
     type: "citation",
     block,
@@ -574,7 +574,7 @@ t.test("citations point into the text as clients join it, over its blocks", asyn
   });
 });
 
-t.test("places count on over the blocks of a part, whatever stood between them", async (t) => {
+t.test("positions continue over the blocks of a part, with anything between them", async (t) => {
   const uses = (block: number, words: string, ...citations: object[]): Event[] => [
     open(block, { kind: "text" }),
     ...[...words].map((char) => text(block, char)),
@@ -594,13 +594,13 @@ t.test("places count on over the blocks of a part, whatever stood between them",
   ]);
 });
 
-t.test("citations are bounded", async (t) => {
+t.test("citations are limited", async (t) => {
   const cite = (n: number): Event => ({ type: "citation", block: 0, citation: { url: `https://a/${n}` } });
   const events = [open(0, { kind: "text" }), ...Array.from({ length: 100_000 }, (_, n) => cite(n))];
   t.throws(() => write(answer(events)), { code: "upstream_invalid", message: /citations/ });
 });
 
-t.test("what a page says is said to be lost, once", async (t) => {
+t.test("a page title is declared lost, once", async (t) => {
   const lost: string[] = [];
   const citation = { url: "https://a", quote: "said" };
   const events: Event[] = [
@@ -616,7 +616,7 @@ t.test("what a page says is said to be lost, once", async (t) => {
   t.strictSame(lost, ["candidates.0.citations.quote"]);
 });
 
-t.test("every reason has a word, and a refusal is never an ordinary stop", async (t) => {
+t.test("every finish reason has its value, and a refusal is never an ordinary stop", async (t) => {
   const word = (reason: FinishReason, kind: "text" | "refusal" = "text") => {
     const out = write(answer([open(0, { kind }), text(0, "Hi"), close(0)], { type: "finish", choice: 0, reason }));
     return (JSON.parse(out.at(-1)?.data ?? "") as { candidates: [{ finishReason: string }] }).candidates[0]
@@ -631,7 +631,7 @@ t.test("every reason has a word, and a refusal is never an ordinary stop", async
   t.equal(word("length", "refusal"), "MAX_TOKENS");
 });
 
-t.test("likelihoods leave with their text", async (t) => {
+t.test("log probabilities are sent with their text", async (t) => {
   const out = write(
     answer([open(0, { kind: "text" }), text(0, "Hi", { logprobs: [{ token: "Hi", logprob: -1 }] }), close(0)]),
   );
@@ -640,7 +640,7 @@ t.test("likelihoods leave with their text", async (t) => {
   });
 });
 
-t.test("likelihoods without a word leave, too", async (t) => {
+t.test("log probabilities without a text are sent, too", async (t) => {
   const logprobs = [{ token: "<end>", logprob: -2 }];
   const events = [open(0, { kind: "text" }), text(0, "Hi"), text(0, "", { logprobs }), close(0)];
   const out = write(answer(events));
@@ -654,7 +654,7 @@ t.test("likelihoods without a word leave, too", async (t) => {
   });
 });
 
-t.test("as many blocks as there are wait for the one before, whether closed already or not", async (t) => {
+t.test("any number of blocks wait for the one before, whether closed already or not", async (t) => {
   const many = Array.from({ length: 20_000 }, (_, n) => n + 1);
   const held = many.flatMap((n) => call(n, `c${n}`, "{}"));
   const found = parts([open(0, { kind: "text" }), ...held, text(0, "first"), close(0)]) as { functionCall?: object }[];
@@ -662,7 +662,7 @@ t.test("as many blocks as there are wait for the one before, whether closed alre
   t.match(found.slice(0, 2), [{ text: "first" }, { functionCall: { id: "c1" } }]);
 });
 
-t.test("what waits is bounded, however small its pieces and whatever they are", async (t) => {
+t.test("waiting blocks are limited, however small their pieces and of any kind", async (t) => {
   const first = open(0, { kind: "text" });
   const citations = ["quote", "url", "title"].map(
     (name): Event => ({ type: "citation", block: 1, citation: { [name]: "q".repeat(5000) } }),
@@ -695,7 +695,7 @@ const joined = (...parts: object[]): unknown => {
   return (joinCandidate({ index: 0 }, frames)["content"] as { parts: unknown } | undefined)?.parts;
 };
 
-t.test("texts of one kind go on; a signature begins a text and ends a thought", async (t) => {
+t.test("texts of one kind are joined; a signature begins a text and ends reasoning", async (t) => {
   t.ok(continuesPart(shape("text"), shape("text")));
   t.ok(continuesPart(shape("text", true), shape("text")));
   t.notOk(continuesPart(shape("text"), shape("text", true)));
@@ -743,7 +743,7 @@ const cited = (grounding: GroundingWriter, text: string, ...citations: Citation[
   grounding.placeCitations(text, 0, 0);
 };
 
-t.test("citations are told in bytes of the part that clients see", async (t) => {
+t.test("citations have positions in bytes of the part that clients see", async (t) => {
   const grounding = new GroundingWriter();
   grounding.addCitation({ ...A, start: 2, end: 5 });
   grounding.placeCitations("üü😀x", 0, 3);
@@ -760,7 +760,7 @@ t.test("citations are told in bytes of the part that clients see", async (t) => 
   });
 });
 
-t.test("places far into a text are right", async (t) => {
+t.test("positions far into a text are right", async (t) => {
   const words = Array.from({ length: 400 }, (_, n) => `größe😀${n}`);
   const text = words.join(" ");
   const grounding = new GroundingWriter();
@@ -779,7 +779,7 @@ t.test("places far into a text are right", async (t) => {
   );
 });
 
-t.test("without citations there is nothing to tell", async (t) => {
+t.test("without citations there is no metadata", async (t) => {
   const grounding = new GroundingWriter();
   grounding.placeCitations("text", 0, 0);
   t.ok(grounding.isEmpty);
@@ -787,7 +787,7 @@ t.test("without citations there is nothing to tell", async (t) => {
   t.notOk(grounding.isEmpty);
 });
 
-t.test("a source without a place backs its whole text, and none where there is no text", async (t) => {
+t.test("a source without a position cites its whole text, and none where there is no text", async (t) => {
   const grounding = new GroundingWriter();
   cited(grounding, "", A);
   t.strictSame(json(grounding), {
@@ -798,13 +798,13 @@ t.test("a source without a place backs its whole text, and none where there is n
   t.match(json(grounding), { groundingSupports: [{ segment: { endIndex: 3, text: "all" } }] });
 });
 
-t.test("a place beyond the text ends with it, and one behind it is none", async (t) => {
+t.test("a position beyond the text ends with it, and one after it is dropped", async (t) => {
   const grounding = new GroundingWriter();
   cited(grounding, "text", { ...A, start: 2, end: 99 }, { ...A, start: 4, end: 9 }, { ...A, start: 3, end: 1 });
   t.match(json(grounding), { groundingSupports: [{ segment: { startIndex: 2, endIndex: 4, text: "xt" } }] });
 });
 
-t.test("sources of the same place are told together, so that their text is told once", async (t) => {
+t.test("sources with the same position are written together, so that their text is written once", async (t) => {
   const grounding = new GroundingWriter();
   const sources = [A, { url: "https://b" }, { url: "https://c" }];
   cited(grounding, "text", ...sources, { ...A, start: 0, end: 2 }, { url: "https://b", start: 0, end: 2 }, A);
@@ -817,7 +817,7 @@ t.test("sources of the same place are told together, so that their text is told 
   ]);
 });
 
-t.test("what a page says is not told, which it says itself", async (t) => {
+t.test("quotes that the page itself contains are not written", async (t) => {
   const grounding = new GroundingWriter();
   grounding.addCitation({ title: "doc", quote: "said" });
   t.notOk(grounding.hasDroppedQuote);
@@ -825,7 +825,7 @@ t.test("what a page says is not told, which it says itself", async (t) => {
   t.ok(grounding.hasDroppedQuote);
 });
 
-t.test("what citations hold is bounded, whatever they are", async (t) => {
+t.test("the memory for citations is limited, of any kind", async (t) => {
   const endless = (next: (n: number) => Citation) => () => {
     const grounding = new GroundingWriter();
     for (let n = 0; n < 200_000; n++) grounding.addCitation(next(n));
@@ -844,7 +844,7 @@ t.test("what citations hold is bounded, whatever they are", async (t) => {
   t.ok(many.json().length < 2_000_000);
 });
 
-t.test("what is written is read again", async (t) => {
+t.test("what is encoded can be decoded again", async (t) => {
   const text = "Größe: 😀 ist da.";
   const citations = [
     { url: "https://a", title: "A", start: 0, end: 5 },
@@ -870,7 +870,7 @@ const result = {
   ],
 };
 
-t.test("likelihoods have the common shape, with the token's bytes", async (t) => {
+t.test("log probabilities have the common shape, with the token's bytes", async (t) => {
   const bytes = [195, 169];
   t.strictSame(decodeLogprobs(result), [
     {
@@ -887,7 +887,7 @@ t.test("likelihoods have the common shape, with the token's bytes", async (t) =>
   t.equal(decodeLogprobs({}), undefined);
 });
 
-t.test("what has no likelihood at all is as unlikely as clients can be told", async (t) => {
+t.test("a token of probability zero gets the lowest value that clients accept", async (t) => {
   const chosenCandidates = ["-Infinity", {}, true].map((logProbability) => ({ token: "x", logProbability }));
   t.match(
     decodeLogprobs({ chosenCandidates }),
@@ -896,7 +896,7 @@ t.test("what has no likelihood at all is as unlikely as clients can be told", as
   t.match(decodeLogprobs({ chosenCandidates: [{ token: "x", logProbability: "-1.5" }] }), [{ logprob: -1.5 }]);
 });
 
-t.test("they are written back, as a list or as the content of one", async (t) => {
+t.test("they are encoded again, as a list or as the content of one", async (t) => {
   const written = {
     chosenCandidates: [
       { token: "é", logProbability: -0.5 },
@@ -909,7 +909,7 @@ t.test("they are written back, as a list or as the content of one", async (t) =>
   t.equal(encodeLogprobs({ odd: true }), undefined);
 });
 
-t.test("pieces follow each other", async (t) => {
+t.test("pieces are in order", async (t) => {
   t.strictSame(joinLogprobs([undefined, { chosenCandidates: [1] }, { chosenCandidates: [2], topCandidates: [3] }]), {
     chosenCandidates: [1, 2],
     topCandidates: [3],

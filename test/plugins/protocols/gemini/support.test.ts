@@ -8,7 +8,7 @@ import { read, refusal, user, usesOf, written } from "./requests.ts";
 const config = (generationConfig: unknown): Conversation => read({ contents: [], generationConfig });
 const thinking = (thinkingConfig: unknown) => config({ thinkingConfig }).reasoning;
 
-t.test("numbers mean what they mean", async (t) => {
+t.test("numbers keep their values", async (t) => {
   const body = {
     temperature: 0.5,
     topP: 0.9,
@@ -48,12 +48,12 @@ t.test("numbers mean what they mean", async (t) => {
   ]);
 });
 
-t.test("snake case and lower case say the same (23)", async (t) => {
+t.test("snake case and lower case have the same meaning (23)", async (t) => {
   const snake = { generation_config: { thinking_config: { thinking_level: "low", include_thoughts: true } } };
   t.same(read({ contents: [], ...snake }).reasoning, thinking({ thinkingLevel: "LOW", includeThoughts: true }));
 });
 
-t.test("thinking is asked for by tokens or by a level", async (t) => {
+t.test("thinking is requested by tokens or by a level", async (t) => {
   t.same(thinking({ thinkingLevel: "HIGH", includeThoughts: true }), { show: true, effort: "high" });
   t.same(thinking({ thinkingBudget: 512 }), { show: false, budget: 512 });
   t.same(thinking({ thinkingBudget: 0 }), { show: false, budget: 0, effort: "none" });
@@ -62,7 +62,7 @@ t.test("thinking is asked for by tokens or by a level", async (t) => {
   t.equal(thinking({}), undefined);
 });
 
-t.test("modalities are a list of words", async (t) => {
+t.test("modalities are a list of names", async (t) => {
   for (const responseModalities of ["TEXT", [2], {}])
     t.match(
       refusal(() => config({ responseModalities })),
@@ -94,7 +94,7 @@ t.test("a format is any JSON, or by a schema in either dialect (50, 51)", async 
   t.equal(upper?.schema?.text, '{"type":"object","properties":{}}');
 });
 
-t.test("a format may be told for each kind of output", async (t) => {
+t.test("a format may be set for each kind of output", async (t) => {
   const config = (...responseFormat: unknown[]) => ({ contents: [], generationConfig: { responseFormat } });
   const schema = { type: "OBJECT", properties: { a: { type: "STRING" } } };
   const json = { text: { mimeType: "application/json", schema } };
@@ -123,7 +123,7 @@ t.test("a format may be told for each kind of output", async (t) => {
   t.strictSame(usesOf({ contents: [], generationConfig: both }), [`other ${at}`]);
 });
 
-t.test("a bare value of an enum keeps its schema", async (t) => {
+t.test("an enum without a schema keeps its values", async (t) => {
   const body = { responseMimeType: "text/x.enum", responseSchema: { type: "STRING", enum: ["a"] } };
   t.match(config(body).format, {
     kind: "schema",
@@ -136,7 +136,7 @@ t.test("a bare value of an enum keeps its schema", async (t) => {
   ]);
 });
 
-t.test("text alone is the usual answer, other kinds are said", async (t) => {
+t.test("text alone is the default, other kinds are declared", async (t) => {
   t.equal(config({ responseModalities: ["TEXT"] }).modalities, undefined);
   t.same(config({ responseModalities: ["TEXT", "IMAGE"] }).modalities, ["text", "image"]);
   t.same(usesOf({ generationConfig: { responseModalities: ["AUDIO"], speechConfig: {} } }), [
@@ -170,7 +170,7 @@ t.test("settings by their names", async (t) => {
   t.same(configOf({ logprobs: 0 }), { responseLogprobs: true });
 });
 
-t.test("what is out of its range is refused, changed or dropped by the client's path", async (t) => {
+t.test("values out of range are refused, changed or dropped with the client's path", async (t) => {
   const uses = [
     { feature: "temperature" as const, path: "my.temperature" },
     { feature: "max_tokens" as const, path: "my.max" },
@@ -193,7 +193,7 @@ t.test("what is out of its range is refused, changed or dropped by the client's 
   t.match(written({ uses, seed: new RawJson("12345678901234567890") }).dropped, [/^my\.seed: /]);
 });
 
-t.test("a model that takes no sampling settings gets none, which is declared", async (t) => {
+t.test("a model without sampling settings gets none, which is declared", async (t) => {
   const { body, dropped } = written({ temperature: 1, topK: 5 }, { sampling: false });
   t.equal(body.generationConfig, undefined);
   t.match(dropped, [/^temperature: /, /^top_k: /]);
@@ -232,7 +232,7 @@ gathered(t, "never both a level and tokens, whatever is asked for", async (t) =>
       }
 });
 
-t.test("more than there is becomes the most there is, which is declared", async (t) => {
+t.test("a value above the maximum becomes the maximum, which is declared", async (t) => {
   for (const effort of ["xhigh", "max"] as const)
     t.match(written({ reasoning: { effort } }), {
       body: { generationConfig: { thinkingConfig: { thinkingLevel: "HIGH" } } },
@@ -248,7 +248,7 @@ t.test("more than there is becomes the most there is, which is declared", async 
   });
 });
 
-t.test("a model that does not think is not asked to, which is declared", async (t) => {
+t.test("a model without thinking is not asked for it, which is declared", async (t) => {
   t.match(written({ reasoning: { effort: "high" } }, { thinking: "none" }), {
     body: { generationConfig: undefined },
     dropped: [/^reasoning: /],
@@ -256,7 +256,7 @@ t.test("a model that does not think is not asked to, which is declared", async (
   t.same(written({ reasoning: { effort: "none" } }, { thinking: "none" }).dropped, []);
 });
 
-t.test("how closely to look is one for all media", async (t) => {
+t.test("the media resolution is one for all media", async (t) => {
   const image = (detail?: string): Media => ({
     kind: "media",
     at: "i",
@@ -273,7 +273,7 @@ t.test("how closely to look is one for all media", async (t) => {
   t.match(mixed.dropped, [/^a: /, /^b: /]);
 });
 
-t.test("models that think by levels cannot leave it, which is declared", async (t) => {
+t.test("models with thinking levels cannot turn it off, which is declared", async (t) => {
   for (const reasoning of [{ effort: "none" }, { budget: 0 }] as const) {
     const { body, changed } = written({ reasoning }, { thinking: "level" });
     t.same(body.generationConfig, { thinkingConfig: { thinkingLevel: "MINIMAL" } });

@@ -16,7 +16,7 @@ import { recordedRequests } from "./requests.ts";
 const places = (found: Iterable<TextPlace>): string[] =>
   [...found].map(({ path, kind, piece }) => `${kind} ${path.join(".")}${piece === undefined ? "" : ` ${piece}`}`);
 
-t.test("texts of a request stand in the instruction, the turns, the arguments and the results", async (t) => {
+t.test("texts of a request are in the instruction, the turns, the arguments and the results", async (t) => {
   const contents = [
     { role: "user", parts: [{ text: "Hi" }, { inlineData: { data: "aGk=" } }] },
     {
@@ -44,7 +44,7 @@ t.test("texts of a request stand in the instruction, the turns, the arguments an
   ]);
 });
 
-t.test("texts to be counted or embedded are found, and nothing where anything stands", async (t) => {
+t.test("texts to be counted or embedded are found, and none where the values are of other types", async (t) => {
   const content = { parts: [{ text: "x" }] };
   t.strictSame(places(texts.request({ generateContentRequest: { systemInstruction: "x", contents: [content] } })), [
     "system generateContentRequest.systemInstruction",
@@ -56,7 +56,7 @@ t.test("texts to be counted or embedded are found, and nothing where anything st
     t.strictSame([places(texts.request(odd)), places(texts.response(odd))], [[], []]);
 });
 
-t.test("texts of a frame are pieces, of which each candidate has its own", async (t) => {
+t.test("texts of a frame are pieces, separate for each candidate", async (t) => {
   const call = {
     name: "f",
     args: { a: "x" },
@@ -138,7 +138,7 @@ function cleaned(json: string, facts: Facts = { thinking: "budget" }) {
   return { json: Buffer.concat(splice([text], edits)).toString(), notices: losses.notices };
 }
 
-t.test("a thought goes with its state, a call and a text keep standing, and all other bytes stay", async (t) => {
+t.test("reasoning is removed with its state, a call and a text stay, and so do all other bytes", async (t) => {
   const thought = `{"text":"Hm.", "thought":true,"thoughtSignature":"${foreign}"}`;
   const request = (...parts: string[]) =>
     `{ "contents":[{"parts":[{"text":"Hi"}]}, {"role":"model", "parts":[ ${parts.join(" , ")} ]} ], "novel":1.0 }`;
@@ -164,7 +164,7 @@ t.test("a thought goes with its state, a call and a text keep standing, and all 
   );
 });
 
-t.test("a turn that is left without a part goes, and so does an instruction", async (t) => {
+t.test("a turn without remaining parts is removed, and so is an instruction", async (t) => {
   const thought = `{"text":"","thought":true,"thoughtSignature":"${foreign}"}`;
   const one = '{"contents":[{"parts":[{"text":"Hi"}]}';
   t.equal(cleaned(`${one},{"role":"model","parts":[${thought}]}]}`).json, `${one}]}`);
@@ -174,59 +174,62 @@ t.test("a turn that is left without a part goes, and so does an instruction", as
   t.equal(cleaned(counted(`,{"role":"model","parts":[${thought}]}`)).json, counted(""));
 });
 
-t.test("the provider's own state comes back as it was, wherever it stands", async (t) => {
+t.test("the provider's own state is returned unchanged, wherever it is", async (t) => {
   const parts = (state: string) =>
     `{"contents":[{"role":"model","parts":[{"text":"x","thought":true,"thoughtSignature":"${state}"},{"functionCall":{"name":"f"},"thought_signature":"${state}"},{"text":"","thoughtSignature":"${state}"}]}]}`;
   t.same(cleaned(parts(ours), {}), { json: parts("c2ln"), notices: [] });
   t.same(cleaned(parts("c2ln"), {}), { json: parts("c2ln"), notices: [] });
 });
 
-t.test("the first call of each step since the user spoke gets the bypass where the model misses it", async (t) => {
-  const user = '{"role":"user","parts":[{"text":"Hi"}]}';
-  const result = '{"role":"user","parts":[{"functionResponse":{"name":"f","response":{}}}]}';
-  const call = (signature?: string) =>
-    `{"functionCall":{"name":"f"}${signature === undefined ? "" : `,"thoughtSignature":"${signature}"`}}`;
-  const model = (...parts: string[]) => `{"role":"model","parts":[${parts.join(",")}]}`;
-  const request = (...contents: string[]) => `{"contents":[${contents.join(",")}]}`;
-  const text = '{"text":"Ho"}';
-  const BYPASS = "skip_thought_signature_validator";
-  const { json, notices } = cleaned(
-    request(
-      user,
-      model(call(foreign)),
-      result,
-      model(text),
-      user,
-      model(call(foreign), call()),
-      result,
-      model(call("bmF0aXZl")),
-      result,
-      model(call()),
-      result,
-    ),
-    { thinking: "level" },
-  );
-  t.equal(
-    json,
-    request(
-      user,
-      model(call()),
-      result,
-      model(text),
-      user,
-      model(call(BYPASS), call()),
-      result,
-      model(call("bmF0aXZl")),
-      result,
-      model(call(BYPASS)),
-      result,
-    ),
-  );
-  t.match(notices, [/Reasoning that another/, /^contents\.5\.parts\.0\.thoughtSignature: the call has no thought/]);
-  t.equal(notices.length, 2);
-  const none = request(user, model(call()), result);
-  t.equal(cleaned(none, { thinking: "level" }).json, none, "where nothing goes nothing is added");
-});
+t.test(
+  "the first call of each step since the user's turn gets the bypass where the model requires a signature",
+  async (t) => {
+    const user = '{"role":"user","parts":[{"text":"Hi"}]}';
+    const result = '{"role":"user","parts":[{"functionResponse":{"name":"f","response":{}}}]}';
+    const call = (signature?: string) =>
+      `{"functionCall":{"name":"f"}${signature === undefined ? "" : `,"thoughtSignature":"${signature}"`}}`;
+    const model = (...parts: string[]) => `{"role":"model","parts":[${parts.join(",")}]}`;
+    const request = (...contents: string[]) => `{"contents":[${contents.join(",")}]}`;
+    const text = '{"text":"Ho"}';
+    const BYPASS = "skip_thought_signature_validator";
+    const { json, notices } = cleaned(
+      request(
+        user,
+        model(call(foreign)),
+        result,
+        model(text),
+        user,
+        model(call(foreign), call()),
+        result,
+        model(call("bmF0aXZl")),
+        result,
+        model(call()),
+        result,
+      ),
+      { thinking: "level" },
+    );
+    t.equal(
+      json,
+      request(
+        user,
+        model(call()),
+        result,
+        model(text),
+        user,
+        model(call(BYPASS), call()),
+        result,
+        model(call("bmF0aXZl")),
+        result,
+        model(call(BYPASS)),
+        result,
+      ),
+    );
+    t.match(notices, [/Reasoning that another/, /^contents\.5\.parts\.0\.thoughtSignature: the call has no thought/]);
+    t.equal(notices.length, 2);
+    const none = request(user, model(call()), result);
+    t.equal(cleaned(none, { thinking: "level" }).json, none, "where nothing goes nothing is added");
+  },
+);
 
 gathered(t, "outside of the places of an envelope every recorded request stays to the byte", { skip }, async (t) => {
   let count = 0;

@@ -7,7 +7,7 @@ import { eventsIn, recorded } from "../../../support/recorded.ts";
 
 const usage = (told: object, before?: Usage) => protocol.usage({ usageMetadata: told }, before);
 
-t.test("tool results belong to the input and thoughts to the output", async (t) => {
+t.test("tool results belong to the input and reasoning to the output", async (t) => {
   const told = {
     promptTokenCount: 100,
     cachedContentTokenCount: 60,
@@ -32,7 +32,7 @@ t.test("tool results belong to the input and thoughts to the output", async (t) 
   });
 });
 
-t.test("of what was cached the kinds are known where they are told", async (t) => {
+t.test("the kinds of cached tokens are known where they are reported", async (t) => {
   const told = {
     promptTokenCount: 100,
     cachedContentTokenCount: 60,
@@ -46,7 +46,7 @@ t.test("of what was cached the kinds are known where they are told", async (t) =
   t.match(usage(told), { in: { total: 100, cached: 60, cachedAudio: 30, cachedImage: 20 } });
 });
 
-t.test("a count of 0 is left out on the wire; what nobody told is absent", async (t) => {
+t.test("a count of 0 is left out on the wire; an unreported one is absent", async (t) => {
   t.equal(usage({ promptTokenCount: 9, totalTokenCount: 9 })?.out.total, 0);
   t.equal(usage({ promptTokenCount: 9, thoughtsTokenCount: 4, totalTokenCount: 13 })?.out.total, 4);
   t.same(usage({ promptTokenCount: 9 }), { in: { total: 9 }, out: {}, raw: { promptTokenCount: 9 } });
@@ -59,7 +59,7 @@ t.test("a count of 0 is left out on the wire; what nobody told is absent", async
   t.equal(protocol.usage({ candidates: [] }), undefined);
 });
 
-t.test("a later frame's usage takes the place of an earlier one, unless it has no total", async (t) => {
+t.test("a later frame's usage replaces an earlier one, unless it has no total", async (t) => {
   const first = usage({ promptTokenCount: 9, candidatesTokenCount: 2, totalTokenCount: 11 });
   const last = { promptTokenCount: 9, thoughtsTokenCount: 5, totalTokenCount: 14 };
   t.same(usage(last, first), usage(last));
@@ -67,18 +67,18 @@ t.test("a later frame's usage takes the place of an earlier one, unless it has n
   t.equal(protocol.usage({ candidates: [] }, first), first);
 });
 
-t.test("what nobody reads of earlier frames is forgotten", async (t) => {
+t.test("earlier frames that nobody reads are not stored", async (t) => {
   const first = usage({ promptTokenCount: 3, made_up_1: 1 });
   const second = usage({ candidatesTokenCount: 2, made_up_2: 1 }, first);
   t.strictSame(second?.raw, { promptTokenCount: 3, candidatesTokenCount: 2, made_up_2: 1 });
 });
 
-t.test("modalities are known by name and by number", async (t) => {
+t.test("modalities are recognised by name and by number", async (t) => {
   const promptTokensDetails = [1, 2, 3, 4, 5, "VIDEO", "NEW"].map((modality) => ({ modality, tokenCount: 10 }));
   t.same(usage({ promptTokensDetails })?.in, { image: 10, video: 20, audio: 10, document: 10 });
 });
 
-t.test("embeddings tell their input, in either spelling of its details", async (t) => {
+t.test("embeddings report their input, in either spelling of its details", async (t) => {
   const image = [{ modality: "IMAGE", tokenCount: 258 }];
   t.same(usage({ promptTokenCount: 261, promptTokenDetails: image })?.in, { total: 261, image: 258 });
   t.same(usage({ promptTokenCount: 261, promptTokensDetails: image })?.in, { total: 261, image: 258 });
@@ -110,7 +110,7 @@ gathered(t, "input and output of every recorded answer are the vendor's total", 
   t.ok(compared > 100);
 });
 
-t.test("recorded embeddings tell their input, recorded counts no usage", { skip }, async (t) => {
+t.test("recorded embeddings report their input, recorded counts no usage", { skip }, async (t) => {
   for (const { id, status, body } of recorded("gemini-embeddings")) {
     const told = (JSON.parse(body) as { usageMetadata?: { promptTokenCount: number } }).usageMetadata;
     if (status < 300) t.equal(protocol.usage(JSON.parse(body))?.in.total, told?.promptTokenCount, id);
@@ -118,7 +118,7 @@ t.test("recorded embeddings tell their input, recorded counts no usage", { skip 
   for (const { id, body } of recorded("gemini-count-tokens")) t.equal(protocol.usage(JSON.parse(body)), undefined, id);
 });
 
-t.test("sums become the vendor's parts", async (t) => {
+t.test("sums are split into the vendor's parts", async (t) => {
   const metadata = usageMetadata({
     in: { total: 107, cached: 60, toolUse: 7, audio: 5 },
     out: { total: 50, reasoning: 30 },
@@ -140,14 +140,14 @@ t.test("sums become the vendor's parts", async (t) => {
   });
 });
 
-t.test("details by modality add up to their total, and are not told of text alone", async (t) => {
+t.test("details by modality add up to their total, and are not written for text alone", async (t) => {
   const none = usageMetadata({ in: { total: 11, audio: 0, cachedAudio: 0 }, out: { total: 3, audio: 0 }, raw: 0 });
   t.strictSame(none, { promptTokenCount: 11, candidatesTokenCount: 3, totalTokenCount: 14 });
   const out = usageMetadata({ in: {}, out: { total: 9, reasoning: 2, audio: 0, image: 7 }, raw: 0 });
   t.strictSame(out["candidatesTokensDetails"], [{ modality: "IMAGE", tokenCount: 7 }]);
 });
 
-t.test("what is not known is left out, and nothing is negative", async (t) => {
+t.test("unknown values are left out, and nothing is negative", async (t) => {
   t.strictSame(usageMetadata({ in: {}, out: {}, tier: "scale", raw: 0 }), {});
   t.strictSame(usageMetadata({ in: { total: 1 }, out: { total: 1, reasoning: 3 }, raw: 0 }), {
     promptTokenCount: 1,
@@ -168,7 +168,7 @@ gathered(t, "recorded counts survive", { skip: wholeAnswers.length === 0 && "no 
   }
 });
 
-t.test("a count is written and read", async (t) => {
+t.test("a count is encoded and decoded", async (t) => {
   t.equal(countTokensCodec.encode(31), '{"totalTokens":31}');
   t.equal(
     countTokensCodec.decode('{"totalTokens":31,"promptTokensDetails":[{"modality":"TEXT","tokenCount":31}]}'),
@@ -180,7 +180,7 @@ t.test("a count of 0 is left out on the wire", async (t) => {
   t.equal(countTokensCodec.decode('{"promptTokensDetails":[{"modality":"TEXT"}]}'), 0);
 });
 
-t.test("anything else is no answer of the provider's", async (t) => {
+t.test("anything else is an invalid answer of the provider", async (t) => {
   for (const text of ["{}", '{"error":{"code":500}}', '{"message":"No."}', '{"totalTokens":null}'])
     t.throws(() => countTokensCodec.decode(text), { code: "upstream_invalid" }, text);
   for (const text of ["", "<html>", "[]", "12", '{"totalTokens":"many"}', '{"totalTokens":-1}'])

@@ -49,7 +49,7 @@ t.test("a stream is framed as the query asks", async (t) => {
   t.match(framing(""), { name: "streamGenerateContentArray", framing: "array", streams: true });
 });
 
-t.test("generating and counting can be asked for in any protocol, vectors cannot", async (t) => {
+t.test("generation and counting can be requested in any protocol, embeddings cannot", async (t) => {
   const task = (action: string) =>
     protocol.locate("/v1beta/models/*", `m:${action}`, new URLSearchParams())?.operation.task;
   t.same(["generateContent", "streamGenerateContent", "countTokens", "embedContent", "batchEmbedContents"].map(task), [
@@ -63,7 +63,7 @@ t.test("generating and counting can be asked for in any protocol, vectors cannot
   t.equal(events?.operation.task, "generate");
 });
 
-t.test("escapes are decoded once, and a model may hold slashes", async (t) => {
+t.test("escapes are decoded once, and a model may contain slashes", async (t) => {
   t.equal(read("/v1beta/models/gemini-x%3AgenerateContent"), "generateContent gemini-x");
   t.equal(read("/v1/models/anthropic/m:generateContent"), "generateContent anthropic/m");
   t.equal(read("/v1beta/models/a%2Fb%3AgenerateContent"), "generateContent a/b");
@@ -71,7 +71,7 @@ t.test("escapes are decoded once, and a model may hold slashes", async (t) => {
   t.equal(read("/v1beta/models/a;b=c:generateContent"), "generateContent a;b=c");
 });
 
-t.test("a model's name may hold colons: the last one stands before the action", async (t) => {
+t.test("a model's name may contain colons: the last one comes before the action", async (t) => {
   for (const [path, found] of [
     ["/v1beta/models/llama3:8b:generateContent", "generateContent llama3:8b"],
     ["/v1beta/models/llama3%3A8b%3agenerateContent", "generateContent llama3:8b"],
@@ -81,7 +81,7 @@ t.test("a model's name may hold colons: the last one stands before the action", 
     t.equal(read(path), found);
 });
 
-t.test("a name that cannot be one is refused with 400", async (t) => {
+t.test("an invalid name is refused with 400", async (t) => {
   const names = [
     "",
     "a:",
@@ -105,7 +105,7 @@ t.test("a name that cannot be one is refused with 400", async (t) => {
   t.equal(read("/v1beta/models/%2e%2e/%2e%2e/files"), "400");
 });
 
-t.test("an action that is not served is refused with 404 and told which are", async (t) => {
+t.test("an unsupported action is refused with 404 and the list of those supported", async (t) => {
   const locate = () => protocol.locate("/v1beta/models/*", "m:deleteModel", new URLSearchParams());
   t.throws(locate, {
     code: "path_not_found",
@@ -113,12 +113,12 @@ t.test("an action that is not served is refused with 404 and told which are", as
   });
 });
 
-t.test("a name alone, also one with a colon, asks for no action", async (t) => {
+t.test("a name alone, also one with a colon, has no action", async (t) => {
   t.equal(read("/v1/models/gemini-x"), "unknown");
   t.equal(read("/v1/models/qwen:7b"), "unknown");
 });
 
-t.test("the provider is asked with the vendor's name, escaped but for its slashes", async (t) => {
+t.test("the provider is called with the vendor's name, escaped except for its slashes", async (t) => {
   const upstream = (action: string, model: string) =>
     protocol.locate("/v1beta/models/*", `m:${action}`, new URLSearchParams())?.operation.upstream(model);
   t.equal(upstream("generateContent", "gemini-x"), "/models/gemini-x:generateContent");
@@ -145,7 +145,7 @@ t.test("path vectors", { skip: !vectors && "no vectors" }, async (t) => {
   }
 });
 
-t.test("a type says what sort of media it is of, in either case", async (t) => {
+t.test("the kind of media is read from their type, in either case", async (t) => {
   const types = ["image/png", "Audio/L16;rate=24000", "video/mp4", "application/pdf", "imagery/x", "", undefined];
   t.strictSame(types.map(mediaKind), ["image", "audio", "video", "file", "file", "file", "file"]);
 });
@@ -171,7 +171,7 @@ t.test("an error fails it, as an event, on its own or as an element", async (t) 
   t.equal(protocol.ending(new Frame("element", Buffer.from(`,\r\n${JSON.stringify(error)}\n]`))), "error");
 });
 
-t.test("an answer that talks of these members goes on", async (t) => {
+t.test("an answer whose text mentions these members continues", async (t) => {
   t.equal(endingOf({ candidates: [text('{"finishReason":"STOP"} {"error":{}}')] }), undefined);
   const call = {
     functionCall: { name: "report", args: { finishReason: "STOP", error: { code: 1 }, blockReason: "x" } },
@@ -179,7 +179,7 @@ t.test("an answer that talks of these members goes on", async (t) => {
   t.equal(endingOf({ candidates: [{ content: { parts: [call] } }] }), undefined);
 });
 
-t.test("everything else goes on", async (t) => {
+t.test("everything else continues", async (t) => {
   t.equal(endingOf({ candidates: [text("x")] }), undefined);
   t.equal(endingOf({ candidates: [{ finishReason: "" }], error: null }), undefined);
   t.equal(protocol.ending(new Frame("event", protocol.ping)), undefined);
@@ -205,7 +205,7 @@ gathered(t, "the last event of every recorded stream says that it is complete", 
   }
 });
 
-t.test("the last element of every recorded array says that it is complete", { skip }, async (t) => {
+t.test("the last element of every recorded array marks it as complete", { skip }, async (t) => {
   for (const { id, kinds, body } of answers) {
     if (!kinds.includes("json_array_stream")) continue;
     const elements = (JSON.parse(body) as unknown[]).map((value, i, all) => {
@@ -225,7 +225,7 @@ t.test("the last element of every recorded array says that it is complete", { sk
 /** Text of characters of one to four bytes, halves of pairs among them, long enough for many marks. */
 const MIXED = "aé€😀\ud83d b\ude00".repeat(2000);
 
-t.test("a place in characters is the place in bytes", async (t) => {
+t.test("a position in characters is converted to one in bytes", async (t) => {
   const offsets = new TextOffsets("Größe 😀!");
   t.equal(offsets.byteLength, 13);
   for (const [character, byte] of [
@@ -241,7 +241,7 @@ t.test("a place in characters is the place in bytes", async (t) => {
   }
 });
 
-t.test("a long text counts as if it was measured from its start each time", async (t) => {
+t.test("positions in a long text are counted as from its start each time", async (t) => {
   const offsets = new TextOffsets(MIXED);
   const encoded = Buffer.from(MIXED);
   t.equal(offsets.byteLength, encoded.length);
@@ -255,7 +255,7 @@ t.test("a long text counts as if it was measured from its start each time", asyn
   }
 });
 
-t.test("an empty text has one place", async (t) => {
+t.test("an empty text has one position", async (t) => {
   const offsets = new TextOffsets("");
   t.strictSame([offsets.byteLength, offsets.bytesBefore(0), offsets.charactersBefore(0)], [0, 0, 0]);
 });
@@ -270,7 +270,7 @@ t.test("a member is found in camel case and in snake case, and its path is the c
   t.equal(members.path("topP"), "generation_config.topP");
 });
 
-t.test("numbers may be strings, and whole ones keep their digits where they are asked for", async (t) => {
+t.test("numbers may be strings, and integers keep their digits where that is requested", async (t) => {
   const members = fields({ topK: "40", seed: new RawJson("12345678901234567890"), wide: new RawJson("1e3") });
   t.equal(members.number("topK"), 40);
   t.equal(members.integer("topK"), 40);
@@ -278,7 +278,7 @@ t.test("numbers may be strings, and whole ones keep their digits where they are 
   t.equal(members.number("wide"), 1000);
 });
 
-t.test("enums may be in either case, and one that is unspecified is declared as it is asked", async (t) => {
+t.test("enums may be in either case, and an unspecified one is declared where requested", async (t) => {
   const uses: FeatureUse[] = [];
   const members = fields({ thinking_level: "low", mode: "MODE_UNSPECIFIED", level: "unspecified" }, "", uses);
   t.equal(members.enumValue("thinkingLevel"), "LOW");
@@ -288,13 +288,13 @@ t.test("enums may be in either case, and one that is unspecified is declared as 
   t.strictSame(uses, [{ feature: "cosmetic", path: "level" }]);
 });
 
-t.test("a single element stands for a list of it", async (t) => {
+t.test("a single element is read as a list of it", async (t) => {
   const list = (json: JsonObject) => fields(json).objects("parts");
   t.match(list({ parts: { text: "x" } }), [{ of: { text: "x" }, at: "parts" }]);
   t.match(list({ parts: [{ text: "x" }] }), [{ of: { text: "x" }, at: "parts.0" }]);
 });
 
-t.test("a value of another type is refused by its path", async (t) => {
+t.test("a value of another type is refused with its path", async (t) => {
   const members = fields({ top_k: "many", args: [], list: "x", odd: [1] }, "at");
   const path = (run: () => unknown) => refusal(run)?.param;
   t.strictSame(
@@ -315,7 +315,7 @@ t.test("a reason that is unspecified, 0 or missing is none", async (t) => {
   t.equal(rawReason(2), "2");
 });
 
-t.test("forms of answers that tell no tokens are refused where something is generated", async (t) => {
+t.test("answer forms without usage are refused where something is generated", async (t) => {
   const at = (action: string, query: string) => read(`/v1beta/models/m:${action}?${query}`);
   for (const action of ["generateContent", "streamGenerateContent", "embedContent"])
     for (const query of [

@@ -43,7 +43,7 @@ t.test("streamed or whole, the SDKs read the same from every model", (t) =>
   }),
 );
 
-t.test("image draws behind a text", (t) =>
+t.test("image draws after a text", (t) =>
   withSdks(t, protocol, async (t, client) => {
     const { choices } = await client.chat.completions.create({ model: "image", messages });
     t.match(choices[0]?.message, {
@@ -52,7 +52,7 @@ t.test("image draws behind a text", (t) =>
   }),
 );
 
-t.test("echo repeats the last words of the user", (t) =>
+t.test("echo repeats the user's last text", (t) =>
   withSdks(t, protocol, async (t, client) => {
     const { choices, model } = await client.chat.completions.create({ model: "echo", messages });
     t.equal(choices[0]?.message.content, "Grüße 🎈 to all of you");
@@ -101,7 +101,7 @@ t.test("reasoning comes before the text and counts as output", (t) =>
   }),
 );
 
-t.test("a limit of tokens ends the text with the reason length", (t) =>
+t.test("a token limit ends the text with the reason length", (t) =>
   withSdks(t, protocol, async (t, client) => {
     const { choices, usage } = await client.chat.completions.create({ model: "long", messages, max_tokens: 5 });
     t.equal(choices[0]?.finish_reason, "length");
@@ -109,7 +109,7 @@ t.test("a limit of tokens ends the text with the reason length", (t) =>
   }),
 );
 
-t.test("a cut answer that is not a stream never passes for one", async (t) => {
+t.test("an interrupted answer that is not a stream never looks complete", async (t) => {
   const { frames } = demoOf(protocol, PATH, { model: "cut", messages });
   t.equal(frames.at(-1)?.cut, true);
   t.throws(() => JSON.parse(String(frames[0]?.bytes)));

@@ -7,7 +7,7 @@ import { findOtherModels } from "../../../../src/core/other-models.ts";
 import type { Protocol } from "../../../../src/core/protocol.ts";
 import { HeaderList } from "../../../../src/wire/headers.ts";
 
-t.test("it is the dialect for callers that show none", async (t) => {
+t.test("it is the dialect for clients of an unknown one", async (t) => {
   t.equal(protocol.isDefault, true);
 });
 
@@ -26,7 +26,7 @@ t.test("it recognises its path wherever it is mounted", async (t) => {
   }
 });
 
-t.test("functions beside an effort belong to Responses; the newer models refuse them here", async (t) => {
+t.test("functions together with an effort belong to Responses; the newer models refuse them here", async (t) => {
   const tools = [{ type: "function", function: { name: "one" } }];
   const wants = (body: object) => protocol.better?.isNeededFor(body as Record<string, unknown>);
   t.equal(protocol.better?.protocol, "openai-responses");
@@ -37,17 +37,20 @@ t.test("functions beside an effort belong to Responses; the newer models refuse 
   t.equal(wants({ tools: [{ type: "custom", custom: { name: "one" } }], reasoning_effort: "low" }), false);
 });
 
-t.test("models of other vendors' tools, plugins and compound systems are models that a request names", async (t) => {
-  const named = (spoken: Protocol, json: object) =>
-    findOtherModels(new Body([Buffer.from(JSON.stringify(json))], "json"), spoken, false).map(({ name }) => name);
-  const tools = [
-    { type: "openrouter:advisor", parameters: { model: "a" } },
-    { type: "openrouter:fusion", parameters: { analysis_models: ["b", "c"], judge_model: "d" } },
-    { type: "function", function: { name: "f", parameters: { properties: { model: { default: "x" } } } } },
-    { type: "function", name: "f", parameters: { type: "object", properties: { model: { const: "x" } } } },
-  ];
-  for (const spoken of [protocol, responses, messages]) t.same(named(spoken, { tools }), ["a", "b", "c", "d"]);
-  const models = { answering_model: "a", reasoning_model: "b" };
-  t.same(named(protocol, { safety_model: "s", compound_custom: { models } }), ["s", "a", "b"]);
-  t.same(named(protocol, { plugins: [{ id: "fusion", model: "a" }] }), ["a"]);
-});
+t.test(
+  "models of other vendors' tools, plugins and compound systems count as models that a request names",
+  async (t) => {
+    const named = (spoken: Protocol, json: object) =>
+      findOtherModels(new Body([Buffer.from(JSON.stringify(json))], "json"), spoken, false).map(({ name }) => name);
+    const tools = [
+      { type: "openrouter:advisor", parameters: { model: "a" } },
+      { type: "openrouter:fusion", parameters: { analysis_models: ["b", "c"], judge_model: "d" } },
+      { type: "function", function: { name: "f", parameters: { properties: { model: { default: "x" } } } } },
+      { type: "function", name: "f", parameters: { type: "object", properties: { model: { const: "x" } } } },
+    ];
+    for (const spoken of [protocol, responses, messages]) t.same(named(spoken, { tools }), ["a", "b", "c", "d"]);
+    const models = { answering_model: "a", reasoning_model: "b" };
+    t.same(named(protocol, { safety_model: "s", compound_custom: { models } }), ["s", "a", "b"]);
+    t.same(named(protocol, { plugins: [{ id: "fusion", model: "a" }] }), ["a"]);
+  },
+);

@@ -14,7 +14,7 @@ const read = (body: object, more = {}): Conversation =>
 const parts = (...messages: object[]): Part[] => read({ messages }).turns.flatMap((turn) => turn.parts);
 const uses = (body: object): string[] => read(body).uses.map(({ feature, path }) => `${feature} ${path}`);
 
-t.test("odd requests are read, or refused by a path of the client's", async (t) => {
+t.test("unusual requests are decoded, or refused with a path of the client's", async (t) => {
   const wrong: string[] = [];
   let count = 0;
   for (const body of ODD)
@@ -37,13 +37,13 @@ gathered(t, "every recorded request asks only for features that its fields name"
   t.same(unknown, []);
 });
 
-t.test("whether an answer is streamed is said by true or false, and by nothing else", async (t) => {
+t.test("whether an answer is streamed is set by true or false, and by nothing else", async (t) => {
   for (const stream of ["true", 1, {}])
     t.throws(() => read({ stream }), { code: "invalid_field", param: "stream", message: /true or false/ });
   t.same(uses({ stream: false }), []);
 });
 
-t.test("plain turns ask for nothing besides", async (t) => {
+t.test("plain turns require no features", async (t) => {
   const messages = [
     { role: "system", content: "Be brief." },
     { role: "user", content: "Hello" },
@@ -53,7 +53,7 @@ t.test("plain turns ask for nothing besides", async (t) => {
   t.same(uses({ messages, stream: false, n: 1, stop: null, tool_choice: "auto", frequency_penalty: 0 }), []);
 });
 
-t.test("roles stay what they are, and each message is a turn", async (t) => {
+t.test("roles are kept, and each message is a turn", async (t) => {
   const messages = ["system", "developer", "user", "user", "assistant"].map((role) => ({ role, content: role }));
   t.same(
     read({ messages }).turns.map(({ role, at }) => [role, at]),
@@ -67,7 +67,7 @@ t.test("roles stay what they are, and each message is a turn", async (t) => {
   );
 });
 
-t.test("a system message between turns and an assistant's at the end are declared", async (t) => {
+t.test("a system message between turns and an assistant turn at the end are declared", async (t) => {
   const messages = [
     { role: "user", content: "a" },
     { role: "system", content: "b" },
@@ -93,7 +93,7 @@ t.test("an assistant's calls without content are calls alone", async (t) => {
   t.same(rest, []);
 });
 
-t.test("a tool's result is the user's, and knows when its tool takes free text", async (t) => {
+t.test("a tool's result is the user's, and is marked when its tool takes free text", async (t) => {
   const messages = [
     {
       role: "assistant",
@@ -135,7 +135,7 @@ t.test("calls and results without ids are paired in order", async (t) => {
   t.same(ids.slice(0, 2), ids.slice(2));
 });
 
-t.test("results without ids belong to the calls by name, else in order, and each call has one", async (t) => {
+t.test("results without ids belong to the calls by name, otherwise in order, and each call has one", async (t) => {
   const call = (name: string) => ({ role: "assistant", content: null, function_call: { name, arguments: "{}" } });
   const named = (name: string) => ({ role: "function", name, content: "1" });
   const nameless = { role: "tool", tool_call_id: "", content: "1" };
@@ -151,13 +151,13 @@ t.test("results without ids belong to the calls by name, else in order, and each
     t.throws(() => answered(named("two"), named(name)), { code: "invalid_field", param: "messages.4" });
 });
 
-t.test("of two choices of a tool the newer one counts, and the other is declared", async (t) => {
+t.test("of two tool choices the newer form counts, and the other is declared", async (t) => {
   const body = { messages: [], tool_choice: "none", function_call: { name: "one" } };
   t.same(read(body).toolChoice, { mode: "none" });
   t.same(uses(body), ["tool_choice tool_choice", "other function_call"]);
 });
 
-t.test("LiteLLM's ids give their signature back, and pairs stay pairs", async (t) => {
+t.test("LiteLLM's ids yield their signature again, and pairs stay pairs", async (t) => {
   const id = `call_1__thought__${"A".repeat(300)}`;
   const all = parts(
     { role: "assistant", tool_calls: [{ id, type: "function", function: { name: "one", arguments: "{}" } }] },
@@ -169,7 +169,7 @@ t.test("LiteLLM's ids give their signature back, and pairs stay pairs", async (t
   ]);
 });
 
-t.test("thoughts are read in three dialects", async (t) => {
+t.test("reasoning is read in three dialects", async (t) => {
   t.match(parts({ role: "assistant", content: "a", reasoning_content: "so" }), [
     { kind: "reasoning", text: "so" },
     { text: "a" },
@@ -191,7 +191,7 @@ const claude: Opaque = {
   data: "sig",
 };
 
-t.test("our envelopes are opened, however the client kept their entries", async (t) => {
+t.test("our envelopes are opened, in whatever form the client kept their entries", async (t) => {
   const common = { format: "gw1", index: 0 };
   const whole = [{ type: "reasoning.text", text: "so it is", signature: seal(claude), ...common }];
   const cut = [
@@ -214,7 +214,7 @@ t.test("our envelopes are opened, however the client kept their entries", async 
   ]);
 });
 
-t.test("an entry that lost its text has the text beside it", async (t) => {
+t.test("an entry that lost its text takes the text beside it", async (t) => {
   const reasoning_details = [{ type: "reasoning.text", signature: seal(claude), format: "gw1", index: 0 }];
   t.match(parts({ role: "assistant", content: "a", reasoning_content: "so", reasoning_details }), [
     { text: "so", opaque: claude },
@@ -222,7 +222,7 @@ t.test("an entry that lost its text has the text beside it", async (t) => {
   ]);
 });
 
-t.test("state on a call comes back from the call, from beside it, or from memory", async (t) => {
+t.test("state on a call is read from the call, from beside it, or from the store", async (t) => {
   const state: Opaque = {
     protocol: "gemini",
     account: "acme",
@@ -244,7 +244,7 @@ t.test("state on a call comes back from the call, from beside it, or from memory
   ]);
 });
 
-t.test("what stands beside a signature on a call, or in its place, is declared", async (t) => {
+t.test("members beside a signature on a call, or in its place, are declared", async (t) => {
   const call = { id: "a", type: "function", function: { name: "one", arguments: "{}" } };
   const declared = (extra_content: unknown) =>
     uses({ messages: [{ role: "assistant", tool_calls: [{ ...call, extra_content }] }] });
@@ -261,7 +261,7 @@ t.test("what stands beside a signature on a call, or in its place, is declared",
   t.match(parts({ role: "assistant", tool_calls: [packed] }), [{ opaque: { protocol: "gemini", data: "sig" } }]);
 });
 
-t.test("thoughts that cannot be read are declared", async (t) => {
+t.test("unreadable reasoning is declared", async (t) => {
   const declared = (more: object) =>
     uses({
       messages: [
@@ -291,7 +291,7 @@ t.test("thoughts that cannot be read are declared", async (t) => {
   t.match(parts({ role: "assistant", content: [{ type: "thinking", thinking }] }), [{ text: "so it is" }]);
 });
 
-t.test("a custom tool's format is read in both forms, and what else it holds is declared", async (t) => {
+t.test("a custom tool's format is read in both forms, and its other members are declared", async (t) => {
   const grammar = { syntax: "lark", definition: "start: WORD" };
   const tool = (format: unknown) => ({ tools: [{ type: "custom", custom: { name: "one", format } }], messages: [] });
   const declared = (format: unknown) => uses(tool(format)).slice(1);
@@ -312,7 +312,7 @@ t.test("a custom tool's format is read in both forms, and what else it holds is 
   t.same(declared({ type: "regex", pattern: "a" }), [`other ${at}`, `other ${at}.pattern`]);
 });
 
-t.test("state behind a text stays behind it", async (t) => {
+t.test("state after a text stays after it", async (t) => {
   const state: Opaque = { protocol: "gemini", kind: "thoughtSignature", data: "sig", on: "text" };
   const reasoning_details = [{ type: "reasoning.encrypted", data: seal(state), format: "gw1", index: 0, id: "behind" }];
   t.match(parts({ role: "assistant", content: "a", reasoning_details }), [
@@ -364,7 +364,7 @@ t.test("cache marks are read in both dialects", async (t) => {
   t.same(declared("ephemeral"), [`other ${at}.cache_control`]);
 });
 
-t.test("a mark on a result's text is the result's, and a mark for all is the request's", async (t) => {
+t.test("a mark on a result's text is the result's, and a mark for the whole prompt is the request's", async (t) => {
   const call = { id: "a", type: "function", function: { name: "f", arguments: "{}" } };
   const content = [{ type: "text", text: "ok", prompt_cache_breakpoint: { mode: "explicit" } }];
   const [, result] = parts(
@@ -381,7 +381,7 @@ t.test("a mark on a result's text is the result's, and a mark for all is the req
   t.same(whole({ mode: "explicit" }), [undefined, "cosmetic"]);
 });
 
-t.test("a data: URL that is not in base64 is refused by its path", async (t) => {
+t.test("a data: URL without base64 is refused with its path", async (t) => {
   const url = "data:text/plain,hello";
   for (const [part, param] of [
     [{ type: "image_url", image_url: { url } }, "image_url"],
@@ -394,14 +394,14 @@ t.test("a data: URL that is not in base64 is refused by its path", async (t) => 
     });
 });
 
-t.test("what stands in place of a document's URL may be its bytes", async (t) => {
+t.test("a document's URL may contain its bytes", async (t) => {
   const document = (document_url: string) => parts({ role: "user", content: [{ type: "document_url", document_url }] });
   t.match(document("https://a.example/b.pdf"), [{ source: { url: "https://a.example/b.pdf" } }]);
   t.match(document("data:application/pdf;base64,aGk="), [{ mime: "application/pdf", source: { base64: "aGk=" } }]);
   t.match(document("aGk="), [{ mime: undefined, source: { base64: "aGk=" } }]);
 });
 
-t.test("tools keep their schemas as they were written", async (t) => {
+t.test("tools keep the text of their schemas", async (t) => {
   const text =
     '{"model":"m","messages":[],"tools":[{"type":"function","function":{"name":"one","strict":true,"parameters":{"b":1.0,"a":{"$ref":"#/x"}}}}]}';
   const [tool] = request.decode(asked(text)).tools;
@@ -429,7 +429,7 @@ t.test("every form of tool_choice is read", async (t) => {
   });
 });
 
-t.test("what a choice or a format holds besides is declared to be lost", async (t) => {
+t.test("other members of a choice or a format are declared lost", async (t) => {
   const one = { type: "function", function: { name: "one", x: 1 }, y: 2 };
   t.same(uses({ tool_choice: one }), [
     "tool_choice tool_choice",
@@ -469,7 +469,7 @@ t.test("web_search_options are the tool", async (t) => {
   ]);
 });
 
-t.test("members declare what they ask for", async (t) => {
+t.test("members declare the features that they require", async (t) => {
   const body = {
     max_tokens: 5,
     stop: "x",

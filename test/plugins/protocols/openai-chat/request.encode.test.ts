@@ -53,11 +53,11 @@ t.test("a request goes to chat completions under the vendor's name of the model"
   t.same(body, { model: "vendor-model", messages: [{ role: "user", content: "Hello" }] });
 });
 
-t.test("a stream always asks for its usage", async (t) => {
+t.test("a stream always requests its usage", async (t) => {
   t.match(write({ stream: true }).body, { stream: true, stream_options: { include_usage: true } });
 });
 
-t.test("system and developer keep their place, and blocks their bounds", async (t) => {
+t.test("system and developer messages keep their positions, and their blocks stay separate", async (t) => {
   t.same(messages(turn("system", text("a"), text("b")), turn("user", text("c")), turn("developer", text("d"))), [
     {
       role: "system",
@@ -71,7 +71,7 @@ t.test("system and developer keep their place, and blocks their bounds", async (
   ]);
 });
 
-t.test("cache marks are breakpoints on the very parts", async (t) => {
+t.test("cache marks are breakpoints on the same parts", async (t) => {
   const system = turn("system", text("a", { cache: {} }), text("b", { cache: { ttl: "1h" } }));
   const takes = { cache_marks: true };
   const messagesOf = (...turns: Turn[]) => write({ turns }, takes).body.messages;
@@ -85,7 +85,7 @@ t.test("cache marks are breakpoints on the very parts", async (t) => {
   });
 });
 
-t.test("turns of the assistant in a row are one message", async (t) => {
+t.test("consecutive turns of the assistant are one message", async (t) => {
   t.same(messages(turn("assistant", text("a")), turn("assistant", call("x")), turn("assistant", call("y"))), [
     {
       role: "assistant",
@@ -110,7 +110,7 @@ t.test("results come first, also those of a later turn, and then the user's own 
   ]);
 });
 
-t.test("a picture in a result follows in a message of the user, and that is declared", async (t) => {
+t.test("an image in a result follows in a user message, and that is declared", async (t) => {
   const picture: Part = { kind: "media", media: "image", mime: "image/png", source: { base64: "AAAA" }, at: "picture" };
   const { body, losses } = write({
     turns: [
@@ -133,7 +133,7 @@ t.test("a picture in a result follows in a message of the user, and that is decl
   t.same(losses.changed, ["picture"]);
 });
 
-t.test("a failed result speaks of an error", async (t) => {
+t.test("a failed result mentions an error", async (t) => {
   const content = (uses: string) =>
     messages(turn("assistant", call("x")), turn("user", result("x", [text(uses)], { isError: true })))[1]?.["content"];
   t.equal(content("Error: no such file"), "Error: no such file");
@@ -151,14 +151,14 @@ t.test("a failed result speaks of an error", async (t) => {
   ]);
 });
 
-t.test("a result that is an object is its text", async (t) => {
+t.test("a result that is an object is sent as its text", async (t) => {
   t.equal(
     messages(turn("assistant", call("x")), turn("user", result("x", [], { json: '{"a":1.0}' })))[1]?.["content"],
     '{"a":1.0}',
   );
 });
 
-t.test("ids and names fit, the same on the call and its result", async (t) => {
+t.test("ids and names are made to fit, the same on the call and its result", async (t) => {
   const id = `functions.Bash:0${"x".repeat(100)}`;
   const names = new ToolNames();
   const { body } = write(
@@ -181,14 +181,14 @@ t.test("ids and names fit, the same on the call and its result", async (t) => {
   });
 });
 
-t.test("a tool in a namespace has it in its name, and is known again", async (t) => {
+t.test("a tool in a namespace has it in its name, and is mapped back", async (t) => {
   const names = new ToolNames();
   const { body } = write({ tools: [{ kind: "function", name: "run", namespace: "shell", at: "tools.0" }] }, {}, names);
   t.match(body["tools"], [{ function: { name: "shell__run" } }]);
   t.same(names.original("shell__run"), { name: "run", namespace: "shell" });
 });
 
-t.test("arguments are written as they came; none are an empty object", async (t) => {
+t.test("arguments are written unchanged; missing ones are an empty object", async (t) => {
   const { body } = write({
     turns: [turn("assistant", call("x", { arguments: '{"a": 1.0}' }), call("y", { arguments: "" }))],
   });
@@ -198,7 +198,7 @@ t.test("arguments are written as they came; none are an empty object", async (t)
   ]);
 });
 
-t.test("custom tools pass as they are", async (t) => {
+t.test("custom tools are sent unchanged", async (t) => {
   const grammar = { type: "grammar", syntax: "lark", definition: "start: /a/" };
   const { body } = write({
     tools: [{ kind: "custom", name: "exec", description: "d", grammar, at: "tools.0" }],
@@ -217,7 +217,7 @@ t.test("custom tools pass as they are", async (t) => {
   t.match(body.messages[0]?.["tool_calls"], [{ type: "custom", custom: { name: "exec", input: "ls" } }]);
 });
 
-t.test("schemas are written as they came", async (t) => {
+t.test("schemas are written unchanged", async (t) => {
   const schema = new RawJson('{"type":"object","properties":{"b":{"minimum":1.0},"a":{"oneOf":[]}}}');
   const { text } = write({
     tools: [{ kind: "function", name: "one", parameters: schema, at: "tools.0" }],
@@ -227,7 +227,7 @@ t.test("schemas are written as they came", async (t) => {
   t.match(text, '"json_schema":{"name":"answer"');
 });
 
-t.test("a schema that the client's vendor would have kept to is not held to here, which is declared", async (t) => {
+t.test("a schema that the client's vendor would have enforced is not enforced here, which is declared", async (t) => {
   const format = { kind: "schema" as const, schema: new RawJson('{"type":"object"}') };
   const uses: Conversation["uses"] = [{ feature: "json_schema", path: "output_config.format" }];
   t.same(write({ format: { ...format, alwaysStrict: true }, uses }).losses.changed, ["output_config.format"]);
@@ -256,7 +256,7 @@ t.test("every choice among tools is written", async (t) => {
   t.notOk("tool_choice" in write({ toolChoice: { mode: "auto" }, parallel: false }).body);
 });
 
-t.test("a tool of the vendor's is never named as a function, and that is declared", async (t) => {
+t.test("a vendor tool is never named as a function, and that is declared", async (t) => {
   const tools: Conversation["tools"] = [
     { kind: "function", name: "one", at: "tools.0" },
     { kind: "web_search", at: "tools.1" },
@@ -296,7 +296,7 @@ t.test("a search that may not be used is left out, and what is lost with it is d
   t.same(chosen({ mode: "none" }, { ...search, apart: true }), [true, []], "the client's choice is no matter of it");
 });
 
-t.test("that a search alone cannot be forced is declared", async (t) => {
+t.test("that the search alone cannot be forced is declared", async (t) => {
   const search = { kind: "web_search", at: "tools.0" } as const;
   const chosen = (toolChoice: NonNullable<Conversation["toolChoice"]>) => {
     const { body, losses } = write({ tools: [search], toolChoice });
@@ -310,7 +310,7 @@ t.test("that a search alone cannot be forced is declared", async (t) => {
   t.same(chosen({ mode: "none" }), [false, false, []]);
 });
 
-t.test("an image's URL is one that can be fetched, or holds the image", async (t) => {
+t.test("an image's URL can be fetched, or contains the image", async (t) => {
   const image = (url: string): Part => ({ kind: "media", media: "image", source: { url }, at: "image" });
   for (const url of ["https://a.example/b", "http://a.example/b", "data:image/png;base64,AAAA"])
     t.match(messages(turn("user", image(url))), [{ content: [{ image_url: { url } }] }]);
@@ -318,7 +318,7 @@ t.test("an image's URL is one that can be fetched, or holds the image", async (t
     t.throws(() => messages(turn("user", image(url))), { code: "invalid_field", param: "image" });
 });
 
-t.test("a web search is asked for by options; what they have no place for is dropped", async (t) => {
+t.test("a web search is requested by options; unsupported settings are dropped", async (t) => {
   const search = { kind: "web_search", at: "tools.0" } as const;
   const { body, losses } = write({ tools: [{ ...search, size: "low", location: { city: "Bern" }, maxUses: 3 }] });
   t.same(body["web_search_options"], {
@@ -367,7 +367,7 @@ t.test("members are written under this protocol's names", async (t) => {
   });
 });
 
-t.test("tokens for thinking become the nearest effort, and that is declared", async (t) => {
+t.test("a thinking budget becomes the nearest effort, and that is declared", async (t) => {
   const uses: Conversation["uses"] = [{ feature: "reasoning_budget", path: "thinking.budget_tokens" }];
   const effort = (budget: number) => write({ reasoning: { budget }, uses: uses });
   for (const [budget, word] of [
@@ -383,7 +383,7 @@ t.test("tokens for thinking become the nearest effort, and that is declared", as
   t.notOk("reasoning_effort" in effort(-1).body);
 });
 
-t.test("what depends on the model follows the facts about it", async (t) => {
+t.test("model-dependent settings follow the facts about the model", async (t) => {
   const uses: Conversation["uses"] = [
     { feature: "temperature", path: "temperature" },
     { feature: "prefill", path: "messages.1" },
@@ -400,7 +400,7 @@ t.test("what depends on the model follows the facts about it", async (t) => {
   t.throws(() => write({ uses }, { prefill: false }), { code: "invalid_field", param: "messages.1" });
 });
 
-t.test("what cannot be written is refused by the client's path", async (t) => {
+t.test("what cannot be written is refused with the client's path", async (t) => {
   const media = (more: object): Partial<Conversation> => ({
     turns: [turn("user", { kind: "media", at: "messages.0.content.0", ...more } as Part)],
   });
@@ -419,7 +419,7 @@ t.test("what cannot be written is refused by the client's path", async (t) => {
   });
 });
 
-t.test("a text file goes as text, and a long name of a user as its hash", async (t) => {
+t.test("a text file is sent as text, and a long user name as its hash", async (t) => {
   const { body } = write({
     turns: [turn("user", { kind: "media", media: "file", source: { text: "hi" }, filename: "a.txt", at: "at" })],
   });
@@ -432,7 +432,7 @@ t.test("a text file goes as text, and a long name of a user as its hash", async 
   t.same(long.losses.changed, ["metadata.user_id"]);
 });
 
-t.test("thoughts go back as they came, and only to a vendor of this protocol", async (t) => {
+t.test("reasoning is returned unchanged, and only to a vendor of this protocol", async (t) => {
   const state = (kind: string, data = ""): Opaque => ({ protocol: "openai-chat", account: "acme", kind, data });
   const thought = (more: object): Part => ({ kind: "reasoning", at: "thought", ...more }) as Part;
   const message = (...parts: Part[]) => write({ turns: [turn("assistant", ...parts, text("a"))] });
@@ -457,7 +457,7 @@ t.test("thoughts go back as they came, and only to a vendor of this protocol", a
   ]);
 });
 
-t.test("thoughts that the client was not shown go back whole", async (t) => {
+t.test("reasoning that the client was not shown is returned complete", async (t) => {
   const back = (kind: string, data: string) =>
     write({
       turns: [
@@ -483,7 +483,7 @@ t.test("thoughts that the client was not shown go back whole", async (t) => {
   ]);
 });
 
-t.test("text behind a call is written before it, and that is declared", async (t) => {
+t.test("text after a call is written before it, and that is declared", async (t) => {
   const { body, losses } = write({ turns: [turn("assistant", call("x"), text("late"))] });
   t.match(body.messages, [{ content: "late", tool_calls: [{ id: "x" }] }]);
   t.same(losses.changed, ["text"]);
@@ -493,7 +493,7 @@ t.test("an answer of no tokens is refused", async (t) => {
   t.throws(() => write({ maxTokens: 0 }), { code: "invalid_field", param: "max_tokens" });
 });
 
-t.test("a mark for the whole prompt only holds for how long", async (t) => {
+t.test("a mark for the whole prompt sets only its duration", async (t) => {
   const takes = { cache_marks: true };
   t.same(write({ cache: { ttl: "1h" } }, takes).body["prompt_cache_options"], { mode: "implicit", ttl: "12h" });
   t.same(write({ cache: { ttl: "30m" } }, takes).body["prompt_cache_options"], { mode: "implicit", ttl: "30m" });

@@ -58,7 +58,7 @@ const argumentsOf = (events: readonly Event[], block: number) =>
     .map(({ text }) => text)
     .join("");
 
-t.test("every recorded stream gives the same events, wherever it is cut", async (t) => {
+t.test("every recorded stream yields the same events, wherever it is split", async (t) => {
   const random = numbers(7);
   const different: string[] = [];
   for (const { id, kinds, status, body } of exchanges("openai-chat")) {
@@ -102,7 +102,7 @@ t.test("a text is one block, and its end comes last", async (t) => {
   ]);
 });
 
-t.test("calls whose arguments come in turn keep their own", async (t) => {
+t.test("interleaved calls keep their own arguments", async (t) => {
   const call = (index: number, more: object) => ({ tool_calls: [{ index, ...more }] });
   const events = read(
     chunk(call(0, { id: "a", type: "function", function: { name: "one", arguments: "" } })),
@@ -128,7 +128,7 @@ t.test("calls whose arguments come in turn keep their own", async (t) => {
   t.match(only(events, "finish"), [{ reason: "tool_calls" }]);
 });
 
-t.test("calls without an index, as Mistral sends them, are calls of their own", async (t) => {
+t.test("calls without an index, as Mistral sends them, are separate calls", async (t) => {
   const call = (id: string, name: string, text: string) => ({ id, function: { name, arguments: text } });
   const events = read(
     chunk({ tool_calls: [call("a", "one", "{}"), call("b", "two", "{}")] }),
@@ -141,7 +141,7 @@ t.test("calls without an index, as Mistral sends them, are calls of their own", 
   );
 });
 
-t.test("a piece with an empty name, an empty or the same id is no new call", async (t) => {
+t.test("a piece with an empty name, an empty or the same id is not a new call", async (t) => {
   const piece = (id: string, name: string, text: string) =>
     chunk({ tool_calls: [{ index: 0, id, type: "function", function: { name, arguments: text } }] });
   const events = read(
@@ -170,7 +170,7 @@ t.test("another id with a name at the same index is another call", async (t) => 
   t.match(only(events, "finish"), [{ reason: "tool_calls", raw: "stop" }]);
 });
 
-t.test("a call that names no id leaves it to the translation", async (t) => {
+t.test("a call without an id gets one from the translation", async (t) => {
   const events = read(
     chunk(
       { tool_calls: [{ index: 0, id: "", type: "function", function: { name: "one", arguments: "{}" } }] },
@@ -231,13 +231,16 @@ t.test("a role in every chunk begins one answer", async (t) => {
   t.equal(only(events, "open").length, 1);
 });
 
-t.test("an end without [DONE] is whole when a choice has its finish reason, and broken off otherwise", async (t) => {
-  t.equal(read(chunk({ content: "a" }, "stop")).at(-1)?.type, "end");
-  const broken = read(chunk({ content: "a" }));
-  t.match(broken.at(-1), { type: "error", fault: { code: "upstream_truncated", status: 502 } });
-  t.same(only(broken, "finish"), []);
-  t.match(read().at(-1), { type: "error", fault: { code: "upstream_truncated" } });
-});
+t.test(
+  "an end without [DONE] is complete when a choice has its finish reason, and an interruption otherwise",
+  async (t) => {
+    t.equal(read(chunk({ content: "a" }, "stop")).at(-1)?.type, "end");
+    const broken = read(chunk({ content: "a" }));
+    t.match(broken.at(-1), { type: "error", fault: { code: "upstream_truncated", status: 502 } });
+    t.same(only(broken, "finish"), []);
+    t.match(read().at(-1), { type: "error", fault: { code: "upstream_truncated" } });
+  },
+);
 
 t.test("an error after a 200 is the last event", async (t) => {
   const events = read(
@@ -255,7 +258,7 @@ t.test("an error after a 200 is the last event", async (t) => {
   });
 });
 
-t.test("an event that is named an error fails in the vendor's words", async (t) => {
+t.test("an event named error fails with the vendor's message", async (t) => {
   const named = (data: string) => new Frame("event", Buffer.from(`event: error\ndata: ${data}\n\n`));
   const fail = (data: string) => streamed(chat, [frameOf(chunk({ content: "a" })), named(data), frameOf(DONE)]).at(-1);
   t.match(fail('{"message":"Out of memory.","code":500}'), {
@@ -294,7 +297,7 @@ t.test("a stream fails for the reader where it ends in an error, and nowhere els
     }
 });
 
-t.test("content in parts is read, and what nobody knows of it is named", async (t) => {
+t.test("content in parts is decoded, and unknown parts are declared", async (t) => {
   const content = [
     {
       type: "thinking",
@@ -342,7 +345,7 @@ t.test("content in parts is read, and what nobody knows of it is named", async (
   }
 });
 
-t.test("content, thoughts and calls of no known form are named", async (t) => {
+t.test("content, reasoning and calls of unknown form are declared", async (t) => {
   const unmapped = (delta: object) => only(read(chunk(delta, "stop")), "unmapped").map(({ path }) => path);
   t.same(unmapped({ content: { text: "a" } }), ["content"]);
   t.same(unmapped({ reasoning: { text: "a" } }), ["reasoning"]);
@@ -353,7 +356,7 @@ t.test("content, thoughts and calls of no known form are named", async (t) => {
   t.same(unmapped({ tool_calls: [{ index: 0, id: "a", function: { name: "one", arguments: "" } }], content: "" }), []);
 });
 
-t.test("choices are kept apart by their index", async (t) => {
+t.test("choices are separated by their index", async (t) => {
   const one = (index: number, delta: object, finish: string | null = null) => ({
     ...chunk({}),
     choices: [{ index, delta, finish_reason: finish }],
@@ -372,7 +375,7 @@ t.test("choices are kept apart by their index", async (t) => {
   ]);
 });
 
-t.test("a refusal is read as one", async (t) => {
+t.test("a refusal is decoded as one", async (t) => {
   const events = read(
     chunk({ role: "assistant", content: null, refusal: "" }),
     chunk({ refusal: "I can't." }),
@@ -383,7 +386,7 @@ t.test("a refusal is read as one", async (t) => {
   t.match(only(events, "finish"), [{ reason: "refusal", raw: "stop" }]);
 });
 
-t.test("thoughts of every dialect become a block, with the state that takes them back", async (t) => {
+t.test("reasoning of every dialect becomes a block, with the state to return", async (t) => {
   const thought = (...deltas: object[]) =>
     read(...deltas.map((delta) => chunk(delta)), chunk({ content: "a" }, "stop"), DONE);
   for (const field of ["reasoning_content", "reasoning"]) {
@@ -414,7 +417,7 @@ t.test("thoughts of every dialect become a block, with the state that takes them
   t.match(only(mistral, "opaque"), [{ opaque: { kind: "thinking", data: "so" } }]);
 });
 
-t.test("encrypted thoughts and summaries are blocks of their own", async (t) => {
+t.test("encrypted reasoning and summaries are blocks of their own", async (t) => {
   const details = [
     { type: "reasoning.encrypted", data: "xyz", index: 0, id: "rs_1" },
     { type: "reasoning.summary", summary: "Looked.", index: 1 },
@@ -434,7 +437,7 @@ t.test("encrypted thoughts and summaries are blocks of their own", async (t) => 
   );
 });
 
-t.test("state on a call goes with the call", async (t) => {
+t.test("state on a call stays with the call", async (t) => {
   const extra = { google: { thought_signature: "sig" } };
   const events = read(
     chunk(
@@ -451,7 +454,7 @@ t.test("state on a call goes with the call", async (t) => {
   ]);
 });
 
-t.test("a citation counts from its block; equal indices mean nothing", async (t) => {
+t.test("a citation's position counts from its block; equal indices are ignored", async (t) => {
   const cite = (start_index: number, end_index: number) => ({
     annotations: [{ type: "url_citation", url_citation: { url: "u", title: "t", start_index, end_index } }],
   });
@@ -465,7 +468,7 @@ t.test("a citation counts from its block; equal indices mean nothing", async (t)
   );
 });
 
-t.test("a citation that comes in one delta with thoughts counts from the text before them", async (t) => {
+t.test("a citation in one delta with reasoning counts from the text before it", async (t) => {
   const url_citation = { url: "u", title: "t", start_index: 1, end_index: 3 };
   const both = {
     reasoning_details: [{ type: "reasoning.encrypted", data: "x", index: 0 }],
@@ -478,7 +481,7 @@ t.test("a citation that comes in one delta with thoughts counts from the text be
   ]);
 });
 
-t.test("likelihoods go with the text", async (t) => {
+t.test("log probabilities stay with the text", async (t) => {
   const tokens = [{ token: "a", logprob: -0.1, bytes: [97], top_logprobs: [] }];
   const body = {
     id: "1",
@@ -490,7 +493,7 @@ t.test("likelihoods go with the text", async (t) => {
   t.same(only(chat.response.decode(JSON.stringify(body), source), "text")[0]?.logprobs, tokens);
 });
 
-t.test("what nobody else has a place for is named once", async (t) => {
+t.test("what no other protocol can express is declared once", async (t) => {
   const events = read(
     chunk({ content: "a", executed_tools: [1] }),
     chunk({ executed_tools: [2] }, "stop", { citations: ["u"] }),
@@ -502,7 +505,7 @@ t.test("what nobody else has a place for is named once", async (t) => {
   );
 });
 
-t.test("a whole answer that is none is the provider's fault", async (t) => {
+t.test("an invalid whole answer is the provider's fault", async (t) => {
   for (const body of ["", "<html>", "[]", "{}", '{"choices":[]}'])
     t.throws(() => chat.response.decode(body, source), { code: "upstream_invalid" }, body);
   t.match(chat.response.decode('{"error":{"message":"no","code":429}}', source), [
@@ -547,7 +550,7 @@ t.test("arbitrary bytes end in one error, and never throw", async (t) => {
   t.same(wrong, []);
 });
 
-t.test("odd but well-formed chunks never throw", async (t) => {
+t.test("unusual but well-formed chunks never throw", async (t) => {
   const odd: unknown[] = [null, 0, "x", [], {}, [{}], { index: "a" }, [{ index: 0, delta: 3 }]];
   const members = [
     "tool_calls",
@@ -572,7 +575,7 @@ t.test("odd but well-formed chunks never throw", async (t) => {
   t.same(thrown, []);
 });
 
-t.test("an answer has as many choices as can be asked for, and one more is the provider's fault", async (t) => {
+t.test("an answer has as many choices as can be requested, and one more is the provider's fault", async (t) => {
   const some = (count: number) =>
     Array.from({ length: count }, (_, index) => ({ index, delta: { content: "a" }, finish_reason: "stop" }));
   t.equal(only(readFrames(completion(...some(128))), "finish").length, 128);
@@ -587,14 +590,14 @@ t.test("an answer has as many choices as can be asked for, and one more is the p
   }
 });
 
-t.test("a choice with no number of its own has that of its place", async (t) => {
+t.test("a choice without a number has that of its position", async (t) => {
   for (const index of [undefined, null, "0", -1, 0.5, {}])
     t.match(only(readFrames(completion({ index, delta: { content: "a" }, finish_reason: "stop" })), "finish"), [
       { choice: 0 },
     ]);
 });
 
-t.test("without [DONE] a stream is whole once every choice has its finish reason", async (t) => {
+t.test("without [DONE] a stream is complete once every choice has its finish reason", async (t) => {
   const one = (index: number, finish: string | null) =>
     completion({ index, delta: { content: "a" }, finish_reason: finish });
   t.equal(readFrames(one(0, "stop"), one(1, "stop")).at(-1)?.type, "end");
@@ -602,7 +605,7 @@ t.test("without [DONE] a stream is whole once every choice has its finish reason
   t.equal(readFrames(one(0, null), one(1, "stop"), DONE).at(-1)?.type, "end");
 });
 
-t.test("the sequence that ended a choice is read, as vLLM has it", async (t) => {
+t.test("the matched stop sequence of a choice is read, in vLLM's form", async (t) => {
   const ended = (finish: string, stopped: unknown, delta: object = { content: "a" }) =>
     only(readFrames(completion({ index: 0, delta, finish_reason: finish, stop_reason: stopped }), DONE), "finish")[0];
   const plain = { type: "finish", choice: 0 };
@@ -622,13 +625,13 @@ t.test("the sequence that ended a choice is read, as vLLM has it", async (t) => 
   t.match(only(whole, "finish"), [{ reason: "stop_sequence", stopSequence: "\n\nHuman:" }]);
 });
 
-t.test("an end that is sent twice keeps its sequence", async (t) => {
+t.test("an end that is sent twice keeps its stop sequence", async (t) => {
   const end = (more: object) => completion({ index: 0, delta: { content: "" }, finish_reason: "stop", ...more });
   const events = readFrames(chunk({ content: "a" }), end({ stop_reason: "END" }), end({}), DONE);
   t.match(only(events, "finish"), [{ reason: "stop_sequence", stopSequence: "END" }]);
 });
 
-t.test("state that no thought carries to its end is kept up to 8 MiB", async (t) => {
+t.test("state of unfinished reasoning is stored up to 8 MiB", async (t) => {
   const entry = (name: string, value: unknown) =>
     chunk({ reasoning_details: [{ type: "reasoning.text", index: 0, text: "a", [name]: value }] });
   const much = "x".repeat(1024 * 1024);
@@ -655,14 +658,14 @@ t.test("state that no thought carries to its end is kept up to 8 MiB", async (t)
   );
 });
 
-t.test("a time that is no number of seconds is none", async (t) => {
+t.test("a time that is not a number of seconds is ignored", async (t) => {
   for (const created of ["1e999", "-1", "0.5", '"x"']) {
     const frame = frameOf(`{"id":"1","created":${created},"choices":[]}`);
     t.notOk("created" in (only(streamed(chat, [frame]), "start")[0] ?? {}), created);
   }
 });
 
-t.test("without an index a call is known by its id, however many there are", async (t) => {
+t.test("without an index a call is identified by its id, however many there are", async (t) => {
   const ids = Array.from({ length: 300 }, (_, n) => `call_${n}`);
   const events = readCalls(
     ids.map((id) => ({ id, function: { name: "one", arguments: "{" } })),
@@ -672,17 +675,20 @@ t.test("without an index a call is known by its id, however many there are", asy
   for (const [block, id] of ids.entries()) t.equal(argumentsOf(events, block), `{"${id}":1}`);
 });
 
-t.test("of calls with the same id the first goes on, and a piece without an id is the last call's", async (t) => {
-  const call = (index: number) => ({ index, id: "same", function: { name: `n${index}`, arguments: "" } });
-  const events = readCalls(
-    [call(0), call(1)],
-    [{ id: "same", function: { arguments: "a" } }],
-    [{ function: { arguments: "b" } }],
-  );
-  t.same([argumentsOf(events, 0), argumentsOf(events, 1)], ["a", "b"]);
-});
+t.test(
+  "of calls with the same id the first continues, and a piece without an id belongs to the last call",
+  async (t) => {
+    const call = (index: number) => ({ index, id: "same", function: { name: `n${index}`, arguments: "" } });
+    const events = readCalls(
+      [call(0), call(1)],
+      [{ id: "same", function: { arguments: "a" } }],
+      [{ function: { arguments: "b" } }],
+    );
+    t.same([argumentsOf(events, 0), argumentsOf(events, 1)], ["a", "b"]);
+  },
+);
 
-t.test("arguments that are not text are JSON, and what they cannot be is named", async (t) => {
+t.test("arguments that are not text are JSON, and invalid ones are declared", async (t) => {
   const call = (value: unknown) => readCalls([{ index: 0, id: "a", function: { name: "one", arguments: value } }]);
   t.equal(argumentsOf(call({ x: 1 }), 0), '{"x":1}');
   t.equal(argumentsOf(call([1]), 0), "[1]");
@@ -690,14 +696,14 @@ t.test("arguments that are not text are JSON, and what they cannot be is named",
   for (const nothing of ["", null, undefined]) t.same(unmappedIn(call(nothing)), []);
 });
 
-t.test("entries that are no calls are named, whatever they are", async (t) => {
+t.test("entries that are not calls are declared, of any type", async (t) => {
   const odd = { toString: 1, valueOf: 1 };
   t.same(unmappedIn(readCalls([null, "x", 7])), ["tool_calls"]);
   t.same(unmappedIn(readCalls([{ index: 0, type: odd }])), ["tool_calls"]);
   t.same(unmappedIn(readCalls([{ index: 0, type: "web_search" }])), ["tool_calls.web_search"]);
 });
 
-t.test("state that comes on a later piece of its call is named: a call opens with it", async (t) => {
+t.test("state on a later piece of its call is declared: a call begins with it", async (t) => {
   const extra = { google: { thought_signature: "sig" } };
   const first = { index: 0, id: "a", function: { name: "one", arguments: "" } };
   const more = { index: 0, function: { arguments: "{}" }, extra_content: extra };
@@ -705,7 +711,7 @@ t.test("state that comes on a later piece of its call is named: a call opens wit
   t.same(unmappedIn(readCalls([{ ...first, extra_content: extra }], [more])), []);
 });
 
-t.test("a member of another form than it is read in is named", async (t) => {
+t.test("a member of an unexpected form is declared", async (t) => {
   const texts = ["refusal", "reasoning", "reasoning_content", "thought_signature"];
   const lists = ["tool_calls", "annotations", "images", "reasoning_details"];
   const objects = ["function_call", "audio", "extra_content"];
@@ -716,7 +722,7 @@ t.test("a member of another form than it is read in is named", async (t) => {
     for (const nothing of [null, "", false]) t.same(lostIn(chunk({ [name]: nothing })), [], name);
 });
 
-t.test("likelihoods that go with no text are named", async (t) => {
+t.test("log probabilities without a text are declared", async (t) => {
   const tokens = [{ token: "a", logprob: -1, top_logprobs: [] }];
   const likely = (delta: object, logprobs: object) => ({
     ...chunk({}),
@@ -730,7 +736,7 @@ t.test("likelihoods that go with no text are named", async (t) => {
   t.same(lostIn(likely({ content: "a" }, { tokens: ["a"], token_logprobs: [-1] })), ["logprobs"]);
 });
 
-t.test("media are read whole: each block has one event", async (t) => {
+t.test("media are decoded whole: each block has one event", async (t) => {
   const images = ["a", "b"].map((name) => ({ image_url: { url: `https://a.example/${name}.png` } }));
   const events = [
     ...readChunks(chunk({ images }), chunk({ images: images.slice(1), audio: { data: "AAAA" } })),
@@ -749,7 +755,7 @@ t.test("media are read whole: each block has one event", async (t) => {
   t.equal(only(events, "media").length, opened.length);
 });
 
-t.test("entries of any type and index are read, also of none", async (t) => {
+t.test("entries of any type and index are decoded, also without either", async (t) => {
   const odd = { toString: 1, valueOf: 1 };
   for (const type of ["constructor", "__proto__", "toString", odd, null, 7, undefined])
     for (const index of [0, odd, null, undefined]) {
@@ -759,18 +765,18 @@ t.test("entries of any type and index are read, also of none", async (t) => {
     }
 });
 
-t.test("an entry gives its summary where its text is empty", async (t) => {
+t.test("an entry yields its summary where its text is empty", async (t) => {
   const events = readDeltas({
     reasoning_details: [{ type: "reasoning.summary", index: 0, text: "", summary: "Looked." }],
   });
   t.match(only(events, "text"), [{ text: "Looked." }]);
 });
 
-t.test("entries that are none are named", async (t) => {
+t.test("invalid entries are declared", async (t) => {
   t.same(lostOf({ reasoning_details: [null, 7, "so"] }), ["reasoning_details"]);
 });
 
-t.test("what a message carries besides a signature is named", async (t) => {
+t.test("members of a message beside a signature are declared", async (t) => {
   t.same(lostOf({ content: "a", extra_content: { google: { thought: true } } }), ["extra_content"]);
   t.same(lostOf({ content: "a", extra_content: { google: { thought: true } }, thought_signature: null }), [
     "extra_content",

@@ -75,7 +75,7 @@ const thought = (block: number, text: string, opaque: Opaque | undefined, more: 
   { type: "close", block },
 ];
 
-t.test("of every recorded answer the SDK puts together from the stream what is written whole", async (t) => {
+t.test("of every recorded answer the SDK accumulates the stream to what is written whole", async (t) => {
   const different: string[] = [];
   for (const { id, kinds, status, body } of sample(exchanges("openai-chat"))) {
     if (status >= 300 || id.includes("test_invalid_response")) continue;
@@ -87,7 +87,7 @@ t.test("of every recorded answer the SDK puts together from the stream what is w
   t.same(different, []);
 });
 
-t.test("a stream has one role, an id of this protocol, the model as asked, and ends with [DONE]", async (t) => {
+t.test("a stream has one role, an id of this protocol, the requested model, and ends with [DONE]", async (t) => {
   const frames = written(chat, [start, ...textBlock(0, "Hello"), ...end()]);
   t.same(
     frames.map(({ data }) => data),
@@ -100,14 +100,14 @@ t.test("a stream has one role, an id of this protocol, the model as asked, and e
   );
 });
 
-t.test("the tier that served the request stands beside its usage, whole and streamed", async (t) => {
+t.test("the tier that served the request is beside its usage, whole and streamed", async (t) => {
   const usage: Event = { type: "usage", usage: { in: { total: 1 }, out: { total: 1 }, tier: "standard", raw: {} } };
   const events = [start, ...textBlock(0, "a"), ...end().toSpliced(1, 0, usage)];
   t.equal(whole(events)["service_tier"], "default");
   t.equal((await accumulated(events))["service_tier"], "default");
 });
 
-t.test("the tier of another vendor is told in this vendor's word, or not at all, whole and streamed", async (t) => {
+t.test("the tier of another vendor is written in this vendor's word, or not at all, whole and streamed", async (t) => {
   for (const [tier, told] of [
     ["ON_DEMAND", "default"],
     ["batch", undefined],
@@ -120,7 +120,7 @@ t.test("the tier of another vendor is told in this vendor's word, or not at all,
   }
 });
 
-t.test("usage is written in a last chunk without choices, only where it was asked for", async (t) => {
+t.test("usage is written in a last chunk without choices, only where it was requested", async (t) => {
   const usage: Event = {
     type: "usage",
     usage: { in: { total: 160, cached: 100, write: { "5m": 30, "1h": 20 } }, out: { total: 7, reasoning: 2 }, raw: {} },
@@ -158,7 +158,7 @@ t.test("a call without arguments has an empty object of them", async (t) => {
   t.same(await accumulated(events), whole(events));
 });
 
-t.test("calls that grow in turn are kept apart by their index", async (t) => {
+t.test("interleaved calls are separated by their index", async (t) => {
   const open = (block: number, id: string): Event => ({
     type: "open",
     block,
@@ -217,7 +217,7 @@ t.test("clients of the older functions get their form, and one call", async (t) 
   ]);
 });
 
-t.test("a client of the older functions hears that a call's state has no place there", async (t) => {
+t.test("for a client of the older functions a call's state is declared lost", async (t) => {
   const opaque: Opaque = { protocol: "gemini", kind: "thoughtSignature", data: "sig" };
   const to = context({ functions: [{ name: "one" }] });
   whole([start, ...callBlock(0, "a", "{}", { opaque }), ...end("tool_calls")], to);
@@ -236,14 +236,14 @@ t.test("a refusal is the message's refusal, not its content", async (t) => {
   t.same(await accumulated(events), whole(events));
 });
 
-t.test("an answer that was held back has no content and its reason", async (t) => {
+t.test("a filtered answer has no content and its reason", async (t) => {
   const events = [start, ...end("content_filter")];
   t.match(whole(events).choices, [{ message: { role: "assistant", content: null }, finish_reason: "content_filter" }]);
   t.same(await accumulated(events), whole(events));
   t.match(whole([start, ...textBlock(0, "No."), ...end("refusal")]).choices, [{ finish_reason: "content_filter" }]);
 });
 
-t.test("every reason has a word, and what the word leaves out is declared", async (t) => {
+t.test("every reason has its value, and what that leaves out is declared", async (t) => {
   const to = context();
   const word = (reason: (Event & { type: "finish" })["reason"]) =>
     whole([start, ...textBlock(0, "a"), ...end(reason)], to).choices[0]?.finish_reason;
@@ -256,7 +256,7 @@ t.test("every reason has a word, and what the word leaves out is declared", asyn
   t.same(to.lost, ["finish_reason", "finish_reason", "finish_reason"]);
 });
 
-t.test("what the vendor adds about the end is declared to be lost, but for a refusal that is written", async (t) => {
+t.test("the vendor's details about the end are declared lost, except for a refusal that is written", async (t) => {
   const why = (reason: (Event & { type: "finish" })["reason"], more: object = {}, blocks: Event[] = []) => {
     const told: string[] = [];
     const finish: Event = { type: "finish", choice: 0, reason, ...more };
@@ -285,7 +285,7 @@ t.test("what the vendor adds about the end is declared to be lost, but for a ref
 const back = (message: Message, recall?: (id: string) => Opaque | undefined) =>
   chat.request.decode(asked({ model: "m", messages: [message] }, recall ? { recall } : {})).turns[0]?.parts ?? [];
 
-t.test("thoughts come back with their state, from the whole and from what the SDK put together", async (t) => {
+t.test("reasoning is returned with its state, from the whole and from what the SDK accumulated", async (t) => {
   const redacted: Opaque = { ...signature, kind: "redacted", data: "xyz" };
   const encrypted: Opaque = { ...signature, kind: "encrypted_content", data: "abc" };
   const events = [
@@ -307,7 +307,7 @@ t.test("thoughts come back with their state, from the whole and from what the SD
     ]);
 });
 
-t.test("thoughts are shown as they come; without state nothing else is written of them", async (t) => {
+t.test("reasoning is shown as it arrives; without state nothing else is written of it", async (t) => {
   const events = [start, ...thought(0, "so", undefined), ...textBlock(1, "a"), ...end()];
   t.same(whole(events).choices[0]?.message, {
     role: "assistant",
@@ -318,18 +318,23 @@ t.test("thoughts are shown as they come; without state nothing else is written o
   t.same(chunks(events)[1]?.choices[0]?.delta, { reasoning_content: "so" });
 });
 
-t.test("several thoughts are paragraphs, streamed and whole; their entries have their own text alone", async (t) => {
-  const opaque: Opaque = { protocol: "anthropic-messages", account: "acme", kind: "signature", data: "sig" };
-  const thoughts = [...thought(0, "one", opaque), ...thought(1, "", opaque), ...thought(2, "two", opaque)];
-  const events = [start, ...thoughts, ...textBlock(3, "a"), ...end()];
-  const message = whole(events).choices[0]?.message as Message;
-  t.equal(message.reasoning_content, "one\n\ntwo");
-  t.match(message.reasoning_details, [{ text: "one" }, { text: "" }, { text: "two" }]);
-  const deltas = chunks(events).flatMap(({ choices }) => choices.map(({ delta }) => delta["reasoning_content"] ?? ""));
-  t.equal(deltas.join(""), "one\n\ntwo");
-});
+t.test(
+  "several reasoning blocks are paragraphs, streamed and whole; their entries have their own text alone",
+  async (t) => {
+    const opaque: Opaque = { protocol: "anthropic-messages", account: "acme", kind: "signature", data: "sig" };
+    const thoughts = [...thought(0, "one", opaque), ...thought(1, "", opaque), ...thought(2, "two", opaque)];
+    const events = [start, ...thoughts, ...textBlock(3, "a"), ...end()];
+    const message = whole(events).choices[0]?.message as Message;
+    t.equal(message.reasoning_content, "one\n\ntwo");
+    t.match(message.reasoning_details, [{ text: "one" }, { text: "" }, { text: "two" }]);
+    const deltas = chunks(events).flatMap(({ choices }) =>
+      choices.map(({ delta }) => delta["reasoning_content"] ?? ""),
+    );
+    t.equal(deltas.join(""), "one\n\ntwo");
+  },
+);
 
-t.test("state on a call stands on the call, beside it, and is kept", async (t) => {
+t.test("state on a call is on the call, beside it, and in the store", async (t) => {
   const opaque: Opaque = { protocol: "gemini", account: "acme", kind: "thoughtSignature", data: "sig" };
   const on = { ...opaque, on: { call: "a" } };
   const to = context();
@@ -351,7 +356,7 @@ t.test("state on a call stands on the call, beside it, and is kept", async (t) =
   );
 });
 
-t.test("state on a text comes back before that text, or behind where it sat behind", async (t) => {
+t.test("state on a text is returned before that text, or after it where it was after it", async (t) => {
   const opaque: Opaque = { protocol: "gemini", kind: "thoughtSignature", data: "sig" };
   const on = { ...opaque, on: "text" };
   t.match(back(whole([start, ...textBlock(0, "a", { opaque }), ...end()]).choices[0]?.message as Message), [
@@ -362,7 +367,7 @@ t.test("state on a text comes back before that text, or behind where it sat behi
   t.match(back(whole(behind).choices[0]?.message as Message), [{ text: "a" }, { opaque: on }]);
 });
 
-t.test("sources count from the start of the whole content; one without a span backs its whole block", async (t) => {
+t.test("citations count from the start of the whole content; one without a span cites its whole block", async (t) => {
   const cite = (block: number, citation: object): Event => ({
     type: "citation",
     block,
@@ -385,7 +390,7 @@ t.test("sources count from the start of the whole content; one without a span ba
   t.same(await accumulated(events), whole(events));
 });
 
-t.test("a source without an address is declared to be lost, once", async (t) => {
+t.test("a source without an address is declared lost, once", async (t) => {
   const to = context();
   const cite: Event = { type: "citation", block: 0, citation: { title: "t" } };
   const [open, text, close] = textBlock(0, "a") as [Event, Event, Event];
@@ -394,7 +399,7 @@ t.test("a source without an address is declared to be lost, once", async (t) => 
   t.same(to.lost, ["annotations"]);
 });
 
-t.test("the likelihoods of many pieces stand in their order", async (t) => {
+t.test("the log probabilities of many pieces are in order", async (t) => {
   const tokens = Array.from({ length: 20_000 }, (_, n) => ({ token: `${n}`, logprob: -n }));
   const events: Event[] = [
     start,
@@ -405,7 +410,7 @@ t.test("the likelihoods of many pieces stand in their order", async (t) => {
   t.same((whole(events).choices[0] as unknown as { logprobs: unknown }).logprobs, { content: tokens, refusal: null });
 });
 
-t.test("likelihoods, pictures and sound have their places", async (t) => {
+t.test("log probabilities, images and audio have their members", async (t) => {
   const tokens = [{ token: "a", logprob: -1, bytes: null, top_logprobs: [] }];
   const events: Event[] = [
     start,
@@ -431,7 +436,7 @@ t.test("likelihoods, pictures and sound have their places", async (t) => {
 });
 
 t.test(
-  "several images of a stream all reach who keeps only the last value of a member, numbered for who adds lists up",
+  "several images of a stream all reach clients that keep only the last value of a member, numbered for clients that append lists",
   async (t) => {
     const image = (block: number, base64: string): Event[] => [
       { type: "open", block, choice: 0, kind: "media", media: "image", mime: "image/png" },
@@ -447,7 +452,7 @@ t.test(
   },
 );
 
-t.test("what has no place is declared to be lost", async (t) => {
+t.test("what cannot be expressed is declared lost", async (t) => {
   const to = context();
   const events: Event[] = [
     start,
@@ -526,7 +531,7 @@ function randomAnswer(random: (below: number) => number): Event[] {
   return [...events, ...[0, 1].map((choice): Event => ({ type: "finish", choice, reason: "stop" })), { type: "end" }];
 }
 
-t.test("of any answer the SDK puts together from the stream what is written whole", async (t) => {
+t.test("of any answer the SDK accumulates the stream to what is written whole", async (t) => {
   const random = numbers(3);
   const different: string[] = [];
   for (let round = 0; round < 200; round++) {

@@ -8,7 +8,7 @@ const read = (body: object) => request.decode(asked({ model: "m", messages: [], 
 const google = (members: object) => read({ extra_body: { google: members } });
 const uses = ({ uses }: ReturnType<typeof read>) => uses.map(({ feature, path }) => `${feature} ${path}`);
 
-t.test("thinking is asked for as an effort, in OpenRouter's words or in Google's", async (t) => {
+t.test("thinking is requested as an effort, in OpenRouter's form or in Google's", async (t) => {
   t.same(read({ reasoning_effort: "high" }).reasoning, { effort: "high" });
   t.same(read({ reasoning: { max_tokens: 100, exclude: true } }).reasoning, { budget: 100, show: false });
   t.same(read({ reasoning: { enabled: true } }).reasoning, { effort: "medium" });
@@ -35,7 +35,7 @@ t.test("tokens, a level and an effort exclude each other", async (t) => {
   t.throws(() => read({ reasoning_effort: "low", extra_body }), { param, message: /with reasoning_effort/ });
 });
 
-t.test("what Google has cached is named, and all else of its own declared", async (t) => {
+t.test("Google's cached content is declared, and so is all else of its own", async (t) => {
   const asked = google({
     cached_content: "cachedContents/a",
     safety_settings: [],

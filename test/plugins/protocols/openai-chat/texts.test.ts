@@ -17,7 +17,7 @@ const valueAt = (json: unknown, path: JsonPath): unknown =>
 const found = (json: unknown, places: Iterable<TextPlace>) =>
   [...places].map(({ kind, path, json: escaped }) => [kind, valueAt(json, path), ...(escaped ? ["json"] : [])]);
 
-t.test("the texts of a request are known by whose they are", async (t) => {
+t.test("the texts of a request are listed by role", async (t) => {
   const body = {
     messages: [
       { role: "system", content: "S" },
@@ -80,7 +80,7 @@ t.test("the texts of a request are known by whose they are", async (t) => {
   ]);
 });
 
-t.test("whatever stands anywhere, places are of strings", async (t) => {
+t.test("for values of any type, listed places are of strings", async (t) => {
   const wrong: string[] = [];
   const odd = [null, 1, "x", [], {}, [null], [[]], { content: 1 }, [{ delta: 1 }], [{ message: { tool_calls: [1] } }]];
   const bodies = [
@@ -96,7 +96,7 @@ t.test("whatever stands anywhere, places are of strings", async (t) => {
   t.same(wrong, []);
 });
 
-t.test("hostile JSON costs no more than it is long", async (t) => {
+t.test("hostile JSON takes no more than linear time", async (t) => {
   let deep: unknown = "x";
   for (let n = 0; n < 100_000; n++) deep = [deep];
   const body = { messages: [{ role: "assistant", tool_calls: [{ function: { name: "f", arguments: deep } }] }] };
@@ -107,7 +107,7 @@ t.test("hostile JSON costs no more than it is long", async (t) => {
   t.equal([...(opaque.consequences?.(many, gone, {}) ?? [])].length, 50_000);
 });
 
-t.test("every text of a recorded request can be changed where it stands, and nothing else changes", async (t) => {
+t.test("every text of a recorded request can be changed in place, and nothing else changes", async (t) => {
   const wrong: string[] = [];
   for (const { id, request } of exchanges("openai-chat")) {
     if (!request) continue;
@@ -226,7 +226,7 @@ const call = (extra = "") => `{"id":"call:1","type":"function","function":{"name
 const entry = (json: string) => `{${json},"format":"gw1","index":0}`;
 const spoken = '"role":"assistant" , "content":"So."';
 
-t.test("thoughts go with their state, and nothing beside them changes by a byte", async (t) => {
+t.test("reasoning is removed with its state, and no other byte changes", async (t) => {
   const whole = entry(`"type":"reasoning.text","text":"Hm.","signature":"${foreign()}"`);
   const summary = entry('"type":"reasoning.summary","summary":"Hm."');
   const encrypted = entry(`"type":"reasoning.encrypted","data":"${foreign({ on: "text" })}"`);
@@ -238,7 +238,7 @@ t.test("thoughts go with their state, and nothing beside them changes by a byte"
   }
 });
 
-t.test("thoughts of the provider's own stay beside those that go", async (t) => {
+t.test("the provider's own reasoning stays beside the removed one", async (t) => {
   const own = '{"type":"reasoning.text","text":"Ho.","signature":"own","index":1}';
   const lost = entry(`"type":"reasoning.text","text":"Hm.","signature":"${foreign()}"`);
   for (const details of [`${own},${lost}`, `${lost},${own}`])
@@ -248,7 +248,7 @@ t.test("thoughts of the provider's own stay beside those that go", async (t) => 
     );
 });
 
-t.test("a signature on a call goes alone, with the objects that hold nothing else", async (t) => {
+t.test("a signature on a call is removed alone, with the objects that contain nothing else", async (t) => {
   const signature = `"thought_signature":"${foreign({ on: { call: "call:1" } })}"`;
   const message = (extra = "") => `{"role":"assistant","content":null,"tool_calls":[${call(extra)}]}`;
   for (const [google, left] of [
@@ -264,7 +264,7 @@ t.test("a signature on a call goes alone, with the objects that hold nothing els
   t.equal(cleaned(around(own)), around(own));
 });
 
-t.test("a message that has nothing but such thoughts goes with them", async (t) => {
+t.test("a message that contains only such reasoning is removed with it", async (t) => {
   const list = `"reasoning_details":[${entry(`"type":"reasoning.encrypted","data":"${foreign()}"`)}]`;
   const next = '{"role":"user","content":"So?"}';
   for (const content of ["", '"content":null,', '"content":"",', '"content":[],', '"content":null,"tool_calls":[],'])
@@ -279,7 +279,7 @@ t.test("a message that has nothing but such thoughts goes with them", async (t) 
   t.equal(cleaned(around(empty)), around(empty), "which came without thoughts stays");
 });
 
-t.test("what is lost is refused by the client's path with strict", async (t) => {
+t.test("losses are refused with the client's path in strict mode", async (t) => {
   const list = `"reasoning_details":[${entry(`"type":"reasoning.encrypted","data":"${foreign()}"`)}]`;
   t.throws(() => cleaned(around(`{${spoken},${list}}`), true), {
     code: "not_translatable",
@@ -287,7 +287,7 @@ t.test("what is lost is refused by the client's path with strict", async (t) => 
   });
 });
 
-t.test("state put into any message of a recorded request goes without a trace", async (t) => {
+t.test("state in any message of a recorded request is removed without a trace", async (t) => {
   const wrong: string[] = [];
   let count = 0;
   for (const { id, request } of exchanges("openai-chat")) {

@@ -5,7 +5,7 @@ import { readUsage } from "../../../../plugins/protocols/openai-chat/usage.ts";
 import type { Usage } from "../../../../src/core/usage.ts";
 import { asEvent, eventsOf, jsonOf, recordings } from "../../../support/openai-recordings.ts";
 
-t.test("every part of a full report has its place", async (t) => {
+t.test("every part of a full report is decoded", async (t) => {
   const usage = {
     prompt_tokens: 100,
     completion_tokens: 50,
@@ -33,23 +33,23 @@ t.test("every part of a full report has its place", async (t) => {
   });
 });
 
-t.test("what was not reported is absent, not 0", async (t) => {
+t.test("unreported values are absent, not 0", async (t) => {
   const usage = { prompt_tokens: 3, completion_tokens: 4, prompt_tokens_details: null };
   t.strictSame(readUsage({ usage }), { in: { total: 3 }, out: { total: 4 }, raw: usage });
 });
 
-t.test("cached tokens are never more than those there were", async (t) => {
+t.test("cached tokens are never more than the input", async (t) => {
   const usage = { prompt_tokens: 3, prompt_tokens_details: { cached_tokens: 9 } };
   t.equal(readUsage({ usage })?.in.cached, 3);
 });
 
-t.test("vendors' own words for cached tokens count where the common one is missing", async (t) => {
+t.test("vendors' own names for cached tokens count where the common one is missing", async (t) => {
   for (const word of ["prompt_cache_hit_tokens", "cached_tokens", "num_cached_tokens"]) {
     t.equal(readUsage({ usage: { prompt_tokens: 9, [word]: 5 } })?.in.cached, 5, word);
   }
 });
 
-t.test("reasoning that only the total has counts as output", async (t) => {
+t.test("reasoning that is only part of the total counts as output", async (t) => {
   const usage = {
     prompt_tokens: 10,
     completion_tokens: 5,
@@ -59,7 +59,7 @@ t.test("reasoning that only the total has counts as output", async (t) => {
   t.strictSame(readUsage({ usage })?.out, { total: 35, reasoning: 30 });
 });
 
-t.test("later values win, nothing leaves what was known, and the tier stays", async (t) => {
+t.test("later values win, missing ones keep what was known, and the tier stays", async (t) => {
   const first = readUsage({ usage: { prompt_tokens: 1, completion_tokens: 1 }, service_tier: "default" });
   for (const empty of [{ usage: null }, {}, null, undefined, "text", { usage: [] }])
     t.equal(readUsage(empty, first), first);
@@ -77,7 +77,7 @@ t.test("the older place of one vendor's streams is read too", async (t) => {
 /** Recorded answers of status 200 that report no usage. */
 const SILENT = new Set(["openai-chat/pydantic-ai__test_openai.test_invalid_response__0"]);
 
-t.test("the usage of every recorded answer is read, whole or from the frames that may hold it", async (t) => {
+t.test("the usage of every recorded answer is read, whole or from the frames that may contain it", async (t) => {
   const wrong: string[] = [];
   for (const { id, kinds, status, body } of recordings("openai-chat")) {
     if (status >= 300) continue;
@@ -119,7 +119,7 @@ function isSound(usage: Usage | undefined): boolean {
   );
 }
 
-t.test("tokens of sound that stand in the total alone are tokens in, not out", async (t) => {
+t.test("audio tokens that are only part of the total are input, not output", async (t) => {
   const usage = { prompt_audio_seconds: 203, prompt_tokens: 4, total_tokens: 3264, completion_tokens: 635 };
   t.match(readUsage({ usage }), { in: { total: 2629, audio: 2625 }, out: { total: 635 } });
   t.match(readUsage({ usage: { ...usage, prompt_audio_seconds: null } }), { in: { total: 4 }, out: { total: 3260 } });

@@ -28,7 +28,7 @@ t.test("echo repeats the prompt, also as a list", (t) =>
   }),
 );
 
-t.test("a limit of tokens ends the text with the reason length", (t) =>
+t.test("a token limit ends the text with the reason length", (t) =>
   withSdks(t, protocol, async (t, client) => {
     const { choices, usage } = await client.completions.create({ model: "long", prompt: "", max_tokens: 5 });
     t.equal(choices[0]?.finish_reason, "length");

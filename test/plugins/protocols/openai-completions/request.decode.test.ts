@@ -11,7 +11,7 @@ t.test("a prompt is the text of a user", async (t) => {
   t.same(read({ prompt: ["Once"] }).turns, turns);
 });
 
-t.test("members declare what they ask for", async (t) => {
+t.test("members declare the features that they require", async (t) => {
   const conversation = read({
     max_tokens: 5,
     stop: ["x"],
@@ -34,7 +34,7 @@ t.test("members declare what they ask for", async (t) => {
   ]);
 });
 
-t.test("what no chat model can do is refused by the client's path", async (t) => {
+t.test("what no chat model can do is refused with the client's path", async (t) => {
   const refused = (body: object, param: string) => t.throws(() => read(body), { code: "invalid_field", param }, param);
   refused({ prompt: [1, 2, 3] }, "prompt");
   refused({ prompt: [[1], [2]] }, "prompt");
@@ -44,7 +44,7 @@ t.test("what no chat model can do is refused by the client's path", async (t) =>
   refused({ best_of: 3 }, "best_of");
 });
 
-t.test("every recorded request is read, or refused for its prompt or suffix", async (t) => {
+t.test("every recorded request is decoded, or refused for its prompt or suffix", async (t) => {
   const known = new Set(fields.map(([, feature]) => feature));
   for (const { id, request, status } of exchanges("openai-completions")) {
     if (!request || status >= 300) continue;

@@ -53,7 +53,7 @@ const response: Event[] = [
   { type: "end" },
 ];
 
-t.test("an answer is a text that goes on, and thoughts are declared to be lost", async (t) => {
+t.test("an answer is a continued text, and reasoning is declared lost", async (t) => {
   const to = context();
   t.same(whole(response, to), {
     id: "cmpl-msg_1",
@@ -66,7 +66,7 @@ t.test("an answer is a text that goes on, and thoughts are declared to be lost",
   t.same(to.lost, ["reasoning"]);
 });
 
-t.test("a stream put together is what is written whole, and ends with [DONE]", async (t) => {
+t.test("an accumulated stream equals what is written whole, and ends with [DONE]", async (t) => {
   t.same(await accumulated(response), whole(response));
   const frames = written(text, response);
   t.equal(frames.at(-1)?.data, "[DONE]");
@@ -76,11 +76,11 @@ t.test("a stream put together is what is written whole, and ends with [DONE]", a
   );
 });
 
-t.test("the prompt stands before the answer where the client wants it", async (t) => {
+t.test("the prompt comes before the answer where the client requests it", async (t) => {
   t.equal(whole(response, context({ prompt: "Once", echo: true })).choices[0]?.text, "Once upon a time");
 });
 
-t.test("likelihoods are lists side by side", async (t) => {
+t.test("log probabilities are parallel lists", async (t) => {
   const tokens = [
     {
       token: " a",
@@ -110,7 +110,7 @@ t.test("likelihoods are lists side by side", async (t) => {
   });
 });
 
-t.test("sources and what the vendor adds about the end are declared to be lost", async (t) => {
+t.test("sources and the vendor's details about the end are declared lost", async (t) => {
   const lost = (finish: Omit<Event & { type: "finish" }, "type" | "choice">, more: Event[] = []) => {
     const to = context();
     whole(
@@ -133,7 +133,7 @@ t.test("sources and what the vendor adds about the end are declared to be lost",
   t.same(lost({ reason: "tool_calls" }), []);
 });
 
-t.test("the likelihoods of many pieces stand in their order", async (t) => {
+t.test("the log probabilities of many pieces are in order", async (t) => {
   const names = Array.from({ length: 20_000 }, (_, n) => `${n}`);
   const events: Event[] = [
     ...response.slice(0, 1),

@@ -20,7 +20,7 @@ t.test("a prompt is the user's, one or several", async (t) => {
   );
 });
 
-t.test("each choice has one text, in a stream in pieces of one name", async (t) => {
+t.test("each choice has one text, streamed in pieces of one name", async (t) => {
   const chunk = (index: unknown) => [...texts.response({ choices: [{ index, text: "a" }] })];
   t.same(chunk(1), [{ path: ["choices", 0, "text"], kind: "assistant", piece: "1 text" }]);
   t.same(chunk(1), chunk(1));
@@ -29,7 +29,7 @@ t.test("each choice has one text, in a stream in pieces of one name", async (t) 
     t.same([...texts.response(odd)], []);
 });
 
-t.test("every recorded stream holds nothing else", async (t) => {
+t.test("every recorded stream contains nothing else", async (t) => {
   for (const { id, kinds, status, body } of exchanges("openai-completions")) {
     if (status >= 300 || !kinds.includes("stream")) continue;
     const frames = eventsOf(body).flatMap((frame) => (frame.json() === undefined ? [] : [frame.json()]));

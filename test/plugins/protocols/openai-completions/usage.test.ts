@@ -4,7 +4,7 @@ import protocol from "../../../../plugins/protocols/openai-completions/index.ts"
 import { readUsage } from "../../../../plugins/protocols/openai-completions/usage.ts";
 import { asEvent, eventsOf, jsonOf, recordings } from "../../../support/openai-recordings.ts";
 
-t.test("every part of a full report has its place", async (t) => {
+t.test("every part of a full report is decoded", async (t) => {
   const usage = {
     prompt_tokens: 10,
     completion_tokens: 5,
@@ -24,7 +24,7 @@ t.test("every part of a full report has its place", async (t) => {
   });
 });
 
-t.test("what was not reported is absent, and null leaves what was known", async (t) => {
+t.test("unreported values are absent, and null keeps what was known", async (t) => {
   const first = readUsage({ usage: { prompt_tokens: 3 } });
   t.strictSame(first, { in: { total: 3 }, out: {}, raw: { prompt_tokens: 3 } });
   t.equal(readUsage({ usage: null }, first), first);

@@ -23,7 +23,7 @@ t.test("texts become vectors of length 1, as numbers and as base64 alike", (t) =
   }),
 );
 
-t.test("the same text is the same vector, in the wished size", (t) =>
+t.test("the same text is the same vector, in the requested size", (t) =>
   withSdks(t, protocol, async (t, client) => {
     const vectorOf = async (dimensions: number) =>
       (await client.embeddings.create({ model: "echo", input: "one", dimensions })).data[0]?.embedding ?? [];
@@ -32,7 +32,7 @@ t.test("the same text is the same vector, in the wished size", (t) =>
   }),
 );
 
-t.test("token lists are inputs too", async (t) => {
+t.test("token lists are accepted too", async (t) => {
   const dataOf = (input: unknown) => {
     const { frames } = demoOf(protocol, "/v1/embeddings", { model: "echo", input });
     return JSON.parse(String(frames[0]?.bytes));

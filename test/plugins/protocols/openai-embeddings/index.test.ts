@@ -14,7 +14,7 @@ t.test("it recognises its path", async (t) => {
   t.notOk(protocol.recognises("/v1beta/models/m:batchEmbedContents", new HeaderList()));
 });
 
-t.test("where nothing streams no frame ends anything", async (t) => {
+t.test("without streams no frame ends anything", async (t) => {
   const frame = new Frame("piece", Buffer.from('{"usage":{"prompt_tokens":1},"error":{}}'));
   t.equal(protocol.ending(frame), undefined);
   t.equal(protocol.holdsUsage(frame), false);

@@ -1,7 +1,7 @@
 import t from "tap";
 import { texts } from "../../../../plugins/protocols/openai-embeddings/texts.ts";
 
-t.test("texts become vectors, tokens are none", async (t) => {
+t.test("texts to embed are listed, tokens are not", async (t) => {
   const user = (...path: (string | number)[]) => ({ path, kind: "user" });
   t.same([...texts.request({ input: "one" })], [user("input")]);
   t.same([...texts.request({ input: ["one", "two"] })], [user("input", 0), user("input", 1)]);
@@ -9,6 +9,6 @@ t.test("texts become vectors, tokens are none", async (t) => {
   t.same([...texts.request(null)], []);
 });
 
-t.test("an answer holds no text", async (t) => {
+t.test("an answer contains no text", async (t) => {
   t.same([...texts.response({ data: [{ embedding: "AAAA" }] })], []);
 });

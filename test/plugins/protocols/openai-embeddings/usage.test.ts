@@ -2,16 +2,16 @@ import t from "tap";
 import { readUsage } from "../../../../plugins/protocols/openai-embeddings/usage.ts";
 import { jsonOf, recordings } from "../../../support/openai-recordings.ts";
 
-t.test("tokens only go in", async (t) => {
+t.test("all tokens are input", async (t) => {
   const usage = { prompt_tokens: 3, total_tokens: 3 };
   t.strictSame(readUsage({ usage }), { in: { total: 3 }, out: {}, raw: usage });
 });
 
-t.test("a vendor that tells only the total tells the input", async (t) => {
+t.test("a vendor that reports only the total reports the input", async (t) => {
   t.strictSame(readUsage({ usage: { total_tokens: 7 } })?.in, { total: 7 });
 });
 
-t.test("an answer without usage leaves what was known", async (t) => {
+t.test("an answer without usage keeps what was known", async (t) => {
   const first = readUsage({ usage: { prompt_tokens: 3 } });
   t.equal(readUsage({ usage: null }, first), first);
   t.equal(readUsage({ data: [] }), undefined);

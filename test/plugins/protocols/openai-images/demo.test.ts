@@ -9,7 +9,7 @@ import { collect, demoOf, withSdks } from "../../../support/openai-sdks.ts";
 
 const isPng = (base64: string | undefined) => Buffer.from(base64 ?? "", "base64").toString("latin1", 1, 4) === "PNG";
 
-t.test("words become as many pictures as wished", (t) =>
+t.test("a prompt becomes as many images as requested", (t) =>
   withSdks(t, protocol, async (t, client) => {
     const { data, usage } = await client.images.generate({ model: "image", prompt: "a red kite", n: 3 });
     t.equal(data?.length, 3);
@@ -20,7 +20,7 @@ t.test("words become as many pictures as wished", (t) =>
   }),
 );
 
-t.test("a picture becomes another, from a form", (t) =>
+t.test("an image becomes another, from a form", (t) =>
   withSdks(t, protocol, async (t, client) => {
     const image = new File([new Uint8Array(4)], "in.png", { type: "image/png" });
     const { data } = await client.images.edit({ model: "image", prompt: "bluer", image });
@@ -28,7 +28,7 @@ t.test("a picture becomes another, from a form", (t) =>
   }),
 );
 
-t.test("a stream shows partial pictures and then the whole", async (t) => {
+t.test("a stream shows partial images and then the complete one", async (t) => {
   const demo = new Demo([protocol]);
   const origin = await demo.start();
   t.teardown(() => demo.close());
@@ -48,7 +48,7 @@ t.test("a stream shows partial pictures and then the whole", async (t) => {
   }
 });
 
-t.test("its streams end, and hold usage, by the protocol's own reading", async (t) => {
+t.test("its streams end, and contain usage, by the protocol's own rules", async (t) => {
   const { frames } = demoOf(protocol, "/v1/images/generations", {
     model: "image",
     prompt: "x",
@@ -72,7 +72,7 @@ function chunksOf(t: Test, bytes: Buffer): [string, Buffer][] {
   return chunks;
 }
 
-t.test("a picture is a whole PNG of the wished size", async (t) => {
+t.test("an image is a complete PNG of the requested size", async (t) => {
   const bytes = gradientPng(16, [200, 100, 0]);
   t.equal(bytes.toString("latin1", 0, 8), "\x89PNG\r\n\x1a\n");
   const chunks = chunksOf(t, bytes);
@@ -85,7 +85,7 @@ t.test("a picture is a whole PNG of the wished size", async (t) => {
   t.equal(inflateSync(pixels ?? "").length, 16 * (1 + 3 * 16));
 });
 
-t.test("a picture begins with its colour", async (t) => {
+t.test("an image begins with its colour", async (t) => {
   const pixels = chunksOf(t, gradientPng(2, [200, 100, 0]))[1]?.[1];
   t.same([...inflateSync(pixels ?? "").subarray(0, 4)], [0, 200, 100, 0]);
 });

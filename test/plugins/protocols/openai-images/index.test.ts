@@ -6,7 +6,7 @@ import { asEvent } from "../../../support/openai-recordings.ts";
 
 const { ending } = protocol;
 
-t.test("pictures from words come as JSON, pictures from pictures as forms", async (t) => {
+t.test("images from prompts come as JSON, images from images as forms", async (t) => {
   const operations = protocol.paths.map((path) => protocol.locate(path, "", new URLSearchParams())?.operation);
   t.same(
     operations.map((operation) => [operation?.name, operation?.upstream("any"), operation?.body, operation?.streams]),
@@ -18,14 +18,14 @@ t.test("pictures from words come as JSON, pictures from pictures as forms", asyn
   );
 });
 
-t.test("it recognises its three paths and no other picture", async (t) => {
+t.test("it recognises its three paths and no other image path", async (t) => {
   for (const path of ["/images/generations", "/v1/images/edits", "/v1/images/variations"]) {
     t.ok(protocol.recognises(path, new HeaderList()), path);
   }
   t.notOk(protocol.recognises("/images/logo.png", new HeaderList()));
 });
 
-t.test("a completed picture makes a stream whole, a partial one does not", async (t) => {
+t.test("a completed image makes a stream complete, a partial one does not", async (t) => {
   t.equal(ending(asEvent({ type: "image_generation.completed", b64_json: "aGk=" })), "complete");
   t.equal(ending(asEvent({ b64_json: "aGk=", type: "image_edit.completed" })), "complete");
   t.equal(ending(asEvent({ type: "image_generation.partial_image", b64_json: "aGk=" })), undefined);
@@ -39,6 +39,6 @@ t.test("an error is a failure", async (t) => {
   t.equal(ending(asEvent({ type: "error", error: { message: "no" } })), "error");
 });
 
-t.test("a prompt that speaks of an end does not end anything", async (t) => {
+t.test("a prompt that mentions an end does not end anything", async (t) => {
   t.equal(ending(asEvent({ type: "image_edit.partial_image", revised_prompt: "image_edit.completed" })), undefined);
 });

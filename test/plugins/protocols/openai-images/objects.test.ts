@@ -2,7 +2,7 @@ import t from "tap";
 import { KEY, startGateway } from "../../../support/gateway.ts";
 
 t.test(
-  "a picture is made from no file of another key: in JSON it must be one's own, in a form it is sent",
+  "no image is made from a file of another key: in JSON it must belong to the key, in a form it is sent",
   async (t) => {
     const { url } = await startGateway(
       t,

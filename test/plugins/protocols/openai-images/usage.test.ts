@@ -3,7 +3,7 @@ import protocol from "../../../../plugins/protocols/openai-images/index.ts";
 import { readUsage } from "../../../../plugins/protocols/openai-images/usage.ts";
 import { asEvent, jsonOf, recordings } from "../../../support/openai-recordings.ts";
 
-t.test("every part of a full report has its place, in a whole answer as in an event", async (t) => {
+t.test("every part of a full report is decoded, in a whole answer as in an event", async (t) => {
   const usage = {
     input_tokens: 50,
     output_tokens: 1056,
@@ -18,12 +18,12 @@ t.test("every part of a full report has its place, in a whole answer as in an ev
   t.strictSame(readUsage(event.json()), normal);
 });
 
-t.test("what comes out is an image where the vendor does not split it", async (t) => {
+t.test("output tokens are image tokens where the vendor does not split them", async (t) => {
   const usage = { input_tokens: 50, output_tokens: 1056, input_tokens_details: { image_tokens: 40 } };
   t.strictSame(readUsage({ usage })?.out, { total: 1056, image: 1056 });
 });
 
-t.test("an answer without usage leaves what was known", async (t) => {
+t.test("an answer without usage keeps what was known", async (t) => {
   const first = readUsage({ usage: { input_tokens: 3 } });
   t.equal(readUsage({ data: [] }, first), first);
   t.equal(readUsage({ data: [] }), undefined);

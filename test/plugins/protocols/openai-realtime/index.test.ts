@@ -14,7 +14,7 @@ t.test("there is a WebSocket on its path, whose query names the model, and nothi
   t.equal(socket?.locate("/v1/other", "", new Query("model=x")), undefined);
 });
 
-t.test("calls that make keys are known", async (t) => {
+t.test("calls that create keys are recognised", async (t) => {
   const mints = (method: string, path: string) => openaiRealtime.createsKey?.(method, path);
   for (const path of [
     ...["/realtime/sessions", "/realtime/client_secrets", "/realtime/transcription_sessions"],
@@ -41,7 +41,7 @@ t.test("calls that make keys are known", async (t) => {
   t.notOk(mints("GET", "/realtime/sessions"));
 });
 
-t.test("usage is the sum of what each response.done tells; any other message tells nothing", async (t) => {
+t.test("usage is the sum of all response.done messages; other messages report none", async (t) => {
   const usage = openaiRealtime.socket?.usage;
   const done = (more: object) => Buffer.from(JSON.stringify({ type: "response.done", response: { id: "r", ...more } }));
   const one = { input_tokens: 10, output_tokens: 5, input_token_details: { cached_tokens: 4, audio_tokens: 3 } };

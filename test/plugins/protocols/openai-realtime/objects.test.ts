@@ -33,7 +33,7 @@ t.test("a file is named in an item, too", async (t) => {
   ]);
 });
 
-t.test("whatever else is said names nothing", async (t) => {
+t.test("other messages name nothing", async (t) => {
   for (const message of [null, 1, "x", [], {}, { session: 1 }, { session: { prompt: "x" } }, { item: { model: "x" } }])
     t.same([...namesInMessage(message)], []);
 });

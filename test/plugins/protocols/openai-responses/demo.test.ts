@@ -37,7 +37,7 @@ t.test("streamed or whole, the SDKs read the same from every model", (t) =>
   }),
 );
 
-t.test("image draws behind a text", (t) =>
+t.test("image draws after a text", (t) =>
   withSdks(t, protocol, async (t, client) => {
     const { output, output_text } = await client.responses.create({ model: "image", input });
     t.equal(output_text, "Here is a picture.");
@@ -45,7 +45,7 @@ t.test("image draws behind a text", (t) =>
   }),
 );
 
-t.test("echo repeats the last words of the user", (t) =>
+t.test("echo repeats the user's last text", (t) =>
   withSdks(t, protocol, async (t, client) => {
     t.equal((await client.responses.create({ model: "echo", input })).output_text, "Grüße 🎈 to all of you");
     t.equal((await client.responses.create({ model: "echo", input: "plain" })).output_text, "plain");
@@ -92,7 +92,7 @@ t.test("custom calls stream in a way the SDKs accept", (t) =>
   }),
 );
 
-t.test("reasoning has a summary, something sealed, and counts as output", (t) =>
+t.test("reasoning has a summary, encrypted content, and counts as output", (t) =>
   withSdks(t, protocol, async (t, client) => {
     const { output, usage } = await client.responses.create({ model: "reasoning", input });
     t.match(output[0], {
@@ -105,7 +105,7 @@ t.test("reasoning has a summary, something sealed, and counts as output", (t) =>
   }),
 );
 
-t.test("a limit of tokens makes the response incomplete, streamed or whole", (t) =>
+t.test("a token limit makes the response incomplete, streamed or whole", (t) =>
   withSdks(t, protocol, async (t, client) => {
     const ask: Ask = { model: "long", input, max_output_tokens: 5 };
     const expected = {
@@ -120,7 +120,7 @@ t.test("a limit of tokens makes the response incomplete, streamed or whole", (t)
   }),
 );
 
-t.test("a stream that fails or is cut gives what came before and then throws", (t) =>
+t.test("a stream that fails or is interrupted yields what came before and then throws", (t) =>
   withSdks(t, protocol, async (t, client) => {
     for (const model of ["error-stream", "cut"]) {
       const { items, error } = await collect(await client.responses.create({ model, input, stream: true }));
@@ -140,7 +140,7 @@ t.test("input tokens are counted without an answer", async (t) => {
   t.equal(input_tokens, Math.ceil("Be kind.Be brief.Grüße 🎈 to all of you".length / 4));
 });
 
-t.test("compacting keeps what the user said and seals the rest in one item", async (t) => {
+t.test("compacting keeps the user's messages and encrypts the rest in one item", async (t) => {
   const { object, output, usage } = wholeOf("/v1/responses/compact", { model: "echo", input });
   t.equal(object, "response.compaction");
   t.match(output, [
@@ -168,7 +168,7 @@ const stream = (model: string) =>
       .join(""),
   );
 
-t.test("only the last event ends a stream, and only it holds usage", async (t) => {
+t.test("only the last event ends a stream, and only it contains usage", async (t) => {
   for (const model of ["echo", "reasoning", "tool"]) {
     const frames = stream(model);
     t.same(frames.map(protocol.ending).filter(Boolean), ["complete"]);

@@ -24,31 +24,34 @@ function eventsAfter(first: Buffer | undefined, last?: Buffer, error: Fault = fa
   });
 }
 
-t.test("in a stream it is a failed response with the stream's own id, then an error, numbered on", async (t) => {
-  t.same(eventsAfter(created, delta), [
-    [
-      "response.failed",
-      "response.failed",
-      {
-        sequence_number: 42,
-        response: {
-          id: "resp_1",
-          object: "response",
-          created_at: 7,
-          model: "m",
-          status: "failed",
-          error: { code: "server_error", message: "Broken off. (upstream_truncated)" },
-          incomplete_details: null,
-          output: [],
-          usage: null,
+t.test(
+  "in a stream it is a failed response with the stream's own id, then an error, with the next numbers",
+  async (t) => {
+    t.same(eventsAfter(created, delta), [
+      [
+        "response.failed",
+        "response.failed",
+        {
+          sequence_number: 42,
+          response: {
+            id: "resp_1",
+            object: "response",
+            created_at: 7,
+            model: "m",
+            status: "failed",
+            error: { code: "server_error", message: "Broken off. (upstream_truncated)" },
+            incomplete_details: null,
+            output: [],
+            usage: null,
+          },
         },
-      },
-    ],
-    ["error", "error", { sequence_number: 43, ...words, error: { type: "server_error", ...words } }],
-  ]);
-});
+      ],
+      ["error", "error", { sequence_number: 43, ...words, error: { type: "server_error", ...words } }],
+    ]);
+  },
+);
 
-t.test("a failed response has the items that have ended, where they are known", async (t) => {
+t.test("a failed response has the completed items, where they are known", async (t) => {
   const item = { id: "msg_1", type: "message", status: "completed", role: "assistant", content: [] };
   const state = { operation, frames: 3, first: created, last: undefined, finished: () => [JSON.stringify(item)] };
   const [failed] = streamError(fault, "id", state).toString().split("\n\n");
@@ -84,22 +87,29 @@ t.test(
   },
 );
 
-t.test("a failed response says of the request what the stream's first event does, as typed SDKs demand", async (t) => {
-  const echo = {
-    ...{ instructions: 'Say "id": {', tools: [{ type: "function", name: "f" }], tool_choice: "auto", metadata: {} },
-    ...{ parallel_tool_calls: false, temperature: null, top_p: 1 },
-  };
-  const begun = (more: object) =>
-    eventBytes({ type: "response.created", response: { ...response, ...more } }, "response.created");
-  const failed = (first: Buffer) => (eventsAfter(first)[0]?.[2] as { response: object }).response;
-  t.match(failed(begun({ ...echo, usage: {}, incomplete_details: {} })), {
-    ...{ ...echo, id: "resp_1", model: "m", status: "failed", output: [], usage: null, incomplete_details: null },
-  });
-  const known = ["id", "object", "created_at", "model", "status", "error", "incomplete_details", "output", "usage"];
-  t.same(Object.keys(failed(begun({ instructions: "x".repeat(1 << 20) }))), known, "a very long one is not told twice");
-});
+t.test(
+  "a failed response repeats the request's settings from the stream's first event, as typed SDKs require",
+  async (t) => {
+    const echo = {
+      ...{ instructions: 'Say "id": {', tools: [{ type: "function", name: "f" }], tool_choice: "auto", metadata: {} },
+      ...{ parallel_tool_calls: false, temperature: null, top_p: 1 },
+    };
+    const begun = (more: object) =>
+      eventBytes({ type: "response.created", response: { ...response, ...more } }, "response.created");
+    const failed = (first: Buffer) => (eventsAfter(first)[0]?.[2] as { response: object }).response;
+    t.match(failed(begun({ ...echo, usage: {}, incomplete_details: {} })), {
+      ...{ ...echo, id: "resp_1", model: "m", status: "failed", output: [], usage: null, incomplete_details: null },
+    });
+    const known = ["id", "object", "created_at", "model", "status", "error", "incomplete_details", "output", "usage"];
+    t.same(
+      Object.keys(failed(begun({ instructions: "x".repeat(1 << 20) }))),
+      known,
+      "a very long one is not told twice",
+    );
+  },
+);
 
-t.test("of a stream that has not begun nothing is said but the error", async (t) => {
+t.test("before the first event of a stream nothing is written but the error", async (t) => {
   t.same(
     eventsAfter(undefined).map(([name]) => name),
     ["error"],
@@ -127,7 +137,7 @@ t.test("the id is found in the first bytes of a long first event, wherever they 
   t.same(wrong, []);
 });
 
-t.test("an id behind a nested member is not guessed at", async (t) => {
+t.test("an id after a nested member is not guessed", async (t) => {
   const bytes = eventBytes({ type: "response.created", response: { tools: [{ id: "tool" }], id: "resp_1" } });
   t.same(
     eventsAfter(bytes).map(([name]) => name),

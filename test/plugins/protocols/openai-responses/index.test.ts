@@ -4,7 +4,7 @@ import { HeaderList } from "../../../../src/wire/headers.ts";
 
 const { storedResponses } = protocol;
 
-t.test("what a coding agent says of its session goes upstream", async (t) => {
+t.test("a coding agent's session headers are sent upstream", async (t) => {
   for (const name of [
     "originator",
     "session-id",
@@ -18,22 +18,25 @@ t.test("what a coding agent says of its session goes upstream", async (t) => {
   }
 });
 
-t.test("responses stream when asked; counting and compacting never do, and counting generates nothing", async (t) => {
-  const operations = protocol.paths.map((path) => protocol.locate(path, "", new URLSearchParams())?.operation);
-  t.same(
-    operations.map((operation) => [
-      operation?.name,
-      operation?.upstream("any"),
-      operation?.streams,
-      operation?.generates,
-    ]),
-    [
-      ["response", "/responses", "asked", true],
-      ["input_tokens", "/responses/input_tokens", false, false],
-      ["compact", "/responses/compact", false, true],
-    ],
-  );
-});
+t.test(
+  "responses stream when requested; counting and compacting never do, and counting generates nothing",
+  async (t) => {
+    const operations = protocol.paths.map((path) => protocol.locate(path, "", new URLSearchParams())?.operation);
+    t.same(
+      operations.map((operation) => [
+        operation?.name,
+        operation?.upstream("any"),
+        operation?.streams,
+        operation?.generates,
+      ]),
+      [
+        ["response", "/responses", "asked", true],
+        ["input_tokens", "/responses/input_tokens", false, false],
+        ["compact", "/responses/compact", false, true],
+      ],
+    );
+  },
+);
 
 t.test("answers and counts are translated, compacting is not", async (t) => {
   const tasks = protocol.paths.map((path) => protocol.locate(path, "", new URLSearchParams())?.operation.task);
@@ -48,7 +51,7 @@ t.test("it recognises everything below its path", async (t) => {
   t.notOk(protocol.recognises("/v1/responsesx", new HeaderList()));
 });
 
-t.test("a kept response is read, ended, deleted, and its input listed", async (t) => {
+t.test("a stored response can be read, cancelled, deleted, and its input listed", async (t) => {
   const asked = {
     "GET resp_1": "retrieve",
     "DELETE resp_1": "delete",
@@ -63,7 +66,7 @@ t.test("a kept response is read, ended, deleted, and its input listed", async (t
   }
 });
 
-t.test("nothing else is, and no id that could be another path", async (t) => {
+t.test("nothing else can, nor can an id that could be another path", async (t) => {
   for (const [method, rest] of [
     ["POST", "resp_1"],
     ["DELETE", "resp_1/input_items"],

@@ -12,13 +12,13 @@ import { INPUT, read, recordedRequests, says, written } from "./requests.ts";
 const recordings = recordedRequests();
 const skip = recordings.length === 0 && "recordings are not here";
 
-t.test("what a recorded request says is in the table of fields", { skip }, async (t) => {
+t.test("what a recorded request declares is in the table of fields", { skip }, async (t) => {
   const known = new Set(fields.map(([, feature]) => feature));
   const unknown = recordings.flatMap(([, body]) => read(body).uses.filter(({ feature }) => !known.has(feature)));
   t.same(unknown, []);
 });
 
-t.test("a coding agent's request loses what only the vendor has, and nothing of it is an error", async (t) => {
+t.test("a coding agent's request loses what only the vendor supports, and nothing of it is an error", async (t) => {
   const { body } = CLIENT_BODIES["openai-responses"];
   const { input, ...rest } = JSON.parse(body) as { input: object[] };
   const conversation = read({ ...rest, input: input.slice(0, -1) });
@@ -44,7 +44,7 @@ t.test("a coding agent's request loses what only the vendor has, and nothing of 
   t.same(faultsOf("openai-responses", written(conversation).text), []);
 });
 
-t.test("instructions stand before the input, and both keep their places", async (t) => {
+t.test("instructions come before the input, and both keep their paths", async (t) => {
   const { turns } = read({ ...INPUT, instructions: "Be brief." });
   t.same(
     turns.map(({ role, at, parts }) => [role, at, parts.map((part) => part.kind === "text" && part.text)]),
@@ -55,7 +55,7 @@ t.test("instructions stand before the input, and both keep their places", async 
   );
 });
 
-t.test("fields that the vocabulary has no word for are said with their paths", async (t) => {
+t.test("fields without an equivalent in the conversation are declared with their paths", async (t) => {
   const uses = {
     previous_response_id: "stored_state",
     conversation: "stored_state",
@@ -75,7 +75,7 @@ t.test("fields that the vocabulary has no word for are said with their paths", a
   }
 });
 
-t.test("what is meant anyway says nothing", async (t) => {
+t.test("default values declare nothing", async (t) => {
   const usual = {
     background: false,
     truncation: "disabled",
@@ -92,12 +92,12 @@ t.test("what is meant anyway says nothing", async (t) => {
   t.same(says(read({ ...INPUT, ...usual })), []);
 });
 
-t.test("an answer that shall be kept is said", async (t) => {
+t.test("a request to store the answer is declared", async (t) => {
   t.same(says(read({ ...INPUT, store: true })), ["store store"]);
   t.equal(read({ ...INPUT, store: true }).store, true);
 });
 
-t.test("a field of a wrong kind is refused with its path", async (t) => {
+t.test("a field of a wrong type is refused with its path", async (t) => {
   const wrong: [object, string][] = [
     [{ temperature: "warm" }, "temperature"],
     [{ input: 1 }, "input"],
@@ -121,19 +121,19 @@ t.test("a field of a wrong kind is refused with its path", async (t) => {
     t.throws(() => read({ ...INPUT, stream }), { code: "invalid_field", param: "stream" });
 });
 
-t.test("JSON that is too deep to be read is the client's fault", async (t) => {
+t.test("JSON that is nested too deep is the client's fault", async (t) => {
   const deep = `{"model":"any","input":"Hi","metadata":${"[".repeat(600)}${"]".repeat(600)}}`;
   t.throws(() => read(deep), { code: "invalid_json" });
 });
 
-t.test("a request that goes on from something kept may come without input", async (t) => {
+t.test("a request that continues a stored response may come without input", async (t) => {
   t.same(read({ model: "any", previous_response_id: "resp_1" }).turns, []);
 });
 
 const items = (...input: object[]) => read({ model: "any", input });
 const partsOf = (...input: object[]): Part[] => items(...input).turns.flatMap((turn) => turn.parts);
 
-t.test("each item is a turn of its own, with the place it stands at", async (t) => {
+t.test("each item is a turn of its own, with its path", async (t) => {
   const { turns } = items(
     { role: "developer", content: "D" },
     { type: "message", role: "user", content: [{ type: "input_text", text: "U" }] },
@@ -153,7 +153,7 @@ t.test("each item is a turn of its own, with the place it stands at", async (t) 
   );
 });
 
-t.test("reasoning brings its summary, its text and its state, but no id", async (t) => {
+t.test("reasoning has its summary, its text and its state, but no id", async (t) => {
   const [part] = partsOf({
     type: "reasoning",
     id: "rs_1",
@@ -173,7 +173,7 @@ t.test("reasoning brings its summary, its text and its state, but no id", async 
   });
 });
 
-t.test("reasoning with an envelope brings what the envelope holds, on the call it belongs to", async (t) => {
+t.test("reasoning with an envelope has the envelope's content, on the call it belongs to", async (t) => {
   const opaque = { protocol: "gemini", account: "g", kind: "thoughtSignature", data: "c2ln", on: { call: "c1" } };
   const input = [{ type: "reasoning", summary: [], content: null, encrypted_content: "gw1.x" }];
   const { turns } = read(
@@ -183,7 +183,7 @@ t.test("reasoning with an envelope brings what the envelope holds, on the call i
   t.same(turns[0]?.parts, [{ kind: "reasoning", at: "input.0", opaque }]);
 });
 
-t.test("arguments and free text are kept as they are written", async (t) => {
+t.test("arguments and free text keep their text", async (t) => {
   const text = '{"a": 1.0, "b": 12345678901234567890}';
   const calls = partsOf(
     { type: "function_call", id: "fc_1", call_id: "c1", name: "f", arguments: text, status: "completed" },
@@ -203,7 +203,7 @@ t.test("arguments and free text are kept as they are written", async (t) => {
   ]);
 });
 
-t.test("a picture that was drawn is base64 of a format, or a refusal at its field", async (t) => {
+t.test("a generated image is base64 of a format, or a refusal at its field", async (t) => {
   const call = (more: object) => ({ type: "image_generation_call", id: "ig_1", ...more });
   const drawn = (more: object) => items(call(more)).turns[0]?.parts[0];
   const source = { base64: "iVBO" };
@@ -221,7 +221,7 @@ t.test("a picture that was drawn is base64 of a format, or a refusal at its fiel
     );
 });
 
-t.test("a result may be text or parts, with pictures and files", async (t) => {
+t.test("a result may be text or parts, with images and files", async (t) => {
   const call = { type: "function_call", call_id: "c1", name: "f", arguments: "" };
   const output = [
     { type: "input_text", text: "a" },
@@ -254,7 +254,7 @@ t.test("a result may be text or parts, with pictures and files", async (t) => {
   ]);
 });
 
-t.test("tools of an item join the others", async (t) => {
+t.test("tools of an item are added to the others", async (t) => {
   const conversation = read({
     model: "any",
     tools: [{ type: "function", name: "f" }],
@@ -274,7 +274,7 @@ t.test("tools of an item join the others", async (t) => {
 });
 
 t.test(
-  "a reference to reasoning is let go, one to a turn and a compaction cannot be, and other items of the vendor's are foreign",
+  "a reference to reasoning is dropped, one to a turn and a compaction is refused, and other vendor items are foreign",
   async (t) => {
     const conversation = items(
       { type: "item_reference", id: "rs_1" },
@@ -302,19 +302,19 @@ t.test(
   },
 );
 
-t.test("a turn by its id is refused with the way to say it, whatever it is", async (t) => {
+t.test("a turn by its id is refused with advice on how to send it, of any kind", async (t) => {
   for (const id of ["msg_1", "fc_1", "", null, undefined, 5]) {
     const [uses] = items({ type: "item_reference", id }).uses;
     t.match(uses, { feature: "stored_state", path: "input.0", hint: /store: false/ }, String(id));
   }
 });
 
-t.test("an id with anything else is no reference: an item says its type", async (t) => {
+t.test("an id with other members is no reference: an item has its type", async (t) => {
   for (const item of [{ id: "msg_1", content: "Hi" }, { id: 5 }, {}])
     t.throws(() => items(item), { code: "invalid_field", param: "input.0.type" });
 });
 
-t.test("a place that says something is said: a system message between turns, an assistant's at the end", async (t) => {
+t.test("a meaningful position is declared: a system message between turns, an assistant turn at the end", async (t) => {
   const conversation = items(
     { role: "system", content: "S" },
     { role: "developer", content: "D" },
@@ -326,7 +326,7 @@ t.test("a place that says something is said: a system message between turns, an 
   t.equal(conversation.turns[4]?.phase, "commentary");
 });
 
-t.test("a name is kept, and what nobody knows is said", async (t) => {
+t.test("a name is kept, and unknown members are declared", async (t) => {
   const conversation = items({ role: "user", name: "Ada", content: "Hi", mood: "good" });
   t.equal(conversation.turns[0]?.name, "Ada");
   t.same(says(conversation), ["name input.0.name", "other input.0.mood"]);
@@ -354,7 +354,7 @@ t.test("texts and refusals", async (t) => {
   t.same(says(conversation), []);
 });
 
-t.test("pictures come as bytes, by URL, or by an id", async (t) => {
+t.test("images come as bytes, by URL, or by an id", async (t) => {
   const conversation = content(
     { type: "input_image", image_url: "data:image/jpeg;base64,/9j/", detail: "auto" },
     { type: "input_image", image_url: "https://a.example/b.png", detail: "low" },
@@ -403,7 +403,7 @@ t.test("files come with a media type or without, by URL, or by an id", async (t)
   ]);
 });
 
-t.test("a data: URL that is not in base64 is refused", async (t) => {
+t.test("a data: URL without base64 is refused", async (t) => {
   t.throws(() => content({ type: "input_image", image_url: "data:image/svg+xml,<svg/>" }), {
     code: "invalid_field",
     param: `${contentAt(0)}.image_url`,
@@ -419,7 +419,7 @@ t.test("audio has a media type by its format", async (t) => {
   );
 });
 
-t.test("a mark for the cache keeps its time", async (t) => {
+t.test("a cache mark keeps its duration", async (t) => {
   const text = (breakpoint: object) => ({ type: "input_text", text: "x", prompt_cache_breakpoint: breakpoint });
   const conversation = content(text({ mode: "explicit" }), text({ mode: "explicit", ttl: "12h" }));
   t.same(
@@ -432,7 +432,7 @@ t.test("a mark for the cache keeps its time", async (t) => {
   ]);
 });
 
-t.test("citations with a URL are kept, and all are said", async (t) => {
+t.test("citations with a URL are kept, and all are declared", async (t) => {
   const annotations = [
     { type: "url_citation", url: "https://a.example", title: "A", start_index: 1, end_index: 3 },
     { type: "file_citation", file_id: "file-1", filename: "a.txt", index: 1 },
@@ -453,7 +453,7 @@ t.test("citations with a URL are kept, and all are said", async (t) => {
   t.same(says(conversation), [`citations ${contentAt(0)}.annotations`]);
 });
 
-t.test("a part nobody knows stays as it is", async (t) => {
+t.test("an unknown part stays unchanged", async (t) => {
   const part = { type: "input_hologram", data: "x" };
   const conversation = content(part);
   t.match(conversation.turns[0]?.parts, [{ kind: "foreign", name: "input_hologram", json: part }]);
@@ -462,7 +462,7 @@ t.test("a part nobody knows stays as it is", async (t) => {
 
 const offering = (...tools: object[]) => read({ ...INPUT, tools });
 
-t.test("a schema is kept as its text", async (t) => {
+t.test("a schema keeps its text", async (t) => {
   const schema = '{ "type":"object", "properties":{"a":{"type":"integer","maximum":12345678901234567890}} }';
   const text = `{"model":"any","input":"Hi","tools":[{"type":"function","name":"f","description":"F","parameters":${schema},"strict":true}]}`;
   const conversation = read(text);
@@ -472,7 +472,7 @@ t.test("a schema is kept as its text", async (t) => {
   t.same(says(conversation), ["tools tools.0", "tools_strict tools.0.strict"]);
 });
 
-t.test("tools in a namespace know it, and what only the namespace says is said to be lost", async (t) => {
+t.test("tools have their namespace, and other members of the namespace are declared lost", async (t) => {
   const conversation = offering({
     type: "namespace",
     name: "functions",
@@ -501,7 +501,7 @@ t.test("tools in a namespace know it, and what only the namespace says is said t
   ]);
 });
 
-t.test("web search has one meaning under all its names", async (t) => {
+t.test("web search is the same under all its names", async (t) => {
   for (const type of ["web_search", "web_search_2025_08_26", "web_search_preview", "web_search_preview_2025_03_11"]) {
     const conversation = offering({
       type,
@@ -527,7 +527,7 @@ t.test("web search has one meaning under all its names", async (t) => {
   }
 });
 
-t.test("what agents always offer is no reason for a refusal, and what changes a tool is said", async (t) => {
+t.test("what agents always send is not refused, and what changes a tool is declared", async (t) => {
   const conversation = offering(
     { type: "tool_search" },
     { type: "web_search", external_web_access: true, search_context_size: "medium" },
@@ -548,7 +548,7 @@ t.test("what agents always offer is no reason for a refusal, and what changes a 
   ]);
 });
 
-t.test("a choice is a word, a tool, or some of them", async (t) => {
+t.test("a choice is a mode, a tool, or some of them", async (t) => {
   const choice = (tool_choice: unknown) => {
     const conversation = read({ ...INPUT, tool_choice });
     return [conversation.toolChoice, says(conversation)];
@@ -566,7 +566,7 @@ t.test("a choice is a word, a tool, or some of them", async (t) => {
   ]);
 });
 
-t.test("free text is no grammar, and what nobody knows of one is said", async (t) => {
+t.test("free text is no grammar, and unknown members of one are declared", async (t) => {
   const tool = (format: object) => read({ ...INPUT, tools: [{ type: "custom", name: "c", format }] });
   t.same(tool({ type: "text" }).tools, [{ kind: "custom", name: "c", at: "tools.0" }]);
   t.same(says(tool({ type: "text" })), ["tools_custom tools.0"]);
@@ -576,7 +576,7 @@ t.test("free text is no grammar, and what nobody knows of one is said", async (t
   t.same(says(odd), ["tools_custom tools.0", "other tools.0.format.flags"]);
 });
 
-t.test("reasoning: how hard, and whether it shows", async (t) => {
+t.test("reasoning: its effort, and whether it is shown", async (t) => {
   const conversation = read({ ...INPUT, reasoning: { effort: "xhigh", summary: "auto" } });
   t.same(conversation.reasoning, { effort: "xhigh", summary: "auto", show: true });
   t.same(says(conversation), ["reasoning_effort reasoning.effort", "reasoning_summary reasoning.summary"]);
@@ -605,7 +605,7 @@ t.test("the form of the answer", async (t) => {
   t.same(read({ ...INPUT, text: { format: { type: "json_object" } } }).format, { kind: "json" });
 });
 
-t.test("likelihoods are asked for in two places", async (t) => {
+t.test("log probabilities are requested in two places", async (t) => {
   const include = ["message.output_text.logprobs"];
   t.equal(read({ ...INPUT, include }).logprobs, 0);
   t.equal(read({ ...INPUT, include, top_logprobs: 5 }).logprobs, 5);
@@ -635,7 +635,7 @@ t.test("labels, caches and tiers", async (t) => {
   ]);
 });
 
-t.test("where only marks count, nothing is marked as a whole", async (t) => {
+t.test("with explicit marks only, nothing is marked as a whole", async (t) => {
   const conversation = read({ ...INPUT, prompt_cache_options: { mode: "explicit", ttl: "30m" } });
   t.equal(conversation.cache, undefined);
   t.same(says(conversation), ["cosmetic prompt_cache_options"]);
@@ -657,26 +657,29 @@ const carrying = (opaque: Opaque, item: JsonObject = {}) =>
 
 const summary: Opaque = { ...SUMMARY_STATE, data: "They said hi." };
 
-t.test("a compaction is asked for in words, at the end of the same prompt, and the change is declared", async (t) => {
-  const body = { model: "any", tools: offered, input: [hi, { ...trigger, id: null }] };
-  const asked = read(body);
-  t.same(
-    asked.turns.map(({ role, at }) => [role, at]),
-    [
-      ["user", "input.0"],
-      ["user", "input.1"],
-    ],
-  );
-  t.match(textAt(asked, 1), /^Sum up the conversation .*goal.*decisions.*files.*still open.*nothing else\.$/s);
-  t.same(asked.changed, [
-    { path: "input.1", why: "a compaction is requested by a prompt, as plain text and without tool calls" },
-  ]);
-  t.same(says(asked), ["tools tools.0"]);
-  t.same(asked.tools, read({ ...body, input: [hi] }).tools, "the tools stay: what is cached begins with them");
-  t.same(asked.toolChoice, { mode: "none" });
-});
+t.test(
+  "a compaction is requested by a prompt, at the end of the same conversation, and the change is declared",
+  async (t) => {
+    const body = { model: "any", tools: offered, input: [hi, { ...trigger, id: null }] };
+    const asked = read(body);
+    t.same(
+      asked.turns.map(({ role, at }) => [role, at]),
+      [
+        ["user", "input.0"],
+        ["user", "input.1"],
+      ],
+    );
+    t.match(textAt(asked, 1), /^Sum up the conversation .*goal.*decisions.*files.*still open.*nothing else\.$/s);
+    t.same(asked.changed, [
+      { path: "input.1", why: "a compaction is requested by a prompt, as plain text and without tool calls" },
+    ]);
+    t.same(says(asked), ["tools tools.0"]);
+    t.same(asked.tools, read({ ...body, input: [hi] }).tools, "the tools stay: what is cached begins with them");
+    t.same(asked.toolChoice, { mode: "none" });
+  },
+);
 
-t.test("neither a choice of tools nor a form of the answer is for a compaction", async (t) => {
+t.test("neither a choice of tools nor a format of the answer applies to a compaction", async (t) => {
   const schema = { type: "json_schema", name: "n", strict: true, schema: { type: "object" } };
   const tool_choice = { type: "mcp", server_label: "l" };
   const asked = read({
@@ -691,7 +694,7 @@ t.test("neither a choice of tools nor a form of the answer is for a compaction",
   t.same(asked.toolChoice, { mode: "none" });
 });
 
-t.test("what nobody knows of a trigger is said", async (t) => {
+t.test("unknown members of a trigger are declared", async (t) => {
   t.same(says(read({ model: "any", input: [hi, { ...trigger, id: "ct_1", hurry: true }] })), ["other input.1.hurry"]);
 });
 
@@ -703,7 +706,7 @@ t.test("a trigger that is not the last item is a 400 that names it", async (t) =
   });
 });
 
-t.test("a summary in an envelope comes back as a text of the hi, where the item stood", async (t) => {
+t.test("a summary in an envelope is returned as a text of the user, in the item's position", async (t) => {
   const more = { id: "cmp_1", created_by: "them" };
   const asked = carrying(summary, more);
   t.same(asked.turns[0], {
@@ -716,14 +719,14 @@ t.test("a summary in an envelope comes back as a text of the hi, where the item 
   t.same(says(carrying(summary, { mood: "good" })), ["other input.0.mood"]);
 });
 
-t.test("a compaction of the vendor's own can be read by nobody else", async (t) => {
+t.test("a compaction of the vendor's own can be read by no other vendor", async (t) => {
   for (const encrypted_content of ["gAAAA", undefined]) {
     const asked = read({ model: "any", input: [{ type: "compaction", encrypted_content }, hi] });
     t.same(says(asked), ["stored_state input.0"]);
   }
 });
 
-t.test("an envelope of something else is no compaction", async (t) => {
+t.test("an envelope of another kind is no compaction", async (t) => {
   const reasoning = { protocol: "openai-responses", account: "them", kind: "encrypted", data: "gAAAA" };
   const foreign = { protocol: "gemini", account: "them", kind: "thoughtSignature", data: "c2ln" };
   for (const opaque of [reasoning, foreign, { ...foreign, protocol: "gateway" }])

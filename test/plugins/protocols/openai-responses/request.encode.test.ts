@@ -27,7 +27,7 @@ const refused = (conversation: Conversation, param: string, facts = {}) => ({
   error: { code: "not_translatable", status: 400, param },
 });
 
-t.test("nothing is kept, and reasoning comes back encrypted", async (t) => {
+t.test("nothing is stored, and reasoning is returned encrypted", async (t) => {
   t.same(written(plain({ turns: [] })).body, {
     model: "any",
     input: [],
@@ -37,7 +37,7 @@ t.test("nothing is kept, and reasoning comes back encrypted", async (t) => {
   t.equal(written(plain({ stream: true })).body["stream"], true);
 });
 
-t.test("a model that does not think is not asked for its thoughts", async (t) => {
+t.test("a model without reasoning is not asked for it", async (t) => {
   const configs: [ReasoningConfig, string[]][] = [
     [{ effort: "low" }, ["effort"]],
     [{ budget: 2048, show: true }, ["budget", "summary"]],
@@ -53,7 +53,7 @@ t.test("a model that does not think is not asked for its thoughts", async (t) =>
 });
 
 t.test(
-  "a model that the tables know not to reason is not asked for reasoning, unless gateway.yaml says that it thinks",
+  "a model without reasoning by the tables is not asked for it, unless gateway.yaml says that it reasons",
   async (t) => {
     const effort = plain({ reasoning: { effort: "low" }, ...uses("reasoning_effort", "effort") });
     const { body, losses } = written(effort, { reasons: false });
@@ -69,7 +69,7 @@ t.test(
   },
 );
 
-t.test("nothing is lost where such a model is asked not to think", async (t) => {
+t.test("nothing is lost where such a model is asked not to reason", async (t) => {
   const configs: ReasoningConfig[] = [
     { effort: "none" },
     { effort: "none", show: true },
@@ -84,7 +84,7 @@ t.test("nothing is lost where such a model is asked not to think", async (t) => 
   }
 });
 
-t.test("a request to count holds only what counts", async (t) => {
+t.test("a request to count contains only what counts", async (t) => {
   const conversation = plain({
     task: "count",
     turns: [{ role: "user", at: "m", parts: [{ kind: "text", text: "Hi", at: "m" }] }],
@@ -102,7 +102,7 @@ t.test("a request to count holds only what counts", async (t) => {
   });
 });
 
-t.test("numbers that say how to answer", async (t) => {
+t.test("numeric settings of the answer", async (t) => {
   const { body } = written(plain({ temperature: 1.5, topP: 0.5, maxTokens: 100, logprobs: 3 }));
   t.match(body, {
     temperature: 1.5,
@@ -114,7 +114,7 @@ t.test("numbers that say how to answer", async (t) => {
   t.notOk("top_logprobs" in written(plain({ logprobs: 0 })).body);
 });
 
-t.test("limits that the vendor does not take are changed with a notice", async (t) => {
+t.test("limits that the vendor does not accept are changed with a notice", async (t) => {
   const few = written(plain({ maxTokens: 1, ...uses("max_tokens", "max_tokens") }));
   t.equal(few.body["max_output_tokens"], 16);
   t.match(few.losses.notices, [/^max_tokens: 16 is sent/]);
@@ -134,23 +134,20 @@ t.test("what would change the answer is refused with the client's own path", asy
   t.same(written(plain({ choices: 1 })).losses.dropped, []);
 });
 
-t.test(
-  "an assistant's turn at the end is passed on, with a notice where nobody knows what becomes of it",
-  async (t) => {
-    const conversation = plain(uses("prefill", "messages.1"));
-    t.equal(written(conversation).losses.notices.length, 1);
-    t.equal(written(conversation, { prefill: true }).losses.notices.length, 0);
-  },
-);
+t.test("an assistant turn at the end is passed on, with a notice where its effect is unknown", async (t) => {
+  const conversation = plain(uses("prefill", "messages.1"));
+  t.equal(written(conversation).losses.notices.length, 1);
+  t.equal(written(conversation, { prefill: true }).losses.notices.length, 0);
+});
 
-t.test("sampling goes where the model takes none", async (t) => {
+t.test("sampling is dropped where the model accepts none", async (t) => {
   const conversation = plain({ temperature: 1, topP: 1, uses: [{ feature: "top_p", path: "topP" }] });
   const { body, losses } = written(conversation, { sampling: false });
   t.same([body["temperature"], body["top_p"]], [undefined, undefined]);
   t.same(losses.dropped, ["temperature", "topP"]);
 });
 
-t.test("tokens for thinking become the nearest effort, with a notice", async (t) => {
+t.test("a thinking budget becomes the nearest effort, with a notice", async (t) => {
   const efforts = [0, 1024, 4096, 12_000, 24_576, 31_999, -1].map((budget) => {
     const { body, losses } = written(plain({ reasoning: { budget } }));
     return [(body["reasoning"] as { effort?: string } | undefined)?.effort, losses.notices.length];
@@ -166,7 +163,7 @@ t.test("tokens for thinking become the nearest effort, with a notice", async (t)
   ]);
 });
 
-t.test("thoughts are shown where that was asked for", async (t) => {
+t.test("reasoning is shown where that was requested", async (t) => {
   t.same(written(plain({ reasoning: { show: true } })).body["reasoning"], { summary: "auto" });
   t.same(written(plain({ reasoning: { show: false } })).body["reasoning"], undefined);
   t.same(written(plain({ reasoning: { summary: "concise", effort: "low" } })).body["reasoning"], {
@@ -175,7 +172,7 @@ t.test("thoughts are shown where that was asked for", async (t) => {
   });
 });
 
-t.test("a schema has a name the vendor takes, and says whether it is strict", async (t) => {
+t.test("a schema has a name that the vendor accepts, and whether it is strict", async (t) => {
   const schema = new RawJson('{"type":"object","maximum":12345678901234567890}');
   const { text } = written(plain({ format: { kind: "schema", schema, name: "my schema!" } }));
   t.match(text, `"format":{"type":"json_schema","name":"my_schema_","schema":${schema.text},"strict":false}`);
@@ -196,7 +193,7 @@ t.test("a schema has a name the vendor takes, and says whether it is strict", as
   });
 });
 
-t.test("labels: longer ones become a hash, too many are dropped, unknown tiers too", async (t) => {
+t.test("labels: longer ones become a hash, excess ones are dropped, unknown tiers too", async (t) => {
   const metadata = Object.fromEntries(Array.from({ length: 18 }, (_, i) => [`k${i}`, "v"]));
   const conversation = plain({
     metadata,
@@ -214,7 +211,7 @@ t.test("labels: longer ones become a hash, too many are dropped, unknown tiers t
   t.match(losses.notices, [/^metadata.user_id: /]);
 });
 
-t.test("tiers have one meaning under all their names", async (t) => {
+t.test("tiers are the same under all their names", async (t) => {
   const tiers = ["auto", "standard_only", "STANDARD", "flex", "priority"].map(
     (tier) => written(plain({ tier })).body["service_tier"],
   );
@@ -225,7 +222,7 @@ t.test("a choice without tools is not written", async (t) => {
   t.notOk("tool_choice" in written(plain({ toolChoice: { mode: "auto" }, parallel: true })).body);
 });
 
-t.test("a request of this protocol says the same when it is written again", async (t) => {
+t.test("a request of this protocol has the same content when it is encoded again", async (t) => {
   const body = {
     model: "any",
     instructions: "Be brief.",
@@ -248,7 +245,7 @@ t.test("a request of this protocol says the same when it is written again", asyn
   });
 });
 
-t.test("a mark for the whole prompt only says for how long", async (t) => {
+t.test("a mark for the whole prompt sets only its duration", async (t) => {
   const options = (cache: Conversation["cache"]) => written(plain(cache ? { cache } : {})).body["prompt_cache_options"];
   t.same(options({ ttl: "1h" }), { mode: "implicit", ttl: "12h" });
   t.same([options({}), options({ ttl: "5m" }), options(undefined)], [undefined, undefined, undefined]);
@@ -280,7 +277,7 @@ const writeTurns = (...turns: Turn[]) => {
   return { items: body["input"] as JsonObject[], dropped: losses.dropped };
 };
 
-t.test("one turn of an assistant becomes items in its order", async (t) => {
+t.test("one turn of an assistant becomes items in order", async (t) => {
   const { items } = writeTurns(
     turn("assistant", thought("t", state()), text("A"), call("c1"), text("B"), call("c2")),
     turn("user", result("c1", [text("1")]), result("c2", [text("2")]), text("U")),
@@ -297,7 +294,7 @@ t.test("one turn of an assistant becomes items in its order", async (t) => {
   ]);
 });
 
-t.test("blocks of a system message stay apart, and every role keeps its place", async (t) => {
+t.test("blocks of a system message stay separate, and every role keeps its position", async (t) => {
   const { items } = writeTurns(
     turn("system", text("A"), text("B")),
     turn("user", text("U")),
@@ -330,7 +327,7 @@ t.test("a phase stays on the message", async (t) => {
   t.equal(items[0]?.["phase"], "commentary");
 });
 
-t.test("reasoning has the summary it was made with, then the one the client kept, then its text", async (t) => {
+t.test("reasoning has its original summary, otherwise the one that the client kept, otherwise its text", async (t) => {
   const summaryOf = (more: object) =>
     writeTurns(turn("assistant", thought("t", more), text("A"))).items[0]?.["summary"];
   const one = (text: string) => [{ type: "summary_text", text }];
@@ -341,7 +338,7 @@ t.test("reasoning has the summary it was made with, then the one the client kept
   t.same(items[0]?.["content"], [{ type: "reasoning_text", text: "Hm." }]);
 });
 
-t.test("reasoning of nobody or of another vendor is left out and declared", async (t) => {
+t.test("reasoning without state or of another vendor is left out and declared", async (t) => {
   const { items, dropped } = writeTurns(
     turn("assistant", thought("t0", { text: "T" }), thought("t1", state({ protocol: "gemini" })), text("A")),
   );
@@ -349,7 +346,7 @@ t.test("reasoning of nobody or of another vendor is left out and declared", asyn
   t.same(dropped, ["t0", "t1"]);
 });
 
-t.test("reasoning that lost the item behind it is left out and declared", async (t) => {
+t.test("reasoning without the item that followed it is left out and declared", async (t) => {
   const { items, dropped } = writeTurns(
     turn("assistant", thought("t0", state())),
     turn("user", text("U")),
@@ -364,14 +361,14 @@ t.test("reasoning that lost the item behind it is left out and declared", async 
   t.same(dropped.toSorted(), ["t0", "t3"]);
 });
 
-t.test("ids and names are what the vendor takes, the same on both sides of a pair", async (t) => {
+t.test("ids and names are made acceptable to the vendor, the same on both sides of a pair", async (t) => {
   const id = "functions.Bash:0";
   const { items } = writeTurns(turn("assistant", call(id, { name: "a.b" })), turn("user", result(id, [text("ok")])));
   t.match(items[0], { call_id: /^[\w-]{1,64}$/, name: /^a_b_\w+$/ });
   t.equal(items[0]?.["call_id"], items[1]?.["call_id"]);
 });
 
-t.test("arguments are the text they came as, none is an empty object, free text is an input", async (t) => {
+t.test("arguments keep their text, missing ones are an empty object, free text is an input", async (t) => {
   const exact = '{"a": 1.0, "b": 12345678901234567890}';
   const { items } = writeTurns(
     turn(
@@ -388,7 +385,7 @@ t.test("arguments are the text they came as, none is an empty object, free text 
   ]);
 });
 
-t.test("a result with a picture is a list of parts", async (t) => {
+t.test("a result with an image is a list of parts", async (t) => {
   const image: Part = { kind: "media", media: "image", mime: "image/png", source: { base64: "iVBO" }, at: "i" };
   const { items } = writeTurns(turn("user", result("c1", [text("a"), image], { custom: true })));
   t.same(items, [
@@ -413,7 +410,7 @@ t.test("a result is JSON, empty, or several texts", async (t) => {
   ]);
 });
 
-t.test("an error is said in the text where the text does not say it", async (t) => {
+t.test("an error is mentioned in the text where the text does not", async (t) => {
   const outputOf = (text_: string) =>
     writeTurns(turn("user", result("c1", [text(text_)], { isError: true }))).items[0]?.["output"];
   t.equal(outputOf("no such file"), '{"error":"no such file"}');
@@ -421,7 +418,7 @@ t.test("an error is said in the text where the text does not say it", async (t) 
   t.equal(outputOf(""), '{"error":"The tool failed."}');
 });
 
-t.test("a mark on a result stands on its last part, one on a call is declared", async (t) => {
+t.test("a mark on a result is on its last part, one on a call is declared", async (t) => {
   const { items, dropped } = writeTurns(
     turn("assistant", call("c1", { cache: {} })),
     turn("user", result("c1", [text("a")], { cache: { ttl: "1h" } })),
@@ -433,7 +430,7 @@ t.test("a mark on a result stands on its last part, one on a call is declared", 
 });
 
 t.test(
-  "foreign items and parts of this protocol stay where they were, but no reference to what was not kept",
+  "foreign items and parts of this protocol keep their position, except references to what was not stored",
   async (t) => {
     const foreign = (name: string, at: string): Part => ({
       kind: "foreign",
@@ -470,7 +467,7 @@ const media = (media: Media["media"], source: Media["source"], more: Partial<Med
   ...more,
 });
 
-t.test("pictures by all their sources", async (t) => {
+t.test("images of all sources", async (t) => {
   const { content, dropped } = writeContent(
     "user",
     media("image", { base64: "iVBO" }, { mime: "image/png", detail: "high" }),
@@ -510,7 +507,7 @@ t.test("audio is wav or mp3", async (t) => {
   t.same(content, [{ type: "input_audio", input_audio: { data: "AAAA", format: "mp3" } }]);
 });
 
-t.test("what the vendor cannot read is refused with its place", async (t) => {
+t.test("what the vendor cannot read is refused with its path", async (t) => {
   const refused: [Media, string][] = [
     [media("video", { base64: "AAAA" }), "video"],
     [media("audio", { base64: "AAAA" }, { mime: "audio/flac" }), "audio"],
@@ -527,7 +524,7 @@ t.test("what the vendor cannot read is refused with its place", async (t) => {
     t.throws(() => writeContent("user", part), { code: "not_translatable", param }, JSON.stringify(part));
 });
 
-t.test("an assistant speaks in texts and refusals; pictures of its own are declared as lost", async (t) => {
+t.test("an assistant's content is texts and refusals; images of its own are declared lost", async (t) => {
   const { content, dropped } = writeContent(
     "assistant",
     { kind: "text", text: "A", at: "a" },
@@ -541,7 +538,7 @@ t.test("an assistant speaks in texts and refusals; pictures of its own are decla
   t.same(dropped, ["image"]);
 });
 
-t.test("citations are written by their URL, and back the whole text where they tell no place", async (t) => {
+t.test("citations are written by their URL, and cite the whole text where they have no position", async (t) => {
   const citations = [
     { url: "https://a.example", title: "A", start: 0, end: 2 },
     { url: "https://b.example" },
@@ -561,25 +558,22 @@ t.test("citations are written by their URL, and back the whole text where they t
   t.same(dropped, ["a.citations"]);
 });
 
-t.test(
-  "a mark for the cache lasts at least as long as was asked, and has no place on an assistant's text",
-  async (t) => {
-    const marked = (["5m", "30m", "1h", "12h", undefined] as const).map((ttl): Part => {
-      return { kind: "text", text: "x", at: "x", cache: ttl ? { ttl } : {} };
-    });
-    t.same(
-      writeContent("user", ...marked).content.map((part) => part["prompt_cache_breakpoint"]),
-      [
-        { mode: "explicit" },
-        { mode: "explicit", ttl: "30m" },
-        { mode: "explicit", ttl: "12h" },
-        { mode: "explicit", ttl: "12h" },
-        { mode: "explicit" },
-      ],
-    );
-    t.same(writeContent("assistant", { kind: "text", text: "x", at: "x", cache: {} }).dropped, ["x"]);
-  },
-);
+t.test("a cache mark lasts at least as long as requested, and is not allowed on an assistant's text", async (t) => {
+  const marked = (["5m", "30m", "1h", "12h", undefined] as const).map((ttl): Part => {
+    return { kind: "text", text: "x", at: "x", cache: ttl ? { ttl } : {} };
+  });
+  t.same(
+    writeContent("user", ...marked).content.map((part) => part["prompt_cache_breakpoint"]),
+    [
+      { mode: "explicit" },
+      { mode: "explicit", ttl: "30m" },
+      { mode: "explicit", ttl: "12h" },
+      { mode: "explicit", ttl: "12h" },
+      { mode: "explicit" },
+    ],
+  );
+  t.same(writeContent("assistant", { kind: "text", text: "x", at: "x", cache: {} }).dropped, ["x"]);
+});
 
 const writeTools = (tools: Tool[], toolChoice?: ToolChoice) => {
   const { body, losses, text } = written(plain({ tools, ...(toolChoice && { toolChoice }) }));
@@ -588,7 +582,7 @@ const writeTools = (tools: Tool[], toolChoice?: ToolChoice) => {
 const named = (name: string, more: object = {}): Tool => ({ kind: "function", name, at: name, ...more });
 const search: Tool = { kind: "web_search", at: "w" };
 
-t.test("tools are flat, always say whether they are strict, and keep the text of their schema", async (t) => {
+t.test("tools are flat, always contain whether they are strict, and keep the text of their schema", async (t) => {
   const parameters = new RawJson('{ "type":"object", "maximum":12345678901234567890 }');
   const { tools, text } = writeTools([named("f", { parameters, description: "F", strict: true }), named("g")]);
   t.match(text, `"parameters":${parameters.text},"strict":true`);
@@ -598,7 +592,7 @@ t.test("tools are flat, always say whether they are strict, and keep the text of
   ]);
 });
 
-t.test("neighbours of a namespace stand in it together", async (t) => {
+t.test("adjacent tools of a namespace are in it together", async (t) => {
   const custom: Tool = { kind: "custom", name: "exec", namespace: "n", grammar: { type: "text" }, at: "c" };
   const { tools } = writeTools([named("f", { namespace: "n" }), custom, named("g"), named("h", { namespace: "m" })]);
   t.match(tools, [
@@ -612,7 +606,7 @@ t.test("neighbours of a namespace stand in it together", async (t) => {
   ]);
 });
 
-t.test("a grammar stands beside its type, however another protocol has it", async (t) => {
+t.test("a grammar is beside its type, whatever form another protocol has", async (t) => {
   const grammar = { syntax: "lark", definition: "start: /a/" };
   const tool = (grammar: unknown): Tool => ({ kind: "custom", name: "c", grammar, at: "c" });
   for (const form of [
@@ -622,7 +616,7 @@ t.test("a grammar stands beside its type, however another protocol has it", asyn
     t.same(writeTools([tool(form)]).tools, [{ type: "custom", name: "c", format: { type: "grammar", ...grammar } }]);
 });
 
-t.test("web search, with what it cannot say declared", async (t) => {
+t.test("web search, with unsupported settings declared", async (t) => {
   const tool: Tool = {
     ...search,
     allowed: ["a.example"],
@@ -659,11 +653,11 @@ t.test("the vendor's own tools are written back, another vendor's are not", asyn
   t.same(writeTools([server("openai-responses"), server("gemini")]).tools, [{ type: "s", x: 1 }]);
 });
 
-t.test("a mark for the cache has no place on a tool", async (t) => {
+t.test("a cache mark is not allowed on a tool", async (t) => {
   t.same(writeTools([named("f", { cache: {} })]).dropped, ["f"]);
 });
 
-t.test("choices", async (t) => {
+t.test("tool choices", async (t) => {
   const custom: Tool = { kind: "custom", name: "c", at: "c" };
   const choice = (toolChoice: ToolChoice, tools: Tool[] = [named("f"), custom, search]) =>
     writeTools(tools, toolChoice).choice;
@@ -678,7 +672,7 @@ t.test("choices", async (t) => {
   });
 });
 
-t.test("web search cannot be chosen by itself: it is the only tool that may be called", async (t) => {
+t.test("web search alone cannot be chosen: it is the only tool that may be called", async (t) => {
   const chosen: ToolChoice = { mode: "named", name: "web_search", server: true };
   t.equal(writeTools([search], chosen).choice, "required");
   t.same(writeTools([named("f"), search], chosen).choice, {
@@ -688,7 +682,7 @@ t.test("web search cannot be chosen by itself: it is the only tool that may be c
   });
 });
 
-t.test("a name that does not fit is the same in the tool and in the choice", async (t) => {
+t.test("a name that does not fit is changed in the same way in the tool and in the choice", async (t) => {
   const name = `long.${"x".repeat(80)}`;
   const { tools, choice } = writeTools([named(name)], { mode: "named", name });
   const [tool] = tools as { name: string }[];

@@ -15,7 +15,7 @@ import { dice } from "../../../support/random-answers.ts";
 import { decoded, frame, SOURCE } from "./answers.ts";
 import { added, between, call, completed, created, done, message, response, uses } from "./frames.ts";
 
-t.test("a message is a block for each part, open while it grows", async (t) => {
+t.test("a message is a block for each part, open until it is complete", async (t) => {
   const at = { output_index: 0, item_id: "msg_1", content_index: 0 };
   const logprobs = [{ token: "Hel", logprob: -0.1, bytes: [72], top_logprobs: [] }];
   const annotation = { type: "url_citation", url: "https://a.example", title: "A", start_index: 0, end_index: 5 };
@@ -49,7 +49,7 @@ t.test("a message is a block for each part, open while it grows", async (t) => {
   );
 });
 
-t.test("a call grows by its arguments, which are never touched", async (t) => {
+t.test("a call's arguments are streamed unchanged", async (t) => {
   const events = decoded([
     created,
     added(0, { ...call("call_1", ""), namespace: "functions" }),
@@ -83,7 +83,7 @@ t.test("a custom tool's input is free text", async (t) => {
   t.match(between(events), [{ kind: "tool_call", custom: true, name: "exec" }, { text: "ls" }, { type: "close" }]);
 });
 
-t.test("signs of life and the mark behind the end say nothing", async (t) => {
+t.test("keep-alives and the marker after the end yield no event", async (t) => {
   const events = decoded([
     { type: "response.queued", response: { ...response, status: "queued" } },
     { type: "keepalive", sequence_number: 3 },
@@ -97,7 +97,7 @@ t.test("signs of life and the mark behind the end say nothing", async (t) => {
   );
 });
 
-t.test("an event or part that nobody knows is told to be lost, and the stream goes on", async (t) => {
+t.test("an unknown event or part is declared lost, and the stream continues", async (t) => {
   const events = decoded([
     created,
     { type: "response.hologram.delta", delta: "?" },
@@ -112,7 +112,7 @@ t.test("an event or part that nobody knows is told to be lost, and the stream go
   t.equal(events.at(-1)?.type, "end");
 });
 
-t.test("how it ended is told by status, details and items together", async (t) => {
+t.test("the finish reason is read from status, details and items together", async (t) => {
   const refusal = message({ type: "refusal", refusal: "No." });
   const cases: [JsonObject, string, string][] = [
     [completed(), "stop", "completed"],
@@ -130,7 +130,7 @@ t.test("how it ended is told by status, details and items together", async (t) =
     t.match(decoded([created, last]).at(-2), { type: "finish", reason, raw }, `${reason} ${raw}`);
 });
 
-t.test("a failure is one error, the last event, with what the vendor says", async (t) => {
+t.test("a failure is one error, the last event, with the vendor's message", async (t) => {
   const error = { code: "rate_limit_exceeded", message: "Slow down." };
   const failed = { ...response, status: "failed", error, usage: { input_tokens: 3 } };
   const ways: (JsonObject | string)[][] = [
@@ -147,7 +147,7 @@ t.test("a failure is one error, the last event, with what the vendor says", asyn
   t.match(decodeResponse(JSON.stringify(failed), SOURCE).at(-1), { type: "error", fault: { status: 429 } });
 });
 
-t.test("an answer that is still made is not taken for one", async (t) => {
+t.test("an unfinished answer is not taken for a finished one", async (t) => {
   for (const status of ["queued", "in_progress", "cancelled"])
     t.match(decodeResponse(JSON.stringify({ ...response, status }), SOURCE).at(-1), {
       type: "error",
@@ -156,17 +156,17 @@ t.test("an answer that is still made is not taken for one", async (t) => {
   t.match(decoded([created, { ...completed(), response }]).at(-2), { type: "finish", reason: "stop" });
 });
 
-t.test("a stream that breaks off is an error, not an end", async (t) => {
+t.test("an interrupted stream is an error, not an end", async (t) => {
   for (const way of [[], [created], [created, added(0, call("a", ""))], [created, "[DONE]"]])
     t.match(decoded(way).at(-1), { type: "error", fault: { code: "upstream_truncated", status: 502 } });
 });
 
-t.test("a body that is no response is refused", async (t) => {
+t.test("a body that is not a response is refused", async (t) => {
   for (const body of ["", "<html>", "[]", "{}", '{"object":"response.input_tokens","input_tokens":3}'])
     t.throws(() => decodeResponse(body, SOURCE), { code: "upstream_invalid" }, body);
 });
 
-t.test("a comment is a sign of life", async (t) => {
+t.test("a comment is a keep-alive", async (t) => {
   const out: Event[] = [];
   const [comment] = new SseSplitter().push(Buffer.from(": PROCESSING\n\n"));
   if (comment) createDecoder(SOURCE).frame(comment, out);
@@ -192,7 +192,7 @@ function lawful(events: readonly Event[]): boolean {
   return last === "error" || last === "end";
 }
 
-t.test("whatever comes, the events obey their order and end once", async (t) => {
+t.test("with any input, the events are in order and end once", async (t) => {
   const types = [
     ...["created", "queued", "completed", "failed", "incomplete", "output_item.added", "output_item.done"],
     ...["content_part.added", "content_part.done", "output_text.delta", "refusal.delta", "output_text.done"],
@@ -237,7 +237,7 @@ gathered(t, "bytes of any kind end in one error", async (t) => {
   }
 });
 
-t.test("a frame is read however deep it is nested", async (t) => {
+t.test("a frame is decoded at any nesting depth", async (t) => {
   const deep = `${"[".repeat(100_000)}${"]".repeat(100_000)}`;
   const text = `{"type":"response.output_item.done","output_index":0,"item":{"type":"odd_call","deep":${deep}}}`;
   const out: Event[] = [];
@@ -257,7 +257,7 @@ const short = (events: readonly Event[]) =>
     return event.type;
   });
 
-t.test("reasoning keeps the parts of its summary, its text, and the state that must come back", async (t) => {
+t.test("reasoning has the parts of its summary, its text, and the state to return", async (t) => {
   const item = {
     type: "reasoning",
     id: "rs_1",
@@ -298,7 +298,7 @@ t.test("reasoning keeps the parts of its summary, its text, and the state that m
   ]);
 });
 
-t.test("reasoning that is only encrypted is a block of which nothing can be read; an empty one is none", async (t) => {
+t.test("reasoning that is only encrypted is an unreadable block; empty reasoning yields none", async (t) => {
   const empty = { type: "reasoning", id: "rs_0", summary: [] };
   const item = { type: "reasoning", id: "rs_1", summary: [], encrypted_content: "gAAAA" };
   const events = decoded([created, added(0, empty), done(0, empty), added(1, item), done(1, item), completed()]);
@@ -309,7 +309,7 @@ t.test("reasoning that is only encrypted is a block of which nothing can be read
   ]);
 });
 
-t.test("what a vendor's own tool did is kept", async (t) => {
+t.test("items of a vendor's own tool are kept", async (t) => {
   const item = { type: "web_search_call", id: "ws_1", action: { query: "q" } };
   const whole = JSON.stringify({ id: "resp_1", output: [item], status: "completed" });
   for (const events of [decoded([created, done(0, item), completed()]), decodeResponse(whole, SOURCE)]) {
@@ -318,7 +318,7 @@ t.test("what a vendor's own tool did is kept", async (t) => {
   }
 });
 
-t.test("items without end are the provider's fault", async (t) => {
+t.test("endlessly many items are the provider's fault", async (t) => {
   const message = /more than 10000 items/;
   const events = decoded([created, ...Array.from({ length: 10_001 }, (_, n) => added(n, { type: "odd_call" }))]);
   t.match(events.at(-1), { type: "error", fault: { code: "upstream_invalid", message } });
@@ -331,7 +331,7 @@ t.test("an event's type of any length is read in linear time", async (t) => {
     runLinear(() => t.match(decoded([created, { type }]), [{ type: "start" }, { type: "unmapped", path: type }]));
 });
 
-t.test("many such items are read as quickly as few", async (t) => {
+t.test("many such items are decoded as quickly as few", async (t) => {
   const items = Array.from({ length: 10_000 }, (_, n) => ({ type: "web_search_call", id: `ws_${n}` }));
   for (const events of [
     decoded([created, completed(items)]),
@@ -340,7 +340,7 @@ t.test("many such items are read as quickly as few", async (t) => {
     t.equal(events.filter(({ type }) => type === "server").length, items.length);
 });
 
-t.test("an image that was made is an image", async (t) => {
+t.test("a generated image is an image", async (t) => {
   const item = { type: "image_generation_call", id: "ig_1", result: "aGk=", output_format: "webp" };
   t.match(between(decoded([created, added(0, { ...item, result: null }), done(0, item), completed([item])])), [
     { type: "open", kind: "media", media: "image", mime: "image/webp" },
@@ -349,7 +349,7 @@ t.test("an image that was made is an image", async (t) => {
   ]);
 });
 
-t.test("items that come only with their end, or only with the answer's, are not lost and not told twice", async (t) => {
+t.test("items that come only with their end, or only with the answer's, are neither lost nor repeated", async (t) => {
   const items = [message(uses("Hello")), call("call_1", '{"q":1}')];
   const expected = ["open 0 text", "0 Hello", "close 0", "open 1 tool_call", '1 {"q":1}', "close 1"];
   const ways: (JsonObject | string)[][] = [
@@ -382,7 +382,7 @@ t.test("ids may change in mid-stream, and ends may be missing", async (t) => {
   t.equal(events.filter(({ type }) => type === "start").length, 1);
 });
 
-t.test("items may grow side by side", async (t) => {
+t.test("items may be interleaved", async (t) => {
   const delta = (output_index: number, delta: string) => ({
     type: "response.function_call_arguments.delta",
     output_index,
@@ -420,7 +420,7 @@ const ENDINGS = {
   keepalive: undefined,
 } as const;
 
-t.test("a completed or incomplete response is whole, a failed one and an error are failures", async (t) => {
+t.test("a completed or incomplete response is complete, a failed one and an error are failures", async (t) => {
   for (const [type, expected] of Object.entries(ENDINGS)) {
     t.equal(ending(named(type)), expected, type);
     t.equal(ending(event(`event:${type}\r\ndata: {}\r\n\r\n`)), expected, `${type}, other spelling`);

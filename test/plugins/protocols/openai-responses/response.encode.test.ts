@@ -44,7 +44,7 @@ async function checked(events: readonly Event[]): Promise<{ whole: JsonObject; f
   return { whole, fault };
 }
 
-t.test("the vendor's SDK takes whatever answer is written, and folds it to the whole one", async (t) => {
+t.test("the vendor's SDK accepts every encoded answer, and accumulates it to the whole one", async (t) => {
   const faults: string[] = [];
   for (let seed = 0; seed < tried(150); seed++) {
     const { fault } = await checked(randomAnswer(seed));
@@ -54,7 +54,7 @@ t.test("the vendor's SDK takes whatever answer is written, and folds it to the w
 });
 
 t.test(
-  "the tier that served the request is told in the vendor's word, and as the default where it has none",
+  "the tier that served the request is written in the vendor's word, and as the default where there is none",
   async (t) => {
     for (const [tier, told] of [
       ["ON_DEMAND_PRIORITY", "priority"],
@@ -119,7 +119,7 @@ function tangled(seed: number): Event[] {
   return [...events, { type: "finish", choice: 0, reason: "length" }, { type: "end" }];
 }
 
-t.test("blocks of any kind may be open at a time: the SDK still gets one item after the other", async (t) => {
+t.test("interleaved blocks of any kind reach the SDK one item after the other", async (t) => {
   const faults: string[] = [];
   for (let seed = 0; seed < tried(150); seed++) {
     const events = tangled(seed);
@@ -142,7 +142,7 @@ const skip = answers.length === 0 && "the recordings are absent";
 
 const digested = (response: JsonObject) => ({ ...digest("openai-responses", response), usage: 0 });
 
-t.test("every recorded answer, written anew, says the same to the vendor's SDK", { skip }, async (t) => {
+t.test("every recorded answer, encoded again, has the same content for the vendor's SDK", { skip }, async (t) => {
   const faults: string[] = [];
   for (const { id, body } of answers) {
     const stream = /^\s*(?:event|data|:)/.test(body);
@@ -159,14 +159,14 @@ t.test("every recorded answer, written anew, says the same to the vendor's SDK",
   t.same(faults, []);
 });
 
-t.test("without an id of the upstream's the exchange's is taken", async (t) => {
+t.test("without an id of the upstream's the exchange's is used", async (t) => {
   const [created] = valuesOf(written([{ type: "start", id: "", model: "theirs" }]));
   t.match(created, { response: { id: "resp_exchange-1", created_at: 1790000000 } });
   const [own] = valuesOf(written([{ type: "start", id: "resp_abc", model: "theirs" }]));
   t.match(own, { response: { id: "resp_abc" } });
 });
 
-t.test("calls keep their arguments as they came, names, namespaces, and ids that tell them apart", async (t) => {
+t.test("calls keep their arguments, names, namespaces, and ids that distinguish them", async (t) => {
   const named = { kind: "tool_call", name: "find" } as const;
   const frames = written(
     answer(
@@ -192,7 +192,7 @@ t.test("calls keep their arguments as they came, names, namespaces, and ids that
   ]);
 });
 
-t.test("state that sits on a call or a text comes directly before it", async (t) => {
+t.test("state on a call or a text comes directly before it", async (t) => {
   const opaque = { protocol: "gemini", kind: "thoughtSignature", data: "sig" };
   const frames = written(
     answer([
@@ -210,7 +210,7 @@ t.test("state that sits on a call or a text comes directly before it", async (t)
   );
 });
 
-t.test("how it ended is told in the vendor's own way", async (t) => {
+t.test("the finish reason is written in the vendor's own way", async (t) => {
   const endings: Record<FinishReason, string> = {
     ...{ stop: "completed", tool_calls: "completed", stop_sequence: "completed", pause: "completed" },
     ...{ malformed_call: "completed", other: "completed" },
@@ -229,7 +229,7 @@ t.test("how it ended is told in the vendor's own way", async (t) => {
   }
 });
 
-t.test("which sequence ended it is said to be lost", async (t) => {
+t.test("the matched stop sequence is declared lost", async (t) => {
   const context = withLosses();
   const events = answer([[{ kind: "text" }, text("Hi")]], "stop_sequence").map(
     (event): Event => (event.type === "finish" ? { ...event, stopSequence: "END" } : event),
@@ -238,12 +238,12 @@ t.test("which sequence ended it is said to be lost", async (t) => {
   t.match(context.lost, ["stop_sequence"]);
 });
 
-t.test("a call that was cut is not complete", async (t) => {
+t.test("a truncated call is not complete", async (t) => {
   const cut = answer([[{ kind: "tool_call", id: "call_1", name: "find" }, args('{"a')]], "length");
   t.match(outputOf(written(cut)), [{ status: "incomplete", arguments: '{"a' }]);
 });
 
-t.test("an answer too long to be said again is refused, whatever it consists of", async (t) => {
+t.test("an answer too long to be repeated at the end is refused, of any content", async (t) => {
   const piece = createHash("sha512").update("a").digest("hex").repeat(8192);
   const opaque = { protocol: "other", kind: "signature", data: piece };
   const uses: Record<string, [Opening, EventOf<"text" | "citation" | "arguments" | "opaque" | "media">]> = {
@@ -269,7 +269,7 @@ t.test("an answer too long to be said again is refused, whatever it consists of"
   }
 });
 
-t.test("so is one of blocks without end and without content", async (t) => {
+t.test("so is one of endlessly many blocks without content", async (t) => {
   const writer = createEncoder(withLosses().context);
   writer.event({ type: "start", id: "a", model: "theirs" }, []);
   t.throws(
@@ -283,7 +283,7 @@ t.test("so is one of blocks without end and without content", async (t) => {
   );
 });
 
-t.test("a whole answer may be longer: all of it is at hand", async (t) => {
+t.test("a whole answer may be longer: all of it is available", async (t) => {
   const base64 = "aaaa".repeat(3 * 1024 * 1024);
   const picture: Event = { type: "media", block: 0, base64 };
   const whole = encodeResponse(
@@ -293,7 +293,7 @@ t.test("a whole answer may be longer: all of it is at hand", async (t) => {
   t.ok(whole.includes(base64));
 });
 
-t.test("a failure in mid-stream carries on from what was written", async (t) => {
+t.test("a failure in mid-stream continues from what was written", async (t) => {
   const frames = written(answer([[{ kind: "text" }, text("Hi")]])).slice(0, 5);
   const body = bodyOf(frames);
   const last = new Frame("event", Buffer.from(bodyOf(frames.slice(-1))));
@@ -310,7 +310,7 @@ t.test("a failure in mid-stream carries on from what was written", async (t) => 
   await t.rejects(accumulated(body + failure), { message: /broke off/ }, "the SDK throws what the error says");
 });
 
-t.test("text is told letter by letter and then again as a whole", async (t) => {
+t.test("text is streamed in deltas and then repeated as a whole", async (t) => {
   const frames = written(answer([[{ kind: "text" }, text("Hel"), text("lo")]]));
   const names = frames.map(({ name }) => name?.replace("response.", ""));
   t.same(names, [
@@ -325,7 +325,7 @@ t.test("text is told letter by letter and then again as a whole", async (t) => {
   });
 });
 
-t.test("a thought comes with an envelope, whether it can be read or not", async (t) => {
+t.test("reasoning has an envelope, whether it is readable or not", async (t) => {
   const opaque = { protocol: "anthropic-messages", kind: "signature", data: "sig" };
   const frames = written(
     answer([
@@ -345,7 +345,7 @@ t.test("a thought comes with an envelope, whether it can be read or not", async 
   ]);
 });
 
-t.test("texts and refusals that follow each other are one message", async (t) => {
+t.test("adjacent texts and refusals are one message", async (t) => {
   const frames = written(
     answer(
       [
@@ -366,7 +366,7 @@ t.test("texts and refusals that follow each other are one message", async (t) =>
   t.match(valuesOf(frames).at(-1), { type: "response.completed", response: { status: "completed" } });
 });
 
-t.test("citations are annotations of the text that they back", async (t) => {
+t.test("citations are annotations of the text that they cite", async (t) => {
   const cite = (citation: object) => ({ type: "citation", citation }) as const;
   const context = withLosses();
   const frames = written(
@@ -394,7 +394,7 @@ t.test("citations are annotations of the text that they back", async (t) => {
   t.equal(context.lost.length, 2, "the quote and the document");
 });
 
-t.test("likelihoods of tokens are told with their text", async (t) => {
+t.test("log probabilities are written with their text", async (t) => {
   const one = { token: "Hi", logprob: -0.5, bytes: [72, 105], top_logprobs: [] };
   for (const logprobs of [[one], { content: [one] }]) {
     const frames = written(answer([[{ kind: "text" }, { type: "text", text: "Hi", logprobs }]]));
@@ -403,7 +403,7 @@ t.test("likelihoods of tokens are told with their text", async (t) => {
   }
 });
 
-t.test("an image is the result of an image call; sound has no form", async (t) => {
+t.test("an image is the result of an image call; audio cannot be expressed", async (t) => {
   const context = withLosses();
   const frames = written(
     answer([
@@ -422,7 +422,7 @@ t.test("an image is the result of an image call; sound has no form", async (t) =
   t.same(context.lost, ["output.audio"]);
 });
 
-t.test("an image by its address alone is one that failed, not an empty one", async (t) => {
+t.test("an image by its address alone is a failed one, not an empty one", async (t) => {
   const context = withLosses();
   const frames = written(
     answer([
@@ -438,7 +438,7 @@ t.test("an image by its address alone is one that failed, not an empty one", asy
   t.same(context.lost, ["output.image"]);
 });
 
-t.test("a response echoes what was asked, and the vendor's defaults where nothing was", async (t) => {
+t.test("a response repeats the request's settings, and the vendor's defaults where there were none", async (t) => {
   const request = {
     ...{ model: "ours", input: "Hi", instructions: "Be kind.", temperature: 0.5, max_output_tokens: 9 },
     ...{ reasoning: { effort: "low" }, text: { verbosity: "low" }, tools: [{ type: "function", name: "find" }] },
@@ -455,7 +455,7 @@ t.test("a response echoes what was asked, and the vendor's defaults where nothin
   t.match(echo({ temperature: null }), { temperature: 1, tools: [], tool_choice: "auto" });
 });
 
-t.test("a refusal is an answer when it has a part of its own, and a cut otherwise", async (t) => {
+t.test("a refusal is an answer when it has a part of its own, and incomplete otherwise", async (t) => {
   const refused = (kind: "refusal" | "text") =>
     encodeResponse(answer([[{ kind }, text("No.")]], "refusal"), withLosses().context);
   t.match(JSON.parse(refused("refusal")), { status: "completed", incomplete_details: null });
@@ -480,7 +480,7 @@ const asking = () => withLosses({ input: [{ role: "user", content: "Hi" }, { typ
 const summing = (reason?: FinishReason): Event[] =>
   answer([[{ kind: "text" }, text("They "), text("said hi.")]], reason);
 
-t.test("an answer becomes exactly one item, whose envelope holds its text", async (t) => {
+t.test("an answer becomes exactly one item, whose envelope contains its text", async (t) => {
   const events = answer([
     [{ kind: "reasoning" }, text("Hm.")],
     [{ kind: "text" }, text("They "), text("said hi.")],
@@ -515,7 +515,7 @@ t.test("streamed and whole are the same to the vendor's SDK", async (t) => {
   t.match(whole, { status: "completed", output: [{ type: "compaction" }], usage: { total_tokens: 16 } });
 });
 
-t.test("a summary that was cut is told as incomplete", async (t) => {
+t.test("a truncated summary is incomplete", async (t) => {
   const cut = valuesOf(written(summing("length"), asking())).at(-1);
   t.match(cut, {
     type: "response.incomplete",
@@ -566,7 +566,7 @@ t.test("an answer without a summary is an error, never an empty compaction", asy
   }
 });
 
-t.test("of several answers the first is told", async (t) => {
+t.test("of several answers the first is written", async (t) => {
   const events = summing().flatMap((event): Event[] =>
     event.type === "open"
       ? [event, { ...event, block: 1, choice: 1 }, { type: "text", block: 1, text: "Hi." }]
@@ -575,7 +575,7 @@ t.test("of several answers the first is told", async (t) => {
   t.match(outputOf(written(events, asking())), [{ encrypted_content: "gw1.summary.They said hi.." }]);
 });
 
-t.test("a stream's summary is held, and so are empty texts: 8 MiB of them and no more", async (t) => {
+t.test("a stream's summary is buffered, and so are empty texts: up to 8 MiB", async (t) => {
   const piece = text("a".repeat(1 << 20));
   const long = answer([[{ kind: "text" }, ...Array.from({ length: 9 }, () => piece)]]);
   t.throws(() => written(long, asking()), { code: "upstream_invalid", message: /8 MiB/ });

@@ -8,15 +8,12 @@ t.test("what would change the answer is refused, not dropped", async (t) => {
     t.equal(supportOf(support, feature).support, "refused", feature);
 });
 
-t.test(
-  "each field says a feature that there is, and no field stands in the table twice with the same one",
-  async (t) => {
-    for (const [field, feature] of fields) t.ok(feature in FEATURES, field);
-    t.equal(new Set(fields.map((row) => row.join())).size, fields.length);
-  },
-);
+t.test("each field declares an existing feature, and no field is in the table twice with the same one", async (t) => {
+  for (const [field, feature] of fields) t.ok(feature in FEATURES, field);
+  t.equal(new Set(fields.map((row) => row.join())).size, fields.length);
+});
 
-t.test("every setting is written as it was read", async (t) => {
+t.test("every setting is encoded as it was decoded", async (t) => {
   const body = {
     temperature: 0.5,
     top_p: 0.9,

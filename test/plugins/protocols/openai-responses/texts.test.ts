@@ -25,7 +25,7 @@ const valueAt = (json: unknown, path: JsonPath): string =>
 const found = (json: unknown, places: Iterable<TextPlace>): string[] =>
   [...places].map(({ path, kind, json: text }) => `${kind}${text ? " json" : ""}: ${valueAt(json, path)}`);
 
-t.test("the texts of a request are told by whose they are", async (t) => {
+t.test("the texts of a request are listed by role", async (t) => {
   const body = {
     model: "any",
     instructions: "S1",
@@ -74,7 +74,7 @@ t.test("the texts of a request are told by whose they are", async (t) => {
   t.same(protocol.texts, texts);
 });
 
-t.test("requests and answers of any values are looked through", async (t) => {
+t.test("requests and answers of any values are searched", async (t) => {
   const { body } = CLIENT_BODIES["openai-responses"];
   for (const json of [undefined, null, 5, "x", [], {}, { input: [null, 5, [], "x"] }, { output: {} }, { item: null }])
     t.same([...texts.request(json), ...texts.response(json)], []);
@@ -107,7 +107,7 @@ function streamed(body: string) {
 const SEVERAL = /reasoning-encrypted-content\.1\.stream/;
 
 t.test(
-  "the deltas of every recorded stream, joined by their pieces, are the texts of its last event",
+  "the deltas of every recorded stream, joined by their names, are the texts of its last event",
   { skip },
   async (t) => {
     const odd: string[] = [];
@@ -125,7 +125,7 @@ t.test(
   },
 );
 
-t.test("all that the vendor's deltas make grow has a name", { skip }, async (t) => {
+t.test("every text that the vendor's deltas extend has a name", { skip }, async (t) => {
   const grown = new Set<unknown>();
   for (const { body } of answers.filter((each) => isStream(each.body)))
     for (const frame of eventsIn(body)) {
@@ -136,7 +136,7 @@ t.test("all that the vendor's deltas make grow has a name", { skip }, async (t) 
   t.same([...grown], []);
 });
 
-t.test("what is said again as a whole is no piece, and each text has a name of its own", async (t) => {
+t.test("a repeated whole text is no piece, and each text has a name of its own", async (t) => {
   const at = { output_index: 1, content_index: 2 };
   const events: [JsonObject, string[]][] = [
     [{ type: "response.output_text.delta", ...at, delta: "Hel" }, ["assistant 1 output_text 2"]],
@@ -204,7 +204,7 @@ function cleaned(text: string, strict = false) {
   return { text: Buffer.concat(splice([bytes], edits)).toString(), losses };
 }
 
-t.test("a request that other providers had a part in loses that, and no other byte", async (t) => {
+t.test("a conversation that other providers took part in loses their state, and no other byte", async (t) => {
   const item = (type: string, state: string) =>
     `{ "type":"${type}", "id":"x", "summary": [], "encrypted_content":"${state}"}`;
   const call = '{"type":"function_call","call_id":"c1","name":"f","arguments":"{}","big":12345678901234567890}';
@@ -221,7 +221,7 @@ t.test("a request that other providers had a part in loses that, and no other by
   t.throws(() => cleaned(request([item("reasoning", foreign)]), true), { code: "not_translatable", param: "input.0" });
 });
 
-t.test("a compaction that was made in words goes back as words, and nothing else is one", async (t) => {
+t.test("a compaction that was made as text is returned as text, and nothing else is one", async (t) => {
   const compaction = (state: string) =>
     `{"input":[{"type":"compaction","id":"cmp_1","encrypted_content":"${state}"},1.0]}`;
   const content = "Summary of the conversation so far:\n\nThey said hi.";
@@ -232,7 +232,7 @@ t.test("a compaction that was made in words goes back as words, and nothing else
 });
 
 t.test(
-  "every recorded request with an envelope in every place of one loses its items and nothing else",
+  "every recorded request with an envelope in every possible place loses its items and nothing else",
   { skip },
   async (t) => {
     let count = 0;

@@ -9,7 +9,7 @@ import {
 import type { Usage } from "../../../../src/core/usage.ts";
 import { asEvent, eventsOf, jsonOf, recordings } from "../../../support/openai-recordings.ts";
 
-t.test("every part of a full report has its place, in a whole response as in an event", async (t) => {
+t.test("every part of a full report is decoded, in a whole response as in an event", async (t) => {
   const usage = {
     input_tokens: 100,
     input_tokens_details: {
@@ -42,18 +42,18 @@ t.test("tokens written to the cache without a split stay unsplit", async (t) => 
   t.strictSame(parts({ cached_tokens: 0 }), undefined);
 });
 
-t.test("searches of the web stand beside the usage; none are not told", async (t) => {
+t.test("web searches are beside the usage; none are left out", async (t) => {
   const of = (num_requests: number) =>
     readUsage({ usage: { input_tokens: 1 }, tool_usage: { image_gen: {}, web_search: { num_requests } } })?.serverTools;
   t.strictSame(of(3), { web_search_requests: 3 });
   t.equal(of(0), undefined);
 });
 
-t.test("cached tokens are never more than those there were", async (t) => {
+t.test("cached tokens are never more than the input", async (t) => {
   t.equal(readUsage({ usage: { input_tokens: 3, input_tokens_details: { cached_tokens: 9 } } })?.in.cached, 3);
 });
 
-t.test("a response that has only begun leaves what was known", async (t) => {
+t.test("a response that has only begun keeps what was known", async (t) => {
   const first = readUsage({ usage: { input_tokens: 3 } });
   t.equal(readUsage({ type: "response.created", response: { usage: null } }, first), first);
   t.equal(readUsage({ type: "response.created", response: { usage: null } }), undefined);
@@ -65,7 +65,7 @@ t.test("a tool whose schema has a member called usage is no report", async (t) =
   t.equal(readUsage(event.json()), undefined);
 });
 
-t.test("usage is the sum, with its parts; what nobody told is 0 where a count is required", async (t) => {
+t.test("usage is the sum, with its parts; an unreported value is 0 where a count is required", async (t) => {
   const write = { "5m": 30, "1h": 20 };
   t.same(writeResponsesUsage({ in: { total: 160, cached: 100, write }, out: { total: 5 }, raw: {} }), {
     input_tokens: 160,

@@ -22,7 +22,7 @@ for (const [folder, { protocol, ask }] of Object.entries(MEMBERS)) {
 }
 
 for (const [folder, { protocol, path, body, stream }] of Object.entries(CHUNKED)) {
-  t.test(`${folder}: a stream that fails or is cut gives what came before and then throws`, (t) =>
+  t.test(`${folder}: a stream that fails or is interrupted yields what came before and then throws`, (t) =>
     withSdks(t, protocol, async (t, client) => {
       for (const model of ["error-stream", "cut"]) {
         const { items, error } = await collect(await stream(client, model));
@@ -32,7 +32,7 @@ for (const [folder, { protocol, path, body, stream }] of Object.entries(CHUNKED)
     }),
   );
 
-  t.test(`${folder}: usage is in a stream only when asked for`, async (t) => {
+  t.test(`${folder}: usage is in a stream only when requested`, async (t) => {
     const eventsWith = (more: object) => {
       const { frames } = demoOf(protocol, path, { model: "echo", ...body, stream: true, ...more });
       return eventsOf(frames.map((frame) => String(frame.bytes)).join(""));

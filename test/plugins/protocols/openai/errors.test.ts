@@ -6,7 +6,7 @@ import { receiving, SDKS } from "../../../support/openai-sdks.ts";
 import { exchanges } from "../openai-chat/fixture.ts";
 import { MEMBERS } from "./members.ts";
 
-t.test("an error body has message, type, param and code, whatever is known of them", async (t) => {
+t.test("an error body has message, type, param and code, even when they are unknown", async (t) => {
   const body = (...about: ConstructorParameters<typeof GatewayError>) =>
     JSON.parse(errorBody(new GatewayError(...about)));
   t.same(body("invalid_field", { message: "n must be 1.", param: "n" }), {
@@ -23,7 +23,7 @@ t.test("an error body has message, type, param and code, whatever is known of th
   });
 });
 
-t.test("limits and money have the vendor's own codes", async (t) => {
+t.test("rate limits and billing have the vendor's own codes", async (t) => {
   const about = { status: 429, code: "ours", message: "Wait." };
   t.match(JSON.parse(errorBody({ ...about, kind: "rate_limit" })), { error: { code: "rate_limit_exceeded" } });
   t.match(JSON.parse(errorBody({ ...about, kind: "billing" })), {
@@ -31,7 +31,7 @@ t.test("limits and money have the vendor's own codes", async (t) => {
   });
 });
 
-t.test("a key that is missing, revoked or disabled has the vendor's one code, for which clients look", async (t) => {
+t.test("a key that is missing, revoked or disabled has the vendor's one code, which clients look for", async (t) => {
   for (const code of ["missing_api_key", "invalid_api_key", "revoked_api_key", "disabled_api_key"] as const)
     t.match(JSON.parse(errorBody(new GatewayError(code))), { error: { code: "invalid_api_key" } }, code);
 });
@@ -66,7 +66,7 @@ for (const [folder, { protocol, ask }] of Object.entries(MEMBERS)) {
 
 const read = (status: number, text: string) => parseErrorResponse(status, new HeaderList(), text);
 
-t.test("the vendor's words are kept with the kind that the status stands for", async (t) => {
+t.test("the vendor's message is kept with the kind that the status implies", async (t) => {
   const body = JSON.stringify({
     error: { message: "No such model.", type: "invalid_request_error", param: "model", code: "model_not_found" },
   });
@@ -79,13 +79,13 @@ t.test("the vendor's words are kept with the kind that the status stands for", a
   });
 });
 
-t.test("an empty purse is no rate", async (t) => {
+t.test("an exhausted credit is no rate limit", async (t) => {
   const body = JSON.stringify({ error: { message: "m", type: "insufficient_quota", code: "insufficient_quota" } });
   t.match(read(429, body), { status: 429, kind: "billing", code: "insufficient_quota" });
   t.match(read(429, "{}"), { kind: "rate_limit" });
 });
 
-t.test("other vendors' forms are read", async (t) => {
+t.test("other vendors' forms are decoded", async (t) => {
   for (const body of [
     '{"error":"m"}',
     '{"message":"m"}',
@@ -96,7 +96,7 @@ t.test("other vendors' forms are read", async (t) => {
     t.match(read(400, body), { kind: "invalid", message: "m" }, body);
 });
 
-t.test("a key that is not known is one also where the vendor says so with a 400", async (t) => {
+t.test("an unknown key is recognised also where the vendor answers 400", async (t) => {
   const google = { code: 400, message: "API key not valid.", details: [{ reason: "API_KEY_INVALID" }] };
   const words = "Incorrect API key provided. You can obtain an API key from https://console.x.test.";
   for (const [body, refused] of [
@@ -113,7 +113,7 @@ t.test("a key that is not known is one also where the vendor says so with a 400"
   }
 });
 
-t.test("a refusal of content, or of one call, is told from one of the key", async (t) => {
+t.test("a refusal of content, or of one call, is distinguished from one of the key", async (t) => {
   const denied = "The caller does not have permission to execute the specified operation";
   const content = "Content violates usage guidelines. Team: t, Model: m, Failed check: SAFETY_CHECK_TYPE_BIO";
   const flagged = "Your chosen model requires moderation and your input was flagged";
@@ -140,7 +140,7 @@ t.test("a refusal of content, or of one call, is told from one of the key", asyn
     t.equal(refuses(status, Buffer.from(JSON.stringify(body))), refused, JSON.stringify(body));
 });
 
-t.test("the problems that a vendor lists are its words", async (t) => {
+t.test("the problems that a vendor lists are its message", async (t) => {
   const problems = [
     { loc: ["body", "messages", 0, "role"], msg: "field required", type: "missing" },
     { msg: "too long" },
@@ -171,7 +171,7 @@ t.test("every recorded refusal has its message", async (t) => {
   }
 });
 
-t.test("an error in a stream has the status that it or its words tell", async (t) => {
+t.test("an error in a stream has the status in it or implied by its code", async (t) => {
   t.match(parseError({ message: "m", status_code: 400 }), { status: 400, kind: "invalid", message: "m" });
   t.match(parseError({ message: "m", code: 429 }), { status: 429, kind: "rate_limit" });
   t.match(parseError({ message: "m", type: "overloaded_error" }), {
