@@ -12,7 +12,7 @@ import { eventually } from "./support/process.ts";
 
 const SIGNAL = { who: "signal", address: "here", detail: { signal: "SIGHUP" } };
 
-t.test("reloads come one after the other, and each is told of", async (t) => {
+t.test("reloads run one after the other, and each is reported", async (t) => {
   const log = new MemoryLog();
   let running = 0;
   let number = 0;
@@ -83,7 +83,7 @@ t.test("reloads come one after the other, and each is told of", async (t) => {
   t.equal(entries.length, 3);
 });
 
-t.test("files are watched by their names: written, replaced, or links that lead elsewhere", async (t) => {
+t.test("files are watched by their names: written, replaced, or links that change their target", async (t) => {
   const own = folder(t, { a: "1", "one/b": "1", "two/b": "2 " });
   symlinkSync(join(own, "one"), join(own, "now"));
   const files = [join(own, "a"), join(own, "now/b"), join(own, "not-there")];

@@ -33,7 +33,7 @@ const GEMINI = {
   models: [{ name: "models/gemini-3.6-flash", displayName: "Gemini 3.6 Flash", inputTokenLimit: 1_048_576 }],
 };
 
-t.test("a provider is asked for its models in its protocol's words, and each form of list is read", async (t) => {
+t.test("a provider's models are listed in its protocol, and each form of list is read", async (t) => {
   const openai = await startVendor(t, json(OPENAI));
   const listed = await listModels({ url: `${openai.url}/v1/`, protocol: chat, secret: "sk-1" });
   t.match(listed, {
@@ -73,7 +73,7 @@ t.test("a list of several pages is read to its end", async (t) => {
   t.same(await listed(`${vendor.url}/v1`, messages), ["a", "b"]);
 });
 
-t.test("what keeps a provider from listing is told in words, never with the secret", async (t) => {
+t.test("a provider that cannot list its models is explained, never with the secret", async (t) => {
   for (const [status, says] of [
     [401, /does not accept the credential/],
     [403, /does not accept the credential/],
@@ -106,7 +106,7 @@ const vendorsAt = (urls: Record<string, string>): Vendor[] =>
     .filter(({ id }) => urls[id] !== undefined)
     .map((vendor) => ({ ...vendor, base: [], provider: { ...vendor.provider, url: urls[vendor.id] as string } }));
 
-t.test("vendors whose key is there offer their models, those they suggest marked", async (t) => {
+t.test("vendors with an existing key offer their models, with the suggested ones marked", async (t) => {
   const openai = await startVendor(t, json(OPENAI));
   const anthropic = await startVendor(t, json({}, 401));
   const vendors = vendorsAt({
@@ -146,7 +146,7 @@ t.test("vendors whose key is there offer their models, those they suggest marked
 });
 
 t.test(
-  "the newest of several that a suggestion means is marked; without suggestions the newest with a price",
+  "the newest of several models that match a suggestion is marked; without suggestions the newest with a price",
   async (t) => {
     const many = {
       data: ["claude-opus-4", "claude-opus-5", "claude-haiku-4-5"].map((id, i) => ({ id, created: i === 1 ? 9 : 1 })),
@@ -177,7 +177,7 @@ t.test(
   },
 );
 
-t.test("an address in a variable counts, and gets its version where that is left out", async (t) => {
+t.test("an address in a variable is used, and gets its version where that is left out", async (t) => {
   const openai = await startVendor(t, json(OPENAI));
   const [vendor] = loadVendors().filter(({ id }) => id === "openai");
   const env = { OPENAI_API_KEY: "sk-1", OPENAI_BASE_URL: openai.url };
@@ -185,7 +185,7 @@ t.test("an address in a variable counts, and gets its version where that is left
   t.equal(offer?.url, `${openai.url}/v1`);
 });
 
-t.test("texts are one line of YAML each, whatever they hold", async (t) => {
+t.test("texts are one line of YAML each, whatever their content", async (t) => {
   const entry = { url: "demo:", names: ["a, b", "# c", "d: e", "gpt-*", "- f"], yes: true, deep: { n: 1 } };
   const text = formatGatewayFile({
     about: ["x"],

@@ -9,37 +9,40 @@ import { drive } from "../src/testing.ts";
 import type { Member, Scan } from "../src/wire/members.ts";
 import { type Edit, setMember } from "../src/wire/splice.ts";
 
-t.test("a plugin sees every protocol, streamed and whole, translated and not, however bytes are cut", async (t) => {
-  await using driven = await drive(Redact);
-  t.same(driven.protocols, ["anthropic-messages", "gemini", "openai-chat", "openai-responses"]);
-  for (const protocol of driven.protocols)
-    for (const model of ["any", ...driven.protocols])
-      for (const stream of [false, true])
-        for (const cut of [undefined, 1, 7]) {
-          const about = `${protocol} → ${model}, ${stream ? "streamed" : "whole"}, cut ${cut}`;
-          const text = "Write to ann@example.com, please.";
-          const answer = await driven.ask({
-            protocol,
-            model,
-            stream,
-            text,
-            ...(cut === undefined ? {} : { chunkBytes: cut }),
-          });
-          t.equal(answer.status, 200, about);
-          t.equal(answer.text, text, about);
-          t.equal(answer.isComplete && answer.outcome, "completed", about);
-          t.same(
-            answer.sent.map((sent) => sent.texts("user")),
-            [["Write to <address-1>, please."]],
-            about,
-          );
-          t.equal(answer.sent[0]?.protocol, model === "any" ? protocol : model, about);
-          if (stream) t.ok(answer.events.length > 1, about);
-        }
-});
+t.test(
+  "a plugin is tested in every protocol, streamed and whole, translated and not, however bytes are split",
+  async (t) => {
+    await using driven = await drive(Redact);
+    t.same(driven.protocols, ["anthropic-messages", "gemini", "openai-chat", "openai-responses"]);
+    for (const protocol of driven.protocols)
+      for (const model of ["any", ...driven.protocols])
+        for (const stream of [false, true])
+          for (const cut of [undefined, 1, 7]) {
+            const about = `${protocol} → ${model}, ${stream ? "streamed" : "whole"}, cut ${cut}`;
+            const text = "Write to ann@example.com, please.";
+            const answer = await driven.ask({
+              protocol,
+              model,
+              stream,
+              text,
+              ...(cut === undefined ? {} : { chunkBytes: cut }),
+            });
+            t.equal(answer.status, 200, about);
+            t.equal(answer.text, text, about);
+            t.equal(answer.isComplete && answer.outcome, "completed", about);
+            t.same(
+              answer.sent.map((sent) => sent.texts("user")),
+              [["Write to <address-1>, please."]],
+              about,
+            );
+            t.equal(answer.sent[0]?.protocol, model === "any" ? protocol : model, about);
+            if (stream) t.ok(answer.events.length > 1, about);
+          }
+  },
+);
 
 t.test(
-  "the provider's script says text, thoughts and calls, differs by turn, and can depend on what was sent",
+  "the provider's script has text, reasoning and calls, differs by turn, and can depend on the request",
   async (t) => {
     await using driven = await drive(Stamp, { options: { text: "here" } });
     for (const protocol of driven.protocols) {
@@ -63,7 +66,7 @@ t.test(
   },
 );
 
-t.test("answers can break off, and clients leave in the middle", async (t) => {
+t.test("answers can be interrupted, and clients disconnect in the middle", async (t) => {
   await using driven = await drive(Stamp, { options: { text: "here" } });
   for (const protocol of driven.protocols) {
     const broken = await driven.ask({ protocol, stream: true, text: "x".repeat(300) }, { breakAfter: 900 });
@@ -75,7 +78,7 @@ t.test("answers can break off, and clients leave in the middle", async (t) => {
   }
 });
 
-t.test("bodies, headers, keys and paths are the author's own where he says so", async (t) => {
+t.test("bodies, headers, keys and paths can be set by the author", async (t) => {
   await using driven = await drive(Stamp, {
     options: { text: "here" },
     gateway: { keys: { other: { key: "$OTHER" }, test: { key: "first-key-0123456789abcdef" } } },
@@ -96,7 +99,7 @@ t.test("bodies, headers, keys and paths are the author's own where he says so", 
   t.match(await driven.ledger(), [{ status: 401 }, { status: 400 }, { status: 200, key: "other" }]);
 });
 
-t.test("keys, models and providers of the author stand beside those of the test", async (t) => {
+t.test("keys, models and providers of the author are used beside those of the test", async (t) => {
   await using driven = await drive(Stamp, {
     options: { text: "here" },
     gateway: {
@@ -111,7 +114,7 @@ t.test("keys, models and providers of the author stand beside those of the test"
   t.match(await driven.ledger(), [{ key: "test", model: "mine" }, { key: "other", model: "any" }, { key: "test" }]);
 });
 
-t.test("phases, failures, the log and the plugin itself are at hand", async (t) => {
+t.test("phases, failures, the log and the plugin itself are accessible", async (t) => {
   class Counting implements Plugin {
     ended: string[] = [];
     closed = 0;
@@ -141,7 +144,7 @@ t.test("phases, failures, the log and the plugin itself are at hand", async (t) 
   t.equal((driven.plugin as Counting).closed, 1);
 });
 
-t.test("many requests run at a time, each with its own script", async (t) => {
+t.test("many requests run concurrently, each with its own script", async (t) => {
   await using driven = await drive(Redact);
   const texts = Array.from({ length: 40 }, (_, i) => `mail${i}@example.com is number ${i}`);
   const answers = await Promise.all(
@@ -155,7 +158,7 @@ t.test("many requests run at a time, each with its own script", async (t) => {
   );
 });
 
-t.test("what cannot be driven is said before a request is sent", async (t) => {
+t.test("what cannot be driven is reported before a request is sent", async (t) => {
   await t.rejects(drive(Stamp, { options: { txet: "here" } }), /text/, "options are checked by the class's schema");
   await t.rejects(drive(Redact, { chain: ["redact", "auth", "models", "rewrite"] }), /auth/, "and so is its place");
   class Idle {}
@@ -174,7 +177,7 @@ t.test("what cannot be driven is said before a request is sent", async (t) => {
   );
 });
 
-t.test("values of a plugin that cannot be sent end their request with an answer", async (t) => {
+t.test("values of a plugin that cannot be sent end their request with a response", async (t) => {
   class Unsendable implements Plugin {
     access: NonNullable<Plugin["access"]> = ({ headers, replyHeaders }) => {
       const value = headers.get("x-value");
@@ -244,7 +247,7 @@ t.test("an edit that leaves invalid JSON is a failure of the plugin that made it
         }
 });
 
-t.test("an error of a plugin that is none is its failure, and the client has an answer", async (t) => {
+t.test("an invalid error of a plugin is its failure, and the client gets a response", async (t) => {
   class Junk implements Plugin {
     response: NonNullable<Plugin["response"]> = (exchange) => {
       if (exchange.headers.get("x-at") === "response") Object.assign(exchange, { error: 5 });
@@ -262,7 +265,7 @@ t.test("an error of a plugin that is none is its failure, and the client has an 
   }
 });
 
-t.test("usage and charges of a plugin that are none cost its own request at most, which is recorded", async (t) => {
+t.test("invalid usage and charges of a plugin affect its own request at most, which is recorded", async (t) => {
   const JUNK: Record<string, unknown> = {
     null: null,
     "a number": 5,

@@ -9,7 +9,7 @@ const provider = (url: string, secret: string): Provider => ({
   credentials: [{ label: "KEY", secret, account: `p/0/${secret}` }],
 });
 
-t.test("connections stay as long as a living generation has the provider with that credential", async (t) => {
+t.test("connections stay as long as a live generation has the provider with that credential", async (t) => {
   const carried = new UpstreamResources([tiny]);
   const [one, two] = [provider("http://127.0.0.1:1/v1", "one"), provider("http://127.0.0.1:1/v1", "two")];
   const [first, second, third] = [new Map([["p", one]]), new Map([["p", one]]), new Map([["p", two]])];

@@ -43,7 +43,7 @@ async function found(driven: TestGateway, id = ""): Promise<RecordedExchange> {
   return kept as RecordedExchange;
 }
 
-t.test("request and answer are kept as the client saw them and as the provider did, in every protocol", async (t) => {
+t.test("request and response are recorded as the client and as the provider saw them, in every protocol", async (t) => {
   const { driven, file } = await recording(t);
   for (const protocol of driven.protocols)
     for (const model of ["any", "gemini", "openai-chat"])
@@ -139,7 +139,7 @@ gathered(
   },
 );
 
-t.test("streams that are cut midway are kept as far as they came", async (t) => {
+t.test("interrupted streams are recorded as far as they came", async (t) => {
   const { driven } = await recording(t);
   for (const protocol of driven.protocols) {
     const broken = await driven.ask({ protocol, stream: true, text: "x".repeat(300) }, { breakAfter: 900 });
@@ -160,7 +160,7 @@ t.test("streams that are cut midway are kept as far as they came", async (t) => 
   await driven.close();
 });
 
-t.test("each attempt is kept, and what a plugin answers or refuses", async (t) => {
+t.test("each attempt is recorded, and a plugin's own response or refusal", async (t) => {
   const { driven } = await recording(t);
   const tried = await driven.ask({ protocol: "openai-chat" }, [
     { status: 503, body: { error: { message: "busy" } } },
@@ -189,7 +189,7 @@ t.test("each attempt is kept, and what a plugin answers or refuses", async (t) =
 });
 
 t.test(
-  "what a provider says of a failed attempt is kept in its words, without secrets and no larger than others",
+  "a failed attempt's response is recorded in the provider's words, without secrets and with the same size limit",
   async (t) => {
     const { driven, file } = await recording(t, { body_kilobytes: 1, patterns: ["[\\w.]+@[\\w.]+"] });
     const key = "test-key-0123456789abcdef";
@@ -223,7 +223,7 @@ t.test(
   },
 );
 
-t.test("stars are shorter than what they stand for, and no beginning of a secret comes into what is kept", (t) => {
+t.test("masks are shorter than their secrets, and no beginning of a secret is recorded", (t) => {
   const secret = "a-credential-of-the-provider-0123456789-abcdefghijklmnopqrstuvwxyz";
   const cleaner = new ExchangeRedactor({ body: 1024, patterns: [] }, [secret]);
   const window = Buffer.from(secret.repeat(5000)).subarray(0, 1024 + 8192 + 1);
@@ -233,7 +233,7 @@ t.test("stars are shorter than what they stand for, and no beginning of a secret
   t.end();
 });
 
-t.test("a file of an older gateway, which kept no answers of failed attempts, is read as it is", async (t) => {
+t.test("a file of an older gateway, without the responses of failed attempts, can be read", async (t) => {
   const { driven, file } = await recording(t);
   const asked = await driven.ask({ protocol: "openai-chat" }, [{ status: 503, body: {} }, "Now."]);
   const kept = await found(driven, asked.headers["x-request-id"]);
@@ -249,7 +249,7 @@ t.test("a file of an older gateway, which kept no answers of failed attempts, is
   t.same(await found(driven, "older"), older);
 });
 
-t.test("a sample is kept, and errors in any case where that is asked for", async (t) => {
+t.test("a sample is recorded, and errors in any case where that is configured", async (t) => {
   const { driven, file } = await recording(t, { sample: 0.3 });
   for (let i = 0; i < 100; i++) await driven.ask({ protocol: "openai-chat" });
   await driven.close();
@@ -269,7 +269,7 @@ t.test("a sample is kept, and errors in any case where that is asked for", async
 });
 
 t.test(
-  "a body beyond its size is cut, a secret at the edge too, and what is too much is dropped and counted",
+  "a body above its limit is truncated, also within a secret, and what exceeds the total is dropped and counted",
   async (t) => {
     const { driven } = await recording(t, { body_kilobytes: 1 });
     const edge = `${"y".repeat(940)}${SECRETS.vendor}${"x".repeat(20_000)}`;
@@ -292,7 +292,7 @@ t.test(
   },
 );
 
-t.test("a file that cannot be written is a line of the log, and then a line that counts", async (t) => {
+t.test("a file that cannot be written is a line in the log, and then a line with a count", async (t) => {
   const { driven, file } = await recording(t);
   const other = new DatabaseSync(file);
   other.exec("drop table recorded");
@@ -310,7 +310,7 @@ t.test("a file that cannot be written is a line of the log, and then a line that
   t.equal(driven.log.filter(({ level }) => level === "warn").length, 2);
 });
 
-t.test("the oldest go beyond the size, and what is over its time is gone", async (t) => {
+t.test("the oldest recordings are deleted above the size limit, and expired ones too", async (t) => {
   const { driven, file } = await recording(t, { megabytes: 1, body_kilobytes: 512 });
   const noise = () => Array.from({ length: 12_000 }, () => Math.random().toString(36)).join("");
   for (let i = 0; i < 12; i++) {
@@ -328,7 +328,7 @@ t.test("the oldest go beyond the size, and what is over its time is gone", async
   await brief.driven.close();
 });
 
-t.test("nonsense is refused before anything starts", async (t) => {
+t.test("invalid options are refused before anything starts", async (t) => {
   const folder = t.testdir();
   writeFileSync(`${folder}/text`, "no database");
   const file = `${folder}/own.db`;

@@ -27,15 +27,12 @@ async function streaming(t: Test) {
   return { ask, sent, row };
 }
 
-t.test(
-  "usage is asked for where the client did not, and the chunk that only exists because of that is hidden",
-  async (t) => {
-    const { ask, sent, row } = await streaming(t);
-    t.equal(await ask('{"model":"m","stream":true}'), DELTA + DONE);
-    t.equal(sent(), '{"stream_options":{"include_usage":true},"model":"x","stream":true}');
-    t.match(await row(), { usage: { in: { total: 3 }, out: { total: 2 } }, source: "reported" });
-  },
-);
+t.test("usage is requested where the client did not, and the additional chunk is hidden from it", async (t) => {
+  const { ask, sent, row } = await streaming(t);
+  t.equal(await ask('{"model":"m","stream":true}'), DELTA + DONE);
+  t.equal(sent(), '{"stream_options":{"include_usage":true},"model":"x","stream":true}');
+  t.match(await row(), { usage: { in: { total: 3 }, out: { total: 2 } }, source: "reported" });
+});
 
 t.test("a client's other stream options are kept", async (t) => {
   const { ask, sent } = await streaming(t);
@@ -43,14 +40,14 @@ t.test("a client's other stream options are kept", async (t) => {
   t.same(JSON.parse(sent() as string).stream_options, { include_obfuscation: false, include_usage: true });
 });
 
-t.test("a client that asked for usage gets it, and its body is not touched but for the model", async (t) => {
+t.test("a client that requested usage gets it, and its body is unchanged except for the model", async (t) => {
   const { ask, sent } = await streaming(t);
   const body = '{ "stream" : true, "model":"m", "stream_options": { "include_usage": true } }';
   t.equal(await ask(body), DELTA + USAGE + DONE);
   t.equal(sent(), body.replace('"m"', '"x"'));
 });
 
-t.test("a model that no provider speaks this protocol for is a 400 that names the protocols it has", async (t) => {
+t.test("a model that no provider serves in this protocol is a 400 that names the protocols it has", async (t) => {
   const { url } = await startGateway(
     t,
     'providers: { up: { url: "http://127.0.0.1:9/v1", speaks: [openai-chat] } }\nmodels: { m: { targets: [up:x] } }\n',
@@ -62,28 +59,31 @@ t.test("a model that no provider speaks this protocol for is a 400 that names th
   });
 });
 
-t.test("vectors asked as Gemini's are a 400 that says where to ask, as they are not translated", async (t) => {
-  const { url } = await startGateway(
-    t,
-    `providers: { up: { url: "http://127.0.0.1:9/v1", speaks: [openai-chat, openai-embeddings] } }
+t.test(
+  "embeddings requested as Gemini's are a 400 that names the right path, as they are not translated",
+  async (t) => {
+    const { url } = await startGateway(
+      t,
+      `providers: { up: { url: "http://127.0.0.1:9/v1", speaks: [openai-chat, openai-embeddings] } }
 models:
   known: { can: [embeddings], targets: [up:x] }
   m: { targets: [up:y] }
 `,
-  );
-  for (const [model, hint] of [
-    ["known", "Its providers speak openai-embeddings; use a path of that."],
-    ["m", "Its providers speak openai-chat, openai-embeddings; use a path of one of these."],
-  ])
-    for (const name of ["embedContent", "batchEmbedContents"]) {
-      const response = await fetch(`${url}/v1beta/models/${model}:${name}`, {
-        ...{ method: "POST", headers: asking(), body: '{"content":{"parts":[{"text":"Hi"}]}}' },
-      });
-      t.equal(response.status, 400);
-      const why = `"${name}" is not translated into other protocols, and no provider of the model "${model}" speaks gemini.`;
-      t.match(await response.json(), { error: { status: "INVALID_ARGUMENT", message: `${why} ${hint}` } });
-    }
-});
+    );
+    for (const [model, hint] of [
+      ["known", "Its providers speak openai-embeddings; use a path of that."],
+      ["m", "Its providers speak openai-chat, openai-embeddings; use a path of one of these."],
+    ])
+      for (const name of ["embedContent", "batchEmbedContents"]) {
+        const response = await fetch(`${url}/v1beta/models/${model}:${name}`, {
+          ...{ method: "POST", headers: asking(), body: '{"content":{"parts":[{"text":"Hi"}]}}' },
+        });
+        t.equal(response.status, 400);
+        const why = `"${name}" is not translated into other protocols, and no provider of the model "${model}" speaks gemini.`;
+        t.match(await response.json(), { error: { status: "INVALID_ARGUMENT", message: `${why} ${hint}` } });
+      }
+  },
+);
 
 t.test("a page of a proxy in between becomes an error of the client's protocol, with its status", async (t) => {
   let status = 502;
@@ -115,7 +115,7 @@ t.test("a page of a proxy in between becomes an error of the client's protocol, 
   t.match(await page.json(), { error: { type: "api_error", message: /web page.*url in gateway\.yaml/ } });
 });
 
-t.test("an answer with two types, of which browsers take the last, is no page of this host", async (t) => {
+t.test("a response with two types, of which browsers use the last, is not a page of this host", async (t) => {
   const body = '{"choices":[{"message":{"content":"<script>1</script>"}}]}';
   const head = `HTTP/1.1 200 OK\r\ncontent-type: application/json\r\nContent-Type: text/html\r\ncontent-length: ${body.length}`;
   const upstream = await rawUpstream((socket) => socket.write(`${head}\r\n\r\n${body}`));
@@ -159,7 +159,7 @@ t.test("a form streams through with only its model changed", async (t) => {
   }
 });
 
-t.test("a chain without it still shows the provider our credential and never the client's key", async (t) => {
+t.test("a chain without it still sends the provider our credential and never the client's key", async (t) => {
   const upstream = await httpUpstream((_, reply) =>
     reply.writeHead(200, { "content-type": "application/json" }).end('{"object":"list","data":[]}'),
   );
@@ -183,7 +183,7 @@ paths: { /v1/embeddings: { protocol: openai-embeddings, use: bare } }
 });
 
 t.test(
-  "another spelling of what a request is judged by, which some servers read as that, does not reach a provider, and is told",
+  "another spelling of a checked member, which some servers read as that, does not reach a provider, and is reported",
   async (t) => {
     const upstream = await httpUpstream();
     t.teardown(() => upstream.close());
@@ -199,7 +199,7 @@ t.test(
   },
 );
 
-t.test("so do other spellings of what names objects", async (t) => {
+t.test("nor do other spellings of members that name objects", async (t) => {
   const upstream = await httpUpstream();
   t.teardown(() => upstream.close());
   const { url } = await startGateway(
@@ -213,7 +213,7 @@ t.test("so do other spellings of what names objects", async (t) => {
   t.equal(upstream.seen[0]?.body.toString(), '{"model":"x","input":"y"}');
 });
 
-t.test("a name of several words is told from one that is written without its capitals", async (t) => {
+t.test("a name of several words is distinguished from one that is only written in lower case", async (t) => {
   const upstream = await httpUpstream();
   t.teardown(() => upstream.close());
   const { url } = await startGateway(
@@ -228,30 +228,27 @@ t.test("a name of several words is told from one that is written without its cap
   t.equal(upstream.seen[0]?.body.toString(), '{"contents":[]}');
 });
 
-t.test(
-  "neither do other spellings within a setting reach a provider: how much may come out is judged there",
-  async (t) => {
-    const upstream = await httpUpstream();
-    t.teardown(() => upstream.close());
-    const { url } = await startGateway(
-      t,
-      `providers: { up: { url: "${upstream.origin.origin}", speaks: [gemini] } }\nmodels: { m: { targets: [up:x] } }\n`,
-    );
-    const body =
-      '{"generationConfig":{"maxOutputTokens":9,"MaxOutputTokens":1, "temperature":1,"maxOutputTo\u212aens":2,"\\u004dax_output_tokens":3,"candidatecount":4},"contents":[]}';
-    const response = await fetch(`${url}/v1beta/models/m:generateContent`, { method: "POST", headers: asking(), body });
-    t.equal(
-      response.headers.get("gateway-dropped"),
-      ["MaxOutputTokens", "maxOutputTo?ens", "Max_output_tokens", "candidatecount"]
-        .map((name) => `generationConfig.${name}`)
-        .join(", "),
-    );
-    t.equal(
-      upstream.seen[0]?.body.toString(),
-      '{"generationConfig":{"maxOutputTokens":9,"temperature":1},"contents":[]}',
-    );
-  },
-);
+t.test("nor do other spellings within a setting reach a provider: the output limit is checked there", async (t) => {
+  const upstream = await httpUpstream();
+  t.teardown(() => upstream.close());
+  const { url } = await startGateway(
+    t,
+    `providers: { up: { url: "${upstream.origin.origin}", speaks: [gemini] } }\nmodels: { m: { targets: [up:x] } }\n`,
+  );
+  const body =
+    '{"generationConfig":{"maxOutputTokens":9,"MaxOutputTokens":1, "temperature":1,"maxOutputTo\u212aens":2,"\\u004dax_output_tokens":3,"candidatecount":4},"contents":[]}';
+  const response = await fetch(`${url}/v1beta/models/m:generateContent`, { method: "POST", headers: asking(), body });
+  t.equal(
+    response.headers.get("gateway-dropped"),
+    ["MaxOutputTokens", "maxOutputTo?ens", "Max_output_tokens", "candidatecount"]
+      .map((name) => `generationConfig.${name}`)
+      .join(", "),
+  );
+  t.equal(
+    upstream.seen[0]?.body.toString(),
+    '{"generationConfig":{"maxOutputTokens":9,"temperature":1},"contents":[]}',
+  );
+});
 
 const FEW = "a-key-of-two-models-01234";
 /** Tools and the like that name a model, by the path they are asked on. */
@@ -265,7 +262,7 @@ const OTHERS: [path: string, where: (model: string) => object][] = [
   ["messages", (model) => ({ max_tokens: 1, messages: [], tools: [{ type: "advisor_1", name: "advisor", model }] })],
 ];
 
-t.test("a second model in a request is judged as the first one is, and renamed", async (t) => {
+t.test("a second model in a request is checked as the first one is, and renamed", async (t) => {
   const upstream = await httpUpstream();
   t.teardown(() => upstream.close());
   const { url } = await startGateway(
@@ -305,7 +302,7 @@ keys: { all: { key: test-key-0123456789abcdef }, few: { key: ${FEW}, models: [m,
   }
 });
 
-t.test("a second model that only some targets have takes the request to those", async (t) => {
+t.test("a second model that only some targets have sends the request to those", async (t) => {
   const [first, second] = [await httpUpstream(), await httpUpstream()];
   t.teardown(() => Promise.all([first.close(), second.close()]));
   const { url } = await startGateway(
@@ -328,7 +325,7 @@ keys: { few: { key: ${FEW}, models: [m, help] } }
   t.equal(second.seen[0]?.body.toString(), JSON.stringify({ ...body, model: "m2", fallbacks: [{ model: "help2" }] }));
 });
 
-t.test("a choice that is left to the vendor is for keys of all models", async (t) => {
+t.test("a choice of model that is left to the vendor is for keys of all models", async (t) => {
   const upstream = await httpUpstream();
   t.teardown(() => upstream.close());
   const { url } = await startGateway(

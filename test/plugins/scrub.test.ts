@@ -127,7 +127,7 @@ gathered(t, "every mark of the catalogue", async (t) => {
     }
 });
 
-t.test("the protocols' own fields are never touched", async (t) => {
+t.test("the protocols' own fields are never changed", async (t) => {
   // Top-level members of each protocol's documented request; those that are also somebody's mark elsewhere matter most.
   const own: Record<string, string> = {
     "openai-chat":
@@ -156,7 +156,7 @@ t.test("the protocols' own fields are never touched", async (t) => {
     }
 });
 
-t.test("recorded requests of the vendors themselves pass as they are", { skip: !shared("recordings") }, async (t) => {
+t.test("recorded requests of the vendors themselves pass unchanged", { skip: !shared("recordings") }, async (t) => {
   const vendors: Record<string, [folder: string, vendor: string]> = {
     "openai-chat": ["openai-chat", "openai"],
     "openai-completions": ["openai-completions", "openai"],
@@ -180,7 +180,7 @@ t.test("recorded requests of the vendors themselves pass as they are", { skip: !
   t.ok(seen > 500, `${seen} requests`);
 });
 
-t.test("what belongs to a protocol is a mark only in the others", async (t) => {
+t.test("a field of one protocol is a mark only in the others", async (t) => {
   const body = '{"model":"fast","reasoning":{"effort":"low"},"cache_control":{"type":"ephemeral"},"fallbacks":["x"]}';
   const left = (protocol: string) =>
     Object.keys(JSON.parse(bodyOf(pass(scrub(), exchange({ protocol, body }))))).slice(1);
@@ -189,7 +189,7 @@ t.test("what belongs to a protocol is a mark only in the others", async (t) => {
   t.same(left("anthropic-messages"), ["cache_control", "fallbacks"]);
 });
 
-t.test("bytes outside the marks stay as they are, in any place and spelling", async (t) => {
+t.test("bytes outside the marks stay unchanged, in any place and spelling", async (t) => {
   const cases: [given: string, left: string][] = [
     ['{"provider":1}', "{}"],
     ['{ "provider" : {"only":["a,b","}"]} , "model" : "fast" }', '{ "model" : "fast" }'],
@@ -206,7 +206,7 @@ t.test("bytes outside the marks stay as they are, in any place and spelling", as
   }
 });
 
-t.test("a chain that has it twice takes each mark out once", async (t) => {
+t.test("a chain that has it twice removes each mark once", async (t) => {
   const passing = exchange({
     headers: ["X-Title", "t"],
     body: '{"a":1,"provider":{},"metadata":{"tags":[1],"b":2},"c":3}',
@@ -217,7 +217,7 @@ t.test("a chain that has it twice takes each mark out once", async (t) => {
   t.same(passing.headers.lines, []);
 });
 
-t.test("names match whole, in any case", async (t) => {
+t.test("names match completely, in any case", async (t) => {
   const headers = ["X-Portkey-", "x", "x-portkeys", "x", "xx-portkey-a", "x", "my-x-title", "x", "X-PORTKEY-A", "x"];
   const passed = pass(scrub(), exchange({ headers, body: '{"provider_":1,"my_litellm_x":1,"tags":"x"}' }));
   t.same(passed.headers.lines, headers.slice(0, 8), "a prefix needs something behind it");
@@ -229,7 +229,7 @@ t.test("names match whole, in any case", async (t) => {
   t.equal(bodyOf(pass(allows, exchange({ body: '{"Provider":1,"Route":"x"}' }))), '{"Provider":1}');
 });
 
-t.test("headers and query parameters of honest clients stay", async (t) => {
+t.test("headers and query parameters of ordinary clients stay", async (t) => {
   const names =
     "accept content-type user-agent x-stainless-lang x-stainless-retry-count anthropic-version anthropic-beta openai-beta x-app x-claude-code-session-id x-claude-code-agent-id session-id session_id thread-id x-session-id x-session-affinity x-client-request-id originator x-codex-turn-metadata x-goog-api-client anthropic-dangerous-direct-browser-access traceparent x-server-timeout";
   const headers = names.split(" ").flatMap((name) => [name, "1"]);
@@ -239,7 +239,7 @@ t.test("headers and query parameters of honest clients stay", async (t) => {
   t.equal(passed.query.toString(), query);
 });
 
-t.test("values that a mark's shape does not fit stay", async (t) => {
+t.test("values that do not match a mark's shape stay", async (t) => {
   const body = '{"metadata":{"tags":"a,b","team":"x"},"caching":{"type":"enabled"},"usage":true}';
   t.equal(bodyOf(pass(scrub({ mode: "reject" }), exchange({ body }))), body);
 });
@@ -266,7 +266,7 @@ t.test("the model's name is cleaned only to one of the marketplace", async (t) =
   t.doesNotThrow(() => pass(scrub({ mode: "reject" }, models), exchange({ asked: "unknown" })));
 });
 
-t.test("notices name what was removed and whose it is", async (t) => {
+t.test("notices name what was removed and its origin", async (t) => {
   const passing = exchange({
     headers: ["X-Portkey-Config", SECRET, "X-Title", "t"],
     body: `{"provider":{},"api_key":"${SECRET}"}`,
@@ -309,14 +309,14 @@ t.test("allow lets names and patterns pass", async (t) => {
   t.match(wrong.error?.issues[0]?.message, '"provder" is not in the catalogue');
 });
 
-t.test("a form and an array are none of its business", async (t) => {
+t.test("a form and an array are ignored", async (t) => {
   for (const asked of [exchange({ body: "--x\r\n", form: true }), exchange({ body: '[{"provider":1}]' })]) {
     const { body } = asked;
     t.equal(pass(scrub(), asked).body, body);
   }
 });
 
-t.test("the container builds it with its parts", async (t) => {
+t.test("the container constructs it with its services", async (t) => {
   const parent = generationContainer(processContainer({ log: new Kept() }), {
     keys: {} as Keys,
     values: {} as KeptValues,
@@ -335,7 +335,7 @@ t.test("the container builds it with its parts", async (t) => {
   t.equal(bodyOf(passed), "{}");
 });
 
-t.test("what only some providers read goes to them, and on to translations, and is taken out for others", async (t) => {
+t.test("what only some providers read is sent to them, and on to translations, and removed for others", async (t) => {
   const body = '{"model":"fast","extra_body":{"google":{"cached_content":"x"}},"n":1}';
   const sent = (url: string, { via, mode = "strip" }: { via?: string; mode?: string } = {}) => {
     const plugin = scrub({ mode });

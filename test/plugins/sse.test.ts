@@ -37,7 +37,7 @@ async function through(t: Test, stream: string, status = 200) {
   return { text, whole, headers: response.headers, line, row: (await ledger.recent(1))[0] };
 }
 
-t.test("a stream with its terminal event passes, whatever the vendor leaves out behind it", async (t) => {
+t.test("a stream with its terminal event passes, whatever the vendor leaves out after it", async (t) => {
   for (const stream of [
     `${DELTA + END}data: [DONE]\n\n`,
     DELTA + END,
@@ -50,7 +50,7 @@ t.test("a stream with its terminal event passes, whatever the vendor leaves out 
   }
 });
 
-t.test("a stream that ends without one is broken off with the protocol's error", async (t) => {
+t.test("a stream that ends without one is ended with the protocol's error", async (t) => {
   for (const stream of [DELTA, `${DELTA}data: {"id":"c","cho`]) {
     const { text, whole } = await through(t, stream);
     t.notOk(whole);
@@ -60,7 +60,7 @@ t.test("a stream that ends without one is broken off with the protocol's error",
 });
 
 t.test(
-  "a provider's own error in the stream passes as it came, and is recorded as the provider's failure",
+  "a provider's own error in the stream passes unchanged, and is recorded as the provider's failure",
   async (t) => {
     const error = 'data: {"error":{"message":"overloaded","type":"server_error"}}\n\n';
     for (const stream of [`${DELTA}${error}`, `${DELTA}${error}${END}data: [DONE]\n\n`]) {
@@ -74,39 +74,36 @@ t.test(
   },
 );
 
-t.test("streams tell proxies in front not to hold them", async (t) => {
+t.test("streams tell proxies in front not to buffer them", async (t) => {
   const { headers } = await through(t, DELTA + END);
   t.equal(headers.get("x-accel-buffering"), "no");
   t.equal(headers.get("content-length"), null);
 });
 
-t.test(
-  "a stream that a plugin gives without its terminal event, or with an error, is that plugin's failure",
-  async (t) => {
-    for (const [stream, cause, left] of [
-      [DELTA, /no terminal event/, true],
-      [`${DELTA}data: {"error":{"message":"no paper"}}\n\n`, /no paper/, false],
-    ] as const) {
-      const { url, log } = await startGateway(
-        t,
-        `providers: { demo: { url: "demo:" } }
+t.test("a plugin's stream without its terminal event, or with an error, is that plugin's failure", async (t) => {
+  for (const [stream, cause, left] of [
+    [DELTA, /no terminal event/, true],
+    [`${DELTA}data: {"error":{"message":"no paper"}}\n\n`, /no paper/, false],
+  ] as const) {
+    const { url, log } = await startGateway(
+      t,
+      `providers: { demo: { url: "demo:" } }
 models: { m: { targets: [demo:echo] } }
 plugins: { own: { from: ./own.ts } }
 chains: { llm: [sse, auth, own, models, rewrite, usage], read: [auth] }
 `,
-        {
-          "own.ts": `import { type RequestExchange } from "model-gateway";
+      {
+        "own.ts": `import { type RequestExchange } from "model-gateway";
 export default class Own {
   request(exchange: RequestExchange) { exchange.answer = { body: [Buffer.from(${JSON.stringify(stream)})] }; }
 }`,
-        },
-      );
-      const asked = { method: "POST", headers: asking(), body: '{"model":"m","stream":true}' };
-      const text = await (await fetch(`${url}/v1/chat/completions`, asked)).text().catch(() => "cut");
-      t.equal(text === "cut", left);
-      await until(() => log.lines.some(({ message }) => message === "exchange"), "the log line");
-      const error = { code: "plugin_failed", origin: "own.answer", cause };
-      t.match(log.lines.find(({ message }) => message === "exchange")?.fields, { outcome: "failed", error });
-    }
-  },
-);
+      },
+    );
+    const asked = { method: "POST", headers: asking(), body: '{"model":"m","stream":true}' };
+    const text = await (await fetch(`${url}/v1/chat/completions`, asked)).text().catch(() => "cut");
+    t.equal(text === "cut", left);
+    await until(() => log.lines.some(({ message }) => message === "exchange"), "the log line");
+    const error = { code: "plugin_failed", origin: "own.answer", cause };
+    t.match(log.lines.find(({ message }) => message === "exchange")?.fields, { outcome: "failed", error });
+  }
+});

@@ -6,34 +6,37 @@ const ANTHROPIC = { url: new URL("https://api.anthropic.com/v1") };
 const NOBODY = { url: new URL("http://127.0.0.1:1/v1") };
 const now = Date.UTC(2026, 10, 22, 12);
 
-t.test("a model has the first table's price, with tiers of the second where both agree on the usual one", async (t) => {
-  const catalogue = await Catalogue.for([OPENAI]);
-  const { prices, context, output, can } = catalogue.find(OPENAI, "gpt-5.6");
-  t.match(prices?.versionAt(now)?.price, {
-    input: 4,
-    cached: 0.4,
-    output: 20,
-    flex: { input: 2 },
-    priority: { output: 40 },
-  });
-  t.match(prices?.versionAt(now), {
-    source: /^genai-prices \d\S+ with litellm \d/,
-    sources: {
-      input: /^genai-prices \S+$/,
-      cached: /^genai-prices \S+$/,
-      flex: /^litellm /,
-      cache_write_1h: /^litellm /,
-    },
-  });
-  t.match(context, { value: 1_050_000, source: /^genai-prices / });
-  t.match(output, { value: 128_000, source: /^litellm / });
-  t.ok(can?.value.includes("tools"));
-  const before = prices?.versionAt(Date.UTC(2026, 7, 1));
-  t.match(before, { price: { input: 5 }, sources: { input: /^genai-prices / } });
-  t.equal(before?.price.flex, undefined, "the second table knows nothing of earlier prices");
-});
+t.test(
+  "a model has the first table's price, with tiers of the second where both agree on the standard one",
+  async (t) => {
+    const catalogue = await Catalogue.for([OPENAI]);
+    const { prices, context, output, can } = catalogue.find(OPENAI, "gpt-5.6");
+    t.match(prices?.versionAt(now)?.price, {
+      input: 4,
+      cached: 0.4,
+      output: 20,
+      flex: { input: 2 },
+      priority: { output: 40 },
+    });
+    t.match(prices?.versionAt(now), {
+      source: /^genai-prices \d\S+ with litellm \d/,
+      sources: {
+        input: /^genai-prices \S+$/,
+        cached: /^genai-prices \S+$/,
+        flex: /^litellm /,
+        cache_write_1h: /^litellm /,
+      },
+    });
+    t.match(context, { value: 1_050_000, source: /^genai-prices / });
+    t.match(output, { value: 128_000, source: /^litellm / });
+    t.ok(can?.value.includes("tools"));
+    const before = prices?.versionAt(Date.UTC(2026, 7, 1));
+    t.match(before, { price: { input: 5 }, sources: { input: /^genai-prices / } });
+    t.equal(before?.price.flex, undefined, "the second table knows nothing of earlier prices");
+  },
+);
 
-t.test("what the first table has not, or only guesses, the second one tells", async (t) => {
+t.test("what the first table lacks, or only guesses, is read from the second one", async (t) => {
   const catalogue = await Catalogue.for([ANTHROPIC]);
   t.match(catalogue.find(ANTHROPIC, "claude-haiku-5-5").prices?.versionAt(now)?.source, /^litellm \S+$/);
   const guessed = catalogue.find(ANTHROPIC, "claude-sonnet-4-5-foo");
@@ -41,13 +44,13 @@ t.test("what the first table has not, or only guesses, the second one tells", as
   t.equal(guessed.context, undefined, "a guess is no fact");
 });
 
-t.test("names that move to newer models have the price that the newer table tells", async (t) => {
+t.test("aliases that move to newer models have the price in the newer table", async (t) => {
   const mistral = { url: new URL("https://api.mistral.ai/v1") };
   const { prices } = (await Catalogue.for([mistral])).find(mistral, "mistral-large-latest");
   t.match(prices?.versionAt(now)?.source, /^litellm \S+$/);
 });
 
-t.test("what nobody knows is unpriced, and the built-in provider is free", async (t) => {
+t.test("an unknown model is unpriced, and the built-in provider is free", async (t) => {
   const catalogue = await Catalogue.for([OPENAI, NOBODY]);
   t.same(catalogue.find(OPENAI, "gpt-9-none"), {});
   t.same(catalogue.find(NOBODY, "gpt-5.6"), {});
@@ -57,14 +60,14 @@ t.test("what nobody knows is unpriced, and the built-in provider is free", async
   });
 });
 
-t.test("a provider that names its vendor has the vendor's prices at any address", async (t) => {
+t.test("a provider with a configured vendor has the vendor's prices at any address", async (t) => {
   const proxy = { ...NOBODY, vendor: "openai" };
   const catalogue = await Catalogue.for([proxy]);
   t.equal(catalogue.find(proxy, "gpt-5.4-mini").prices?.versionAt(now)?.price.input, 0.75);
 });
 
 t.test(
-  "a model of OpenAI's has the rates of those that its tool draws with, and a picture without tokens its own",
+  "a model of OpenAI's has the rates of the models that its tool draws with, and an image without tokens its own",
   async (t) => {
     const catalogue = await Catalogue.for([OPENAI]);
     const { image_generation = {} } = catalogue.find(OPENAI, "gpt-5.6").prices?.versionAt(now)?.price ?? {};

@@ -6,14 +6,14 @@ import { VENDORS } from "../../src/prices/vendors.ts";
 
 const text = (path: string): string => readFileSync(new URL(`../../${path}`, import.meta.url), "utf8");
 
-t.test("the committed cut and notice are those of the installed package: npm run prices makes them", async (t) => {
+t.test("the committed extract and notice are those of the installed package: npm run prices makes them", async (t) => {
   const { version } = JSON.parse(text("node_modules/@pydantic/genai-prices/package.json")) as { version: string };
   const cut = extractGenai((await waitForUpdate()) as unknown as GenaiVendor[], version, VENDORS);
   t.ok(text("src/prices/genai.json") === genaiExtractText(cut));
   t.equal(text("src/prices/genai.LICENSE"), text("node_modules/@pydantic/genai-prices/LICENSE"));
 });
 
-t.test("other vendors, and words for people, are left out", async (t) => {
+t.test("other vendors, and descriptions for people, are left out", async (t) => {
   const model = { id: "m", match: { equals: "m" }, prices: { input_mtok: 1 } };
   const all = [
     { id: "known", name: "Known", models: [{ ...model, description: "long", context_window: 9 }] },

@@ -7,11 +7,11 @@ import { VENDORS } from "../../src/prices/vendors.ts";
 
 const now = Date.UTC(2026, 10, 22, 12);
 
-t.test("its version is told", async (t) => {
+t.test("its version is available", async (t) => {
   t.match(genaiVersion(), /^\d+\.\d+\.\d+$/);
 });
 
-t.test("names of every kind lead to the model that the package itself finds", async (t) => {
+t.test("names of every kind resolve to the model that the package itself finds", async (t) => {
   const providers = (await waitForUpdate()) as { id: string; models: { id: string }[] }[];
   const all = [...new Set(providers.flatMap(({ models }) => models.map(({ id }) => id)))];
   const odd: string[] = [];
@@ -31,7 +31,7 @@ t.test("names of every kind lead to the model that the package itself finds", as
   t.same(odd, []);
 });
 
-t.test("a name that only begins like a model's is guessed, a model's own with a date is not", async (t) => {
+t.test("a name that only begins like a model's is guessed, a model's name with a date is not", async (t) => {
   const guessed = (vendor: string, model: string) => genaiPrices(vendor, model)?.guessed;
   t.equal(guessed("openai", "gpt-5.6"), false, "another name of it");
   t.equal(guessed("anthropic", "claude-sonnet-4-5"), false);
@@ -43,41 +43,44 @@ t.test("a name that only begins like a model's is guessed, a model's own with a 
   t.equal(genaiPrices("nobody", "gpt-5.1"), undefined);
 });
 
-t.test("what is sold by the hour or the page has no price for tokens", async (t) => {
+t.test("what is priced per hour or page has no price per token", async (t) => {
   t.equal(genaiPrices("mistral", "mistral-ocr-2503"), undefined);
   t.equal(genaiPrices("groq", "whisper-large-v3"), undefined);
 });
 
-t.test("a price ahead is known with its day", async (t) => {
+t.test("a future price has its day", async (t) => {
   const found = genaiPrices("google", "gemini-3.6-flash");
   const list = new PriceList(found?.prices ?? [], "x");
   t.equal(list.versionAt(Date.UTC(2026, 11, 31))?.price.input, 0.75);
   t.equal(list.versionAt(Date.UTC(2027, 0, 1))?.price.input, 1.5);
 });
 
-t.test("an hour of the day has its price", async (t) => {
+t.test("a time of day has its price", async (t) => {
   const list = new PriceList(genaiPrices("deepseek", "deepseek-v4-pro")?.prices ?? [], "x");
   t.equal(list.versionAt(Date.UTC(2026, 10, 22, 2))?.price.input, 1.32);
   t.equal(list.versionAt(Date.UTC(2026, 10, 22, 5))?.price.input, 0.66);
 });
 
-t.test("every model of every vendor costs what the package itself reckons, below and above its steps", async (t) => {
-  const providers = (await waitForUpdate()) as { id: string; models: { id: string }[] }[];
-  let checked = 0;
-  const odd: string[] = [];
-  for (const { id: vendor, models } of providers.filter(({ id }) => (VENDORS as string[]).includes(id)))
-    for (const { id } of models) {
-      const found = genaiPrices(vendor, id);
-      const terms = found && new PriceList(found.prices, "x").versionAt(now);
-      if (!terms) continue;
-      for (const total of [1000, 150_000, 300_000]) {
-        const usage = { input_tokens: total, cache_read_tokens: 300, output_tokens: 70 };
-        const theirs = calcPrice(usage, id, { providerId: vendor, timestamp: new Date(now) })?.total_price ?? -1;
-        const ours = cost({ in: { total, cached: 300 }, out: { total: 70 }, raw: undefined }, terms.price);
-        checked++;
-        if (Math.abs(ours - theirs * 1e9) > 1) odd.push(`${vendor} ${id} ${total}: ${ours}, not ${theirs * 1e9}`);
+t.test(
+  "every model of every vendor has the cost that the package itself computes, below and above its steps",
+  async (t) => {
+    const providers = (await waitForUpdate()) as { id: string; models: { id: string }[] }[];
+    let checked = 0;
+    const odd: string[] = [];
+    for (const { id: vendor, models } of providers.filter(({ id }) => (VENDORS as string[]).includes(id)))
+      for (const { id } of models) {
+        const found = genaiPrices(vendor, id);
+        const terms = found && new PriceList(found.prices, "x").versionAt(now);
+        if (!terms) continue;
+        for (const total of [1000, 150_000, 300_000]) {
+          const usage = { input_tokens: total, cache_read_tokens: 300, output_tokens: 70 };
+          const theirs = calcPrice(usage, id, { providerId: vendor, timestamp: new Date(now) })?.total_price ?? -1;
+          const ours = cost({ in: { total, cached: 300 }, out: { total: 70 }, raw: undefined }, terms.price);
+          checked++;
+          if (Math.abs(ours - theirs * 1e9) > 1) odd.push(`${vendor} ${id} ${total}: ${ours}, not ${theirs * 1e9}`);
+        }
       }
-    }
-  t.ok(checked > 2000, `${checked} checked`);
-  t.same(odd, []);
-});
+    t.ok(checked > 2000, `${checked} checked`);
+    t.same(odd, []);
+  },
+);

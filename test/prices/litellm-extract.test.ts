@@ -18,7 +18,7 @@ const ROW: LiteLlmRow = {
 
 const of = (name: string, row: LiteLlmRow) => extractLiteLlm({ [name]: row }, "1").models;
 
-t.test("a row is cut to context, output, abilities and prices for a million tokens", async (t) => {
+t.test("a row is reduced to context, output, abilities and prices per million tokens", async (t) => {
   t.same(of("gemini/g", ROW), {
     "google:g": {
       context: 1000,
@@ -35,7 +35,7 @@ t.test("rows of other vendors, other kinds and without the vendor's prefix are l
   t.same(of("g", ROW), {});
 });
 
-t.test("a price is whole or none: what comes out must have one too, but for embeddings", async (t) => {
+t.test("a price is complete or none: output must have one too, except for embeddings", async (t) => {
   const { output_cost_per_token: _, ...half } = ROW;
   t.equal(of("gemini/g", half)["google:g"]?.price, undefined);
   t.match(of("gemini/g", { ...half, mode: "embedding" })["google:g"], {
@@ -44,7 +44,7 @@ t.test("a price is whole or none: what comes out must have one too, but for embe
   });
 });
 
-t.test("searches that are free up to some number have no price, for nobody knows how many there were", async (t) => {
+t.test("searches that are free up to some number have no price, as their number is unknown", async (t) => {
   const search = { search_context_cost_per_query: { search_context_size_medium: 0.01 } };
   t.equal(of("gemini/g", { ...ROW, ...search })["google:g"]?.price?.web_search, 0.01);
   const free = { ...search, search_free_requests: { count: 5000 } };
@@ -52,7 +52,7 @@ t.test("searches that are free up to some number have no price, for nobody knows
 });
 
 t.test(
-  "a model whose pictures have no tokens has a price for each, by quality and size where the rows differ",
+  "a model whose images have no tokens has a price for each, by quality and size where the rows differ",
   async (t) => {
     const row = { litellm_provider: "azure", mode: "image_generation" };
     const cut = extractLiteLlm(

@@ -2,7 +2,7 @@ import { statSync } from "node:fs";
 import t from "tap";
 import { litellmModel, litellmVersion } from "../../src/prices/litellm.ts";
 
-t.test("the table is small, tells its version, and its notice is there", async (t) => {
+t.test("the table is small, has its version, and its notice is there", async (t) => {
   t.match(litellmVersion(), /^\d+\.\d+\.\d+/);
   const size = (name: string) => statSync(new URL(`../../src/prices/${name}`, import.meta.url)).size;
   t.ok(size("litellm.json") < 600_000);

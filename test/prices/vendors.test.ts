@@ -2,7 +2,7 @@ import { findProvider } from "@pydantic/genai-prices";
 import t from "tap";
 import { usesThinkingBudget, VENDORS, vendorAt } from "../../src/prices/vendors.ts";
 
-t.test("a vendor is known by its host", async (t) => {
+t.test("a vendor is recognised by its host", async (t) => {
   const at = (url: string) => vendorAt(new URL(url));
   t.equal(at("https://api.openai.com/v1"), "openai");
   t.equal(at("https://generativelanguage.googleapis.com/v1beta"), "google");
@@ -11,7 +11,7 @@ t.test("a vendor is known by its host", async (t) => {
   t.equal(at("https://bedrock-runtime.eu-central-1.amazonaws.com"), "aws");
 });
 
-t.test("a host that only looks like a vendor's is nobody's", async (t) => {
+t.test("a host that only resembles a vendor's is no vendor's", async (t) => {
   for (const url of [
     "http://127.0.0.1:8080/v1",
     "https://api.openai.com.evil.example/v1",
@@ -25,7 +25,7 @@ t.test("the table of prices has every vendor that a file may name", async (t) =>
   for (const vendor of VENDORS) t.equal(findProvider({ providerId: vendor })?.id, vendor);
 });
 
-t.test("which models take thinking as tokens only is known by their names", async (t) => {
+t.test("models that accept a thinking budget only are recognised by their names", async (t) => {
   for (const model of ["gemini-2.5-flash", "gemini-2.5-pro", "models/gemini-2.5-flash-lite"])
     t.ok(usesThinkingBudget("google", model), model);
   for (const model of ["gemini-3-flash-preview", "gemini-3.6-flash", "gemini-flash-latest", "my-gemini-2.5-flash"])

@@ -5,7 +5,7 @@ const mark = (share: number, name = "ci"): BudgetMark => ({
   ...{ kind: "key", name, per: "day", limit: 100, spent: share * 100, soft: false, share, refused: false },
 });
 
-t.test("of each budget the highest mark is kept until it is taken, and no old one", async (t) => {
+t.test("of each budget the highest mark is kept until it is read, and no old one", async (t) => {
   let now = 0;
   const marks = new BudgetMarks(() => now);
   marks.add(mark(0.8));
@@ -25,7 +25,7 @@ t.test("of each budget the highest mark is kept until it is taken, and no old on
   t.same(marks.drain(), []);
 });
 
-t.test("a thousand budgets at most wait to be told", async (t) => {
+t.test("a thousand budgets at most wait to be reported", async (t) => {
   const marks = new BudgetMarks();
   for (let i = 0; i < 1100; i++) marks.add(mark(1, `k${i}`));
   t.equal(marks.drain().length, 1000);

@@ -4,7 +4,7 @@ import { generateKey } from "../../src/store/key-format.ts";
 import { SqliteDatabase } from "../../src/store/sqlite/database.ts";
 import { SqliteKeys } from "../../src/store/sqlite/keys.ts";
 
-t.test("digests of keys that are in use are remembered for ten seconds, and never many", async (t) => {
+t.test("digests of keys that are in use are remembered for ten seconds, and in limited number", async (t) => {
   const database = new SqliteDatabase(":memory:");
   t.teardown(() => database.close());
   const clock = { now: 0 };
@@ -19,7 +19,7 @@ t.test("digests of keys that are in use are remembered for ten seconds, and neve
   t.equal(digests.size, 0);
 });
 
-t.test("what is said of names that are taken, and while the store is silent", async (t) => {
+t.test("errors for names that are in use, and while the store does not respond", async (t) => {
   t.match(nameTaken("one"), { code: "invalid_field", status: 409, message: "There is a key named one already." });
   t.match(keyStoreUnavailable(new Error("away")), {
     code: "store_unavailable",

@@ -1,7 +1,7 @@
 import t from "tap";
 import { CountedNames } from "../../src/store/counted-names.ts";
 
-t.test("what has a name counts once, what has none each time", async (t) => {
+t.test("entries with a name count once, those without each time", async (t) => {
   const names = new CountedNames();
   const charge = { tokens: 1, cost: 10 };
   t.same(names.countOnce({ ...charge, once: "a" }), charge);

@@ -5,7 +5,7 @@ import { openStores } from "../../src/store/open.ts";
 import { folderFor } from "../support/folder.ts";
 import { plainEntry } from "../support/plain-entry.ts";
 
-t.test("a group counts all below it, and stands in front of them", async (t) => {
+t.test("a group counts all below it, and is listed before them", async (t) => {
   const { keys, ledger, close } = openStores(join(folderFor(t), "gateway.db"), [], () => {});
   t.teardown(() => close());
   await keys.create({ name: "a", group: "acme/research" });

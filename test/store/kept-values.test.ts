@@ -17,7 +17,7 @@ class Counted extends KeptValues {
   }
 }
 
-t.test("what is too much is looked for at first, and then each time that a sixteenth more was written", async (t) => {
+t.test("expired values are searched for at first, and then each time that a sixteenth more was written", async (t) => {
   const values = new Counted();
   const terms = { milliseconds: 1, bytes: 160 };
   for (let i = 0; i < 20; i++) await values.set("a", "name", Buffer.alloc(2), terms);
@@ -26,7 +26,7 @@ t.test("what is too much is looked for at first, and then each time that a sixte
   t.equal(values.looks.at(-1), "b after 21", "each space by itself");
 });
 
-t.test("a value larger than all may be is not kept", async (t) => {
+t.test("a value above the size limit is not stored", async (t) => {
   const values = new Counted();
   await t.rejects(values.set("a", "name", Buffer.alloc(11), { milliseconds: 1, bytes: 10 }), RangeError);
   t.equal(values.written, 0);

@@ -33,7 +33,7 @@ t.test("the checksum of a known key", async (t) => {
   t.notOk(isValidKey(`${body}3h4AOa`));
 });
 
-t.test("every single wrong character is noticed", async (t) => {
+t.test("every single wrong character is detected", async (t) => {
   const { key } = generateKey();
   const alphabet = "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ_-.= \u00e9";
   const missed: string[] = [];
@@ -46,7 +46,7 @@ t.test("every single wrong character is noticed", async (t) => {
   t.same(missed, []);
 });
 
-t.test("every swap of neighbours, lost or doubled character is noticed", async (t) => {
+t.test("every swap of neighbours, lost or doubled character is detected", async (t) => {
   const missed: string[] = [];
   for (let round = 0; round < 50; round++) {
     const { key } = generateKey();
@@ -60,7 +60,7 @@ t.test("every swap of neighbours, lost or doubled character is noticed", async (
   t.same(missed, []);
 });
 
-t.test("what is no key", async (t) => {
+t.test("invalid keys", async (t) => {
   const { key } = generateKey();
   for (const text of [
     "",

@@ -10,7 +10,7 @@ const row = {
 };
 const digest = (text: string) => hash("sha256", text, "buffer");
 
-t.test("a row is the record of who shows its key, or the one before while that still works", async (t) => {
+t.test("a row is found by its current secret, or the previous one while that still works", async (t) => {
   const key = new StoredKey(row);
   t.same(key.verify(digest("new")), {
     ...{ id: "0123456789", name: "one", hash: hash("sha256", "new"), source: "store", created: 1, models: ["a*"] },
@@ -22,13 +22,13 @@ t.test("a row is the record of who shows its key, or the one before while that s
   t.equal(new StoredKey({ ...row, old_hash: null, old_until: null }).verify(digest("old")), undefined);
 });
 
-t.test("a key tells its row again, as plain JSON", async (t) => {
+t.test("a key is converted to its row again, as plain JSON", async (t) => {
   t.same(JSON.parse(JSON.stringify(new StoredKey(row).row)), row);
   const bare = { ...row, old_hash: null, old_until: null, models: null, limits: null, tags: null, addresses: null };
   t.same(new StoredKey(bare).row, bare);
 });
 
-t.test("an edit sets what it names, and null empties a column", async (t) => {
+t.test("an edit sets the members it has, and null empties a column", async (t) => {
   t.same(keyColumns({ group: "a/b", models: ["x"], owner: null }), {
     columns: ['"models"', '"group"', '"owner"'],
     values: ['["x"]', "a/b", null],
@@ -36,7 +36,7 @@ t.test("an edit sets what it names, and null empties a column", async (t) => {
   t.same(keyColumns({}), { columns: [], values: [] });
 });
 
-t.test("a key of gateway.yaml goes by its name, with all that is said of it", async (t) => {
+t.test("a key of gateway.yaml is identified by its name, with all its settings", async (t) => {
   const said = { paths: ["/v1/*"], owner: "Ada", tags: { a: "b" }, addresses: ["::1"], group: "g" };
   const [[hex, record] = []] = fileKeyRecords({ name: "ci", key: "secret", ...said });
   t.equal(hex, hash("sha256", "secret"));

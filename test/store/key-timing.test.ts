@@ -34,7 +34,7 @@ function welch(one: readonly number[], other: readonly number[]): number {
   return (a.mean - b.mean) / Math.sqrt(a.error + b.error);
 }
 
-t.test("a wrong secret for an id that exists is refused as an id that does not, and takes as long", async (t) => {
+t.test("a wrong secret for an existing id is refused as an unknown id is, and takes as long", async (t) => {
   const database = new SqliteDatabase(join(t.testdir(), "gateway.db"));
   t.teardown(() => database.close());
   const keys = new SqliteKeys(database);

@@ -6,7 +6,7 @@ const record: KeyRecord = {
   ...{ hash: "00".repeat(32), source: "store", created: 1, disabled: 2, revoked: 3, rotating: 4 },
 };
 
-t.test("a caller is what requests are judged by, and has nothing of how its key is kept", async (t) => {
+t.test("a caller has what requests are checked by, and nothing of how its key is stored", async (t) => {
   const { callerOf } = Keys.prototype;
   const keys = Object.create(Keys.prototype, { callers: { value: new WeakMap() } }) as Keys;
   const caller = callerOf.call(keys, record);

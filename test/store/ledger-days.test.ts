@@ -5,7 +5,7 @@ import { openStores } from "../../src/store/open.ts";
 import { folderFor } from "../support/folder.ts";
 import { plainEntry } from "../support/plain-entry.ts";
 
-t.test("days are as long as the clocks of their zone say", async (t) => {
+t.test("days have the length that the clocks of their zone give them", async (t) => {
   const since = Date.UTC(2026, 9, 24, 12);
   const days = [...localDays({ since, until: Date.UTC(2026, 9, 26, 12) }, "Europe/Berlin")];
   t.same(

@@ -33,7 +33,7 @@ t.test("a kind has one number, for every process", async (t) => {
   );
 });
 
-t.test("a number that was rolled back is not given again", async (t) => {
+t.test("a number whose transaction was rolled back is not used again", async (t) => {
   const { database, kinds } = open(t);
   t.throws(() =>
     database.transaction(() => {
@@ -47,7 +47,7 @@ t.test("a number that was rolled back is not given again", async (t) => {
   t.equal(count(database), 2);
 });
 
-t.test("more kinds than memory is kept for", async (t) => {
+t.test("more kinds than the cache holds", async (t) => {
   const { database, kinds } = open(t);
   database.transaction(() => {
     const first = kinds.numberFor(kind("model 0"));
@@ -58,7 +58,7 @@ t.test("more kinds than memory is kept for", async (t) => {
   t.equal(count(database), 10_500);
 });
 
-t.test("what stands in another table has numbers of its own", async (t) => {
+t.test("values in another table have numbers of their own", async (t) => {
   const { database } = open(t);
   const holders = new SqliteDictionary(database, "usage_holder", ["group_path", "tags"]);
   t.equal(holders.numberFor(["", ""]), 0, "those that were there");
@@ -67,7 +67,7 @@ t.test("what stands in another table has numbers of its own", async (t) => {
   t.equal(new SqliteDictionary(database, "usage_holder", ["group_path", "tags"]).numberFor(["acme", ""]), acme);
 });
 
-t.test("a kind that lacks something is refused", async (t) => {
+t.test("an incomplete kind is refused", async (t) => {
   const { kinds } = open(t);
   t.throws(() => kinds.numberFor([...kind("fast").slice(0, 9), null]), /NOT NULL/);
 });

@@ -13,7 +13,7 @@ async function ids(entries: AsyncIterable<LedgerEntry>): Promise<string[]> {
   return found;
 }
 
-t.test("pages are asked for one after the other, up to one that is not full", async (t) => {
+t.test("pages are requested one after the other, up to one that is not full", async (t) => {
   const all = Array.from({ length: PAGE_ROWS * 2 + 5 }, (_, time) => entry(time));
   const asked: unknown[] = [];
   const page = async (after: { time: number } | undefined) => {
@@ -30,7 +30,7 @@ t.test("pages are asked for one after the other, up to one that is not full", as
   t.same(await ids(readPages(() => [])), []);
 });
 
-t.test("others stand among them in order, and what stands in both comes once", async (t) => {
+t.test("other rows are merged in order, and duplicates come once", async (t) => {
   async function* stored() {
     yield* [entry(1), entry(2, "b"), entry(2, "d"), entry(5)];
   }

@@ -39,7 +39,7 @@ const back = ({ kind, values, holder = ["", ""] }: UsageRow) =>
     ...Object.fromEntries(HOLDER_COLUMNS.map((name, at) => [name, holder[at] as string])),
   });
 
-t.test("group and tags come back too, and equal tags are the same text in any order", async (t) => {
+t.test("group and tags are restored too, and equal tags are the same text in any order", async (t) => {
   const held = { ...entry, group: "acme/research", tags: { team: "search", env: "test" } };
   t.same(back(entryToRow(held)), held);
   t.same(rowToEntry(entryToRow(held)), held, "from a row that is not in the store yet");
@@ -52,14 +52,14 @@ t.test("group and tags come back too, and equal tags are the same text in any or
   t.same(once?.holder, entryToRow(held).holder);
 });
 
-t.test("entries that follow each other and have the same holder share it", async (t) => {
+t.test("consecutive entries with the same holder share it", async (t) => {
   const held = { ...entry, group: "acme/research", tags: { team: "search" } };
   t.equal(entryToRow({ ...held, id: "another" }).holder, entryToRow(held).holder, "its text is made once");
   t.same(entryToRow({ ...held, group: "acme" }).holder, ["acme", '{"team":"search"}']);
   t.same(entryToRow({ ...held, tags: { team: "ads" } }).holder, ["acme/research", '{"team":"ads"}']);
 });
 
-t.test("an entry comes back as it went in", async (t) => {
+t.test("an entry is restored unchanged", async (t) => {
   t.same(back(entryToRow(entry)), entry, "without usage");
   const usage = { in: { total: 10, cached: 0 }, out: { total: 5, reasoning: 2 }, raw: undefined };
   t.same(back(entryToRow({ ...entry, usage })), { ...entry, usage }, "with the usual counts");
@@ -73,7 +73,7 @@ t.test("an entry comes back as it went in", async (t) => {
   t.same(back(entryToRow({ ...entry, usage: rare })), { ...entry, usage: rare }, "with the rare ones");
 });
 
-t.test("attempts come back as they were, however little is kept of them", async (t) => {
+t.test("attempts are restored unchanged, however few members they have", async (t) => {
   const { target, status } = entry;
   const lists: [why: string, attempts: LedgerEntry["attempts"]][] = [
     ["none", []],
@@ -91,7 +91,7 @@ t.test("attempts come back as they were, however little is kept of them", async 
   t.notMatch(JSON.stringify(entryToRow(usual).values), "p:m", "the usual one is not said twice");
 });
 
-t.test("entries of a kind have the same kind, and it holds nothing of one exchange", async (t) => {
+t.test("entries of a kind have the same kind, which contains nothing of one exchange", async (t) => {
   const other = { ...entry, id: "0199", time: 1_700_000_000_999, duration: 1, cost: 5, firstByte: 7 };
   t.same(entryToRow(other).kind, entryToRow(entry).kind);
   for (const change of [{ key: "l" }, { model: "m" }, { target: "t:t" }, { protocol: "x" }, { operation: "x" }]) {
@@ -102,25 +102,25 @@ t.test("entries of a kind have the same kind, and it holds nothing of one exchan
   }
 });
 
-t.test("a count nobody reported is absent, and 0 is a claim", async (t) => {
+t.test("an unreported count is absent, and 0 is a reported one", async (t) => {
   const { usage } = back(entryToRow({ ...entry, usage: { in: { cached: 0 }, out: {}, raw: null } }));
   t.same(usage, { in: { cached: 0 }, out: {}, raw: undefined });
   t.equal(back(entryToRow(entry)).usage, undefined, "no usage is not empty usage");
 });
 
-t.test("the vendor's own usage object is not kept", async (t) => {
+t.test("the vendor's own usage object is not stored", async (t) => {
   const row = entryToRow({ ...entry, usage: { in: {}, out: {}, raw: { prompt: "secret" } } });
   t.notMatch(JSON.stringify(row), "secret");
 });
 
-t.test("a row is what the entry was, whatever becomes of it", async (t) => {
+t.test("a row keeps the entry's values when the entry changes later", async (t) => {
   const mine: LedgerEntry = { ...entry, attempts: [...entry.attempts] };
   const row = entryToRow(mine);
   mine.attempts.length = 0;
   t.equal(back(row).attempts.length, 2);
 });
 
-t.test("a number that is none is unknown, and parts of a token are rounded", async (t) => {
+t.test("an invalid number is unknown, and fractions of tokens are rounded", async (t) => {
   const odd = { in: { total: Number.NaN, cached: 2.6 }, out: { total: Number.POSITIVE_INFINITY }, raw: undefined };
   const { firstByte: _, ...read } = back(
     entryToRow({ ...entry, usage: odd, cost: 1e300, firstByte: Number.NaN, duration: Number.NaN }),
@@ -130,12 +130,12 @@ t.test("a number that is none is unknown, and parts of a token are rounded", asy
   t.equal(read.duration, 0);
 });
 
-t.test("the size of a row grows with what it carries", async (t) => {
+t.test("the size of a row grows with its content", async (t) => {
   const long = entryToRow({ ...entry, attempts: [{ target: "x".repeat(10_000), startedAt: 0 }] });
   t.ok(estimateRowBytes(long) > estimateRowBytes(entryToRow(entry)) + 9_000);
 });
 
-t.test("the client's address comes back, with usage and without", async (t) => {
+t.test("the client's address is restored, with usage and without", async (t) => {
   for (const usage of [undefined, { in: { total: 3 }, out: { total: 4 }, raw: undefined }]) {
     const { usage: _, ...rest } = entry;
     const seen = { ...rest, address: "2001:db8::7", ...(usage && { usage }) };
@@ -144,7 +144,7 @@ t.test("the client's address comes back, with usage and without", async (t) => {
   }
 });
 
-t.test("what a provider says of cost, pictures and drawn tokens comes back", async (t) => {
+t.test("a provider's cost, images and drawing tokens are restored", async (t) => {
   const usage = {
     in: { total: 3 },
     out: { total: 4 },
@@ -161,7 +161,7 @@ t.test("what a provider says of cost, pictures and drawn tokens comes back", asy
   t.same(rowToEntry(entryToRow({ ...entry, usage })).usage, usage);
 });
 
-t.test("why it failed, what was dropped and notices come back, with usage and without, and are no usage", async (t) => {
+t.test("failures, omissions and notices are restored, with usage and without, and are no usage", async (t) => {
   const why = {
     error: { code: "rate_limit_exceeded", message: 'The key "ci" may use 10 tokens a minute.' },
     dropped: ["top_k", "model"],

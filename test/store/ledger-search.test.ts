@@ -43,7 +43,7 @@ async function postgres(t: Test, entries: readonly LedgerEntry[]): Promise<Ledge
 }
 
 function searches(where: string, ledger: Filled): void {
-  t.test(`${where}: each condition finds its own, newest first, and all together`, async (t) => {
+  t.test(`${where}: each condition finds its own rows, newest first, and all together`, async (t) => {
     const plain = entry(1);
     const grouped = entry(2, { group: "acme/research", key: "other" });
     const near = entry(3, { group: "acme_x" });
@@ -64,7 +64,7 @@ function searches(where: string, ledger: Filled): void {
       t.same(await ids({ id }), []);
   });
 
-  t.test(`${where}: how far so many rows go back is told, so that a search is asked in parts`, async (t) => {
+  t.test(`${where}: the age of a number of rows is known, so that a search is split into parts`, async (t) => {
     const found = await ledger(
       t,
       Array.from({ length: 10 }, (_, n) => entry(n, { key: n === 1 ? "rare" : "k" })),
@@ -83,7 +83,7 @@ function searches(where: string, ledger: Filled): void {
     );
   });
 
-  t.test(`${where}: speed is that of what was completed, in one or by what is asked`, async (t) => {
+  t.test(`${where}: speed is that of completed requests, in total or by a dimension`, async (t) => {
     const slow = entry(2, { target: "q:w", firstByte: 1000, duration: 6000 });
     const found = await ledger(t, [entry(1), slow, entry(3, { outcome: "aborted", duration: 99_999 })]);
     const by = await found.speeds({}, "target");
@@ -97,7 +97,7 @@ function searches(where: string, ledger: Filled): void {
     t.ok(rate > 9 && rate < 11, `50 tokens in 5 s: ${rate}`);
   });
 
-  t.test(`${where}: failures are counted by what they were`, async (t) => {
+  t.test(`${where}: failures are counted by their kind`, async (t) => {
     const refused = { status: 429, outcome: "rejected", target: "" } as const;
     const found = await ledger(t, [
       entry(1),
@@ -113,7 +113,7 @@ function searches(where: string, ledger: Filled): void {
     t.same(attempts, [], "what the gateway refused, or a client left, is no provider's failure");
   });
 
-  t.test(`${where}: attempts that failed are counted by their target, also behind an answer`, async (t) => {
+  t.test(`${where}: failed attempts are counted by their target, also when another attempt succeeded`, async (t) => {
     const went = { target: "p:v", status: 200, startedAt: 900 };
     const busy = { target: "q:w", status: 429, startedAt: 1 };
     const away = { target: "r:x", error: "upstream_timeout", message: 'It said "status":400.', startedAt: 2 };

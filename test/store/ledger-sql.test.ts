@@ -4,7 +4,7 @@ import { describeDifferences, inWholeHours, parseSum, sumBounds, sumsSql } from 
 const HOUR = 3_600_000;
 const DAY = 24 * HOUR;
 
-t.test("a span is whole weeks, whole days and hours at both ends, and what stands out of these", async (t) => {
+t.test("a span is whole weeks, whole days and hours at both ends, and the remainders of these", async (t) => {
   t.same(sumBounds({ since: DAY - HOUR - 5, until: 3 * DAY + 2 * HOUR + 7, by: [] }), [
     ...[0, 0, DAY, 3 * DAY, 0, 0],
     ...[DAY - HOUR, DAY, 3 * DAY, 3 * DAY + 2 * HOUR],
@@ -17,7 +17,7 @@ t.test("a span is whole weeks, whole days and hours at both ends, and what stand
   t.same(inWholeHours({ since: 5, until: HOUR + 1 }, 0), { since: 5, until: HOUR + 1 });
 });
 
-t.test("a question has as many values as bounds, and tables of holders only where they are asked for", async (t) => {
+t.test("a query has as many values as bounds, and tables of holders only where they are needed", async (t) => {
   const column = (name: string) => name;
   const own = { isIn: column, isList: column, items: column };
   const dialect = { tags: "TAGS", join: "join", insertOrder: "id", preaggregates: false, ...own };
@@ -28,7 +28,7 @@ t.test("a question has as many values as bounds, and tables of holders only wher
   t.match(sumsSql({ by: ["tag"] }, dialect), /usage_holder as h on h\.number = holder\s+TAGS/);
 });
 
-t.test("sums are numbers however they come, and differences are told", async (t) => {
+t.test("sums are numbers in any representation, and differences are reported", async (t) => {
   const row = { g0: "fast", requests: "3", failed: 1n, tokens_in: 2, cached: 0, tokens_out: 0, reasoning: 0 };
   t.same(parseSum({ ...row, g0: "20780", g1: "fast" }, { by: ["day", "model"] }).group, ["2026-11-23", "fast"]);
   t.match(parseSum({ ...row, cost: "90071992547409930", unsettled: 0 }, { by: ["model"] }), {

@@ -8,7 +8,7 @@ import { placeOf, startPostgres } from "../support/postgres.ts";
 
 const server = await startPostgres(t);
 
-t.test("a thread's ledger takes rows and answers, wherever it is", async (t) => {
+t.test("a thread's ledger takes rows and queries, wherever it is", async (t) => {
   const places = [join(t.testdir(), "gateway.db"), ...(server ? [placeOf(await server.database())] : [])];
   if (typeof places[1] === "object") await (await openPostgres(places[1], 1)).database.close();
   for (const place of places) {

@@ -10,7 +10,7 @@ const entry: LedgerEntry = {
   usage: { in: { total: 100, cached: 40 }, out: { total: 10, reasoning: 3 }, raw: undefined },
 };
 
-t.test("rows of an hour, a kind and a holder are summed, and of others apart", async (t) => {
+t.test("rows of an hour, a kind and a holder are added up, and others separately", async (t) => {
   const sums = new HourSums();
   sums.add(entryToRow(entry), 1, 0);
   sums.add(entryToRow({ ...entry, time: 11 * HOUR - 1 }), 1, 0);
@@ -27,7 +27,7 @@ t.test("rows of an hour, a kind and a holder are summed, and of others apart", a
 });
 
 t.test(
-  "what did not complete has failed, what is not known in full is unsettled, and what nobody counted adds 0",
+  "what did not complete is failed, what is not known in full is unsettled, and unreported counts add 0",
   async (t) => {
     const sums = new HourSums();
     const { usage, cost: _, ...unknown } = entry;

@@ -14,7 +14,7 @@ const HOUR = 3_600_000;
 const DAY = 24 * HOUR;
 
 function lastUses(where: string, open: (t: Test) => Promise<Ledger>): void {
-  t.test(`${where}: the hour in which a key was used last is found, however long ago that was`, async (t) => {
+  t.test(`${where}: the hour in which a key was last used is found, however long ago that was`, async (t) => {
     const ledger = await open(t);
     t.same([...(await ledger.lastUsed(["new"]))], [], "nothing was used yet");
     // A Thursday, on which a week of sums begins.

@@ -18,7 +18,7 @@ const level: LimitLevel = {
 };
 const NOON = Date.UTC(2026, 10, 18, 12);
 
-t.test("what is over a budget says how much is left, and whether asking again makes sense", async (t) => {
+t.test("an exceeded budget reports the remainder, and whether a retry makes sense", async (t) => {
   const state = { spent: 30, pending: 60, end: NOON + 60_000 };
   t.match(
     budgetExcess(level, budget(100, "day"), state, 20, NOON),
@@ -38,13 +38,13 @@ t.test("what is over a budget says how much is left, and whether asking again ma
   t.equal(budgetExcess(level, budget(100, "day"), state, 101, NOON).retryAfter, undefined, "it is more than all of it");
 });
 
-t.test("where a budget is shared out, what is left is this process's part", async (t) => {
+t.test("where a budget is divided, the remainder is this process's share", async (t) => {
   const state = { spent: 30, pending: 10, end: NOON };
   t.match(budgetStanding(budget(100, "day"), state, 60), { limit: 100, spent: 30, reserved: 10, left: 20 });
   t.match(budgetStanding(budget(100, "day"), state, 20), { left: 0 });
 });
 
-t.test("a soft budget is told of from 80 % on, and when it gets there and to its end", async (t) => {
+t.test("a soft budget is reported from 80 % on, and when it gets there and to its end", async (t) => {
   t.equal(nearlySpentWarning(level, budget(100, "day", true), 79), undefined);
   t.match(nearlySpentWarning(level, budget(100, "day", true), 80), /80 %/);
   t.equal(nearlySpentWarning(level, budget(100, "day"), 99), undefined, "one that refuses says so then");
@@ -61,7 +61,7 @@ t.test("a soft budget is told of from 80 % on, and when it gets there and to its
 });
 
 t.test(
-  "two budgets of one kind of period are one sum, and of two limits the one that leaves less is told",
+  "two budgets of one kind of period are one sum, and of two limits the one with less remaining is reported",
   async (t) => {
     t.same(
       [0, 1, 2].map((at) => isRepeated(level.limits.budgets ?? [], at)),
@@ -73,20 +73,17 @@ t.test(
   },
 );
 
-t.test(
-  "a refusal marks a budget of which little is left, and not one that the request alone was too large for",
-  async (t) => {
-    const { limits: _, ...of } = level;
-    const excess = { limit: "budget", of, allowed: 100, requested: 50, per: "day" } as const;
-    t.match(refusalMark({ ...excess, left: 5 }), {
-      kind: "key",
-      name: "ci",
-      limit: 100,
-      spent: 95,
-      share: 1,
-      refused: true,
-    });
-    t.equal(refusalMark({ ...excess, left: 40 }), undefined);
-    t.equal(refusalMark({ limit: "rpm", of, allowed: 100, requested: 1, left: 0 }), undefined);
-  },
-);
+t.test("a refusal marks a budget with little remaining, and not one that the request alone exceeded", async (t) => {
+  const { limits: _, ...of } = level;
+  const excess = { limit: "budget", of, allowed: 100, requested: 50, per: "day" } as const;
+  t.match(refusalMark({ ...excess, left: 5 }), {
+    kind: "key",
+    name: "ci",
+    limit: 100,
+    spent: 95,
+    share: 1,
+    refused: true,
+  });
+  t.equal(refusalMark({ ...excess, left: 40 }), undefined);
+  t.equal(refusalMark({ limit: "rpm", of, allowed: 100, requested: 1, left: 0 }), undefined);
+});

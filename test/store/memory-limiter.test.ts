@@ -9,7 +9,7 @@ const make: MakeLimiter = async (_, spent, { clock, calendar, warn }) =>
 
 limiterContract(t, make);
 
-t.test("what a process had reserved that died ends with the least that it came to", async (t) => {
+t.test("the reservations of a process that died end with their minimum cost", async (t) => {
   const { limiter } = await setUp(t, make);
   if (!(limiter instanceof MemoryLimiter)) return;
   const reserve = (levels: readonly LimitLevel[], cost: number, owner: string) =>
@@ -22,7 +22,7 @@ t.test("what a process had reserved that died ends with the least that it came t
   t.match(standing, { concurrency: { left: 8 }, budgets: [{ spent: 1, reserved: 100 }] });
 });
 
-t.test("what was spent before is asked ahead, and no request waits for it then", async (t) => {
+t.test("earlier spending is loaded in advance, so that no request waits for it", async (t) => {
   let asked = 0;
   const spent = async () => {
     asked++;
@@ -50,7 +50,7 @@ t.test("what was spent before is asked ahead, and no request waits for it then",
   t.equal(asked, 3);
 });
 
-t.test("one of three processes that count apart keeps to its part of what was left", async (t) => {
+t.test("one of three processes that count separately keeps to its share of the remainder", async (t) => {
   const part = { instances: 3, pendingElsewhere: () => 10 };
   const limiter = new MemoryLimiter(
     async () => new Map([["key:ci", 70]]),
@@ -77,7 +77,7 @@ t.test("one of three processes that count apart keeps to its part of what was le
 });
 
 t.test(
-  "a clock that was ahead of the next day and is put back leaves nothing reserved, and forgets no spending",
+  "a clock that was ahead of the next day and is set back leaves no reservation, and keeps all spending",
   async (t) => {
     let now = START;
     const ledger = new Map([["key:ci", 70]]);
@@ -103,7 +103,7 @@ t.test(
   },
 );
 
-t.test("what is taken over counts in sums that are known already, until it is settled", async (t) => {
+t.test("a reservation that is taken over counts in sums that are known already, until it is settled", async (t) => {
   const limiter = new MemoryLimiter(
     async () => new Map(),
     new Calendar(),

@@ -19,7 +19,7 @@ t.test("what is forgotten is forgotten at that provider only", async (t) => {
   t.same([owners.find("file-1"), owners.size], [[], 0]);
 });
 
-t.test("there is an end to what is remembered, and the newest stays", async (t) => {
+t.test("the number of remembered objects is limited, and the newest stay", async (t) => {
   const owners = new MemoryOwners();
   for (let i = 0; i <= 100_000; i++) owners.add([{ ...file, id: `file-${i}` }]);
   t.equal(owners.size, 99_001);

@@ -25,7 +25,7 @@ t.test("keys and ledger share one file, and closing writes what waits", async (t
   t.same(warnings, []);
 });
 
-t.test("what requests write is moved into the file by the ledger's thread, not by theirs", async (t) => {
+t.test("written pages are checkpointed into the file by the ledger's thread, not by those of requests", async (t) => {
   const path = join(t.testdir(), "gateway.db");
   const { keys, close, ledger } = openStores(path, [], (text) => t.fail(text));
   const pages = () => statSync(`${path}-wal`).size / 4096;
@@ -42,37 +42,34 @@ t.test("what requests write is moved into the file by the ledger's thread, not b
   await close();
 });
 
-t.test(
-  "a file that was moved before the first row of a run is not made anew: both it and the row are kept",
-  async (t) => {
-    const path = join(folderFor(t), "gateway.db");
-    const append = (stores: ReturnType<typeof openStores>, id: string) =>
-      stores.ledger.append({
-        ...{ id, time: 1, key: "ci", model: "fast", target: "p:m", protocol: "x", operation: "y", status: 200 },
-        ...{ outcome: "completed", streaming: false, attempts: [], duration: 1, source: "none" },
-      });
-    const before = openStores(path, [], (text) => t.fail(text));
-    append(before, "1");
-    await before.close();
-    const warnings: string[] = [];
-    const during = openStores(path, [], (text) => warnings.push(text));
-    renameSync(path, `${path}.away`);
-    append(during, "2");
-    await t.rejects(during.ledger.flush());
-    t.notOk(existsSync(path), "nothing stands in its place");
-    await during.close();
-    t.match(warnings, [/removed, moved or replaced/]);
-    const journal = `${path}.journal`;
-    const lines = readdirSync(journal).map((name) => readFileSync(join(journal, name), "utf8"));
-    t.match(lines.join(""), /^\["ended",\[.*\["2",/, "and the row waits for who comes next");
-    renameSync(`${path}.away`, path);
-    const after = openStores(path, [], (text) => t.fail(text));
-    t.match(await after.ledger.recent(10), [{ id: "1" }]);
-    await after.close();
-  },
-);
+t.test("a file moved before the first row of a run is not created anew: both it and the row are kept", async (t) => {
+  const path = join(folderFor(t), "gateway.db");
+  const append = (stores: ReturnType<typeof openStores>, id: string) =>
+    stores.ledger.append({
+      ...{ id, time: 1, key: "ci", model: "fast", target: "p:m", protocol: "x", operation: "y", status: 200 },
+      ...{ outcome: "completed", streaming: false, attempts: [], duration: 1, source: "none" },
+    });
+  const before = openStores(path, [], (text) => t.fail(text));
+  append(before, "1");
+  await before.close();
+  const warnings: string[] = [];
+  const during = openStores(path, [], (text) => warnings.push(text));
+  renameSync(path, `${path}.away`);
+  append(during, "2");
+  await t.rejects(during.ledger.flush());
+  t.notOk(existsSync(path), "nothing stands in its place");
+  await during.close();
+  t.match(warnings, [/removed, moved or replaced/]);
+  const journal = `${path}.journal`;
+  const lines = readdirSync(journal).map((name) => readFileSync(join(journal, name), "utf8"));
+  t.match(lines.join(""), /^\["ended",\[.*\["2",/, "and the row waits for who comes next");
+  renameSync(`${path}.away`, path);
+  const after = openStores(path, [], (text) => t.fail(text));
+  t.match(await after.ledger.recent(10), [{ id: "1" }]);
+  await after.close();
+});
 
-t.test("a store that others can read is told of", { skip: process.platform === "win32" }, async (t) => {
+t.test("a store that others can read is reported", { skip: process.platform === "win32" }, async (t) => {
   const path = join(t.testdir(), "gateway.db");
   await openStores(path, [], () => {}).close();
   chmodSync(path, 0o644);
@@ -81,7 +78,7 @@ t.test("a store that others can read is told of", { skip: process.platform === "
   t.same(warnings, [`Other users of this machine can read the store ${path}: chmod 600 ${path}`]);
 });
 
-t.test("there is nothing to care for in memory", async (t) => {
+t.test("there is no maintenance in memory", async (t) => {
   t.throws(() => openMaintenance(":memory:"), { message: /in memory/ });
   const care = openMaintenance(join(t.testdir(), "gateway.db"));
   t.equal(care.migrated.from, 0);

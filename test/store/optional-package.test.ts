@@ -1,7 +1,7 @@
 import t from "tap";
 import { optionalPackage } from "../../src/store/optional-package.ts";
 
-t.test("a package that is there is loaded, one that is not is told with what installs it", async (t) => {
+t.test("an installed package is loaded, a missing one is reported with the command that installs it", async (t) => {
   t.same(await optionalPackage("redis", async () => ({ createClient: 1 }), "This"), { createClient: 1 });
   const missing = () => import("no-such-package-of-the-tests" as string);
   await t.rejects(optionalPackage("redis", missing, "store: limits: redis://…"), {
@@ -10,14 +10,14 @@ t.test("a package that is there is loaded, one that is not is told with what ins
   });
 });
 
-t.test("what breaks while it is loaded is no missing package", async (t) => {
+t.test("a package that fails while it is loaded is not a missing package", async (t) => {
   const broken = async () => {
     throw new SyntaxError("broken");
   };
   await t.rejects(optionalPackage("redis", broken, "This"), { name: "SyntaxError" });
 });
 
-t.test("packages that are needed together are told together", async (t) => {
+t.test("packages that are required together are reported together", async (t) => {
   const missing = () => import("no-such-package-of-the-tests" as string);
   await t.rejects(optionalPackage(["redis", "postgres"], missing, "This"), {
     message: /^This needs the packages redis, postgres, which are not installed: npm i redis@\S+ postgres@\S+$/,

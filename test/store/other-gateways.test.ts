@@ -8,7 +8,7 @@ import { plainEntry } from "../support/plain-entry.ts";
 import { until } from "../support/upstream.ts";
 
 t.test(
-  "another one is told once when it was seen twice, where there is a limit, and once when it has gone",
+  "another gateway is reported once when it was seen twice, where there is a limit, and once when it has gone",
   async (t) => {
     let [there, limited] = [false, true];
     const told: boolean[] = [];
@@ -33,7 +33,7 @@ t.test(
   },
 );
 
-t.test("a ledger in a file is shared with who else writes to it, and is not with who has closed it", async (t) => {
+t.test("a ledger in a file is shared with other writers, and is not with those that have closed it", async (t) => {
   const path = join(folderFor(t), "gateway.db");
   const [one, other] = [openStores(path, [], () => {}), openStores(path, [], () => {})];
   t.teardown(() => one.close());

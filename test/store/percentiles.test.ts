@@ -1,7 +1,7 @@
 import t from "tap";
 import { Percentiles } from "../../src/store/percentiles.ts";
 
-t.test("percentiles are within 6 % of the truth, whatever the values are", async (t) => {
+t.test("percentiles are within 6 % of the exact ones, for any values", async (t) => {
   for (const scale of [0.5, 30, 20_000]) {
     const some = new Percentiles();
     const values = Array.from({ length: 5000 }, (_, i) => scale * (1 + ((i * 7919) % 5000) / 50));
@@ -21,7 +21,7 @@ t.test("percentiles are within 6 % of the truth, whatever the values are", async
   }
 });
 
-t.test("of nothing, and of what is no time, there are none", async (t) => {
+t.test("without values, and for invalid times, there are none", async (t) => {
   const none = new Percentiles();
   none.add(0);
   none.add(Number.NaN);

@@ -4,7 +4,7 @@ import { RateWindow } from "../../src/store/rate-window.ts";
 /** Unix milliseconds, at the beginning of a second. */
 const START = 1_790_000_000_000;
 
-t.test("no minute, wherever it begins, has more than what is summed up", async (t) => {
+t.test("no minute, wherever it begins, has more than the sum", async (t) => {
   const window = new RateWindow();
   const times: number[] = [];
   let random = 7;
@@ -20,7 +20,7 @@ t.test("no minute, wherever it begins, has more than what is summed up", async (
     if (times[i + 50] !== undefined) t.ok((times[i + 50] as number) - time > 60_000, "the 51st comes a minute later");
 });
 
-t.test("an amount leaves a minute after it came, to the second", async (t) => {
+t.test("an amount leaves the window a minute after it came, to the second", async (t) => {
   const window = new RateWindow();
   window.add(START + 999, 5);
   window.add(START + 30_000, 7);
@@ -30,7 +30,7 @@ t.test("an amount leaves a minute after it came, to the second", async (t) => {
   t.equal(window.sum(START + 9_000_000), 0);
 });
 
-t.test("an amount is corrected in the second it came in, and one that has left is not", async (t) => {
+t.test("an amount is corrected in the second it came in, and one that has left the window is not", async (t) => {
   const window = new RateWindow();
   window.add(START, 100);
   window.add(START + 10_000, 10);
@@ -41,7 +41,7 @@ t.test("an amount is corrected in the second it came in, and one that has left i
   t.equal(window.sum(START + 65_000), 10);
 });
 
-t.test("the wait is until enough has left", async (t) => {
+t.test("the wait is until enough has left the window", async (t) => {
   const window = new RateWindow();
   window.add(START, 4);
   window.add(START + 10_000, 4);
@@ -54,7 +54,7 @@ t.test("the wait is until enough has left", async (t) => {
   t.equal(new RateWindow().timeUntilEmpty(now), 0);
 });
 
-t.test("a clock that is put back loses nothing", async (t) => {
+t.test("a clock that is set back loses nothing", async (t) => {
   const window = new RateWindow();
   window.add(START, 4);
   window.add(START - 5000, 4);
@@ -62,7 +62,7 @@ t.test("a clock that is put back loses nothing", async (t) => {
   t.equal(window.sum(START + 61_000), 0);
 });
 
-t.test("a clock that was put back by an hour counts on: what was added ends a minute after it was", async (t) => {
+t.test("a clock that is set back by an hour continues to count: additions expire a minute later", async (t) => {
   const window = new RateWindow();
   const [before, after] = [7_200_500, 3_600_500];
   window.add(before - 30_000, 2);

@@ -4,7 +4,7 @@ import { Retention } from "../../src/store/retention.ts";
 import { prunableSqlite, sqlitePrunedBefore } from "../../src/store/sqlite/pruning.ts";
 import { agedLedger, DAY, TODAY } from "../support/aged-ledger.ts";
 
-t.test("rows are kept as long as that is asked, in whole days", async (t) => {
+t.test("rows are kept as long as configured, in whole days", async (t) => {
   const { database, ledger, rows } = await agedLedger(t, 250);
   const warnings: string[] = [];
   const retention = new Retention(prunableSqlite(database), 3 * DAY, (text) => warnings.push(text), 1);
@@ -16,7 +16,7 @@ t.test("rows are kept as long as that is asked, in whole days", async (t) => {
   t.same(warnings, []);
 });
 
-t.test("a clock that is far ahead takes a day more with each look, and says so", async (t) => {
+t.test("a clock that is far ahead deletes one more day with each run, and this is reported", async (t) => {
   const { database, append, ledger, rows } = await agedLedger(t, 3);
   const ahead = Date.now() + 400 * DAY;
   // What comes now has its time from that clock.
@@ -45,7 +45,7 @@ t.test("a clock that is far ahead takes a day more with each look, and says so",
   t.match(warnings[0], /^The clock is 40[01] days ahead of the newest rows .* go by one day each hour/);
 });
 
-t.test("for good is for good", async (t) => {
+t.test("unlimited retention deletes nothing", async (t) => {
   const { database, rows } = await agedLedger(t, 3);
   const retention = new Retention(prunableSqlite(database), 0, t.fail, 1);
   await sleep(50);
@@ -53,7 +53,7 @@ t.test("for good is for good", async (t) => {
   t.equal(rows(), 30);
 });
 
-t.test("it stops in the middle, and tells what keeps it from its work", async (t) => {
+t.test("it stops in the middle, and reports what prevents it from running", async (t) => {
   const { database, rows } = await agedLedger(t, 250);
   const stopped = new Retention(prunableSqlite(database), 2 * DAY, t.fail, 1);
   while (rows() === 2500) await sleep(5);

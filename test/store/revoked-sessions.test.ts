@@ -13,7 +13,7 @@ t.after(async () => {
 const server = await startPostgres(t);
 
 function ended(where: string, made: () => Promise<RevokedSessions>): void {
-  t.test(`${where}: a session that was ended stays so until its cookie has ended by itself`, async (t) => {
+  t.test(`${where}: a session that was ended stays so until its cookie has expired`, async (t) => {
     const sessions = await made();
     t.equal(await sessions.has("one"), false);
     await sessions.add("one", 1000, 500);

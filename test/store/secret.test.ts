@@ -12,7 +12,7 @@ const folder = mkdtempSync(join(tmpdir(), "gateway-secret-"));
 t.teardown(() => rmSync(folder, { recursive: true, force: true }));
 const silent = (message: string) => t.fail(message);
 
-t.test("a secret is made once, for its owner only, and kept beside the ledger", async (t) => {
+t.test("a secret is created once, readable by its owner only, and stored beside the ledger", async (t) => {
   const ledger = join(folder, "new", "gateway.db");
   const secret = loadOrCreateSecret(ledger, silent);
   t.equal(secret.length, 32);
@@ -38,7 +38,7 @@ t.test("a secret that another process creates at the same moment is read once it
   await once(other, "exit");
 });
 
-t.test("one that is made anew beside exchanges from before is told, with what no longer works", async (t) => {
+t.test("a new secret beside earlier exchanges is reported, with what no longer works", async (t) => {
   const ledger = join(folder, "used.db");
   const { ledger: rows, close } = openStores(ledger, [], silent);
   loadOrCreateSecret(ledger, silent);
@@ -60,11 +60,11 @@ t.test("one that is made anew beside exchanges from before is told, with what no
   loadOrCreateSecret(unused, silent);
 });
 
-t.test("a ledger in memory keeps none", async (t) => {
+t.test("a ledger in memory stores none", async (t) => {
   t.notSame(loadOrCreateSecret(":memory:", silent), loadOrCreateSecret(":memory:", silent));
 });
 
-t.test("a file that others can read is told", { skip: process.platform === "win32" }, async (t) => {
+t.test("a file that others can read is reported", { skip: process.platform === "win32" }, async (t) => {
   const ledger = join(folder, "open.db");
   loadOrCreateSecret(ledger, silent);
   chmodSync(`${ledger}.secret`, 0o644);
@@ -73,13 +73,10 @@ t.test("a file that others can read is told", { skip: process.platform === "win3
   t.match(uses, [/chmod 600 .*open\.db\.secret/]);
 });
 
-t.test(
-  "a file that holds something else is not taken for a secret, and one that cannot be made is named",
-  async (t) => {
-    const ledger = join(folder, "broken.db");
-    writeFileSync(`${ledger}.secret`, "hello\n", { mode: 0o600 });
-    t.throws(() => loadOrCreateSecret(ledger, silent), /broken\.db\.secret contains no secret/);
-    writeFileSync(join(folder, "file"), "");
-    t.throws(() => loadOrCreateSecret(join(folder, "file", "x.db"), silent), /x\.db\.secret/);
-  },
-);
+t.test("a file with other content is not taken for a secret, and one that cannot be created is named", async (t) => {
+  const ledger = join(folder, "broken.db");
+  writeFileSync(`${ledger}.secret`, "hello\n", { mode: 0o600 });
+  t.throws(() => loadOrCreateSecret(ledger, silent), /broken\.db\.secret contains no secret/);
+  writeFileSync(join(folder, "file"), "");
+  t.throws(() => loadOrCreateSecret(join(folder, "file", "x.db"), silent), /x\.db\.secret/);
+});

@@ -2,7 +2,7 @@ import t from "tap";
 import type { LedgerQuery, LedgerSum } from "../../src/store/ledger.ts";
 import { firstSpendDays, ledgerFlusher, spendSince } from "../../src/store/spend.ts";
 
-t.test("what the ledger has counts for keys, groups and those above them, models, providers and all", async (t) => {
+t.test("the ledger's spending counts for keys, groups and their parents, models, providers and all", async (t) => {
   const order: unknown[] = [];
   const sum = (group: string[], cost: number): LedgerSum => ({
     group,
@@ -42,13 +42,13 @@ t.test("what the ledger has counts for keys, groups and those above them, models
   });
 });
 
-t.test("while rows wait for a store that is down nobody says what has been spent", async (t) => {
+t.test("while rows wait for a store that is down the spending is unknown", async (t) => {
   const silent = new Promise<never>(() => {});
   const ledger = { recovered: async () => {}, flush: () => silent, sums: async () => [] };
   await t.rejects(spendSince(ledger, 10)(5), /not answered/);
 });
 
-t.test("what was spent is in the ledger once that says so, and while it is down that is told", async (t) => {
+t.test("spending is complete once the ledger has it, and while it is down that is reported", async (t) => {
   let flushed = 0;
   await ledgerFlusher({ flush: async () => void flushed++ })();
   t.equal(flushed, 1);
@@ -58,7 +58,7 @@ t.test("what was spent is in the ledger once that says so, and while it is down 
   );
 });
 
-t.test("once a request has waited in vain the next ones wait for less long, until the store is back", async (t) => {
+t.test("after one request has waited in vain the next ones wait for less time, until the store is back", async (t) => {
   const flush: { done?: () => void } = {};
   const ledger = {
     recovered: async () => {},
@@ -75,32 +75,29 @@ t.test("once a request has waited in vain the next ones wait for less long, unti
   await t.rejects(ask(5), /not answered in 1000 ms/, "that was another time");
 });
 
-t.test(
-  "the first day on which something was spent is known for keys, groups and those above them, models, providers, all",
-  async (t) => {
-    const sum = (group: string[], cost: number): LedgerSum => ({
-      group,
-      ...{ requests: 1, failed: 0, tokensIn: 0, cached: 0, tokensOut: 0, reasoning: 0, cost, unsettled: 0 },
-    });
-    const sums = async ({ since, by }: LedgerQuery) => {
-      t.same([since, by], [undefined, ["key", "group", "model", "target", "day"]]);
-      return [
-        sum(["ci", "acme/research", "m", "p:x", "2026-11-03"], 1),
-        sum(["ci", "acme/research", "m", "p:x", "2026-11-02"], 1),
-        sum(["ci", "acme/research", "m", "p:x", "2026-11-01"], 0),
-        sum(["alice", "acme", "n", "p:y", "2026-10-31"], 5),
-      ];
-    };
-    const day = (text: string) => Date.parse(`${text}T00:00:00Z`);
-    t.same(Object.fromEntries(await firstSpendDays({ sums })), {
-      "key:ci": day("2026-11-02"),
-      "key:alice": day("2026-10-31"),
-      "group:acme/research": day("2026-11-02"),
-      "group:acme": day("2026-10-31"),
-      "model:m": day("2026-11-02"),
-      "model:n": day("2026-10-31"),
-      "provider:p": day("2026-10-31"),
-      all: day("2026-10-31"),
-    });
-  },
-);
+t.test("the first day with spending is known for keys, groups and their parents, models, providers, all", async (t) => {
+  const sum = (group: string[], cost: number): LedgerSum => ({
+    group,
+    ...{ requests: 1, failed: 0, tokensIn: 0, cached: 0, tokensOut: 0, reasoning: 0, cost, unsettled: 0 },
+  });
+  const sums = async ({ since, by }: LedgerQuery) => {
+    t.same([since, by], [undefined, ["key", "group", "model", "target", "day"]]);
+    return [
+      sum(["ci", "acme/research", "m", "p:x", "2026-11-03"], 1),
+      sum(["ci", "acme/research", "m", "p:x", "2026-11-02"], 1),
+      sum(["ci", "acme/research", "m", "p:x", "2026-11-01"], 0),
+      sum(["alice", "acme", "n", "p:y", "2026-10-31"], 5),
+    ];
+  };
+  const day = (text: string) => Date.parse(`${text}T00:00:00Z`);
+  t.same(Object.fromEntries(await firstSpendDays({ sums })), {
+    "key:ci": day("2026-11-02"),
+    "key:alice": day("2026-10-31"),
+    "group:acme/research": day("2026-11-02"),
+    "group:acme": day("2026-10-31"),
+    "model:m": day("2026-11-02"),
+    "model:n": day("2026-10-31"),
+    "provider:p": day("2026-10-31"),
+    all: day("2026-10-31"),
+  });
+});

@@ -40,7 +40,7 @@ t.test("files that several processes share run once each", async (t) => {
   );
 });
 
-t.test("who has come to the end of a file takes the next one, while another goes on", async (t) => {
+t.test("a process that has finished a file takes the next one, while another continues", async (t) => {
   const place = (name: string) => `new URL("${name}.ended", import.meta.url)`;
   const ends = (name: string) =>
     `import { writeFileSync } from "node:fs";
@@ -56,7 +56,7 @@ t.test("who has come to the end of a file takes the next one, while another goes
   t.same(sizes.sort(), [1, 3]);
 });
 
-t.test("a file that ends its process fails, and those behind it run all the same", async (t) => {
+t.test("a file that ends its process fails, and those after it run all the same", async (t) => {
   const fine = 't.test("fine", async (t) => t.ok(true));';
   const ends = 't.test("ends", async () => process.kill(process.pid, "SIGKILL"));';
   const all = await shared(t, { a: fine, b: ends, c: fine }, 1);

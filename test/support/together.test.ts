@@ -68,7 +68,7 @@ for (const [what, { body, seconds, says }] of Object.entries(CASES)) {
     });
 }
 
-t.test("files of one process have a test each, with results and an end of its own", async (t) => {
+t.test("files of one process have a test each, with results and an end of their own", async (t) => {
   const { said, failed } = await run(t, {
     a: 't.teardown(() => { globalThis.ended = true; });\nt.test("one", async (t) => t.ok(true));\nt.ok(1);',
     b: 't.test("two", async (t) => t.equal(globalThis.ended, true));',
@@ -77,7 +77,7 @@ t.test("files of one process have a test each, with results and an end of its ow
   t.notOk(failed, said);
 });
 
-t.test("a file that asks for more time than others has it beside others too", async (t) => {
+t.test("a file with a longer timeout than others has it beside others too", async (t) => {
   const slow = "await new Promise((resolve) => setTimeout(resolve, 9000));";
   const body = `t.setTimeout(90_000);\nt.test("slow", { timeout: 90_000 }, async (t) => { ${slow} t.ok(true); });`;
   const { said } = await run(t, { a: body, b: FINE }, 3);

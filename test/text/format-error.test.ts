@@ -4,7 +4,7 @@ import { FileError, StoreUnavailableError } from "../../src/core/errors.ts";
 import { PluginError, pluginError } from "../../src/loader/problems.ts";
 import { FormattedError, formatError, printError } from "../../src/text/format-error.ts";
 
-t.test("what can be foreseen is told in a line, without a stack", async (t) => {
+t.test("an expected error is reported in one line, without a stack", async (t) => {
   t.equal(formatError(new FileError("The store x cannot be used.")), "The store x cannot be used.");
   t.equal(
     formatError(new StoreUnavailableError("PostgreSQL at x cannot be reached.")),
@@ -21,16 +21,16 @@ t.test("what can be foreseen is told in a line, without a stack", async (t) => {
   t.equal(formatError(refused), "not allowed to listen on :::80");
 });
 
-t.test("what another process has said of it stays as it is", async (t) => {
+t.test("an error reported by another process stays unchanged", async (t) => {
   t.equal(formatError(new FormattedError("plugin a: its start() failed")), "plugin a: its start() failed");
 });
 
-t.test("what nobody foresaw keeps its stack", async (t) => {
+t.test("an unexpected error keeps its stack", async (t) => {
   t.match(formatError(new TypeError("x is not a function")), /^TypeError: x is not a function\n +at /);
   t.equal(formatError("thrown"), "thrown");
 });
 
-t.test("with --json what is wrong with gateway.yaml is told as check tells it, and all else as ever", async (t) => {
+t.test("with --json errors in gateway.yaml are reported as check reports them, and all else as usual", async (t) => {
   const say = (thrown: unknown, json: boolean) => {
     const said: Record<"out" | "err", string[]> = { out: [], err: [] };
     printError(thrown, { out: (line) => said.out.push(line), err: (line) => said.err.push(line) }, json);

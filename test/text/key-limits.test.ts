@@ -1,7 +1,7 @@
 import t from "tap";
 import { formatLimitOptions, mergeLimits } from "../../src/text/key-limits.ts";
 
-t.test("what is not said leaves limits as they are", async (t) => {
+t.test("a missing option leaves limits unchanged", async (t) => {
   t.equal(mergeLimits({}), undefined);
   t.equal(mergeLimits({}, { rpm: 5 }), undefined);
 });
@@ -12,7 +12,7 @@ t.test("off is no limit, and an empty text leaves it to gateway.yaml", async (t)
   t.equal(mergeLimits({ rpm: "", budget: [""] }, { rpm: 5, budgets: [] }), null);
 });
 
-t.test("budgets take the place of those there were", async (t) => {
+t.test("budgets replace the previous ones", async (t) => {
   const before = { budgets: [{ nano: 1, per: "day", soft: false }] } as const;
   t.same(mergeLimits({ budget: ["$1/hour", " $2 soft "] }, before), {
     budgets: [
@@ -22,7 +22,7 @@ t.test("budgets take the place of those there were", async (t) => {
   });
 });
 
-t.test("what is no limit is refused with what is", async (t) => {
+t.test("an invalid limit is refused with the valid form", async (t) => {
   for (const [options, message] of [
     [{ rpm: "0" }, /^--rpm: 0 would refuse every request; write 1 or more, or off\.$/],
     [{ tpm: "many" }, /^--tpm: "many" is not a count; write it like 300/],
@@ -34,7 +34,7 @@ t.test("what is no limit is refused with what is", async (t) => {
     t.throws(() => mergeLimits(options as Parameters<typeof mergeLimits>[0]), { message });
 });
 
-t.test("limits are told in the words that they are set with", async (t) => {
+t.test("limits are printed in the form in which they are set", async (t) => {
   const written = { rpm: "300", tpm: "400000", concurrency: "2", budget: ["$10/month", "$0.25/day soft", "$100"] };
   t.same(formatLimitOptions(mergeLimits(written) ?? {}), {
     rpm: 300,

@@ -3,7 +3,7 @@ import { parseMoment, parsePastMoment, parseTimeSpan } from "../../src/text/mome
 
 const NOW = Date.UTC(2026, 10, 21, 12);
 
-t.test("a moment as people write it", async (t) => {
+t.test("a moment in common notations", async (t) => {
   t.equal(parseMoment("90s", 1, NOW), NOW + 90_000, "a span ahead");
   t.equal(parseMoment("24h", -1, NOW), NOW - 86_400_000, "a span back");
   t.equal(parseMoment("30m", -1, NOW), NOW - 1_800_000);
@@ -16,7 +16,7 @@ t.test("a moment as people write it", async (t) => {
   }
 });
 
-t.test("what is not a time is refused with what is one", async (t) => {
+t.test("an invalid time is refused with a valid example", async (t) => {
   for (const text of [
     "",
     "90",
@@ -39,7 +39,7 @@ t.test("what is not a time is refused with what is one", async (t) => {
   }
 });
 
-t.test("a moment that has passed may be a day as people count them, or milliseconds", async (t) => {
+t.test("a past moment may be a day in words, or milliseconds", async (t) => {
   const zone = () => "Asia/Tokyo";
   t.equal(parsePastMoment("today", NOW, zone), Date.UTC(2026, 10, 20, 15));
   t.equal(parsePastMoment("yesterday", NOW, zone), Date.UTC(2026, 10, 19, 15));

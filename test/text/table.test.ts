@@ -18,7 +18,7 @@ t.test("a table", async (t) => {
   t.same(formatTable([{ title: "A" }, { title: "B" }], [["x"]]), ["A  B", "x"], "forgives a short row");
 });
 
-t.test("cells of CSV stand in quotes where they must", async (t) => {
+t.test("cells of CSV are quoted where they must be", async (t) => {
   t.same(
     formatCsv([
       ["a", 'b"c', "d,e"],
@@ -28,17 +28,14 @@ t.test("cells of CSV stand in quotes where they must", async (t) => {
   );
 });
 
-t.test(
-  "no cell of CSV is a formula of a spreadsheet, and a name that only begins like one stays as it is",
-  async (t) => {
-    t.same(formatCsv([['=HYPERLINK("http://a")', "+cmd|' /C calc'!A0", "@SUM(1)", "-1+1|x", "\t=f(1)"]]), [
-      `"'=HYPERLINK(""http://a"")",'+cmd|' /C calc'!A0,'@SUM(1),'-1+1|x,'\t=f(1)`,
-    ]);
-    t.same(formatCsv([["@cf/meta/llama-4", "-0.5", "a=(b)"]]), ["@cf/meta/llama-4,-0.5,a=(b)"]);
-  },
-);
+t.test("no cell of CSV is a spreadsheet formula, and a name that only begins like one stays unchanged", async (t) => {
+  t.same(formatCsv([['=HYPERLINK("http://a")', "+cmd|' /C calc'!A0", "@SUM(1)", "-1+1|x", "\t=f(1)"]]), [
+    `"'=HYPERLINK(""http://a"")",'+cmd|' /C calc'!A0,'@SUM(1),'-1+1|x,'\t=f(1)`,
+  ]);
+  t.same(formatCsv([["@cf/meta/llama-4", "-0.5", "a=(b)"]]), ["@cf/meta/llama-4,-0.5,a=(b)"]);
+});
 
-t.test("money has four decimals, or as many as four significant digits take", async (t) => {
+t.test("money has four decimals, or as many as four significant digits need", async (t) => {
   const cases: [number, string][] = [
     [0, "$0.0000"],
     [1_000_000_000, "$1.0000"],

@@ -33,32 +33,29 @@ function moved(...turns: Turn[]) {
   return { turns: after.map(({ role, parts }) => `${role}: ${parts.map(what).join(", ")}`), told };
 }
 
-t.test("what the assistant made stands in front of the user's next words, and says whose it is", async (t) => {
+t.test("the assistant's images come before the user's next text, with a note on their origin", async (t) => {
   t.same(moved(turn("user", text("draw")), turn("assistant", text("here"), media("m")), turn("user", text("bluer"))), {
     turns: ["user: draw", "assistant: here", "user: [image made by the assistant], m, bluer"],
     told: ["m"],
   });
 });
 
-t.test(
-  "an assistant that said nothing else has a word in their place, and several things keep their order",
-  async (t) => {
-    const parts = [media("m"), media("n", "audio")];
-    t.same(moved(turn("assistant", parts[0] as Part), turn("assistant", parts[1] as Part), turn("user", text("go"))), {
-      turns: [
-        "assistant: [image]",
-        "assistant: [audio]",
-        "user: [image made by the assistant], m, [audio made by the assistant], n, go",
-      ],
-      told: ["m", "n"],
-    });
-    const thought: Part = { kind: "reasoning", at: "r", text: "hm" };
-    t.same(moved(turn("assistant", thought, media("m")), turn("user", text("go"))).turns, [
-      "assistant: hm, [image]",
-      "user: [image made by the assistant], m, go",
-    ]);
-  },
-);
+t.test("an assistant turn with nothing else has a placeholder text, and several images keep their order", async (t) => {
+  const parts = [media("m"), media("n", "audio")];
+  t.same(moved(turn("assistant", parts[0] as Part), turn("assistant", parts[1] as Part), turn("user", text("go"))), {
+    turns: [
+      "assistant: [image]",
+      "assistant: [audio]",
+      "user: [image made by the assistant], m, [audio made by the assistant], n, go",
+    ],
+    told: ["m", "n"],
+  });
+  const thought: Part = { kind: "reasoning", at: "r", text: "hm" };
+  t.same(moved(turn("assistant", thought, media("m")), turn("user", text("go"))).turns, [
+    "assistant: hm, [image]",
+    "user: [image made by the assistant], m, go",
+  ]);
+});
 
 t.test("results of tools stay at their calls", async (t) => {
   const begin = turn("assistant", media("m"), call);
@@ -80,7 +77,7 @@ t.test("results of tools stay at their calls", async (t) => {
   );
 });
 
-t.test("a system turn in between stays where it is, and without a turn of the user it is dropped", async (t) => {
+t.test("a system turn in between stays in place, and without a user turn it is dropped", async (t) => {
   t.same(moved(turn("assistant", media("m")), turn("system", text("s")), turn("user", text("go"))).turns, [
     "assistant: [image]",
     "system: s",
@@ -92,13 +89,13 @@ t.test("a system turn in between stays where it is, and without a turn of the us
   });
 });
 
-t.test("a conversation without any is the very same, and what the user sent is no matter", async (t) => {
+t.test("a conversation without any is returned itself, and the user's own images do not matter", async (t) => {
   const conversation = talk([turn("user", media("m")), turn("assistant", text("a"))]);
   const never = () => t.fail("nothing is changed");
   t.equal(moveMediaToUser(conversation, { change: never, drop: never }), conversation);
 });
 
-t.test("each thing that the assistant made is declared", async (t) => {
+t.test("each image of the assistant is declared", async (t) => {
   const uses: FeatureUse[] = [];
   declareAssistantMedia(talk([turn("user", media("u")), turn("assistant", media("m"), text("a"), media("n"))], uses));
   t.same(uses, [

@@ -9,7 +9,7 @@ const turns = (...lists: Part[][]): Turn[] =>
 const check = (...lists: Part[][]) =>
   checkToolPairs({ protocol: "p", task: "generate", stream: false, turns: turns(...lists), tools: [], uses: [] });
 
-t.test("calls with their results pass, in any order, late, and with an id used again", async (t) => {
+t.test("calls with their results pass, in any order, late, and with a reused id", async (t) => {
   for (const lists of [
     [],
     [
@@ -39,7 +39,7 @@ for (const [what, lists, param] of [
     });
   });
 
-t.test("a conversation without a turn is refused at the client's own field, where that is told", async (t) => {
+t.test("a conversation without a turn is refused at the client's own field, where that is known", async (t) => {
   const empty = { protocol: "p", task: "generate", stream: false, turns: [], tools: [], uses: [] } as const;
   const asked = (more: object) => () => checkHasTurns({ ...empty, ...more } as never);
   t.throws(asked({ turnsAt: "input" }), {

@@ -39,21 +39,21 @@ t.test("the client's own protocol where the provider speaks it", async (t) => {
   t.equal(chosen(fixed, ["fixed"]), "own");
 });
 
-t.test("else the first of the provider's that can be translated", async (t) => {
+t.test("otherwise the first of the provider's that can be translated", async (t) => {
   t.equal(chosen(tiny, ["fixed", "unknown", "other", "better"]), "other");
   t.equal(chosen(tiny, ["fixed"]), undefined);
   t.equal(chosen(fixed, ["tiny"]), undefined, "a client's protocol that cannot be translated goes nowhere else");
   t.equal(chosen(tiny, ["other"], { operation: { ...SAY, task: undefined } as never }), undefined);
 });
 
-t.test("what gateway.yaml says comes first, where the provider speaks it", async (t) => {
+t.test("the one in gateway.yaml comes first, where the provider speaks it", async (t) => {
   t.equal(chosen(tiny, ["tiny", "other", "better"], { protocolName: "better" }), "better");
   t.equal(chosen(tiny, ["other", "tiny"], { protocolName: "tiny" }), "own");
   t.equal(chosen(tiny, ["tiny", "other"], { protocolName: "better" }), "own");
   t.equal(chosen(fixed, ["fixed", "tiny"], { protocolName: "tiny" }), "own");
 });
 
-t.test("a better one only for requests that want it, and never against gateway.yaml", async (t) => {
+t.test("a preferred one only for requests that declare it, and never against gateway.yaml", async (t) => {
   const speaks = ["better", "other", "tiny"];
   t.equal(chosen(better, speaks, { body: '{"hard":true}' }), "other");
   t.equal(chosen(better, speaks, { body: '{"hard":false}' }), "own");
@@ -62,7 +62,7 @@ t.test("a better one only for requests that want it, and never against gateway.y
   t.equal(chosen(better, speaks, { body: '{"hard":true}', protocolName: "better" }), "own");
 });
 
-t.test("a better one is found without reading members that nobody asks for", async (t) => {
+t.test("a preferred one is found without reading other members", async (t) => {
   const bytes = Buffer.from('{"hard":true,"large":[1,2,3]}');
   const read: string[] = [];
   const body = new Body([bytes], scan(bytes));

@@ -23,12 +23,12 @@ t.test("a protocol is translated in both directions, for its clients only, or no
   t.equal(clientTranslationOf(none), undefined);
 });
 
-t.test("only a protocol that says so has a better one", async (t) => {
+t.test("only a protocol that defines it has a preferred one", async (t) => {
   t.equal(betterProtocolOf(named("openai-chat"))?.protocol, "openai-responses");
   t.equal(betterProtocolOf(named("gemini")), undefined);
 });
 
-t.test("a protocol without a client's half cannot be asked for it", async (t) => {
+t.test("a protocol without a client's half cannot be used for a client", async (t) => {
   t.equal(requireClientTranslation(named("openai-completions")), clientTranslationOf(named("openai-completions")));
   t.throws(() => requireClientTranslation(named("openai-embeddings")), /openai-embeddings/);
 });

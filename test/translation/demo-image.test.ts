@@ -2,7 +2,7 @@ import { crc32, inflateSync } from "node:zlib";
 import t from "tap";
 import { demoImageEvents, demoPng } from "../../src/translation/demo-image.ts";
 
-t.test("it is a whole PNG of 16 by 16 points", async (t) => {
+t.test("it is a complete PNG of 16 by 16 points", async (t) => {
   const bytes = demoPng();
   t.equal(bytes.toString("hex", 0, 8), "89504e470d0a1a0a");
   const chunks = new Map<string, Buffer>();

@@ -28,7 +28,7 @@ t.test("a model named after a status refuses with it", async (t) => {
   t.match(demoFault("error-599", false), { status: 599, kind: "internal" });
 });
 
-t.test("an unknown model is not found, and the message names those that are", async (t) => {
+t.test("an unknown model is not found, and the message names the existing ones", async (t) => {
   for (const model of ["nope", "error-200", "error-999", "", "Echo"]) {
     const fault = demoFault(model, false);
     t.match(fault, { status: 404, kind: "not_found", code: "model_not_found", param: "model" });
@@ -36,7 +36,7 @@ t.test("an unknown model is not found, and the message names those that are", as
   }
 });
 
-t.test("a failure in mid-stream becomes a plain failure where nothing streams", async (t) => {
+t.test("a failure in mid-stream becomes a plain failure without streaming", async (t) => {
   t.match(demoFault("error-stream", false), { status: 500, kind: "internal" });
 });
 
@@ -49,7 +49,7 @@ t.test("echo repeats the text exactly, in pieces of whole words", async (t) => {
   t.match(uses("echo", { text: "" }).pieces.join(""), /no text/);
 });
 
-t.test("an answer ends before the first text that is to end it, and at its limit where that comes first", async (t) => {
+t.test("an answer ends before the first matching stop sequence, or at its limit where that comes first", async (t) => {
   const stopped = uses("echo", { stop: ["three", "two", "", "four"] });
   t.match([stopped.pieces.join(""), stopped.end, stopped.stopped], ["one ", "whole", "two"]);
   t.equal(uses("echo", { stop: ["four"] }).stopped, undefined);
@@ -58,14 +58,14 @@ t.test("an answer ends before the first text that is to end it, and at its limit
   t.equal(uses("cut", { stop: ["will"] }).stopped, undefined, "what breaks off does so");
 });
 
-t.test("a long text comes in a bounded number of pieces", async (t) => {
+t.test("a long text comes in a limited number of pieces", async (t) => {
   const text = "word ".repeat(20_000);
   const { pieces } = uses("echo", { text });
   t.equal(pieces.join(""), text);
   t.ok(pieces.length <= 201, `${pieces.length} pieces`);
 });
 
-t.test("tool calls the first tool, answers with its result, and says when there is none", async (t) => {
+t.test("tool calls the first tool, answers with its result, and reports when there is none", async (t) => {
   t.equal(uses("tool", { tools: ["weather", "time"] }).call, "weather");
   const answered = uses("tool", { tools: ["weather"], result: "21 °C" });
   t.equal(answered.call, undefined);
@@ -82,7 +82,7 @@ t.test("only reasoning thinks, only slow waits, long has 400 pieces", async (t) 
   t.equal(uses("long").pieces.length, 400);
 });
 
-t.test("a limit of tokens cuts the text and says so", async (t) => {
+t.test("a token limit truncates the text and is reported", async (t) => {
   const cut = uses("echo", { text: "one two three four", limit: 2 });
   t.same([cut.pieces.join(""), cut.end], ["one two ", "length"]);
   t.equal(uses("echo", { text: "one two", limit: 2 }).end, "whole");
@@ -107,13 +107,13 @@ t.test("tokens are quarters of characters, rounded up", async (t) => {
   t.same(["", "a", "abcd", "abcde"].map(demoTokens), [0, 1, 1, 2]);
 });
 
-t.test("refusals that pass say when to ask again", async (t) => {
+t.test("refusals that may pass later have the time to retry", async (t) => {
   t.equal(demoErrorAnswer(statusFault(429, "Wait."), "{}").headers["retry-after"], "1");
   t.equal(demoErrorAnswer(statusFault(503, "Wait."), "{}").headers["retry-after"], "1");
   t.equal(demoErrorAnswer(statusFault(400, "No."), "{}").headers["retry-after"], undefined);
 });
 
-t.test("a whole answer takes as long as its stream, and a cut one stops half-way", async (t) => {
+t.test("a whole answer takes as long as its stream, and an interrupted one stops half-way", async (t) => {
   t.equal(demoWhole({}, uses("slow")).frames[0]?.after, 3000);
   const { frames } = demoWhole({ text: "four" }, uses("cut"));
   t.same(
@@ -125,7 +125,7 @@ t.test("a whole answer takes as long as its stream, and a cut one stops half-way
   );
 });
 
-t.test("samples fit their schema", async (t) => {
+t.test("generated samples match their schema", async (t) => {
   const schema = {
     type: "object",
     required: ["city", "unit", "days", "when", "place", "tags", "exact", "maybe", "deep"],
@@ -157,7 +157,7 @@ t.test("samples fit their schema", async (t) => {
   t.same(sampleOf(undefined), {});
 });
 
-t.test("a schema that refers to itself ends", async (t) => {
+t.test("a sample of a recursive schema is finite", async (t) => {
   const schema = { type: "object", properties: { next: { $ref: "#" } } };
   t.match(JSON.stringify(sampleOf(schema)), /^\{"next":/);
 });

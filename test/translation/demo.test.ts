@@ -64,7 +64,7 @@ function gist(events: readonly Event[]) {
 }
 
 t.test(
-  "stop sequences are kept to; several answers and likelihoods are refused, at the client's own field",
+  "stop sequences are applied; several answers and log probabilities are refused, at the client's own field",
   async (t) => {
     const named = (name: string) => protocols.find((protocol) => protocol.name === name) as TranslatedProtocol;
     const json = (name: string, more: object) => {
@@ -108,14 +108,14 @@ for (const protocol of protocols) {
     }
   });
 
-  t.test(`${protocol.name}: a stream fails and breaks off where the model is made to`, async (t) => {
+  t.test(`${protocol.name}: a stream fails and is interrupted where the model is made to`, async (t) => {
     t.equal(streamEvents(protocol, ask(own, "error-stream", true)).at(-1)?.type, "error");
     const cut = ask(own, "cut", true);
     t.ok(cut.frames.at(-1)?.cut);
     t.match(streamEvents(protocol, cut).at(-1), { type: "error", fault: { code: "upstream_truncated" } });
   });
 
-  t.test(`${protocol.name}: refusals are in its own words`, async (t) => {
+  t.test(`${protocol.name}: refusals are in its own form`, async (t) => {
     const busy = ask(own, "error-429", false);
     t.equal(busy.status, 429);
     t.equal(busy.headers["retry-after"], "1");
@@ -126,7 +126,7 @@ for (const protocol of protocols) {
   });
 }
 
-t.test("where answers can hold a picture it is a block more, behind the text", async (t) => {
+t.test("where answers can contain an image it is an additional block, after the text", async (t) => {
   const able = protocols.filter(({ name }) => /chat|responses|gemini/.test(name)) as TranslatedProtocol[];
   t.equal(able.length, 3);
   for (const protocol of able) {

@@ -12,7 +12,7 @@ const opaque = (data: string, more: Partial<Opaque> = {}): Opaque => ({
 });
 const BASE64 = Buffer.from(Array.from({ length: 3000 }, (_, i) => (i * 7) % 256)).toString("base64");
 
-t.test("what is sealed comes back as it was", async (t) => {
+t.test("sealed content is restored unchanged", async (t) => {
   const all = [
     opaque(BASE64, { account: "one", model: "m-1", on: { call: "call_1" } }),
     opaque(BASE64, { account: "one", model: "m-1", on: { media: "media:1" } }),
@@ -31,7 +31,7 @@ t.test("what is sealed comes back as it was", async (t) => {
 });
 
 t.test(
-  "an envelope comes back in either alphabet, padded or not, as clients write the bytes that they read",
+  "an envelope can be opened in either alphabet, padded or not, as clients encode the bytes that they read",
   async (t) => {
     for (let length = 0; length < 40; length++) {
       const one = opaque("\u00ff".repeat(length), { account: "one" });
@@ -47,7 +47,7 @@ t.test(
   },
 );
 
-t.test("an envelope is hardly longer than base64 that it holds", async (t) => {
+t.test("an envelope is hardly longer than the base64 that it contains", async (t) => {
   t.ok(envelopes.seal(opaque(BASE64, { account: "one", model: "m" })).length < BASE64.length + 200);
 });
 
@@ -56,7 +56,7 @@ t.test("the same content gives the same envelope, other content another", async 
   t.not(envelopes.seal(opaque("a")), envelopes.seal(opaque("a", { account: "x" })));
 });
 
-t.test("nothing can be read in an envelope", async (t) => {
+t.test("nothing can be read from an envelope", async (t) => {
   const envelope = envelopes.seal(opaque("data", { account: "secret-account" }));
   t.notMatch(Buffer.from(envelope, "base64").toString("latin1"), /secret-account/);
 });
@@ -90,7 +90,7 @@ gathered(
   },
 );
 
-t.test("the same secret opens what an earlier process sealed, and no secret is a new one each time", async (t) => {
+t.test("the same secret opens what an earlier process sealed, and without one each process has its own", async (t) => {
   const [one, other] = [new Envelopes("the very same secret"), new Envelopes("the very same secret")];
   t.same(other.open(one.seal(opaque("x"))), opaque("x"));
   const mine = new Envelopes().seal(opaque("x"));
@@ -101,7 +101,7 @@ t.test("content of many megabytes is refused", async (t) => {
   t.throws(() => envelopes.seal(opaque("x".repeat(17 << 20))), { code: "upstream_invalid" });
 });
 
-t.test("what is kept for a call is found by the caller who got it, for an hour", async (t) => {
+t.test("state stored for a call is found by the caller who received it, for an hour", async (t) => {
   let now = 0;
   const keeping = new Envelopes("a secret of the tests", () => now);
   keeping.remember("alice", "call_1", opaque("a"));
@@ -116,7 +116,7 @@ t.test("what is kept for a call is found by the caller who got it, for an hour",
   t.equal(keeping.recall("alice", "call_1"), undefined);
 });
 
-t.test("of too much the oldest is forgotten first", async (t) => {
+t.test("above the size limit the oldest is forgotten first", async (t) => {
   const keeping = new Envelopes("a secret of the tests");
   const large = "x".repeat(600_000);
   for (let i = 0; i < 150; i++) keeping.remember("a", `call_${i}`, opaque(large));
@@ -130,7 +130,7 @@ t.test("of too much the oldest is forgotten first", async (t) => {
   t.ok(left.filter(Boolean).length > 50);
 });
 
-t.test("of too many the oldest is forgotten first", async (t) => {
+t.test("above the maximum number the oldest is forgotten first", async (t) => {
   const keeping = new Envelopes("a secret of the tests");
   for (let i = 0; i <= 20_000; i++) keeping.remember("a", `call_${i}`, opaque("x"));
   t.equal(keeping.recall("a", "call_0"), undefined);
@@ -152,7 +152,7 @@ gathered(t, "an envelope among pieces of JSON is seen, wherever they are cut", a
   t.notOk(envelopes.mayBeIn([Buffer.from('{"a":"x gw1 y","gw1":1}')]));
 });
 
-t.test("an envelope is seen in a long body, be it of text or of a picture, wherever it stands", async (t) => {
+t.test("an envelope is found in a long body of text or of an image, wherever it is", async (t) => {
   for (const filling of ['a text of "words" ', "QUJDREVGR0g"]) {
     for (const before of [0, 32_700, 32_764, 32_766, 32_768, 65_536, 99_990]) {
       const body = Buffer.from(filling.repeat(100_000 / filling.length));
@@ -163,7 +163,7 @@ t.test("an envelope is seen in a long body, be it of text or of a picture, where
   }
 });
 
-t.test("an envelope opens for its owner alone, and is not the same for two", async (t) => {
+t.test("an envelope opens for its owner alone, and is different for two owners", async (t) => {
   const mine = envelopes.seal(opaque("x"), "key one");
   t.same(envelopes.open(mine, ["key one"]), opaque("x"));
   t.same(envelopes.open(mine, ["all", "group g", "key one"]), opaque("x"));

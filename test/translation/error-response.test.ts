@@ -28,7 +28,7 @@ async function refusing(t: Test, path = "/v1/chat/completions") {
 
 const JSON_TYPE = { "content-type": "application/json; charset=utf-8" };
 
-t.test("a provider's own words pass to the byte, whatever type they are said to have", async (t) => {
+t.test("a provider's own error passes byte for byte, whatever its content type", async (t) => {
   const refuse = await refusing(t);
   const words = '{ "error" : {"message":"No such thing","code":"gone"} }';
   for (const status of [400, 403, 404, 413, 429, 500, 503])
@@ -62,7 +62,7 @@ gathered(t, "what no client reads is an error of the client's protocol, with the
   t.ok(long.text.length < 800);
 });
 
-t.test("no credit left: clients are told not to ask again, and read the provider's words", async (t) => {
+t.test("exhausted credit: clients are told not to retry, and read the provider's message", async (t) => {
   const spent = '{"error":{"message":"You exceeded your current quota.","type":"insufficient_quota","code":null}}';
   const busy = '{"error":{"message":"Slow down.","type":"requests","code":"rate_limit_exceeded"}}';
   const refuse = await refusing(t);

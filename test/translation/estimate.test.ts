@@ -18,14 +18,14 @@ const media = (media: "image" | "audio" | "video" | "file", base64: string): Par
   at: "m",
 });
 
-t.test("text counts a token for three bytes, rounded up", async (t) => {
+t.test("text counts one token per three bytes, rounded up", async (t) => {
   t.equal(estimateRequestTokens(talk(), "a".repeat(300)), 100);
   t.equal(estimateRequestTokens(talk(), "a".repeat(301)), 101);
   t.equal(estimateRequestTokens(talk(), "字".repeat(100)), 100);
   t.equal(estimateRequestTokens(talk(), 301), 101);
 });
 
-t.test("what is no text takes a time that grows as the request does, wherever it stands", async (t) => {
+t.test("anything else takes time proportional to the request, wherever it is", async (t) => {
   const work = (count: number, order: "as told" | "reversed" | "escaped") => {
     const all = Array.from({ length: count }, (_, n) => `AA${String(n).padStart(6, "0")}/`);
     const text = JSON.stringify({ all: order === "reversed" ? all.toReversed() : all, text: "b".repeat(20 * count) });
@@ -70,7 +70,7 @@ t.test("prose and code count by their bytes, in any script", async (t) => {
   }
 });
 
-t.test("numbers, ids and random letters count at least what the vendor's tokenizer makes of them", async (t) => {
+t.test("numbers, ids and random letters count at least as much as with the vendor's tokenizer", async (t) => {
   const hash = (encoding: "hex" | "base64") => {
     const hashes = Array.from({ length: 50 }, (_, i) => createHash("sha256").update(`${i}`).digest());
     return Buffer.concat(hashes).toString(encoding);
@@ -89,7 +89,7 @@ t.test("numbers, ids and random letters count at least what the vendor's tokeniz
   }
 });
 
-t.test("pictures and the like count by themselves, not by their bytes", async (t) => {
+t.test("images and other media count by kind, not by their bytes", async (t) => {
   const base64 = "A".repeat(100_000);
   t.equal(estimateRequestTokens(talk(media("image", base64)), `{"x":"${base64}"}`), 6 + 1600);
   const inside: Part = { kind: "tool_result", callId: "c", parts: [media("image", base64)], at: "r" };
@@ -100,14 +100,14 @@ t.test("pictures and the like count by themselves, not by their bytes", async (t
   );
 });
 
-t.test("what has a length counts more the longer it is", async (t) => {
+t.test("media with a duration count more the longer they are", async (t) => {
   const short = estimateRequestTokens(talk(media("file", "A".repeat(1000))), "A".repeat(1000));
   const long = estimateRequestTokens(talk(media("file", "A".repeat(1_300_000))), "A".repeat(1_300_000));
   t.equal(short, 3200);
   t.equal(long, 32_000);
 });
 
-t.test("media alone count without the text beside them, and a document that is text counts as none", async (t) => {
+t.test("media alone count without the text beside them, and a text document counts as none", async (t) => {
   const result: Part = { kind: "tool_result", callId: "c", parts: [media("image", "AAAA")], at: "m" };
   const plain: Part = { kind: "media", media: "file", source: { text: "words ".repeat(1000) }, at: "m" };
   t.equal(

@@ -24,7 +24,7 @@ t.test("a request may lose any number of things", async (t) => {
   t.match(headers.get("gateway-dropped"), /^include\.0, include\.1, .*, \+\d{6}$/);
 });
 
-t.test("an error of the provider's becomes one of the client's protocol, and its usage is not made up", async (t) => {
+t.test("an error of the provider's becomes one of the client's protocol, and its usage is not estimated", async (t) => {
   const upstream = await httpUpstream((_, reply) =>
     reply
       .writeHead(429, { "content-type": "application/json" })
@@ -41,7 +41,7 @@ t.test("an error of the provider's becomes one of the client's protocol, and its
   t.match(await response.json(), { type: "error", error: { type: "rate_limit_error", message: "Slow down." } });
 });
 
-t.test("an error that tells usage costs that, and one that tells none or zeros nothing", async (t) => {
+t.test("an error with usage costs that, and one without, or with zeros, nothing", async (t) => {
   let usage = {};
   const upstream = await httpUpstream((_, reply) =>
     reply
@@ -66,7 +66,7 @@ t.test("an error that tells usage costs that, and one that tells none or zeros n
   }
 });
 
-t.test("an error that nobody can read has one code, translated or not", async (t) => {
+t.test("an unreadable error has one code, translated or not", async (t) => {
   const upstream = await httpUpstream((_, reply) =>
     reply.writeHead(502, { "content-type": "text/html" }).end("<html>Bad gateway</html>"),
   );
@@ -90,7 +90,7 @@ t.test("an error that nobody can read has one code, translated or not", async (t
     }
 });
 
-t.test("a stream is told as a stream, and a whole answer as a whole one, whatever the provider sends", async (t) => {
+t.test("a stream is written as a stream, and a whole answer as a whole one, whatever the provider sends", async (t) => {
   const upstream = await httpUpstream((_, reply) =>
     reply.writeHead(200, { "content-type": "application/json" }).end(WHOLE),
   );
@@ -111,7 +111,7 @@ t.test("a stream is told as a stream, and a whole answer as a whole one, whateve
   t.match(streamed.text, /event: message_stop/);
 });
 
-t.test("what a vendor keeps is not counted by its name: a count that nobody can make is refused", async (t) => {
+t.test("a stored object is not counted by its name: a count that no target can compute is refused", async (t) => {
   const { url } = await startGateway(
     t,
     `providers: { chat: { url: "demo:", speaks: [openai-chat] } }\nmodels: { m: { targets: [chat:echo] } }\n`,
@@ -129,7 +129,7 @@ t.test("what a vendor keeps is not counted by its name: a count that nobody can 
   t.equal((await count("/v1/responses/input_tokens", { model: "m", input: "Hi" })).status, 200);
 });
 
-t.test("a large request, which is read in a turn of its own, is written and refused as a small one is", async (t) => {
+t.test("a large request, which is read in a turn of its own, is encoded and refused as a small one is", async (t) => {
   const upstream = await httpUpstream((_, reply) =>
     reply.writeHead(200, { "content-type": "application/json" }).end(WHOLE),
   );
@@ -177,7 +177,7 @@ function listen<Of extends object, Name extends keyof Of>(t: Test, of: Of, name:
   });
 }
 
-t.test("a large request is read and written in many turns of the event loop, a small one in the same", async (t) => {
+t.test("a large request is decoded and encoded in many turns of the event loop, a small one in the same", async (t) => {
   const upstream = await httpUpstream((_, reply) =>
     reply.writeHead(200, { "content-type": "application/json" }).end(WHOLE),
   );
@@ -212,60 +212,63 @@ t.test("a large request is read and written in many turns of the event loop, a s
   t.ok((await ask("Is it cold outside?", 10_001)) > 10_000 / 512);
 });
 
-t.test("what is deeper or longer in the provider's words than in the client's is no fault of ours", async (t) => {
-  const vendor = await startVendor(
-    t,
-    json({
-      id: "msg_1",
-      type: "message",
-      role: "assistant",
-      model: "m",
-      content: [{ type: "text", text: "ok" }],
-      stop_reason: "end_turn",
-      usage: { input_tokens: 1, output_tokens: 1 },
-    }),
-  );
-  const { url } = await startGateway(
-    t,
-    `providers: { up: { url: "${vendor.url}", speaks: [anthropic-messages] } }
+t.test(
+  "a provider's answer that is deeper or longer than the client's protocol allows is not the gateway's fault",
+  async (t) => {
+    const vendor = await startVendor(
+      t,
+      json({
+        id: "msg_1",
+        type: "message",
+        role: "assistant",
+        model: "m",
+        content: [{ type: "text", text: "ok" }],
+        stop_reason: "end_turn",
+        usage: { input_tokens: 1, output_tokens: 1 },
+      }),
+    );
+    const { url } = await startGateway(
+      t,
+      `providers: { up: { url: "${vendor.url}", speaks: [anthropic-messages] } }
 models: { m: { targets: ["up:m"] } }
 `,
-  );
-  const ask = async (messages: unknown) => {
-    const answer = await fetch(`${url}/v1/chat/completions`, {
-      method: "POST",
-      headers: asking(),
-      body: JSON.stringify({ model: "m", max_tokens: 9, messages }),
-    });
-    const { error } = (await answer.json()) as { error?: { code: string; message: string } };
-    return { status: answer.status, retry: answer.headers.get("x-should-retry"), ...error };
-  };
-  const called = (args: string) => [
-    { role: "user", content: "x" },
-    {
-      role: "assistant",
-      content: null,
-      tool_calls: [{ id: "t1", type: "function", function: { name: "f", arguments: args } }],
-    },
-    { role: "tool", tool_call_id: "t1", content: "ok" },
-  ];
-  const deep = (levels: number) => `{"a":${"[".repeat(levels)}${"]".repeat(levels)}}`;
-  t.match(await ask(called(deep(130))), { status: 200 });
-  t.match(
-    await ask(Array.from({ length: 24_000 }, (_, i) => ({ role: i % 2 ? "assistant" : "user", content: "x" }))),
-    { status: 200 },
-    "two names each in the one, more in the other",
-  );
-  const param = "messages.1.tool_calls.0";
-  const large = {
-    status: 400,
-    code: "not_translatable",
-    retry: "false",
-    param,
-    message: /names or values, or are nested/,
-  };
-  for (const levels of [300, 20_000]) t.match(await ask(called(deep(levels))), large);
-  const many = JSON.stringify(Object.fromEntries(Array.from({ length: 51_000 }, (_, i) => [`n${i}`, 0])));
-  t.match(await ask(called(many)), large);
-  t.match(await ask(called(`{"a":[${"{},".repeat(410_000)}0]}`)), large);
-});
+    );
+    const ask = async (messages: unknown) => {
+      const answer = await fetch(`${url}/v1/chat/completions`, {
+        method: "POST",
+        headers: asking(),
+        body: JSON.stringify({ model: "m", max_tokens: 9, messages }),
+      });
+      const { error } = (await answer.json()) as { error?: { code: string; message: string } };
+      return { status: answer.status, retry: answer.headers.get("x-should-retry"), ...error };
+    };
+    const called = (args: string) => [
+      { role: "user", content: "x" },
+      {
+        role: "assistant",
+        content: null,
+        tool_calls: [{ id: "t1", type: "function", function: { name: "f", arguments: args } }],
+      },
+      { role: "tool", tool_call_id: "t1", content: "ok" },
+    ];
+    const deep = (levels: number) => `{"a":${"[".repeat(levels)}${"]".repeat(levels)}}`;
+    t.match(await ask(called(deep(130))), { status: 200 });
+    t.match(
+      await ask(Array.from({ length: 24_000 }, (_, i) => ({ role: i % 2 ? "assistant" : "user", content: "x" }))),
+      { status: 200 },
+      "two names each in the one, more in the other",
+    );
+    const param = "messages.1.tool_calls.0";
+    const large = {
+      status: 400,
+      code: "not_translatable",
+      retry: "false",
+      param,
+      message: /names or values, or are nested/,
+    };
+    for (const levels of [300, 20_000]) t.match(await ask(called(deep(levels))), large);
+    const many = JSON.stringify(Object.fromEntries(Array.from({ length: 51_000 }, (_, i) => [`n${i}`, 0])));
+    t.match(await ask(called(many)), large);
+    t.match(await ask(called(`{"a":[${"{},".repeat(410_000)}0]}`)), large);
+  },
+);

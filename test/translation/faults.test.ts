@@ -32,7 +32,7 @@ t.test("status, kind, message and the provider's own code stay", async (t) => {
     t.match(toClientError(fault(status, kind)), { status, kind });
 });
 
-t.test("asking again is said to help where it may, unless the provider says otherwise", async (t) => {
+t.test("a retry is advised where it may help, unless the provider advises against it", async (t) => {
   t.equal(toClientError(fault(429, "billing")).retry, false, "no credit is left");
   for (const [status, retry] of [
     [400, false],
@@ -49,7 +49,7 @@ t.test("asking again is said to help where it may, unless the provider says othe
   t.equal(toClientError(fault(400, "invalid"), headers("x-should-retry", "true")).retry, true);
 });
 
-t.test("how long to wait is kept, in each of its forms", async (t) => {
+t.test("the time to wait is kept, in each of its forms", async (t) => {
   const wait = (...lines: string[]) => toClientError(fault(429, "rate_limit"), headers(...lines)).retryAfter;
   t.equal(wait(), undefined);
   t.equal(wait("retry-after", "12"), 12);
@@ -68,7 +68,7 @@ t.test("an overloaded service has the status that the client's protocol has for 
   t.equal(toClientError(fault(503, "overloaded"), undefined, 529).status, 529);
 });
 
-t.test("what is said of our credential is a 401 that is not worth asking again, in words of our own", async (t) => {
+t.test("an error about our credential is a 401 that is not to be retried, with a message of our own", async (t) => {
   t.match(toClientError(fault(403, "permission"), headers()), { status: 403, kind: "permission", message: /Because/ });
   for (const each of [fault(401, "authentication"), fault(400, "authentication")]) {
     const error = toClientError(each, headers());
@@ -79,7 +79,7 @@ t.test("what is said of our credential is a 401 that is not worth asking again, 
   }
 });
 
-t.test("a prompt that does not fit is told in words that clients of every protocol look for", async (t) => {
+t.test("a prompt that is too long is reported in words that clients of every protocol look for", async (t) => {
   for (const each of [
     fault(400, "invalid", "This model's maximum context length is 128000 tokens.", "context_length_exceeded"),
     fault(400, "invalid", "prompt is too long: 213462 tokens > 200000 maximum"),
@@ -98,16 +98,19 @@ t.test("a prompt that does not fit is told in words that clients of every protoc
   t.equal(toClientError(fault(500, "internal", "The context window moved.")).code, "upstream_refused");
 });
 
-t.test("a fault in the gateway's own words is told as such, and an empty message says the status", async (t) => {
-  t.match(toClientError(fault(502, "upstream", "", "upstream_truncated")), {
-    code: "upstream_truncated",
-    status: 502,
-    retry: true,
-    providerCode: undefined,
-  });
-  t.match(toClientError(fault(500, "internal", "A page.", "upstream_failed")), {
-    code: "upstream_failed",
-    status: 500,
-  });
-  t.equal(toClientError(fault(503, "overloaded", "")).message, "The provider answered 503.");
-});
+t.test(
+  "a failure in the gateway's own words is reported as such, and an empty message contains the status",
+  async (t) => {
+    t.match(toClientError(fault(502, "upstream", "", "upstream_truncated")), {
+      code: "upstream_truncated",
+      status: 502,
+      retry: true,
+      providerCode: undefined,
+    });
+    t.match(toClientError(fault(500, "internal", "A page.", "upstream_failed")), {
+      code: "upstream_failed",
+      status: 500,
+    });
+    t.equal(toClientError(fault(503, "overloaded", "")).message, "The provider answered 503.");
+  },
+);

@@ -3,7 +3,7 @@ import type { FeatureUse } from "../../src/translation/conversation.ts";
 import { Fields, objectFields } from "../../src/translation/fields.ts";
 import { RawJson } from "../../src/wire/exact.ts";
 
-t.test("members are taken by name, and what nobody took is declared, within objects too", async (t) => {
+t.test("members are read by name, and unread ones are declared, within objects too", async (t) => {
   const uses: FeatureUse[] = [];
   const body = new Fields({ a: "x", b: 1, c: true, d: null, e: { f: 1 }, g: [] }, "", uses);
   t.equal(body.text("a"), "x");
@@ -19,7 +19,7 @@ t.test("members are taken by name, and what nobody took is declared, within obje
   ]);
 });
 
-t.test("a member that is left is kept, and declared as what it is", async (t) => {
+t.test("a member that is skipped is kept, and declared as its feature", async (t) => {
   const uses: FeatureUse[] = [];
   const body = new Fields({ a: 1, b: 2, c: null }, "x.0", uses);
   body.leave("a", "prediction");
@@ -30,7 +30,7 @@ t.test("a member that is left is kept, and declared as what it is", async (t) =>
   t.same(uses, [{ feature: "prediction", path: "x.0.a" }]);
 });
 
-t.test("a member of another kind is refused by its path", async (t) => {
+t.test("a member of another type is refused with its path", async (t) => {
   const body = new Fields({ a: 1, b: "x", raw: new RawJson("{}") }, "x.0", []);
   const refused = (param: string) => ({ code: "invalid_field", param });
   t.throws(() => body.text("a"), refused("x.0.a"));
@@ -42,7 +42,7 @@ t.test("a member of another kind is refused by its path", async (t) => {
   t.throws(() => objectFields([], "x.1", []), refused("x.1"));
 });
 
-t.test("a member that must be there, and one of some words", async (t) => {
+t.test("a required member, and an enum", async (t) => {
   const body = new Fields({ a: "x", mode: "loud", none: null }, "x", []);
   t.equal(body.required("a"), "x");
   t.throws(() => body.required("none"), { code: "invalid_field", param: "x.none" });
@@ -51,7 +51,7 @@ t.test("a member that must be there, and one of some words", async (t) => {
   t.throws(() => body.word("mode", ["quiet"]), { code: "invalid_field", param: "x.mode", message: /quiet/ });
 });
 
-t.test("what is usual says nothing, another value does, and so can the object itself", async (t) => {
+t.test("a default value is not declared, another value is, and so can the object itself", async (t) => {
   const uses: FeatureUse[] = [];
   const body = new Fields({ async: false, size: "large" }, "tools.0", uses);
   body.declareSelf("tools", "Ask otherwise.");
@@ -64,7 +64,7 @@ t.test("what is usual says nothing, another value does, and so can the object it
   ]);
 });
 
-t.test("a member named like an object's own is a plain member", async (t) => {
+t.test("a member named like a property of Object.prototype is a plain member", async (t) => {
   const of = JSON.parse('{"__proto__":{"a":1},"constructor":2}') as Record<string, unknown>;
   t.equal(
     JSON.stringify(Object.fromEntries(new Fields(of, "", []).unreadMembers())),

@@ -11,7 +11,7 @@ t.test("server-sent events have their name where they have one", async (t) => {
   t.match(framing.type, /^text\/event-stream/);
 });
 
-t.test("an array is JSON once it is closed, also an empty one", async (t) => {
+t.test("an array is valid JSON once it is closed, also an empty one", async (t) => {
   t.equal(text(new Framing(SAY_ARRAY).close()), "[]");
   const framing = new Framing(SAY_ARRAY);
   const all =
@@ -22,7 +22,7 @@ t.test("an array is JSON once it is closed, also an empty one", async (t) => {
   t.match(framing.type, /^application\/json/);
 });
 
-t.test("the state tells what has been framed, with data that can be read", async (t) => {
+t.test("the state contains what has been framed, with data that can be read", async (t) => {
   for (const operation of [SAY, SAY_ARRAY]) {
     const framing = new Framing(operation);
     const [first, last] = framing.frames([{ data: '{"n":1}' }, { data: '{"n":2}' }]);

@@ -2,11 +2,11 @@ import t from "tap";
 import type { Part, Turn } from "../../src/translation/conversation.ts";
 import { callIds, PrefixKey, safeId, TextKey } from "../../src/translation/ids.ts";
 
-t.test("an id that every protocol takes stays as it is", async (t) => {
+t.test("an id that every protocol accepts stays unchanged", async (t) => {
   for (const id of ["call_1", "toolu_01-x", "a".repeat(64)]) t.equal(safeId(id), id);
 });
 
-t.test("another one becomes one, the same each time, and different ones stay different", async (t) => {
+t.test("another one is replaced, by the same each time, and different ones stay different", async (t) => {
   const ids = ["functions.Bash:0", "functions_Bash:0", "", "é", "a".repeat(65), `${"a".repeat(65)}b`, "x".repeat(5000)];
   for (const id of ids) {
     const safe = safeId(id);
@@ -17,7 +17,7 @@ t.test("another one becomes one, the same each time, and different ones stay dif
   t.equal(new Set(ids.map(safeId)).size, ids.length);
 });
 
-t.test("ids made for an answer are the same for the same answer", async (t) => {
+t.test("ids created for an answer are the same for the same answer", async (t) => {
   const [one, other] = [callIds("answer:1"), callIds("answer:1")];
   const ids = [one(), one(), one()];
   t.same(ids, [other(), other(), other()]);
@@ -26,7 +26,7 @@ t.test("ids made for an answer are the same for the same answer", async (t) => {
   t.notSame(callIds("answer:2")(), ids[0]);
 });
 
-t.test("a text is known by its length and its end, however it came", async (t) => {
+t.test("a text is identified by its length and its end, however it arrived", async (t) => {
   const text = "Ä long ".repeat(40);
   const whole = `${new TextKey().add(text)}`;
   for (const size of [1, 3, 63, 64, 65, 200]) {
@@ -38,7 +38,7 @@ t.test("a text is known by its length and its end, however it came", async (t) =
   t.not(`${new TextKey().add(`${text}x`)}`, whole);
 });
 
-t.test("a conversation is known by all that was said in it, whatever stands beside the words", async (t) => {
+t.test("a conversation is identified by all its texts, whatever is beside them", async (t) => {
   const text = (text: string): Part => ({ kind: "text", text, at: "x" });
   const turn = (role: Turn["role"], ...parts: Part[]): Turn => ({ role, parts, at: "x" });
   const call = (args: string): Part => ({ kind: "tool_call", id: "a", name: "f", arguments: args, at: "x" });

@@ -9,7 +9,7 @@ const support = (some: Partial<SupportTable>): SupportTable => ({
   ...some,
 });
 
-t.test("what is mapped or ignored leaves no trace, what is dropped is listed once", async (t) => {
+t.test("mapped or ignored features leave no trace, dropped ones are listed once", async (t) => {
   const losses = new Losses("target", false);
   losses.applySupport(
     [
@@ -25,7 +25,7 @@ t.test("what is mapped or ignored leaves no trace, what is dropped is listed onc
   t.same(losses.notices, []);
 });
 
-t.test("what is refused is a 400 that names the client's field and the reason", async (t) => {
+t.test("a refused feature is a 400 that names the client's field and the reason", async (t) => {
   const refused = { choices: ["refused", "one answer only"] } satisfies Partial<SupportTable>;
   t.throws(() => new Losses("target", false).applySupport([{ feature: "choices", path: "n" }], support(refused)), {
     code: "not_translatable",
@@ -35,7 +35,7 @@ t.test("what is refused is a 400 that names the client's field and the reason", 
   });
 });
 
-t.test("what the client can do about it is said in the refusal", async (t) => {
+t.test("the refusal has advice for the client", async (t) => {
   const uses = [{ feature: "stored_state", path: "input.0", hint: "Send the item." }] as const;
   for (const strict of [false, true])
     t.throws(() => new Losses("target", strict).applySupport(uses, support({ stored_state: "refused" })), {
@@ -44,7 +44,7 @@ t.test("what the client can do about it is said in the refusal", async (t) => {
     });
 });
 
-t.test("with strict a loss is a refusal", async (t) => {
+t.test("a loss is a refusal in strict mode", async (t) => {
   const strict = new Losses("target", true);
   t.throws(() => strict.applySupport([{ feature: "seed", path: "seed" }], support({ seed: "dropped" })), {
     code: "not_translatable",
@@ -59,7 +59,7 @@ t.test("with strict a loss is a refusal", async (t) => {
   t.same([strict.dropped, strict.notices], [[], []]);
 });
 
-t.test("a change is told with its reason, and a few notices are enough", async (t) => {
+t.test("a change is reported with its reason, and the number of notices is limited", async (t) => {
   const losses = new Losses("target", false);
   losses.change("effort", "max becomes high");
   losses.change("effort", "max becomes high");

@@ -3,14 +3,14 @@ import { ToolNames } from "../../src/translation/names.ts";
 
 const NARROW = "a-zA-Z0-9_-";
 
-t.test("a name that fits stays, and leads back to itself", async (t) => {
+t.test("a name that fits stays, and maps back to itself", async (t) => {
   const names = new ToolNames();
   t.equal(names.fit("get_weather", NARROW, 64), "get_weather");
   t.equal(names.back("get_weather"), "get_weather");
   t.equal(names.back("never_seen"), "never_seen");
 });
 
-t.test("a name that does not fit becomes one that does, the same each time, and leads back", async (t) => {
+t.test("a name that does not fit becomes one that does, the same each time, and maps back", async (t) => {
   for (const name of ["mcp.files/read", "näme", "🙂", "a".repeat(80), "", "x y"]) {
     const names = new ToolNames();
     const fit = names.fit(name, NARROW, 64);
@@ -32,7 +32,7 @@ t.test("two names never become one", async (t) => {
   );
 });
 
-t.test("a name that another one was fitted to is given way to", async (t) => {
+t.test("a fitted name that is already in use is avoided", async (t) => {
   const names = new ToolNames();
   const taken = names.fit("a.b", NARROW, 64);
   const fit = names.fit(taken, NARROW, 64);
@@ -40,7 +40,7 @@ t.test("a name that another one was fitted to is given way to", async (t) => {
   t.same([names.back(taken), names.back(fit)], ["a.b", taken]);
 });
 
-t.test("a mark tells what a fitted name stands for; a name without one is a plain function", async (t) => {
+t.test("a marker shows what a fitted name stands for; a name without one is a plain function", async (t) => {
   const names = new ToolNames();
   const fit = names.fit("functions.exec", NARROW, 64);
   t.same(names.original(fit), { name: "functions.exec" });

@@ -11,7 +11,7 @@ const call = (namespace: string): ToolCall => ({
   at: "c",
 });
 
-t.test("a call keeps the namespace that its tool stands in, and no other", async (t) => {
+t.test("a call keeps the namespace of its tool, and no other", async (t) => {
   const conversation: Conversation = {
     protocol: "p",
     task: "generate",

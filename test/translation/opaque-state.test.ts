@@ -36,20 +36,20 @@ function placed(...turns: Turn[]): Part[][] {
   return conversation.turns.map(({ parts }) => parts);
 }
 
-t.test("state that sat on a call goes back on it, in whatever turn it comes", async (t) => {
+t.test("state of a call is returned on it, in whatever turn it comes", async (t) => {
   const expected = { ...call("b"), opaque: opaque("x") };
   t.same(placed(assistant(carrying("x", { call: "b" }), call("a"), call("b"))), [[call("a"), expected]]);
   t.same(placed(assistant(carrying("x", { call: "b" })), assistant(call("b"))), [[expected]]);
 });
 
-t.test("the first state for a call counts, and state for a call that is gone goes too", async (t) => {
+t.test("the first state for a call counts, and state for a missing call is removed", async (t) => {
   t.same(placed(assistant(carrying("x", { call: "b" }), carrying("y", { call: "b" }), call("b"))), [
     [{ ...call("b"), opaque: opaque("x") }],
   ]);
   t.same(placed(assistant(carrying("x", { call: "gone" }), text("hi"))), [[text("hi")]]);
 });
 
-t.test("state that sat on media goes back on it by its bytes, wherever the client put it", async (t) => {
+t.test("state of media is returned on it by its bytes, wherever the client put it", async (t) => {
   const media = (base64: string, more: object = {}): Part => ({
     kind: "media",
     media: "image",
@@ -64,14 +64,14 @@ t.test("state that sat on media goes back on it by its bytes, wherever the clien
   t.same(placed(assistant(carrying("x", { media: key })), user(media("aGk="))), [[media("aGk=")]]);
 });
 
-t.test("state that sat on a text goes to the text that follows it", async (t) => {
+t.test("state of a text is returned on the text that follows it", async (t) => {
   t.same(placed(assistant(text("one"), carrying("x", "text"), text("two"))), [
     [text("one"), { ...text("two"), opaque: opaque("x") }],
   ]);
   t.same(placed(assistant(carrying("x", "text")), assistant(text("hi"))), [[{ ...text("hi"), opaque: opaque("x") }]]);
 });
 
-t.test("where no text follows it sat on one without a word", async (t) => {
+t.test("where no text follows it was on an empty one", async (t) => {
   const empty = (data: string) => ({ kind: "text", text: "", opaque: opaque(data), at: "r" });
   t.same(placed(assistant(text("one"), carrying("x", "text"))), [[text("one"), empty("x")]]);
   t.same(placed(assistant(carrying("x", "text"), call("a"), text("b"))), [[empty("x"), call("a"), text("b")]]);
@@ -81,7 +81,7 @@ t.test("where no text follows it sat on one without a word", async (t) => {
   ]);
 });
 
-t.test("reasoning with its own state stays where it is", async (t) => {
+t.test("reasoning with its own state stays in place", async (t) => {
   const parts = [carrying("x"), text("a")];
   t.same(placed(assistant(...parts)), [parts]);
 });
@@ -96,7 +96,7 @@ function read(turns: Turn[], tools: Tool[] = []) {
   return { parts: left.map(({ parts }) => parts), tools: kept, notes };
 }
 
-t.test("state of the very account stays, and so does what the vendor made without us", async (t) => {
+t.test("state of the same account stays, and so does what the vendor made without the gateway", async (t) => {
   const parts = [
     carrying("x"),
     { ...call("a"), opaque: opaque("y") } as Part,
@@ -105,32 +105,35 @@ t.test("state of the very account stays, and so does what the vendor made withou
   t.same(read([assistant(...parts)]), { parts: [parts], tools: [], notes: [] });
 });
 
-t.test("state of another account or protocol goes: reasoning whole, a call and a text without it", async (t) => {
-  for (const foreign of [{ account: "two" }, { protocol: "q" }]) {
-    const state = opaque("x", foreign);
-    const { parts, notes } = read([
-      user(text("u")),
-      assistant(
-        { kind: "reasoning", text: "thoughts", opaque: state, at: "r" },
-        { ...call("a"), opaque: state } as Part,
-        { ...text(""), opaque: state } as Part,
-        { ...text("b"), opaque: state } as Part,
-      ),
-    ]);
-    t.same(parts, [[text("u")], [call("a"), text("b")]]);
-    t.equal(notes.length, 4, "each is told");
-    t.equal(notes[0], "x at r");
-  }
-});
+t.test(
+  "state of another account or protocol is removed: reasoning completely, from a call and a text alone",
+  async (t) => {
+    for (const foreign of [{ account: "two" }, { protocol: "q" }]) {
+      const state = opaque("x", foreign);
+      const { parts, notes } = read([
+        user(text("u")),
+        assistant(
+          { kind: "reasoning", text: "thoughts", opaque: state, at: "r" },
+          { ...call("a"), opaque: state } as Part,
+          { ...text(""), opaque: state } as Part,
+          { ...text("b"), opaque: state } as Part,
+        ),
+      ]);
+      t.same(parts, [[text("u")], [call("a"), text("b")]]);
+      t.equal(notes.length, 4, "each is told");
+      t.equal(notes[0], "x at r");
+    }
+  },
+);
 
-t.test("a turn of nothing but foreign reasoning goes whole", async (t) => {
+t.test("a turn with only foreign reasoning is removed", async (t) => {
   t.same(read([user(text("u")), assistant({ ...carrying("x"), opaque: opaque("x", { account: "two" }) })]).parts, [
     [text("u")],
   ]);
 });
 
 t.test(
-  "blocks and tools that only another protocol understands go without a word: that was judged before",
+  "blocks and tools that only another protocol understands are removed without a notice: they were checked before",
   async (t) => {
     const foreign = (protocol: string): Part => ({ kind: "foreign", protocol, name: "x", json: {}, at: "f" });
     const server = (protocol: string): Tool => ({ kind: "server", protocol, name: "s", json: {}, at: "t" });
@@ -144,14 +147,14 @@ t.test(
   },
 );
 
-t.test("the conversation itself stays as it was, for the next target", async (t) => {
+t.test("the conversation itself stays unchanged, for the next target", async (t) => {
   const turn = assistant(carrying("x"), text("a"));
   const conversation = talk([turn]);
   keepReadable(conversation, { protocol: "q", account: "two" }, () => {});
   t.same(conversation.turns, [assistant(carrying("x"), text("a"))]);
 });
 
-t.test("reasoning that never had a state stays with the account that made it, and goes elsewhere", async (t) => {
+t.test("reasoning that never had a state stays with the account that made it, and is sent elsewhere", async (t) => {
   const thought: Part = { kind: "reasoning", text: "thoughts", at: "r" };
   const marked = (account: string): Part => ({ ...thought, opaque: opaque("", { kind: "unsigned", account }) });
   t.same(read([assistant(marked("one"))]), { parts: [[thought]], tools: [], notes: [] });

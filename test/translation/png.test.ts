@@ -2,7 +2,7 @@ import { crc32, inflateSync } from "node:zlib";
 import t from "tap";
 import { png } from "../../src/translation/png.ts";
 
-t.test("a picture has the points that it was given, in chunks with their checksums", async (t) => {
+t.test("an image has the points that it was given, in chunks with their checksums", async (t) => {
   const bytes = png(2, (x, y) => [x * 255, y * 99.6, 7]);
   t.equal(bytes.toString("hex", 0, 8), "89504e470d0a1a0a");
   const chunks = new Map<string, Buffer>();

@@ -16,7 +16,7 @@ const reach = (targets: string[][], can: string[] = []) =>
   );
 
 t.test(
-  "a model is reached in its provider's protocol natively, in others by translation, in some as the target is",
+  "a model is called in its provider's protocol natively, in others by translation, in some depending on the target",
   async (t) => {
     t.match(reach([["gemini"]]), { gemini: "native", "openai-chat": "translated", "anthropic-messages": "translated" });
     t.match(reach([["gemini"], ["openai-chat"]]), { gemini: "mixed", "openai-chat": "mixed" });
@@ -24,7 +24,7 @@ t.test(
   },
 );
 
-t.test("what has a protocol of its own for what it does is reached in that alone", async (t) => {
+t.test("an operation with a protocol of its own is available in that alone", async (t) => {
   t.same(reach([["openai-chat", "openai-images"]], ["images"]), { "openai-images": "native" });
   t.match(reach([["gemini"]], ["images"]), { gemini: "native" }, "where pictures come in a conversation");
   t.notOk(Object.hasOwn(reach([["openai-realtime"]]), "openai-realtime"));

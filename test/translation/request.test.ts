@@ -34,7 +34,7 @@ const quiet: TranslatedProtocol = {
 };
 const to = { protocol: tiny, account: "one", model: "vendor-model", facts: { sampling: false } };
 
-t.test("a request is read, judged and written with what it cost", async (t) => {
+t.test("a request is decoded, checked and encoded, with its losses", async (t) => {
   const conversation = readRequest(received({ say: "hi", seed: 1 }), envelopes);
   const { encoded, losses } = writeRequest(conversation, to, false);
   t.match(JSON.parse(encoded.body), {
@@ -46,7 +46,7 @@ t.test("a request is read, judged and written with what it cost", async (t) => {
   t.same(losses.notices, ["say: whispered"]);
 });
 
-t.test("an envelope is opened and reaches only the account it came from", async (t) => {
+t.test("an envelope is opened and sent only to the account it came from", async (t) => {
   const state = envelopes.seal({ protocol: "tiny", account: "one", kind: "own", data: "x" });
   const conversation = readRequest(received({ say: "hi", state }), envelopes);
   const turns = (account: string) => {
@@ -64,7 +64,7 @@ t.test("an envelope is opened and reaches only the account it came from", async 
   });
 });
 
-t.test("what was kept here for a call is no loss of the client's, also with strict", async (t) => {
+t.test("state stored here for a call is no loss of the client's, also in strict mode", async (t) => {
   const keeping = new Envelopes("a secret of the tests");
   keeping.remember("key", "a", { protocol: "tiny", account: "one", kind: "own", data: "x" });
   const { decode } = quiet.translation.request;
@@ -85,45 +85,42 @@ t.test("what was kept here for a call is no loss of the client's, also with stri
   t.match(losses.notices, [/Reasoning that another provider made/]);
 });
 
-t.test(
-  "of a picture without the signature that another provider gave it nothing is said, but with strict",
-  async (t) => {
-    const { decode } = quiet.translation.request;
-    const drawn = (recalled?: true) => {
-      const opaque: Opaque = {
-        protocol: "tiny",
-        account: "one",
-        kind: "own",
-        data: "x",
-        ...(recalled && { recalled }),
-      };
-      const media = { kind: "media", media: "image", source: { base64: "iVBO" }, mime: "image/png" } as const;
-      const turn: Turn = { role: "assistant", at: "drawn", parts: [{ ...media, at: "drawn.0", opaque }] };
-      const request: TranslatedProtocol["translation"]["request"] = {
-        ...quiet.translation.request,
-        assistantMedia: true,
-        decode: (asked) => ({ ...decode(asked), turns: [turn, ...decode(asked).turns] }),
-      };
-      const side = { ...quiet.translation, request };
-      const protocol: TranslatedProtocol = { ...quiet, translation: side };
-      const conversation = readRequest({ ...received({ say: "hi" }), side }, envelopes);
-      return (strict: boolean) => {
-        const { encoded, losses } = writeRequest(conversation, { ...to, protocol, account: "two" }, strict);
-        const { turns, pruned } = JSON.parse(encoded.body) as {
-          turns: { kind: string; opaque?: object }[][];
-          pruned: boolean;
-        };
-        t.match(turns[0], [{ kind: "media", opaque: undefined }]);
-        return [losses.notices, pruned];
-      };
+t.test("an image without the signature of another provider causes no notice, except in strict mode", async (t) => {
+  const { decode } = quiet.translation.request;
+  const drawn = (recalled?: true) => {
+    const opaque: Opaque = {
+      protocol: "tiny",
+      account: "one",
+      kind: "own",
+      data: "x",
+      ...(recalled && { recalled }),
     };
-    t.same(drawn()(false), [[], false]);
-    t.same(drawn(true)(true), [[], false], "what was kept here is no loss");
-    t.throws(() => drawn()(true), { code: "not_translatable", param: "drawn.0", message: /: The signature that/ });
-  },
-);
+    const media = { kind: "media", media: "image", source: { base64: "iVBO" }, mime: "image/png" } as const;
+    const turn: Turn = { role: "assistant", at: "drawn", parts: [{ ...media, at: "drawn.0", opaque }] };
+    const request: TranslatedProtocol["translation"]["request"] = {
+      ...quiet.translation.request,
+      assistantMedia: true,
+      decode: (asked) => ({ ...decode(asked), turns: [turn, ...decode(asked).turns] }),
+    };
+    const side = { ...quiet.translation, request };
+    const protocol: TranslatedProtocol = { ...quiet, translation: side };
+    const conversation = readRequest({ ...received({ say: "hi" }), side }, envelopes);
+    return (strict: boolean) => {
+      const { encoded, losses } = writeRequest(conversation, { ...to, protocol, account: "two" }, strict);
+      const { turns, pruned } = JSON.parse(encoded.body) as {
+        turns: { kind: string; opaque?: object }[][];
+        pruned: boolean;
+      };
+      t.match(turns[0], [{ kind: "media", opaque: undefined }]);
+      return [losses.notices, pruned];
+    };
+  };
+  t.same(drawn()(false), [[], false]);
+  t.same(drawn(true)(true), [[], false], "what was kept here is no loss");
+  t.throws(() => drawn()(true), { code: "not_translatable", param: "drawn.0", message: /: The signature that/ });
+});
 
-t.test("an opaque string that is no envelope is the client's own protocol's", async (t) => {
+t.test("an opaque string that is not an envelope is the client's own protocol's", async (t) => {
   const { turns } = readRequest(received({ say: "hi", state: "native" }), envelopes);
   t.match(turns[0]?.parts[0], { opaque: { protocol: "tiny", kind: "own", data: "native", account: undefined } });
 });
@@ -135,23 +132,23 @@ t.test("a forged envelope is a 400", async (t) => {
   });
 });
 
-t.test("with strict what would be lost is refused", async (t) => {
+t.test("losses are refused in strict mode", async (t) => {
   const conversation = readRequest(received({ say: "hi", seed: 1 }), envelopes);
   t.throws(() => writeRequest(conversation, to, true), { code: "not_translatable", param: "seed" });
 });
 
-t.test("what was changed when it was read is declared, and refused with strict", async (t) => {
+t.test("changes made by the decoder are declared, and refused in strict mode", async (t) => {
   const conversation = { ...readRequest(received({ say: "hi" }), envelopes), changed: [{ path: "say", why: "sung" }] };
   t.match(writeRequest(conversation, to, false).losses.notices, ["say: sung"]);
   t.throws(() => writeRequest(conversation, to, true), { code: "not_translatable", param: "say", message: /sung/ });
 });
 
-t.test("what changes nothing of a prompt's tokens is no loss where they are only counted", async (t) => {
+t.test("what does not change a prompt's tokens is no loss where they are only counted", async (t) => {
   const conversation = readRequest({ ...received({ say: "hi", seed: 1 }), operation: COUNT }, envelopes);
   t.same(writeRequest(conversation, to, false).losses.dropped, []);
 });
 
-t.test("an answer is asked for no longer than the model's answers are, and that is declared", async (t) => {
+t.test("an output limit is lowered to the model's maximum, and that is declared", async (t) => {
   const longest = (
     maxTokens: number | undefined,
     output: number | undefined,
@@ -178,7 +175,7 @@ t.test("an answer is asked for no longer than the model's answers are, and that 
   t.same(longest(64_000, 8192, "count"), { asked: 64_000, notices: [] });
 });
 
-t.test("a body that turns out to be no JSON is the client's fault", async (t) => {
+t.test("a body that turns out to be invalid JSON is the client's fault", async (t) => {
   const text = `{"say":"${"x".repeat(300)}\n"}`;
   t.throws(() => readRequest({ ...received({}), text }, envelopes), { code: "invalid_json", status: 400 });
 });
@@ -202,7 +199,7 @@ t.test("a call without a result is a 400, except where tokens are only counted",
   t.doesNotThrow(() => readRequest({ ...received({ say: "" }), side, operation: COUNT }, envelopes));
 });
 
-t.test("a result whose call a vendor keeps is judged by that", async (t) => {
+t.test("a result whose call a vendor stores is checked with that", async (t) => {
   const side: ClientTranslation = {
     ...tiny.translation,
     request: {

@@ -20,7 +20,7 @@ const open = (name: string, more: object = {}): Event => ({
 const args = (text: string): Event => ({ type: "arguments", block: 0, text });
 const close: Event = { type: "close", block: 0 };
 
-t.test("events without names pass as they are", async (t) => {
+t.test("events without names pass unchanged", async (t) => {
   const events: Event[] = [
     { type: "start", id: "x", model: "m" },
     { type: "open", block: 0, choice: 0, kind: "text" },
@@ -33,7 +33,7 @@ t.test("events without names pass as they are", async (t) => {
   for (const [i, event] of out.entries()) t.equal(event, events[i]);
 });
 
-t.test("a fitted name is told as the client's own", async (t) => {
+t.test("a fitted name is replaced by the client's own", async (t) => {
   const names = new ToolNames();
   const fit = names.fit("a.b", "a-z_", 64);
   t.same(told(names, open(fit, { id: "call_1" })), [open("a.b", { id: "call_1" })]);
@@ -81,7 +81,7 @@ t.test("a call that is custom already, and a plain one beside it, pass unchanged
   t.same(told(names, ...plain), plain);
 });
 
-t.test("reasoning without opaque state is marked with whose it is, other reasoning is not", async (t) => {
+t.test("reasoning without opaque state is marked with its origin, other reasoning is not", async (t) => {
   const open: Event = { type: "open", block: 0, choice: 0, kind: "reasoning" };
   const mark = { protocol: "p", account: "one", model: "m", kind: "unsigned", data: "" };
   t.same(told(new ToolNames(), open, close), [open, { type: "opaque", block: 0, opaque: mark }, close]);

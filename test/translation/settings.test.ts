@@ -56,7 +56,7 @@ function write(conversation: Partial<Conversation>, facts: Facts = {}) {
   return { body: writeSettings(TABLE, whole as Conversation, context), dropped };
 }
 
-t.test("what is read from a row is written from it", async (t) => {
+t.test("what is decoded by a row is encoded by it", async (t) => {
   const body = { temperature: 0.5, max_new: 9, config: { stop: ["a"], effort: "MUCH" }, store: false };
   const { conversation, uses, untaken } = read(body);
   t.match(conversation, { temperature: 0.5, maxTokens: 9, stop: ["a"], reasoning: { effort: "high" }, store: false });
@@ -68,7 +68,7 @@ t.test("what is read from a row is written from it", async (t) => {
   t.same(write(conversation).body, body);
 });
 
-t.test("an older name is read, written as the newer one, and says nothing beside it", async (t) => {
+t.test("an older name is decoded, encoded as the newer one, and ignored beside it", async (t) => {
   t.equal(read({ max: 3 }).conversation.maxTokens, 3);
   t.same(write(read({ max: 3 }).conversation).body, { max_new: 3 });
   const both = read({ max: 3, max_new: 4 });
@@ -76,18 +76,18 @@ t.test("an older name is read, written as the newer one, and says nothing beside
   t.same(both.uses, [{ feature: "max_tokens", path: "max_new" }]);
 });
 
-t.test("what says nothing is not declared, and what nobody knows is", async (t) => {
+t.test("a default is not declared, and an unknown member is", async (t) => {
   t.same(read({ config: { stop: [], other: 1 } }).uses, [{ feature: "other", path: "config.other" }]);
   t.same(read({ temperature: null }).uses, []);
 });
 
-t.test("a wrong type and an unknown word are refused by their path", async (t) => {
+t.test("a wrong type and an unknown value are refused with their path", async (t) => {
   t.throws(() => read({ temperature: "warm" }), { message: /^temperature must be a number/ });
   t.throws(() => read({ config: { stop: [1] } }), { message: /^config\.stop/ });
   t.throws(() => read({ config: { effort: "SOME" } }), { message: /LITTLE, MUCH/ });
 });
 
-t.test("what the vendor does not take is refused or dropped by the client's own path", async (t) => {
+t.test("what the vendor does not accept is refused or dropped with the client's own path", async (t) => {
   const uses: FeatureUse[] = [{ feature: "temperature", path: "generation.temp" }];
   t.throws(() => write({ temperature: 3, uses }), /^generation\.temp: It must be between 0 and 2 for this provider/);
   t.throws(() => write({ stop: ["a", "b", "c"] }), /accepts at most 2/);

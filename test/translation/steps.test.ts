@@ -25,7 +25,7 @@ function* counting(to: number, fails = false): Steps<number> {
   return sum;
 }
 
-t.test("steps give the same in one go and in turns, of which others have as many", async (t) => {
+t.test("steps have the same result at once and in turns, of which others have as many", async (t) => {
   let turns = 0;
   const turn = async () => void turns++;
   const sum = (5000 * 4999) / 2;
@@ -38,7 +38,7 @@ t.test("steps give the same in one go and in turns, of which others have as many
   await t.rejects(runInTurns(counting(5000, true)), { message: "at the end" });
 });
 
-t.test("between two steps the event loop turns", async (t) => {
+t.test("the event loop turns between two steps", async (t) => {
   let turned = 0;
   const steps = (function* () {
     const seen: number[] = [];
@@ -74,7 +74,7 @@ function counted<Result>(steps: Steps<Result>): { result: Result; count: number 
   }
 }
 
-t.test("long conversations are read and written in many steps, as they are in one", async (t) => {
+t.test("long conversations are decoded and encoded in many steps, with the same result", async (t) => {
   const envelopes = new Envelopes("a secret of the tests");
   for (const from of PROTOCOLS) {
     const received: ClientRequest = {
@@ -100,7 +100,7 @@ t.test("long conversations are read and written in many steps, as they are in on
   }
 });
 
-t.test("what is wrong with a long conversation is told from steps too", async (t) => {
+t.test("an error in a long conversation is reported from steps too", async (t) => {
   const messages = [...said, { role: "nobody", content: "" }];
   const received = (text: string): ClientRequest => ({
     protocol: SPOKEN["openai-chat"],
@@ -119,7 +119,7 @@ t.test("what is wrong with a long conversation is told from steps too", async (t
   t.throws(() => read('{"model":'), { code: "invalid_json" });
 });
 
-t.test("an object is written as JSON in steps where it has a long list, and the same", async (t) => {
+t.test("an object is written as JSON in steps where it has a long list, with the same result", async (t) => {
   const raw = new RawJson('{"a": 1.0}');
   const steps = (list: unknown[]) => {
     const object = { none: undefined, 'a"b': "c", list, empty: [], raw, last: null };

@@ -45,7 +45,7 @@ t.test("where every target speaks the client's protocol nothing is translated", 
   t.equal(planned([["tiny"], ["tiny", "other"]]).translation, undefined);
 });
 
-t.test("targets that cannot be asked are left out, and the others are asked in what they speak", async (t) => {
+t.test("targets that cannot be called are left out, and the others are called in their protocol", async (t) => {
   const { translation, exchange } = planned([["unheard-of"], ["other"]]);
   t.ok(translation);
   t.same(
@@ -54,22 +54,19 @@ t.test("targets that cannot be asked are left out, and the others are asked in w
   );
 });
 
-t.test(
-  "a model that nobody can be asked for is not served, and the message tells what its providers speak",
-  async (t) => {
-    t.throws(() => planned([["unheard-of"]]), {
-      code: "not_served",
-      message: /"m" is not served in the protocol tiny/,
-    });
-  },
-);
+t.test("a model without a callable target is not served, and the message names what its providers speak", async (t) => {
+  t.throws(() => planned([["unheard-of"]]), {
+    code: "not_served",
+    message: /"m" is not served in the protocol tiny/,
+  });
+});
 
-t.test("a count that nobody can make is an estimate", async (t) => {
+t.test("a count that no provider can compute is an estimate", async (t) => {
   const { exchange } = planned([["unheard-of"]], { operation: COUNT, text: '{"say":"Hello"}' });
   t.match(exchange.answer, { status: 200, headers: { "gateway-estimate": "input_tokens" } });
 });
 
-t.test("envelopes are looked for only where some model is served in another protocol", async (t) => {
+t.test("envelopes are searched for only where some model is served in another protocol", async (t) => {
   const text = JSON.stringify({
     state: envelopes.seal({ protocol: "other", account: "x", kind: "own", data: "x" }),
     say: "hi",

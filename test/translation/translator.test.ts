@@ -54,7 +54,7 @@ function run(translator: StreamTranslator, lines: readonly string[]): { frames: 
 
 const texts = (frames: readonly Frame[]): string => frames.map(({ bytes }) => bytes.toString()).join("");
 
-t.test("a stream becomes events with their names, then the end passes for those above", async (t) => {
+t.test("a stream becomes events with their names, then the end is passed to the stages after it", async (t) => {
   const { frames, error } = run(new StreamTranslator(crossing()), ["start:x", "hello", "end", "END"]);
   t.equal(error, undefined);
   t.equal(
@@ -67,7 +67,7 @@ t.test("a stream becomes events with their names, then the end passes for those 
   t.equal(frames.at(-1), END);
 });
 
-t.test("what has been written whole is at hand for an error that breaks the stream off", async (t) => {
+t.test("the output so far is available for an error that interrupts the stream", async (t) => {
   const translator = new StreamTranslator({ ...crossing(), to: responses as TranslatedProtocol });
   const finished = () => translator.framing.state.finished?.().map((item) => JSON.parse(item) as unknown);
   run(translator, ["start:x", "hello"]);
@@ -100,7 +100,7 @@ const json: typeof tiny = {
   },
 };
 
-t.test("an error of the upstream is thrown with its words, and the state is what has left", async (t) => {
+t.test("an upstream error is thrown with its message, and the state is what was sent", async (t) => {
   const translator = new StreamTranslator(crossing());
   const { frames, error } = run(translator, ["start:x", "hello", "error:529", "more"]);
   t.match(error, {
@@ -116,7 +116,7 @@ t.test("an error of the upstream is thrown with its words, and the state is what
   t.equal(state.last, frames.at(-1));
 });
 
-t.test("what stands in one frame with an error is not counted as sent, since it is not", async (t) => {
+t.test("content in one frame with an error is not counted as sent, since it is not", async (t) => {
   const both = { ...tiny.translation.response.decoder({ account: "", model: "" }) };
   both.frame = (_frame, out) => {
     out.push({ type: "start", id: "x", model: "m" });
@@ -131,18 +131,18 @@ t.test("what stands in one frame with an error is not counted as sent, since it 
   t.same([translator.framing.state.frames, translator.framing.state.last], [0, undefined]);
 });
 
-t.test("a stream that ends before its answer does is broken off, never finished", async (t) => {
+t.test("a stream that ends before its answer does is interrupted, never finished", async (t) => {
   t.match(run(new StreamTranslator(crossing()), ["start:x", "hello", "END"]).error, { code: "upstream_truncated" });
   t.match(run(new StreamTranslator(crossing()), ["END"]).error, { code: "upstream_truncated" });
 });
 
-t.test("behind the end nothing counts", async (t) => {
+t.test("after the end nothing counts", async (t) => {
   const { frames, error } = run(new StreamTranslator(crossing()), ["start:x", "end", "more", "error:500", "END"]);
   t.equal(error, undefined);
   t.match(texts(frames), /\[DONE\]\n\n$/);
 });
 
-t.test("signs of life pass as the client's own, at most one in five seconds", async (t) => {
+t.test("keep-alives pass as the client's own, at most one in five seconds", async (t) => {
   let now = 0;
   const translator = new StreamTranslator(crossing(), () => now);
   const pings = () => run(translator, ["ping", "ping"]).frames.length;
@@ -159,13 +159,13 @@ t.test("signs of life pass as the client's own, at most one in five seconds", as
   t.same(run(array, ["ping"]).frames, [], "an array has no room for them");
 });
 
-t.test("what cannot be said is lost with a word", async (t) => {
+t.test("what cannot be expressed is lost with a notice", async (t) => {
   const on = crossing();
   run(new StreamTranslator(on), ["start:x", "unmapped:a.b", "end", "END"]);
   t.same(on.lost, ["a.b"]);
 });
 
-t.test("a whole answer is read and written whole", async (t) => {
+t.test("a whole answer is decoded and encoded whole", async (t) => {
   const on = crossing();
   const events = decodeWhole(on, Buffer.from('["start:x","ping","unmapped:a.b","hello","end"]'), undefined);
   t.same(
@@ -190,7 +190,7 @@ t.test("a stream that comes unasked is read as a whole, and a whole answer becom
   );
 });
 
-t.test("a whole answer that is none is the provider's fault", async (t) => {
+t.test("an invalid whole answer is the provider's fault", async (t) => {
   for (const [text, code] of [
     ["<html>", "upstream_invalid"],
     ["", "upstream_invalid"],
@@ -201,7 +201,7 @@ t.test("a whole answer that is none is the provider's fault", async (t) => {
   t.throws(() => decodeWhole(crossing(), Buffer.from("data: start:x\n\n"), "sse"), { code: "upstream_truncated" });
 });
 
-t.test("an answer without end is given up: some protocols repeat all of it in their last event", async (t) => {
+t.test("an endless answer is aborted: some protocols repeat all of it in their last event", async (t) => {
   const piece = "x".repeat(1024 * 1024);
   const { frames, error } = run(new StreamTranslator(crossing()), [
     "start:x",
@@ -212,7 +212,7 @@ t.test("an answer without end is given up: some protocols repeat all of it in th
   t.ok(frames.length >= 16, "what came before has left");
 });
 
-t.test("calls without end count too", async (t) => {
+t.test("endless calls count too", async (t) => {
   const calls = Array.from({ length: 200_000 }, () => "call:f");
   const { error } = run(new StreamTranslator(crossing()), ["start:x", ...calls, "END"]);
   t.match(error, { code: "upstream_invalid", message: /longer than 16 MiB/ });

@@ -10,7 +10,7 @@ const turn = (role: Turn["role"], ...texts: string[]): Turn => ({
 const shape = (turns: Turn[]) =>
   turns.map(({ role, parts }) => [role, ...parts.map((part) => (part as { text: string }).text)]);
 
-t.test("neighbours of the same role become one, in order; system turns stay apart", async (t) => {
+t.test("adjacent turns of the same role become one, in order; system turns stay separate", async (t) => {
   t.same(
     shape(
       mergeTurns([
@@ -36,7 +36,7 @@ t.test("neighbours of the same role become one, in order; system turns stay apar
   );
 });
 
-t.test("the turns given stay as they were", async (t) => {
+t.test("the input turns stay unchanged", async (t) => {
   const turns = [turn("user", "a"), turn("user", "b")];
   mergeTurns(turns);
   t.same(shape(turns), [

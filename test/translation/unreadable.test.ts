@@ -47,14 +47,14 @@ function sent(text: string, strict = false, thinking?: "budget") {
   return { left, dropped: losses.dropped, notices: losses.notices };
 }
 
-t.test("the provider's own state goes back raw, in its place", async (t) => {
+t.test("the provider's own state is returned raw, in its place", async (t) => {
   const { left, notices } = sent(`{ "blocks" : [{"state" : "${seal()}" , "n":1.0}] }`);
   t.equal(left, '{ "blocks" : [{"state" : "raw=" , "n":1.0}] }');
   t.same(notices, []);
 });
 
 t.test(
-  "state of another account or protocol goes with what cannot stand without it, and all other bytes stay",
+  "state of another account or protocol is removed with what cannot stay without it, and all other bytes stay",
   async (t) => {
     for (const foreign of [seal({ account: "others" }), seal({ protocol: "other" })]) {
       const { left, notices } = sent(
@@ -66,25 +66,25 @@ t.test(
   },
 );
 
-t.test("a part that can stand without its state keeps standing", async (t) => {
+t.test("a part that can stay without its state stays", async (t) => {
   t.equal(
     sent(`{"blocks":[{"part":true,"state":"${seal({ account: "others" })}"}]}`).left,
     '{"blocks":[{"part":true}]}',
   );
 });
 
-t.test("reasoning that never had a state loses the mark of whose it is", async (t) => {
+t.test("reasoning that never had a state loses the mark of its origin", async (t) => {
   t.equal(sent(`{"blocks":[{"state":"${seal({ kind: "unsigned", data: "" })}","n":1}]}`).left, '{"blocks":[{"n":1}]}');
 });
 
-t.test("plain words stand in for a state that any provider may read", async (t) => {
+t.test("plain text replaces a state that any provider may read", async (t) => {
   const summary = seal({ protocol: "gateway", kind: "summary", data: 'a "word"' });
   const { left, notices } = sent(`{"blocks":[ {"state":"${summary}", "n":1},{} ]}`, true);
   t.equal(left, '{"blocks":[ "a \\"word\\"",{} ]}');
   t.same(notices, []);
 });
 
-t.test("a setting that wants what has gone goes too, and the client is told", async (t) => {
+t.test("a setting that requires what was removed is removed too, and the client is notified", async (t) => {
   const text = `{"thinking":{"tokens":9},"blocks":[{"state":"${seal({ account: "others" })}"}]}`;
   t.match(sent(text, false, "budget"), {
     left: '{"blocks":[]}',
@@ -102,7 +102,7 @@ t.test("a loss is a refusal where nothing may be lost", async (t) => {
   t.doesNotThrow(() => sent(`{"blocks":[{"state":"${seal()}"}]}`, true));
 });
 
-t.test("strings that are no envelopes are the provider's to judge, and forged ones are refused", async (t) => {
+t.test("strings that are not envelopes are left to the provider, and forged ones are refused", async (t) => {
   t.equal(sent('{"blocks":[{"state":"c2ln"}]}').left, '{"blocks":[{"state":"c2ln"}]}');
   t.throws(() => sent('{"blocks":[{"state":"gw1stateAAAA"}]}'), { code: "invalid_field" });
 });

@@ -31,7 +31,7 @@ gathered(t, "the free text comes out as it was, wherever its JSON is cut", async
     }
 });
 
-t.test("what has come leaves at once, but never half of a character", async (t) => {
+t.test("what has arrived is sent at once, but never half of a character", async (t) => {
   t.same(unwrapped(['{"input":"ab', "cd", 'ef"}']).pieces, ["ab", "cd", "ef", ""]);
   const { pieces } = unwrapped([...`{"input":${escaped("a🙂b")}}`]);
   t.ok(pieces.every((piece) => piece.isWellFormed()));
@@ -41,23 +41,23 @@ t.test("what has come leaves at once, but never half of a character", async (t) 
   );
 });
 
-t.test("half of a pair that nothing follows is not lost", async (t) => {
+t.test("half of a surrogate pair that nothing follows is not lost", async (t) => {
   t.equal(unwrapped(['{"input":"a\\ud83d"}']).text, "a\ud83d");
   t.equal(unwrapped(['{"input":"a\\ud83d']).text, "a\ud83d");
 });
 
-t.test("an opening that goes on and on is no opening", async (t) => {
+t.test("an endlessly long opening is no opening", async (t) => {
   const pieces = ["{", ...Array.from({ length: 300_000 }, () => " "), `"input":"text"}`];
   t.equal(unwrapped(pieces).text, "text");
 });
 
-t.test("arguments of another form are looked at as a whole, and are the text where they hold none", async (t) => {
+t.test("arguments of another form are read as a whole, and are the text where they contain none", async (t) => {
   t.equal(unwrapped(['{"why":1,"inp', 'ut":"text"}']).text, "text");
   for (const other of ["just text", '{"input":5}', "[1]", '"quoted"', '{"other":"x"}', "{", '{"inpu'])
     t.equal(unwrapped([...other]).text, other);
 });
 
-t.test("an escape that is none, and arguments that break off, leave what they have", async (t) => {
+t.test("an invalid escape, and incomplete arguments, yield what is there", async (t) => {
   t.equal(unwrapped(['{"input":"ab\\uzzzz"}']).text, 'ab\\uzzzz"}');
   t.equal(unwrapped(['{"input":"ab', "\\u00"]).text, "ab\\u00");
 });

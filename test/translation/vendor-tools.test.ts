@@ -28,7 +28,7 @@ function needed(conversation: Conversation): string[] {
 
 const allowed = (required: boolean, ...names: string[]): ToolChoice => ({ mode: "allowed", required, names });
 
-t.test("a vendor's tool is needed where nothing else can be called", async (t) => {
+t.test("a vendor's tool is required where nothing else can be called", async (t) => {
   const tools = [own("f"), server("draw")];
   for (const mode of ["auto", "none", "required"] as const) t.same(needed(talk(tools, { mode })), []);
   t.same(needed(talk(tools)), []);
@@ -44,7 +44,7 @@ t.test("a vendor's tool is needed where nothing else can be called", async (t) =
     t.same(needed(talk(tools, choice)), []);
 });
 
-t.test("a vendor's tool is needed once the conversation has used it", async (t) => {
+t.test("a vendor's tool is required once the conversation has used it", async (t) => {
   const made: Part = { kind: "foreign", protocol: "p", name: "draw_call", tools: ["draw"], json: {}, at: "made" };
   const call: Part = { kind: "tool_call", id: "1", name: "bash", arguments: "", at: "call" };
   t.same(needed(talk([server("draw")], undefined, [made])), ["made"]);
@@ -59,7 +59,7 @@ t.test("a vendor's tool is needed once the conversation has used it", async (t) 
   t.same(needed({ ...dispensable, uses: [] }), [], "declared as something that nobody needs");
 });
 
-t.test("with tools gone nothing chooses among them", async (t) => {
+t.test("without tools there is no tool choice", async (t) => {
   const tools = [own("f"), server("draw")];
   const choice = allowed(true, "draw", "f");
   t.equal(withTools(talk(tools, choice), [...tools]).toolChoice, choice);

@@ -14,7 +14,7 @@ const asking = (toolChoice?: ToolChoice): Conversation => ({
   ...(toolChoice ? { toolChoice } : {}),
 });
 
-t.test("web search follows the choice among tools", async (t) => {
+t.test("web search follows the tool choice", async (t) => {
   t.equal(maySearch(asking(), search), true);
   t.equal(maySearch(asking({ mode: "required" }), search), true);
   t.equal(maySearch(asking({ mode: "none" }), search), false);
@@ -24,6 +24,6 @@ t.test("web search follows the choice among tools", async (t) => {
   t.equal(maySearch(asking({ mode: "allowed", required: true, names: ["other"] }), search), false);
 });
 
-t.test("a search that stands beside the tools is not their choice", async (t) => {
+t.test("a search beside the tools is not their choice", async (t) => {
   t.equal(maySearch(asking({ mode: "none" }), { ...search, apart: true }), true);
 });

@@ -11,7 +11,7 @@ const schemaOf = (schema: object, more = {}, objectsOnly = true) => {
   return wrapping && { schema: JSON.parse(wrapping.format.schema?.text ?? ""), wrapped: wrapping.wrapped };
 };
 
-t.test("an object goes as it is, and all where the vendor takes any", async (t) => {
+t.test("an object is sent unchanged, and any schema where the vendor accepts all", async (t) => {
   for (const schema of [{ type: "object" }, { properties: { a: {} } }]) t.equal(schemaOf(schema), undefined);
   t.match(schemaOf({ $ref: "#/$defs/a", $defs: { a: { type: "array" } } }), { wrapped: "json" });
   t.equal(schemaOf({ type: "array" }, {}, false), undefined);
@@ -19,7 +19,7 @@ t.test("an object goes as it is, and all where the vendor takes any", async (t) 
   t.equal(wrapFormat(undefined, true), undefined);
 });
 
-t.test("an object that the root refers to stands at the root", async (t) => {
+t.test("an object that the root refers to is moved to the root", async (t) => {
   const node = { type: "object", properties: { next: { $ref: "#/$defs/Node" } } };
   const root = { $ref: "#/$defs/Node", $defs: { Node: node } };
   t.same(schemaOf(root), { schema: { ...node, $defs: { Node: node } }, wrapped: undefined });
@@ -27,7 +27,7 @@ t.test("an object that the root refers to stands at the root", async (t) => {
   t.same(schemaOf({ $ref: "#/definitions/a", definitions: { a: { properties: {} } } })?.schema.properties, {});
 });
 
-t.test("any other schema is the only member of an object, and its references lead where they led", async (t) => {
+t.test("any other schema is the only member of an object, and its references keep their targets", async (t) => {
   const schema = {
     type: "array",
     items: { anyOf: [{ $ref: "#/$defs/a" }, { $ref: "#" }, { $ref: "#/items" }, { const: { $ref: 1 } }] },
@@ -85,7 +85,7 @@ gathered(t, "the answer comes out as it was written, wherever it is cut", async 
     t.equal(unwrapped("text", [...json]), "yes é");
 });
 
-t.test("the work on white space at the end of an answer grows no faster than the answer", async (t) => {
+t.test("the time for white space at the end of an answer grows no faster than the answer", async (t) => {
   const [ending] = hostileTexts([" "], '{"value":[1]}', "") as [string];
   runLinear(() => t.equal(unwrapped("json", [ending]), "[1]"));
   const [spaces] = hostileTexts([" "], '{"value":[1]', "") as [string];
@@ -107,7 +107,7 @@ const told = (sent: Sent, text: string) => {
 };
 const textIn = (answer: object) => at(answer as never, "candidates.0.content.parts.0.text");
 
-t.test("a Gemini client gets a list and a bare word of a vendor that only answers objects", async (t) => {
+t.test("a Gemini client gets a list and a bare value from a vendor that only answers objects", async (t) => {
   const list = send("gemini", asked("application/json", LIST), "openai-chat");
   t.match(at(list.body, "response_format.json_schema.schema"), { properties: { value: { type: "array" } } });
   const schema = at(send("gemini", asked("application/json", LIST), "openai-responses").body, "text.format.schema");
@@ -122,7 +122,7 @@ t.test("a Gemini client gets a list and a bare word of a vendor that only answer
   t.same([list.dropped, list.notices], [[], [held]]);
 });
 
-t.test("a vendor that takes any schema gets it is", async (t) => {
+t.test("a vendor that accepts any schema gets it unchanged", async (t) => {
   const schema = { type: "array", items: { type: "string" } };
   const format = { type: "json_schema", json_schema: { name: "list", schema } };
   const sent = send("openai-chat", { messages: [{ role: "user", content: "x" }], response_format: format }, "gemini");

@@ -29,14 +29,14 @@ t.test("a bare origin gets the protocol's segment, an address with a path keeps 
   t.equal(upstreamPath(exchange, attempt("http://up/deep/v2")), "/deep/v2/say?a=1");
 });
 
-t.test("what a translation asks, and what a plugin has set, come first", async (t) => {
+t.test("the translation's path, and a plugin's, take precedence", async (t) => {
   const translated = Object.assign(attempt("http://up/v1"), { operation: COUNT, query: "" });
   t.equal(upstreamPath(exchange, translated), "/v1/count");
   t.equal(upstreamPath(exchange, Object.assign(translated, { query: "b=2" })), "/v1/count?b=2");
   t.equal(upstreamPath(exchange, Object.assign(translated, { path: "/elsewhere" })), "/elsewhere");
 });
 
-t.test("our credential takes the place of whatever stands there, in the header that is wanted", async (t) => {
+t.test("our credential replaces whatever is there, in the configured header", async (t) => {
   const own = attempt("http://up", { credentials: credentialsOf("ours") });
   addCredential(own);
   t.same(own.headers.lines, ["x-key", "secret of ours"]);
@@ -48,7 +48,7 @@ t.test("our credential takes the place of whatever stands there, in the header t
   t.same(open.headers.lines, ["x-key", "the client's"]);
 });
 
-t.test("the credential is shown as the protocol spoken upstream wants it", async (t) => {
+t.test("the credential is sent as the protocol spoken upstream requires it", async (t) => {
   const translated = attempt("http://up", { credentials: credentialsOf("ours") });
   translated.protocol = { ...other, credential: (secret) => ["authorization", secret] };
   addCredential(translated);

@@ -12,7 +12,7 @@ t.test("an account has an agent for each scheme, and shares it with nobody", asy
   agents.close();
 });
 
-t.test("what cannot be sent again has a connection of its own", async (t) => {
+t.test("a request that cannot be sent again has a connection of its own", async (t) => {
   const agents = new Agents({});
   const target = new URL("http://a.test/");
   t.equal(Reflect.get(agents.get(target, "one"), "keepAlive"), true);

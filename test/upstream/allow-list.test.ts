@@ -2,13 +2,13 @@ import t from "tap";
 import { AllowList, requestIdOf, setShouldRetry } from "../../src/upstream/allow-list.ts";
 import { HeaderList } from "../../src/wire/headers.ts";
 
-t.test("names pass by the letter or by a prefix, and no others, however often they are asked", async (t) => {
+t.test("names pass exactly or by a prefix, and no others, however often they are checked", async (t) => {
   const { allows } = new AllowList(["accept", "x-own-*"]);
   for (let round = 0; round < 2; round++)
     t.same(["accept", "x-own-a", "x-own-", "accept-language", "x-ow"].map(allows), [true, true, true, false, false]);
 });
 
-t.test("names beyond those it remembers are judged all the same", async (t) => {
+t.test("names beyond the cache are checked all the same", async (t) => {
   const { allows } = new AllowList(["kept-*"]);
   const names = Array.from({ length: 2000 }, (_, i) => (i % 2 === 0 ? `kept-${i}` : `other-${i}`));
   t.same(names.filter(allows).length, 1000);
@@ -25,7 +25,7 @@ t.test("a provider's id of a request is found under either name", async (t) => {
   );
 });
 
-t.test("clients are told not to ask again where that changes nothing, unless the provider has told them", async (t) => {
+t.test("clients are told not to retry where that changes nothing, unless the provider has told them", async (t) => {
   const advised = (status: number, ...lines: string[]) => {
     const headers = new HeaderList(lines);
     setShouldRetry(status, headers);

@@ -42,7 +42,7 @@ t.test("429, 5xx and a refused connection lead to the next target before the fir
   t.equal(entry?.target, "p3:vendor/m 3");
 });
 
-t.test("each attempt carries its own target's model and credential, and the body otherwise as it came", async (t) => {
+t.test("each attempt has its own target's model and credential, and the body otherwise unchanged", async (t) => {
   const [broken, fine] = [await answering(t, 500), await answering(t, 200)];
   const running = await gateway(t, [broken, fine]);
   await chat(running, {}, ' { "seed": 12345678901234567890, "model" : "m", "temperature": 1.0 }\n');
@@ -59,7 +59,7 @@ t.test("each attempt carries its own target's model and credential, and the body
   t.notOk(sent(fine).rawHeaders.join().includes("secret-0"));
 });
 
-t.test("other answers and the last target's answer reach the client as they are", async (t) => {
+t.test("other answers and the last target's answer reach the client unchanged", async (t) => {
   const [refusing, unused] = [await answering(t, 400), await answering(t, 200)];
   const first = await chat(await gateway(t, [refusing, unused]));
   t.equal(first.status, 400);
@@ -72,7 +72,7 @@ t.test("other answers and the last target's answer reach the client as they are"
 });
 
 t.test(
-  "a connection that breaks after the request was sent is not tried again: the provider may have billed it",
+  "a connection that breaks after the request was sent is not retried: the provider may have billed it",
   async (t) => {
     const breaking = await rawUpstream((socket) => socket.destroy());
     t.teardown(() => breaking.close());
@@ -83,7 +83,7 @@ t.test(
   },
 );
 
-t.test("only headers of the protocol, and those the operator names, go up", async (t) => {
+t.test("only headers of the protocol, and those the operator configures, are sent upstream", async (t) => {
   const fine = await answering(t, 200);
   const running = await gateway(t, [fine], ", forward: [x-acme, x-team-*]");
   await chat(running, {
@@ -107,7 +107,7 @@ t.test("only headers of the protocol, and those the operator names, go up", asyn
     t.notOk(names.includes(gone), gone);
 });
 
-t.test("only harmless headers come down, and what asking again cannot mend says so", async (t) => {
+t.test("only harmless headers are sent to the client, with advice against a useless retry", async (t) => {
   const upstream = await answering(t, 401, {
     "openai-organization": "acme",
     "set-cookie": "a=b",
@@ -138,7 +138,7 @@ t.test("a provider whose address is a bare origin gets the protocol's own versio
   t.ok(fine.seen[0]?.rawHeaders.includes("anthropic-version"), "the vendor's required header is there");
 });
 
-t.test("an answer that has no body does not say how long one is", async (t) => {
+t.test("a response without a body has no length", async (t) => {
   for (const status of [204, 304]) {
     const upstream = await rawUpstream((socket) => socket.write(`HTTP/1.1 ${status} x\r\ncontent-length: 0\r\n\r\n`));
     t.teardown(() => upstream.close());
@@ -150,7 +150,7 @@ t.test("an answer that has no body does not say how long one is", async (t) => {
   }
 });
 
-t.test("the ledger tells for how long an attempt waited for a place, and what one took that failed", async (t) => {
+t.test("the ledger has an attempt's queue time, and the duration of a failed one", async (t) => {
   const upstream = await httpUpstream((_, reply) =>
     setTimeout(() => reply.writeHead(200, { "content-type": "application/json" }).end("{}"), 60),
   );

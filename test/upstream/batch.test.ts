@@ -2,7 +2,7 @@ import { setImmediate as turn } from "node:timers/promises";
 import t from "tap";
 import { Batch } from "../../src/upstream/batch.ts";
 
-t.test("what comes in one turn is done when all of it is here, in its order, once", async (t) => {
+t.test("items of one turn are done when all are there, in order, once", async (t) => {
   const done: number[] = [];
   const batch = new Batch<number>((item) => done.push(item));
   for (let item = 0; item < 5; item++) batch.add(item);
@@ -16,7 +16,7 @@ t.test("what comes in one turn is done when all of it is here, in its order, onc
   t.same(done, [0, 1, 2, 3, 4, 5]);
 });
 
-t.test("all take a step before any takes the next, as many as make a group", async (t) => {
+t.test("all take a step before any takes the next, as many as a group holds", async (t) => {
   const steps: string[] = [];
   const batch = new Batch<number>(async (item) => {
     steps.push(`${item} first`);
@@ -33,7 +33,7 @@ t.test("all take a step before any takes the next, as many as make a group", asy
   t.same(steps, groups.flatMap(all));
 });
 
-t.test("what is added meanwhile is done too", async (t) => {
+t.test("items added meanwhile are done too", async (t) => {
   const done: number[] = [];
   const batch = new Batch<number>((item) => {
     done.push(item);
@@ -48,7 +48,7 @@ t.test("what is added meanwhile is done too", async (t) => {
   );
 });
 
-t.test("a throw is nobody else's", async (t) => {
+t.test("an exception affects only its own item", async (t) => {
   const done: number[] = [];
   const batch = new Batch<number>((item) => {
     if (item % 10 === 3) throw new Error(`no ${item}`);

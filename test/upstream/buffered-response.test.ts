@@ -40,7 +40,7 @@ function recorder(room = true) {
   return { got, receiver };
 }
 
-t.test("an answer that nobody asks for as a whole passes as it comes", async (t) => {
+t.test("an answer that no plugin reads as a whole passes as it arrives", async (t) => {
   const { held, receiver, seen } = upstream();
   const { got, receiver: mine } = recorder();
   held.read(mine);
@@ -50,7 +50,7 @@ t.test("an answer that nobody asks for as a whole passes as it comes", async (t)
   t.same([got, seen], [[], { resumed: 1, destroyed: 1 }]);
 });
 
-t.test("an answer read to its end is handed over afterwards, once, then its end", async (t) => {
+t.test("an answer read to its end is passed on afterwards, once, then its end", async (t) => {
   const { held, whole: read, receiver } = upstream();
   const whole = read(100);
   receiver().chunk(Buffer.from("one "));
@@ -72,7 +72,7 @@ t.test("an empty answer has only an end", async (t) => {
   t.same(got, ["end"]);
 });
 
-t.test("a client that has no room hears of the end when it has", async (t) => {
+t.test("a client without buffer space receives the end when it has some", async (t) => {
   const { held, whole: read, receiver, seen } = upstream();
   const whole = read(100);
   receiver().chunk(Buffer.from("one"));
@@ -87,7 +87,7 @@ t.test("a client that has no room hears of the end when it has", async (t) => {
   t.same([got.length, seen.resumed], [2, 1]);
 });
 
-t.test("one that was given up hears of nothing", async (t) => {
+t.test("an aborted one receives nothing", async (t) => {
   const { held, whole: read, receiver, seen } = upstream();
   const whole = read(100);
   receiver().chunk(Buffer.from("one"));
@@ -100,7 +100,7 @@ t.test("one that was given up hears of nothing", async (t) => {
   t.same([got, seen.destroyed], [["one"], 1]);
 });
 
-t.test("an answer that breaks off fails with its reason; one that is too large is given up", async (t) => {
+t.test("an answer that is interrupted fails with its reason; one that is too large is aborted", async (t) => {
   const broken = upstream();
   const whole = broken.whole(100);
   broken.receiver().fail(new GatewayError("upstream_truncated"));
@@ -112,7 +112,7 @@ t.test("an answer that breaks off fails with its reason; one that is too large i
   t.equal(large.seen.destroyed, 1);
 });
 
-t.test("whoever asks for the whole gets the same, and the head says while somebody waits for it", async (t) => {
+t.test("all readers of the whole answer get the same, and the head shows that there is one", async (t) => {
   const { held, whole, receiver } = upstream();
   t.notOk(held.head.isReading);
   const [first, second] = [whole(100), whole(100)];

@@ -4,7 +4,7 @@ import { credentialsOf } from "../support/provider.ts";
 
 const [one, other] = credentialsOf("one", "other") as [never, never];
 
-t.test("one that is asked to wait waits, and no other", async (t) => {
+t.test("a credential that must wait rests, and no other", async (t) => {
   const rests = new CredentialCooldowns();
   t.equal(rests.usableAt(one), 0);
   rests.recordWait(one, 0, 5000);
@@ -17,22 +17,25 @@ t.test("one that is asked to wait waits, and no other", async (t) => {
   t.equal(rests.usableAt(one), 0);
 });
 
-t.test("one that is refused rests ever longer, tried by one request each time, until it is accepted", async (t) => {
-  const rests = new CredentialCooldowns();
-  let now = 1000;
-  t.ok(rests.recordRefusal(one, now), "that is news");
-  for (const seconds of [30, 60, 120, 240, 300, 300]) {
-    t.equal(rests.usableAt(one), now + seconds * 1000);
-    now = rests.usableAt(one);
-    rests.recordUse(one, now);
-    t.ok(rests.usableAt(one) > now, "nobody else shows it meanwhile");
-    t.notOk(rests.recordRefusal(one, now), "that is no news");
-  }
-  t.ok(rests.recordAcceptance(one, now), "that is news");
-  t.equal(rests.usableAt(one), 0);
-  t.ok(rests.recordRefusal(one, now));
-  t.equal(rests.usableAt(one), now + 30_000);
-});
+t.test(
+  "a refused credential rests longer each time, tried by one request each time, until it is accepted",
+  async (t) => {
+    const rests = new CredentialCooldowns();
+    let now = 1000;
+    t.ok(rests.recordRefusal(one, now), "that is news");
+    for (const seconds of [30, 60, 120, 240, 300, 300]) {
+      t.equal(rests.usableAt(one), now + seconds * 1000);
+      now = rests.usableAt(one);
+      rests.recordUse(one, now);
+      t.ok(rests.usableAt(one) > now, "nobody else shows it meanwhile");
+      t.notOk(rests.recordRefusal(one, now), "that is no news");
+    }
+    t.ok(rests.recordAcceptance(one, now), "that is news");
+    t.equal(rests.usableAt(one), 0);
+    t.ok(rests.recordRefusal(one, now));
+    t.equal(rests.usableAt(one), now + 30_000);
+  },
+);
 
 t.test("one that was refused for one caller alone rests anew for all", async (t) => {
   const rests = new CredentialCooldowns();
@@ -55,14 +58,14 @@ t.test("one that was refused for one caller alone rests anew for all", async (t)
   t.equal(rests.usableAt(one, "x"), 0);
 });
 
-t.test("what is heard to rest for all is no news when it is refused again", async (t) => {
+t.test("a repeated refusal of a credential that rests for all is not reported", async (t) => {
   const rests = new CredentialCooldowns();
   rests.applyRemote(one, { until: 5000, nextDuration: 60_000 });
   t.equal(rests.recordRefusal(one, 4000, "x"), undefined);
   t.equal(rests.usableAt(one, "y"), 64_000);
 });
 
-t.test("others are told of what changes, but not of every few milliseconds", async (t) => {
+t.test("others are notified of changes, but not of every few milliseconds", async (t) => {
   const told: (number | undefined)[] = [];
   const rests: CredentialCooldowns = new CredentialCooldowns((credential) => told.push(rests.get(credential)?.until));
   for (let until = 5000; until < 5250; until++) rests.recordWait(one, 0, until);
@@ -79,7 +82,7 @@ t.test("others are told of what changes, but not of every few milliseconds", asy
   t.equal(told.length, 6, "what was heard is not told on");
 });
 
-t.test("somebody may want all of them tried at once", async (t) => {
+t.test("an operator may have all of them tried at once", async (t) => {
   const told: (number | undefined)[] = [];
   const rests: CredentialCooldowns = new CredentialCooldowns((credential) => told.push(rests.get(credential)?.until));
   rests.recordWait(one, 0, 60_000);
@@ -92,23 +95,20 @@ t.test("somebody may want all of them tried at once", async (t) => {
   t.same(told, [60_000, 31_000, undefined, 2000, undefined, 3000], "a shorter wait that begins then is news");
 });
 
-t.test(
-  "a long wait because of one caller is short for all others, until a second caller is asked for one too",
-  async (t) => {
-    const rests = new CredentialCooldowns();
-    rests.recordWait(one, 0, 3_600_000, "x");
-    t.same([rests.usableAt(one, "x"), rests.usableAt(one, "y")], [3_600_000, 60_000]);
-    rests.recordWait(one, 60_000, 3_600_000, "x");
-    t.equal(rests.usableAt(one, "y"), 120_000, "the same caller again");
-    rests.recordWait(one, 120_000, 3_600_000, "y");
-    t.equal(rests.usableAt(one, "z"), 3_720_000);
-    rests.recordAcceptance(one, 3_720_000, "z");
-    rests.recordWait(one, 0, 3_600_000, "x");
-    rests.recordAcceptance(one, 60_000, "y");
-    t.equal(rests.usableAt(one, "x"), 0, "another caller's success ends it");
-    const others = new CredentialCooldowns();
-    others.recordWait(one, 0, 90_000, "x");
-    others.recordWait(one, 90_000, 3_600_000, "y");
-    t.equal(others.usableAt(one), 150_000, "the first one's wait was over");
-  },
-);
+t.test("a long wait because of one caller is short for all others, until a second caller gets one too", async (t) => {
+  const rests = new CredentialCooldowns();
+  rests.recordWait(one, 0, 3_600_000, "x");
+  t.same([rests.usableAt(one, "x"), rests.usableAt(one, "y")], [3_600_000, 60_000]);
+  rests.recordWait(one, 60_000, 3_600_000, "x");
+  t.equal(rests.usableAt(one, "y"), 120_000, "the same caller again");
+  rests.recordWait(one, 120_000, 3_600_000, "y");
+  t.equal(rests.usableAt(one, "z"), 3_720_000);
+  rests.recordAcceptance(one, 3_720_000, "z");
+  rests.recordWait(one, 0, 3_600_000, "x");
+  rests.recordAcceptance(one, 60_000, "y");
+  t.equal(rests.usableAt(one, "x"), 0, "another caller's success ends it");
+  const others = new CredentialCooldowns();
+  others.recordWait(one, 0, 90_000, "x");
+  others.recordWait(one, 90_000, 3_600_000, "y");
+  t.equal(others.usableAt(one), 150_000, "the first one's wait was over");
+});

@@ -20,7 +20,7 @@ async function setUp(t: Test, script: Script) {
 const head = (coding: string, length: number) =>
   `HTTP/1.1 200 OK\r\ncontent-type: text/plain\r\ncontent-encoding: ${coding}\r\ncontent-length: ${length}\r\n\r\n`;
 
-t.test("an answer that came compressed all the same is unpacked, and says nothing of it", async (t) => {
+t.test("a response that came compressed unasked is decompressed, and its header removed", async (t) => {
   for (const [coding, packed] of Object.entries(PACKED)) {
     const { send } = await setUp(t, (socket) => {
       socket.write(head(coding.toUpperCase(), packed.length));
@@ -42,12 +42,12 @@ t.test("identity is no coding", async (t) => {
   t.equal((await whole(answer)).body.toString(), "ok");
 });
 
-t.test("an answer without a body has nothing to unpack", async (t) => {
+t.test("a response without a body has nothing to decompress", async (t) => {
   const { send } = await setUp(t, (socket) => socket.write(head("gzip", 0)));
   t.same(await whole(await send()), { body: Buffer.alloc(0), calls: 1 });
 });
 
-t.test("a piece is handed over before the next one comes", async (t) => {
+t.test("a chunk is passed on before the next one arrives", async (t) => {
   const packer = createGzip({ flush: constants.Z_SYNC_FLUSH });
   const { send } = await setUp(t, (socket) => {
     socket.write("HTTP/1.1 200 OK\r\ncontent-encoding: gzip\r\n\r\n");
@@ -75,7 +75,7 @@ t.test("a piece is handed over before the next one comes", async (t) => {
   t.equal(got, "one two three");
 });
 
-t.test("a compressed answer that breaks off is handed over so far, then fails", async (t) => {
+t.test("a compressed response that is interrupted is passed on so far, then fails", async (t) => {
   for (const [coding, packed] of Object.entries(PACKED)) {
     const short = await setUp(t, (socket) => {
       socket.end(head(coding, packed.length) + packed.toString("latin1", 0, packed.length - 20), "latin1");
@@ -92,7 +92,7 @@ t.test("a compressed answer that breaks off is handed over so far, then fails", 
   }
 });
 
-t.test("an answer that is not what its coding says is upstream_invalid", async (t) => {
+t.test("a response that does not match its coding is upstream_invalid", async (t) => {
   for (const coding of Object.keys(PACKED)) {
     const { send } = await setUp(t, (socket) =>
       socket.write(`${head(coding, 40)}${"not packed at all ".repeat(3).slice(0, 40)}`),
@@ -103,7 +103,7 @@ t.test("an answer that is not what its coding says is upstream_invalid", async (
   }
 });
 
-t.test("a reader that does not keep up stops the unpacking of a bomb", async (t) => {
+t.test("a slow reader pauses the decompression of a bomb", async (t) => {
   const bomb = gzipSync(Buffer.alloc(256 << 20), { level: 1 });
   const { send } = await setUp(t, (socket) => {
     socket.write(head("gzip", bomb.length));
@@ -131,7 +131,7 @@ t.test("a reader that does not keep up stops the unpacking of a bomb", async (t)
   answer.destroy();
 });
 
-t.test("codings are named in any case and among identities; others are refused", (t) => {
+t.test("codings are recognised in any case and among identities; others are refused", (t) => {
   t.equal(codingOf("GZIP"), "gzip");
   t.equal(codingOf(" identity , br"), "br");
   t.equal(codingOf(""), undefined);

@@ -42,7 +42,7 @@ function scripted(answer: (request: DemoRequest) => DemoAnswer, operation: Parti
   return { protocol: protocol as unknown as Protocol, asked };
 }
 
-t.test("whoever asks for an answer that was kept is told that none is, and what to do", async (t) => {
+t.test("a request for a stored answer is told that none is stored, with advice", async (t) => {
   const origin = await started(t, await loadProtocols());
   for (const [method, path] of [
     ["GET", "/v1/responses/resp_1?stream=true"],
@@ -102,7 +102,7 @@ t.test("every path of every protocol is answered, whole and as a stream", async 
     }
 });
 
-t.test("elsewhere nothing is found", async (t) => {
+t.test("other paths are not found", async (t) => {
   const origin = await started(t, [...(await loadProtocols()), scripted(() => whole("x"), {}, "/open/*").protocol]);
   for (const path of ["/", "/v1", "/v1/nowhere", "/v1/chat/completions/more", "/open/none", "/ope"]) {
     const { status, headers } = await post(origin + path);
@@ -122,7 +122,7 @@ const stream = (...frames: DemoAnswer["frames"]): DemoAnswer => ({
   frames,
 });
 
-t.test("a whole answer has its status, headers and bytes, pauses or not", async (t) => {
+t.test("a whole answer has its status, headers and bytes, with pauses or not", async (t) => {
   for (const after of [undefined, 5]) {
     const { protocol } = scripted(() => ({
       ...whole(""),
@@ -145,7 +145,7 @@ t.test("a stream's frames arrive in order, the large ones too", async (t) => {
   t.ok(got.equals(Buffer.concat([Buffer.from("data: 1\n\n"), large, large, Buffer.from("data: 2\n\n")])));
 });
 
-t.test("the script is told the model, the parsed body, the query, and whether to stream", async (t) => {
+t.test("the script gets the model, the parsed body, the query, and whether to stream", async (t) => {
   const { protocol, asked } = scripted(() => whole("{}"), {}, "/models/*");
   const origin = await started(t, [protocol]);
   await post(`${origin}/models/`, { model: "named", stream: true });
@@ -177,7 +177,7 @@ t.test("a form's model is found among its fields", async (t) => {
   t.match(asked[1], { model: "" });
 });
 
-t.test("cut breaks the connection behind the frames before it, without the last chunk", async (t) => {
+t.test("cut closes the connection after the frames before it, without the last chunk", async (t) => {
   for (const [frames, sent] of [
     [[{ bytes: "", cut: true }], ""],
     [[{ bytes: "data: 1\n\n" }, { bytes: "", cut: true, after: 20 }, { bytes: "data: 2\n\n" }], "9\r\ndata: 1\n\n\r\n"],
@@ -196,7 +196,7 @@ t.test("cut breaks the connection behind the frames before it, without the last 
   }
 });
 
-t.test("the model called cut breaks off in every protocol that streams", async (t) => {
+t.test("the model called cut is interrupted in every protocol that streams", async (t) => {
   const origin = await started(t, await loadProtocols());
   const body = { ...BODY, model: "cut", stream: true };
   for (const path of [
@@ -213,7 +213,7 @@ t.test("the model called cut breaks off in every protocol that streams", async (
   }
 });
 
-t.test("a script that throws breaks its own connection only", async (t) => {
+t.test("a script that throws closes its own connection only", async (t) => {
   const { protocol } = scripted(({ model }) => {
     if (model === "bad") throw new Error("no script");
     return whole("{}");
@@ -223,7 +223,7 @@ t.test("a script that throws breaks its own connection only", async (t) => {
   t.equal((await post(`${origin}/talk`, { model: "good" })).status, 201);
 });
 
-t.test("a client that leaves in a pause ends its stream, and close() does not wait for one", async (t) => {
+t.test("a client that disconnects during a pause ends its stream, and close() does not wait for one", async (t) => {
   const { protocol } = scripted(() => stream({ bytes: "data: 1\n\n" }, { bytes: "data: 2\n\n", after: 60 }));
   const demo = new Demo([protocol]);
   const { origin } = await demo.start();

@@ -30,7 +30,7 @@ function answered(framing?: Head["framing"]) {
   return { response, answer: new DiscardedAnswer(response, head, new Redactor([SECRET])) };
 }
 
-t.test("a body that nobody wants is not read", (t) => {
+t.test("a discarded body is not read", (t) => {
   const { response, answer } = answered();
   answer.closeUnread();
   t.equal(response.receiver, undefined);
@@ -40,7 +40,7 @@ t.test("a body that nobody wants is not read", (t) => {
   t.end();
 });
 
-t.test("what has come is there at any time, without secrets, and all of it ends the reading", (t) => {
+t.test("what has arrived is available at any time, without secrets, and its end ends the reading", (t) => {
   const { response, answer } = answered();
   answer.readBody(10);
   answer.readBody(100);
@@ -56,7 +56,7 @@ t.test("what has come is there at any time, without secrets, and all of it ends 
   t.end();
 });
 
-t.test("no more is read than is wanted, and not for long", async (t) => {
+t.test("no more is read than the limit, and for a limited time", async (t) => {
   const much = answered();
   much.answer.readBody(10);
   t.notOk(much.response.come("0123456789abc"));
@@ -74,7 +74,7 @@ t.test("no more is read than is wanted, and not for long", async (t) => {
   t.match(slow, { response: { ended: 1 }, answer: { bytes: 3, isComplete: false } });
 });
 
-t.test("of a body that did not come whole no beginning of a secret is kept", (t) => {
+t.test("of an incomplete body no beginning of a secret is kept", (t) => {
   for (const end of ["fail", "nothing"] as const)
     for (let length = 1; length < SECRET.length; length++) {
       const { response, answer } = answered();
@@ -86,7 +86,7 @@ t.test("of a body that did not come whole no beginning of a secret is kept", (t)
   t.end();
 });
 
-t.test("of a stream the first event is kept, which tells of the error", (t) => {
+t.test("of a stream the first event is kept, which contains the error", (t) => {
   const { response, answer } = answered("sse");
   answer.readBody(1000);
   response.come(': hello\n\ndata: {"error"');

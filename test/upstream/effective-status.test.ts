@@ -20,7 +20,7 @@ async function look(t: Test, script: Script, asked: Attempt = attempt) {
   return { status: await effectiveStatus(response, asked), read: () => whole(response) };
 }
 
-t.test("an error is read to its end, however it is cut, and all of it stays to be read", async (t) => {
+t.test("an error is read to its end, however it is split, and stays readable completely", async (t) => {
   for (const [status, text, meant] of [
     [400, "credential unknown", 401],
     [400, "model missing", 400],
@@ -46,7 +46,7 @@ t.test("an error is read to its end, however it is cut, and all of it stays to b
     }
 });
 
-t.test("what is not whole, has no end, or was asked without a credential tells nothing", async (t) => {
+t.test("an incomplete or endless error, or one without a credential, changes nothing", async (t) => {
   t.equal((await look(t, (socket) => socket.end(`${head(400)}${chunk("credential")}`))).status, 400);
   t.equal((await look(t, (socket) => socket.write(`${head(400)}${chunk("credential")}`))).status, 400);
   const all =
@@ -59,7 +59,7 @@ t.test("what is not whole, has no end, or was asked without a credential tells n
   t.equal((await look(t, all(400, "credential"), { ...attempt, protocol: {} } as Attempt)).status, 400);
 });
 
-t.test("what one account does not have is asked of the next one, where there is one", async (t) => {
+t.test("what one account does not have is requested of the next one, where there is one", async (t) => {
   const two = { ...attempt, target: { provider: { credentials: [{}, {}] } } } as unknown as Attempt;
   const missing: Script = (socket) => socket.write(`${head(403)}${chunk("object")}0\r\n\r\n`);
   t.equal((await look(t, missing, two)).status, 403);

@@ -40,7 +40,7 @@ function taken(body: ErrorBody, blocks = false): string[] {
   return told;
 }
 
-t.test("a secret is found also where the pieces cut it, and all of it is handed over once", async (t) => {
+t.test("a secret is found also where it is split over chunks, and everything is passed on once", async (t) => {
   for (let cut = 1; cut < SECRET.length; cut++) {
     const body = await ErrorBody.readFrom(response([`x ${SECRET.slice(0, cut)}`, `${SECRET.slice(cut)} y`]), redactor);
     t.same(taken(body), ["x *** y", "end"]);
@@ -48,7 +48,7 @@ t.test("a secret is found also where the pieces cut it, and all of it is handed 
   t.same(taken(await ErrorBody.readFrom(response([]), redactor)), ["end"]);
 });
 
-t.test("whoever takes no more is told the end when it goes on", async (t) => {
+t.test("a paused reader receives the end when it resumes", async (t) => {
   const body = await ErrorBody.readFrom(response(["x"]), redactor);
   const told = taken(body, true);
   t.same(told, ["x"]);
@@ -62,7 +62,7 @@ t.test("whoever takes no more is told the end when it goes on", async (t) => {
   t.same(before, ["x"]);
 });
 
-t.test("what was broken off is what came, and the break; anything else that ends it is thrown", async (t) => {
+t.test("an interrupted body is passed on with the interruption; any other failure is thrown", async (t) => {
   const broken = await ErrorBody.readFrom(response([`x ${SECRET}`], new GatewayError("upstream_truncated")), redactor);
   t.same(taken(broken), ["x ***", "upstream_truncated"]);
   await t.rejects(ErrorBody.readFrom(response(["x"], new GatewayError("client_gone")), redactor), {
@@ -73,7 +73,7 @@ t.test("what was broken off is what came, and the break; anything else that ends
   t.ok(large.ended, "and no more of it is read");
 });
 
-t.test("an error that drips in is given up after ten seconds, with its status", async (t) => {
+t.test("an error that arrives slowly is aborted after ten seconds, with its status", async (t) => {
   mock.timers.enable({ apis: ["setTimeout"] });
   t.teardown(() => mock.timers.reset());
   let receiver: BodyReceiver | undefined;

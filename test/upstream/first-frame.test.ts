@@ -13,22 +13,25 @@ async function first(t: Test, script: Script, limit = 2000, framing: "sse" | "ar
   return { text: frame === "none" ? frame : frame?.text, read: () => whole(response) };
 }
 
-t.test("the first frame with a text is seen however it is cut, and all of the stream stays to be read", async (t) => {
-  const stream = ': hello\n\nevent: a\ndata: {"x":1}\n\ndata: second\n\n';
-  for (let at = 1; at < stream.length; at++) {
-    const { text, read } = await first(t, (socket) => {
-      socket.write(CHUNKED + chunk(stream.slice(0, at)));
-      setImmediate(() => socket.write(`${chunk(stream.slice(at))}0\r\n\r\n`));
-    });
-    t.equal(text, '{"x":1}');
-    t.same(await read(), { body: Buffer.from(stream), calls: 1 });
-  }
-  const array = await first(t, (socket) => socket.write(`${CHUNKED}${chunk('[{"a":1}\n,')}`), 2000, "array");
-  t.equal(array.text, '{"a":1}');
-});
+t.test(
+  "the first frame with a text is found however it is split, and the stream stays readable completely",
+  async (t) => {
+    const stream = ': hello\n\nevent: a\ndata: {"x":1}\n\ndata: second\n\n';
+    for (let at = 1; at < stream.length; at++) {
+      const { text, read } = await first(t, (socket) => {
+        socket.write(CHUNKED + chunk(stream.slice(0, at)));
+        setImmediate(() => socket.write(`${chunk(stream.slice(at))}0\r\n\r\n`));
+      });
+      t.equal(text, '{"x":1}');
+      t.same(await read(), { body: Buffer.from(stream), calls: 1 });
+    }
+    const array = await first(t, (socket) => socket.write(`${CHUNKED}${chunk('[{"a":1}\n,')}`), 2000, "array");
+    t.equal(array.text, '{"a":1}');
+  },
+);
 
 t.test(
-  "a stream that says nothing, ends (which is told), breaks off or begins with something huge has none, and is whole",
+  "a stream that is empty, ends (which is reported), is interrupted or begins with something huge has none, and stays complete",
   async (t) => {
     const silent = await first(t, (socket) => socket.write(CHUNKED), 50);
     t.equal(silent.text, undefined);
@@ -45,7 +48,7 @@ t.test(
   },
 );
 
-t.test("a stream that ends before its first event is no answer: another target is asked", async (t) => {
+t.test("a stream that ends before its first event is no answer: another target is called", async (t) => {
   const fine = 'data: {"choices":[{"index":0,"delta":{"content":"hi"},"finish_reason":"stop"}]}\n\ndata: [DONE]\n\n';
   const streaming = async (text: string) => {
     const upstream = await httpUpstream((_, reply) =>

@@ -16,7 +16,7 @@ function frame(opcode: number, payload: Buffer | number, { masked = false, fin =
   return Buffer.concat([Buffer.from(head), masked ? MASK : Buffer.alloc(0), bytes]);
 }
 
-t.test("the ends of frames are found, however the bytes are cut", async (t) => {
+t.test("the ends of frames are found, however the bytes are split", async (t) => {
   const frames = [0, 1, 125, 126, 300, 65_535, 65_536, 70_000].flatMap((size) => [
     frame(2, size),
     frame(1, size, { masked: true }),
@@ -40,7 +40,7 @@ t.test("the ends of frames are found, however the bytes are cut", async (t) => {
   }
 });
 
-t.test("reading can stop behind the first end of a frame", async (t) => {
+t.test("reading can stop after the first end of a frame", async (t) => {
   const [one, two] = [frame(1, 10), frame(1, 200)];
   const heads = new FrameTracker();
   t.equal(heads.push(Buffer.concat([one, two]), true), one.length);
@@ -92,7 +92,7 @@ t.test("a text message of any length below 64 KiB is one frame", async (t) => {
   }
 });
 
-t.test("reading can stop before a close frame, wherever the bytes are cut", async (t) => {
+t.test("reading can stop before a close frame, wherever the bytes are split", async (t) => {
   const text = Buffer.from([0x81, 2, 0x61, 0x88]);
   const all = Buffer.concat([text, Buffer.from([0x89, 0]), closeFrame(4001, false)]);
   const before = text.length + 2;
@@ -106,7 +106,7 @@ t.test("reading can stop before a close frame, wherever the bytes are cut", asyn
   }
 });
 
-t.test("a close frame loses the secrets in its reason, and nothing else", async (t) => {
+t.test("secrets are removed from a close frame's reason, and nothing else", async (t) => {
   const redactor = new Redactor(["a-credential-0123456789"]);
   const frame = (reason: string) => {
     const payload = Buffer.concat([Buffer.from([0x0f, 0xa1]), Buffer.from(reason)]);

@@ -36,7 +36,7 @@ const targetOf = (name: string, provider: Partial<Provider> = {}, model = "m"): 
   weight: 1,
 });
 
-t.test("targets that fail come last, but never more than half of them are left alone", async (t) => {
+t.test("targets that fail come last, but never more than half of them rest", async (t) => {
   const { health, fail, watch } = watched();
   const targets = ["a", "b", "c", "d"].map((name) => targetOf(name));
   const [a, b, c, d] = targets as [Target, Target, Target, Target];
@@ -55,7 +55,7 @@ t.test("targets that fail come last, but never more than half of them are left a
   t.same(health.ordered([a]), [a], "the only one is always asked");
 });
 
-t.test("targets of one name share how they do, whatever model they serve", async (t) => {
+t.test("targets of one name share their health, for all models they serve", async (t) => {
   const { health, fail, log } = watched();
   fail(targetOf("a"));
   t.notOk(health.isUsable({ ...targetOf("a"), modelId: "another" }));
@@ -63,7 +63,7 @@ t.test("targets of one name share how they do, whatever model they serve", async
   t.match(log.lines, [{ level: "warn", fields: { target: "a:m", seconds: 30 } }]);
 });
 
-t.test("credentials take turns; a 429 lets one rest for the time it says, at that model", async (t) => {
+t.test("credentials take turns; a 429 lets one rest for the given time, at that model", async (t) => {
   const { health, ask, watch } = watched();
   const target = targetOf("p", { credentials: credentialsOf("one", "two", "three") });
   t.same(
@@ -84,7 +84,7 @@ t.test("credentials take turns; a 429 lets one rest for the time it says, at tha
   t.equal(ask(target, 200), soonest, "where all rest, the one that is back soonest");
 });
 
-t.test("a 401 switches a credential off at all models, a 403 at one, told once; both are tried again", async (t) => {
+t.test("a 401 disables a credential at all models, a 403 at one, reported once; both are tried again", async (t) => {
   for (const [status, elsewhere] of [
     [401, false],
     [403, true],
@@ -110,7 +110,7 @@ t.test("a 401 switches a credential off at all models, a 403 at one, told once; 
   }
 });
 
-t.test("what a provider always fails on for one caller does not take the target from others", async (t) => {
+t.test("repeated failures for one caller do not take the target from others", async (t) => {
   const { health, ask, log } = watched();
   const target = targetOf("p");
   ask(target, 200, undefined, "x");
@@ -121,7 +121,7 @@ t.test("what a provider always fails on for one caller does not take the target 
   t.equal(log.lines.length, 1);
 });
 
-t.test("what one caller is refused takes no credential from others, until a second one is refused", async (t) => {
+t.test("refusals of one caller take no credential from others, until a second one is refused", async (t) => {
   for (const status of [401, 403]) {
     const { health, ask, watch, log } = watched();
     const target = targetOf("p", { credentials: credentialsOf("A") });
@@ -160,7 +160,7 @@ t.test("what one caller is refused takes no credential from others, until a seco
   }
 });
 
-t.test("while one asks for all whether a credential is accepted again, nobody else shows it", async (t) => {
+t.test("while one request tests for all whether a credential is accepted again, no other uses it", async (t) => {
   const { health, ask, watch } = watched();
   const target = targetOf("p", { credentials: credentialsOf("A") });
   for (const caller of ["x", "y"]) ask(target, 401, undefined, caller);
@@ -172,7 +172,7 @@ t.test("while one asks for all whether a credential is accepted again, nobody el
   t.notOk(health.isUsable(target, "y"));
 });
 
-t.test("a wait that a provider asks for holds for all, whoever was refused before or is then", async (t) => {
+t.test("a wait that a provider requests applies to all, whoever was refused before or is then", async (t) => {
   const { health, ask, watch } = watched();
   const target = targetOf("p", { credentials: credentialsOf("A") });
   ask(target, 403, undefined, "x");
@@ -185,7 +185,7 @@ t.test("a wait that a provider asks for holds for all, whoever was refused befor
   t.same([health.isUsable(target, "x"), health.isUsable(target, "y")], [true, true]);
 });
 
-t.test("a refusal on a path of which nothing is known is a line in the log, and no more", async (t) => {
+t.test("a refusal on an unknown path is a line in the log, and no more", async (t) => {
   const { health, log } = watched();
   const target = targetOf("p", { credentials: credentialsOf("one") });
   const start = { protocol: tiny, method: "POST", headers: new HeaderList(), body: Body.empty, startedAt: 0 };
@@ -199,7 +199,7 @@ t.test("a refusal on a path of which nothing is known is a line in the log, and 
   }
 });
 
-t.test("other processes learn whose requests alone a credential was refused for", async (t) => {
+t.test("other processes learn the callers for which a credential was refused", async (t) => {
   const [one, other] = [watched(), watched()];
   const target = () => targetOf("a", { credentials: credentialsOf("A") });
   const [here, there] = [target(), target()];
@@ -211,7 +211,7 @@ t.test("other processes learn whose requests alone a credential was refused for"
   t.same([one.health.isUsable(here, "x"), one.health.isUsable(here, "z")], [false, false]);
 });
 
-t.test("what passes unread tells of a credential only, and of that only a 401", async (t) => {
+t.test("an unread response affects a credential only, and of that only by a 401", async (t) => {
   const { health } = watched();
   const target = targetOf("p", { credentials: credentialsOf("one") });
   const start = { protocol: tiny, method: "GET", headers: new HeaderList(), body: Body.empty, startedAt: 0 };
@@ -225,7 +225,7 @@ t.test("what passes unread tells of a credential only, and of that only a 401", 
   t.notOk(health.isUsable(target));
 });
 
-t.test("a conversation keeps to one credential, to the same second one while that rests, and comes back", async (t) => {
+t.test("a conversation keeps one credential, the same second one while that rests, and comes back", async (t) => {
   const { health, watch } = watched();
   const target = targetOf("a", { credentials: credentialsOf("A", "B", "C") });
   const shown = (conversation: string) => health.credential(target, conversation)?.label;
@@ -246,7 +246,7 @@ t.test("a conversation keeps to one credential, to the same second one while tha
   t.same(conversations.map(shown), first);
 });
 
-t.test("of those left alone the soonest back is kept, with credentials and without", async (t) => {
+t.test("of those at rest the one that ends soonest is kept, with credentials and without", async (t) => {
   for (const credentials of [[], credentialsOf("A")]) {
     const { health, fail, watch } = watched();
     const [a, b] = ["a", "b"].map((name) => targetOf(name, { credentials })) as [Target, Target];
@@ -257,43 +257,40 @@ t.test("of those left alone the soonest back is kept, with credentials and witho
   }
 });
 
-t.test(
-  "what one process finds out of targets and credentials another one learns, and what they are well again",
-  async (t) => {
-    const [one, other] = [watched(), watched()];
-    const target = () => targetOf("a", { credentials: credentialsOf("A", "B") });
-    const [here, there] = [target(), target()];
-    one.health.share([here], (news) => other.health.applyRemote(JSON.parse(JSON.stringify(news))));
-    other.health.share([there], (news) => one.health.applyRemote(JSON.parse(JSON.stringify(news))));
-    one.fail(here);
-    t.notOk(other.health.isUsable(there));
-    t.same([one.log.lines.length, other.log.lines.length], [1, 0], "it is said once");
-    for (const { watch } of [one, other]) watch.now += 30_100;
-    t.ok(other.health.isUsable(there));
-    const start = { protocol: tiny, method: "POST", headers: new HeaderList(), body: Body.empty, startedAt: 0 };
-    const probe = new Attempt({ target: there, ...start });
-    probe.credential = other.health.credential(there);
-    other.health.recordStart(probe);
-    t.notOk(one.health.isUsable(here), "one probe of all");
-    other.health.recordResponse(probe, 200);
-    t.ok(one.health.isUsable(here), "both know that it is well");
+t.test("what one process observes of targets and credentials another one learns, and their recovery", async (t) => {
+  const [one, other] = [watched(), watched()];
+  const target = () => targetOf("a", { credentials: credentialsOf("A", "B") });
+  const [here, there] = [target(), target()];
+  one.health.share([here], (news) => other.health.applyRemote(JSON.parse(JSON.stringify(news))));
+  other.health.share([there], (news) => one.health.applyRemote(JSON.parse(JSON.stringify(news))));
+  one.fail(here);
+  t.notOk(other.health.isUsable(there));
+  t.same([one.log.lines.length, other.log.lines.length], [1, 0], "it is said once");
+  for (const { watch } of [one, other]) watch.now += 30_100;
+  t.ok(other.health.isUsable(there));
+  const start = { protocol: tiny, method: "POST", headers: new HeaderList(), body: Body.empty, startedAt: 0 };
+  const probe = new Attempt({ target: there, ...start });
+  probe.credential = other.health.credential(there);
+  other.health.recordStart(probe);
+  t.notOk(one.health.isUsable(here), "one probe of all");
+  other.health.recordResponse(probe, 200);
+  t.ok(one.health.isUsable(here), "both know that it is well");
 
-    const good = one.ask(here, 401) === "A" ? "B" : "A";
-    for (let i = 0; i < 4; i++) t.equal(other.ask(there, 200), good);
-    t.equal(other.ask(there, 429, 5000), good);
-    t.same([one.health.isUsable(here), other.health.isUsable(there)], [false, false]);
-    for (const { watch } of [one, other]) watch.now += 5100;
-    for (let i = 0; i < 3; i++) t.equal(one.ask(here, 200), good);
-    for (const { watch } of [one, other]) watch.now += 25_000;
-    for (let i = 0; i < 2; i++) other.ask(there, 200);
-    t.same(["A", "B"], [one.ask(here, 200), one.ask(here, 200)].sort(), "the one that was refused is accepted again");
-    one.health.applyRemote({ about: "nobody", until: Date.now() + 1000, time: 1000 });
-    one.health.applyRemote({ about: "a:m", credential: "nobody", until: Date.now() + 1000, time: 1000 });
-    t.ok(one.health.isUsable(here), "what is not known here changes nothing");
-  },
-);
+  const good = one.ask(here, 401) === "A" ? "B" : "A";
+  for (let i = 0; i < 4; i++) t.equal(other.ask(there, 200), good);
+  t.equal(other.ask(there, 429, 5000), good);
+  t.same([one.health.isUsable(here), other.health.isUsable(there)], [false, false]);
+  for (const { watch } of [one, other]) watch.now += 5100;
+  for (let i = 0; i < 3; i++) t.equal(one.ask(here, 200), good);
+  for (const { watch } of [one, other]) watch.now += 25_000;
+  for (let i = 0; i < 2; i++) other.ask(there, 200);
+  t.same(["A", "B"], [one.ask(here, 200), one.ask(here, 200)].sort(), "the one that was refused is accepted again");
+  one.health.applyRemote({ about: "nobody", until: Date.now() + 1000, time: 1000 });
+  one.health.applyRemote({ about: "a:m", credential: "nobody", until: Date.now() + 1000, time: 1000 });
+  t.ok(one.health.isUsable(here), "what is not known here changes nothing");
+});
 
-t.test("people are told how a target and its credentials do", async (t) => {
+t.test("the status shows the health of a target and its credentials", async (t) => {
   const { health, ask, fail, watch } = watched();
   const target = targetOf("acme", { credentials: credentialsOf("ONE", "TWO") });
   t.match(health.report(target), { state: "closed", left: 0, inFlight: 0, recent: { requests: 0, failed: 0 } });
@@ -313,7 +310,7 @@ t.test("people are told how a target and its credentials do", async (t) => {
   t.equal(health.report(target).state, "half-open");
 });
 
-t.test("who is left alone may be tried at once: a target, or all of a provider with its credentials", async (t) => {
+t.test("what is at rest may be tried at once: a target, or all of a provider with its credentials", async (t) => {
   const { health, ask, fail } = watched(0);
   const provider = providerOf({ name: "p", credentials: credentialsOf("one") });
   const [a, b] = ["a", "b"].map((model): Target => ({ provider, model, weight: 1 })) as [Target, Target];

@@ -31,7 +31,7 @@ const frames = (kind: FrameKind, ...texts: string[]): Frame[] => [
   new Frame("end", Buffer.alloc(0)),
 ];
 
-t.test("headers of other services are taken out of every answer", async (t) => {
+t.test("headers of other services are removed from every response", async (t) => {
   const lines = [
     "Content-Type",
     "a",
@@ -82,7 +82,7 @@ t.test("every mark of the catalogue in answers", async (t) => {
     }
 });
 
-t.test("only answers of providers named as aggregators are looked into", async (t) => {
+t.test("only responses of providers configured as aggregators are cleaned", async (t) => {
   const answered = exchange();
   answeredBy(answered, "honest");
   t.equal(scrub({ aggregators: ["elsewhere"] }).response(answered, head()), undefined);
@@ -94,7 +94,7 @@ t.test("only answers of providers named as aggregators are looked into", async (
   );
 });
 
-t.test("a whole body is cleaned however it is cut", async (t) => {
+t.test("a whole body is cleaned however it is split", async (t) => {
   const body =
     ' \n {"id":"1","provider":"P","choices":[{"index":0,"native_finish_reason":"STOP","message":{"content":"[{\\"provider\\": 1}, \\\\"}} , {"native_finish_reason":null}],"usage":{"prompt_tokens":1,"cost":0.1,"cost_details":{"a":1},"is_byok":false}}\n';
   const left =
@@ -107,12 +107,12 @@ t.test("a whole body is cleaned however it is cut", async (t) => {
   t.equal(through(stageFor(), frames("piece")), "", "as does nothing");
 });
 
-t.test("a body too long to hold passes whole", async (t) => {
+t.test("a body too long to buffer passes unchanged", async (t) => {
   const pieces = ['{"provider":"x","a":"', ..."abcdefghi".split("").map((letter) => letter.repeat(2 << 20)), '"}'];
   t.ok(through(stageFor(), frames("piece", ...pieces)) === pieces.join(""), "untouched");
 });
 
-t.test("events are cleaned one by one, with their framing as it was", async (t) => {
+t.test("events are cleaned one by one, with their framing unchanged", async (t) => {
   const stage = stageFor();
   const event =
     'event: x\r\ndata:  {"a":1,"provider":"P","choices":[{"delta":{"content":"provider"},"native_finish_reason":null}]} \r\nid: 1\r\n\r\n';
@@ -139,7 +139,7 @@ t.test("elements of an array stream are cleaned with the separators around them"
   );
 });
 
-t.test("each protocol's envelope is looked into", async (t) => {
+t.test("each protocol's envelope is cleaned", async (t) => {
   const responses = 'data: {"type":"response.completed","response":{"id":"r","usage":{"total_tokens":1,"cost":1}}}\n\n';
   t.equal(
     through(stageFor("openai-responses"), frames("event", responses)),

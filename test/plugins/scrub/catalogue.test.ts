@@ -26,7 +26,7 @@ gathered(t, "a pattern stands once in its place, in a form that can match", asyn
   }
 });
 
-t.test("a protocol's marks leave out its own fields and what is allowed", async (t) => {
+t.test("a protocol's marks exclude its own fields and the allowed ones", async (t) => {
   const patterns = (protocol: string, ...allowed: string[]) =>
     marksIn(protocol, new Set(allowed))
       .filter(({ where }) => where === "body")

@@ -12,7 +12,7 @@ const mark = (pattern: string, owner = "o"): Mark => ({
 });
 const named = (...patterns: string[]) => patterns.map((pattern) => [pattern, mark(pattern)] as const);
 
-t.test("an exact name wins over a prefix, a longer prefix over a shorter one", async (t) => {
+t.test("an exact name takes precedence over a prefix, a longer prefix over a shorter one", async (t) => {
   const names = new MarkNames(named("abc-*", "abc-def-*", "abc-def-g"), new Set(["abc-def-free"]));
   const find = (name: string) => names.find(name)?.pattern;
   t.equal(find("abc-def-g"), "abc-def-g");
@@ -22,7 +22,7 @@ t.test("an exact name wins over a prefix, a longer prefix over a shorter one", a
   for (const name of ["", "a", "ab", "abc", "abc-", "abd-x", "xabc-x"]) t.equal(find(name), undefined, name);
 });
 
-t.test("marks are found and cut out at any depth", async (t) => {
+t.test("marks are found and removed at any depth", async (t) => {
   const level = new MarkTree(named("top", "a.b.c", "list[].x", "list[].y.z", "pre_*"), new Set());
   const json = Buffer.from(
     '{"pre_1":0,"a":{"b":{"c":[1],"d":2},"c":3},"list":[{"x":1,"k":[{"x":1}]}, 7 ,"]{,",{"y":{"z":"\\"]","w":1}},[{"x":1}]],"top":null}',
@@ -42,7 +42,7 @@ t.test("marks are found and cut out at any depth", async (t) => {
   t.equal(none.found.length, 5);
 });
 
-t.test("a path meets values of another shape without harm", async (t) => {
+t.test("a path tolerates values of another shape", async (t) => {
   const level = new MarkTree(named("a.b", "list[].x"), new Set());
   for (const json of [
     '{"a":[{"b":1}],"list":{"x":1}}',
@@ -55,14 +55,14 @@ t.test("a path meets values of another shape without harm", async (t) => {
     t.equal(level.inObject(Buffer.from(json), () => true).bytes.toString(), json);
 });
 
-t.test("a model's name gives its marks off one by one", async (t) => {
+t.test("the marks of a model's name are removed one by one", async (t) => {
   const marks = new ModelMarks([mark("via/*"), mark("*:free")]);
   t.equal(marks.removeOne("via/x:free")?.name, "x:free");
   t.equal(marks.removeOne("x:free")?.name, "x");
   for (const name of ["x", "via/", ":free", "a/via/x", "x:freed"]) t.equal(marks.removeOne(name), undefined, name);
 });
 
-t.test("a table sees the catalogue as its protocol does", async (t) => {
+t.test("a table has the catalogue as its protocol does", async (t) => {
   const chat = markTableFor("openai-chat", new Set());
   t.equal(chat.headers.find("x-portkey-config")?.owner, "Portkey");
   t.equal(chat.answerHeaders.find("x-portkey-config")?.owner, "Portkey");
@@ -70,7 +70,7 @@ t.test("a table sees the catalogue as its protocol does", async (t) => {
   t.ok(chat.answerNames.some((name) => '"native_finish_reason":null'.startsWith(name.toString())));
 });
 
-t.test("a protocol's table is made once for each list of what is allowed", async (t) => {
+t.test("a protocol's table is built once for each allow list", async (t) => {
   const table = markTableFor("openai-chat", new Set(["provider"]));
   t.equal(markTableFor("openai-chat", new Set(["provider"])), table);
   for (const other of [markTableFor("openai-chat", new Set()), markTableFor("gemini", new Set(["provider"]))])

@@ -33,7 +33,7 @@ t.test("the tokens of the text, within a tenth, though most frames are only meas
   }
 });
 
-t.test("what says no new text adds nothing: comments, heads, and texts said once more as a whole", async (t) => {
+t.test("frames without new text add nothing: comments, heads, and repeated whole texts", async (t) => {
   const quiet = [
     new Frame("event", Buffer.from(`: ${"x".repeat(100)}\n\n`)),
     event({ type: "ping", filler: "x".repeat(60) }),
@@ -56,36 +56,33 @@ t.test("what says no new text adds nothing: comments, heads, and texts said once
   t.ok(Math.abs(found - expected) <= expected / 5, `${found} for ${expected}`);
 });
 
-t.test(
-  "a call that comes whole in one frame counts as what it says, one that came in pieces is not counted again",
-  async (t) => {
-    const args = JSON.stringify({ a: "word ".repeat(4000) });
-    const expected = estimateTokens(args);
-    const call = (delta: object) =>
-      event({ id: "c", choices: [{ index: 0, delta: { tool_calls: [{ index: 0, function: delta }] } }] });
-    const near = (found: number, name: string) =>
-      t.ok(found > expected * 0.9 && found < expected * 1.5, `${name}: ${found} for ${expected}`);
-    near(tokens(openaiChat, [chat("hello there"), call({ name: "f", arguments: args })]), "chat");
-    const block = { type: "tool_use", id: "toolu_1", name: "f", input: JSON.parse(args) };
-    near(
-      tokens(anthropicMessages, [event({ type: "content_block_start", index: 0, content_block: block })]) / 1.01,
-      "messages",
-    );
-    near(
-      tokens(gemini, [
-        event({ candidates: [{ content: { parts: [{ functionCall: { name: "f", args: JSON.parse(args) } }] } }] }),
-      ]),
-      "gemini",
-    );
-    const pieces = args.match(/[\s\S]{1,200}/g) ?? [];
-    const item = { output_index: 0, item_id: "fc_1" };
-    const deltas = pieces.map((delta) => event({ type: "response.function_call_arguments.delta", ...item, delta }));
-    const done = event({ type: "response.function_call_arguments.done", ...item, arguments: args });
-    near(tokens(openaiResponses, [...deltas, done, done]), "responses");
-  },
-);
+t.test("a call that comes complete in one frame counts, one that came in pieces is not counted again", async (t) => {
+  const args = JSON.stringify({ a: "word ".repeat(4000) });
+  const expected = estimateTokens(args);
+  const call = (delta: object) =>
+    event({ id: "c", choices: [{ index: 0, delta: { tool_calls: [{ index: 0, function: delta }] } }] });
+  const near = (found: number, name: string) =>
+    t.ok(found > expected * 0.9 && found < expected * 1.5, `${name}: ${found} for ${expected}`);
+  near(tokens(openaiChat, [chat("hello there"), call({ name: "f", arguments: args })]), "chat");
+  const block = { type: "tool_use", id: "toolu_1", name: "f", input: JSON.parse(args) };
+  near(
+    tokens(anthropicMessages, [event({ type: "content_block_start", index: 0, content_block: block })]) / 1.01,
+    "messages",
+  );
+  near(
+    tokens(gemini, [
+      event({ candidates: [{ content: { parts: [{ functionCall: { name: "f", args: JSON.parse(args) } }] } }] }),
+    ]),
+    "gemini",
+  );
+  const pieces = args.match(/[\s\S]{1,200}/g) ?? [];
+  const item = { output_index: 0, item_id: "fc_1" };
+  const deltas = pieces.map((delta) => event({ type: "response.function_call_arguments.delta", ...item, delta }));
+  const done = event({ type: "response.function_call_arguments.done", ...item, arguments: args });
+  near(tokens(openaiResponses, [...deltas, done, done]), "responses");
+});
 
-t.test("what frames say twice, and what fills them up, is not taken for text", async (t) => {
+t.test("repeated content of frames, and padding, is not counted as text", async (t) => {
   const words = Array.from({ length: 600 }, (_, i) => ` ${"abcdefghijklmno".slice(0, 1 + ((i * 5) % 13))}`);
   const expected = 1.01 * words.reduce((sum, word) => sum + estimateTokens(word), 0);
   const near = (found: number) => Math.abs(found - expected) <= expected / 10;
@@ -101,7 +98,7 @@ t.test("what frames say twice, and what fills them up, is not taken for text", a
   t.ok(near(even), `${even} for ${expected}`);
 });
 
-t.test("what one frame says in two members counts once", async (t) => {
+t.test("content that one frame has in two members counts once", async (t) => {
   const both = (text: string) =>
     event({
       id: "c",
@@ -110,7 +107,7 @@ t.test("what one frame says in two members counts once", async (t) => {
   t.equal(tokens(openaiChat, [both(" carefully"), both(" think")]), 2);
 });
 
-t.test("a call of a tool is more than its arguments, in the measure of the model that calls", async (t) => {
+t.test("a tool call is more than its arguments, by the counts of the model that calls", async (t) => {
   const part = (call: object) =>
     event({
       id: "chatcmpl-1",

@@ -104,7 +104,7 @@ const nameOf = ({ from, to, stream, moment }: Case) =>
 
 for (const reads of [false, true])
   t.test(
-    `by \`drain\` an answer ${reads ? "that a plugin reads first " : ""}is read on from when its provider has the request`,
+    `with \`drain\` an answer ${reads ? "that a plugin reads first " : ""}is read on from when its provider has the request`,
     async (t) => {
       const leave = await start(t, "drain", reads);
       for (const one of sample(casesAt("head", "frame", "half"))) {
@@ -117,7 +117,7 @@ for (const reads of [false, true])
   );
 
 t.test(
-  "by `estimate` what has arrived counts, also where a plugin reads it before the client gets any of it",
+  "with `estimate` what has arrived counts, also where a plugin reads it before the client gets any of it",
   async (t) => {
     for (const reads of [false, true]) {
       const leave = await start(t, "estimate", reads);
@@ -131,7 +131,7 @@ t.test(
 );
 
 t.test(
-  "by `drain` an answer keeps its place at the provider; a request that waits for one ends at once, free",
+  "with `drain` an answer keeps its connection slot; a request that waits for one ends at once, free",
   async (t) => {
     const answer = Promise.withResolvers<void>();
     const upstream = await httpUpstream(async (_, reply) => {

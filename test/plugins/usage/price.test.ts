@@ -42,30 +42,27 @@ const FALLBACK = [
 ];
 
 for (const stream of [false, true])
-  t.test(
-    `an answer of a model that the vendor went on with costs what that one costs (stream: ${stream})`,
-    async (t) => {
-      const found = await row(t, { iterations: FALLBACK }, stream);
-      t.match(found, { model: "asked", target: "up:first", source: "reported", usage: { model: "second" } });
-      t.equal(found.cost, (7 * 10 + 3 * 20) * 1000 + MILLION / 4);
-      t.match(found.terms, { input: 10, output: 20 }, "and the row names that price");
-    },
-  );
+  t.test(`an answer of a model that the vendor fell back to has that model's price (stream: ${stream})`, async (t) => {
+    const found = await row(t, { iterations: FALLBACK }, stream);
+    t.match(found, { model: "asked", target: "up:first", source: "reported", usage: { model: "second" } });
+    t.equal(found.cost, (7 * 10 + 3 * 20) * 1000 + MILLION / 4);
+    t.match(found.terms, { input: 10, output: 20 }, "and the row names that price");
+  });
 
-t.test("a model that declined in the middle of its answer is charged too, at its own price", async (t) => {
+t.test("a model that refused in the middle of its answer is charged too, at its own price", async (t) => {
   const [declined, served] = FALLBACK;
   const { cost, usage } = await row(t, { iterations: [{ ...declined, output_tokens: 4 }, served] });
   t.equal(cost, (7 * 10 + 3 * 20 + 5 * 1 + 4 * 2) * 1000 + MILLION / 4);
   t.match(usage?.besides, [{ model: "first", in: { total: 5 }, out: { total: 4 } }]);
 });
 
-t.test("a model of which nobody knows the price leaves the answer unpriced", async (t) => {
+t.test("a model without a known price leaves the answer unpriced", async (t) => {
   const iterations = [{ type: "fallback_message", model: "unknown", input_tokens: 7, output_tokens: 3 }];
   const { cost, price, usage } = await row(t, { iterations });
   t.same([cost, price, usage?.model], [undefined, undefined, "unknown"]);
 });
 
-t.test("a compaction and an advisor, which the sums leave out, are charged: each once, at its own price", async (t) => {
+t.test("a compaction and an advisor, which the totals exclude, are charged: each once, at its own price", async (t) => {
   const iterations = [
     { type: "compaction", input_tokens: 1000, output_tokens: 10, cache_read_input_tokens: 1 },
     { type: "message", input_tokens: 4, output_tokens: 1 },

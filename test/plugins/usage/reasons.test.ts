@@ -16,11 +16,11 @@ function told(more: object): Partial<LedgerEntry> {
   return entry;
 }
 
-t.test("an exchange that went well has nothing to say, and its entry gets no member", async (t) => {
+t.test("a successful exchange has no reasons, and its entry gets no member", async (t) => {
   t.same(told({}), {});
 });
 
-t.test("code and message of what went wrong are kept, without secrets and of a long one the beginning", async (t) => {
+t.test("code and message of a failure are recorded, without secrets and long ones truncated", async (t) => {
   const short = new GatewayError("upstream_refused", { message: `No such key: ${SECRET}.` });
   t.same(told({ error: short }), { error: { code: "upstream_refused", message: "No such key: ***." } });
   const long = `${"x".repeat(290)} ${SECRET} ${"y".repeat(5000)}`;
@@ -31,17 +31,20 @@ t.test("code and message of what went wrong are kept, without secrets and of a l
   t.ok(halves.isWellFormed());
 });
 
-t.test("a provider's error that passes as it came is told by the attempt, where nothing else went wrong", async (t) => {
-  const refusal = { code: "upstream_refused", message: "No such model." };
-  const last = { refusal } as unknown as Attempt;
-  t.same(told({ attempts: [last] }), { error: refusal });
-  t.match(told({ attempts: [last], error: new GatewayError("client_gone") }), { error: { code: "client_gone" } });
-  t.same(told({ attempts: [last, {}] }), {}, "another one has answered");
-  const done = { attempts: [last], outcome: "upstream_error" } as unknown as DoneExchange;
-  t.equal(attemptError(last, done), undefined, "failed attempts go by their status");
-});
+t.test(
+  "a provider's error that passes unchanged is recorded with the attempt, where nothing else failed",
+  async (t) => {
+    const refusal = { code: "upstream_refused", message: "No such model." };
+    const last = { refusal } as unknown as Attempt;
+    t.same(told({ attempts: [last] }), { error: refusal });
+    t.match(told({ attempts: [last], error: new GatewayError("client_gone") }), { error: { code: "client_gone" } });
+    t.same(told({ attempts: [last, {}] }), {}, "another one has answered");
+    const done = { attempts: [last], outcome: "upstream_error" } as unknown as DoneExchange;
+    t.equal(attemptError(last, done), undefined, "failed attempts go by their status");
+  },
+);
 
-t.test("names of what was dropped and notices are kept as far as there is room, and the rest is counted", async (t) => {
+t.test("names of omissions and notices are recorded as far as there is room, and the rest is counted", async (t) => {
   t.same(told({ dropped: ["top_k"], droppedFromResponse: ["logprobs"], notices: [`said ${SECRET}`] }), {
     dropped: ["top_k", "logprobs"],
     notices: ["said ***"],
@@ -52,7 +55,7 @@ t.test("names of what was dropped and notices are kept as far as there is room, 
   t.equal(dropped.at(-1), `+${1001 - dropped.length}`);
 });
 
-t.test("what broke off behind its head is the last attempt's fault, and a client's leaving nobody's", async (t) => {
+t.test("an interruption after the head is the last attempt's fault, and a client's disconnect nobody's", async (t) => {
   const error = new GatewayError("upstream_truncated");
   const own = new GatewayError("upstream_timeout");
   const [first, last] = [{ error: own }, {}] as unknown as [Attempt, Attempt];

@@ -3,7 +3,7 @@ import { REQUEST_RECORD } from "../../../plugins/usage/request-facts.ts";
 import { asking, startGateway } from "../../support/gateway.ts";
 import { httpUpstream } from "../../support/upstream.ts";
 
-t.test("what the ledger tells of a request is as it is described, however that ended", async (t) => {
+t.test("the request facts in the ledger match their description, however the request ended", async (t) => {
   const upstream = await httpUpstream(({ body }, reply) => {
     reply.setHeader("content-type", "application/json");
     if (body.toString().includes("fails")) reply.writeHead(500).end('{"error":{"message":"no"}}');

@@ -18,7 +18,7 @@ t.test("a request has the tokens of its texts, its turns and its tools", async (
   t.ok(claude - withTool > 500, `${claude}`);
 });
 
-t.test("of a long text the beginning is counted, and the rest by its length", async (t) => {
+t.test("of a long text the beginning is counted, and the rest is estimated by its length", async (t) => {
   const words = "Tell me everything that you know about it. ".repeat(200_000);
   const tokens = tokensInJson(asking(words), chat) as number;
   t.ok(tokens > 1_700_000 && tokens < 1_900_000, `${tokens}`);

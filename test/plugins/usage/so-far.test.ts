@@ -11,7 +11,7 @@ const chunk = (i: number) => {
 };
 
 t.test(
-  "of a stream that runs the journal hears every five seconds what has come, should nothing more be heard",
+  "a running stream writes its usage so far to the journal every five seconds, in case it is never completed",
   async (t) => {
     const { promise: later, resolve: goOn } = Promise.withResolvers<void>();
     const upstream = await httpUpstream(async (_, reply) => {

@@ -81,12 +81,15 @@ const CASES = [
 ] as const;
 
 for (const [request, rate] of CASES)
-  t.test(`what is left before an answer costs the tier that was asked for: ${rate}, ${request[0]}`, async (t) => {
-    const { begun, ended } = await left(t, request);
-    t.equal(rateOf(begun), rate, "what a killed gateway leaves");
-    t.match(ended, { source: "estimated" });
-    t.equal(rateOf(ended), rate);
-  });
+  t.test(
+    `a request whose client disconnects before an answer costs the requested tier: ${rate}, ${request[0]}`,
+    async (t) => {
+      const { begun, ended } = await left(t, request);
+      t.equal(rateOf(begun), rate, "what a killed gateway leaves");
+      t.match(ended, { source: "estimated" });
+      t.equal(rateOf(ended), rate);
+    },
+  );
 
 const chunk = (more: object) =>
   `data: ${JSON.stringify({ id: "c1", object: "chat.completion.chunk", created: 1, model: "v", choices: [{ index: 0, delta: { content: TEXT }, finish_reason: null }], ...more })}\n\n`;
@@ -103,13 +106,16 @@ const TOLD = [
 ] as const;
 
 for (const [request, answer, rate] of TOLD)
-  t.test(`a stream that is left costs the tier that its frames told, or else the asked one: ${rate}`, async (t) => {
-    const { ended } = await left(t, [...request], answer);
-    t.equal(ended.source, "estimated");
-    t.equal(rateOf(ended), rate, JSON.stringify(ended.usage));
-  });
+  t.test(
+    `a stream whose client disconnects costs the tier in its frames, or else the requested one: ${rate}`,
+    async (t) => {
+      const { ended } = await left(t, [...request], answer);
+      t.equal(ended.source, "estimated");
+      t.equal(rateOf(ended), rate, JSON.stringify(ended.usage));
+    },
+  );
 
-t.test("a whole answer that is left halfway costs the tier that was asked for", async (t) => {
+t.test("a whole answer whose client disconnects midway costs the requested tier", async (t) => {
   const half = `{"id":"c1","object":"chat.completion","choices":[{"index":0,"message":{"role":"assistant","content":"${TEXT.repeat(200)}`;
   const { ended } = await left(t, chat({ service_tier: "priority" }), half, "application/json");
   t.equal(ended.source, "estimated");

@@ -1,7 +1,7 @@
 import t from "tap";
 import { estimateTokens } from "../../../plugins/usage/token-count.ts";
 
-t.test("words, numbers and signs are counted as tokenizers cut them", async (t) => {
+t.test("words, numbers and punctuation are counted as tokenizers split them", async (t) => {
   for (const [text, tokens] of [
     ["", 0],
     [" the", 1],
@@ -23,12 +23,12 @@ t.test("other scripts have more tokens than words", async (t) => {
   t.equal(estimateTokens("é"), 1);
 });
 
-t.test("a piece of an answer is a token at least", async (t) => {
+t.test("a piece of an answer is at least one token", async (t) => {
   t.equal(estimateTokens("a"), 1);
   t.equal(estimateTokens(" "), 1);
 });
 
-t.test("a long text takes time as its length", async (t) => {
+t.test("a long text takes linear time", async (t) => {
   for (const text of ["a".repeat(200_000), " ".repeat(200_000), "\n ".repeat(100_000), "'".repeat(200_000)])
     t.ok(estimateTokens(text) > 0);
 });

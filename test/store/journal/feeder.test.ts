@@ -43,7 +43,7 @@ function feeder(t: Test) {
   return { folder, kept, made, store, warnings, feeder: feeding, file: journalFile(folder, OWNER, 1) };
 }
 
-t.test("lines get into the ledger however the file has grown, each once; what has only begun does not", async (t) => {
+t.test("lines are fed to the ledger however the file has grown, each once; incomplete lines are not", async (t) => {
   const { feeder: feeding, file, kept } = feeder(t);
   const text = ["a", "b", "ü"].map((id) => line("begun", id) + line("ended", id)).join("");
   const bytes = Buffer.from(text);
@@ -57,7 +57,7 @@ t.test("lines get into the ledger however the file has grown, each once; what ha
   t.notOk(existsSync(file));
 });
 
-t.test("objects that were made get into the store, those of the dead too", async (t) => {
+t.test("created objects are fed to the store, those of dead processes too", async (t) => {
   const { feeder: feeding, folder, file, made, kept } = feeder(t);
   const object = { id: "file-1", provider: "up", key: "one", time: 1 };
   writeFileSync(file, `${line("ended", "a")}${JSON.stringify(["made", object])}\n`);
@@ -70,7 +70,7 @@ t.test("objects that were made get into the store, those of the dead too", async
   t.same(made.at(-1), { ...object, id: "file-2" });
 });
 
-t.test("a file that is done with is removed, and the next one read", async (t) => {
+t.test("a finished file is removed, and the next one read", async (t) => {
   const { feeder: feeding, folder, file, kept } = feeder(t);
   writeFileSync(file, line("ended", "a"));
   writeFileSync(journalFile(folder, OWNER, 2), line("ended", "b"));
@@ -80,7 +80,7 @@ t.test("a file that is done with is removed, and the next one read", async (t) =
   t.same(readdirSync(folder), [`${OWNER}-000003.jsonl`]);
 });
 
-t.test("a line longer than what is read at once is read", async (t) => {
+t.test("a line longer than one read is read", async (t) => {
   const { feeder: feeding, file, kept } = feeder(t);
   const long = "x".repeat(1_000_000);
   writeFileSync(file, line("ended", long) + line("ended", "b"));
@@ -88,7 +88,7 @@ t.test("a line longer than what is read at once is read", async (t) => {
   t.same(kept, [long, "b"]);
 });
 
-t.test("a store that is down is waited for, and what was given up stays in the journal", async (t) => {
+t.test("the feeder waits for a store that is down, and rows that time out stay in the journal", async (t) => {
   const { feeder: feeding, file, kept, store } = feeder(t);
   writeFileSync(file, line("ended", "a"));
   store.down = true;
@@ -108,7 +108,7 @@ t.test("a store that is down is waited for, and what was given up stays in the j
   t.ok(existsSync(file));
 });
 
-t.test("what the dead have left gets into the ledger; who has not ended stands there as begun", async (t) => {
+t.test("journals of dead processes are fed to the ledger; unfinished exchanges are in it as begun", async (t) => {
   const { feeder: feeding, folder, kept } = feeder(t);
   const old = new Date(Date.now() - 60_000);
   const leave = (owner: string, number: number, text: string, time = old) => {
@@ -125,7 +125,7 @@ t.test("what the dead have left gets into the ledger; who has not ended stands t
   t.same(readdirSync(folder).sort(), [`${OWNER}-000001.jsonl`, "999999998-1-1-000001.jsonl"].sort());
 });
 
-t.test("what of the dead was not read to its end when the process stops stays", async (t) => {
+t.test("unread lines of a dead process's journal stay when the process stops", async (t) => {
   const { feeder: feeding, folder, kept, store } = feeder(t);
   const file = journalFile(folder, "999999999-1-1", 1);
   // More than is read at once.
@@ -138,7 +138,7 @@ t.test("what of the dead was not read to its end when the process stops stays", 
   t.ok(existsSync(file), "the rest is read by the next start");
 });
 
-t.test("a file that cannot be read is not taken for an empty one: it stays, and is read once it can be", async (t) => {
+t.test("an unreadable file is not taken for an empty one: it stays, and is read once it can be", async (t) => {
   const { feeder: feeding, folder, file, kept, warnings } = feeder(t);
   // It is there and does not open, as where there is no free descriptor.
   symlinkSync(file, file);
@@ -156,7 +156,7 @@ t.test("a file that cannot be read is not taken for an empty one: it stays, and 
   t.ok(feeding.errors > 0);
 });
 
-t.test("of the dead too, and the others do not wait for it", async (t) => {
+t.test("the same for files of dead processes, and the others do not wait for it", async (t) => {
   const { feeder: feeding, folder, kept } = feeder(t);
   const [bad, good] = [journalFile(folder, "999999998-1-1", 1), journalFile(folder, "999999999-1-1", 1)];
   mkdirSync(bad);
@@ -167,7 +167,7 @@ t.test("of the dead too, and the others do not wait for it", async (t) => {
   t.same([existsSync(bad), existsSync(good)], [true, false]);
 });
 
-t.test("what is JSON and no line is left out, and keeps nothing back", async (t) => {
+t.test("JSON that is not a line is skipped, and delays nothing", async (t) => {
   const { feeder: feeding, file, kept } = feeder(t);
   const bad = ["5", "{}", "[]", '["ended"]', '["ended",[1,2]]', '["ended",[[],[]],"once",7]'];
   writeFileSync(file, `${bad.join("\n")}\n${line("ended", "a")}`);
@@ -175,7 +175,7 @@ t.test("what is JSON and no line is left out, and keeps nothing back", async (t)
   t.same(kept, ["a"]);
 });
 
-t.test("the running journal shows that it is somebody's", (t) => {
+t.test("the active journal shows that it has an owner", (t) => {
   const { feeder: feeding, file } = feeder(t);
   feeding.touch();
   writeFileSync(file, "");

@@ -16,7 +16,7 @@ import {
 /** The id of a process that has ended. */
 const dead = spawnSync(process.execPath, ["-e", ""]).pid;
 
-t.test("journals are found by who wrote them, their files in the order in which they were written", (t) => {
+t.test("journals are found by their writers, their files in the order in which they were written", (t) => {
   const folder = t.testdir();
   const files = [
     journalFile(folder, "7-100-1", 10),
@@ -34,7 +34,7 @@ t.test("journals are found by who wrote them, their files in the order in which 
   t.end();
 });
 
-t.test("a journal is nobody's when its process has ended and it was left alone for a while", (t) => {
+t.test("a journal has no owner when its process has ended and it was unchanged for a while", (t) => {
   const folder = t.testdir();
   const old = new Date(Date.now() - 60_000);
   const state = (owner: string, time = old) => {
@@ -51,7 +51,7 @@ t.test("a journal is nobody's when its process has ended and it was left alone f
   t.end();
 });
 
-t.test("a journal's times tell others that its rows wait for the store; those of the dead always do", (t) => {
+t.test("a journal's times show others that its rows wait for the store; those of dead processes always do", (t) => {
   const folder = t.testdir();
   const waits = (owner: string, lag: number, at = Date.now()) => {
     const file = journalFile(folder, owner, 1);
@@ -69,7 +69,7 @@ t.test("a journal's times tell others that its rows wait for the store; those of
   t.end();
 });
 
-t.test("files are removed, by whomever", (t) => {
+t.test("files are removed, by any process", (t) => {
   const folder = t.testdir({ a: "", b: "" });
   removeFiles([join(folder, "a"), join(folder, "none")]);
   t.same(readdirSync(folder), ["b"]);

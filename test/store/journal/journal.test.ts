@@ -37,7 +37,7 @@ function open(t: Test, limits?: { full: number; memory: number }) {
   return { store, journal, warnings, lines, told, well };
 }
 
-t.test("what is told stands in a file of this process once it is written, and not before", (t) => {
+t.test("an entry is in a file of this process once it is written, and not before", (t) => {
   const { journal, lines } = open(t);
   journal.begin("1", row("1"));
   journal.end("1", row("1", { once: { name: "näme", duplicate: row("1") } }));
@@ -56,7 +56,7 @@ t.test("what is told stands in a file of this process once it is written, and no
   t.end();
 });
 
-t.test("a line tells the holder where a row has one", (t) => {
+t.test("a line has the holder where a row has one", (t) => {
   const { journal, lines } = open(t);
   const held = row("1", { holder: ["acme", '{"a":"b"}'] });
   const duplicate = { kind: held.kind, values: ["1", 2, null], holder: held.holder } as UsageRow;
@@ -67,7 +67,7 @@ t.test("a line tells the holder where a row has one", (t) => {
   t.end();
 });
 
-t.test("a full file goes on in another one, which begins with what is still open", (t) => {
+t.test("after a full file another one begins, with the open entries", (t) => {
   const { journal, lines } = open(t, { full: 100, memory: 1000 });
   journal.begin("long", row("long"));
   for (const id of ["a", "b", "c"]) {
@@ -83,7 +83,7 @@ t.test("a full file goes on in another one, which begins with what is still open
   t.end();
 });
 
-t.test("what cannot be written waits, and is written when it can be", async (t) => {
+t.test("lines that cannot be written wait, and are written when they can be", async (t) => {
   const { store, journal, warnings, lines, well } = open(t);
   const folder = dirname(store);
   writeFileSync(journal.folder, "in the way");
@@ -110,7 +110,7 @@ t.test("what cannot be written waits, and is written when it can be", async (t) 
   t.same(readdirSync(folder), ["gateway.db.journal"]);
 });
 
-t.test("a file that somebody removes or moves is written again, with all that it held", async (t) => {
+t.test("a file that is removed or moved is written again, completely", async (t) => {
   const { journal, warnings, lines } = open(t);
   const ids = () => lines().map((line) => lineToRow(line).values[0]);
   const write = (id: string) => {
@@ -140,7 +140,7 @@ t.test("a file that somebody removes or moves is written again, with all that it
   t.same(ids(), ["1", "2", "3", "4"], "before a journal is closed somebody looks");
 });
 
-t.test("more than memory is for in one turn of the event loop is written before its end", (t) => {
+t.test("more than the memory limit in one turn of the event loop is written before its end", (t) => {
   const { journal, warnings, lines } = open(t, { full: 1_000_000, memory: 300 });
   for (let i = 0; i < 50; i++) journal.begin(`${i}`, row(`${i}`));
   journal.write();
@@ -150,7 +150,7 @@ t.test("more than memory is for in one turn of the event loop is written before 
   t.end();
 });
 
-t.test("memory for what cannot be written has an end: the oldest goes first, and that is told", (t) => {
+t.test("memory for unwritten lines is limited: the oldest are dropped first, and that is reported", (t) => {
   const { journal, warnings, lines, told, well } = open(t, { full: 1000, memory: 300 });
   writeFileSync(journal.folder, "in the way");
   journal.end("first", row("first"));
@@ -177,7 +177,7 @@ t.test("memory for what cannot be written has an end: the oldest goes first, and
   t.end();
 });
 
-t.test("what a journal that is closed has not written is given back, of each exchange what it knew last", (t) => {
+t.test("the unwritten entries of a closed journal are returned, each exchange in its last state", (t) => {
   const { journal, warnings } = open(t);
   writeFileSync(journal.folder, "in the way");
   journal.begin("ended", row("ended"));
@@ -196,14 +196,14 @@ t.test("what a journal that is closed has not written is given back, of each exc
   t.end();
 });
 
-t.test("a line that was written before rows had prices is read as one without", async (t) => {
+t.test("a line from before rows had prices is read as one without", async (t) => {
   const kind = KIND_COLUMNS.map((name) => name).slice(0, -1);
   t.same(lineToRow(["ended", [kind, ["1"]]]).kind, [...kind, ""]);
   const counted = lineToRow(["ended", [kind, ["1"]], "once", [kind, ["1"]]]).once?.duplicate;
   t.same(counted?.kind, [...kind, ""]);
 });
 
-t.test("a journal that nobody tells anything makes no file", (t) => {
+t.test("a journal without entries creates no file", (t) => {
   const { store, journal } = open(t);
   journal.write();
   journal.close();

@@ -33,7 +33,7 @@ function open(t: Test, folder = t.testdir()) {
   };
 }
 
-t.test("entries are in the journal when that was asked for, then in the store, and then in no journal", async (t) => {
+t.test("entries are in the journal when persist returns, then in the store, and then in no journal", async (t) => {
   const { file, ledger, warnings } = open(t);
   ledger.begin(entry("1", { outcome: "interrupted" }));
   ledger.append(entry("1"));
@@ -55,7 +55,7 @@ t.test("entries are in the journal when that was asked for, then in the store, a
   t.same([warnings, ledger.state], [[], "ok"]);
 });
 
-t.test("when the thread has died another one goes on: nothing is lost, and nothing stands there twice", async (t) => {
+t.test("when the thread has died another one continues: nothing is lost or duplicated", async (t) => {
   const { ledger, warnings } = open(t);
   ledger.append(entry("1"));
   await ledger.flush();
@@ -70,7 +70,7 @@ t.test("when the thread has died another one goes on: nothing is lost, and nothi
   await ledger.close();
 });
 
-t.test("a store that is down is told of at once to who asks, though rows wait for it", async (t) => {
+t.test("a store that is down is reported at once to queries, though rows wait for it", async (t) => {
   const tls = { mode: "disable" as const };
   const nobody = { host: "127.0.0.1", port: 1, user: "u", database: "d", tls, application: "test", connectTimeout: 1 };
   const ledger = new JournaledLedger(nobody, join(t.testdir(), "journal"));
@@ -105,7 +105,7 @@ t.test("rows are those of the store and of all journals, each once", async (t) =
   await ledger.close();
 });
 
-t.test("entries get to the disk without anybody asking", async (t) => {
+t.test("entries are written to the disk without a request to do so", async (t) => {
   const { file, ledger } = open(t);
   ledger.append(entry("1"));
   const database = new SqliteDatabase(file);
@@ -122,7 +122,7 @@ t.test("a ledger that is only opened starts nothing and leaves nothing", async (
   t.same(readdirSync(folder), ["gateway.db"]);
 });
 
-t.test("what the dead have left is in the store when that was asked for, though they died a moment ago", async (t) => {
+t.test("rows of dead processes are in the store when that is requested, even right after their death", async (t) => {
   const before = open(t, t.testdir({ before: {}, after: {} }).concat("/before"));
   before.ledger.begin(entry("1", { outcome: "interrupted", cost: 7, usage: { in: {}, out: {}, raw: undefined } }));
   before.ledger.persist();
@@ -141,7 +141,7 @@ t.test("what the dead have left is in the store when that was asked for, though 
   t.same([warnings, folder.endsWith("after")], [[], true]);
 });
 
-t.test("why an exchange failed survives the process that wrote it down", async (t) => {
+t.test("the reason of a failed exchange survives the process that wrote it", async (t) => {
   const before = open(t);
   const why: Partial<LedgerEntry> = {
     ...{ status: 429, outcome: "rejected" as const, dropped: ["top_k"], notices: ["read otherwise"] },
@@ -162,7 +162,7 @@ t.test("why an exchange failed survives the process that wrote it down", async (
   await before.ledger.close();
 });
 
-t.test("several ledgers in one process are kept apart", async (t) => {
+t.test("several ledgers in one process are separate", async (t) => {
   const one = open(t);
   const folder = join(one.folder, "other");
   const { mkdirSync } = await import("node:fs");
@@ -176,54 +176,51 @@ t.test("several ledgers in one process are kept apart", async (t) => {
   await Promise.all([one.ledger.close(), other.ledger.close()]);
 });
 
-t.test("a question that the store cannot answer says why", async (t) => {
+t.test("a query that the store cannot answer has its reason", async (t) => {
   const { ledger } = open(t);
   ledger.append(entry("1"));
   await t.rejects(ledger.sums({ by: ["nothing" as "key"] }), /no such column|undefined/);
   await ledger.close();
 });
 
-t.test(
-  "with durability: power, what is told is on the disk when persist returns, once for all of a turn",
-  async (t) => {
-    const synced = new Map<number, number>();
-    let syncs = 0;
-    const real = fs.fdatasyncSync;
-    fs.fdatasyncSync = (fd) => {
-      real(fd);
-      syncs++;
-      synced.set(fd, fs.fstatSync(fd).size);
-    };
+t.test("with durability: power, entries are on the disk when persist returns, once for all of a turn", async (t) => {
+  const synced = new Map<number, number>();
+  let syncs = 0;
+  const real = fs.fdatasyncSync;
+  fs.fdatasyncSync = (fd) => {
+    real(fd);
+    syncs++;
+    synced.set(fd, fs.fstatSync(fd).size);
+  };
+  syncBuiltinESMExports();
+  t.teardown(() => {
+    fs.fdatasyncSync = real;
     syncBuiltinESMExports();
-    t.teardown(() => {
-      fs.fdatasyncSync = real;
-      syncBuiltinESMExports();
-    });
-    const { file } = open(t);
-    const ledger = new JournaledLedger(file, journalFolder(file), (text) => t.fail(text), { durability: "power" });
-    t.teardown(() => ledger.close());
-    for (let turn = 1; turn <= 3; turn++) {
-      for (let i = 0; i < 20; i++) {
-        ledger.begin(entry(`${turn} ${i}`, { outcome: "interrupted" }));
-        ledger.append(entry(`${turn} ${i}`));
-      }
-      ledger.persist();
-      ledger.persist();
-      t.equal(syncs, turn);
+  });
+  const { file } = open(t);
+  const ledger = new JournaledLedger(file, journalFolder(file), (text) => t.fail(text), { durability: "power" });
+  t.teardown(() => ledger.close());
+  for (let turn = 1; turn <= 3; turn++) {
+    for (let i = 0; i < 20; i++) {
+      ledger.begin(entry(`${turn} ${i}`, { outcome: "interrupted" }));
+      ledger.append(entry(`${turn} ${i}`));
     }
-    const journal = readdirSync(`${file}.journal`).map((name) => join(`${file}.journal`, name));
-    t.same(
-      journal.map((name) => fs.statSync(name).size),
-      [...synced.values()],
-      "nothing of it is left to the system",
-    );
-    const usual = new JournaledLedger(file, journalFolder(file), (text) => t.fail(text));
-    usual.append(entry("usual"));
-    usual.persist();
-    t.equal(syncs, 3, "by default nothing waits for the disk");
-    await usual.close();
-  },
-);
+    ledger.persist();
+    ledger.persist();
+    t.equal(syncs, turn);
+  }
+  const journal = readdirSync(`${file}.journal`).map((name) => join(`${file}.journal`, name));
+  t.same(
+    journal.map((name) => fs.statSync(name).size),
+    [...synced.values()],
+    "nothing of it is left to the system",
+  );
+  const usual = new JournaledLedger(file, journalFolder(file), (text) => t.fail(text));
+  usual.append(entry("usual"));
+  usual.persist();
+  t.equal(syncs, 3, "by default nothing waits for the disk");
+  await usual.close();
+});
 
 t.test("with durability: power the name of a journal's file is on the disk too", async (t) => {
   const synced: string[] = [];
@@ -256,7 +253,7 @@ t.test("with durability: power the name of a journal's file is on the disk too",
   t.ok(synced.includes(made[0] as string), "as the folder was when it was synced");
 });
 
-t.test("what the disk did not take is written again", async (t) => {
+t.test("what the disk did not accept is written again", async (t) => {
   const { file, ledger: other } = open(t);
   await other.close();
   const real = fs.fdatasyncSync;
@@ -283,7 +280,7 @@ t.test("what the disk did not take is written again", async (t) => {
   await next.close();
 });
 
-t.test("rows that wait, here or in another gateway's journal, are told to whoever asks for sums", async (t) => {
+t.test("rows that wait, here or in another gateway's journal, are reported with sums", async (t) => {
   const { file, ledger } = open(t);
   t.teardown(() => ledger.close());
   ledger.append(entry("1"));
@@ -326,7 +323,7 @@ t.test("a journal that cannot be written shows others since when", async (t) => 
   t.ok(lag() <= 0, "a read may set the time of access too");
 });
 
-t.test("what waited for a full disk gets into the store by itself, though no further request comes", async (t) => {
+t.test("entries that waited for a full disk are fed to the store without a further request", async (t) => {
   const { file, ledger: other } = open(t);
   other.append(entry("0"));
   await other.flush();

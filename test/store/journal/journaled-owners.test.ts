@@ -32,7 +32,7 @@ ownersContract(t, async (t) => {
   return { owners, other: open(t, path).owners };
 });
 
-t.test("what was added is found at once, and in the journal at the end of the turn", async (t) => {
+t.test("an added object is found at once, and in the journal at the end of the turn", async (t) => {
   const { path, owners } = open(t);
   owners.add([file, { ...file, id: "resp_1", group: "acme", model: "m" }]);
   t.same(owners.find("file-1"), [file]);
@@ -43,7 +43,7 @@ t.test("what was added is found at once, and in the journal at the end of the tu
   t.ok(Date.now() - (objects[0] as CreatedObject).time < 60_000);
 });
 
-t.test("what a process had made that has died is waited for, and found once its journal has been read", async (t) => {
+t.test("objects of a process that has died are waited for, and found once its journal has been read", async (t) => {
   const { path, owners, ledger } = open(t);
   mkdirSync(journalFolder(path));
   const dead = journalFile(journalFolder(path), "999999999-1-1", 1);
@@ -53,7 +53,7 @@ t.test("what a process had made that has died is waited for, and found once its 
   t.same(await owners.find("file-1"), [file]);
 });
 
-t.test("what nobody has made is not waited for where no other process can have made it", async (t) => {
+t.test("an unknown object is not waited for where no other process can have created it", async (t) => {
   const { owners } = open(t);
   t.same(owners.findSoon("file-1"), []);
 });
@@ -74,7 +74,7 @@ class MortalJournal {
   }
 }
 
-t.test("what is not in the store yet is known, and asked for again where the thread has died", async (t) => {
+t.test("objects not yet in the store are known, and requested again where the thread has died", async (t) => {
   const journal = new MortalJournal();
   journal.dead = true;
   const rows = { find: () => [], insert: async () => {} };
@@ -90,7 +90,7 @@ t.test("what is not in the store yet is known, and asked for again where the thr
   await owners.close();
 });
 
-t.test("a store that cannot answer is told of as such", async (t) => {
+t.test("a store that cannot answer is reported as such", async (t) => {
   const rows = {
     find: () => {
       throw new Error("disk I/O error");

@@ -1,7 +1,7 @@
 import t from "tap";
 import { LagWatch } from "../../../src/store/journal/lag-watch.ts";
 
-t.test("a ledger that is late is told of, again when it stays so, and when it has caught up", async (t) => {
+t.test("a ledger that falls behind is reported, again when it stays so, and when it has caught up", async (t) => {
   const said: string[] = [];
   let now = 0;
   const watch = new LagWatch(

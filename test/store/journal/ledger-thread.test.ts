@@ -8,7 +8,7 @@ t.test("a process has one thread for all its ledgers, which does not keep it run
   await t.rejects(thread.request(12345, { type: "sums", query: { by: [] } }), /not open/);
 });
 
-t.test("a store that cannot be opened is told of, and so is every question to it", async (t) => {
+t.test("a store that cannot be opened is reported, and so is every query to it", async (t) => {
   const store = join(t.testdir({ file: "" }), "file", "gateway.db");
   const warned = Promise.withResolvers<string>();
   const ended = Promise.withResolvers<void>();

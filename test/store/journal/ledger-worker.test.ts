@@ -10,7 +10,7 @@ import { entryToRow } from "../../../src/store/ledger-row.ts";
 
 const LOADER = new URL("../../../src/loader/register.js", import.meta.url).href;
 
-t.test("the thread feeds a ledger from its journal, answers about it, and closes it", async (t) => {
+t.test("the thread feeds a ledger from its journal, answers queries about it, and closes it", async (t) => {
   const worker = new Worker(new URL("../../../src/store/journal/ledger-worker.ts", import.meta.url), {
     execArgv: ["--import", LOADER],
   });

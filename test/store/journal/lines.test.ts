@@ -7,7 +7,7 @@ import { parseJournalLine, readJournals, readLines } from "../../../src/store/jo
 
 const line = (kind: RowLine[0], id: string): string => `${JSON.stringify([kind, [["k"], [id]]])}\n`;
 
-t.test("lines come whole, from one place to another, however long they are", async (t) => {
+t.test("lines are read complete, from one position to another, of any length", async (t) => {
   const file = join(t.testdir(), "lines");
   t.same([...readLines(file, 0, 100)], [], "no file has none");
   const long = "x".repeat(700_000);
@@ -28,7 +28,7 @@ t.test("lines come whole, from one place to another, however long they are", asy
 
 const object = { id: "file-1", provider: "up", key: "one", time: 1 };
 
-t.test("what is no line is nothing", async (t) => {
+t.test("what is not a line is skipped", async (t) => {
   t.same(["", "{", '["begun"'].map(parseJournalLine), [undefined, undefined, undefined]);
   t.same(parseJournalLine(line("ended", "1")), ["ended", [["k"], ["1"]]]);
   t.same(parseJournalLine(JSON.stringify(["made", object])), ["made", object]);
@@ -36,7 +36,7 @@ t.test("what is no line is nothing", async (t) => {
     t.equal(parseJournalLine(JSON.stringify(["made", wrong])), undefined);
 });
 
-t.test("what journals hold is told, each row once, by its last word", async (t) => {
+t.test("the rows in journals are returned, each once, in its last state", async (t) => {
   const folder = join(t.testdir(), "journal");
   t.same(readJournals(folder), { ended: [], open: [], objects: [] });
   mkdirSync(folder);

@@ -5,7 +5,7 @@ import { placeOf, startPostgres } from "../../support/postgres.ts";
 
 const server = await startPostgres(t);
 if (server)
-  t.test("a change that cannot be written is told, and one with odd characters is kept", async (t) => {
+  t.test("a change that cannot be written is reported, and one with unusual characters is stored", async (t) => {
     const { database } = await openPostgres(placeOf(await server.database()), 1);
     const audit = new PostgresAudit(database);
     const entry = {

@@ -14,12 +14,12 @@ import { eventually } from "../../support/process.ts";
 
 const server = await startPostgres(t);
 
-t.test("values stand as ? in a text", async (t) => {
+t.test("values are written as ? in a statement", async (t) => {
   t.equal(numberPlaceholders("select ? where x = ?"), "select $1 where x = $2");
   t.equal(numberPlaceholders("select 1"), "select 1");
 });
 
-t.test("why a database cannot be used is said with what mends it, and without its password", async (t) => {
+t.test("an unusable database is reported with the remedy, and without its password", async (t) => {
   const place = placeOf("postgres://u:never-shown@h/d?sslmode=verify-full");
   for (const [code, said] of [
     ["28P01", /the password of u in store\.ledger is wrong/],
@@ -40,7 +40,7 @@ t.test("why a database cannot be used is said with what mends it, and without it
 });
 
 if (server) {
-  t.test("a transaction holds as a whole, or not at all", async (t) => {
+  t.test("a transaction is applied completely, or not at all", async (t) => {
     const { database } = await openPostgres(placeOf(await server.database()), 2);
     t.teardown(() => database.close());
     await database.transaction((ask) => ask("insert into usage_once values (?, 0)", "one"));
@@ -54,7 +54,7 @@ if (server) {
     t.notOk(await tableExists(database.query, "usage_twice"));
   });
 
-  t.test("a server that will not write is named, with what to do and without its password", async (t) => {
+  t.test("a server that does not accept writes is named, with advice and without its password", async (t) => {
     const { database } = await openPostgres(placeOf(await server.database()), 2);
     t.teardown(() => database.close());
     const written = database.transaction(async (ask) => {
@@ -70,7 +70,7 @@ if (server) {
     t.equal(postgresCode(thrown), "25006");
   });
 
-  t.test("a transaction whose connection is lost holds not at all, and those behind it do", async (t) => {
+  t.test("a transaction whose connection is lost is not applied, and those after it are", async (t) => {
     const { database } = await openPostgres(placeOf(await server.database()), 2);
     t.teardown(() => database.close());
     const own = "select pg_backend_pid() as pid";
@@ -100,7 +100,7 @@ if (server) {
     );
   });
 
-  t.test("what does not answer in time is given up, and asked over other connections then", async (t) => {
+  t.test("a query that times out is abandoned, and later ones use other connections", async (t) => {
     const url = await server.database();
     const direct = placeOf(url);
     const sockets: Socket[] = [];

@@ -14,7 +14,7 @@ async function open(t: Test) {
 }
 
 if (server) {
-  t.test("what many rows have in common has one number, for every process", async (t) => {
+  t.test("values that many rows share have one number, for every process", async (t) => {
     const { ask, kinds } = await open(t);
     const groups = Array.from({ length: 200 }, (_, i) => [`g${i % 100}`, ""]);
     const found = await Promise.all([1, 2, 3, 4].map(() => kinds().numbersFor(ask, groups)));
@@ -24,7 +24,7 @@ if (server) {
     t.equal((await ask("select * from usage_holder")).length, 101);
   });
 
-  t.test("a number that is known is not asked for", async (t) => {
+  t.test("a known number is not queried again", async (t) => {
     const { ask, kinds } = await open(t);
     const own = kinds();
     const numbers = await own.numbersFor(ask, [["a", ""]]);
@@ -39,7 +39,7 @@ if (server) {
     await t.rejects(own.numbersFor(never, [["b", ""]]), { message: "asked" });
   });
 
-  t.test("what lacks something is refused", async (t) => {
+  t.test("an incomplete value is refused", async (t) => {
     const { ask, kinds } = await open(t);
     await t.rejects(kinds().numbersFor(ask, [[null, ""]]), { code: "23502" });
   });

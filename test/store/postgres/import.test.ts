@@ -85,7 +85,7 @@ if (server) {
     return { url, ledger: url, postgres: { ...placeOf(url), journal: folderFor(t) } };
   };
 
-  t.test("a SQLite store is copied with all it has: both sides answer the same", async (t) => {
+  t.test("a SQLite store is copied completely: both sides answer the same", async (t) => {
     const { file, key, secret } = await usedStore(t);
     const at = await place(t);
     const told: string[] = [];
@@ -127,7 +127,7 @@ if (server) {
     t.match(await stores.ledger.search({ id: NEW, limit: 1 }), [{ key: "new", group: "new", cost: 0 }]);
   });
 
-  t.test("a database that has been used takes no store; one where a gateway has only started does", async (t) => {
+  t.test("a database that has been used accepts no import; one where a gateway has only started does", async (t) => {
     const { file, secret } = await usedStore(t);
     const at = await place(t);
     const started = await connectStores(at, [], () => {});
@@ -146,7 +146,7 @@ if (server) {
     t.match(await stores.audit.list(10), [{ action: "store.import" }, { action: "start" }, { action: "keys.create" }]);
   });
 
-  t.test("a copy that fails leaves the database empty, and can be made again", async (t) => {
+  t.test("an import that fails leaves the database empty, and can be repeated", async (t) => {
     const { file } = await usedStore(t);
     const at = await place(t);
     const change = (text: string) => {
@@ -162,7 +162,7 @@ if (server) {
     t.match((await again()).rows, { key: 4, usage: ROWS + 2 });
   });
 
-  t.test("a store that is in use, or is not there, is not copied", async (t) => {
+  t.test("a store that is in use, or does not exist, is not copied", async (t) => {
     const { file } = await usedStore(t);
     const at = await place(t);
     const stores = openStores(file, [], () => {});

@@ -52,7 +52,7 @@ if (server) {
     };
   });
 
-  t.test("what one remembers another may begin with, for what is left of its time", async (t) => {
+  t.test("one process's cached keys are passed to a new one, for the rest of their lifetime", async (t) => {
     const { url, view } = await open(t);
     let now = 0;
     const one = await view([], () => now);
@@ -75,7 +75,7 @@ if (server) {
     await t.rejects(async () => other.find(key), { message: /key store cannot answer/ });
   });
 
-  t.test("a key that was seen before is found without asking, and every view hears of its end", async (t) => {
+  t.test("a known key is found without a query, and every view is notified of its end", async (t) => {
     const { view } = await open(t);
     const [one, two] = [await view(), await view()];
     const { key, record } = await one.create({ name: "one" });
@@ -90,7 +90,7 @@ if (server) {
     t.ok((await two.find(key))?.revoked);
   });
 
-  t.test("changes that nobody tells of are found all the same", async (t) => {
+  t.test("changes without a notification are found all the same", async (t) => {
     const { view, url } = await open(t);
     const one = await view();
     const deaf = await view([], undefined, { poll: 200, listen: false });
@@ -106,7 +106,7 @@ if (server) {
     await eventually(async () => (await heard.find(second.key))?.disabled !== undefined, "the change");
   });
 
-  t.test("who listens does so again when its connection is lost", async (t) => {
+  t.test("a listener reconnects when its connection is lost", async (t) => {
     const { view, url } = await open(t);
     const one = await view();
     const two = await view([], undefined, { poll: 3_600_000, listen: true });
@@ -121,7 +121,7 @@ if (server) {
     }
   });
 
-  t.test("changes of several at a time are seen each, whoever commits last", async (t) => {
+  t.test("concurrent changes are all seen, whichever commits last", async (t) => {
     const { view } = await open(t);
     const views = await Promise.all([1, 2, 3].map(() => view()));
     const made = await Promise.all(
@@ -142,7 +142,7 @@ if (server) {
     for (const one of made) if (one.status === "rejected") t.match(one.reason, { code: "invalid_field", status: 409 });
   });
 
-  t.test("unknown keys cost one question in five seconds, and many of them one question together", async (t) => {
+  t.test("unknown keys cost one query in five seconds, and many of them share one query", async (t) => {
     const { view } = await open(t);
     const clock = { now: 1000 };
     const keys = await view([], () => clock.now);
@@ -170,7 +170,7 @@ if (server) {
   });
 }
 
-t.test("while the database is away", async (t) => {
+t.test("while the database is down", async (t) => {
   const own = await startPostgres(t);
   if (!own) return;
   const { database } = await openPostgres(placeOf(await own.database()), 2);

@@ -39,7 +39,7 @@ if (server) {
     return { ledger, other: (await view()).ledger, rows: count, ask };
   });
 
-  t.test("several that write the same rows at a time never wait in a circle, and each row counts once", async (t) => {
+  t.test("concurrent writers of the same rows never deadlock, and each row counts once", async (t) => {
     const { ledger, view, count, wrong, warnings } = await open(t);
     const ledgers = [ledger, ...(await Promise.all([1, 2, 3].map(view))).map((one) => one.ledger)];
     const all = Array.from({ length: MANY }, (_, at) =>
@@ -57,7 +57,7 @@ if (server) {
     t.same(warnings, []);
   });
 
-  t.test("sums of weeks follow what a gateway writes that knows of none", async (t) => {
+  t.test("sums of weeks include the rows of a gateway that writes none", async (t) => {
     const { database, ledger } = await open(t);
     const days = `insert into usage_day
       select ${DAY} + n % 3 * 86400000, 'k', 'm' || n, 'p:m', 0, 1, 0, 0, 10, 0, 5, 0, 100 from generate_series(1, 9) as n
@@ -68,7 +68,7 @@ if (server) {
     t.same(await database.query(DIFFERING_WEEKS, 10), []);
   });
 
-  t.test("usage that is told more than once counts for the first row that names it", async (t) => {
+  t.test("usage that is reported more than once counts for the first row that names it", async (t) => {
     const { ledger, view, wrong } = await open(t);
     const { ledger: other } = await view();
     const told = (id: string, once: string) => entry({ id, once, cost: 10 });
@@ -85,7 +85,7 @@ if (server) {
     t.same(await wrong(), []);
   });
 
-  t.test("a row that no attempt could write is lost alone, and said", async (t) => {
+  t.test("only a row that cannot be written by any attempt is lost, and it is reported", async (t) => {
     const { ledger, count, warnings } = await open(t);
     const good = Array.from({ length: 20 }, (_, at) => entry({ id: `good-${at}` }));
     for (const [at, one] of good.entries()) {
@@ -102,7 +102,7 @@ if (server) {
     for (const text of warnings) t.match(text, /^A ledger entry is lost, for the store refuses it: /);
   });
 
-  t.test("texts that PostgreSQL does not take are mended, and rows keep all that they say", async (t) => {
+  t.test("texts that PostgreSQL does not accept are corrected, and rows keep everything else", async (t) => {
     const { ledger } = await open(t);
     const odd = entry({ model: "a\0b\ud800", group: "g", tags: { a: "ü" }, bytes: { up: 1, down: 2 } });
     const several = entry({ attempts: [1, 2].map((at) => ({ target: "p:m", error: "x\0y", startedAt: at })), id: "s" });
@@ -118,7 +118,7 @@ if (server) {
     );
   });
 
-  t.test("a database that is away is waited for, by whoever flushes", async (t) => {
+  t.test("every caller of flush waits for a database that is down", async (t) => {
     const own = await startPostgres(t);
     if (!own) return;
     const { database } = await openPostgres(placeOf(await own.database()), 3);
@@ -137,7 +137,7 @@ if (server) {
     t.equal(warnings.length, 2);
   });
 
-  t.test("no question reads tables of months in which nothing can be", async (t) => {
+  t.test("no query reads tables of months in which nothing can be", async (t) => {
     const { ledger, database } = await open(t);
     for (let month = 0; month < 12; month++) ledger.append(entry({ time: Date.UTC(2026, month, 3) }));
     await ledger.flush();

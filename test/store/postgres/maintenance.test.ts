@@ -15,7 +15,7 @@ const DAY = Date.UTC(2026, 10, 20);
 const server = await startPostgres(t);
 
 if (server) {
-  t.test("sums that are not those of their rows are found, whichever is missing", async (t) => {
+  t.test("sums that do not match their rows are found, whichever is missing", async (t) => {
     const url = await server.database();
     const { database } = await openPostgres(placeOf(url), 2);
     t.teardown(() => database.close());
@@ -41,7 +41,7 @@ if (server) {
       t.equal(problem, `the sums of 2026-11-20 0${i}h UTC, key k, model m${i}, target p:m are not those of their rows`);
   });
 
-  t.test("old rows are taken away, and copies are PostgreSQL's own business", async (t) => {
+  t.test("old rows are deleted, and backups are left to PostgreSQL", async (t) => {
     const url = await server.database();
     const care = await PostgresMaintenance.open(placeOf(url));
     t.teardown(() => care.close());

@@ -8,7 +8,7 @@ const FILES = readdirSync(new URL("../../../src/store/postgres/migrations/", imp
 const server = await startPostgres(t);
 
 if (server) {
-  t.test("several that start at a time bring the schema up to date once", async (t) => {
+  t.test("several that start at the same time migrate the schema once", async (t) => {
     const place = placeOf(await server.database());
     const opened = await Promise.all(Array.from({ length: 5 }, () => openPostgres(place, 2)));
     const from = opened.map(({ migrated }) => migrated.from).sort();
@@ -20,35 +20,38 @@ if (server) {
     }
   });
 
-  t.test("a schema that is newer than the program is refused, and left as it is", async (t) => {
+  t.test("a schema that is newer than the program is refused, and left unchanged", async (t) => {
     const url = await server.database();
     await (await openPostgres(placeOf(url), 1)).database.close();
     await server.ask(url, `insert into migration values (${FILES + 1}, 'later.sql', now())`);
     await t.rejects(openPostgres(placeOf(url), 1), { name: "FileError", message: /newer version of model-gateway/ });
   });
 
-  t.test("a user who may not make the schema is told what is needed, and may use one made for it", async (t) => {
-    const url = await server.database();
-    const name = new URL(url).pathname.slice(1);
-    await server.ask(url, `create role poor_${name} login`);
-    const place = { ...placeOf(url), user: `poor_${name}` };
-    await t.rejects(openPostgres(place, 1), {
-      name: "FileError",
-      message: new RegExp(`permission denied.*grant create on database "${name}" to "poor_${name}"`),
-    });
-    await server.ask(url, `create schema model_gateway authorization poor_${name}`);
-    const { database } = await openPostgres(place, 1);
-    t.equal((await database.query("select * from key")).length, 0);
-    await database.close();
-  });
+  t.test(
+    "a user that may not create the schema is told the missing right, and may use one created for it",
+    async (t) => {
+      const url = await server.database();
+      const name = new URL(url).pathname.slice(1);
+      await server.ask(url, `create role poor_${name} login`);
+      const place = { ...placeOf(url), user: `poor_${name}` };
+      await t.rejects(openPostgres(place, 1), {
+        name: "FileError",
+        message: new RegExp(`permission denied.*grant create on database "${name}" to "poor_${name}"`),
+      });
+      await server.ask(url, `create schema model_gateway authorization poor_${name}`);
+      const { database } = await openPostgres(place, 1);
+      t.equal((await database.query("select * from key")).length, 0);
+      await database.close();
+    },
+  );
 
-  t.test("a database that is not there, and a user that is not, are told as what they are", async (t) => {
+  t.test("a missing database, and a missing user, are reported as such", async (t) => {
     const place = placeOf(await server.database());
     await t.rejects(openPostgres({ ...place, database: "nobody" }, 1), { message: /create database "nobody" owner/ });
     await t.rejects(openPostgres({ ...place, user: "nobody" }, 1), { message: /role "nobody" does not exist/ });
   });
 
-  t.test("one that is away is waited for a little", async (t) => {
+  t.test("one that is down is waited for briefly", async (t) => {
     const own = await startPostgres(t);
     if (!own) return;
     const place = placeOf(await own.database());
@@ -63,7 +66,7 @@ if (server) {
   });
 }
 
-t.test("what is asked of nobody fails in time", async (t) => {
+t.test("a query to a server that does not respond times out", async (t) => {
   const place = placeOf("postgres://u@127.0.0.1:1/d");
   const database = await PostgresDatabase.open(place, 1);
   t.teardown(() => database.close());

@@ -33,27 +33,24 @@ async function open(t: Test, { database: made }: PostgresServer) {
 if (server) {
   ownersContract(t, (t) => open(t, server));
 
-  t.test(
-    "while the database is away nobody knows who made what; what was made meanwhile is written later",
-    async (t) => {
-      const own = await startPostgres(t);
-      if (!own) return;
-      const { owners, other } = await open(t, own);
-      await own.kill();
-      const file = { id: "file-1", provider: "up", key: "one" };
-      owners.add([file]);
-      await t.rejects(Promise.resolve(owners.find("file-1")), {
-        code: "store_unavailable",
-        status: 503,
-        retryAfter: 5,
-      });
-      await own.start();
-      const found = async () => (await Promise.resolve(other.find("file-1")).catch(() => [])).length === 1;
-      await eventually(found, "the other's view");
-    },
-  );
+  t.test("while the database is down owners are unknown; objects created meanwhile are written later", async (t) => {
+    const own = await startPostgres(t);
+    if (!own) return;
+    const { owners, other } = await open(t, own);
+    await own.kill();
+    const file = { id: "file-1", provider: "up", key: "one" };
+    owners.add([file]);
+    await t.rejects(Promise.resolve(owners.find("file-1")), {
+      code: "store_unavailable",
+      status: 503,
+      retryAfter: 5,
+    });
+    await own.start();
+    const found = async () => (await Promise.resolve(other.find("file-1")).catch(() => [])).length === 1;
+    await eventually(found, "the other's view");
+  });
 
-  t.test("what another gateway has just added is waited for, where nothing found would be a refusal", async (t) => {
+  t.test("an object that another gateway has just added is waited for, where a miss would be a refusal", async (t) => {
     const { owners, other } = await open(t, server);
     const file = { id: "file-1", provider: "up", key: "one" };
     const looked = other.findSoon("file-1");
@@ -62,7 +59,7 @@ if (server) {
     t.same(await other.findSoon("file-2"), [], "what there is not is not there in the end");
   });
 
-  t.test("who names many that nobody has made asks a handful of questions, one at a time", async (t) => {
+  t.test("a request that names many unknown objects causes a handful of queries, one at a time", async (t) => {
     const { database } = await openPostgres(placeOf(await server.database()), 3);
     t.teardown(() => database.close());
     let [asked, running, most] = [0, 0, 0];
@@ -84,7 +81,7 @@ if (server) {
     t.equal(most, 1, "the other connections are for keys");
   });
 
-  t.test("a question that fails is told to all who wait for it, and the next is asked", async (t) => {
+  t.test("a query that fails fails for all that wait for it, and the next is sent", async (t) => {
     let fails = true;
     const rows = new PostgresObjects({
       query: async () => {

@@ -31,7 +31,7 @@ t.test("a month goes from its first millisecond in UTC to the next one's", async
 
 if (server) {
   t.test(
-    "tables of months are made when they are needed, and the next one ahead, by however many at a time",
+    "tables of months are created when needed, and the next one in advance, by several processes at once",
     async (t) => {
       const { database, tables, ledger } = await open(t);
       const times = [Date.UTC(2025, 0, 5), Date.UTC(2025, 1, 5), Date.UTC(2025, 0, 9)];
@@ -44,7 +44,7 @@ if (server) {
     },
   );
 
-  t.test("whole months go with their tables, days of the last one row by row, and sums stay", async (t) => {
+  t.test("whole months are deleted with their tables, days of the last one row by row, and sums stay", async (t) => {
     const { database, tables, ledger } = await open(t);
     for (let day = 0; day < 90; day++)
       for (let i = 0; i < 60; i++) ledger.append(entry({ time: Date.UTC(2026, 0, 1 + day) + i, cost: 1 }));
@@ -76,7 +76,7 @@ if (server) {
     t.match(await ledger.sums({ by: [] }), [{ requests: 90 * 60 + 11 }], "a late row gets a table again");
   });
 
-  t.test("names of what was counted once go with the rows, once no vendor gives it out any more", async (t) => {
+  t.test("names of counted usage are deleted with the rows, once no vendor returns them any more", async (t) => {
     const { database, ledger } = await open(t);
     const day = 86_400_000;
     const append = (days: number, once: string) =>
@@ -95,16 +95,19 @@ if (server) {
     t.match(await ledger.sums({ by: [] }), [{ requests: 2_103, cost: 2_102 }], "it does not count again");
   });
 
-  t.test("it tells when the newest of its rows began that are a day old, and up to when rows have gone", async (t) => {
-    const { database, ledger } = await open(t);
-    const day = 86_400_000;
-    const rows = prunablePostgres(database);
-    const now = Date.UTC(2026, 4, 10, 12);
-    t.same(await rows.age(now), { newest: 0, pruned: 0 });
-    for (const days of [40, 3, 0.5, -300]) ledger.append(entry({ time: now - days * day, cost: 1 }));
-    await ledger.flush();
-    const before = Date.UTC(2026, 4, 1);
-    for await (const _ of rows.prune(before));
-    t.same(await rows.age(now), { newest: now - 3 * day, pruned: before });
-  });
+  t.test(
+    "it reports the start of the newest row that is a day old, and the day up to which rows were deleted",
+    async (t) => {
+      const { database, ledger } = await open(t);
+      const day = 86_400_000;
+      const rows = prunablePostgres(database);
+      const now = Date.UTC(2026, 4, 10, 12);
+      t.same(await rows.age(now), { newest: 0, pruned: 0 });
+      for (const days of [40, 3, 0.5, -300]) ledger.append(entry({ time: now - days * day, cost: 1 }));
+      await ledger.flush();
+      const before = Date.UTC(2026, 4, 1);
+      for await (const _ of rows.prune(before));
+      t.same(await rows.age(now), { newest: now - 3 * day, pruned: before });
+    },
+  );
 }

@@ -5,7 +5,7 @@ import { displayUrl, type PostgresSettings, parsePostgresUrl } from "../../../sr
 
 const read = (text: string, folder = "/etc/gateway") => parsePostgresUrl(text, folder);
 
-t.test("an address says how a database is reached", async (t) => {
+t.test("an address contains how a database is reached", async (t) => {
   t.same(read("postgres://gate:p%40ss%23@db.test/usage"), {
     ...{ host: "db.test", port: 5432, user: "gate", password: "p@ss#", database: "usage" },
     ...{ tls: { mode: "prefer" }, application: "model-gateway", connectTimeout: 5 },
@@ -18,7 +18,7 @@ t.test("an address says how a database is reached", async (t) => {
   t.match(read("postgres://u@%2Frun%2Fpostgresql/d"), socket);
 });
 
-t.test("what is shown of it has no password", async (t) => {
+t.test("it is displayed without a password", async (t) => {
   for (const [text, shown] of [
     ["postgres://u:secret@h/d", "postgres://u@h:5432/d"],
     ["postgres://u:secret@[::1]:1/d", "postgres://u@[::1]:1/d"],
@@ -27,7 +27,7 @@ t.test("what is shown of it has no password", async (t) => {
     t.equal(displayUrl(read(text) as PostgresSettings), shown);
 });
 
-t.test("what would not be done is a mistake, and what is wrong is never repeated", async (t) => {
+t.test("unsupported settings are errors, and wrong values are never repeated", async (t) => {
   const secret = "dont-show-me";
   for (const [text, said] of [
     [`postgres://u:${secret}@h1,h2/d`, /one host/],
@@ -54,7 +54,7 @@ t.test("what would not be done is a mistake, and what is wrong is never repeated
   }
 });
 
-t.test("files of certificates are read, beside gateway.yaml where they are relative", async (t) => {
+t.test("certificate files are read, relative to gateway.yaml", async (t) => {
   const folder = t.testdir();
   for (const name of ["ca", "cert", "key"]) writeFileSync(join(folder, `${name}.pem`), name);
   const files = "sslrootcert=ca.pem&sslcert=cert.pem&sslkey=key.pem";

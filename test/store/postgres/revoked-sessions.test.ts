@@ -5,7 +5,7 @@ import { placeOf, startPostgres } from "../../support/postgres.ts";
 
 const server = await startPostgres(t);
 if (server)
-  t.test("what one instance ends has ended for another, and what cannot be ended is told", async (t) => {
+  t.test("a session that one instance ends has ended for another, and a failure to end it is reported", async (t) => {
     const place = placeOf(await server.database());
     const [one, other] = [await openPostgres(place, 1), await openPostgres(place, 1)];
     await new PostgresRevokedSessions(one.database).add("one", Date.now() + 1000);

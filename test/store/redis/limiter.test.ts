@@ -107,7 +107,7 @@ const test = (name: string, body: (t: Test, redis: RedisProcess) => Promise<void
 
 if (redis) limiterContract(t, make);
 
-test("a thousand calls at once on a budget for ten, from one process and from three", async (t, redis) => {
+test("a thousand concurrent calls on a budget for ten, from one process and from three", async (t, redis) => {
   for (const count of [1, 3]) {
     const levels = [
       ...budget(10 * USD, `k${count}`),
@@ -134,7 +134,7 @@ test("a thousand calls at once on a budget for ten, from one process and from th
   }
 });
 
-test("three processes at one server answer as one in memory would, whatever happens in which order", async (t, redis) => {
+test("three processes at one server have the same results as one in memory, for any sequence of events", async (t, redis) => {
   for (let seed = 1; seed <= 4; seed++) {
     await redis.ask("FLUSHALL");
     const next = numbers(seed);
@@ -207,7 +207,7 @@ test("money is exact to the nano-dollar above nine million dollars, where double
   t.equal(await redis.ask("HGET", name, "pending"), "1");
 });
 
-test("comparing money agrees with big integers, for amounts of all sizes", async (t, redis) => {
+test("comparisons of money agree with big integers, for amounts of all sizes", async (t, redis) => {
   const next = numbers(7);
   const amount = () => {
     const size = next(19);
@@ -237,7 +237,7 @@ test("comparing money agrees with big integers, for amounts of all sizes", async
   server.disconnect();
 });
 
-test("what a process had reserved that died goes within twelve seconds, with the least that it came to", async (t, redis) => {
+test("the reservations of a process that died end within twelve seconds, with their minimum cost", async (t, redis) => {
   const { limiters, clock } = await several(t, redis.url, 2);
   const [dying, other] = limiters as [RedisLimiter, RedisLimiter];
   const levels = [level("key", "ci", { concurrency: 9, budgets: [{ nano: 1000, per: "day", soft: false }] })];
@@ -253,7 +253,7 @@ test("what a process had reserved that died goes within twelve seconds, with the
   t.match(await other.statuses(levels), [{ concurrency: { left: 8 }, budgets: [{ spent: 5, reserved: 100 }] }]);
 });
 
-test("a process that stood still and was taken for dead says afterwards what its requests came to", async (t, redis) => {
+test("a process that was suspended and taken for dead reports its requests' costs afterwards", async (t, redis) => {
   const { limiters, clock } = await several(t, redis.url, 2);
   const [still, other] = limiters as [RedisLimiter, RedisLimiter];
   const levels = budget(1000);
@@ -271,7 +271,7 @@ test("a process that stood still and was taken for dead says afterwards what its
   t.match(await spent(other, levels), { spent: 130, reserved: 0 });
 });
 
-test("the server is killed and comes back empty: each keeps to its part, and all is there again", async (t, redis) => {
+test("the server is killed and comes back empty: each keeps to its share, and everything is restored", async (t, redis) => {
   const { limiters, logged, ledger } = await several(t, redis.url, 3);
   const levels = budget(1000);
   const scope = "key:ci";
@@ -335,7 +335,7 @@ test("the server is killed and comes back empty: each keeps to its part, and all
   t.ok(limiters.every(({ pending }) => pending === 0));
 });
 
-test("what is not in the ledger yet when a server comes back empty is not forgotten, whoever asks the ledger first", async (t, redis) => {
+test("spending not yet in the ledger when a server comes back empty is not forgotten, whoever queries the ledger first", async (t, redis) => {
   const rows: number[][] = [[], []];
   const slow = Promise.withResolvers<void>();
   const write = async (i: number) => {
@@ -366,7 +366,7 @@ test("what is not in the ledger yet when a server comes back empty is not forgot
   for (const limiter of limiters) t.match(await spent(limiter, levels), { spent: 90 }, "all of it");
 });
 
-test("what is told while the ledger is being asked counts if it was not there yet, and only then", async (t, redis) => {
+test("spending reported while the ledger is queried counts if it was not in the result, and only then", async (t, redis) => {
   const server = await RedisServer.create(redis.url);
   await server.connect();
   t.teardown(() => server.disconnect());
@@ -381,7 +381,7 @@ test("what is told while the ledger is being asked counts if it was not there ye
   t.ok(Number(await redis.ask("PTTL", `p:spent:${sum}`)) <= 60_000);
 });
 
-test("one process loses its way to the server: what it spends meanwhile is told when it is back", async (t, redis) => {
+test("one process loses its connection to the server: what it spends meanwhile is reported when it is back", async (t, redis) => {
   const { limiters, clock } = await several(t, redis.url, 2);
   const [lost, other] = limiters as [RedisLimiter, RedisLimiter];
   const levels = budget(1000);
@@ -402,7 +402,7 @@ test("one process loses its way to the server: what it spends meanwhile is told 
   t.match(await spent(other, levels), { spent: 126, reserved: 10 });
 });
 
-test("a server that does not answer keeps nobody waiting for longer than the deadline, and only the first", async (t, redis) => {
+test("a server that does not respond delays a request by the deadline at most, and only the first", async (t, redis) => {
   const { limiters, logged } = await several(t, redis.url, 1);
   const [limiter] = limiters as [RedisLimiter];
   const levels = budget(1000);
@@ -417,7 +417,7 @@ test("a server that does not answer keeps nobody waiting for longer than the dea
   t.match(await spent(limiter, levels), { spent: 0, reserved: 1000 }, "nothing is reserved twice");
 });
 
-test("a server that takes the password no more is told with what to do, once", async (t, redis) => {
+test("a server that no longer accepts the password is reported with advice, once", async (t, redis) => {
   await redis.ask("ACL", "SETUSER", "gateway", "on", ">first", "~*", "&*", "+@all");
   const { limiters, logged } = await several(t, redis.url.replace("//", "//gateway:first@"), 1);
   const [limiter] = limiters as [RedisLimiter];
@@ -432,7 +432,7 @@ test("a server that takes the password no more is told with what to do, once", a
   t.match(logged[0], /is unavailable/);
 });
 
-test("a server that was emptied while all are connected is told again what runs and what is spent", async (t, redis) => {
+test("a server that was emptied while all are connected gets the running requests and the spending again", async (t, redis) => {
   const { limiters, ledger } = await several(t, redis.url, 2);
   const [one, other] = limiters as [RedisLimiter, RedisLimiter];
   const levels = budget(1000);
@@ -447,7 +447,7 @@ test("a server that was emptied while all are connected is told again what runs 
   t.match(await spent(other, levels), { spent: 90, reserved: 102 });
 });
 
-t.test("nobody there at the start: refused, unless it is said how many there are", async (t) => {
+t.test("no server at the start: refused, unless the number of processes is configured", async (t) => {
   const url = `redis://:secret@127.0.0.1:${await freePort()}`;
   const logged: string[] = [];
   const parts = {

@@ -24,7 +24,7 @@ const levels: LimitLevel[] = [
 const reservation = { id: "1", levels, maximum: { tokens: 200, cost: 7 }, minimum: { tokens: 0, cost: 0 } };
 const reader = (...values: unknown[]) => new ReplyReader(values);
 
-t.test("a grant tells the nearest limits and soft budgets, and how each sum stands now", async (t) => {
+t.test("a grant has the tightest limits and soft budgets, and the current value of each sum", async (t) => {
   const told: unknown[] = [];
   const words = [1, 61000, 100, 61000, "30", "5", 3, 61000, 0, 0, "45", "2"];
   const grant = parseGrant(reader(...words), reservation, calendar, NOON, ({ scope }, { per }, { spent, pending }) =>
@@ -37,7 +37,7 @@ t.test("a grant tells the nearest limits and soft budgets, and how each sum stan
   ]);
 });
 
-t.test("a refusal tells what memory would", async (t) => {
+t.test("a refusal is the one of the memory limiter", async (t) => {
   const excess = (...words: unknown[]) => parseExcess(reader(...words), reservation, calendar, NOON);
   t.match(excess(0, "concurrency"), { limit: "concurrency", allowed: 2, of: { name: "ci" } });
   t.match(excess(1, "rpm", 1500), { limit: "rpm", allowed: 5, retryAfter: 1.5, of: { kind: "all" } });
@@ -45,7 +45,7 @@ t.test("a refusal tells what memory would", async (t) => {
   t.match(excess(1, "budget", 1, "80", "5"), { limit: "budget", allowed: 90, left: 5, requested: 7, per: "total" });
 });
 
-t.test("standings are read level by level", async (t) => {
+t.test("limit values are decoded level by level", async (t) => {
   const words = [1, 61000, 100, 61000, "30", "5", 1, 3, 61000, 0, 0, "45", "2", 4];
   t.match(parseStandings(reader(...words), levels, calendar, NOON), [
     { requests: { left: 9 }, concurrency: { left: 1 }, budgets: [{ spent: 30, reserved: 5, left: 65 }] },

@@ -4,7 +4,7 @@ import { RedisRefusal, RedisServer, RedisUnavailable } from "../../../src/store/
 import { freePort } from "../../support/free-port.ts";
 import { startRedis } from "../../support/redis.ts";
 
-t.test("nobody listens, or somebody who does not answer: it is away, and asking it fails in time", async (t) => {
+t.test("a server that is not there, or does not respond: it is down, and queries fail in time", async (t) => {
   const port = await freePort();
   const nobody = await RedisServer.create(`redis://:secret@127.0.0.1:${port}`);
   const failed = await nobody.connect().catch((thrown: Error) => thrown);
@@ -26,7 +26,7 @@ t.test("nobody listens, or somebody who does not answer: it is away, and asking 
   });
 });
 
-t.test("a command behind the end of its connection fails with what ended that", async (t) => {
+t.test("a command after the end of its connection fails with the reason of that end", async (t) => {
   const redis = await startRedis(t);
   if (!redis) return;
   const server = await RedisServer.create(redis.url);
@@ -38,7 +38,7 @@ t.test("a command behind the end of its connection fails with what ended that", 
     });
 });
 
-t.test("a server that refuses says why, and what to do", async (t) => {
+t.test("a refusal of the server is reported with its reason and advice", async (t) => {
   const redis = await startRedis(t, ["--requirepass", "right"]);
   if (!redis) return;
   const refusal = async (user: string, path = "") => {
@@ -55,7 +55,7 @@ t.test("a server that refuses says why, and what to do", async (t) => {
   t.match(await refusal(":right@", "/99"), /no database of that number/);
 });
 
-t.test("a server without TLS that is asked with it is told as that", async (t) => {
+t.test("a server without TLS that is contacted with it is reported as such", async (t) => {
   const redis = await startRedis(t);
   if (!redis) return;
   await t.rejects((await RedisServer.create(redis.url.replace("redis:", "rediss:"))).connect(), {
@@ -64,7 +64,7 @@ t.test("a server without TLS that is asked with it is told as that", async (t) =
   });
 });
 
-t.test("a node of a Cluster without the keys' slot is told as what it is", async (t) => {
+t.test("a Cluster node without the keys' slot is reported as such", async (t) => {
   const redis = await startRedis(t, ["--cluster-enabled", "yes"]);
   if (!redis) return;
   const server = await RedisServer.create(redis.url);
@@ -73,7 +73,7 @@ t.test("a node of a Cluster without the keys' slot is told as what it is", async
   server.disconnect();
 });
 
-t.test("a user with the rights that are documented can do all, one without hears what it lacks", async (t) => {
+t.test("a user with the documented rights can do everything, one without is told the missing right", async (t) => {
   const redis = await startRedis(t);
   if (!redis) return;
   await redis.ask("ACL", "SETUSER", "poor", "on", ">pw", "~other:*", "+@all");
@@ -88,7 +88,7 @@ t.test("a user with the rights that are documented can do all, one without hears
   enough.disconnect();
 });
 
-t.test("scripts that the server has forgotten are sent again, and a pause is a deadline", async (t) => {
+t.test("scripts that the server has forgotten are sent again, and a pause ends in a timeout", async (t) => {
   const redis = await startRedis(t);
   if (!redis) return;
   const server = await RedisServer.create(redis.url);

@@ -26,7 +26,7 @@ t.test("a sum is named by its period, in the calendar's zone, and its scope", as
   t.equal(sumTtl(sum, calendar, NOON), 11 * 3_600_000 + 2 * 86_400_000, "two days longer than it lasts");
 });
 
-t.test("money is told in all its digits", async (t) => {
+t.test("money is written with all its digits", async (t) => {
   t.equal(toDecimal(0), "0");
   t.equal(toDecimal(1e21), String(2n ** 62n));
   t.equal(toDecimal(2 ** 53), "9007199254740992");
@@ -34,7 +34,7 @@ t.test("money is told in all its digits", async (t) => {
   t.equal(toDecimal(Number.POSITIVE_INFINITY), String(2n ** 62n));
 });
 
-t.test("a reservation is packed with what counts at each level", async (t) => {
+t.test("a reservation is encoded with the amounts of each level", async (t) => {
   const level: LimitLevel = {
     ...{ kind: "key", name: "ci", scope: "key:ci" },
     limits: {

@@ -6,7 +6,7 @@ const owed = (id: string, granted: string | undefined) => ({
   granted,
 });
 
-t.test("what is owed is told in steps, each under a name, and kept until it has arrived", async (t) => {
+t.test("unreported spending is sent in steps, each with a name, and kept until it has arrived", async (t) => {
   const arrears = new UnreportedSpending();
   for (let i = 0; i < 60; i++) arrears.addSettlement(owed(String(i), "now"));
   for (let i = 0; i < 5; i++) {
@@ -34,7 +34,7 @@ t.test("what is owed is told in steps, each under a name, and kept until it has 
   t.ok(arrears.empty);
 });
 
-t.test("what the server has granted in this life counts only if it has it still", async (t) => {
+t.test("what the server granted since its start counts only if it still has it", async (t) => {
   const arrears = new UnreportedSpending();
   for (const granted of ["now", "before", undefined]) arrears.addSettlement(owed("a", granted));
   const words: string[] = [];
@@ -46,7 +46,7 @@ t.test("what the server has granted in this life counts only if it has it still"
 });
 
 t.test(
-  "what was spent is summed up by when it was in the ledger, and what may not be there is told as of now",
+  "spending is added up by the time of its ledger row, and what may not be there is reported with the current time",
   async (t) => {
     const arrears = new UnreportedSpending();
     arrears.addPayment("s", 7);

@@ -2,7 +2,7 @@ import t from "tap";
 import { SqliteAudit } from "../../../src/store/sqlite/audit.ts";
 import { SqliteDatabase } from "../../../src/store/sqlite/database.ts";
 
-t.test("a change that cannot be written is told", async (t) => {
+t.test("a change that cannot be written is reported", async (t) => {
   const database = new SqliteDatabase(":memory:");
   const audit = new SqliteAudit(database);
   database.close();

@@ -63,7 +63,7 @@ const MIGRATIONS = readdirSync(new URL("../../../src/store/sqlite/migrations/", 
   name.endsWith(".sql"),
 ).length;
 
-t.test("opening it again leaves everything as it was", async (t) => {
+t.test("opening it again leaves everything unchanged", async (t) => {
   const path = join(t.testdir(), "gateway.db");
   const first = new SqliteDatabase(path);
   first.prepare("insert into key (hash, id, name, created) values ('h', 'i', 'n', 1)").run();
@@ -116,7 +116,7 @@ t.test("a write waits, without blocking, until another process has written", asy
   t.equal(database.prepare("pragma synchronous").get()?.["synchronous"], 1, "and ordinary writes are quick again");
 });
 
-t.test("a file that cannot be written is named, with what to do", async (t) => {
+t.test("a file that cannot be written is named, with advice", async (t) => {
   const path = join(t.testdir(), "gateway.db");
   const database = new SqliteDatabase(path);
   t.teardown(() => database.close());
@@ -139,7 +139,7 @@ t.test("a file that cannot be written is named, with what to do", async (t) => {
   });
 });
 
-t.test("a store that cannot be used is refused with its name and the reason", async (t) => {
+t.test("an unusable store is refused with its name and the reason", async (t) => {
   const folder = t.testdir();
   const words = join(folder, "words.db");
   writeFileSync(words, "These are words and no database, long enough to fill the head of a file.\n".repeat(20));

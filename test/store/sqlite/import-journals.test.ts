@@ -10,7 +10,7 @@ const row = (id: string, outcome: string): UsageRow => ({
   values: [id, 1, 1, 1, 1, null, null, null, null, null, null],
 });
 
-t.test("rows and objects of journals get into a store, each once", async (t) => {
+t.test("rows and objects of journals are imported into a store, each once", async (t) => {
   const database = new SqliteDatabase(":memory:");
   t.teardown(() => database.close());
   const journaled = {

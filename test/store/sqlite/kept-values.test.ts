@@ -12,7 +12,7 @@ keptValuesContract(t, async (t) => {
   return [new SqliteKeptValues(databases[0]), new SqliteKeptValues(databases[1])];
 });
 
-t.test("a store that does not answer is told", async (t) => {
+t.test("a store that does not respond is reported", async (t) => {
   const database = new SqliteDatabase(":memory:");
   const values = new SqliteKeptValues(database);
   database.close();

@@ -47,7 +47,7 @@ function counting(database: SqliteDatabase) {
   return asked;
 }
 
-t.test("a key that was made", async (t) => {
+t.test("a created key", async (t) => {
   const { keys, path, database } = open(t);
   const { key, record } = await keys.create({ name: "reports", models: ["fast"], expires: 4_000_000_000_000 });
   t.ok(isValidKey(key));
@@ -67,7 +67,7 @@ t.test("a key that was made", async (t) => {
   t.notOk(bytes.includes(key.split("_")[2] as string), "its secret is nowhere in the file");
 });
 
-t.test("text that is no key never reaches SQL", async (t) => {
+t.test("text that is not a key never reaches SQL", async (t) => {
   const database = new SqliteDatabase(":memory:");
   t.teardown(() => database.close());
   const asked = counting(database);
@@ -92,7 +92,7 @@ t.test("text that is no key never reaches SQL", async (t) => {
   t.equal(asked.length, 1);
 });
 
-t.test("what another process does is seen within 100 ms", async (t) => {
+t.test("changes of another process are seen within 100 ms", async (t) => {
   const { keys, path, clock } = open(t);
   const other = async (code: string) => {
     const root = new URL("../../../", import.meta.url);
@@ -119,7 +119,7 @@ t.test("what another process does is seen within 100 ms", async (t) => {
   t.ok(keys.find(key)?.revoked, "a revoked one stops");
 });
 
-t.test("a key that another process has just made in place of one works at once", async (t) => {
+t.test("a key that another process has just created in place of one works at once", async (t) => {
   const { keys, path, clock } = open(t);
   const { key } = await keys.create({ name: "one" });
   t.ok(keys.find(key));
@@ -163,7 +163,7 @@ t.test("a key revoked just before the store went down stays revoked", async (t) 
   t.throws(() => keys.find(key), { code: "store_unavailable", status: 503 });
 });
 
-t.test("memory of unknown keys has an end, and known ones survive it", async (t) => {
+t.test("the cache of unknown keys is limited, and known ones stay in it", async (t) => {
   const { keys } = open(t);
   const { key } = await keys.create({ name: "known" });
   t.ok(keys.find(key));
@@ -175,7 +175,7 @@ t.test("memory of unknown keys has an end, and known ones survive it", async (t)
 });
 
 t.test(
-  "a wrong key of an id that exists costs one look-up in five seconds too, and never hurts the right one",
+  "a wrong key with an existing id costs one look-up in five seconds too, and never affects the right one",
   async (t) => {
     const database = new SqliteDatabase(":memory:");
     t.teardown(() => database.close());
@@ -197,7 +197,7 @@ t.test(
   },
 );
 
-t.test("who watches is told of every change, whichever connection makes it", async (t) => {
+t.test("watchers are notified of every change, whichever connection makes it", async (t) => {
   const { keys, path } = open(t, [{ name: "ci", key: CI }]);
   const told: KeyChange[] = [];
   const unsubscribe = keys.watch((change) => told.push(change));
@@ -228,26 +228,21 @@ t.test("who watches is told of every change, whichever connection makes it", asy
   t.equal(told.length, 1);
 });
 
-t.test(
-  "a store that cannot answer is not asked again at once, for each question may keep everybody waiting",
-  async (t) => {
-    const database = new SqliteDatabase(":memory:");
-    t.teardown(() => database.close());
-    const asked = counting(database);
-    const clock = { now: 0 };
-    const keys = new SqliteKeys(database, [], () => clock.now);
-    database.close();
-    for (let i = 0; i < 5; i++)
-      t.throws(() => keys.find(generateKey().key), { code: "store_unavailable", status: 503 });
-    t.ok(asked.length <= 1, `${asked.length}`);
-    clock.now += 1000;
-    for (let i = 0; i < 5; i++)
-      t.throws(() => keys.find(generateKey().key), { code: "store_unavailable", status: 503 });
-    t.ok(asked.length <= 2, `${asked.length}`);
-  },
-);
+t.test("a store that cannot answer is not queried again at once, for each query may block everybody", async (t) => {
+  const database = new SqliteDatabase(":memory:");
+  t.teardown(() => database.close());
+  const asked = counting(database);
+  const clock = { now: 0 };
+  const keys = new SqliteKeys(database, [], () => clock.now);
+  database.close();
+  for (let i = 0; i < 5; i++) t.throws(() => keys.find(generateKey().key), { code: "store_unavailable", status: 503 });
+  t.ok(asked.length <= 1, `${asked.length}`);
+  clock.now += 1000;
+  for (let i = 0; i < 5; i++) t.throws(() => keys.find(generateKey().key), { code: "store_unavailable", status: 503 });
+  t.ok(asked.length <= 2, `${asked.length}`);
+});
 
-t.test("who asks while a store is left alone is told why, and does not make that time longer", async (t) => {
+t.test("queries while a store is at rest get the reason, and do not extend that time", async (t) => {
   const { keys: others, database } = open(t);
   const { key } = await others.create({ name: "one" });
   let down = false;

@@ -55,7 +55,7 @@ t.test(
   },
 );
 
-t.test("entries wait for each other and are on disk after flush", async (t) => {
+t.test("entries wait to be written together and are on disk after flush", async (t) => {
   const { ledger, database, path } = open(t);
   const written = Array.from({ length: 450 }, (_, at) => entry({ time: DAY + at }));
   for (const one of written) ledger.append(one);
@@ -69,14 +69,14 @@ t.test("entries wait for each other and are on disk after flush", async (t) => {
   t.same(await ledger.recent(3), written.slice(-3).reverse(), "newest first");
 });
 
-t.test("entries are written without anybody asking", async (t) => {
+t.test("entries are written without a call to flush", async (t) => {
   const { ledger } = open(t);
   ledger.append(entry());
   while (ledger.waiting > 0) await new Promise((resolve) => setTimeout(resolve, 20));
   t.equal(ledger.dropped, 0);
 });
 
-t.test("no question reads all rows", async (t) => {
+t.test("no query reads all rows", async (t) => {
   const { ledger, database } = open(t);
   const asked: string[] = [];
   const prepare = database.prepare.bind(database);
@@ -124,7 +124,7 @@ t.test("a full disk", async (t) => {
   t.match(warnings.slice(1), ["The ledger is being written again; 0 entries were lost."]);
 });
 
-t.test("another process that holds the file only delays", async (t) => {
+t.test("another process that locks the file only delays", async (t) => {
   const { ledger, path, database } = open(t);
   const other = new DatabaseSync(path);
   other.exec("begin immediate");
@@ -136,7 +136,7 @@ t.test("another process that holds the file only delays", async (t) => {
   t.equal(rows(database), 1);
 });
 
-t.test("memory for entries that cannot be written has an end; the oldest go first", async (t) => {
+t.test("memory for entries that cannot be written is limited; the oldest are dropped first", async (t) => {
   const { ledger, path, warnings } = open(t);
   const other = new DatabaseSync(path);
   other.exec("begin immediate");
@@ -157,7 +157,7 @@ t.test("memory for entries that cannot be written has an end; the oldest go firs
   t.match(warnings[2], `written again; ${ledger.dropped} entries were lost`);
 });
 
-t.test("an entry that no attempt could write does not stop the others", async (t) => {
+t.test("an entry that cannot be written by any attempt does not stop the others", async (t) => {
   const { ledger, database, warnings } = open(t);
   ledger.append(entry());
   ledger.append({ ...entry(), key: undefined } as unknown as LedgerEntry);
@@ -171,7 +171,7 @@ t.test("an entry that no attempt could write does not stop the others", async (t
   t.match(await ledger.sums({ by: ["key", "model"] }), [{ group: ["k1", "fast"], requests: 2 }]);
 });
 
-t.test("closing on a store that is gone tells how much is lost, and does not throw", async (t) => {
+t.test("closing on a store that is gone reports how much is lost, and does not throw", async (t) => {
   const { ledger, database, warnings } = open(t);
   ledger.append(entry());
   ledger.append(entry());
@@ -181,7 +181,7 @@ t.test("closing on a store that is gone tells how much is lost, and does not thr
   t.match(warnings, [/^2 ledger entries are lost: /]);
 });
 
-t.test("where a journal keeps the entries an outage says so, and names the file", async (t) => {
+t.test("where a journal keeps the entries an outage is reported so, with the file's name", async (t) => {
   const { database, path } = open(t);
   const warnings: string[] = [];
   const ledger = new SqliteLedger(database, (message) => warnings.push(message), true);
@@ -197,7 +197,7 @@ t.test("where a journal keeps the entries an outage says so, and names the file"
   await ledger.close();
 });
 
-t.test("closing where a journal keeps the entries tells that they stay there", async (t) => {
+t.test("closing where a journal keeps the entries reports that they stay there", async (t) => {
   const { database } = open(t);
   const warnings: string[] = [];
   const ledger = new SqliteLedger(database, (message) => warnings.push(message), true);
@@ -209,7 +209,7 @@ t.test("closing where a journal keeps the entries tells that they stay there", a
   t.match(warnings, [/^2 ledger entries stay in the journal, until the store can be written: /]);
 });
 
-t.test("a gateway that is killed loses no entry that flush had acknowledged, and doubles none", async (t) => {
+t.test("a gateway that is killed loses no entry that flush had acknowledged, and duplicates none", async (t) => {
   const path = join(t.testdir(), "gateway.db");
   const root = new URL("../../../", import.meta.url);
   const script = `

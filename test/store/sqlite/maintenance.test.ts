@@ -41,7 +41,7 @@ async function open(t: Test, entries: readonly LedgerEntry[]) {
   return { folder, path, database, ledger, care, told, progress: (message: string) => void told.push(message) };
 }
 
-t.test("a backup holds all, what is only in journals included, while the store is in use", async (t) => {
+t.test("a backup contains everything, including what is only in journals, while the store is in use", async (t) => {
   const { folder, path, care, database, progress } = await open(t, [entry({ id: "stored", group: "acme" })]);
   const stores = openStores(path, [], () => {});
   const { key } = await stores.keys.create({ name: "one" });
@@ -84,7 +84,7 @@ t.test("a backup holds all, what is only in journals included, while the store i
   check.close();
 });
 
-t.test("a backup that cannot be written leaves nothing", async (t) => {
+t.test("a backup that cannot be written leaves no file", async (t) => {
   const { folder, care, progress } = await open(t, [entry()]);
   await t.rejects(care.backup(join(folder, "no", "folder.db"), progress));
   t.notOk(existsSync(join(folder, "no")));
@@ -93,7 +93,7 @@ t.test("a backup that cannot be written leaves nothing", async (t) => {
   t.equal(readFileSync(join(folder, "there.db"), "utf8"), "x");
 });
 
-t.test("sums that are not those of their rows are found, whichever is missing", async (t) => {
+t.test("sums that do not match their rows are found, whichever is missing", async (t) => {
   const entries = [0, 1, 2, 3].flatMap((hour) => [
     entry({ time: DAY + hour * HOUR, model: `m${hour}`, outcome: "aborted" }),
     entry({ time: DAY + hour * HOUR + 7, model: `m${hour}`, source: "none" }),
@@ -113,7 +113,7 @@ t.test("sums that are not those of their rows are found, whichever is missing", 
     t.match(problem, `the sums of 2026-11-20 0${i}h UTC, key k, model m${i}, target p:m are not those of their rows`);
 });
 
-t.test("rows are taken away up to a day, and what they sum up to stays", async (t) => {
+t.test("rows are deleted up to a day, and their sums stay", async (t) => {
   const entries = Array.from({ length: 5000 }, (_, i) => entry({ time: DAY + (i % 48) * HOUR + 1, id: `row-${i}` }));
   const { care, ledger, progress } = await open(t, entries);
   const before = await ledger.sums({ by: ["day", "model"] });
@@ -131,7 +131,7 @@ t.test("rows are taken away up to a day, and what they sum up to stays", async (
   t.same(await care.verify(progress), []);
 });
 
-t.test("a store tells which migrations it had seen", async (t) => {
+t.test("a store reports which migrations it had applied", async (t) => {
   const { path, care, database } = await open(t, []);
   const now = database.prepare("pragma user_version").get()?.["user_version"];
   t.same(care.migrated, { from: now, to: now });
@@ -142,7 +142,7 @@ t.test("a store tells which migrations it had seen", async (t) => {
   t.throws(() => new SqliteMaintenance(`${path}.text`), { name: "FileError" });
 });
 
-t.test("a store of the first days is brought up to date with all that it holds", async (t) => {
+t.test("a store of the first version is migrated with all its content", async (t) => {
   const path = join(t.testdir(), "gateway.db");
   const old = new DatabaseSync(path);
   const folder = new URL("../../../src/store/sqlite/migrations/", import.meta.url);

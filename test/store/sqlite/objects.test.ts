@@ -5,7 +5,7 @@ import { SqliteObjects } from "../../../src/store/sqlite/objects.ts";
 
 const file = { id: "file-1", provider: "up", key: "one", time: 1 };
 
-t.test("all of what was made is written or none, also while another process writes", async (t) => {
+t.test("all created objects are written or none, also while another process writes", async (t) => {
   const path = join(t.testdir(), "gateway.db");
   const [one, other] = [new SqliteDatabase(path), new SqliteDatabase(path)];
   t.teardown(() => {

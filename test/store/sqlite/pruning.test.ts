@@ -2,7 +2,7 @@ import t from "tap";
 import { pruneSqlite, sqlitePrunedBefore } from "../../../src/store/sqlite/pruning.ts";
 import { agedLedger, DAY, TODAY } from "../../support/aged-ledger.ts";
 
-t.test("rows before a day are taken away some at a time, and what they sum up to stays", async (t) => {
+t.test("rows before a day are deleted in steps, and their sums stay", async (t) => {
   const { database, ledger, rows } = await agedLedger(t, 30);
   const steps: number[] = [];
   for await (const count of pruneSqlite(database, TODAY - 2 * DAY, { rows: 50, pause: 1 })) steps.push(count);
@@ -23,7 +23,7 @@ t.test("others may write between two steps", async (t) => {
 });
 
 t.test(
-  "names of what was counted once go with the rows, but not before vendors have stopped to give it out",
+  "names of counted usage are deleted with the rows, but not before vendors have stopped returning them",
   async (t) => {
     const { database, ledger, append, rows } = await agedLedger(t, 1);
     for (let i = 0; i < 7; i++) append(TODAY - 40 * DAY, `up old${i}`);

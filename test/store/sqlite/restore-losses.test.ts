@@ -33,7 +33,7 @@ t.test("each kind of change of a key has its word, and is kept or undone", async
   database.close();
 });
 
-t.test("long lists are cut", async (t) => {
+t.test("long lists are shortened", async (t) => {
   t.equal(
     joinChanges(Array.from({ length: 12 }, (_, i) => `c${i}`)),
     "c0, c1, c2, c3, c4, c5, c6, c7, c8, c9 and 2 more changes",

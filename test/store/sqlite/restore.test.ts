@@ -41,7 +41,7 @@ async function open(t: Test) {
   return { folder, path, file, key, ids };
 }
 
-t.test("a backup comes in the place of a store, with keys and secret, and what was there stays", async (t) => {
+t.test("a backup replaces a store, with keys and secret, and the previous files stay", async (t) => {
   const { folder, path, file, key, ids } = await open(t);
   const later = openStores(path, [], () => {});
   const { record } = await later.keys.create({ name: "two" });
@@ -67,7 +67,7 @@ t.test("a backup comes in the place of a store, with keys and secret, and what w
   t.ok(existsSync(file), "the backup stays as it was");
 });
 
-t.test("changes of keys since the backup are named, and only undone when that is asked", async (t) => {
+t.test("changes of keys since the backup are named, and only undone when that is requested", async (t) => {
   const { path, file, key } = await open(t);
   const later = openStores(path, [], () => {});
   await later.keys.revoke("one");
@@ -116,14 +116,14 @@ t.test(
   },
 );
 
-t.test("a backup comes where no store is", async (t) => {
+t.test("a backup is restored where no store is", async (t) => {
   const { folder, file, ids } = await open(t);
   const other = join(folder, "other.db");
   t.same(await restoreSqlite(other, file, terms), { rows: 1 });
   t.same(ids(other), ["1"]);
 });
 
-t.test("nothing is restored while somebody has the store open", async (t) => {
+t.test("nothing is restored while a process has the store open", async (t) => {
   const { path, file, ids } = await open(t);
   const database = new SqliteDatabase(path);
   await t.rejects(restoreSqlite(path, file, { ...terms, force: true }), {
@@ -136,7 +136,7 @@ t.test("nothing is restored while somebody has the store open", async (t) => {
 });
 
 t.test(
-  "a store with later exchanges is only replaced when that is asked, also where they are in a journal",
+  "a store with later exchanges is only replaced when that is requested, also where they are in a journal",
   async (t) => {
     const { path, file, ids } = await open(t);
     const journal = new Journal(journalFolder(path), () => {});
@@ -155,7 +155,7 @@ t.test(
   },
 );
 
-t.test("a machine of which nothing is left but the backup gets its store, folder and all", async (t) => {
+t.test("a machine with nothing left but the backup gets its store, folder and all", async (t) => {
   const { folder, file, ids } = await open(t);
   const path = join(folder, "fresh", "data", "gateway.db");
   t.match(await restoreSqlite(path, file, terms), { rows: 1 });
@@ -163,7 +163,7 @@ t.test("a machine of which nothing is left but the backup gets its store, folder
   if (process.platform !== "win32") t.equal(statSync(join(folder, "fresh", "data")).mode & 0o777, 0o700);
 });
 
-t.test("what is no backup, or not in order, changes nothing", async (t) => {
+t.test("an invalid or damaged backup changes nothing", async (t) => {
   const { folder, path, file, ids } = await open(t);
   const odd = join(folder, "odd.db");
   await t.rejects(restoreSqlite(path, odd, terms), { message: `There is no ${odd}.` });

@@ -1,7 +1,7 @@
 import t from "tap";
 import { BodyAccumulator } from "../../../src/upstream/http1/body-accumulator.ts";
 
-t.test("parts come out as one, however many there are and however long each is", async (t) => {
+t.test("chunks are joined, however many there are and of any length", async (t) => {
   const gathered = new BodyAccumulator();
   t.equal(gathered.take(), undefined);
   for (const lengths of [[1], [0, 5], [3, 4000, 1, 9000], Array<number>(5000).fill(7), [70_000, 1]]) {
@@ -13,7 +13,7 @@ t.test("parts come out as one, however many there are and however long each is",
   }
 });
 
-t.test("what was taken keeps its bytes when what was read changes, and when more comes", async (t) => {
+t.test("the body keeps its bytes when the read buffer changes, and when more arrives", async (t) => {
   const read = Buffer.from("abcdef");
   const gathered = new BodyAccumulator();
   gathered.add(read.subarray(0, 3));

@@ -19,7 +19,7 @@ function uploading(body: Readable, length: number | undefined) {
   return { upload, told, written: () => written };
 }
 
-t.test("a body of known length goes as it is, another in chunks; the head before them", async (t) => {
+t.test("a body of known length is written as it is, another in chunks; the head before them", async (t) => {
   for (const [length, text] of [
     [6, "HEAD\r\n\r\nonetwo"],
     [undefined, "HEAD\r\n\r\n3\r\none\r\n3\r\ntwo\r\n0\r\n\r\n"],
@@ -33,7 +33,7 @@ t.test("a body of known length goes as it is, another in chunks; the head before
   await until(() => empty.written() === "HEAD\r\n\r\n0\r\n\r\n");
 });
 
-t.test("too long, too short or broken off, it fails once and writes no byte too many", async (t) => {
+t.test("too long, too short or interrupted, it fails once and writes no byte too many", async (t) => {
   const long = uploading(Readable.from([Buffer.from("one"), Buffer.from("two")], { objectMode: false }), 4);
   await until(() => long.told.includes("BODY_LENGTH_WRONG"));
   t.equal(long.written(), "HEAD\r\n\r\none");

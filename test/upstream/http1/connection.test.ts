@@ -54,7 +54,7 @@ function request(told: string[], changes: Partial<HttpRequest> = {}): HttpReques
   return one;
 }
 
-t.test("one request after another, each told all of its answer and nothing more", async (t) => {
+t.test("one request after another, each receives all of its response and nothing more", async (t) => {
   const { connection, provider, told, written } = await connected(t);
   for (let i = 0; i < 2; i++) {
     told.length = 0;
@@ -66,29 +66,26 @@ t.test("one request after another, each told all of its answer and nothing more"
   }
 });
 
-t.test(
-  "what one read brings of a body comes at once, before the end, and before what is wrong behind it",
-  async (t) => {
-    for (const [rest, end] of [
-      ["0\r\n\r\n", ["released", "end"]],
-      ["zz\r\n", ["closed", "failed RESPONSE_CHUNK_INVALID"]],
-    ] as const) {
-      const { connection, provider, told } = await connected(t);
-      connection.send(request(told));
-      provider.write(`HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n2\r\nab\r\n1\r\nc\r\n3\r\ndef\r\n${rest}`);
-      await until(() => told.length > 4);
-      t.same(told, ["started", "head 200", "abcdef", ...end]);
-    }
-  },
-);
+t.test("body bytes of one read arrive at once, before the end, and before an error after them", async (t) => {
+  for (const [rest, end] of [
+    ["0\r\n\r\n", ["released", "end"]],
+    ["zz\r\n", ["closed", "failed RESPONSE_CHUNK_INVALID"]],
+  ] as const) {
+    const { connection, provider, told } = await connected(t);
+    connection.send(request(told));
+    provider.write(`HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n2\r\nab\r\n1\r\nc\r\n3\r\ndef\r\n${rest}`);
+    await until(() => told.length > 4);
+    t.same(told, ["started", "head 200", "abcdef", ...end]);
+  }
+});
 
-t.test("a request that nobody wants leaves the connection as it was", async (t) => {
+t.test("a request that was cancelled leaves the connection as it was", async (t) => {
   const { connection, told, written } = await connected(t);
   t.notOk(connection.send(request(told, { onStart: () => false })));
   t.same([told, written()], [[], ""]);
 });
 
-t.test("bytes that nobody asked for, and bytes behind a response, close the connection", async (t) => {
+t.test("bytes without a request, and bytes after a response, close the connection", async (t) => {
   for (const early of [true, false]) {
     const { connection, provider, told } = await connected(t);
     if (!early) connection.send(request(told));
@@ -98,7 +95,7 @@ t.test("bytes that nobody asked for, and bytes behind a response, close the conn
   }
 });
 
-t.test("aborted, a request hears no more; failed, it hears why once", async (t) => {
+t.test("aborted, a request receives nothing more; failed, it receives the reason once", async (t) => {
   const one = await connected(t);
   const aborted = request(one.told);
   one.connection.send(aborted);
@@ -112,7 +109,7 @@ t.test("aborted, a request hears no more; failed, it hears why once", async (t) 
   t.match(other.told, ["started", "closed", /^failed (CONNECTION_CLOSED|ECONNRESET)$/]);
 });
 
-t.test("a body larger than what the system takes at once leaves in order, and is told of on its way", async (t) => {
+t.test("a body larger than the system's buffer is written in order, with notifications on its way", async (t) => {
   const { connection, provider, told } = await connected(t);
   let received = 0;
   provider.on("data", (bytes: Buffer) => {
@@ -125,7 +122,7 @@ t.test("a body larger than what the system takes at once leaves in order, and is
   t.ok(sent > 1, `${sent} times`);
 });
 
-t.test("a response before the whole request ends the connection with it", async (t) => {
+t.test("a response before the end of the request closes the connection after it", async (t) => {
   const { connection, provider, told } = await connected(t);
   const body = new Readable({ read() {} });
   body.push("begin");
@@ -137,7 +134,7 @@ t.test("a response before the whole request ends the connection with it", async 
   t.notOk(told.includes("released"));
 });
 
-t.test("paused, nothing comes; resumed, all of it", async (t) => {
+t.test("paused, nothing arrives; resumed, everything does", async (t) => {
   const { connection, provider, told } = await connected(t);
   const one = request(told);
   connection.send(one);
@@ -151,7 +148,7 @@ t.test("paused, nothing comes; resumed, all of it", async (t) => {
   await until(() => told.includes("end"));
 });
 
-t.test("a connection is not used again while bytes of its last request still wait", async (t) => {
+t.test("a connection is not reused while bytes of its last request still wait", async (t) => {
   const { connection, provider, told } = await connected(t);
   provider.removeAllListeners("data");
   provider.pause();
@@ -161,7 +158,7 @@ t.test("a connection is not used again while bytes of its last request still wai
   t.same(told, ["started", "head 413", "closed", "end"]);
 });
 
-t.test("a kept connection that is closed without a byte of an answer is stale; no other is", async (t) => {
+t.test("a reused connection that is closed before a byte of a response is stale; no other is", async (t) => {
   const first = await connected(t);
   first.connection.send(request(first.told));
   first.provider.destroy();
@@ -183,7 +180,7 @@ t.test("a kept connection that is closed without a byte of an answer is stale; n
   }
 });
 
-t.test("a response that its owner says is not the provider's is an error, and the end of the connection", async (t) => {
+t.test("a response that its owner rejects is an error, and closes the connection", async (t) => {
   const { connection, provider, told } = await connected(t, (status) =>
     status === 407 ? new Http1Error("PROXY_STATUS_407") : undefined,
   );

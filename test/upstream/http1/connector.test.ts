@@ -19,7 +19,7 @@ function connector(origin: string, some: Partial<ConnectorOptions> = {}, read: s
   return new Connector(origin, { receive: (_socket, bytes) => read.push(bytes.toString("latin1")), ...some });
 }
 
-t.test("what is read comes to who was named, and nowhere else", async (t) => {
+t.test("what is read reaches the registered handler, and no other", async (t) => {
   const server = createTcpServer((socket) => socket.write("hello"));
   server.listen(0, "127.0.0.1");
   await once(server, "listening");
@@ -32,11 +32,11 @@ t.test("what is read comes to who was named, and nowhere else", async (t) => {
   socket?.destroy();
 });
 
-t.test("a connection that cannot be made is told of once", async (t) => {
+t.test("a connection that cannot be established is reported once", async (t) => {
   t.match(await opening(t, connector("http://127.0.0.1:1")), { error: { code: "ECONNREFUSED" }, socket: undefined });
 });
 
-t.test("an attempt that is given up is told of no more", async (t) => {
+t.test("an aborted attempt is reported no more", async (t) => {
   const { lookup, go } = heldLookup();
   const told: unknown[] = [];
   connector("http://provider.test:1", { lookup }).open((error) => told.push(error))();
@@ -45,7 +45,7 @@ t.test("an attempt that is given up is told of no more", async (t) => {
   t.same(told, []);
 });
 
-t.test("over TLS: the name is asked for, no other protocol offered, and the last session resumed", async (t) => {
+t.test("over TLS: the server name is sent, no other protocol offered, and the last session resumed", async (t) => {
   setDefaultCACertificates([certificate]);
   const names: unknown[] = [];
   const server = createServer({ cert: certificate, key, ALPNProtocols: ["h2", "http/1.1"] }, (socket) => {

@@ -26,7 +26,7 @@ async function secured(t: Test, script: (socket: TLSSocket) => void): Promise<{ 
   return { origin: new URL(`https://127.0.0.1:${(server.address() as AddressInfo).port}`), server };
 }
 
-t.test("over TLS: answers of every size, held back and let go, on a kept connection", async (t) => {
+t.test("over TLS: responses of every size, paused and resumed, on a kept connection", async (t) => {
   setDefaultCACertificates([certificate]);
   const size = 5 << 20;
   let connections = 0;
@@ -66,7 +66,7 @@ t.test("over TLS: answers of every size, held back and let go, on a kept connect
   t.equal(connections, 1);
 });
 
-t.test("a certificate that nobody vouches for is no provider's", async (t) => {
+t.test("a certificate without a trusted authority is refused", async (t) => {
   setDefaultCACertificates([]);
   const { origin } = await secured(t, () => t.fail("nothing was to be sent"));
   const pools = new Pools({ environment: {} });
@@ -77,7 +77,7 @@ t.test("a certificate that nobody vouches for is no provider's", async (t) => {
   });
 });
 
-t.test("bytes that came before a request was made are not taken for its answer", async (t) => {
+t.test("bytes that arrived before a request was sent are not taken for its response", async (t) => {
   const sockets: Socket[] = [];
   const { upstream, proxy } = await proxied(t, (socket) => {
     sockets.push(socket);
@@ -91,7 +91,7 @@ t.test("bytes that came before a request was made are not taken for its answer",
   t.equal(upstream.connections, 2);
 });
 
-t.test("a provider that says how long it keeps a connection is believed", async (t) => {
+t.test("a provider's keep-alive timeout is respected", async (t) => {
   const { upstream, proxy } = await proxied(t, (socket) =>
     socket.write("HTTP/1.1 200 OK\r\nkeep-alive: timeout=2\r\ncontent-length: 2\r\n\r\nok"),
   );
@@ -101,7 +101,7 @@ t.test("a provider that says how long it keeps a connection is believed", async 
   }
 });
 
-t.test("requests wait for a free connection in their order, and fail when the pool is closed", async (t) => {
+t.test("requests wait for a free connection in order, and fail when the pool is closed", async (t) => {
   const paths: string[] = [];
   const answers: (() => void)[] = [];
   const { upstream, proxy, pools } = await proxied(
@@ -133,7 +133,7 @@ t.test("closing waits for requests that have no connection yet", async (t) => {
   await closed;
 });
 
-t.test("closing does not wait for a connection that was kept for a request which nobody wants any more", async (t) => {
+t.test("closing does not wait for a connection kept for a cancelled request", async (t) => {
   let answer = () => {};
   const { upstream, proxy, pools } = await proxied(
     t,
@@ -178,7 +178,7 @@ async function full(t: Test): Promise<URL> {
 /** Connections that this process is trying to make. */
 const attempts = () => process.getActiveResourcesInfo().filter((name) => name.endsWith("ConnectWrap")).length;
 
-t.test("an attempt to connect is given up with the request it is for, and with the pool", async (t) => {
+t.test("an attempt to connect is aborted with its request, and with the pool", async (t) => {
   const origin = await full(t);
   const others = attempts();
   const pools = new Pools({ environment: {} });
@@ -194,7 +194,7 @@ t.test("an attempt to connect is given up with the request it is for, and with t
   await until(() => attempts() === others, "the end of the second");
 });
 
-t.test("a request that leaves while a connection is made for it lets the next one have its turn", async (t) => {
+t.test("a request cancelled while its connection is established gives its turn to the next one", async (t) => {
   const { upstream, proxy, pools } = await proxied(t, (socket) => socket.write(OK), { connections: 1 });
   const leaver = client();
   const first = failed(proxy.send(outgoing(upstream.origin), leaver));
@@ -219,7 +219,7 @@ async function forwarded(t: Test, answer: (socket: Socket, request: RawRequest) 
   return { proxy, upstream: new UpstreamProxy(pools), origin: new URL("http://provider.test:8080") };
 }
 
-t.test("by http a proxy is asked for the whole address, byte for byte; NO_PROXY is obeyed", async (t) => {
+t.test("over http a proxy gets the complete address, byte for byte; NO_PROXY is obeyed", async (t) => {
   const heads: string[] = [];
   const { upstream, origin } = await forwarded(
     t,
@@ -246,7 +246,7 @@ t.test("by http a proxy is asked for the whole address, byte for byte; NO_PROXY 
   t.equal(direct.upstream.connections, 1);
 });
 
-t.test("a proxy that asks who is there gives no way; what a provider answers passes", async (t) => {
+t.test("a proxy that requires authentication is an error; the provider's own response passes", async (t) => {
   const { proxy, upstream, origin } = await forwarded(t, (socket, { head }) =>
     socket.write(`HTTP/1.1 ${head.includes("/ask") ? 407 : 502} x\r\ncontent-length: 0\r\n\r\n`),
   );
@@ -258,7 +258,7 @@ t.test("a proxy that asks who is there gives no way; what a provider answers pas
   await whole(response);
 });
 
-t.test("bodies of every kind go through a proxy, whole", async (t) => {
+t.test("bodies of every kind pass through a proxy completely", async (t) => {
   const { upstream, origin } = await forwarded(t, async (socket, { head, body }) => {
     const length = /content-length: (\d+)/.exec(head)?.[1];
     const text = `${(await body).length} ${length} ${head.includes("transfer-encoding: chunked")}`;
@@ -318,7 +318,7 @@ t.test(
   },
 );
 
-t.test("nothing is kept ready once its time is over, for a provider that keeps none, or without TLS", async (t) => {
+t.test("no connection is kept ready after its time, for a provider that keeps none, or without TLS", async (t) => {
   setDefaultCACertificates([certificate]);
   let made = 0;
   let open = 0;

@@ -21,7 +21,7 @@ t.test("one pool for each origin and credential", async (t) => {
   }
 });
 
-t.test("a pool counts the connections made", async (t) => {
+t.test("a pool counts the connections it opens", async (t) => {
   const upstream = await httpUpstream();
   const pools = new Pools({ environment: {} });
   t.teardown(async () => {
@@ -75,7 +75,7 @@ t.test("no more connections than allowed; the others wait", async (t) => {
   t.equal(most, 2);
 });
 
-t.test("destroy cuts what runs", async (t) => {
+t.test("destroy aborts what runs", async (t) => {
   const upstream = await httpUpstream(() => {});
   const pools = new Pools({ environment: {} });
   t.teardown(() => upstream.close());

@@ -4,7 +4,7 @@ import { Proxies } from "../../../src/upstream/http1/proxies.ts";
 const proxy = (environment: Record<string, string>, address: string): string | undefined =>
   new Proxies(environment).for(new URL(address))?.origin;
 
-t.test("each scheme has its variable; https falls back to the other; lower case comes first", (t) => {
+t.test("each scheme has its variable; https falls back to the other; lower case takes precedence", (t) => {
   const both = { http_proxy: "http://plain.test:1", https_proxy: "http://secure.test:2" };
   const cases: [environment: Record<string, string>, address: string, expected: string | undefined][] = [
     [{}, "https://a.test", undefined],
@@ -22,7 +22,7 @@ t.test("each scheme has its variable; https falls back to the other; lower case 
   t.end();
 });
 
-t.test("a proxy has a host, a port, TLS or not, and credentials as it wants to see them", (t) => {
+t.test("a proxy has a host, a port, TLS or not, and credentials in the form it expects", (t) => {
   const at = (address: string) => new Proxies({ https_proxy: address }).for(new URL("https://a.test"));
   t.match(at("http://p.test"), { host: "p.test", port: 80, secure: false, authorization: "" });
   t.match(at("https://p.test"), { host: "p.test", port: 443, secure: true });
@@ -38,7 +38,7 @@ t.test("a proxy has a host, a port, TLS or not, and credentials as it wants to s
   t.end();
 });
 
-t.test("what NO_PROXY names is reached directly", (t) => {
+t.test("hosts in NO_PROXY are reached directly", (t) => {
   const cases: [no: string, address: string, direct: boolean][] = [
     ["", "http://a.test", false],
     ["a.test", "http://a.test", true],
@@ -76,7 +76,7 @@ t.test("what NO_PROXY names is reached directly", (t) => {
   t.end();
 });
 
-t.test("what is no address of such a proxy is refused by the variable's name, without its value", (t) => {
+t.test("an invalid proxy address is refused with the variable's name, without its value", (t) => {
   for (const bad of ["socks5://secret.test:1", "http://", "http://a b", "http://secret%zz:1@p.test", "ftp://p.test"]) {
     t.throws(() => new Proxies({ https_proxy: bad }), { message: /^HTTPS_PROXY is not the address of a proxy/ }, bad);
     t.throws(() => new Proxies({ https_proxy: bad }), { message: /^(?!.*secret)/ });

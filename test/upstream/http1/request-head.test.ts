@@ -7,7 +7,7 @@ const head = (fields: string[], framing?: number | "chunked", method = "GET", ad
 /** The lines behind those that every request has in front. */
 const lines = (fields: string[]) => head(fields).split("\r\n").slice(3, -3);
 
-t.test("a request asks for its path, keeps the connection, and wants a plain response", (t) => {
+t.test("a request has its path, keeps the connection, and asks for an uncompressed response", (t) => {
   t.equal(
     head(["x", "1"]),
     "GET /p?q HTTP/1.1\r\nhost: h:1\r\nconnection: keep-alive\r\nx: 1\r\naccept-encoding: identity\r\n\r\n",
@@ -15,7 +15,7 @@ t.test("a request asks for its path, keeps the connection, and wants a plain res
   t.end();
 });
 
-t.test("a proxy that takes the request itself is asked for the whole address, with its credentials", (t) => {
+t.test("a proxy that forwards the request itself gets the complete address, with its credentials", (t) => {
   const addressing = { host: "h:1", prefix: "http://h:1", proxyFields: "proxy-authorization: Basic eA==\r\n" };
   t.equal(
     head([], undefined, "GET", addressing),
@@ -25,7 +25,7 @@ t.test("a proxy that takes the request itself is asked for the whole address, wi
   t.end();
 });
 
-t.test("a body is framed once: by its length, in chunks, or by saying that there is none", (t) => {
+t.test("a body is framed once: by its length, in chunks, or as absent", (t) => {
   for (const [framing, method, last] of [
     [3, "GET", "content-length: 3"],
     ["chunked", "POST", "transfer-encoding: chunked"],
@@ -38,26 +38,42 @@ t.test("a body is framed once: by its length, in chunks, or by saying that there
   t.end();
 });
 
-t.test("order, spelling and repetition of what passes are kept", (t) => {
+t.test("order, spelling and repetition of passed fields are kept", (t) => {
   t.same(lines(["B", "1", "a", "2", "B", "3"]), ["B: 1", "a: 2", "B: 3"]);
   t.end();
 });
 
-t.test("what Connection or Proxy-Connection names goes, in any case and from any line; two words name nothing", (t) => {
-  const fields = ["X-A", "1", "x-b", "2", "CONNECTION", "x-a , Close,", "x-c", "3", "connection", "X-B", "Close", "4"];
-  t.same(lines(fields), ["x-c: 3"]);
-  t.same(lines(["Proxy-Connection", "keep-alive, x-a", "X-A", "1", "x-b", "2"]), ["x-b: 2"]);
-  t.same(lines(["connection", "keep-alive", "x", "1"]), ["x: 1"]);
-  t.end();
-});
+t.test(
+  "fields named by Connection or Proxy-Connection are removed, in any case and from any line; two words name nothing",
+  (t) => {
+    const fields = [
+      "X-A",
+      "1",
+      "x-b",
+      "2",
+      "CONNECTION",
+      "x-a , Close,",
+      "x-c",
+      "3",
+      "connection",
+      "X-B",
+      "Close",
+      "4",
+    ];
+    t.same(lines(fields), ["x-c: 3"]);
+    t.same(lines(["Proxy-Connection", "keep-alive, x-a", "X-A", "1", "x-b", "2"]), ["x-b: 2"]);
+    t.same(lines(["connection", "keep-alive", "x", "1"]), ["x: 1"]);
+    t.end();
+  },
+);
 
-t.test("no field can be named away that this side sets itself", (t) => {
+t.test("no field that the gateway sets itself can be removed in this way", (t) => {
   const [, ...rest] = head(["connection", "content-length, accept-encoding, host"], 3).split("\r\n");
   t.same(rest, ["host: h:1", "connection: keep-alive", "accept-encoding: identity", "content-length: 3", "", ""]);
   t.end();
 });
 
-t.test("no field of one hop goes out, nor one that this side sets itself", (t) => {
+t.test("no hop-by-hop field is sent, nor one that the gateway sets itself", (t) => {
   const hop = ["connection", "keep-alive", "proxy-authenticate", "proxy-authorization", "proxy-connection", "te"];
   const own = ["accept-encoding", "content-length", "expect", "host"];
   const all = [...hop, ...own, "trailer", "transfer-encoding", "upgrade", "http2-settings"];

@@ -20,7 +20,7 @@ function writing<Taker extends Writable>(socket: Taker) {
   return { socket, writer, write, told };
 }
 
-t.test("head and small body leave as one buffer; a large body is not copied", (t) => {
+t.test("head and small body are written as one buffer; a large body is not copied", (t) => {
   const writes: Buffer[] = [];
   const socket = new Writable({
     write(bytes, _encoding, next) {
@@ -40,7 +40,7 @@ t.test("head and small body leave as one buffer; a large body is not copied", (t
   t.end();
 });
 
-t.test("a body larger than the window waits for what went before", async (t) => {
+t.test("a body larger than the window waits for what was written before", async (t) => {
   const { socket, writer, write } = writing(new PassThrough());
   write(Array.from({ length: 5 }, () => Buffer.alloc(1 << 20)));
   t.ok(writer.unfinished);
@@ -54,7 +54,7 @@ t.test("a body larger than the window waits for what went before", async (t) => 
   t.notOk(writer.unfinished);
 });
 
-t.test("a streamed body is unfinished until its end, and its failure is told", async (t) => {
+t.test("a streamed body is unfinished until its end, and its failure is reported", async (t) => {
   const { socket, writer, write, told } = writing(new PassThrough());
   socket.resume();
   const body = new Readable({ read() {} });

@@ -11,7 +11,7 @@ t.test("names keep their spelling and order, values lose the blanks around them,
   t.end();
 });
 
-t.test("no field of one hop passes, nor what Connection or Proxy-Connection names", (t) => {
+t.test("no hop-by-hop field passes, nor one named by Connection or Proxy-Connection", (t) => {
   const hop = [
     "keep-alive",
     "proxy-authenticate",
@@ -27,7 +27,7 @@ t.test("no field of one hop passes, nor what Connection or Proxy-Connection name
   t.end();
 });
 
-t.test("Proxy-Connection says what becomes of the connection, as Connection does; close prevails", (t) => {
+t.test("Proxy-Connection controls the connection as Connection does; close takes precedence", (t) => {
   const old = (...lines: string[]) => new ParsedHead(["HTTP/1.0 200 OK", ...lines, ""].join("\r\n")).reusable;
   t.same(
     [
@@ -46,7 +46,7 @@ t.test("Proxy-Connection says what becomes of the connection, as Connection does
   t.end();
 });
 
-t.test("length, chunks, codings and the time a connection is kept are read", (t) => {
+t.test("length, chunks, codings and the keep-alive time are read", (t) => {
   t.match(head("content-length: 12"), { length: 12, chunked: false });
   t.match(head("Transfer-Encoding: Chunked"), { length: undefined, chunked: true });
   t.match(head("content-encoding: gzip", "Content-Encoding: br"), { encoding: "gzip, br" });
@@ -73,7 +73,7 @@ t.test("a head has a thousand fields at most", (t) => {
   t.end();
 });
 
-t.test("trailers are read as strictly as a head, and may say nothing of framing or of one hop", (t) => {
+t.test("trailers are read as strictly as a head, and may contain no framing or hop-by-hop fields", (t) => {
   for (const fine of ["", "x: y\r\n", "x:\r\nX-Sum: caf\xe9\r\nserver-timing: a;dur=1\r\n"])
     t.equal(
       code(() => checkTrailers(fine)),

@@ -45,7 +45,7 @@ function read(text: string, size = Number.POSITIVE_INFINITY, method = "POST"): S
 
 const OK = "HTTP/1.1 200 OK\r\n";
 
-t.test("responses are read alike, wherever their bytes are cut", (t) => {
+t.test("responses are read alike, wherever their bytes are split", (t) => {
   const long = "x".repeat(9000);
   const responses: [text: string, expected: Partial<Omit<Seen, "heads">> & { heads?: { status: number }[] }][] = [
     [`${OK}content-length: 5\r\n\r\nhello`, { body: "hello", ends: 1, reusable: true }],
@@ -89,14 +89,14 @@ t.test("responses are read alike, wherever their bytes are cut", (t) => {
   t.end();
 });
 
-t.test("a response to HEAD has no body, whatever it says", (t) => {
+t.test("a response to HEAD has no body, whatever its fields", (t) => {
   const text = `${OK}content-length: 5\r\n\r\n`;
   t.match(read(text, 99, "HEAD"), { ends: 1, left: 0, body: "", reusable: true });
   t.match(read(`${OK}transfer-encoding: chunked\r\n\r\n`, 99, "HEAD"), { ends: 1, left: 0 });
   t.end();
 });
 
-t.test("values come without the spaces and tabs around them, names as they were spelt, hop-by-hop fields not", (t) => {
+t.test("values come without the spaces and tabs around them, names in their spelling, hop-by-hop fields not", (t) => {
   const { heads } = read(
     `${OK}X-A: \t a b \t\r\nx-a:\r\nX-Latin:\xa0caf\xe9\xa0\r\nconnection: keep-alive, X-Named\r\nx-named: 1\r\n` +
       "Keep-Alive: timeout=1\r\nContent-Encoding: gzip\r\ncontent-encoding: br\r\ntrailer: x\r\ncontent-length: 0\r\n\r\n",
@@ -109,7 +109,7 @@ t.test("values come without the spaces and tabs around them, names as they were 
   t.end();
 });
 
-t.test("what could be read in two ways, or not at all, is refused", (t) => {
+t.test("ambiguous or unreadable responses are refused", (t) => {
   const bad: [text: string, code: string][] = [
     ["SSH-2.0-OpenSSH\r\n\r\n", "NOT_HTTP"],
     ["HTTP/2.0 200 OK\r\n\r\n", "NOT_HTTP"],
@@ -178,7 +178,7 @@ t.test("a response has begun from its first byte to its last", (t) => {
   t.end();
 });
 
-t.test("a response that breaks off does not end", (t) => {
+t.test("an interrupted response does not end", (t) => {
   for (const text of [
     ...["", "HTTP/1.1 2", OK, `${OK}a: b`, `${OK}content-length: 5\r\n\r\nhell`],
     ...["", "5", "5\r\n", "5\r\nhel", "5\r\nhello", "5\r\nhello\r\n", "5\r\nhello\r\n0\r\n"].map(
@@ -189,7 +189,7 @@ t.test("a response that breaks off does not end", (t) => {
   t.end();
 });
 
-t.test("HTTP/1.0 with chunks is read, and its connection used no more", (t) => {
+t.test("HTTP/1.0 with chunks is read, and its connection not reused", (t) => {
   const head = "HTTP/1.0 200 OK\r\nconnection: keep-alive\r\n";
   t.match(read(`${head}transfer-encoding: chunked\r\n\r\n2\r\nok\r\n0\r\n\r\n`), {
     body: "ok",

@@ -12,17 +12,17 @@ for (const [folder, { protocol }] of Object.entries(MEMBERS)) {
     t.equal(protocol.name, folder);
   });
 
-  t.test(`${folder}: a path it does not list is none of its operations`, async (t) => {
+  t.test(`${folder}: an unlisted path is none of its operations`, async (t) => {
     for (const path of ["/v1", "/v1/models", `${protocol.paths[0]}/x`, "constructor"]) {
       t.equal(protocol.locate(path, "", new URLSearchParams()), undefined);
     }
   });
 
-  t.test(`${folder}: a provider sees the credential as a bearer token`, async (t) => {
+  t.test(`${folder}: the provider gets the credential as a bearer token`, async (t) => {
     t.same(protocol.credential("secret"), ["authorization", "Bearer secret"]);
   });
 
-  t.test(`${folder}: headers that name the client's organisation stay here`, async (t) => {
+  t.test(`${folder}: headers with the client's organisation are not passed on`, async (t) => {
     const passes = (name: string) =>
       protocol.headers.some((entry) => (entry.endsWith("*") ? name.startsWith(entry.slice(0, -1)) : entry === name));
     for (const name of ["openai-organization", "openai-project", "authorization", "cookie", "host"])
@@ -32,7 +32,7 @@ for (const [folder, { protocol }] of Object.entries(MEMBERS)) {
 }
 
 for (const folder of ["openai-chat", "openai-completions", "openai-images", "openai-responses"]) {
-  t.test(`${folder}: only a frame with a usage object holds usage`, async (t) => {
+  t.test(`${folder}: only a frame with a usage object contains usage`, async (t) => {
     const { holdsUsage } = (MEMBERS[folder] as (typeof MEMBERS)[string]).protocol;
     t.ok(holdsUsage(asEvent({ usage: { input_tokens: 1 } })));
     t.notOk(holdsUsage(asEvent({ usage: null })));
@@ -53,7 +53,7 @@ const FAILED = new Set([
 for (const [folder, { protocol, holding, finish }] of Object.entries(CHUNKED)) {
   const { ending, holdsUsage } = protocol;
 
-  t.test(`${folder}: a finish reason or [DONE] makes a stream whole`, async (t) => {
+  t.test(`${folder}: a finish reason or [DONE] completes a stream`, async (t) => {
     t.equal(ending(event(`{"choices":[{"index":0,${holding("")},"finish_reason":"stop"}]}`)), "complete");
     t.equal(ending(event(`{"choices":[{"index":0,${holding("")},"finish_reason" : "${finish}"}]}`)), "complete");
     t.equal(ending(event('{"choices":[{"finish_reason":null},{"finish_reason":"length"}]}')), "complete");
@@ -70,7 +70,7 @@ for (const [folder, { protocol, holding, finish }] of Object.entries(CHUNKED)) {
     t.equal(ending(event('{"id":"1","error":{"code":400},"choices":[{"finish_reason":null}]}')), "error");
   });
 
-  t.test(`${folder}: an event or object that is named an error is one, whatever it holds`, async (t) => {
+  t.test(`${folder}: an event or object named error is one, whatever its content`, async (t) => {
     for (const name of ["event: error\n", "event:error\r\n", "id: 7\nevent: error\n"])
       for (const data of ['{"message":"no","code":500}', '{"detail":"no"}', "no", "{}", '"no"'])
         t.equal(ending(new Frame("event", Buffer.from(`${name}data: ${data}\n\n`))), "error", name + data);
@@ -120,7 +120,7 @@ for (const [folder, { protocol, holding, finish }] of Object.entries(CHUNKED)) {
   });
 }
 
-t.test("a member of that name inside an argument object is no end either", async (t) => {
+t.test("a member of that name inside an argument object is not an end either", async (t) => {
   const data = '{"choices":[{"delta":{"x":{"finish_reason":"stop","error":{}}},"finish_reason":null}]}';
   for (const { protocol } of Object.values(CHUNKED)) t.equal(protocol.ending(event(data)), undefined);
 });
@@ -151,14 +151,14 @@ for (const [folder, { holding, stream }] of Object.entries(CHUNKED)) {
   }
 }
 
-t.test("both fail, and ask for usage, alike", async (t) => {
+t.test("both fail, and request usage, in the same way", async (t) => {
   for (const { protocol } of Object.values(CHUNKED)) {
     t.equal(protocol.streamError, streamError);
     t.equal(protocol.includeUsage, includeUsage);
   }
 });
 
-t.test("usage is asked for where a stream does not ask itself", async (t) => {
+t.test("usage is requested where a stream does not request it itself", async (t) => {
   t.ok(includeUsage.missing({ stream: true }));
   t.ok(includeUsage.missing({ stream: true, stream_options: { include_usage: false } }));
   t.ok(includeUsage.missing({ stream: true, stream_options: null }));
@@ -177,7 +177,7 @@ t.test("the client's own stream options stay", async (t) => {
   for (const none of [undefined, null, "text"]) t.same(member(none).json, '{"include_usage":true}');
 });
 
-t.test("only the chunk without choices that has usage is extra", async (t) => {
+t.test("only the chunk without choices that has usage is added", async (t) => {
   t.ok(includeUsage.extra(event('{"choices":[],"usage":{"prompt_tokens":1}}')));
   t.notOk(includeUsage.extra(event('{"choices":[],"prompt_filter_results":[{"prompt_index":0}]}')));
   t.notOk(includeUsage.extra(event('{"choices":[],"usage":null}')));

@@ -2,7 +2,7 @@ import t from "tap";
 import { UNREAD_MEMBERS } from "../../../../plugins/protocols/openai/objects.ts";
 import { ReferenceFinder } from "../../../../src/objects/reference-finder.ts";
 
-t.test("ids in labels, schemas and what the vendor told itself before name nothing", async (t) => {
+t.test("ids in labels, schemas and the vendor's own earlier output name no objects", async (t) => {
   const naming = new ReferenceFinder({
     topLevel: [],
     anyDepth: ["file_id"],

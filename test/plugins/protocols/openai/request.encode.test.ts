@@ -13,7 +13,7 @@ import type { Conversation, Effort } from "../../../../src/translation/conversat
 import { ToolNames } from "../../../../src/translation/names.ts";
 import { terms } from "../openai-chat/fixture.ts";
 
-t.test("a mark holds as long as was asked, in the two times that the vendor has", async (t) => {
+t.test("a cache mark lasts at least as long as requested, in the two durations that the vendor has", async (t) => {
   const marks = [{}, { ttl: "5m" }, { ttl: "30m" }, { ttl: "1h" }, { ttl: "12h" }] as const;
   t.same(marks.map(cacheBreakpoint), [
     { mode: "explicit" },
@@ -40,7 +40,7 @@ t.test("a label that is too long is sent as its hash, and that is declared", asy
   t.same(to.losses.changed, ["user"]);
 });
 
-t.test("a tool's name fits the vendor, and leads back to the client's", async (t) => {
+t.test("a tool's name is made acceptable to the vendor, and maps back to the client's", async (t) => {
   const names = new ToolNames();
   for (const name of ["get_weather", "a.b/c", "x".repeat(100)]) {
     const fitted = fitName(name, names);
@@ -49,7 +49,7 @@ t.test("a tool's name fits the vendor, and leads back to the client's", async (t
   }
 });
 
-t.test("texts that speak of an error stay as they are", async (t) => {
+t.test("texts that mention an error stay unchanged", async (t) => {
   for (const text of ["Error: no such file", "It failed.", "Access denied", '{"exception":1}'])
     t.equal(errorResultText(["42", text]), undefined, text);
 });
@@ -63,15 +63,12 @@ t.test("all other texts together become the error of an object", async (t) => {
 
 const BUDGETS = [-1, 0, 1, 1024, 1025, 4096, 12_288, 24_576, 24_577, 1_000_000];
 
-t.test(
-  "tokens for thinking stand for the nearest effort that any model takes; below 0 the model decides",
-  async (t) => {
-    const efforts = BUDGETS.map((budget) => effortForBudget(budget, "gpt-5.1"));
-    t.same(efforts, [undefined, "none", "low", "low", "low", "low", "medium", "high", "high", "high"]);
-  },
-);
+t.test("a thinking budget becomes the nearest effort that any model accepts; below 0 the model decides", async (t) => {
+  const efforts = BUDGETS.map((budget) => effortForBudget(budget, "gpt-5.1"));
+  t.same(efforts, [undefined, "none", "low", "low", "low", "low", "medium", "high", "high", "high"]);
+});
 
-t.test("of a model that is known to take more efforts, for one of those", async (t) => {
+t.test("for a model known to accept more efforts, one of those", async (t) => {
   t.same(
     [1024, 24_577].map((budget) => effortForBudget(budget, "gpt-5-mini-2025-08-07")),
     ["minimal", "high"],
@@ -83,7 +80,7 @@ t.test("of a model that is known to take more efforts, for one of those", async 
 });
 
 t.test(
-  "an effort that the model is not known to take is the next one, declared, but for clients of the family",
+  "an effort that the model is not known to accept becomes the next one, declared, except for clients of the family",
   async (t) => {
     const sent = (effort: Effort, model: string, protocol = "gemini") => {
       const to = { ...terms(), model };

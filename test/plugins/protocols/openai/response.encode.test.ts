@@ -9,12 +9,12 @@ const lost = (more: Partial<Event & { type: "finish" }>, refused = false): strin
   return to.lost;
 };
 
-t.test("every reason has a word of the vendor's", async (t) => {
+t.test("every reason has a value of the vendor's", async (t) => {
   const vendors = ["stop", "length", "tool_calls", "content_filter"];
   for (const word of Object.values(CHAT_FINISH_REASONS)) t.ok(vendors.includes(word), word);
 });
 
-t.test("what no word stands for is declared", async (t) => {
+t.test("reasons without a value are declared", async (t) => {
   const silent: FinishReason[] = ["stop", "length", "tool_calls", "content_filter", "refusal", "context_window"];
   for (const reason of silent) {
     t.same(lost({ reason }), [], reason);

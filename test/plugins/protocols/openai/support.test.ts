@@ -15,14 +15,14 @@ function read(body: Record<string, unknown>) {
 const written = (body: Record<string, unknown>, context = terms()) =>
   writeSettings(SAMPLING_SETTINGS, read(body).into, context);
 
-t.test("the newer name of the limit goes before the older", async (t) => {
+t.test("the newer name of the limit takes precedence over the older", async (t) => {
   const { into, uses } = read({ max_tokens: 1, max_completion_tokens: 2 });
   t.equal(into.maxTokens, 2);
   t.same(uses, ["max_tokens max_completion_tokens"]);
   t.equal(read({ max_tokens: 1, max_completion_tokens: null }).into.maxTokens, 1);
 });
 
-t.test("what is as usual asks for nothing", async (t) => {
+t.test("default values require no feature", async (t) => {
   t.same(read({ n: 1, stop: [], frequency_penalty: 0, presence_penalty: 0, logit_bias: {} }).uses, []);
 });
 
@@ -33,14 +33,14 @@ t.test("stop is one text or a list of them", async (t) => {
   t.throws(() => read({ seed: "x" }), { code: "invalid_field", param: "seed" });
 });
 
-t.test("what was read is written by the newer names, but for what no other vendor could do", async (t) => {
+t.test("decoded settings are encoded under the newer names, except those that no other vendor supports", async (t) => {
   const body = { temperature: 1, top_p: 0.5, frequency_penalty: 0, presence_penalty: 1, seed: 7, n: 2 };
   const rest = { max_tokens: 5, stop: "x", top_k: 3, logit_bias: { 1: 2 } };
   t.same(written({ ...body, ...rest }), { ...body, max_completion_tokens: 5, stop: ["x"] });
   t.same(written({ stop: [] }), {});
 });
 
-t.test("what the vendor does not take is refused, or dropped where its model takes no sampling", async (t) => {
+t.test("what the vendor does not accept is refused, or dropped where its model accepts no sampling", async (t) => {
   const refused: [object, string][] = [
     [{ temperature: 2.5 }, "temperature"],
     [{ max_tokens: 0 }, "max_tokens"],

@@ -2,7 +2,7 @@ import t from "tap";
 import { includeUsage, writeUsage } from "../../../../plugins/protocols/openai/usage.ts";
 import { readUsage } from "../../../../plugins/protocols/openai-chat/usage.ts";
 
-t.test("what is written is read as the same", async (t) => {
+t.test("what is encoded is decoded as the same", async (t) => {
   const usage = {
     in: { total: 160, cached: 100, write: { unsplit: 50 }, audio: 1, image: 2, video: 3 },
     out: { total: 70, reasoning: 30, audio: 4, image: 5, acceptedPrediction: 6, rejectedPrediction: 7 },
@@ -11,7 +11,7 @@ t.test("what is written is read as the same", async (t) => {
   t.same(readUsage({ usage: raw }), { ...usage, raw });
 });
 
-t.test("a wish for usage that a reader could take in two ways is written anew", async (t) => {
+t.test("an ambiguous request for usage is written anew", async (t) => {
   const stream = (stream_options: object) => ({ stream: true, stream_options });
   t.notOk(includeUsage.missing(stream({ include_usage: true })));
   const spelled = stream({ include_usage: true, INCLUDE_USAGE: false, include_obfuscation: false });
@@ -19,7 +19,7 @@ t.test("a wish for usage that a reader could take in two ways is written anew", 
   t.same(JSON.parse(includeUsage.member(spelled).json), { include_obfuscation: false, include_usage: true });
 });
 
-t.test("what is not known is left out; the SDKs need the totals, others the details of what came out", async (t) => {
+t.test("unknown values are left out; the SDKs require the totals, others the details of the output", async (t) => {
   t.same(writeUsage({ in: {}, out: {}, raw: {} }), {
     ...{ prompt_tokens: 0, completion_tokens: 0, total_tokens: 0 },
     completion_tokens_details: {},

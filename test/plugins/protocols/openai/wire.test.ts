@@ -13,14 +13,14 @@ import {
   serviceTier,
 } from "../../../../plugins/protocols/openai/wire.ts";
 
-t.test("formats of audio have a type, and types that are taken have a format", async (t) => {
+t.test("audio formats have a type, and accepted types have a format", async (t) => {
   for (const format of ["wav", "mp3"]) t.equal(audioFormat(audioMediaType(format)), format);
   t.same(["audio/x-wav", "audio/WAVE", "audio/mp3", "audio/mpeg"].map(audioFormat), ["wav", "wav", "mp3", "mp3"]);
   t.equal(audioMediaType("opus"), "audio/opus");
   for (const type of ["audio/opus", "", undefined, "constructor"]) t.equal(audioFormat(type), undefined);
 });
 
-t.test("a data: URL in base64 has a type, bytes and all that stands before them", async (t) => {
+t.test("a data: URL in base64 has a type, bytes and a prefix", async (t) => {
   for (const [prefix, mime] of [
     ["data:image/png;base64,", "image/png"],
     ["data:text/plain;charset=utf-8;base64,", "text/plain"],
@@ -37,13 +37,13 @@ t.test("a data: URL in base64 has a type, bytes and all that stands before them"
   });
 });
 
-t.test("a client's data: URL that is not in base64 is refused by its path", async (t) => {
+t.test("a client's data: URL without base64 is refused with its path", async (t) => {
   t.throws(() => readDataUrl("data:text/plain,hello", "messages.0"), { code: "invalid_field", param: "messages.0" });
   t.equal(readDataUrl("https://a.example", "messages.0"), undefined);
   t.match(readDataUrl("data:a/b;base64,AA", "messages.0"), { mime: "a/b", base64: "AA" });
 });
 
-t.test("a file without a name gets one that tells its type", async (t) => {
+t.test("a file without a name gets one that matches its type", async (t) => {
   t.same(
     ["application/pdf", "text/plain; charset=utf-8", "text/markdown", "application/vnd.ms-excel", "", undefined].map(
       defaultFilename,
@@ -52,11 +52,11 @@ t.test("a file without a name gets one that tells its type", async (t) => {
   );
 });
 
-t.test("only the vendor's details are known", async (t) => {
+t.test("only the vendor's details are accepted", async (t) => {
   t.same(["auto", "low", "high", "original", "huge"].filter(isImageDetail), ["auto", "low", "high", "original"]);
 });
 
-t.test("only words of the vendor are efforts", async (t) => {
+t.test("only the vendor's values are efforts", async (t) => {
   for (const effort of EFFORTS) t.equal(parseEffort(effort), effort);
   for (const word of ["default", "HIGH", "", 3, null, undefined, "constructor"]) t.equal(parseEffort(word), undefined);
 });
@@ -68,7 +68,7 @@ t.test("every protocol's name of a tier is the vendor's", async (t) => {
   );
 });
 
-t.test("a tier that the vendor does not have is none, unless the protocol at hand has it", async (t) => {
+t.test("a tier that the vendor does not have is none, unless the protocol in use has it", async (t) => {
   for (const tier of ["ultrafast", "batch", "constructor", ""]) t.equal(serviceTier(tier), undefined);
   t.equal(serviceTier("Ultrafast", "ultrafast"), "ultrafast");
 });
