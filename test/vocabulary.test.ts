@@ -20,7 +20,7 @@ t.test("names are those of the protocols, of the folder's plugins and of the bui
   t.equal(classes.size, 0, "no plugin is loaded before a file names it");
 });
 
-t.test("a plugin is loaded when it is asked for, and its phases and doubts are told", async (t) => {
+t.test("a plugin is loaded when it is requested, and its phases and problems are reported", async (t) => {
   const { plugin, classes } = await buildVocabulary(folder);
   t.match(await plugin("own", undefined, folder), { phases: ["access"], builtIn: false });
   t.match(classes.get("own"), { file: join(folder, "plugins/own.ts") });

@@ -20,11 +20,11 @@ t.test("a warm-up has requests of every kind answered, and leaves nothing open",
   t.same(log.lines, []);
 });
 
-t.test("a time of 0 rehearses nothing", async (t) => {
+t.test("with a time of 0 there is no warm-up", async (t) => {
   t.equal(await WarmUp.run(0, new MemoryLog()), undefined);
 });
 
-t.test("it goes on while nothing else is to be done, and closes itself when told to", async (t) => {
+t.test("it continues while the process is idle, and ends when it is closed", async (t) => {
   const warmUp = (await WarmUp.run(1, new MemoryLog())) as WarmUp;
   let begun = 0;
   const requests = setInterval(() => begun++, 50);
@@ -38,7 +38,7 @@ t.test("it goes on while nothing else is to be done, and closes itself when told
   await done;
 });
 
-t.test("it closes itself when real requests have compiled what it would, and when the process stops", async (t) => {
+t.test("it ends when real requests have compiled the same code, and when the process stops", async (t) => {
   const before = sockets();
   for (const begun of [5000, Number.POSITIVE_INFINITY]) {
     const warmUp = (await WarmUp.run(1, new MemoryLog())) as WarmUp;
@@ -49,7 +49,7 @@ t.test("it closes itself when real requests have compiled what it would, and whe
   }
 });
 
-t.test("a gateway that cannot be warmed up starts all the same, and says so", async (t) => {
+t.test("a gateway whose warm-up fails starts all the same, and reports it", async (t) => {
   const folder = mkdtempSync(join(tmpdir(), "gateway-"));
   t.teardown(() => rmSync(folder, { recursive: true }));
   const log = new MemoryLog();
@@ -66,20 +66,17 @@ t.test("a gateway that cannot be warmed up starts all the same, and says so", as
   );
 });
 
-t.test(
-  "of a warm-up nothing stands in the log and the ledger, before and while real requests are served",
-  async (t) => {
-    const yaml = "warm_up: 100ms\nproviders: { demo: { url: 'demo:' } }\nmodels: { echo: { targets: [demo:echo] } }\n";
-    const running = await startProcess(t, yaml);
-    const body = JSON.stringify({ model: "echo", messages: [{ role: "user", content: "Hi" }] });
-    for (let i = 0; i < 3; i++) {
-      const answer = await fetch(`${running.url}/v1/chat/completions`, { method: "POST", headers: asking(), body });
-      t.equal(answer.status, 200);
-      await answer.text();
-      await after(100);
-    }
-    t.equal(await running.end("SIGINT"), 0);
-    t.equal(running.lines().length, 3);
-    t.same(running.ledger(), { outcomes: { completed: 3 }, twice: 0 });
-  },
-);
+t.test("a warm-up leaves nothing in the log and the ledger, before and while real requests are served", async (t) => {
+  const yaml = "warm_up: 100ms\nproviders: { demo: { url: 'demo:' } }\nmodels: { echo: { targets: [demo:echo] } }\n";
+  const running = await startProcess(t, yaml);
+  const body = JSON.stringify({ model: "echo", messages: [{ role: "user", content: "Hi" }] });
+  for (let i = 0; i < 3; i++) {
+    const answer = await fetch(`${running.url}/v1/chat/completions`, { method: "POST", headers: asking(), body });
+    t.equal(answer.status, 200);
+    await answer.text();
+    await after(100);
+  }
+  t.equal(await running.end("SIGINT"), 0);
+  t.equal(running.lines().length, 3);
+  t.same(running.ledger(), { outcomes: { completed: 3 }, twice: 0 });
+});

@@ -40,7 +40,7 @@ paths: { /v1/realtime: { protocol: openai-realtime, use: [auth, watch, models, r
   t.equal(upstream.handshakes.length, 1);
 });
 
-t.test("the journal has a WebSocket before its provider hears of it", async (t) => {
+t.test("the journal has a WebSocket before its provider is called", async (t) => {
   const upstream = await socketUpstream(t);
   const running = await startGateway(
     t,
@@ -55,7 +55,7 @@ models: { m: { targets: [a:vendor-m] } }
   await seen.closed;
 });
 
-t.test("the journal has what each answer on a WebSocket has told, and one row when it has ended", async (t) => {
+t.test("the journal has the usage of each answer on a WebSocket, and one row when it has ended", async (t) => {
   const told = JSON.stringify({ type: "response.done", response: { usage: { input_tokens: 10, output_tokens: 5 } } });
   const upstream = await socketUpstream(t, (message) => (message === "more" ? told : message));
   const running = await startGateway(

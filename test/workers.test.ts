@@ -69,7 +69,7 @@ const withWorkers = (t: Test): Promise<GatewayProcess> => startProcess(t, WITH_W
 // Each has gateways of its own, and waits for streams or for the start of processes most of the time.
 t.jobs = 2;
 
-t.test("connections are spread evenly, each request has one row and one whole log line", async (t) => {
+t.test("connections are distributed evenly, each request has one row and one complete log line", async (t) => {
   const gateway = await withWorkers(t);
   t.match(gateway.text, /workers +2/);
   t.match(await gateway.ready(), { status: 200, body: { workers: "2 of 2" } });
@@ -152,7 +152,7 @@ async function cost(t: Test, workers: number) {
 }
 
 const measured = { timeout: 600_000, skip: !EVERY_CASE && "npm test measures it" };
-t.test("two workers share the load, and cost together what one costs", measured, async (t) => {
+t.test("two workers share the load, and have together the cost of one", measured, async (t) => {
   const [one, two] = [await cost(t, 1), await cost(t, 2)];
   t.equal(one.counts.length, 1);
   t.equal(two.counts.length, 2);
@@ -165,7 +165,7 @@ t.test("two workers share the load, and cost together what one costs", measured,
   if (REQUESTS >= 20_000) t.ok(two.used <= one.used * 1.05, "CPU");
 });
 
-t.test("a worker that is killed costs its own streams, and is replaced", async (t) => {
+t.test("a worker that is killed loses its own streams only, and is replaced", async (t) => {
   const gateway = await withWorkers(t);
   const agents = Array.from({ length: 8 }, () => new Agent({ keepAlive: true, maxSockets: 1 }));
   const pids = await Promise.all(agents.map(async (agent) => (await served(gateway, agent)).pid));
@@ -191,7 +191,7 @@ t.test("a worker that is killed costs its own streams, and is replaced", async (
   t.equal(await gateway.end(), 0);
 });
 
-t.test("what a killed worker could not write down is told as lost", async (t) => {
+t.test("what a killed worker could not write is reported as lost", async (t) => {
   // A file stands where the journal's folder should be.
   const gateway = await startProcess(t, WITH_WHERE, { files: { ...files, "gateway.db.journal": "" } });
   const agent = new Agent({ keepAlive: true, maxSockets: 1 });
@@ -207,7 +207,7 @@ t.test("what a killed worker could not write down is told as lost", async (t) =>
   await gateway.end();
 });
 
-t.test("SIGUSR2 replaces all workers, one by one; no request fails, and no stream is cut", async (t) => {
+t.test("SIGUSR2 replaces all workers, one by one; no request fails, and no stream is interrupted", async (t) => {
   const gateway = await withWorkers(t);
   const agent = () => new Agent({ keepAlive: true, maxSockets: 1 });
   const before = new Set(await Promise.all([agent(), agent()].map(async (each) => (await served(gateway, each)).pid)));
@@ -240,7 +240,7 @@ t.test("SIGUSR2 replaces all workers, one by one; no request fails, and no strea
   t.same(gateway.ledger(), { outcomes: { completed: done + 10 }, twice: 0 });
 });
 
-t.test("one that throws outside of requests ends with what it serves; the primary goes on", async (t) => {
+t.test("one that throws outside of requests ends with its exchanges; the primary continues", async (t) => {
   const gateway = await withWorkers(t);
   const stream = ask(gateway, "slow", { stream: true });
   await ask(gateway, "echo", { query: "?break=throw" });
@@ -251,7 +251,7 @@ t.test("one that throws outside of requests ends with what it serves; the primar
   t.equal(await gateway.end(), 0);
 });
 
-t.test("workers whose primary was killed end what they serve, and then themselves", async (t) => {
+t.test("workers whose primary was killed finish their exchanges, and then exit", async (t) => {
   const gateway = await withWorkers(t);
   const { pid } = await served(gateway, new Agent());
   const stream = ask(gateway, "slow", { stream: true });
@@ -270,7 +270,7 @@ t.test("workers whose primary was killed end what they serve, and then themselve
   await eventually(() => gateway.ledger().outcomes["completed"] === 2, "both rows");
 });
 
-t.test("new code or a new file that does not start leaves the old workers in place", async (t) => {
+t.test("new code or a new file that does not start leaves the old workers running", async (t) => {
   const gateway = await withWorkers(t);
   writeFileSync(`${gateway.folder}/where.ts`, 'throw new Error("half written");');
   gateway.child.kill("SIGUSR2");
@@ -281,7 +281,7 @@ t.test("new code or a new file that does not start leaves the old workers in pla
   t.equal(await gateway.end(), 0);
 });
 
-t.test("it is ready while a worker serves; with none left connections are closed", async (t) => {
+t.test("it is ready while a worker serves; without any, connections are closed", async (t) => {
   const gateway = await withWorkers(t);
   const agents = [new Agent({ keepAlive: true, maxSockets: 1 }), new Agent({ keepAlive: true, maxSockets: 1 })];
   const [one, other] = await Promise.all(agents.map(async (agent) => (await served(gateway, agent)).pid));
@@ -316,7 +316,7 @@ t.test("it is ready while a worker serves; with none left connections are closed
   t.equal(await gateway.end(), 0);
 });
 
-t.test("nobody can connect before a worker serves; a start that fails says why", async (t) => {
+t.test("connections are accepted once a worker serves; a start that fails reports why", async (t) => {
   const port = await freePort();
   const files = {
     "where.ts": `export default class Where {

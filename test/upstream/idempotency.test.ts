@@ -4,51 +4,54 @@ import { httpUpstream } from "../support/upstream.ts";
 
 const OTHER = "another-key-0123456789ab";
 
-t.test("an idempotency key is its gateway key's own, and each target's; the same again is the same", async (t) => {
-  const upstream = await httpUpstream(({ body }, reply) =>
-    body.includes("vendor-down") ? reply.writeHead(503).end("{}") : reply.end("{}"),
-  );
-  t.teardown(() => upstream.close());
-  const { url } = await startGateway(
-    t,
-    `providers:
+t.test(
+  "an idempotency key is specific to its gateway key and each target; the same request has the same one",
+  async (t) => {
+    const upstream = await httpUpstream(({ body }, reply) =>
+      body.includes("vendor-down") ? reply.writeHead(503).end("{}") : reply.end("{}"),
+    );
+    t.teardown(() => upstream.close());
+    const { url } = await startGateway(
+      t,
+      `providers:
   up: { url: "${upstream.origin.origin}/v1", speaks: [openai-chat, anthropic-messages] }
   own: { url: "${upstream.origin.origin}/v1", speaks: [openai-chat], idempotency: X-Once }
 models: { m: { targets: [up:vendor-m] }, two: { targets: [up:vendor-down], fallback: [m] }, o: { targets: [own:x] } }
 keys: { one: { key: ${KEY} }, other: { key: ${OTHER} } }
 paths: { /v1/files: { pass: up, open: true } }
 `,
-  );
-  const ask = async (
-    key: string,
-    once: string,
-    path = "/v1/chat/completions",
-    model = "m",
-    name = "idempotency-key",
-  ) => {
-    const before = upstream.seen.length;
-    const headers = { authorization: `Bearer ${key}`, "content-type": "application/json", [name]: once };
-    const body = JSON.stringify({ model, max_tokens: 1, messages: [{ role: "user", content: "Hi" }] });
-    await (await fetch(url + path, { method: "POST", headers, body })).text();
-    return upstream.seen.slice(before).map(({ rawHeaders }) => {
-      const at = rawHeaders.findIndex((each) => each.toLowerCase() === name);
-      return at < 0 ? undefined : rawHeaders[at + 1];
-    });
-  };
-  const [first] = await ask(KEY, "order-1");
-  t.match(first, /^[\w-]{43}$/);
-  t.same(await ask(KEY, "order-1"), [first]);
-  const values = [
-    first,
-    ...(await ask(KEY, "order-2")),
-    ...(await ask(OTHER, "order-1")),
-    ...(await ask(KEY, "order-1", "/v1/files")),
-    ...(await ask(OTHER, "order-1", "/v1/files")),
-    ...(await ask(KEY, "order-3", "/v1/messages", "two")).slice(-2),
-    ...(await ask(KEY, "order-1", "/v1/chat/completions", "o", "x-once")),
-    ...(await ask(OTHER, "order-1", "/v1/chat/completions", "o", "x-once")),
-  ];
-  t.equal(values.length, 9);
-  t.equal(new Set(values).size, 9, "no two are alike");
-  t.notOk(values.includes(undefined));
-});
+    );
+    const ask = async (
+      key: string,
+      once: string,
+      path = "/v1/chat/completions",
+      model = "m",
+      name = "idempotency-key",
+    ) => {
+      const before = upstream.seen.length;
+      const headers = { authorization: `Bearer ${key}`, "content-type": "application/json", [name]: once };
+      const body = JSON.stringify({ model, max_tokens: 1, messages: [{ role: "user", content: "Hi" }] });
+      await (await fetch(url + path, { method: "POST", headers, body })).text();
+      return upstream.seen.slice(before).map(({ rawHeaders }) => {
+        const at = rawHeaders.findIndex((each) => each.toLowerCase() === name);
+        return at < 0 ? undefined : rawHeaders[at + 1];
+      });
+    };
+    const [first] = await ask(KEY, "order-1");
+    t.match(first, /^[\w-]{43}$/);
+    t.same(await ask(KEY, "order-1"), [first]);
+    const values = [
+      first,
+      ...(await ask(KEY, "order-2")),
+      ...(await ask(OTHER, "order-1")),
+      ...(await ask(KEY, "order-1", "/v1/files")),
+      ...(await ask(OTHER, "order-1", "/v1/files")),
+      ...(await ask(KEY, "order-3", "/v1/messages", "two")).slice(-2),
+      ...(await ask(KEY, "order-1", "/v1/chat/completions", "o", "x-once")),
+      ...(await ask(OTHER, "order-1", "/v1/chat/completions", "o", "x-once")),
+    ];
+    t.equal(values.length, 9);
+    t.equal(new Set(values).size, 9, "no two are alike");
+    t.notOk(values.includes(undefined));
+  },
+);

@@ -14,7 +14,7 @@ async function look(t: Test, script: Script, array = false, limit = 2000) {
 }
 
 t.test(
-  "an answer is told from a page, from nothing and from an error, however it is cut; all stays to be read",
+  "an answer is distinguished from a page, an empty body and an error, however it is split; all stays readable",
   async (t) => {
     for (const [text, is, array] of [
       ['\n\n {"id":"c","choices":[]}', undefined],
@@ -48,7 +48,7 @@ t.test(
   },
 );
 
-t.test("what breaks off, says nothing for long or is packed is left to who reads it", async (t) => {
+t.test("interrupted, slow or compressed answers are left to their reader", async (t) => {
   t.equal((await look(t, (socket) => socket.end(`${CHUNKED}${chunk(" ")}`))).found, undefined);
   t.equal((await look(t, (socket) => socket.end(`${CHUNKED}${chunk('{"error":{}')}`))).found, undefined);
   t.equal((await look(t, (socket) => socket.write(CHUNKED), false, 30)).found, undefined);
@@ -85,7 +85,7 @@ const ANSWERS = {
 } as const;
 
 for (const [protocol, [path, fine, error, status]] of Object.entries(ANSWERS))
-  t.test(`${protocol}: a success that is no answer is a failed attempt, and no 200`, async (t) => {
+  t.test(`${protocol}: a success without an answer is a failed attempt, and no 200`, async (t) => {
     const answering = async (text: string, type: string, code = 200) => {
       const upstream = await httpUpstream((_, reply) => reply.writeHead(code, { "content-type": type }).end(text));
       t.teardown(() => upstream.close());
@@ -115,7 +115,7 @@ for (const [protocol, [path, fine, error, status]] of Object.entries(ANSWERS))
     }
   });
 
-t.test("with `first_frame: off` nobody looks, and what comes passes as it is", async (t) => {
+t.test("with `first_frame: off` the answer is not checked, and passes unchanged", async (t) => {
   const page = "Welcome";
   const upstream = await httpUpstream((_, reply) => reply.writeHead(200, { "content-type": "text/plain" }).end(page));
   t.teardown(() => upstream.close());

@@ -33,7 +33,7 @@ async function answered(t: Test, body: Buffer | string, headers: Record<string, 
   return Object.assign(answer, { left });
 }
 
-t.test("an error is read whole, unpacked, and cleaned", async (t) => {
+t.test("an error is read completely, decompressed, and cleaned", async (t) => {
   const text = `{"error":"${SECRET}"}`;
   const cases: [Buffer | string, Record<string, string>][] = [
     [text, {}],
@@ -45,7 +45,7 @@ t.test("an error is read whole, unpacked, and cleaned", async (t) => {
     t.equal(String(await readErrorBody(await answered(t, body, headers), 401, direct, redactor)), '{"error":"***"}');
 });
 
-t.test("what cannot be read is no error of the provider's", async (t) => {
+t.test("an unreadable body is no error of the provider's", async (t) => {
   const failing = async (code: string, ...args: [Buffer | string, Record<string, string>?, End?]) =>
     t.rejects(readErrorBody(await answered(t, ...args), 401, direct, redactor), { code }, code);
   await failing("upstream_truncated", '{"err', {}, "cut");
@@ -61,7 +61,7 @@ t.test("what cannot be read is no error of the provider's", async (t) => {
   await failing("upstream_refused", Buffer.from(`{"error":"${SECRET}"}`, "utf16le"));
 });
 
-t.test("through a proxy that takes requests itself, only JSON is taken for the provider's words", async (t) => {
+t.test("through a proxy that forwards requests itself, only JSON is taken for the provider's error", async (t) => {
   const through = { ...direct, proxy };
   const page = "<html>squid</html>";
   for (const body of [page, "", '"text"', "bad gateway"])
@@ -79,7 +79,7 @@ t.test("through a proxy that takes requests itself, only JSON is taken for the p
   );
 });
 
-t.test("an error that drips in is given up after ten seconds, packed or not", async (t) => {
+t.test("an error that arrives slowly is aborted after ten seconds, compressed or not", async (t) => {
   for (const [begin, headers] of [
     ['{"err', {}],
     [gzipSync("x").subarray(0, 12), { "content-encoding": "gzip" }],

@@ -67,7 +67,7 @@ function attempt({ url = "https://a.test/v1", pattern = "/v1/*", path, spoken = 
 const leads = (pattern: string, path: string, url?: string) =>
   attempt({ pattern, path, ...(url ? { url } : {}) })?.path;
 
-t.test("a version at a pattern's start stands for the provider's, any other prefix is the gateway's own", async (t) => {
+t.test("a version at a pattern's start matches the provider's, any other prefix is the gateway's own", async (t) => {
   const cases: [pattern: string, path: string, url: string, upstream: string | undefined][] = [
     ["/v1/audio/*", "/v1/audio/speech", "https://a.test/v1", "/v1/audio/speech"],
     ["/v1/audio/*", "/v1/audio", "https://a.test/v1", "/v1/audio"],
@@ -97,7 +97,7 @@ t.test("a version at a pattern's start stands for the provider's, any other pref
   t.equal(attempt({ path: "/v1/x", query: "a=%20b&c" })?.path, "/v1/x?a=%20b&c");
 });
 
-t.test("headers go up by an allow-list, without what Connection names", async (t) => {
+t.test("headers are sent upstream by an allow-list, without those that Connection names", async (t) => {
   const headers = ["Connection", "x-acme-one, close", "x-acme-one", "1", "x-acme-two", "2", "Range", "bytes=1-"];
   const sent = attempt({ path: "/v1/x", headers: [...headers, "x-other", "3", "Content-Encoding", "gzip"] })?.headers;
   t.same(
@@ -121,20 +121,20 @@ function refused(asked: Case): GatewayError | undefined {
   }
 }
 
-t.test("a key that is limited to models needs an open path", async (t) => {
+t.test("a key limited to some models needs an open path", async (t) => {
   const refusal = { code: "key_not_allowed", status: 403, message: /open: true/ };
   t.match(refused({ path: "/v1/x", models: ["m"] }), refusal);
   t.match(refused({ path: "/v1/x", models: [] }), refusal);
   t.ok(attempt({ path: "/v1/x", models: ["m"], open: true }));
 });
 
-t.test("whoever may use so many tokens or so much money only needs an open path", async (t) => {
+t.test("a key limited in tokens or money needs an open path", async (t) => {
   const refusal = { code: "key_not_allowed", status: 403, message: /The key "k" has a limit of tokens.*open: true/s };
   t.match(refused({ path: "/v1/x", measured: true }), refusal);
   t.ok(attempt({ path: "/v1/x", measured: true, open: true }));
 });
 
-t.test("a call that makes a vendor's own key needs a path that says so, however it is written", async (t) => {
+t.test("a call that creates a vendor's own key needs a path that allows it, in any spelling", async (t) => {
   const refusal = { code: "key_not_allowed", status: 403, message: /mint: true/ };
   for (const path of [
     "/v1/keys",
@@ -154,7 +154,7 @@ t.test("a call that makes a vendor's own key needs a path that says so, however 
   t.ok(attempt({ path: "/v1/keys", method: "POST", mint: true }));
 });
 
-t.test("an address at the provider's comes back through the path, and no other does", async (t) => {
+t.test("an address at the provider's is rewritten to lead back through the path, and no other is", async (t) => {
   const back = (pattern: string, url: string, address: string) => {
     const provider = providerOf({
       name: "a",
@@ -186,7 +186,7 @@ t.test("an address at the provider's comes back through the path, and no other d
   );
 });
 
-t.test("a path is one of the vendor's for models where it begins like one that a protocol tells of", async (t) => {
+t.test("a path is a vendor's path for models where it begins like one that a protocol lists", async (t) => {
   const provider = providerOf({ name: "a", credentials: credentialsOf("a") });
   const path = new PassPath("/vendors/a/*", provider, [openaiChat], [openaiChat], { open: true, mint: false, tickets });
   for (const below of ["/chat/completions", "/v1/chat/completions", "/files", "/v1/Files/file-1/content", "/models"])

@@ -135,7 +135,7 @@ function ask(port: number, options: RequestOptions = {}, body?: string) {
   );
 }
 
-t.test("DELETE and OPTIONS with chunks leave with chunks, and bring no second request (fix: framed)", async (t) => {
+t.test("DELETE and OPTIONS with chunks are sent with chunks, and cause no second request (fix: framed)", async (t) => {
   const smuggled = "GET /smuggled HTTP/1.1\r\nhost: x\r\n\r\n";
   for (const method of ["DELETE", "OPTIONS", "POST"]) {
     const seen: [head: string, body: string][] = [];
@@ -152,7 +152,7 @@ t.test("DELETE and OPTIONS with chunks leave with chunks, and bring no second re
   }
 });
 
-t.test("bodies keep the length they came with, and methods that expect one say that there is none", async (t) => {
+t.test("bodies keep their original length, and methods that expect one declare an absent body", async (t) => {
   const heads: string[] = [];
   const { port } = await passing(t, async (socket, request) => {
     await request.body;
@@ -175,29 +175,32 @@ t.test("bodies keep the length they came with, and methods that expect one say t
   }
 });
 
-t.test("nothing of a client's headers goes out but the framing, so that Expect hides no request from us", async (t) => {
-  const heads: string[] = [];
-  const { port, ends } = await passing(
-    t,
-    (_socket, request) => heads.push(request.head),
-    { first_byte: 60 },
-    { x: "1" },
-  );
-  const talk = await send(
-    port,
-    "POST /x HTTP/1.1\r\nhost: x\r\nexpect: 100-continue\r\nauthorization: secret\r\nkeep-alive: timeout=1\r\n" +
-      "connection: keep-alive, x-named\r\nx-named: 1\r\nte: trailers\r\nproxy-authorization: secret\r\ncontent-length: 2\r\n\r\nok",
-  );
-  t.match(talk.text, /^HTTP\/1.1 100 Continue/);
-  t.match(
-    heads[0]?.toLowerCase(),
-    /^post \/x http\/1.1\r\ncontent-length: 2\r\nx: 1\r\nhost: 127[^\r]+\r\nconnection: keep-alive\r\n\r\n$/,
-  );
-  // A request with Expect would never have been told of (fix: framed), nor had a limit (fix: sending).
-  t.same([talk.statuses, ends], [[504], ["upstream_timeout"]]);
-});
+t.test(
+  "only the framing of a client's headers is sent, so that Expect hides no request from the gateway",
+  async (t) => {
+    const heads: string[] = [];
+    const { port, ends } = await passing(
+      t,
+      (_socket, request) => heads.push(request.head),
+      { first_byte: 60 },
+      { x: "1" },
+    );
+    const talk = await send(
+      port,
+      "POST /x HTTP/1.1\r\nhost: x\r\nexpect: 100-continue\r\nauthorization: secret\r\nkeep-alive: timeout=1\r\n" +
+        "connection: keep-alive, x-named\r\nx-named: 1\r\nte: trailers\r\nproxy-authorization: secret\r\ncontent-length: 2\r\n\r\nok",
+    );
+    t.match(talk.text, /^HTTP\/1.1 100 Continue/);
+    t.match(
+      heads[0]?.toLowerCase(),
+      /^post \/x http\/1.1\r\ncontent-length: 2\r\nx: 1\r\nhost: 127[^\r]+\r\nconnection: keep-alive\r\n\r\n$/,
+    );
+    // A request with Expect would never have been told of (fix: framed), nor had a limit (fix: sending).
+    t.same([talk.statuses, ends], [[504], ["upstream_timeout"]]);
+  },
+);
 
-t.test("a provider's death is a cut, whatever it dies of (fix: close of the answer)", async (t) => {
+t.test("a provider's failure is an interruption, of any cause (fix: close of the answer)", async (t) => {
   const deaths: Record<string, (socket: Socket) => unknown> = {
     "end within chunks": (socket) => socket.end(`${CHUNKED}5\r\n12345\r\n`),
     "reset within chunks": (socket) =>
@@ -224,7 +227,7 @@ t.test("a provider's death is a cut, whatever it dies of (fix: close of the answ
   }
 });
 
-t.test("a provider that dies before it answers is a 502, one that never answers a 504", async (t) => {
+t.test("a provider that fails before it answers is a 502, one that never answers a 504", async (t) => {
   const dead = await passing(t, (socket) => socket.destroy());
   t.match(await ask(dead.port, { method: "POST" }, "x"), { status: 502, body: "upstream_failed" });
   const odd = await passing(t, (socket) => socket.write("SSH-2.0-x\r\n\r\n"));
@@ -237,22 +240,25 @@ t.test("a provider that dies before it answers is a 502, one that never answers 
   t.match(await ask(port), { status: 502, body: "upstream_unreachable" });
 });
 
-t.test("what a provider said before it died is not told with our own answer (fix: removeHeader)", async (t) => {
-  // When the library has set them, and before they are written.
-  const headed = (abort: () => void) => process.nextTick(abort);
-  const script: Script = (socket) => socket.write("HTTP/1.1 200 OK\r\netag: x\r\ncontent-length: 9\r\n\r\n");
-  const { port } = await passing(t, script, {}, {}, { headed });
-  const { status, headers, body, whole } = await ask(port);
-  t.same([status, headers.etag, body, whole], [499, undefined, "client_gone", true]);
-});
+t.test(
+  "headers of a provider that failed are not sent with the gateway's own response (fix: removeHeader)",
+  async (t) => {
+    // When the library has set them, and before they are written.
+    const headed = (abort: () => void) => process.nextTick(abort);
+    const script: Script = (socket) => socket.write("HTTP/1.1 200 OK\r\netag: x\r\ncontent-length: 9\r\n\r\n");
+    const { port } = await passing(t, script, {}, {}, { headed });
+    const { status, headers, body, whole } = await ask(port);
+    t.same([status, headers.etag, body, whole], [499, undefined, "client_gone", true]);
+  },
+);
 
-t.test("a limit on silence is none on the time for which a provider thinks", async (t) => {
+t.test("the idle timeout does not limit the time for which a provider thinks", async (t) => {
   const { port, ends } = await passing(t, (socket) => setTimeout(() => socket.write(OK), 200), { idle: 50 });
   t.match(await ask(port, { method: "POST" }, "x"), { status: 200, whole: true });
   t.same(ends, [undefined]);
 });
 
-t.test("an upgrade that nobody asked for ends the request (fix: upgrade)", async (t) => {
+t.test("an unrequested upgrade ends the request (fix: upgrade)", async (t) => {
   const { port, upstream } = await passing(t, (socket) =>
     socket.write("HTTP/1.1 101 Switching Protocols\r\nupgrade: x\r\nconnection: upgrade\r\n\r\n"),
   );
@@ -260,13 +266,13 @@ t.test("an upgrade that nobody asked for ends the request (fix: upgrade)", async
   await until(() => upstream.open === 0, "the connection to be closed");
 });
 
-t.test("an answer without a length whose connection is closed in order is whole", async (t) => {
+t.test("an answer without a length whose connection is closed normally is complete", async (t) => {
   const { port, ends } = await passing(t, (socket) => socket.end("HTTP/1.0 200 OK\r\n\r\n12345"));
   t.match(await ask(port), { status: 200, body: "12345", whole: true });
   t.same(ends, [undefined]);
 });
 
-t.test("a head that is no final response, or that can be read in two ways, is refused (fix: refusal)", async (t) => {
+t.test("a head that is not a final response, or is ambiguous, is refused (fix: refusal)", async (t) => {
   const heads = [
     ...["101 Switching Protocols\r\n", "101 X\r\nconnection: upgrade\r\n", "600 x\r\ncontent-length: 2\r\n"],
     ...["200 OK\r\ntransfer-encoding: gzip, chunked\r\n", "200 OK\r\ntransfer-encoding: identity\r\n"],
@@ -282,7 +288,7 @@ t.test("a head that is no final response, or that can be read in two ways, is re
   }
 });
 
-t.test("what a provider says before its head does not put the limit off (fix: within)", async (t) => {
+t.test("interim data before the head does not extend the timeout (fix: within)", async (t) => {
   for (const piece of ["HTTP/1.1 102 Processing\r\n\r\n", "x: 1\r\n"]) {
     const { port } = await passing(
       t,
@@ -297,7 +303,7 @@ t.test("what a provider says before its head does not put the limit off (fix: wi
   }
 });
 
-t.test("a proxy or a TLS handshake that does not answer is no connection (fix: within)", async (t) => {
+t.test("a proxy or a TLS handshake that does not respond is no connection (fix: within)", async (t) => {
   const proxy = await connectProxy(t, { answer: () => true });
   const environment = { https_proxy: proxy.address };
   const silent = await passing(t, () => {}, { connect: 100 }, {}, { environment, origin: "https://provider.test" });
@@ -325,7 +331,7 @@ t.test("a proxy or a TLS handshake that does not answer is no connection (fix: w
   await until(() => mute.open === 0, "its connections to be closed");
 });
 
-t.test("a tunnel that stands outlives the limit for it", async (t) => {
+t.test("an established tunnel is not affected by the timeout for it", async (t) => {
   setDefaultCACertificates([certificate]);
   t.teardown(() => setDefaultCACertificates([]));
   const limit = 400;
@@ -343,19 +349,23 @@ t.test("a tunnel that stands outlives the limit for it", async (t) => {
   t.match(proxy.heads[0], /^CONNECT /);
 });
 
-t.test("a proxy's own refusal is not passed on as the provider's, and names it without its credentials", async (t) => {
-  const proxy = await connectProxy(t, {
-    answer: (socket) => socket.write("HTTP/1.1 407 x\r\nproxy-authenticate: Basic\r\ncontent-length: 6\r\n\r\nsecret"),
-  });
-  const environment = { http_proxy: proxy.address.replace("//", "//user:password@") };
-  const { port, errors } = await passing(t, () => {}, {}, {}, { environment, origin: "http://provider.test" });
-  t.match(await ask(port), { status: 502, body: "upstream_unreachable" });
-  t.match(errors[0]?.message, `The proxy ${proxy.address} answered 407`);
-  t.match(proxy.heads[0], /^GET http:\/\/provider\.test\//);
-  // Without a proxy it is the provider's.
-  const direct = await passing(t, (socket) => socket.write("HTTP/1.1 407 x\r\ncontent-length: 2\r\n\r\nno"));
-  t.match(await ask(direct.port), { status: 407, body: "no" });
-});
+t.test(
+  "a proxy's own refusal is not passed on as the provider's, and is reported without its credentials",
+  async (t) => {
+    const proxy = await connectProxy(t, {
+      answer: (socket) =>
+        socket.write("HTTP/1.1 407 x\r\nproxy-authenticate: Basic\r\ncontent-length: 6\r\n\r\nsecret"),
+    });
+    const environment = { http_proxy: proxy.address.replace("//", "//user:password@") };
+    const { port, errors } = await passing(t, () => {}, {}, {}, { environment, origin: "http://provider.test" });
+    t.match(await ask(port), { status: 502, body: "upstream_unreachable" });
+    t.match(errors[0]?.message, `The proxy ${proxy.address} answered 407`);
+    t.match(proxy.heads[0], /^GET http:\/\/provider\.test\//);
+    // Without a proxy it is the provider's.
+    const direct = await passing(t, (socket) => socket.write("HTTP/1.1 407 x\r\ncontent-length: 2\r\n\r\nno"));
+    t.match(await ask(direct.port), { status: 407, body: "no" });
+  },
+);
 
 t.test("a proxy that opens no tunnel is named, without its credentials (fix: tunnelFailure)", async (t) => {
   const proxy = await connectProxy(t, {
@@ -368,7 +378,7 @@ t.test("a proxy that opens no tunnel is named, without its credentials (fix: tun
   t.notMatch(JSON.stringify([errors, String(errors[0]?.cause)]), /password/);
 });
 
-t.test("what a proxy says in the provider's place is not passed on as the provider's (fix: errorBody)", async (t) => {
+t.test("a proxy's response in the provider's place is not passed on as the provider's (fix: errorBody)", async (t) => {
   for (const status of [403, 502, 503]) {
     const proxy = await connectProxy(t, {
       answer: (socket) => socket.write(`HTTP/1.1 ${status} x\r\ncontent-length: 12\r\n\r\n<b>squid</b>`),
@@ -380,7 +390,7 @@ t.test("what a proxy says in the provider's place is not passed on as the provid
   }
 });
 
-t.test("an error that drips in is answered with its status in ten seconds, and is no cut", async (t) => {
+t.test("an error that arrives slowly is answered with its status in ten seconds, and is no interruption", async (t) => {
   const { port, ends } = await passing(t, (socket) => socket.write(`${CHUNKED.replace("200", "429")}5\r\n12345\r\n`));
   mock.timers.enable({ apis: ["setTimeout"] });
   t.teardown(() => mock.timers.reset());
@@ -391,19 +401,22 @@ t.test("an error that drips in is answered with its status in ten seconds, and i
   t.same(ends, ["upstream_refused"]);
 });
 
-t.test("a head goes up before the first byte of its body, so that it can be refused (fix: flushHeaders)", async (t) => {
-  const { port } = await passing(t, (socket) => socket.write("HTTP/1.1 403 x\r\ncontent-length: 2\r\n\r\nno"));
-  for (const framing of ["content-length: 100", "transfer-encoding: chunked"]) {
-    const socket = connect(port, "127.0.0.1", () => socket.write(`POST / HTTP/1.1\r\nhost: x\r\n${framing}\r\n\r\n`));
-    let text = "";
-    socket.setEncoding("latin1").on("data", (piece: string) => (text += piece));
-    await until(() => text.endsWith("no"), framing);
-    t.match(text, /^HTTP\/1.1 403 /, framing);
-    socket.destroy();
-  }
-});
+t.test(
+  "a head is sent upstream before the first byte of its body, so that it can be refused (fix: flushHeaders)",
+  async (t) => {
+    const { port } = await passing(t, (socket) => socket.write("HTTP/1.1 403 x\r\ncontent-length: 2\r\n\r\nno"));
+    for (const framing of ["content-length: 100", "transfer-encoding: chunked"]) {
+      const socket = connect(port, "127.0.0.1", () => socket.write(`POST / HTTP/1.1\r\nhost: x\r\n${framing}\r\n\r\n`));
+      let text = "";
+      socket.setEncoding("latin1").on("data", (piece: string) => (text += piece));
+      await until(() => text.endsWith("no"), framing);
+      t.match(text, /^HTTP\/1.1 403 /, framing);
+      socket.destroy();
+    }
+  },
+);
 
-t.test("redirects are refused, and nothing of them is told (fix: withhold)", async (t) => {
+t.test("redirects are refused, and nothing of them is passed on (fix: withhold)", async (t) => {
   const { port, upstream } = await passing(t, (socket) =>
     socket.write("HTTP/1.1 302 Found\r\nlocation: /secret\r\netag: x\r\ncontent-length: 2\r\n\r\nno"),
   );
@@ -412,7 +425,7 @@ t.test("redirects are refused, and nothing of them is told (fix: withhold)", asy
   t.equal(upstream.connections, 1);
 });
 
-t.test("a client that leaves takes the provider's request along, before the head and behind it", async (t) => {
+t.test("a client that disconnects ends the provider's request, before the head and after it", async (t) => {
   for (const answer of ["", `${CHUNKED}5\r\n12345\r\n`]) {
     let asked = false;
     const { port, upstream, ends } = await passing(t, (socket) => {
@@ -429,13 +442,13 @@ t.test("a client that leaves takes the provider's request along, before the head
   }
 });
 
-t.test("a client that asked for close is closed, another one is kept (fix: connection)", async (t) => {
+t.test("a client's connection is closed if it requested close, and kept otherwise (fix: connection)", async (t) => {
   const { port } = await passing(t, (socket) => socket.write(OK));
   t.equal((await ask(port, { headers: { connection: "close" } })).headers.connection, "close");
   t.equal((await ask(port, { headers: { connection: "keep-alive" } })).headers.connection, "keep-alive");
 });
 
-t.test("a head goes down before the first byte of its body (fix: flushHeaders)", async (t) => {
+t.test("a head is sent to the client before the first byte of its body (fix: flushHeaders)", async (t) => {
   let provider: Socket | undefined;
   const { port } = await passing(t, (socket) => {
     provider = socket;
@@ -448,7 +461,7 @@ t.test("a head goes down before the first byte of its body (fix: flushHeaders)",
   t.equal(pieces.join(""), "ok");
 });
 
-t.test("an answer before the end of the upload arrives, and the connection is used again (fix: closed)", async (t) => {
+t.test("an answer before the end of the upload arrives, and the connection is reused (fix: closed)", async (t) => {
   const { port, ends, requests } = await passing(t, (socket) => {
     socket.pause();
     socket.write("HTTP/1.1 413 x\r\ncontent-length: 2\r\n\r\nno");
@@ -469,33 +482,36 @@ t.test("an answer before the end of the upload arrives, and the connection is us
   socket.destroy();
 });
 
-t.test("a kept connection that the provider closes: what only reads goes again, anything else is a 502", async (t) => {
-  for (const [method, body] of [
-    ["GET", undefined],
-    ["DELETE", undefined],
-    ["POST", ""],
-    ["POST", "once"],
-  ] as const) {
-    const bodies: string[] = [];
-    const { port, upstream, ends } = await passing(t, async (socket, request) => {
-      if (request.nth > 1) return socket.destroy();
-      bodies.push((await request.body).toString());
-      return socket.write(OK);
-    });
-    t.match(await ask(port, { method }, body), { status: 200, body: "ok" });
-    const { status } = await ask(port, { method }, body);
-    if (method === "GET") t.same([status, ends, upstream.connections], [200, [undefined, undefined], 2], method);
-    else t.same([status, ends, bodies], [502, [undefined, "upstream_failed"], [body ?? ""]], method);
-  }
-});
+t.test(
+  "a kept connection that the provider closes: a request that only reads is sent again, any other is a 502",
+  async (t) => {
+    for (const [method, body] of [
+      ["GET", undefined],
+      ["DELETE", undefined],
+      ["POST", ""],
+      ["POST", "once"],
+    ] as const) {
+      const bodies: string[] = [];
+      const { port, upstream, ends } = await passing(t, async (socket, request) => {
+        if (request.nth > 1) return socket.destroy();
+        bodies.push((await request.body).toString());
+        return socket.write(OK);
+      });
+      t.match(await ask(port, { method }, body), { status: 200, body: "ok" });
+      const { status } = await ask(port, { method }, body);
+      if (method === "GET") t.same([status, ends, upstream.connections], [200, [undefined, undefined], 2], method);
+      else t.same([status, ends, bodies], [502, [undefined, "upstream_failed"], [body ?? ""]], method);
+    }
+  },
+);
 
-t.test("a connection that breaks before its first answer is not tried again", async (t) => {
+t.test("a connection that breaks before its first answer is not retried", async (t) => {
   const { port, upstream } = await passing(t, (socket) => socket.destroy());
   t.equal((await ask(port)).status, 502);
   t.equal(upstream.connections, 1);
 });
 
-t.test("silence has an end, whoever is silent", async (t) => {
+t.test("the idle timeout applies to either side", async (t) => {
   const half = `${CHUNKED}5\r\n12345\r\n`;
   const idle = await passing(t, (socket) => socket.write(half), { idle: 40 });
   t.match(await ask(idle.port), { body: "12345", whole: false });
@@ -542,7 +558,7 @@ t.test("silence has an end, whoever is silent", async (t) => {
   reader.destroy();
 });
 
-t.test("a head that cannot be written is ours to answer, and nothing is sent", async (t) => {
+t.test("a head that cannot be written is answered by the gateway, and nothing is sent", async (t) => {
   const { port, upstream } = await passing(t, (socket) => socket.write(OK), {}, { "x-bad": "a\nb" });
   t.match(await ask(port), { status: 500, body: "internal" });
   t.equal(upstream.connections, 0);
@@ -559,35 +575,38 @@ t.test("answers without a body, interim answers and HEAD", async (t) => {
   t.match(await ask(port), { status: 200, body: "ok", whole: true });
 });
 
-t.test("the end of a response is told once, before its last byte leaves, and only of one that is whole", async (t) => {
-  const LONG = "HTTP/1.1 200 OK\r\ncontent-length: 10\r\n\r\n";
-  const sse = (socket: Socket, ...pieces: string[]) => {
-    for (const [at, piece] of pieces.entries()) setTimeout(() => socket.write(piece), 20 * at);
-  };
-  for (const [what, method, script, whole] of [
-    ["a length", "GET", (socket) => sse(socket, `${LONG}01234`, "56789"), true],
-    ["chunks", "POST", (socket) => sse(socket, `${CHUNKED}2\r\nok\r\n`, "0\r\n\r\n"), true],
-    ["the end of its connection", "GET", (socket) => socket.end("HTTP/1.0 200 OK\r\n\r\nok"), true],
-    ["a HEAD", "HEAD", (socket) => socket.write(LONG), true],
-    ["no content", "GET", (socket) => socket.write("HTTP/1.1 204 No Content\r\n\r\n"), true],
-    ["an interim answer", "GET", (socket) => socket.write(`HTTP/1.1 103 Early Hints\r\n\r\n${OK}`), true],
-    ["an error", "GET", (socket) => socket.write("HTTP/1.1 429 No\r\ncontent-length: 2\r\n\r\n{}"), true],
-    ["a length that is cut", "GET", (socket) => socket.end(`${LONG}01234`), false],
-    ["chunks that are cut", "GET", (socket) => socket.end(`${CHUNKED}2\r\nok\r\n`), false],
-  ] as [string, string, Script, boolean][]) {
-    const { port, requests } = await passing(t, script);
-    const written: number[] = [];
-    Count.ended = () => written.push(requests.at(-1)?.socket.bytesWritten ?? 0);
-    const answer = await ask(port, { method });
-    Count.ended = undefined;
-    t.equal(written.length, whole ? 1 : 0, `${what}: told`);
-    t.equal(answer.whole, whole, `${what}: whole`);
-    const all = requests.at(-1)?.socket.bytesWritten ?? 0;
-    for (const before of written) t.ok(before < all, `${what}: ${before} of ${all} bytes had left`);
-  }
-});
+t.test(
+  "the end of a response is reported once, before its last byte is sent, and only if it is complete",
+  async (t) => {
+    const LONG = "HTTP/1.1 200 OK\r\ncontent-length: 10\r\n\r\n";
+    const sse = (socket: Socket, ...pieces: string[]) => {
+      for (const [at, piece] of pieces.entries()) setTimeout(() => socket.write(piece), 20 * at);
+    };
+    for (const [what, method, script, whole] of [
+      ["a length", "GET", (socket) => sse(socket, `${LONG}01234`, "56789"), true],
+      ["chunks", "POST", (socket) => sse(socket, `${CHUNKED}2\r\nok\r\n`, "0\r\n\r\n"), true],
+      ["the end of its connection", "GET", (socket) => socket.end("HTTP/1.0 200 OK\r\n\r\nok"), true],
+      ["a HEAD", "HEAD", (socket) => socket.write(LONG), true],
+      ["no content", "GET", (socket) => socket.write("HTTP/1.1 204 No Content\r\n\r\n"), true],
+      ["an interim answer", "GET", (socket) => socket.write(`HTTP/1.1 103 Early Hints\r\n\r\n${OK}`), true],
+      ["an error", "GET", (socket) => socket.write("HTTP/1.1 429 No\r\ncontent-length: 2\r\n\r\n{}"), true],
+      ["a length that is cut", "GET", (socket) => socket.end(`${LONG}01234`), false],
+      ["chunks that are cut", "GET", (socket) => socket.end(`${CHUNKED}2\r\nok\r\n`), false],
+    ] as [string, string, Script, boolean][]) {
+      const { port, requests } = await passing(t, script);
+      const written: number[] = [];
+      Count.ended = () => written.push(requests.at(-1)?.socket.bytesWritten ?? 0);
+      const answer = await ask(port, { method });
+      Count.ended = undefined;
+      t.equal(written.length, whole ? 1 : 0, `${what}: told`);
+      t.equal(answer.whole, whole, `${what}: whole`);
+      const all = requests.at(-1)?.socket.bytesWritten ?? 0;
+      for (const before of written) t.ok(before < all, `${what}: ${before} of ${all} bytes had left`);
+    }
+  },
+);
 
-t.test("what passes is told to the observer, byte for byte", async (t) => {
+t.test("passed data is reported to the observer, byte for byte", async (t) => {
   const size = 3_000_000;
   const { port } = await passing(t, async (socket, request) => {
     const body = await request.body;

@@ -18,7 +18,7 @@ function coming() {
   };
 }
 
-t.test("what is found is told once, and nobody looks any further", async (t) => {
+t.test("a result is reported once, and the search ends", async (t) => {
   const response = coming();
   let looks = 0;
   const found = peekResponse<string>(response, 10_000, (settle, pieces, last, whole) => {
@@ -33,7 +33,7 @@ t.test("what is found is told once, and nobody looks any further", async (t) => 
   t.equal(looks, 2);
 });
 
-t.test("what is not found in time is undefined, and what comes then is not looked at", async (t) => {
+t.test("without a result in time it is undefined, and later data is not searched", async (t) => {
   const response = coming();
   // The limit's timer keeps no process alive, and nothing else does here.
   const awake = setTimeout(() => {}, 60_000);

@@ -19,7 +19,7 @@ function kept(body: string | Buffer): string | undefined {
   return attempt.refusal?.message;
 }
 
-t.test("the message is found in every vendor's form, and anything else in words is told as it is", async (t) => {
+t.test("the message is found in every vendor's form, and other text is reported unchanged", async (t) => {
   for (const [body, message] of [
     ['{"error":{"message":"No.","type":"x"}}', "No."],
     ['{"type":"error","error":{"type":"x","message":"No."},"request_id":"r"}', "No."],
@@ -35,7 +35,7 @@ t.test("the message is found in every vendor's form, and anything else in words 
 });
 
 t.test(
-  "nothing, a web page and what is no text are said to be unreadable, and of a long text the beginning is kept",
+  "an empty body, a web page and binary data are reported as unreadable, and long texts are truncated",
   async (t) => {
     for (const body of ["", " \n", "<!doctype html><p>Bad gateway", Buffer.from([0x1f, 0x8b, 8, 0, 255]), "a\0b"])
       t.equal(kept(body), "The provider answered 500 without a readable error.", String(body));
@@ -68,7 +68,7 @@ paths: { "/v1/chat/completions": {}, "/v1beta/models/*": {}, "/v1/tiers/*": { pa
 }
 
 t.test(
-  "what a provider says in an error that passes is in the log and the ledger, and changes nothing else",
+  "a provider's message in an error that passes is in the log and the ledger, and changes nothing else",
   async (t) => {
     for (const path of ["/v1/chat/completions", "/v1/tiers/x"])
       for (const status of [400, 500]) {
@@ -88,7 +88,7 @@ t.test(
   },
 );
 
-t.test("an answer that is well has no such words", async (t) => {
+t.test("a successful answer has no such message", async (t) => {
   const { line, row } = await failing(t, 200, '{"error":null,"message":"hello"}');
   t.equal(line?.fields["error"], undefined);
   t.notOk(row?.error);
@@ -123,7 +123,7 @@ t.test("a refusal of the gateway's own credential says that the client's key is 
   t.match(passed.errors, [/does not accept the credential: switched off everywhere/]);
 });
 
-t.test("of an error that is told in another protocol the provider's own words are not kept", async (t) => {
+t.test("of an error that is translated into another protocol the provider's own message is not kept", async (t) => {
   const upstream = await httpUpstream((_, reply) =>
     reply.writeHead(401, { "content-type": "application/json" }).end('{"error":{"message":"Incorrect API key"}}'),
   );

@@ -7,7 +7,7 @@ const attempt = (model: string, remainingRateHeaders?: [string, string][]) =>
   ({ target: { provider: { name: "up" }, model }, protocol: { remainingRateHeaders } }) as unknown as Attempt;
 
 t.test(
-  "what a provider says is left is looked at once a second, and words that are no number are not told",
+  "a provider's remaining limits are read once a second, and values that are not numbers are ignored",
   async (t) => {
     let now = 0;
     const rates = new ProviderRates(() => now);

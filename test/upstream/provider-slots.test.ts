@@ -52,28 +52,31 @@ t.test("a full provider leads to the next target; where all are full a request w
   t.equal(one.upstream.seen.length + two.upstream.seen.length, 7);
 });
 
-t.test("who waits too long is told so in its protocol, with the provider's name and when to come back", async (t) => {
-  const one = await holding(t);
-  const running = await gateway(t, [one.upstream.origin.origin], "overload: { wait: 50ms, delay: off }\n");
-  const first = [chat(running), chat(running)];
-  await until(() => one.held.length === 2);
-  for (const [protocol, ask] of Object.entries(ASK)) {
-    const answer = await post(running, ask);
-    t.equal(answer.status, 503, protocol);
-    t.ok(answer.headers.has("retry-after"), protocol);
-    t.match(await answer.json(), { error: { message: /^The provider p0 has as many requests/ } }, protocol);
-  }
-  one.go();
-  one.go();
-  for (const answer of await Promise.all(first)) t.equal(answer.status, 200);
-  t.equal(one.upstream.seen.length, 2);
-  const late = chat(running);
-  await until(() => one.held.length === 1);
-  one.go();
-  t.equal((await late).status, 200, "there is room again");
-});
+t.test(
+  "a request that waits too long gets an error in its protocol, with the provider's name and when to retry",
+  async (t) => {
+    const one = await holding(t);
+    const running = await gateway(t, [one.upstream.origin.origin], "overload: { wait: 50ms, delay: off }\n");
+    const first = [chat(running), chat(running)];
+    await until(() => one.held.length === 2);
+    for (const [protocol, ask] of Object.entries(ASK)) {
+      const answer = await post(running, ask);
+      t.equal(answer.status, 503, protocol);
+      t.ok(answer.headers.has("retry-after"), protocol);
+      t.match(await answer.json(), { error: { message: /^The provider p0 has as many requests/ } }, protocol);
+    }
+    one.go();
+    one.go();
+    for (const answer of await Promise.all(first)) t.equal(answer.status, 200);
+    t.equal(one.upstream.seen.length, 2);
+    const late = chat(running);
+    await until(() => one.held.length === 1);
+    one.go();
+    t.equal((await late).status, 200, "there is room again");
+  },
+);
 
-t.test("a client that leaves while it waits takes no place", async (t) => {
+t.test("a client that disconnects while it waits takes no slot", async (t) => {
   const one = await holding(t);
   const running = await gateway(t, [one.upstream.origin.origin], "", "concurrency: 1");
   const first = chat(running);
@@ -93,7 +96,7 @@ t.test("a client that leaves while it waits takes no place", async (t) => {
   t.equal(one.upstream.seen.length, 2);
 });
 
-t.test("a place is given back however an attempt ends", async (t) => {
+t.test("a slot is released however an attempt ends", async (t) => {
   let answer = "200";
   const upstream = await httpUpstream((_, reply) => {
     if (answer === "reset") return reply.destroy();
@@ -118,7 +121,7 @@ t.test("a place is given back however an attempt ends", async (t) => {
   t.equal((await chat(running)).status, 200);
 });
 
-t.test("a client that leaves in the middle of its answer gives its place back", async (t) => {
+t.test("a client that disconnects in the middle of its answer releases its slot", async (t) => {
   const upstream = await httpUpstream((_, reply) =>
     reply.writeHead(200, { "content-type": "text/event-stream" }).write('data: {"choices":[]}\n\n'),
   );
@@ -135,7 +138,7 @@ t.test("a client that leaves in the middle of its answer gives its place back", 
   }
 });
 
-t.test("what passes unread and WebSockets take places too", async (t) => {
+t.test("pass-through requests and WebSockets take slots too", async (t) => {
   const one = await holding(t);
   const more = "overload: { wait: 50ms, delay: off }\npaths: { /vendors/one/*: { pass: p0, open: true } }\n";
   const running = await gateway(t, [one.upstream.origin.origin], more, "concurrency: 1");
@@ -175,7 +178,7 @@ paths: { /v1/realtime: { protocol: openai-realtime }, /v1/sockets/*: { pass: a, 
   t.equal(sockets.handshakes.length, 2);
 });
 
-t.test("each of several processes has its share, and nobody waits for longer than a request may take", async (t) => {
+t.test("each of several processes has its share, and no request waits for longer than its timeout", async (t) => {
   const provider = { ...providerOf(), concurrency: 5, timeouts: { connect: 0, first_byte: 0, idle: 0, total: 30 } };
   const places = new ProviderSlots({ queue: 10, wait: 60_000 }, 2);
   const seeker = { ...client(), address: "10.0.0.1" };

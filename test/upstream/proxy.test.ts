@@ -7,7 +7,7 @@ import { UpstreamProxy } from "../../src/upstream/proxy.ts";
 import { client, httpUpstream, OK, outgoing, proxied, whole } from "../support/upstream.ts";
 
 t.test(
-  "a request without a body goes out as composed, with host and nothing of our own but accept-encoding",
+  "a request without a body is sent as composed, with host and no other header of ours but accept-encoding",
   async (t) => {
     let head = "";
     const { upstream, proxy } = await proxied(t, (socket, request) => {
@@ -25,7 +25,7 @@ t.test(
   },
 );
 
-t.test("path and query leave byte for byte", async (t) => {
+t.test("path and query are sent byte for byte", async (t) => {
   const seen: string[] = [];
   const { upstream, proxy } = await proxied(t, (socket, request) => {
     seen.push(request.head.slice(0, request.head.indexOf("\r\n")));
@@ -62,7 +62,7 @@ t.test("an origin's own path is not prepended", async (t) => {
   t.equal(line, "POST /v2/y HTTP/1.1");
 });
 
-t.test("bodies arrive whole, framed by their true length", async (t) => {
+t.test("bodies arrive complete, framed by their true length", async (t) => {
   const upstream = await httpUpstream();
   const proxy = new UpstreamProxy(new Pools({ environment: {} }));
   t.teardown(async () => {
@@ -90,7 +90,7 @@ t.test("bodies arrive whole, framed by their true length", async (t) => {
   }
 });
 
-t.test("a stream goes out chunked, or with the length it was announced with", async (t) => {
+t.test("a stream is sent in chunks, or with the length that was announced", async (t) => {
   const upstream = await httpUpstream();
   const proxy = new UpstreamProxy(new Pools({ environment: {} }));
   t.teardown(async () => {
@@ -112,7 +112,7 @@ t.test("a stream goes out chunked, or with the length it was announced with", as
   }
 });
 
-t.test("framing, hop-by-hop fields and host in the list never go out", async (t) => {
+t.test("framing, hop-by-hop fields and host in the list are never sent", async (t) => {
   let head = "";
   const { upstream, proxy } = await proxied(t, (socket, request) => {
     head = request.head;
@@ -156,7 +156,7 @@ t.test("a header that could break out of its line is refused by name, and nothin
   t.equal(upstream.connections, 0);
 });
 
-t.test("the answer's head comes raw, without hop-by-hop fields and what Connection names", async (t) => {
+t.test("the response's head arrives raw, without hop-by-hop fields and those that Connection names", async (t) => {
   const { upstream, proxy } = await proxied(t, (socket) =>
     socket.write(
       "HTTP/1.1 418 I'm a teapot\r\nConnection: close, X-Named\r\nKeep-Alive: timeout=5\r\nX-Named: 1\r\n" +
@@ -197,7 +197,7 @@ t.test("redirects are refused and not followed; 304 is an answer", async (t) => 
   t.same(await whole(answer), { body: Buffer.alloc(0), calls: 1 });
 });
 
-t.test("interim answers are passed over", async (t) => {
+t.test("interim responses are skipped", async (t) => {
   const { upstream, proxy } = await proxied(t, (socket) =>
     socket.write(`HTTP/1.1 103 Early Hints\r\nlink: x\r\n\r\nHTTP/1.1 102 Processing\r\n\r\n${OK}`),
   );
@@ -207,7 +207,7 @@ t.test("interim answers are passed over", async (t) => {
   t.equal((await whole(answer)).body.toString(), "ok");
 });
 
-t.test("what is not a fitting HTTP answer is upstream_invalid", async (t) => {
+t.test("an invalid HTTP response is upstream_invalid", async (t) => {
   const heads: Record<string, string> = {
     "not HTTP at all": "SSH-2.0-OpenSSH_9.2\r\n\r\n",
     "an upgrade nobody asked for": "HTTP/1.1 101 Switching Protocols\r\nupgrade: x\r\nconnection: upgrade\r\n\r\n",
@@ -227,7 +227,7 @@ t.test("what is not a fitting HTTP answer is upstream_invalid", async (t) => {
   }
 });
 
-t.test("errors carry a code and the provider's host, nothing of the request or the answer", async (t) => {
+t.test("errors contain a code and the provider's host, nothing of the request or the response", async (t) => {
   const secret = "sk-0123456789";
   const scripts: ((socket: Socket) => unknown)[] = [
     (socket) => socket.destroy(),
@@ -248,7 +248,7 @@ t.test("errors carry a code and the provider's host, nothing of the request or t
   }
 });
 
-t.test("close waits for running answers", async (t) => {
+t.test("close waits for running responses", async (t) => {
   const { upstream, proxy } = await proxied(t, (socket) => {
     socket.write("HTTP/1.1 200 OK\r\ncontent-length: 4\r\n\r\nab");
     setTimeout(() => socket.write("cd"), 30);

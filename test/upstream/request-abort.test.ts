@@ -16,7 +16,7 @@ import {
   whole,
 } from "../support/upstream.ts";
 
-t.test("a client that leaves ends the attempt in every state", async (t) => {
+t.test("a client that disconnects ends the attempt in every state", async (t) => {
   const state = async (
     t: Test,
     script: Script,
@@ -39,7 +39,7 @@ t.test("a client that leaves ends the attempt in every state", async (t) => {
     t.equal(who.listeners, 0, "nobody listens any more");
   };
 
-  await t.test("while the head is awaited", (t) =>
+  await t.test("while waiting for the head", (t) =>
     state(
       t,
       () => {},
@@ -68,7 +68,7 @@ t.test("a client that leaves ends the attempt in every state", async (t) => {
     );
   });
 
-  await t.test("while large pieces wait for a provider that does not read", (t) =>
+  await t.test("while large chunks wait for a provider that does not read", (t) =>
     state(
       t,
       (socket) => socket.pause(),
@@ -82,7 +82,7 @@ t.test("a client that leaves ends the attempt in every state", async (t) => {
     ),
   );
 
-  await t.test("while the answer streams", (t) =>
+  await t.test("while the response streams", (t) =>
     state(
       t,
       (socket) => socket.write(`${CHUNKED}2\r\nok\r\n`),
@@ -97,7 +97,7 @@ t.test("a client that leaves ends the attempt in every state", async (t) => {
     ),
   );
 
-  await t.test("while nobody reads the answer", (t) =>
+  await t.test("while nobody reads the response", (t) =>
     state(
       t,
       (socket) => socket.write(`${CHUNKED}2\r\nok\r\n`),
@@ -112,7 +112,7 @@ t.test("a client that leaves ends the attempt in every state", async (t) => {
     ),
   );
 
-  await t.test("while the answer is held back", (t) =>
+  await t.test("while the response is paused", (t) =>
     state(
       t,
       (socket) => socket.write(`${CHUNKED}2\r\nok\r\n`),
@@ -135,27 +135,30 @@ t.test("a client that leaves ends the attempt in every state", async (t) => {
   );
 });
 
-t.test("a client that leaves while its connection is being made is told at once; there never is one", async (t) => {
-  const held = heldLookup();
-  let requests = 0;
-  const { upstream, proxy } = await proxied(t, () => requests++, { lookup: held.lookup });
-  const body = new Readable({ read() {} });
-  const who = client();
-  const sent = proxy.send(outgoing(held.origin(upstream.origin), { body }), who);
-  await until(() => held.asked() === 1);
-  who.leave();
-  t.match(await failed(sent), { code: "client_gone" });
-  t.ok(body.destroyed);
-  held.go();
-  const other = proxy.send(outgoing(held.origin(upstream.origin)), who);
-  await until(() => requests === 1, "the next request only");
-  who.leave();
-  await failed(other);
-  t.equal(requests, 1);
-  t.equal(upstream.connections, 1);
-});
+t.test(
+  "a client that disconnects while its connection is being established is reported at once, and nothing is sent",
+  async (t) => {
+    const held = heldLookup();
+    let requests = 0;
+    const { upstream, proxy } = await proxied(t, () => requests++, { lookup: held.lookup });
+    const body = new Readable({ read() {} });
+    const who = client();
+    const sent = proxy.send(outgoing(held.origin(upstream.origin), { body }), who);
+    await until(() => held.asked() === 1);
+    who.leave();
+    t.match(await failed(sent), { code: "client_gone" });
+    t.ok(body.destroyed);
+    held.go();
+    const other = proxy.send(outgoing(held.origin(upstream.origin)), who);
+    await until(() => requests === 1, "the next request only");
+    who.leave();
+    await failed(other);
+    t.equal(requests, 1);
+    t.equal(upstream.connections, 1);
+  },
+);
 
-t.test("a client that leaves while its request waits for a free connection", async (t) => {
+t.test("a client that disconnects while its request waits for a free connection", async (t) => {
   const paths: string[] = [];
   const answers: (() => void)[] = [];
   const { upstream, proxy } = await proxied(
@@ -181,7 +184,7 @@ t.test("a client that leaves while its request waits for a free connection", asy
   t.same(paths, ["/first", "/third"]);
 });
 
-t.test("a client that had left before is not connected for", async (t) => {
+t.test("for a client that had disconnected before no connection is opened", async (t) => {
   const { upstream, proxy } = await proxied(t, () => {});
   const gone = {
     ...client(),
@@ -197,7 +200,7 @@ t.test("a client that had left before is not connected for", async (t) => {
 });
 
 t.test(
-  "destroy closes the connection of an unfinished answer, tells the sink nothing, and may be repeated",
+  "destroy closes the connection of an unfinished response, sends nothing to the sink, and may be repeated",
   async (t) => {
     const sockets: Socket[] = [];
     const { upstream, proxy } = await proxied(t, (socket) => {

@@ -55,7 +55,7 @@ gathered(t, "a reader that does not keep up stops the provider, and loses nothin
   t.equal(read, size);
 });
 
-t.test("a provider that does not keep up stops the reading of a streamed body", async (t) => {
+t.test("a slow provider pauses the reading of a streamed body", async (t) => {
   const size = 48 << 20;
   let produced = 0;
   const sockets: Socket[] = [];
@@ -96,7 +96,7 @@ t.test("a streamed body that fails ends the attempt", async (t) => {
   t.match(await failed(short), { code: "bad_request" });
 });
 
-t.test("an early answer is taken although the body was not read to its end", async (t) => {
+t.test("an early response is accepted although the body was not read to its end", async (t) => {
   const { upstream, proxy } = await proxied(t, (socket) =>
     socket.write("HTTP/1.1 413 x\r\ncontent-length: 4\r\n\r\nmuch"),
   );
@@ -108,7 +108,7 @@ t.test("an early answer is taken although the body was not read to its end", asy
   t.ok(body.destroyed);
 });
 
-t.test("a client's own socket survives the failure of what its body was sent to", async (t) => {
+t.test("a client's own socket survives the failure of its body's destination", async (t) => {
   const { upstream, proxy } = await proxied(t, (socket) => socket.resetAndDestroy());
   const front = createServer(async (message, reply) => {
     const error = await failed(proxy.send(outgoing(upstream.origin, { body: message }), client()));

@@ -23,7 +23,7 @@ import {
 
 const limits = (some: Partial<Timeouts>): Timeouts => ({ connect: 0, first_byte: 0, idle: 0, total: 0, ...some });
 
-t.test("how an upstream breaks decides the error", async (t) => {
+t.test("the way in which an upstream breaks determines the error", async (t) => {
   const before: Record<string, Script> = {
     "FIN before the head": (socket) => socket.end(),
     "reset before the head": (socket) => socket.resetAndDestroy(),
@@ -53,14 +53,14 @@ t.test("how an upstream breaks decides the error", async (t) => {
   }
 });
 
-t.test("an answer that ends with its connection is whole", async (t) => {
+t.test("a response that ends with its connection is complete", async (t) => {
   const { upstream, proxy } = await proxied(t, (socket) => socket.end("HTTP/1.0 200 OK\r\n\r\nto the end"));
   const { body, error } = await whole(await proxy.send(outgoing(upstream.origin), client()));
   t.equal(body.toString(), "to the end");
   t.equal(error, undefined);
 });
 
-t.test("what arrived before anybody read comes first, the failure after it", async (t) => {
+t.test("data that arrived before anybody read comes first, the failure after it", async (t) => {
   const { upstream, proxy } = await proxied(t, (socket) => socket.end(`${CHUNKED}5\r\n12345\r\n5\r\n67890\r\n`));
   const answer = await proxy.send(outgoing(upstream.origin), client());
   await new Promise((resolve) => setTimeout(resolve, 30));
@@ -91,7 +91,7 @@ t.test("a provider that cannot be reached", async (t) => {
   );
 });
 
-t.test("a provider that does not speak TLS is unreachable by https", async (t) => {
+t.test("a provider without TLS is unreachable by https", async (t) => {
   const plain = createTcpServer((socket) => socket.on("error", () => {}).end("HTTP/1.1 400 Bad Request\r\n\r\n"));
   plain.listen(0, "127.0.0.1");
   await once(plain, "listening");
@@ -104,7 +104,7 @@ t.test("a provider that does not speak TLS is unreachable by https", async (t) =
   t.match(await failed(new UpstreamProxy(pools).send(outgoing(origin), client())), { code: "upstream_unreachable" });
 });
 
-t.test("each limit ends the attempt and says which it was", async (t) => {
+t.test("each timeout ends the attempt and is named", async (t) => {
   const held = heldLookup();
   const { upstream, proxy } = await proxied(t, () => {}, { lookup: held.lookup });
   const connect = proxy.send(outgoing(held.origin(upstream.origin), { timeouts: limits({ connect: 30 }) }), client());
@@ -148,7 +148,7 @@ t.test("each limit ends the attempt and says which it was", async (t) => {
   t.match(await failed(waiting), { cause: { code: "total_timeout" } });
 });
 
-t.test("pieces that keep coming keep idle away", async (t) => {
+t.test("chunks that keep arriving reset the idle timeout", async (t) => {
   const { upstream, proxy } = await proxied(t, async (socket) => {
     socket.write(CHUNKED);
     for (let i = 0; i < 45; i++) {
@@ -161,7 +161,7 @@ t.test("pieces that keep coming keep idle away", async (t) => {
   t.same(await whole(answer), { body: Buffer.from("x".repeat(45)), calls: 1 });
 });
 
-t.test("silence while nobody reads is not the provider's", async (t) => {
+t.test("idle time while nobody reads is not the provider's", async (t) => {
   let more: () => void = () => {};
   const { upstream, proxy } = await proxied(t, (socket) => {
     socket.write(`${CHUNKED}5\r\n12345\r\n`);
@@ -192,7 +192,7 @@ t.test("silence while nobody reads is not the provider's", async (t) => {
   t.match(error, { cause: { code: "idle_timeout" } });
 });
 
-t.test("a connection serves again after a whole answer, read or not; never after a broken one", async (t) => {
+t.test("a connection is reused after a complete response, read or not; never after a broken one", async (t) => {
   const { upstream, proxy } = await proxied(t, (socket, { head, nth }) => {
     if (head.startsWith("POST /cut")) socket.write("HTTP/1.1 200 OK\r\ncontent-length: 9\r\n\r\n12345");
     else socket.write(`HTTP/1.1 200 OK\r\nx-nth: ${nth}\r\ncontent-length: 2\r\n\r\nok`);
@@ -211,7 +211,7 @@ t.test("a connection serves again after a whole answer, read or not; never after
   t.equal(upstream.connections, 2);
 });
 
-t.test("bytes that nobody asked for make a connection unfit", async (t) => {
+t.test("bytes without a request make a connection unusable", async (t) => {
   const { upstream, proxy } = await proxied(t, (socket) => socket.write(`${OK}HTTP/1.1 200 OK\r\n\r\nsmuggled`));
   for (let i = 1; i <= 3; i++) {
     const { body } = await whole(await proxy.send(outgoing(upstream.origin), client()));
@@ -220,7 +220,7 @@ t.test("bytes that nobody asked for make a connection unfit", async (t) => {
   }
 });
 
-t.test("credentials and origins never share a connection", async (t) => {
+t.test("different credentials and origins never share a connection", async (t) => {
   const { upstream, proxy } = await proxied(t, (socket) => socket.write(OK));
   for (const credentialId of ["one", "two", "one", "two"]) {
     await whole(await proxy.send(outgoing(upstream.origin, { credentialId }), client()));
@@ -228,7 +228,7 @@ t.test("credentials and origins never share a connection", async (t) => {
   t.equal(upstream.connections, 2);
 });
 
-t.test("on a kept connection that proves closed only what may be repeated goes again, once", async (t) => {
+t.test("on a reused connection that turns out closed only a repeatable request is sent again, once", async (t) => {
   for (const repeatable of [true, false]) {
     const seen: [connection: number, nth: number, body: string][] = [];
     const { upstream, proxy } = await proxied(t, async (socket, request) => {
@@ -249,7 +249,7 @@ t.test("on a kept connection that proves closed only what may be repeated goes a
   }
 });
 
-t.test("interim answers that nobody asked for are passed over", async (t) => {
+t.test("unexpected interim responses are skipped", async (t) => {
   const { upstream, proxy } = await proxied(t, (socket) => {
     for (const piece of ["HTTP/1.1 100 Continue\r\n\r", "\nHTTP/1.1 103 Early Hints\r\nlink: x\r\n\r\n", OK])
       socket.write(piece);
@@ -262,7 +262,7 @@ t.test("interim answers that nobody asked for are passed over", async (t) => {
   t.equal(upstream.connections, 1);
 });
 
-t.test("nothing is repeated on a new connection, after a byte of an answer, or with a streamed body", async (t) => {
+t.test("nothing is repeated on a new connection, after a byte of a response, or with a streamed body", async (t) => {
   const { upstream, proxy } = await proxied(t, async (socket, { head, body, nth }) => {
     await body;
     if (nth === 1 && head.startsWith("POST /fresh")) socket.resetAndDestroy();
@@ -282,7 +282,7 @@ t.test("nothing is repeated on a new connection, after a byte of an answer, or w
   t.equal(upstream.connections, 3);
 });
 
-t.test("who sends it hears whether its connection was made for it", async (t) => {
+t.test("the sender is told whether its connection was opened for it", async (t) => {
   const upstream = await httpUpstream((_, reply) => reply.end("ok"));
   const pools = new Pools({ environment: {} });
   t.teardown(async () => {

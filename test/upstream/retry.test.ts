@@ -52,7 +52,7 @@ async function attempts(running: Running) {
   return (await running.gateway.stores.ledger.recent(1))[0]?.attempts;
 }
 
-t.test("a provider that fails is tried again once, then clients are told not to", async (t) => {
+t.test("a failing provider is tried again once, then clients are told not to retry", async (t) => {
   const one = await provider(t, failing(503), ok);
   const first = await gateway(t, [one]);
   const answer = await chat(first);
@@ -67,7 +67,7 @@ t.test("a provider that fails is tried again once, then clients are told not to"
   t.same([none.status, none.headers.get("x-should-retry")], [500, null], "then clients may");
 });
 
-t.test("a wait that the provider asks for is waited, and passed on where it is too long", async (t) => {
+t.test("a wait that the provider requests is respected, and passed on where it is too long", async (t) => {
   for (const [line, status, times] of [
     ["retry-after-ms: 120", 200, 2],
     [`date: ${new Date(0).toUTCString()}\r\nretry-after: ${new Date(0).toUTCString()}`, 200, 2],
@@ -85,7 +85,7 @@ t.test("a wait that the provider asks for is waited, and passed on where it is t
   }
 });
 
-t.test("clients may come back after a wait that was too long here, whatever was tried before", async (t) => {
+t.test("clients may retry after a wait that was too long here, whatever was tried before", async (t) => {
   const long = (status: number) => provider(t, failing(status, "retry-after: 60"));
   const told = async (...providers: Awaited<ReturnType<typeof provider>>[]) => {
     const { status, headers } = await chat(await gateway(t, providers));
@@ -101,7 +101,7 @@ t.test("clients may come back after a wait that was too long here, whatever was 
   t.same(await told(await provider(t, failing(500)), final), [503, "60", "false"], "in the provider's own words");
 });
 
-t.test("a provider that wants no second try gets none, but another one is asked", async (t) => {
+t.test("a provider that advises against a retry gets none, but another one is called", async (t) => {
   const one = await provider(t, failing(503, "x-should-retry: false"), ok);
   const alone = await chat(await gateway(t, [one]));
   t.same([alone.status, alone.headers.get("x-should-retry"), one.seen.length], [503, "false", 1]);
@@ -111,7 +111,7 @@ t.test("a provider that wants no second try gets none, but another one is asked"
   t.same([two.seen.length, other.seen.length], [1, 1]);
 });
 
-t.test("a 429 that says no time is the client's, whose own waits grow", async (t) => {
+t.test("a 429 without a time is passed to the client, whose own backoff grows", async (t) => {
   const one = await provider(t, failing(429), ok);
   const answer = await chat(await gateway(t, [one]));
   t.same([answer.status, answer.headers.get("x-should-retry"), one.seen.length], [429, null, 1]);
@@ -119,7 +119,7 @@ t.test("a 429 that says no time is the client's, whose own waits grow", async (t
   t.equal((await chat(await gateway(t, [two]))).status, 200);
 });
 
-t.test("no try begins behind the end of a request's time, and the last one gets what is left of it", async (t) => {
+t.test("no attempt begins after the end of a request's time, and the last one gets the rest of it", async (t) => {
   const late = await provider(t, failing(503, "retry-after: 1"), ok);
   const running = await gateway(t, [late], { provider: ", timeouts: { total: 900ms }" });
   t.equal((await chat(running)).status, 503);
@@ -131,7 +131,7 @@ t.test("no try begins behind the end of a request's time, and the last one gets 
   t.ok(performance.now() - asked < 790, "not 800 ms");
 });
 
-t.test("a client that leaves during the wait takes the second try along", async (t) => {
+t.test("a client that disconnects during the wait cancels the second attempt", async (t) => {
   const one = await provider(t, failing(503, "retry-after-ms: 300"), ok);
   const running = await gateway(t, [one]);
   const leaving = new AbortController();
@@ -144,7 +144,7 @@ t.test("a client that leaves during the wait takes the second try along", async 
   t.match(running.log.lines.at(-1)?.fields, { outcome: "aborted" });
 });
 
-t.test("a provider that hangs is left alone once enough clients have left it after `slow`", async (t) => {
+t.test("a provider that hangs is put to rest once enough clients have disconnected after `slow`", async (t) => {
   const [silent, fine] = [await provider(t), await provider(t, ok)];
   const health = ", health: { slow: 100ms, requests: 3, failures: 100 }";
   const running = await gateway(t, [silent, fine], { provider: health });
@@ -157,58 +157,52 @@ t.test("a provider that hangs is left alone once enough clients have left it aft
   t.same([silent.seen.length, fine.seen.length], [3, 1]);
 });
 
-t.test(
-  "a first byte that does not come in time is waited for elsewhere once, never at the same provider",
-  async (t) => {
-    const [silent, deaf, fine] = [await provider(t), await provider(t), await provider(t, ok)];
-    const limit = ", timeouts: { first_byte: 150ms }";
-    const saved = await gateway(t, [silent, fine], { provider: limit });
-    t.equal((await chat(saved)).status, 200);
-    t.match(await attempts(saved), [{ error: "upstream_timeout" }, { status: 200 }]);
-    const lost = await chat(await gateway(t, [silent, deaf, fine], { provider: limit }));
-    t.same([lost.status, lost.headers.get("x-should-retry"), fine.seen.length], [504, "false", 1]);
-    silent.seen.length = 0;
-    t.equal((await chat(await gateway(t, [silent], { provider: limit }))).status, 504);
-    const never = await gateway(t, [silent, fine], { provider: limit, more: "retry: { after_timeout: false }\n" });
-    t.equal((await chat(never)).status, 504);
-    t.same([silent.seen.length, fine.seen.length], [2, 1]);
-  },
-);
+t.test("after a first-byte timeout another provider is tried once, never the same one", async (t) => {
+  const [silent, deaf, fine] = [await provider(t), await provider(t), await provider(t, ok)];
+  const limit = ", timeouts: { first_byte: 150ms }";
+  const saved = await gateway(t, [silent, fine], { provider: limit });
+  t.equal((await chat(saved)).status, 200);
+  t.match(await attempts(saved), [{ error: "upstream_timeout" }, { status: 200 }]);
+  const lost = await chat(await gateway(t, [silent, deaf, fine], { provider: limit }));
+  t.same([lost.status, lost.headers.get("x-should-retry"), fine.seen.length], [504, "false", 1]);
+  silent.seen.length = 0;
+  t.equal((await chat(await gateway(t, [silent], { provider: limit }))).status, 504);
+  const never = await gateway(t, [silent, fine], { provider: limit, more: "retry: { after_timeout: false }\n" });
+  t.equal((await chat(never)).status, 504);
+  t.same([silent.seen.length, fine.seen.length], [2, 1]);
+});
 
-t.test(
-  "credentials: a 401 goes on to the next, a 429 to whoever is free, each on connections of its own",
-  async (t) => {
-    const shown = ({ head }: RawRequest) => /bearer (\S+)/i.exec(head)?.[1] ?? "";
-    const answering = new Map<string, string>([
-      ["first-credential", failing(401)],
-      ["second-credential", failing(429, "retry-after: 30")],
-      ["third-credential", ok],
-    ]);
-    const one = await provider(t, (socket, request) => socket.write(answering.get(shown(request)) as string));
-    const env = { FIRST: "first-credential", SECOND: "second-credential", THIRD: "third-credential" };
-    const credentials = ", credential: [$FIRST, $MISSING, $SECOND, $THIRD]";
-    const running = await gateway(t, [one], { provider: credentials, env });
-    for (let i = 0; i < 6; i++) t.equal((await chat(running)).status, 200);
-    t.same(one.seen.map(shown).sort(), ["first-credential", "second-credential", ...Array(6).fill("third-credential")]);
-    await running.gateway.stores.ledger.flush();
-    const entries = await running.gateway.stores.ledger.recent(6);
-    t.same(entries.flatMap(({ attempts }) => attempts.map(({ credential }) => credential)).sort(), [
-      "FIRST",
-      "SECOND",
-      ...Array(6).fill("THIRD"),
-    ]);
-    const errors = running.log.lines.filter(({ level }) => level === "error");
-    t.equal(errors.length, 1);
-    t.match(errors[0]?.fields, { credential: "FIRST", status: 401 });
-    t.notMatch(JSON.stringify(running.log.lines), /-credential"/);
-    const connections = new Map<number, Set<string>>();
-    for (const request of one.seen)
-      connections.set(request.connection, (connections.get(request.connection) ?? new Set()).add(shown(request)));
-    t.ok([...connections.values()].every(({ size }) => size === 1));
-  },
-);
+t.test("credentials: a 401 leads to the next, a 429 to a free one, each on connections of its own", async (t) => {
+  const shown = ({ head }: RawRequest) => /bearer (\S+)/i.exec(head)?.[1] ?? "";
+  const answering = new Map<string, string>([
+    ["first-credential", failing(401)],
+    ["second-credential", failing(429, "retry-after: 30")],
+    ["third-credential", ok],
+  ]);
+  const one = await provider(t, (socket, request) => socket.write(answering.get(shown(request)) as string));
+  const env = { FIRST: "first-credential", SECOND: "second-credential", THIRD: "third-credential" };
+  const credentials = ", credential: [$FIRST, $MISSING, $SECOND, $THIRD]";
+  const running = await gateway(t, [one], { provider: credentials, env });
+  for (let i = 0; i < 6; i++) t.equal((await chat(running)).status, 200);
+  t.same(one.seen.map(shown).sort(), ["first-credential", "second-credential", ...Array(6).fill("third-credential")]);
+  await running.gateway.stores.ledger.flush();
+  const entries = await running.gateway.stores.ledger.recent(6);
+  t.same(entries.flatMap(({ attempts }) => attempts.map(({ credential }) => credential)).sort(), [
+    "FIRST",
+    "SECOND",
+    ...Array(6).fill("THIRD"),
+  ]);
+  const errors = running.log.lines.filter(({ level }) => level === "error");
+  t.equal(errors.length, 1);
+  t.match(errors[0]?.fields, { credential: "FIRST", status: 401 });
+  t.notMatch(JSON.stringify(running.log.lines), /-credential"/);
+  const connections = new Map<number, Set<string>>();
+  for (const request of one.seen)
+    connections.set(request.connection, (connections.get(request.connection) ?? new Set()).add(shown(request)));
+  t.ok([...connections.values()].every(({ size }) => size === 1));
+});
 
-t.test("credentials: a 429 of a request that is larger than the limit is the client's alone", async (t) => {
+t.test("credentials: a 429 of a request that is larger than the limit affects the client alone", async (t) => {
   const message = "Request too large for m on tokens per min (TPM): Limit 30000, Requested 50000.";
   const body = JSON.stringify({ error: { message, type: "tokens", code: "rate_limit_exceeded" } });
   const large = `HTTP/1.1 429 x\r\ncontent-type: application/json\r\nretry-after: 3600\r\ncontent-length: ${body.length}\r\n\r\n${body}`;
@@ -226,7 +220,7 @@ t.test("credentials: a 429 of a request that is larger than the limit is the cli
 });
 
 t.test(
-  "credentials: a 400 that says in its body that one is not known switches it off too, and what only says so in words does not",
+  "credentials: a 400 whose code says that one is unknown disables it too, and one that only mentions it does not",
   async (t) => {
     const reason = (detail: object) => ({ error: { code: 400, status: "INVALID_ARGUMENT", ...detail } });
     const unknown = reason({ details: [{ reason: "API_KEY_INVALID" }] });
@@ -265,39 +259,36 @@ t.test(
   },
 );
 
-t.test(
-  "a fallback that rests is asked before the client gets the failure of a target that keeps failing",
-  async (t) => {
-    for (const [second, asked, later] of [
-      [failing(429, "retry-after: 20"), 2, 200],
-      [failing(429, "retry-after: 300"), 1, 500],
-      [failing(403), 1, 500],
-    ] as const) {
-      const [dead, fallback] = [await provider(t, failing(500)), await provider(t, second, ok)];
-      const running = await gateway(t, [dead, fallback], {
-        provider: ", credential: $KEY",
-        env: { KEY: "a-credential-0123" },
-      });
-      await chat(running);
-      t.equal((await chat(running)).status, later, second);
-      t.equal(fallback.seen.length, asked);
-    }
-    const [well, spare] = [
-      await provider(t, failing(500), ok, failing(500), ok),
-      await provider(t, failing(429, "retry-after: 20"), ok),
-    ];
-    const running = await gateway(t, [well, spare], {
+t.test("a fallback at rest is called before the client gets the failure of a target that keeps failing", async (t) => {
+  for (const [second, asked, later] of [
+    [failing(429, "retry-after: 20"), 2, 200],
+    [failing(429, "retry-after: 300"), 1, 500],
+    [failing(403), 1, 500],
+  ] as const) {
+    const [dead, fallback] = [await provider(t, failing(500)), await provider(t, second, ok)];
+    const running = await gateway(t, [dead, fallback], {
       provider: ", credential: $KEY",
       env: { KEY: "a-credential-0123" },
     });
     await chat(running);
-    t.equal((await chat(running)).status, 200);
-    t.equal((await chat(running)).status, 200);
-    t.equal(spare.seen.length, 1, "one that failed once is asked again itself");
-  },
-);
+    t.equal((await chat(running)).status, later, second);
+    t.equal(fallback.seen.length, asked);
+  }
+  const [well, spare] = [
+    await provider(t, failing(500), ok, failing(500), ok),
+    await provider(t, failing(429, "retry-after: 20"), ok),
+  ];
+  const running = await gateway(t, [well, spare], {
+    provider: ", credential: $KEY",
+    env: { KEY: "a-credential-0123" },
+  });
+  await chat(running);
+  t.equal((await chat(running)).status, 200);
+  t.equal((await chat(running)).status, 200);
+  t.equal(spare.seen.length, 1, "one that failed once is asked again itself");
+});
 
-t.test("a target that rests is asked once for a request, and as the budget has it", async (t) => {
+t.test("a target at rest is called once for a request, within the budget", async (t) => {
   const key = { provider: ", credential: $KEY", env: { KEY: "a-credential-0123" } };
   const limited = failing(429, "retry-after: 20");
   const all = [await provider(t, failing(500)), await provider(t, limited), await provider(t, limited)] as const;
@@ -317,7 +308,7 @@ t.test("a target that rests is asked once for a request, and as the budget has i
   t.equal((await chat(none)).status, 500);
 });
 
-t.test("a provider that honours a key gets a broken request again, with the same one", async (t) => {
+t.test("a provider that supports idempotency keys gets an interrupted request again, with the same one", async (t) => {
   const dying: Script = (socket) => socket.destroy();
   const one = await provider(t, dying, ok);
   const unused = await provider(t, ok);
@@ -330,7 +321,7 @@ t.test("a provider that honours a key gets a broken request again, with the same
   t.equal(new Set(one.seen.map(({ head }) => /idempotency-key: (\S+)/i.exec(head)?.[1])).size, 2);
 });
 
-t.test("a form whose files stream to the first provider is not tried again", async (t) => {
+t.test("a form whose files stream to the first provider is not retried", async (t) => {
   const [one, unused] = [await provider(t, failing(503)), await provider(t, ok)];
   const running = await startGateway(
     t,
@@ -349,7 +340,7 @@ models: { m: { targets: [{ to: "p0:m0", weight: 1000000 }, "p1:m1"] } }
   t.same([answer.status, unused.seen.length], [503, 0]);
 });
 
-t.test("the budget: a share of the requests of ten seconds, and a few however few they are", async (t) => {
+t.test("the budget: a share of the requests of ten seconds, and a minimum number", async (t) => {
   let now = 50_000;
   const limits = { attempts: 1, budget: 0.2, least: 2, wait: 0, after_timeout: true, first_frame: 0 };
   const budget = new RetryBudget(limits, () => now);
@@ -369,7 +360,7 @@ t.test("the budget: a share of the requests of ten seconds, and a few however fe
   t.equal(granted(), 20);
 });
 
-t.test("what statuses and errors come to", async (t) => {
+t.test("the classification of statuses and errors", async (t) => {
   const of = (...statuses: number[]) => statuses.map(outcomeOfStatus);
   t.same(of(200, 400, 404, 409, 422), Array(5).fill("final"));
   t.same(of(401, 403, 429), Array(3).fill("refused"));
@@ -384,7 +375,7 @@ t.test("what statuses and errors come to", async (t) => {
   );
 });
 
-t.test("what only reads is tried again where the provider broke off", async (t) => {
+t.test("a request that only reads is retried where the provider closed the connection", async (t) => {
   const one = await provider(
     t,
     'HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: 31\r\n\r\n{"id":"resp_twice","output":[]}',

@@ -44,7 +44,7 @@ function metered() {
   };
 }
 
-t.test("status, ids, bytes and usage are written down; what has no body says nothing of one", async (t) => {
+t.test("status, ids, bytes and usage are recorded; a response without a body records none", async (t) => {
   const { exchange, attempt, meter } = metered();
   const head = meter.onResponseHead(101, ["X-Request-Id", "theirs", "content-length", "0", "x-other", "1"]);
   t.same(head, { "x-other": "1", "x-request-id": "ours" });
@@ -57,7 +57,7 @@ t.test("status, ids, bytes and usage are written down; what has no body says not
   t.equal(exchange.usage?.in.total, 2);
 });
 
-t.test("a refusal is told, and a provider that was never reached has not been asked", async (t) => {
+t.test("a refusal is recorded, and a provider that was never reached counts as not called", async (t) => {
   for (const [code, sent] of [
     ["upstream_unreachable", false],
     ["upstream_failed", true],

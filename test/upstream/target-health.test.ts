@@ -45,7 +45,7 @@ t.test("five failures in a row open it for 30 s; then one probe is let through, 
 });
 
 t.test(
-  "clients that leave after longer than `slow` count as slow answers; earlier ones, and without `slow`, as nothing",
+  "clients that disconnect after longer than `slow` count as slow responses; earlier ones, and without `slow`, do not count",
   async (t) => {
     const leave = ({ health }: ReturnType<typeof watched>, count: number, waited: number) => {
       for (let i = 0; i < count; i++) {
@@ -77,7 +77,7 @@ t.test(
 );
 
 t.test(
-  "a probe that fails opens it for twice as long, up to five minutes; one that tells nothing makes way",
+  "a probe that fails opens it for twice as long, up to five minutes; an inconclusive one makes way for another",
   async (t) => {
     const { health, ask, watch, told } = watched({ longest: 300_000 });
     ask(5, false);
@@ -113,7 +113,7 @@ t.test("more than half of twenty within 30 s open it, though never five in a row
   t.ok(watch.now > 0);
 });
 
-t.test("answers that break off, and first bytes that are too slow, count as failures in the share", async (t) => {
+t.test("interrupted responses, and first bytes that are too slow, count as failures in the share", async (t) => {
   for (const broken of [true, false]) {
     const { health, told } = watched({ slow: 1000 });
     for (let i = 0; i < 20; i++) {
@@ -125,14 +125,14 @@ t.test("answers that break off, and first bytes that are too slow, count as fail
   }
 });
 
-t.test("what ends late, from before it opened, changes nothing", async (t) => {
+t.test("a late result of a request from before it opened changes nothing", async (t) => {
   const { ask, told } = watched();
   ask(9, false);
   ask(1, true);
   t.same(told, [30_000]);
 });
 
-t.test("its load is its time to the first byte, times what runs there, and is forgotten", async (t) => {
+t.test("its load is its time to the first byte, multiplied by its running requests, and is forgotten", async (t) => {
   const { health, ask, watch } = watched();
   t.equal(health.load, 0);
   ask(1, true, 100);
@@ -149,7 +149,7 @@ t.test("its load is its time to the first byte, times what runs there, and is fo
 });
 
 t.test(
-  "somebody may want it tried at once: the next request finds out, and one that fails opens it again",
+  "an operator may have it tried at once: the next request is the probe, and a failure opens it again",
   async (t) => {
     const { health, ask, told } = watched();
     health.probeNow();
@@ -185,7 +185,7 @@ t.test(
   },
 );
 
-t.test("failures of the only caller within the window open it, as do those that no request caused", async (t) => {
+t.test("failures of the only caller within the window open it, and so do those that no request caused", async (t) => {
   const alone = watched({ window: 60_000 });
   alone.health.recordResponse(10, "other");
   alone.watch.now += 60_001;
@@ -199,15 +199,12 @@ t.test("failures of the only caller within the window open it, as do those that 
   t.notOk(unreachable.health.isUsable);
 });
 
-t.test(
-  "a share of failures that are one caller's alone does not open it either; with another one's it does",
-  async (t) => {
-    const { health } = watched({ errors: 0.5, requests: 20, failures: 100 });
-    for (let i = 0; i < 40; i++)
-      if (i % 4 === 0) health.recordResponse(10, "other");
-      else health.recordFailure("one");
-    t.ok(health.isUsable);
-    health.recordFailure("other");
-    t.notOk(health.isUsable);
-  },
-);
+t.test("a share of failures of one caller alone does not open it either; with another one's it does", async (t) => {
+  const { health } = watched({ errors: 0.5, requests: 20, failures: 100 });
+  for (let i = 0; i < 40; i++)
+    if (i % 4 === 0) health.recordResponse(10, "other");
+    else health.recordFailure("one");
+  t.ok(health.isUsable);
+  health.recordFailure("other");
+  t.notOk(health.isUsable);
+});

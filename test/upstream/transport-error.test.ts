@@ -6,7 +6,7 @@ import { timeoutError, transportError, UpstreamFault } from "../../src/upstream/
 const coded = (code: string, message = "sk-secret https://x.test/?key=1") =>
   Object.assign(new Error(message), { code });
 
-t.test("the same break means something else at each point of an attempt", (t) => {
+t.test("the same break has a different meaning at each point of an attempt", (t) => {
   const reset = coded("ECONNRESET");
   t.equal(transportError(reset, "connecting", "h").code, "upstream_unreachable");
   t.equal(transportError(reset, "waiting", "h").code, "upstream_failed");
@@ -14,14 +14,14 @@ t.test("the same break means something else at each point of an attempt", (t) =>
   t.end();
 });
 
-t.test("a head that is no HTTP is invalid; in the middle of a response it is a cut", (t) => {
+t.test("a head that is not HTTP is invalid; in the middle of a response it is an interruption", (t) => {
   const bad = new Http1Error("RESPONSE_NOT_HTTP");
   t.equal(transportError(bad, "waiting", "h").code, "upstream_invalid");
   t.equal(transportError(bad, "answering", "h").code, "upstream_truncated");
   t.end();
 });
 
-t.test("our own faults are not blamed on the provider", (t) => {
+t.test("the gateway's own faults are not attributed to the provider", (t) => {
   const invalid = transportError(new Http1Error("REQUEST_INVALID", "The header x cannot be sent."), "connecting", "h");
   t.match(invalid, { code: "internal", message: "The header x cannot be sent." });
   t.match(transportError(new Http1Error("BODY_LENGTH_WRONG", "Too long."), "waiting", "h"), {
@@ -45,7 +45,7 @@ t.test("a proxy that refuses makes the provider unreachable, whenever it does", 
   t.end();
 });
 
-t.test("a GatewayError passes as it is; anything thrown becomes one", (t) => {
+t.test("a GatewayError is thrown unchanged; any other exception becomes one", (t) => {
   const error = new GatewayError("body_too_large");
   t.equal(transportError(error, "waiting", "h"), error);
   for (const thrown of ["text", undefined, null, 1, new TypeError("sk-secret")]) {
@@ -54,7 +54,7 @@ t.test("a GatewayError passes as it is; anything thrown becomes one", (t) => {
   t.end();
 });
 
-t.test("the cause is a code and a host, never the transport's own words", (t) => {
+t.test("the cause is a code and a host, never the transport's own message", (t) => {
   const { cause } = transportError(coded("ECONNREFUSED"), "connecting", "api.test:1");
   t.ok(cause instanceof UpstreamFault);
   t.equal(String((cause as UpstreamFault).message), "ECONNREFUSED at api.test:1");
@@ -62,7 +62,7 @@ t.test("the cause is a code and a host, never the transport's own words", (t) =>
   t.end();
 });
 
-t.test("limits are told in the unit people write them in", (t) => {
+t.test("timeouts are reported in common units", (t) => {
   t.match(timeoutError("idle", 250, "h").message, "for 250 ms ");
   t.match(timeoutError("first_byte", 600_000, "h").message, "within 600 s.");
   t.match(timeoutError("connect", 1500, "h").message, "within 1.5 s.");

@@ -77,46 +77,46 @@ async function relaying(
   return { upstream, proxy, ends, refused, messages, client };
 }
 
+t.test("only the handshake of a client's headers is sent, and only the provider's handshake is returned", async (t) => {
+  let head = "";
+  const { client } = await relaying(t, (socket, request) => {
+    head = request.head;
+    socket.write(`${ACCEPTED}sec-websocket-accept: yes\r\nsec-websocket-extensions: x\r\nset-cookie: a=1\r\n\r\n`);
+  });
+  const seen = client();
+  await until(() => seen.text.endsWith("\r\n\r\n"));
+  t.same(
+    head
+      .toLowerCase()
+      .replace(/host: [^\r]*/, "host: h")
+      .split("\r\n")
+      .sort(),
+    [
+      ...["", "", "connection: upgrade", "get /x http/1.1", "host: h"],
+      ...["sec-websocket-key: key", "sec-websocket-version: 13", "upgrade: websocket", "x-sent: 1"],
+    ],
+  );
+  t.same(seen.text.toLowerCase().split("\r\n").sort(), [
+    ...["", "", "connection: upgrade", "http/1.1 101 switching protocols", "sec-websocket-accept: yes"],
+    ...["upgrade: websocket", "x-ours: 1"],
+  ]);
+});
+
 t.test(
-  "nothing of a client's headers goes out but the handshake, and nothing of a provider's comes back but its own",
+  "what arrives in one packet with the handshake, or with its response, is not lost (fix: nextTick)",
   async (t) => {
-    let head = "";
-    const { client } = await relaying(t, (socket, request) => {
-      head = request.head;
-      socket.write(`${ACCEPTED}sec-websocket-accept: yes\r\nsec-websocket-extensions: x\r\nset-cookie: a=1\r\n\r\n`);
+    let early = "";
+    const { client } = await relaying(t, (socket) => {
+      socket.on("data", (piece: Buffer) => (early += piece.toString("latin1")));
+      socket.write(`${ACCEPTED}\r\n\x81\x05first`, "latin1");
     });
-    const seen = client();
-    await until(() => seen.text.endsWith("\r\n\r\n"));
-    t.same(
-      head
-        .toLowerCase()
-        .replace(/host: [^\r]*/, "host: h")
-        .split("\r\n")
-        .sort(),
-      [
-        ...["", "", "connection: upgrade", "get /x http/1.1", "host: h"],
-        ...["sec-websocket-key: key", "sec-websocket-version: 13", "upgrade: websocket", "x-sent: 1"],
-      ],
-    );
-    t.same(seen.text.toLowerCase().split("\r\n").sort(), [
-      ...["", "", "connection: upgrade", "http/1.1 101 switching protocols", "sec-websocket-accept: yes"],
-      ...["upgrade: websocket", "x-ours: 1"],
-    ]);
+    const seen = client("\x81\x85\0\0\0\0early");
+    await until(() => seen.text.endsWith("\x81\x05first"), "the provider's first frame");
+    await until(() => early.endsWith("early"), "the client's first frame");
   },
 );
 
-t.test("what comes in one packet with the handshake, or with its answer, is not lost (fix: nextTick)", async (t) => {
-  let early = "";
-  const { client } = await relaying(t, (socket) => {
-    socket.on("data", (piece: Buffer) => (early += piece.toString("latin1")));
-    socket.write(`${ACCEPTED}\r\n\x81\x05first`, "latin1");
-  });
-  const seen = client("\x81\x85\0\0\0\0early");
-  await until(() => seen.text.endsWith("\x81\x05first"), "the provider's first frame");
-  await until(() => early.endsWith("early"), "the client's first frame");
-});
-
-t.test("a handshake that nobody answers has an end, which the provider hears of", async (t) => {
+t.test("a handshake without a response times out, and the provider's connection is closed", async (t) => {
   const { upstream, client, refused, ends } = await relaying(t, () => {}, { first_byte: 50 });
   const seen = client();
   await until(() => seen.closed);
@@ -126,7 +126,7 @@ t.test("a handshake that nobody answers has an end, which the provider hears of"
   t.same(ends, [{ code: undefined, endedBy: undefined }]);
 });
 
-t.test("a proxy or a TLS handshake that does not answer is no connection", async (t) => {
+t.test("a proxy or a TLS handshake that does not respond is no connection", async (t) => {
   const tunnel = await connectProxy(t, { answer: () => true });
   const through = { environment: { https_proxy: tunnel.address }, origin: "https://provider.test" };
   const mute = await rawUpstream(() => {});
@@ -158,7 +158,7 @@ t.test("a proxy's own refusal is not passed on as the provider's (fix: declined)
   t.match(messages[0], `The proxy ${asked.address} answered 407`);
 });
 
-t.test("a close frame of ours stands between two frames, and nothing follows it", async (t) => {
+t.test("a close frame of the gateway's is sent between two frames, and nothing follows it", async (t) => {
   let provider: Socket | undefined;
   const { client, proxy, ends } = await relaying(t, (socket) => {
     provider = socket;
@@ -177,7 +177,7 @@ t.test("a close frame of ours stands between two frames, and nothing follows it"
   t.same(ends, [{ code: 1012, endedBy: "gateway" }]);
 });
 
-t.test("while it drains, and when the provider is still asked, a handshake is refused", async (t) => {
+t.test("during a drain, also while the provider is still being called, a handshake is refused", async (t) => {
   const { client, proxy, refused, upstream } = await relaying(t, () => {});
   const asking = client();
   await until(() => upstream.open === 1);
@@ -191,7 +191,7 @@ t.test("while it drains, and when the provider is still asked, a handshake is re
   t.same([refused, upstream.connections], [["draining", "draining"], 1]);
 });
 
-t.test("either side's death is the other's, and who died is told", async (t) => {
+t.test("when either side fails the other is closed, and the failed side is recorded", async (t) => {
   for (const death of ["end", "resetAndDestroy"] as const) {
     let provider: Socket | undefined;
     const { client, ends, upstream } = await relaying(t, (socket) => {

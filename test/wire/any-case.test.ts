@@ -1,7 +1,7 @@
 import t from "tap";
 import { anyCasePattern, ESCAPED_LETTER, FOLDABLE, foldCase, letterVariants } from "../../src/wire/any-case.ts";
 
-t.test("names are the same that differ in case, or in letters that Unicode takes for an s or a k", async (t) => {
+t.test("names are equal that differ in case, or in letters that Unicode maps to s or k", async (t) => {
   for (const name of ["SKILL_ID", "s\u212aill_id", "\u017fkill_id", "Skill_Id"]) {
     t.equal(foldCase(name), "skill_id");
     t.match(name, FOLDABLE);
@@ -13,7 +13,7 @@ t.test("names are the same that differ in case, or in letters that Unicode takes
   t.same(letterVariants("_"), ["_"]);
 });
 
-t.test("those are all letters that become one of ASCII", async (t) => {
+t.test("those are all letters that map to one of ASCII", async (t) => {
   const others: string[] = [];
   for (let code = 0x80; code < 0x1_0000; code++) {
     const letter = String.fromCharCode(code);
@@ -22,7 +22,7 @@ t.test("those are all letters that become one of ASCII", async (t) => {
   t.same(others, ["\u017f", "\u212a"]);
 });
 
-t.test("an escape of any of them, or of a letter of ASCII, is told from others", async (t) => {
+t.test("an escape of any of them, or of a letter of ASCII, is distinguished from others", async (t) => {
   const escaped = new RegExp(`^${ESCAPED_LETTER}$`, "i");
   const of = (code: number) => `u${code.toString(16).padStart(4, "0")}`;
   for (let code = 0; code < 0x1_0000; code++) {

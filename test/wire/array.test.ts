@@ -34,7 +34,7 @@ function elements(t: Tap, stream: string): (string | undefined)[][] {
 
 type Tap = Pick<typeof t, "ok">;
 
-t.test("an element is a frame, with what separates it from the one before", async (t) => {
+t.test("an element is a frame, with the separator before it", async (t) => {
   const stream = '[{"a":1}\n,\r\n{"b":[2,{}]},{"c":"]}\\"{["}]\n';
   t.strictSame(
     split([Buffer.from(stream)]).frames.map((frame) => [frame.kind, frame.bytes.toString(), frame.text]),
@@ -67,7 +67,7 @@ gathered(t, "elements are the same however the stream is cut", async (t) => {
     t.strictSame(elements(t, stream), [texts, rest], stream);
 });
 
-t.test("an element leaves as soon as its bracket has come", async (t) => {
+t.test("an element is emitted as soon as its closing bracket has arrived", async (t) => {
   const splitter = new ArraySplitter();
   t.strictSame(splitter.push(Buffer.from('[{"a":')), []);
   t.equal(splitter.push(Buffer.from("1}"))[0]?.text, '{"a":1}');
@@ -92,7 +92,7 @@ gathered(t, "long strings with escapes anywhere are passed over right", async (t
     }
 });
 
-t.test("refuses an element that is too large", async (t) => {
+t.test("an element that is too large is refused", async (t) => {
   const splitter = new ArraySplitter(100);
   t.throws(() => splitter.push(Buffer.from(`[{"a":"${"x".repeat(100)}`)), {
     message: "An element of the stream is larger than 100 bytes.",
@@ -101,7 +101,7 @@ t.test("refuses an element that is too large", async (t) => {
 
 const folder = shared("recordings/gemini");
 
-t.test("recorded array streams give back their elements", { skip: !folder && "absent" }, async (t) => {
+t.test("recorded array streams yield their elements", { skip: !folder && "absent" }, async (t) => {
   let streams = 0;
   for (const file of readdirSync(folder as string)) {
     const bytes = arrayIn(JSON.parse(readFileSync(join(folder as string, file), "utf8")));

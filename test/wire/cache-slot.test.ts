@@ -1,7 +1,7 @@
 import t from "tap";
 import { cacheSlot } from "../../src/wire/cache-slot.ts";
 
-t.test("a text always has the same place, one that there is, whatever it is", async (t) => {
+t.test("a text always has the same slot, and a valid one", async (t) => {
   const texts = ["", "a", "content-type", "application/json", "ü", "\ud800", "x".repeat(100_000)];
   for (const text of texts)
     for (const places of [1, 2, 256, 1024]) {
@@ -11,7 +11,7 @@ t.test("a text always has the same place, one that there is, whatever it is", as
     }
 });
 
-t.test("names and values that come together do not all share a place", async (t) => {
+t.test("names and values that occur together do not all share a slot", async (t) => {
   const usual = [
     "content-type",
     "content-length",

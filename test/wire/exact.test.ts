@@ -3,7 +3,7 @@ import { parseExact, RawJson, writeJson } from "../../src/wire/exact.ts";
 import { recordings } from "../support/recordings.ts";
 import { tried } from "../support/sample.ts";
 
-t.test("arguments and big numbers come out as they went in", async (t) => {
+t.test("arguments and big numbers are written as they were read", async (t) => {
   const text =
     '{"name":"f","input": {"a": 1.0, "2":"x", "1":[ 12345678901234567890 ], "a":"\\u00e9"},"seed":12345678901234567890}';
   const parsed = parseExact(text, new Set(["input"])) as Record<string, RawJson>;
@@ -16,7 +16,7 @@ t.test("arguments and big numbers come out as they went in", async (t) => {
 });
 
 t.test(
-  "a number that a double cannot hold stays its text; a fraction is the nearest one, as all readers have it",
+  "a number that a double cannot represent keeps its text; a fraction is the nearest one, as for all parsers",
   async (t) => {
     const kept = ["9007199254740993", "-12345678901234567890", "1e400", "-1E+400", "1e-400", "-0.1e-330", "4.9e-325"];
     const text = `[${kept.join(",")}]`;
@@ -29,14 +29,14 @@ t.test(
   },
 );
 
-t.test("a raw member that is no object stays a plain value", async (t) => {
+t.test("a raw member that is not an object stays a plain value", async (t) => {
   t.same(parseExact('{"input":"text","more":{"input":null}}', new Set(["input"])), {
     input: "text",
     more: { input: null },
   });
 });
 
-t.test("what JSON.parse refuses is refused, what it takes is read alike", async (t) => {
+t.test("what JSON.parse refuses is refused, what it accepts is parsed alike", async (t) => {
   const good = [
     '"\\ud83d\\ude00 \\" \\\\"',
     " [1,-0.5e3 , true,false,null,{}] ",
@@ -79,7 +79,7 @@ t.test("values without a JSON form are left out or null", async (t) => {
   t.equal(JSON.stringify({ input: new RawJson('{"a":1}') }), '{"input":{"a":1}}');
 });
 
-t.test("what is raw is written as it came at any depth, among what is not", async (t) => {
+t.test("raw values are written unchanged at any depth, among other values", async (t) => {
   const raw = '{"a": 1.0}';
   for (let depth = 0; depth < 8; depth++) {
     const [open, close] = ['[{"b":'.repeat(depth), '},"c",{}]'.repeat(depth)];
@@ -90,7 +90,7 @@ t.test("what is raw is written as it came at any depth, among what is not", asyn
   }
 });
 
-t.test("strings of any length are read, and refused, as JSON.parse does", async (t) => {
+t.test("strings of any length are accepted and refused as by JSON.parse", async (t) => {
   const read = (parse: (text: string) => unknown, text: string) => {
     try {
       return parse(text);
@@ -106,7 +106,7 @@ t.test("strings of any length are read, and refused, as JSON.parse does", async 
 
 const found = recordings();
 t.test(
-  "every recorded JSON body is read like JSON.parse does",
+  "every recorded JSON body is parsed as by JSON.parse",
   { skip: !found && "recordings are absent" },
   async (t) => {
     let count = 0;

@@ -4,7 +4,7 @@ import { Frame, FrameBuffer } from "../../src/wire/frame.ts";
 const event = (text: string, mark?: number): Frame => new Frame("event", Buffer.from(text), mark);
 const element = (text: string): string | undefined => new Frame("element", Buffer.from(text)).text;
 
-t.test("an event's name and data are read as the standard says", async (t) => {
+t.test("an event's name and data are read as in the standard", async (t) => {
   const read = (text: string) => [event(text).event, event(text).text];
   t.strictSame(read("event: ping\ndata: {}\n\n"), ["ping", "{}"]);
   t.strictSame(read("data: a\r\ndata:b\rdata\n\n"), [undefined, "a\nb\n"]);
@@ -31,7 +31,7 @@ t.test("data is parsed once, on demand, and undefined when it is not JSON", asyn
   t.strictSame(event('data: {"a":\ndata: 1}\n\n').json(), { a: 1 });
 });
 
-t.test("an element is read without what stands around it", async (t) => {
+t.test("an element is read without what is around it", async (t) => {
   t.equal(element('[{"a":1}'), '{"a":1}');
   t.equal(element('\n,\r\n{"a":[1]}\n'), '{"a":[1]}');
   t.equal(element('[{"a":1}]'), '{"a":1}', "also of an array that came at once");
@@ -43,7 +43,7 @@ t.test("an element is read without what stands around it", async (t) => {
   t.equal(new Frame("element", Buffer.from(`[${" ".repeat(100_000)}x`)).text, "x");
 });
 
-t.test("what is held comes out as one, and the chunk's own bytes when nothing is held", async (t) => {
+t.test("buffered data is joined, and the chunk's own bytes are returned when nothing is buffered", async (t) => {
   const rest = new FrameBuffer(100, "A thing");
   const chunk = Buffer.from("0123456789");
   t.equal(rest.take(), undefined);
@@ -59,7 +59,7 @@ t.test("what is held comes out as one, and the chunk's own bytes when nothing is
   t.equal(rest.take(), undefined);
 });
 
-t.test("refuses to hold more than it may", async (t) => {
+t.test("more than the buffer limit is refused", async (t) => {
   const rest = new FrameBuffer(5, "A thing");
   rest.add(Buffer.from("12345"));
   t.throws(() => rest.add(Buffer.from("6")), { message: "A thing of the stream is larger than 5 bytes." });
@@ -91,7 +91,7 @@ t.test("a frame without edits, or without data, is itself", async (t) => {
   t.equal(ping.edited([{ start: 0, end: 0, bytes: Buffer.from("x") }]), ping);
 });
 
-t.test("an edited frame says what it now holds", async (t) => {
+t.test("an edited frame returns its new content", async (t) => {
   const frame = new Frame("event", Buffer.from('\ufeffevent: e\ndata: {"a":1}\n\n'), 3);
   const { start, end } = { start: 5, end: 6 };
   const edited = frame.edited([{ start, end, bytes: Buffer.from("[2]") }]);

@@ -14,7 +14,7 @@ import { gathered } from "../support/gathered.ts";
 const members = (table: Uint8Array): string =>
   Array.from(table, (value, byte) => (value === 1 ? String.fromCharCode(byte) : "")).join("");
 
-t.test("the tables hold the bytes of RFC 8259", async (t) => {
+t.test("the tables contain the bytes of RFC 8259", async (t) => {
   t.equal(members(SPACES), "\t\n\r ");
   t.equal(members(ESCAPES), '"/\\bfnrt');
   t.equal(members(HEX), "0123456789ABCDEFabcdef");

@@ -1,7 +1,7 @@
 import t from "tap";
 import { headerName } from "../../src/wire/header-names.ts";
 
-t.test("a name is known in every spelling, and its key is one string", (t) => {
+t.test("a name is recognised in every spelling, and its key is one string", (t) => {
   t.match(headerName("Content-Type"), {
     spelling: "Content-Type",
     key: "content-type",
@@ -13,13 +13,13 @@ t.test("a name is known in every spelling, and its key is one string", (t) => {
   t.end();
 });
 
-t.test("what is no token is no name", (t) => {
+t.test("an invalid token is no name", (t) => {
   for (const name of ["", " ", "a b", "a:b", "a\r\nb", "caf\u{e9}", "\0"]) t.notOk(headerName(name).isToken, name);
   t.ok(headerName("b!#$%&'*+-.^_`|~9").isToken);
   t.end();
 });
 
-t.test("made-up names are answered rightly, however many there are and however long", (t) => {
+t.test("unknown names are handled correctly, however many there are and of any length", (t) => {
   const numbers = Array.from({ length: 5000 }, (_, i) => i);
   t.same(
     numbers.filter((i) => headerName(`X-${i}`).key !== `x-${i}`),

@@ -3,7 +3,7 @@ import { checkHeaderLines, HeaderList } from "../../src/wire/headers.ts";
 
 const list = () => new HeaderList(["Accept", "a", "X-Key", "1", "accept", "b", "x-Other", "2"]);
 
-t.test("names are found whatever their case, the first line first", async (t) => {
+t.test("names are found in any case, the first line first", async (t) => {
   t.equal(list().get("ACCEPT"), "a");
   t.equal(list().get("x-key"), "1");
   t.equal(list().get("none"), undefined);
@@ -11,7 +11,7 @@ t.test("names are found whatever their case, the first line first", async (t) =>
   t.notOk(list().has("other"));
 });
 
-t.test("keeps the order and spelling of lines that nobody touched", async (t) => {
+t.test("the order and spelling of unchanged lines is kept", async (t) => {
   t.strictSame(list().lines, ["Accept", "a", "X-Key", "1", "accept", "b", "x-Other", "2"]);
   t.strictSame(
     [...list().entries()],
@@ -24,7 +24,7 @@ t.test("keeps the order and spelling of lines that nobody touched", async (t) =>
   );
 });
 
-t.test("setting leaves one line, at the place of the first", async (t) => {
+t.test("setting leaves one line, in the position of the first", async (t) => {
   t.strictSame(list().set("accept", "c").lines, ["Accept", "c", "X-Key", "1", "x-Other", "2"]);
   t.strictSame(list().set("New", "3").lines.slice(-2), ["New", "3"]);
 });
@@ -37,7 +37,7 @@ t.test("appending adds a line beside those of that name", async (t) => {
   );
 });
 
-t.test("deleting takes every line of a name", async (t) => {
+t.test("deleting removes every line of a name", async (t) => {
   const headers = list();
   t.equal(headers.delete("Accept"), true);
   t.equal(headers.delete("accept"), false);
@@ -45,7 +45,7 @@ t.test("deleting takes every line of a name", async (t) => {
   t.equal(headers.get("x-other"), "2", "what is left is still found");
 });
 
-t.test("deletes by a test on lower-case name and value, and counts", async (t) => {
+t.test("deleting by a test gets the lower-case name and the value, and returns the count", async (t) => {
   const headers = list();
   t.equal(
     headers.deleteWhere((name, value) => name.startsWith("x-") || value === "b"),
@@ -63,7 +63,7 @@ t.test("filtered lines make another list, in the same order and spelling", async
   t.ok(headers.has("accept"));
 });
 
-t.test("what could not be sent is refused, and a value is not told", async (t) => {
+t.test("what could not be sent is refused, and a value is not repeated", async (t) => {
   const headers = list();
   const before = [...headers.lines];
   for (const [name, value] of [
@@ -79,7 +79,7 @@ t.test("what could not be sent is refused, and a value is not told", async (t) =
   t.strictSame(headers.lines, before);
 });
 
-t.test("a header of the connection is refused: the engine sets it", async (t) => {
+t.test("a connection header is refused: the engine sets it", async (t) => {
   const headers = list();
   const before = [...headers.lines];
   for (const name of [

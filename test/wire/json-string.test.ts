@@ -1,7 +1,7 @@
 import t from "tap";
 import { jsonString, needsNoEscapes } from "../../src/wire/json-string.ts";
 
-t.test("every character is written as JSON.stringify writes it, wherever it stands", async (t) => {
+t.test("every character is written as by JSON.stringify, in any position", async (t) => {
   const wrong: number[] = [];
   for (let code = 0; code <= 0xffff; code++) {
     const character = String.fromCharCode(code);

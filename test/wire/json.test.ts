@@ -46,7 +46,7 @@ const fault = (text: string | Buffer, options?: ScannerOptions): unknown => {
   }
 };
 
-t.test("finds the members of an object with their spans and kinds", async (t) => {
+t.test("the members of an object are found with their spans and kinds", async (t) => {
   const text = ' {"model" : "m","n":-1.5e+3, "o":{"x":[1,{}]},"a":[ ],"t":true,"f":false,"z":null} \n';
   const found = read(text);
   const pick = (start: number, end: number) => text.slice(start, end);
@@ -73,7 +73,7 @@ t.test("finds the members of an object with their spans and kinds", async (t) =>
   t.equal(found.find("x"), undefined, "a nested name is no member");
 });
 
-t.test("a text is understood the same way wherever it is cut", async (t) => {
+t.test("a text has the same result wherever it is split", async (t) => {
   const texts = [
     '{"model":"gpt","mes\\u0073ages":[{"role":"user","content":"h\\"i\\\\ \\ud83d\\ude00 😀é"}],"n":[-0,1.0,1e-7,true,false,null]}',
     '  [1,2,{"a":"b"}]  ',
@@ -166,7 +166,7 @@ gathered(t, "random values: what stands at a member's span is that member", asyn
   }
 });
 
-t.test("refuses a top-level name that occurs twice, also where an escape hides it", async (t) => {
+t.test("a top-level name that occurs twice is refused, also where an escape hides it", async (t) => {
   t.equal(fault('{"model":"a","model":"b"}'), "duplicate");
   t.equal(fault('{"model":"a","\\u006dodel":"b"}'), "duplicate");
   t.equal(fault('{"é":1,"\\u00e9":2}'), "duplicate");
@@ -180,7 +180,7 @@ t.test("refuses a top-level name that occurs twice, also where an escape hides i
   t.equal(read('{"a":1,"a":2}', { duplicates: "allow" }).find("a")?.start, 11, "where allowed, the last one counts");
 });
 
-t.test("refuses half a surrogate pair in a top-level name only", async (t) => {
+t.test("half a surrogate pair is refused in a top-level name only", async (t) => {
   t.equal(fault('{"mo\\ud800del":1}'), "syntax");
   t.equal(fault('{"a":"\\ud800"}'), undefined);
   t.equal(fault('{"a":{"\\ud800":1}}'), undefined);
@@ -195,7 +195,7 @@ t.test("names that look like parts of an object are names", async (t) => {
   t.equal(read("{}").find("__proto__"), undefined);
 });
 
-t.test("refuses what is nested too deep before reading on", async (t) => {
+t.test("what is nested too deep is refused before the rest is read", async (t) => {
   t.equal(fault("[".repeat(128) + "]".repeat(128)), undefined);
   t.equal(fault("[".repeat(129) + "]".repeat(129)), "depth");
   t.throws(() => new Scanner().push(Buffer.alloc(1_000_000, "[")), {
@@ -204,13 +204,13 @@ t.test("refuses what is nested too deep before reading on", async (t) => {
   t.equal(fault("[[]]", { maxDepth: 1 }), "depth");
 });
 
-t.test("refuses too many names at all levels together", async (t) => {
+t.test("too many names at all levels together are refused", async (t) => {
   t.equal(fault('{"a":{"b":1},"c":[{"d":1}]}', { maxKeys: 4 }), undefined);
   t.equal(fault('{"a":{"b":1},"c":[{"d":1}]}', { maxKeys: 3 }), "keys");
   t.equal(fault(`{${Array.from({ length: 50_001 }, (_, i) => `"k${i}":0`)}}`), "keys");
 });
 
-t.test("tells what is wrong, where, and what should stand there", async (t) => {
+t.test("an error reports the fault, its position, and what was expected", async (t) => {
   for (const [text, message] of [
     ["{'model':1}", 'Unexpected "\'" at byte 1; expected a name in double quotes or "}".'],
     ['{"a":1,}', 'Unexpected "}" at byte 7; expected a name in double quotes.'],
@@ -323,7 +323,7 @@ t.test("JSONTestSuite: texts that parsers read differently", { skip: !transforms
 
 const ambiguous = shared("vectors/own/json-ambiguity-vectors.json");
 
-t.test("texts made to be read in two ways", { skip: !ambiguous && "absent" }, async (t) => {
+t.test("texts made to be ambiguous", { skip: !ambiguous && "absent" }, async (t) => {
   const vectors: { id: string; body: string }[] = JSON.parse(readFileSync(ambiguous as string, "utf8"));
   const built: Record<string, Buffer> = {
     utf16: Buffer.from('{"model":"m"}', "utf16le"),
@@ -359,7 +359,7 @@ t.test("texts made to be read in two ways", { skip: !ambiguous && "absent" }, as
   });
 });
 
-t.test("members of the whole and values in all may be limited, however the text is cut", async (t) => {
+t.test("members at the top level and values in total may be limited, however the text is split", async (t) => {
   const text = `{"a":[1,[2,{"b":[]}],"3"],"c":{},"d":${"[".repeat(20)}${"]".repeat(20)}}`;
   // Containers and commas.
   const values = 1 + 4 + 3 + 1 + 1 + 20 + 1;
@@ -381,7 +381,7 @@ t.test("members of the whole and values in all may be limited, however the text 
   }
 });
 
-t.test("a number that goes on and on is given up, wherever it stands", async (t) => {
+t.test("an endlessly long number is refused, wherever it is", async (t) => {
   for (const text of [`{"a":${"1".repeat(200_000)}}`, `{"a":[0.${"1".repeat(200_000)}]}`])
     t.equal(
       outcome(() => read(text)),
@@ -391,7 +391,7 @@ t.test("a number that goes on and on is given up, wherever it stands", async (t)
 });
 
 t.test(
-  "a name of more than 64 KiB is refused, however the text is cut, and one that is just as long passes",
+  "a name of more than 64 KiB is refused, however the text is split, and one of exactly that length passes",
   async (t) => {
     const name = (bytes: number) =>
       "\\u0061"

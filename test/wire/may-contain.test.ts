@@ -3,7 +3,7 @@ import { containsWord, mayContain } from "../../src/wire/may-contain.ts";
 
 const sees = (text: string, key = "usage"): boolean => mayContain(Buffer.from(text), key);
 
-t.test("sees a key whose value is an object", async (t) => {
+t.test("a key whose value is an object is found", async (t) => {
   t.ok(sees('data: {"usage":{"a":1}}'));
   t.ok(sees('{"usage" \n:\t {'));
   t.ok(sees('"usage":{'));
@@ -12,11 +12,11 @@ t.test("sees a key whose value is an object", async (t) => {
   t.ok(sees('"usagusage""usage":{'));
 });
 
-t.test("sees it at every place", async (t) => {
+t.test("it is found at every position", async (t) => {
   for (let before = 0; before < 40; before++) t.ok(sees(`${'usage"'.repeat(7).slice(0, before)}"usage":{`));
 });
 
-t.test("does not see what is not there", async (t) => {
+t.test("an absent key is not found", async (t) => {
   for (const text of [
     "",
     '"usage"',
@@ -33,7 +33,7 @@ t.test("does not see what is not there", async (t) => {
   t.ok(sees('"usageMetadata" : {', "usageMetadata"));
 });
 
-t.test("a word is found at every place, in short and long bytes, and not where it is not", async (t) => {
+t.test("a word is found at every position, in short and long bytes, and not where it is absent", async (t) => {
   const holds = (text: string) => containsWord(Buffer.from(text), "error");
   for (const filler of ["x", "erro", "rrore"])
     for (let before = 0; before < 40; before++)

@@ -3,7 +3,7 @@ import { MultiSearch } from "../../src/wire/multi-search.ts";
 
 const WORDS = ['"file_id"', '"item_reference"', '"container"', '"vector_store_ids"'];
 
-t.test("it finds each text wherever it stands and wherever the pieces are cut", async (t) => {
+t.test("each text is found wherever it is and wherever the chunks are split", async (t) => {
   const any = new MultiSearch(WORDS);
   for (const word of WORDS)
     for (const before of [0, 1, 7, 60]) {
@@ -15,7 +15,7 @@ t.test("it finds each text wherever it stands and wherever the pieces are cut", 
     }
 });
 
-t.test("it says the same as a search for each, of random texts", async (t) => {
+t.test("the result is that of a search for each, for random texts", async (t) => {
   const any = new MultiSearch(["aab", "abcab", "bb"]);
   for (let round = 0; round < 20_000; round++) {
     const length = Math.floor(Math.random() * 14);
@@ -25,7 +25,7 @@ t.test("it says the same as a search for each, of random texts", async (t) => {
   }
 });
 
-t.test("it finds each behind much that holds none of what they begin with", async (t) => {
+t.test("each is found after a lot of data without any of their first bytes", async (t) => {
   const any = new MultiSearch(WORDS);
   const far = "x".repeat(20_000);
   for (const word of WORDS)
@@ -34,6 +34,6 @@ t.test("it finds each behind much that holds none of what they begin with", asyn
   t.notOk(any.occursIn([Buffer.from(`"${far}"file_id${far}`)]));
 });
 
-t.test("of no texts none is in anything", async (t) => {
+t.test("without texts nothing is found", async (t) => {
   t.notOk(new MultiSearch([]).occursIn([Buffer.from("anything")]));
 });

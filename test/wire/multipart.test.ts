@@ -122,7 +122,7 @@ gathered(t, "what readers take differently is refused, in the same words however
   t.match(refusal(part('name="a"', "").repeat(999) + MODEL + END), /^found/);
 });
 
-t.test("what has been judged never holds a field in doubt, nor a whole form before its end", async (t) => {
+t.test("checked forms never leave a field ambiguous, nor a whole form before its end", async (t) => {
   const forms = [
     part('name="prompt"', "a cat") + MODEL + part('name="image"; filename="a"', "y".repeat(100)) + END,
     MODEL + part('name="prompt"', "a") + MODEL + END,
@@ -151,7 +151,7 @@ t.test("what has been judged never holds a field in doubt, nor a whole form befo
     }
 });
 
-t.test("the boundary is read from the content-type where all read the same one", async (t) => {
+t.test("the boundary is read from the content-type where all parsers read the same one", async (t) => {
   const taken = {
     "multipart/form-data; boundary=abc": "abc",
     'Multipart/Form-Data;charset=utf-8; Boundary="a:b=c"': "a:b=c",
@@ -179,7 +179,7 @@ t.test("the boundary is read from the content-type where all read the same one",
   for (const type of refused) t.equal(parseBoundary(type), undefined, type);
 });
 
-t.test("short fields beside it are read, cut anywhere, and occur once; what is no short text is empty", async (t) => {
+t.test("short fields are read, split anywhere, and occur once; what is not short text is empty", async (t) => {
   const field = (name: string, value: string) =>
     `--xx\r\ncontent-disposition: form-data; name="${name}"\r\n\r\n${value}\r\n`;
   const read = (form: string, cut: number) => {
@@ -202,7 +202,7 @@ t.test("short fields beside it are read, cut anywhere, and occur once; what is n
   }
 });
 
-t.test("a delimiter is found wherever pieces of a long value meet", async (t) => {
+t.test("a delimiter is found across the chunks of a long value", async (t) => {
   const said = (form: string, step: number) => {
     try {
       return JSON.stringify(scanned(form, step).found);
@@ -220,7 +220,7 @@ t.test("a delimiter is found wherever pieces of a long value meet", async (t) =>
   }
 });
 
-t.test("pieces of a long value are not copied together to be scanned", async (t) => {
+t.test("chunks of a long value are not copied together to be scanned", async (t) => {
   const form = Buffer.from(`${MODEL}${part('name="file"; filename="a"', "v".repeat(1 << 20))}${END}`);
   const { concat } = Buffer;
   let copied = 0;

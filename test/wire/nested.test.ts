@@ -3,7 +3,7 @@ import { isJsonText, NestedJson } from "../../src/wire/nested.ts";
 
 const names = (count: number): string => `{${Array.from({ length: count }, (_, i) => `"n${i}":0`).join(",")}}`;
 
-t.test("the kind of a text's value is found as JSON.parse finds it", async (t) => {
+t.test("the kind of a text's value is the one that JSON.parse finds", async (t) => {
   for (const [text, kind] of [
     [' {"a":{"b":[1,"x"]},"a":1} ', "object"],
     ["[1]", "array"],

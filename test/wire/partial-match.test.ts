@@ -4,7 +4,7 @@ import { PartialMatch } from "../../src/wire/partial-match.ts";
 /** The part of a text that is still open. */
 const open = (pattern: RegExp, text: string): string => text.slice(new PartialMatch(pattern).partialStart(text, 0));
 
-t.test("a text is open from where it could still become a match", async (t) => {
+t.test("a partial match begins where the text could still become a match", async (t) => {
   const mask = /<address-\d+>/;
   for (const [text, rest] of [
     ["", ""],
@@ -21,7 +21,7 @@ t.test("a text is open from where it could still become a match", async (t) => {
     t.equal(open(mask, text), rest, text);
 });
 
-t.test("a match at the end is open when more text could lengthen or undo it", async (t) => {
+t.test("a match at the end is partial when more text could lengthen or undo it", async (t) => {
   for (const [pattern, text, rest] of [
     [/\w+@\w+/, "to me@home", "me@home"],
     [/\w+@\w+/, "to me@home ", ""],
@@ -47,13 +47,13 @@ t.test("a match at the end is open when more text could lengthen or undo it", as
     t.equal(open(pattern, text), rest, `${pattern} in ${text}`);
 });
 
-t.test("the search begins where it is told", async (t) => {
+t.test("the search begins at the given position", async (t) => {
   t.equal(new PartialMatch(/<\w*>/).partialStart("<a <b", 0), 3);
   t.equal(new PartialMatch(/<[^>]*>/).partialStart("<a <b", 0), 0);
   t.equal(new PartialMatch(/<[^>]*>/).partialStart("<a <b", 1), 3);
   t.equal(new PartialMatch(/<[^>]*>/).partialStart("<a <b", 4), 5);
 });
 
-t.test("a pattern that also matches nothing is none", async (t) => {
+t.test("a pattern that also matches the empty text is refused", async (t) => {
   t.throws(() => new PartialMatch(/x*/), { name: "SyntaxError" });
 });

@@ -9,7 +9,7 @@ const changed = (json: string, changes: Parameters<typeof pathEdits>[1]): string
 const without = (json: string, ...remove: JsonPath[]): string => changed(json, { remove });
 const put = (json: string, ...replace: (readonly [JsonPath, string])[]): string => changed(json, { replace });
 
-t.test("a value goes with its name and one comma, and all other bytes stay", async (t) => {
+t.test("a value is removed with its name and one comma, and all other bytes stay", async (t) => {
   const json = '{ "a" : [ 1 , "x,]\\"" , {"b":2} ] , "ü": null }';
   t.equal(without(json, ["a"]), '{ "ü": null }');
   t.equal(without(json, ["ü"]), '{ "a" : [ 1 , "x,]\\"" , {"b":2} ] }');
@@ -19,29 +19,29 @@ t.test("a value goes with its name and one comma, and all other bytes stay", asy
   t.equal(without(json, ["a"], ["ü"]), "{}");
 });
 
-t.test("a value gives way to other JSON", async (t) => {
+t.test("a value is replaced by other JSON", async (t) => {
   t.equal(put('{"a":[1, 2],"b":"x"}', [["a", 1], "[3]"], [["b"], '"y"']), '{"a":[1, [3]],"b":"y"}');
 });
 
-t.test("a member that an object lacks is added behind its last one", async (t) => {
+t.test("a missing member of an object is added after its last one", async (t) => {
   t.equal(put('{"a":{"b":1 }}', [["a", "c"], "2"], [["a", "d"], "3"]), '{"a":{"b":1 ,"c":2,"d":3}}');
   t.equal(put("{ }", [["a"], "1"]), '{ "a":1}');
   t.equal(changed('{"a":1,"b":2}', { remove: [["b"]], replace: [[["c"], "3"]] }), '{"a":1,"c":3}');
   t.equal(changed('{"a":1}', { remove: [["a"]], replace: [[["c"], "3"]] }), '{"c":3}');
 });
 
-t.test("of a value that goes and gives way, the other JSON stays", async (t) => {
+t.test("of a value that is removed and replaced, the replacement stays", async (t) => {
   t.equal(changed('{"a":1,"b":2}', { remove: [["a"]], replace: [[["a"], "3"]] }), '{"a":3,"b":2}');
   t.equal(changed('{"a":{"b":1},"c":2}', { remove: [["a"]], replace: [[["a", "b"], "3"]] }), '{"c":2}');
 });
 
-t.test("a path that leads nowhere changes nothing", async (t) => {
+t.test("a path without a value changes nothing", async (t) => {
   const json = '{"a":[1],"b":"x"}';
   t.equal(without(json, ["c"], ["a", 1], ["b", "c"], ["a", "x"]), json);
   t.equal(put(json, [["a", 1], "2"], [["b", "c"], "2"], [["c", "d"], "2"]), json);
 });
 
-t.test("members named twice are all changed: nobody knows which of them a reader takes", async (t) => {
+t.test("duplicate members are all changed: parsers differ in which of them they use", async (t) => {
   t.equal(without('{"a":1,"a":2}', ["a"]), "{}");
   t.equal(put('{"a":{"b":1},"a":{"b":2}}', [["a", "b"], "3"]), '{"a":{"b":3},"a":{"b":3}}');
 });
@@ -86,7 +86,7 @@ function* pathsIn(value: unknown, at: JsonPath = []): Generator<JsonPath> {
 const valueAt = (value: unknown, path: JsonPath): unknown =>
   path.reduce<unknown>((inner, name) => (inner as Record<string | number, unknown>)?.[name], value);
 
-t.test("every value of a random text is found, and removing it is what removing it from the value is", async (t) => {
+t.test("every value of a random text is found, and removing it equals removing it from the parsed value", async (t) => {
   let seed = 7;
   const random = () => {
     seed = (seed * 1103515245 + 12345) % 2 ** 31;
@@ -117,7 +117,7 @@ t.test("every value of a random text is found, and removing it is what removing 
   t.same(wrong, []);
 });
 
-t.test("members are counted in all objects, each time they are named", async (t) => {
+t.test("members are counted in all objects, each time they occur", async (t) => {
   const counted = (json: string): number => countMembers(Buffer.from(json));
   t.same([counted("{}"), counted('[":", {"a": ":"}]'), counted('{"a":{"b":1,"b":[{"c":"\\":"}]}}')], [0, 1, 4]);
 });

@@ -1,12 +1,12 @@
 import t from "tap";
 import { Query } from "../../src/wire/query.ts";
 
-t.test("what nobody touched stays as it was written", async (t) => {
+t.test("unchanged parts keep their spelling", async (t) => {
   const texts = ["", "alt=sse", "x=1?y=2", "a=%20+b&&c", "beta=true&=x&y="];
   for (const text of texts) t.equal(new Query(text).toString(), text);
 });
 
-t.test("names and values are read decoded, and removed to the last", async (t) => {
+t.test("names and values are read decoded, and removed completely", async (t) => {
   const query = new Query("k%65y=a%20b+c&alt=sse&key=2");
   t.equal(query.get("key"), "a b c");
   t.equal(query.get("none"), null);
@@ -18,7 +18,7 @@ t.test("names and values are read decoded, and removed to the last", async (t) =
   t.notOk(query.has("key"));
 });
 
-t.test("pairs are taken by their decoded names, all others stay as they were", async (t) => {
+t.test("pairs are removed by their decoded names, all others stay unchanged", async (t) => {
   const query = new Query("a=%20&mod%65l=x&b&model=y");
   t.same(
     query.removeWhere((name) => name === "model"),
@@ -37,6 +37,6 @@ t.test("all values of a name are found", async (t) => {
   t.same(query.all("c"), []);
 });
 
-t.test("a broken escape throws", async (t) => {
+t.test("an invalid escape throws", async (t) => {
   t.throws(() => new Query("a=%zz"));
 });

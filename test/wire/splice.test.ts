@@ -20,7 +20,7 @@ const remove = (text: string, ...names: string[]): string => apply(text, removeM
 const set = (text: string, name: string, json: string): string =>
   apply(text, [setMember(scan(Buffer.from(text)), name, json)]);
 
-t.test("replaces, inserts and removes bytes, in any order of edits", async (t) => {
+t.test("bytes are replaced, inserted and removed, in any order of edits", async (t) => {
   t.equal(apply("0123456789", []), "0123456789");
   t.equal(apply("0123456789", [edit(8, 9, "B"), edit(2, 4, "A")]), "01A4567B9");
   t.equal(apply("0123456789", [edit(0, 0, "<"), edit(10, 10, ">")]), "<0123456789>");
@@ -34,7 +34,7 @@ t.test("replaces, inserts and removes bytes, in any order of edits", async (t) =
   t.equal(apply("", [edit(0, 0, "x")]), "x");
 });
 
-t.test("does not copy what it leaves alone", async (t) => {
+t.test("unchanged bytes are not copied", async (t) => {
   const pieces = [Buffer.from("0123"), Buffer.from("4567"), Buffer.from("89")];
   const result = splice(pieces, [edit(5, 6, "x")]);
   t.equal(result[0], pieces[0], "a whole piece is itself");
@@ -43,7 +43,7 @@ t.test("does not copy what it leaves alone", async (t) => {
   t.equal(Buffer.concat(result).toString(), "01234x6789");
 });
 
-t.test("drops an edit inside a removed range", async (t) => {
+t.test("an edit inside a removed range is dropped", async (t) => {
   t.equal(apply("0123456789", [edit(3, 4, "x"), edit(2, 6)]), "016789");
   t.equal(apply("0123456789", [edit(2, 6), edit(4, 6, "x"), edit(5, 5, "y")]), "016789");
   t.equal(apply("0123456789", [edit(2, 6), edit(2, 6)]), "016789");
@@ -54,7 +54,7 @@ t.test("the last of several edits of the very same range counts", async (t) => {
   t.equal(apply("0123456789", [edit(2, 6, "a"), edit(2, 6, "b")]), "01b6789");
 });
 
-t.test("refuses edits that overlap or reach beyond the text", async (t) => {
+t.test("edits that overlap or reach beyond the text are refused", async (t) => {
   const text = [Buffer.from("0123456789")];
   t.throws(() => splice(text, [edit(2, 6, "a"), edit(4, 8, "b")]), /overlap/);
   t.throws(() => splice(text, [edit(2, 6), edit(4, 8)]), /overlap/);
@@ -63,7 +63,7 @@ t.test("refuses edits that overlap or reach beyond the text", async (t) => {
   t.throws(() => splice(text, [edit(12, 12, "x")]), /byte 12 of a text of 10 bytes/);
 });
 
-t.test("removes members with the right commas", async (t) => {
+t.test("members are removed with the right commas", async (t) => {
   const text = '{ "a":1 , "b":[2,3], "c":"x" }';
   t.equal(remove(text, "a"), '{ "b":[2,3], "c":"x" }');
   t.equal(remove(text, "b"), '{ "a":1 , "c":"x" }');
@@ -77,7 +77,7 @@ t.test("removes members with the right commas", async (t) => {
   t.equal(remove('{"\\u0061":1,"b":2}', "a"), '{"b":2}', "an escaped name is that name");
 });
 
-t.test("sets members that are there and adds those that are not", async (t) => {
+t.test("existing members are set and missing ones added", async (t) => {
   t.equal(set('{"a": 1 ,"b":2}', "a", "[9]"), '{"a": [9] ,"b":2}');
   t.equal(set('{ "a":1}', "n", "true"), '{"n":true, "a":1}');
   t.equal(set("{ }", "n", "true"), '{"n":true }');
@@ -87,7 +87,7 @@ t.test("sets members that are there and adds those that are not", async (t) => {
   t.equal(apply('{"a":1}', [replaceMember(found.members[0] as never, '"é"')]), '{"a":"é"}');
 });
 
-t.test("changes that were found one by one go together", async (t) => {
+t.test("changes that were found one by one are applied together", async (t) => {
   const text = '{"a":1,"b":2,"c":3}';
   const found = scan(Buffer.from(text));
   const gone = (...names: string[]) => removeMembers(found, names);
@@ -162,7 +162,7 @@ gathered(
   },
 );
 
-t.test("a span moves with what is put in front of it, and grows with what is put into it", async (t) => {
+t.test("a span moves with what is inserted before it, and grows with what is inserted into it", async (t) => {
   const text = "0123456789";
   const moved = (...edits: Edit[]) => {
     const { start, end } = shiftSpan({ start: 4, end: 7 }, edits);

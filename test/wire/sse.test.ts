@@ -72,7 +72,7 @@ gathered(t, "an event ends with its blank line, whatever the line ends are", asy
   one("\ufeffdata: a\n\n", "\ufeffdata: a\n\n", undefined);
 });
 
-t.test("a line end of two bytes is never torn apart between events", async (t) => {
+t.test("a two-byte line end is never split between events", async (t) => {
   const splitter = new SseSplitter();
   t.strictSame(splitter.push(Buffer.from("data: a\r\n\r")), [], "the LF may still come");
   t.strictSame(splitter.push(Buffer.alloc(0)), []);
@@ -83,7 +83,7 @@ t.test("a line end of two bytes is never torn apart between events", async (t) =
   );
 });
 
-t.test("a stream whose lines end in CR alone does not wait, and a late LF makes no event", async (t) => {
+t.test("a stream whose lines end in CR alone does not wait, and a late LF creates no event", async (t) => {
   const splitter = new SseSplitter();
   t.equal(splitter.push(Buffer.from("data: a\r\r")).length, 1);
   t.equal(splitter.push(Buffer.from("data: b\r\r")).length, 1);
@@ -94,7 +94,7 @@ t.test("a stream whose lines end in CR alone does not wait, and a late LF makes 
   );
 });
 
-t.test("frames are parts of the chunk they came in; a chunk that is one event is its frame", async (t) => {
+t.test("frames are parts of the chunk they arrived in; a chunk that is one event is its frame", async (t) => {
   const splitter = new SseSplitter();
   const one = Buffer.from("data: 1\n\n");
   t.equal(splitter.push(one)[0]?.bytes, one);
@@ -107,7 +107,7 @@ t.test("frames are parts of the chunk they came in; a chunk that is one event is
   t.ok(frames.every((frame) => frame.bytes.buffer === two.buffer));
 });
 
-t.test("only a mark at the very start of the stream is no part of the first field", async (t) => {
+t.test("only a byte order mark at the very start of the stream is ignored", async (t) => {
   const { frames } = split([Buffer.from("\ufeffevent: x\ndata: a\n\n\ufeffdata: b\n\n")]);
   t.strictSame(
     frames.map((frame) => [frame.event, frame.text]),
@@ -128,7 +128,7 @@ gathered(t, "long lines and lines of any length around the search are cut right"
     }
 });
 
-t.test("a large event in single bytes comes out whole", async (t) => {
+t.test("a large event in single bytes is read completely", async (t) => {
   const bytes = Buffer.from(`data: ${"0123456789".repeat(30_000)}\n\n`);
   const splitter = new SseSplitter();
   const frames: Frame[] = [];
@@ -137,7 +137,7 @@ t.test("a large event in single bytes comes out whole", async (t) => {
   t.ok(frames[0]?.bytes.equals(bytes));
 });
 
-t.test("refuses an event that is too large, whole or in parts", async (t) => {
+t.test("an event that is too large is refused, whole or in parts", async (t) => {
   const message = "An event of the stream is larger than 100 bytes.";
   t.throws(() => new SseSplitter(100).push(Buffer.from(`data: ${"x".repeat(100)}\n\n`)), { message });
   const splitter = new SseSplitter(100);
@@ -147,7 +147,7 @@ t.test("refuses an event that is too large, whole or in parts", async (t) => {
   t.throws(push, { message });
 });
 
-t.test("a comment is a frame that says nothing", async (t) => {
+t.test("a comment is a frame without content", async (t) => {
   t.equal(sseComment("keep-alive").toString(), ": keep-alive\n\n");
   const { frames, rest } = split([sseComment("two\r\nlines\ndata: x")]);
   t.strictSame(

@@ -25,7 +25,7 @@ gathered(t, "a text that begins with the word is found in any case, however it i
     }
 });
 
-t.test("what stands in the middle of a text, and other texts, are not looked at", async (t) => {
+t.test("text in the middle of a string, and other texts, are not searched", async (t) => {
   for (const text of [
     '{"url":"settings: on"}',
     '"its gs:"',

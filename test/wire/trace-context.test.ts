@@ -6,13 +6,13 @@ const TRACE = "4bf92f3577b34da6a3ce929d0e0e4736";
 const SPAN = "00f067aa0ba902b7";
 const PARENT = `00-${TRACE}-${SPAN}-01`;
 
-t.test("a traceparent is read, those of later versions too", async (t) => {
+t.test("a traceparent is parsed, those of later versions too", async (t) => {
   t.same(parseTraceparent(PARENT), { traceId: TRACE, parentId: SPAN, sampled: true });
   t.equal(parseTraceparent(`00-${TRACE}-${SPAN}-00`)?.sampled, false);
   t.equal(parseTraceparent(`cc-${TRACE}-${SPAN}-03-what-is-new`)?.sampled, true);
 });
 
-t.test("what is none is not", async (t) => {
+t.test("an invalid one is not", async (t) => {
   for (const text of [
     "",
     PARENT.toUpperCase(),
@@ -36,7 +36,7 @@ t.test("a tracestate is a list of up to 32 members and 512 characters", async (t
     t.notOk(isTracestate(text), text);
 });
 
-t.test("invalid ones are taken out, and a tracestate goes with its traceparent", async (t) => {
+t.test("invalid ones are removed, and a tracestate is removed with its traceparent", async (t) => {
   const kept = (...lines: string[]) => {
     const headers = new HeaderList([...lines]);
     dropInvalidTrace(headers);

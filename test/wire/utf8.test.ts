@@ -19,12 +19,12 @@ function answers(bytes: Buffer): number[] {
   return [...seen];
 }
 
-t.test("whole characters pass wherever they are cut", async (t) => {
+t.test("complete characters pass wherever they are split", async (t) => {
   for (const text of ["", "ascii", "é", "中文", "😀😀", "a\u0000b", "\u07ff\u0800\uffff\u{10000}\u{10ffff}"])
     t.strictSame(answers(Buffer.from(text)), [-1], JSON.stringify(text));
 });
 
-t.test("tells the first wrong byte wherever it is cut", async (t) => {
+t.test("the first invalid byte is reported wherever the text is split", async (t) => {
   for (const [hex, wrong] of [
     ["61ff", 1],
     ["c0ae", 0], // overlong

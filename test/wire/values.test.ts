@@ -28,7 +28,7 @@ t.test("counts keeps members that are counts and is undefined without any", asyn
   t.equal(asCounts(null), undefined);
 });
 
-t.test("a part is never more than its whole, where both are known", async (t) => {
+t.test("a part is never larger than its whole, where both are known", async (t) => {
   t.equal(atMost(5, 3), 3);
   t.equal(atMost(2, 3), 2);
   t.equal(atMost(5, undefined), 5);

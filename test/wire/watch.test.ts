@@ -18,7 +18,7 @@ const cut = (bytes: Buffer, length: number) => {
   return scanner.end();
 };
 
-t.test("what stands below the top level is seen wherever pieces cut it, and however it is escaped", (t) => {
+t.test("a member below the top level is found wherever chunks split it, and with any escapes", (t) => {
   const watch = new Watch(["file_id", "id"], ["item_reference"]);
   const texts = [
     '{"input":[{"file_id":"f"}]}',
@@ -38,7 +38,7 @@ t.test("what stands below the top level is seen wherever pieces cut it, and howe
   t.end();
 });
 
-t.test("a text without them is told from one with them", (t) => {
+t.test("a text without them is distinguished from one with them", (t) => {
   const watch = new Watch(["file_id", "container_id"], ["item_reference"]);
   const texts = [
     '{"file_id":"f","type":"item_reference"}',
@@ -55,7 +55,7 @@ t.test("a text without them is told from one with them", (t) => {
   t.end();
 });
 
-t.test("a no is never wrong: random texts, cut anywhere", (t) => {
+t.test("a negative result is never wrong: random texts, split anywhere", (t) => {
   let seed = 11;
   const random = (n: number): number => {
     seed = (seed * 1103515245 + 12345) & 0x7fffffff;
@@ -89,7 +89,7 @@ t.test("a no is never wrong: random texts, cut anywhere", (t) => {
   t.end();
 });
 
-t.test("what cannot be watched for is refused", (t) => {
+t.test("a name that cannot be watched is refused", (t) => {
   t.throws(() => new Watch(["a"]), RangeError);
   t.throws(() => new Watch([], ["v".repeat(199)]), RangeError);
   t.throws(() => new Watch(["a/b"]), RangeError);
@@ -100,7 +100,7 @@ t.test("what cannot be watched for is refused", (t) => {
 const allSpellings = (name: string): string[] =>
   [...name].reduce((all, letter) => all.flatMap((each) => letterVariants(letter).map((as) => each + as)), [""]);
 
-t.test("a name is seen in every spelling that readers take for it which do not mind case", (t) => {
+t.test("a name is found in every spelling that case-insensitive parsers accept for it", (t) => {
   for (const name of ["skill_id", "file_ids", "sessions", "kk"]) {
     const watch = new Watch(caseSpellings(name));
     for (const as of allSpellings(name))

@@ -8,7 +8,7 @@ import { ByteSearch, FAULT, type Nesting, Window } from "../../src/wire/window.t
 const SOURCE = new URL("../../src/wire/window.wat", import.meta.url);
 const MACHINE = new URL("../../src/wire/window.wasm", import.meta.url);
 
-t.test("window.wasm is window.wat, assembled; WASM=write makes it anew", async (t) => {
+t.test("window.wasm is window.wat, assembled; WASM=write builds it anew", async (t) => {
   const { parseWat } = await wabt();
   const assembled = parseWat("window.wat", readFileSync(SOURCE, "utf8"), { simd: true }).toBinary({}).buffer;
   if (process.env["WASM"] === "write") writeFileSync(MACHINE, assembled);
@@ -35,7 +35,7 @@ const PARTS = [
   ...["a", "plain", "z".repeat(30), "y".repeat(300), "x".repeat(1500)],
 ];
 
-t.test("the end of a string is found wherever words, edges and long plain text lie", (t) => {
+t.test("the end of a string is found for any position of words, edges and long plain text", (t) => {
   let seed = 7;
   const random = (n: number): number => {
     seed = (seed * 1103515245 + 12345) & 0x7fffffff;
@@ -61,7 +61,7 @@ t.test("the end of a string is found wherever words, edges and long plain text l
   t.end();
 });
 
-t.test("the leap stops at the first quote that counts, or says from where to look on", (t) => {
+t.test("the skip stops at the first quote that counts, or returns where to continue", (t) => {
   const leap = (text: string) => new Window(Buffer.from(text)).plainStringEnd(0);
   t.equal(leap('aa"a'), 2);
   t.equal(leap('a\\\\"a'), 3);
@@ -72,7 +72,7 @@ t.test("the leap stops at the first quote that counts, or says from where to loo
   t.end();
 });
 
-t.test("white space ends where anything else stands, at every distance and with every byte", (t) => {
+t.test("white space ends at any other byte, at every distance", (t) => {
   const blanks = Buffer.from(" \n\t\r".repeat(30));
   let wrong = 0;
   for (let byte = 0; byte < 256; byte++)
@@ -93,7 +93,7 @@ t.test("white space ends where anything else stands, at every distance and with 
   t.end();
 });
 
-t.test("a text is found where it stands first, and nowhere else", (t) => {
+t.test("a text is found at its first occurrence, and nowhere else", (t) => {
   let seed = 13;
   const random = (n: number): number => {
     seed = (seed * 1103515245 + 12345) & 0x7fffffff;
@@ -126,7 +126,7 @@ const inObject = (changes: Partial<Nesting> = {}): Nesting => ({
 const passed = (text: string, nesting: Nesting) =>
   text.slice(0, new Window(Buffer.from(text)).skipInside(0, nesting, 256));
 
-t.test("passes over what is plain, and stops before what is not", (t) => {
+t.test("plain bytes are skipped, and the scan stops before others", (t) => {
   const at = inObject();
   t.equal(passed(', "a" : [ "b", {"c":"d"}, [] ], "e": 1}', at), ', "a" : [ "b", {"c":"d"}, [] ], "e": 1');
   t.match(at, { depth: 2, inObject: true, keys: 3 });
@@ -152,14 +152,14 @@ t.test("passes over what is plain, and stops before what is not", (t) => {
   t.end();
 });
 
-t.test("passes numbers and words that the piece holds whole", (t) => {
+t.test("numbers and words within one chunk are skipped", (t) => {
   t.equal(passed(',"k":-1.5e+3, "l":[true,false,null,0]}', inObject()), ',"k":-1.5e+3, "l":[true,false,null,0]');
   t.equal(passed(',"k":12', inObject()), ',"k":', "more digits may follow");
   t.equal(passed(',"k":null', inObject()), ',"k":null');
   t.end();
 });
 
-t.test("keeps to the limits of depth and names", (t) => {
+t.test("the limits of depth and names are respected", (t) => {
   t.equal(passed(',"a":[[[[', inObject()), ',"a":[[');
   t.equal(passed(',"a":"","b":"","c":""', inObject({ keys: 7 })), ',"a":"","b":"",');
   t.equal(passed('"a":"" ', inObject({ expect: EXPECT_KEY })), '"a":"" ');
@@ -169,7 +169,7 @@ t.test("keeps to the limits of depth and names", (t) => {
   t.end();
 });
 
-t.test("what is accepted is what JSON.parse accepts, however a text is spoilt", (t) => {
+t.test("the accepted texts are those that JSON.parse accepts, with any damage", (t) => {
   let seed = 11;
   const random = (n: number): number => {
     seed = (seed * 1103515245 + 12345) & 0x7fffffff;

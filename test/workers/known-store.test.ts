@@ -19,7 +19,7 @@ function told(...all: readonly (StoreSnapshot | undefined)[]): Promise<StoreSnap
   return askKnownStore(new Peers(primary));
 }
 
-t.test("what several workers know is told together: the newest of each key, from the oldest look on", async (t) => {
+t.test("what several workers know is combined: the newest of each key, from the oldest look-up on", async (t) => {
   const one = { schema: 7, secret: "ab", keys: { seen: 5, age: 100, rows: [row("a", 1), row("b", 5)] } };
   const other = { schema: 7, secret: "ab", keys: { seen: 4, age: 900, rows: [row("b", 2), row("c", 3)] } };
   t.same(await told(one, undefined, other), {
@@ -28,7 +28,7 @@ t.test("what several workers know is told together: the newest of each key, from
   });
 });
 
-t.test("where none knows anything, or nobody answers, nothing is told", async (t) => {
+t.test("where none has anything, or none responds, nothing is returned", async (t) => {
   t.equal(await told(), undefined);
   t.equal(await told(undefined), undefined);
   t.equal(await askKnownStore(new Peers()), undefined);

@@ -18,7 +18,7 @@ const asked = (id: string) => ({
   minimum: { tokens: 0, cost: 4 },
 });
 
-t.test("two processes share what the one that answers counts, and what one had reserved ends with it", async (t) => {
+t.test("two processes share the counts of the one that responds, and one's reservations end with it", async (t) => {
   const answers = new QuestionHandlers();
   const counts = new MemoryLimiter(
     async () => new Map(),
@@ -40,7 +40,7 @@ t.test("two processes share what the one that answers counts, and what one had r
   t.equal(counts.pending, 0);
 });
 
-t.test("where nobody answers, nothing is let in", async (t) => {
+t.test("where none responds, no request is let in", async (t) => {
   const alone = new SharedLimiter(new Peers(), "1");
   const refused = {
     ...{ code: "store_unavailable", status: 503, kind: "overloaded", retry: true, retryAfter: 5, store: "limits" },

@@ -10,7 +10,7 @@ function connection() {
   return { state, socket: { destroy: () => (state.closed = true) } as unknown as Socket };
 }
 
-t.test("those that come in a moment without a worker wait, and the next worker has them", async (t) => {
+t.test("connections that arrive in a moment without a worker wait, and the next worker gets them", async (t) => {
   const log = new MemoryLog();
   const waiting = new WaitingConnections(log, 1000);
   const [one, other] = [connection(), connection()];
@@ -22,7 +22,7 @@ t.test("those that come in a moment without a worker wait, and the next worker h
   t.same(log.lines, [], "nothing to complain about");
 });
 
-t.test("after a time without a worker all are closed, new ones at once, and it is told once", async (t) => {
+t.test("after a time without a worker all are closed, new ones at once, and it is reported once", async (t) => {
   const log = new MemoryLog();
   const waiting = new WaitingConnections(log, 50);
   const early = connection();
@@ -46,7 +46,7 @@ t.test("after a time without a worker all are closed, new ones at once, and it i
   t.same(waiting.takeAll(), [next.socket], "they wait again");
 });
 
-t.test("more than may wait are closed", async (t) => {
+t.test("more than the limit of waiting ones are closed", async (t) => {
   const log = new MemoryLog();
   const waiting = new WaitingConnections(log, 1000, 2);
   const all = [connection(), connection(), connection()];
@@ -58,7 +58,7 @@ t.test("more than may wait are closed", async (t) => {
   t.equal(waiting.takeAll().length, 2);
 });
 
-t.test("at a stop none waits any longer", async (t) => {
+t.test("at a stop all waiting ones are closed", async (t) => {
   const waiting = new WaitingConnections(new MemoryLog(), 1000);
   const [before, behind] = [connection(), connection()];
   waiting.add(before.socket);

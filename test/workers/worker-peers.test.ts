@@ -6,7 +6,7 @@ import { WorkerPeers } from "../../src/workers/worker-peers.ts";
 const WEATHER = topic<{ rain: boolean }>("weather");
 const SUM = question<number[], number>("sum");
 
-t.test("a worker tells its primary, and hears what others tell", async (t) => {
+t.test("a worker sends messages to its primary, and receives those of others", async (t) => {
   const sent: ToPrimary[] = [];
   const peers = new WorkerPeers((message) => void sent.push(message));
   const heard: unknown[] = [];
@@ -19,7 +19,7 @@ t.test("a worker tells its primary, and hears what others tell", async (t) => {
   t.same(heard, [["there", false], "there"]);
 });
 
-t.test("each question gets its own answer, in any order; one that nobody can answer fails", async (t) => {
+t.test("each question gets its own answer, in any order; one without an answer fails", async (t) => {
   const sent: ToPrimary[] = [];
   const peers = new WorkerPeers((message) => void sent.push(message));
   const [first, second, third] = [peers.ask(SUM, [1]), peers.ask(SUM, [2]), peers.ask(SUM, [3])];
@@ -38,7 +38,7 @@ t.test("each question gets its own answer, in any order; one that nobody can ans
   await t.rejects(third, /no/);
 });
 
-t.test("without a primary nothing is waited for: what was asked and what will be fails at once", async (t) => {
+t.test("without a primary nothing is waited for: pending and future questions fail at once", async (t) => {
   const peers = new WorkerPeers(() => {});
   const asked = peers.ask(SUM, [1]);
   peers.orphan();

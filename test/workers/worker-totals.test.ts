@@ -8,7 +8,7 @@ const metric = (name: string, type: string, value: number): MetricJson =>
 
 const textOf = (all: MetricJson[][]): Promise<string> => AggregatorRegistry.aggregate(all as never).metrics();
 
-t.test("what an ended worker last counted stays in the sum, and its gauges do not", async (t) => {
+t.test("an exited worker's last counts stay in the sum, and its gauges do not", async (t) => {
   const totals = new WorkerTotals<string>();
   for (const worker of ["one", "two", "three"]) totals.add(worker);
   totals.update("one", [metric("spent", "counter", 3), metric("open", "gauge", 7)]);
@@ -23,7 +23,7 @@ t.test("what an ended worker last counted stays in the sum, and its gauges do no
   t.notMatch(text, /open/);
 });
 
-t.test("a report without a metric leaves its last value", async (t) => {
+t.test("a report without a metric keeps its last value", async (t) => {
   const totals = new WorkerTotals<string>();
   totals.add("one");
   totals.update("one", [metric("spent", "counter", 3), metric("errors", "counter", 2)]);

@@ -35,7 +35,7 @@ function behind(t: Test, { address }: Pick<ConnectProxy, "address">, userinfo = 
 t.beforeEach(() => setDefaultCACertificates([certificate]));
 
 for (const secure of [false, true])
-  t.test(`https goes through a tunnel of ${secure ? "an https" : "an http"} proxy, which is kept`, async (t) => {
+  t.test(`https goes through a tunnel of ${secure ? "an https" : "an http"} proxy, which is kept open`, async (t) => {
     const size = 5 << 20;
     const { origin, texts, sockets } = await provider(t, (socket, text) => {
       if (!text.startsWith("POST /large")) return socket.write(OK);
@@ -69,50 +69,56 @@ for (const secure of [false, true])
     t.notMatch(texts.join(""), /proxy-authorization/i, "the proxy's credentials are the proxy's");
   });
 
-t.test("a proxy that gives no way makes the provider unreachable; it is named, without its credentials", async (t) => {
-  const { origin, texts } = await provider(t, () => t.fail("nothing was to be sent"));
-  const answers: [answer: string | undefined, code: string, said: RegExp][] = [
-    ["HTTP/1.1 407 Proxy Authentication Required\r\nproxy-authenticate: Basic\r\n\r\n", "PROXY_STATUS_407", /407/],
-    ["HTTP/1.1 403 Forbidden\r\ncontent-length: 2\r\n\r\nno", "PROXY_STATUS_403", /403/],
-    ["HTTP/1.1 204 No Content\r\n\r\n", "PROXY_STATUS_204", /204/],
-    ["HTTP/1.1 302 Found\r\nlocation: http://a.test\r\n\r\n", "PROXY_STATUS_302", /302/],
-    ["HTTP/1.0 503 x\r\n\r\n", "PROXY_STATUS_503", /503/],
-    ["SSH-2.0-OpenSSH\r\n", "PROXY_RESPONSE_NOT_HTTP", /could not/],
-    ["HTTP/1.1 200 OK\r\n\r\nhello", "PROXY_RESPONSE_FOLLOWED", /could not/],
-    [undefined, "PROXY_CONNECTION_CLOSED", /could not/],
-  ];
-  for (const [answer, code, said] of answers) {
-    const proxy = await connectProxy(t, {
-      answer: (socket) => (answer === undefined ? socket.end() : socket.write(answer)),
+t.test(
+  "a proxy that refuses makes the provider unreachable; the proxy is named, without its credentials",
+  async (t) => {
+    const { origin, texts } = await provider(t, () => t.fail("nothing was to be sent"));
+    const answers: [answer: string | undefined, code: string, said: RegExp][] = [
+      ["HTTP/1.1 407 Proxy Authentication Required\r\nproxy-authenticate: Basic\r\n\r\n", "PROXY_STATUS_407", /407/],
+      ["HTTP/1.1 403 Forbidden\r\ncontent-length: 2\r\n\r\nno", "PROXY_STATUS_403", /403/],
+      ["HTTP/1.1 204 No Content\r\n\r\n", "PROXY_STATUS_204", /204/],
+      ["HTTP/1.1 302 Found\r\nlocation: http://a.test\r\n\r\n", "PROXY_STATUS_302", /302/],
+      ["HTTP/1.0 503 x\r\n\r\n", "PROXY_STATUS_503", /503/],
+      ["SSH-2.0-OpenSSH\r\n", "PROXY_RESPONSE_NOT_HTTP", /could not/],
+      ["HTTP/1.1 200 OK\r\n\r\nhello", "PROXY_RESPONSE_FOLLOWED", /could not/],
+      [undefined, "PROXY_CONNECTION_CLOSED", /could not/],
+    ];
+    for (const [answer, code, said] of answers) {
+      const proxy = await connectProxy(t, {
+        answer: (socket) => (answer === undefined ? socket.end() : socket.write(answer)),
+      });
+      const error = await failed(behind(t, proxy, "me:secret@").send(outgoing(origin), client()));
+      t.match(error, { code: "upstream_unreachable", cause: { code, host: origin.host } }, code);
+      t.ok(error.message.startsWith(`The proxy ${proxy.address} `), error.message);
+      t.match(error.message, said);
+      t.notMatch(error.message, /secret|me:/);
+      await until(() => proxy.sockets.size === 0, "the end of the connection");
+    }
+    const nobody = await failed(behind(t, { address: "http://127.0.0.1:1" }).send(outgoing(origin), client()));
+    t.match(nobody, { code: "upstream_unreachable", cause: { code: "PROXY_ECONNREFUSED" } });
+    t.match(nobody.message, /^The proxy http:\/\/127\.0\.0\.1:1 could not be reached\.$/);
+    t.same(texts, []);
+  },
+);
+
+t.test(
+  "a provider configured by IP address is requested by it, and its certificate must be valid for it",
+  async (t) => {
+    const { origin, sockets } = await provider(t, (socket) => socket.write(OK));
+    const proxy = await connectProxy(t);
+    const address = new URL(origin.href.replace("provider.test", "127.0.0.1"));
+    const upstream = behind(t, proxy);
+    t.equal((await whole(await upstream.send(outgoing(address), client()))).body.toString(), "ok");
+    t.notOk((sockets[0] as { servername?: unknown }).servername);
+    const other = new URL(origin.href.replace("provider.test", "other.test"));
+    t.match(await failed(upstream.send(outgoing(other), client())), {
+      code: "upstream_unreachable",
+      cause: { code: "ERR_TLS_CERT_ALTNAME_INVALID" },
     });
-    const error = await failed(behind(t, proxy, "me:secret@").send(outgoing(origin), client()));
-    t.match(error, { code: "upstream_unreachable", cause: { code, host: origin.host } }, code);
-    t.ok(error.message.startsWith(`The proxy ${proxy.address} `), error.message);
-    t.match(error.message, said);
-    t.notMatch(error.message, /secret|me:/);
-    await until(() => proxy.sockets.size === 0, "the end of the connection");
-  }
-  const nobody = await failed(behind(t, { address: "http://127.0.0.1:1" }).send(outgoing(origin), client()));
-  t.match(nobody, { code: "upstream_unreachable", cause: { code: "PROXY_ECONNREFUSED" } });
-  t.match(nobody.message, /^The proxy http:\/\/127\.0\.0\.1:1 could not be reached\.$/);
-  t.same(texts, []);
-});
+  },
+);
 
-t.test("a provider named by its address is asked for by it, and its certificate must be for it", async (t) => {
-  const { origin, sockets } = await provider(t, (socket) => socket.write(OK));
-  const proxy = await connectProxy(t);
-  const address = new URL(origin.href.replace("provider.test", "127.0.0.1"));
-  const upstream = behind(t, proxy);
-  t.equal((await whole(await upstream.send(outgoing(address), client()))).body.toString(), "ok");
-  t.notOk((sockets[0] as { servername?: unknown }).servername);
-  const other = new URL(origin.href.replace("provider.test", "other.test"));
-  t.match(await failed(upstream.send(outgoing(other), client())), {
-    code: "upstream_unreachable",
-    cause: { code: "ERR_TLS_CERT_ALTNAME_INVALID" },
-  });
-});
-
-t.test("interim responses of a proxy are passed over", async (t) => {
+t.test("interim responses of a proxy are skipped", async (t) => {
   const { origin } = await provider(t, (socket) => socket.write(OK));
   const proxy = await connectProxy(t, {
     answer: (socket) => {
@@ -123,7 +129,7 @@ t.test("interim responses of a proxy are passed over", async (t) => {
   t.equal((await whole(await behind(t, proxy).send(outgoing(origin), client()))).body.toString(), "ok");
 });
 
-t.test("the limit for connecting counts the proxy's time; who leaves ends the attempt", async (t) => {
+t.test("the connect timeout includes the proxy's time; a client that disconnects ends the attempt", async (t) => {
   const { origin } = await provider(t, () => t.fail("nothing was to be sent"));
   const proxy = await connectProxy(t, { answer: () => {} });
   const upstream = behind(t, proxy);
@@ -140,14 +146,14 @@ t.test("the limit for connecting counts the proxy's time; who leaves ends the at
   await until(() => proxy.sockets.size === 0, "the end of both connections");
 });
 
-t.test("a certificate that nobody vouches for is no provider's behind a proxy either", async (t) => {
+t.test("a certificate without a trusted authority is refused behind a proxy too", async (t) => {
   setDefaultCACertificates([]);
   const { origin } = await provider(t, () => t.fail("nothing was to be sent"));
   const error = await failed(behind(t, await connectProxy(t)).send(outgoing(origin), client()));
   t.match(error, { code: "upstream_unreachable", cause: { code: "DEPTH_ZERO_SELF_SIGNED_CERT" } });
 });
 
-t.test("a cut in a tunnel is a cut; a client's leaving closes the tunnel", async (t) => {
+t.test("an interruption in a tunnel is an interruption; a client's disconnect closes the tunnel", async (t) => {
   const { origin, sockets } = await provider(t, (socket, text) => {
     socket.write("HTTP/1.1 200 OK\r\ncontent-length: 9\r\n\r\n12345");
     if (text.startsWith("POST /cut")) setTimeout(() => socket.destroy(), 10);
@@ -165,7 +171,7 @@ t.test("a cut in a tunnel is a cut; a client's leaving closes the tunnel", async
   await until(() => proxy.sockets.size === 0);
 });
 
-t.test("a kept tunnel that proves closed is replaced once; of a new one nothing is sent twice", async (t) => {
+t.test("a kept tunnel that turns out closed is replaced once; on a new one nothing is sent twice", async (t) => {
   const used = new Set<Socket>();
   const { origin, texts } = await provider(t, (socket, text) => {
     if (text.startsWith("POST /fresh") || used.has(socket)) socket.destroy();
