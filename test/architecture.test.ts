@@ -349,7 +349,7 @@ t.test("a name of code in a comment or a page exists in the code", async (t) => 
   t.same(
     FOREIGN_NAMES.filter((foreign) => !unknown.some(({ name }) => name === foreign)),
     [],
-    "left out, and not named",
+    "left out, and missing in the list",
   );
 });
 

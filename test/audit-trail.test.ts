@@ -76,7 +76,11 @@ t.test(
     for (const other of [{ host: "there" }, { file: "/etc/other.yaml" }]) {
       const first = await start("cc", other);
       t.match(first?.detail, { file_changed: undefined, before: undefined }, "the first of its machine and file");
-      t.match((await start("aa"))?.detail, { file_changed: false }, "another gateway of the database has its own file");
+      t.match(
+        (await start("aa"))?.detail,
+        { file_changed: false },
+        "another gateway with the same database has its own file",
+      );
       t.match((await start("dd", other))?.detail, { file_changed: true, before: "cc" });
     }
   },

@@ -55,7 +55,7 @@ warm_up: off
     const refused = await ask("echo", "?break=yes");
     t.equal(refused.status, 503);
     t.match(await refused.text(), /shutting down/);
-    t.match(await running.text(), /long\..*data: \[DONE\]/s, "what ran has ended as ever");
+    t.match(await running.text(), /long\..*data: \[DONE\]/s, "the running stream ended normally");
     t.equal((await closed)[0], 1);
     const line = JSON.parse(text.split("\n").find((each) => each.includes("the gateway failed")) as string);
     t.match(line, {

@@ -48,18 +48,18 @@ t.test("everything that the Dockerfile copies exists, and nothing else is copied
   t.same(
     files.filter((each) => !each.startsWith("!") && !kept.includes(each) && !unused.includes(each)),
     [],
-    "what the package has to run with, the image has too",
+    "everything that the package runs with is in the image too",
   );
   for (const [, named = ""] of file.matchAll(/^COPY (?!--from|\. )(\S+)/gm)) t.ok(existsSync(join(ROOT, named)), named);
   for (const [, named = ""] of file.matchAll(/\/opt\/model-gateway\/(deploy\/\S+?|bin\/\S+?)[\s"]/g))
     t.ok(existsSync(join(ROOT, named)), named);
-  t.notMatch(file, /--omit=optional/, "what reads TypeScript is an optional package for each processor");
+  t.notMatch(file, /--omit=optional/, "the TypeScript transformer is an optional package for each processor");
   const { optionalDependencies = {} } = JSON.parse(text("package.json")) as Record<string, Record<string, string>>;
   const removed = [...file.matchAll(/node_modules\/(node-\S+)\*/g)].map(([, start = ""]) => start);
   for (const name of Object.keys(optionalDependencies))
     t.ok(
       removed.some((start) => name.startsWith(start)),
-      `${name} is taken out: the image has its Node`,
+      `${name} is removed: the image has its own Node`,
     );
   t.match(file, /^WORKDIR \/etc\/model-gateway$/m, "a verb without --config finds the gateway.yaml that is served");
   t.match(file, /^USER 65532:65532$/m);
@@ -117,7 +117,7 @@ t.test("the compose file with three gateways refers to existing files, and they 
     gateways,
   );
   const journals = gateways.map((name) => services[name]?.volumes?.[1]);
-  t.equal(new Set(journals).size, 3, "each has a journal of its own");
+  t.equal(new Set(journals).size, 3, "each has its own journal");
   for (const name of gateways) t.match(services[name], { read_only: true, stop_grace_period: "11m" });
   for (const [from = ""] of Object.values(services).flatMap(({ volumes = [] }) =>
     volumes.map((each) => each.split(":")),
@@ -248,7 +248,7 @@ t.test("the chart renders with and without persistence, if helm is installed", a
   const config = "  # indented\n  listen: 0.0.0.0:8080\n";
   const file = join(t.testdir({ config }), "config");
   const taken = chart.manifests("--set-file", `config=${file}`).find(({ kind }) => kind === "ConfigMap");
-  t.equal(taken?.data?.["gateway.yaml"], config, "gateway.yaml comes through as it is");
+  t.equal(taken?.data?.["gateway.yaml"], config, "gateway.yaml is unchanged in the ConfigMap");
 });
 
 t.test("the chart refuses values that cannot work, with the reason, if helm is installed", async (t) => {
@@ -373,7 +373,7 @@ t.test("two gateways behind nginx lose no request when one of them stops and res
     [],
     `of ${statuses.length}`,
   );
-  t.equal(vendor.requests.length, statuses.length, "and asks the provider once for each");
+  t.equal(vendor.requests.length, statuses.length, "and calls the provider once for each");
 });
 
 t.test("a release is packed and signed by pinned steps, with minimal permissions", async (t) => {
@@ -392,7 +392,8 @@ t.test("a release is packed and signed by pinned steps, with minimal permissions
   t.same(release?.permissions, { contents: "write", "id-token": "write", attestations: "write" });
   const steps = release?.steps ?? [];
   const used = steps.flatMap(({ uses = [] }) => uses);
-  for (const action of used) t.match(action, /^actions\/[\w-]+@[0-9a-f]{40}$/, "of the forge's own, at one commit");
+  for (const action of used)
+    t.match(action, /^actions\/[\w-]+@[0-9a-f]{40}$/, "the forge's own actions, at one commit");
   t.ok(used.some((action) => action.startsWith("actions/attest@")));
   const runs = steps.flatMap(({ run = [] }) => run);
   const order = [".ci/run", "npm run --silent release:check", "npm pack"];
@@ -401,14 +402,14 @@ t.test("a release is packed and signed by pinned steps, with minimal permissions
     order,
     "nothing is packed untried",
   );
-  t.ok(statSync(join(ROOT, ".ci/run")).mode & 0o100, "there is a .ci/run");
+  t.ok(statSync(join(ROOT, ".ci/run")).mode & 0o100, ".ci/run exists and is executable");
   const called = runs.flatMap((run) => [...run.matchAll(/npm run (?:--\S+ )*(\S+)/g)].map(([, script = ""]) => script));
   t.same(
     called.filter((script) => !Object.hasOwn(scripts, script)),
     [],
-    "there is every script that it calls",
+    "every called script exists",
   );
   const named = runs.find((run) => run.startsWith("test "))?.replace("$GITHUB_REF_NAME", `v${version}`) ?? "false";
-  t.equal(spawnSync("sh", ["-c", named], { cwd: ROOT }).status, 0, "the tag of this version is taken");
+  t.equal(spawnSync("sh", ["-c", named], { cwd: ROOT }).status, 0, "the tag of this version is accepted");
   t.not(spawnSync("sh", ["-c", named.replace(`v${version}`, "v9.9.9")], { cwd: ROOT }).status, 0, "another's is not");
 });

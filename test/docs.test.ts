@@ -62,12 +62,16 @@ t.test("the README is short, and llms.txt links to every page", async (t) => {
   const list = (page: string) => [...page.matchAll(/^- (\[[^\]]*\]\(([^)]*)\))/gm)];
   const listed = list(text("llms.txt"));
   const linksOf = (found: typeof listed) => found.map(([, link]) => link);
-  t.same(linksOf(listed), linksOf(list(PAGES["llms.txt"]?.() ?? "")), "llms.txt lists what npm run docs would");
+  t.same(
+    linksOf(listed),
+    linksOf(list(PAGES["llms.txt"]?.() ?? "")),
+    "llms.txt has the links that npm run docs generates",
+  );
   t.same(
     listed.map(([, , file = ""]) => file).filter((file) => file.startsWith("docs/")),
     globSync("docs/*.md", { cwd: ROOT }).sort(),
   );
-  for (const [, , file = ""] of listed) t.ok(existsSync(join(ROOT, file)), `${file} is there`);
+  for (const [, , file = ""] of listed) t.ok(existsSync(join(ROOT, file)), `${file} exists`);
   t.ok(linksIn("README.md", text("README.md")).length > 10);
 });
 
@@ -161,21 +165,21 @@ t.test("every command of the pages is a verb, a script or a package, or is exclu
   t.ok(COMMANDS.size >= 40, `${COMMANDS.size} were found`);
   for (const command of COMMANDS) {
     const script = /^npm run (\S+)/.exec(command)?.[1];
-    if (script) t.ok(scripts?.[script], `${command}: there is such a script`);
+    if (script) t.ok(scripts?.[script], `${command}: the script exists`);
     for (const [file] of command.matchAll(/\btest\/\S+\.ts\b/g))
       t.ok(existsSync(join(ROOT, file)), `${command}: the file`);
     for (const [, name = "", version] of command.matchAll(/(?<=^npm i .*)(?<= )((?:@\w+\/)?[\w-]+)(?:@(\S+))?/g))
       t.ok(
         known[name] !== undefined && (version === undefined || version === known[name]),
-        `${command}: ${name} is what is tested with`,
+        `${command}: ${name} is the tested version`,
       );
     const tried = VERB.test(command) || command.startsWith("npm i ");
-    t.ok(tried || ASIDE.some(([form]) => form.test(command)), `${command}: is run, or there is a reason why not`);
+    t.ok(tried || ASIDE.some(([form]) => form.test(command)), `${command}: is run, or is excluded for a reason`);
   }
   for (const [form] of ASIDE)
     t.ok(
       [...COMMANDS].some((command) => form.test(command)),
-      `${form}: there is such a command`,
+      `${form}: the command exists`,
     );
 });
 

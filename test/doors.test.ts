@@ -45,7 +45,7 @@ for (const [specifier, door, most] of [
         const mentions = new RegExp(`\\b${name}\\b(?<!(?:class|interface|type|function|const) ${name})`);
         return !used.has(name) && !signatures.some((signature) => mentions.test(signature));
       });
-      t.same(idle, [], "exported, and nobody uses it");
+      t.same(idle, [], "exported, but not used");
       t.same(
         [...used].filter((name) => !files.has(name)),
         [],
@@ -112,6 +112,6 @@ t.test("every export that docs/plugins.md mentions exists", async (t) => {
   t.same(
     [...elsewhere].filter((name) => !named.has(name)),
     [],
-    "left out, and not named",
+    "left out, and missing in the list",
   );
 });

@@ -177,7 +177,7 @@ plugins: { stamp: { from: ./examples/stamp.ts, text: here }, hours: { from: ./ex
   t.match(run(folder, bin, "check"), { status: 0, said: /gateway\.yaml: ok/ });
   const tested = run(folder, bin, "plugin", "test");
   t.equal(tested.status, 0, tested.said);
-  t.match(tested.said, /pass 8\n/, "the plugin's own test drives it with the packed gateway");
+  t.match(tested.said, /pass 8\n/, "the plugin's own test runs with the packed gateway");
   // Any other runner needs what makes Node read TypeScript with decorators, and no more.
   const plain = run(folder, process.execPath, "--import", "model-gateway/register", "test/my-stamp.test.ts");
   t.equal(plain.status, 0, plain.said);
@@ -198,7 +198,7 @@ t.test("the guide's first plugin is written, tested and served as the guide desc
   const asked = written
     .replace('{ options: { text: "tested" } }', "{ options: { characters: 10 } }")
     .replace(/const answer = [\s\S]*?\n {4}\}\);/, `${block("js")}    });`);
-  t.match(asked, /characters: 10[\s\S]*long\.status, 413/, "the test asks what the guide says");
+  t.match(asked, /characters: 10[\s\S]*long\.status, 413/, "the test is the guide's");
   writeFileSync(file, asked);
   const tested = run(own, bin, "plugin", "test");
   t.match(tested, { status: 0, said: /pass 8\n/ });

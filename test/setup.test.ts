@@ -127,7 +127,7 @@ t.test("vendors with an existing key offer their models, with the suggested ones
     },
     { vendor: { id: "anthropic" }, listing: { problem: /401/ }, models: [] },
   ]);
-  t.equal(offers.length, 2, "none is asked without its key");
+  t.equal(offers.length, 2, "none is called without its key");
   const all = new Set(offers.flatMap(({ models }) => models));
   const text = formatGatewayFile(fileFromOffers(offers, all, "gw"));
   t.match(parse(text), {

@@ -20,7 +20,7 @@ t.test("connections stay as long as a live generation has the provider with that
   t.equal(carried.pools.pool(new URL(one.url), "p/0/one"), pool, "the next one has it too");
   carried.hold(third);
   await carried.release(second);
-  t.not(carried.pools.pool(new URL(one.url), "p/0/one"), pool, "nobody had it any more");
+  t.not(carried.pools.pool(new URL(one.url), "p/0/one"), pool, "no generation used it any more");
   await carried.release(third);
 });
 

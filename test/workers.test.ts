@@ -312,7 +312,7 @@ t.test("it is ready while a worker serves; without any, connections are closed",
   t.notOk((await gateway.ready())?.body["why"]);
   t.equal((await ask(gateway, "echo")).status, 200);
   t.equal(gateway.lines().filter(({ msg }) => String(msg).startsWith("a worker serves again")).length, 1);
-  t.match(told(), [{ level: 50 }], "told once");
+  t.match(told(), [{ level: 50 }], "logged once");
   t.equal(await gateway.end(), 0);
 });
 

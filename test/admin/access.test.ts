@@ -89,7 +89,7 @@ t.test("several gateways with one store accept each other's sessions, and end th
   const visitor = await one.authenticate(from(cookie));
   const stop = one.onSignOut(visitor as NonNullable<typeof visitor>, () => void told++);
   await one.signOut(from(cookie));
-  t.equal(told, 1, "who watches is told");
+  t.equal(told, 1, "a read-only session is notified");
   stop();
   t.equal(await other.authenticate(from(cookie)), undefined);
 });

@@ -67,7 +67,7 @@ t.test("the ledger is searched, page by page", async (t) => {
   t.same(idsOf(await found("status=404")), [ids[1]]);
   t.same(idsOf(await found("status=4xx&outcome=rejected")), [ids[1]]);
   t.equal((await found("model=echo&key=test&target=demo:echo")).requests.length, 4);
-  t.same(idsOf(await found("without=target")), [ids[1]], "nobody was asked");
+  t.same(idsOf(await found("without=target")), [ids[1]], "no provider was called");
   t.same(idsOf(await found("without=target,key")), []);
   t.equal((await found("without=group&model=echo")).requests.length, 4);
   t.same(idsOf(await found("key=nobody")), []);
@@ -145,7 +145,7 @@ retry: { attempts: 1 }
   for (const model of ["limited", "fragile"]) t.equal((await call(gateway, model)).status, 200, model);
   await gateway.gateway.stores.ledger.flush();
   const { rows, attempts } = (await gateway.ask("GET", "/api/errors?since=1h")).body;
-  t.same(rows, [], "no exchange failed as a whole");
+  t.same(rows, [], "no exchange failed completely");
   const of = (target: string) => attempts.find((each: { target: string }) => each.target === target);
   t.match(of("demo:error-429"), { status: 429, attempts: Number, answered: of("demo:error-429").attempts });
   t.match(of("down:x"), { error: "upstream_unreachable", answered: of("down:x").attempts });
@@ -157,7 +157,7 @@ retry: { attempts: 1 }
   t.match(
     (await gateway.ask("GET", "/api/now")).body.last_hour,
     { failed: 2, upstream: 1, refused_there: 1 },
-    "what a provider refuses of a request is no failure of it",
+    "a request error returned by a provider is not the provider's failure",
   );
 });
 

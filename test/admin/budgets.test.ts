@@ -52,7 +52,7 @@ keys: { test: { key: ${KEY}, group: acme/research, budget: $7 } }
     "model idle": [undefined],
     "key test": [undefined],
   };
-  t.same(await began(), none, "nobody knows");
+  t.same(await began(), none, "unknown");
   t.equal(await ask(url), 200);
   const known = { "group acme": [day], "model m": [day, day], "model idle": [undefined], "key test": [day] };
   // The row is on its way to the store.

@@ -155,7 +155,7 @@ t.test(
     t.match(
       key,
       { rpm: "off", budget: ["off"], written: undefined },
-      "what lifts a limit is told of keys of the store too",
+      "settings that lift a limit are reported for keys of the store too",
     );
   },
 );
@@ -181,5 +181,5 @@ t.test("the last use of a key is shown to the hour", async (t) => {
   gateway.stores.ledger.append(plainEntry(hour + 5, { key: id }));
   gateway.stores.ledger.append(plainEntry(hour + 9, { key: "gone" }));
   await gateway.stores.ledger.flush();
-  t.same((await ask("GET", "/api/used")).body, { keys: { [id]: hour } }, "of keys that are there");
+  t.same((await ask("GET", "/api/used")).body, { keys: { [id]: hour } }, "only existing keys");
 });

@@ -78,10 +78,10 @@ t.test("a subscriber is notified when a request begins, changes and ends", async
   const begun = await next(({ data }) => data.requests?.length === 1);
   const [request] = begun.data.requests;
   t.match(request, { model: "slow", name: "test", path: "/v1/chat/completions" });
-  t.notOk("age" in request, "what grows by itself is not told again and again");
+  t.notOk("age" in request, "a value that grows by itself is not sent again and again");
   const more = await next(({ data }) => data.requests?.[0]?.bytes > (request.bytes ?? 0));
   t.equal(more.data.requests[0].id, request.id);
-  t.notOk("model" in more.data.requests[0], "what has not changed is not told again");
+  t.notOk("model" in more.data.requests[0], "unchanged members are not sent again");
   t.equal((await admin("POST", `/api/live/${request.id}/cancel`, { body: {} })).status, 204);
   t.match((await next(({ data }) => data.gone?.length === 1)).data, { running: 0, gone: [request.id] });
   await (await asked).text().catch(() => {});
@@ -115,7 +115,7 @@ t.test("the stream's last hour equals that of the API, with the gateway's own ti
   const rows = async (path: string) => ((await admin("GET", `/api/${path}`)).body as { rows: unknown[] }).rows;
   t.same(errors, await rows("errors?since=1h"));
   t.equal(errors.length, 1);
-  t.same(attempts, [], "nobody was asked in vain");
+  t.same(attempts, [], "no provider was called in vain");
   t.same(models, await rows("speed?since=1h&by=model"));
   t.same(targets, await rows("speed?since=1h&by=target"));
   t.equal(overhead.count, 1);

@@ -158,7 +158,7 @@ models:
     t.equal(Math.round(sum(name) * 1e9), cost, name);
   t.equal(sum("gateway_fallbacks_total", 'from="up:down"', 'to="up:fine"'), 1);
   t.equal(sum("gateway_attempts_total", 'target="up:down"', 'reason="503"'), 1);
-  t.equal(values.get("gateway_estimated_usage_total"), 1, "the stream that was cut");
+  t.equal(values.get("gateway_estimated_usage_total"), 1, "the interrupted stream");
   t.equal(values.get('gateway_output_tokens_per_second_count{model="plain",target="up:fine"}'), 1);
   t.equal(values.get('gateway_inter_chunk_seconds_count{model="plain",target="up:fine"}'), 1);
   t.equal(values.get('gateway_upstream_ratelimit_remaining{target="up:fine",kind="requests"}'), 41);

@@ -47,7 +47,7 @@ t.test("users of an identity provider sign in with the role of their groups, and
   const change = { method: "POST", headers: { "content-type": "application/json" }, body: "{}" };
   t.equal((await alice.surfer.ask(`${base}/api/reload`, change)).status, 200);
   const bob = await enter("bob");
-  t.match(bob.session, { role: "viewer", who: "oidc:bob" }, "an email that nobody has verified names nobody");
+  t.match(bob.session, { role: "viewer", who: "oidc:bob" }, "an unverified email is not used as the name");
   t.equal((await bob.surfer.ask(`${base}/api/now`)).status, 200);
   const refused = await bob.surfer.ask(`${base}/api/reload`, change);
   t.equal(refused.status, 403);

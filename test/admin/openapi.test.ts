@@ -58,7 +58,11 @@ t.test("each documented operation responds with the documented members, for the 
     const name = `${method} ${path}`;
     const address = path.replace(/\{\w+\}/, "nothing");
     const nobody = await ask(method, address);
-    t.equal(nobody.status !== 401 || method === "POST", role === "anybody" || method === "POST", `${name} for nobody`);
+    t.equal(
+      nobody.status !== 401 || method === "POST",
+      role === "anybody" || method === "POST",
+      `${name} without a session`,
+    );
     t.equal(security?.length === 0, role === "anybody", name);
     if (method !== "GET") {
       if (role === "admin") t.equal((await ask(method, address, as(VIEWER))).status, 403, `${name} for a viewer`);
@@ -77,7 +81,7 @@ t.test("each documented operation responds with the documented members, for the 
       t.same(
         Object.keys(body).filter((member) => !(member in properties)),
         [],
-        `${name} has nothing else`,
+        `${name} has no other members`,
       );
   }
 });
@@ -90,6 +94,6 @@ t.test("each documented request body is parsed as documented", async (t) => {
   t.match(schemaOf("/api/keys", "post"), { required: ["name"], properties: { name: { type: "string" }, rpm: {} } });
   t.notOk(schemaOf("/api/keys/{id}", "patch")?.required);
   t.match(schemaOf("/api/explain", "post"), { required: ["path"] });
-  t.notOk(schemaOf("/api/keys/{id}/rotate", "post")?.required, "what has a default may be left out");
+  t.notOk(schemaOf("/api/keys/{id}/rotate", "post")?.required, "a member with a default may be omitted");
   t.equal((await ask("POST", "/api/reload", { body: { user: "" } })).status, 400);
 });

@@ -45,7 +45,7 @@ keys: { test: { key: test-key-0123456789abcdef, group: acme } }
     const workerless = { ...waiting, readiness: () => ({ ready: false, parts: { store: "unknown" } }) } as AdminGateway;
     t.notOk(
       (await attentionItems(workerless)).some(({ kind }) => kind === "ledger"),
-      "what nobody knows is not told",
+      "an unknown state is not reported",
     );
   },
 );

@@ -98,7 +98,7 @@ t.test("an admin can end the suspension of a target at once", async (t) => {
   const asked = await ask("POST", "/api/providers/down/try", { ...as(TOKEN), body: { model: "x" } });
   t.match(asked, { status: 200, body: { provider: { name: "down", targets: [{ state: "half-open" }] } } });
   await call(gateway, "m");
-  t.equal(await stateOf(), "open", "it was asked, and failed");
+  t.equal(await stateOf(), "open", "it was called, and failed");
   t.equal((await ask("POST", "/api/providers/down/try", as(TOKEN))).body.provider.targets[0].state, "half-open");
   for (const [path, body, status] of [
     ["nobody/try", {}, 404],
@@ -128,7 +128,7 @@ t.test("a provider or a target is switched off and on while the gateway runs", a
   t.match((await turn("demo", "off")).body.provider, { switched_off: true, targets: [{}, { state: "off" }] });
   t.same(await call(gateway, "echo"), [503, "false"]);
   await gateway.gateway.reload();
-  t.same(await call(gateway, "echo"), [503, "false"], "a reload leaves it so");
+  t.same(await call(gateway, "echo"), [503, "false"], "unchanged after a reload");
   const attention = (await ask("GET", "/api/now", as(TOKEN))).body.attention;
   t.match(
     attention.filter(({ name }: { name: string }) => name.startsWith("demo")),
@@ -142,7 +142,7 @@ t.test("a provider or a target is switched off and on while the gateway runs", a
   t.same(await call(gateway, "echo"), [200, null]);
   t.same(await call(gateway, "m", "/down/chat"), [502, null]);
   await turn("down", "off");
-  t.same(await call(gateway, "m", "/down/chat"), [503, "false"], "what passes unread is not sent either");
+  t.same(await call(gateway, "m", "/down/chat"), [503, "false"], "pass-through requests are not sent either");
   t.same(
     (await ask("GET", "/api/audit", as(TOKEN))).body.entries.map(
       ({ action, subject }: Record<string, string>) => `${action} ${subject}`,

@@ -18,7 +18,7 @@ t.test("recorded requests are shown to admins only, and each view is in the audi
   const path = `/api/requests/${answer.headers.get("x-request-id")}/recorded`;
   t.match(await ask("GET", path), { status: 401 });
   t.match(await ask("GET", path, as(VIEWER)), { status: 403, body: { error: { message: /Only admins may read/ } } });
-  t.same((await ask("GET", "/api/audit", as(TOKEN))).body.entries, [], "who was refused has seen nothing");
+  t.same((await ask("GET", "/api/audit", as(TOKEN))).body.entries, [], "a refused user gets no entry");
   const { status, body } = await ask("GET", path, as(TOKEN));
   t.equal(status, 200);
   t.match(body.recorded, {

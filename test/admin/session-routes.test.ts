@@ -5,7 +5,7 @@ t.test("who is signed in, and the ways to sign in, are returned to everybody", a
   const { ask } = await startAdmin(t, WITH_TOKENS);
   const unknown = (await ask("GET", "/api/session")).body;
   t.match(unknown, { role: null, sign_in: ["token"], version: String });
-  t.notOk("timezone" in unknown, "nobody is told of the file before");
+  t.notOk("timezone" in unknown, "the file is not shown before the sign-in");
   const { body, headers } = await ask("POST", "/api/session", { body: { token: VIEWER } });
   t.match(body, { role: "viewer", who: "viewer" });
   const cookie = (headers["set-cookie"] as string[])[0]?.split(";")[0] as string;

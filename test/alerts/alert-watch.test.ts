@@ -230,7 +230,7 @@ t.test("an unhealthy ledger or limiter raises an alert if that lasts", async (t)
     ["ledger", "limits"],
   );
   Object.assign(parts, { store: "unknown", limits: "unknown" });
-  t.same(await look(), [], "no worker says anything: nothing is over");
+  t.same(await look(), [], "no worker reports: no alert ends");
   Object.assign(parts, { store: "ok", limits: "ok" });
   t.same(
     (await look()).map(({ subject, state }) => [subject, state]),

@@ -68,7 +68,7 @@ t.test("an unknown client is a usage error that names a similar one", async (t) 
     [["claude", "--"], /--key/],
   ] as const)
     await t.rejects(connect(t, [...args]), { constructor: UsageError, message: why });
-  t.equal((await connect(t, ["claude", "--model", "gpt-9-mini"])).code, 0, "an alias's pattern stands for it");
+  t.equal((await connect(t, ["claude", "--model", "gpt-9-mini"])).code, 0, "an alias's pattern is accepted for it");
 });
 
 t.test(

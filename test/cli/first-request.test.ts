@@ -20,9 +20,9 @@ t.test("the suggested model responds to text, and its provider is enabled", asyn
         { name: "demo", url: "demo:" },
       ],
     } as unknown as Pick<Config, "models" | "providers">);
-  t.equal(await of(model("text-embedding-3-small"), model("gpt-5.4-mini")), "gpt-5.4-mini", "as public tables tell");
-  t.equal(await of(model("own-embedder"), model("own")), "own", "of what nobody knows by its name");
+  t.equal(await of(model("text-embedding-3-small"), model("gpt-5.4-mini")), "gpt-5.4-mini", "as in the public tables");
+  t.equal(await of(model("own-embedder"), model("own")), "own", "of two unknown models, by the name");
   t.equal(await of(model("a", "up", ["images"]), model("b", "off"), model("c", "demo")), "c");
-  t.equal(await of(model("only-embeds")), "only-embeds", "rather than none");
+  t.equal(await of(model("only-embeds")), "only-embeds", "better than none");
   t.equal(await of(model("b", "off")), undefined);
 });

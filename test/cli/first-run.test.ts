@@ -45,7 +45,7 @@ t.test(
     t.match(out, /gpt-5\.6 +/);
     t.same(place, { file: own, folder });
     t.match(readFileSync(own, "utf8"), /targets: \[openai:gpt-5\.4-mini\]/);
-    t.notMatch(out, /key, shown once|start it/, "which the gateway says itself, as it starts");
+    t.notMatch(out, /key, shown once|start it/, "the gateway prints these itself at its start");
     t.same((await start([])).asked, [], "once: git has that file no more");
   },
 );

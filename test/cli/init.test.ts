@@ -129,7 +129,7 @@ t.test("another gateway's file is converted, and settings without a counterpart 
   t.match(
     many.err,
     /no counterpart: model_list\.\{0,1\}\.litellm_params\.rpm: /,
-    "what many entries have is said once",
+    "a setting of many entries is reported once",
   );
   writeFileSync(
     join(folder, "usual.yaml"),

@@ -64,7 +64,7 @@ t.test("keys create prints the key once", async (t) => {
   const record = stores.keys.find(made.out);
   t.match(record, { name: "reports", models: ["fast", "smart"] });
   const days = ((record?.expires ?? 0) - before) / 86_400_000;
-  t.ok(days >= 90 && days < 90.1, "and it expires when it was said to");
+  t.ok(days >= 90 && days < 90.1, "and it expires at the given time");
 
   const listed = await keys("list");
   t.notMatch(listed.out + listed.err, made.out.slice(14, 57));
@@ -95,7 +95,7 @@ t.test("every change is in the audit trail once, with its author, and never with
       ["keys.revoke", "figures", {}],
     ],
   );
-  t.equal(entries.length, 6, "what shows or fails changes nothing");
+  t.equal(entries.length, 6, "commands that only show, or fail, change nothing");
   for (const { who, address } of entries) t.same([who, address], [`cli:${userInfo().username}`, hostname()]);
   for (const key of [first, second]) t.notMatch(JSON.stringify(entries), key.slice(14));
 });
@@ -146,7 +146,7 @@ t.test("keys revoke revokes a key by id or name", async (t) => {
   t.equal((await keys("revoke", two.record.id, "--json")).out, JSON.stringify({ revoked: two.record.id }));
   t.ok(stores.keys.find(one.key)?.revoked);
   t.ok(stores.keys.find(two.key)?.revoked);
-  t.match((await keys("show", "one")).out, /^name +one\nstate +revoked 20\d\d-/m, "it is still known by its name");
+  t.match((await keys("show", "one")).out, /^name +one\nstate +revoked 20\d\d-/m, "it is still found by its name");
   t.match(await keys("set", "one", "--rpm", "5"), { code: 1, err: /one is revoked, so it cannot be changed/ });
   const again = await stores.keys.create({ name: "one" });
   t.match(
@@ -247,7 +247,11 @@ t.test("limits of a key are shown, changed and removed", async (t) => {
     t.match(shown, line);
   const told = async (...args: string[]) => JSON.parse((await keys("set", "one", ...args, "--json")).out).limits;
   t.same(await told("--rpm", "off", "--budget", "$100"), { tpm: 100_000, concurrency: 2, budget: ["$100"] });
-  t.same(await told("--rpm", "", "--tpm", "", "--concurrency", "", "--budget", ""), { rpm: 300 }, "what all keys have");
+  t.same(
+    await told("--rpm", "", "--tpm", "", "--concurrency", "", "--budget", ""),
+    { rpm: 300 },
+    "the defaults of all keys",
+  );
   t.equal((await stores.keys.show("one"))?.limits, undefined);
   t.match(JSON.parse((await keys("show", "ci", "--json")).out).limits, { rpm: 300, tpm: 5 });
   t.match(await keys("set", "one", "--budget", "much"), {
@@ -280,7 +284,7 @@ t.test("keys rotate prints another key; the old one works for a while, or not at
   const second = await keys("rotate", "one");
   t.match(second, { code: 0, err: /The old one works until 20/ });
   t.ok(isValidKey(second.out));
-  t.ok((stores.keys.find(first)?.expires ?? 0) > Date.now() + 86_000_000, "for a day, unless that is said");
+  t.ok((stores.keys.find(first)?.expires ?? 0) > Date.now() + 86_000_000, "for a day by default");
   t.match((await keys("show", "one")).out, /old key +works until 20/);
   const third = await keys("rotate", "one", "--overlap", "0s", "--json");
   t.match(JSON.parse(third.out), { name: "one", old_key_until: null });

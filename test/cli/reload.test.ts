@@ -58,7 +58,7 @@ t.test("reload and diff print the result, and fail with what is wrong", async (t
       { detail: { ...detail, generation: 2, changes: [{ path: "workers" }, { path: "drain", after: "7s" }] } },
       { detail: { ...detail, generation: 1, changes: [] } },
     ],
-    "the audit trail has each, with who ran the verb",
+    "the audit trail has each, with the user of the verb",
   );
   for (const act of [diff.runDiff, reload.runReload]) {
     const { code, text } = await verb(act, base, ["--json"]);
@@ -115,7 +115,7 @@ t.test("the admin side's address can be given while the file is invalid", async 
   t.match(
     findAdmin({ file: BUNDLED_CONFIG, folder: "/nowhere" }, {}),
     { ...port(9090), fileError: { problems: gone } },
-    "the one that came along is no gateway's here",
+    "the bundled file belongs to no gateway here",
   );
   t.same(findAdmin({ file: BUNDLED_CONFIG, folder: "/nowhere", named: true }, {}), port(9090));
 });
@@ -135,7 +135,7 @@ t.test("if nothing responds and the file does not say where, the file's mistake 
         folder: "/",
       };
       const thrown = await act(args, io, usual).then(
-        () => t.fail("nobody answers"),
+        () => t.fail("nobody responds"),
         (error) => error,
       );
       printError(thrown, io, args.length > 0);
@@ -150,7 +150,7 @@ t.test("if nothing responds and the file does not say where, the file's mistake 
       env: {},
       folder: "/",
     };
-    t.equal(await act(["--admin", "127.0.0.1:9"], named, usual), 1, "who is named is not a guess");
+    t.equal(await act(["--admin", "127.0.0.1:9"], named, usual), 1, "a named gateway is not a guess");
   }
 });
 

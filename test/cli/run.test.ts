@@ -100,7 +100,11 @@ t.test(
       );
       again.child.stdout.destroy();
       again.child.kill("SIGTERM");
-      t.same(await once(again.child, "close"), [0, null], "a reader that has left does not make a stop a failure");
+      t.same(
+        await once(again.child, "close"),
+        [0, null],
+        "a reader that closed the pipe does not make a stop a failure",
+      );
     });
   },
 );

@@ -10,7 +10,7 @@ const missing = () => optionalPackage("openid-client", () => import("no-such-pac
 
 t.test("the package for signing in is required only if an identity provider is configured", async (t) => {
   t.same(await signInWarnings(config(undefined), missing), []);
-  t.same(await signInWarnings(config({})), [], "it is there");
+  t.same(await signInWarnings(config({})), [], "the variable is set");
   t.match(await signInWarnings(config({}), missing), [
     {
       ...{ severity: "warning", line: 2, column: 3 },

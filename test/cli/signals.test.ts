@@ -55,7 +55,7 @@ t.test("Ctrl-C under npm start, which comes from the terminal and from npm, coun
   t.notMatch(got.text, "interrupted\n", "npm's is the same one");
   child.kill("SIGINT");
   t.same(await closed, [0, null]);
-  t.match(got.text, /interrupted\n(?:.*\n)*stopped/, "and one that comes later is a second");
+  t.match(got.text, /interrupted\n(?:.*\n)*stopped/, "and a later one counts as a second");
 });
 
 t.test("a signal to npm start stops the gateway gracefully, and npm waits for that", async (t) => {
@@ -82,7 +82,7 @@ providers: { demo: { url: "demo:" } }\nmodels: { echo: { targets: [demo:echo] } 
   child.kill("SIGTERM");
   t.same(await closed, [0, null]);
   t.match(said, "SIGTERM: stopping");
-  t.throws(() => process.kill(-(child.pid ?? 0), 0), { code: "ESRCH" }, "nothing is left of it");
+  t.throws(() => process.kill(-(child.pid ?? 0), 0), { code: "ESRCH" }, "no process is left");
 });
 
 t.test("SIGHUP reloads, SIGUSR2 replaces workers, SIGTERM waits before it stops, SIGINT does not", async (t) => {

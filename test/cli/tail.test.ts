@@ -37,7 +37,7 @@ t.test("requests that match are printed as they end, once each", async (t) => {
   await eventually(() => live.out.length >= 2 && broken.out.length >= 1, "two lines");
   stop.abort();
   t.equal(await live.ended, 0);
-  t.equal(live.out.length, 2, "what had ended before is not shown");
+  t.equal(live.out.length, 2, "exchanges that had ended before are not shown");
   t.match(
     live.out[0],
     /^\d{4}-\d\d-\d\d [\d:]+Z {2}200 {2}completed +test {2}echo at demo:echo {2}\d+ ms {2}\d+ → \d+ tokens {2}\$0/,

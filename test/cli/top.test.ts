@@ -51,7 +51,11 @@ t.test("the gateway's own admin API is polled: running requests are shown until 
   t.match(out, new RegExp(`^1 running\n.*AGE.*\n *\\d+\\.\\d s +test +slow +demo:slow +streaming +\\S+ +${id} *$`));
   const [live] = JSON.parse((await topAs(t, TOKEN, base, ["--json"])).out);
   t.match(live, { id, name: "test", model: "slow", target: "demo:slow", state: "streaming", kind: "stream" });
-  t.match((await topAs(t, "", base, ["--once", "--token", TOKEN])).out, id, "the option goes before the variable");
+  t.match(
+    (await topAs(t, "", base, ["--once", "--token", TOKEN])).out,
+    id,
+    "the option takes precedence over the variable",
+  );
   // Twice a second, until somebody ends it.
   const ending = new AbortController();
   const watching = topAs(t, TOKEN, base, [], ending.signal);
@@ -61,7 +65,7 @@ t.test("the gateway's own admin API is polled: running requests are shown until 
   const watched = await watching;
   t.equal(watched.code, 0);
   const looks = watched.out.split("\u001b[2J\n").map((look) => look.slice(0, "1 running".length));
-  t.ok(looks.filter((look) => look === "1 running").length >= 2, "it was seen more than once");
+  t.ok(looks.filter((look) => look === "1 running").length >= 2, "it was shown more than once");
   t.equal(looks.at(-1), "0 running", "and its end");
 });
 

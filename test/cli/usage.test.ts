@@ -53,7 +53,7 @@ t.test("usage can be grouped by other fields, and keys have their names", async 
   t.match(
     (await usage()).out,
     /\n\nUnsettled: the provider reported no tokens or not all/,
-    "what may be more is explained",
+    "an incomplete sum is explained",
   );
 });
 
@@ -154,7 +154,7 @@ t.test("usage by the group and the tags that keys had at the time", async (t) =>
       ["env=test", "1"],
       ["total", "3"],
     ].sort(),
-    "what has two tags counts for each, and once in all",
+    "a request with two tags counts for each, and once in the total",
   );
   t.equal((await usage("--by", "key,tag,group,day")).code, 0);
 });

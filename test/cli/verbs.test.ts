@@ -55,7 +55,11 @@ t.test("a gateway.yaml with a mistake elsewhere does not prevent access to keys 
   t.match(await act("keys", ["revoke", "ci"], own), { code: 0, text: /Revoked ci/ });
   t.match(await act("usage", [], own), { code: 0, text: /a mistake/ });
   t.match(await act("store", ["verify"], own), { code: 0, text: /a mistake/ });
-  t.match(await act("keys", ["create", "other"], own), { code: 1, text: /demu/ }, "what a key may be needs all of it");
+  t.match(
+    await act("keys", ["create", "other"], own),
+    { code: 1, text: /demu/ },
+    "the permissions of a key need the complete file",
+  );
   await t.rejects(act("routes", [], own), { name: "ConfigError" });
   write("store: { ledger: mysql://x }\n");
   await t.rejects(act("keys", ["list"], own), { name: "ConfigError" });

@@ -220,7 +220,7 @@ for (const [what, from, to, place, fix] of BROKEN)
     t.equal(`${first?.line}:${first?.column}`, place);
     // Not in the frame, which has the broken line itself.
     t.match(first?.message, fix, String(first?.message));
-    t.equal(errors.length, 1, `one mistake is told as one: ${errors.map(({ message }) => message).join("; ")}`);
+    t.equal(errors.length, 1, `one error is reported once: ${errors.map(({ message }) => message).join("; ")}`);
   });
 
 /** Settings as somebody may mistype them, and what the message says to write. */

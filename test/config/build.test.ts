@@ -202,7 +202,7 @@ t.test("settings of a default path apply to it and below it, and off removes it"
   t.match(
     other.paths.filter(({ path }) => path.startsWith("/v1/messages")),
     [{ pass: { provider: "vendor" } }, { protocol: "anthropic-messages", use: "llm" }],
-    "another kind of path leaves those below it alone",
+    "another kind of path does not affect those below it",
   );
 });
 

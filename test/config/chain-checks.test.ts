@@ -22,7 +22,7 @@ t.test("paths whose chain has no authentication are reported, once for each chai
     '3:24 /v1/models: no plugin of the chain checks keys, so anybody may read it; put "auth" into it',
   ]);
   const served = "plugins: { region: { region: eu } }\npaths: { /x: { serve: region, use: [] } }\n";
-  t.same(await warnings(t, served), [], "an operator's own page may be for everybody");
+  t.same(await warnings(t, served), [], "an operator's own page may be public");
 });
 
 t.test("an operator's own plugin may check keys and name models", async (t) => {

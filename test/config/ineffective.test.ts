@@ -27,7 +27,11 @@ t.test("connection settings do not apply to the built-in provider", async (t) =>
       `${at === "websocket" ? "" : "warning "}providers.demo.${at}! "demo" is the built-in provider, which ${why}: leave out "${at.split(".").at(-1)}", or give the provider an http url`,
     ]);
   const off = { websocket: false, forward: [], warm: "off", timeouts: { connect: "off" } };
-  t.same(demo({ ...off, shared: ["vs_1"], concurrency: 2, threads: true, speaks: ["gemini"] }), [], "what it keeps");
+  t.same(
+    demo({ ...off, shared: ["vs_1"], concurrency: 2, threads: true, speaks: ["gemini"] }),
+    [],
+    "settings that keep their effect",
+  );
   t.same(demo({ timeouts: { first_byte: "1s", idle: "1s", total: "1s" }, health: { failures: 1 } }), []);
   const elsewhere = { url: "https://x/v1", forward: ["x-a"], header: "x-b", credential: "$K", warm: "5m" };
   t.same(said({ providers: { one: elsewhere } }), []);
@@ -38,7 +42,7 @@ t.test("the header of a credential requires a credential", async (t) => {
   t.same(one({ header: "api-key" }), [
     'providers.one.header! "header" has no effect without "credential"; leave it out, or add a credential',
   ]);
-  t.same(one({ header: "api-key", credentail: "$K" }), [], "a misspelt name is told elsewhere");
+  t.same(one({ header: "api-key", credentail: "$K" }), [], "a misspelt name is reported elsewhere");
   t.same(one({ header: "api-key", credential: ["$K"] }), []);
 });
 

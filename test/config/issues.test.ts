@@ -68,7 +68,7 @@ t.test("a name from other gateways is reported with ours", async (t) => {
     const [found] = explainIssues(schema.safeParse(values).error?.issues ?? [], schema, values);
     t.equal(found?.message, `unknown key "${name}", did you mean "${ours}"?`);
   }
-  t.match(told("base_url"), /; known: /, "where that is taken it is not meant");
+  t.match(told("base_url"), /; known: /, "where that is a valid key it is not suggested");
 });
 
 t.test("a missing space after a colon is detected", async (t) => {

@@ -24,7 +24,7 @@ t.test("of two budgets for the same period and level one has no effect", async (
   t.same(await all("$5/day, $5/day"), ["3:35 $5/day is listed twice here; keep one"]);
   const soft = (sum: string) => `{ amount: ${sum}, soft: true }`;
   t.match(await all(`${soft("$5/day")}, ${soft("$5/day")}`), [/^3:\d+ \$5\/day is listed twice here; keep one$/]);
-  t.same(await all(`$5/day, ${soft("$4/day")}, ${soft("$3/day")}, $10/week, $100`), [], "each says something");
+  t.same(await all(`$5/day, ${soft("$4/day")}, ${soft("$3/day")}, $10/week, $100`), [], "each has an effect");
   const key = `keys: { ci: { hash: ${"ab".repeat(32)}, budget: [$1/hour, $2/hour] } }\n`;
   t.match(await complaints(t, `${MINIMAL_CONFIG}${key}limits: { groups: { a: { budget: $3/hour } } }\n`), [
     /\$1\/hour/,

@@ -83,7 +83,11 @@ t.test("a provider lists each protocol once", async (t) => {
   t.same(said({ providers: { one: { ...provider, protocol: "chat" } } }), [
     'providers.one.protocol! "protocol" is short for "speaks"; keep one',
   ]);
-  t.same(said({ providers: { one: { url: "https://x", speask: ["chat"] } } }), [], "a misspelt key is told elsewhere");
+  t.same(
+    said({ providers: { one: { url: "https://x", speask: ["chat"] } } }),
+    [],
+    "a misspelt key is reported elsewhere",
+  );
   t.same(said({ providers: { demo: { url: "demo:" } } }), [], "the built-in provider speaks everything");
 });
 
@@ -177,7 +181,7 @@ t.test("a model's protocol must be one of a target's provider", async (t) => {
   t.same(
     model({ via: "messages", targets: [{ to: "one:x", via: "chat" }] }),
     [],
-    "targets that say their own do not count",
+    "targets with their own protocol do not count",
   );
 });
 

@@ -129,7 +129,7 @@ t.test("secrets are recognised by their form if a file's structure is invalid", 
   t.same(findSecrets("credential: abc"), ["abc"]);
   t.same(findSecrets("{ key:abc}"), ["abc"]);
   t.same(findSecrets("admin: { token: abcdefgh, viewer: ijklmnop }"), ["abcdefgh", "ijklmnop"]);
-  t.ok(findSecrets('token: "a b c"').includes("a b c"), "all that stands between quotes");
+  t.ok(findSecrets('token: "a b c"').includes("a b c"), "the complete quoted text");
   t.same(findSecrets("credential abcdefghijklmnopqrst"), ["abcdefghijklmnopqrst"]);
   t.same(findSecrets("credential: $NAME, key: $file:/x"), []);
   t.same(findSecrets("credential: $AZURE_API_KEY_SWEDENCENTRAL, AZURE_API_KEY_SWEDENCENTRAL is not set"), []);

@@ -39,7 +39,11 @@ t.test("a visitor with access to the API gets the figures together with the scri
     "/api/requests?since=24h&key=%3E%3C%22%0A%2Cx&limit=100",
     "/api/keys",
   ]);
-  t.same(await linked("/requests/a%3E,;'b", known), ["/api/session", "/api/keys"], "what could end it stays away");
+  t.same(
+    await linked("/requests/a%3E,;'b", known),
+    ["/api/session", "/api/keys"],
+    "scripts that could end the session are not loaded",
+  );
   t.same(await linked(`/requests?key=${"x".repeat(600)}`, known), ["/api/session", "/api/keys"], "no head too large");
   t.same(await linked("/requests?since=__proto__", known), [
     ...["/api/session", "/api/requests?since=24h&limit=100", "/api/keys"],
@@ -67,7 +71,7 @@ t.test("a page lists every script that it needs, so that none is loaded late", a
     const source = await (await fetch(base + app)).text();
     const pages = [...source.matchAll(/import\("\.([^"]+)"\)/g)].map(([, file]) => `/console${file}`);
     const shown = pages.filter((file) => [...named].some((each) => each.endsWith(file)));
-    t.equal(shown.length, 1, `${path} has the script of its own page, and no other's: ${shown}`);
+    t.equal(shown.length, 1, `${path} has the script of its own page, and no other: ${shown}`);
   }
 });
 

@@ -26,7 +26,7 @@ t.test("a protocol is native, translated, or both where targets differ", async (
   const { protocols: one } = modelCard(model([target(["anthropic-messages"])]), served, surroundings);
   t.match(one, { "anthropic-messages": "native", "openai-chat": "translated", gemini: "translated" });
   t.notOk(Object.hasOwn(one, "openai-embeddings"));
-  t.notOk(Object.hasOwn(one, "openai-realtime"), "what is said over WebSockets is not shown");
+  t.notOk(Object.hasOwn(one, "openai-realtime"), "WebSocket protocols are not shown");
   const { protocols: two } = modelCard(
     model([target(["anthropic-messages"]), target(["gemini"])]),
     served,
@@ -34,7 +34,7 @@ t.test("a protocol is native, translated, or both where targets differ", async (
   );
   t.match(two, { "anthropic-messages": "mixed", gemini: "mixed", "openai-chat": "translated" });
   const { protocols: few } = modelCard(model([target(["gemini"])]), ["gemini"], surroundings);
-  t.same(few, { gemini: "native" }, "only what has a path");
+  t.same(few, { gemini: "native" }, "only protocols with a path");
 });
 
 t.test("a model for embeddings or images is reached by no other protocol", async (t) => {
@@ -43,7 +43,7 @@ t.test("a model for embeddings or images is reached by no other protocol", async
     modelCard(model([target(speaks)], { capabilities }), served, surroundings).protocols;
   t.same(of(["embeddings"]), { "openai-embeddings": "native" });
   t.same(of(["images", "vision"]), { "openai-images": "native" });
-  t.match(of(["images"], ["gemini"]), { gemini: "native" }, "where pictures come in a conversation");
+  t.match(of(["images"], ["gemini"]), { gemini: "native" }, "where images are part of a conversation");
   t.notOk(Object.hasOwn(of(["tools"]), "openai-images"));
 });
 
@@ -59,7 +59,7 @@ t.test("shares, prices and health are those of the targets", async (t) => {
   );
   t.match(card, { state: "ok", price: { input: 3 }, targets: [{ priceSources: { input: "gateway.yaml" } }, {}] });
   const latency = modelCard(model([first, second], { balance: "latency" }), served, surroundings);
-  t.equal(latency.targets[0]?.share, undefined, "who gets what depends on the moment");
+  t.equal(latency.targets[0]?.share, undefined, "the shares vary over time");
 });
 
 t.test("a protocol's losses are those that its table declares", async (t) => {

@@ -24,7 +24,7 @@ t.test("a page refers to its files by a version, and these may be cached forever
     t.equal(got.headers.get("x-content-type-options"), "nosniff");
   }
   const gone = await fetch(url + (files[0] ?? "").replace(/[0-9a-f]{12}/, "0123456789ab"));
-  t.equal(gone.status, 404, "another version's files are not there");
+  t.equal(gone.status, 404, "another version's files do not exist");
 });
 
 t.test("an unchanged file is not sent again, and is compressed for clients that accept it", async (t) => {

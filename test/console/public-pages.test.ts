@@ -68,7 +68,7 @@ t.test("the marketplace shows public and enabled models, and nothing about their
   const listed = (await (await fetch(`${url}/v1/models`, { headers: asking() })).json()) as { data: { id: string }[] };
   t.ok(
     listed.data.some(({ id }) => id === "secret"),
-    "a key still sees what is not public",
+    "a key still sees hidden models",
   );
 });
 

@@ -49,7 +49,7 @@ t.test("the number of admitted requests is limited, and the next one is admitted
   const guests = ["a", "a", "a", "b"].map((id) => knock(admission, id));
   t.same(await states(guests), ["in", "in", "waiting", "waiting"]);
   admission.release(guests[0] as Guest);
-  t.same(await states(guests), ["in", "in", "waiting", "in"], "who has nothing inside goes first");
+  t.same(await states(guests), ["in", "in", "waiting", "in"], "a caller without running requests comes first");
   admission.release(guests[1] as Guest);
   t.same(await states(guests), ["in", "in", "in", "in"]);
 });
@@ -78,7 +78,11 @@ t.test("waiting callers take turns, however many requests one of them sends", as
     if (inside) order.push(inside.caller?.id ?? "");
   }
   t.equal(order.length, 53);
-  t.same(order.slice(0, 4).sort(), ["noisy", "x", "y", "z"], "each comes in once before the noisy one comes again");
+  t.same(
+    order.slice(0, 4).sort(),
+    ["noisy", "x", "y", "z"],
+    "each is admitted once before the noisy one is admitted again",
+  );
 });
 
 t.test("one caller has at most its share of the slots, and the rest is for others", async (t) => {
@@ -107,7 +111,7 @@ t.test("the queue's length and waiting time are limited, and requests that left 
   while (guests[2]?.state === "waiting") await new Promise((resolve) => setTimeout(resolve, 5));
   t.same(await states(guests), ["in", "client_gone", "overloaded", "overloaded"]);
   admission.release(guests[0] as Guest);
-  t.equal(knock(admission, "e").state, "in", "the room of those who gave up is not lost");
+  t.equal(knock(admission, "e").state, "in", "the room of aborted requests is not lost");
 });
 
 t.test("refused requests get different retry times", async (t) => {

@@ -42,7 +42,7 @@ t.test("very many tiny pieces end it at once; fewer, or larger ones, do not", as
   }
   t.match(tiny.errors, [{ code: "bad_request", status: 400, message: /more than 10000 pieces.*larger chunks/ }]);
   few.pace.addBytes(1, 20);
-  t.same([few.errors.length, larger.errors.length], [1, 0], "pieces that are told together count as many");
+  t.same([few.errors.length, larger.errors.length], [1, 0], "chunks that are reported together count as many");
 });
 
 t.test("enough bytes in any pieces end nothing; nor does anything after its end", async (t) => {

@@ -22,7 +22,7 @@ gathered(t, "slices come without a copy where one piece holds them, and right wh
 t.test("a complete body is joined and parsed once", async (t) => {
   const body = new Body([CHAT.subarray(0, 10), CHAT.subarray(10)], scan(CHAT));
   t.equal(body.bytes(), body.bytes());
-  t.strictSame(body.pieces, [body.bytes()], "the pieces are let go");
+  t.strictSame(body.pieces, [body.bytes()], "the chunks are released");
   t.equal(body.json(), body.json());
   t.equal(new Body([CHAT], undefined).bytes(), CHAT, "one piece is not copied");
   t.throws(() => new Body([Buffer.from("{")], undefined).json(), { code: "invalid_json" });
@@ -68,7 +68,7 @@ t.test(
     t.equal(
       form.edited([{ start: 0, end: 1, bytes: Buffer.from("[") }]).scan,
       undefined,
-      "what is not JSON is not checked",
+      "an invalid form is not checked",
     );
   },
 );
@@ -123,7 +123,7 @@ t.test(
       const text = `{"model":"m","metadata":{"user":"${"a".repeat(299)}${bad}"},"n":1}`;
       const pieces = [Buffer.from(text.slice(0, 100)), Buffer.from(text.slice(100))];
       const body = new Body(pieces, scan(Buffer.from(text)));
-      t.equal(body.value("n"), 1, "what stands elsewhere can be read");
+      t.equal(body.value("n"), 1, "members outside it can be read");
       const error = { code: "invalid_json", status: 400, param: "metadata", message: said };
       for (const read of [
         () => body.value("metadata"),

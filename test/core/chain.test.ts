@@ -135,7 +135,7 @@ t.test("any thenable is awaited like a promise, in every phase and once", async 
       const refused = Promise.resolve(run(new Chain("test", links(denied), undefined, observer)));
       await t.rejects(refused, { code: "denied_later", origin: `mine.${phase}` });
       t.equal(denied.asked.times, 1);
-      if (phase !== "done") t.same(behind, [], `nobody behind it runs in ${phase}`);
+      if (phase !== "done") t.same(behind, [], `no plugin after it runs in ${phase}`);
       const fine = query((ok) => ok());
       await run(new Chain("test", links(fine), undefined, observer));
       t.equal(behind.at(-1), "b");
@@ -147,7 +147,7 @@ t.test("any thenable is awaited like a promise, in every phase and once", async 
     started(),
     head,
   );
-  t.same(first?.(new Frame("end", Buffer.alloc(0))), [], "a stage may come that way too");
+  t.same(first?.(new Frame("end", Buffer.alloc(0))), [], "a stage may be added that way too");
 });
 
 const NEVER = new Promise<never>(() => {});

@@ -98,7 +98,7 @@ t.test("all members are validated completely except the protocol's long ones", a
   const body = (name: string) => `{"model":"m","${name}":"${"x".repeat(300)}\n"}`;
   t.throws(() => asked(body("label"), { protocol }), { code: "invalid_json", param: "label" });
   t.equal(asked(body("messages"), { protocol }).requestedModel, "m");
-  t.throws(() => asked(body("messages")), { code: "invalid_json" }, "where the protocol says nothing, nothing is long");
+  t.throws(() => asked(body("messages")), { code: "invalid_json" }, "without a limit in the protocol, no body is long");
 });
 
 t.test("each edit is applied to the result of the previous one", async (t) => {
@@ -108,7 +108,7 @@ t.test("each edit is applied to the result of the previous one", async (t) => {
   t.same(one.body.value("messages"), ["<address>"]);
   one.edit([{ ...(one.body.member("messages") as Member), bytes: Buffer.from('["Be brief.","<address>"]') }]);
   t.same(one.body.json(), { messages: ["Be brief.", "<address>"], model: "a" });
-  t.equal(body.bytes().toString(), '{"messages":["me@home"],"model":"a"}', "who has kept the old one still has it");
+  t.equal(body.bytes().toString(), '{"messages":["me@home"],"model":"a"}', "holders of the old one still have it");
   t.throws(() => put("n", "{")(one), { code: "plugin_failed" });
 });
 
@@ -119,7 +119,7 @@ t.test("another model in the body is another requested model; its position may d
   t.equal(one.requestedModel, "cheap");
   one.requestedModel = "routed";
   put("n", "1")(one);
-  t.equal(one.requestedModel, "routed", "what a plugin has decided stays");
+  t.equal(one.requestedModel, "routed", "a plugin's decision stays");
   const other = asked("{}", { pathModel: "named" });
   put("model", '"body"')(other);
   t.equal(other.requestedModel, "named");

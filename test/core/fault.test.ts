@@ -17,12 +17,12 @@ t.test("an error object has a protocol's type, its code if it has one, else the 
     code: "ours",
   });
   const passed = { status: 429, kind: "rate_limit", code: "ours", providerCode: "theirs", message: "Wait." } as const;
-  t.equal(errorObject(passed, names).code, "slow_down", "the protocol's own word comes first");
+  t.equal(errorObject(passed, names).code, "slow_down", "the protocol's own code takes precedence");
   t.equal(errorObject({ ...passed, kind: "invalid" }, names).code, "theirs");
   t.equal(
     errorObject({ ...passed, isPluginCode: true }, names).code,
     "ours",
-    "but a plugin's own code is told as it is",
+    "but a plugin's own code is written unchanged",
   );
 });
 

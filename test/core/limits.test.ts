@@ -40,7 +40,7 @@ t.test("a key has the default limits unless it sets its own, and off removes one
   });
   t.match(levels.of(caller("x")), [{ kind: "key", name: "x", limits: { rpm: 5, tpm: 6, concurrency: 0, budgets } }]);
   t.match(levels.of(caller("ci")), [{ limits: { rpm: 0, tpm: 6, budgets: [] } }]);
-  t.same(levels.of(caller("none")), [], "nothing is left to count");
+  t.same(levels.of(caller("none")), [], "no level is left");
   t.match(levels.of(undefined), [{ kind: "key", name: "", limits: { rpm: 5 } }], "so have all without a key, together");
 });
 
@@ -49,7 +49,7 @@ t.test("a key's own limits take precedence over gateway.yaml, and changes apply 
   const given = (limits: Limits) => ({ ...caller("x"), limits });
   const first = given({ rpm: 7, concurrency: 1 });
   t.match(levels.of(first), [{ kind: "key", scope: "key:x", limits: { rpm: 7, tpm: 6, concurrency: 1 } }]);
-  t.equal(levels.of(first), levels.of(first), "known for each request");
+  t.equal(levels.of(first), levels.of(first), "cached for each request");
   t.match(levels.of(given({ tpm: 0 })), [{ limits: { rpm: 5, tpm: 0, concurrency: 0 } }]);
   t.same(levels.of(given({ rpm: 0, tpm: 0 })), []);
   t.match(levels.of(caller("x")), [{ limits: { rpm: 5, tpm: 6 } }]);

@@ -126,7 +126,7 @@ t.test("a reader that does not read delays nobody: dropped lines are counted on 
   t.ok(whole > 0);
   t.equal(whole + (line?.lost ?? 0), 4000);
   await log.flush();
-  t.equal(said().length, 0, "said once");
+  t.equal(said().length, 0, "logged once");
 });
 
 t.test("a slow reader gets every line, in order", async (t) => {
@@ -163,7 +163,7 @@ t.test("lines dropped for a stopped reader are counted in the log once it reads 
     .map((line) => JSON.parse(line) as { i?: number; lost?: number });
   const kept = told.filter(({ i }) => i !== undefined).length;
   t.equal(kept + (told.at(-1)?.lost ?? 0), 10_000);
-  t.ok(kept < 5000, "what waits is bounded");
+  t.ok(kept < 5000, "the waiting output is limited");
 });
 
 t.test("a process that exits abruptly has written its lines", async (t) => {

@@ -49,7 +49,7 @@ t.test("a disabled model is neither usable nor suggested, unless its fallback is
   t.same(
     some.usable(only("echoes")).map(({ id }) => id),
     [],
-    "a fallback that its key may not use is none",
+    "a fallback that the key may not use is none",
   );
   t.same(some.similarIds("echoss"), ["echoes", "echo"]);
 });
@@ -78,7 +78,7 @@ t.test(
       { ...model("dear"), targets: [at(here, "dear-here")] },
     ]);
     t.equal(market.otherModelName("m", "x", here), "m-here");
-    t.equal(market.otherModelName("dear", "x", there), "dear", "a name that nobody has there is the vendor's own");
+    t.equal(market.otherModelName("dear", "x", there), "dear", "a name that is unknown there is the vendor's own");
     t.equal(market.otherModelName("m", "x", here, only("m")), "m-here");
     t.throws(() => market.otherModelName("m", "tools.0.model", { name: "nowhere" } as Provider, only("m")), {
       code: "not_served",

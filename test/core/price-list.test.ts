@@ -71,7 +71,7 @@ t.test(
     const reckoned = totalCost(usage, dear, (model) => (model === "small" ? cheap : undefined));
     t.equal(reckoned?.cost, 1e9 + 2000 + 4000 + 10 * 1000 + 3 * 2000);
     t.same(reckoned?.besides, [{ ...besides[0], price: "cheap" }, besides[1]]);
-    t.equal(additionalCost(besides[1] ?? {}, usage, dear), 6000, "without what the request costs");
+    t.equal(additionalCost(besides[1] ?? {}, usage, dear), 6000, "without the cost of the request");
     t.equal(minimumCost(usage, dear), 1e9 + 2000 + 4000 + 13 * 2000);
   },
 );

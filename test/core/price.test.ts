@@ -36,7 +36,7 @@ t.test("a provider that reports more parts than the total is not charged twice",
   t.equal(
     cost(seen, { input: 2, cached: 1, cached_image: 1, input_image: 9 }),
     8 * 1000 + 2 * 2000,
-    "nor less than nothing, where a whole is not told",
+    "nor less than nothing, where the total is not reported",
   );
 });
 
@@ -126,10 +126,7 @@ t.test("an image costs by quality and size, besides its tokens; an unlisted comb
   t.equal(of({ count: 1, size: "1024x1792", quality: "hd" }), 120_000_000);
   t.equal(of({ count: 1, size: "1024x1792" }), undefined, "never 0");
   t.equal(of({ count: 2, size: "1x1", edited: true }), 140_000_000);
-  t.notOk(
-    isPriced(usage({}, {}, { images: { count: 1, edited: true } }), { image: 0.02 }, true),
-    "others are not known",
-  );
+  t.notOk(isPriced(usage({}, {}, { images: { count: 1, edited: true } }), { image: 0.02 }, true), "others are unknown");
   const unknown = { images: { count: 2, size: "9x9" } };
   t.equal(cost(usage({}, {}, unknown), price), 240_000_000, "which budgets count as the dearest");
   t.equal(cost(usage({}, {}, { images: { count: 1, edited: true } }), { image: 0.02 }), 20_000_000);
@@ -152,7 +149,7 @@ t.test("images of a tool cost what the model costs that generates them", async (
   t.notOk(isPriced(usage({ total: 3 }, {}, { drawn: { ...drawn, model: "other" } }), price, false));
   t.notOk(
     isPriced(usage({ total: 3 }, {}, { drawn: { in: {}, out: {} } }), price, false),
-    "nor where nobody says which",
+    "nor where the model is unknown",
   );
   t.ok(isPriced(usage({ total: 3 }, {}, { drawn }), { input: 1, image_generation: { "*": { input: 5 } } }, true));
 });
@@ -164,7 +161,7 @@ t.test("a public table without a tier, or without the price of a tool, leaves it
     t.ok(known(tier), tier);
   for (const tier of ["priority", "batch", "ON_DEMAND_PRIORITY", "scale", "PROVISIONED_THROUGHPUT", "ultrafast"])
     t.notOk(known(tier), tier);
-  t.ok(known("priority", false), "what an operator leaves out costs the same");
+  t.ok(known("priority", false), "a tier that the operator omits has the same price");
   const used = (serverTools: Record<string, number>, more: Price = {}) =>
     isPriced(usage({ total: 1 }, {}, { serverTools }), { ...price, ...more }, true);
   t.notOk(used({ web_search_requests: 1 }));

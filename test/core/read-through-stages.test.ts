@@ -30,7 +30,7 @@ t.test("a response that is read completely has passed the stages so far, each of
     const calls = seen;
     const out: Frame[] = [];
     for (const frame of [new Frame("piece", Buffer.from(before)), END]) runStages(stages, frame, out);
-    t.equal(Buffer.concat(out.map(({ bytes }) => bytes)).toString(), after, "and so it goes on to the stages behind");
+    t.equal(Buffer.concat(out.map(({ bytes }) => bytes)).toString(), after, "and it is passed on to the next stages");
     t.equal(out.at(-1)?.kind, "end");
     t.equal(seen, calls);
   }

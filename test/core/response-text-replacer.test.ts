@@ -67,7 +67,7 @@ t.test("a possible match that does not continue is released by the next frame, a
     event(piece("{", "1", { k: "tool_call", j: true })),
   ])
     t.same(steps(restoring(), [open, last]), [[], [open, last]]);
-  t.same(steps(restoring(), [open, PING, END]), [[], [PING], [open, END]], "a comment waits for nobody");
+  t.same(steps(restoring(), [open, PING, END]), [[], [PING], [open, END]], "a comment is passed on at once");
 });
 
 t.test("texts of several kinds may interleave", async (t) => {

@@ -18,7 +18,7 @@ t.test("usage is parsed by the protocol that finds a total, wherever the bytes a
   }
   const other = new StreamUsage([chat]);
   other.push(transcript);
-  t.match(other.usage, { in: {}, raw: tokens }, "as it was told");
+  t.match(other.usage, { in: {}, raw: tokens }, "as reported");
 });
 
 t.test("usage of several events is merged, and a client that leaves gets what was reported until then", async (t) => {

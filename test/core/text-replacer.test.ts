@@ -115,7 +115,7 @@ t.test("in JSON text each string value is a text, escaped again; all other bytes
   t.equal(
     json(['{"a": broken "x'], (each) => each),
     '{"a": broken "x',
-    "what is no JSON passes",
+    "invalid JSON passes",
   );
 });
 

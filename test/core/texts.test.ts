@@ -37,7 +37,7 @@ t.test("texts of some kinds are replaced, and all other bytes are kept", async (
   t.equal(
     mapped(["system", "user", "tool_call"], (text) => text),
     REQUEST,
-    "what is not changed keeps its spelling",
+    "unchanged texts keep their spelling",
   );
   t.match(
     mapped(["system", "user"], (text, kind) => kind + text),

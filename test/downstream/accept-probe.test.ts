@@ -24,12 +24,12 @@ t.test("it measures how long a connection waits to be accepted, and recognises i
   while (performance.now() < until);
   t.ok(newcomer.waitTime >= 120, "while it waits");
   while (known.length === 0) await new Promise((resolve) => setImmediate(resolve));
-  t.ok(newcomer.waitTime >= 120, "and when it has been taken");
+  t.ok(newcomer.waitTime >= 120, "and when it has been accepted");
   await once(
     connect(address.port, "127.0.0.1").on("error", () => {}),
     "close",
   );
-  t.same(known, [true, false], "one was sent, a stranger is none");
+  t.same(known, [true, false], "one was sent, the other is unknown");
   newcomer.reset();
   t.equal(newcomer.waitTime, 0);
 });

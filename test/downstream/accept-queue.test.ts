@@ -31,7 +31,7 @@ t.test("the system reports how many connections wait at a port", { skip: process
   plug.close();
   const ipv6 = await server(t, undefined, "::1").catch(() => undefined);
   t.ok(ipv6 === undefined || acceptQueueLength(ipv6) === 0, "IPv6, unless the system has none");
-  t.equal(acceptQueueLength({ port: 1, family: "IPv4" }), undefined, "nobody listens");
+  t.equal(acceptQueueLength({ port: 1, family: "IPv4" }), undefined, "no listener");
 });
 
 t.test("it recognises its own among others, and reports whether all that waits is its own", async (t) => {
@@ -44,12 +44,12 @@ t.test("it recognises its own among others, and reports whether all that waits i
   const waits = () => connect(port, "127.0.0.1").on("error", () => {});
   waits();
   plug = new AcceptQueueFiller({ port, ...rest });
-  t.equal(await plug.settled, true, "one came before");
+  t.equal(await plug.settled, true, "one arrived before");
   t.equal(others.length, 1);
   plug.close();
   plug = new AcceptQueueFiller({ port, ...rest });
   waits();
-  t.equal(await plug.settled, process.platform !== "linux", "one came behind");
+  t.equal(await plug.settled, process.platform !== "linux", "one arrived after");
   plug.close();
 });
 

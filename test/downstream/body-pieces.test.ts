@@ -55,7 +55,7 @@ t.test("small chunks of one read of the socket are delivered together", async (t
   socket.write(`${chunks.join("")}0\r\n\r\n`);
   await reading;
   t.equal(Buffer.concat(came).toString(), Array.from({ length: 500 }, (_, i) => String(i).padStart(4, "0")).join(""));
-  t.ok(came.length < 50, `${came.length} pieces`);
+  t.ok(came.length < 50, `${came.length} chunks`);
 });
 
 t.test("a client that leaves, before or during a read, is reported as gone", async (t) => {

@@ -151,7 +151,7 @@ t.test("refuses unknown, several and invalid encodings", async (t) => {
   t.equal(
     (await refused(twice, { headers: ["content-encoding: gzip"] })).code,
     "invalid_json",
-    "only one layer is taken off",
+    "only one layer is decoded",
   );
   for (const bytes of [CHAT, gzipSync(CHAT).subarray(0, -10)]) {
     const error = await refused(bytes, { headers: ["content-encoding: gzip"] });
@@ -168,7 +168,7 @@ t.test("a decompression bomb is refused before it is decompressed", async (t) =>
   t.match(ratio.message, /more than 100 times its size/);
   const tail = Buffer.from(Array.from({ length: 1 << 20 }, (_, i) => Math.imul(i, 2654435761) >>> 24));
   const behind = await refused(Buffer.concat([bomb, tail]), { headers: ["content-encoding: gzip"], limits });
-  t.match(behind.message, /more than 100 times its size/, "whatever follows it and has come already");
+  t.match(behind.message, /more than 100 times its size/, "with data after it that has already arrived");
   const random = Buffer.from(
     `"${Buffer.from(Array.from({ length: 1 << 20 }, (_, i) => (i * 2654435761) >>> 24)).toString("hex")}"`,
   );

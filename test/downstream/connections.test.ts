@@ -38,7 +38,7 @@ t.test("the client is the rightmost address that is no trusted proxy's", async (
     [[""], "127.0.0.1"],
   ] as const)
     t.equal(client("127.0.0.1", true, ...told), address, told.join(" | "));
-  t.equal(client("8.8.8.8", false, "1.1.1.1"), "8.8.8.8", "nobody else is believed");
+  t.equal(client("8.8.8.8", false, "1.1.1.1"), "8.8.8.8", "no other address is trusted");
 });
 
 t.test("forwarding headers about the client are removed", async (t) => {
@@ -174,7 +174,7 @@ t.test(
     go();
     await until(() => last.closed, "its connection to close");
     t.equal(last.answers(), 1);
-    t.same(asked.length, 2, "neither the second nor the fourth was asked");
+    t.same(asked.length, 2, "neither the second nor the fourth was sent");
   },
 );
 
@@ -192,7 +192,7 @@ for (const way of ["FIN", "RST"])
         if (way === "FIN") socket.end();
         else socket.resetAndDestroy();
         await until(() => upstream.open === 0, "the provider's connection to close");
-        t.equal(asked.length, 1, "none of the others is asked");
+        t.equal(asked.length, 1, "none of the others is sent");
       },
     );
 
@@ -253,7 +253,7 @@ async function pair(t: Test) {
 
 t.test("a response is in progress until all of it has been sent", async (t) => {
   const { connections, responses, client } = await pair(t);
-  t.notOk(connections.isSending, "nothing was asked");
+  t.notOk(connections.isSending, "nothing was requested");
   client.write("GET / HTTP/1.1\r\nhost: a\r\n\r\n");
   await until(() => responses.length === 1);
   t.ok(connections.isSending);

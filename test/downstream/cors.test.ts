@@ -43,7 +43,7 @@ t.test("a named page may send a key, and read responses, their headers, and erro
     t.equal(headers.get("access-control-allow-headers"), "authorization,content-type,x-stainless-lang");
     t.match(headers.get("access-control-allow-methods"), /POST/);
     t.equal(headers.get("access-control-max-age"), "120");
-    t.equal(headers.get("access-control-allow-credentials"), null, "there are no cookies");
+    t.equal(headers.get("access-control-allow-credentials"), null, "no cookies are allowed");
     t.match(headers.get("vary"), /origin/);
   }
   const stream = JSON.stringify({ ...JSON.parse(BODY), stream: true });

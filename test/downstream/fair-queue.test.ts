@@ -45,7 +45,7 @@ t.test("it reports how many requests a caller has, and how many precede its next
   const queue = filled("aaaaab");
   t.same([queue.countOf("a"), queue.countOf("b"), queue.countOf("c")], [5, 1, 0]);
   t.equal(queue.maxAhead(0), 2, "one of each");
-  t.equal(queue.maxAhead(5), 6, "all there are");
+  t.equal(queue.maxAhead(5), 6, "all of them");
   queue.takeOldest();
   queue.takeNext();
   t.same([queue.countOf("a"), queue.countOf("b")], [3, 1]);

@@ -108,7 +108,7 @@ t.test("too many bytes before the model are refused with the fix", async (t) => 
   t.equal(refused.status, 413);
   t.match(await refused.json(), { error: { code: "body_too_large", message: /Put the field model before the files/ } });
   t.equal(seen.length, 0);
-  t.equal((await post(running, MODEL + file(200_000) + END)).status, 200, "behind the model it is no matter");
+  t.equal((await post(running, MODEL + file(200_000) + END)).status, 200, "after the model its size does not matter");
 });
 
 t.test("an invalid or compressed form is refused before it is read", async (t) => {

@@ -36,7 +36,7 @@ t.test("a refused body in very many small chunks ends its connection, and the re
   got.socket.write(`${chunks(100, 20)}0\r\n\r\n${LIST}`);
   got.socket.end();
   await once(got.socket, "close");
-  t.equal(got.text.split("HTTP/1.1 ").length, 2, "what follows is no request");
+  t.equal(got.text.split("HTTP/1.1 ").length, 2, "what follows is not read as a request");
   t.equal(got.error, undefined, "nothing is reset");
 });
 

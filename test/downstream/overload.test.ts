@@ -51,7 +51,7 @@ t.test(
   async (t) => {
     const { overload, told, clock, ask } = made(t, { delay: 2000 });
     ask(40, 1);
-    t.equal(overload.waiting, 40, "until all that comes in it is here");
+    t.equal(overload.waiting, 40, "until all requests of the turn have arrived");
     await clock.turn();
     const turns = [overload.waiting];
     t.ok(told.served.length >= 1 && told.served.length <= 25, `${told.served.length} in the first turn`);
@@ -82,7 +82,7 @@ t.test("when requests wait too long for several turns, those that wait longer th
   t.same(
     [told.served, told.refused].map((all) => all.filter((caller) => caller === "another").length),
     [20, 0],
-    "who asks for little is served",
+    "the caller with few requests is served",
   );
   t.ok(told.refused.length > told.served.length, `${told.refused.length} refused, ${told.served.length} served`);
   while (!overload.isCalm) await clock.rest(50);
@@ -224,7 +224,7 @@ t.test("a loop that is late and idle in between is not overloaded: other process
 
 t.test("the wait of a connection before it was accepted counts", async (t) => {
   const { overload } = made(t);
-  t.ok(Math.abs(overload.waitingSince(1000) - 1000) < 1, "nobody waits");
+  t.ok(Math.abs(overload.waitingSince(1000) - 1000) < 1, "no request waits");
 });
 
 t.test("all new requests are refused while the heap is nearly full", async (t) => {

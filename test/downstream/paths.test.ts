@@ -124,7 +124,7 @@ t.test(
     const at = (path: string) => all.find("GET", path, new Query(""), new HeaderList());
     t.match(at("/v1/other"), { protocol: { name: "plain" }, pass: { below: "/other" } });
     const asking = all.find("GET", "/v1/other", new Query(""), new HeaderList(["x-open", "1"]));
-    t.match(asking, { protocol: { name: "open" }, pass: { below: "/other" } }, "errors are in the dialect of who asks");
+    t.match(asking, { protocol: { name: "open" }, pass: { below: "/other" } }, "errors are in the client's dialect");
     t.match(at("/v1//other/"), { notice: /read as/ });
     t.match(
       at("/audio/speech"),

@@ -115,7 +115,7 @@ t.test("it is pulled as fast as the client reads, and ends when the client disco
   leave.abort();
   await until(() => log.lines.some(({ message }) => message === "over"), "the generator's end");
   const { given } = log.lines.find(({ message }) => message === "over")?.fields as { given: number };
-  t.ok(given < 2000, `${given} pieces were asked for`);
+  t.ok(given < 2000, `${given} chunks were requested`);
 });
 
 t.test("an invalid response is its plugin's failure, complete or streamed", async (t) => {

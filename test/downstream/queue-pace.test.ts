@@ -3,14 +3,14 @@ import { QueuePace } from "../../src/downstream/queue-pace.ts";
 
 t.test("it is the time between two served requests, as long as others wait", async (t) => {
   const pace = new QueuePace();
-  t.equal(pace.each, 0, "nobody knows");
+  t.equal(pace.each, 0, "unknown");
   pace.beginTurn(100);
   t.equal(pace.each, 0);
   for (let i = 0; i < 5; i++) pace.countServed();
   pace.beginTurn(110);
   t.equal(pace.each, 2);
   pace.beginTurn(150);
-  t.equal(pace.each, 2, "a turn that serves nobody says nothing");
+  t.equal(pace.each, 2, "a turn that serves no request does not count");
 });
 
 t.test("time in which no request waits does not count", async (t) => {

@@ -10,7 +10,7 @@ t.test("a caller's share is its usage above the mean, in this window and the one
   shares.advance(10_000);
   t.equal(shares.share("a"), 0);
   add(shares, "a", 5);
-  t.equal(shares.share("a"), 1, "alone it has what all have");
+  t.equal(shares.share("a"), 1, "alone it has the average");
   add(shares, "b", 1);
   add(shares, "c", 3);
   t.ok(Math.abs(shares.share("a") - 5 / 3) < 1e-9);
@@ -20,7 +20,7 @@ t.test("a caller's share is its usage above the mean, in this window and the one
   add(shares, "b", 9);
   t.equal(shares.share("b"), (10 * 3) / 18);
   shares.advance(12_000);
-  t.equal(shares.share("a"), 0, "what it had two windows ago is forgotten");
+  t.equal(shares.share("a"), 0, "its usage two windows ago is forgotten");
   shares.advance(15_000);
   t.equal(shares.share("b"), 0);
 });

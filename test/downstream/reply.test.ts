@@ -220,7 +220,7 @@ t.test(
       t.equal(head.split(" ")[1], String(status));
       t.match(JSON.parse(body), { error: { code: fields.error.code } });
       t.match(line, { ...fields, status, bytes: 0, first_byte_ms: undefined });
-      t.notOk(client.closed, "the connection goes on");
+      t.notOk(client.closed, "the connection stays open");
     }
     const translated = await askedOf(t, half, NOTHING, "/v1/messages");
     await until(() => translated.client.text.endsWith("}"), "the answer");
@@ -245,7 +245,7 @@ t.test("an error after the first bytes of a response that is no stream just clos
     await until(() => client.closed, "the connection to close");
     t.match(client.text, /^HTTP\/1\.1 200 /);
     const sent = client.text.slice(client.text.indexOf("\r\n\r\n") + 4);
-    t.equal(sent, left, "what had come, and nothing else");
+    t.equal(sent, left, "what had arrived, and nothing else");
     t.match(line, { status: 200, outcome: "upstream_error" });
   }
 });
@@ -335,9 +335,9 @@ chains: { llm: [sse, auth, models, rewrite, usage], read: [auth, own, models] }
   t.equal(await caching("/v1/models", { headers: {} }), "401 no-store");
   t.equal(await caching("/v1/models", { method: "HEAD", headers: asking() }), "200 no-store");
   t.equal(await caching("/nowhere"), "404 no-store");
-  t.equal(await caching("/v1/responses/f_1"), "200 no-store", "what a provider keeps");
-  t.equal(await caching("/v1/files"), "200 private", "what passes");
-  t.equal(await caching("/v1/models/own"), "200 max-age=5", "a plugin says it itself");
+  t.equal(await caching("/v1/responses/f_1"), "200 no-store", "a stored response");
+  t.equal(await caching("/v1/files"), "200 private", "a pass-through response");
+  t.equal(await caching("/v1/models/own"), "200 max-age=5", "a plugin sets it itself");
 });
 
 gathered(

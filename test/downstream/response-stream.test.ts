@@ -251,13 +251,13 @@ t.test("a stage that throws fails the flow once and destroys the upstream", asyn
   t.notOk(flow.chunk(Buffer.concat([event("1"), event("2")])));
   t.same(seen, { destroyed: 1, resumed: 0, settled: [error] });
   t.equal(seen.settled[0], error);
-  t.equal(outlet.text, "data: 1\n\ndata: 1\n\n", "what stands before the frame at which it threw leaves");
+  t.equal(outlet.text, "data: 1\n\ndata: 1\n\n", "the frames before the one at which it threw are sent");
   t.notOk(exchange.push(Buffer.from("x")));
   flow.fail(new GatewayError("upstream_truncated"));
   exchange.abort();
   t.equal(seen.destroyed, 1);
   t.equal(seen.settled.length, 1);
-  t.equal(outlet.ended, 0, "the answer does not look whole");
+  t.equal(outlet.ended, 0, "the response does not look complete");
 });
 
 t.test("a stage that throws at the end fails the flow too", async (t) => {
@@ -433,7 +433,7 @@ for (const [framing, before, told, behind] of [
         for (const text of [stream.slice(0, first), stream.slice(first, second), stream.slice(second)])
           if (text !== "") flow.chunk(Buffer.from(text));
         flow.end();
-        if (outlet.text !== stream.replace("SECRET", "***")) t.fail(`cut at ${first} and ${second}: ${outlet.text}`);
+        if (outlet.text !== stream.replace("SECRET", "***")) t.fail(`split at ${first} and ${second}: ${outlet.text}`);
       }
   });
 
@@ -456,7 +456,7 @@ t.test("a stream that has ended except for its usage is read on for that alone, 
     t.equal(seen.settled.length, reads ? 0 : 1);
     if (!reads) continue;
     t.equal(flow.chunk(Buffer.alloc(1000, " ")), true);
-    t.equal(flow.chunk(Buffer.alloc(70_000, " ")), false, "what is too much ends it");
+    t.equal(flow.chunk(Buffer.alloc(70_000, " ")), false, "exceeding the limit ends it");
     t.match(seen, { destroyed: 1, settled: [{ code: "client_gone" }] });
   }
   const telling: Stage = ({ text }) => {

@@ -332,7 +332,7 @@ for (const [name, request, length] of [
       before = written;
       await new Promise((resolve) => setTimeout(resolve, 100));
     }
-    t.ok(written < 32 << 20, `${written} bytes were written while nobody read`);
+    t.ok(written < 32 << 20, `${written} bytes were written while the client did not read`);
     const held = drained;
     socket.resume();
     const answer = await whole;

@@ -107,5 +107,5 @@ t.test("a body on hold is buffered as it arrives, for whoever reads it later", a
   );
   t.equal(await ask("/streamed", large), String(large.length));
   t.equal(await ask("/unread", large), "unread");
-  t.equal(await ask("/streamed", large), String(large.length), "and the connection goes on");
+  t.equal(await ask("/streamed", large), String(large.length), "and the connection stays open");
 });

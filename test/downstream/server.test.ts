@@ -164,8 +164,8 @@ t.test("a client that expects 100 Continue receives it once its key was accepted
       resolve(client.text);
     });
   });
-  t.match(refused, /^HTTP\/1\.1 401 /, "no 100 comes before it");
-  t.match(refused, /\r\nconnection: close\r\n/i, "for nobody knows whether the body will come");
+  t.match(refused, /^HTTP\/1\.1 401 /, "no 100 before it");
+  t.match(refused, /\r\nconnection: close\r\n/i, "for it is unknown whether the body will be sent");
   const client = talk(t, port, request("POST /v1/chat/completions", [...waiting, `authorization: Bearer ${KEY}`]));
   await until(() => client.text !== "", "the go-ahead");
   t.equal(client.text, "HTTP/1.1 100 Continue\r\n\r\n");
@@ -188,7 +188,7 @@ t.test(
       const all = [...lines, "expect: 100-continue", `authorization: Bearer ${KEY}`];
       const client = talk(t, port, request("POST /v1/chat/completions", all));
       await until(() => client.text.endsWith("}"), `the ${status}`);
-      t.match(client.text, new RegExp(`^HTTP/1.1 ${status} `), "no 100 comes before it");
+      t.match(client.text, new RegExp(`^HTTP/1.1 ${status} `), "no 100 before it");
       t.match(client.text, /\r\nconnection: close\r\n/i);
       client.socket.destroy();
     }
@@ -238,10 +238,10 @@ t.test("close() waits for the running exchange, and accepts no new connection", 
   await ending;
   await until(() => client.closed, "the answer to be read");
   t.match(client.text, /^HTTP\/1\.1 200 /);
-  t.match(client.text, /1\}\r\n0\r\n\r\n$/, "the answer is whole");
+  t.match(client.text, /1\}\r\n0\r\n\r\n$/, "the response is complete");
   await until(() => downstream.active === 0, "the exchange to be over");
   await downstream.close({ drain: 60_000 });
-  t.pass("and closing again is no matter");
+  t.pass("and closing again has no effect");
 });
 
 t.test("close() aborts what does not end in time", async (t) => {

@@ -47,13 +47,13 @@ t.test(
     t.same(await asked({}, {}, other, {}, other), [1, 1, 0, 0]);
     t.same(await asked({ shared: true }, {}, other, {}), [1, 0, 0]);
     t.same(await asked({ seconds: 0.01 }, {}, {}), [1, 1]);
-    t.same(await asked({ bytes: 100 }, {}, {}), [1, 1], "too large to be kept");
-    t.same(await asked({}, { disconnectAfterBytes: 10 }, {}, {}), [1, 1, 0], "a client that left");
+    t.same(await asked({ bytes: 100 }, {}, {}), [1, 1], "too large to be cached");
+    t.same(await asked({}, { disconnectAfterBytes: 10 }, {}, {}), [1, 1, 0], "a client that disconnected");
     const whole = { stream: false, text: "x" };
     t.same(
       await asked({ bytes: 1200 }, { text: "a" }, { text: "b" }, whole, whole, { text: "a" }),
       [1, 1, 1, 0, 1],
-      "the oldest went",
+      "the oldest was removed",
     );
   },
 );

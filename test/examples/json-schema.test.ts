@@ -35,7 +35,7 @@ t.test(
           ] as const) {
             const broken = await ask(text);
             t.match(broken, { status: 502, error: { code: "schema_broken", message } }, `${about}: ${text}`);
-            t.notMatch(broken.body.toString(), /Ro/, "not a byte of it has left");
+            t.notMatch(broken.body.toString(), /Ro/, "not a byte of it was sent");
           }
         }
   },

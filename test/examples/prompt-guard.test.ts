@@ -15,10 +15,14 @@ t.test(
           const refused = await driven.ask({ protocol, stream, text });
           t.match(refused, { status: 422, sent: [], error: { code: "prompt_guarded" } }, about);
           t.match(refused.json().error.message, /user/, about);
-          t.notMatch(refused.body.toString(), /previous/, "the text is not told again");
+          t.notMatch(refused.body.toString(), /previous/, "the text is not repeated");
         }
         t.match(await driven.ask({ protocol, stream, text: "What are instructions?" }), { status: 200 }, about);
-        t.match(await driven.ask({ protocol, stream, system: BAD }), { status: 200 }, "the system may say so");
+        t.match(
+          await driven.ask({ protocol, stream, system: BAD }),
+          { status: 200 },
+          "the system prompt may contain it",
+        );
       }
   },
 );

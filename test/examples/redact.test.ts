@@ -43,7 +43,7 @@ t.test("the provider receives placeholders, the client the original values", asy
       for (const stream of [false, true]) {
         const { status, text, sent } = await ask(client, model, stream, inModel(first(TOLD, "f"), model, stream));
         t.equal(status, 200, `${about}: ${text}`);
-        t.notMatch(sent, /jane|home/, `${about}: nothing of it has left`);
+        t.notMatch(sent, /jane|home/, `${about}: nothing of it was sent`);
         t.match(sent, /<address-1>.*<address-2>.*<address-9>/s, about);
         const said = stream ? streamed(eventsOf(text)) : read(JSON.parse(text)).text;
         t.equal(said, `You wrote: ${TOLD}`, `${about}, ${stream ? "streamed" : "whole"}`);

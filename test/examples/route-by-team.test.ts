@@ -14,5 +14,5 @@ t.test("a name that all teams use becomes the model of the caller's team", async
   t.match(await ask({}), { status: 200, text: /"hi"/ }, "by the name of the key");
   t.match(await ask({ "x-team": "ghosts" }), { status: 404, text: /no-such-model/ });
   t.match(await ask({ "x-team": "red" }), { status: 403, text: /team_unknown/ });
-  t.match(await ask({ "x-team": "ghosts" }, "echo"), { status: 200 }, "other names stay as they are");
+  t.match(await ask({ "x-team": "ghosts" }, "echo"), { status: 200 }, "other names stay unchanged");
 });

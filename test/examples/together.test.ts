@@ -35,11 +35,11 @@ models: { one: { targets: [chat:x] }, other: { targets: [messages:x] } }
       const before = upstream.seen.length;
       t.equal(await ask("blue", "me@home.org"), "You wrote: Write to me@home.org.", about);
       t.equal(await row(), "chat:x");
-      t.match(upstream.seen.at(-1)?.body.toString(), "Write to <address-1>.", "what the redactor left");
+      t.match(upstream.seen.at(-1)?.body.toString(), "Write to <address-1>.", "the redactor's result");
       t.equal(await ask("blue", "you@work.org"), "You wrote: Write to you@work.org.", `${about}: with its own address`);
-      t.equal(await row(), "answered by cache", "to the cache, which stands behind the redactor, it was the same");
+      t.equal(await row(), "answered by cache", "to the cache, which comes after the redactor, it was the same");
       t.equal(upstream.seen.length, before + 1);
       t.equal(await ask("red", "me@home.org"), "You wrote: Write to me@home.org.", about);
-      t.equal(await row(), "messages:x", "what the router left");
+      t.equal(await row(), "messages:x", "the router's result");
     }
 });

@@ -40,7 +40,7 @@ t.test("inputs that reach new code are kept and mutated again, until one gives a
   const { crash, corpus, runs } = guided(target, { until: (runs) => runs > 500_000, coverage: { fresh } });
   t.equal(crash?.bytes.toString(), WRONG, "without a byte that it needs not");
   t.same(corpus.length, WRONG.length - 1);
-  t.ok(runs < 100_000, "by chance alone it would take hundreds of millions");
+  t.ok(runs < 100_000, "random inputs alone would take hundreds of millions");
 });
 
 t.test("code that runs for the first time is reported once", async (t) => {
@@ -50,7 +50,7 @@ t.test("code that runs for the first time is reported once", async (t) => {
   const asked = (name: string) => parseRetryAfter(new HeaderList([name, "5"]));
   coverage.fresh(true);
   asked("x");
-  t.ok(coverage.fresh(false) > 0, "is told");
+  t.ok(coverage.fresh(false) > 0, "is reported");
   asked("x");
   t.ok(coverage.fresh(true) > 0, "and again until it is kept");
   asked("x");
@@ -65,9 +65,9 @@ t.test("CI takes a seed from its commit, prints it, and tries the seed's inputs 
     /^GATEWAY_TEST_SEED=(\d+)\n$/.exec(
       execFileSync("bash", ["-uc", seeding], { env: { ...process.env, ...env }, encoding: "utf8" }),
     )?.[1];
-  t.equal(seedOf({ GATEWAY_TEST_SEED: "77" }), "77", "one that is given repeats a run");
+  t.equal(seedOf({ GATEWAY_TEST_SEED: "77" }), "77", "a given seed repeats a run");
   const env = { GATEWAY_TEST_SEED: "", GIT_DIR: join(t.testdir(), "none") };
-  t.match(seedOf(env), /^20\d{6}$/, "the day where there is no commit");
+  t.match(seedOf(env), /^20\d{6}$/, "the date where there is no commit");
   const commit = execFileSync("git", ["rev-parse", "HEAD"], { encoding: "utf8" });
   t.equal(seedOf({ GATEWAY_TEST_SEED: "" }), String(Number.parseInt(commit.slice(0, 7), 16)));
   const args = ["--import", "./src/loader/register.js", "test/fuzz/run.ts", "array"];

@@ -174,7 +174,7 @@ paths: { /v1/audio: { pass: up }, "/v1/audio/*": { pass: up } }
         answered += own.length;
         const taken = upstream.seen.filter((body) => made.bodies.has(idIn(body)));
         const about = () => `${SEED}/${n}: ${JSON.stringify(made.bytes)} -> ${JSON.stringify(text)}`;
-        if (own.some((id) => !made.bodies.has(id))) t.fail(`an answer to somebody else: ${about()}`);
+        if (own.some((id) => !made.bodies.has(id))) t.fail(`a response to another request: ${about()}`);
         if (new Set(own).size < own.length) t.fail(`one answer twice: ${about()}`);
         if (own.length > taken.length) t.fail(`more answers than questions: ${about()}`);
         // nginx reads some things its own way, and says so to the gateway in well-formed words.
@@ -186,7 +186,7 @@ paths: { /v1/audio: { pass: up }, "/v1/audio/*": { pass: up } }
       },
       48,
     );
-    t.same(upstream.wrong, [], "the provider has seen nothing else");
+    t.same(upstream.wrong, [], "the provider received nothing else");
     t.ok(answered > requests / 10, `${answered} of ${requests} requests were answered`);
     for (const [kind, count] of Object.entries(upstream.met)) t.ok(count > COUNT / 100, `${count} of ${kind}`);
     const after = `GET /v1/models HTTP/1.1\r\nHost: a\r\nX-Api-Key: ${KEY}\r\n\r\n`;

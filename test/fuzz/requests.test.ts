@@ -87,6 +87,6 @@ for (const protocol of PROTOCOLS)
       }
     }
     t.same(Object.fromEntries([...faults].slice(0, 5)), {});
-    t.same([...declared], [], "nothing is lost on the way to a provider of the client's own protocol");
+    t.same([...declared], [], "nothing is lost for a provider of the client's own protocol");
     t.ok(taken > WRONG / 4, `${taken} were translated`);
   });

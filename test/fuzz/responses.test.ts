@@ -298,9 +298,9 @@ t.test(
       );
     }
     t.equal(faults.length, 0, faults.slice(0, 5).join("\n"));
-    t.ok(taken > RESPONSES / 4, `${taken} of them are responses that are taken whole`);
+    t.ok(taken > RESPONSES / 4, `${taken} of them are responses that are accepted completely`);
     const unmet = KNOWN.filter((each) => !met.has(each)).map(({ section, why }) => `${section}: ${why}`);
-    t.same(unmet, [], "every known difference was met");
+    t.same(unmet, [], "every known difference occurred");
   },
 );
 

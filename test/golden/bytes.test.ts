@@ -131,6 +131,6 @@ t.test("usage read in transit equals usage read from the whole body, however it 
     for (const step of [recording.body.length, 1, 777])
       if (JSON.stringify(through(recording, step).usage) !== expected) odd.push(`${recording.id} cut every ${step}`);
   }
-  t.ok(told > tried(1500), `${told} recordings tell usage`);
+  t.ok(told > tried(1500), `${told} recordings contain usage`);
   t.same(odd, []);
 });

@@ -79,7 +79,7 @@ t.test("a compaction is requested by a prompt, answered as one item, and sent ba
       const answer = await compacted(gate, vendor, stream);
       const { tool, choice, last } = WHERE[vendor];
       const sent = gate.sent();
-      t.same(faultsOf(vendor, sentText(gate)), [], `${name}: the vendor takes it`);
+      t.same(faultsOf(vendor, sentText(gate)), [], `${name}: the vendor accepts it`);
       t.equal(at(sent, tool), "read", `${name}: tools stay, for the calls before and for the cache`);
       t.same(at(sent, choice[0]), choice[1], `${name}: none of them may be called`);
       t.match(at(sent, last), /^Sum up the conversation so far/, `${name}: last of all`);
@@ -101,10 +101,10 @@ t.test("a compaction is requested by a prompt, answered as one item, and sent ba
         t.match(
           told.replaceAll("\\n", "\n"),
           new RegExp(`Read a\\.txt.*Summary of the conversation so far:\n\n${TEXT}.*Go on`, "s"),
-          `${name} → ${reader}: whoever goes on reads it, where it stood`,
+          `${name} → ${reader}: the next target reads it, in its place`,
         );
         t.notMatch(told, /gw1state|compaction/, reader);
-        t.notOk(headers.has("gateway-notice"), "nothing is lost of it");
+        t.notOk(headers.has("gateway-notice"), "nothing of it is lost");
       }
     }
   t.equal(sealed.size, 1, "the same summary is the same envelope: what follows stays cached");

@@ -143,7 +143,7 @@ t.test(
     }));
     const { odd, equal } = await differing(t, found, wanted);
     t.same(odd.slice(0, 10), [], `${odd.length} differ`);
-    t.ok(equal >= tried(1777), `${equal} of ${found.length} tell usage, and cost the same`);
+    t.ok(equal >= tried(1777), `${equal} of ${found.length} report usage, and cost the same`);
   },
 );
 

@@ -19,6 +19,6 @@ t.test(
     if (!EVERY_CASE) return;
     t.same(idle(verdicts), [], "each listed reason explains something");
     const { is, should } = page({ answers: matrixTable(verdicts), refused: refusedList(verdicts, origins) });
-    t.equal(is, should, "docs/fidelity.md tells these numbers");
+    t.equal(is, should, "docs/fidelity.md contains these numbers");
   },
 );

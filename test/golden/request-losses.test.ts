@@ -135,7 +135,7 @@ t.test("a feature that the target supports must be present, or be declared", asy
   const silent = (back: Conversation) => Object.assign(back, { uses: [] });
   t.match(faults(silent, undefined, "openai-responses"), [/^says nothing of citations at turns\.0\.citations$/]);
   t.same(faults(silent, "turns.0.citations", "openai-responses"), []);
-  t.same(faults(silent, undefined, "openai-chat"), [], "Chat's table leaves it out");
+  t.same(faults(silent, undefined, "openai-chat"), [], "Chat's table omits it");
 });
 
 t.test("a reported path leads to a member of the body, or to none", async (t) => {

@@ -19,7 +19,7 @@ t.test(
     );
     if (!EVERY_CASE) return;
     const { is, should } = page(requestTables(tally(verdicts)));
-    t.equal(is, should, "docs/fidelity.md tells these numbers");
+    t.equal(is, should, "docs/fidelity.md contains these numbers");
   },
 );
 

@@ -46,7 +46,7 @@ t.test("17: a STOP on Gemini's first chunk does not end the answer", async (t) =
   t.same(
     chat.values.map((value) => at(value, "choices.0.finish_reason")).filter((reason) => reason),
     ["stop"],
-    "one end, behind the last text",
+    "one end, after the last text",
   );
 });
 
@@ -123,7 +123,7 @@ t.test("25: a blocked prompt is an answer without content whose finish reason is
     t.equal(told.error, undefined);
     const { text, finish, calls } = await understood(client, told);
     t.same([text, finish, calls], ["", "filter", []], client);
-    t.match(told.text, why, "streamed as whole");
+    t.match(told.text, why, "streamed as well as whole");
   }
 });
 

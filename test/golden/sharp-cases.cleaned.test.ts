@@ -59,7 +59,7 @@ t.test(
       });
     }
     const adaptive = cleaned("anthropic-messages", loop(onCall, { type: "adaptive" }), {});
-    t.same(adaptive.body, loop(undefined, { type: "adaptive" }), "which the vendor does not ask for");
+    t.same(adaptive.body, loop(undefined, { type: "adaptive" }), "which the vendor does not require");
   },
 );
 

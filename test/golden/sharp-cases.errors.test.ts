@@ -93,7 +93,7 @@ gathered(t, "429, 5xx and 529 keep their kind and their words in every direction
         t.same([got.status, wordOf(client, got)], SAID[client][status], path);
         t.equal(messageOf(got), SORRY, path);
         t.equal(got.headers.get("x-should-retry"), null, path);
-        t.equal(got.headers.get("retry-after"), null, "nobody said when to come back");
+        t.equal(got.headers.get("retry-after"), null, "no time to retry was given");
       }
     }
 });
@@ -248,7 +248,7 @@ gathered(
         const path = `${vendor} to ${client}, ${end ?? "ended"}`;
         t.same([status, cut], [200, true], path);
         t.match(message, /broke off in the middle/, path);
-        t.match(text, /Hi|"H"/, "what came before is there");
+        t.match(text, /Hi|"H"/, "the content before it is there");
         t.notMatch(text, END[client], path);
         await t.rejects(ASK[client]({ url: gate.running.url, model: `of-${vendor}`, stream: true }), path);
       }

@@ -35,7 +35,7 @@ t.test(
     for (const client of others("openai-chat")) {
       const { text } = await gate.ask(client, "openai-chat");
       t.same(gate.sent()["stream_options"], { include_usage: true }, client);
-      t.match(text, /:5\b.*:2\b/s, `${client} always tells usage`);
+      t.match(text, /:5\b.*:2\b/s, `${client} always reports usage`);
     }
     const body = { messages: [{ role: "user", content: "Hi" }] };
     const silent = await gate.ask("openai-chat", "openai-chat", { body });
@@ -109,7 +109,7 @@ t.test("14: an error after a 200 is an error in each protocol's own form, and th
   });
   for (const { cut, text } of [claude, responses, gemini]) {
     t.ok(cut);
-    t.match(text, /Hi/, "what came before is there");
+    t.match(text, /Hi/, "the content before it is there");
   }
   for (const client of others("openai-chat"))
     await t.rejects(ASK[client]({ url: gate.running.url, model: "of-openai-chat", stream: true }), /Over capacity/);
@@ -132,7 +132,7 @@ t.test(
       t.match(headers.get("content-type"), /^application\/json/, name);
       const elements = JSON.parse(text) as JsonObject[];
       t.equal(joinedAt(elements, "candidates.0.content.parts.0.text"), "Hi", name);
-      t.notOk(cut, "an array says itself that it failed, and clients that read it whole get to see that");
+      t.notOk(cut, "an array contains its error, which clients that read it completely can see");
       if (name !== "whole") t.match(elements.at(-1), { error: { code: Number, message: /./ } });
     }
   },
@@ -263,7 +263,7 @@ t.test("59: a client that disconnects ends the upstream request, and its usage s
     const before = gate.running.log.lines.length;
     outgoing.end(body);
     await until(() => closed, "the provider to notice");
-    t.notOk(ended, "it had more to say");
+    t.notOk(ended, "more data was to come");
     await until(() => gate.running.log.lines.length > before, "the log line");
     t.match(gate.running.log.lines.at(-1)?.fields, { outcome: "aborted" }, client);
     await gate.running.gateway.stores.ledger.flush();

@@ -94,7 +94,7 @@ t.test("the image tool, alone and required, is a request for an image", async (t
   t.strictSame(
     offered.dropped,
     ["tools.0"],
-    "offered only, it is left out: models that only write take no question for a picture",
+    "if only offered, it is omitted: text models answer no request for an image",
   );
   t.notOk(offered.body["generationConfig"]);
 });

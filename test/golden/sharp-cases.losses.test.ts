@@ -221,11 +221,7 @@ t.test("empty arguments are an empty object where an object is required", async 
     t.match(joinedAt(events.values, "delta.partial_json"), /^(?:\{\})?$/, JSON.stringify(text));
   }
   for (const text of ["[1]", "0", '"x"'])
-    t.match(
-      refusalOf("openai-chat", history(text), "anthropic-messages"),
-      { status: 400 },
-      "what says something stays",
-    );
+    t.match(refusalOf("openai-chat", history(text), "anthropic-messages"), { status: 400 }, "content is not dropped");
 });
 
 t.test("omissions from a whole answer are named in the header, those from a stream in the log", async (t) => {
@@ -248,7 +244,7 @@ t.test("omissions from a whole answer are named in the header, those from a stre
     return response.headers.get("gateway-dropped");
   };
   t.equal(await asked({ stream_options: undefined, unheard_of: 1 }), "unheard_of, executableCode");
-  t.equal(await asked({ stream: true }), null, "its head has gone before");
+  t.equal(await asked({ stream: true }), null, "its head was sent before");
   for (const line of log.lines.slice(-2)) t.same(line.fields["unsaid"], ["executableCode"]);
 });
 
@@ -271,7 +267,7 @@ t.test("an omission from an answer without a name in the protocol is described, 
   const result = { type: "mcp_tool_result", tool_use_id: "mcptoolu_1", is_error: false, content: [] };
   const chat = plainly("openai-chat", "anthropic-messages");
   chat.whole(says(result, { type: "text", text: "Hi" }));
-  t.same(chat.losses(), ["mcp_tool_result"], "its call stood in the answer before");
+  t.same(chat.losses(), ["mcp_tool_result"], "its call was in the answer before");
   const blocked = {
     promptFeedback: { blockReason: "SAFETY", blockReasonMessage: "It was held back." },
     responseId: "r1",

@@ -120,7 +120,7 @@ t.test("19: a signature on Gemini's last, empty text creates no empty text and i
   t.same(
     (content as JsonObject[]).map((block) => [block["type"], block["text"]]),
     [["text", "Snow."]],
-    "the last block is the text, which clients take for the answer; the signature is remembered by it",
+    "the last block is the text, which clients take for the answer; the signature is stored for that text",
   );
 });
 
@@ -139,7 +139,7 @@ t.test("a signature that is found by the last text is returned in its own conver
   t.same(back("Is it cold in Oslo?"), [{ text: "Yes." }, { text: "", thoughtSignature: first }]);
   t.same(back(marked), [{ text: "Yes." }, { text: "", thoughtSignature: first }], "a mark changes nothing");
   t.same(back("Is it cold in Rome?"), [{ text: "Yes." }, { text: "", thoughtSignature: second }]);
-  t.same(back("Is it cold in Bern?"), [{ text: "Yes." }], "the same words in another conversation");
+  t.same(back("Is it cold in Bern?"), [{ text: "Yes." }], "the same text in another conversation");
   t.same(back("Is it cold in Oslo?", "another"), [{ text: "Yes." }], "another caller's");
   const asked = asking(oslo as JsonObject);
   const { content } = send("anthropic-messages", asked, "gemini").whole(
@@ -252,7 +252,7 @@ t.test(
     t.same(
       listAt(message, "content").map(({ type }) => type),
       ["text"],
-      "no state of what the client never sees",
+      "no state of what is hidden from the client",
     );
   },
 );
@@ -452,7 +452,7 @@ t.test("reasoning before calls returns to its provider, also where a Chat client
       t.match([body["thinking"], dropped], [{ type: "adaptive" }, []]);
     }
     const theirs = sendBack({}, { caller: "key-2" });
-    t.same(at(theirs.body, "messages.1.content"), [text, first, again], "nobody else gets them");
+    t.same(at(theirs.body, "messages.1.content"), [text, first, again], "no other provider gets them");
     const elsewhere = sendBack({}, { caller: "key-1", account: "others" });
     t.same(at(elsewhere.body, "messages.1.content"), [text, first, again], "nor another provider");
   }
@@ -474,5 +474,5 @@ t.test("a Chat client that strips unknown members still returns Gemini's signatu
   const signature = (caller: string) =>
     at(send("openai-chat", stripped, "gemini", { caller }).body, "contents.1.parts.0.thoughtSignature");
   t.equal(signature("key-1"), THOUGHT);
-  t.equal(signature("key-2"), "skip_thought_signature_validator", "nobody else gets it");
+  t.equal(signature("key-2"), "skip_thought_signature_validator", "no other key gets it");
 });

@@ -65,7 +65,7 @@ t.test("an image that the model generated stays in the conversation, in every pr
   t.same(at(budget.body, "contents.1.parts.1"), { inlineData: { mimeType: "image/png", data: "iVBO" } });
   const kept = { type: "image_generation_call", id: "ig_1", status: "completed", result: null };
   const named = send("openai-responses", { input: [asks, kept, asks] }, "gemini");
-  t.same(named.dropped, ["input.1"], "one that the vendor keeps");
+  t.same(named.dropped, ["input.1"], "one that the vendor stores");
   const odd = { messages: [asks, { role: "assistant", content: "A", images: ["iVBO"] }, asks] };
   t.same(send("openai-chat", odd, "gemini").dropped, ["messages.1.images"]);
 });
@@ -257,7 +257,7 @@ t.test(
     t.match(
       send("openai-chat", { messages }, "openai-responses").notices,
       told,
-      "where nothing is known, the client is told",
+      "where the facts are unknown, the client is notified",
     );
     const asked = { max_tokens: 9, messages };
     t.match(send("anthropic-messages", asked, "openai-chat").notices, told);
@@ -313,7 +313,7 @@ t.test("an output limit is within the model's maximum, whatever its vendor, and 
   const few = send("anthropic-messages", { ...asked, max_tokens: 100 }, "gemini", { facts });
   t.equal(at(few.body, "generationConfig.thinkingConfig.thinkingBudget"), 512, "fewer are refused by some models");
   const count = { messages: chat.messages };
-  t.same(send("openai-chat", count, "gemini", { facts }).notices, [], "who asks for nothing is told nothing");
+  t.same(send("openai-chat", count, "gemini", { facts }).notices, [], "a request without a limit gets no notice");
 });
 
 t.test(
@@ -436,7 +436,7 @@ t.test(
         const [member, param] = more[client];
         const refused = refusalOf(client, { ...PLAIN[client], ...member }, vendor);
         t.match(refused, { status: 400, code: "not_translatable", param }, `${client} to ${vendor}`);
-        t.ok(refused.message.includes(vendor), "the message names the protocol that cannot say it");
+        t.ok(refused.message.includes(vendor), "the message names the protocol that cannot express it");
       }
   },
 );

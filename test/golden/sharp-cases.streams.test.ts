@@ -320,7 +320,7 @@ t.test("12: Azure's first chunk without choices neither starts the message nor s
   const claude = plainly("anthropic-messages", "openai-chat").streamed(stream);
   const starts = claude.values.filter(({ type }) => type === "message_start");
   t.equal(starts.length, 1);
-  t.match(at(starts[0], "message.id"), "msg_chatcmpl-1", "with the id of the answer, which only later chunks tell");
+  t.match(at(starts[0], "message.id"), "msg_chatcmpl-1", "with the id of the answer, which only later chunks contain");
   const responses = plainly("openai-responses", "openai-chat").streamed(stream);
   t.equal(responses.values.filter(({ type }) => type === "response.created").length, 1);
   for (const client of OTHERS)
@@ -358,7 +358,7 @@ t.test("15: a stream's line endings and fields do not change its content", async
         t.same(
           plainly(client, "openai-chat").streamed(form, step).values,
           values,
-          `${name} for ${client}, cut every ${step}`,
+          `${name} for ${client}, split every ${step}`,
         );
   }
 });

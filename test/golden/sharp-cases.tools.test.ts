@@ -113,7 +113,7 @@ t.test(
       const { body, notices, dropped, text } = send("openai-chat", forced, "anthropic-messages", budget);
       t.match(body["tool_choice"], { type: choice === "required" ? "any" : "tool" });
       t.notOk("thinking" in body);
-      t.equal(body["temperature"], 0.5, "what it does not take beside thinking only");
+      t.equal(body["temperature"], 0.5, "settings that are only refused beside thinking");
       t.match(notices, told);
       t.same(dropped, []);
       t.same(faultsOf("anthropic-messages", text), []);
@@ -436,7 +436,10 @@ for (const [client, { own, theirs, used, where }] of Object.entries(SERVER_TOOLS
       const only = send(from, { ...PLAIN[from], tools: theirs }, to);
       t.notOk(only.body["tools"] ?? only.body["tool_choice"] ?? only.body["toolConfig"], to);
       t.match(refusalOf(from, { ...PLAIN[from], ...used, tools: [own, ...theirs] }, to), { param: where, status: 400 });
-      t.ok(send(from, { ...PLAIN[from], ...used, tools: [own] }, to), "what is not offered any more was used before");
+      t.ok(
+        send(from, { ...PLAIN[from], ...used, tools: [own] }, to),
+        "a tool that is no longer offered was used before",
+      );
       t.match(refusalOf(from, { ...PLAIN[from], tools: [own, ...theirs] }, to, { strict: true }), { status: 400 });
     }
     t.end();

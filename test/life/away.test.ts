@@ -44,7 +44,7 @@ async function started(t: Test, { store }: SharedStores) {
       const answer = await chat(gateway.url, {}, keys[name] ?? keyOf(name));
       await answer.text();
       statuses[name] = answer.status;
-      if (answer.status === 503) t.equal(answer.headers.get("retry-after"), "5", `${name} is told when to come again`);
+      if (answer.status === 503) t.equal(answer.headers.get("retry-after"), "5", `${name} gets the time to retry`);
     }
     return statuses;
   };
@@ -54,13 +54,13 @@ async function started(t: Test, { store }: SharedStores) {
     return answer.status;
   };
   const all200 = { plain: 200, rates: 200, hard: 200, soft: 200, seen: 200 };
-  t.same(await ask(...Object.keys(all200)), all200, "all is there");
+  t.same(await ask(...Object.keys(all200)), all200, "all are answered");
   const session = await fetch(`${gateway.admin}/api/session`, {
     ...{ method: "POST", headers: { "content-type": "application/json" } },
     body: JSON.stringify({ token: TOKEN }),
   });
   const cookie = session.headers.get("set-cookie")?.split(";")[0] ?? "";
-  t.equal((await admin("GET", "/api/live", undefined, cookie)).status, 200, "somebody is signed in");
+  t.equal((await admin("GET", "/api/live", undefined, cookie)).status, 200, "a user is signed in");
   const ready = async () => (await gateway.ready())?.body ?? {};
   return { gateway, admin, ask, get, all200, ready, cookie };
 }
@@ -84,11 +84,11 @@ test("PostgreSQL down: unknown keys and first budget checks are a 503, and the a
   const { gateway, admin, ask, get, all200, ready, cookie } = await started(t, stores);
   await stores.postgres.kill();
   t.teardown(() => stores.postgres.start());
-  t.same(await ask(...Object.keys(all200), "malformed"), { ...all200, malformed: 401 }, "what is known goes on");
+  t.same(await ask(...Object.keys(all200), "malformed"), { ...all200, malformed: 401 }, "known keys continue");
   t.same(
     await ask("late", "softlate", "unseen", "unknown"),
     { late: 503, softlate: 200, unseen: 503, unknown: 503 },
-    "what has to be asked for is refused; soft budgets refuse nothing",
+    "what needs a query is refused; soft budgets refuse nothing",
   );
   t.same([await get("/v1/models"), await get("/v1/responses/resp_1")], [200, 503]);
   const named = /PostgreSQL at postgres:\S+ \(store: ledger\): /;
@@ -122,7 +122,7 @@ test("PostgreSQL down: unknown keys and first budget checks are a 503, and the a
   t.match(
     await admin("GET", "/api/live", undefined, cookie),
     { status: 503, text: named },
-    "who is signed in may be out",
+    "the state of a signed-in user is unknown",
   );
   t.match(await admin("POST", "/api/keys", { name: "more" }), { status: 503, text: named });
   t.equal((await admin("POST", "/api/reload")).status, 200);

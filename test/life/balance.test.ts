@@ -57,5 +57,5 @@ t.test("cheapest: all requests go to the cheapest while it is healthy, then to t
   await ask(running, 60, t);
   const [dear, broken, next] = counts() as [number, number, number];
   t.same([dear, next], [0, 60]);
-  t.ok(broken < 30 + 20, `${broken - 30} before it is left alone`);
+  t.ok(broken < 30 + 20, `${broken - 30} before it is put to rest`);
 });

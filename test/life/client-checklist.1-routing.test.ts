@@ -65,7 +65,7 @@ gathered(
         });
         t.equal(response.status, 200, `${client} → ${vendor}, ${place}: ${await response.text()}`);
         const { rawHeaders, url: asked } = upstream.seen.at(-1) as (typeof upstream.seen)[number];
-        t.notMatch(`${rawHeaders} ${asked}`, /test-key|vendor/, "no client's key goes on");
+        t.notMatch(`${rawHeaders} ${asked}`, /test-key|vendor/, "the client's key is not passed on");
         t.match(rawHeaders.join(" "), /the-providers-own/);
       }
     const ask = { model: "of-gemini", max_tokens: 9, messages: [{ role: "user" as const, content: "Hi" }] };
@@ -157,7 +157,11 @@ gathered(t, "fold doubled versions, serve the root forms; ignore ?beta=true and 
         redirect: "error",
       });
       t.equal(response.status, 200, `${path} → ${vendor} ${await response.text()}`);
-      t.equal(response.headers.has("gateway-notice"), !plain.includes(path), `${path}: says where the base is wrong`);
+      t.equal(
+        response.headers.has("gateway-notice"),
+        !plain.includes(path),
+        `${path}: a wrong base address is reported`,
+      );
     }
 });
 
@@ -169,7 +173,7 @@ t.test("HEAD / and HEAD /api/hello: quick, no key, no body; an unknown path is a
       `HEAD ${path} HTTP/1.1\r\nHost: gateway\r\nUser-Agent: Bun/1.4.4\r\n\r\n`,
     );
     t.same(statuses, [200]);
-    t.match(text, /\r\n\r\n$/, "nothing behind the head");
+    t.match(text, /\r\n\r\n$/, "nothing after the head");
   }
   for (const path of ["/v1/interactions", "/backend-api/plugins", "/nowhere"])
     for (const method of ["GET", "POST"]) {
@@ -202,7 +206,7 @@ t.test(
         const response = await fetch(url + path, { method: "POST", headers: asking(), body });
         t.equal(response.status, 200, `${model} ${await response.text()}`);
         const { url: asked, body: sent } = upstream.seen.at(-1) as (typeof upstream.seen)[number];
-        t.notMatch(`${asked} ${sent}`, model, "the provider is asked for a model it has");
+        t.notMatch(`${asked} ${sent}`, model, "the provider gets a model that it has");
       }
   },
 );

@@ -91,7 +91,7 @@ t.test(
     await unchanged(t, gate, "anthropic-messages");
     for (const vendor of others("anthropic-messages")) {
       const { headers } = await agent(gate, "anthropic-messages", vendor);
-      t.match(headers.get("gateway-dropped"), /context_management/, `${vendor}: what is left out is said`);
+      t.match(headers.get("gateway-dropped"), /context_management/, `${vendor}: an omission is declared`);
       const sent = sentText(gate);
       t.match(sent, /# Environment/, `${vendor}: the system message in messages[]`);
       t.match(sent, /"Cron".*"Search"|"Search".*"Cron"/s, `${vendor}: deferred tools`);
@@ -136,7 +136,7 @@ t.test("Responses: developer messages, added tools, namespaces, grammars, pictur
     t.match(sent, /web_search|googleSearch/, vendor);
     t.match(sent, /"?ls\b.*iVBO/s, `${vendor}: a call in free text and its picture`);
     t.notMatch(sent, /gAAAA|rs_0|tool_search|client_metadata|encrypted/, `${vendor}: nothing that only OpenAI reads`);
-    t.match(headers.get("gateway-dropped"), /input\.3/, `${vendor}: a reference to reasoning is left out`);
+    t.match(headers.get("gateway-dropped"), /input\.3/, `${vendor}: a reference to reasoning is omitted`);
     const compaction = (await (
       await agent(gate, "openai-responses", vendor, { input, stream: false })
     ).json()) as object;
@@ -146,13 +146,13 @@ t.test("Responses: developer messages, added tools, namespaces, grammars, pictur
     await t.resolves(agent(gate, "openai-responses", vendor, { input: short }), "a reference in its short form");
     const turn = { model: `of-${vendor}`, input: [{ id: "msg_1", type: "item_reference" }, ...short] };
     const refused = await gate.post("/v1/responses", turn);
-    t.equal(refused.status, 400, `${vendor}: a turn cannot be left out`);
+    t.equal(refused.status, 400, `${vendor}: a turn cannot be omitted`);
     t.match(await refused.json(), { error: { param: "input.0", message: /store: false/ } }, vendor);
   }
   t.equal(compactions.length, 3, "one item each");
   for (const vendor of PROTOCOLS) {
     await agent(gate, "openai-responses", vendor, { input: [...compactions, { role: "user", content: "Go on." }] });
-    t.match(sentText(gate), TEXT, `${vendor}: a compaction is read, whoever made it`);
+    t.match(sentText(gate), TEXT, `${vendor}: a compaction is read, whichever provider made it`);
     await goesOn(t, gate, "openai-responses", vendor);
   }
   await customTools(t);
@@ -169,7 +169,7 @@ async function goesOn(t: Test, gate: Gate, client: ProtocolName, vendor: Protoco
   t.match(JSON.stringify(answer), THOUGHT, `${client} ← ${vendor}: thoughts`);
   const again = await gate.fine(pathFor(client, model), named(next(body, answer, "Go on."), model, false));
   t.match(sentText(gate), vendor === "openai-chat" ? THOUGHT : STATE, `${client} → ${vendor}: and back`);
-  t.notOk(again.headers.has("gateway-notice"), "nothing of them is left out");
+  t.notOk(again.headers.has("gateway-notice"), "nothing of them is omitted");
   gate.answer(speaking("text"));
   return answer;
 }
@@ -244,7 +244,7 @@ t.test("Gemini: both kinds of parameters, systemInstruction with role, signature
     t.same(at(gate.sent(), tools[vendor]), { type: "object", properties: { x: { type: "string" } } }, vendor);
     t.match(sent, /"s"/, `${vendor}: the system's instruction`);
     t.match(sent, /"a1".*ok/s, `${vendor}: the call's id and its result`);
-    t.notMatch(sent, /skip_thought|UNSPECIFIED|effort/, `${vendor}: nothing where nothing was said`);
+    t.notMatch(sent, /skip_thought|UNSPECIFIED|effort/, `${vendor}: nothing is invented`);
   }
   for (const vendor of PROTOCOLS) await goesOn(t, gate, "gemini", vendor);
 });

@@ -63,7 +63,7 @@ t.test("usage in a stream only when asked (chat), choices []; messages and Gemin
     t.match(asked, [{ choices: [], usage: { prompt_tokens: input, completion_tokens: out } }], vendor);
     t.equal(asked.length, 1);
     const unasked = await gate.ask("openai-chat", vendor, { body: silent });
-    t.notMatch(unasked.text, /"prompt_tokens"|"choices":\[\]/, `${vendor}: not asked for`);
+    t.notMatch(unasked.text, /"prompt_tokens"|"choices":\[\]/, `${vendor}: not requested`);
     const claude = events((await gate.ask("anthropic-messages", vendor)).text);
     const usage = (type: string) => claude.find((event) => event["type"] === type);
     t.match(at(usage("message_start"), "message.usage"), { input_tokens: Number, output_tokens: Number }, vendor);
@@ -253,7 +253,7 @@ t.test("refusals also as text; a call without arguments as {}; never a 200 with 
     const malformed = candidate([], "MALFORMED_FUNCTION_CALL", { finishMessage: "Malformed function call: f(" });
     gate.answer(answering(200, JSON.stringify(malformed)));
     const { status } = await gate.ask(client, "gemini", { stream: false });
-    t.equal(status, 502, `${client}: a call that went wrong is no empty answer`);
+    t.equal(status, 502, `${client}: a failed call is not an empty answer`);
     gate.answer(answering(200, JSON.stringify({ usageMetadata: {} })));
     t.equal((await gate.ask(client, "gemini", { stream: false })).status, 502, `${client}: no answer at all`);
   }

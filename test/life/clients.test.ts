@@ -174,7 +174,7 @@ t.test("members that agents send outside any specification reach the provider by
   for (const { path, headers, body } of Object.values(CLIENT_BODIES)) {
     const answer = await post(url + path, asking(headers), body);
     t.equal(answer.status, 200, path);
-    t.notOk(answer.headers.has("gateway-notice"), `${path}: nothing was taken out`);
+    t.notOk(answer.headers.has("gateway-notice"), `${path}: nothing was removed`);
     const seen = upstream.seen.at(-1);
     t.equal(seen?.body.toString(), body.replace('"asked"', '"served"'), path);
     t.equal(seen?.url, path.replace("asked", "served"));

@@ -96,8 +96,8 @@ t.test("a refusal reaches a client that still sends its body", async (t) => {
     const open = head(`${more}Content-Length: ${body.length}\r\n`, "unknown-key-0123456789");
     const text = await deaf(running.port, open + body + (more === "" ? last : ""));
     t.match(text, /^HTTP\/1\.1 401 /, `${more}: the connection is not reset`);
-    if (more === "") t.match(text, /HTTP\/1\.1 200 OK/, "and goes on");
-    else t.match(text, /\r\nconnection: close\r\n/i, `${more}: and does not go on`);
+    if (more === "") t.match(text, /HTTP\/1\.1 200 OK/, "and stays open");
+    else t.match(text, /\r\nconnection: close\r\n/i, `${more}: and is closed`);
   }
 });
 
@@ -132,7 +132,7 @@ t.test("data after a response that closes the connection is not read as a reques
     const text = await inTurn(running.port, doubtful, (got) => got.includes("bad_request"), next);
     t.equal(answers(text), 1);
   }
-  t.equal(asked(), 0, "no provider hears of it");
+  t.equal(asked(), 0, "no provider is called");
   t.same(
     running.log.lines.filter(({ message }) => message === "exchange"),
     [],

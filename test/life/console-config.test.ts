@@ -12,7 +12,7 @@ t.test("the config is shown with its secrets masked, and with the changes of a r
   const page = await consolePage(t, gateway, "/config");
   const text = await page.getByRole("region", { name: /^gateway.yaml/ }).innerText();
   t.match(text, "thinker");
-  t.notOk(text.includes(KEY) || (await page.content()).includes(KEY), "no key stands anywhere");
+  t.notOk(text.includes(KEY) || (await page.content()).includes(KEY), "no key is visible anywhere");
   const { appendFileSync } = await import("node:fs");
   appendFileSync(`${gateway.folder}/gateway.yaml`, "body: { limit: 1MiB }\n");
   await page.getByRole("button", { name: "Compare with the file on disk" }).click();
@@ -54,7 +54,7 @@ t.test("a request is explained without a call to a provider", options, async (t)
   await other.getByLabel("Model", { exact: true }).fill("echo");
   await other.getByRole("button", { name: "Explain" }).click();
   await other.waitForURL((url) => url.searchParams.get("model") === "echo");
-  t.equal(new URL(other.url()).searchParams.get("key"), "test", "a key that was typed itself goes by its name");
+  t.equal(new URL(other.url()).searchParams.get("key"), "test", "a typed key is in the address by its name");
   await other.getByLabel("Key, by name").fill(`${KEY}-mistyped`);
   await other.getByRole("button", { name: "Explain" }).click();
   await other.getByRole("alert").waitFor();

@@ -76,7 +76,7 @@ t.test("the figures of the first page equal the ledger's rows of the hour", opti
   const entries = await entriesOf(gateway);
   const page = await consolePage(t, gateway, "/");
   const wrong = entries.filter(({ outcome }) => outcome !== "completed");
-  t.ok(wrong.length >= 2, "there is something to tell");
+  t.ok(wrong.length >= 2, "there is an item");
   t.same(
     await columnOf(page, "Errors by target", "Requests"),
     counted(wrong, ({ target }) => target || "the gateway"),

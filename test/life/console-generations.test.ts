@@ -76,7 +76,7 @@ keys: { phone: { key: ${KEY} } }
       .locator("tbody tr")
       .filter({ has: page.getByRole("rowheader", { name: "1", exact: true }) });
     await row.getByText("WebSocket of phone").waitFor();
-    t.match(await row.innerText(), /^1\b[\s\S]*4:/, "what keeps it alive is counted");
+    t.match(await row.innerText(), /^1\b[\s\S]*4:/, "the exchanges that keep it alive are counted");
     t.match(await row.innerText(), /WebSocket of phone, voice, for /);
     t.match(await row.innerText(), /stream of phone, slow, for /);
     const links = await row

@@ -74,7 +74,7 @@ t.test(
     t.match(parse(shown.get("down") ?? ""), {
       providers: { down: { concurrency: 7, health: { failures: 3, open: "1m" } } },
     });
-    t.match(shown.get("down"), /# window: 30s/, "what holds by the common settings is a comment");
+    t.match(shown.get("down"), /# window: 30s/, "inherited settings are comments");
     t.same(await paste(gateway, (shown.get("narrow") ?? "").replace("rpm: 60", "rpm: 50")), ["keys.narrow.rpm"]);
   },
 );
@@ -108,7 +108,7 @@ t.test(
       "rpm 600\nbudget $2/day soft",
     );
     const left = async (name: string) => (await row("Groups", name).getByRole("link").boundingBox())?.x ?? 0;
-    t.ok((await left("acme/research")) > (await left("acme")) + 10, "what is below stands further from the edge");
+    t.ok((await left("acme/research")) > (await left("acme")) + 10, "children are indented further");
   },
 );
 

@@ -33,7 +33,7 @@ t.test(
     };
     await signIn("alice");
     await page.getByRole("table", { name: "Keys" }).waitFor();
-    t.equal(new URL(page.url()).pathname + new URL(page.url()).search, "/keys?q=test", "the page that was asked for");
+    t.equal(new URL(page.url()).pathname + new URL(page.url()).search, "/keys?q=test", "the page that was requested");
     t.match(await page.locator("header").innerText(), "alice@example.com");
     t.equal(await page.evaluate("document.cookie"), "", "no script reads the session");
     await page.getByRole("button", { name: "Make a key" }).click();

@@ -88,7 +88,7 @@ t.test("filters of requests are in the address", options, async (t) => {
   const page = await consolePage(t, gateway, "/requests?status=429");
   const rows = page.getByRole("table", { name: "Requests" }).locator("tbody tr");
   await rows.first().waitFor();
-  t.equal(await rows.count(), 2, "our own 429 and theirs");
+  t.equal(await rows.count(), 2, "the gateway's own 429 and the provider's");
   await page.getByLabel("Outcome").selectOption("rejected");
   await rows.nth(1).waitFor({ state: "detached" });
   t.match(await rows.innerText(), /nobody was asked/);
@@ -144,7 +144,7 @@ t.test("a key is made, shown once, changed, switched off and revoked", options, 
   await page.goto(`${gateway.base}/audit`);
   const edited = page.getByRole("row", { name: /keys\.edit/ });
   t.match(await edited.innerText(), /models: echo, thinker →\s*now\s*not set/);
-  t.notMatch(await edited.innerText(), /rpm/, "what stayed has no line");
+  t.notMatch(await edited.innerText(), /rpm/, "unchanged settings have no line");
   await edited.getByText("JSON").click();
   t.match(await edited.innerText(), /"was":\{/);
 });

@@ -212,5 +212,5 @@ t.test("a conversation keeps its credential too, and changes it only while that 
     } else if (shown !== first) others++;
   }
   t.equal(moved, all, "to another credential of the same provider");
-  t.equal(others, 0, "nobody else moves");
+  t.equal(others, 0, "no other conversation moves");
 });

@@ -150,7 +150,7 @@ chains: { llm: [sse, auth, models, faulty, limits, rewrite, usage] }
     const [, series, label] = /^label_values\((.*), (\w+)\)$/.exec(definition) ?? [];
     if (series === undefined) continue;
     const values = await prometheus.ask<string[]>(`label/${label}/values`, { "match[]": plain(series) });
-    t.ok(values.length > 0, `there are values of ${name}`);
+    t.ok(values.length > 0, `${name} has values`);
   }
   const { groups } = await prometheus.ask<Rules>("rules");
   const rules = groups.flatMap((group) => group.rules);

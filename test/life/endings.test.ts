@@ -198,7 +198,7 @@ t.test("a client that reads slowly pauses the provider instead of filling memory
     before = written;
     await new Promise((resolve) => setTimeout(resolve, 150));
   }
-  t.ok(written < 40_000_000, `${written} bytes were taken from the provider`);
+  t.ok(written < 40_000_000, `${written} bytes were read from the provider`);
   outgoing.destroy();
 });
 

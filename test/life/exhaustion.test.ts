@@ -70,7 +70,7 @@ t.test(
       t.same(
         statuses.filter((status) => ![0, 200, 502, 503].includes(status)),
         [],
-        "answered, refused or told so",
+        "answered, or refused with a status",
       );
       const flood = hold(t, port, 400);
       await sleep(500);

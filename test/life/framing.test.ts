@@ -122,7 +122,7 @@ function judge(t: Test, letter: Letter, talk: Talk, sent: number, mended: boolea
 function judgeUpstream(t: Test, seen: readonly SeenRequest[]): void {
   for (const { method, url, rawHeaders, body } of seen) {
     const name = nameIn(body);
-    t.equal(`${method} ${url}`, "POST /v1/chat/completions", `${name}: what is asked`);
+    t.equal(`${method} ${url}`, "POST /v1/chat/completions", `${name}: the request line`);
     t.equal(body.toString("latin1"), sentOf(name), `${name}: the body`);
     const names = rawHeaders.filter((_, i) => i % 2 === 0).map((header) => header.toLowerCase());
     const others = names.filter((header) => !UPSTREAM_HEADERS.includes(header));

@@ -52,7 +52,7 @@ models: { m: { targets: [up:m], price: { input: 1, output: 1 } } }
   t.same(
     answered.filter((id) => rows[id] !== "completed"),
     [],
-    "who was answered has a row that says so",
+    "every answered request has a completed row",
   );
   t.equal(twice, 0);
   t.same(outcomes, { completed: upstream.seen.length }, "no request failed, and each that a provider got has its row");
@@ -60,7 +60,7 @@ models: { m: { targets: [up:m], price: { input: 1, output: 1 } } }
   t.ok(told.some((line) => /journal cannot be written|ledger cannot be written/.test(line)));
   const over = gateway.lines().filter(({ msg }) => /being written again; 0 (?:lines|entries) were/.test(String(msg)));
   t.ok(over.length > 0);
-  t.same(new Set(over.map(({ level }) => level)), new Set([30]), "what is well again is no error");
+  t.same(new Set(over.map(({ level }) => level)), new Set([30]), "a recovery is not an error");
   t.comment(`${SECONDS} s without room at ${RATE}/s: ${answered.length} answers, ${upstream.seen.length} rows`);
 }
 

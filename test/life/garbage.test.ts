@@ -38,5 +38,5 @@ t.test("the memory of a request is freed when it has ended, without a full garba
   t.equal(collections.length, LAST);
   const sum = (of: "allocated" | "new_space_survived") => collections.reduce((all, each) => all + each[of], 0);
   const part = sum("new_space_survived") / sum("allocated");
-  t.ok(part < KEPT, `${collections.length} collections, ${(100 * part).toFixed(1)} % of it were kept`);
+  t.ok(part < KEPT, `${collections.length} collections, ${(100 * part).toFixed(1)} % of it was retained`);
 });

@@ -83,8 +83,8 @@ test("one of three is killed under load behind nginx: no row is lost, and the ot
     for (const { id, times } of await rows()) stored.set(id, times);
     return whole.every((id) => stored.has(id));
   }, "all rows");
-  t.ok(whole.length > asked / 2, `${whole.length} of ${asked} were answered whole`);
-  t.equal([...stored.values()].filter((times) => times > 1).length, 0, "none is there twice");
+  t.ok(whole.length > asked / 2, `${whole.length} of ${asked} were answered completely`);
+  t.equal([...stored.values()].filter((times) => times > 1).length, 0, "none is stored twice");
   const [first] = gateways as [GatewayProcess];
   await eventually(async () => {
     const key = (await (await fetch(`${first.url}/v1/key`, { headers: asking({ connection: "close" }) })).json()) as {

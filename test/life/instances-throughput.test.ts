@@ -67,7 +67,7 @@ t.test(
     for (const set of sets) await round(set, SECONDS);
     for (const { child } of sets.flatMap(({ gateways }) => gateways)) {
       const limit = shares.pop();
-      if (!limit) return void t.comment("skipped: nothing here limits a process's CPU");
+      if (!limit) return void t.comment("skipped: no CPU limits for processes on this system");
       limit(child.pid as number);
     }
     for (let i = 0; i < ROUNDS; i++)

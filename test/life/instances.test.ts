@@ -85,7 +85,7 @@ test("a conversation and its stored answers are one key's at every gateway, and 
     const { id } = (await first.json()) as { id: string };
     const by = ["p", "q"].findIndex((name) => id.startsWith(`resp_${name}`));
     const next = await served(() => post(two.url, "responses", { input: "and then?", previous_response_id: id }));
-    t.same(next, { status: 200, by }, "goes on where it began");
+    t.same(next, { status: 200, by }, "continues where it began");
     const fetched = await served(() =>
       fetch(`${three.url}/v1/responses/${id}`, { headers: asking({ connection: "close" }) }),
     );
@@ -95,10 +95,10 @@ test("a conversation and its stored answers are one key's at every gateway, and 
         headers: { ...asking({ connection: "close" }), authorization: "Bearer other-key-0123456789abcdef" },
       }),
     );
-    t.same(others, { status: 404, by: -1 }, "another key's is not there, and nobody is asked");
+    t.same(others, { status: 404, by: -1 }, "another key's is not found, and no provider is called");
     const chats: number[] = [];
     for (const { url } of gateways)
       chats.push((await served(() => chat(url, { messages: [{ role: "user", content: `talk ${i}` }] }))).by);
-    t.equal(new Set(chats).size, 1, "a conversation stays, whoever serves its turns");
+    t.equal(new Set(chats).size, 1, "a conversation keeps its provider, whichever gateway serves its turns");
   }
 });

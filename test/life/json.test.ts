@@ -101,7 +101,7 @@ function judge(t: Test, letters: readonly Letter[], answers: readonly Answered[]
     t.ok(statuses.includes(status), `${name}, got ${status} ${status === 200 ? "" : text}`);
     if (status === 200) wanted.push(sentOf(body));
   }
-  t.strictSame(arrived.toSorted(), wanted.toSorted(), "what was let in arrived byte for byte, and nothing else");
+  t.strictSame(arrived.toSorted(), wanted.toSorted(), "the accepted bodies arrived byte for byte, and nothing else");
 }
 
 for (const way of WAYS) {

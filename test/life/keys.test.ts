@@ -109,7 +109,7 @@ t.test("streams of a key that is revoked end with their protocol's own error, an
   );
   t.ok(
     rows.some(({ source, usage }) => source === "partial" && usage?.in.total === 3),
-    "with what was known by then",
+    "with the usage known by then",
   );
   await other.body?.cancel();
 });
@@ -143,7 +143,7 @@ paths: { /v1/realtime: { protocol: openai-realtime }, /raw/*: { pass: v, use: [a
   t.equal(await spoken.closed, 1008);
   t.match(JSON.parse(spoken.messages.at(-1) ?? "{}"), { type: "error", error: { message: /switched off/ } });
   t.equal(await passed.closed, 1008);
-  t.equal(passed.messages.length, 0, "nobody knows what is spoken there");
+  t.equal(passed.messages.length, 0, "the content of these messages is unknown");
   await eventually(() => logged(running).length === 2, "the log");
   for (const line of logged(running))
     t.match(line, { outcome: "rejected", close: 1008, error: { code: "disabled_api_key" } });

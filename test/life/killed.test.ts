@@ -35,22 +35,22 @@ models: { m: { targets: [up:m], price: { input: 1, output: 1 } } }
   await eventually(() => left().length === 0, "the journals of the killed to be in the ledger");
   const settled = Math.round(performance.now() - since);
   t.equal(await gateway.end("SIGINT"), 0);
-  t.same(readdirSync(join(folder, "gateway.db.journal")), [], "and nothing waits behind a stop");
+  t.same(readdirSync(join(folder, "gateway.db.journal")), [], "and nothing waits after a stop");
   const { outcomes, twice } = gateway.ledger();
   const ids = gateway.rows();
-  t.equal(twice, 0, "no row stands there twice");
+  t.equal(twice, 0, "no row is stored twice");
   t.same(
     answered.filter((id) => ids[id] !== "completed"),
     [],
-    "who was answered has a row that says so",
+    "every answered request has a completed row",
   );
   const rows = Object.keys(ids).length;
-  t.ok(rows >= upstream.seen.length, `${rows} rows for ${upstream.seen.length} requests that a provider got`);
+  t.ok(rows >= upstream.seen.length, `${rows} rows for ${upstream.seen.length} requests that a provider received`);
   t.same(
     Object.keys(outcomes).filter((name) => !["completed", "interrupted", "aborted"].includes(name)),
     [],
   );
   t.comment(
-    `${KILLS} kills: ${answered.length} whole answers, ${rows} rows, ${JSON.stringify(outcomes)}; nothing open ${settled} ms after the last traffic`,
+    `${KILLS} kills: ${answered.length} complete answers, ${rows} rows, ${JSON.stringify(outcomes)}; nothing open ${settled} ms after the last traffic`,
   );
 });

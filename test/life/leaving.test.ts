@@ -252,9 +252,9 @@ paths: { "/pass/passed-upload/*": { pass: passed-upload } }
     }
     await after(100);
     const asked = (name: string) => states.find((each) => each.name === name)?.asked();
-    t.equal(asked("half-a-body"), 0, "nobody is asked half a question");
-    t.equal(asked("queued"), LANES + 1, "who leaves while it waits asks nobody");
-    t.equal(asked("retry-sleep"), COUNT, "nobody is asked again for one that has left");
+    t.equal(asked("half-a-body"), 0, "an incomplete request is not sent");
+    t.equal(asked("queued"), LANES + 1, "a client that disconnects while it waits is not sent");
+    t.equal(asked("retry-sleep"), COUNT, "no retry for a client that has disconnected");
     for (const client of holding) client.socket.destroy();
     t.equal(await gateway.end(), 0);
     const expected = all

@@ -49,7 +49,7 @@ t.test("three gateways share a budget: of concurrent calls only as many pass as 
     t.equal(await limitsOf(gateway), "ok", "the server has counted");
   }
   for (const gateway of gateways) t.equal(await gateway.end(), 0);
-  t.same(await setup.redis.ask("KEYS", "*holds*"), [], "nothing is left reserved");
+  t.same(await setup.redis.ask("KEYS", "*holds*"), [], "nothing stays reserved");
 });
 
 t.test("a gateway that is killed leaves no reservation", async (t) => {
@@ -64,7 +64,7 @@ t.test("a gateway that is killed leaves no reservation", async (t) => {
   await Promise.all(hanging);
   await eventually(async () => (await spentOf(other))?.reserved === 0, "what it had reserved to go");
   const statuses = await Promise.all(Array.from({ length: 40 }, () => ask(other.url)));
-  t.equal(passed(statuses), 20, "what hung came to nothing");
+  t.equal(passed(statuses), 20, "a request without an answer costs nothing");
 });
 
 t.test("while Redis is down each gateway enforces its share, and afterwards all count together again", async (t) => {
@@ -83,10 +83,10 @@ t.test("while Redis is down each gateway enforces its share, and afterwards all 
   // What has just ended elsewhere may count twice then: less is let in, never more.
   t.ok(
     parts.every((part) => part >= 5 && part <= 15),
-    `each a third of the 44 that were left, at most: ${parts}`,
+    `at most a third each of the remaining 44: ${parts}`,
   );
   for (const gateway of gateways) {
-    t.equal(gateway.lines().filter(({ msg }) => /one part in 3/.test(String(msg))).length, 1, "it is told once");
+    t.equal(gateway.lines().filter(({ msg }) => /one part in 3/.test(String(msg))).length, 1, "it is logged once");
     t.equal((await gateway.ready())?.status, 200, "it serves");
   }
   await redis.start();
@@ -94,7 +94,11 @@ t.test("while Redis is down each gateway enforces its share, and afterwards all 
     await eventually(async () => (await limitsOf(gateway)) === "ok", "it to count with the others");
   const spent = 15 + parts.reduce((all, part) => all + part, 0);
   for (const gateway of gateways)
-    t.match(await spentOf(gateway), { spent: spent / 100, reserved: 0.01 }, "from the ledger, and what runs");
+    t.match(
+      await spentOf(gateway),
+      { spent: spent / 100, reserved: 0.01 },
+      "from the ledger, and the running requests",
+    );
   const rest = await each(20);
   t.equal(
     rest.reduce((all, part) => all + part, 0),

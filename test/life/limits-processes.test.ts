@@ -21,7 +21,7 @@ t.test("a gateway that was killed remembers its spending, and has no reservation
   await Promise.all(hanging);
   const second = await startProcess(t, file, { folder: first.folder });
   const statuses = await Promise.all(Array.from({ length: 20 }, () => ask(second.url)));
-  t.equal(passed(statuses), 4, "what hung came to nothing");
+  t.equal(passed(statuses), 4, "a request without an answer costs nothing");
   t.match(await page(second), [{ budgets: [{ spent: 0.1, reserved: 0 }] }, { budgets: [{ spent: 0.1, reserved: 0 }] }]);
   t.equal(await second.end(), 0);
   const third = await startProcess(t, file, { folder: first.folder });

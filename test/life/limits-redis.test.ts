@@ -82,7 +82,7 @@ t.test("limits count over TLS, with a custom authority and certificate; a missin
   t.match(
     await start(`${bare}?cacert=${certificates.authority}`),
     /store: limits: 127/,
-    "the server wants a certificate",
+    "the server requires a certificate",
   );
-  t.match(await start(bare.replace("rediss:", "redis:")), /store: limits: 127/, "and no plain words");
+  t.match(await start(bare.replace("rediss:", "redis:")), /store: limits: 127/, "and no unencrypted connection");
 });

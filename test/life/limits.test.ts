@@ -79,7 +79,7 @@ limits: { ${limits} }
     t.match(refused[0]?.text, /may spend \$0\.10.*insufficient_quota/s);
     if (where !== "model" && where !== "provider")
       t.match(await budgets(running.url), [{ spent: 10 * CALL, reserved: 0, remaining: 0 }]);
-    t.equal(pendingIn(running), 0, "nothing is left reserved");
+    t.equal(pendingIn(running), 0, "nothing stays reserved");
     await running.gateway.stop({ drain: 0 });
   }
 });
@@ -171,7 +171,11 @@ limits: { providers: { p: { budget: $0.02 }, q: { rpm: 3 } } }
   for (let i = 0; i < 6; i++) statuses.push((await asked(running.url)).status);
   t.same(statuses, [200, 200, 200, 200, 200, 429]);
   t.same([first.seen.length, second.seen.length], [2, 3]);
-  t.same(begun, ["p:x", "p:x", "q:x", "q:x", "q:x"], "the ledger knows of each that runs, whoever was passed over");
+  t.same(
+    begun,
+    ["p:x", "p:x", "q:x", "q:x", "q:x"],
+    "the ledger has each running attempt, whichever target was skipped",
+  );
   const last = await asked(running.url);
   t.match(last.text, /The provider \\"q\\" may make 3 requests a minute/);
   t.equal(pendingIn(running), 0);

@@ -60,7 +60,7 @@ for (const way of WAYS)
               `${name}: refused without that leniency`,
             );
         }
-      t.same(upstream.seen, [], "none of them is a question");
+      t.same(upstream.seen, [], "none of them is sent as a request");
       t.same(
         (await send(running.port, `GET /v1/models HTTP/1.1\r\nHost: a\r\nX-Api-Key: ${KEY}\r\n\r\n`)).statuses,
         [200],

@@ -9,7 +9,7 @@ import { placeOf, startPostgres } from "../support/postgres.ts";
 /** Opens a store that older code wrote, which upgrades it, and compares its contents with what that code reported. */
 async function upgraded(t: Test, place: StoreLocation, expected: OlderStore): Promise<void> {
   const care = await connectMaintenance(place);
-  t.ok(care.migrated.from > 0 && care.migrated.from < care.migrated.to, "there is something to upgrade");
+  t.ok(care.migrated.from > 0 && care.migrated.from < care.migrated.to, "there is a migration to run");
   t.same(await care.verify(() => {}), [], "sums of hours, days and weeks are those of the rows");
   await care.close();
   const stores = await connectStores(place, [], (message) => t.fail(message));
@@ -40,7 +40,7 @@ async function usageIsKept(t: Test, { ledger }: Stores, { rows, usage }: OlderSt
   t.equal(total(entries.map(({ cost }) => cost)), total(usage.map(({ cost }) => cost)));
   t.equal(total(entries.map((entry) => entry.usage?.in.total)), total(usage.map(({ tokensIn }) => tokensIn)));
   t.equal(total(entries.map((entry) => entry.usage?.out.total)), total(usage.map(({ tokensOut }) => tokensOut)));
-  t.ok(rows > 10 && usage.every(({ cost, failed }) => cost > 0 || failed > 0), "there is something to lose");
+  t.ok(rows > 10 && usage.every(({ cost, failed }) => cost > 0 || failed > 0), "there are values to lose");
   t.equal(entries.filter(({ group }) => group === "acme/research").length, 5);
 }
 

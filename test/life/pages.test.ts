@@ -26,7 +26,7 @@ async function at(t: Test, { url }: Running, path: string): Promise<Page> {
   const context = await (browser as Browser).newContext({ viewport: { width: 1280, height: 800 } });
   t.teardown(() => context.close());
   const page = await context.newPage();
-  page.on("console", (line) => line.type() === "error" && t.fail(`the browser says: ${line.text()}`));
+  page.on("console", (line) => line.type() === "error" && t.fail(`the browser logs: ${line.text()}`));
   page.on("pageerror", (error) => t.fail(error.message));
   await page.goto(url + path, { waitUntil: "networkidle" });
   return page;
@@ -133,7 +133,7 @@ for (const protocol of ["openai-chat", "openai-responses", "anthropic-messages",
     t.match(await caller.locator(".card").innerText(), "weather");
     t.match(await echo.getByRole("status").innerText(), /first \d+ ms.* [1-9]\d* in, [1-9]\d* out · (?:about )?\$0\.0/);
     await echo.getByText(/^Events \(/).click();
-    t.ok((await echo.locator(".events div").count()) > 1, "the events are there as they came");
+    t.ok((await echo.locator(".events div").count()) > 1, "the events are shown unchanged");
     await echo.getByText("As curl").click();
     const curl = await echo.locator("pre").innerText();
     t.match(curl, gateway.url);
@@ -178,7 +178,7 @@ t.test("each model of the playground continues with its own answers", options, a
       model,
     );
     const transcript = page.locator(".panes > .turn").filter({ hasText: said[model] as string });
-    t.match(await transcript.first().innerText(), new RegExp(`^${model}\n`), "the transcript says who answered");
+    t.match(await transcript.first().innerText(), new RegExp(`^${model}\n`), "the transcript names the model");
   }
   const echo = page.getByRole("region", { name: "echo", exact: true });
   await echo.getByText(/^whole/).waitFor();

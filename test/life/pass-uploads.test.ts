@@ -122,7 +122,7 @@ t.test("an upload belongs to the key that began it", async (t) => {
   const twice = new URL(`${await begin(url, THEIRS)}&upload_id=other`);
   const seen = upstream.seen.length;
   for (const each of [address, bare]) t.equal(await finish(each, THEIRS), 404, `${each}`);
-  t.equal(await finish(bare, MINE), 404, "nobody can tell whose it is without its ticket");
+  t.equal(await finish(bare, MINE), 404, "without its ticket its owner is unknown");
   t.equal(await finish(twice, THEIRS), 404, "a second name beside the one that the ticket is for");
   t.equal(upstream.seen.length, seen);
   t.equal(await finish(address, MINE), 200);
@@ -156,7 +156,7 @@ t.test("a chunk that comes without a key is sent for the key that began the uplo
   t.equal(await finish(theirs), 200);
   const { keys } = gateway.stores;
   const down = t.capture(keys, "show", () => Promise.reject(new Error("ECONNREFUSED")));
-  t.equal(await finish(theirs), 503, "nobody can tell now");
+  t.equal(await finish(theirs), 503, "its owner is unknown now");
   down.restore();
   await keys.disable(record.id);
   t.equal(await finish(theirs), 401, "switched off");
@@ -178,7 +178,11 @@ t.test("the ticket of an upload is valid for uploads alone", async (t) => {
     return (await fetch(elsewhere, init)).status;
   };
   t.equal(await ask({}, "files/none1"), 401, "it shows no key on other paths of the vendor");
-  t.equal(await ask({ "x-goog-api-key": THEIRS }, "files/file1"), 404, "bodies there are searched for others' objects");
+  t.equal(
+    await ask({ "x-goog-api-key": THEIRS }, "files/file1"),
+    404,
+    "bodies there are searched for objects of others",
+  );
   const packed = { "x-goog-api-key": THEIRS, "content-encoding": "gzip" };
   t.equal(await ask(packed, "files/file1"), 415, "and must be readable: they are no files");
   t.equal(upstream.seen.length, seen);

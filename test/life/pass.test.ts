@@ -291,7 +291,7 @@ t.test("a provider that is switched off is a 503 with that reason", async (t) =>
   const upstream = await httpUpstream();
   const running = await passing(t, upstream, "", ", header: x-own");
   t.equal((await fetch(`${running.url}/v1/files`, { headers: asking() })).status, 200);
-  t.ok(upstream.seen[0]?.rawHeaders.includes(SECRET), "the credential stands in the provider's own header");
+  t.ok(upstream.seen[0]?.rawHeaders.includes(SECRET), "the credential is in the provider's own header");
   const off = await startGateway(
     t,
     'share: all\nproviders: { vendor: { url: "http://127.0.0.1:1/v1", credential: $NOT_SET, speaks: [openai-chat] }, d: { url: "demo:" } }\n' +
@@ -347,7 +347,7 @@ for (const way of WAYS) {
       const { answer } = await begin();
       provider?.destroy();
       await new Promise((closed) => answer.once("close", closed));
-      t.notOk(answer.complete, "the client sees that it is not whole");
+      t.notOk(answer.complete, "the client sees that it is incomplete");
       await until(() => ended(running).length === 1);
       t.match(ended(running)[0], { status: 200, outcome: "upstream_error", error: { code: "upstream_truncated" } });
 

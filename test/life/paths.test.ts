@@ -75,7 +75,7 @@ for (const way of WAYS) {
         (unsigned[i]?.statuses[0] ?? 0) >= 400,
         `${target}: the same access without a key, got ${unsigned[i]?.statuses}`,
       );
-    t.equal(upstream.seen.length, count, "nothing without a key goes upstream");
+    t.equal(upstream.seen.length, count, "no request without a key is sent upstream");
 
     t.same(
       (await ask(port, `/v1beta/models/any:generateContent?key=${KEY}&x=1`, "")).statuses,
@@ -84,6 +84,6 @@ for (const way of WAYS) {
     );
     t.equal(upstream.seen.at(-1)?.url, "/v1/models/vendor:generateContent?x=1");
     const crossed = JSON.stringify([upstream.seen.map(({ url, rawHeaders }) => [url, rawHeaders]), running.log.lines]);
-    t.notMatch(crossed, new RegExp(`CANARY|${KEY}`), "no key in the query goes upstream or into the log");
+    t.notMatch(crossed, new RegExp(`CANARY|${KEY}`), "no key in the query is sent upstream or logged");
   });
 }

@@ -75,7 +75,7 @@ if (server) {
       await own.kill();
       await after(500);
       const unknown = await list(gateway, generateKey().key);
-      t.equal(unknown.status, 503, "nobody knows whether this one is wrong");
+      t.equal(unknown.status, 503, "it is unknown whether this one is wrong");
       t.equal(unknown.headers.get("retry-after"), "5");
       t.match(await unknown.json(), { error: { message: /key store cannot answer/ } });
       const messages = await fetch(`${gateway.url}/v1/messages`, {
@@ -89,7 +89,7 @@ if (server) {
         "in the caller's own dialect",
       );
       const none = await list(gateway, "gw_wrong");
-      t.equal(none.status, 401, `what is no key at all is still none: ${await none.text()}`);
+      t.equal(none.status, 401, `an invalid key is still refused: ${await none.text()}`);
       await eventually(async () => (await gateway.ready())?.body["store"] === "waiting", "the word of it");
       t.equal((await gateway.ready())?.status, 200);
       await eventually(() => told(/ledger cannot be written/) > kill, "the log");
@@ -181,7 +181,7 @@ if (server) {
     t.equal(await gateway.end("SIGINT"), 0);
     t.same(readdirSync(join(folder, "journal")), []);
     const { outcomes, rows, requests } = await ledgerOf(own, url);
-    t.equal(rows, Object.keys(outcomes).length, "no row stands there twice");
+    t.equal(rows, Object.keys(outcomes).length, "no row is stored twice");
     t.equal(requests, rows, "nor counts twice");
     t.same(
       answered.filter((id) => outcomes[id] !== "completed"),

@@ -21,7 +21,7 @@ t.test(
     const id = await gateway.askModel("fragile", { text: "Where did it go wrong?" });
     await gateway.gateway.stores.ledger.flush();
     const page = await consolePage(t, gateway, `/requests/${id}`);
-    t.equal((await gateway.gateway.stores.audit.list(10)).length, 0, "nobody has looked");
+    t.equal((await gateway.gateway.stores.audit.list(10)).length, 0, "no recording has been shown");
     await page.getByRole("button", { name: "Show request and answer" }).click();
     const client = page.getByRole("region", { name: "As the client saw it" });
     await client.getByText("Where did it go wrong?").waitFor();

@@ -59,7 +59,7 @@ t.test("workers record into one file, and the recordings of each are shown", asy
   );
   t.equal(kept(gateway), asked.length);
   t.equal(await gateway.end(), 0);
-  t.notOk(existsSync(join(gateway.folder, "data/recorded.db-wal")), "the last one that leaves tidies up");
+  t.notOk(existsSync(join(gateway.folder, "data/recorded.db-wal")), "the last process that closes it removes the file");
   t.same(
     gateway.lines().filter(({ level }) => level === "error"),
     [],

@@ -88,8 +88,8 @@ paths: { /held: { serve: held } }
   // The first ones fill caches.
   const growths = heaps.slice(2).map((heap, at) => (heap - (heaps[at + 1] as number)) / 10);
   const growth = growths.toSorted((a, b) => a - b)[growths.length >> 1] as number;
-  t.ok(growth < LEFT, `${Math.round(growth / 1024)} KiB are left behind by each reload`);
+  t.ok(growth < LEFT, `${Math.round(growth / 1024)} KiB are leaked by each reload`);
   const [, early, ...later] = found.map(({ rss }) => rss);
   const last = later.at(-1) as number;
-  t.ok(last <= FLAT * (early as number), `${mib(last)} MiB of RSS behind the last, ${mib(early as number)} behind 20`);
+  t.ok(last <= FLAT * (early as number), `${mib(last)} MiB of RSS after the last, ${mib(early as number)} after 20`);
 });

@@ -106,7 +106,7 @@ t.test(
     going = false;
     await Promise.all(clients);
     t.same({ failed: counts.failed, cut: counts.cut, mixed: counts.mixed }, { failed: 0, cut: 0, mixed: 0 });
-    t.ok(counts.whole >= STREAMS, `${counts.whole} streams were whole`);
+    t.ok(counts.whole >= STREAMS, `${counts.whole} streams were complete`);
     t.equal(gateway.reloads.failed, broken);
     t.equal(log.lines.filter(({ message }) => message.includes("was not reloaded")).length, broken);
     t.equal((globalThis as { stampsLoaded?: number }).stampsLoaded, 2, "each version of the code was loaded once");
@@ -171,7 +171,7 @@ t.test("changes that need a restart are reported, each time, and the rest takes 
   t.match(response.headers.get("x-stamp"), /^3 3/);
   await response.text();
   writeFileSync(join(folder, "gateway.yaml"), moved.replaceAll("n: 3", "n: 4"));
-  t.same((await gateway.reload()).restart, ["listen"], "as long as it differs from what runs");
+  t.same((await gateway.reload()).restart, ["listen"], "as long as it differs from the running one");
   t.ok(log.lines.some(({ message, level }) => level === "warn" && message.includes("next start")));
 });
 
@@ -189,7 +189,7 @@ t.test("health is kept where the provider is unchanged, and a removed key ends i
   await gateway.reload();
   const next = gateway.generation.marketplace.models[0]?.targets[0];
   t.not(next, target);
-  t.notOk(gateway.generation.upstreams.health.isUsable(next as typeof target), "it is still left alone");
+  t.notOk(gateway.generation.upstreams.health.isUsable(next as typeof target), "it is still at rest");
   writeFileSync(join(folder, "secret"), "a-third-secret-of-it");
   await gateway.reload();
   const fresh = gateway.generation.marketplace.models[0]?.targets[0];

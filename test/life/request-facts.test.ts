@@ -44,7 +44,7 @@ keys: { test: { key: ${KEY} }, other: { key: ${OTHER} } }
     });
     t.equal(own.body["key"], undefined);
     t.notMatch(JSON.stringify(own.body), /"credential"/, "by which of its credentials is the operator's");
-    t.equal((await row(id, OTHER)).status, 404, "nobody else's");
+    t.equal((await row(id, OTHER)).status, 404, "not another key's");
     t.equal((await row("none")).status, 404);
     t.equal((await fetch(`${url}/v1/requests/${id}`)).status, 401);
     t.equal((await fetch(`${url}/v1/requests`, { headers: asking() })).status, 404);
@@ -54,7 +54,7 @@ keys: { test: { key: ${KEY} }, other: { key: ${OTHER} } }
     t.same(
       listed.data.map((model) => model.id),
       ["m", "spare"],
-      "what can be used now",
+      "the models that can be used now",
     );
   },
 );

@@ -124,7 +124,7 @@ paths: { "/v1/files/*": { pass: live }, "/v1/files": { pass: up } }
     const numbers = Array.from({ length: COUNT }, (_, n) => n);
     await each(numbers, (n) => provoke(port, ASKED[n % ASKED.length] as string, dice(n + 1)), 24);
     await sleep(300);
-    t.equal(ended(), undefined, `the process lives: ${said().slice(-2000)}`);
+    t.equal(ended(), undefined, `the process is alive: ${said().slice(-2000)}`);
     t.notMatch(said(), /the gateway failed/);
     // On a busy machine it may still have to read what they left behind.
     for (const request of [head("GET /"), head("GET /v1/models", key)])

@@ -125,7 +125,7 @@ t.test("with a kept socket a stop skips its linger period: new connections wait 
     request({ port, host: "127.0.0.1", path: "/v1/models", headers: asking() }).end(),
     "response",
   );
-  t.equal(answer.statusCode, 200, "one that came while nobody was there");
+  t.equal(answer.statusCode, 200, "one that arrived between the processes");
   answer.resume();
   t.equal(await (await next).end(), 0);
 });

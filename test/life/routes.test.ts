@@ -65,9 +65,9 @@ paths: { /v1/files: { pass: up }, /v1/audio/*: { pass: up }, /own/models: { serv
     const statuses = asked.flatMap((one, i) =>
       one.path.startsWith(stem) && one.rest !== WRONG ? talks[i]?.statuses : [],
     );
-    t.ok(statuses.includes(401), `${path} asks for a key: ${statuses}`);
+    t.ok(statuses.includes(401), `${path} requires a key: ${statuses}`);
   }
-  t.equal(upstream.connections, 0, "no provider was asked");
+  t.equal(upstream.connections, 0, "no provider was called");
   const keyed = await send(running.port, `GET /v1/models HTTP/1.1\r\nhost: a\r\nx-api-key: ${KEY}\r\n\r\n`);
   t.same(keyed.statuses, [200], "with one it is answered, from the same address");
 });

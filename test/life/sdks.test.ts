@@ -49,7 +49,7 @@ for (const [name, Sdk] of Object.entries(SDKS)) {
     t.equal(items.map((chunk) => chunk.choices[0]?.delta.content ?? "").join(""), SAID);
     t.notOk(
       items.some((chunk) => chunk.usage),
-      "nobody asked for usage",
+      "usage was not requested",
     );
     const counted = await collect(
       await client.chat.completions.create({ ...asked, stream_options: { include_usage: true } }),

@@ -249,9 +249,9 @@ gathered(t, "no secret stands in an answer, a log or a file, whatever is wrong",
     t.same(statuses, [502]);
     await eventually(() => /GET \/v1beta\/models" 502/.test(filesIn(nginx.folder).join()), "nginx's log");
     for (const [name, text] of filesIn(nginx.folder)) t.same([...found(text), ...mine(text)], [], name);
-    t.same([...found(nginx.uses), ...mine(nginx.uses)], [], "what nginx prints");
+    t.same([...found(nginx.uses), ...mine(nginx.uses)], [], "nginx's output");
   }
-  t.same([...found(gateway.text), ...mine(gateway.text)], [], "what the gateway prints");
+  t.same([...found(gateway.text), ...mine(gateway.text)], [], "the gateway's output");
   const files = filesIn(folder);
   t.ok(files.some(([name]) => name.endsWith("gateway.db")));
   for (const [name, text] of files) t.same([...found(text), ...mine(text)], [], name);

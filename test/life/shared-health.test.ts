@@ -63,7 +63,7 @@ chains: { llm: [sse, auth, where, models, rewrite, usage] }
   ];
   t.equal(refusals(), 1, "the credential was shown once, by whichever worker");
   for (let i = 0; i < 6; i++) t.equal((await ask(other)).status, 200);
-  t.equal(bad.seen.length, asked, "the other worker leaves it alone at once");
+  t.equal(bad.seen.length, asked, "the other worker puts it to rest at once");
   t.equal(refusals(), 1);
   well = true;
   await eventually(async () => (await ask(other)).status === 200 && bad.seen.length > asked, "the probe");
@@ -71,7 +71,7 @@ chains: { llm: [sse, auth, where, models, rewrite, usage] }
   await eventually(async () => (await ask(one)).status === 200 && bad.seen.length > probed, "the first one's return");
   await eventually(() => gateway.text.includes("has recovered"), "the log");
   const said = gateway.lines().map(({ msg }) => String(msg));
-  t.equal(said.filter((line) => /is suspended/.test(line)).length, 1, "said once");
+  t.equal(said.filter((line) => /is suspended/.test(line)).length, 1, "logged once");
   t.equal(said.filter((line) => /has recovered/.test(line)).length, 1);
   t.equal(said.filter((line) => /does not accept the credential/.test(line)).length, 1);
   for (const agent of all) agent.destroy();

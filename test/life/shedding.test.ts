@@ -160,7 +160,7 @@ t.test("at four times its capacity, it refuses the excess and serves what it can
   t.equal((await one("steady")).status, 200, "and then it serves again");
   running.over = true;
   for (const { status, text } of await Promise.all(streams))
-    t.ok(status === 200 && text.endsWith("[DONE]\n\n"), "what runs is never shed");
+    t.ok(status === 200 && text.endsWith("[DONE]\n\n"), "a running exchange is never shed");
   t.equal(await gateway.end(), 0);
   t.same(gateway.outcomes(), { steady: { completed: (rows["steady"]?.completed ?? 0) + STREAMS } }, "one row each");
   t.equal(gateway.ledger().twice, 0);
@@ -176,7 +176,7 @@ t.test("at four times its capacity, it refuses the excess and serves what it can
     `last refusal ${(last / 1000).toFixed(1)} s after it`,
   );
   if (!FULL) return;
-  t.ok(efficiency >= 0.9, "what is refused costs little");
+  t.ok(efficiency >= 0.9, "a refusal takes little time");
   t.ok(last <= 5000, "recovery");
   // Where others have its core, what it takes by the clock tells of them.
   if (used / took < 0.9) return;

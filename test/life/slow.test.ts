@@ -63,7 +63,7 @@ for (const [name, way] of Object.entries(WAYS)) {
     t.teardown(() => clearInterval(flow));
     await until(() => slow.every(({ closed }) => closed), "every slow connection to be closed");
     for (const { text } of slow) if (text !== "") t.match(text, /^HTTP\/1\.1 408 /);
-    t.notOk(steady.closed, "the steady one goes on");
+    t.notOk(steady.closed, "the steady one stays open");
     t.equal(steady.text, "");
     clearInterval(flow);
     await until(() => steady.closed, "which falls silent, and is closed");

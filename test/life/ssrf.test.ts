@@ -101,7 +101,7 @@ t.test(
         `${path.split("?", 1)[0]}: ${address}`,
       );
     const admitted = asked.filter(({ names }) => !names);
-    t.equal(asked.length - admitted.length, 6, "what is no address would name a file of the vendor's");
+    t.equal(asked.length - admitted.length, 6, "a value that is not an address would name a file of the vendor's");
     const bodies = upstream.seen.map(({ body }) => body.toString().replace('"vendor"', '"any"')).toSorted();
     t.same(
       bodies,
@@ -202,7 +202,7 @@ paths: { "/v1/audio/*": { pass: up }, /v1/realtime: { protocol: openai-realtime 
     t.same(failed.slice(0, 3), [], "each is answered, and none is the gateway's failure");
     t.ok(
       upstream.seen.length > asked.length / 3,
-      `${upstream.seen.length} of ${asked.length} were asked of the provider`,
+      `${upstream.seen.length} of ${asked.length} were sent to the provider`,
     );
     const allowed = [running.port, upstream.origin.port].map((port) => `127.0.0.1:${port}`);
     t.same([...new Set(made)].toSorted(), allowed.toSorted(), "where this process has connected to");

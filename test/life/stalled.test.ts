@@ -181,7 +181,7 @@ for (const [way, path] of Object.entries(PATHS)) {
     const { bytes, last, whole } = await read(gateway.port, path, "empty");
     const memory = most(gateway);
     t.comment(
-      `${way}: ${EVENTS} empty events: ${bytes} bytes came; ${(gateway.cpu() - cpu).toFixed(2)} s of CPU, at most ${memory.toFixed(0)} MiB`,
+      `${way}: ${EVENTS} empty events: ${bytes} bytes arrived; ${(gateway.cpu() - cpu).toFixed(2)} s of CPU, at most ${memory.toFixed(0)} MiB`,
     );
     t.ok(whole);
     t.match(last, /\[DONE\]|message_stop/);

@@ -59,7 +59,7 @@ t.test("idle connections are served while a stream runs, and none is reset; read
     t.match(text, /200 OK.*200 OK[^{]*connection: close/is);
     t.equal(end, "FIN");
   }
-  t.equal(idle?.end, "", "one that asks nothing stays as long as something runs");
+  t.equal(idle?.end, "", "an idle connection stays as long as something runs");
   t.equal(await gateway.ended, 0);
   t.match(stream.text, /data: \[DONE\]/);
   t.equal(idle?.end, "FIN");
@@ -93,8 +93,8 @@ t.test(
     await after(2000);
     t.equal(await gateway.end(), 0);
     for (const failure of await Promise.all(failures)) t.type(failure, Error);
-    t.match(raw.text, /data: \{"error":\{"message":"The gateway is restarting.*\n\n\r\n$/, "told in the stream");
-    t.notMatch(raw.text, /\[DONE\]|\r\n0\r\n/, "which does not end as a whole one");
+    t.match(raw.text, /data: \{"error":\{"message":"The gateway is restarting.*\n\n\r\n$/, "reported in the stream");
+    t.notMatch(raw.text, /\[DONE\]|\r\n0\r\n/, "which does not end like a complete one");
     for (const { text } of [whole, uploading]) {
       t.match(text, /^HTTP\/1\.1 503 /);
       t.match(text, /The gateway is restarting/);

@@ -52,7 +52,7 @@ models: { echo: { targets: [demo:echo] } }
   t.same(await askAll(gateway, "echo"), [200]);
   const { entries } = (await (await fetch(`${gateway.admin}/api/audit`)).json()) as { entries: { action: string }[] };
   const turned = entries.map(({ action }) => action).filter((action) => action.startsWith("providers"));
-  t.same(turned, ["providers.on", "providers.off"], "told once each");
+  t.same(turned, ["providers.on", "providers.off"], "recorded once each");
   t.equal(await gateway.end(), 0);
 });
 

@@ -76,7 +76,7 @@ t.test("a provider that stores threads gets them unchanged", async (t) => {
   );
   const lost = await ask("m", CONTINUE);
   t.equal(lost.status, 400, "a message that this key never had");
-  t.same((JSON.parse(lost.body) as { error: JsonObject }).error["details"], DETAILS, "its clients go on without");
+  t.same((JSON.parse(lost.body) as { error: JsonObject }).error["details"], DETAILS, "its clients continue without it");
   for (const thread of [CREATE, CONTINUE]) t.equal((await ask("m", thread)).status, 200);
   t.same(
     keeping.seen.map(({ body }) => (JSON.parse(body.toString()) as JsonObject)["thread"]),
@@ -111,7 +111,7 @@ models:
       t.equal((await ask(model, undefined)).status, 200);
     }
     const asked = busy.seen.length;
-    t.equal((await ask("third", CONTINUE)).status, 529, "one that keeps threads is asked in its place");
+    t.equal((await ask("third", CONTINUE)).status, 529, "a target that stores threads is called in its place");
     t.equal(busy.seen.length, asked + 1);
   },
 );
@@ -157,7 +157,7 @@ models:
     messages: [{ role: "user" }],
   });
   const asked = bodies.filter(({ vendor }) => vendor === "openai-chat");
-  t.equal(asked.length, 1, "nobody else is asked with what is new alone");
+  t.equal(asked.length, 1, "no other target is called with the new turn alone");
   t.match(asked[0]?.body["messages"], [
     { role: "user", content: "How is the weather?" },
     { role: "assistant", tool_calls: [{ id: "toolu_1" }] },

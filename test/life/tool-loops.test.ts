@@ -129,11 +129,15 @@ for (const [client, loop] of Object.entries(LOOPS))
         );
         t.equal(await loop(running.url, "any", stream), TEXT);
         t.equal(asked.length, ROUNDS + 1, "requests that reached the provider");
-        t.same(lost, [], "state that did not come back");
+        t.same(lost, [], "state that was not returned");
         t.notOk(
           asked.some((body) => body["thread"]),
           "a thread without its history",
         );
         const refused = running.log.lines.filter(({ fields }) => fields["status"] === 400).length;
-        t.equal(refused, client === "anthropic-messages" ? 1 : 0, "refusals, upon which the whole conversation comes");
+        t.equal(
+          refused,
+          client === "anthropic-messages" ? 1 : 0,
+          "refusals, after which the whole conversation is sent",
+        );
       });

@@ -134,7 +134,7 @@ for (const provider of Object.keys(ANSWERS).filter((each) => each !== "gemini"))
         const json = JSON.stringify(body).replaceAll(/"thoughtSignature":"([^"]*)"/g, (_, text: string) => {
           signatures++;
           const bytes = Buffer.from(text, "base64");
-          t.equal(bytes.toString("base64"), text, "what strict readers of base64 take");
+          t.equal(bytes.toString("base64"), text, "accepted by strict base64 decoders");
           return `"thought_signature":"${bytes.toString("base64url")}"`;
         });
         return JSON.parse(json) as JsonObject;

@@ -102,7 +102,7 @@ t.test(
       const next = client.next(body, answer, "Again.");
       const again = await post(running, client, next, `${provider}-reasoning`, false);
       t.equal(again.status, 200, again.text);
-      t.equal(again.headers.get("gateway-notice"), null, "nothing was left out");
+      t.equal(again.headers.get("gateway-notice"), null, "nothing was omitted");
     });
   },
 );
@@ -153,7 +153,7 @@ t.test(
         const { status, text, cut } = await post(running, client, body, `${provider}-${model}`, true);
         t.equal(status, 200);
         t.ok(cut, "never a clean end");
-        t.match(client.streamed(eventsOf(text)), /^This answer/, "what came before is there");
+        t.match(client.streamed(eventsOf(text)), /^This answer/, "the content before it is there");
         t.match(text, said);
         t.notMatch(text, /\[DONE\]|message_stop|response\.completed|finishReason/);
       }
@@ -255,7 +255,7 @@ models:
     attempts: [{ error: "not_translatable" }, { status: 200 }],
   });
   const neither = await post(running, client, { ...body, logit_bias: { 1: 1 } }, "busy", false);
-  t.equal(neither.status, 429, "the reason why the fallback was asked");
+  t.equal(neither.status, 429, "the reason for the fallback");
   t.match(neither.text, /429.*logit_bias/);
 });
 
@@ -278,7 +278,7 @@ t.test("only headers of the target's protocol reach it", async (t) => {
   };
   const { status, text } = await post(running, client, client.ask("Hi", "f"), "m", false, sent);
   t.equal(status, 500);
-  t.match(JSON.parse(text), { error: { type: "server_error" } }, "a page of a proxy is an error in the client's words");
+  t.match(JSON.parse(text), { error: { type: "server_error" } }, "a proxy's page is an error in the client's protocol");
   const { rawHeaders, url, body } = upstream.seen[0] as (typeof upstream.seen)[number];
   const headers = Object.fromEntries(
     Array.from({ length: rawHeaders.length / 2 }, (_, i) => [rawHeaders[2 * i]?.toLowerCase(), rawHeaders[2 * i + 1]]),

@@ -272,7 +272,7 @@ for (const route of WAYS)
       };
       await Promise.all(Array.from({ length: LANES }, (_, number) => lane(number)));
       t.equal(cutter.cuts, jobs.length);
-      t.ok(cutter.asked >= jobs.length, "each cut came from a provider");
+      t.ok(cutter.asked >= jobs.length, "each interruption came from a provider");
       t.ok(cutter.judged > 80, `${cutter.judged} different outcomes were given to the SDKs`);
       t.same(cutter.faults.slice(0, 50), [], `${cutter.faults.length} faults`);
     },

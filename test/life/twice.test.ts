@@ -54,8 +54,8 @@ for (const [what, method, path, status] of [
       const at = (tag: string) => path.replace("TAG", tag);
       t.equal(await ask(running.port, method, at(`tag-${2 * i}0`), `tag-${2 * i}0`), 200, "on a new connection");
       const tag = `tag-${2 * i + 1}0`;
-      t.equal(await ask(running.port, method, at(tag), tag), status, "on a kept one");
-      t.equal(seen.filter((each) => each.endsWith(tag)).length, status === 200 ? 2 : 1, "seen by the provider");
+      t.equal(await ask(running.port, method, at(tag), tag), status, "on a kept connection");
+      t.equal(seen.filter((each) => each.endsWith(tag)).length, status === 200 ? 2 : 1, "received by the provider");
       // What was repeated left a kept connection behind.
       if (status === 200) await ask(running.port, method, at("tag-9"), "tag-9");
     }

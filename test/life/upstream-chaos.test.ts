@@ -153,7 +153,7 @@ t.test("no byte of another answer, or outside of any, ever reaches a client", as
   t.ok((came["200"] ?? 0) > REQUESTS / 5 && (came["502"] ?? 0) > REQUESTS / 10, JSON.stringify(came));
   t.notOk(
     log.lines.some(({ fields }) => fields["outcome"] === "failed"),
-    "nothing is our own fault",
+    "no failure of the gateway's own",
   );
   t.comment(`${REQUESTS} requests, ${asked} to the provider: ${JSON.stringify(came)}`);
 });

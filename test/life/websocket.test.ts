@@ -318,7 +318,7 @@ t.test("idle sockets and messages that are too large end with the matching close
 
   const judged = await open(address(running), [], { authorization: `Bearer ${LIMITED}` });
   judged.socket.send("a".repeat(3000));
-  t.equal(await judged.closed, 1009, "also where messages are read before they go on");
+  t.equal(await judged.closed, 1009, "also where messages are checked before they are passed on");
   await until(() => ended(running).length === 5);
   t.same(
     ended(running).map(({ close }) => close),
@@ -345,7 +345,7 @@ t.test("a drain closes every socket with 1012, also in the middle of a stream of
   clearInterval(talkative);
   t.ok(
     busy.messages.every((message) => message.length === 10_000),
-    "no message was cut",
+    "no message was truncated",
   );
   await stopped;
   await until(() => upstream.codes.length === 2);

@@ -123,7 +123,7 @@ t.test("a provider's errors reach no client with the gateway's credential, in an
         const said = await asked(wire, from, to, false);
         t.same(leaks(said), [], `${from} to ${to}: ${how}: ${said}`);
         t.match(said, new RegExp(`^(?:${says.status}|529) `), `${from} to ${to}: ${how} keeps its status`);
-        if (from === to && how.endsWith("in JSON")) t.match(said, "Incorrect API key provided: ***", "and its words");
+        if (from === to && how.endsWith("in JSON")) t.match(said, "Incorrect API key provided: ***", "and its message");
       }
       wire.says = { status: 200, type: "text/event-stream", body: STREAMS[to] };
       for (const pieces of [1, 2, 7, 50]) {
@@ -167,7 +167,7 @@ t.test("pass-through paths clean errors too, and send their length", async (t) =
       t.equal(response.headers.get("content-length"), String(Buffer.byteLength(text)));
     }
   const head = await fetch(`${wire.running.url}/v1/files/f`, { method: "HEAD", headers: asking() });
-  t.equal(head.status, wire.says.status, "a HEAD has no body to look into");
+  t.equal(head.status, wire.says.status, "a HEAD has no body to clean");
   const lines = wire.running.log.lines.filter(({ message }) => message === "exchange");
   t.same(leaks(JSON.stringify(lines)), []);
   t.same(new Set(lines.map(({ fields }) => fields["outcome"])), new Set(["upstream_error"]));

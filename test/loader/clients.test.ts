@@ -23,9 +23,10 @@ t.test("every client uses an existing protocol, and is configured with address, 
   for (const client of clients) {
     t.ok(protocols.has(client.protocol), `${client.id} speaks ${client.protocol}`);
     const all = textsOf(client).join("\n");
-    for (const name of ["address", "key"]) t.ok(all.includes(`{{${name}}}`), `${client.id} is told the ${name}`);
+    for (const name of ["address", "key"])
+      t.ok(all.includes(`{{${name}}}`), `${client.id} is configured with the ${name}`);
     const whole = fillPlaceholders(all, VALUES);
-    t.notMatch(whole, /\{\{(?!\s)[a-z]+\}\}/, `${client.id}: nothing is left open`);
+    t.notMatch(whole, /\{\{(?!\s)[a-z]+\}\}/, `${client.id}: no placeholder is left`);
     t.ok(whole.includes(VALUES.address) && whole.includes(VALUES.key));
     t.equal(client.command !== undefined, client.kind === "agent", `${client.id}: agents have a command`);
   }

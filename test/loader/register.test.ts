@@ -106,11 +106,11 @@ t.test(
     for (const when of ["made", "kept"]) {
       const { stdout, stderr } = program(first);
       t.equal(stdout, "1\n", when);
-      t.match(stderr, /main\.ts:4:7/, `${when}: an error names the line as it was written`);
+      t.match(stderr, /main\.ts:4:7/, `${when}: an error names the line of the source`);
       t.equal(readdirSync(join(cache, "javascript")).length, 2, "the file and its map");
     }
     t.equal(program("console.log(2 as number);\n").stdout, "2\n");
-    t.equal(readdirSync(join(cache, "javascript")).length, 2, "in the place of what was there");
+    t.equal(readdirSync(join(cache, "javascript")).length, 2, "in place of the previous one");
   },
 );
 

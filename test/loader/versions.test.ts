@@ -29,7 +29,7 @@ t.test("code is imported again when it, or a file it imports from beside it, has
   t.equal(await numbered(file), 21);
   t.equal(loads(), 2);
   writeFileSync(join(own, "below/c.ts"), "export const m = 1;");
-  t.equal(await numbered(file), 11, "what was there before is taken as it is");
+  t.equal(await numbered(file), 11, "an earlier module is used unchanged");
   t.equal(loads(), 2);
 });
 

@@ -48,8 +48,8 @@ t.test(
       ["7", "10"],
       "each model once, however many budgets there are",
     );
-    t.same(await problems(t, PARTS + key("echo, priced, vectors, free")), [], "what is priced, and what costs nothing");
-    t.same(await problems(t, PARTS), [], "where nothing is limited, nothing need be known");
+    t.same(await problems(t, PARTS + key("echo, priced, vectors, free")), [], "models with a price, and free ones");
+    t.same(await problems(t, PARTS), [], "without limits, no price is required");
   },
 );
 

@@ -40,8 +40,8 @@ t.test("where the file sets none, the tables apply, each target for itself", asy
       [3.75, 65_536],
     ],
   );
-  t.match(model, { context: 400_000, output: 65_536 }, "what fits into all of them");
-  t.notOk(model?.capabilities.includes("audio"), "what all of them can");
+  t.match(model, { context: 400_000, output: 65_536 }, "the minimum of all");
+  t.notOk(model?.capabilities.includes("audio"), "the common capabilities of all");
   t.ok(model?.capabilities.includes("tools"));
 });
 

@@ -31,7 +31,7 @@ t.test("the gateway's own time excludes the client's upload and the time of prov
   t.equal(Math.round((sum?.value ?? 0) * 1000), 10 + 5 + 2);
   metrics.countExchange(exchange({ attempts: [{ target, status: 200 }] }));
   const count = told(metrics, "gateway_overhead_seconds").at(-1);
-  t.equal(count?.value, 1, "where bodies pass unread nobody knows");
+  t.equal(count?.value, 1, "unknown where bodies pass unread");
 });
 
 t.test("an answer whose usage could not be read is counted", async (t) => {

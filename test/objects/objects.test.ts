@@ -179,14 +179,14 @@ for (const [name, kind] of Object.entries(KINDS)) {
     for (const after of ["at once", "after a restart"]) {
       const [a, b] = [two.a.seen.length, two.b.seen.length];
       t.equal((await use(two, "mine", kind, id)).status, 200, after);
-      t.same([two.a.seen.length, two.b.seen.length], [a, b + 1], "it goes where the object is");
+      t.same([two.a.seen.length, two.b.seen.length], [a, b + 1], "it is sent where the object is");
       const never = (await use(two, "mine", kind, "never-1")).text;
       for (const key of ["theirs", "friend"] as const) {
         const refused = await use(two, key, kind, id);
         t.equal(refused.status, 404, `${key}, ${after}`);
-        t.equal(blank(refused.text), blank(never), "in the words for what does not exist");
+        t.equal(blank(refused.text), blank(never), "with the message for an object that does not exist");
       }
-      t.same([two.a.seen.length, two.b.seen.length], [a, b + 1], "no provider is asked");
+      t.same([two.a.seen.length, two.b.seen.length], [a, b + 1], "no provider is called");
       await two.restart();
     }
   });
@@ -204,12 +204,8 @@ for (const [name, kind] of Object.entries(KINDS)) {
     const all = await pair(t, "share: all\n");
     const shared = await make(all, kind);
     t.equal((await use(all, "theirs", kind, shared)).status, 200);
-    t.equal(all.b.seen.length, 2, "it goes where the object is");
-    t.equal(
-      (await use(all, "theirs", kind, "of-the-dashboard")).status,
-      200,
-      "what nobody knows is the vendor's to judge",
-    );
+    t.equal(all.b.seen.length, 2, "it is sent where the object is");
+    t.equal((await use(all, "theirs", kind, "of-the-dashboard")).status, 200, "unknown objects are left to the vendor");
   });
 }
 
@@ -262,16 +258,16 @@ t.test(
     for (const more of [{}, { encrypted_content: null }, { Encrypted_Content: "x" }, said]) {
       const seen = two.a.seen.length + two.b.seen.length;
       t.match(await ask("theirs", id, more), { status: 404, text: /input\.1\.id/ }, JSON.stringify(more));
-      t.equal(two.a.seen.length + two.b.seen.length, seen, "no provider is asked");
+      t.equal(two.a.seen.length + two.b.seen.length, seen, "no provider is called");
       t.equal((await ask("mine", id, more)).status, 200);
     }
     const seen = two.b.seen.length;
     t.equal((await ask("mine", id, {})).status, 200);
-    t.equal(two.b.seen.length, seen + 1, "it goes where the reasoning is");
+    t.equal(two.b.seen.length, seen + 1, "it is sent where the reasoning is");
     t.equal((await ask("theirs", "rs_unknown", {})).status, 404);
     for (const own of ["rs_unknown", "an agent's own: 1"])
-      t.equal((await ask("theirs", own, said)).status, 200, "what an agent says goes with its own id");
-    t.equal((await ask("theirs", id, { encrypted_content: "gAAA" })).status, 200, "the state says whose it is");
+      t.equal((await ask("theirs", own, said)).status, 200, "an agent's own items are sent with their ids");
+    t.equal((await ask("theirs", id, { encrypted_content: "gAAA" })).status, 200, "the state shows its owner");
     const twice = (id: string) => ({
       input: [
         { type: "item_reference", id },
@@ -299,9 +295,9 @@ t.test("a generated image belongs to its key, also where it is sent beside its i
       const asked = { ...kind, use: () => naming(more) };
       const seen = two.b.seen.length;
       t.match(await use(two, "theirs", asked, id), { status: 404, text: /input\.0\.id/ }, JSON.stringify(more));
-      t.same([two.a.seen.length, two.b.seen.length], [0, seen], "no provider is asked");
+      t.same([two.a.seen.length, two.b.seen.length], [0, seen], "no provider is called");
       t.equal((await use(two, "mine", asked, id)).status, 200);
-      t.same([two.a.seen.length, two.b.seen.length], [0, seen + 1], "it goes where the picture is");
+      t.same([two.a.seen.length, two.b.seen.length], [0, seen + 1], "it is sent where the image is");
     }
   }
 });
@@ -354,10 +350,10 @@ ${FILE_KEYS}`,
   const elsewhere = { type: "image_generation_call", id: "ig_0123", result: "aGk=" };
   t.match(await ask("says", again(elsewhere)), { status: 200 }, "one that was drawn elsewhere");
   t.match(await ask("says", again({ ...elsewhere, result: null })), { status: 404 }, "no more than an id");
-  t.match(await ask("both", again(elsewhere)), { status: 404 }, "where a provider would look for it");
+  t.match(await ask("both", again(elsewhere)), { status: 404 }, "where a provider would look it up");
   const failed = { ...elsewhere, status: "failed", result: null };
-  t.match(await ask("says", again(failed)), { status: 200 }, "none was made, and none is missed");
-  t.match(await ask("both", again(failed)), { status: 404 }, "whose it is is looked at where a provider would");
+  t.match(await ask("says", again(failed)), { status: 200 }, "no image was made, and none is missing");
+  t.match(await ask("both", again(failed)), { status: 404 }, "its owner is checked where a provider would look it up");
   t.match(await ask("says", again({ ...failed, status: "completed" })), { status: 404 });
 });
 
@@ -384,7 +380,7 @@ t.test(
       { objects: members } as unknown as Protocol,
     ]);
     const body = new Body([Buffer.from('{"messages":[{"file_of_this_test_alone":"file-1"}]}')], "json");
-    t.ok(body.scan, "it is scanned before anybody asks whose it names");
+    t.ok(body.scan, "it is scanned before the owners of its objects are queried");
     t.match(objects.finderFor(members).findInBody(body), [{ id: "file-1" }]);
   },
 );
@@ -403,7 +399,7 @@ t.test("of many objects each is looked up once, and none after the first that is
   t.equal(looks, 1);
   const all = new ObjectAccess(owners, "all", [], {} as IssuedIds, []);
   all.admitAtProvider("up", named(5000), undefined);
-  t.equal(looks, 501, "the same ones again are no others");
+  t.equal(looks, 501, "repeated ids are counted once");
   const many = Array.from({ length: 1001 }, (_, i) => ({ id: `file-${i}`, param: `a.${i}` }));
   t.throws(() => all.admitAtProvider("up", many, undefined), { code: "invalid_field", param: "a.1000" });
   t.equal(looks, 501);
@@ -497,9 +493,9 @@ ${FILE_KEYS}`;
       t.match(await ask("mine", thought), { status: 200, dropped: /input\.1/ }, after);
       t.equal((await ask("friend", thought)).status, share === "group" ? 200 : 404, after);
       t.equal((await ask("theirs", thought)).status, 404, after);
-      t.equal((await ask("mine", turns("rs_0123"))).status, 404, "what nobody made");
+      t.equal((await ask("mine", turns("rs_0123"))).status, 404, "an unknown object");
       const said = await ask("mine", turns(idOf("message")));
-      t.match(said, { status: 400, error: { message: /store: false/ } }, "a turn that is kept nowhere");
+      t.match(said, { status: 400, error: { message: /store: false/ } }, "a turn that is not stored anywhere");
       await running.gateway.stop({ drain: 0 });
       running = await startGateway(t, yaml);
     }

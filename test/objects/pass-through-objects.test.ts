@@ -105,7 +105,7 @@ for (const [share, friends] of [
           t.equal((await ask("friend", method, path)).status, friends, path);
           const seen = upstream.seen.length;
           t.equal((await ask("theirs", method, path)).status, share === "all" ? 200 : 404, path);
-          if (share !== "all") t.equal(upstream.seen.length, seen, "the provider is not asked");
+          if (share !== "all") t.equal(upstream.seen.length, seen, "the provider is not called");
         }
       }
       const name = await make("/v1beta/cachedContents");
@@ -129,7 +129,7 @@ t.test("long-running calls read and write only buckets and tables that are share
       place === "gs://" ? ["gs://ours", "gs://theirs"] : ["bq://proj.set.table", "bq://proj.set.other"];
     const seen = upstream.seen.length;
     t.equal((await ask("mine", "POST", path, job(theirs))).status, 404, JSON.stringify(job(theirs)));
-    t.equal(upstream.seen.length, seen, "the provider is not asked");
+    t.equal(upstream.seen.length, seen, "the provider is not called");
     t.equal((await ask("mine", "POST", path, job(ours))).status, 200, JSON.stringify(job(ours)));
   }
 });
@@ -210,10 +210,10 @@ t.test("a body that names another key's object never reaches the provider comple
   );
   t.equal((await ask("theirs", "POST", `/v1/batches?input_file_id=${file}`, {})).status, 404);
   t.equal((await ask("theirs", "POST", `/v1/batches?a[0].file_id=${file}`, {})).status, 404);
-  t.equal((await ask("theirs", "POST", "/v1/batches", '{"input_file_id":')).status, 400, "what is no JSON");
+  t.equal((await ask("theirs", "POST", "/v1/batches", '{"input_file_id":')).status, 400, "invalid JSON");
   t.equal((await ask("theirs", "POST", "/v1/audio/speech", { voice: "alloy", prompt: "words" })).status, 200);
   const stored = { data_source: { type: "completions", source: { type: "stored_completions" } } };
-  t.equal((await ask("theirs", "POST", "/v1/evals", stored)).status, 404, "what anybody was answered");
+  t.equal((await ask("theirs", "POST", "/v1/evals", stored)).status, 404, "stored answers of others");
 
   // In chunks, of which none says that it is the last one with bytes.
   const seen = upstream.seen.length;
@@ -388,7 +388,7 @@ keys: { mine: { key: ${KEYS.mine} } }
     t.equal(await ask("GET", `/v1/files/${secret}`), 404, `after ${path}`);
   }
   t.equal(await ask("GET", `/v1/fine_tuning/jobs/${id}`), 200);
-  t.equal(await ask("GET", `/v1/files/${secret}`), 200, "of the object itself the vendor tells");
+  t.equal(await ask("GET", `/v1/files/${secret}`), 200, "the vendor's response about the object itself");
 });
 
 t.test("a socket on which any object could be named is for open paths, or for share: all", async (t) => {
@@ -412,7 +412,7 @@ ${more}`,
     );
     if (typeof seen === "string") {
       t.equal(seen, refused);
-      t.equal(upstream.handshakes.length, before, "the provider is not asked");
+      t.equal(upstream.handshakes.length, before, "the provider is not called");
       continue;
     }
     t.equal(refused, undefined);

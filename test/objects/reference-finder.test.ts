@@ -235,7 +235,7 @@ t.test("a name with escapes is found all the same, wherever the body is split", 
   const naming = new ReferenceFinder(responses.objects as NonNullable<Protocol["objects"]>);
   for (let cut = 0; cut <= text.length; cut++) {
     const pieces = [Buffer.from(text.slice(0, cut)), Buffer.from(text.slice(cut))];
-    if (naming.findInBody(new Body(pieces, "json"))[0]?.id !== "file-1") t.fail(`cut at ${cut}`);
+    if (naming.findInBody(new Body(pieces, "json"))[0]?.id !== "file-1") t.fail(`split at ${cut}`);
   }
   t.same(named(responses, '{"\\u0070revious_response_id":"resp_1"}'), ["previous_response_id=resp_1"]);
 });
@@ -500,7 +500,7 @@ t.test("a reference without a type is found however it is written, and wherever 
   for (const text of written) t.ok(found([Buffer.from(text)]).includes("rs_1"), text.slice(0, 60));
   const bytes = Buffer.from('{"input":[{"id":"x","type":"web_search"},{"id":"rs_1","type":null}]}');
   for (let at = 1; at < bytes.length; at++)
-    t.same(found([bytes.subarray(0, at), bytes.subarray(at)]), ["rs_1"], `cut at ${at}`);
+    t.same(found([bytes.subarray(0, at), bytes.subarray(at)]), ["rs_1"], `split at ${at}`);
 });
 
 t.test("more objects than the lookup limit are refused", async (t) => {

@@ -154,7 +154,7 @@ for (const [client, body, param] of NAMING)
     const elsewhere = body("https://us-storage.googleapis.com/bucket/results");
     t.equal((await ask("mine", PATHS[client], { model: "m", ...elsewhere })).status, 404);
     t.equal((await ask("mine", PATHS[client], { model: "m", ...body(`${OWN}%20`) })).status, 404, "no id at all");
-    t.equal(gemini.seen.length, made, "the provider is not asked");
+    t.equal(gemini.seen.length, made, "the provider is not called");
     t.match(await ask("mine", PATHS[client], asked), { status: 200, error: undefined });
     const anybodys = await ask("theirs", PATHS[client], { model: "m", ...body("https://example.com/x") });
     t.match(anybodys, { status: 200, error: undefined });
@@ -197,7 +197,7 @@ t.test("an object in a bucket belongs to no key: it may be used where the bucket
     ["/v1beta/models/m:generateContent", native],
   ] as const) {
     t.equal((await one.ask("mine", path, body("gs://results/x.png"))).status, 404, path);
-    t.equal(one.gemini.seen.length, 0, "the provider is not asked");
+    t.equal(one.gemini.seen.length, 0, "the provider is not called");
     t.equal((await one.ask("mine", path, body("gs://ours/a b/x.png"))).status, 200, path);
     t.match(String(one.gemini.seen.splice(0)[0]?.body), /"fileUri":"gs:\/\/ours\/a b\/x\.png"/);
     t.equal((await all.ask("mine", path, body("gs://results/x.png"))).status, 200, path);
@@ -216,7 +216,7 @@ t.test(
       status: 404,
       error: { param: "messages.0.content.0.image_url.url" },
     });
-    t.equal(chat.seen.length, 0, "the provider is not asked");
+    t.equal(chat.seen.length, 0, "the provider is not called");
     t.equal((await ask("mine", PATHS.chat, native("gs://ours/x.png"))).status, 200);
     t.equal((await ask("mine", PATHS.chat, native("https://example.com/x.png"))).status, 200);
   },

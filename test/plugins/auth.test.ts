@@ -119,7 +119,7 @@ t.test("a key with models lists and uses only these", async (t) => {
     error: { type: "permission_error", message: /"ci" may not use the model "echo": its models are other\./ },
   });
   const unknown = await ask(running, { "x-api-key": KEY }, undefined, BODY.replace("echo", "nobody"));
-  t.equal(unknown.status, 404, "a name that is none is not one that is kept from it");
+  t.equal(unknown.status, 404, "an unknown name is distinguished from a forbidden one");
   t.equal((await ask(running, { "x-api-key": KEY }, undefined, BODY.replace("echo", "other"))).status, 200);
 });
 
@@ -152,7 +152,7 @@ keys:
     t.same(
       listed.data.map(({ id }) => id),
       ["echo", "echo-2"],
-      "lists hold what it may use",
+      "lists contain the models it may use",
     );
     const cases: [string, string, string, object][] = [
       [

@@ -38,7 +38,7 @@ t.test("a LiteLLM file of 40 models becomes a gateway.yaml that check accepts", 
   t.match(model("local-qwen")?.targets[0]?.price, { input: 0.2, output: 0.6 });
   t.equal(model("local-qwen")?.targets.length, 2, "the same model at two addresses");
   t.equal(String(provider("ollama")?.url), "http://127.0.0.1:11434/v1");
-  t.same(model("embed-small")?.fallback, [], "a model of words is no fallback for embeddings");
+  t.same(model("embed-small")?.fallback, [], "a text model is no fallback for embeddings");
   t.match(config.keys, [{ name: "master" }]);
   t.match(config.retry, { attempts: 2 });
   for (const [path, why] of [
@@ -170,11 +170,11 @@ surprise: true
     t.match(model("a")?.targets, [{ provider: "10.0.0.1", model: "my-model" }]);
     t.match(lostAt("model_list.1.litellm_params.api_base"), /B_BASE/);
     t.match(lostAt("model_list.2"), /api_base/);
-    t.match(provider("10.0.0.2"), { credentials: [], off: undefined }, "none is no key of a server of one's own");
+    t.match(provider("10.0.0.2"), { credentials: [], off: undefined }, "a server of one's own has no key");
     t.equal(lostAt("model_list.4"), "");
     t.match(model("own")?.targets, [{ provider: "10.0.0.2", model: "y", weight: 3 }], "two of one account are one");
     t.equal(model("own")?.targets.length, 1);
-    t.match(provider("azure"), { credentials: [], header: undefined }, "a header goes with a credential");
+    t.match(provider("azure"), { credentials: [], header: undefined }, "a header is only set with a credential");
     t.match(lostAt("router_settings.routing_strategy"), /usage-based/);
     t.match(lostAt("router_settings.model_group_alias.z"), /no such model/);
     t.match(lostAt("surprise"), /nothing like it/);

@@ -406,7 +406,7 @@ t.test("a background answer is refused where tokens or money count: it may never
   const deferred = await gateway(t, upstream.origin.origin, "limits: { default: { budget: $5/month } }\n");
   const messages = [{ role: "user", content: "a" }];
   const answer = await ask(deferred.url, "/v1/chat/completions", { model: "m", messages, deferred: true });
-  t.same([answer.status, /deferred/.test(await answer.text())], [403, true], "what xAI calls deferred");
+  t.same([answer.status, /deferred/.test(await answer.text())], [403, true], "xAI's deferred");
   for (const background of [1, "yes", {}])
     t.equal((await post("default: { budget: $5/month }", { background }))[0], 403, `${JSON.stringify(background)}`);
   t.equal(asked, 0);

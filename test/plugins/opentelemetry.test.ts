@@ -145,7 +145,7 @@ t.test(
       "gen_ai.usage.output_tokens": 40,
     });
     t.type(client?.attributes["gen_ai.response.time_to_first_chunk"], "number");
-    t.notOk(upstream.seen[0]?.rawHeaders.includes("traceparent"), "nobody asked for that");
+    t.notOk(upstream.seen[0]?.rawHeaders.includes("traceparent"), "this was not configured");
     t.equal(log.lines.find(({ message }) => message === "exchange")?.fields["trace_id"], server?.traceId);
   },
 );

@@ -57,7 +57,7 @@ t.test("request and response are recorded as the client and as the provider saw 
         t.equal(kept.answer?.body, answer.body.toString(), "to the byte");
         const [attempt] = kept.attempts;
         t.equal(attempt?.protocol, model === "any" ? protocol : model, about);
-        t.equal(attempt?.request.body, answer.sent[0]?.body.toString(), "what was sent");
+        t.equal(attempt?.request.body, answer.sent[0]?.body.toString(), "the request sent");
         t.match(attempt, { target: `${model}:vendors-model`, status: 200, answer: { first: "200" } });
         if (model === "any") t.equal(attempt?.answer?.body, kept.answer?.body, about);
         else if (protocol !== model) t.not(attempt?.answer?.body, kept.answer?.body, about);
@@ -108,7 +108,7 @@ gathered(
         reasoning: all,
         headers: { "x-request-id": SECRETS.token },
       });
-      t.match(answer.text, SECRETS.vendor, "the client gets what was said");
+      t.match(answer.text, SECRETS.vendor, "the client gets the original text");
       await driven.ask(
         { ...asked, path: `/v1/chat/completions?key=${key}` },
         { status: 400, body: { error: { message: all } } },
@@ -146,10 +146,7 @@ t.test("interrupted streams are recorded as far as they came", async (t) => {
     const kept = await found(driven, broken.headers["x-request-id"]);
     t.match(kept, { outcome: "upstream_error", error: { code: "upstream_truncated" } }, protocol);
     t.ok((kept.attempts[0]?.answer?.bytes ?? 0) > 300, protocol);
-    t.ok(
-      broken.body.toString().startsWith(kept.answer?.body ?? "none"),
-      "the client got that, and the error behind it",
-    );
+    t.ok(broken.body.toString().startsWith(kept.answer?.body ?? "none"), "the client got that, and the error after it");
     const left = await driven.ask({ protocol, stream: true, text: "x".repeat(300), disconnectAfterBytes: 300 });
     t.match(
       await found(driven, left.headers["x-request-id"]),
@@ -184,7 +181,7 @@ t.test("each attempt is recorded, and a plugin's own response or refusal", async
     const { headers } = await driven.ask({ protocol: "openai-chat", key: null });
     if (await recorded(driven, headers["x-request-id"])) kept401++;
   }
-  t.equal(kept401, 10, "strangers cannot crowd out what is kept of others");
+  t.equal(kept401, 10, "requests without a key cannot displace recordings of others");
   await driven.close();
 });
 

@@ -102,12 +102,12 @@ gathered(t, "every mark of the catalogue", async (t) => {
       if (!given) continue;
       const { carries, clean, name } = given;
       const title = `${entry.where} ${pattern} of ${entry.owner}`;
-      t.same(goes(scrub(), carries), goes(lets, clean), `strip takes out ${title}`);
+      t.same(goes(scrub(), carries), goes(lets, clean), `strip removes ${title}`);
       t.same(goes(lets, carries), { ...goes(lets, carries), ...untouched(carries) }, `report leaves ${title}`);
       const error = refused(() => pass(scrub({ mode: "reject" }), exchange(carries)));
       if (entry.quiet) {
         t.equal(error, undefined, `reject does not refuse ${title}`);
-        t.same(goes(scrub({ mode: "reject" }), carries), goes(lets, clean), `reject takes out ${title} quietly`);
+        t.same(goes(scrub({ mode: "reject" }), carries), goes(lets, clean), `reject removes ${title} quietly`);
       } else {
         t.equal(error?.code, "foreign_field", `reject refuses ${title}`);
         t.equal(error?.status, 400);
@@ -121,8 +121,8 @@ gathered(t, "every mark of the catalogue", async (t) => {
         const passed = pass(scrub({ mode }, [model("fast")], log), exchange(carries));
         const said = JSON.stringify([passed.notices, log.lines]);
         t.notMatch(said, SECRET, "no value in a notice or the log");
-        if (entry.quiet) t.same(passed.notices, [], "a quiet one is not told");
-        else t.match(passed.notices, [`${name} (${entry.owner})`], `${mode} tells ${title}`);
+        if (entry.quiet) t.same(passed.notices, [], "a quiet one is not reported");
+        else t.match(passed.notices, [`${name} (${entry.owner})`], `${mode} reports ${title}`);
       }
     }
 });
@@ -202,7 +202,7 @@ t.test("bytes outside the marks stay unchanged, in any place and spelling", asyn
   for (const [given, left] of cases) {
     const out = bodyOf(pass(scrub(), exchange({ body: given })));
     t.equal(squeeze(out), squeeze(left), given);
-    t.equal(bodyOf(pass(scrub(), exchange({ body: out }))), out, "again changes nothing");
+    t.equal(bodyOf(pass(scrub(), exchange({ body: out }))), out, "a second run changes nothing");
   }
 });
 
@@ -220,7 +220,7 @@ t.test("a chain that has it twice removes each mark once", async (t) => {
 t.test("names match completely, in any case", async (t) => {
   const headers = ["X-Portkey-", "x", "x-portkeys", "x", "xx-portkey-a", "x", "my-x-title", "x", "X-PORTKEY-A", "x"];
   const passed = pass(scrub(), exchange({ headers, body: '{"provider_":1,"my_litellm_x":1,"tags":"x"}' }));
-  t.same(passed.headers.lines, headers.slice(0, 8), "a prefix needs something behind it");
+  t.same(passed.headers.lines, headers.slice(0, 8), "a prefix needs a following character");
   t.equal(bodyOf(passed), '{"provider_":1,"my_litellm_x":1}');
   const spelled =
     '{"Provider":1,"MODEL\u017f":[],"LiteLLM_x":1,"Metadata":{"TAGS":["a"],"b":1},"PROVIDEROPTIONS":{},"c":1}';
@@ -255,8 +255,12 @@ t.test("the model's name is cleaned only to one of the marketplace", async (t) =
   t.equal(after("openrouter/quick:nitro"), "quick", "prefix and suffix, to an alias");
   t.equal(after("tensorzero::model_name::fast"), "fast");
   t.equal(after("openrouter/big:free"), "big:free", "no further than needed");
-  t.equal(after("openrouter/own"), "openrouter/own", "the marketplace's own name is no mark");
-  t.equal(after("openrouter/other:free"), "openrouter/other:free", "an unknown model is refused as it was asked");
+  t.equal(after("openrouter/own"), "openrouter/own", "the marketplace's own name is not a mark");
+  t.equal(
+    after("openrouter/other:free"),
+    "openrouter/other:free",
+    "an unknown model is refused under its original name",
+  );
   t.equal(after("openrouter/fast", ["big:free"]), "openrouter/fast", "nothing the caller may not use");
   t.equal(after("openrouter/"), "openrouter/");
   const routed = exchange({ asked: "openrouter/fast", body: '{"model":"openrouter/fast"}' });
@@ -275,7 +279,7 @@ t.test("notices name what was removed and its origin", async (t) => {
     "scrub: removed x-portkey-config (Portkey), x-title (OpenRouter)",
     "scrub: removed provider (OpenRouter), api_key (LiteLLM)",
   ]);
-  t.same(pass(scrub(), exchange({ body: '{"model":"fast"}' })).notices, [], "nothing where there was nothing");
+  t.same(pass(scrub(), exchange({ body: '{"model":"fast"}' })).notices, [], "no notice where nothing was removed");
 });
 
 t.test("names that a client made up cannot break a header, a log or a refusal", async (t) => {
@@ -340,7 +344,7 @@ t.test("what only some providers read is sent to them, and on to translations, a
   const sent = (url: string, { via, mode = "strip" }: { via?: string; mode?: string } = {}) => {
     const plugin = scrub({ mode });
     const passing = pass(plugin, exchange({ body }));
-    t.equal(bodyOf(passing), body, "where it goes is not known yet");
+    t.equal(bodyOf(passing), body, "its target is not known yet");
     const provider = { name: "p", url: new URL(url), speaks: ["openai-chat", "gemini"] };
     const target = { provider, model: "m", weight: 1, ...(via ? { protocolName: via } : {}) } as unknown as Target;
     const { protocol } = passing;
@@ -353,7 +357,7 @@ t.test("what only some providers read is sent to them, and on to translations, a
   t.same(sent(google), [body]);
   t.same(sent("https://api.example/v1", { via: "gemini" }), [body], "translated");
   const told = "scrub: removed extra_body (an SDK call copied literally)";
-  t.same(sent("https://api.example/v1"), ['{"model":"fast","n":1}', told], "told once");
+  t.same(sent("https://api.example/v1"), ['{"model":"fast","n":1}', told], "reported once");
   t.same(sent("https://notgoogleapis.com/v1"), ['{"model":"fast","n":1}', told]);
   t.match(sent("https://api.example/v1", { mode: "report" }), [body, /found extra_body/]);
   t.equal(refused(() => sent("https://api.example/v1", { mode: "reject" }))?.code, "foreign_field");

@@ -146,7 +146,7 @@ t.test(
     const free = { source: "free", cost: 0 };
     t.match(await ask("none"), { ...free, outcome: "rejected", status: 404, target: "", model: "", attempts: [] });
     t.match(await ask("m", { "content-type": "application/json" }), { ...free, status: 401, key: "" });
-    t.match(await ask("m"), { ...free, status: 502, target: "up:x" }, "nor did one hear of it that cannot be reached");
+    t.match(await ask("m"), { ...free, status: 502, target: "up:x" }, "nor did an unreachable one receive it");
     t.match(await ledger.sums({ by: [] }), [{ requests: 3, unsettled: 0, cost: 0 }]);
   },
 );
@@ -363,7 +363,7 @@ t.test("usage that cannot be read is logged and counted, and the answer passes",
   const told = running.log.lines.filter(({ message }) => message === "the usage of an answer could not be read");
   t.equal(told.length, 2);
   t.equal(Number(told[1]?.fields["count"]) - Number(told[0]?.fields["count"]), 1);
-  t.notMatch(JSON.stringify(told), /prompt_tokens/, "without a word of it");
+  t.notMatch(JSON.stringify(told), /prompt_tokens/, "without its content");
 });
 
 t.test("missing or excessive usage is estimated, and so is that of an answer whose client disconnected", async (t) => {
@@ -547,7 +547,7 @@ store: { ledger: "sqlite:${folder}/kept.db" }\n`;
   t.match(
     await first.gateway.stores.ledger.sums({ by: [] }),
     [{ requests: 4, tokensIn: 0, cost: 0 }],
-    "nothing told yet",
+    "nothing reported yet",
   );
   status = "completed";
   await Promise.all(Array.from({ length: 5 }, (_, i) => fetched(first.url, i % 2 ? "?stream=true" : "")));
@@ -761,7 +761,7 @@ models:
   t.match(await cost("generations", { model: "listed", n: 2 }), { cost: 40_000_000, ...told });
   const edited = await cost("edits", { model: "listed" });
   t.match(edited, { usage: { images: { count: 1, edited: true }, providerCost: 70_000_000 } });
-  t.equal(edited?.cost, undefined, "the list does not say what a picture from others costs");
+  t.equal(edited?.cost, undefined, "the list has no price for an edited image");
   t.match(await cost("edits", { model: "own" }), { cost: 70_000_000 });
   t.match(await cost("generations", { model: "own" }), { cost: 80_000_000 });
   t.match(await cost("generations", { model: "own", size: "1024x1792", quality: "hd" }), { cost: 240_000_000 });

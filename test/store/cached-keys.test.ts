@@ -13,7 +13,7 @@ t.test("digests of keys that are in use are remembered for ten seconds, and in l
   const { key } = await keys.create({ name: "one" });
   t.ok(keys.find(key));
   for (let i = 0; i < 2000; i++) keys.find(generateKey().key);
-  t.same([...digests.keys()], [key], "not those of keys that are none");
+  t.same([...digests.keys()], [key], "not those of invalid keys");
   clock.now += 10_001;
   keys.find("x");
   t.equal(digests.size, 0);

@@ -6,10 +6,10 @@ t.test("a new key", async (t) => {
   t.match(
     key,
     /^gw_[0-9a-z]{10}_[0-9A-Za-z]{43}_[0-9A-Za-z]{6}$/,
-    "has four parts, which a double click selects whole",
+    "has four parts, and a double click selects all of it",
   );
   t.equal(key.split("_")[1], id, "carries its public id");
-  t.ok(looksLikeKey(key), "looks like one");
+  t.ok(looksLikeKey(key), "looks like a key");
   t.ok(isValidKey(key), "is valid");
   const many = Array.from({ length: 2_000 }, () => generateKey());
   t.equal(new Set(many.map(({ id }) => id)).size, 2_000, "is another each time");
@@ -29,7 +29,7 @@ t.test("a new key", async (t) => {
 t.test("the checksum of a known key", async (t) => {
   const body = `gw_0123456789_${"A".repeat(43)}_`;
   // CRC-32 of the body is 0xb2dae967 by Python's zlib, here in base 62.
-  t.ok(isValidKey(`${body}3h4AOH`), "is the CRC-32 of all that stands before it");
+  t.ok(isValidKey(`${body}3h4AOH`), "is the CRC-32 of everything before it");
   t.notOk(isValidKey(`${body}3h4AOa`));
 });
 

@@ -46,7 +46,7 @@ t.test("a wrong secret for an existing id is refused as an unknown id is, and ta
   let found = 0;
   for (let i = 0; i < Math.max(CALLS, 200); i++) {
     const asked = [ids, nobodys].map((each) => wrongSecret(each[i % each.length] as string));
-    if (!asked.every(isValidKey)) t.fail(`not the shape of keys: ${asked}`);
+    if (!asked.every(isValidKey)) t.fail(`not the format of keys: ${asked}`);
     // Now one goes first, now the other.
     for (const kind of i % 2 === 0 ? [0, 1] : [1, 0]) {
       const start = process.hrtime.bigint();

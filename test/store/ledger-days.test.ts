@@ -47,7 +47,7 @@ t.test("sums by days of a zone are those of their rows, also where days begin in
       ["m", "2026-11-20", 6],
     ],
   );
-  t.ok(asked < 10, `${asked} questions: years without a request cost nothing`);
+  t.ok(asked < 10, `${asked} queries: years without a request cost nothing`);
   const some = await sumsByLocalDay(ledger, { by: ["day"], since: midnight }, "Asia/Kolkata");
   t.match(some, [{ group: ["2026-11-20"], cost: 6 }]);
   t.same(await sumsByLocalDay(ledger, { by: ["day"], until: 1 }, "Asia/Kolkata"), []);

@@ -61,7 +61,7 @@ t.test("more kinds than the cache holds", async (t) => {
 t.test("values in another table have numbers of their own", async (t) => {
   const { database } = open(t);
   const holders = new SqliteDictionary(database, "usage_holder", ["group_path", "tags"]);
-  t.equal(holders.numberFor(["", ""]), 0, "those that were there");
+  t.equal(holders.numberFor(["", ""]), 0, "the default entries");
   const acme = holders.numberFor(["acme", ""]);
   t.not(acme, holders.numberFor(["acme", '{"a":"b"}']));
   t.equal(new SqliteDictionary(database, "usage_holder", ["group_path", "tags"]).numberFor(["acme", ""]), acme);

@@ -88,7 +88,7 @@ t.test("attempts are restored unchanged, however few members they have", async (
   ];
   for (const [why, attempts] of lists) t.same(back(entryToRow({ ...entry, attempts })).attempts, attempts, why);
   const usual = { ...entry, attempts: lists[1]?.[1] ?? [] };
-  t.notMatch(JSON.stringify(entryToRow(usual).values), "p:m", "the usual one is not said twice");
+  t.notMatch(JSON.stringify(entryToRow(usual).values), "p:m", "the default is not stored twice");
 });
 
 t.test("entries of a kind have the same kind, which contains nothing of one exchange", async (t) => {
@@ -140,7 +140,11 @@ t.test("the client's address is restored, with usage and without", async (t) => 
     const { usage: _, ...rest } = entry;
     const seen = { ...rest, address: "2001:db8::7", ...(usage && { usage }) };
     t.equal(back(entryToRow(seen)).address, "2001:db8::7");
-    t.same(rowToEntry(entryToRow({ ...seen, source: "free" })).usage, usage, "no usage is none, and not an empty one");
+    t.same(
+      rowToEntry(entryToRow({ ...seen, source: "free" })).usage,
+      usage,
+      "absent usage is undefined, and not an empty object",
+    );
   }
 });
 

@@ -53,7 +53,7 @@ function searches(where: string, ledger: Filled): void {
     t.same(await ids({}), [failed.id, near.id, grouped.id, plain.id]);
     t.same(await ids({ limit: 2 }), [failed.id, near.id]);
     t.same(await ids({ before: near }), [grouped.id, plain.id]);
-    t.same(await ids({ group: "acme" }), [grouped.id], "and what is below it, but not what is called alike");
+    t.same(await ids({ group: "acme" }), [grouped.id], "and its children, but not a group with the same prefix");
     t.same(await ids({ key: "other" }), [grouped.id]);
     t.same(await ids({ status: [500, 599] }), [failed.id]);
     t.same(await ids({ durationAbove: 5000, outcome: "upstream_error", target: "q:w" }), [failed.id]);
@@ -110,7 +110,7 @@ function searches(where: string, ledger: Filled): void {
       { target: "", model: "m", outcome: "rejected", status: 429, requests: 2 },
       { target: "p:v", model: "m", outcome: "aborted", status: 499, requests: 1 },
     ]);
-    t.same(attempts, [], "what the gateway refused, or a client left, is no provider's failure");
+    t.same(attempts, [], "a refusal of the gateway's, or a disconnect, is no failure of the provider");
   });
 
   t.test(`${where}: failed attempts are counted by their target, also when another attempt succeeded`, async (t) => {

@@ -35,7 +35,11 @@ t.test("an exceeded budget reports the remainder, and whether a retry makes sens
   );
   t.equal(never.retryAfter, undefined);
   t.equal(never.resets, undefined);
-  t.equal(budgetExcess(level, budget(100, "day"), state, 101, NOON).retryAfter, undefined, "it is more than all of it");
+  t.equal(
+    budgetExcess(level, budget(100, "day"), state, 101, NOON).retryAfter,
+    undefined,
+    "it exceeds the whole budget",
+  );
 });
 
 t.test("where a budget is divided, the remainder is this process's share", async (t) => {
@@ -47,7 +51,7 @@ t.test("where a budget is divided, the remainder is this process's share", async
 t.test("a soft budget is reported from 80 % on, and when it gets there and to its end", async (t) => {
   t.equal(nearlySpentWarning(level, budget(100, "day", true), 79), undefined);
   t.match(nearlySpentWarning(level, budget(100, "day", true), 80), /80 %/);
-  t.equal(nearlySpentWarning(level, budget(100, "day"), 99), undefined, "one that refuses says so then");
+  t.equal(nearlySpentWarning(level, budget(100, "day"), 99), undefined, "a refusal has its own message");
   const reached = (per: Budget["per"], spent: number) =>
     newBudgetMarks(level, per, spent, 10).map(({ limit, share, soft }) => [limit, share, soft]);
   t.same(reached("day", 79), []);

@@ -37,7 +37,7 @@ t.test("earlier spending is loaded in advance, so that no request waits for it",
     () => {},
     () => START,
   );
-  t.ok(reserve(limiter) instanceof Promise, "it is waited for where nobody has asked");
+  t.ok(reserve(limiter) instanceof Promise, "it is waited for where no query was sent");
   const other = new MemoryLimiter(
     spent,
     new Calendar(),
@@ -72,7 +72,7 @@ t.test("one of three processes that count separately keeps to its share of the r
   t.match(await limiter.reserve(asked("b", 30)), { grant: { requests: { limit: 10, left: 2 } } });
   t.match(await limiter.reserve(asked("c", 0)), { excess: { limit: "concurrency" } });
   limiter.settle("runs", { tokens: 0, cost: 10 });
-  t.match(await limiter.reserve(asked("d", 20)), { grant: {} }, "what it did not need is its own");
+  t.match(await limiter.reserve(asked("d", 20)), { grant: {} }, "the unused part of its share stays its own");
   t.match(await limiter.statuses(key), [{ budgets: [{ spent: 80, reserved: 50, left: 0 }] }]);
 });
 

@@ -57,12 +57,12 @@ t.test("a file moved before the first row of a run is not created anew: both it 
   renameSync(path, `${path}.away`);
   append(during, "2");
   await t.rejects(during.ledger.flush());
-  t.notOk(existsSync(path), "nothing stands in its place");
+  t.notOk(existsSync(path), "no new file is created in its place");
   await during.close();
   t.match(warnings, [/removed, moved or replaced/]);
   const journal = `${path}.journal`;
   const lines = readdirSync(journal).map((name) => readFileSync(join(journal, name), "utf8"));
-  t.match(lines.join(""), /^\["ended",\[.*\["2",/, "and the row waits for who comes next");
+  t.match(lines.join(""), /^\["ended",\[.*\["2",/, "and the row waits for the next process");
   renameSync(`${path}.away`, path);
   const after = openStores(path, [], (text) => t.fail(text));
   t.match(await after.ledger.recent(10), [{ id: "1" }]);

@@ -36,7 +36,7 @@ t.test("an amount is corrected in the second it came in, and one that has left t
   window.add(START + 10_000, 10);
   window.correct(START + 20_000, START, -70);
   t.equal(window.sum(START + 20_000), 40);
-  t.equal(window.sum(START + 61_000), 10, "what was corrected leaves with it");
+  t.equal(window.sum(START + 61_000), 10, "a corrected amount expires with its second");
   window.correct(START + 65_000, START, -30);
   t.equal(window.sum(START + 65_000), 10);
 });
@@ -69,7 +69,7 @@ t.test("a clock that is set back by an hour continues to count: additions expire
   window.add(before, 5);
   t.equal(window.sum(after), 7);
   window.correct(after, before, -1);
-  t.equal(window.sum(after), 6, "what was added before can still be put right");
+  t.equal(window.sum(after), 6, "earlier additions can still be corrected");
   t.equal(window.timeUntilEmpty(after), 60_500);
   t.equal(window.sum(after + 31_000), 4);
   t.equal(window.timeUntilRoom(after + 31_000, 1, 4), 29_500);

@@ -38,10 +38,10 @@ t.test("a clock that is far ahead deletes one more day with each run, and this i
   };
   const first = await look();
   t.ok(first <= TODAY - 3 * DAY, "as if it was a day after the newest rows");
-  t.equal(rows(), 3 * (1 + (TODAY - first) / DAY) + 1, "what is younger is there");
+  t.equal(rows(), 3 * (1 + (TODAY - first) / DAY) + 1, "younger rows are there");
   t.equal(await look(), first + DAY);
-  t.equal(rows(), 3 * ((TODAY - first) / DAY) + 1, "one day has gone");
-  t.equal(warnings.length, 2, "said once by each");
+  t.equal(rows(), 3 * ((TODAY - first) / DAY) + 1, "one day is deleted");
+  t.equal(warnings.length, 2, "logged once by each");
   t.match(warnings[0], /^The clock is 40[01] days ahead of the newest rows .* go by one day each hour/);
 });
 

@@ -21,7 +21,7 @@ function ended(where: string, made: () => Promise<RevokedSessions>): void {
     t.equal(await sessions.has("one"), true);
     t.equal(await sessions.has("two"), false);
     await sessions.add("two", 3000, 2000);
-    t.equal(await sessions.has("one"), false, "its row is not kept for ever");
+    t.equal(await sessions.has("one"), false, "its row is not kept forever");
     t.equal(await sessions.has("two"), true);
   });
 }

@@ -22,11 +22,7 @@ t.test("the ledger's spending counts for keys, groups and their parents, models,
     },
   };
   const spent = await spendSince(ledger)(5);
-  t.same(
-    order,
-    ["recovered", "flushed", { since: 5, by: ["key", "group", "model", "target"] }],
-    "what is on its way first",
-  );
+  t.same(order, ["recovered", "flushed", { since: 5, by: ["key", "group", "model", "target"] }], "pending rows first");
   t.same(Object.fromEntries(spent), {
     "key:ci": 11,
     "key:alice": 100,

@@ -61,7 +61,7 @@ export async function consolePage(t: Test, { base }: StartedConsole, path: strin
   const context = await (browser as Browser).newContext({ viewport: { width: 1280, height: 800 } });
   t.teardown(() => context.close());
   const page = await context.newPage();
-  if (!quiet) page.on("console", (line) => line.type() === "error" && t.fail(`the browser says: ${line.text()}`));
+  if (!quiet) page.on("console", (line) => line.type() === "error" && t.fail(`the browser logs: ${line.text()}`));
   page.on("pageerror", (error) => t.fail(error.message));
   await page.goto(base + path);
   await page.locator("h1").first().waitFor();

@@ -17,7 +17,7 @@ export function gathered(t: Test, name: string, ...rest: [run: Run] | [options: 
     const gatherer = new Gatherer();
     await run(gatherer.of(t));
     const { failures, checks } = gatherer;
-    if (checks === 0) t.fail("there is a case to check");
+    if (checks === 0) t.fail("there is no case to check");
     else
       t.ok(failures.length === 0, `${checks} checks`, { failures: failures.slice(0, SHOWN), failed: failures.length });
   });

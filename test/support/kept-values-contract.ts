@@ -14,7 +14,7 @@ export function keptValuesContract(t: Test, made: (t: Test) => Promise<[KeptValu
     await one.set("cache", "empty", Buffer.alloc(0), terms);
     t.same(await other.get("cache", "a'; --\0ü"), bytes);
     t.same(await other.get("cache", "empty"), Buffer.alloc(0));
-    t.equal(await other.get("other", "empty"), undefined, "a space of its own");
+    t.equal(await other.get("other", "empty"), undefined, "its own values are separate");
     t.equal(await other.get("cache", "nobody's"), undefined);
     await other.set("cache", "empty", Buffer.from("now"), terms);
     t.equal(String(await one.get("cache", "empty")), "now");

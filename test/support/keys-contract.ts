@@ -31,13 +31,13 @@ export function keysContract(t: Test, open: (t: Test) => KeyStore | Promise<KeyS
       hash: hash("sha256", CI),
       ...created,
     });
-    t.equal((await keys.list()).length, 2, "one without a value lets nobody in");
+    t.equal((await keys.list()).length, 2, "one without a value gives no access");
     t.equal(await keys.find(""), undefined);
-    t.match(await keys.find(hashed), { id: "by-hash", hash: upper.toLowerCase() }, "may be given by its hash");
+    t.match(await keys.find(hashed), { id: "by-hash", hash: upper.toLowerCase() }, "may be configured by its hash");
     t.equal(await keys.revoke("ci"), false, "is not revoked here");
     t.ok(await keys.find(CI));
     keys.replaceFileKeys([]);
-    t.equal(await keys.find(CI), undefined, "goes when a new gateway.yaml no longer names it");
+    t.equal(await keys.find(CI), undefined, "is gone when a new gateway.yaml no longer lists it");
   });
 
   t.test("a revoked key is found as revoked", async (t) => {
@@ -51,7 +51,7 @@ export function keysContract(t: Test, open: (t: Test) => KeyStore | Promise<KeyS
     t.ok(revoked >= before, "at once, in the same process");
     t.equal(await keys.revoke(one.record.id), true, "by id, again");
     t.equal((await keys.find(one.key))?.revoked, revoked, "which does not change when it happened");
-    t.equal(await keys.revoke("one"), false, "its name is nobody's now");
+    t.equal(await keys.revoke("one"), false, "its name is free now");
     t.equal(await keys.revoke("nobody"), false);
     t.equal((await keys.find(two.key))?.revoked, undefined, "others stay");
     const again = await keys.create({ name: "one" });
@@ -127,7 +127,7 @@ export function keysContract(t: Test, open: (t: Test) => KeyStore | Promise<KeyS
     await keys.create({ name: "three" });
     await t.rejects(keys.edit("two", { name: "three" }), { code: "invalid_field", status: 409 });
     await t.rejects(keys.edit("two", { name: "\n" }), { code: "invalid_field", param: "name", status: 400 });
-    t.match(await keys.edit("two", { name: "two" }), { name: "two" }, "its own name is free for it");
+    t.match(await keys.edit("two", { name: "two" }), { name: "two" }, "its own name is not a conflict");
     await keys.revoke("two");
     t.equal(await keys.edit(record.id, { owner: "x" }), undefined, "one that is revoked stays as it is");
   });

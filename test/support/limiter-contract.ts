@@ -81,7 +81,7 @@ export function limiterContract(t: Test, makeLimiter: MakeLimiter): void {
     clock.now = START + 61_000;
     t.match(granted(await reserve(key)).requests, { limit: 3, left: 0 });
     const excess = refused(await reserve(key));
-    t.equal(excess?.retryAfter, 10, "until the second is out of it");
+    t.equal(excess?.retryAfter, 10, "until the second has left the window");
   });
 
   t.test("tokens are reserved at their most and counted as they were", async (t) => {
@@ -146,7 +146,7 @@ export function limiterContract(t: Test, makeLimiter: MakeLimiter): void {
       t.equal(budgets[0]?.reserved, 0);
     }
     const more = await Promise.all(Array.from({ length: 1000 }, () => reserve(levels, { cost: USD })));
-    t.equal(more.filter((each) => !refused(each)).length, 3, "what was not spent is there for others");
+    t.equal(more.filter((each) => !refused(each)).length, 3, "unused amounts are available to others");
   });
 
   t.test("where the ledger cannot answer a hard budget refuses, and a soft one lets through", async (t) => {
@@ -161,7 +161,11 @@ export function limiterContract(t: Test, makeLimiter: MakeLimiter): void {
     const hard = level("group", "hard", { budgets: [budget(false)] });
     await t.rejects(reserve([soft, hard], { cost: USD }), { code: "store_unavailable", store: "ledger" });
     const first = await reserve([soft], { cost: USD });
-    t.match(granted(first).requests, { limit: 5, left: 4 }, "its other limits hold, and what was refused left nothing");
+    t.match(
+      granted(first).requests,
+      { limit: 5, left: 4 },
+      "its other limits apply, and the refused request left no trace",
+    );
     const second = await reserve([soft], { cost: USD });
     limiter.settle(first.id, { tokens: 0, cost: USD });
     t.equal(warnings.filter((each) => each.startsWith("What soft budgets have spent is not known")).length, 1);
@@ -302,7 +306,7 @@ export function limiterContract(t: Test, makeLimiter: MakeLimiter): void {
     const key = [budget("ci")];
     const [before] = await limiter.statuses(key);
     t.match(before?.budgets[0], { spent: 3 * USD, reserved: 0 });
-    t.equal(asked.length, 2, "asked anew, for it was used since");
+    t.equal(asked.length, 2, "queried again, for it was used since");
     limiter.settle(running.id, { tokens: 1, cost: 2 * USD });
     const [after] = await limiter.statuses(key);
     t.match(after?.budgets[0], { spent: 5 * USD, reserved: 0 });

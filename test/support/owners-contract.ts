@@ -23,7 +23,7 @@ export function ownersContract(t: Test, open: (t: Test) => Promise<{ owners: Own
     await eventually(async () => (await other.find("file-1")).length > 0, "the other's view");
     other.add([{ ...file, key: "two" }]);
     other.add([{ ...file, provider: "other", key: "two" }]);
-    t.same(await other.find("file-1"), [file, { ...file, provider: "other", key: "two" }], "and behind");
+    t.same(await other.find("file-1"), [file, { ...file, provider: "other", key: "two" }], "and in the store");
     await eventually(async () => (await owners.find("file-1")).length === 2, "both");
   });
 

@@ -58,7 +58,7 @@ for (const [what, { body, seconds, says }] of Object.entries(CASES)) {
     t.match(said, /^ok {3}a\.ts, 1 assertions/m);
     t.match(said, /, [1-9]\d* failed\n$/);
     t.ok(failed);
-    if (!/^ok {3}c\.ts/m.test(said)) t.match(said, /^FAIL c\.ts/m, "who did not come to run is told");
+    if (!/^ok {3}c\.ts/m.test(said)) t.match(said, /^FAIL c\.ts/m, "a file that did not run is reported");
   });
   if (seconds === undefined)
     t.test(`${what} is a failure of a file alone`, async (t) => {

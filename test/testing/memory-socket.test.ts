@@ -9,7 +9,7 @@ t.test("what is written at one end is read at the other in the same pieces, and 
   const pieces: string[] = [];
   for (const piece of ["a", "bc", "", "def"]) one.write(piece);
   await turn();
-  t.ok(one.writableLength > 0, "nobody reads yet");
+  t.ok(one.writableLength > 0, "the other end does not read yet");
   two.on("data", (piece: Buffer) => pieces.push(piece.toString()));
   one.end("g");
   await once(two, "end");

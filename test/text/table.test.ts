@@ -12,7 +12,7 @@ t.test("a table", async (t) => {
   t.same(
     lines,
     ["NAME      COUNT  NOTE", "a             1", "ünï🗝  1,000,000  x"],
-    "stands in columns without a trailing space",
+    "is in columns without a trailing space",
   );
   t.same(formatTable([{ title: "NAME" }], [["a\u001b[2J\nb"]]), ["NAME", "a?[2J?b"], "lets no name move the cursor");
   t.same(formatTable([{ title: "A" }, { title: "B" }], [["x"]]), ["A  B", "x"], "forgives a short row");

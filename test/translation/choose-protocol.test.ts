@@ -42,7 +42,7 @@ t.test("the client's own protocol where the provider speaks it", async (t) => {
 t.test("otherwise the first of the provider's that can be translated", async (t) => {
   t.equal(chosen(tiny, ["fixed", "unknown", "other", "better"]), "other");
   t.equal(chosen(tiny, ["fixed"]), undefined);
-  t.equal(chosen(fixed, ["tiny"]), undefined, "a client's protocol that cannot be translated goes nowhere else");
+  t.equal(chosen(fixed, ["tiny"]), undefined, "a client's protocol that cannot be translated is sent nowhere else");
   t.equal(chosen(tiny, ["other"], { operation: { ...SAY, task: undefined } as never }), undefined);
 });
 

@@ -55,7 +55,7 @@ t.test("an answer ends before the first matching stop sequence, or at its limit 
   t.equal(uses("echo", { stop: ["four"] }).stopped, undefined);
   const limited = uses("echo", { stop: ["three"], limit: 1 });
   t.match([limited.pieces.join(""), limited.end, limited.stopped], ["one ", "length", undefined]);
-  t.equal(uses("cut", { stop: ["will"] }).stopped, undefined, "what breaks off does so");
+  t.equal(uses("cut", { stop: ["will"] }).stopped, undefined, "an interruption takes precedence");
 });
 
 t.test("a long text comes in a limited number of pieces", async (t) => {

@@ -142,7 +142,7 @@ gathered(t, "an envelope among pieces of JSON is seen, wherever they are cut", a
   const json = Buffer.from(JSON.stringify({ a: "x", signature: envelopes.seal(opaque("data")), b: [1] }));
   t.ok(envelopes.mayBeIn([json]));
   for (let i = 0; i <= json.length; i++)
-    t.ok(envelopes.mayBeIn([json.subarray(0, i), json.subarray(i)]), `cut at ${i}`);
+    t.ok(envelopes.mayBeIn([json.subarray(0, i), json.subarray(i)]), `split at ${i}`);
   for (let length = 1; length < 20; length++) {
     const count = Math.ceil(json.length / length);
     const pieces = Array.from({ length: count }, (_, i) => json.subarray(i * length, (i + 1) * length));

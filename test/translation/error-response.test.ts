@@ -56,7 +56,7 @@ gathered(t, "what no client reads is an error of the client's protocol, with the
       t.equal(told.headers.get("x-should-retry"), status === 429 || status === 502 ? null : "false");
     }
   const { text } = await refuse(404, "  404 page not found\n", { "content-type": "text/plain; charset=utf-8" });
-  t.match(JSON.parse(text), { error: { message: "404 page not found" } }, "a plain text is told");
+  t.match(JSON.parse(text), { error: { message: "404 page not found" } }, "a plain text is the message");
   const long = await refuse(400, "prompt is too long ".repeat(100), { "content-type": "text/plain" });
   t.match(JSON.parse(long.text), { error: { code: "context_length_exceeded", message: /.{400}/ } });
   t.ok(long.text.length < 800);
@@ -70,7 +70,7 @@ t.test("exhausted credit: clients are told not to retry, and read the provider's
   t.same([told.status, told.text, told.headers.get("x-should-retry")], [429, spent, "false"]);
   t.equal((await refuse(429, busy, JSON_TYPE)).headers.get("x-should-retry"), null);
   const said = await refuse(429, spent, { ...JSON_TYPE, "x-should-retry": "true" });
-  t.equal(said.headers.get("x-should-retry"), "true", "what the provider says of it counts");
+  t.equal(said.headers.get("x-should-retry"), "true", "the provider's own header counts");
   const embed = await refusing(t, "/v1/embeddings");
-  t.equal((await embed(429, busy, JSON_TYPE)).text, busy, "a protocol whose errors nobody translates");
+  t.equal((await embed(429, busy, JSON_TYPE)).text, busy, "a protocol without error translation");
 });

@@ -50,7 +50,7 @@ t.test("anything else takes time proportional to the request, wherever it is", a
     return letters / text.length;
   };
   for (const order of ["as told", "reversed", "escaped"] as const)
-    t.ok(work(2000, order) < 5, `${order}: the text is gone through ${work(2000, order)} times`);
+    t.ok(work(2000, order) < 5, `${order}: the text is scanned ${work(2000, order)} times`);
 });
 
 t.test("prose and code count by their bytes, in any script", async (t) => {

@@ -59,7 +59,7 @@ t.test("the time to wait is kept, in each of its forms", async (t) => {
   t.equal(
     toClientError({ ...fault(429, "rate_limit"), retryAfter: 7 }, headers()).retryAfter,
     7,
-    "also where the body says it",
+    "also where the body contains it",
   );
 });
 

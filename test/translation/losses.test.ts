@@ -69,7 +69,7 @@ t.test("a change is reported with its reason, and the number of notices is limit
   for (let i = 0; i < 100; i++) losses.change(`messages.${i}`, "as text of the user");
   t.equal(losses.notices.length, 17);
   losses.change("temperature", "as 1");
-  t.equal(losses.notices.at(-1), "temperature: as 1", "no other change goes without a word");
+  t.equal(losses.notices.at(-1), "temperature: as 1", "every other change has a notice");
 });
 
 t.test("an encoder's own refusal names the field", async (t) => {

@@ -120,7 +120,7 @@ t.test(
         ),
       ]);
       t.same(parts, [[text("u")], [call("a"), text("b")]]);
-      t.equal(notes.length, 4, "each is told");
+      t.equal(notes.length, 4, "each is reported");
       t.equal(notes[0], "x at r");
     }
   },

@@ -26,6 +26,6 @@ t.test(
 
 t.test("an operation with a protocol of its own is available in that alone", async (t) => {
   t.same(reach([["openai-chat", "openai-images"]], ["images"]), { "openai-images": "native" });
-  t.match(reach([["gemini"]], ["images"]), { gemini: "native" }, "where pictures come in a conversation");
+  t.match(reach([["gemini"]], ["images"]), { gemini: "native" }, "where images are part of a conversation");
   t.notOk(Object.hasOwn(reach([["openai-realtime"]]), "openai-realtime"));
 });

@@ -116,7 +116,7 @@ t.test("an image without the signature of another provider causes no notice, exc
     };
   };
   t.same(drawn()(false), [[], false]);
-  t.same(drawn(true)(true), [[], false], "what was kept here is no loss");
+  t.same(drawn(true)(true), [[], false], "what was stored here is no loss");
   t.throws(() => drawn()(true), { code: "not_translatable", param: "drawn.0", message: /: The signature that/ });
 });
 

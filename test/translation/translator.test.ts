@@ -74,7 +74,7 @@ t.test("the output so far is available for an error that interrupts the stream",
   t.same(finished(), []);
   run(translator, ["end"]);
   t.match(finished(), [{ type: "message", status: "completed", content: [{ text: "hello" }] }]);
-  t.equal(new StreamTranslator(crossing()).framing.state.finished, undefined, "where nobody tells it again");
+  t.equal(new StreamTranslator(crossing()).framing.state.finished, undefined, "where nothing restores it");
 });
 
 t.test("framed as an array, the elements and the end together are JSON", async (t) => {
@@ -209,7 +209,7 @@ t.test("an endless answer is aborted: some protocols repeat all of it in their l
     "END",
   ]);
   t.match(error, { code: "upstream_invalid", message: /longer than 16 MiB/ });
-  t.ok(frames.length >= 16, "what came before has left");
+  t.ok(frames.length >= 16, "the content before it was sent");
 });
 
 t.test("endless calls count too", async (t) => {

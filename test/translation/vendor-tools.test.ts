@@ -56,7 +56,7 @@ t.test("a vendor's tool is required once the conversation has used it", async (t
   path.uses.push({ feature: "tools_server", path: "servers" });
   t.same(needed(path), ["made"], "offered by a member of the request");
   const dispensable = talk([server("draw")], undefined, [made]);
-  t.same(needed({ ...dispensable, uses: [] }), [], "declared as something that nobody needs");
+  t.same(needed({ ...dispensable, uses: [] }), [], "declared as something that is not needed");
 });
 
 t.test("without tools there is no tool choice", async (t) => {

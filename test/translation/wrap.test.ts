@@ -80,7 +80,7 @@ gathered(t, "the answer comes out as it was written, wherever it is cut", async 
       }
   for (const other of ["I cannot.", "[1]", "", '{"other":1}'.padEnd(300), '{"input":"x"}'])
     for (let i = 0; i <= other.length; i++)
-      t.equal(unwrapped("json", [other.slice(0, i), other.slice(i)]), other, "what is none stays");
+      t.equal(unwrapped("json", [other.slice(0, i), other.slice(i)]), other, "other content stays unchanged");
   for (const json of ['{"value":"yes \\u00e9"}', '{ "value" : "yes é" }'])
     t.equal(unwrapped("text", [...json]), "yes é");
 });

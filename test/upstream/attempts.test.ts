@@ -159,7 +159,7 @@ t.test("the ledger has an attempt's queue time, and the duration of a failed one
   for (const response of await Promise.all([chat(running), chat(running)])) await response.text();
   await running.gateway.stores.ledger.flush();
   const waits = (await running.gateway.stores.ledger.recent(2)).map(({ attempts }) => attempts[0]?.queue ?? 0);
-  t.equal(Math.min(...waits), 0, "there was one place");
+  t.equal(Math.min(...waits), 0, "there was one slot");
   t.ok(Math.max(...waits) >= 30, `${waits}`);
   const failing = await gateway(t, [await answering(t, 503), await answering(t, 200)]);
   await (await chat(failing)).text();

@@ -27,7 +27,7 @@ t.test(
       t.equal(rests.usableAt(one), now + seconds * 1000);
       now = rests.usableAt(one);
       rests.recordUse(one, now);
-      t.ok(rests.usableAt(one) > now, "nobody else shows it meanwhile");
+      t.ok(rests.usableAt(one) > now, "no other request uses it meanwhile");
       t.notOk(rests.recordRefusal(one, now), "that is no news");
     }
     t.ok(rests.recordAcceptance(one, now), "that is news");
@@ -54,7 +54,7 @@ t.test("one that was refused for one caller alone rests anew for all", async (t)
   t.same([rests.usableAt(one, "x"), rests.usableAt(one, "z"), rests.usableAt(one)], Array(3).fill(now + 30_000));
   t.ok(rests.recordAcceptance(one, now, "z"));
   rests.recordRefusal(one, now, "x");
-  t.notOk(rests.recordAcceptance(one, now, "y"), "of what was no matter of others it is no news for them");
+  t.notOk(rests.recordAcceptance(one, now, "y"), "an acceptance that did not concern others is not reported to them");
   t.equal(rests.usableAt(one, "x"), 0);
 });
 
@@ -79,7 +79,7 @@ t.test("others are notified of changes, but not of every few milliseconds", asyn
   t.equal(rests.usableAt(one), 70_000);
   rests.applyRemote(one, undefined);
   t.equal(rests.usableAt(one), 0);
-  t.equal(told.length, 6, "what was heard is not told on");
+  t.equal(told.length, 6, "a received notification is not passed on");
 });
 
 t.test("an operator may have all of them tried at once", async (t) => {

@@ -36,7 +36,7 @@ t.test("the ends of frames are found, however the bytes are split", async (t) =>
       const here = Math.min(at + step, all.length);
       if (heads.atFrameBoundary !== ends.has(here)) wrong.push(here);
     }
-    t.same(wrong, [], `cut into pieces of ${step}`);
+    t.same(wrong, [], `split into chunks of ${step}`);
   }
 });
 
@@ -60,7 +60,7 @@ t.test("a message is as large as all of its frames, whatever control frames come
   heads.push(frame(2, 250));
   t.equal(heads.largestMessage, 300);
   heads.push(frame(2, 70_000).subarray(0, 10));
-  t.equal(heads.largestMessage, 70_000, "as soon as its head says so");
+  t.equal(heads.largestMessage, 70_000, "as soon as its head is read");
 });
 
 t.test("a close frame's code is read, masked or not, in one piece or in many", async (t) => {

@@ -48,11 +48,11 @@ t.test("targets that fail come last, but never more than half of them rest", asy
   t.same(health.candidates(targets), [c, d]);
   watch.now += 1000;
   fail(c);
-  t.same(health.candidates(targets), [a, d], "the one that is back soonest is kept");
+  t.same(health.candidates(targets), [a, d], "the one whose rest ends first is kept");
   t.same(health.ordered(targets), [a, d, b, c]);
   fail(d);
   t.same(health.candidates(targets), [a, b]);
-  t.same(health.ordered([a]), [a], "the only one is always asked");
+  t.same(health.ordered([a]), [a], "a single target is always tried");
 });
 
 t.test("targets of one name share their health, for all models they serve", async (t) => {
@@ -94,7 +94,7 @@ t.test("a 401 disables a credential at all models, a 403 at one, reported once; 
     ask(target, status);
     t.notOk(health.isUsable(target));
     t.equal(health.isUsable({ ...target, model: "n" }), elsewhere);
-    t.equal(health.credential(target)?.label, "bad", "the last one is shown all the same");
+    t.equal(health.credential(target)?.label, "bad", "the last one is used all the same");
     ask(target, status);
     watch.now += 300_000;
     t.ok(health.isUsable(target));
@@ -133,7 +133,7 @@ t.test("refusals of one caller take no credential from others, until a second on
     t.ok(health.isUsable(target));
     t.equal(health.report(target).credentials[0]?.state, "refused");
     for (let i = 0; i < 9; i++) ask(target, status, undefined, "x");
-    t.same(usable(), [false, true, true], "however often it asks");
+    t.same(usable(), [false, true, true], "however often it sends requests");
     ask(target, 200, undefined, "y");
     t.same(usable(), [true, true, true]);
     ask(target, status, undefined, "x");
@@ -152,7 +152,7 @@ t.test("refusals of one caller take no credential from others, until a second on
     }
     ask(target, status, undefined, "y");
     t.same(usable(), [false, false, false]);
-    t.equal(errors().length, 4, "told once");
+    t.equal(errors().length, 4, "reported once");
     watch.now += 300_000;
     ask(target, 200, undefined, "z");
     t.same(usable(), [true, true, true]);
@@ -265,7 +265,7 @@ t.test("what one process observes of targets and credentials another one learns,
   other.health.share([there], (news) => one.health.applyRemote(JSON.parse(JSON.stringify(news))));
   one.fail(here);
   t.notOk(other.health.isUsable(there));
-  t.same([one.log.lines.length, other.log.lines.length], [1, 0], "it is said once");
+  t.same([one.log.lines.length, other.log.lines.length], [1, 0], "it is logged once");
   for (const { watch } of [one, other]) watch.now += 30_100;
   t.ok(other.health.isUsable(there));
   const start = { protocol: tiny, method: "POST", headers: new HeaderList(), body: Body.empty, startedAt: 0 };
@@ -284,10 +284,10 @@ t.test("what one process observes of targets and credentials another one learns,
   for (let i = 0; i < 3; i++) t.equal(one.ask(here, 200), good);
   for (const { watch } of [one, other]) watch.now += 25_000;
   for (let i = 0; i < 2; i++) other.ask(there, 200);
-  t.same(["A", "B"], [one.ask(here, 200), one.ask(here, 200)].sort(), "the one that was refused is accepted again");
+  t.same(["A", "B"], [one.ask(here, 200), one.ask(here, 200)].sort(), "the refused one is accepted again");
   one.health.applyRemote({ about: "nobody", until: Date.now() + 1000, time: 1000 });
   one.health.applyRemote({ about: "a:m", credential: "nobody", until: Date.now() + 1000, time: 1000 });
-  t.ok(one.health.isUsable(here), "what is not known here changes nothing");
+  t.ok(one.health.isUsable(here), "an unknown name changes nothing");
 });
 
 t.test("the status shows the health of a target and its credentials", async (t) => {
@@ -340,7 +340,7 @@ t.test("nothing is sent where an operator has switched a target or a provider of
   t.same([health.candidates([one, two]), health.ordered([one, two])], [[], []], "however few are left");
   t.throws(() => health.admit(two), { code: "no_target", retry: false });
   const next = new Health(0.5, new MemoryLog(), undefined, health);
-  t.same(next.enabled([one, two]), [], "a reload leaves it so");
+  t.same(next.enabled([one, two]), [], "a reload keeps it");
   for (const name of ["one:m", "two"]) next.setSwitchedOff(name, false);
   t.same(health.ordered([one, two]), [one, two]);
   t.equal(health.report(one).state, "closed");

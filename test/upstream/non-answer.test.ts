@@ -107,7 +107,7 @@ for (const [protocol, [path, fine, error, status]] of Object.entries(ANSWERS))
         const answer = await fetch(url + path, { method: "POST", headers: asking(), body });
         return { status: answer.status, text: await answer.text() };
       };
-      t.same(await ask((await startGateway(t, yaml(""))).url), { status: 200, text: fine }, "another target is asked");
+      t.same(await ask((await startGateway(t, yaml(""))).url), { status: 200, text: fine }, "another target is called");
       const only = await startGateway(t, yaml("retry: { attempts: 0 }\n"));
       t.match(await ask(only.url), { status: expected, text: message });
       await only.gateway.stores.ledger.flush();

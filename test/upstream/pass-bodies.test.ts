@@ -75,7 +75,7 @@ t.test("through a proxy that forwards requests itself, only JSON is taken for th
   t.equal(
     String(await readErrorBody(await answered(t, page), 503, tunnel, redactor)),
     page,
-    "a tunnel says nothing itself",
+    "a tunnel adds no content itself",
   );
 });
 

@@ -598,10 +598,10 @@ t.test(
       Count.ended = () => written.push(requests.at(-1)?.socket.bytesWritten ?? 0);
       const answer = await ask(port, { method });
       Count.ended = undefined;
-      t.equal(written.length, whole ? 1 : 0, `${what}: told`);
-      t.equal(answer.whole, whole, `${what}: whole`);
+      t.equal(written.length, whole ? 1 : 0, `${what}: reported`);
+      t.equal(answer.whole, whole, `${what}: complete`);
       const all = requests.at(-1)?.socket.bytesWritten ?? 0;
-      for (const before of written) t.ok(before < all, `${what}: ${before} of ${all} bytes had left`);
+      for (const before of written) t.ok(before < all, `${what}: ${before} of ${all} bytes had been sent`);
     }
   },
 );

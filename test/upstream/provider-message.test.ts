@@ -106,7 +106,7 @@ t.test("a refusal of the gateway's own credential says that the client's key is 
     t.equal(
       (await failing(t, 401, wrong, path, false)).notice,
       null,
-      "where none was shown, the client's may be meant",
+      "without a credential, the client's may be meant",
     );
     t.equal((await failing(t, 400, wrong, path)).notice, null);
   }

@@ -36,7 +36,7 @@ t.test("a client that disconnects ends the attempt in every state", async (t) =>
       () => seen.sockets.length > 0 && seen.sockets.every((socket) => socket.destroyed),
       "the upstream's close",
     );
-    t.equal(who.listeners, 0, "nobody listens any more");
+    t.equal(who.listeners, 0, "no listener is left");
   };
 
   await t.test("while waiting for the head", (t) =>

@@ -33,7 +33,7 @@ gathered(t, "a reader that does not keep up stops the provider, and loses nothin
   let held = false;
   answer.read({
     chunk: (bytes) => {
-      t.notOk(held, "nothing comes while held");
+      t.notOk(held, "nothing arrives while paused");
       read += bytes.length;
       held = read >= 1 << 20 && read < 2 << 20;
       return !held;

@@ -48,7 +48,7 @@ t.test("the way in which an upstream breaks determines the error", async (t) => 
     const answer = await proxy.send(outgoing(upstream.origin), client());
     const { body, error, calls } = await whole(answer);
     t.match(error, { code: "upstream_truncated", cause: { host: upstream.origin.host } }, name);
-    t.equal(body.toString(), "12345", `${name}: what came is handed over`);
+    t.equal(body.toString(), "12345", `${name}: the received bytes are passed on`);
     t.equal(calls, 1);
   }
 });

@@ -92,7 +92,7 @@ t.test("clients may retry after a wait that was too long here, whatever was trie
     return [status, headers.get("retry-after"), headers.get("x-should-retry")];
   };
   for (const status of [429, 503]) {
-    t.same(await told(await long(status)), [status, "60", null], "not tried again here");
+    t.same(await told(await long(status)), [status, "60", null], "not retried here");
     t.same(await told(await provider(t, failing(500)), await long(status)), [status, "60", null]);
   }
   const short = await provider(t, failing(429, "retry-after: 1"));
@@ -285,7 +285,7 @@ t.test("a fallback at rest is called before the client gets the failure of a tar
   await chat(running);
   t.equal((await chat(running)).status, 200);
   t.equal((await chat(running)).status, 200);
-  t.equal(spare.seen.length, 1, "one that failed once is asked again itself");
+  t.equal(spare.seen.length, 1, "one that failed once is called again itself");
 });
 
 t.test("a target at rest is called once for a request, within the budget", async (t) => {

@@ -77,7 +77,7 @@ paths:
   t.equal(await ask("/v1/messages/batches/msgbatch_1", behind), expected("https://ai.example.org/v1"));
   t.equal(await ask("/v1/messages/batches"), `{"data":[${expected(`${url}/v1`)},${batch("msgbatch_2", false)}]}`);
   t.equal(await ask("/v1/messages/batches", {}, "POST"), batch("msgbatch_1", false));
-  t.equal(await ask("/v1/files/file"), batch("file"), "what is no batch is as it came");
+  t.equal(await ask("/v1/files/file"), batch("file"), "a body that is not a batch is unchanged");
   const { results_url: results } = JSON.parse(await ask("/vendors/one/v1/messages/batches/msgbatch_1")) as {
     results_url: string;
   };

@@ -41,7 +41,7 @@ t.test("five failures in a row open it for 30 s; then one probe is let through, 
   t.ok(health.isUsable);
   t.same(told, [30_000, 0]);
   ask(4, false);
-  t.ok(health.isUsable, "what was before is forgotten");
+  t.ok(health.isUsable, "earlier results are forgotten");
 });
 
 t.test(
@@ -63,13 +63,13 @@ t.test(
     t.notOk(slow.health.isUsable);
     slow.watch.now += 30_000;
     leave(slow, 1, 100);
-    t.ok(slow.health.isUsable, "a probe whose client does not wait tells nothing");
+    t.ok(slow.health.isUsable, "a probe whose client does not wait is inconclusive");
     leave(slow, 1, 5000);
     t.notOk(slow.health.isUsable, "one that is not answered is not well");
     const mixed = watched({ slow: 3000, requests: 20, errors: 0.5 });
     mixed.ask(15, true);
     leave(mixed, 14, 5000);
-    t.ok(mixed.health.isUsable, "among answers in time it takes a share of them");
+    t.ok(mixed.health.isUsable, "among timely answers a share of them is needed");
     const off = watched();
     leave(off, 100, 500_000);
     t.same(off.told, []);
@@ -153,7 +153,7 @@ t.test(
   async (t) => {
     const { health, ask, told } = watched();
     health.probeNow();
-    t.equal(health.condition.state, "closed", "one that is asked as usual stays so");
+    t.equal(health.condition.state, "closed", "one in regular use stays closed");
     ask(5, false);
     t.notOk(health.isUsable);
     health.probeNow();

@@ -18,7 +18,7 @@ t.test("an event's name and data are read as in the standard", async (t) => {
   t.strictSame(read("data"), [undefined, ""], "also without any line end");
   t.strictSame(read("\n"), [undefined, undefined]);
   t.equal(event("\ufeffdata: a\n\n").text, undefined, "a mark belongs to the name,");
-  t.equal(event("\ufeffdata: a\n\n", 3).text, "a", "unless it is said to be one");
+  t.equal(event("\ufeffdata: a\n\n", 3).text, "a", "unless it is marked as one");
 });
 
 t.test("data is parsed once, on demand, and undefined when it is not JSON", async (t) => {
@@ -34,7 +34,7 @@ t.test("data is parsed once, on demand, and undefined when it is not JSON", asyn
 t.test("an element is read without what is around it", async (t) => {
   t.equal(element('[{"a":1}'), '{"a":1}');
   t.equal(element('\n,\r\n{"a":[1]}\n'), '{"a":[1]}');
-  t.equal(element('[{"a":1}]'), '{"a":1}', "also of an array that came at once");
+  t.equal(element('[{"a":1}]'), '{"a":1}', "also of an array that arrived at once");
   t.equal(element('{"a":1},'), '{"a":1}');
   t.equal(element(",[1,[2]]"), "[1,[2]]", "an array keeps its own brackets");
   for (const nothing of ["", "]", "\n]\n", "[]", " , ", "\r\n"])
@@ -52,7 +52,7 @@ t.test("buffered data is joined, and the chunk's own bytes are returned when not
   for (const byte of chunk) rest.add(Buffer.from([byte]));
   const first = rest.complete(chunk, 0, 3);
   rest.add(Buffer.from("xyz"));
-  t.equal(first.toString(), "0123456789012", "what was given away is not written again");
+  t.equal(first.toString(), "0123456789012", "a returned buffer is not overwritten");
   chunk.fill(0);
   t.equal(first.toString(), "0123456789012", "and does not hang on the chunk");
   t.equal(rest.take()?.toString(), "xyz");

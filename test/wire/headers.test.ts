@@ -42,7 +42,7 @@ t.test("deleting removes every line of a name", async (t) => {
   t.equal(headers.delete("Accept"), true);
   t.equal(headers.delete("accept"), false);
   t.strictSame(headers.lines, ["X-Key", "1", "x-Other", "2"]);
-  t.equal(headers.get("x-other"), "2", "what is left is still found");
+  t.equal(headers.get("x-other"), "2", "the remaining ones are still found");
 });
 
 t.test("deleting by a test gets the lower-case name and the value, and returns the count", async (t) => {

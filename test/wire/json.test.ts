@@ -95,7 +95,7 @@ t.test("a text has the same result wherever it is split", async (t) => {
     "{",
   ];
   for (const text of texts) t.ok(sameHoweverCut(Buffer.from(text)), text);
-  t.ok(sameHoweverCut(Buffer.from([0x22, 0xf0, 0x9f, 0x98, 0x22])), "a character that is not whole");
+  t.ok(sameHoweverCut(Buffer.from([0x22, 0xf0, 0x9f, 0x98, 0x22])), "an incomplete character");
   t.ok(sameHoweverCut(Buffer.from([0x22, 0xed, 0xa0, 0x80, 0x22])), "a surrogate as bytes");
 });
 
@@ -233,10 +233,10 @@ gathered(t, "keeps the bytes of the members it is asked for, cut anywhere", asyn
     scanner.push(bytes.subarray(0, cut));
     scanner.push(bytes.subarray(cut));
     scanner.end();
-    t.equal(scanner.captured("usage")?.toString(), undefined, "too long to keep");
+    t.equal(scanner.captured("usage")?.toString(), undefined, "too long to store");
     t.equal(scanner.captured("n")?.toString(), "12");
     t.equal(scanner.captured("big")?.toString(), '"0123456789"');
-    t.equal(scanner.captured("id"), undefined, "not asked for");
+    t.equal(scanner.captured("id"), undefined, "not requested");
   }
 });
 
@@ -297,7 +297,7 @@ gathered(
       else if (kind === "n") t.ok(found, file);
       else t.equal(found ?? "accepted", OPEN[file], file);
       counts[kind] = (counts[kind] ?? 0) + 1;
-      if (bytes.length < 300) t.ok(sameHoweverCut(bytes, { duplicates: "allow" }), `${file}, cut`);
+      if (bytes.length < 300) t.ok(sameHoweverCut(bytes, { duplicates: "allow" }), `${file}, split`);
     }
     t.strictSame(counts, { y: 95, n: 188, i: 35 });
   },

@@ -7,7 +7,7 @@ t.test("a key whose value is an object is found", async (t) => {
   t.ok(sees('data: {"usage":{"a":1}}'));
   t.ok(sees('{"usage" \n:\t {'));
   t.ok(sees('"usage":{'));
-  t.ok(sees('{"usage":null,"x":{"usage":{}}}'), "also behind a first one that is none");
+  t.ok(sees('{"usage":null,"x":{"usage":{}}}'), "also after a first one that does not match");
   t.ok(sees('""usage":{'));
   t.ok(sees('"usagusage""usage":{'));
 });

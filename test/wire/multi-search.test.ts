@@ -8,9 +8,9 @@ t.test("each text is found wherever it is and wherever the chunks are split", as
   for (const word of WORDS)
     for (const before of [0, 1, 7, 60]) {
       const text = Buffer.from(`${"x".repeat(before)}${word}${"y".repeat(before % 5)}`);
-      t.ok(any.occursIn([text]), `${word} behind ${before}`);
+      t.ok(any.occursIn([text]), `${word} after ${before}`);
       for (let cut = 0; cut <= text.length; cut++)
-        if (!any.occursIn([text.subarray(0, cut), text.subarray(cut)])) t.fail(`${word} cut at ${cut}`);
+        if (!any.occursIn([text.subarray(0, cut), text.subarray(cut)])) t.fail(`${word} split at ${cut}`);
       t.ok(any.occursIn([...text].map((byte) => Buffer.of(byte))), "byte by byte");
     }
 });

@@ -47,7 +47,7 @@ gathered(t, "a field is found wherever it stands and however the form is cut", a
     const at = body.lastIndexOf("image-1");
     for (let step = 1; step < 60; step++) {
       const scanner = scanned(body, step);
-      t.same(scanner.found, { start: at, end: at + 7 }, `${name}, cut every ${step}`);
+      t.same(scanner.found, { start: at, end: at + 7 }, `${name}, split every ${step}`);
       t.equal(scanner.checkedUntil, body.length);
     }
   }
@@ -118,7 +118,7 @@ const REFUSED: Record<string, [form: string, said: RegExp]> = {
 gathered(t, "what readers take differently is refused, in the same words however it is cut", async (t) => {
   for (const [name, [form, said]] of Object.entries(REFUSED))
     t.match(refusal(form), new RegExp(`^[^|]*(?:${said.source})[^|]*$`), name);
-  t.match(refusal(part('name="model"', "a".repeat(256)) + END), /^found/, "what is just short enough is not");
+  t.match(refusal(part('name="model"', "a".repeat(256)) + END), /^found/, "one within the limit is not");
   t.match(refusal(part('name="a"', "").repeat(999) + MODEL + END), /^found/);
 });
 
@@ -216,7 +216,7 @@ t.test("a delimiter is found across the chunks of a long value", async (t) => {
     const stray = part('name="file"; filename="a"', `${value}--xx${"v".repeat(60)}`);
     for (const form of [`${file}${MODEL}${END}`, `${stray}${MODEL}${END}`])
       for (const step of [20, 41, 64])
-        t.equal(said(form, step), said(form, form.length), `${length}, cut every ${step}`);
+        t.equal(said(form, step), said(form, form.length), `${length}, split every ${step}`);
   }
 });
 

@@ -39,7 +39,7 @@ t.test("the limits of a body apply to all texts of one request together", async 
   t.equal(new NestedJson().kindOf(names(50_001)), "large");
   const broken = new NestedJson();
   t.equal(broken.kindOf(`${names(40_000)}?`), undefined);
-  t.equal(broken.kindOf(names(20_000)), "large", "what is no JSON has been read too");
+  t.equal(broken.kindOf(names(20_000)), "large", "invalid JSON has been counted too");
   t.equal(new NestedJson().kindOf(`[${"[],".repeat(450_000)}0]`), "large");
   t.equal(new NestedJson().kindOf(`${"[".repeat(255)}${"]".repeat(255)}`), "array");
   t.equal(new NestedJson().kindOf("[".repeat(100_000)), "large");

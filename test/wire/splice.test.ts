@@ -37,7 +37,7 @@ t.test("bytes are replaced, inserted and removed, in any order of edits", async 
 t.test("unchanged bytes are not copied", async (t) => {
   const pieces = [Buffer.from("0123"), Buffer.from("4567"), Buffer.from("89")];
   const result = splice(pieces, [edit(5, 6, "x")]);
-  t.equal(result[0], pieces[0], "a whole piece is itself");
+  t.equal(result[0], pieces[0], "a complete chunk is returned itself");
   t.equal(result[1]?.buffer, pieces[1]?.buffer);
   t.equal(result.at(-1), pieces[2]);
   t.equal(Buffer.concat(result).toString(), "01234x6789");
@@ -100,7 +100,7 @@ t.test("changes that were found one by one are applied together", async (t) => {
   );
   t.equal(apply(text, [setMember(found, "n", "0"), setMember(found, "n", "1")]), '{"n":1,"a":1,"b":2,"c":3}');
   t.equal(apply(text, [setMember(found, "a", "8"), setMember(found, "a", "9")]), '{"a":9,"b":2,"c":3}');
-  t.equal(apply(text, [setMember(found, "b", "8"), ...gone("b")]), '{"a":1,"c":3}', "what is removed cannot be set");
+  t.equal(apply(text, [setMember(found, "b", "8"), ...gone("b")]), '{"a":1,"c":3}', "a removed member cannot be set");
   const empty = scan(Buffer.from("{}"));
   t.equal(apply("{}", [setMember(empty, "n", "0"), setMember(empty, "m", "1")]), '{"n":0,"m":1}');
 });

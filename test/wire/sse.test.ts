@@ -74,7 +74,7 @@ gathered(t, "an event ends with its blank line, whatever the line ends are", asy
 
 t.test("a two-byte line end is never split between events", async (t) => {
   const splitter = new SseSplitter();
-  t.strictSame(splitter.push(Buffer.from("data: a\r\n\r")), [], "the LF may still come");
+  t.strictSame(splitter.push(Buffer.from("data: a\r\n\r")), [], "the LF may still arrive");
   t.strictSame(splitter.push(Buffer.alloc(0)), []);
   const frames = splitter.push(Buffer.from("\ndata: b\r\n\r\n"));
   t.strictSame(

@@ -21,7 +21,7 @@ gathered(t, "a text that begins with the word is found in any case, however it i
   ])
     for (const text of [`{"url":"${spelled}//b/o"}`, `["x", "${spelled}`]) {
       t.match((JSON.parse(`"${spelled}"`) as string).toLowerCase(), "gs:");
-      for (let cut = 0; cut <= text.length; cut++) t.equal(among(text, cut), true, `${text} cut at ${cut}`);
+      for (let cut = 0; cut <= text.length; cut++) t.equal(among(text, cut), true, `${text} split at ${cut}`);
     }
 });
 

@@ -113,7 +113,7 @@ t.test("a text is found at its first occurrence, and nowhere else", (t) => {
   for (const at of [0, 65_400, 65_470, 65_535, 65_536, 131_000, 199_929]) {
     const bytes = Buffer.alloc(200_000, "-=");
     text.copy(bytes, at);
-    t.equal(new ByteSearch(text).indexIn(bytes), bytes.indexOf(text), `at ${at}, longer than is looked at at once`);
+    t.equal(new ByteSearch(text).indexIn(bytes), bytes.indexOf(text), `at ${at}, longer than one block`);
   }
   t.end();
 });
@@ -164,7 +164,7 @@ t.test("the limits of depth and names are respected", (t) => {
   t.equal(passed(',"a":"","b":"","c":""', inObject({ keys: 7 })), ',"a":"","b":"",');
   t.equal(passed('"a":"" ', inObject({ expect: EXPECT_KEY })), '"a":"" ');
   const deep = `[[${"[".repeat(998)}${"]".repeat(998)}]]`;
-  t.equal(scan(Buffer.from(deep), { maxDepth: 1000 }).end, 2000, "deeper than there is room for");
+  t.equal(scan(Buffer.from(deep), { maxDepth: 1000 }).end, 2000, "deeper than the stack's first size");
   t.throws(() => scan(Buffer.from(`[${deep}]`), { maxDepth: 1000 }), /Nested deeper than 1000 levels/);
   t.end();
 });

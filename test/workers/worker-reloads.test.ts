@@ -77,7 +77,7 @@ t.test("workers reload together: all of them serve the new configuration, or non
   await eventually(async () => (await gateway.ready())?.body["workers"] === "2 of 2", "another one");
   t.same(await stamps(gateway), { 2: 2 });
   t.ok(gateway.lines().length > pid);
-  t.same(await numbers(gateway), [2, 2], "it has the number of what it serves");
+  t.same(await numbers(gateway), [2, 2], "it has the number of the serving configuration");
   writeFileSync(file, written.replace("n: 1 }", "n: 4 }"));
   gateway.child.kill("SIGUSR2");
   await eventually(() => gateway.text.includes("workers are replaced"), "other workers");

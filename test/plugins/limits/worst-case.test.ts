@@ -88,7 +88,7 @@ keys:
         await answer.text();
         const counted = key === "budget" || key === "tokens";
         t.equal(got.pop(), counted ? body.replaceAll(ASKED, "100") : body, `${key}: ${body}`);
-        t.equal(/at most 100 tokens/.test(answer.headers.get("gateway-notice") ?? ""), counted, `${key}: told`);
+        t.equal(/at most 100 tokens/.test(answer.headers.get("gateway-notice") ?? ""), counted, `${key}: the notice`);
         const strict = await ask(key, path, body, { "gateway-strict": "1" });
         await strict.text();
         t.equal(strict.status, counted ? 400 : 200, `${key}: where nothing may be changed`);

@@ -61,7 +61,7 @@ t.test("the cheapest first, by input and output price", async (t) => {
   ];
   const order = (away = "") =>
     balanceTargets({ targets, balance: "cheapest" }, undefined, doing({}, away)).map(({ model }) => model);
-  t.same(order(), ["b", "c", "a", "unpriced"], "what has no price may be dear");
+  t.same(order(), ["b", "c", "a", "unpriced"], "an unpriced model may be expensive");
   t.same(order("b"), ["c", "a", "unpriced", "b"]);
 });
 

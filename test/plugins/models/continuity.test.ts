@@ -34,7 +34,7 @@ t.test("a choice made by load is kept, until its target is gone", async (t) => {
   t.equal(names(preferPrevious([b, a], "one")), "ab");
   t.equal(names(preferPrevious([b, a], "two")), "ba");
   t.equal(names(preferPrevious([b], "one")), "b");
-  t.equal(names(preferPrevious([a, b], "one")), "ba", "and where it went it stays");
+  t.equal(names(preferPrevious([a, b], "one")), "ba", "and it stays there");
 });
 
 async function twoTargets(t: Test) {

@@ -100,10 +100,10 @@ t.test("a whole body is cleaned however it is split", async (t) => {
   const left =
     ' \n {"id":"1","choices":[{"index":0,"message":{"content":"[{\\"provider\\": 1}, \\\\"}} , {}],"usage":{"prompt_tokens":1}}\n';
   for (let at = 1; at < body.length; at++)
-    if (through(stageFor(), frames("piece", body.slice(0, at), body.slice(at))) !== left) t.fail(`cut at ${at}`);
+    if (through(stageFor(), frames("piece", body.slice(0, at), body.slice(at))) !== left) t.fail(`split at ${at}`);
   t.equal(through(stageFor(), frames("piece", body)), left);
   t.equal(through(stageFor(), frames("piece", left)), left, "a clean one passes");
-  t.equal(through(stageFor(), frames("piece", '{"provider": oops')), '{"provider": oops', "what is no JSON passes");
+  t.equal(through(stageFor(), frames("piece", '{"provider": oops')), '{"provider": oops', "invalid JSON passes");
   t.equal(through(stageFor(), frames("piece")), "", "as does nothing");
 });
 

@@ -18,7 +18,7 @@ gathered(t, "a pattern stands once in its place, in a form that can match", asyn
     for (const name of [...native, ...only]) t.ok(PROTOCOLS.includes(name), `${owner}: ${name} is a protocol`);
     for (const pattern of match) {
       const key = `${where} ${pattern}`;
-      t.notOk(seen.has(key), `${key} stands once`);
+      t.notOk(seen.has(key), `${key} occurs once`);
       seen.add(key);
       if (where.endsWith("header")) t.equal(pattern, pattern.toLowerCase(), `${key} is in lower case`);
       if (pattern.endsWith("*")) t.ok(pattern.length > 3, `${key} has three letters or more`);

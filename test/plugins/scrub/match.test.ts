@@ -18,7 +18,7 @@ t.test("an exact name takes precedence over a prefix, a longer prefix over a sho
   t.equal(find("abc-def-g"), "abc-def-g");
   t.equal(find("abc-def-x"), "abc-def-*");
   t.equal(find("abc-x"), "abc-*");
-  t.equal(find("abc-def-free"), undefined, "an allowed name is none");
+  t.equal(find("abc-def-free"), undefined, "an allowed name is not a mark");
   for (const name of ["", "a", "ab", "abc", "abc-", "abd-x", "xabc-x"]) t.equal(find(name), undefined, name);
 });
 
@@ -38,7 +38,7 @@ t.test("marks are found and removed at any depth", async (t) => {
     (start, end) => json.subarray(start, end),
     () => false,
   );
-  t.equal(none.edits.length, 0, "found but not taken");
+  t.equal(none.edits.length, 0, "found but not removed");
   t.equal(none.found.length, 5);
 });
 

@@ -26,7 +26,7 @@ t.test("code and message of a failure are recorded, without secrets and long one
   const long = `${"x".repeat(290)} ${SECRET} ${"y".repeat(5000)}`;
   const kept = redactedMessage(new GatewayError("internal", { message: long }), redactor);
   t.equal(kept.length, 300);
-  t.match(kept, /x \*\*\* y+…$/, "a secret is taken out before anything is cut off");
+  t.match(kept, /x \*\*\* y+…$/, "a secret is removed before the text is truncated");
   const halves = redactedMessage(new GatewayError("internal", { message: "😀".repeat(200) }), redactor);
   t.ok(halves.isWellFormed());
 });
@@ -40,7 +40,7 @@ t.test(
     t.match(told({ attempts: [last], error: new GatewayError("client_gone") }), { error: { code: "client_gone" } });
     t.same(told({ attempts: [last, {}] }), {}, "another one has answered");
     const done = { attempts: [last], outcome: "upstream_error" } as unknown as DoneExchange;
-    t.equal(attemptError(last, done), undefined, "failed attempts go by their status");
+    t.equal(attemptError(last, done), undefined, "failed attempts are classified by their status");
   },
 );
 

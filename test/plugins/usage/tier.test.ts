@@ -85,7 +85,7 @@ for (const [request, rate] of CASES)
     `a request whose client disconnects before an answer costs the requested tier: ${rate}, ${request[0]}`,
     async (t) => {
       const { begun, ended } = await left(t, request);
-      t.equal(rateOf(begun), rate, "what a killed gateway leaves");
+      t.equal(rateOf(begun), rate, "the row of a killed gateway");
       t.match(ended, { source: "estimated" });
       t.equal(rateOf(ended), rate);
     },

@@ -120,7 +120,7 @@ t.test("journals of dead processes are fed to the ledger; unfinished exchanges a
   leave("999999999-1-1", 2, `${line("begun", "open")}no JSON\n${line("begun", "cut").slice(0, -4)}`);
   leave("999999998-1-1", 1, line("ended", "fresh"), new Date());
   leave(OWNER, 1, line("ended", "own"));
-  t.equal(await feeding.adopt(), true, "one may still be somebody's");
+  t.equal(await feeding.adopt(), true, "one may still have an owner");
   t.same(kept, ["a", "open"]);
   t.same(readdirSync(folder).sort(), [`${OWNER}-000001.jsonl`, "999999998-1-1-000001.jsonl"].sort());
 });

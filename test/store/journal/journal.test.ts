@@ -137,7 +137,7 @@ t.test("a file that is removed or moved is written again, completely", async (t)
   t.same([journal.writable, ids()], [true, ["1", "2", "3", "4"]]);
   rmSync(journal.folder, { recursive: true });
   journal.close();
-  t.same(ids(), ["1", "2", "3", "4"], "before a journal is closed somebody looks");
+  t.same(ids(), ["1", "2", "3", "4"], "the lines are read before the journal is closed");
 });
 
 t.test("more than the memory limit in one turn of the event loop is written before its end", (t) => {
@@ -160,7 +160,7 @@ t.test("memory for unwritten lines is limited: the oldest are dropped first, and
   rmSync(journal.folder);
   journal.close();
   const ids = lines().map((line) => lineToRow(line).values[0]);
-  t.equal(told.length + ids.length, 51, "each line is in the file, or was told");
+  t.equal(told.length + ids.length, 51, "each line is in the file, or was returned");
   t.same(told[0], {
     journal: [
       "ended",

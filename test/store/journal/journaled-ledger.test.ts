@@ -92,7 +92,11 @@ t.test("rows are those of the store and of all journals, each once", async (t) =
   other.write();
   const found: string[] = [];
   for await (const { id, group, outcome } of ledger.entries({})) found.push(`${id} ${group} ${outcome}`);
-  t.same(found, ["1 undefined completed", "2 acme completed", "3 undefined completed"], "what runs has no row yet");
+  t.same(
+    found,
+    ["1 undefined completed", "2 acme completed", "3 undefined completed"],
+    "a running exchange has no row yet",
+  );
   for await (const { id } of ledger.entries({ since: Date.UTC(2027, 0, 1) })) t.fail(id);
   for await (const { id } of ledger.entries({ billedApart: true })) t.fail(id);
   const usage = { in: {}, out: {}, raw: undefined, model: "another" };
@@ -213,7 +217,7 @@ t.test("with durability: power, entries are on the disk when persist returns, on
   t.same(
     journal.map((name) => fs.statSync(name).size),
     [...synced.values()],
-    "nothing of it is left to the system",
+    "everything is flushed to the disk",
   );
   const usual = new JournaledLedger(file, journalFolder(file), (text) => t.fail(text));
   usual.append(entry("usual"));
@@ -271,7 +275,7 @@ t.test("what the disk did not accept is written again", async (t) => {
   ledger.persist();
   t.match(warnings, [/journal cannot be written: EIO.*waits in memory/]);
   const [name = ""] = readdirSync(`${file}.journal`);
-  t.equal(fs.statSync(join(`${file}.journal`, name)).size, 0, "nothing stands there that may not be there");
+  t.equal(fs.statSync(join(`${file}.journal`, name)).size, 0, "the unconfirmed line is removed");
   fs.fdatasyncSync = real;
   syncBuiltinESMExports();
   await ledger.close();

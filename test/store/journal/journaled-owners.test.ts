@@ -48,7 +48,7 @@ t.test("objects of a process that has died are waited for, and found once its jo
   mkdirSync(journalFolder(path));
   const dead = journalFile(journalFolder(path), "999999999-1-1", 1);
   writeFileSync(dead, `${JSON.stringify(["made", { ...file, time: 1 }])}\n`);
-  t.same(await owners.findSoon("file-2"), [], "what there is not is not there in the end");
+  t.same(await owners.findSoon("file-2"), [], "a missing object is reported missing in the end");
   await ledger.recovered();
   t.same(await owners.find("file-1"), [file]);
 });

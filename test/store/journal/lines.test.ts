@@ -9,7 +9,7 @@ const line = (kind: RowLine[0], id: string): string => `${JSON.stringify([kind, 
 
 t.test("lines are read complete, from one position to another, of any length", async (t) => {
   const file = join(t.testdir(), "lines");
-  t.same([...readLines(file, 0, 100)], [], "no file has none");
+  t.same([...readLines(file, 0, 100)], [], "a missing file has none");
   const long = "x".repeat(700_000);
   writeFileSync(file, `a\n${long}\nb\nhalf`);
   const read = (from: number, to = Number.POSITIVE_INFINITY) => [...readLines(file, from, to)];
@@ -20,7 +20,7 @@ t.test("lines are read complete, from one position to another, of any length", a
     `a\n${long}\nb\n`,
   );
   t.equal(read(0).at(-1)?.end, long.length + 5);
-  t.same(read(long.length + 5), [], "one that was not written to its end is none");
+  t.same(read(long.length + 5), [], "an incomplete line is none");
   t.same(read(0, 2), [{ text: "a\n", end: 2 }]);
   appendFileSync(file, "\n");
   t.same(read(long.length + 5), [{ text: "half\n", end: long.length + 10 }]);

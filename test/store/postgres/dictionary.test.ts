@@ -20,7 +20,7 @@ if (server) {
     const found = await Promise.all([1, 2, 3, 4].map(() => kinds().numbersFor(ask, groups)));
     for (const numbers of found) t.same(numbers, found[0]);
     t.equal(new Set(found[0]).size, 100);
-    t.same(await kinds().numbersFor(ask, [["", ""]]), [0], "those that were there");
+    t.same(await kinds().numbersFor(ask, [["", ""]]), [0], "the default entries");
     t.equal((await ask("select * from usage_holder")).length, 101);
   });
 

@@ -56,7 +56,7 @@ if (server) {
     const { url, view } = await open(t);
     let now = 0;
     const one = await view([], () => now);
-    t.equal(one.snapshot(), undefined, "nothing was heard yet");
+    t.equal(one.snapshot(), undefined, "not notified yet");
     const { key } = await one.create({ name: "one", models: ["a"] });
     t.match(await one.find(key), { name: "one" });
     now = 9 * 60_000;
@@ -84,7 +84,7 @@ if (server) {
     t.match(await two.find(key), { name: "one" });
     t.notOk(two.find(key) instanceof Promise, "at once and without a promise");
     await one.revoke("one");
-    t.ok((await one.find(key))?.revoked, "who did it knows at once");
+    t.ok((await one.find(key))?.revoked, "the process that did it knows at once");
     await eventually(() => told.length > 0, "the news");
     t.same(told, [{ id: record.id, kind: "revoked" }]);
     t.ok((await two.find(key))?.revoked);
@@ -164,7 +164,7 @@ if (server) {
     await Promise.all(Array.from({ length: 100 }, () => keys.find(generateKey().key)));
     t.ok(asked <= 4, `${asked}`);
     for (const text of ["", "sk-x", "' or 1=1 --", `${unknown}'; drop table key; --`]) {
-      t.equal(keys.find(text), undefined, "what is no key is never asked for");
+      t.equal(keys.find(text), undefined, "an invalid key is never queried");
     }
     t.ok(asked <= 4);
   });
@@ -191,9 +191,9 @@ t.test("while the database is down", async (t) => {
   };
   const unknown = generateKey().key;
   clock.now += 9 * 60_000;
-  t.match(keys.find(key), { name: "known" }, "keys seen before go on");
-  await t.rejects(Promise.resolve(keys.find(unknown)), refused, "one never seen is not called wrong: nobody knows");
-  t.equal(keys.find("sk-x"), undefined, "what is no key of ours is still refused as that");
+  t.match(keys.find(key), { name: "known" }, "known keys continue to work");
+  await t.rejects(Promise.resolve(keys.find(unknown)), refused, "an unknown one is not refused as wrong: it may exist");
+  t.equal(keys.find("sk-x"), undefined, "a key of another format is still refused as such");
   clock.now += 2 * 60_000;
   await t.rejects(Promise.resolve(keys.find(key)), refused, "for ten minutes");
   t.ok(keys.find("a-key-of-the-operators-own-choice"), "keys of gateway.yaml always work");

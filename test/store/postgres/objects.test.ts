@@ -56,7 +56,7 @@ if (server) {
     const looked = other.findSoon("file-1");
     owners.add([file]);
     t.same(await looked, [file]);
-    t.same(await other.findSoon("file-2"), [], "what there is not is not there in the end");
+    t.same(await other.findSoon("file-2"), [], "a missing object is reported missing in the end");
   });
 
   t.test("a request that names many unknown objects causes a handful of queries, one at a time", async (t) => {
@@ -76,7 +76,7 @@ if (server) {
     const owners = new JournaledOwners(rows, journal, () => true);
     const ids = Array.from({ length: 990 }, (_, i) => `file-nobody-${i}`);
     const found = await Promise.all([...ids, "file-1", "file-1"].map((id) => owners.findSoon(id)));
-    t.same(found.slice(-3), [[], [file], [file]], "each is told its own");
+    t.same(found.slice(-3), [[], [file], [file]], "each gets its own result");
     t.ok(asked <= 6, `${asked} questions`);
     t.equal(most, 1, "the other connections are for keys");
   });

@@ -60,5 +60,5 @@ t.test("certificate files are read, relative to gateway.yaml", async (t) => {
   const files = "sslrootcert=ca.pem&sslcert=cert.pem&sslkey=key.pem";
   const tls = (mode: string) => (read(`postgres://u@h/d?sslmode=${mode}&${files}`, folder) as PostgresSettings).tls;
   t.same(tls("verify-full"), { mode: "verify-full", ca: "ca", cert: "cert", key: "key" });
-  t.equal(tls("require").mode, "verify-ca", "who names signers wants them asked");
+  t.equal(tls("require").mode, "verify-ca", "a configured authority implies verification");
 });

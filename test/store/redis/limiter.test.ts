@@ -125,12 +125,12 @@ test("a thousand concurrent calls on a budget for ten, from one process and from
       if ("grant" in (all[i] as ReserveResult)) by.settle(asked.id, { tokens: 0, cost: 0.7 * USD });
     for (const limiter of limiters) await limiter.statuses([]);
     for (const limiter of limiters) {
-      t.match(await spent(limiter, levels), { spent: 7 * USD, reserved: 0 }, "all see the same");
+      t.match(await spent(limiter, levels), { spent: 7 * USD, reserved: 0 }, "all have the same sums");
       t.equal(limiter.pending, 0);
       t.equal(limiter.state, "ok");
     }
     const more = await Promise.all(calls.map(({ by }) => by.reserve(asking(levels, USD))));
-    t.equal(passed(more), 3, "what was not spent is there for others");
+    t.equal(passed(more), 3, "unused amounts are available to others");
   }
 });
 
@@ -312,7 +312,7 @@ test("the server is killed and comes back empty: each keeps to its share, and ev
     limiters.map(({ state }) => state),
     ["apart", "apart", "apart"],
   );
-  t.equal(logged.filter((line) => /is unavailable .* one part in 3/.test(line)).length, 3, "each says it once");
+  t.equal(logged.filter((line) => /is unavailable .* one part in 3/.test(line)).length, 3, "each logs it once");
   for (const { limiter, ids } of apart) for (const id of ids.slice(0, 10)) settle(limiter, id, 10);
   for (const [limiter, id] of running.slice(0, 2)) settle(limiter, id, 50);
   const [first] = limiters as [RedisLimiter];
@@ -325,7 +325,7 @@ test("the server is killed and comes back empty: each keeps to its share, and ev
   t.match(
     await spent(first, levels),
     { spent: 120 + 300 + 100, reserved: pending },
-    "from the ledger, and from what runs",
+    "from the ledger, and from running requests",
   );
   for (const { limiter, ids } of apart) for (const id of ids.slice(10)) settle(limiter, id, 10);
   settle(...(running[2] as [RedisLimiter, string]), 50);
@@ -358,12 +358,12 @@ test("spending not yet in the ledger when a server comes back empty is not forgo
   for (const [i, cost] of [40, 50].entries()) await spend(i, cost);
   await redis.start();
   await eventually(() => early.state === "ok", "the one whose ledger can be written");
-  t.match(await spent(early, levels), { spent: 40 }, "what is in the ledger");
-  t.equal(late.state, "apart", "what it has spent is not there yet");
+  t.match(await spent(early, levels), { spent: 40 }, "the spending in the ledger");
+  t.equal(late.state, "apart", "its own spending is not there yet");
   clock.now += 100;
   slow.resolve();
   await eventually(() => late.state === "ok", "the other one");
-  for (const limiter of limiters) t.match(await spent(limiter, levels), { spent: 90 }, "all of it");
+  for (const limiter of limiters) t.match(await spent(limiter, levels), { spent: 90 }, "the total");
 });
 
 test("spending reported while the ledger is queried counts if it was not in the result, and only then", async (t, redis) => {
@@ -409,7 +409,7 @@ test("a server that does not respond delays a request by the deadline at most, a
   granted(await limiter.reserve(asking(levels, 10)));
   redis.pause();
   const all = await Promise.all(Array.from({ length: 120 }, () => limiter.reserve(asking(levels, 10))));
-  t.equal(passed(all), 99, "what was left, for one alone");
+  t.equal(passed(all), 99, "the remainder, for one alone");
   t.equal(limiter.state, "apart");
   t.match(logged, [/no reply within \d+ ms/]);
   redis.resume();

@@ -99,7 +99,7 @@ t.test("scripts that the server has forgotten are sent again, and a pause ends i
   await t.rejects(server.run("beat", ["{gateway}:", "", "a", "1000", "10"], 50), { message: /no reply within \d+ ms/ });
   const unanswered = server.run("beat", ["{gateway}:", "", "a", "1000", "10"], 60_000);
   server.disconnect();
-  await t.rejects(unanswered, { name: "RedisAway" }, "what was not answered fails with the connection");
+  await t.rejects(unanswered, { name: "RedisAway" }, "an unanswered command fails with the connection");
   redis.resume();
   await server.connect();
   t.ok(server.connected);

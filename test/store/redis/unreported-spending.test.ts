@@ -30,7 +30,7 @@ t.test("unreported spending is sent in steps, each with a name, and kept until i
   t.notOk(arrears.empty);
   const again: string[][] = [];
   await Promise.all(arrears.report("now", 5000, async (script, args) => again.push([script, ...args])));
-  t.same(again, told, "under the same names: whoever has heard it knows");
+  t.same(again, told, "under the same names: a server that has them ignores repeats");
   t.ok(arrears.empty);
 });
 

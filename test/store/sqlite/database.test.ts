@@ -113,7 +113,7 @@ t.test("a write waits, without blocking, until another process has written", asy
   other.exec("commit");
   await written;
   t.same(steps, ["the event loop turned", "written"]);
-  t.equal(database.prepare("pragma synchronous").get()?.["synchronous"], 1, "and ordinary writes are quick again");
+  t.equal(database.prepare("pragma synchronous").get()?.["synchronous"], 1, "and ordinary writes are fast again");
 });
 
 t.test("a file that cannot be written is named, with advice", async (t) => {

@@ -59,7 +59,7 @@ t.test("a created key", async (t) => {
     expires: 4_000_000_000_000,
     source: "store",
   });
-  t.equal(record.hash, hash("sha256", key), "is kept as its SHA-256");
+  t.equal(record.hash, hash("sha256", key), "is stored as its SHA-256");
   t.same(await keys.list(), [record], "is listed");
   database.prepare("pragma wal_checkpoint(truncate)").get();
   const bytes = readFileSync(path, "latin1");
@@ -84,7 +84,7 @@ t.test("text that is not a key never reaches SQL", async (t) => {
     t.equal(keys.find(text), undefined, text.slice(0, 30));
   }
   t.same(asked, []);
-  t.equal(keys.find(key), undefined, "a well-formed key that nobody made is asked for");
+  t.equal(keys.find(key), undefined, "a well-formed unknown key is queried");
   t.equal(keys.find(key), undefined);
   t.same(asked, [key.slice(3, 13)], "once, by its id");
   const [, id = ""] = key.split("_");
@@ -112,7 +112,7 @@ t.test("changes of another process are seen within 100 ms", async (t) => {
     return stdout.trim();
   };
   const key = await other(`console.log((await keys.create({ name: "theirs" })).key)`);
-  t.match(keys.find(key), { name: "theirs" }, "a key nobody asked for before works at once");
+  t.match(keys.find(key), { name: "theirs" }, "a key that was not queried before works at once");
   t.equal(keys.find(key)?.revoked, undefined);
   await other(`await keys.revoke("theirs")`);
   clock.now += 100;
@@ -129,7 +129,7 @@ t.test("a key that another process has just created in place of one works at onc
   t.match(keys.find(rotated?.key ?? ""), { name: "one" });
   await new SqliteKeys(theirs).rotate("one", 0);
   clock.now += 100;
-  t.equal(keys.find(rotated?.key ?? ""), undefined, "and one that it has taken away does not for long");
+  t.equal(keys.find(rotated?.key ?? ""), undefined, "and one that it replaced stops soon");
 });
 
 t.test("while the store is down", async (t) => {
@@ -145,10 +145,10 @@ t.test("while the store is down", async (t) => {
     message: /^Whether the key is right is not known, .* This is temporary/,
   };
   clock.now += 9 * 60_000;
-  t.match(keys.find(key), { name: "known" }, "keys seen before go on");
-  t.throws(() => keys.find(unknown), refused, "one never seen is not called wrong: nobody knows");
+  t.match(keys.find(key), { name: "known" }, "known keys continue to work");
+  t.throws(() => keys.find(unknown), refused, "an unknown one is not refused as wrong: it may exist");
   t.throws(() => keys.find(unknown), GatewayError);
-  t.equal(keys.find("sk-x"), undefined, "what is no key of ours is still refused as that");
+  t.equal(keys.find("sk-x"), undefined, "a key of another format is still refused as such");
   clock.now += 2 * 60_000;
   t.throws(() => keys.find(key), refused, "for ten minutes");
   t.ok(keys.find(CI), "keys of gateway.yaml always work");
@@ -171,7 +171,7 @@ t.test("the cache of unknown keys is limited, and known ones stay in it", async 
   t.match(keys.find(key), { name: "known" });
   t.ok((keys as unknown as { unknownUntil: Map<string, unknown> }).unknownUntil.size <= 20_000);
   keys.close();
-  t.match(keys.find(key), { name: "known" }, "the store outlives what was remembered of it");
+  t.match(keys.find(key), { name: "known" }, "the store outlives the cache");
 });
 
 t.test(
@@ -222,7 +222,7 @@ t.test("watchers are notified of every change, whichever connection makes it", a
   const own = keys as unknown as { clock: () => number };
   own.clock = () => performance.now();
   while (told.length === 0) await new Promise((later) => setTimeout(later, 20));
-  t.same(told, [{ id: made.record.id, kind: "revoked" }], "by what it has become");
+  t.same(told, [{ id: made.record.id, kind: "revoked" }], "with its new state");
   unsubscribe();
   await keys.create({ name: "two" });
   t.equal(told.length, 1);

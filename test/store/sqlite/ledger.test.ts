@@ -64,7 +64,7 @@ t.test("entries wait to be written together and are on disk after flush", async 
   await ledger.flush();
   t.equal(ledger.waiting, 0);
   const other = new DatabaseSync(path, { readOnly: true });
-  t.equal(other.prepare("select count(*) as rows from usage").get()?.["rows"], 450, "for every process to see");
+  t.equal(other.prepare("select count(*) as rows from usage").get()?.["rows"], 450, "visible to every process");
   other.close();
   t.same(await ledger.recent(3), written.slice(-3).reverse(), "newest first");
 });
@@ -104,7 +104,7 @@ t.test("a full disk", async (t) => {
   limit(pages + 3);
   const entries = Array.from({ length: 1_000 }, () => entry());
   for (const one of entries) ledger.append(one);
-  await t.rejects(ledger.flush(), /full/, "is told to who waits");
+  await t.rejects(ledger.flush(), /full/, "is reported to the caller of flush");
   while (warnings.length === 0) await new Promise((resolve) => setTimeout(resolve, 10));
   t.match(
     warnings,
@@ -114,12 +114,12 @@ t.test("a full disk", async (t) => {
   ledger.append(entry());
   t.ok(ledger.waiting > 0, "new entries wait");
   const [partly] = await ledger.sums({ by: [] });
-  t.equal(partly?.requests, rows(database), "sums tell what is on disk, row for row");
+  t.equal(partly?.requests, rows(database), "sums match the rows on disk");
   limit(1_000_000);
   await ledger.flush();
   t.equal(rows(database), 1_001, "when there is room again nothing is missing");
   t.match(await ledger.sums({ by: [] }), [{ requests: 1_001 }]);
-  t.equal((await ledger.recent(2_000)).length, 1_001, "nor what the entries have in common");
+  t.equal((await ledger.recent(2_000)).length, 1_001, "nor their common values");
   t.equal(ledger.dropped, 0);
   t.match(warnings.slice(1), ["The ledger is being written again; 0 entries were lost."]);
 });
@@ -147,8 +147,8 @@ t.test("memory for entries that cannot be written is limited; the oldest are dro
   t.ok(ledger.waiting <= 64, "64 MiB of large ones");
   for (let at = 0; at < 101_000; at++) ledger.append(entry({ id: `small ${at}` }));
   t.ok(ledger.waiting <= 100_000, "or a hundred thousand");
-  t.equal(ledger.dropped + ledger.waiting, 101_071, "what is lost is counted");
-  t.equal(warnings.length, 2, "and told once");
+  t.equal(ledger.dropped + ledger.waiting, 101_071, "lost entries are counted");
+  t.equal(warnings.length, 2, "and logged once");
   t.match(warnings[1], "the oldest entries are being lost");
   other.exec("commit");
   other.close();
@@ -251,7 +251,7 @@ t.test("a gateway that is killed loses no entry that flush had acknowledged, and
     [],
     "none is lost",
   );
-  t.equal(kept.size, ids.length, "none is there twice");
+  t.equal(kept.size, ids.length, "none is duplicated");
   t.match(
     await new SqliteLedger(database).sums({ by: [] }),
     [{ requests: ids.length }],

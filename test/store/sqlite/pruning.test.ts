@@ -40,6 +40,6 @@ t.test(
     await ledger.flush();
     t.match(await ledger.sums({ by: [] }), [{ requests: 20, cost: 19 }], "it does not count again");
     for await (const _ of pruneSqlite(database, TODAY - 50 * DAY, { rows: 3, pause: 1 }));
-    t.equal(rows("usage_once"), 2, "what is older than the rows that go stays");
+    t.equal(rows("usage_once"), 2, "entries older than the deleted rows stay");
   },
 );

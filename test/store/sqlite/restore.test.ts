@@ -55,7 +55,7 @@ t.test("a backup replaces a store, with keys and secret, and the previous files 
   t.equal(statSync(path).mode & 0o777, 0o600);
   const stores = openStores(path, [], () => {});
   t.match(await stores.keys.find(key), { name: "one" });
-  t.equal(await stores.keys.show(record.id), undefined, "a key that was made later is gone");
+  t.equal(await stores.keys.show(record.id), undefined, "a key that was created later is gone");
   await stores.close();
   const before = openStores(kept, [], () => {});
   t.match(await before.keys.show(record.id), { name: "two" });
@@ -64,7 +64,7 @@ t.test("a backup replaces a store, with keys and secret, and the previous files 
     readdirSync(folder).filter((name) => name.includes("restoring")),
     [],
   );
-  t.ok(existsSync(file), "the backup stays as it was");
+  t.ok(existsSync(file), "the backup is unchanged");
 });
 
 t.test("changes of keys since the backup are named, and only undone when that is requested", async (t) => {

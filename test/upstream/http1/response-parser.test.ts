@@ -85,7 +85,7 @@ t.test("responses are read alike, wherever their bytes are split", (t) => {
       t.match(cut, { ...whole, left: undefined }, `in pieces of ${size}`);
     }
   }
-  t.ok(read(`${OK}content-length: 2\r\n\r\nok${OK}`).left > 0, "what follows is told");
+  t.ok(read(`${OK}content-length: 2\r\n\r\nok${OK}`).left > 0, "the following bytes are reported");
   t.end();
 });
 
@@ -172,7 +172,7 @@ t.test("a response has begun from its first byte to its last", (t) => {
   parser.push(Buffer.from("H"));
   t.ok(parser.hasStarted);
   parser.push(Buffer.from("TTP/1.1 100 Continue\r\n\r\n"));
-  t.ok(parser.hasStarted, "an interim one is the beginning of it");
+  t.ok(parser.hasStarted, "an interim one is its beginning");
   parser.push(Buffer.from(`${OK}content-length: 0\r\n\r\n`));
   t.notOk(parser.hasStarted);
   t.end();

@@ -139,7 +139,7 @@ t.test("system messages at the start are blocks of their own; those between turn
     (taken.body["messages"] as JsonObject[]).map(({ role }) => role),
     ["user", "system", "assistant", "user"],
   );
-  t.same(taken.changed, ["messages.5: sent as text of the user"], "behind the assistant it is not taken");
+  t.same(taken.changed, ["messages.5: sent as text of the user"], "after the assistant it is not accepted");
 });
 
 t.test("with nothing but system messages the last one is sent as the user's", async (t) => {
@@ -501,14 +501,14 @@ t.test("in a tool loop that lost its thinking the model continues without thinki
     const lost = loop({ thinking });
     t.notOk("thinking" in lost.body, thinking);
     t.match(lost.changed, [/^reasoning_effort: no thinking/]);
-    t.ok("thinking" in loop({ thinking }, signed).body, "signed thoughts go on");
+    t.ok("thinking" in loop({ thinking }, signed).body, "signed thinking is passed on");
     const note = ["system", text("A note.")];
     t.notOk("thinking" in loopThen({ thinking, system_in_place: true }, note).body, "a system message hides no loop");
   }
   const short = (...before: Part[]) => written({ thinking: "budget" }, before, [], { maxTokens: 4096 }).changed;
   t.same(short(signed), ["reasoning_effort: 3276 tokens for thinking"]);
   t.match(short(), [/^reasoning_effort: no thinking/]);
-  t.equal(short().length, 1, "how long it does not think is not told");
+  t.equal(short().length, 1, "the duration without thinking is omitted");
 });
 
 t.test("sampling is dropped beside thinking", async (t) => {

@@ -345,7 +345,7 @@ t.test("blocks that a stream leaves open are completed before the end", async (t
   t.same(
     types(events([start, call, again, last("tool_use"), over])),
     ["start", "open", "arguments", "close", "open", "text", "close", "finish", "usage", "end"],
-    "a block with the number of another one that is open comes after it",
+    "a block with the number of another open one comes after it",
   );
 });
 

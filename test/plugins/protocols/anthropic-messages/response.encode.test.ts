@@ -316,7 +316,7 @@ t.test(
     t.same((JSON.parse(text) as JsonObject)["content"], [{ type: "text", text: "Snow." }]);
     t.match(kept, [[new RegExp(` ${new TextKey().add("Snow.")}$`), { ...opaque, on: "text" }]]);
     const alone = whole(answer(open(0, { kind: "text", opaque }), close(0)));
-    t.match(alone["content"], [{ type: "redacted_thinking" }], "without a text there is nothing to remember it by");
+    t.match(alone["content"], [{ type: "redacted_thinking" }], "without a text there is no key to store it under");
   },
 );
 

@@ -8,7 +8,11 @@ t.test("a recursive schema is reported by its reference", async (t) => {
   t.equal(selfReference({ type: "object", properties: { a: { items: { $ref: "#" } } } }), "#");
   t.equal(selfReference({ properties: { a: { properties: { b: { $ref: "#/properties/a" } } } } }), "#/properties/a");
   const definitions = { "a/b": { items: { $ref: "#/definitions/c" } }, c: { $ref: "#/definitions/a~1b" } };
-  t.equal(selfReference({ $ref: "#/definitions/a%2Fb", definitions }), undefined, "a slash that is none of the name's");
+  t.equal(
+    selfReference({ $ref: "#/definitions/a%2Fb", definitions }),
+    undefined,
+    "an escaped slash is not part of the name",
+  );
   t.equal(selfReference({ $ref: "#/definitions/a~1b", definitions }), "#/definitions/a~1b");
   t.equal(selfReference({ anyOf: [{ $ref: "#/anyOf/0" }] }), "#/anyOf/0");
   const properties = { $ref: { type: "string" }, enum: { $ref: "#" } };

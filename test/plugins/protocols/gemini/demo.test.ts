@@ -103,7 +103,7 @@ t.test("echo repeats the user's last text", (t) =>
     t.equal((await chat.sendMessage({ message: "one" })).text, "one");
     for await (const _ of await chat.sendMessageStream({ message: "two words" }));
     const kept = chat.getHistory(true).filter(({ role }) => role === "user");
-    t.equal(kept.length, 2, "the SDK takes both answers for valid");
+    t.equal(kept.length, 2, "the SDK accepts both answers as valid");
   }),
 );
 

@@ -69,7 +69,7 @@ t.test("the pieces of a stream that a chat of the SDK keeps as contents are join
   ]);
   t.equal(turns[1]?.parts.length, 5);
   const whole = read({ contents: [...contents, piece({ text: "a" }, { text: "b" })] }).turns[1]?.parts;
-  t.equal(whole?.length, 2, "texts of one content stay as they are");
+  t.equal(whole?.length, 2, "texts of one content stay unchanged");
 });
 
 t.test("an instruction may be a text, parts a single one, and a role missing", async (t) => {

@@ -428,7 +428,7 @@ t.test("a forced search is left to the model, and declared", async (t) => {
   const only = (required: boolean): ToolChoice => ({ mode: "allowed", required, names: ["web_search"] });
   t.match(chosen([search], { mode: "required" }), [undefined, [/^tool_choice: web search/]]);
   t.match(chosen([search], only(true)), [undefined, [/^tool_choice: web search/]]);
-  t.same(chosen([search], only(false)), [undefined, []], "there is nothing else to choose");
+  t.same(chosen([search], only(false)), [undefined, []], "there is no other tool to choose");
   t.match(chosen([tool("f"), search], only(false)), [shown, [/^tool_choice: web search/]]);
   const both: ToolChoice = { mode: "allowed", required: false, names: ["web_search", "f"] };
   t.same(chosen([tool("f"), search], both), [

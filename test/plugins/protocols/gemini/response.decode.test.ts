@@ -534,7 +534,7 @@ t.test("server tools and unknown parts are complete, under their own names", asy
   t.strictSame(
     states.map(({ kind, data }) => [kind, JSON.parse(data)]),
     parts.slice(0, 4).map((part) => ["part", part]),
-    "those that the vendor wants back travel as state",
+    "those that the vendor needs again are sent as state",
   );
 });
 
@@ -703,7 +703,7 @@ t.test("the vendor's enum values are understood, also as numbers and when they a
   for (const [raw, reason] of meanings) t.match(finish(raw, { text: "x" }), { reason, raw }, raw);
   const call = { functionCall: { name: "f" } };
   t.match(finish("STOP", call), { reason: "tool_calls" });
-  t.match(finish("OTHER", call), { reason: "other" }, "there is a call to go on with");
+  t.match(finish("OTHER", call), { reason: "other" }, "there is a call to continue with");
   const why = (raw: string) => (finish(raw, { text: "x" }) as { message?: string }).message;
   t.strictSame(["STOP", "MAX_TOKENS", "SAFETY", "NO_IMAGE"].map(why), [
     undefined,
@@ -711,9 +711,9 @@ t.test("the vendor's enum values are understood, also as numbers and when they a
     "The answer was held back: SAFETY.",
     "The answer was broken off: NO_IMAGE.",
   ]);
-  t.match(finish("MAX_TOKENS", call), { reason: "length" }, "a cut answer is a cut answer all the same");
+  t.match(finish("MAX_TOKENS", call), { reason: "length" }, "a truncated answer stays a truncated answer");
   for (const raw of ["STOP", "MAX_TOKENS", "SAFETY", "RECITATION", "CONTINUATION"])
-    t.match(finish(raw, { text: "" }), { raw }, "no failure, with nothing said");
+    t.match(finish(raw, { text: "" }), { raw }, "no failure, without content");
 });
 
 t.test("a part is recognised by its members, and one without data is for its own protocol", async (t) => {

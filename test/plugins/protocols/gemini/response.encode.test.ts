@@ -380,7 +380,7 @@ t.test("state of reasoning is on the part that follows, shown or not", async (t)
   const answered = { text: "A", thoughtSignature: SEALED };
   t.strictSame(parts(events), [answered, { text: "" }]);
   t.strictSame(parts(events, shown()), [{ text: "Hm", thought: true }, answered, { text: "" }]);
-  t.strictSame(parts(events.slice(0, 5)), [signed], "where none follows, on an empty thought");
+  t.strictSame(parts(events.slice(0, 5)), [signed], "where no part follows, on an empty thought");
   const again = [0, 2].flatMap((block): Event[] => [
     open(block, { kind: "reasoning", redacted: true }),
     { type: "opaque", block, opaque: state },

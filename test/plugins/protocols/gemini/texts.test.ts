@@ -151,8 +151,8 @@ t.test("reasoning is removed with its state, a call and a text stay, and so do a
   const media = '{"inlineData":{"mimeType":"image/png","data":"aGk="}';
   t.equal(cleaned(request(`${media}${state}}`)).json, request(`${media}}`));
   const pieces = '{"text":"Let me ","thought":true} , {"text":"see.","thought":true}';
-  t.equal(cleaned(request(pieces, thought, text())).json, request(text()), "a thought in pieces goes whole");
-  t.equal(cleaned(request(pieces, text(state))).json, request(text()), "its signature may stand on what follows it");
+  t.equal(cleaned(request(pieces, thought, text())).json, request(text()), "a thought in pieces is removed completely");
+  t.equal(cleaned(request(pieces, text(state))).json, request(text()), "its signature may be on what follows it");
   t.equal(cleaned(request(pieces, call(state))).json, request(call()));
   t.equal(cleaned(request(call(state), pieces, text())).json, request(call(), pieces, text()), "one of its own stays");
   const streamed = (...contents: string[]) =>
@@ -227,7 +227,7 @@ t.test(
     t.match(notices, [/Reasoning that another/, /^contents\.5\.parts\.0\.thoughtSignature: the call has no thought/]);
     t.equal(notices.length, 2);
     const none = request(user, model(call()), result);
-    t.equal(cleaned(none, { thinking: "level" }).json, none, "where nothing goes nothing is added");
+    t.equal(cleaned(none, { thinking: "level" }).json, none, "where nothing is removed nothing is added");
   },
 );
 

@@ -293,7 +293,7 @@ t.test("a search that may not be used is left out, and what is lost with it is d
   t.same(chosen({ mode: "allowed", required: false, names: ["one"] }), [false, ["tools.1"]]);
   t.same(chosen({ mode: "required" }), [true, []]);
   t.same(chosen({ mode: "auto" }), [true, []]);
-  t.same(chosen({ mode: "none" }, { ...search, apart: true }), [true, []], "the client's choice is no matter of it");
+  t.same(chosen({ mode: "none" }, { ...search, apart: true }), [true, []], "it does not depend on the client's choice");
 });
 
 t.test("that the search alone cannot be forced is declared", async (t) => {
@@ -395,7 +395,7 @@ t.test("model-dependent settings follow the facts about the model", async (t) =>
   );
   t.same(Object.keys(body), ["model", "messages"]);
   t.same(losses.dropped, ["temperature", "output_config.effort"]);
-  t.same(losses.changed, ["messages.1"], "nobody knows what becomes of a turn at the end");
+  t.same(losses.changed, ["messages.1"], "the effect of a turn at the end is unknown");
   t.same(write({ uses }, { prefill: true }).losses.changed, []);
   t.throws(() => write({ uses }, { prefill: false }), { code: "invalid_field", param: "messages.1" });
 });

@@ -276,7 +276,7 @@ t.test("the vendor's details about the end are declared lost, except for a refus
   t.same(why("content_filter", { message: "It is not safe." }), []);
   const refusal: Event = { type: "finish", choice: 0, reason: "refusal", message: "No." };
   const [choice] = whole([start, refusal, { type: "end" }]).choices;
-  t.match(choice, { finish_reason: "stop", message: { content: null, refusal: "No." } }, "told with the end alone");
+  t.match(choice, { finish_reason: "stop", message: { content: null, refusal: "No." } }, "sent with the end alone");
   t.same(why("refusal", { message: "No." }), []);
   t.same(why("refusal", { message: "No." }, [{ type: "open", block: 0, choice: 0, kind: "refusal" }]), []);
 });

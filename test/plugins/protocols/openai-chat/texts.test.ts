@@ -276,7 +276,7 @@ t.test("a message that contains only such reasoning is removed with it", async (
   ])
     t.equal(cleaned(around(`{"role":"assistant",${content},${list}}`)), around(`{"role":"assistant",${content}}`));
   const empty = '{"role":"assistant","content":""}';
-  t.equal(cleaned(around(empty)), around(empty), "which came without thoughts stays");
+  t.equal(cleaned(around(empty)), around(empty), "a message that had no reasoning stays");
 });
 
 t.test("losses are refused with the client's path in strict mode", async (t) => {

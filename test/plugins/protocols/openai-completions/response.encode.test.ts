@@ -72,7 +72,7 @@ t.test("an accumulated stream equals what is written whole, and ends with [DONE]
   t.equal(frames.at(-1)?.data, "[DONE]");
   t.notOk(
     frames.some(({ data }) => data.includes('"usage"')),
-    "usage is only written where it was asked for",
+    "usage is only written where it was requested",
   );
 });
 

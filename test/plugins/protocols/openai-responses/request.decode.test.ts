@@ -674,7 +674,7 @@ t.test(
       { path: "input.1", why: "a compaction is requested by a prompt, as plain text and without tool calls" },
     ]);
     t.same(says(asked), ["tools tools.0"]);
-    t.same(asked.tools, read({ ...body, input: [hi] }).tools, "the tools stay: what is cached begins with them");
+    t.same(asked.tools, read({ ...body, input: [hi] }).tools, "the tools stay: the cached prefix begins with them");
     t.same(asked.toolChoice, { mode: "none" });
   },
 );

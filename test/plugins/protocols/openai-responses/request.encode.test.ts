@@ -58,11 +58,7 @@ t.test(
     const effort = plain({ reasoning: { effort: "low" }, ...uses("reasoning_effort", "effort") });
     const { body, losses } = written(effort, { reasons: false });
     t.equal(body["include"], undefined);
-    t.same(
-      [body["reasoning"], losses.dropped],
-      [{ effort: "low" }, []],
-      "what is asked for is for the vendor to judge",
-    );
+    t.same([body["reasoning"], losses.dropped], [{ effort: "low" }, []], "the vendor decides on a request");
     const included = ["reasoning.encrypted_content"];
     t.same(written(plain(), { reasons: false, thinking: "level" }).body["include"], included);
     t.same(written(plain(), {}).body["include"], included);
@@ -179,12 +175,12 @@ t.test("a schema has a name that the vendor accepts, and whether it is strict", 
   const kept = '{"type":"object","properties":{"a":{"type":"string"}},"required":["a"],"additionalProperties":false}';
   const strictOf = (format: object) =>
     /"strict":(\w+)/.exec(written(plain({ format: { kind: "schema", name: "n", ...format } })).text)?.[1];
-  t.equal(strictOf({ schema: new RawJson(kept), alwaysStrict: true }), "true", "of a vendor that always keeps to it");
-  t.equal(strictOf({ schema, alwaysStrict: true }), "false", "as far as it can be kept");
+  t.equal(strictOf({ schema: new RawJson(kept), alwaysStrict: true }), "true", "for a vendor that always enforces it");
+  t.equal(strictOf({ schema, alwaysStrict: true }), "false", "as far as it can be enforced");
   t.equal(strictOf({ schema: new RawJson(kept) }), "false");
   const told = (format: object) =>
     written(plain({ format: { kind: "schema", name: "n", alwaysStrict: true, ...format } })).losses.notices.length;
-  t.same([told({ schema }), told({ schema: new RawJson(kept) })], [1, 0], "where it is not, the client is told");
+  t.same([told({ schema }), told({ schema: new RawJson(kept) })], [1, 0], "where it is not, the client is notified");
   t.equal(strictOf({ schema: new RawJson(kept), alwaysStrict: true, strict: false }), "false");
   t.match(written(plain({ format: { kind: "schema", schema } })).text, '"name":"answer"');
   t.same(written(plain({ format: { kind: "json" }, verbosity: "low" })).body["text"], {

@@ -425,7 +425,7 @@ t.test("a completed or incomplete response is complete, a failed one and an erro
     t.equal(ending(named(type)), expected, type);
     t.equal(ending(event(`event:${type}\r\ndata: {}\r\n\r\n`)), expected, `${type}, other spelling`);
     t.equal(ending(asEvent({ type, response: { id: "resp_1" } })), expected, `${type}, without its event line`);
-    t.equal(ending(event(`: note\ndata: {"type":"${type}","response":{}}\n\n`)), expected, `${type} behind a comment`);
+    t.equal(ending(event(`: note\ndata: {"type":"${type}","response":{}}\n\n`)), expected, `${type} after a comment`);
   }
 });
 

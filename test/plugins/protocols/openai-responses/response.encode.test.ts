@@ -224,7 +224,7 @@ t.test("the finish reason is written in the vendor's own way", async (t) => {
     const incomplete = ending !== "completed";
     t.equal(last?.["type"], `response.${incomplete ? "incomplete" : "completed"}`, reason);
     t.same(response["incomplete_details"], incomplete ? { reason: ending } : null, reason);
-    t.match(response["output"], [{ status: response["status"] }], "what was cut is not complete");
+    t.match(response["output"], [{ status: response["status"] }], "a truncated call is not complete");
     t.equal(context.lost.length, ["pause", "malformed_call", "other"].includes(reason) ? 1 : 0, reason);
   }
 });
@@ -307,7 +307,7 @@ t.test("a failure in mid-stream continues from what was written", async (t) => {
   const [failed, error] = eventsIn(failure).map((frame) => frame.json() as JsonObject);
   t.match(failed, { type: "response.failed", sequence_number: 5, response: { id: "resp_up-1", status: "failed" } });
   t.match(error, { type: "error", sequence_number: 6 });
-  await t.rejects(accumulated(body + failure), { message: /broke off/ }, "the SDK throws what the error says");
+  await t.rejects(accumulated(body + failure), { message: /broke off/ }, "the SDK throws the error's message");
 });
 
 t.test("text is streamed in deltas and then repeated as a whole", async (t) => {
@@ -527,7 +527,7 @@ t.test("a truncated summary is incomplete", async (t) => {
     t.match(
       valuesOf(written(none, asking())).at(-1),
       { type: "response.incomplete", response: { incomplete_details: { reason: told }, output: [] } },
-      `${reason}, before there was a word of it`,
+      `${reason}, before any text of it`,
     );
   }
   for (const reason of ["content_filter", "refusal"] as const)

@@ -36,5 +36,5 @@ t.test("every setting is encoded as it was decoded", async (t) => {
   };
   const { model: _, input: __, store, ...again } = written(read({ ...INPUT, ...body })).body;
   t.same(again, body);
-  t.equal(store, false, "nothing is kept");
+  t.equal(store, false, "nothing is stored");
 });
