@@ -28,8 +28,9 @@ function longerVariants(letters: readonly string[]): string[] {
   let variants = new Map([[0, ""]]);
   for (const letter of letters) {
     const next = new Map<number, string>();
-    const variants = letterVariants(letter).map((text) => ({ text, bytes: Buffer.byteLength(text) }));
-    for (const [length, before] of all) for (const { text, bytes } of variants) next.set(length + bytes, prefix + text);
+    const spellings = letterVariants(letter).map((text) => ({ text, bytes: Buffer.byteLength(text) }));
+    for (const [length, prefix] of variants)
+      for (const { text, bytes } of spellings) next.set(length + bytes, prefix + text);
     variants = next;
   }
   return [...variants.values()];
