@@ -1,5 +1,9 @@
-import type { DoneExchange, Protocol, Translations } from "model-gateway";
+import type { Body, DoneExchange, Protocol, Translations } from "model-gateway";
+import { sampledTokens } from "./long-request.ts";
 import { estimateTokens, tokenWeights } from "./token-count.ts";
+
+/** Bytes of a request that is parsed for an estimate: parsing a longer one would block the event loop. */
+const MAX_PARSED = 128 * 1024;
 
 /** Characters of a request whose tokens are counted; the others are assumed to have as many for each character. */
 const MAX_COUNTED = 64 * 1024;
@@ -15,13 +19,43 @@ export function requestedTokens(exchange: DoneExchange, translations: Translatio
   if (exchange.form) return undefined;
   const attempt = exchange.attempt ?? exchange.attempts.at(-1);
   const { protocol, body } = attempt ?? exchange;
+  const model = attempt?.target.model ?? "";
   try {
-    const tokens = tokensInJson(body.json(), protocol, attempt?.target.model);
+    if (body.length > MAX_PARSED) return tokensInLong(body, protocol, model, translations.longMediaIn(body.pieces));
+    const tokens = tokensInJson(body.json(), protocol, model);
     return tokens === undefined ? undefined : tokens + translations.mediaTokensIn(exchange);
   } catch {
     // The body is not JSON; the provider has answered all the same.
     return undefined;
   }
+}
+
+/**
+ * Returns about how many tokens a long request has: parsed, if it is short without its media, or else by samples.
+ * @param media where its media are, and their tokens
+ * @throws SyntaxError if it is not JSON
+ */
+function tokensInLong(
+  body: Body,
+  protocol: Protocol,
+  model: string,
+  media: ReturnType<Translations["longMediaIn"]>,
+): number | undefined {
+  const spans: { start: number; end: number }[] = [];
+  let [start, length, mediaTokens] = [0, 0, 0];
+  for (const each of [...media, { start: body.length, end: body.length, tokens: 0 }]) {
+    spans.push({ start, end: each.start });
+    length += each.start - start;
+    start = each.end;
+    mediaTokens += each.tokens;
+  }
+  if (length > MAX_PARSED) {
+    const tokens = sampledTokens(body, spans);
+    return tokens && Math.ceil(tokens * tokenWeights(protocol, model).textFactor) + mediaTokens;
+  }
+  const text = Buffer.concat(spans.map(({ start, end }) => body.slice(start, end)));
+  const parsed = tokensInJson(JSON.parse(text.toString()), protocol, model);
+  return parsed === undefined ? undefined : parsed + mediaTokens;
 }
 
 /**

@@ -40,22 +40,23 @@ export function estimateRequestTokens(conversation: Conversation, body: string |
       misses++;
       pieces -= countPieces(base64);
     }
-    tokens += tokensOfMedia(part.media, base64);
+    tokens += tokensOfMedia(part.media, base64.length);
   };
   for (const { parts } of conversation.turns) parts.forEach(count);
   pieces += countPieces(text.slice(countedEnd));
   return Math.ceil(Math.max(0, bytes / BYTES_PER_TOKEN, pieces * TOKENS_PER_PIECE)) + tokens;
 }
 
-const tokensOfMedia = (media: Media["media"], base64: string): number =>
-  MEDIA_TOKENS[media] * Math.max(1, Math.ceil(base64.length / MEDIA_PIECE_BYTES[media]));
+/** Estimates the tokens of media. @param length bytes of base64; 0: unknown */
+export const tokensOfMedia = (media: Media["media"], length: number): number =>
+  MEDIA_TOKENS[media] * Math.max(1, Math.ceil(length / MEDIA_PIECE_BYTES[media]));
 
 /** Estimates the tokens of a request's media, which is everything but text. */
 export function estimateMediaTokens({ turns }: Conversation): number {
   const ofPart = (part: Part): number => {
     if (part.kind === "tool_result") return sum(part.parts.map(ofPart));
     if (part.kind !== "media" || "text" in part.source) return 0;
-    return tokensOfMedia(part.media, "base64" in part.source ? part.source.base64 : "");
+    return tokensOfMedia(part.media, "base64" in part.source ? part.source.base64.length : 0);
   };
   return sum(turns.flatMap(({ parts }) => parts.map(ofPart)));
 }

@@ -5,11 +5,13 @@ import type { ResponseExchange, RoutedExchange, RouteExchange } from "../core/ph
 import type { Protocol } from "../core/protocol.ts";
 import type { Protocols } from "../core/protocols.ts";
 import { ownersOf, type Share } from "../objects/share.ts";
+import type { ByteSpan } from "../wire/splice.ts";
+import { base64Spans } from "./base64-spans.ts";
 import { chooseProtocol } from "./choose-protocol.ts";
 import { betterProtocolOf, clientTranslationOf, type TranslatedProtocol, translationOf } from "./codec.ts";
 import type { Envelopes } from "./envelope.ts";
 import { checkErrorResponse } from "./error-response.ts";
-import { estimateMediaTokens, estimateRequestTokens } from "./estimate.ts";
+import { estimateMediaTokens, estimateRequestTokens, tokensOfMedia } from "./estimate.ts";
 import { ExchangeTranslation } from "./exchange-translation.ts";
 import { isExclusive, modelReach, type Reach } from "./reach.ts";
 
@@ -123,6 +125,18 @@ export class Translations {
       // A provider has accepted what a translation would refuse.
       return 0;
     }
+  }
+
+  /**
+   * Finds media and opaque state in the bytes of a long request, without parsing it. Returns where they are, and estimates their
+   * tokens.
+   */
+  longMediaIn(pieces: readonly Buffer[]): (ByteSpan & { readonly tokens: number })[] {
+    return base64Spans(pieces).map(({ kind, start, end }) => ({
+      start,
+      end,
+      tokens: kind === "opaque" ? 0 : tokensOfMedia(kind, end - start),
+    }));
   }
 
   /** Responds to a token count with an estimate, marked as one. */
