@@ -97,17 +97,17 @@ const MAX_OPENING = 256;
 /** Extracts the JSON of the only member, unchanged: everything but the opening, and the last brace. */
 class JsonUnwrapper {
   private state: "opening" | "inside" | "other" = "opening";
-  /** An incomplete opening, or braces that may be the last. */
+  /** An incomplete opening; later braces and white space that may be the end. */
   private pending = "";
 
   push(piece: string): string {
-    this.pending += piece;
-    if (this.state === "opening") this.open();
-    if (this.state === "opening") return "";
-    const bufferedLength = this.state === "inside" ? trailingLength(this.pending) : 0;
-    const text = this.pending.slice(0, this.pending.length - bufferedLength);
-    this.pending = this.pending.slice(text.length);
-    return text;
+    const text = this.state === "opening" ? this.open(piece) : piece;
+    if (this.state !== "inside") return text;
+    // Pending text is not read again: any number of pieces may only add to it.
+    const bufferedLength = trailingLength(text);
+    const complete = kept === text.length ? "" : this.pending + text.slice(0, text.length - bufferedLength);
+    this.pending = complete === "" ? this.pending + text : text.slice(text.length - kept);
+    return complete;
   }
 
   end(): string {
@@ -115,13 +115,15 @@ class JsonUnwrapper {
     return this.state === "inside" && json.endsWith("}") ? json.slice(0, -1).trimEnd() : this.pending;
   }
 
-  private open(): void {
-    const opening = OPENING.exec(this.pending)?.[0];
+  /** Returns the text after the opening, or all of a text without one; nothing while that is not known. */
+  private open(piece: string): string {
+    const text = this.pending + piece;
+    const opening = OPENING.exec(text)?.[0];
     // White space after the colon may continue.
-    if (opening !== undefined && opening.length < this.pending.length) {
-      this.state = "inside";
-      this.pending = this.pending.slice(opening.length);
-    } else if (this.pending.length > MAX_OPENING || /^\s*[^\s{]/.test(this.pending)) this.state = "other";
+    if (opening !== undefined && opening.length < text.length) this.state = "inside";
+    else if (text.length > MAX_OPENING || /^\s*[^\s{]/.test(text)) this.state = "other";
+    this.pending = this.state === "opening" ? text : "";
+    return this.state === "inside" ? text.slice(opening?.length) : this.state === "other" ? text : "";
   }
 }
 

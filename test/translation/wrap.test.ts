@@ -90,6 +90,9 @@ t.test("the time for white space at the end of an answer grows no faster than th
   runLinear(() => t.equal(unwrapped("json", [ending]), "[1]"));
   const [spaces] = hostileTexts([" "], '{"value":[1]', "") as [string];
   runLinear(() => t.equal(unwrapped("json", [spaces]), spaces.slice('{"value":'.length)));
+  const pieces = spaces.match(/.{1,10}/g) as string[];
+  runLinear(() => t.equal(unwrapped("json", pieces), spaces.slice('{"value":'.length)));
+  runLinear(() => t.equal(unwrapped("json", [...pieces, "}"]), "[1]"));
 });
 
 const LIST = { type: "ARRAY", items: { type: "STRING" } };
