@@ -1,3 +1,4 @@
+import { createContext, Script } from "node:vm";
 import {
   GatewayError,
   type Head,
@@ -21,6 +22,11 @@ const PLACES = [
 
 /** A regular expression of a client's could keep the gateway busy for hours. */
 const PATTERNS = ["pattern", "patternProperties"];
+
+/** Milliseconds of a check: where schemas refer to each other, its work may grow exponentially with their number. */
+const MAX_MS = 100;
+const CHECK = new Script("check()");
+const checking = createContext({ check: (): string | undefined => undefined });
 
 /** Refuses responses that do not match the schema in the request. A stream is buffered until it is complete. */
 @injectable()
@@ -81,10 +87,19 @@ function toJsonSchema(name: string, value: unknown): unknown {
 
 /** Returns what is wrong with a text, without quoting it. */
 function schemaIssues(schema: z.ZodType, text: string): string | undefined {
+  let json: unknown;
   try {
-    const issues = schema.safeParse(JSON.parse(text)).error?.issues;
-    return issues?.map(({ path, code }) => `${path.join(".") || "its root"} (${code})`).join(", ");
+    json = JSON.parse(text);
   } catch {
     return "it is no JSON";
+  }
+  checking["check"] = () => {
+    const issues = schema.safeParse(json).error?.issues;
+    return issues?.map(({ path, code }) => `${path.join(".") || "its root"} (${code})`).join(", ");
+  };
+  try {
+    return CHECK.runInContext(checking, { timeout: MAX_MS }) as string | undefined;
+  } catch {
+    return "it cannot be checked in time";
   }
 }

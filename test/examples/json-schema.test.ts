@@ -84,3 +84,18 @@ t.test("a schema with a regular expression is refused, at any depth; a property 
   }
   t.match(await ask({ type: "object", properties: { pattern: { type: "string" } } }), { status: 200 });
 });
+
+t.test("a check that has no end is given up", async (t) => {
+  await using driven = await drive(JsonSchema);
+  const steps = Array.from({ length: 60 }, (_, n) => [
+    `d${n}`,
+    { anyOf: [{ $ref: `#/$defs/d${n + 1}` }, { $ref: `#/$defs/d${n + 1}` }] },
+  ]);
+  const $defs = { ...Object.fromEntries(steps), d60: { type: "string" } };
+  const body = {
+    response_format: { type: "json_schema", json_schema: { name: "x", schema: { $ref: "#/$defs/d0", $defs } } },
+  };
+  const ask = (text: string) => driven.ask({ protocol: "openai-chat", body }, text);
+  t.match(await ask("7"), { status: 502, error: { message: /cannot be checked in time/ } });
+  t.match(await ask('"a word"'), { status: 200 });
+});
