@@ -32,7 +32,7 @@ paths: { "/v1/*": { pass: a, use: [auth, watch] } }
       { "watch.ts": PLUGIN },
     );
     const watched = () => (globalThis as { watched?: unknown }).watched;
-    const ask = (path: string) => fetch(running.url + path, { method: "POST", headers: asking(), body: "12" });
+    const ask = (path: string) => fetch(running.url + path, { method: "POST", headers: asking(), body: "{}" });
     const response = await ask("/v1/asked?x=1");
     t.equal(await response.text(), "{}");
     t.match(response.headers.get("x-request-id"), /./);
@@ -66,7 +66,7 @@ paths: { "/v1/*": { pass: a, use: [auth, usage] } }
     const answered = journalAt(t, running.folder, "http.server.response.finish", running.port);
     for (const failing of [false, true, false]) {
       error = failing;
-      const response = await fetch(`${running.url}/v1/x`, { method: "POST", headers: asking(), body: "12" });
+      const response = await fetch(`${running.url}/v1/x`, { method: "POST", headers: asking(), body: "{}" });
       t.equal(response.status, failing ? 400 : 200);
       await response.text();
     }

@@ -42,12 +42,18 @@ const OTHER_JSON = [
 
 /** Types that vendors read as files and not as JSON, though each line may be JSON. */
 const FILE =
-  /^(?:multipart\/|audio\/|image\/|video\/|application\/(?:octet-stream|pdf|zip|sdp|x-ndjson|jsonl)\b|text\/csv\b)/i;
+  /^(?:(?:audio|image|video)\/|application\/(?:octet-stream|pdf|zip|sdp|x-ndjson|jsonl)\b|text\/csv\b|(?:application|text)\/(?:[\w.-]+\+)?xml\b)/i;
+const MULTIPART = /^multipart\//i;
 const FORM = /^multipart\/form-data\b/i;
 const URL_ENCODED = /^application\/x-www-form-urlencoded\b/i;
+/** Another character set than one in which every reader finds the same names. */
+const OTHER_CHARSET = /;\s*charset\s*=(?!\s*"?(?:utf-?8|us-ascii)"?\s*(?:;|$))/i;
 
-/** What a request may send besides JSON and forms: nothing; a file, by its type; or only a file, a piece of an upload. */
-type AllowedContent = "json" | "any" | "piece";
+/**
+ * What a request may send besides JSON and forms: nothing; a file, by its type; anything; or only a file, a piece of an upload.
+ * Vendors read JSON in any other type too, or in none.
+ */
+type AllowedContent = "json" | "file" | "any" | "piece";
 
 /**
  * Returns the parser for a body of a content type.
@@ -58,7 +64,7 @@ export function bodyReferenceFinder(
   type: string,
   finders: readonly ReferenceFinder[],
   limit: number,
-  allowed: AllowedContent = "any",
+  allowed: AllowedContent = "file",
 ): BodyReferenceFinder {
   if (allowed === "piece" || !FORM.test(type)) return new JsonReferenceFinder(finders, limit, type, allowed);
   const boundary = parseBoundary(type);
@@ -87,7 +93,8 @@ class JsonReferenceFinder implements BodyReferenceFinder {
     private readonly type: string,
     private readonly allowed: AllowedContent,
   ) {
-    this.file = allowed === "piece" || (allowed === "any" && FILE.test(type));
+    const isFile = FILE.test(type) || (allowed === "any" && MULTIPART.test(type));
+    this.file = allowed === "piece" || (allowed !== "json" && isFile);
   }
 
   push(bytes: Buffer): readonly ObjectReference[] {
@@ -134,12 +141,14 @@ class JsonReferenceFinder implements BodyReferenceFinder {
     if (first === undefined && (!this.file || this.isOtherJson([...this.pieces, bytes])))
       throw new GatewayError("invalid_json");
     this.state = first === OBJECT || first === ARRAY ? "json" : "other";
+    if (this.state === "json" && this.allowed !== "piece" && OTHER_CHARSET.test(this.type))
+      throw new GatewayError("unsupported_media_type", { hint: "Send JSON in UTF-8." });
     if (this.state === "json") return;
     if (URL_ENCODED.test(this.type)) throw new GatewayError("unsupported_media_type");
-    if (this.allowed === "json")
+    if (!this.file && this.allowed !== "any")
       throw new GatewayError("unsupported_media_type", {
-        message: "Only JSON can be checked for objects of other keys here.",
-        hint: "Send JSON; or let the operator set open: true on the path.",
+        message: `Only JSON can be checked for objects of other keys ${this.allowed === "json" ? "here" : "in this content type"}.`,
+        hint: "Send JSON, or a form or file with its content type; or let the operator set open: true on the path.",
       });
   }
 

@@ -129,7 +129,8 @@ export class PassThroughObjects {
     this.session = upload && exchange.query.has(upload.sessionParameter) ? upload.sessionParameter : undefined;
     if (!this.isChecked) return;
     // The body of an upload's piece is a file, for which SDKs send a JSON content type. Any other body may name objects.
-    const allowed = this.session !== undefined ? "piece" : uploads.length === 0 || upload || open ? "any" : "json";
+    const allowed =
+      this.session !== undefined ? "piece" : open || upload ? "any" : uploads.length === 0 ? "file" : "json";
     this.body = bodyReferenceFinder(exchange.headers.get("content-type")?.trim() ?? "", this.finders, limit, allowed);
     const coding = exchange.headers.get("content-encoding");
     if (coding !== undefined && coding !== "identity" && allowed !== "piece")

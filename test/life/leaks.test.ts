@@ -98,8 +98,8 @@ const KINDS: Record<string, Kind> = {
   "a wrong key": { model: "whole", headers: { authorization: "Bearer wrong-key-0123456789" }, outcome: "rejected" },
   "a body that is no JSON": { body: '{"model":', outcome: "rejected" },
   "a path that is not there": { path: "/v1/nothing", outcome: undefined },
-  "a path that passes": { path: "/v1/files", body: "x".repeat(5000), outcome: "completed" },
-  "an upload that is left": { path: "/left", body: "left", leaves: "asked", outcome: "aborted" },
+  "a path that passes": { path: "/v1/files", body: JSON.stringify("x".repeat(5000).split("")), outcome: "completed" },
+  "an upload that is left": { path: "/left", body: '{"left":"', leaves: "asked", outcome: "aborted" },
 };
 
 /** Requests that a provider has been asked, by what stands in them, and who wants to know. */

@@ -107,7 +107,7 @@ const STATES: Record<string, State> = {
     there: got("content_block_delta"),
   },
   "passed-upload": {
-    asks: ({ name, lane }) => request(`/pass/${name}/lane-${lane}`, name, "x".repeat(1000), 1_000_000),
+    asks: ({ name, lane }) => request(`/pass/${name}/lane-${lane}`, name, `{"a":"${"x".repeat(1000)}`, 1_000_000),
     script: () => {},
   },
   websocket: {

@@ -9,7 +9,7 @@ const NAMING = [new ReferenceFinder((chat.vendorObjects as VendorObjects).bodyMe
 const LIMIT = 6000;
 
 /** What a body names, in pieces of some bytes, or the code of its refusal. */
-function named(type: string, text: string, step: number, allowed?: "json" | "piece"): string {
+function named(type: string, text: string, step: number, allowed?: "json" | "any" | "piece"): string {
   try {
     const body = bodyReferenceFinder(type, NAMING, LIMIT, allowed);
     const found = [];
@@ -36,8 +36,9 @@ t.test(
       ["application/json", `{"a":"${"x".repeat(LIMIT)}"}`, "body_too_large"],
       ["text/plain", " ".repeat(5000), "invalid_json"],
       ["image/x", "\0".repeat(5000) + json, ""],
-      ["text/plain", "file-1", ""],
-      ["application/octet-stream", json, "input_file_id=file-1"],
+      ["text/csv", "file-1", ""],
+      ["application/ssml+xml", "<speak/>", ""],
+    ["application/octet-stream", json, "input_file_id=file-1"],
       ["application/octet-stream", `${json}\n${json}`, "input_file_id=file-1"],
       ["application/octet-stream", `${json} x`, "input_file_id=file-1"],
       ["image/png", `${json}\0`, "input_file_id=file-1"],
@@ -84,6 +85,28 @@ t.test("a file that is JSON to some parsers only is refused, however it is split
   t.equal(named("audio/wav", " ".repeat(5000) + json, 5), "invalid_json", "white space");
   for (const text of ["\0".repeat(5000) + json, "\xff\xfe\0{", "\xef\xbb\xbfa,b", `${json.slice(0, -1)} x`])
     for (const step of [1, 5, 10_000]) t.equal(named("audio/wav", text, step), "", JSON.stringify(text.slice(0, 20)));
+});
+
+t.test("a body that is neither JSON, a form nor a file is refused, as its vendor may read JSON in it", async (t) => {
+  const json = '{"input_file_id":"file-1"}';
+  for (const type of ["", "application/json", "text/plain", "text/json", "*/*", "multipart/mixed; boundary=b"])
+    for (const step of [1, 5, 10_000]) {
+      t.equal(named(type, json, step), "input_file_id=file-1", type);
+      for (const text of [`/* Words. */ ${json}`, `)]}'\n${json}`, `\xa0${json}`, "+AHs-", "--b\r\n", "file-1", "7"])
+        t.equal(named(type, text, step), "unsupported_media_type", `${type} ${text}`);
+      t.equal(named(type, "file-1", step, "any"), "", `${type} where anything may be sent`);
+      t.equal(named(type, "", step), "", type);
+    }
+});
+
+t.test("JSON in a character set in which names may be others is refused", async (t) => {
+  const json = '{"input+AF8-file+AF8-id":"file-1"}';
+  for (const charset of ["utf-7", '"UTF-7"', " utf-7", "utf-8x", "utf-8;charset=utf-7"])
+    for (const type of [`application/json; charset=${charset}`, `text/csv;charset=${charset}; header=present`])
+      for (const allowed of [undefined, "json", "any"] as const)
+        t.equal(named(type, json, 5, allowed), "unsupported_media_type", `${type} ${allowed}`);
+  for (const charset of ["utf-8", '"UTF8"', "us-ascii", "utf-8; x=y"])
+    t.equal(named(`application/json; charset=${charset}`, '{"input_file_id":"file-1"}', 5), "input_file_id=file-1");
 });
 
 t.test("where files are uploaded elsewhere a body is JSON or a form, whatever its type", async (t) => {

@@ -272,7 +272,8 @@ t.test("a body in which two parsers read different objects is refused", async (t
   t.equal((await ask("theirs", "POST", "/v1/batches", lines, "application/jsonl")).status, 200, "lines");
   t.equal((await ask("mine", "POST", "/v1/batches", `${body}\n${body}\n`, "application/jsonl")).status, 200);
   t.equal((await ask("theirs", "POST", "/v1/files", Buffer.from([0xff, 0xfe, 0x00, 0x7b]), "image/x")).status, 200);
-  t.equal((await ask("theirs", "POST", "/v1/files", "\ufeffno JSON", "text/plain")).status, 200);
+  t.equal((await ask("theirs", "POST", "/v1/files", "\ufeffno JSON", "text/csv")).status, 200);
+  t.equal((await ask("theirs", "POST", "/v1/batches", `//\n${body}`, "")).status, 415);
 });
 
 t.test("an unreadable body that could name objects is refused, except on an open path", async (t) => {
