@@ -286,7 +286,8 @@ function estimateReceived(
     const total = imageCount * images.maxTokens;
     return withImages(exchange, { in: input, out: { total, image: total }, raw: undefined }, { count: imageCount });
   }
-  const text = delivered?.tokens ?? Math.ceil(Math.max(0, (parser?.bytes ?? 0) - WHOLE_OVERHEAD) / BYTES_PER_TOKEN);
+  const received = parser?.bytes || attempt?.unreadBytes || 0;
+  const text = delivered?.tokens ?? Math.ceil(Math.max(0, received - WHOLE_OVERHEAD) / BYTES_PER_TOKEN);
   return { in: input, out: { total: operation.task === "generate" ? text : 0 }, raw: undefined };
 }
 

@@ -70,6 +70,8 @@ export class Attempt {
   /** Milliseconds from the exchange's start until the response (of a stream: its first frame) or the failure. */
   respondedAt: number | undefined;
   status: number | undefined;
+  /** Bytes that had arrived of a whole response that ended before any plugin could see it. */
+  unreadBytes: number | undefined;
   /** True once the attempt was handed to the provider's connection pool, whatever happened to it there. */
   dispatched = false;
   /** True once the provider may have received any of it. */

@@ -292,7 +292,9 @@ export class Upstreams {
     if (/^text\/html\b/i.test(type))
       return invalidResponse("The provider answered with a web page.", "Correct the provider's url in gateway.yaml.");
     if (limit === 0 || !protocol.respondsWithJson || !(operation.generates || operation.task)) return undefined;
-    const nonAnswer = await detectNonAnswer(upstream, operation.framing === "array", limit);
+    const nonAnswer = await detectNonAnswer(upstream, operation.framing === "array", limit, (bytes) => {
+      attempt.unreadBytes = bytes;
+    });
     if (nonAnswer instanceof Frame) return this.reportedError(nonAnswer, attempt, exchange.protocol);
     if (nonAnswer === "empty") return invalidResponse(`The provider answered ${upstream.status} with nothing.`);
     const [name = "of no type"] = /^[\w.+/-]{1,80}/.exec(type) ?? [];

@@ -20,13 +20,16 @@ type NonAnswer = "empty" | "unreadable" | Frame;
  * answer. Consumes nothing.
  * @param allowArray an array is an answer too
  * @param limit milliseconds after which it counts as an answer
+ * @param onCut called with the number of bytes that have arrived of a response that broke off, or was given up, meanwhile
  */
 export function detectNonAnswer(
   response: UpstreamResponse,
   allowArray: boolean,
   limit: number,
+  onCut: (bytes: number) => void,
 ): Promise<NonAnswer | undefined> {
   return peekResponse<NonAnswer>(response, limit, (settle, pieces, last, isComplete) => {
+    if (last && !whole) onCut(lengthOf(pieces));
     const first = firstSignificantByte(pieces);
     if (first === undefined) return last && settle(isComplete ? "empty" : undefined);
     if (first !== OBJECT && !(allowArray && first === ARRAY)) return settle("unreadable");

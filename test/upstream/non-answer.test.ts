@@ -9,8 +9,11 @@ const chunk = (text: string) => `${Buffer.byteLength(text).toString(16)}\r\n${te
 async function look(t: Test, script: Script, array = false, limit = 2000) {
   const { upstream, proxy } = await proxied(t, script);
   const response = await proxy.send(outgoing(upstream.origin), client());
-  const found = await detectNonAnswer(response, array, limit);
-  return { found: typeof found === "object" ? found.text : found, read: () => whole(response) };
+  let cut: number | undefined;
+  const found = await detectNonAnswer(response, array, limit, (bytes) => {
+    cut = bytes;
+  });
+  return { found: typeof found === "object" ? found.text : found, cut, read: () => whole(response) };
 }
 
 t.test(
@@ -128,4 +131,12 @@ t.test("with `first_frame: off` the answer is not checked, and passes unchanged"
     body: '{"model":"m"}',
   });
   t.same([answer.status, await answer.text()], [200, page]);
+});
+
+t.test("how much has come is told of an answer that breaks off, and of no other", async (t) => {
+  const text = '{"id":"c"}';
+  const broken = await look(t, (socket) => socket.end(`${CHUNKED}${chunk(text)}`));
+  t.same(broken.cut, text.length);
+  const { cut } = await look(t, (socket) => socket.end(`${CHUNKED}${chunk(text)}0\r\n\r\n`));
+  t.equal(cut, undefined);
 });

@@ -25,14 +25,14 @@ export default class Reading {
   async response(_: ResponseExchange, head: Head) { await head.readBody?.(1e6); }
 }`;
 
-/** The first kilobytes of a whole answer are inspected before anything else sees them. */
-const PADDING = "x".repeat(20_000);
+/** Of a whole answer: its first four kilobytes are inspected before plugins see them. */
+const PADDINGS = { short: "x".repeat(1000), long: "x".repeat(20_000) };
 
 /** The point at which a client leaves: before the answer's head, before its first frame, or when half of it has come. */
 type Moment = "head" | "frame" | "half";
 
 /** Starts a gateway with a provider of each protocol, whose answers stop at the moment at which the client leaves. */
-async function start(t: Test, cut: string, reads = false) {
+async function start(t: Test, cut: string, reads = false, size: keyof typeof PADDINGS = "long") {
   let asked = { moment: "head" as Moment, has: false, closed: false };
   const upstream = await httpUpstream(async (request, reply) => {
     const current = asked;
@@ -40,7 +40,7 @@ async function start(t: Test, cut: string, reads = false) {
     const script = SCRIPTS[vendor];
     const text = stream
       ? script.frames("text").join("")
-      : JSON.stringify({ padding: PADDING, ...script.whole("text") });
+      : JSON.stringify({ padding: PADDINGS[size], ...script.whole("text") });
     const half = text.slice(0, current.moment === "half" ? text.length * 0.7 : 0);
     reply.on("close", () => {
       current.closed = !reply.writableEnded;
@@ -119,14 +119,15 @@ for (const reads of [false, true])
 t.test(
   "with `estimate` what has arrived counts, also where a plugin reads it before the client gets any of it",
   async (t) => {
-    for (const reads of [false, true]) {
-      const leave = await start(t, "estimate", reads);
-      for (const one of sample(casesAt("half"))) {
-        const { entry } = await leave(one);
-        t.match(entry, { outcome: "aborted" }, nameOf(one));
-        t.ok((entry?.usage?.out.total ?? 0) > 0, `${nameOf(one)}: ${entry?.usage?.out.total} tokens`);
+    for (const reads of [false, true])
+      for (const size of ["short", "long"] as const) {
+        const leave = await start(t, "estimate", reads, size);
+        for (const one of sample(casesAt("half"))) {
+          const { entry } = await leave(one);
+          t.match(entry, { outcome: "aborted" }, nameOf(one));
+          t.ok((entry?.usage?.out.total ?? 0) > 0, `${size}, ${nameOf(one)}: ${entry?.usage?.out.total} tokens`);
+        }
       }
-    }
   },
 );
 
