@@ -39,7 +39,10 @@ export default class Where {
     exchange.notices.push(String(process.pid));
     const how = exchange.query.get("break");
     if (how === "spin") for (;;);
-    if (how === "throw") setTimeout(() => { throw new Error("no paper left"); });
+    if (how === "throw") setTimeout(() => {
+      for (const until = Date.now() + Number(exchange.query.get("after")); Date.now() < until;);
+      throw new Error("no paper left");
+    });
   }
 }`;
 const WITH_WHERE = `${YAML}plugins: { where: { from: ./where.ts } }
@@ -248,6 +251,19 @@ t.test("one that throws outside of requests ends with its exchanges; the primary
   t.equal((await ask(gateway, "echo")).status, 200, "others serve");
   t.match((await stream).text, /\[DONE\]/);
   await eventually(async () => (await gateway.ready())?.body["workers"] === "2 of 2", "the replacement");
+  t.equal(await gateway.end(), 0);
+});
+
+t.test("connections that wait for a worker which then throws are served by others", async (t) => {
+  const gateway = await withWorkers(t);
+  // On its own the other worker would get the next connections.
+  const streams = [1, 2, 3].map(() => ask(gateway, "slow", { stream: true }));
+  await after(300);
+  const broken = ask(gateway, "echo", { query: "?break=throw&after=2000" }).catch(() => {});
+  await after(300);
+  const answers = await Promise.all(Array.from({ length: 8 }, () => ask(gateway, "echo")));
+  t.same(new Set(answers.map(({ status }) => status)), new Set([200]));
+  await Promise.all([...streams.map((stream) => stream.catch(() => {})), broken]);
   t.equal(await gateway.end(), 0);
 });
 

@@ -63,7 +63,14 @@ const closings = {
   },
 };
 
+/** Whether this worker has crashed: its primary gives the connections that it has not taken to others. */
+let hasFailed = false;
+
 function acceptConnection(gateway: Gateway, id: number, socket: Socket | undefined): void {
+  if (hasFailed) {
+    socket?.destroy();
+    return;
+  }
   sendToPrimary({ type: "taken", id });
   if (!socket) {
     closings.add();
@@ -155,6 +162,7 @@ try {
   const gateway = await Gateway.open(loaded, log, Number(workers), peers);
   gateway.number = generation;
   const fail = () => {
+    hasFailed = true;
     sendToPrimary({ type: "failed" });
     return gateway.fail();
   };

@@ -30,7 +30,7 @@ export type ToPrimary =
   | { readonly type: "alive"; readonly parts: Readiness["parts"]; readonly unwritten: UnwrittenLines | undefined }
   /** What the worker has counted so far: every few seconds, and when it ends. */
   | { readonly type: "metrics"; readonly metrics: readonly MetricJson[] }
-  /** A crash outside of every request: the worker gets no more connections, and ends. */
+  /** A crash outside of every request: the worker takes no more connections, and ends. */
   | { readonly type: "failed" }
   | ({ readonly type: "answered" } & QuestionAnswer)
   | ({ readonly type: "fact" } & SharedFact)

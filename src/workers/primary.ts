@@ -392,6 +392,7 @@ export class Primary {
       const slot = this.slots.find(({ worker }) => worker === from);
       if (slot) void this.restartWorker(slot);
       this.onServingLost();
+      for (const socket of from.takeUnaccepted()) this.passConnection(socket);
     }
   }
 

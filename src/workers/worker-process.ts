@@ -103,10 +103,7 @@ export class WorkerProcess {
       this.pendingQuestions.clear();
       // The worker has logged the reason itself, unless it was killed.
       ready.reject(new FormattedError(`a worker has ended before it was ready: ${signal ?? `exit code ${code}`}`));
-      this.listener.onExit(
-        this,
-        [...this.unaccepted.values()].map(({ socket }) => socket),
-      );
+      this.listener.onExit(this, this.takeUnaccepted());
     });
     for (const from of ["stdout", "stderr"] as const)
       forwardLines(this.child[from] as Readable, (bytes) => listener.onOutput(bytes, from));
@@ -144,6 +141,14 @@ export class WorkerProcess {
     this.openConnections++;
     this.unaccepted.set(id, { socket, at: this.lastConnectionAt });
     this.child.send({ type: "connection", id } satisfies ToWorker, socket, { keepOpen: true }, () => {});
+  }
+
+  /** Returns the connections that it has not taken, for another worker: it must not take them any more. */
+  takeUnaccepted(): Socket[] {
+    const sockets = [...this.unaccepted.values()].map(({ socket }) => socket);
+    this.unaccepted.clear();
+    this.openConnections -= sockets.length;
+    return sockets;
   }
 
   send(message: ToWorker): void {
