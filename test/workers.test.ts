@@ -211,7 +211,8 @@ t.test("what a killed worker could not write is reported as lost", async (t) => 
 });
 
 t.test("SIGUSR2 replaces all workers, one by one; no request fails, and no stream is interrupted", async (t) => {
-  const gateway = await withWorkers(t);
+  // Clients that wait for a core pause for longer than the usual 50 ms of these tests.
+  const gateway = await startProcess(t, WITH_WHERE.replace("linger: 50ms", "linger: 1s"), { files });
   const agent = () => new Agent({ keepAlive: true, maxSockets: 1 });
   const before = new Set(await Promise.all([agent(), agent()].map(async (each) => (await served(gateway, each)).pid)));
   t.equal(before.size, 2);

@@ -1,6 +1,6 @@
 import type { Server } from "node:http";
 import type { AddressInfo, Socket } from "node:net";
-import { setTimeout as sleep } from "node:timers/promises";
+import { setImmediate as nextTurn, setTimeout as sleep } from "node:timers/promises";
 import { GatewayError } from "../core/errors.ts";
 import { Exchange, type ExchangeStart } from "../core/exchange.ts";
 import { newId } from "../core/id.ts";
@@ -243,7 +243,11 @@ export class Downstream {
     // While everything is refused, an error response is better than a refused connection.
     if (!this.draining || listener?.isInherited) await listener?.close();
     for (const { proxy } of new Set([this.current(), ...this.generations])) proxy.drain();
-    await waitUntil(() => late() || this.isQuiet(linger));
+    do {
+      await waitUntil(() => late() || this.isQuiet(linger));
+      // What arrived while the process waited for a core has not been read yet.
+      await nextTurn();
+    } while (!late() && !this.isQuiet(linger));
     await listener?.close();
     if (this.running.size > 0) await this.interruptAll();
     connections.end();

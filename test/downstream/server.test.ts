@@ -1,5 +1,5 @@
 import { once } from "node:events";
-import { connect } from "node:net";
+import { type AddressInfo, connect, createServer } from "node:net";
 import t, { type Test } from "tap";
 import { Networks } from "../../src/core/networks.ts";
 import { Downstream } from "../../src/downstream/server.ts";
@@ -428,4 +428,21 @@ t.test("an exchange that fails unexpectedly closes only its own connection, and 
     await closed(t, port, request("POST /v1/chat/completions", [...JSON_BODY, "connection: close"], BODY)),
     "200 OK",
   );
+});
+
+t.test("a stop serves what has arrived while the process waited for a core", async (t) => {
+  const { gateway } = await startGateway(t, MODELS);
+  const downstream = new Downstream(() => gateway.generation);
+  const server = createServer({ allowHalfOpen: true }, (socket) => downstream.accept(socket)).listen(0, "127.0.0.1");
+  t.teardown(() => server.close());
+  await once(server, "listening");
+  const client = talk(t, (server.address() as AddressInfo).port, chat());
+  await until(() => client.text.includes("200 OK"), "the first answer");
+  const linger = 100;
+  const stopped = downstream.close({ linger, drain: 10_000 });
+  client.socket.write(chat());
+  for (const busyUntil = performance.now() + 3 * linger; performance.now() < busyUntil; );
+  t.same(await stopped, []);
+  await until(() => client.closed, "the end");
+  t.equal(client.text.split("200 OK").length, 3);
 });
