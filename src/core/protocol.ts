@@ -369,6 +369,18 @@ export interface VendorObjects {
   readonly urlMembers?: Readonly<Record<string, readonly string[]>>;
   /** How files are uploaded in several requests; undefined: no such uploads are known. */
   readonly resumableUploads?: ResumableUploads;
+  readonly requestFiles?: RequestFiles;
+}
+
+/** How files of requests are uploaded that the vendor runs later, one JSON text in each line. */
+export interface RequestFiles {
+  /** The form's field with the file. */
+  readonly field: string;
+  /** The field with the file's purpose, and the purposes of such files, in lower case. */
+  readonly purposeField: string;
+  readonly purposes: readonly string[];
+  /** The collection of uploads in parts, in whose requests the purpose is a member. */
+  readonly uploads: string;
 }
 
 /** Resumable uploads: a first request, whose response gives the URL for the bytes. */

@@ -1,16 +1,10 @@
 import { Body, invalidFormError, invalidJsonError } from "../core/body.ts";
 import { GatewayError } from "../core/errors.ts";
+import type { RequestFiles } from "../core/protocol.ts";
 import { JsonError, type Scan, Scanner, type ScannerOptions } from "../wire/json.ts";
 import { FormError, FormScanner, parseBoundary } from "../wire/multipart.ts";
-import type { ObjectReference, ReferenceFinder } from "./reference-finder.ts";
-
-/** Finds the objects that a pass-through body names, while it arrives and at its end. */
-export interface BodyReferenceFinder {
-  /** Parses a piece. @throws GatewayError for ambiguous input */
-  push(bytes: Buffer): readonly ObjectReference[];
-  /** Called when the whole body has arrived. @throws GatewayError for ambiguous input */
-  end(): readonly ObjectReference[];
-}
+import type { BodyReferenceFinder, ObjectReference, ReferenceFinder } from "./reference-finder.ts";
+import { RequestFileFinder } from "./request-file-finder.ts";
 
 const NO_REFERENCES: readonly ObjectReference[] = [];
 const [OBJECT, ARRAY] = [..."{["].map((each) => each.charCodeAt(0));
@@ -20,7 +14,7 @@ const BEFORE_JSON: ReadonlySet<number> = new Set([...Buffer.from(" \t\r\n"), 0, 
 const MAX_LEADING_BYTES = 4096;
 const UNLIMITED = 2 ** 31 - 1;
 /** Limits of a body that is parsed because it may contain names: a larger one would block the thread for long. */
-const PARSE_LIMITS: ScannerOptions = { maxKeys: 50_000, maxValues: 400_000 };
+const PARSE_LIMITS = { maxKeys: 50_000, maxValues: 400_000 } as const satisfies ScannerOptions;
 
 /** White space of JSON. */
 const SPACE = "[ \\t\\r\\n]";
@@ -57,7 +51,8 @@ type AllowedContent = "json" | "file" | "any" | "piece";
 
 /**
  * Returns the parser for a body of a content type.
- * @param limit bytes of JSON at most
+ * @param limit bytes of JSON at most, also of each line
+ * @param requestFiles how forms upload files whose lines are requests
  * @throws GatewayError `unsupported_media_type` for a form whose boundary is ambiguous
  */
 export function bodyReferenceFinder(
@@ -65,10 +60,16 @@ export function bodyReferenceFinder(
   finders: readonly ReferenceFinder[],
   limit: number,
   allowed: AllowedContent = "file",
+  requestFiles?: RequestFiles,
 ): BodyReferenceFinder {
   if (allowed === "piece" || !FORM.test(type)) return new JsonReferenceFinder(finders, limit, type, allowed);
   const boundary = parseBoundary(type);
-  if (boundary !== undefined) return new FormReferenceFinder(boundary, finders);
+  const lines = {
+    mayRefer: (bytes: Buffer) => bytes.includes(0) || finders.some((each) => each.mayReferInBytes(bytes)),
+    finder: () => new JsonReferenceFinder(finders, limit, "", "json"),
+  };
+  if (boundary !== undefined)
+    return new FormReferenceFinder(boundary, finders, requestFiles && new RequestFileFinder(requestFiles, lines));
   throw new GatewayError("unsupported_media_type", {
     message: "The boundary of the form cannot be read for sure.",
     hint: "Give content-type the parameter boundary, once, with letters and digits, and at most charset=utf-8 beside it.",
@@ -199,6 +200,8 @@ class JsonReferenceFinder implements BodyReferenceFinder {
 
   /** @throws GatewayError for a body over the limits of parsing */
   private checkLimits(pieces: readonly Buffer[]): void {
+    // Names and values have more bytes than that together.
+    if (this.length < PARSE_LIMITS.maxKeys) return;
     const scanner = new Scanner(PARSE_LIMITS);
     this.scan(() => {
       for (const piece of pieces) scanner.push(piece);
@@ -215,10 +218,18 @@ class FormReferenceFinder implements BodyReferenceFinder {
   private found: ObjectReference[] = [];
   private readonly scanner: FormScanner;
 
-  constructor(boundary: string, finders: readonly ReferenceFinder[]) {
+  constructor(
+    boundary: string,
+    finders: readonly ReferenceFinder[],
+    private readonly file: RequestFileFinder | undefined,
+  ) {
     this.scanner = new FormScanner(boundary, undefined, 0, {
-      wants: (name) => finders.some((each) => each.isReferenceField(utf8(name))),
-      read: (name, value) => this.found.push(...finders.flatMap((each) => each.findInField(utf8(name), value))),
+      wants: (name) => file?.isPurpose(name) === true || finders.some((each) => each.isReferenceField(utf8(name))),
+      read: (name, value) => {
+        if (file?.isPurpose(name)) file.setPurpose(value);
+        this.found.push(...finders.flatMap((each) => each.findInField(utf8(name), value)));
+      },
+      receiver: (name) => file?.receiver(name),
     });
   }
 
@@ -237,6 +248,6 @@ class FormReferenceFinder implements BodyReferenceFinder {
       if (!(error instanceof FormError)) throw error;
       throw invalidFormError(error);
     }
-    return this.found.splice(0);
+    return [...this.found.splice(0), ...(this.file?.take() ?? NO_REFERENCES)];
   }
 }

@@ -1,11 +1,11 @@
 import { GatewayError } from "../core/errors.ts";
 import type { Exchange } from "../core/exchange.ts";
-import type { Protocol, VendorObjects } from "../core/protocol.ts";
+import type { Protocol, RequestFiles, VendorObjects } from "../core/protocol.ts";
 import { asList, asObject, asText, type JsonObject } from "../wire/values.ts";
-import { type BodyReferenceFinder, bodyReferenceFinder } from "./body-reference-finder.ts";
+import { bodyReferenceFinder } from "./body-reference-finder.ts";
 import { EventMemberExtractor, MemberExtractor } from "./member-extractor.ts";
 import type { ObjectAccess } from "./objects.ts";
-import { type ObjectReference, ReferenceFinder } from "./reference-finder.ts";
+import { type BodyReferenceFinder, type ObjectReference, ReferenceFinder } from "./reference-finder.ts";
 
 const VERSION = /^v\d+(?:\.\d+)?(?:(?:alpha|beta|preview)\d*)?$/i;
 /** A run of letters and digits in an id; names of methods and models have shorter ones, or the digits of a date. */
@@ -92,6 +92,8 @@ export class PassThroughObjects {
   /** Members of the response that are searched for. */
   private readonly createdMembers: readonly string[] | undefined;
   private members: MemberExtractor | EventMemberExtractor | undefined;
+  /** Reads the purpose of an upload in parts, where its file may contain requests. */
+  private readonly purpose: UploadPurpose | undefined;
   /** The query parameter that names an upload which the request continues. */
   private readonly session: string | undefined;
   /** Members of the response that hold addresses at the vendor. */
@@ -131,7 +133,10 @@ export class PassThroughObjects {
     // The body of an upload's piece is a file, for which SDKs send a JSON content type. Any other body may name objects.
     const allowed =
       this.session !== undefined ? "piece" : open || upload ? "any" : uploads.length === 0 ? "file" : "json";
-    this.body = bodyReferenceFinder(exchange.headers.get("content-type")?.trim() ?? "", this.finders, limit, allowed);
+    const type = exchange.headers.get("content-type")?.trim() ?? "";
+    const [requestFiles] = vendors.flatMap((vendor) => vendor.requestFiles ?? []);
+    this.body = bodyReferenceFinder(type, this.finders, limit, allowed, requestFiles);
+    if (requestFiles && !open && isUploadInParts(below, requestFiles)) this.purpose = new UploadPurpose(requestFiles);
     const coding = exchange.headers.get("content-encoding");
     if (coding !== undefined && coding !== "identity" && allowed !== "piece")
       throw new GatewayError("unsupported_encoding", { hint: "Send bodies without content-encoding on this path." });
@@ -180,6 +185,7 @@ export class PassThroughObjects {
    */
   onRequestData(bytes: Buffer): void | Promise<void> {
     if (!this.body) return;
+    this.purpose?.check(bytes);
     const named = [...this.body.push(bytes)];
     this.length += bytes.length;
     // The provider acts on the last announced byte, or on the end where no length was announced.
@@ -212,6 +218,29 @@ export class PassThroughObjects {
   onResponseData(bytes: Buffer): void {
     const found = this.members?.push(bytes);
     if (found) this.objects.recordCreated(idsIn(found), this.exchange.caller, this.provider);
+  }
+}
+
+const isUploadInParts = (below: string, { uploads }: RequestFiles): boolean =>
+  outermostCollection(pathSegments(below), [uploads])?.below.length === 0;
+
+/** Refuses uploads in parts of files that contain requests: a line may be in two parts, which are checked apart. */
+class UploadPurpose {
+  private readonly member: MemberExtractor;
+
+  constructor(private readonly files: RequestFiles) {
+    this.member = new MemberExtractor([files.purposeField]);
+  }
+
+  /** @throws GatewayError `key_not_allowed` */
+  check(bytes: Buffer): void {
+    const { purposeField, purposes } = this.files;
+    const purpose = this.member.push(bytes)?.[purposeField];
+    if (typeof purpose === "string" && purposes.includes(purpose.trim().toLowerCase()))
+      throw new GatewayError("key_not_allowed", {
+        message: "The lines of a file that is uploaded in parts cannot be checked for objects of other keys.",
+        hint: "Upload the file in one request; or let the operator set open: true on the path, or share: all.",
+      });
   }
 }
 

@@ -23,6 +23,14 @@ export interface ObjectReference {
   readonly unknownIdError?: ErrorDetails | undefined;
 }
 
+/** Finds the objects that a pass-through body, or a line of its file, names: while it arrives and at its end. */
+export interface BodyReferenceFinder {
+  /** Parses a piece. @throws GatewayError for ambiguous input */
+  push(bytes: Buffer): readonly ObjectReference[];
+  /** Called when the whole body has arrived. @throws GatewayError for ambiguous input */
+  end(): readonly ObjectReference[];
+}
+
 /** The characters of a vendor's id: none with a meaning in a path, a query or a header. */
 const ID = /^[A-Za-z0-9._-]{1,128}$/;
 /** Limit of objects that a request may name: each is looked up, and vendors accept a few hundred. */
@@ -159,6 +167,16 @@ export class ReferenceFinder {
    */
   mayReferInBody(body: Body): boolean {
     return this.mayReferBelowTop(body) || (body.scan !== undefined && this.hasVariantAtTop(body.scan));
+  }
+
+  /** Reports whether JSON in UTF-8 may name an object, without parsing it. May report one that names none, never the reverse. */
+  mayReferInBytes(bytes: Buffer): boolean {
+    const pieces = [bytes];
+    return (
+      this.mayHoldReference(pieces) ||
+      matchesAcross(pieces, this.variantPattern, this.maxVariantLength) ||
+      (this.addressWatch !== undefined && this.addressStart.mayOccurIn(pieces))
+    );
   }
 
   /** Reports whether a body may name an object below its top level, or in a top-level member that names one at any depth. */

@@ -61,10 +61,18 @@ export function parseBoundary(contentType: string): string | undefined {
   return BOUNDARY.test(boundary) && CHARSET.test(values.get("charset") ?? "utf-8") ? boundary : undefined;
 }
 
-/** Reads short text fields besides the one that is searched, each time they occur. */
+/** Reads short text fields besides the one that is searched, each time they occur, and longer values as they arrive. */
 interface FieldReader {
   wants(name: string): boolean;
   read(name: string, value: string): void;
+  /** Returns what receives the value of a part, also of a file; undefined: nothing does. */
+  receiver?(name: string): ValueReceiver | undefined;
+}
+
+/** Receives a part's value in pieces. */
+export interface ValueReceiver {
+  push(bytes: Buffer): void;
+  end(): void;
 }
 
 type State = "start" | "delimiter" | "head" | "value" | "closed";
@@ -100,6 +108,7 @@ export class FormScanner {
   private isSearched = false;
   /** The name of the current part, if it is one of `otherFields`. */
   private currentField: string | undefined;
+  private receiver: ValueReceiver | undefined;
 
   /**
    * @param field the name of the field to find; undefined: none
@@ -216,6 +225,7 @@ export class FormScanner {
       if (this.isSearched && this.offset + certain - this.start > this.maxLength) this.tooLong();
       if (this.currentField !== undefined && this.offset + certain - this.start > this.shortLimit) this.read(undefined);
       if (!this.isSearched && this.currentField === undefined && certain > 0) {
+        this.receiver?.push(rest.subarray(0, whole));
         this.advance(certain);
         this.checkedUntil = this.offset;
       }
@@ -229,6 +239,9 @@ export class FormScanner {
     if (this.isSearched) this.setFound(rest.toString("latin1", 0, delimiterStart - 2), end);
     else if (this.currentField !== undefined)
       this.read(delimiterStart - 2 > this.shortLimit ? undefined : rest.toString("latin1", 0, delimiterStart - 2));
+    this.receiver?.push(rest.subarray(0, at - 2));
+    this.receiver?.end();
+    this.receiver = undefined;
     this.checkedUntil = end;
     this.advance(delimiterStart + delimiter.length);
     this.state = "delimiter";
@@ -301,6 +314,7 @@ export class FormScanner {
     const normalizedName = name.trim().replace(/\[.*$/, "").toLowerCase();
     if ("wants" in otherFields) {
       if (!isFile && otherFields.wants(name)) this.currentField = name;
+      else this.receiver = beside.receiver?.(name);
     } else if (otherFields.includes(normalizedName)) {
       if (this.texts.has(normalizedName))
         throw new FormError(`The field ${normalizedName} occurs twice.`, at, normalizedName);

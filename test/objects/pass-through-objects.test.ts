@@ -241,6 +241,35 @@ t.test("a body that names another key's object never reaches the provider comple
   open.destroy();
 });
 
+t.test("a batch's file names no object of another key, whether it is sent in one piece or in parts", async (t) => {
+  const closed = await passing(t);
+  const file = await closed.make("/v1/files");
+  const field = (name: string, value: string) =>
+    `--x\r\ncontent-disposition: form-data; name="${name}"\r\n\r\n${value}\r\n`;
+  const line = JSON.stringify({ custom_id: "1", body: { input: [{ type: "input_file", file_id: file }] } });
+  const upload = (ask: typeof closed.ask, key: KeyName, kind: string) =>
+    ask(
+      key,
+      "POST",
+      "/v1/files",
+      `${field('file"; filename="a', `{}\n${line}\n`)}${field("purpose", kind)}--x--\r\n`,
+      "multipart/form-data; boundary=x",
+    );
+  const seen = closed.upstream.seen.length;
+  const refused = await upload(closed.ask, "theirs", "batch");
+  t.equal(refused.status, 404);
+  t.match(refused.text, /file\.2\.body\.input\.0\.file_id/);
+  t.equal(closed.upstream.seen.length, seen);
+  t.equal((await upload(closed.ask, "theirs", "user_data")).status, 200);
+  t.equal((await upload(closed.ask, "mine", "batch")).status, 200);
+  const inParts = { filename: "a.jsonl", bytes: 5, mime_type: "text/jsonl", purpose: "batch" };
+  t.equal((await closed.ask("mine", "POST", "/v1/uploads", inParts)).status, 403);
+  t.equal((await closed.ask("mine", "POST", "/v1/uploads", { ...inParts, purpose: "user_data" })).status, 200);
+  const open = await passing(t, "", true);
+  t.equal((await open.ask("mine", "POST", "/v1/uploads", inParts)).status, 200);
+  t.equal((await upload(open.ask, "theirs", "batch")).status, 404, "what is named is checked there too");
+});
+
 t.test("a body in which two parsers read different objects is refused", async (t) => {
   const { upstream, ask, make } = await passing(t);
   const file = await make("/v1/files");

@@ -235,3 +235,23 @@ t.test("chunks of a long value are not copied together to be scanned", async (t)
   scanned(form, 1 << 16);
   t.ok(copied < 10_000, `${copied} bytes`);
 });
+
+t.test("a receiver gets exactly the value of its part, however the form is cut", async (t) => {
+  for (const value of ["", "a", "a\r\nb", "\r\n", "--x", "\r\n--x", "v".repeat(500)])
+    for (const step of [1, 2, 7, 41, 1000]) {
+      const body = Buffer.from(part('name="file"; filename="a"', value) + MODEL + part('name="file"', "more") + END);
+      const values: string[] = [];
+      const scanner = new FormScanner("xx", undefined, 0, {
+        wants: (name) => name === "model",
+        read: () => {},
+        receiver: (name) => {
+          if (name !== "file") return undefined;
+          let text = "";
+          return { push: (bytes) => (text += bytes.toString()), end: () => values.push(text) };
+        },
+      });
+      for (let at = 0; at < body.length; at += step) scanner.push(body.subarray(at, at + step));
+      scanner.end();
+      t.same(values, [value, "more"], `${JSON.stringify(value.slice(0, 9))}, cut every ${step}`);
+    }
+});

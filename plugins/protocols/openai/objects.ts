@@ -75,4 +75,6 @@ export const vendorObjects: VendorObjects = {
   },
   // [S: Batch, FineTuningJob]
   derived: { batches: ["output_file_id", "error_file_id"], "fine_tuning/jobs": ["result_files"] },
+  // [S: FilePurpose] [D: Together]
+  requestFiles: { field: "file", purposeField: "purpose", purposes: ["batch", "batch-api"], uploads: "uploads" },
 };
