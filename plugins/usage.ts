@@ -14,6 +14,7 @@ import {
   type SendExchange,
   type Stage,
   slot,
+  splitReceived,
   Translations,
 } from "model-gateway";
 import { JsonUsage, Ledger, type LedgerEntry, type Usage } from "model-gateway/store";
@@ -151,6 +152,7 @@ export default class UsagePlugin implements Plugin {
     if (exchange.dryRun) return;
     exchange.onUsage = undefined;
     const reading = this.reading(exchange);
+    readUnseen(exchange, reading);
     const tokensIn = () => requestedTokens(exchange, this.translations) ?? tokensOfBytes(exchange.body.length);
     const settled = settle(exchange, reading, this.options.cut, tokensIn);
     const { marketplace, redactor } = this;
@@ -159,6 +161,15 @@ export default class UsagePlugin implements Plugin {
     exchange.charge = chargeOf(written, exchange);
     this.ledger.append(written);
   }
+}
+
+/** Reads what arrived of a response that broke off while a plugin after this one was reading it. */
+function readUnseen(exchange: DoneExchange, reading: UsageReading): void {
+  const { head, operation } = exchange;
+  if (!head?.received || head.status >= 300 || !operation.generates || reading.parser || reading.delivered) return;
+  const responding = exchange as unknown as ResponseExchange;
+  const stage = head.framing ? streamStage(responding, reading, () => {}) : wholeStage(responding, reading);
+  for (const frame of splitReceived(head.received, (head.translated ?? head).framing)) stage(frame);
 }
 
 /** The usage that is billed, and its source. */
