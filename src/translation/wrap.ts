@@ -105,8 +105,8 @@ class JsonUnwrapper {
     if (this.state !== "inside") return text;
     // Pending text is not read again: any number of pieces may only add to it.
     const bufferedLength = trailingLength(text);
-    const complete = kept === text.length ? "" : this.pending + text.slice(0, text.length - bufferedLength);
-    this.pending = complete === "" ? this.pending + text : text.slice(text.length - kept);
+    const complete = bufferedLength === text.length ? "" : this.pending + text.slice(0, text.length - bufferedLength);
+    this.pending = complete === "" ? this.pending + text : text.slice(text.length - bufferedLength);
     return complete;
   }
 

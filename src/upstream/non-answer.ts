@@ -29,7 +29,7 @@ export function detectNonAnswer(
   onCut: (bytes: number) => void,
 ): Promise<NonAnswer | undefined> {
   return peekResponse<NonAnswer>(response, limit, (settle, pieces, last, isComplete) => {
-    if (last && !whole) onCut(lengthOf(pieces));
+    if (last && !isComplete) onCut(lengthOf(pieces));
     const first = firstSignificantByte(pieces);
     if (first === undefined) return last && settle(isComplete ? "empty" : undefined);
     if (first !== OBJECT && !(allowArray && first === ARRAY)) return settle("unreadable");

@@ -148,6 +148,7 @@ export class FormScanner {
     if (this.state !== "value" || this.isSearched || this.currentField !== undefined || piece.length < 4 * overlap)
       return false;
     if (this.search.indexIn(Buffer.concat([rest, piece.subarray(0, overlap)])) >= 0) return false;
+    this.receiver?.push(rest);
     this.offset += rest.length;
     this.checkedUntil = this.offset;
     return true;
@@ -225,7 +226,7 @@ export class FormScanner {
       if (this.isSearched && this.offset + certain - this.start > this.maxLength) this.tooLong();
       if (this.currentField !== undefined && this.offset + certain - this.start > this.shortLimit) this.read(undefined);
       if (!this.isSearched && this.currentField === undefined && certain > 0) {
-        this.receiver?.push(rest.subarray(0, whole));
+        this.receiver?.push(rest.subarray(0, certain));
         this.advance(certain);
         this.checkedUntil = this.offset;
       }
@@ -239,7 +240,7 @@ export class FormScanner {
     if (this.isSearched) this.setFound(rest.toString("latin1", 0, delimiterStart - 2), end);
     else if (this.currentField !== undefined)
       this.read(delimiterStart - 2 > this.shortLimit ? undefined : rest.toString("latin1", 0, delimiterStart - 2));
-    this.receiver?.push(rest.subarray(0, at - 2));
+    this.receiver?.push(rest.subarray(0, delimiterStart - 2));
     this.receiver?.end();
     this.receiver = undefined;
     this.checkedUntil = end;
@@ -314,7 +315,7 @@ export class FormScanner {
     const normalizedName = name.trim().replace(/\[.*$/, "").toLowerCase();
     if ("wants" in otherFields) {
       if (!isFile && otherFields.wants(name)) this.currentField = name;
-      else this.receiver = beside.receiver?.(name);
+      else this.receiver = otherFields.receiver?.(name);
     } else if (otherFields.includes(normalizedName)) {
       if (this.texts.has(normalizedName))
         throw new FormError(`The field ${normalizedName} occurs twice.`, at, normalizedName);
