@@ -14,7 +14,6 @@ import {
   type SendExchange,
   type Stage,
   slot,
-  splitReceived,
   Translations,
 } from "model-gateway";
 import { JsonUsage, Ledger, type LedgerEntry, type Usage } from "model-gateway/store";
@@ -169,7 +168,7 @@ function readUnseen(exchange: DoneExchange, reading: UsageReading): void {
   if (!head?.received || head.status >= 300 || !operation.generates || reading.parser || reading.delivered) return;
   const responding = exchange as unknown as ResponseExchange;
   const stage = head.framing ? streamStage(responding, reading, () => {}) : wholeStage(responding, reading);
-  for (const frame of splitReceived(head.received, (head.translated ?? head).framing)) stage(frame);
+  for (const frame of tryRead(head.received) ?? []) stage(frame);
 }
 
 /** The usage that is billed, and its source. */

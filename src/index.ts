@@ -1,7 +1,6 @@
 /// <reference types="node" preserve="true" />
 /** The exports for plugins: `import { … } from "model-gateway"`. */
 
-export { splitReceived } from "./core/answer-frames.ts";
 export type { Body } from "./core/body.ts";
 export { GatewayError } from "./core/errors.ts";
 export type { Answer, Attempt, FailedAnswer, Head } from "./core/exchange.ts";

@@ -171,8 +171,8 @@ export interface Head {
   readBody?(limit: number): Promise<Buffer>;
   /** True while a call of `readBody` is pending. */
   isReading?: boolean;
-  /** Set when `readBody` has failed: the bytes that arrived before. */
-  received?: Buffer | undefined;
+  /** Set when `readBody` has failed: returns the frames that arrived before, without an incomplete one. */
+  received?: (() => readonly Frame[]) | undefined;
   /** Set by the stage that translates the response: `framing` is then the client's, and the upstream's is in here. */
   translated?: TranslatedHead;
 }

@@ -1,5 +1,5 @@
 import type { Frame } from "../wire/frame.ts";
-import { splitIntoFrames, splitReceived } from "./answer-frames.ts";
+import { splitIntoFrames } from "./answer-frames.ts";
 import type { Head } from "./exchange.ts";
 import { runStages, type Stage } from "./stage.ts";
 
@@ -29,7 +29,7 @@ function showReceived(head: Head, stages: readonly Stage[]): void {
   head.received = undefined;
   if (!received) return;
   try {
-    for (const frame of splitReceived(received, (head.translated ?? head).framing)) runStages(stages, frame, []);
+    for (const frame of received()) runStages(stages, frame, []);
   } catch {
     // The reason why it broke off is reported, not what that did to a stage.
   }

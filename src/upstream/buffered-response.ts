@@ -1,3 +1,4 @@
+import { splitReceived } from "../core/answer-frames.ts";
 import { GatewayError } from "../core/errors.ts";
 import type { Head } from "../core/exchange.ts";
 import type { BodyReceiver, UpstreamResponse } from "./response.ts";
@@ -36,7 +37,8 @@ export class BufferedResponse implements Pick<UpstreamResponse, "read" | "resume
       const pieces: Buffer[] = [];
       let length = 0;
       const fail = (error: GatewayError): void => {
-        this.head.received = Buffer.concat(pieces);
+        const { head } = this;
+        head.received = () => splitReceived(Buffer.concat(pieces), (head.translated ?? head).framing);
         reject(error);
       };
       this.upstream.read({

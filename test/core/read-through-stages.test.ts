@@ -1,4 +1,5 @@
 import t from "tap";
+import { splitReceived } from "../../src/core/answer-frames.ts";
 import type { Head } from "../../src/core/exchange.ts";
 import { readThroughStages } from "../../src/core/read-through-stages.ts";
 import { runStages, type Stage } from "../../src/core/stage.ts";
@@ -84,7 +85,7 @@ t.test("of a response that breaks off the stages see what arrived, once, and its
     const seen: string[] = [];
     const stages: Stage[] = [];
     const head = { ...(framing && { framing }), readBody: () => Promise.reject(new Error("left")) } as unknown as Head;
-    head.received = Buffer.from(text);
+    head.received = () => splitReceived(Buffer.from(text), framing);
     readThroughStages(head, stages);
     stages.push((frame) => void seen.push(frame.kind));
     stages.push(() => {
