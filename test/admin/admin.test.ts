@@ -133,7 +133,7 @@ t.test("paths outside the API are served as pages", async (t) => {
   t.equal((await ask("GET", "/other")).status, 404);
 });
 
-t.test("a client that leaves before its body is complete is not logged as a failure", async (t) => {
+t.test("a client that disconnects before its body is complete is not logged as a failure", async (t) => {
   const { base, log } = await startAdmin(t);
   const { port } = new URL(base);
   const socket = connect(Number(port), "127.0.0.1");

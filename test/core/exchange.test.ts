@@ -7,7 +7,7 @@ import { setMember } from "../../src/wire/splice.ts";
 
 const exchange = (): Exchange => new Exchange({ id: "one", arrivedAt: performance.now() } as ExchangeStart);
 
-t.test("listeners are called once, in order, when the client leaves", async (t) => {
+t.test("listeners are called once, in order, when the client disconnects", async (t) => {
   const one = exchange();
   const heard: string[] = [];
   one.onAbort(() => heard.push("first"));
@@ -62,7 +62,7 @@ t.test("a listener may register another one, which is called at once too", async
   t.same(heard, ["outer", "inner"]);
 });
 
-t.test("the signal is always the same object, and fires when the client leaves", async (t) => {
+t.test("the signal is always the same object, and fires when the client disconnects", async (t) => {
   const one = exchange();
   const { signal } = one;
   t.equal(one.signal, signal);
@@ -135,7 +135,7 @@ t.test("an attempt has its own body", async (t) => {
 });
 
 t.test(
-  "if a plugin needs the rest of a response, a client that leaves does not end it, but an interruption does",
+  "if a plugin needs the rest of a response, a client that disconnects does not end it, but an interruption does",
   async (t) => {
     const one = exchange();
     const heard: string[] = [];

@@ -21,14 +21,17 @@ t.test("usage is parsed by the protocol that finds a total, wherever the bytes a
   t.match(other.usage, { in: {}, raw: tokens }, "as reported");
 });
 
-t.test("usage of several events is merged, and a client that leaves gets what was reported until then", async (t) => {
-  const usage = new StreamUsage([chat, anthropic]);
-  t.equal(usage.usage, undefined);
-  usage.push(stream({ type: "message_start", message: { usage: { input_tokens: 5, output_tokens: 1 } } }));
-  t.match(usage.usage, { in: { total: 5 } });
-  usage.push(stream({ type: "message_delta", usage: { output_tokens: 9 } }));
-  t.match(usage.usage, { in: { total: 5 }, out: { total: 9 } });
-});
+t.test(
+  "usage of several events is merged, and a client that disconnects gets what was reported until then",
+  async (t) => {
+    const usage = new StreamUsage([chat, anthropic]);
+    t.equal(usage.usage, undefined);
+    usage.push(stream({ type: "message_start", message: { usage: { input_tokens: 5, output_tokens: 1 } } }));
+    t.match(usage.usage, { in: { total: 5 } });
+    usage.push(stream({ type: "message_delta", usage: { output_tokens: 9 } }));
+    t.match(usage.usage, { in: { total: 5 }, out: { total: 9 } });
+  },
+);
 
 t.test("an event without JSON has no usage, and one that is too large ends parsing, which is reported", async (t) => {
   const usage = new StreamUsage([responses]);

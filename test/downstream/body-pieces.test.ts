@@ -58,7 +58,7 @@ t.test("small chunks of one read of the socket are delivered together", async (t
   t.ok(came.length < 50, `${came.length} chunks`);
 });
 
-t.test("a client that leaves, before or during a read, is reported as gone", async (t) => {
+t.test("a client that disconnects, before or during a read, is reported as gone", async (t) => {
   const { socket, pieces } = await asked(t);
   const waiting = pieces.next();
   socket.destroy();

@@ -273,7 +273,7 @@ t.test("a body that is too slow is ended, one that only takes long is not", asyn
   }
 });
 
-t.test("notices a client that leaves", async (t) => {
+t.test("notices a client that disconnects", async (t) => {
   for (const coding of ["identity", "gzip"]) {
     const server = await listening(LIMITS, true);
     const socket = connect(server.port, "127.0.0.1");

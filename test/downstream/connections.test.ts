@@ -181,7 +181,7 @@ t.test(
 for (const way of ["FIN", "RST"])
   for (const packets of [false, true])
     t.test(
-      `a client that leaves by ${way} while requests wait is noticed at once, ${packets ? "in packets" : "in one"}`,
+      `a client that disconnects by ${way} while requests wait is noticed at once, ${packets ? "in packets" : "in one"}`,
       async (t) => {
         const { gateway, upstream, asked } = await counting(t, () => new Promise(() => {}));
         const all = Array.from({ length: 12 }, (_, n) => question(n));

@@ -137,7 +137,7 @@ const GATE = `export default class Gate {
   access() { const { gate } = globalThis as unknown as { gate: { came(): void; open: Promise<void> } }; gate.came(); return gate.open; }
 }`;
 
-t.test("a client that leaves before or while its body is read is recorded as gone", async (t) => {
+t.test("a client that disconnects before or while its body is read is recorded as gone", async (t) => {
   const { promise: open, resolve: go } = Promise.withResolvers<void>();
   let came = 0;
   Object.assign(globalThis, { gate: { came: () => void came++, open } });

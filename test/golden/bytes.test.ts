@@ -111,7 +111,7 @@ function parsed(text: string): unknown {
   }
 }
 
-t.test("every recorded answer passes the stages byte for byte, cut at every byte", { skip }, async (t) => {
+t.test("every recorded answer passes the stages byte for byte, split at every byte", { skip }, async (t) => {
   const odd: string[] = [];
   for (const recording of all as Recording[]) {
     const { body, failed } = through(recording, 1);

@@ -86,7 +86,7 @@ t.test("13: [DONE] reaches Chat clients only, and is not what makes a Chat strea
   t.match((await gate.ask("openai-chat", "anthropic-messages")).text, /\n\ndata: \[DONE\]\n\n$/);
 });
 
-t.test("14: an error after a 200 is an error in each protocol's own form, and the connection is cut", async (t) => {
+t.test("14: an error after a 200 is an error in each protocol's own form, and the connection is closed", async (t) => {
   const gate = await between(t);
   const error = {
     message: "Over capacity, try again.",

@@ -106,7 +106,7 @@ t.test("a body that nobody changes is sent as the very bytes that arrived", asyn
   t.equal((await ask("/v1/chat/completions", body)).sent, body.replace('"painter"', '"vendors-painter"'));
 });
 
-t.test("a stage behind rewrite changes what is translated, whole and streamed", async (t) => {
+t.test("a stage after rewrite changes what is translated, whole and streamed", async (t) => {
   const message = { id: "msg_1", type: "message", role: "assistant", model: "x", stop_reason: "end_turn" };
   const usage = { input_tokens: 1, output_tokens: 1 };
   const events = [

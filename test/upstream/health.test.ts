@@ -246,7 +246,7 @@ t.test("a conversation keeps one credential, the same second one while that rest
   t.same(conversations.map(shown), first);
 });
 
-t.test("of those at rest the one that ends soonest is kept, with credentials and without", async (t) => {
+t.test("of targets at rest the one whose rest ends soonest stays in use, with credentials and without", async (t) => {
   for (const credentials of [[], credentialsOf("A")]) {
     const { health, fail, watch } = watched();
     const [a, b] = ["a", "b"].map((name) => targetOf(name, { credentials })) as [Target, Target];

@@ -192,7 +192,7 @@ t.test("a response that its owner rejects is an error, and closes the connection
 
 const coded = (code: string) => Object.assign(new Error("x"), { code });
 
-t.test("only a closed connection is taken for one", (t) => {
+t.test("only a closed connection counts as closed", (t) => {
   for (const code of ["ECONNRESET", "EPIPE", "CONNECTION_CLOSED"]) t.ok(isClosedByPeer(coded(code)), code);
   for (const error of [coded("ECONNREFUSED"), coded("RESPONSE_NOT_HTTP"), new Error("ECONNRESET")])
     t.notOk(isClosedByPeer(error), error.message);

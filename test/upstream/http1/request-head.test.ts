@@ -44,7 +44,7 @@ t.test("order, spelling and repetition of passed fields are kept", (t) => {
 });
 
 t.test(
-  "fields named by Connection or Proxy-Connection are removed, in any case and from any line; two words name nothing",
+  "fields named by Connection or Proxy-Connection are removed, in any case and from any line; two words are no field name",
   (t) => {
     const fields = [
       "X-A",
