@@ -242,7 +242,7 @@ t.test("every protocol's folder has the same files", async (t) => {
     const strange = names.filter(
       (name) => name !== "README.md" && !PARTS.some((part) => name === `${part}.ts` || name.startsWith(`${part}.`)),
     );
-    t.same(strange, [], `${folder} has no others`);
+    t.same(strange, [], `${folder} imports no others`);
     if (names.includes("request.decode.ts") && names.includes("request.encode.ts"))
       t.same(
         NEEDED.filter((part) => !names.includes(`${part}.ts`)),

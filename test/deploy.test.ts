@@ -371,7 +371,7 @@ t.test("two gateways behind nginx lose no request when one of them stops and res
   t.same(
     statuses.filter((status) => status !== 200),
     [],
-    `of ${statuses.length}`,
+    `one of ${statuses.length}`,
   );
   t.equal(vendor.requests.length, statuses.length, "and calls the provider once for each");
 });
@@ -400,7 +400,7 @@ t.test("a release is packed and signed by pinned steps, with minimal permissions
   t.same(
     runs.filter((run) => order.includes(run)),
     order,
-    "nothing is packed untried",
+    "nothing is packed without a test",
   );
   t.ok(statSync(join(ROOT, ".ci/run")).mode & 0o100, ".ci/run exists and is executable");
   const called = runs.flatMap((run) => [...run.matchAll(/npm run (?:--\S+ )*(\S+)/g)].map(([, script = ""]) => script));

@@ -21,7 +21,7 @@ async function rehearsed(t: Test, files: Record<string, string>): Promise<{ prob
 t.test("the built-in plugins of a valid file are constructed, and nothing stays open", async (t) => {
   const { problems, own } = await rehearsed(t, { "gateway.yaml": YAML });
   t.same(problems, []);
-  t.notOk(existsSync(join(own, "data")), "no store is made");
+  t.notOk(existsSync(join(own, "data")), "no store is created");
 });
 
 t.test("every plugin is constructed and dry-started: all errors are reported at once", async (t) => {

@@ -100,7 +100,7 @@ t.test("a page of another site changes nothing, even where no sign-in is require
   t.equal((await create({ origin: "null" })).status, 403);
   t.equal((await create({ "sec-fetch-site": "cross-site" })).status, 403);
   t.equal((await create({ origin: "https://evil.example", "content-type": "text/plain" })).status, 403);
-  t.equal((await create({ "content-type": "text/plain" })).status, 400, "a form could send that");
+  t.equal((await create({ "content-type": "text/plain" })).status, 400, "a form could send that type");
   t.equal((await create({ origin: base })).status, 201);
 });
 

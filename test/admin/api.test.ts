@@ -234,7 +234,7 @@ t.test("the configuration is shown without its secrets, compared and reloaded", 
     changes: [{ path: "drain", before: "10m", after: "5s" }],
     restart: [],
   });
-  t.equal(gateway.config.drain, 600_000, "nothing has changed yet");
+  t.equal(gateway.config.drain, 600_000, "no change yet");
   t.match((await ask("POST", "/api/reload")).body, { generation: 2, changes: [{ path: "drain" }] });
   t.equal(gateway.config.drain, 5000);
   writeFileSync(file, "models: {");

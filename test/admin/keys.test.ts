@@ -105,7 +105,7 @@ models: { echo: { targets: [demo:echo] }, unpriced: { targets: [up:x] } }
   t.equal(
     (await ask("PATCH", "/api/keys/ci", { body: { models: null } })).status,
     422,
-    "now it would be of all models",
+    "without models it would be for all",
   );
   t.equal((await ask("PATCH", "/api/keys/ci", { body: { models: null, budget: null } })).status, 200);
   t.equal((await ask("PATCH", "/api/keys/ci", { body: { budget: "$1" } })).status, 422);

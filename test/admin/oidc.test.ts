@@ -112,11 +112,11 @@ t.test(
     const first = new Surfer();
     const back = await first.signIn(`${base}/api/session/oidc`, "alice");
     const other = await new Surfer().ask(back);
-    t.equal(other.headers.get("location"), "/?sign_in=late", "another browser did not begin it");
+    t.equal(other.headers.get("location"), "/?sign_in=late", "another browser began it");
     const forged = new URL(back);
     forged.searchParams.set("state", "forged");
     t.equal((await first.ask(forged.href)).headers.get("location"), "/?sign_in=failed");
-    t.equal((await first.ask(back)).headers.get("location"), "/?sign_in=late", "one try for each way out");
+    t.equal((await first.ask(back)).headers.get("location"), "/?sign_in=late", "one attempt for each redirect");
     const used = await enter("alice");
     t.equal((await used.surfer.ask(used.back)).headers.get("location"), "/?sign_in=late");
     const wrong = new Surfer();

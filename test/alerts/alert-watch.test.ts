@@ -197,7 +197,7 @@ t.test("a budget of a new period raises an alert again, and a lower mark of the 
     return receiver.received.length - before;
   };
   t.equal(await told(1, "2026-11-20T10:30:00Z"), 1);
-  t.equal(await told(0.8, "2026-11-20T10:31:00Z"), 0, "a gateway that found it late");
+  t.equal(await told(0.8, "2026-11-20T10:31:00Z"), 0, "a gateway that found it later");
   t.equal(await told(1, "2026-11-20T10:32:00Z"), 0);
   t.equal(await told(1, "2026-11-20T11:01:00Z"), 1, "the next hour");
 });
@@ -246,7 +246,7 @@ t.test("missing workers raise an alert if that lasts", async (t) => {
   const { look, gateway } = await watched(t, yaml);
   const counts = { wanted: 4, up: 3, deaths: 1 };
   Object.defineProperty(gateway, "workerCounts", { value: counts });
-  t.same([await look(), await look()], [[], []], "one that ends is replaced in a moment");
+  t.same([await look(), await look()], [[], []], "a worker that exits is replaced in a moment");
   const subject = "workers";
   t.match(await look(), [{ subject, state: "firing", text: /3 of 4 workers serve: see the log/ }]);
   t.same(await look(), [], "once");

@@ -31,7 +31,7 @@ t.test("every client's settings are printed with address, key and model in their
     ]);
     t.equal(code, 0);
     t.match(text, /gw\.example\.com/, id);
-    t.notMatch(text, /\{\{|gw\.example\.com\/[/"']?\/|\/v1\/v1/, `${id} has all put in`);
+    t.notMatch(text, /\{\{|gw\.example\.com\/[/"']?\/|\/v1\/v1/, `${id} has all placeholders replaced`);
   }
   const { text } = await connect(t, ["claude", "--key", "gw_k"]);
   t.match(text, /^export ANTHROPIC_BASE_URL=http:\/\/127\.0\.0\.1:8080$/m);

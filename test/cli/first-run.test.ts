@@ -46,7 +46,7 @@ t.test(
     t.same(place, { file: own, folder });
     t.match(readFileSync(own, "utf8"), /targets: \[openai:gpt-5\.4-mini\]/);
     t.notMatch(out, /key, shown once|start it/, "the gateway prints these itself at its start");
-    t.same((await start([])).asked, [], "once: git has that file no more");
+    t.same((await start([])).asked, [], "once: the file is no longer tracked by git");
   },
 );
 

@@ -152,7 +152,7 @@ t.test("keys revoke revokes a key by id or name", async (t) => {
   t.match(
     (await keys("show", "one")).out,
     new RegExp(`^id +${again.record.id}\n.*\nstate +on$`, "m"),
-    "until it has another",
+    "until it has another one",
   );
   t.match(await keys("show", "nobody"), { code: 1, err: /no key nobody/ });
   t.match(await keys("revoke", "nobody"), { code: 1, out: "", err: /no key nobody .*keys list/ });
@@ -320,7 +320,7 @@ t.test("a key can only be limited to existing models", async (t) => {
     err: "--models: no model matches other-*.",
   });
   t.match(await keys("create", "x", "--models", "gpt"), { code: 1, err: /"gpt"; known: fast, smart$/ });
-  t.equal((await stores.keys.list()).length, 1, "and nothing is made");
+  t.equal((await stores.keys.list()).length, 1, "and nothing is created");
 });
 
 t.test("the reason why a key cannot be created is printed", async (t) => {
@@ -366,7 +366,7 @@ t.test("an invalid command line exits with 2 and prints what is accepted", async
     t.match(err, /\nsee: npm start -- keys --help$/);
     t.ok(err.split("\n").length < 12, err);
   }
-  t.equal((await stores.keys.list()).length, 1, "and makes nothing");
+  t.equal((await stores.keys.list()).length, 1, "and creates nothing");
 });
 
 t.test("its own help begins with its usage, and the overall help has its lines", async (t) => {

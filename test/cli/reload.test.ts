@@ -95,7 +95,7 @@ t.test("the admin side's address can be given while the file is invalid", async 
   };
   const port = (n: number) => ({ host: "127.0.0.1", port: n });
   t.match(at("models: {"), { ...port(9090), fileError: { problems: [{ file: /gateway\.yaml$/, line: 1 }] } });
-  t.same(at("models: {}"), port(9090), "right, and so not a guess");
+  t.same(at("models: {}"), port(9090), "valid, and so not a guess");
   t.same(at("models: {\nadmin: 127.0.0.1:7 # here\n"), port(7));
   t.same(at("admin: 7"), port(7));
   t.same(at('admin: { token: $A, listen: "127.0.0.1:8" }\nlisten: 1'), port(8));

@@ -22,7 +22,7 @@ type Json = { [name: string]: Json } & { enum?: string[] };
 
 t.test("the schema is JSON Schema 2020-12, strict but for x- sections", async (t) => {
   const { code, out } = await schema(t.testdir());
-  t.equal((await schema(t.testdir(), ["--json"])).out, out, "it is JSON anyway");
+  t.equal((await schema(t.testdir(), ["--json"])).out, out, "it is JSON in any case");
   const json = JSON.parse(out);
   t.equal(code, 0);
   t.equal(json.$schema, "https://json-schema.org/draft/2020-12/schema");

@@ -52,7 +52,7 @@ t.test("Ctrl-C under npm start, which comes from the terminal and from npm, coun
   await until(() => got.text.includes("stop 0"), "the stop");
   child.kill("SIGINT");
   await new Promise((more) => setTimeout(more, 500));
-  t.notMatch(got.text, "interrupted\n", "npm's is the same one");
+  t.notMatch(got.text, "interrupted\n", "npm's signal is the same one");
   child.kill("SIGINT");
   t.same(await closed, [0, null]);
   t.match(got.text, /interrupted\n(?:.*\n)*stopped/, "and a later one counts as a second");

@@ -45,7 +45,7 @@ t.test("a missing database is a warning, and an existing one is none", async (t)
   if (!server) return;
   const url = await server.database();
   t.same(await doubts(url), []);
-  t.same(await server.ask(url, "select 1 from pg_namespace where nspname = 'model_gateway'"), [], "nothing is made");
+  t.same(await server.ask(url, "select 1 from pg_namespace where nspname = 'model_gateway'"), [], "nothing is created");
 });
 
 t.test(

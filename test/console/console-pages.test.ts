@@ -44,7 +44,11 @@ t.test("a visitor with access to the API gets the figures together with the scri
     ["/api/session", "/api/keys"],
     "scripts that could end the session are not loaded",
   );
-  t.same(await linked(`/requests?key=${"x".repeat(600)}`, known), ["/api/session", "/api/keys"], "no head too large");
+  t.same(
+    await linked(`/requests?key=${"x".repeat(600)}`, known),
+    ["/api/session", "/api/keys"],
+    "no header is too large",
+  );
   t.same(await linked("/requests?since=__proto__", known), [
     ...["/api/session", "/api/requests?since=24h&limit=100", "/api/keys"],
   ]);

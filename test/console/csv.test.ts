@@ -17,6 +17,6 @@ t.test("names that a spreadsheet would run are quoted as text, all others are un
     csv(rows),
     'model,cost_usd\r\n"\'=HYPERLINK(""https://evil.test"")",0.1\r\n@cf/meta/llama,-1.5\r\n"a, b\nc",""""\r\n,1\r\n',
   );
-  t.equal(csv(rows), `${lines(rows).join("\r\n")}\r\n`, "as those of the verb usage");
+  t.equal(csv(rows), `${lines(rows).join("\r\n")}\r\n`, "like those of the verb usage");
   t.equal(csv([[1, 2]]), "1,2\r\n");
 });

@@ -12,9 +12,9 @@ const {
 t.test("a budget's end is estimated from what was spent since its period began", async (t) => {
   const day = { limit: 100, began: 1000, resets: 11_000 };
   t.equal(endOf({ ...day, spent: 50 }, 5000), 9000, "half of it in four seconds");
-  t.equal(endOf({ ...day, spent: 20 }, 5000), Number.POSITIVE_INFINITY, "it begins anew before");
+  t.equal(endOf({ ...day, spent: 20 }, 5000), Number.POSITIVE_INFINITY, "it is renewed before that");
   t.equal(endOf({ ...day, spent: 0 }, 5000), Number.POSITIVE_INFINITY);
-  t.equal(endOf({ limit: 100, began: 1000, spent: 20 }, 5000), 21_000, "in all: it never begins anew");
+  t.equal(endOf({ limit: 100, began: 1000, spent: 20 }, 5000), 21_000, "in total: it is never renewed");
 });
 
 t.test("a spent budget has ended, and one with an unknown beginning has no estimate", async (t) => {

@@ -27,6 +27,6 @@ t.test("defaults are comments, and so is a name without values below it", async 
   );
   const nothing = yaml({ limits: { groups: { acme: saying({}, { rpm: 300, budget: ["$5/day"] }) } } });
   t.equal(nothing, "# limits:\n#   groups:\n#     acme:\n#       rpm: 300\n#       budget: [$5/day]");
-  t.same(parse(nothing), null, "an empty group would be a mistake in the file");
+  t.same(parse(nothing), null, "an empty group would be an error in the file");
   t.match(parse(nothing.replaceAll(/^# /gm, "")), { limits: { groups: { acme: { rpm: 300 } } } });
 });

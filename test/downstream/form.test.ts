@@ -52,7 +52,7 @@ t.test(
     const client = form(t, running, `content-length: ${begin.length + rest.length}`);
     client.socket.write(begin);
     await until(() => (seen[0]?.received ?? 0) > MODEL.length, "the provider to get the first bytes");
-    t.ok((seen[0]?.received ?? 0) < begin.length, "but for those that could be a delimiter");
+    t.ok((seen[0]?.received ?? 0) < begin.length, "except those that could be a delimiter");
     t.match(seen[0]?.head, new RegExp(`\r\ncontent-length: ${begin.length + rest.length}\r\n`, "i"));
     t.equal(client.text, "");
     client.socket.write(rest);

@@ -37,7 +37,7 @@ t.test("a refused body in very many small chunks ends its connection, and the re
   got.socket.end();
   await once(got.socket, "close");
   t.equal(got.text.split("HTTP/1.1 ").length, 2, "what follows is not read as a request");
-  t.equal(got.error, undefined, "nothing is reset");
+  t.equal(got.error, undefined, "the connection is not reset");
 });
 
 for (const [what, framing, body] of [

@@ -112,7 +112,7 @@ t.test("nothing of an incomplete frame is sent before it is complete", async (t)
   flow.chunk(Buffer.from("\n\ndata: 3"));
   t.equal(outlet.text, "data: 1\n\ndata: half\n\n");
   flow.end();
-  t.equal(outlet.text, "data: 1\n\ndata: half\n\ndata: 3", "and the rest with the end");
+  t.equal(outlet.text, "data: 1\n\ndata: half\n\ndata: 3", "and the remainder with the end");
   t.equal(exchange.written, outlet.text.length);
   t.equal(exchange.firstByte, firstByte);
 });
@@ -371,7 +371,7 @@ t.test("a client that reads nothing for a minute is disconnected", async (t) => 
   outlet.waiting[0]?.();
   flow.chunk(event("2"));
   tick(59_000);
-  t.same(seen.settled, [], "the minute begins anew whenever the client has caught up");
+  t.same(seen.settled, [], "the minute starts again whenever the client has caught up");
   tick(1_000);
   t.match(seen, { destroyed: 1, settled: [{ code: "client_gone" }] });
   outlet.waiting[1]?.();

@@ -298,8 +298,8 @@ t.test("a head that arrived while the gateway was busy is not a slow one", async
     }),
   );
   await until(() => whole.closed && half.closed, "both connections to close");
-  t.match(whole.text, /^HTTP\/1\.1 401 /, "it is judged as it is");
-  t.match(half.text, /^HTTP\/1\.1 408 /, "one of which a part is missing is refused");
+  t.match(whole.text, /^HTTP\/1\.1 401 /, "it is checked as it is");
+  t.match(half.text, /^HTTP\/1\.1 408 /, "one with a missing part is refused");
 });
 
 t.test("a query cannot name the model: path and body do, and were checked", async (t) => {

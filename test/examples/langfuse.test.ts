@@ -35,7 +35,7 @@ t.test("each exchange is a trace and a generation, sent in one batch after the r
   for (const protocol of driven.protocols)
     for (const stream of [false, true])
       await driven.ask({ protocol, stream, chunkBytes: 4 }, { text: "Good morning." });
-  t.same(batches, [], "nothing was sent on the way");
+  t.same(batches, [], "nothing was sent in between");
   await driven.close();
   t.same(asked, ["POST /api/public/ingestion Basic cGs6c2s="]);
   const events = batches.flat();

@@ -36,7 +36,7 @@ t.test("nothing of a response is sent before it is checked, in every protocol, s
         t.notMatch(bad.body.toString(), /answer\./, about);
       }
   const refused = await driven.ask({ protocol: "gemini" }, { status: 400, body: { error: {} } });
-  t.equal(refused.status, 400, "an error of the provider's is nothing to judge");
+  t.equal(refused.status, 400, "an error of the provider's is not checked");
 });
 
 t.test("an endpoint that does not respond takes its timeout, and then the configured default applies", async (t) => {

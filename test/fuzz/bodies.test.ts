@@ -125,7 +125,7 @@ for (const protocol of PROTOCOLS)
       8,
     );
     t.same(faults.slice(0, 5), []);
-    t.ok(refused > REQUESTS / 20, `${refused} were no JSON`);
+    t.ok(refused > REQUESTS / 20, `${refused} were not JSON`);
   });
 
 const SPACES = ["", "", "", " ", "\n", "\t ", "\r\n  "];

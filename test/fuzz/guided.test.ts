@@ -38,7 +38,7 @@ t.test("inputs that reach new code are kept and mutated again, until one gives a
     return more;
   };
   const { crash, corpus, runs } = guided(target, { until: (runs) => runs > 500_000, coverage: { fresh } });
-  t.equal(crash?.bytes.toString(), WRONG, "without a byte that it needs not");
+  t.equal(crash?.bytes.toString(), WRONG, "without unnecessary bytes");
   t.same(corpus.length, WRONG.length - 1);
   t.ok(runs < 100_000, "random inputs alone would take hundreds of millions");
 });

@@ -176,12 +176,12 @@ paths: { /v1/audio: { pass: up }, "/v1/audio/*": { pass: up } }
         const about = () => `${SEED}/${n}: ${JSON.stringify(made.bytes)} -> ${JSON.stringify(text)}`;
         if (own.some((id) => !made.bodies.has(id))) t.fail(`a response to another request: ${about()}`);
         if (new Set(own).size < own.length) t.fail(`one answer twice: ${about()}`);
-        if (own.length > taken.length) t.fail(`more answers than questions: ${about()}`);
+        if (own.length > taken.length) t.fail(`more answers than requests: ${about()}`);
         // nginx reads some things its own way, and says so to the gateway in well-formed words.
         const strict = way === "directly" ? strictly(made.bytes) : [...made.bodies.values(), read(made.bytes)];
         const found = (body: string) =>
           strict.some((one) => one === body || (way !== "directly" && one.includes(body)));
-        if (taken.some((body) => !found(read(body)))) t.fail(`more than a strict reader finds: ${about()}`);
+        if (taken.some((body) => !found(read(body)))) t.fail(`more than a strict parser finds: ${about()}`);
         upstream.seen.splice(0, upstream.seen.length, ...upstream.seen.filter((body) => !made.bodies.has(idIn(body))));
       },
       48,
@@ -190,5 +190,5 @@ paths: { /v1/audio: { pass: up }, "/v1/audio/*": { pass: up } }
     t.ok(answered > requests / 10, `${answered} of ${requests} requests were answered`);
     for (const [kind, count] of Object.entries(upstream.met)) t.ok(count > COUNT / 100, `${count} of ${kind}`);
     const after = `GET /v1/models HTTP/1.1\r\nHost: a\r\nX-Api-Key: ${KEY}\r\n\r\n`;
-    t.same((await send(port, after)).statuses, [200], "and the gateway is well");
+    t.same((await send(port, after)).statuses, [200], "and the gateway is healthy");
   });

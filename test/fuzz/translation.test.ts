@@ -81,7 +81,7 @@ for (const protocol of PROTOCOLS) {
         faults.push(`${seed}: ${failures} errors, ends with ${last}`);
     }
     t.same(faults.slice(0, 5), []);
-    t.ok(errors > BROKEN / 4, `${errors} streams were found broken`);
+    t.ok(errors > BROKEN / 4, `${errors} streams were found invalid`);
   });
 }
 

@@ -152,7 +152,7 @@ t.test("an answer without a summary is an error, and so is an interrupted one", 
     for (const stream of [SCRIPTS[vendor].frames("call"), frames.slice(0, vendor === "openai-chat" ? -3 : -1)]) {
       gate.answer(streaming(stream.join("")));
       const { text, cut } = await gate.ask("openai-responses", vendor, { body: bodyFor(vendor, input, true) });
-      t.ok(cut, `${vendor}: the stream is broken off`);
+      t.ok(cut, `${vendor}: the stream is interrupted`);
       t.match(text, /event: response\.failed\n.*event: error\n/s, vendor);
       t.notMatch(text, /output_item|response\.completed|gw1state/, vendor);
     }
@@ -216,7 +216,7 @@ t.test("a compaction that was not sealed here is refused, whichever target would
   ];
   for (const vendor of PROTOCOLS) {
     await gate.fine("/v1/responses", bodyFor(vendor, asReasoning));
-    t.notMatch(sentText(gate), new RegExp(`gw1state|${TEXT}`), `${vendor}: it is no reasoning`);
+    t.notMatch(sentText(gate), new RegExp(`gw1state|${TEXT}`), `${vendor}: it is not reasoning`);
   }
 });
 

@@ -79,7 +79,7 @@ t.test("21: calls of one function without ids get different ids, and results are
     t.equal(new Set(calls.map(({ id }) => id)).size, 3, `three ids for ${client}`);
     for (const { id } of calls) t.match(id, /^[a-zA-Z0-9_-]{1,64}$/);
     const again = await understood(client, plainly(client, "gemini").streamed(stream));
-    t.same(again.calls, calls, "the same for the same answer");
+    t.same(again.calls, calls, "the same ids for the same answer");
   }
   // A Gemini client that keeps no ids sends results by order.
   const contents = [

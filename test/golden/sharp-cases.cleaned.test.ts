@@ -100,7 +100,7 @@ t.test("a call of another provider's carries the bypass signature where the mode
       /^contents\.1\.parts\.\d\.thoughtSignature: the call has no thought/,
     ]);
     t.throws(() => cleaned("gemini", asked, { strict: true }), { code: "not_translatable", param: /^contents\.1/ });
-    t.same(cleaned("gemini", asked, { facts: { thinking: "budget" } }).body, turns(undefined), "no model misses it");
+    t.same(cleaned("gemini", asked, { facts: { thinking: "budget" } }).body, turns(undefined), "no model requires it");
   }
 });
 

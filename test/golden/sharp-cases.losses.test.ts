@@ -277,9 +277,9 @@ t.test("an omission from an answer without a name in the protocol is described, 
   for (const client of ["openai-chat", "openai-responses"] as const) {
     const sent = plainly(client, "gemini");
     sent.whole(blocked);
-    t.same(sent.losses(), [], "why it was held back");
+    t.same(sent.losses(), [], "why it was filtered");
     sent.whole(called);
-    t.same(sent.losses(), [], "an end that is as it should be");
+    t.same(sent.losses(), [], "a normal end");
   }
   const citation = { type: "web_search_result_location", url: "https://a.test", title: "A", cited_text: "Hi" };
   const responses = plainly("openai-responses", "anthropic-messages");

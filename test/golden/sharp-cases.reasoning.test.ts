@@ -175,7 +175,7 @@ t.test(
         const thoughts = streamed.filter(({ thought, text }) => thought && text !== "");
         t.equal(thoughts.map((part) => part["text"]).join(""), includeThoughts ? "Where is it?" : "");
         for (const part of thoughts)
-          t.same(Object.keys(part).sort(), ["text", "thought"], "no thought bears a signature");
+          t.same(Object.keys(part).sort(), ["text", "thought"], "no thought has a signature");
         const whole = listAt(send("gemini", ask, uses.vendor).whole(uses.whole), "candidates.0.content.parts");
         const histories: Record<string, JsonObject[]> = {
           "all parts in one content": [{ role: "model", parts: streamed }],

@@ -326,7 +326,7 @@ t.test(
     });
     const taken = send("openai-chat", { messages: [asks], temperature: 0.7, top_p: 0.9 }, "anthropic-messages");
     t.match(taken.body, { temperature: 0.7, top_p: 0.9 });
-    t.equal(taken.headers["anthropic-version"], "2023-06-01", "in the version that knows sampling");
+    t.equal(taken.headers["anthropic-version"], "2023-06-01", "in the version that accepts sampling");
     const way = { facts: { sampling: false } };
     for (const vendor of ["openai-responses", "anthropic-messages", "gemini"] as const) {
       const { text, dropped } = send("openai-chat", { messages: [asks], temperature: 0.7, top_p: 0.9 }, vendor, way);
@@ -360,8 +360,8 @@ t.test("50: a JSON Schema with oneOf, $ref and pattern reaches Gemini unchanged"
   const schema = `{"type":"object","$defs":{"id":{"type":"string","pattern":"^[a-z]\\\\d+$"}},"properties":{"z":{"$ref":"#/$defs/id"},"a":{"oneOf":[{"type":"integer","maximum":12345678901234567890},{"type":"null"}]}},"required":["z","a"],"additionalProperties":false}`;
   const ask = `{"model":"any","messages":[{"role":"user","content":"Hi"}],"tools":[{"type":"function","function":{"name":"f","parameters":${schema}}}],"response_format":{"type":"json_schema","json_schema":{"name":"n","schema":${schema}}}}`;
   const { text, body } = send("openai-chat", ask, "gemini");
-  t.ok(text.includes(`"responseJsonSchema":${schema}`), "the answer's, to the letter");
-  t.ok(text.includes(`"parametersJsonSchema":${schema}`), "the tool's, to the letter");
+  t.ok(text.includes(`"responseJsonSchema":${schema}`), "the answer's, character for character");
+  t.ok(text.includes(`"parametersJsonSchema":${schema}`), "the tool's, character for character");
   t.equal(at(body, "generationConfig.responseMimeType"), "application/json");
 });
 

@@ -78,7 +78,7 @@ async function agent(gate: Gate, client: ProtocolName, vendor: ProtocolName, mor
 async function unchanged(t: Test, gate: Gate, client: ProtocolName) {
   await agent(gate, client, client);
   const { body, headers } = CLIENT_BODIES[client];
-  t.equal(sentText(gate), body.replace('"asked"', '"any"'), `${client}: to the byte`);
+  t.equal(sentText(gate), body.replace('"asked"', '"any"'), `${client}: byte for byte`);
   const lines = gate.upstream.seen.at(-1)?.rawHeaders ?? [];
   for (const [name, value] of Object.entries(headers))
     t.equal(lines[lines.findIndex((line) => line.toLowerCase() === name) + 1], value, name);

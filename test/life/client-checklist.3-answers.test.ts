@@ -255,6 +255,6 @@ t.test("refusals also as text; a call without arguments as {}; never a 200 with 
     const { status } = await gate.ask(client, "gemini", { stream: false });
     t.equal(status, 502, `${client}: a failed call is not an empty answer`);
     gate.answer(answering(200, JSON.stringify({ usageMetadata: {} })));
-    t.equal((await gate.ask(client, "gemini", { stream: false })).status, 502, `${client}: no answer at all`);
+    t.equal((await gate.ask(client, "gemini", { stream: false })).status, 502, `${client}: no answer`);
   }
 });

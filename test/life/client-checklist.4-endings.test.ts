@@ -258,7 +258,7 @@ gathered(t, "sticky routing keys: session and thread headers, prompt_cache_key, 
       const at = new Map<string, string | undefined>();
       for (const session of sessions) at.set(session, await ask(session));
       for (const session of sessions) t.equal(await ask(session), at.get(session), `${name} → ${vendor}`);
-      t.ok(new Set(at.values()).size > 1, `${name}: sessions are spread`);
+      t.ok(new Set(at.values()).size > 1, `${name}: sessions are distributed`);
     }
   }
 });

@@ -159,7 +159,7 @@ gathered(t, "a provider's refusal keeps its status and its words, and when to co
         `${status}`,
       );
       t.match(answer.headers.get("request-id"), /./);
-      t.not(answer.headers.get("request-id"), "theirs", "the id is the one that the gateway's log knows");
+      t.not(answer.headers.get("request-id"), "theirs", "the id is the one in the gateway's log");
     }
   }
 });

@@ -11,7 +11,7 @@ t.test("days of the chart are in the file's timezone, as on the rest of the page
   await page.getByText("As a table").click();
   const table = page.getByRole("table", { name: "Spend by key and day" });
   const days = await table.locator("tbody th").allInnerTexts();
-  t.equal(days.length, 8, "seven times 24 hours reach into the eighth");
+  t.equal(days.length, 8, "seven times 24 hours include part of an eighth day");
   t.equal(days[0], Temporal.Now.plainDateISO("Pacific/Kiritimati").toString());
   t.match(await table.locator("thead th").first().innerText(), /^day \(pacific\/kiritimati\)$/i);
   t.match(await table.locator("tbody tr").first().innerText(), /\$0\.\d/);

@@ -135,5 +135,5 @@ t.test("a key that was just made is shown with client settings for its allowed m
   }
   await page.getByRole("button", { name: "I have it" }).click();
   await use.waitFor({ state: "detached" });
-  t.notOk((await page.content()).includes(secret), "it is nowhere any more");
+  t.notOk((await page.content()).includes(secret), "it is no longer shown anywhere");
 });

@@ -123,7 +123,7 @@ t.test("a key is made, shown once, changed, switched off and revoked", options, 
   const secret = (await page.getByRole("region", { name: "the key of phone" }).innerText()).trim();
   t.match(secret, /^gw_/);
   await page.getByRole("button", { name: "I have it" }).click();
-  t.notOk((await page.content()).includes(secret), "it is nowhere any more");
+  t.notOk((await page.content()).includes(secret), "it is no longer shown anywhere");
   t.notMatch(page.url(), secret);
   const { id = "" } = (await gateway.gateway.stores.keys.show("phone")) ?? {};
   const shown = async () => (await gateway.gateway.stores.keys.list()).find((key) => key.id === id);

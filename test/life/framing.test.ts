@@ -158,6 +158,6 @@ for (const way of WAYS) {
     }
     judgeUpstream(t, upstream.seen);
     t.notMatch(JSON.stringify(running.log.lines), new RegExp(`CANARY|${KEY}`), "no key is in the log");
-    t.same((await send(port, keyed("after", LIST))).statuses, [200], "the gateway is well");
+    t.same((await send(port, keyed("after", LIST))).statuses, [200], "the gateway is healthy");
   });
 }

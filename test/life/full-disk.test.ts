@@ -55,7 +55,11 @@ models: { m: { targets: [up:m], price: { input: 1, output: 1 } } }
     "every answered request has a completed row",
   );
   t.equal(twice, 0);
-  t.same(outcomes, { completed: upstream.seen.length }, "no request failed, and each that a provider got has its row");
+  t.same(
+    outcomes,
+    { completed: upstream.seen.length },
+    "no request failed, and each that a provider received has its row",
+  );
   const told = gateway.lines().map(({ msg, message }) => String(msg ?? message));
   t.ok(told.some((line) => /journal cannot be written|ledger cannot be written/.test(line)));
   const over = gateway.lines().filter(({ msg }) => /being written again; 0 (?:lines|entries) were/.test(String(msg)));

@@ -271,7 +271,7 @@ for (const way of WAYS) {
           t.equal(statuses.length, 1, `${answer}: an answer`);
           t.notMatch(text, /canary/i, `${answer}: no canary`);
           // What passes unread passes as it was packed.
-          if (ROUTES[i] !== PASSING) t.notMatch(text, /\r\ncontent-encoding:/i, `${answer}: unpacked`);
+          if (ROUTES[i] !== PASSING) t.notMatch(text, /\r\ncontent-encoding:/i, `${answer}: decompressed`);
           if (answer === "a redirect") t.equal(statuses[0], 502, "a redirect is never passed on");
         }
       }
@@ -293,10 +293,10 @@ for (const way of WAYS) {
         ? await send(port, bytes(lines(asked)))
         : await abort(port, bytes(lines(asked)), seen).then(() => undefined);
       t.equal(seen.length, 1, `${name}: it is sent upstream once`);
-      t.notMatch(seen.join(""), /canary/i, `${name}: up`);
+      t.notMatch(seen.join(""), /canary/i, `${name}: upstream`);
       if (!talk) continue;
       t.equal(talk.statuses.length || Number(talk.text.startsWith("HTTP/1.1 101 ")), 1, `${name}: it is answered`);
-      t.notMatch(talk.text, /canary/i, `${name}: down`);
+      t.notMatch(talk.text, /canary/i, `${name}: to the client`);
     }
     t.notMatch(JSON.stringify(running.log.lines), /canary/i, "nor into the log");
   });

@@ -71,7 +71,7 @@ async function revokeOne(t: Test, { keys }: Stores, gateways: readonly GatewayPr
   });
   await Promise.all(refused);
   for (const text of await Promise.all(ended)) t.match(text, /was revoked/);
-  for (const { url } of gateways) t.equal((await chat(url, {}, key)).status, 401, "and stays so");
+  for (const { url } of gateways) t.equal((await chat(url, {}, key)).status, 401, "and stays revoked");
 }
 
 /** Revokes keys under load and tells how long it took. */

@@ -98,7 +98,7 @@ t.test("streams of a key that is revoked end with their protocol's own error, an
     t.match(await texts[i], told, path);
   }
   const refused = await waiting;
-  t.equal(refused.status, 401, "one that has no answer yet gets this one");
+  t.equal(refused.status, 401, "a request without an answer yet gets this one");
   t.match(await refused.json(), { error: { code: "invalid_api_key", message: /was revoked/ } });
   await eventually(() => logged(running).length === 5, "the log");
   for (const line of logged(running)) t.match(line, { outcome: "rejected", error: { code: "revoked_api_key" } });

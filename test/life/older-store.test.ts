@@ -10,7 +10,7 @@ import { placeOf, startPostgres } from "../support/postgres.ts";
 async function upgraded(t: Test, place: StoreLocation, expected: OlderStore): Promise<void> {
   const care = await connectMaintenance(place);
   t.ok(care.migrated.from > 0 && care.migrated.from < care.migrated.to, "there is a migration to run");
-  t.same(await care.verify(() => {}), [], "sums of hours, days and weeks are those of the rows");
+  t.same(await care.verify(() => {}), [], "sums of hours, days and weeks match the rows");
   await care.close();
   const stores = await connectStores(place, [], (message) => t.fail(message));
   try {

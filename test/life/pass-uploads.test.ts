@@ -177,7 +177,7 @@ t.test("the ticket of an upload is valid for uploads alone", async (t) => {
     const init = { method: "POST", headers: { ...headers, "content-type": "application/json" }, body };
     return (await fetch(elsewhere, init)).status;
   };
-  t.equal(await ask({}, "files/none1"), 401, "it shows no key on other paths of the vendor");
+  t.equal(await ask({}, "files/none1"), 401, "it gives no access to other paths of the vendor");
   t.equal(
     await ask({ "x-goog-api-key": THEIRS }, "files/file1"),
     404,

@@ -65,7 +65,7 @@ for (const way of WAYS) {
     t.equal(
       upstream.seen.length,
       talks.filter(({ statuses }) => statuses[0] === 200).length,
-      "one question for each 200",
+      "one request for each 200",
     );
 
     const count = upstream.seen.length;

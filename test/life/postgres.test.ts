@@ -108,7 +108,7 @@ if (server) {
       whole.filter((id) => outcomes[id] !== "completed"),
       [],
     );
-    t.equal(requests, rows, "sums are those of the rows");
+    t.equal(requests, rows, "sums match the rows");
     t.same(readdirSync(join(gateway.folder, "journal")), []);
     t.comment(`${KILLS} kills of the database: ${whole.length} answers, ${rows} rows, ${others.length} failures`);
   });
@@ -148,7 +148,7 @@ if (server) {
       whole.filter((id) => outcomes[id] !== "completed"),
       [],
     );
-    t.equal(requests, rows, "sums are those of the rows");
+    t.equal(requests, rows, "sums match the rows");
     t.comment(`${whole.length} answers; unknown keys waited ${waited.join(", ")} ms`);
   });
 
@@ -182,7 +182,7 @@ if (server) {
     t.same(readdirSync(join(folder, "journal")), []);
     const { outcomes, rows, requests } = await ledgerOf(own, url);
     t.equal(rows, Object.keys(outcomes).length, "no row is stored twice");
-    t.equal(requests, rows, "nor counts twice");
+    t.equal(requests, rows, "nor is it counted twice");
     t.same(
       answered.filter((id) => outcomes[id] !== "completed"),
       [],
@@ -199,7 +199,7 @@ if (server) {
     const yaml = await yamlFor(t, url, "keys: {}\n");
     const gateways = await Promise.all([1, 2, 3].map(() => startProcess(t, yaml)));
     const first = gateways.flatMap(({ text }) => /gw_\w{61}/.exec(text)?.[0] ?? []);
-    t.equal(first.length, 1, "one of them made the first key");
+    t.equal(first.length, 1, "one of them created the first key");
     const key = first[0] as string;
     for (const gateway of gateways) t.equal((await list(gateway, key)).status, 200);
     const body = JSON.stringify({ model: "m", messages: [{ role: "user", content: "1" }] });

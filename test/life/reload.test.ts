@@ -193,7 +193,7 @@ t.test("health is kept where the provider is unchanged, and a removed key ends i
   writeFileSync(join(folder, "secret"), "a-third-secret-of-it");
   await gateway.reload();
   const fresh = gateway.generation.marketplace.models[0]?.targets[0];
-  t.ok(gateway.generation.upstreams.health.isUsable(fresh as typeof target), "another credential, another chance");
+  t.ok(gateway.generation.upstreams.health.isUsable(fresh as typeof target), "another credential gets another attempt");
   const stream = await ask(running);
   writeFileSync(
     join(folder, "gateway.yaml"),

@@ -61,7 +61,7 @@ chains: { llm: [sse, auth, where, models, rewrite, usage] }
     bad.seen.length,
     () => fine.seen.filter(({ rawHeaders }) => rawHeaders.includes("Bearer revoked-0123456789")).length,
   ];
-  t.equal(refusals(), 1, "the credential was shown once, by whichever worker");
+  t.equal(refusals(), 1, "the credential was sent once, by whichever worker");
   for (let i = 0; i < 6; i++) t.equal((await ask(other)).status, 200);
   t.equal(bad.seen.length, asked, "the other worker puts it to rest at once");
   t.equal(refusals(), 1);

@@ -47,7 +47,7 @@ models: { echo: { targets: [demo:echo] } }
   appendFileSync(join(gateway.folder, "gateway.yaml"), "drain: 7s\n");
   gateway.child.kill("SIGUSR2");
   await eventually(() => gateway.text.includes("workers are replaced"), "the replacement");
-  t.same(await askAll(gateway, "echo"), [503], "a reload and new workers leave it so");
+  t.same(await askAll(gateway, "echo"), [503], "a reload and new workers keep it so");
   await turn(gateway, "demo", "on");
   t.same(await askAll(gateway, "echo"), [200]);
   const { entries } = (await (await fetch(`${gateway.admin}/api/audit`)).json()) as { entries: { action: string }[] };

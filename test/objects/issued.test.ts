@@ -25,5 +25,5 @@ t.test("an id that was changed, or that a vendor created, is not an issued one",
     `rs_abc_0_${"0".repeat(16)}`,
   ];
   for (const other of [...others, id.toUpperCase(), ""]) t.notOk(ids.isIssuedTo(other, ["key one"]), other);
-  t.not(ids.mark("b_0", "key a"), ids.mark("_0", "key ab").slice(1), "owner and id do not run together");
+  t.not(ids.mark("b_0", "key a"), ids.mark("_0", "key ab").slice(1), "owner and id are separated");
 });

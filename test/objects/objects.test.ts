@@ -274,7 +274,7 @@ t.test(
         { type: "reasoning", id, ...said },
       ],
     });
-    t.equal((await use(two, "theirs", { ...kind, use: twice }, "rs_unknown")).status, 404, "the strictest counts");
+    t.equal((await use(two, "theirs", { ...kind, use: twice }, "rs_unknown")).status, 404, "the strictest applies");
   },
 );
 
@@ -345,7 +345,7 @@ ${FILE_KEYS}`,
   const drawn = output.find(({ type }) => type === "image_generation_call");
   t.match(drawn, { id: /^ig_.*_[0-9a-f]{16}$/, result: /./ });
   t.match(await ask("says", again(drawn ?? {})), { status: 200 }, "the gateway's own");
-  t.match(await ask("both", again(drawn ?? {})), { status: 200 }, "wherever it is sent first");
+  t.match(await ask("both", again(drawn ?? {})), { status: 200 }, "wherever it was sent first");
   t.match(await ask("says", again({ type: "reasoning", id: "rs_1", summary: [] })), { status: 200 }, "reads no id");
   const elsewhere = { type: "image_generation_call", id: "ig_0123", result: "aGk=" };
   t.match(await ask("says", again(elsewhere)), { status: 200 }, "one that was drawn elsewhere");

@@ -258,7 +258,7 @@ t.test(
     const chat = { model: "m", messages: [] };
     const openai = await ask(url, "/v1/chat/completions", chat);
     t.equal(openai.status, 429);
-    t.equal(openai.headers.get("x-should-retry"), "false", "waiting by itself helps no client");
+    t.equal(openai.headers.get("x-should-retry"), "false", "a client's wait alone does not help");
     t.same(
       ["gateway-model", "gateway-attempts"].map((name) => openai.headers.get(name)),
       ["m", "0"],
@@ -501,7 +501,7 @@ t.test(
       t.match(await refused.json(), answer, path);
     }
     waiting.shift()?.();
-    t.equal((await first).status, 200, "one that names no length waits for room");
+    t.equal((await first).status, 200, "one without a length waits for room");
   },
 );
 

@@ -216,6 +216,6 @@ t.test("a model whose providers are all off is a 503 with that reason", async (t
     body: '{"model":"m"}',
   });
   t.equal(response.status, 503);
-  t.equal(response.headers.get("x-should-retry"), "false", "it will not be on in a moment");
+  t.equal(response.headers.get("x-should-retry"), "false", "it will not be on again in a moment");
   t.match(await response.json(), { error: { message: /switched on/ } });
 });

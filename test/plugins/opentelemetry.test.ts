@@ -124,7 +124,11 @@ t.test("a request is a span below the caller's, with one for each attempt, by th
     },
   });
   const shown = upstream.seen.map(({ rawHeaders }) => rawHeaders[rawHeaders.indexOf("traceparent") + 1]);
-  t.same(shown, [`00-${TRACE}-${failed?.spanId}-01`, `00-${TRACE}-${served?.spanId}-01`], "each as our child");
+  t.same(
+    shown,
+    [`00-${TRACE}-${failed?.spanId}-01`, `00-${TRACE}-${served?.spanId}-01`],
+    "each as a child of our span",
+  );
   const line = log.lines.find(({ message }) => message === "exchange");
   t.equal(line?.fields["trace_id"], TRACE);
   t.notMatch(JSON.stringify(spans), /canary/);

@@ -54,7 +54,7 @@ t.test("request and response are recorded as the client and as the provider saw 
         t.match(kept, { status: 200, outcome: "completed", attempts: { length: 1 } }, about);
         t.match(kept.request, { first: /^POST \/v1/, encoding: "text", cut: false }, about);
         t.match(kept.request.body, about);
-        t.equal(kept.answer?.body, answer.body.toString(), "to the byte");
+        t.equal(kept.answer?.body, answer.body.toString(), "byte for byte");
         const [attempt] = kept.attempts;
         t.equal(attempt?.protocol, model === "any" ? protocol : model, about);
         t.equal(attempt?.request.body, answer.sent[0]?.body.toString(), "the request sent");

@@ -342,5 +342,5 @@ keys: { all: { key: test-key-0123456789abcdef }, few: { key: ${FEW}, models: [m,
   t.match(await refused.json(), { error: { message: /fallbacks lets the vendor choose models.*m, default/ } });
   t.equal(upstream.seen.length, 0);
   t.equal((await ask(asking())).status, 200);
-  t.equal(upstream.seen[0]?.body.toString(), body, "and stays as it is");
+  t.equal(upstream.seen[0]?.body.toString(), body, "and stays unchanged");
 });

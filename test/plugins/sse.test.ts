@@ -55,7 +55,7 @@ t.test("a stream that ends without one is ended with the protocol's error", asyn
     const { text, whole } = await through(t, stream);
     t.notOk(whole);
     t.match(text, /data: \{"error":\{.*upstream_truncated.*\n\n$/s);
-    t.notMatch(text, /"cho$/m, "half a frame does not leave");
+    t.notMatch(text, /"cho$/m, "half a frame is not sent");
   }
 });
 

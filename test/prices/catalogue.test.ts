@@ -41,7 +41,7 @@ t.test("what the first table lacks, or only guesses, is read from the second one
   t.match(catalogue.find(ANTHROPIC, "claude-haiku-5-5").prices?.versionAt(now)?.source, /^litellm \S+$/);
   const guessed = catalogue.find(ANTHROPIC, "claude-sonnet-4-5-foo");
   t.equal(guessed.prices?.guessed, true);
-  t.equal(guessed.context, undefined, "a guess is no fact");
+  t.equal(guessed.context, undefined, "a guess is not a fact");
 });
 
 t.test("aliases that move to newer models have the price in the newer table", async (t) => {

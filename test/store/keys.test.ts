@@ -12,6 +12,6 @@ t.test("a caller has what requests are checked by, and nothing of how its key is
   const caller = callerOf.call(keys, record);
   t.match(caller, { id: "k1", name: "ci", models: ["fast"], group: "acme" });
   for (const name of ["hash", "source", "created", "disabled", "revoked", "rotating"]) t.notOk(name in caller, name);
-  t.equal(callerOf.call(keys, record), caller, "the same one for each of its requests");
+  t.equal(callerOf.call(keys, record), caller, "the same object for each of its requests");
   t.not(callerOf.call(keys, { ...record }), caller);
 });

@@ -54,7 +54,7 @@ t.test("group and tags are restored too, and equal tags are the same text in any
 
 t.test("consecutive entries with the same holder share it", async (t) => {
   const held = { ...entry, group: "acme/research", tags: { team: "search" } };
-  t.equal(entryToRow({ ...held, id: "another" }).holder, entryToRow(held).holder, "its text is made once");
+  t.equal(entryToRow({ ...held, id: "another" }).holder, entryToRow(held).holder, "its text is created once");
   t.same(entryToRow({ ...held, group: "acme" }).holder, ["acme", '{"team":"search"}']);
   t.same(entryToRow({ ...held, tags: { team: "ads" } }).holder, ["acme/research", '{"team":"ads"}']);
 });

@@ -16,7 +16,7 @@ t.test("keys and ledger share one file, and closing writes what waits", async (t
     ...{ outcome: "completed", streaming: false, attempts: [], duration: 1, source: "none" },
   });
   await first.close();
-  t.throws(() => first.keys.find(key), { code: "store_unavailable", status: 503 }, "nothing answers any more");
+  t.throws(() => first.keys.find(key), { code: "store_unavailable", status: 503 }, "queries fail");
 
   const second = openStores(path, [], (text) => warnings.push(text));
   t.match(second.keys.find(key), { name: "made" });

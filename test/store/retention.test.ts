@@ -37,7 +37,7 @@ t.test("a clock that is far ahead deletes one more day with each run, and this i
     return sqlitePrunedBefore(database);
   };
   const first = await look();
-  t.ok(first <= TODAY - 3 * DAY, "as if it was a day after the newest rows");
+  t.ok(first <= TODAY - 3 * DAY, "as if it were a day after the newest rows");
   t.equal(rows(), 3 * (1 + (TODAY - first) / DAY) + 1, "younger rows are there");
   t.equal(await look(), first + DAY);
   t.equal(rows(), 3 * ((TODAY - first) / DAY) + 1, "one day is deleted");

@@ -129,7 +129,7 @@ export function keysContract(t: Test, open: (t: Test) => KeyStore | Promise<KeyS
     await t.rejects(keys.edit("two", { name: "\n" }), { code: "invalid_field", param: "name", status: 400 });
     t.match(await keys.edit("two", { name: "two" }), { name: "two" }, "its own name is not a conflict");
     await keys.revoke("two");
-    t.equal(await keys.edit(record.id, { owner: "x" }), undefined, "one that is revoked stays as it is");
+    t.equal(await keys.edit(record.id, { owner: "x" }), undefined, "a revoked one stays revoked");
   });
 
   t.test("a key that is rotated keeps id, name and scope, and the old one works for a while", async (t) => {
@@ -166,7 +166,7 @@ export function keysContract(t: Test, open: (t: Test) => KeyStore | Promise<KeyS
     t.equal((await keys.enable("one"))?.disabled, undefined);
     t.equal((await keys.find(key))?.disabled, undefined);
     await keys.revoke("one");
-    t.equal(await keys.enable(record.id), undefined, "one that is revoked is not brought back");
+    t.equal(await keys.enable(record.id), undefined, "a revoked one is not restored");
     t.equal(await keys.disable("nobody"), undefined);
   });
 }

@@ -60,7 +60,7 @@ export function ledgerContract(t: Test, open: (t: Test) => Promise<LedgerUnderTe
         ["smart", 1, 5_000],
         ["fast", 2, 1_000],
       ],
-      "the dearest first",
+      "the most expensive first",
     );
     t.same(await by("target"), [["p:m", 3, 6_000]]);
     t.same(
@@ -254,7 +254,7 @@ export function ledgerContract(t: Test, open: (t: Test) => Promise<LedgerUnderTe
       await ledger.flush();
     }
     t.equal(await rows(), 30);
-    t.match(await ledger.sums({ by: [] }), [{ requests: 30, cost: 30_000 }], "not the sums either");
+    t.match(await ledger.sums({ by: [] }), [{ requests: 30, cost: 30_000 }], "nor the sums");
   });
 
   t.test("an entry that comes twice in one batch counts once, and those beside it count", async (t) => {

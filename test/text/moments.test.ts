@@ -4,8 +4,8 @@ import { parseMoment, parsePastMoment, parseTimeSpan } from "../../src/text/mome
 const NOW = Date.UTC(2026, 10, 21, 12);
 
 t.test("a moment in common notations", async (t) => {
-  t.equal(parseMoment("90s", 1, NOW), NOW + 90_000, "a span ahead");
-  t.equal(parseMoment("24h", -1, NOW), NOW - 86_400_000, "a span back");
+  t.equal(parseMoment("90s", 1, NOW), NOW + 90_000, "a span in the future");
+  t.equal(parseMoment("24h", -1, NOW), NOW - 86_400_000, "a span in the past");
   t.equal(parseMoment("30m", -1, NOW), NOW - 1_800_000);
   t.equal(parseMoment("90d", 1, NOW), NOW + 90 * 86_400_000);
   t.equal(parseMoment("2w", 1, NOW), NOW + 14 * 86_400_000);

@@ -15,7 +15,7 @@ t.test("a table", async (t) => {
     "is in columns without a trailing space",
   );
   t.same(formatTable([{ title: "NAME" }], [["a\u001b[2J\nb"]]), ["NAME", "a?[2J?b"], "lets no name move the cursor");
-  t.same(formatTable([{ title: "A" }, { title: "B" }], [["x"]]), ["A  B", "x"], "forgives a short row");
+  t.same(formatTable([{ title: "A" }, { title: "B" }], [["x"]]), ["A  B", "x"], "tolerates a short row");
 });
 
 t.test("cells of CSV are quoted where they must be", async (t) => {

@@ -12,7 +12,7 @@ t.test("another one is replaced, by the same each time, and different ones stay 
     const safe = safeId(id);
     t.match(safe, /^[a-zA-Z0-9_-]{1,64}$/);
     t.equal(safeId(id), safe);
-    t.equal(safeId(safe), safe, "made once, it stays");
+    t.equal(safeId(safe), safe, "a valid id stays unchanged");
   }
   t.equal(new Set(ids.map(safeId)).size, ids.length);
 });

@@ -53,7 +53,11 @@ t.test("calls without an id get one, different ones, the same for the same answe
   t.equal(out[2], "own");
   t.same(ids(told(new ToolNames(), ...events)), out);
   t.notSame(ids(told(new ToolNames(), { type: "start", id: "answer-2", model: "m" }, ...events.slice(1))), out);
-  t.match(ids(told(new ToolNames(), open("f")))[0], /^call_seed_0$/, "made of the exchange where the answer has no id");
+  t.match(
+    ids(told(new ToolNames(), open("f")))[0],
+    /^call_seed_0$/,
+    "derived from the exchange where the answer has no id",
+  );
 });
 
 t.test("the arguments of a custom tool that was offered as a function become free text", async (t) => {

@@ -156,7 +156,7 @@ t.test("keep-alives pass as the client's own, at most one in five seconds", asyn
   t.equal(translator.framing.state.last, undefined, "they are no part of the answer");
   const array = new StreamTranslator(crossing(SAY_ARRAY), () => now);
   now = 20_000;
-  t.same(run(array, ["ping"]).frames, [], "an array has no room for them");
+  t.same(run(array, ["ping"]).frames, [], "an array has no place for them");
 });
 
 t.test("what cannot be expressed is lost with a notice", async (t) => {
@@ -186,7 +186,7 @@ t.test("a stream that comes unasked is read as a whole, and a whole answer becom
   t.same(
     events,
     decodeWhole(crossing(), Buffer.from("data: start:x\n\ndata: hello\n\ndata: end"), "sse"),
-    "the last frame may lack its end",
+    "the last frame may have no end",
   );
 });
 

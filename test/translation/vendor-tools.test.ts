@@ -37,7 +37,11 @@ t.test("a vendor's tool is required where nothing else can be called", async (t)
   t.same(needed(talk([], { mode: "required" })), []);
   t.same(needed(talk(tools, { mode: "named", name: "f" })), []);
   t.same(needed(talk(tools, { mode: "named", name: "draw" })), ["choice"]);
-  t.same(needed(talk(tools, { mode: "named", name: "mcp", server: true })), ["choice"], "whatever is not offered");
+  t.same(
+    needed(talk(tools, { mode: "named", name: "mcp", server: true })),
+    ["choice"],
+    "whichever tool is not offered",
+  );
   t.same(needed(talk(tools, { mode: "named", name: "web_search", server: true })), []);
   t.same(needed(talk(tools, allowed(true, "draw"))), ["allowed"]);
   for (const choice of [allowed(false, "draw"), allowed(true, "draw", "f"), allowed(true)])

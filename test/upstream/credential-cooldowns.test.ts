@@ -22,15 +22,15 @@ t.test(
   async (t) => {
     const rests = new CredentialCooldowns();
     let now = 1000;
-    t.ok(rests.recordRefusal(one, now), "that is news");
+    t.ok(rests.recordRefusal(one, now), "that is reported");
     for (const seconds of [30, 60, 120, 240, 300, 300]) {
       t.equal(rests.usableAt(one), now + seconds * 1000);
       now = rests.usableAt(one);
       rests.recordUse(one, now);
       t.ok(rests.usableAt(one) > now, "no other request uses it meanwhile");
-      t.notOk(rests.recordRefusal(one, now), "that is no news");
+      t.notOk(rests.recordRefusal(one, now), "that is not reported");
     }
-    t.ok(rests.recordAcceptance(one, now), "that is news");
+    t.ok(rests.recordAcceptance(one, now), "that is reported");
     t.equal(rests.usableAt(one), 0);
     t.ok(rests.recordRefusal(one, now));
     t.equal(rests.usableAt(one), now + 30_000);
@@ -49,7 +49,7 @@ t.test("one that was refused for one caller alone rests anew for all", async (t)
     t.equal(rests.recordRefusal(one, now, "x"), undefined);
   }
   rests.recordUse(one, now, "y");
-  t.equal(rests.usableAt(one, "y"), 0, "others show it without a turn");
+  t.equal(rests.usableAt(one, "y"), 0, "others use it without a turn");
   t.equal(rests.recordRefusal(one, now, "y"), "all");
   t.same([rests.usableAt(one, "x"), rests.usableAt(one, "z"), rests.usableAt(one)], Array(3).fill(now + 30_000));
   t.ok(rests.recordAcceptance(one, now, "z"));
@@ -92,7 +92,7 @@ t.test("an operator may have all of them tried at once", async (t) => {
   t.equal(rests.get(other)?.nextDuration, 60_000, "it counts as refused until it is accepted");
   t.ok(rests.recordAcceptance(other, 2000));
   rests.recordWait(one, 0, 3000);
-  t.same(told, [60_000, 31_000, undefined, 2000, undefined, 3000], "a shorter wait that begins then is news");
+  t.same(told, [60_000, 31_000, undefined, 2000, undefined, 3000], "a shorter wait that begins then is reported");
 });
 
 t.test("a long wait because of one caller is short for all others, until a second caller gets one too", async (t) => {

@@ -117,5 +117,5 @@ t.test("secrets are removed from a close frame's reason, and nothing else", asyn
     t.same(redactCloseFrame(frame(reason), redactor), frame(reason));
   t.same(redactCloseFrame(Buffer.from([0x88, 0]), redactor), Buffer.from([0x88, 0]));
   const masked = Buffer.concat([Buffer.from([0x88, 0x84, 0x0f, 0xa1, 0, 0]), Buffer.alloc(4)]);
-  t.same(redactCloseFrame(masked, redactor), closeFrame(0x0fa1, false), "no server masks");
+  t.same(redactCloseFrame(masked, redactor), closeFrame(0x0fa1, false), "servers do not mask");
 });

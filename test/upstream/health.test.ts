@@ -81,7 +81,7 @@ t.test("credentials take turns; a 429 lets one rest for the given time, at that 
   const [soonest] = [health.credential(target)?.label];
   watch.now += 40_000;
   t.ok(health.isUsable(target));
-  t.equal(ask(target, 200), soonest, "where all rest, the one that is back soonest");
+  t.equal(ask(target, 200), soonest, "where all rest, the one whose rest ends first");
 });
 
 t.test("a 401 disables a credential at all models, a 403 at one, reported once; both are tried again", async (t) => {
@@ -274,7 +274,7 @@ t.test("what one process observes of targets and credentials another one learns,
   other.health.recordStart(probe);
   t.notOk(one.health.isUsable(here), "one probe of all");
   other.health.recordResponse(probe, 200);
-  t.ok(one.health.isUsable(here), "both know that it is well");
+  t.ok(one.health.isUsable(here), "both know that it has recovered");
 
   const good = one.ask(here, 401) === "A" ? "B" : "A";
   for (let i = 0; i < 4; i++) t.equal(other.ask(there, 200), good);

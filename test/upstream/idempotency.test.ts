@@ -51,7 +51,7 @@ paths: { /v1/files: { pass: up, open: true } }
       ...(await ask(OTHER, "order-1", "/v1/chat/completions", "o", "x-once")),
     ];
     t.equal(values.length, 9);
-    t.equal(new Set(values).size, 9, "no two are alike");
+    t.equal(new Set(values).size, 9, "no two are the same");
     t.notOk(values.includes(undefined));
   },
 );

@@ -187,5 +187,5 @@ t.test("each of several processes has its share, and no request waits for longer
   const awake = setTimeout(() => {}, 10_000);
   await t.rejects(async () => places.acquire(provider, seeker), { code: "overloaded" });
   clearTimeout(awake);
-  t.ok(places.hasFree({ ...provider, name: "another" }), "each provider for itself");
+  t.ok(places.hasFree({ ...provider, name: "another" }), "each provider separately");
 });

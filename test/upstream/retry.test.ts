@@ -64,7 +64,7 @@ t.test("a failing provider is tried again once, then clients are told not to ret
   const more = await gateway(t, [two, three, four], { more: "retry: { attempts: 2 }\n" });
   t.equal((await chat(more)).status, 200);
   const none = await chat(await gateway(t, [two, four], { more: "retry: { attempts: 0 }\n" }));
-  t.same([none.status, none.headers.get("x-should-retry")], [500, null], "then clients may");
+  t.same([none.status, none.headers.get("x-should-retry")], [500, null], "then clients may retry");
 });
 
 t.test("a wait that the provider requests is respected, and passed on where it is too long", async (t) => {

@@ -65,7 +65,7 @@ t.test(
     leave(slow, 1, 100);
     t.ok(slow.health.isUsable, "a probe whose client does not wait is inconclusive");
     leave(slow, 1, 5000);
-    t.notOk(slow.health.isUsable, "one that is not answered is not well");
+    t.notOk(slow.health.isUsable, "an unanswered one is not a success");
     const mixed = watched({ slow: 3000, requests: 20, errors: 0.5 });
     mixed.ask(15, true);
     leave(mixed, 14, 5000);

@@ -72,6 +72,6 @@ gathered(t, "reads names plain, escaped, long, and beyond ASCII, again and again
     }
   for (let i = 0; i < 2000; i++) {
     const bytes = Buffer.from(`"name${i}"`);
-    t.equal(readName(bytes, 1, bytes.length - 1), `name${i}`, "names that share a place do not become each other");
+    t.equal(readName(bytes, 1, bytes.length - 1), `name${i}`, "names that share a slot are not confused");
   }
 });

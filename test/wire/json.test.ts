@@ -70,7 +70,7 @@ t.test("the members of an object are found with their spans and kinds", async (t
   t.equal(pick(found.start, found.end), text.trim());
   t.equal(found.length, text.length);
   t.equal(found.find("o")?.kind, "object");
-  t.equal(found.find("x"), undefined, "a nested name is no member");
+  t.equal(found.find("x"), undefined, "a nested name is not a member");
 });
 
 t.test("a text has the same result wherever it is split", async (t) => {
@@ -174,7 +174,7 @@ t.test("a top-level name that occurs twice is refused, also where an escape hide
     message: 'The name "model" occurs twice at byte 13.',
     offset: 13,
   });
-  t.equal(fault('{"a":{"b":1,"b":2}}'), undefined, "deeper names are the provider's business");
+  t.equal(fault('{"a":{"b":1,"b":2}}'), undefined, "deeper names are left to the provider");
   const many = Array.from({ length: 40 }, (_, i) => `"n${i}":${i}`);
   t.equal(fault(`{${many},"n3":0}`), "duplicate");
   t.equal(read('{"a":1,"a":2}', { duplicates: "allow" }).find("a")?.start, 11, "where allowed, the last one counts");

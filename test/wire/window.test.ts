@@ -130,7 +130,7 @@ t.test("plain bytes are skipped, and the scan stops before others", (t) => {
   const at = inObject();
   t.equal(passed(', "a" : [ "b", {"c":"d"}, [] ], "e": 1}', at), ', "a" : [ "b", {"c":"d"}, [] ], "e": 1');
   t.match(at, { depth: 2, inObject: true, keys: 3 });
-  t.equal(passed(',"a":"b"},"c":1', inObject()), ',"a":"b"', "the end of the member is the scanner's");
+  t.equal(passed(',"a":"b"},"c":1', inObject()), ',"a":"b"', "the scanner finds the end of the member");
   for (const rest of [
     "1",
     "-",

@@ -19,7 +19,7 @@ t.test("connections that arrive in a moment without a worker wait, and the next 
   t.same(waiting.takeAll(), [one.socket, other.socket]);
   t.same(waiting.takeAll(), [], "once");
   t.notOk(one.state.closed || other.state.closed);
-  t.same(log.lines, [], "nothing to complain about");
+  t.same(log.lines, [], "no warnings");
 });
 
 t.test("after a time without a worker all are closed, new ones at once, and it is reported once", async (t) => {
@@ -31,7 +31,7 @@ t.test("after a time without a worker all are closed, new ones at once, and it i
   waiting.add(early.socket);
   t.notOk(early.state.closed);
   await after(60);
-  t.ok(early.state.closed, "the time counts from the last worker's end");
+  t.ok(early.state.closed, "the time counts from the exit of the last worker");
   const late = connection();
   waiting.add(late.socket);
   t.ok(late.state.closed, "at once");

@@ -17,7 +17,7 @@ t.test(
     t.same(
       [1, 2, 3, 4].map(() => failures.add("a")),
       [undefined, undefined, undefined, 60],
-      "a minute later it begins anew",
+      "a minute later it starts again",
     );
   },
 );

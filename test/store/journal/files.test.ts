@@ -44,7 +44,7 @@ t.test("a journal has no owner when its process has ended and it was unchanged f
     return isAbandoned({ name: owner, files: [file] });
   };
   t.equal(state(`${processName()}-1`), false, "this process");
-  t.equal(state(`${process.pid}-1-1`), true, "one before it that had the same id");
+  t.equal(state(`${process.pid}-1-1`), true, "an earlier process with the same id");
   t.equal(state(`${dead}-5-1`), true);
   t.equal(state(`${dead}-5-1`, new Date()), false, "a process that is not visible from here may write to it");
   t.equal(isAbandoned({ name: `${dead}-5-1`, files: [join(folder, "none")] }), false);
@@ -60,7 +60,7 @@ t.test("a journal's times show others that its rows wait for the store; those of
     return hasWaitingRows({ name: owner, files: [file] });
   };
   t.equal(waits(`${processName()}-1`, 0), false);
-  t.equal(waits(`${processName()}-1`, 4000), false, "that is about to be written");
+  t.equal(waits(`${processName()}-1`, 4000), false, "the file that is about to be written");
   t.equal(waits(`${processName()}-1`, 6000), true);
   t.equal(waits(`${dead}-5-1`, 0), false, "a process that is not visible from here may write it");
   t.equal(waits(`${dead}-5-1`, 0, Date.now() - 60_000), true);

@@ -105,7 +105,7 @@ t.test("lines that cannot be written wait, and are written when they can be", as
     ["1", "2"],
   );
   t.match(warnings, [/cannot/, /being written again; 0 lines were lost/]);
-  t.same(well, warnings.slice(1), "that is no error");
+  t.same(well, warnings.slice(1), "that is not an error");
   t.same([journal.unwritten, journal.failingSeconds], [undefined, 0]);
   t.same(readdirSync(folder), ["gateway.db.journal"]);
 });

@@ -254,7 +254,7 @@ t.test("with durability: power the name of a journal's file is on the disk too",
   ledger.persist();
   const made = names().filter((name) => name !== others);
   t.equal(made.length, 1);
-  t.ok(synced.includes(made[0] as string), "as the folder was when it was synced");
+  t.ok(synced.includes(made[0] as string), "the folder as it was when it was synced");
 });
 
 t.test("what the disk did not accept is written again", async (t) => {

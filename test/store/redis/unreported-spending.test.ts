@@ -68,7 +68,7 @@ t.test(
     t.same(
       words,
       ["s", "7", "2000", "s", "8", "2000", "s", "19", "4000"],
-      "a writing that failed is made good by the next",
+      "a failed write is repeated with the next one",
     );
     t.equal(settled?.[6], "2000");
     t.ok(arrears.empty);

@@ -14,7 +14,7 @@ t.test("a new store", async (t) => {
   t.equal(mode(path), "600", "is its owner's only");
   t.equal(mode(`${path}-wal`), "600", "and so is its journal");
   t.equal(mode(join(path, "..")), "700", "and its folder");
-  t.equal(database.prepare("pragma journal_mode").get()?.["journal_mode"], "wal", "survives the death of the process");
+  t.equal(database.prepare("pragma journal_mode").get()?.["journal_mode"], "wal", "survives the end of the process");
   const tables = database
     .prepare("select name from sqlite_schema where type = 'table' and name not like 'sqlite_%' order by name")
     .all();
@@ -144,7 +144,7 @@ t.test("an unusable store is refused with its name and the reason", async (t) =>
   const words = join(folder, "words.db");
   writeFileSync(words, "These are words and no database, long enough to fill the head of a file.\n".repeat(20));
   t.throws(() => new SqliteDatabase(words), /words\.db cannot be used: file is not a database/);
-  t.match(readFileSync(words, "utf8"), /^These are words/, "a file that is not ours stays as it is");
+  t.match(readFileSync(words, "utf8"), /^These are words/, "a file of another program stays unchanged");
 
   mkdirSync(join(folder, "folder.db"));
   const elsewhere =

@@ -47,7 +47,7 @@ t.test(
     await t.rejects(ledger.flush(), /gateway\.db was removed, moved or replaced; a restart/);
     t.same([ledger.waiting, rows(database)], [1, 1]);
     writeFileSync(path, "");
-    await t.rejects(ledger.flush(), /replaced/, "another file is not ours");
+    await t.rejects(ledger.flush(), /replaced/, "another file is not the ledger's");
     renameSync(`${path}.away`, path);
     await ledger.flush();
     t.same([ledger.waiting, rows(database)], [0, 2]);

@@ -503,7 +503,10 @@ t.test("in a tool loop that lost its thinking the model continues without thinki
     t.match(lost.changed, [/^reasoning_effort: no thinking/]);
     t.ok("thinking" in loop({ thinking }, signed).body, "signed thinking is passed on");
     const note = ["system", text("A note.")];
-    t.notOk("thinking" in loopThen({ thinking, system_in_place: true }, note).body, "a system message hides no loop");
+    t.notOk(
+      "thinking" in loopThen({ thinking, system_in_place: true }, note).body,
+      "a system message does not hide a tool loop",
+    );
   }
   const short = (...before: Part[]) => written({ thinking: "budget" }, before, [], { maxTokens: 4096 }).changed;
   t.same(short(signed), ["reasoning_effort: 3276 tokens for thinking"]);

@@ -338,7 +338,7 @@ t.test("no state on a text is lost, wherever the text is", async (t) => {
   t.same(
     content(...uses, ...call, ...empty(2, "A")),
     [{ type: "text", text: "Snow." }, used, carrier("A")],
-    "nothing is remembered by a text that is not the last block",
+    "nothing is stored for a text that is not the last block",
   );
   t.same(kept, []);
   t.same(content(...uses, ...empty(1, "A"), ...empty(2, "B")), [

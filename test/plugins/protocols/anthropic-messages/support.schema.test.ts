@@ -16,13 +16,13 @@ t.test("a recursive schema is reported by its reference", async (t) => {
   t.equal(selfReference({ $ref: "#/definitions/a~1b", definitions }), "#/definitions/a~1b");
   t.equal(selfReference({ anyOf: [{ $ref: "#/anyOf/0" }] }), "#/anyOf/0");
   const properties = { $ref: { type: "string" }, enum: { $ref: "#" } };
-  t.equal(selfReference({ properties }), "#", "names of properties are no keywords");
+  t.equal(selfReference({ properties }), "#", "names of properties are not keywords");
 });
 
 t.test("other references are not recursive", async (t) => {
   const pair = { properties: { a: { $ref: "#/$defs/leaf" }, b: { $ref: "#/$defs/leaf" } }, $defs: { leaf: {} } };
   t.equal(selfReference(pair), undefined, "one twice");
-  t.equal(selfReference({ type: "string", $defs: { node } }), undefined, "one that nothing leads to");
+  t.equal(selfReference({ type: "string", $defs: { node } }), undefined, "an unused one");
   t.equal(selfReference({ const: { $ref: "#" }, enum: [{ $ref: "#" }], properties: { $ref: {} } }), undefined);
   for (const $ref of ["https://example.org/a.json", "#node", "#/$defs/none", "#/%/x", 1])
     t.equal(selfReference({ $ref }), undefined);

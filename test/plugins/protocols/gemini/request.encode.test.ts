@@ -438,7 +438,7 @@ t.test("a forced search is left to the model, and declared", async (t) => {
   t.match(
     chosen([tool("web_search"), search], only(true)),
     [{ functionCallingConfig: { mode: "ANY", allowedFunctionNames: ["web_search"] } }, []],
-    "a function may be called so",
+    "a function may have that name",
   );
 });
 

@@ -123,7 +123,7 @@ gathered(t, "an answer that failed before it said anything is an error, which ma
         t.match(faultOf(events), { code: "upstream_invalid", status: 502, message: new RegExp(`middle.*${word}`) });
         t.notOk(
           events.some(({ type }) => type === "finish" || type === "end"),
-          `${word} behind something`,
+          `${word} after content`,
         );
       }
     }

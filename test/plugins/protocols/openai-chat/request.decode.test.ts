@@ -25,7 +25,7 @@ t.test("unusual requests are decoded, or refused with a path of the client's", a
       if (!(thrown instanceof GatewayError && thrown.param)) wrong.push(`${JSON.stringify(body)}: ${thrown}`);
     }
   t.same(wrong, []);
-  t.ok(count > ODD.length / 2, `${count} of ${ODD.length} are read`);
+  t.ok(count > ODD.length / 2, `${count} of ${ODD.length} are decoded`);
 });
 
 gathered(t, "every recorded request asks only for features that its fields name", async (t) => {

@@ -95,6 +95,6 @@ t.test(
     t.same(sent("xhigh", "another"), ["high", 1]);
     t.same(sent("none", "another"), ["none", 0]);
     t.same(sent("low", "another"), ["low", 0]);
-    t.same(sent("minimal", "another", "openai-chat"), ["minimal", 0], "it is for the vendor to judge");
+    t.same(sent("minimal", "another", "openai-chat"), ["minimal", 0], "the vendor decides on it");
   },
 );
