@@ -1,3 +1,4 @@
+import { shorten } from "./shorten.ts";
 import type { LifeStep } from "./steps.ts";
 
 /**
@@ -298,6 +299,14 @@ const pluginErrorEntry = ({ status = 500, message = "" }: ErrorDetails): Omit<Re
   retry: status >= 500 || status === 429,
 });
 
+/** Maximum characters of a message, of its hint, and of a path or a code: they may quote a client or a provider. */
+const MAX_MESSAGE_LENGTH = 2000;
+const MAX_HINT_LENGTH = 500;
+const MAX_NAME_LENGTH = 200;
+
+const shortName = (name: string | undefined): string | undefined =>
+  typeof name === "string" ? shorten(name, MAX_NAME_LENGTH) : name;
+
 /** The name of a method: what else a token may have (RFC 9110 §5.6.2), no method does. */
 const METHOD = /^[A-Za-z-]+$/;
 
@@ -349,19 +358,19 @@ export class GatewayError extends Error {
       ? REFUSALS[code as ErrorCode]
       : pluginErrorEntry(details);
     const hint = details.hint ?? (details.message === undefined ? refusal.hint : undefined);
-    const message = details.message ?? refusal.message;
+    const message = shorten(String(details.message ?? refusal.message), MAX_MESSAGE_LENGTH);
     super(
-      hint === undefined ? message : `${message} ${hint}`,
+      hint === undefined ? message : `${message} ${shorten(String(hint), MAX_HINT_LENGTH)}`,
       details.cause === undefined ? undefined : { cause: details.cause },
     );
     this.code = code;
     this.status = details.status ?? refusal.status;
     this.kind = details.kind ?? refusal.kind;
     this.retry = details.retry ?? refusal.retry;
-    this.param = details.param;
+    this.param = shortName(details.param);
     const { retryAfter } = details;
     this.retryAfter = Number.isFinite(retryAfter) && (retryAfter as number) >= 0 ? retryAfter : undefined;
-    this.providerCode = details.providerCode;
+    this.providerCode = shortName(details.providerCode);
     this.details = details.details;
     this.limit = details.limit;
     this.store = details.store;

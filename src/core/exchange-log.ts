@@ -3,12 +3,15 @@ import type { Exchange } from "./exchange.ts";
 import type { Log } from "./log.ts";
 import { Marketplace } from "./marketplace.ts";
 import type { Redactor } from "./redactor.ts";
+import { shorten } from "./shorten.ts";
 
 /** Number of responses since the start whose usage could not be read. */
 let unreadUsages = 0;
 
 /** Maximum entries of a list in a log line. */
 const MAX_LISTED = 20;
+/** Maximum characters of a cause: a stack, and what a provider said. */
+const MAX_CAUSE_LENGTH = 4000;
 
 /**
  * Writes one log line for each exchange, however it ended; a warning when the fault was not the client's.
@@ -82,5 +85,5 @@ function errorFields(error: GatewayError, redactor: Redactor) {
 function causeOf(error: GatewayError): string | undefined {
   const { cause } = error;
   if (cause === undefined) return undefined;
-  return cause instanceof Error ? (cause.stack ?? cause.message) : String(cause);
+  return shorten(cause instanceof Error ? (cause.stack ?? cause.message) : String(cause), MAX_CAUSE_LENGTH);
 }

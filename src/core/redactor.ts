@@ -2,6 +2,7 @@ import { hash } from "node:crypto";
 import { cacheSlot } from "../wire/cache-slot.ts";
 import type { HeaderList } from "../wire/headers.ts";
 import shapes from "./key-shapes.json" with { type: "json" };
+import { SpelledSecrets } from "./spelled-secrets.ts";
 
 /** The replacement for a secret: it has no meaning in JSON, HTML, SSE or a header. */
 const MASK = "***";
@@ -28,8 +29,7 @@ export class Redactor {
   static readonly shapes = KEY_SHAPES;
   /** The secrets literally, in hexadecimal, and in base64 at any alignment. Longest first: one may be a part of another. */
   private readonly texts: readonly string[];
-  /** Matches the secrets with each character plain or escaped as in JSON, a URL or HTML. */
-  private readonly spelled: RegExp | undefined;
+  private readonly spelled: SpelledSecrets;
   /** The last text and its result: a request id is redacted alone and again among its headers. */
   private last = "";
   private lastClean = "";
@@ -49,7 +49,7 @@ export class Redactor {
       .filter((secret) => secret.length >= MIN_SECRET_LENGTH)
       .sort((a, b) => b.length - a.length);
     this.texts = [...long, ...long.flatMap(inBase64), ...long.flatMap(inHex)];
-    this.spelled = long.length === 0 ? undefined : new RegExp(long.map(anySpelling).join("|"), "g");
+    this.spelled = new SpelledSecrets(long);
   }
 
   /**
@@ -77,7 +77,7 @@ export class Redactor {
     if (text === this.last) return this.lastClean;
     let clean = text;
     for (const secret of this.texts) if (clean.includes(secret)) clean = clean.replaceAll(secret, MASK);
-    if (this.spelled && ESCAPED.test(clean)) clean = clean.replace(this.spelled, MASK);
+    if (ESCAPED.test(clean)) clean = this.spelled.replace(clean, MASK);
     clean = clean.replace(KEY_SHAPES, MASK);
     if (text.length <= MAX_CACHED_LENGTH) {
       this.last = text;
@@ -144,29 +144,3 @@ function inHex(secret: string): string[] {
   const hex = Buffer.from(secret).toString("hex");
   return [hex, hex.toUpperCase()];
 }
-
-/** Returns a pattern for the secret with any character escaped. */
-function anySpelling(secret: string): string {
-  return [...secret]
-    .map((letter) => {
-      const code = letter.charCodeAt(0);
-      const hex = [...code.toString(16).padStart(2, "0")].map((digit) => `[${digit}${digit.toUpperCase()}]`).join("");
-      const plain = letter.replace(/[^A-Za-z0-9]/, "\\$&");
-      // In JSON nested in JSON, backslashes are escaped again.
-      return `(?:\\\\{0,8}${plain}|\\\\{1,8}u00${hex}|%(?:25){0,4}${hex}|&#(?:0{0,4}${code}|[xX]0{0,4}${hex});${NAMED[letter] ?? ""})`;
-    })
-    .join("");
-}
-
-/** Characters with a named HTML entity. */
-const NAMED: Readonly<Record<string, string>> = {
-  "&": "|&amp;",
-  "<": "|&lt;",
-  ">": "|&gt;",
-  '"': "|&quot;",
-  "'": "|&apos;",
-  "+": "|&plus;",
-  "/": "|&sol;",
-  "=": "|&equals;",
-  _: "|&lowbar;",
-};

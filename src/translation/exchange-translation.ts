@@ -4,6 +4,7 @@ import { GatewayError } from "../core/errors.ts";
 import type { Attempt, Head } from "../core/exchange.ts";
 import type { Target } from "../core/marketplace.ts";
 import type { ResponseExchange, RoutedExchange } from "../core/phases.ts";
+import { shorten } from "../core/shorten.ts";
 import type { Stage } from "../core/stage.ts";
 import { Frame } from "../wire/frame.ts";
 import { HeaderList } from "../wire/headers.ts";
@@ -16,7 +17,7 @@ import { estimateRequestTokens } from "./estimate.ts";
 import { toClientError } from "./faults.ts";
 import { FEATURES, type Feature } from "./features.ts";
 import { Framing } from "./framing.ts";
-import { Losses } from "./losses.ts";
+import { Losses, MAX_PATH_LENGTH } from "./losses.ts";
 import {
   type ClientRequest,
   type RequestDestination,
@@ -366,8 +367,9 @@ export class ExchangeTranslation {
       mark: (id) => envelopes.ids.mark(id, owners[0] ?? ""),
       remember: (callId, opaque) => envelopes.remember(caller, callId, opaque),
       drop: (path) => {
-        if (exchange.droppedFromResponse.length < MAX_LOGGED_DROPS && !exchange.droppedFromResponse.includes(path))
-          exchange.droppedFromResponse.push(path);
+        const { droppedFromResponse: paths } = exchange;
+        const short = shorten(path, MAX_PATH_LENGTH);
+        if (paths.length < MAX_LOGGED_DROPS && !paths.includes(short)) paths.push(short);
       },
     };
   }

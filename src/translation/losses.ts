@@ -1,4 +1,5 @@
 import { GatewayError } from "../core/errors.ts";
+import { shorten } from "../core/shorten.ts";
 import type { FeatureUse } from "./conversation.ts";
 import { FEATURES, type SupportTable, supportOf } from "./features.ts";
 
@@ -6,6 +7,9 @@ import { FEATURES, type SupportTable, supportOf } from "./features.ts";
 const NOTICES = 8;
 /** Maximum notices in total: they become headers of the response. */
 const ALL_NOTICES = 32;
+/** Maximum characters of a path, and of a notice: both may contain names that the client or the provider has made up. */
+export const MAX_PATH_LENGTH = 200;
+const MAX_NOTICE_LENGTH = 500;
 
 /** What one request loses when it is written in another protocol. Every loss is recorded here, or refused. */
 export class Losses {
@@ -46,12 +50,12 @@ export class Losses {
     if (this.strict) this.refuse(path, `${why}, and nothing may be dropped`);
     if (this.droppedPaths.has(path)) return;
     this.droppedPaths.add(path);
-    this.dropped.push(path);
+    this.dropped.push(shorten(path, MAX_PATH_LENGTH));
   }
 
   change(path: string, why: string): void {
     if (this.strict) this.refuse(path, `${why}, and nothing may be changed`);
-    this.add(`${path}: ${why}`, why);
+    this.add(`${shorten(path, MAX_PATH_LENGTH)}: ${why}`, why);
   }
 
   /** Records a notice, once. */
@@ -59,7 +63,8 @@ export class Losses {
     this.add(text, "");
   }
 
-  private add(text: string, sort: string): void {
+  private add(notice: string, sort: string): void {
+    const text = shorten(notice, MAX_NOTICE_LENGTH);
     const count = this.counts.get(sort) ?? 0;
     if (count >= NOTICES || this.notices.length >= ALL_NOTICES || this.notices.includes(text)) return;
     this.counts.set(sort, count + 1);
@@ -69,7 +74,7 @@ export class Losses {
   /** @param hint what to do about it, where removing the field is not the way */
   refuse(path: string, why: string, hint?: string, details?: FeatureUse["details"]): never {
     throw new GatewayError("not_translatable", {
-      message: `${path}: ${why}.`,
+      message: `${shorten(path, MAX_PATH_LENGTH)}: ${why}.`,
       hint:
         hint ??
         (this.strict

@@ -96,3 +96,21 @@ t.test("an invalid retry time is left out", async (t) => {
     t.match(new GatewayError("no_target", { retryAfter }), { code: "no_target", retryAfter: undefined });
   t.equal(new GatewayError("no_target", { retryAfter: 0 }).retryAfter, 0);
 });
+
+t.test("a long text of a client or a provider is cut, before the word that would be cut in two", async (t) => {
+  const long = `No such part: "${"\\".repeat(800_000)}".`;
+  const secret = `a-credential-${"x".repeat(40)}`;
+  t.equal(new GatewayError("invalid_field", { message: long, hint: "Mend it." }).message, 'No such part: "… Mend it.');
+  const { message, param, providerCode } = new GatewayError("invalid_field", {
+    message: `${"word ".repeat(397)}${secret} and more`,
+    hint: `See ${"x".repeat(600)}`,
+    param: `messages.0.${"x".repeat(400_000)}`,
+    providerCode: "漢".repeat(400),
+  });
+  t.equal(message, `${"word ".repeat(397)}… See …`);
+  t.equal(param, "messages.0.…");
+  t.equal(providerCode, `${"漢".repeat(199)}…`);
+  const emoji = new GatewayError("invalid_field", { message: `x${"😀".repeat(5000)}` }).message;
+  t.ok(emoji.isWellFormed() && emoji.length === 2000);
+  t.equal(new GatewayError("invalid_field", { message: "x".repeat(2000) }).message.length, 2000);
+});

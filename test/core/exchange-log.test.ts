@@ -77,6 +77,15 @@ t.test("a failure of the gateway is a warning with its cause, a refusal is not",
   t.match(logged(one), [{ level: "warn", fields: { error } }]);
 });
 
+t.test("a line is short, however long the cause of its error is", async (t) => {
+  for (const cause of [new Error("a word ".repeat(100_000)), "a word ".repeat(100_000)]) {
+    const one = exchange();
+    one.error = new GatewayError("upstream_refused", { message: "\\ ".repeat(100_000), param: "x", cause });
+    t.match(logged(one), [{ fields: { error: { cause: /a word .*(?:a|word) …$/ } } }]);
+    t.ok(JSON.stringify(logged(one, one.error)).length < 20_000);
+  }
+});
+
 t.test("a plugin that failed to record is added to it", async (t) => {
   const failed = new GatewayError("plugin_timeout", { message: "print.done did not end within 10 s." });
   failed.origin = "print.done";

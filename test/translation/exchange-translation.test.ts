@@ -24,6 +24,36 @@ t.test("a request may lose any number of things", async (t) => {
   t.match(headers.get("gateway-dropped"), /^include\.0, include\.1, .*, \+\d{6}$/);
 });
 
+t.test("names that a client or a provider makes up are shortened in refusals, notices and the log", async (t) => {
+  const long = "\\".repeat(400_000);
+  const upstream = await httpUpstream((_, reply) =>
+    reply
+      .writeHead(200, { "content-type": "text/event-stream" })
+      .end(`data: {"type":"response.${long}"}\n\n`.replaceAll("\\", "\\\\")),
+  );
+  t.teardown(() => upstream.close());
+  const { url, log } = await startGateway(
+    t,
+    `providers: { up: { url: "${upstream.origin.origin}/v1", speaks: [openai-responses] } }\nmodels: { m: { targets: [up:x] } }\n`,
+  );
+  const messages = [{ role: "user", content: [{ type: long }] }];
+  const send = (more: object) =>
+    fetch(`${url}/v1/messages`, {
+      method: "POST",
+      headers: asking(),
+      body: JSON.stringify({ model: "m", max_tokens: 9, messages: [{ role: "user", content: "Hi" }], ...more }),
+    });
+  const refused = await send({ messages });
+  t.equal(refused.status, 400);
+  t.ok((await refused.text()).length < 3000);
+  const dropped = await send({ [`odd.${long.slice(0, 30_000)}`]: 1, stream: true });
+  t.equal(dropped.status, 200);
+  t.equal(dropped.headers.get("gateway-dropped"), "odd.?");
+  await t.rejects(dropped.text(), "the stream has no end");
+  t.match(log.lines.at(-1)?.fields, { unsaid: ["response.…"] });
+  for (const line of log.lines) t.ok(JSON.stringify(line).length < 10_000, JSON.stringify(line).slice(0, 300));
+});
+
 t.test("an error of the provider's becomes one of the client's protocol, and its usage is not estimated", async (t) => {
   const upstream = await httpUpstream((_, reply) =>
     reply

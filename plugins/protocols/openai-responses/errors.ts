@@ -61,12 +61,22 @@ export function streamError(fault: Fault, _id: string, stream: StreamState): Buf
 /** The members of the first event's response before any nested one; the bytes may end anywhere after them. */
 const RESPONSE_HEAD = /"response"\s*:\s*(\{(?:\s*"[a-z_]+"\s*:\s*(?:"(?:[^"\\]|\\.)*"|[^\s"{}[\],]+)\s*,)*)/;
 
+/** Maximum bytes of the first event in which these members are looked for. */
+const MAX_HEAD_BYTES = 64 * 1024;
+
+/** Returns the response that the first event has begun; undefined if that has no id, or is not JSON. */
 function startedResponse(first: Buffer | undefined): object | undefined {
-  const members = RESPONSE_HEAD.exec(first?.toString("utf8") ?? "")?.[1];
-  if (members === undefined) return undefined;
-  const { id, object, created_at, model } = JSON.parse(`${members}"":0}`) as Record<string, unknown>;
-  if (typeof id !== "string") return undefined;
-  return { id, object, created_at, model, ...echoedResponse(first) };
+  const members = RESPONSE_HEAD.exec(first?.toString("utf8", 0, MAX_HEAD_BYTES) ?? "")?.[1];
+  const { id, object, created_at, model } = parseMembers(members) ?? {};
+  return typeof id === "string" ? { id, object, created_at, model, ...echoedResponse(first) } : undefined;
+}
+
+function parseMembers(members: string | undefined): Record<string, unknown> | undefined {
+  try {
+    return members === undefined ? undefined : (JSON.parse(`${members}"":0}`) as Record<string, unknown>);
+  } catch {
+    return undefined;
+  }
 }
 
 /** Maximum bytes of a stream's first event that an error repeats; agents' instructions and tools have a tenth of it. */

@@ -51,6 +51,18 @@ t.test(
   },
 );
 
+t.test("after a first event that is not JSON, or with a long text, the error is still written", async (t) => {
+  const error = [["error", "error", { sequence_number: 3, ...words, error: { type: "server_error", ...words } }]];
+  for (const wrong of ['"id":"resp_1","created_at":abc,', '"id":"resp_\\x",', '"id":"resp_1\n",'])
+    t.same(eventsAfter(Buffer.from(`data: {"type":"response.created","response":{${wrong}"model":"m"}}\n\n`)), error);
+  const long = { ...response, id: "resp_1", instructions: "x".repeat(12_000_000), model: "after" };
+  t.match(eventsAfter(eventBytes({ type: "response.created", response: long })), [
+    ["response.failed", "response.failed", { response: { id: "resp_1", status: "failed" } }],
+    ["error"],
+  ]);
+  t.same(eventsAfter(eventBytes({ response: { other: "x".repeat(12_000_000), ...response } })), error);
+});
+
 t.test("a failed response has the completed items, where they are known", async (t) => {
   const item = { id: "msg_1", type: "message", status: "completed", role: "assistant", content: [] };
   const state = { operation, frames: 3, first: created, last: undefined, finished: () => [JSON.stringify(item)] };
