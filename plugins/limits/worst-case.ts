@@ -27,32 +27,20 @@ export const NO_SPENDING: Spending = { tokens: 0, cost: 0 };
 const BYTES_PER_TOKEN = 3;
 /** JSON bytes per token, on average. */
 const USUAL_BYTES_PER_TOKEN = 4;
-/** Bytes of a request up to which it is not searched for images or audio. */
+/** Bytes of a request up to which it is not searched for media. */
 const SHORT_BODY = 4096;
 /** Bytes between two samples of a body, and bytes per sample: base64 longer than both together is always found. */
 const [STEP, SAMPLE] = [1024, 48];
-/** Bytes of a sample within an image: text in its place would contain a space in one of the samples. */
-const INNER_SAMPLE = 16;
-/** Character codes of base64, and of the backslash that may escape a slash. */
+/** Character codes of base64. */
 const BASE64 = Uint8Array.from({ length: 256 }, (_, code) =>
   /[A-Za-z0-9+/=_-]/.test(String.fromCharCode(code)) ? 1 : 0,
 );
-const QUOTE = 0x22;
-/**
- * Bytes around a text's beginning in which it is recognised as an image, in the form that clients of Chat and Responses send.
- */
-const PREFIX_WINDOW = 24;
-const IN_IMAGE_URL = /"(?:image_)?url"\s*:\s*"data:image\\?\//;
-const NONE = { count: 0, bytes: 0 };
-const TOOLS = '"tools"';
 const ESCAPE = "\\u00";
 /** A member's name, followed by the member names and indices that lead to a value. */
 type MemberPath = readonly (string | number)[];
 const SERVICE = ["service_tier"];
 /** The value's form at all vendors. */
 const PRIORITY = /priority/i;
-/** Tokens of an image: the maximum for all but the largest, the same as in the translation's estimate. */
-const TOKENS_PER_IMAGE = 1600;
 /** Tokens of a form, which consists of images and a few words. */
 const FORM_TOKENS = 8192;
 /** Tokens of a response where neither the request nor the model limits them. */
@@ -89,7 +77,7 @@ export function worstCase(
 ): WorstCase {
   const { operation, protocol, targets, time } = exchange;
   if (!operation.generates) return { maximum: NO_SPENDING, minimum: NO_SPENDING, plausibleTokens: 0 };
-  const input = tokensIn(exchange, translations);
+  const { most: input, likely } = tokensIn(exchange, translations);
   const answers = requestedAnswers(exchange);
   const drawn = imageToolTokens(exchange);
   const drawing = drawn > 0 ? drawingModels(exchange) : [];
@@ -123,12 +111,12 @@ export function worstCase(
     }
     tokens = Math.max(tokens, all);
     dearest = Math.max(dearest, money);
-    if (price) cheapest = Math.max(cheapest, cost({ in: { total: input }, out: {}, raw: undefined }, price));
+    if (price) cheapest = Math.max(cheapest, cost({ in: { total: likely }, out: {}, raw: undefined }, price));
   }
   return {
     maximum: { tokens, cost: dearest },
-    minimum: { tokens: input, cost: cheapest },
-    plausibleTokens: plausibleInput(input, exchange.body) + out,
+    minimum: { tokens: likely, cost: cheapest },
+    plausibleTokens: plausibleInput(likely, exchange.body) + out,
     ...(unpriced === undefined ? {} : { unpriced }),
   };
 }
@@ -211,26 +199,16 @@ function dearestUsage(
   return usage;
 }
 
-function tokensIn(exchange: RouteExchange | SendExchange, translations: Translations): number {
+function tokensIn(
+  exchange: RouteExchange | SendExchange,
+  translations: Translations,
+): NonNullable<ReturnType<Translations["tokensIn"]>> {
   const { body, form } = exchange;
-  if (form) return FORM_TOKENS;
-  const found = body.length > SHORT_BODY ? imagesOf(exchange) : NONE;
-  // Media in other forms are found only by decoding the conversation.
-  const read = found ? undefined : translations.tokensIn(exchange);
-  const { count, bytes } = found ?? NONE;
-  return read ?? Math.ceil((body.length - bytes) / BYTES_PER_TOKEN) + count * TOKENS_PER_IMAGE;
-}
-
-/**
- * Finds the images in a conversation's turns: base64 elsewhere, for example in a tool's schema, reaches the model as text.
- */
-function imagesOf({ body, protocol }: RouteExchange | SendExchange): ReturnType<typeof imagesIn> {
-  const turns = body.member(protocol.conversation?.turns ?? "");
-  if (!turns) return NONE;
-  const pieces = between(body.pieces, turns.start, turns.end);
-  const found = imagesIn(pieces);
-  // Items may contain tools, also under a name written with escapes.
-  return found && found.count > 0 && (containsText(pieces, TOOLS) || containsText(pieces, ESCAPE)) ? undefined : found;
+  if (form) return { likely: FORM_TOKENS, most: FORM_TOKENS };
+  // Only who decodes the conversation knows which base64 the model reads as media, and which as text.
+  const read = body.length > SHORT_BODY && holdsBase64(body.pieces) ? translations.tokensIn(exchange) : undefined;
+  const most = Math.ceil(body.length / BYTES_PER_TOKEN);
+  return read ?? { likely: most, most };
 }
 
 /** Reports whether a text occurs in buffers, also across their boundaries. */
@@ -403,43 +381,14 @@ type NamedMember = NonNullable<ReturnType<Body["member"]>>;
 
 const isCount = (value: unknown): value is number => typeof value === "number" && value > 0;
 
-/** Reports whether bytes at an offset look like base64. */
-function isBase64(bytes: Buffer, at: number, run = SAMPLE): boolean {
-  const end = Math.min(at + run, bytes.length);
-  for (let i = at; i < end; i++) if (BASE64[bytes[i] as number] === 0) return false;
-  return true;
+/** Reports whether a body has base64, by samples. Media are few tokens for their length, numbers and random letters many. */
+function holdsBase64(pieces: readonly Buffer[]): boolean {
+  for (const piece of pieces)
+    for (let at = 0; at + SAMPLE <= piece.length; at += STEP) if (isBase64(piece, at)) return true;
+  return false;
 }
 
-/**
- * Finds the images of a body, and their bytes of base64, by samples: they are few tokens for their length, and contain no
- * words. Undefined where there is base64 that is not certainly an image's: audio, a file, a text that looks like it.
- */
-export function imagesIn(pieces: readonly Buffer[]): { count: number; bytes: number } | undefined {
-  const found = { count: 0, bytes: 0 };
-  let inside = false;
-  for (const piece of pieces) {
-    let at = 0;
-    let from = 0;
-    while (at + SAMPLE <= piece.length || (inside && at < piece.length)) {
-      if (!inside) {
-        if (!isBase64(piece, at)) {
-          at += STEP;
-          continue;
-        }
-        from = piece.lastIndexOf(QUOTE, at) + 1;
-        if (!IN_IMAGE_URL.test(piece.toString("latin1", Math.max(0, from - PREFIX_WINDOW), from + PREFIX_WINDOW)))
-          return undefined;
-        found.count++;
-        inside = true;
-      }
-      const quote = piece.indexOf(QUOTE, at);
-      const end = quote < 0 ? piece.length : quote;
-      for (let i = at + STEP; i + SAMPLE < end; i += STEP) if (!isBase64(piece, i, INNER_SAMPLE)) return undefined;
-      found.bytes += end - from;
-      inside = quote < 0;
-      at = end + 1;
-      from = at;
-    }
-  }
-  return found;
+function isBase64(bytes: Buffer, from: number): boolean {
+  for (let i = from; i < from + SAMPLE; i++) if (BASE64[bytes[i] as number] === 0) return false;
+  return true;
 }

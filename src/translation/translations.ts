@@ -1,3 +1,4 @@
+import { Body } from "../core/body.ts";
 import { GatewayError } from "../core/errors.ts";
 import type { Head } from "../core/exchange.ts";
 import type { Marketplace, Model, Target } from "../core/marketplace.ts";
@@ -11,9 +12,11 @@ import { chooseProtocol } from "./choose-protocol.ts";
 import { betterProtocolOf, clientTranslationOf, type TranslatedProtocol, translationOf } from "./codec.ts";
 import type { Envelopes } from "./envelope.ts";
 import { checkErrorResponse } from "./error-response.ts";
-import { estimateMediaTokens, estimateRequestTokens, tokensOfMedia } from "./estimate.ts";
+import { estimateMediaTokens } from "./estimate.ts";
 import { ExchangeTranslation } from "./exchange-translation.ts";
+import { type TokenRange, tokensOfLong } from "./media-content.ts";
 import { isExclusive, modelReach, type Reach } from "./reach.ts";
+import { contentAt, tokensOfRequest } from "./request-tokens.ts";
 
 /** Decides for each exchange of a generation whether and how it is translated. A plugin's constructor can request it. */
 export class Translations {
@@ -101,15 +104,14 @@ export class Translations {
     return new ExchangeTranslation(exchange, new Map(), this.envelopes, false, ownersOf(this.share, exchange.caller));
   }
 
-  /**
-   * Estimates the tokens of a request without a count, rather high because they are reserved; undefined where it is not a
-   * conversation.
-   */
-  tokensIn(exchange: RoutedExchange): number | undefined {
-    if (exchange.operation.task !== "generate" || !clientTranslationOf(exchange.protocol)) return undefined;
+  /** Estimates the tokens of a request without a count, and their upper bound; undefined where it is not a conversation. */
+  tokensIn(exchange: RoutedExchange): TokenRange | undefined {
+    const { protocol, operation, headers, query, caller, body } = exchange;
+    if (operation.task !== "generate" || !clientTranslationOf(protocol)) return undefined;
+    const owners = ownersOf(this.share, caller);
     try {
-      const { conversation, text } = this.translationForEstimate(exchange);
-      return estimateRequestTokens(conversation, text);
+      const request = { protocol, operation, headers, query, caller: caller?.id ?? "", owners };
+      return tokensOfRequest(request, body, this.envelopes);
     } catch {
       // A provider has accepted what translation would refuse.
       return undefined;
@@ -132,11 +134,11 @@ export class Translations {
    * tokens.
    */
   longMediaIn(pieces: readonly Buffer[]): (ByteSpan & { readonly tokens: number })[] {
-    return base64Spans(pieces).map(({ kind, start, end }) => ({
-      start,
-      end,
-      tokens: kind === "opaque" ? 0 : tokensOfMedia(kind, end - start),
-    }));
+    const body = new Body(pieces, undefined);
+    return base64Spans(pieces).map(({ kind, ...span }) => {
+      if (kind === "opaque") return { ...span, tokens: 0 };
+      return { ...span, tokens: tokensOfLong(kind, contentAt(body, span).content) };
+    });
   }
 
   /** Responds to a token count with an estimate, marked as one. */

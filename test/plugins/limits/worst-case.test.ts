@@ -1,50 +1,173 @@
 import { randomBytes } from "node:crypto";
 import t from "tap";
-import { imagesIn } from "../../../plugins/limits/worst-case.ts";
 import { asking, startGateway } from "../../support/gateway.ts";
 import { httpUpstream } from "../../support/upstream.ts";
 
-const base64 = (bytes: number) => randomBytes(bytes).toString("base64");
-const body = (...parts: unknown[]) =>
-  Buffer.from(JSON.stringify({ model: "m", messages: [{ role: "user", content: parts }] }));
-const picture = (data: string, type = "image/png") => ({
-  type: "image_url",
-  image_url: { url: `data:${type};base64,${data}` },
-});
-const text = { type: "text", text: "What do you see? ".repeat(400) };
-
-/** In pieces of so many bytes. */
-const cut = (whole: Buffer, size: number): Buffer[] =>
-  Array.from({ length: Math.ceil(whole.length / size) }, (_, i) => whole.subarray(i * size, (i + 1) * size));
-
-t.test("images are recognised by samples of the text, in one piece and in several", async (t) => {
-  const [one, two] = [base64(30_000), base64(200_000)];
-  const whole = body(text, picture(one), text, picture(two, "image/jpeg"), text);
-  const found = imagesIn([whole]);
-  t.equal(found?.count, 2);
-  const bytes = one.length + two.length + "data:image/png;base64,data:image/jpeg;base64,".length;
-  t.equal(found?.bytes, bytes);
-  for (const size of [65_536, 50_000, 8192]) {
-    const pieces = imagesIn(cut(whole, size));
-    if (pieces) t.same(pieces, found, `pieces of ${size}`);
-  }
-  t.same(imagesIn([body(text)]), { count: 0, bytes: 0 });
-});
-
-t.test("base64 that is not certainly an image's is left to the conversation's reader", async (t) => {
-  const data = base64(30_000);
-  const others: Record<string, Buffer> = {
-    "a text that looks like a picture": body({ type: "text", text: `data:image/png;base64,${data}` }),
-    "a text of letters": body({ type: "text", text: data }),
-    "a sound": body({ type: "input_audio", input_audio: { data, format: "wav" } }),
-    "a file": body({ type: "file", file: { file_data: `data:application/pdf;base64,${data}` } }),
-    "a picture that is none": body(picture(`${data} and then many words `.padEnd(90_000, "word "))),
-    "a picture beside a sound": body(picture(data), { type: "input_audio", input_audio: { data, format: "wav" } }),
-  };
-  for (const [name, whole] of Object.entries(others)) t.equal(imagesIn([whole]), undefined, name);
-});
-
 const ALL = "[openai-chat, openai-completions, openai-responses, anthropic-messages, gemini]";
+
+/** Base64 of so many bytes that begin like a PNG file. */
+const png = (bytes: number) =>
+  Buffer.concat([Buffer.from("\x89PNG\r\n\x1a\n", "latin1"), randomBytes(bytes)]).toString("base64");
+
+/** Requests that hold base64, as media and as text, by path. */
+const HOLDING: Record<string, (base64: string) => { media: unknown[]; text: unknown[] }> = {
+  "/v1/chat/completions": (data) => {
+    const url = `data:image/png;base64,${data}`;
+    const chat = (...messages: object[]) => ({ model: "m", max_tokens: 1, messages });
+    const user = (...content: object[]) => chat({ role: "user", content });
+    const call = (args: unknown) => ({
+      role: "assistant",
+      tool_calls: [{ id: "images are recognised "function", samples of the text, arguments: args } }],
+    });
+    const result = (content: unknown) => ({ role: "tool", tool_call_id: "c", content });
+    const ask = { role: "user", content: "Ask." };
+    return {
+      media: [user({ type: "image_url", image_url: { url } })],
+      text: [
+        user({ type: "text", text: url }),
+        user({ type: "text", text: "a", image_url: { url } }),
+        user({ type: "new", image_url: { url } }),
+        chat({ role: "system", content: url }),
+        chat(ask, call(JSON.stringify({ url })), result("Done.")),
+        chat(ask, call(JSON.stringify({ image_url: { url } })), result("Done.")),
+        chat(ask, call("{}"), result(url)),
+        chat(ask, call("{}"), result(JSON.stringify({ data, type: "image/png" }))),
+        { ...user({ type: "text", text: "a" }), metadata: { url } },
+        {
+          ...user({ type: "text", text: "a" }),
+          tools: [{ type: "function", function: { name: "f", parameters: { type: "object", default: { url } } } }],
+        },
+        {
+          ...user({ type: "text", text: "a" }),
+          response_format: { type: "json_schema", json_schema: { name: "s", schema: { default: { image_url: url } } } },
+        },
+      ],
+    };
+  },
+  "/v1/responses": (data) => {
+    const url = `data:image/png;base64,${data}`;
+    const input = (...items: object[]) => ({ model: "m", max_output_tokens: 1, input: items });
+    const user = (...content: object[]) => input({ role: "user", content });
+    const call = (args: string) => ({ type: "function_call", call_id: "c", name: "f", arguments: args });
+    const output = (output: unknown) => ({ type: "function_call_output", call_id: "c", output });
+    return {
+      media: [
+        user({ type: "input_image", image_url: url }),
+        input(call("{}"), output([{ type: "input_image", image_url: url }])),
+      ],
+      text: [
+        user({ type: "input_text", text: url }),
+        user({ type: "input_text", text: "a", image_url: url }),
+        input(call(JSON.stringify({ url })), output("Done.")),
+        input(call("{}"), output(url)),
+        input(call("{}"), output(JSON.stringify({ image_url: url }))),
+        { ...user({ type: "input_text", text: "a" }), instructions: url },
+        { ...user({ type: "input_text", text: "a" }), metadata: { url } },
+      ],
+    };
+  },
+  "/v1/messages": (data) => {
+    const url = `data:image/png;base64,${data}`;
+    const source = { type: "base64", media_type: "image/png", data };
+    const messages = (...turns: object[]) => ({ model: "m", max_tokens: 1, messages: turns });
+    const user = (...content: object[]) => ({ role: "user", content });
+    const call = (input: object) => ({ role: "assistant", content: [{ type: "tool_use", id: "c", name: "f", input }] });
+    const result = (content: unknown) => user({ type: "tool_result", tool_use_id: "c", content });
+    const ask = user({ type: "text", text: "Ask." });
+    return {
+      media: [messages(user({ type: "image", source })), messages(ask, call({}), result([{ type: "image", source }]))],
+      text: [
+        messages(ask, call({ url }), result("Done.")),
+        messages(ask, call({ image_url: { url } }), result("Done.")),
+        messages(ask, call({ type: "image", source }), result("Done.")),
+        messages(ask, call({ file_data: url }), result("Done.")),
+        messages(ask, call({}), result(url)),
+        messages(ask, call({}), result([{ type: "text", text: "a", source }])),
+        messages(user({ type: "document", source: { type: "text", media_type: "text/plain", data } })),
+        { ...messages(ask), system: url },
+        { ...messages(ask), tools: [{ name: "f", input_schema: { type: "object", default: source } }] },
+      ],
+    };
+  },
+  "/v1beta/models/m:generateContent": (data) => {
+    const url = `data:image/png;base64,${data}`;
+    const inlineData = { mimeType: "image/png", data };
+    const contents = (...turns: object[]) => ({ contents: turns, generationConfig: { maxOutputTokens: 1 } });
+    const user = (...parts: object[]) => ({ role: "user", parts });
+    const call = (args: object) => ({ role: "model", parts: [{ functionCall: { name: "f", args } }] });
+    const result = (response: object, more = {}) => user({ functionResponse: { name: "f", response, ...more } });
+    const ask = user({ text: "Ask." });
+    return {
+      media: [contents(user({ inlineData })), contents(ask, call({}), result({}, { parts: [{ inlineData }] }))],
+      text: [
+        contents(user({ text: url })),
+        contents(ask, call({ url }), result({})),
+        contents(ask, call({ inlineData }), result({})),
+        contents(ask, call({}), result({ url })),
+        contents(ask, call({}), result({ inlineData })),
+        { ...contents(ask), systemInstruction: { parts: [{ text: url }] } },
+        {
+          ...contents(ask),
+          tools: [{ functionDeclarations: [{ name: "f", parametersJsonSchema: { default: { url } } }] }],
+        },
+      ],
+    };
+  },
+};
+
+t.test("base64 counts as media only where the model reads it as media, and elsewhere as a text", async (t) => {
+  const { url } = await startGateway(
+    t,
+    `providers: { p: { url: "http://127.0.0.1:9/v1", speaks: ${ALL} } }
+models: { m: { targets: [p:m], price: { input: 1, output: 1 }, output: 100 } }
+`,
+  );
+  const reserved = async (path: string, body: string) => {
+    const headers = asking({ "gateway-explain": "dry-run" });
+    const answer = await fetch(url + path, { method: "POST", headers, body });
+    const { most } = (await answer.json()) as { most: { tokens: number } | null };
+    return most?.tokens ?? 0;
+  };
+  for (const [path, holding] of Object.entries(HOLDING))
+    for (const bytes of [9000, 200_000]) {
+      const { media, text } = holding(png(bytes));
+      for (const request of media) {
+        const body = JSON.stringify(request);
+        for (const sent of [body, body.replaceAll("/", "\\/")]) {
+          const tokens = await reserved(path, sent);
+          t.ok(tokens > 1600 && tokens < 1800, `${path}: media of ${bytes}, ${tokens}: ${shape(sent)}`);
+        }
+      }
+      for (const request of text) {
+        const body = JSON.stringify(request);
+        const tokens = await reserved(path, body);
+        t.ok(tokens > (bytes * 4) / 9, `${path}: a text of ${bytes}, ${tokens}: ${shape(body)}`);
+      }
+    }
+});
+
+t.test("whether a document fits certainly an image's is judged the conversation's reader", async (t) => {
+  const upstream = await httpUpstream((_, reply) => {
+    reply.setHeader("content-type", "application/json").end("{}");
+  });
+  t.teardown(() => upstream.close());
+  const { url } = await startGateway(
+    t,
+    `providers: { p: { url: "${upstream.origin.origin}/v1", speaks: ${ALL} } }
+models: { m: { targets: [p:m], price: { input: 1, output: 1 }, output: 100 } }
+limits: { default: { tpm: 100k } }
+`,
+  );
+  const data = Buffer.concat([Buffer.from("%PDF-1.7\n"), randomBytes(600_000)]).toString("base64");
+  const source = { type: "base64", media_type: "application/pdf", data };
+  const messages = [{ role: "user", content: [{ type: "document", source }] }];
+  const body = JSON.stringify({ model: "m", max_tokens: 1, messages });
+  const status = async () => (await fetch(`${url}/v1/messages`, { method: "POST", headers: asking(), body })).status;
+  t.equal(await status(), 200);
+});
+
+const shape = (body: string): string => body.replace(/[\w+/=\\]{99,}/g, "…");
+
 /** Bodies that ask for 5,000 tokens in all ways, as they are spelled here; the model gives 100. */
 const LONGER: readonly (readonly [path: string, body: string])[] = [
   ["/v1/chat/completions", '{"model":"m", "max_tokens":5000,"messages":[],"max_completion_tokens": "5_000" }'],

@@ -1,0 +1,93 @@
+import type { Media } from "./conversation.ts";
+import { estimateTextTokens, tokensOfText } from "./text-tokens.ts";
+
+/** Base64 of media, read only as far as needed. */
+export interface Base64Content {
+  /** Its first characters: at least `HEAD_LENGTH`, or all. */
+  readonly head: string;
+  /** Its characters. */
+  readonly length: number;
+  readonly read: () => string;
+}
+
+/** An estimate of tokens, and their upper bound. */
+export interface TokenRange {
+  readonly likely: number;
+  readonly most: number;
+}
+
+/** Characters of base64 that tell what the content is. */
+export const HEAD_LENGTH = 64;
+
+/** What the bytes of an image begin with, and from which byte: PNG, JPEG, GIF, TIFF, WebP, HEIC and AVIF. */
+const IMAGE_SIGNATURES: readonly (readonly [signature: string, at: number])[] = [
+  ...["\x89PNG", "\xff\xd8\xff", "GIF87a", "GIF89a", "II*\0", "MM\0*"].map((signature) => [signature, 0] as const),
+  ["WEBP", 8],
+  ["ftyp", 4],
+];
+const PDF = "%PDF-";
+/** Codes below the space's that texts contain: tab, line ends, escape. */
+const TEXT_CONTROLS: readonly number[] = [0x09, 0x0a, 0x0c, 0x0d, 0x1b];
+/**
+ * Tokens of a page: vendors count its text, at most about 3,000, and an image of it. Fewer bytes than tokens make a page only in
+ * files made for that.
+ */
+const PAGE_TOKENS = 4600;
+/** The longest prompt of the models that read documents. */
+const MAX_DOCUMENT_TOKENS = 1_000_000;
+
+/** Tokens of media: a large image; a page or two, half a minute of audio or a few seconds of video. */
+const MEDIA_TOKENS: Readonly<Record<Media["media"], number>> = { image: 1600, audio: 1000, video: 2600, file: 3200 };
+/** Bytes of base64 after which media with a length count once more. */
+const MEDIA_PIECE_BYTES: Readonly<Record<Media["media"], number>> = {
+  image: Number.POSITIVE_INFINITY,
+  audio: 640_000,
+  video: 1_300_000,
+  file: 130_000,
+};
+
+/** Estimates the tokens of media by their length. @param length bytes of base64; 0: unknown */
+const tokensOfMedia = (media: Media["media"], length: number): number =>
+  MEDIA_TOKENS[media] * Math.max(1, Math.ceil(length / MEDIA_PIECE_BYTES[media]));
+
+/** Wraps base64 that has been decoded from a request. */
+export const contentOf = (base64: string): Base64Content => ({
+  head: base64.slice(0, HEAD_LENGTH),
+  length: base64.length,
+  read: () => base64,
+});
+
+const beginningOf = ({ head }: Base64Content): Buffer => Buffer.from(head, "base64");
+
+function isImage(content: Base64Content): boolean {
+  const start = beginningOf(content).toString("latin1");
+  return IMAGE_SIGNATURES.some(([signature, at]) => start.startsWith(signature, at));
+}
+
+/** Reports whether content is a text, by its first bytes. */
+function isText(content: Base64Content): boolean {
+  const start = beginningOf(content);
+  return start.indexOf(PDF) !== 0 && start.every((code) => code >= 0x20 || TEXT_CONTROLS.includes(code));
+}
+
+/**
+ * Returns the tokens of media. The declared type is the client's word: text under any type counts as text, and so does an image
+ * that begins like none, because a vendor may read it by its content.
+ */
+export function tokensOfContent(media: Media["media"], content: Base64Content): TokenRange {
+  const likely = tokensOfMedia(media, content.length);
+  if (content.length === 0 || (media === "image" && isImage(content))) return { likely, most: likely };
+  if (media === "image" || isText(content)) {
+    const asText = estimateTextTokens(Buffer.from(content.read(), "base64").toString());
+    return media === "file" ? { likely: asText, most: asText } : { likely, most: Math.max(likely, asText) };
+  }
+  if (media !== "file") return { likely, most: likely };
+  const most = Math.min(MAX_DOCUMENT_TOKENS, Math.max(PAGE_TOKENS, decodedLength(content)));
+  return { likely, most: Math.max(likely, most) };
+}
+
+/** Estimates the tokens of long media by their beginning and their length, without reading them. */
+export const tokensOfLong = (media: Media["media"], content: Base64Content): number =>
+  media === "file" && isText(content) ? tokensOfText(decodedLength(content), 0) : tokensOfMedia(media, content.length);
+
+const decodedLength = ({ length }: Base64Content): number => Math.ceil((length * 3) / 4);
