@@ -33,7 +33,7 @@ function attributeError({ answerer }: ResponseExchange, error: GatewayError): Ga
 /**
  * Guards streams: sends keep-alive frames while the model thinks, and enforces each protocol's terminal event. A stream that
  * ends without its terminal event is aborted with an error, never passed on as complete. One in which the provider reports an
- * error passes, and is recorded as a failure.
+ * error passes, is recorded as a failure, and does not end as a complete one.
  */
 @injectable()
 export default class Sse implements Plugin {

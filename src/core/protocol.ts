@@ -77,6 +77,8 @@ export interface Protocol {
    * vendor's own members may blame our credential, as its messages may quote the client's text.
    */
   refuses?(status: number, body: Buffer): RefusalScope | undefined;
+  /** Returns the seconds after which a retry makes sense, where an error says that in its body: a `retry-after` header precedes. */
+  retryAfter?(body: Buffer): number | undefined;
   /** Response headers, besides `x-request-id`, that carry the exchange's id to clients of this protocol. */
   readonly idHeaders?: readonly string[];
   /** Response headers of this protocol that are passed downstream: exact lower-case names, or prefixes ending in `*`. */
@@ -92,7 +94,7 @@ export interface Protocol {
   ending(frame: Frame): Ending | undefined;
   /**
    * Reports whether this is a stream's terminal event, after which nothing of the response follows: it is complete, however the
-   * connection ends. Absent where the protocol has no such event.
+   * connection ends, also where the event reports a failure. Absent where the protocol has no such event.
    */
   terminal?(frame: Frame): boolean;
   /** Returns true when a frame may hold usage, judged by its bytes without parsing. */

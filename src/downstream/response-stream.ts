@@ -1,7 +1,7 @@
 import { toPluginError } from "../core/chain.ts";
 import { GatewayError } from "../core/errors.ts";
 import type { ActiveResponse, Exchange } from "../core/exchange.ts";
-import type { StreamState } from "../core/protocol.ts";
+import type { Protocol, StreamState } from "../core/protocol.ts";
 import { runStages, type Stage } from "../core/stage.ts";
 import type { UpstreamAnswer } from "../upstream/attempts.ts";
 import type { BodyReceiver } from "../upstream/response.ts";
@@ -81,13 +81,35 @@ export class ResponseStream implements BodyReceiver, ActiveResponse {
   end(): void {
     const rest = this.splitter?.end();
     const kind = this.splitter instanceof ArraySplitter ? "element" : "event";
-    this.finish(rest ? this.redactFrames([new Frame(kind, rest)], rest) : []);
+    const frames = rest ? this.redactFrames([new Frame(kind, rest)], rest) : [];
+    this.last = frames[0] ?? this.last;
+    this.finish(frames);
   }
 
-  /** Handles a broken upstream connection. After the terminal event the response is complete anyway. */
+  /**
+   * Handles a broken upstream connection. After the terminal event the response is complete anyway, and after an error event the
+   * client has its error.
+   */
   fail(error: unknown): void {
-    if (!this.over && this.last && this.upstream.terminal?.(this.last)) this.finish([]);
+    const { last } = this;
+    if (!this.over && last && (this.hasFailed || this.upstream.terminal?.(last))) this.finish([]);
     else this.abort(error);
+  }
+
+  /** Whether events have reported an error, in which the response ends. An array is complete with its error. */
+  private get hasFailed(): boolean {
+    return this.exchange.error !== undefined && this.upstream.head.framing === "sse";
+  }
+
+  /** Whether the last event is the terminal one of a failed response, which is complete: SDKs return it. */
+  private get endsWithFailedResponse(): boolean {
+    const { last, responseProtocol: protocol } = this;
+    return last !== undefined && protocol.ending(last) === "error" && protocol.terminal?.(last) === true;
+  }
+
+  /** The protocol of the frames that are read. */
+  private get responseProtocol(): Protocol {
+    return this.exchange.attempt?.protocol ?? this.exchange.protocol;
   }
 
   private finish(rest: readonly Frame[]): void {
@@ -95,7 +117,9 @@ export class ResponseStream implements BodyReceiver, ActiveResponse {
       const last = rest.length > 0 ? this.passFrames(rest) : [];
       this.write([...last, ...this.passFrames([END])]);
       if (this.exchange.aborted) throw new GatewayError("client_gone");
-      this.writer.end();
+      // Some clients ignore an error event, and take the text before it for the whole response if that ends regularly.
+      if (this.hasFailed && !this.endsWithFailedResponse) this.writer.deferEnd(() => this.writer.abort());
+      else this.writer.end();
     } catch (thrown) {
       this.abort(thrown);
       return;
@@ -197,7 +221,7 @@ export class ResponseStream implements BodyReceiver, ActiveResponse {
   private get lacksUsage(): boolean {
     const { last, exchange, upstream } = this;
     if (!last || exchange.usage?.out.total !== undefined || upstream.terminal?.(last)) return false;
-    return (exchange.attempt?.protocol ?? exchange.protocol).ending(last) === "complete";
+    return this.responseProtocol.ending(last) === "complete";
   }
 
   /** Reports whether enough has been read for a client that has left. */

@@ -113,6 +113,51 @@ for (const [protocol, { path, frames, broken }] of Object.entries(STREAMS)) {
   }
 }
 
+/** The provider's own error in each protocol's stream, and what may follow it. */
+const REPORTED: readonly [protocol: keyof typeof STREAMS, error: string, whole?: true][] = [
+  ["openai-chat", 'data: {"error":{"message":"no power","type":"server_error"}}\n\n'],
+  ["openai-chat", 'data: {"error":{"message":"no power","type":"server_error"}}\n\ndata: [DONE]\n\n'],
+  ["openai-chat", 'event: error\ndata: {"error":{"message":"no power"}}\n\n'],
+  ["openai-responses", 'event: error\ndata: {"type":"error","sequence_number":1,"message":"no power"}\n\n'],
+  [
+    "openai-responses",
+    'event: response.failed\ndata: {"type":"response.failed","sequence_number":1,"response":{"id":"r1","object":"response","status":"failed","error":{"code":"server_error","message":"no power"}}}\n\nevent: error\ndata: {"type":"error","sequence_number":2,"message":"no power"}\n\n',
+  ],
+  // The vendor's regular last event: SDKs return the response in it, and would report a lost connection in its place.
+  [
+    "openai-responses",
+    'event: response.failed\ndata: {"type":"response.failed","sequence_number":1,"response":{"id":"r1","object":"response","status":"failed","error":{"code":"server_error","message":"no power"}}}\n\n',
+    true,
+  ],
+  [
+    "anthropic-messages",
+    'event: error\ndata: {"type":"error","error":{"type":"overloaded_error","message":"no power"}}\n\n',
+  ],
+  ["gemini", '{"error":{"code":503,"message":"no power","status":"UNAVAILABLE"}}'],
+  ["gemini", 'data: {"error":{"code":503,"message":"no power","status":"UNAVAILABLE"}}\r\n\r\n'],
+];
+
+t.test("a provider's own error in a stream passes as it came, and the stream does not look complete", async (t) => {
+  for (const [protocol, error, whole = false] of REPORTED) {
+    const { path, frames } = STREAMS[protocol];
+    for (const [way, end] of Object.entries<(socket: Socket) => unknown>({
+      "ends properly": (socket) => socket.write("0\r\n\r\n"),
+      "closes the connection": (socket) => socket.end(),
+    })) {
+      // Bare JSON has no blank line behind it, which would show that it is whole.
+      if (error.startsWith("{") && way === "closes the connection") continue;
+      const what = `${protocol}, ${error.slice(0, 22)}…, the provider ${way}`;
+      const running = await behind(t, (socket) =>
+        socket.write(HEAD + chunk(frames[0]) + chunk(error), () => setImmediate(end, socket)),
+      );
+      t.same(await ask(running, path), { status: 200, body: frames[0] + error, whole }, what);
+      await until(() => running.log.lines.some(({ message }) => message === "exchange"));
+      const { fields } = running.log.lines.at(-1) ?? {};
+      t.match(fields, { outcome: "upstream_error", error: { code: "upstream_refused" } }, what);
+    }
+  }
+});
+
 async function recent({ gateway }: Running) {
   await gateway.stores.ledger.flush();
   return gateway.stores.ledger.recent(1);

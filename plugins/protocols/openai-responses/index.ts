@@ -16,7 +16,7 @@ import { streamError } from "./errors.ts";
 import { objects, otherModels } from "./objects.ts";
 import { decodeRequest, decodeRequestInSteps } from "./request.decode.ts";
 import { encodeRequest, encodeRequestInSteps } from "./request.encode.ts";
-import { createDecoder, decodeResponse, ending } from "./response.decode.ts";
+import { createDecoder, decodeResponse, ending, terminal } from "./response.decode.ts";
 import { createEncoder, encodeResponse } from "./response.encode.ts";
 import { fields, support } from "./support.ts";
 import { opaque, texts } from "./texts.ts";
@@ -107,7 +107,7 @@ const openaiResponses: TranslatedProtocol = {
   recognises: (path) => /\/responses(\/|$)/.test(path),
   streamError,
   ending,
-  terminal: (frame) => ending(frame) === "complete",
+  terminal,
   holdsUsage: (frame) => family.holdsUsage(frame) || holdsImage(frame),
   usage: readUsage,
   texts,

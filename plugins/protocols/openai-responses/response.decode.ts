@@ -528,11 +528,12 @@ function parseCitation(json: JsonObject): Citation | undefined {
   return dropUndefined({ url, title, start, end });
 }
 
+const ERROR = "error";
 const ENDINGS: ReadonlyMap<string | undefined, Ending> = new Map<string, Ending>([
   ["response.completed", "complete"],
   ["response.incomplete", "complete"],
   ["response.failed", "error"],
-  ["error", "error"],
+  [ERROR, "error"],
 ]);
 const ERROR_MEMBER = Buffer.from('"error"');
 /** Maximum length of a first line that names an ending: `event: response.incomplete`. */
@@ -540,19 +541,29 @@ const MAX_EVENT_LINE = 27;
 const LF = 10;
 const CR = 13;
 
+/** Returns how an event ends the stream, if it does. */
+export const ending = (frame: Frame): Ending | undefined => ENDINGS.get(lastEventType(frame));
+
+/** Reports whether an event has the final response, completed or failed. A bare `error` has none. */
+export function terminal(frame: Frame): boolean {
+  const type = lastEventType(frame);
+  return type !== ERROR && ENDINGS.has(type);
+}
+
 /**
- * Returns how an event ends the stream, if it does. Events have their name twice: in an `event:` line, which comes first, and
+ * Returns the type of an event that may end the stream. Events have their type twice: in an `event:` line, which comes first, and
  * as `type`. Some vendors omit the line; then the type is searched in the data.
  */
-export function ending(frame: Frame): Ending | undefined {
+function lastEventType(frame: Frame): string | undefined {
   const { bytes } = frame;
   // "e" of `event:`; a frame that begins otherwise has no such line, or has it after a comment or its data.
   if (bytes[0] === 0x65) {
     let end = 6;
     while (end <= MAX_EVENT_LINE && bytes[end] !== LF && bytes[end] !== CR) end++;
-    return end > MAX_EVENT_LINE ? undefined : ENDINGS.get(bytes.toString("latin1", 6, end).trim());
+    return end > MAX_EVENT_LINE ? undefined : bytes.toString("latin1", 6, end).trim();
   }
   if (!frame.mayContain("response") && !bytes.includes(ERROR_MEMBER)) return undefined;
   const json = asObject(frame.json());
-  return ENDINGS.get(asText(json?.["type"])) ?? (asObject(json?.["error"]) ? "error" : undefined);
+  const type = asText(json?.["type"]);
+  return !ENDINGS.has(type) && asObject(json?.["error"]) ? ERROR : type;
 }
