@@ -9,7 +9,6 @@ import type { ObjectAccess } from "../objects/objects.ts";
 import { translationOf } from "../translation/codec.ts";
 import { Frame } from "../wire/frame.ts";
 import { HeaderList } from "../wire/headers.ts";
-import { parseRetryAfter } from "../wire/retry-after.ts";
 import { dropInvalidTrace } from "../wire/trace-context.ts";
 import { addCredential, upstreamPath } from "./address.ts";
 import {
@@ -34,6 +33,7 @@ import type { ProviderRates } from "./provider-rates.ts";
 import type { ProviderSlot, ProviderSlots } from "./provider-slots.ts";
 import type { ClientSide, UpstreamProxy } from "./proxy.ts";
 import type { OutgoingRequest } from "./request.ts";
+import { requestedWait } from "./requested-wait.ts";
 import type { UpstreamResponse } from "./response.ts";
 import {
   type AttemptOutcome,
@@ -248,7 +248,10 @@ export class Upstreams {
     attempt.status = status;
     // Some vendors answer 400 where others answer 401, or 403 where others answer 400.
     if (upstream.status >= 400) status = await effectiveStatus(upstream, attempt);
-    const seconds = status === 429 || status >= 500 ? (parseRetryAfter(headers) ?? error?.retryAfter) : undefined;
+    const seconds =
+      status === 429 || status >= 500
+        ? ((await requestedWait(upstream, headers, attempt.protocol)) ?? error?.retryAfter)
+        : undefined;
     const wait = seconds === undefined ? undefined : seconds * 1000;
     attempt.respondedAt = exchange.elapsed;
     this.options.rates?.record(attempt, headers);

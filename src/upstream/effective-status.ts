@@ -1,14 +1,7 @@
 import type { Attempt } from "../core/exchange.ts";
 import type { RefusalScope } from "../core/protocol.ts";
-import { peekResponse } from "./peek-response.ts";
+import { peekErrorBody } from "./peek-response.ts";
 import type { UpstreamResponse } from "./response.ts";
-
-/**
- * Maximum bytes of an error body that is read, and milliseconds to wait for it; a vendor's message about a credential has a few
- * hundred bytes and comes at once.
- */
-const MAX_ERROR_BODY = 16 * 1024;
-const MAX_BODY_WAIT = 1000;
 
 /** The status that most vendors use for each case. */
 const STATUSES: Readonly<Record<RefusalScope, number>> = { credential: 401, target: 403, request: 400, object: 400 };
@@ -31,8 +24,7 @@ export async function effectiveStatus(response: UpstreamResponse, attempt: Attem
 function refusedPart(response: UpstreamResponse, { protocol }: Attempt): undefined | Promise<RefusalScope | undefined> {
   const { status } = response;
   if (!protocol.refuses || status < 400 || status >= 500) return undefined;
-  return peekResponse<RefusalScope>(response, MAX_BODY_WAIT, (settle, pieces, last, isComplete) => {
-    if (pieces.reduce((sum, { length }) => sum + length, 0) > MAX_ERROR_BODY) return settle();
-    return last && settle(isComplete ? protocol.refuses?.(status, Buffer.concat(pieces)) : undefined);
-  });
+  return peekErrorBody(response, MAX_BODY_WAIT, (settle, pieces, last, isComplete) => {
+    if (body) => sum + length, 0) > MAX_ERROR_BODY) return settle();
+    return last && settle(isComplete ? protocol.refuses?.(status, body));
 }

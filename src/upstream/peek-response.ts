@@ -24,3 +24,20 @@ export function peekResponse<Found>(
     if (!settled) timer = setTimeout(settle, limit).unref();
   });
 }
+
+/**
+ * Maximum bytes of an error body that is inspected, and milliseconds to wait for it; what a vendor says about a credential or a
+ * wait has a few hundred bytes and comes at once.
+ */
+const MAX_ERROR_BODY = 16 * 1024;
+const MAX_BODY_WAIT = 1000;
+
+/** Returns what `inspect` finds in the body of an error, consuming nothing; undefined also where the body is not whole in time. */
+export const peekErrorBody = <Found>(
+  response: Pick<UpstreamResponse, "peek">,
+  inspect: (body: Buffer) => Found | undefined,
+): Promise<Found | undefined> =>
+  peekResponse<Found>(response, MAX_BODY_WAIT, (settle, pieces, last, whole) => {
+    if (pieces.reduce((sum, { length }) => sum + length, 0) > MAX_ERROR_BODY) return settle();
+    return last && settle(whole ? inspect(Buffer.concat(pieces)) : undefined);
+  });

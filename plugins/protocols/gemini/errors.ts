@@ -122,6 +122,9 @@ export const refuses: NonNullable<Protocol["refuses"]> = (status, body) => {
   return UNAVAILABLE_OBJECT.test(message) ? "object" : undefined;
 };
 
+/** Returns the seconds in the details of an error; the vendor sends no `retry-after` header. [F] */
+export const retryAfter = (body: Buffer): number | undefined => retryDelay(errorDetails(findError(body.toString())));
+
 /** Returns the error object of a body; a stream as an array has its error in the array. */
 function findError(text: string): unknown {
   try {
@@ -140,7 +143,7 @@ export function parseRpcError(status: number, error: unknown): Fault {
   const rpc = asObject(error);
   const code = asCount(rpc?.["code"]);
   const statusCode = code !== undefined && code >= 400 && code < 600 ? code : status;
-  const details = asList(rpc?.["details"]).map(asObject);
+  const details = errorDetails(rpc);
   const badKey = details.some((detail) => detail?.["reason"] === BAD_KEY);
   const message = asText(rpc?.["message"]) ?? asText(error) ?? `The provider answered with status ${status}.`;
   if (badKey) return { status: 401, kind: "authentication", code: "invalid_api_key", message };
@@ -149,9 +152,11 @@ export function parseRpcError(status: number, error: unknown): Fault {
   return { status: statusCode, kind, code: errorCode, message, ...dropUndefined({ retryAfter: retryDelay(details) }) };
 }
 
+const errorDetails = (error: unknown): (JsonObject | undefined)[] => asList(asObject(error)?.["details"]).map(asObject);
+
 /** Returns the seconds in `RetryInfo.retryDelay`, like `48s` or `0.5s`, rounded up. */
 function retryDelay(details: readonly (JsonObject | undefined)[]): number | undefined {
   const texts = details.map((detail) => asText(detail?.["retryDelay"]));
-  const text = texts.find((text) => text !== undefined && /^\d+(?:\.\d+)?s$/.test(text));
+  const text = texts.find((text) => text !== undefined && /^\d{1,12}(?:\.\d{1,9})?s$/.test(text));
   return text === undefined ? undefined : Math.ceil(Number(text.slice(0, -1)));
 }

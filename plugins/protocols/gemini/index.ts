@@ -6,7 +6,7 @@ import {
   type TranslatedProtocol,
 } from "model-gateway/protocol";
 import { demo } from "./demo.ts";
-import { errorBody, parseErrorResponse, refuses, streamError } from "./errors.ts";
+import { errorBody, parseErrorResponse, refuses, retryAfter, streamError } from "./errors.ts";
 import { objects, otherModels, vendorObjects } from "./objects.ts";
 import { decodeRequest, decodeRequestInSteps } from "./request.decode.ts";
 import { encodeRequest, encodeRequestInSteps } from "./request.encode.ts";
@@ -96,6 +96,7 @@ const gemini: TranslatedProtocol = {
   createsKey: (method, path) => method === "POST" && /(?:^|\/)auth_tokens[^/]*$/.test(path),
   credential: (secret) => ["x-goog-api-key", secret],
   refuses,
+  retryAfter,
   error: errorBody,
   streamError,
   ending,
