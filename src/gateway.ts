@@ -4,7 +4,13 @@ import type { DependencyContainer } from "tsyringe";
 import { registerAdminAnswers } from "./admin/questions.ts";
 import type { Readiness } from "./admin/readiness.ts";
 import { AuditTrail, type Initiator, servedFile } from "./audit-trail.ts";
-import { type Change, compareConfigs, restartSections } from "./config/changes.ts";
+import {
+  type Change,
+  compareConfigs,
+  restartSections,
+  type StartSettings,
+  withStartSettings,
+} from "./config/changes.ts";
 import { unlimitedPaths, unsharedLimitsReason } from "./config/limits.ts";
 import { configSecrets } from "./config/secrets.ts";
 import type { Config } from "./config/types.ts";
@@ -55,6 +61,7 @@ export interface PreparedReload {
 
 /** The parts shared by all generations of a gateway. */
 interface SharedParts {
+  readonly started: StartSettings;
   readonly stores: Stores;
   readonly carried: UpstreamResources;
   readonly limiter: Limiter;
@@ -63,6 +70,18 @@ interface SharedParts {
   readonly processes: number;
   readonly peers: Peers | undefined;
   readonly metrics: ProcessMetrics;
+}
+
+/** How a gateway is opened. */
+interface OpenOptions {
+  /** Number of processes over which connections are spread. */
+  processes?: number;
+  /** The other processes. */
+  peers?: Peers;
+  /** The connection pools for providers. */
+  pools?: Pools;
+  /** The settings of the start where that was an earlier one, of the primary; default: those of the file. */
+  started?: StartSettings;
 }
 
 /** A running gateway: one store, and the generation for new requests. */
@@ -79,18 +98,17 @@ export class Gateway {
   /** Handlers for questions to this process. */
   readonly answers = new QuestionHandlers();
   private stopping = false;
-  private readonly startConfig: Config;
   private readonly marks = new BudgetMarks();
   private readonly otherGateways: OtherGatewayWatch | undefined;
 
+  /** @param loaded gateway.yaml as it is written; what is in force is the generation's */
   private constructor(
     private loaded: LoadedConfig,
     private serving: Generation,
     private envelopes: Envelopes,
     private readonly shared: SharedParts,
   ) {
-    const { config } = loaded;
-    this.startConfig = config;
+    const { config } = serving;
     this.downstream = new Downstream(() => this.serving, serverLimits(config, shared.processes));
     this.keyWatch = new KeyWatch(shared.stores.keys, this.downstream);
     const { log, metrics, stores } = shared;
@@ -126,13 +144,12 @@ export class Gateway {
 
   /**
    * Opens everything but a listener.
-   * @param processes number of processes over which connections are spread
-   * @param peers the other processes
-   * @param pools the connection pools for providers
    * @throws PluginError, or the system's error for a file; everything is closed then
    */
-  static async open(loaded: LoadedConfig, log: Log, processes = 1, peers?: Peers, pools?: Pools): Promise<Gateway> {
-    const { config, vocabulary } = loaded;
+  static async open(loaded: LoadedConfig, log: Log, options: OpenOptions = {}): Promise<Gateway> {
+    const { processes = 1, peers, pools, started = loaded.config } = options;
+    const { vocabulary } = loaded;
+    const config = withStartSettings(loaded.config, started);
     const warn = ledgerWarner(log);
     let away = false;
     const others = async () => {
@@ -156,9 +173,10 @@ export class Gateway {
       const envelopes = new Envelopes(config.envelopes.key ?? (await stores.secret()));
       const carried = new UpstreamResources(vocabulary.protocolList, pools);
       const process = processContainer({ log });
-      const lasting = { stores, carried, limiter, process, log, processes, peers, metrics: new ProcessMetrics(log) };
-      const generation = await buildGeneration(loaded, envelopes, lasting, { away });
-      return new Gateway(loaded, generation, envelopes, lasting);
+      const lasting = { started, stores, carried, limiter, process, log, processes, peers };
+      const shared = { ...lasting, metrics: new ProcessMetrics(log) };
+      const generation = await buildGeneration(loaded, envelopes, shared, { away });
+      return new Gateway(loaded, generation, envelopes, shared);
     } catch (thrown) {
       await limiter?.close();
       await stores.close();
@@ -166,9 +184,9 @@ export class Gateway {
     }
   }
 
-  /** The configuration of the current generation. */
+  /** The configuration in force: with the settings of the start. */
   get config(): Config {
-    return this.loaded.config;
+    return this.serving.config;
   }
 
   get stores(): Stores {
@@ -434,11 +452,11 @@ export class Gateway {
 
   private changes(next: LoadedConfig): Change[] {
     const code = { before: codeVersions(this.plugins), after: codeVersions(next.vocabulary.classes) };
-    return compareConfigs(this.config, next.config, code);
+    return compareConfigs(this.loaded.config, next.config, code);
   }
 
   private restart(config: Config): string[] {
-    return restartSections(compareConfigs(this.startConfig, config));
+    return restartSections(compareConfigs(this.config, config));
   }
 
   private async envelopesOf({ envelopes: { key } }: Config): Promise<Envelopes> {
@@ -454,11 +472,12 @@ const PREPARE_TIMEOUT = 60_000;
 const PREPARE_TIMEOUT_MESSAGE = `the new configuration was not ready after ${PREPARE_TIMEOUT / 1000} s: the start() of a plugin has not ended`;
 
 async function buildGeneration(
-  { config, vocabulary }: LoadedConfig,
+  { config: written, vocabulary }: LoadedConfig,
   envelopes: Envelopes,
-  { stores, peers, metrics, ...lasting }: SharedParts,
+  { started, stores, peers, metrics, ...lasting }: SharedParts,
   { former, away = false }: { former?: Generation; away?: boolean },
 ): Promise<Generation> {
+  const config = withStartSettings(written, started);
   const { keys, keptValues, ledger, owners } = stores;
   const { protocolList: protocols, classes } = vocabulary;
   const parts = { config, protocols, classes, keys, values: keptValues, ledger, owners, envelopes, former, ...lasting };

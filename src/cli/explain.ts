@@ -48,13 +48,6 @@ interface ExplainedRequest {
   address: string;
 }
 
-/** A gateway without a listener, to explain a request with. */
-interface DryGateway {
-  generation: Generation;
-  keys: Keys;
-  close(): Promise<void>;
-}
-
 /** A placeholder for the key in the request, if only its name is known. */
 const KEY_PLACEHOLDER = "the-key-that-is-named";
 /** A key without limits of its own. */
@@ -72,10 +65,9 @@ export async function runExplain(args: readonly string[], io: Terminal, loaded: 
   // The store matters only if a key is named.
   const warn = values.key === undefined ? () => {} : io.err;
   const stores = await connectToRead(loaded.config.store, loaded.config.keys, warn);
-  const record = await findKey(values.key, stores);
-  const dry = await openDryGateway(loaded, stores, record);
   try {
-    const explanation = await explainRequest(request, loaded, dry);
+    const record = await findKey(values.key, stores);
+    const explanation = await explainDry(request, loaded, stores, record);
     if (values.json)
       io.out(JSON.stringify({ ...explanation, off: skippedTargets(explanation, loaded.config) }, undefined, 2));
     else for (const line of explanationLines(explanation, loaded.config, values.sent ?? false)) io.out(line);
@@ -87,7 +79,22 @@ export async function runExplain(args: readonly string[], io: Terminal, loaded: 
     else io.out(`refused   ${status} ${code}, before any plugin: ${message}`);
     return 1;
   } finally {
-    await dry.close();
+    await stores.close();
+  }
+}
+
+/** @throws GatewayError for an unknown path, UsageError for what cannot be explained */
+async function explainDry(
+  request: ExplainedRequest,
+  loaded: LoadedConfig,
+  stores: Stores,
+  record: KeyRecord,
+): Promise<Explanation> {
+  const generation = await buildDryGeneration(loaded, stores, record);
+  try {
+    return await explainRequest(request, loaded, generation);
+  } finally {
+    await generation.close();
   }
 }
 
@@ -129,48 +136,37 @@ async function findKey(idOrSecret: string | undefined, { keys }: Stores): Promis
 }
 
 /** Builds everything that serves requests, except a listener. */
-async function openDryGateway(
+function buildDryGeneration(
   { config, vocabulary }: LoadedConfig,
   stores: Stores,
   record: KeyRecord,
-): Promise<DryGateway> {
+): Promise<Generation> {
   const log = new NullLog();
   const { ledger, owners, keptValues } = stores;
   const find = (presented: string) => (presented === KEY_PLACEHOLDER ? record : stores.keys.find(presented));
   const keys = Object.assign(Object.create(stores.keys) as Keys, { find });
-  const carried = new UpstreamResources(vocabulary.protocolList);
-  try {
-    const generation = await Generation.build({
-      config,
-      protocols: vocabulary.protocolList,
-      classes: vocabulary.classes,
-      process: processContainer({ log }),
-      keys,
-      values: keptValues,
-      ledger,
-      limiter: new MemoryLimiter(spendSince(ledger), new Calendar(config.timezone), () => {}),
-      owners,
-      envelopes: new Envelopes(config.envelopes.key),
-      carried,
-      log,
-      dry: true,
-    });
-    const close = async () => {
-      await generation.close();
-      await stores.close();
-    };
-    return { generation, keys, close };
-  } catch (thrown) {
-    await stores.close();
-    throw thrown;
-  }
+  return Generation.build({
+    config,
+    protocols: vocabulary.protocolList,
+    classes: vocabulary.classes,
+    process: processContainer({ log }),
+    keys,
+    values: keptValues,
+    ledger,
+    limiter: new MemoryLimiter(spendSince(ledger), new Calendar(config.timezone), () => {}),
+    owners,
+    envelopes: new Envelopes(config.envelopes.key),
+    carried: new UpstreamResources(vocabulary.protocolList),
+    log,
+    dry: true,
+  });
 }
 
 /** @throws GatewayError for an unknown path, UsageError for what cannot be explained */
 async function explainRequest(
   request: ExplainedRequest,
   loaded: LoadedConfig,
-  { generation }: DryGateway,
+  generation: Generation,
 ): Promise<Explanation> {
   const { path, address } = request;
   const query = new Query(request.query);

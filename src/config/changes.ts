@@ -14,7 +14,9 @@ export interface Change {
 }
 
 /** Settings that take effect only at the next start. */
-const RESTART_SETTINGS = ["listen", "admin.listen", "workers", "instances", "store", "timezone", "warm_up"] as const;
+const START_SETTINGS = ["listen", "admin", "workers", "instances", "store", "timezone", "warm_up"] as const;
+/** Their values, in plain JSON, as they are sent to workers. */
+export type StartSettings = Pick<Config, (typeof START_SETTINGS)[number]>;
 /** Fields about the file itself, or derived from others. */
 const NOT_COMPARED = new Set(["file", "folder", "text", "masked", "written", "notices", "warnings", "budgets"]);
 const SECRET = new Set(["hash", "key", "password", "token", "viewer", "client_secret", "webhook"]);
@@ -50,10 +52,32 @@ const NO_CODE: CodeVersions = { before: new Map(), after: new Map() };
 
 /** Returns the changed sections that need a restart. */
 export function restartSections(changes: readonly Change[]): string[] {
-  const later = RESTART_SETTINGS.filter((name) =>
-    changes.some(({ path }) => path === name || path.startsWith(`${name}.`)),
-  );
-  return later.map((name) => name.split(".", 1)[0] as string);
+  return START_SETTINGS.filter((name) => {
+    // Tokens and sign-in are in the same section.
+    const start = name === "admin" ? "admin.listen" : name;
+    return changes.some(({ path }) => path === start || path.startsWith(`${start}.`));
+  });
+}
+
+/** Returns the settings that stay in force until the next start, all of them from this configuration. */
+export const startSettings = ({
+  listen,
+  admin,
+  workers,
+  instances,
+  store,
+  timezone,
+  warm_up,
+}: StartSettings): StartSettings => ({
+  ...{ listen, workers, store, timezone, warm_up },
+  ...(admin && { admin }),
+  ...(instances !== undefined && { instances }),
+});
+
+/** Returns what is in force after a reload: the new configuration, with the settings of the start. */
+export function withStartSettings(config: Config, started: StartSettings): Config {
+  const { admin: _admin, instances: _instances, ...others } = config;
+  return { ...others, ...startSettings(started) };
 }
 
 /** Returns a configuration without its secrets: texts by path. */

@@ -108,7 +108,7 @@ export async function drive(Class: PluginClass, driving: DriveOptions = {}): Pro
   const parts: TestResponders = new Map();
   const provider = new ScriptedProvider(vocabulary.protocolList, parts);
   const pools = new Pools({ environment: {}, connectInProcess: () => provider.connect() });
-  const gateway = await Gateway.open({ config, vocabulary, env }, log, 1, undefined, pools);
+  const gateway = await Gateway.open({ config, vocabulary, env }, log, { pools });
   return new DrivenGateway(
     gateway,
     log,

@@ -8,14 +8,14 @@ import { formatError } from "../text/format-error.ts";
 import { loadWithVocabulary } from "../vocabulary.ts";
 import { WarmUp } from "../warm-up.ts";
 import { registerKnownStore } from "./known-store.ts";
-import { LOST_ROWS_EXIT, type ToPrimary, type ToWorker } from "./messages.ts";
+import { LOST_ROWS_EXIT, type ToPrimary, type ToWorker, type WorkerStart } from "./messages.ts";
 import { WorkerPeers } from "./worker-peers.ts";
 import { registerReloads } from "./worker-reloads.ts";
 
 // Entry point of a worker, which serves the connections that its primary passes on. Arguments: the configuration file, the folder
-// for its relative paths, and the number of workers.
+// for its relative paths.
 
-const [, , file = "", folder = "", workers = "1"] = process.argv;
+const [, , file = "", folder = ""] = process.argv;
 
 // The primary handles signals, also those that a terminal or a service manager sends to all processes.
 for (const signal of ["SIGINT", "SIGTERM", "SIGHUP", "SIGUSR2"] as const) process.on(signal, () => {});
@@ -144,22 +144,22 @@ function handleMessages(gateway: Gateway, peers: WorkerPeers, queued: [ToWorker,
   else orphaned();
 }
 
-/** Resolves to the gateway.yaml that the primary has read, and its generation number. */
-function receiveStart(): Promise<{ text?: string; generation?: number }> {
-  return new Promise((resolve) => {
-    process.once("message", (message: ToWorker) => resolve(message.type === "start" ? message : {}));
-    process.once("disconnect", () => resolve({}));
+function receiveStart(): Promise<WorkerStart> {
+  return new Promise((resolve, reject) => {
+    const none = () => reject(new Error("the primary is gone: this worker does not start"));
+    process.once("message", (message: ToWorker) => (message.type === "start" ? resolve(message) : none()));
+    process.once("disconnect", none);
   });
 }
 
 try {
-  const { text, generation = 1 } = await receiveStart();
+  const { text, generation, started } = await receiveStart();
   const loaded = await loadWithVocabulary({ file, folder, env: process.env, text });
   log.level = loaded.config.log.level;
-  const warmUp = await WarmUp.run(loaded.config.warm_up, log);
+  const warmUp = await WarmUp.run(started.warm_up, log);
   const peers = new WorkerPeers(sendToPrimary);
   const dequeueMessages = queueMessages(peers);
-  const gateway = await Gateway.open(loaded, log, Number(workers), peers);
+  const gateway = await Gateway.open(loaded, log, { processes: started.workers, peers, started });
   gateway.number = generation;
   const fail = () => {
     hasFailed = true;

@@ -1,4 +1,5 @@
 import type { Readiness } from "../admin/readiness.ts";
+import type { StartSettings } from "../config/changes.ts";
 import type { SharedFact } from "../core/peers.ts";
 import type { MetricJson } from "../metrics/families.ts";
 import type { UnwrittenLines } from "../store/ledger.ts";
@@ -8,8 +9,8 @@ export const LOST_ROWS_EXIT = 4;
 
 /** Messages of the primary to a worker. A connection is sent along with its message. */
 export type ToWorker =
-  /** The gateway.yaml, and the number of the generation that serves it. The first message. */
-  | { readonly type: "start"; readonly text: string; readonly generation: number }
+  /** The first message. */
+  | ({ readonly type: "start" } & WorkerStart)
   /** To be answered by an `answered` with its id. */
   | { readonly type: "ask"; readonly id: number; readonly name: string; readonly question: unknown }
   | { readonly type: "connection"; readonly id: number }
@@ -19,6 +20,16 @@ export type ToWorker =
   | { readonly type: "interrupt" }
   | ({ readonly type: "fact" } & SharedFact)
   | ({ readonly type: "answer" } & QuestionAnswer);
+
+/** What a worker starts with. */
+export interface WorkerStart {
+  /** The gateway.yaml in force. */
+  readonly text: string;
+  /** The number of the generation that serves it. */
+  readonly generation: number;
+  /** The settings of the primary's start: those of the text take effect at its next one. */
+  readonly started: StartSettings;
+}
 
 /** Messages of a worker to the primary. */
 export type ToPrimary =

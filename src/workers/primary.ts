@@ -3,7 +3,7 @@ import { setTimeout as sleep } from "node:timers/promises";
 import type { WorkerCounts } from "../admin/admin-gateway.ts";
 import { type Readiness, UNKNOWN_STATE } from "../admin/readiness.ts";
 import { AuditTrail, type Initiator, PROGRAM, servedFile } from "../audit-trail.ts";
-import { compareConfigs, restartSections } from "../config/changes.ts";
+import { compareConfigs, restartSections, startSettings, withStartSettings } from "../config/changes.ts";
 import { configSecrets } from "../config/secrets.ts";
 import type { Config } from "../config/types.ts";
 import { Calendar } from "../core/calendar.ts";
@@ -68,6 +68,7 @@ export class Primary {
   readonly reloads: Reloads;
   private readonly trail: AuditTrail;
   private readonly started: Config;
+  private inForce: Config;
   private opened: Stores | undefined;
   private generationNumber = 1;
   private readonly limiter: MemoryLimiter;
@@ -87,6 +88,7 @@ export class Primary {
   /** Whether rows of the ledger were lost during the stop. */
   hasLost = false;
 
+  /** @param loaded gateway.yaml as it is written */
   private constructor(
     private loaded: LoadedConfig,
     private readonly log: JsonLog,
@@ -94,6 +96,7 @@ export class Primary {
   ) {
     const { config } = loaded;
     this.started = config;
+    this.inForce = config;
     this.waiting = new WaitingConnections(log);
     const secrets = () => configSecrets(this.config, this.loaded.env);
     this.trail = new AuditTrail(log, () => this.stores.audit, secrets);
@@ -158,8 +161,9 @@ export class Primary {
     this.starting = false;
   }
 
+  /** The configuration in force: with the settings of the start. */
   get config(): Config {
-    return this.loaded.config;
+    return this.inForce;
   }
 
   /** The plugins that the workers run; none runs in this process. */
@@ -319,7 +323,7 @@ export class Primary {
   private compareWith({ config, vocabulary }: LoadedConfig): Pick<ReloadResult, "changes" | "restart"> {
     const code = { before: codeVersions(this.plugins), after: codeVersions(vocabulary.classes) };
     return {
-      changes: compareConfigs(this.config, config, code),
+      changes: compareConfigs(this.loaded.config, config, code),
       restart: restartSections(compareConfigs(this.started, config)),
     };
   }
@@ -333,6 +337,7 @@ export class Primary {
       await reloadWorkers(serving, text, this.generationNumber + 1);
       for (const worker of serving) worker.configText = text;
       this.loaded = next;
+      this.inForce = withStartSettings(next.config, this.started);
       this.generationNumber++;
       this.log.level = next.config.log.level;
       this.opened?.keys.replaceFileKeys(next.config.keys);
@@ -362,7 +367,8 @@ export class Primary {
 
   private fork(): WorkerProcess {
     const { file, folder, text } = this.config;
-    const worker = new WorkerProcess([file, folder, String(this.started.workers)], text, this.generationNumber, {
+    const start = { text, generation: this.generationNumber, started: startSettings(this.started) };
+    const worker = new WorkerProcess([file, folder], start, {
       onOutput: (bytes, from) => (from === "stdout" ? this.log.relay(bytes) : process.stderr.write(bytes)),
       onMessage: (message, from) => this.onMessage(message, from),
       onDisconnect: (ended) => this.totals.finish(ended),

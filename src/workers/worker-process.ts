@@ -7,7 +7,7 @@ import type { Readiness } from "../admin/readiness.ts";
 import type { Question } from "../core/peers.ts";
 import type { UnwrittenLines } from "../store/ledger.ts";
 import { FormattedError } from "../text/format-error.ts";
-import type { QuestionAnswer, ToPrimary, ToWorker } from "./messages.ts";
+import type { QuestionAnswer, ToPrimary, ToWorker, WorkerStart } from "./messages.ts";
 
 const ENTRY = fileURLToPath(new URL("./main.ts", import.meta.url));
 /** Reports whether a process is a worker of any gateway; false where the system does not show it. */
@@ -44,6 +44,8 @@ export class WorkerProcess {
   hasServed = false;
   /** Whether it gets no more connections. */
   draining = false;
+  /** The gateway.yaml that it serves. */
+  configText: string;
   /** Its parts as it last reported them. */
   parts: Readiness["parts"] = {};
   /** What it could not write of the ledger's journal, as it last reported. */
@@ -64,17 +66,13 @@ export class WorkerProcess {
   /** Questions that it has not answered yet. */
   private readonly pendingQuestions = new Map<number, PromiseWithResolvers<unknown>>();
 
-  /**
-   * @param args of `main.ts` in this folder
-   * @param configText the gateway.yaml to serve
-   * @param generation the number of that configuration
-   */
+  /** @param args of `main.ts` in this folder */
   constructor(
     args: readonly string[],
-    public configText: string,
-    generation: number,
+    start: WorkerStart,
     private readonly listener: WorkerListener,
   ) {
+    this.configText = start.text;
     const { LISTEN_PID: _, LISTEN_FDS: __, LISTEN_FDNAMES: ___, ...env } = process.env;
     this.child = fork(ENTRY, args, { env, stdio: ["ignore", "pipe", "pipe", "ipc"] });
     const ready = Promise.withResolvers<void>();
@@ -107,7 +105,7 @@ export class WorkerProcess {
     });
     for (const from of ["stdout", "stderr"] as const)
       forwardLines(this.child[from] as Readable, (bytes) => listener.onOutput(bytes, from));
-    this.send({ type: "start", text: configText, generation });
+    this.send({ type: "start", ...start });
   }
 
   get pid(): number | undefined {

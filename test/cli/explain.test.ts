@@ -1,12 +1,22 @@
-import { writeFileSync } from "node:fs";
+import { readdirSync, readlinkSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import t, { type Test } from "tap";
 import { runExplain } from "../../src/cli/explain.ts";
 import { help, USAGE } from "../../src/cli/help/explain.ts";
 import type { Explanation } from "../../src/explain.ts";
+import { openStores } from "../../src/store/open.ts";
 import { UsageError } from "../../src/text/format-error.ts";
 import { loadWithVocabulary } from "../../src/vocabulary.ts";
 import { json, startVendor } from "../support/vendor.ts";
+
+function openFile(fd: string): string | undefined {
+  try {
+    return readlinkSync(`/proc/self/fd/${fd}`);
+  } catch {
+    // The one with which the folder was read.
+    return undefined;
+  }
+}
 
 async function folderOf(t: Test) {
   const vendor = await startVendor(t, json({}, 500));
@@ -77,6 +87,15 @@ t.test("a key can be named, and what it may not do is reported with exit code 1"
   t.match(await explained("/v1/messages", "--key", "ci"), { code: 1, text: /refused +403 key_not_allowed by auth/ });
   t.match(await explained("--key", "ci-key-0123456789abcdef", "--model", "echo"), { code: 0, text: /^key +ci$/m });
   await t.rejects(explained("--key", "nobody"), /there is no key "nobody"/);
+});
+
+t.test("an unknown key leaves no store open, which would keep the command from ending", async (t) => {
+  const { explained, folder } = await folderOf(t);
+  const file = join(folder, "gateway.db");
+  await openStores(file, [], () => {}).close();
+  await t.rejects(explained("--key", "nobody"), /there is no key "nobody"/);
+  const opened = readdirSync("/proc/self/fd").flatMap((fd) => openFile(fd) ?? []);
+  t.notOk(opened.includes(file));
 });
 
 t.test("a body comes from the command line, from a file, or is a short default of the path's protocol", async (t) => {

@@ -1,0 +1,58 @@
+import { existsSync, readFileSync, writeFileSync } from "node:fs";
+import { Agent, request } from "node:http";
+import { join } from "node:path";
+import t from "tap";
+import { asking } from "../support/gateway.ts";
+import { eventually, type GatewayProcess, startProcess } from "../support/process.ts";
+
+/** Sends one request over a connection of its own, so that all workers get some. */
+function ask({ url }: GatewayProcess): Promise<number | undefined> {
+  const asked = request(`${url}/v1/chat/completions`, { method: "POST", headers: asking(), agent: new Agent() });
+  asked.end(JSON.stringify({ model: "echo", messages: [{ role: "user", content: "hi" }] }));
+  return new Promise((resolve, reject) => {
+    asked.once("error", reject).once("response", (answer) => {
+      answer.resume().once("end", () => resolve(answer.statusCode));
+    });
+  });
+}
+
+const askAll = async (gateway: GatewayProcess) => [
+  ...new Set(await Promise.all(Array.from({ length: 8 }, () => ask(gateway)))),
+];
+
+const read = async ({ admin }: GatewayProcess, path: string) => (await fetch(`${admin}${path}`)).json();
+
+t.test("workers that start after a reload have the store, zone and number of gateways of the start", async (t) => {
+  const gateway = await startProcess(
+    t,
+    `workers: 2
+linger: 50ms
+providers: { demo: { url: "demo:" } }
+models: { echo: { targets: [demo:echo] } }
+`,
+  );
+  const file = join(gateway.folder, "gateway.yaml");
+  const next = readFileSync(file, "utf8").replace("gateway.db", "next.db");
+  writeFileSync(file, `${next}timezone: Pacific/Auckland\ninstances: 3\n`);
+  const reloaded = (await (await fetch(`${gateway.admin}/api/reload`, { method: "POST" })).json()) as object;
+  t.match(reloaded, { restart: ["instances", "store", "timezone"] });
+  const { pid: primary } = gateway.child;
+  const workers = readFileSync(`/proc/${primary}/task/${primary}/children`, "utf8").trim().split(/\s+/);
+  process.kill(Number(workers[0]), "SIGKILL");
+  await eventually(
+    async () => gateway.text.includes("a worker has died") && (await gateway.ready())?.body["workers"] === "2 of 2",
+    "the successor",
+  );
+  t.same(await askAll(gateway), [200]);
+  gateway.child.kill("SIGUSR2");
+  await eventually(() => gateway.text.includes("workers are replaced"), "the replacement");
+  t.same(await askAll(gateway), [200]);
+  t.match(await read(gateway, "/api/session"), { timezone: "UTC" });
+  t.match(await read(gateway, "/api/config"), {
+    settings: { "store.ledger": join(gateway.folder, "gateway.db"), timezone: "UTC", instances: undefined },
+    restart: ["instances", "store", "timezone"],
+  });
+  t.notOk(existsSync(join(gateway.folder, "next.db")), "no process opens the store of the next start");
+  t.equal(await gateway.end(), 0);
+  t.same(gateway.ledger(), { outcomes: { completed: 16 }, twice: 0 });
+});
