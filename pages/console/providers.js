@@ -128,7 +128,7 @@ function Provider({ provider, models, may, again }) {
   return html`<section class="card provider" aria-labelledby=${`provider-${name}`}>
     <h2 id=${`provider-${name}`}>${name}</h2>
     ${off && html`<p><${Dot} state="off">off: ${off}<//></p>`}
-    ${switched && html`<p><${Dot} state="off">switched off<//> Nothing is sent there until it is switched on, or the gateway starts anew.</p>`}
+    ${switched && html`<p><${Dot} state="off">switched off<//> This gateway sends nothing there until it is switched on or the gateway starts anew. Other gateways with the same store still do.</p>`}
     <dl class="facts">
       <dt>Address</dt><dd class="mono">${url}</dd>
       <dt>Speaks</dt><dd>${speaks.join(", ")}</dd>
@@ -158,7 +158,7 @@ function Switches({ name, model, switched, resting, again }) {
     ${
       switched
         ? html`<${Act} label="Switch on" what=${what} act=${act("on")} done=${again} />`
-        : html`<${Act} label="Switch off" what=${what} act=${act("off")} done=${again} sure=${`Switch ${what} off? Nothing new is sent there until it is switched on, or the gateway starts anew.`} />`
+        : html`<${Act} label="Switch off" what=${what} act=${act("off")} done=${again} sure=${`Switch ${what} off? This gateway sends nothing new there until it is switched on or the gateway starts anew. Other gateways with the same store still do: switch it off at each, or remove it from gateway.yaml.`} />`
     }`;
 }
 

@@ -109,6 +109,9 @@ export const speedFields = ({ name, requests, firstByte, tokensPerSecond, durati
   tokens_per_second: tokensPerSecond,
 });
 
+const SWITCHED_OFF =
+  "It was switched off by an admin, until it is switched on or this gateway starts anew. Other gateways with the same store still send requests there.";
+
 /** Returns the conditions that need an operator, worst first. */
 export async function attentionItems(gateway: AdminGateway): Promise<Attention[]> {
   const { reloads } = gateway;
@@ -134,17 +137,12 @@ export async function attentionItems(gateway: AdminGateway): Promise<Attention[]
   for (const provider of await shownProviders(gateway)) {
     const { name, off, credentials, targets } = provider;
     if (off !== undefined) found.push({ kind: "provider", name, message: `It is off: ${off}.` });
-    if (provider.switched_off)
-      found.push({
-        kind: "provider",
-        name,
-        message: "It was switched off by an admin, and stays off until an admin switches it on.",
-      });
+    if (provider.switched_off) found.push({ kind: "provider", name, message: SWITCHED_OFF });
     for (const { label, state } of credentials)
       if (state === "refused")
         found.push({ kind: "provider", name, message: `It does not accept the credential ${label}.` });
     for (const { model, state, switched_off: off } of targets)
-      if (off) found.push({ kind: "target", name: `${name}:${model}`, message: "It is switched off." });
+      if (off) found.push({ kind: "target", name: `${name}:${model}`, message: SWITCHED_OFF });
       else if (state === "open" || state === "half-open") {
         const next = state === "open" ? "and is suspended" : "and is tried with the next request";
         found.push({ kind: "target", name: `${name}:${model}`, message: `It fails too often, ${next}.` });

@@ -65,7 +65,22 @@ models: { echo: { targets: [demo:echo], price: { input: 1000, output: 1000 }, ou
   },
 );
 
-t.test("values that the ledger cannot provide now are left out with a notice, and all others are shown", async (t) => {
+t.test("values that is switched off is told with how long that lasts, and where", async (t) => {
+  const { gateway } = await startAdmin(
+    t,
+    `providers: { demo: { url: "demo:" }, other: { url: "demo:" } }
+models: { echo: { targets: [demo:echo, other:echo] } }
+`,
+  );
+  gateway.switch("demo", true);
+  gateway.switch("other:echo", true);
+  const message = /until it is switched on or this gateway starts anew\. Other gateways .* still send/;
+  const found = await attentionItems(gateway);
+  t.match(found[0], { kind: "provider", name: "demo", message });
+  t.match(found.at(-1), { kind: "target", name: "other:echo", message });
+});
+
+t.test("what the ledger cannot provide now are left out with a notice, and all others are shown", async (t) => {
   const yaml = `providers: { demo: { url: "demo:" } }
 models: { echo: { targets: [demo:echo], price: { input: 1000, output: 1000 }, output: 100, context: 1k } }
 limits: { groups: { acme: { budget: { amount: $0.001, soft: true } } } }
