@@ -1,7 +1,9 @@
 import { acceptsKeyless } from "../config/keyless.ts";
 import { literalSecrets, settingPosition } from "../config/load.ts";
 import type { Config } from "../config/types.ts";
+import { groupAndParents } from "../core/limits.ts";
 import { Networks } from "../core/networks.ts";
+import type { KeyRecord } from "../store/keys.ts";
 import { UsageError } from "../text/format-error.ts";
 import { formatTable } from "../text/table.ts";
 import { parseVerbArguments, type Terminal } from "./verb.ts";
@@ -31,8 +33,11 @@ type Rule = Pick<Advice, "id" | "level" | "says" | "fix"> & {
   /** The setting to change, below what the advice concerns. */
   setting?: readonly string[];
   /** Returns what it concerns; empty: nothing to advise. */
-  find(config: Config, file: Pick<Config, "file" | "text">): (string | AuditSubject)[];
+  find(config: Config, file: Pick<Config, "file" | "text">, groups: KeyGroups): (string | AuditSubject)[];
 };
+
+/** The groups of all keys, each once; undefined: they are unknown, or there are no keys. */
+type KeyGroups = ReadonlySet<string> | undefined;
 
 /** A finding whose place does not follow from its name. */
 interface AuditSubject {
@@ -54,6 +59,19 @@ const PRIVATE_NETWORKS = new Networks([
 const isPrivateHost = (host: string): boolean =>
   host === "localhost" || PRIVATE_NETWORKS.has(host.replace(/^\[|\]$/g, ""));
 const isLoopback = (host: string): boolean => host === "localhost" || host === "::1" || host.startsWith("127.");
+
+/** First octets of public IPv4 addresses, and public IPv6 addresses of all regions. */
+const PUBLIC_OCTETS = Array.from({ length: 223 }, (_, i) => i + 1).filter((octet) => octet !== 10 && octet !== 127);
+const PUBLIC_IPV6 = ["2001:fff::1", "2400:fff::1", "2600:fff::1", "2800:fff::1", "2a00:fff::1", "2c00:fff::1"];
+/** More than that of them: no operator has proxies there. */
+const [MAX_OCTETS, MAX_REGIONS] = [32, 2];
+
+/** Reports whether a list contains a large part of the internet, in whatever pieces. */
+function containsInternet(texts: readonly string[]): boolean {
+  const networks = new Networks(texts);
+  const octets = PUBLIC_OCTETS.filter((octet) => networks.has(`${octet}.254.253.252`));
+  return octets.length > MAX_OCTETS || PUBLIC_IPV6.filter((each) => networks.has(each)).length > MAX_REGIONS;
+}
 
 /** Finds paths that serve models without a plugin in their chain; the place to change is the chain. */
 const pathsWithout = (plugin: string) => (config: Config) =>
@@ -100,6 +118,13 @@ const RULES: readonly Rule[] = [
       providers.flatMap(({ name, url }) =>
         url !== "demo:" && url.protocol === "http:" && !isPrivateHost(url.hostname) ? [`providers ${name}`] : [],
       ),
+  },
+  {
+    id: "trusted-clients",
+    level: "high",
+    says: "clients name their own address in X-Forwarded-For: keys bound to addresses and limits per address do not hold",
+    fix: "list the addresses of the proxies only, like trust: [127.0.0.1]",
+    find: ({ trust }) => (containsInternet(trust) ? ["trust"] : []),
   },
   {
     id: "written-secret",
@@ -178,6 +203,17 @@ const RULES: readonly Rule[] = [
     },
   },
   {
+    id: "unused-group",
+    level: "low",
+    says: "no key is in this group or below it, so its limits apply to nobody",
+    fix: "correct its name, or remove it",
+    find: ({ limits }, _file, groups) => {
+      const used = groups && new Set([...groups].flatMap(groupAndParents));
+      const unused = used ? [...(limits.groups?.keys() ?? [])].filter((name) => !used.has(name)) : [];
+      return unused.map((name) => ({ about: `limits groups ${name}`, paths: [["limits", "groups", name]] }));
+    },
+  },
+  {
     id: "lasting-key",
     level: "low",
     says: "it never expires",
@@ -239,8 +275,19 @@ const RULES: readonly Rule[] = [
   },
 ];
 
-/** Runs the verb `audit`. Returns the exit code. @param text the file as written @throws UsageError */
-export async function runAudit(args: readonly string[], io: Terminal, config: Config, text: string): Promise<number> {
+/**
+ * Runs the verb `audit`. Returns the exit code.
+ * @param text the file as written
+ * @param keys of the store; undefined: it cannot be read
+ * @throws UsageError
+ */
+export async function runAudit(
+  args: readonly string[],
+  io: Terminal,
+  config: Config,
+  text: string,
+  keys?: readonly KeyRecord[],
+): Promise<number> {
   const { values } = parseVerbArguments(args, OPTIONS);
   const most = LEVELS.indexOf(values.level as (typeof LEVELS)[number]);
   if (most < 0) throw new UsageError(`--level ${values.level}: choose from ${LEVELS.join(", ")}.`);
@@ -252,8 +299,10 @@ export async function runAudit(args: readonly string[], io: Terminal, config: Co
   if (strange !== undefined)
     throw new UsageError(`--ignore ${strange}: unknown id; known are ${RULES.map(({ id }) => id).join(", ")}.`);
   const file = { file: config.file, text };
+  const serving = keys?.filter(({ revoked }) => revoked === undefined) ?? [];
+  const groups = serving.length === 0 ? undefined : new Set(serving.flatMap(({ group }) => group ?? []));
   const advice = RULES.filter(({ id }) => !ignored.includes(id)).flatMap(({ find, setting = [], ...rule }) =>
-    find(config, file).map((found): Advice => {
+    find(config, file, groups).map((found): Advice => {
       const each = typeof found === "string" ? { about: found } : found;
       return { ...rule, about: each.about, ...advicePosition(file, each, setting) };
     }),

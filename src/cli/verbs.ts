@@ -3,6 +3,7 @@ import { existsSync, readFileSync } from "node:fs";
 import { dirname, resolve } from "node:path";
 import type { StorePart } from "../config/store-part.ts";
 import type { Config } from "../config/types.ts";
+import type { KeyRecord } from "../store/keys.ts";
 import type { Stores } from "../store/open.ts";
 import { UsageError } from "../text/format-error.ts";
 import type { ConnectSettings } from "./connect.ts";
@@ -35,7 +36,8 @@ export const VERBS: Readonly<Record<string, () => Promise<Verb>>> = {
     ...(await import("./help/audit.ts")),
     async run(args, io, location) {
       const { runAudit } = await import("./audit.ts");
-      return runAudit(args, io, await loadVerbConfig(location, io), readFileSync(location.file, "utf8"));
+      const config = await loadVerbConfig(location, io);
+      return runAudit(args, io, config, readFileSync(location.file, "utf8"), await readableKeys(config));
     },
   }),
   doctor: async () => ({
@@ -273,6 +275,21 @@ async function withStores(
     return await act(stores, config, zone);
   } finally {
     await stores.close();
+  }
+}
+
+/** Returns the keys of file and store; undefined if the store cannot be read from here. */
+async function readableKeys({ store, keys }: Config): Promise<KeyRecord[] | undefined> {
+  const { connectToRead } = await import("../store/open.ts");
+  try {
+    const stores = await connectToRead(store, keys, () => {});
+    try {
+      return await stores.keys.list();
+    } finally {
+      await stores.close();
+    }
+  } catch {
+    return undefined;
   }
 }
 

@@ -119,7 +119,9 @@ const ProviderSchema = z
   .strictObject({
     url: z
       .string()
-      .describe('Base URL, ending with the version segment, like https://host/v1; "demo:" is the built-in provider.'),
+      .describe(
+        'Base URL, ending with the version segment, like https://host/v1, which a bare host like https://host gets from the protocol; "demo:" is the built-in provider.',
+      ),
     credential: z
       .union([z.string(), z.array(z.string()).min(1, { error: "at least one credential is needed" })], {
         error: "expected a text like $NAME, or a list of them",

@@ -222,7 +222,9 @@ export function isLiteralSecret(path: ConfigPath, value: string): boolean {
   const written = value.replaceAll(REFERENCES, (_, _name, otherwise = "") => otherwise);
   if (isNonSecret(written)) return false;
   if (PASSWORD.test(written)) return true;
-  if (path[0] === "alerts") return path.at(-1) === "webhook" && LONG_STEP.test(URL.parse(written)?.pathname ?? "");
+  // A reference usually stands for the secret part of its URL.
+  if (path[0] === "alerts")
+    return path.at(-1) === "webhook" && (written === value || LONG_STEP.test(URL.parse(written)?.pathname ?? ""));
   return isSecretPath(path) && written.length >= MIN_SECRET_LENGTH;
 }
 

@@ -105,6 +105,7 @@ export function parseMoney(written: string | number): Money {
   const [, dollars = "", fraction = "", per = "total"] = found;
   // Digits are joined as text: 0.1 has no exact binary form, nano-dollars are exact.
   const nano = Number(dollars.replaceAll("_", "") + fraction.padEnd(9, "0"));
+  if (nano === 0) throw new RangeError("$0 would refuse every request; write more, or off");
   if (!Number.isSafeInteger(nano)) throw new RangeError(`${written} is too much: at most $9_000_000`);
   return { nano, per: per as Period };
 }

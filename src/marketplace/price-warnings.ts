@@ -2,7 +2,10 @@ import type { Problem } from "../config/problems.ts";
 import type { Config, ConfiguredModel } from "../config/types.ts";
 import { Catalogue } from "../prices/catalogue.ts";
 
-/** Returns warnings for targets whose price is unknown, or guessed from a model with a similar name. */
+/** USD per million input tokens: no model costs more, but a price for each thousand or each token looks like that. */
+const HIGHEST_INPUT = 1000;
+
+/** Returns warnings for targets whose price is unknown, guessed from a model with a similar name, or in another unit. */
 export async function priceWarnings({ models, providers }: Config): Promise<Problem[]> {
   const catalogue = await Catalogue.for(providers);
   const byName = new Map(providers.map((provider) => [provider.name, provider]));
@@ -17,12 +20,18 @@ function targetPriceWarnings(
   catalogue: Catalogue,
   providers: ReadonlyMap<string, Config["providers"][number]>,
 ): Problem[] {
+  const warn = (message: string): Problem[] => [{ ...place, message, frame: "", severity: "warning" }];
+  if (price?.input !== undefined && price.input > HIGHEST_INPUT)
+    return warn(
+      `${name}:${model} costs $${price.input} per million input tokens; prices are in USD per million tokens, so lower it if that is no such price`,
+    );
   const provider = providers.get(name);
   if (price || !provider) return [];
   const { prices } = catalogue.find(provider, model);
   if (prices && !prices.guessed) return [];
-  const message = prices
-    ? `the price of ${name}:${model} is guessed from a model with a similar name; give the model "${id}" a price if it differs`
-    : `the price of ${name}:${model} is unknown, so its cost is not counted; give the model "${id}" a price`;
-  return [{ ...place, message, frame: "", severity: "warning" }];
+  return warn(
+    prices
+      ? `the price of ${name}:${model} is guessed from a model with a similar name; give the model "${id}" a price if it differs`
+      : `the price of ${name}:${model} is unknown, so its cost is not counted; give the model "${id}" a price`,
+  );
 }

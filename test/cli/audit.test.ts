@@ -4,14 +4,18 @@ import { help, USAGE } from "../../src/cli/help/audit.ts";
 import { loadConfig } from "../../src/config/load.ts";
 import { buildVocabulary } from "../../src/vocabulary.ts";
 
-async function audit(t: Test, yaml: string, ...rest: (string | { env?: object; more?: Record<string, string> })[]) {
+async function audit(
+  t: Test,
+  yaml: string,
+  ...rest: (string | { env?: object; more?: Record<string, string>; keys?: readonly object[] })[]
+) {
   const args = rest.filter((each) => typeof each === "string");
-  const { env = {}, more = {} } = Object.assign({}, ...rest.filter((each) => typeof each === "object"));
+  const { env = {}, more = {}, keys } = Object.assign({}, ...rest.filter((each) => typeof each === "object"));
   const folder = t.testdir({ "gateway.yaml": yaml, ...more });
   const config = await loadConfig(`${folder}/gateway.yaml`, await buildVocabulary(folder), env, folder);
   const out: string[] = [];
   const io = { out: (line: string) => out.push(line), err: (line: string) => out.push(line), env: {}, folder };
-  const code = await runAudit(args, io, config, yaml);
+  const code = await runAudit(args, io, config, yaml, keys);
   return { code, text: out.join("\n") };
 }
 

@@ -113,6 +113,8 @@ t.test("an invalid amount is refused with the accepted forms", async (t) => {
     t.throws(() => parseMoney(written), {
       message: `${JSON.stringify(written)} is not a sum of money; write it like $50/month, $15/week, $10/day, $1/hour or $100 (in total)`,
     });
+  for (const written of ["$0", "$0.00/day"])
+    t.throws(() => parseMoney(written), { message: "$0 would refuse every request; write more, or off" });
   t.throws(() => parseMoney("$10_000_000"), { message: "$10_000_000 is too much: at most $9_000_000" });
 });
 

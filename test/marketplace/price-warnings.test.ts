@@ -29,3 +29,11 @@ t.test("prices that are unknown or guessed are reported with their place and the
   ]);
   t.equal(found.length, 2);
 });
+
+t.test("a price that must be meant for another number of tokens is told", async (t) => {
+  const yaml = YAML.replace("price: { input: 1 }", "price: { input: 2500 }");
+  const folder = t.testdir({ "gateway.yaml": yaml });
+  const found = await priceWarnings(await loadConfig(`${folder}/gateway.yaml`, vocabulary, {}));
+  t.match(found.at(-1), { line: 10, severity: "warning", message: /^own:x costs \$2500 per million input tokens; / });
+  t.equal(found.length, 3);
+});

@@ -24,6 +24,7 @@ t.test("budgets replace the previous ones", async (t) => {
 
 t.test("an invalid limit is refused with the valid form", async (t) => {
   for (const [options, message] of [
+    [{ budget: ["$0/day"] }, /^--budget: \$0 would refuse every request; write more, or off\.$/],
     [{ rpm: "0" }, /^--rpm: 0 would refuse every request; write 1 or more, or off\.$/],
     [{ tpm: "many" }, /^--tpm: "many" is not a count; write it like 300/],
     [{ concurrency: "1.5" }, /^--concurrency: 1\.5 is not a whole count/],
