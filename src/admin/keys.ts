@@ -7,7 +7,7 @@ import { limitsProblem } from "../marketplace/budgets.ts";
 import { editDetail } from "../store/audit.ts";
 import { groupTotals } from "../store/group-lines.ts";
 import type { IssuedKey, KeyEdit, KeyRecord, NewKey } from "../store/keys.ts";
-import { formatLimitOptions, mergeLimits } from "../text/key-limits.ts";
+import { formatOwnLimits, mergeLimits } from "../text/key-limits.ts";
 import { parseTimeSpan } from "../text/moments.ts";
 import type { AdminGateway } from "./admin-gateway.ts";
 import { AdminError } from "./errors.ts";
@@ -67,20 +67,9 @@ function parseKeyFields(body: unknown, before?: KeyRecord["limits"]): KeyEdit {
  * that says.
  */
 function toShownKey({ hash: _, limits, ...record }: KeyRecord, { limits: table, written }: AdminGateway["config"]) {
-  if (record.source === "store") return { ...record, ...(limits && limitFields(limits)) };
+  if (record.source === "store") return { ...record, ...(limits && formatOwnLimits(limits)) };
   const own = table.keys?.get(record.id) ?? {};
-  return { ...record, ...limitFields(own), written: written.keys.get(record.id) ?? {} };
-}
-
-/** Formats limits in the form in which they are set; `off` is included where it overrides a limit for all keys. */
-function limitFields(limits: Limits) {
-  const { rpm, tpm, concurrency, budgets } = limits;
-  const lifted = Object.entries({ rpm, tpm, concurrency }).filter(([, most]) => most === 0);
-  return {
-    ...formatLimitOptions(limits),
-    ...Object.fromEntries(lifted.map(([name]) => [name, "off"])),
-    ...(budgets?.length === 0 && { budget: ["off"] }),
-  };
+  return { ...record, ...formatOwnLimits(own), written: written.keys.get(record.id) ?? {} };
 }
 
 const toIssuedKey = ({ key: secret, record }: IssuedKey, { config }: AdminGateway) => ({
@@ -220,7 +209,7 @@ export const groups: AdminHandler = async ({ stores, config }, { query }) => {
     groupTotals(stores.keys, stores.ledger, { ...span, by: ["group"] }, [...limits.keys()]),
   );
   const groups = lines.map((line) => ({
-    ...{ ...line, ...limitFields(limits.get(line.group) ?? {}) },
+    ...{ ...line, ...formatOwnLimits(limits.get(line.group) ?? {}) },
     written: config.written.groups.get(line.group) ?? {},
   }));
   return { body: { ...span, groups } };

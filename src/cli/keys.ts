@@ -1,6 +1,6 @@
 import { parseArgs } from "node:util";
 import type { Limits } from "../core/limit-kinds.ts";
-import { groupAndParents, keyLimits, type LimitTable } from "../core/limits.ts";
+import { groupAndParents, keyLimits, type LimitTable, limitScope } from "../core/limits.ts";
 import { type Audit, type AuditEntry, editDetail } from "../store/audit.ts";
 import type { IssuedKey, KeyEdit, KeyRecord, Keys, NewKey } from "../store/keys.ts";
 import type { Ledger } from "../store/ledger.ts";
@@ -9,7 +9,7 @@ import { parseTimeSpan } from "../text/moments.ts";
 import { formatTable, formatUtc, groupDigits } from "../text/table.ts";
 import { cliAuthor } from "./author.ts";
 import { reportBehind } from "./behind.ts";
-import { budgetSpending, formatSpending, groupBudgets } from "./budget-spending.ts";
+import { type BudgetSpending, budgetSpending, formatSpending, groupBudgets } from "./budget-spending.ts";
 import { USAGE } from "./help/keys.ts";
 import {
   checkOptionsNotEmpty,
@@ -125,12 +125,16 @@ function wrongArguments(verb: string, named: boolean): string {
   return `keys ${verb} takes one id or name; put a name in quotes if it has spaces.`;
 }
 
-async function create(name: string, { keys, io, options, config }: KeyActionContext): Promise<AuditedChange> {
+async function create(name: string, word: KeyActionContext): Promise<AuditedChange> {
+  const { keys, io, options, config } = word;
   checkOptionsNotEmpty(options);
   const edit = parseKeyFields(options, config().models);
   await checkLimits(edit, config());
   const fields = Object.fromEntries(Object.entries(edit).filter(([, value]) => value !== null));
-  printIssued(await keys.create({ ...fields, name } as NewKey), options, io);
+  const issued = await keys.create({ ...fields, name } as NewKey);
+  // The key itself is printed whatever happens to the figures: it cannot be shown again.
+  const [figures] = options.json ? await limitFigures([issued.record], word).catch(() => []) : [];
+  printIssued(issued, options, io, figures);
   return { action: "keys.create", subject: name, detail: fields };
 }
 
@@ -153,9 +157,9 @@ async function rotate(name: string, { keys, io, options }: KeyActionContext): Pr
   return { action: "keys.rotate", subject: made.record.name, detail: { overlap } };
 }
 
-function printIssued({ key, record }: IssuedKey, { json }: KeyOptions, io: Terminal): void {
+function printIssued({ key, record }: IssuedKey, { json }: KeyOptions, io: Terminal, figures?: LimitFigures): void {
   if (json) {
-    io.out(JSON.stringify({ key, ...keyJson(record) }, undefined, 2));
+    io.out(JSON.stringify({ key, ...keyJson(record), ...figures }, undefined, 2));
     return;
   }
   // Alone on standard output, so that KEY=$(… keys create ci) works.
@@ -163,10 +167,19 @@ function printIssued({ key, record }: IssuedKey, { json }: KeyOptions, io: Termi
   io.err("Keep it now: only its hash is stored. Clients send it as their API key: Authorization: Bearer gw_…");
 }
 
-async function list(_name: string, { keys, io, options }: KeyActionContext): Promise<undefined> {
+async function list(_name: string, word: KeyActionContext): Promise<undefined> {
+  const { keys, io, options } = word;
   const records = await keys.list();
-  if (options.json) io.out(JSON.stringify(records.map(keyJson), undefined, 2));
-  else if (records.length === 0) io.out(`No keys yet. Create one with: ${COMMAND} keys create NAME`);
+  if (options.json) {
+    const figures = await limitFigures(records, word);
+    io.out(
+      JSON.stringify(
+        records.map((record, i) => ({ ...keyJson(record), ...figures[i] })),
+        undefined,
+        2,
+      ),
+    );
+  } else if (records.length === 0) io.out(`No keys yet. Create one with: ${COMMAND} keys create NAME`);
   else {
     const titles = ["ID", "NAME", "GROUP", "OWNER", "MODELS", "SOURCE", "CREATED", "EXPIRES", "STATE"];
     const rows = records.map((record) => [
@@ -228,14 +241,47 @@ function printDone(record: KeyRecord, what: string, name: string, { json }: KeyO
   io.out(json ? JSON.stringify(keyJson(record), undefined, 2) : `${what} ${name}.`);
 }
 
+/** Returns the limits that apply to a key, and the owners of its budgets: itself and its groups. */
+function limitsOf({ id, group, limits }: KeyRecord, all: LimitTable) {
+  const own = keyLimits(all, id, limits);
+  const groups = groupBudgets(group === undefined ? [] : groupAndParents(group), all.groups);
+  return { own, owners: [{ kind: "key", name: id, budgets: own.budgets ?? [] } as const, ...groups] };
+}
+
+/** The limits that apply to a key, and what is spent of its budgets, for JSON. */
+interface LimitFigures {
+  readonly limits?: ReturnType<typeof formatLimitOptions>;
+  readonly budgets?: readonly BudgetSpending[];
+}
+
+/** Returns the figures of each key; none where gateway.yaml is invalid, as its limits are unknown. */
+async function limitFigures(
+  records: readonly KeyRecord[],
+  { io, config, ledger }: Pick<KeyActionContext, "io" | "config" | "ledger">,
+): Promise<LimitFigures[]> {
+  let all: LimitTable;
+  let timezone: string;
+  try {
+    ({ limits: all, timezone } = config());
+  } catch {
+    return [];
+  }
+  const found = records.map((record) => limitsOf(record, all));
+  const owners = new Map(found.flatMap(({ owners }) => owners).map((each) => [limitScope(each.kind, each.name), each]));
+  if ([...owners.values()].some(({ budgets }) => budgets.length > 0)) reportBehind(ledger, io);
+  const spending = await budgetSpending([...owners.values()], ledger, timezone);
+  const byOwner = Map.groupBy(spending, ({ kind, name }) => limitScope(kind, name));
+  return found.map(({ own, owners }) => ({
+    limits: formatLimitOptions(own),
+    budgets: owners.flatMap(({ kind, name }) => byOwner.get(limitScope(kind, name)) ?? []),
+  }));
+}
+
 /** Prints a key completely: as JSON, or one field per line. */
 async function printKey(record: KeyRecord, { options: { json }, io, config, ledger }: KeyActionContext): Promise<void> {
   const { limits: all, timezone } = config();
-  const own = keyLimits(all, record.id, record.limits);
+  const { own, owners } = limitsOf(record, all);
   const limits = formatLimitOptions(own);
-  const groups = groupBudgets(record.group === undefined ? [] : groupAndParents(record.group), all.groups);
-  const key = { kind: "key", name: record.id, budgets: own.budgets ?? [] } as const;
-  const owners = [key, ...groups];
   const behind = owners.some((owner) => owner.budgets.length > 0) ? reportBehind(ledger, io) : {};
   const budgets = await budgetSpending(owners, ledger, timezone);
   if (json) {
@@ -265,7 +311,7 @@ async function printKey(record: KeyRecord, { options: { json }, io, config, ledg
     ["tpm", limits.tpm === undefined ? "off" : groupDigits(limits.tpm)],
     ["concurrency", limits.concurrency === undefined ? "off" : groupDigits(limits.concurrency)],
     ["budget", limits.budget?.join(", ") ?? "off"],
-    ...[key, ...groups].flatMap(({ kind, name }): [string, string][] => {
+    ...owners.flatMap(({ kind, name }): [string, string][] => {
       const ownBudgets = budgets.filter((each) => each.kind === kind && each.name === name);
       return ownBudgets.length === 0
         ? []

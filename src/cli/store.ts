@@ -1,9 +1,11 @@
 import { resolve } from "node:path";
 import { parseArgs } from "node:util";
 import { Days } from "../core/calendar.ts";
+import type { Limits } from "../core/limit-kinds.ts";
 import type { NumberedAuditEntry } from "../store/audit.ts";
 import type { Maintenance, ProgressListener, RestoreOptions, RestoreResult } from "../store/maintenance.ts";
 import type { StoreImport } from "../store/postgres/import.ts";
+import { formatOwnLimits } from "../text/key-limits.ts";
 import { parsePastMoment } from "../text/moments.ts";
 import { countNoun, formatTable, formatUtc, groupDigits } from "../text/table.ts";
 import { cliAuthor } from "./author.ts";
@@ -186,9 +188,19 @@ async function readTrail(audit: Maintenance["audit"], since: number | undefined)
 const COLUMNS = ["TIME", "WHO", "FROM", "ACTION", "SUBJECT", "DETAIL"].map((title) => ({ title }));
 
 function auditRow({ time, who, address, action, subject, detail }: NumberedAuditEntry): string[] {
-  const text = Object.keys(detail).length === 0 ? "" : JSON.stringify(detail);
+  const text = Object.keys(detail).length === 0 ? "" : JSON.stringify(withDollars(detail));
   const short = text.length > MAX_DETAIL_LENGTH ? `${text.slice(0, MAX_DETAIL_LENGTH)}…` : text;
   return [formatUtc(time), who, address, action, subject, short];
+}
+
+/** Formats the limits in an entry's detail, with sums like $10/day; JSON output has them as they are stored. */
+function withDollars({ limits, was, ...others }: NumberedAuditEntry["detail"]): Record<string, unknown> {
+  const given = limits ? formatOwnLimits(limits as Limits) : limits;
+  return {
+    ...others,
+    ...(limits !== undefined && { limits: given }),
+    ...(was !== undefined && { was: withDollars(was as NumberedAuditEntry["detail"]) }),
+  };
 }
 
 function parseArguments(args: readonly string[], folder: string, zone: () => string): StoreCommand {

@@ -73,5 +73,16 @@ export function formatLimitOptions({ rpm = 0, tpm = 0, concurrency = 0, budgets 
   };
 }
 
+/** Formats limits in the form in which they are set; `off` is included where it overrides a limit for all keys. */
+export function formatOwnLimits(limits: Limits) {
+  const { rpm, tpm, concurrency, budgets } = limits;
+  const lifted = Object.entries({ rpm, tpm, concurrency }).filter(([, most]) => most === 0);
+  return {
+    ...formatLimitOptions(limits),
+    ...Object.fromEntries(lifted.map(([name]) => [name, "off"])),
+    ...(budgets?.length === 0 && { budget: ["off"] }),
+  };
+}
+
 /** Formats a budget as an option. */
 export const formatBudgetOption = (budget: Budget): string => `${formatMoney(budget)}${budget.soft ? " soft" : ""}`;

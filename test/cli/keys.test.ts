@@ -54,6 +54,45 @@ t.test("keys show prints what is spent of the key's budgets and of its groups'",
   ]);
 });
 
+t.test("keys create and keys list tell limits and budgets in JSON, as keys show does", async (t) => {
+  const groups = new Map<string, Limits>([["acme", { budgets: [{ nano: 100e9, per: "day", soft: false }] }]]);
+  const { keys, stores } = terminal(t, { ...WORLD, limits: { ...WORLD.limits, groups } });
+  const made = JSON.parse((await keys("create", "one", "--group", "acme", "--budget", "$10/day", "--json")).out);
+  const budgets = (spent: number) => [
+    { kind: "key", name: made.id, limit: 10e9, per: "day", soft: false, spent },
+    { kind: "group", name: "acme", limit: 100e9, per: "day", soft: false, spent },
+  ];
+  const limits = { rpm: 300, budget: ["$10/day"] };
+  t.match(made, { name: "one", limits, budgets: budgets(0) });
+  t.ok(isValidKey(made.key));
+  stores.ledger.append(plainEntry(Date.now() - 1, { key: made.id, group: "acme", cost: 1.5e9 }));
+  await keys("create", "two", "--group", "acme");
+  const listed = JSON.parse((await keys("list", "--json")).out) as {
+    name: string;
+    limits: object;
+    budgets: object[];
+  }[];
+  const byName = Object.fromEntries(listed.map(({ name, limits, budgets }) => [name, { limits, budgets }]));
+  t.same(byName, {
+    ci: { limits: { rpm: 300, tpm: 5 }, budgets: [] },
+    one: { limits, budgets: budgets(1.5e9) },
+    two: { limits: { rpm: 300 }, budgets: [budgets(1.5e9)[1]] },
+  });
+  const shown = JSON.parse((await keys("show", "one", "--json")).out);
+  t.same({ limits: shown.limits, budgets: shown.budgets }, byName["one"]);
+});
+
+t.test("keys list leaves limits out where gateway.yaml is invalid", async (t) => {
+  const { stores } = terminal(t);
+  const out: string[] = [];
+  const io = { out: (line: string) => out.push(line), err: () => {}, env: {}, folder: "." };
+  const code = await runKeys(["list", "--json"], io, stores, () => {
+    throw new Error("gateway.yaml has a mistake");
+  });
+  t.equal(code, 0);
+  t.notOk("limits" in JSON.parse(out.join("\n"))[0]);
+});
+
 t.test("keys create prints the key once", async (t) => {
   const { keys, stores } = terminal(t);
   const before = Date.now();

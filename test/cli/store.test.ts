@@ -135,17 +135,28 @@ t.test("store audit prints who changed what, newest first", async (t) => {
   const hour = 3_600_000;
   for (let i = 1500; i > 0; i--)
     await stores.audit.add({ ...by, time: Date.now() - i * hour, action: "keys.set", subject: `k${i}`, detail: { i } });
+  const budgets = (nano: number) => ({ limits: { budgets: [{ nano, per: "day", soft: false }] } });
+  const edited = {
+    action: "keys.edit",
+    subject: "k",
+    detail: { ...budgets(2e9), was: { ...budgets(1e9), group: null } },
+  };
+  await stores.audit.add({ ...by, time: Date.now(), ...edited });
   await stores.audit.add({ ...by, time: Date.now(), action: "start", subject: "a\u001b[2Jb", detail: {} });
   await stores.close();
   const all = (await store("audit")).out.split("\n");
   t.match(all[0], /^TIME +WHO +FROM +ACTION +SUBJECT +DETAIL$/);
   t.match(all[1], /Z {2}cli:ada {2}host-1 {2}start +a\?\[2Jb$/);
-  t.match(all[2], /keys\.set +k1 +\{"i":1\}$/);
+  t.match(
+    all[2],
+    /k +\{"limits":\{"budget":\["\$2\/day"\]\},"was":\{"group":null,"limits":\{"budget":\["\$1\/day"\]\}\}\}$/,
+  );
+  t.match(all[3], /keys\.set +k1 +\{"i":1\}$/);
   t.equal(all.length, 101);
   const late = JSON.parse((await store("audit", "--since", "150m", "--json")).out) as NumberedAuditEntry[];
-  t.match(late, [{ action: "start" }, { subject: "k1", detail: { i: 1 } }, { subject: "k2" }]);
-  t.equal(late.length, 3);
-  t.equal(JSON.parse((await store("audit", "--since", "1400h", "--json")).out).length, 1400, "over several pages");
+  t.match(late, [{ action: "start" }, edited, { subject: "k1", detail: { i: 1 } }, { subject: "k2" }]);
+  t.equal(late.length, 4);
+  t.equal(JSON.parse((await store("audit", "--since", "1400h", "--json")).out).length, 1401, "over several pages");
 });
 
 t.test("store prune uses the days of the file's timezone, in whole hours", async (t) => {
