@@ -61,10 +61,11 @@ export default class Auth implements Plugin {
     const [record, second] = records;
     if (record && second && second.id !== record.id) throw new GatewayError("conflicting_api_keys");
     if (record) {
+      const caller = this.keys.callerOf(record);
+      // Also of a key that is refused: log and ledger record which one it was.
+      exchange.caller = caller;
       const unusable = whyUnusable(record, exchange.time);
       if (unusable) throw unusable;
-      const caller = this.keys.callerOf(record);
-      exchange.caller = caller;
       this.keys.check(caller, exchange);
       return;
     }
@@ -77,8 +78,7 @@ export default class Auth implements Plugin {
 }
 
 /**
- * Returns the error for a key that is not valid, or not at present. It names the key: the client has it, and the log has no
- * other name for it.
+ * Returns the error for a key that is not valid, or not at present. It names the key, which the client has.
  */
 function whyUnusable(
   { name, revoked, expires = Infinity, disabled, replaced = Infinity }: KeyRecord,

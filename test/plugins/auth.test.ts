@@ -93,6 +93,33 @@ t.test("a key created at run time is accepted, until it is revoked or expires", 
   t.match(await late.json(), { error: { message } });
 });
 
+t.test("a refused request of a key that is expired, revoked, rotated or disabled is recorded with it", async (t) => {
+  const running = await startGateway(t, YAML);
+  const { keys, ledger } = running.gateway.stores;
+  const made = {
+    expired: await keys.create({ name: "expired", expires: Date.now() - 1000 }),
+    revoked: await keys.create({ name: "revoked" }),
+    rotated: await keys.create({ name: "rotated" }),
+    disabled: await keys.create({ name: "disabled" }),
+  };
+  await keys.revoke("revoked");
+  await keys.rotate("rotated", 1);
+  await after(5);
+  await keys.disable("disabled");
+  for (const { key } of Object.values(made)) t.equal((await ask(running, { "x-api-key": key })).status, 401);
+  await ledger.flush();
+  for (const [name, { record }] of Object.entries(made)) {
+    const rows = await ledger.recent(9);
+    t.match(
+      rows.filter(({ key }) => key === record.id),
+      [{ status: 401 }],
+      name,
+    );
+    const lines = running.log.lines.filter(({ fields }) => fields["key"] === record.id);
+    t.match(lines, [{ message: "exchange", fields: { status: 401 } }], name);
+  }
+});
+
 t.test("a secret replaced by a rotation is refused as such, not as an expired key", async (t) => {
   const running = await startGateway(t, YAML);
   const { keys } = running.gateway.stores;
