@@ -24,7 +24,5 @@ export async function effectiveStatus(response: UpstreamResponse, attempt: Attem
 function refusedPart(response: UpstreamResponse, { protocol }: Attempt): undefined | Promise<RefusalScope | undefined> {
   const { status } = response;
   if (!protocol.refuses || status < 400 || status >= 500) return undefined;
-  return peekErrorBody(response, MAX_BODY_WAIT, (settle, pieces, last, isComplete) => {
-    if (body) => sum + length, 0) > MAX_ERROR_BODY) return settle();
-    return last && settle(isComplete ? protocol.refuses?.(status, body));
+  return peekErrorBody(response, (body) => protocol.refuses?.(status, body));
 }

@@ -17,7 +17,7 @@ const HOLDING: Record<string, (base64: string) => { media: unknown[]; text: unkn
     const user = (...content: object[]) => chat({ role: "user", content });
     const call = (args: unknown) => ({
       role: "assistant",
-      tool_calls: [{ id: "images are recognised "function", samples of the text, arguments: args } }],
+      tool_calls: [{ id: "c", type: "function", function: { name: "f", arguments: args } }],
     });
     const result = (content: unknown) => ({ role: "tool", tool_call_id: "c", content });
     const ask = { role: "user", content: "Ask." };
@@ -146,7 +146,7 @@ models: { m: { targets: [p:m], price: { input: 1, output: 1 }, output: 100 } }
     }
 });
 
-t.test("whether a document fits certainly an image's is judged the conversation's reader", async (t) => {
+t.test("whether a document fits into the tokens of a minute is judged by its usual cost", async (t) => {
   const upstream = await httpUpstream((_, reply) => {
     reply.setHeader("content-type", "application/json").end("{}");
   });
@@ -180,7 +180,7 @@ const LONGER: readonly (readonly [path: string, body: string])[] = [
 const ASKED = /"5_000"|5000|5e3/g;
 
 t.test(
-  "with a budget or a token limit a request asks for no more than is reserved, otherwise it is sent unchanged",
+  "under a budget or a limit of tokens a request asks for no more than is reserved, else it leaves as it came",
   async (t) => {
     const got: string[] = [];
     const upstream = await httpUpstream(({ body }, reply) => {
@@ -211,7 +211,7 @@ keys:
         await answer.text();
         const counted = key === "budget" || key === "tokens";
         t.equal(got.pop(), counted ? body.replaceAll(ASKED, "100") : body, `${key}: ${body}`);
-        t.equal(/at most 100 tokens/.test(answer.headers.get("gateway-notice") ?? ""), counted, `${key}: the notice`);
+        t.equal(/at most 100 tokens/.test(answer.headers.get("gateway-notice") ?? ""), counted, `${key}: told`);
         const strict = await ask(key, path, body, { "gateway-strict": "1" });
         await strict.text();
         t.equal(strict.status, counted ? 400 : 200, `${key}: where nothing may be changed`);
@@ -220,7 +220,7 @@ keys:
   },
 );
 
-t.test("for an answer of unlimited length the longest known maximum counts", async (t) => {
+t.test("of an answer whose length the request leaves open the longest counts that anybody knows", async (t) => {
   const upstream = await httpUpstream((_, reply) => {
     reply.setHeader("content-type", "application/json").end("{}");
   });
@@ -242,7 +242,7 @@ limits: { default: { budget: $0.02 } }
   t.equal((await ask({})).status, 429, "16,384 tokens that the vendor may give");
 });
 
-t.test("an image that a tool of the vendor's may draw is reserved where it has a price", async (t) => {
+t.test("a picture that a tool of the vendor's may draw is reserved where it costs something", async (t) => {
   const upstream = await httpUpstream((_, reply) => {
     reply.setHeader("content-type", "application/json").end("{}");
   });
@@ -266,7 +266,7 @@ limits: { default: { budget: $0.16 } }
     t.match(await ask(`,"tools":[{"type":"${type}"}]`), { status: 429, text: /16/ }, "4,160 tokens at $40 a million");
 });
 
-t.test("an image that a tool would draw without a price is refused where a budget must be enforced", async (t) => {
+t.test("a picture that a tool would draw without a price is refused where a budget has to hold", async (t) => {
   const upstream = await httpUpstream((_, reply) => {
     reply.setHeader("content-type", "application/json").end("{}");
   });
