@@ -171,3 +171,44 @@ t.test("the level decides the exit code, and advice can be left out by its id", 
   t.match(USAGE, /--ignore/);
   t.match(help, /^audit /);
 });
+
+t.test("a webhook is a secret however short its path is, unless a reference stands for that", async (t) => {
+  const found = async (webhook: string) => {
+    const env = { TOKEN: "t-2f8c1d7e" };
+    const { text } = await audit(t, `${WISE}alerts: { webhook: "${webhook}" }\n`, { env }, "--json");
+    return (JSON.parse(text) as Advice[]).filter(({ id }) => id === "written-secret").map(({ about }) => about);
+  };
+  for (const webhook of ["https://hooks.slack.com/services/T0/B0/x1", "https://chat.example.com?token=a1"])
+    t.same(await found(webhook), ["alerts webhook"], webhook);
+  t.same(await found(`https://hooks.slack.com/services/T0/B0/\${TOKEN}`), []);
+});
+
+t.test("clients that are trusted like proxies are found, in whatever pieces they are listed", async (t) => {
+  const found = async (trust: string) => (await audit(t, `${WISE}trust: ${trust}\n`, "--level", "high")).text;
+  for (const trust of [
+    "[0.0.0.0/0]",
+    '["::/0"]',
+    "[0.0.0.0/1, 128.0.0.0/1]",
+    '["::/1", "8000::/1"]',
+    '["2000::/3"]',
+    "[127.0.0.1, 64.0.0.0/2]",
+  ])
+    t.match(await found(trust), /^high +trusted-clients +trust \(\S+:4\) /m, trust);
+  for (const trust of [
+    "[127.0.0.1, 10.0.0.0/8, 172.16.0.0/12, 192.168.0.0/16, 'fc00::/7']",
+    "[104.16.0.0/13, 162.158.0.0/15, 172.64.0.0/13, '2400:cb00::/32', '2606:4700::/32', '2a06:98c0::/29']",
+  ])
+    t.equal(await found(trust), "no advice", trust);
+});
+
+t.test("limits of a group in which no key is are told, once the keys are known", async (t) => {
+  const yaml = `${WISE.replace("limits: {", "limits: { groups: { acme: { rpm: 1 }, acme/lab: { rpm: 1 }, amce: { rpm: 1 } },")}`;
+  const keys = [{ group: "acme/lab/night" }, { group: "amce", revoked: 1 }, {}];
+  const { text } = await audit(t, yaml, { keys }, "--json");
+  t.same(
+    (JSON.parse(text) as Advice[]).map(({ id, about, at }) => `${id} ${about} ${at?.replace(/^.*:/, "")}`),
+    ["unused-group limits groups amce 3"],
+  );
+  t.equal((await audit(t, yaml)).text, "no advice");
+  t.equal((await audit(t, yaml, { keys: [] })).text, "no advice", "as before the first key");
+});

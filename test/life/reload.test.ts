@@ -203,3 +203,14 @@ t.test("health is kept where the provider is unchanged, and a removed key ends i
   t.notMatch(await stream.text().catch(() => ""), /\[DONE\]/);
   t.equal((await ask(running)).status, 401);
 });
+
+t.test("the zone of budgets and the store stay those of the start, everywhere", async (t) => {
+  const { running, origin } = await start(t);
+  const { gateway, folder } = running;
+  const { store } = gateway.config;
+  writeFileSync(join(folder, "gateway.yaml"), `${yaml(origin, 3)}timezone: Pacific/Auckland\ninstances: 2\n`);
+  t.same((await gateway.reload()).restart, ["instances", "timezone"]);
+  t.match(gateway.config, { timezone: "UTC", instances: undefined, store });
+  t.equal(gateway.generation.config.timezone, "UTC");
+  t.same((await gateway.reload()).changes, [], "what waits for the start is no change of the file");
+});

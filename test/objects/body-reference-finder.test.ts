@@ -38,7 +38,7 @@ t.test(
       ["image/x", "\0".repeat(5000) + json, ""],
       ["text/csv", "file-1", ""],
       ["application/ssml+xml", "<speak/>", ""],
-    ["application/octet-stream", json, "input_file_id=file-1"],
+      ["application/octet-stream", json, "input_file_id=file-1"],
       ["application/octet-stream", `${json}\n${json}`, "input_file_id=file-1"],
       ["application/octet-stream", `${json} x`, "input_file_id=file-1"],
       ["image/png", `${json}\0`, "input_file_id=file-1"],

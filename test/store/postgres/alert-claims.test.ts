@@ -31,9 +31,9 @@ if (server)
       await server.ask(url, "update model_gateway.told set at = at - interval '2 minutes'");
       t.equal(await risen("since 1: 100 %"), 0);
       t.equal(await risen("since 2: 080 %"), 1, "again");
-    t.same((await (all[0] as PostgresClaims).unresolved()).toSorted(), ["budget key a", "target up:fine"]);
-    t.equal(await claimed("resolved"), 1);
-    t.same(await (all[1] as PostgresClaims).unresolved(), ["budget key a"], "what has ended is no longer among them");
-    for (const { database } of opened) await database.close();
+      t.same((await (all[0] as PostgresClaims).unresolved()).toSorted(), ["budget key a", "target up:fine"]);
+      t.equal(await claimed("resolved"), 1);
+      t.same(await (all[1] as PostgresClaims).unresolved(), ["budget key a"], "what has ended is no longer among them");
+      for (const { database } of opened) await database.close();
     },
   );
