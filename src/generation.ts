@@ -238,7 +238,7 @@ export class Generation {
         configSecrets(config, process.env),
         new Set(config.keys.flatMap(({ hash }) => hash ?? [])),
       );
-      const proxy = new UpstreamProxy(carried.pools, carried.agents);
+      const proxy = new UpstreamProxy(carried.pools, carried.agents, carried.messages);
       const providers = await openProviders(made, former);
       carried.hold(providers);
       closers.push({ name: "upstreams", close: () => carried.release(providers) });
@@ -278,7 +278,7 @@ export class Generation {
   }
 
   get sockets(): SocketLimits {
-    return this.config.sockets;
+    return { ...this.config.sockets, pace: this.limits };
   }
 
   /**

@@ -3,16 +3,18 @@ import type { Protocol } from "./core/protocol.ts";
 import { Agents } from "./upstream/agents.ts";
 import { Demo } from "./upstream/demo.ts";
 import { Pools } from "./upstream/http1/pools.ts";
+import { MessageMemory } from "./upstream/message-memory.ts";
 
 /** The enabled providers, by name. */
 export type Providers = ReadonlyMap<string, Provider>;
 
 /**
- * Resources passed from one generation to the next: connections to providers, and the built-in provider's server. Those that no
- * living generation uses are closed.
+ * Resources passed from one generation to the next: connections to providers, the built-in provider's server, and the memory
+ * for messages. Connections and servers that no living generation uses are closed.
  */
 export class UpstreamResources {
   readonly agents = new Agents(process.env);
+  readonly messages = new MessageMemory();
   private readonly demos = new Map<string, { demo: Demo; address: URL }>();
   private readonly providersInUse = new Set<Providers>();
 

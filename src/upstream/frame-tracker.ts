@@ -1,6 +1,8 @@
 import type { Redactor } from "../core/redactor.ts";
 
 const CLOSE = 8;
+/** What a receiver needs for each frame and chunk of a message besides its bytes, roughly. */
+const COST_PER_PIECE = 128;
 
 /**
  * Follows the heads of WebSocket frames (RFC 6455 §5.2) in passing bytes: where a frame of ours may be inserted, how large
@@ -11,6 +13,13 @@ export class FrameTracker {
   closeCode: number | undefined;
   /** Bytes of the largest message so far, including an incomplete one. */
   largestMessage = 0;
+  /**
+   * Memory that a receiver needs for the incomplete message: all bytes since its beginning, as it keeps whole chunks, and a cost
+   * for each piece.
+   */
+  unfinishedBytes = 0;
+  /** Number of complete messages. */
+  messages = 0;
 
   private readonly head = Buffer.alloc(16);
   private headBytes = 0;
@@ -19,6 +28,9 @@ export class FrameTracker {
   /** Remaining bytes of the payload. */
   private payloadRemaining = 0;
   private messageBytes = 0;
+  private messageBegun = false;
+  /** Whether the message ends with the current frame. */
+  private isLastFrame = false;
 
   /** Whether the position is between two frames. */
   get atFrameBoundary(): boolean {
@@ -33,7 +45,9 @@ export class FrameTracker {
    */
   push(bytes: Buffer, stopAtBoundary = false, includeClose = true): number {
     let offset = 0;
+    if (this.messageBegun) this.unfinishedBytes += COST_PER_PIECE;
     while (offset < bytes.length) {
+      const start = at;
       if (!includeClose && this.atFrameBoundary && ((bytes[offset] as number) & 15) === CLOSE) break;
       if (this.payloadRemaining > 0) {
         const passed = Math.min(this.payloadRemaining, bytes.length - offset);
@@ -76,10 +90,20 @@ export class FrameTracker {
     } else if (opcode < CLOSE) {
       this.messageBytes += payload;
       this.largestMessage = Math.max(this.largestMessage, this.messageBytes);
-      if ((head[0] as number) & 128) this.messageBytes = 0;
+      this.messageBegun = true;
+      this.isLastFrame = ((head[0] as number) & 128) !== 0;
+      if (this.isLastFrame) this.messageBytes = 0;
     }
+    if (this.messageBegun) this.unfinishedBytes += COST_PER_PIECE;
     this.headBytes = 0;
     this.headSize = 2;
+  }
+
+  private endMessage(): void {
+    this.messageBegun = false;
+    this.isLastFrame = false;
+    this.unfinishedBytes = 0;
+    this.messages++;
   }
 
   private readCloseCode(head: Buffer): number {

@@ -3,6 +3,7 @@ import { ProxyServer, type ServerOptions } from "http-proxy-3";
 import { GatewayError } from "../core/errors.ts";
 import { Agents } from "./agents.ts";
 import type { Pools } from "./http1/pools.ts";
+import { MessageMemory } from "./message-memory.ts";
 import { type OutgoingPass, type PassObserver, PassThroughRequest } from "./pass.ts";
 import { type AbortSource, type OutgoingRequest, UpstreamRequest } from "./request.ts";
 import type { UpstreamResponse } from "./response.ts";
@@ -25,6 +26,7 @@ export class UpstreamProxy {
   constructor(
     private readonly pools: Pools,
     private readonly agents = new Agents(process.env),
+    private readonly messages = new MessageMemory(),
   ) {
     // The library finds its passes by their function names, so none of ours may be called `stream`.
     this.server.before("web", "stream", sendAttempt);
@@ -91,7 +93,7 @@ export class UpstreamProxy {
     const { request, socket, head } = handshake;
     const agent = this.agents.get(target, account, timeouts.connect, false);
     const withProxy = { ...outgoing, proxy: this.agents.proxyFor(target) };
-    const relay = new SocketRelay(handshake, withProxy, limits, observer);
+    const relay = new SocketRelay(handshake, withProxy, limits, observer, this.messages);
     this.sockets.add(relay);
     const ended = relay.run(() => {
       const options: RelayOptions = { target, headers, agent, relay };

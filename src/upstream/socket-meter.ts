@@ -7,6 +7,7 @@ import type { Redactor } from "../core/redactor.ts";
 import type { SocketMessageChecker } from "../objects/socket-message-checker.ts";
 import { HeaderList } from "../wire/headers.ts";
 import { requestIdOf } from "./allow-list.ts";
+import { callerIdOf } from "./health.ts";
 import { headerObject } from "./pass-meter.ts";
 import { addCredentialNotice, recordErrorMessage } from "./provider-message.ts";
 import type { SocketObserver } from "./websocket.ts";
@@ -21,6 +22,7 @@ interface SocketClient {
 
 /** Records a WebSocket exchange: status, bytes of both directions, and the usage that messages report. */
 export class SocketMeter implements SocketObserver {
+  readonly caller: string;
   readonly onTextMessage: SocketObserver["onTextMessage"];
   readonly checkMessage: SocketObserver["checkMessage"];
 
@@ -39,6 +41,7 @@ export class SocketMeter implements SocketObserver {
     messageChecker?: SocketMessageChecker,
   ) {
     this.checkMessage = messageChecker && ((message) => messageChecker.findError(message));
+    this.caller = callerIdOf(exchange);
     exchange.received = 0;
     this.onTextMessage =
       protocol &&

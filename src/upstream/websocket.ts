@@ -2,10 +2,12 @@ import type { ClientRequest, IncomingHttpHeaders, IncomingMessage } from "node:h
 import type { Socket } from "node:net";
 import { type Duplex, Readable } from "node:stream";
 import { Receiver } from "ws";
+import { type BodyRateLimits, BodyRateMonitor } from "../core/body-rate.ts";
 import { GatewayError } from "../core/errors.ts";
 import type { Redactor } from "../core/redactor.ts";
 import { closeFrame, FrameTracker, redactCloseFrame, textFrame } from "./frame-tracker.ts";
 import { forwarderRefusal, tunnelFailure } from "./http1/tunnel.ts";
+import type { MemoryAccount, MessageMemory } from "./message-memory.ts";
 import { flushAndClose, type OutgoingPass, whenConnected } from "./pass.ts";
 import { forwarderOf, readErrorBody } from "./pass-bodies.ts";
 import { type Progress, timeoutError, transportError } from "./transport-error.ts";
@@ -22,6 +24,7 @@ const ABNORMAL = 1006;
 const POLICY = 1008;
 const TOO_BIG = 1009;
 const RESTART = 1012;
+const TRY_AGAIN = 1013;
 
 /** A client's WebSocket handshake. */
 export interface Handshake {
@@ -38,16 +41,20 @@ export interface Handshake {
   readonly defaultProtocol: string | undefined;
 }
 
-/** Limits of a WebSocket's silence and message size. */
+/** Limits of a WebSocket's silence and messages. */
 export interface SocketLimits {
   /** Milliseconds without a byte in either direction; 0: no limit. */
   readonly idle: number;
   /** Bytes of a message. */
   readonly message: number;
+  /** How slowly a client's message may arrive where messages are read before they are forwarded. */
+  readonly pace: BodyRateLimits;
 }
 
 /** Observes a WebSocket and checks its messages. */
 export interface SocketObserver {
+  /** Id of the caller's key; empty: none. */
+  readonly caller: string;
   /** Called before the provider's response is forwarded; returns the headers to forward besides those of the handshake. */
   onResponseHead(status: number, rawHeaders: readonly string[]): IncomingHttpHeaders;
   onClientBytes(bytes: Buffer): void;
@@ -103,6 +110,9 @@ export class SocketRelay {
   private clientReceiver: Receiver | undefined;
   private refusal: GatewayError | undefined;
   private clientClosed = false;
+  private readonly memory: MemoryAccount;
+  /** Watches the client's incomplete message, where messages are read. */
+  private pace: BodyRateMonitor | undefined;
   /** The part of the provider's close frame that has arrived. */
   private pendingClose: Buffer | undefined;
 
@@ -111,7 +121,10 @@ export class SocketRelay {
     private readonly outgoing: OutgoingPass,
     private readonly limits: SocketLimits,
     private readonly observer: SocketObserver,
-  ) {}
+    memory: MessageMemory,
+  ) {
+    this.memory = memory.account(observer.caller, limits.message);
+  }
 
   /**
    * Starts the handshake. Settles when the client's connection is closed; never rejects.
@@ -132,6 +145,8 @@ export class SocketRelay {
         this.upstream && (this.closing ?? this.providerFrames.closeCode ?? this.clientFrames.closeCode ?? ABNORMAL);
       const abnormalEnd = code === ABNORMAL ? (this.endedBy ?? "client") : undefined;
       unsubscribe();
+      this.memory.set(0);
+      this.pace?.stop();
       this.end.resolve({ code, endedBy: this.closing === RESTART ? "gateway" : abnormalEnd });
     });
     const unsubscribe = this.observer.onInterrupt((error, message) => this.interrupt(error, message));
@@ -218,7 +233,7 @@ export class SocketRelay {
   private interrupt(error: GatewayError, message: string | undefined): void {
     if (this.closing !== undefined) return;
     this.closeNotice = { message, reason: error.code };
-    if (this.upstream) this.close(POLICY);
+    if (this.upstream) this.close(error.code === "overloaded" ? TRY_AGAIN : POLICY);
     else this.refuse(error);
   }
 
@@ -293,7 +308,10 @@ export class SocketRelay {
       socket.on("drain", () => upstream.resume());
       if (this.clientReceiver) {
         socket.unpipe(upstream).resume();
-        upstream.on("drain", () => socket.resume());
+        upstream.on("drain", () => {
+          socket.resume();
+          this.pace?.resume();
+        });
       }
       socket.on("data", (bytes: Buffer) => this.onClientData(bytes));
     });
@@ -340,7 +358,7 @@ export class SocketRelay {
    * acts only on complete messages.
    */
   private admits(bytes: Buffer, receiver: Receiver): boolean {
-    if (this.refusal || this.clientClosed) return false;
+    if (this.clientClosed) return false;
     // The receiver emits messages and errors synchronously. It unmasks its input in place, so it gets a copy: the provider needs
     // the mask.
     receiver.write(Buffer.from(bytes));
@@ -351,8 +369,41 @@ export class SocketRelay {
     }
     if (receiver.errored) this.refusal ??= new GatewayError("bad_request", { message: receiver.errored.message });
     if (!this.refusal) return true;
-    this.observer.interrupt(this.refusal);
+    this.endWith(this.refusal);
     return false;
+  }
+
+  /** Counts what the receivers keep of incomplete messages, and ends the socket where there is no room for it. */
+  private reserveMemory(): void {
+    // What the provider still sends would be counted for ever, or ends soon.
+    if (this.handshake.socket.destroyed || this.refusal) return;
+    const ofClient = this.clientReceiver ? this.clientFrames.unfinishedBytes : 0;
+    const ofProvider = this.providerReceiver ? this.providerFrames.unfinishedBytes : 0;
+    if (this.memory.set(ofClient + ofProvider)) return;
+    this.endWith(new GatewayError("overloaded", { message: "Too many large WebSocket messages are incomplete." }));
+  }
+
+  /** Watches how fast the client's incomplete message arrives. @param ended whether another one has ended in these bytes */
+  private watchPace(bytes: number, ended: boolean): void {
+    if (ended) {
+      this.pace?.stop();
+      this.pace = undefined;
+    }
+    if (this.clientFrames.unfinishedBytes === 0 || this.closing !== undefined) return;
+    const onTooSlow = () =>
+      this.endWith(new GatewayError("body_timeout", { message: "A WebSocket message did not arrive in time." }));
+    this.pace ??= new BodyRateMonitor(this.limits.pace, { onTooSlow });
+    // Its chunks are counted as memory.
+    this.pace.addBytes(bytes, 0);
+    if (this.handshake.socket.isPaused()) this.pace.pause();
+  }
+
+  /** Ends the socket with an error. Nothing more of the client is read, and what was read is let go for other sockets. */
+  private endWith(error: GatewayError): void {
+    this.refusal = error;
+    this.clientReceiver = undefined;
+    this.memory.set(0);
+    this.observer.interrupt(error);
   }
 
   private onProviderData(bytes: Buffer): void {
@@ -370,6 +421,7 @@ export class SocketRelay {
     if (closing) this.sendClose();
     else if (this.providerFrames.largestMessage > this.limits.message) this.close(TOO_BIG);
     else if (consumed < bytes.length) this.forwardClose(bytes.subarray(consumed));
+    else this.reserveMemory();
   }
 
   /** Forwards the provider's close frame once it is complete; nothing may follow it (RFC 6455 §5.5.1). */
@@ -386,12 +438,18 @@ export class SocketRelay {
 
   private onClientData(bytes: Buffer): void {
     this.observer.onClientBytes(bytes);
+    if (this.refusal) return;
     if (this.clientReceiver) {
       if (!this.admits(bytes, this.clientReceiver)) return;
       if (!this.closeSent && !this.upstream?.write(bytes)) this.handshake.socket.pause();
     }
+    const { messages } = this.clientFrames;
     this.clientFrames.push(bytes);
     if (this.clientFrames.largestMessage > this.limits.message) this.close(TOO_BIG);
+    else if (this.clientReceiver) {
+      this.reserveMemory();
+      this.watchPace(bytes.length, this.clientFrames.messages > messages);
+    }
   }
 
   /** Writes our close frame, unless a frame of the provider's is still incomplete at the client. */

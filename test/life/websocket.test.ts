@@ -326,6 +326,43 @@ t.test("idle sockets and messages that are too large end with the matching close
   );
 });
 
+t.test("incomplete messages of one key have a bound in total; what exceeds it ends with 1013", async (t) => {
+  const { upstream, running } = await talking(t, (message) => String(message.length));
+  const limited = { authorization: `Bearer ${LIMITED}` };
+  const half = "a".repeat(9 * 1024 * 1024);
+  const both = [await open(address(running), [], limited), await open(address(running), [], limited)];
+  for (const { socket } of both) socket.send(half, { fin: false });
+  const [code, refused] = await Promise.race(both.map(async (one) => [await one.closed, one] as const));
+  t.equal(code, 1013);
+  t.match(refused?.messages, [/"error".*"overloaded|"error".*incomplete/]);
+  await until(() => ended(running).length === 1);
+  t.match(ended(running), [{ close: 1013, error: { code: "overloaded" } }]);
+  const other = both.find((one) => one !== refused) as Seen;
+  other.socket.send("a");
+  await until(() => other.messages.includes(String(half.length + 1)), "the other one's message");
+  t.equal(upstream.messages.length, 1, "no part of the refused message");
+  const again = await open(address(running), [], limited);
+  again.socket.send(half);
+  await until(() => again.messages.includes(String(half.length)), "a message where others have ended");
+});
+
+t.test(
+  "where messages are read, one that stops in the middle ends with 1008; elsewhere it may take its time",
+  async (t) => {
+    const { running } = await talking(t, undefined, "body: { idle: 200ms }\n");
+    const unread = await open(address(running), [], bearer);
+    unread.socket.send("un", { fin: false });
+    const read = await open(address(running), [], { authorization: `Bearer ${LIMITED}` });
+    await echoed(read, "hello");
+    read.socket.send("sto", { fin: false });
+    t.equal(await read.closed, 1008);
+    await until(() => ended(running).length === 1);
+    t.match(ended(running), [{ close: 1008, error: { code: "body_timeout" } }]);
+    unread.socket.send("read");
+    await until(() => unread.messages.includes("unread"), "the other message");
+  },
+);
+
 t.test("a drain closes every socket with 1012, also in the middle of a stream of messages", async (t) => {
   let talkative: NodeJS.Timeout | undefined;
   t.teardown(() => clearInterval(talkative));

@@ -63,6 +63,34 @@ t.test("a message is as large as all of its frames, whatever control frames come
   t.equal(heads.largestMessage, 70_000, "as soon as its head is read");
 });
 
+t.test(
+  "an incomplete message costs all bytes since its beginning and each piece; a complete one nothing",
+  async (t) => {
+    const heads = new FrameTracker();
+    heads.push(frame(9, 50));
+    heads.push(frame(1, 100));
+    t.same([heads.unfinishedBytes, heads.messages], [0, 1]);
+    const begun = Buffer.concat([frame(1, 10_000, { fin: false }), frame(9, 125)]);
+    for (const step of [7, 1000, 20_000]) {
+      const cut = new FrameTracker();
+      for (let at = 0; at < begun.length; at += step) cut.push(begun.subarray(at, at + step));
+      // The head of its first frame is not counted.
+      t.ok(cut.unfinishedBytes >= begun.length - 14, `cut into pieces of ${step}`);
+      cut.push(frame(9, 0));
+      cut.push(frame(0, 1000).subarray(0, 500));
+      t.ok(cut.unfinishedBytes > begun.length);
+      cut.push(frame(0, 1000).subarray(500));
+      t.same([cut.unfinishedBytes, cut.messages], [0, 1]);
+    }
+    const crumbs = new FrameTracker();
+    crumbs.push(frame(1, 1, { fin: false }));
+    for (let i = 0; i < 1000; i++) crumbs.push(frame(0, 1, { fin: false }));
+    t.ok(crumbs.unfinishedBytes > 100_000, "the smaller the pieces, the more");
+    crumbs.push(frame(0, 0));
+    t.same([crumbs.unfinishedBytes, crumbs.messages], [0, 1]);
+  },
+);
+
 t.test("a close frame's code is read, masked or not, in one piece or in many", async (t) => {
   const code = Buffer.from([4001 >> 8, 4001 & 255, 120]);
   for (const masked of [false, true]) {

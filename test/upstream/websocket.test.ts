@@ -29,6 +29,7 @@ async function relaying(
     const socket = duplex as Socket;
     socket.on("error", () => {});
     const observer: SocketObserver = {
+      caller: "",
       onResponseHead: () => ({ "x-ours": "1" }),
       redactor: new Redactor(["a-credential-0123456789"]),
       onClientBytes: () => {},
@@ -46,7 +47,7 @@ async function relaying(
     const target = new URL("/x", origin ?? upstream.origin);
     const outgoing = { target, headers: { "x-sent": "1" }, account: "one", timeouts };
     const handshake = { request, socket, head, key: "key", protocols: [], defaultProtocol: undefined };
-    proxy.connect(outgoing, handshake, { idle: 0, message: 1000 }, observer).then(
+    proxy.connect(outgoing, handshake, { idle: 0, message: 1000, pace: { idle: 0 } }, observer).then(
       (end) => ends.push(end),
       ({ code, status }) => {
         refused.push(code);
