@@ -2,7 +2,6 @@ import { type AccessExchange, GatewayError, Options, type Plugin } from "model-g
 import { type KeyRecord, Keys } from "model-gateway/store";
 import { inject, injectable } from "tsyringe";
 import { z } from "zod";
-import { WrongKeyLimiter } from "./auth/wrong-key-limiter.ts";
 
 /**
  * Admits only requests with a key of this gateway. The engine has already removed everything that may be a key from headers
@@ -22,14 +21,10 @@ export default class Auth implements Plugin {
       ),
   });
 
-  private readonly wrongKeys: WrongKeyLimiter;
-
   constructor(
     private readonly keys: Keys,
     @inject(Options) private readonly options: z.infer<typeof Auth.options>,
-  ) {
-    this.wrongKeys = new WrongKeyLimiter(options.failures);
-  }
+  ) {}
 
   access(exchange: AccessExchange): void | Promise<void> {
     const { credentials, uploader } = exchange;
@@ -72,7 +67,7 @@ export default class Auth implements Plugin {
     if (exchange.credentials.length === 0 && this.options.anonymous) return;
     const [presented] = exchange.credentials;
     if (presented === undefined) throw new GatewayError("missing_api_key");
-    const retryAfter = this.wrongKeys.add(exchange.network);
+    const retryAfter = this.keys.countWrongKey(exchange.network, this.options.failures);
     throw retryAfter === undefined ? unknownKey(presented) : new GatewayError("too_many_wrong_keys", { retryAfter });
   }
 }

@@ -6,6 +6,7 @@ import type { RevokedSessions } from "../store/revoked-sessions.ts";
 import { OidcSignIn, type PendingSignIn } from "./oidc.ts";
 import { Seal } from "./seal.ts";
 import type { AdminUser, Role } from "./user.ts";
+import type { WrongTokens } from "./wrong-tokens.ts";
 
 /** The result of a sign-in at the identity provider. */
 export type OidcResult = { readonly cookies: readonly string[] } & (
@@ -33,9 +34,6 @@ interface Session {
 const SESSION = "gateway_admin";
 const LOGIN = "gateway_login";
 const HOST = "__Host-";
-const MINUTE = 60_000;
-/** Limit of wrong tokens per minute, over all clients. */
-const MAX_WRONG_TOKENS = 10;
 
 const LOCAL = /^(?:::1|(?:::ffff:)?127\.\d+\.\d+\.\d+)$/;
 
@@ -44,12 +42,11 @@ interface SessionDependencies {
   /** Shared by all gateways of a store, so that each can open the others' sessions. */
   readonly secret: () => Promise<string | Buffer>;
   readonly revokedSessions: RevokedSessions;
+  readonly wrongTokens: WrongTokens;
 }
 
 /** Authentication and authorization of the admin side. */
 export class Access {
-  private wrong = 0;
-  private wrongSince = 0;
   private sealPromise: Promise<Seal> | undefined;
   private oidcSignIn: OidcSignIn | undefined;
   private oidcSettings: OidcSettings | undefined;
@@ -77,34 +74,39 @@ export class Access {
     return ways.length > 0 ? `sign in ${ways.join(", or ")}` : "set admin: { token: $ADMIN_TOKEN } in gateway.yaml";
   }
 
-  /** Returns who sends a request; undefined: somebody without access. @throws the store's error where it cannot be read */
+  /**
+   * Returns who sends a request; undefined: somebody without access.
+   * @throws AdminError after too many wrong tokens, or the store's error where it cannot be read
+   */
   async authenticate(request: IncomingMessage): Promise<AdminUser | undefined> {
     const address = request.socket.remoteAddress ?? "";
     // A Unix socket has no address; the permissions of its file decide who may connect.
     if (this.signInMethods.length === 0)
       return address === "" || LOCAL.test(address) ? { role: "admin", who: "local", address } : undefined;
-    const shown = /^Bearer +(\S+)$/i.exec(request.headers.authorization ?? "")?.[1];
+    const shown = bearerToken(request);
     if (shown === undefined) {
       const session = await this.session(request);
       return session && { role: session.role, who: session.who, address, session: session.id };
     }
-    const role = this.roleOf(shown);
+    const role = this.dependencies.wrongTokens.check(request, this.roleOf(shown));
     return role && { role, who: role, address };
   }
 
-  /** Opens a session with a token. @returns the value of `set-cookie`; undefined: the token is wrong */
-  async signIn(token: string, request: IncomingMessage): Promise<string | undefined> {
-    const role = this.roleOf(token);
-    if (role) return this.openSession({ kind: role === "admin" ? "token" : "viewer", role, who: role }, request);
-    this.wrong++;
-    return undefined;
+  /** Reports whether the sender of an accepted request still has access. @throws the store's error where it cannot be read */
+  async isStillAllowed(request: IncomingMessage): Promise<boolean> {
+    const shown = bearerToken(request);
+    if (shown === undefined || this.signInMethods.length === 0) return (await this.authenticate(request)) !== undefined;
+    return this.roleOf(shown) !== undefined;
   }
 
-  /** Whether there were too many wrong tokens recently. A correct token still opens a session. */
-  get hasTooManyWrongTokens(): boolean {
-    const now = Date.now();
-    if (now - this.wrongSince > MINUTE) [this.wrong, this.wrongSince] = [0, now];
-    return this.wrong > MAX_WRONG_TOKENS;
+  /**
+   * Opens a session with a token.
+   * @returns the value of `set-cookie`; undefined: the token is wrong
+   * @throws AdminError after too many wrong ones
+   */
+  async signIn(token: string, request: IncomingMessage): Promise<string | undefined> {
+    const role = this.dependencies.wrongTokens.check(request, this.roleOf(token));
+    return role && this.openSession({ kind: role === "admin" ? "token" : "viewer", role, who: role }, request);
   }
 
   /**
@@ -253,6 +255,9 @@ export class Access {
     return matchesHash(digest, viewer) ? "viewer" : undefined;
   }
 }
+
+const bearerToken = ({ headers }: IncomingMessage): string | undefined =>
+  /^Bearer +(\S+)$/i.exec(headers.authorization ?? "")?.[1];
 
 /** Reports whether a browser sends a change from a page of another origin. */
 export function isCrossOrigin({ headers }: IncomingMessage): boolean {

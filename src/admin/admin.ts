@@ -15,6 +15,7 @@ import { adminOpenApi } from "./openapi.ts";
 import { readinessProblems } from "./readiness.ts";
 import { SessionRoutes } from "./session-routes.ts";
 import type { AdminUser } from "./user.ts";
+import { WrongTokens } from "./wrong-tokens.ts";
 
 /** Where the admin side listens. */
 export type AdminListenAddress = SocketAddress | { readonly path: string };
@@ -38,8 +39,8 @@ interface AdminPages {
 export interface AdminOptions {
   readonly log: Log;
   readonly pages?: AdminPages | undefined;
-  /** Returns all metrics in Prometheus' text format. */
-  readonly metrics?: (() => Promise<{ type: string; text: string }>) | undefined;
+  /** Returns all metrics in Prometheus' text format. @param wrongTokens the number of wrong tokens since the start */
+  readonly metrics?: ((wrongTokens: number) => Promise<{ type: string; text: string }>) | undefined;
 }
 
 /** The OpenAPI description of the admin side. */
@@ -59,6 +60,7 @@ export class Admin {
     (request, response) => void this.handle(request, response),
   );
   private readonly access: Access;
+  private readonly wrongTokens: WrongTokens;
   private readonly sessions: SessionRoutes;
   private readonly live: LiveStream;
   /** The host name that gateway.yaml has it listen on. */
@@ -69,9 +71,11 @@ export class Admin {
     private readonly parts: AdminOptions,
   ) {
     const secret = async () => gateway.config.envelopes.key ?? gateway.stores.secret();
+    this.wrongTokens = new WrongTokens(parts.log, () => gateway.config.trust);
     this.access = new Access(() => gateway.config.adminAccess, {
       secret,
       revokedSessions: gateway.stores.revokedSessions,
+      wrongTokens: this.wrongTokens,
     });
     this.sessions = new SessionRoutes(this.access, gateway.stores.audit, parts.log, () => gateway.config.timezone);
     this.live = new LiveStream(gateway, this.access, parts.log);
@@ -109,6 +113,7 @@ export class Admin {
       if (thrown instanceof AdminError && thrown.cause) this.logFailure(thrown.cause);
       const error = thrown instanceof AdminError ? thrown : this.toAdminError(thrown);
       if (error.allow && !response.headersSent) response.setHeader("allow", error.allow.join(", "));
+      if (error.retryAfter !== undefined && !response.headersSent) response.setHeader("retry-after", error.retryAfter);
       if (response.headersSent) response.destroy();
       else {
         const { code, message, problems } = error;
@@ -207,7 +212,7 @@ export class Admin {
 
   private async metrics(response: ServerResponse): Promise<void> {
     if (!this.parts.metrics) throw new AdminError("not_found", "There are no metrics.");
-    const { type, text } = await this.parts.metrics();
+    const { type, text } = await this.parts.metrics(this.wrongTokens.total);
     response.writeHead(200, { "content-type": type, "cache-control": "no-store" }).end(text);
   }
 

@@ -22,6 +22,8 @@ interface AdminErrorDetails {
   allow?: readonly string[];
   /** The cause, for the log only. */
   cause?: unknown;
+  /** Seconds until a retry may succeed. */
+  retryAfter?: number;
   /** The problems of gateway.yaml. */
   problems?: readonly Problem[] | undefined;
 }
@@ -30,15 +32,17 @@ interface AdminErrorDetails {
 export class AdminError extends Error {
   readonly allow: AdminErrorDetails["allow"];
   readonly problems: AdminErrorDetails["problems"];
+  readonly retryAfter: AdminErrorDetails["retryAfter"];
 
   constructor(
     readonly code: keyof typeof STATUS,
     message: string,
-    { allow, cause, problems }: AdminErrorDetails = {},
+    { allow, cause, problems, retryAfter }: AdminErrorDetails = {},
   ) {
     super(message, { cause });
     this.allow = allow;
     this.problems = problems;
+    this.retryAfter = retryAfter;
   }
 
   get status(): number {

@@ -144,7 +144,7 @@ export class LiveStream {
   private async checkSession(watcher: Watcher): Promise<void> {
     if (--watcher.pollsToCheck > 0) return;
     watcher.pollsToCheck = SESSION_CHECK;
-    if (!(await this.access.authenticate(watcher.request))) this.end(watcher);
+    if (!(await this.access.isStillAllowed(watcher.request))) this.end(watcher);
   }
 
   private end(watcher: Watcher): void {

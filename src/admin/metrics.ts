@@ -8,9 +8,11 @@ import { UNKNOWN_STATE } from "./readiness.ts";
 export async function metricsText(
   gateway: AdminGateway,
   alerts: { readonly posted: number; readonly failed: number } = { posted: 0, failed: 0 },
+  wrongTokens = 0,
 ): Promise<{ type: string; text: string }> {
   const all = await gateway.askMetrics();
-  const registry = AggregatorRegistry.aggregate([...all, ownMetrics(gateway), [alertsMetric(alerts)]] as never);
+  const own = [alertsMetric(alerts), scrapedMetric("gateway_refused_total", [[wrongTokens, "wrong_admin_token"]])];
+  const registry = AggregatorRegistry.aggregate([...all, ownMetrics(gateway), own] as never);
   return { type: registry.contentType, text: await registry.metrics() };
 }
 

@@ -57,10 +57,7 @@ export class SessionRoutes {
     if (method === "POST") {
       const { token } = SignInSchema.safeParse(await readJsonBody(request)).data ?? {};
       const cookie = token === undefined ? undefined : await access.signIn(token, request);
-      if (cookie === undefined)
-        throw access.hasTooManyWrongTokens
-          ? new AdminError("too_many", "Too many wrong tokens: wait a minute.")
-          : new AdminError("signed_out", "That is not the token.");
+      if (cookie === undefined) throw new AdminError("signed_out", "That is not the token.");
       response.setHeader("set-cookie", cookie);
       const role = access.roleOf(token as string);
       visitor = role && { role, who: role, address: request.socket.remoteAddress ?? "" };

@@ -81,7 +81,7 @@ export async function runGateway(
     const admin = await listenAdmin(
       new Admin(gateway, {
         ...{ log, pages: new ConsolePages(await PageFiles.shared()) },
-        metrics: () => metricsText(gateway, alerts),
+        metrics: (wrongTokens) => metricsText(gateway, alerts, wrongTokens),
       }),
       config,
       log,

@@ -10,7 +10,7 @@ import type { Health } from "../upstream/health.ts";
 type ModelState = "ok" | "degraded" | "down";
 
 /** Members that a card copies from the model. */
-type CopiedField = "id" | "name" | "description" | "aliases" | "created" | "context" | "output" | "fallback";
+type CopiedField = "id" | "name" | "description" | "aliases" | "created" | "context" | "output";
 
 /** A model as the marketplace shows it. */
 interface ModelCard extends Pick<Model, CopiedField> {
@@ -79,7 +79,6 @@ export function modelCard(model: Model, served: readonly string[], { health, pro
     ...(first?.price && { price: first.price }),
     protocols: reachByProtocol(model, served, protocols),
     targets,
-    fallback: model.fallback,
   };
 }
 

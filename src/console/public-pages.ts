@@ -72,7 +72,11 @@ export class PublicPages {
     const { marketplace, health, protocols, clients, serves } = this.facts;
     const served = this.protocolCards.map(({ name }) => name);
     const shown = marketplace.models.filter(isPublic);
-    const models = shown.map((model) => modelCard(model, served, { health, protocols, now }));
+    const isListed = (name: string) => shown.some(({ id }) => id === marketplace.find(name)?.id);
+    const models = shown.map((model) => ({
+      ...modelCard(model, served, { health, protocols, now }),
+      fallback: model.fallback.filter(isListed),
+    }));
     const body = JSON.stringify({ models, protocols: this.protocolCards, serves, clients: clients() });
     this.models = new PageFile(Buffer.from(body), "application/json");
     this.builtAt = now;

@@ -41,6 +41,24 @@ export class Networks {
     return this.list.check(address, address.includes(":") ? "ipv6" : "ipv4");
   }
 
+  /**
+   * Returns the client's address behind a proxy of the list: what the proxies report, up to the first address that is not listed.
+   * Entries by the client itself are left of that, and are ignored.
+   * @param proxy the peer's address
+   * @param forwardedFor values of X-Forwarded-For
+   */
+  clientAddress(proxy: string, forwardedFor: readonly string[]): string {
+    let client = proxy;
+    for (const entry of forwardedFor.flatMap((value) => value.split(",")).toReversed()) {
+      const [, bracketed, plain] = /^(?:\[([^\]]+)\](?::\d+)?|([^:]+):\d+)$/.exec(entry.trim()) ?? [];
+      const next = plainAddress(bracketed ?? plain ?? entry.trim());
+      if (next === undefined) return client;
+      client = next;
+      if (!this.has(client)) return client;
+    }
+    return client;
+  }
+
   private add(text: string): void {
     const [written = "", bits, more] = text.split("/");
     const address = plainAddress(written);

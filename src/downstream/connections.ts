@@ -161,24 +161,11 @@ export class Connections {
     return open;
   }
 
-  /**
-   * Returns the client's address: the peer's own, or what trusted proxies report, up to the first address that is not trusted.
-   * Entries by the client itself are left of that, and are ignored.
-   */
+  /** Returns the client's address: the peer's own, or what trusted proxies report. */
   clientAddress({ address, proxy }: ClientConnection, headers: HeaderList): string {
     if (!proxy) return address;
-    const forwardedFor: string[] = [];
-    for (const [name, value] of headers.entries())
-      if (name === "x-forwarded-for") forwardedFor.push(...value.split(","));
-    let client = address;
-    for (const entry of forwardedFor.toReversed()) {
-      const [, bracketed, plain] = /^(?:\[([^\]]+)\](?::\d+)?|([^:]+):\d+)$/.exec(entry.trim()) ?? [];
-      const next = plainAddress(bracketed ?? plain ?? entry.trim());
-      if (next === undefined) return client;
-      client = next;
-      if (!this.limits.trust.has(client)) return client;
-    }
-    return client;
+    const forwardedFor = [...headers.entries()].flatMap(([name, value]) => (name === "x-forwarded-for" ? value : []));
+    return this.limits.trust.clientAddress(address, forwardedFor);
   }
 }
 

@@ -36,7 +36,7 @@ const histogram = (labels: readonly string[], help: string, buckets: readonly nu
 /** Reasons for which a request may be refused before it becomes an exchange. */
 const EARLY_REFUSALS = [
   ...Object.entries(REFUSALS).flatMap(([code, { step }]) => (step === "head" || step === "path" ? [code] : [])),
-  ...["conflicting_api_keys", "invalid_field", "too_many_pipelined"],
+  ...["conflicting_api_keys", "invalid_field", "too_many_pipelined", "wrong_admin_token"],
 ];
 
 /** All metrics that the gateway defines itself. */
@@ -79,7 +79,7 @@ export const METRICS = {
   gateway_fallbacks_total: counter(["from", "to"], "Attempts at another target after one that failed."),
   gateway_refused_total: counter(
     ["reason"],
-    "Requests that were refused before they became exchanges: malformed heads, unknown paths and methods, overload.",
+    "Requests that were refused before they became exchanges: malformed heads, unknown paths and methods, overload, wrong tokens on the admin side.",
     EARLY_REFUSALS,
   ),
   gateway_preflights_total: counter(

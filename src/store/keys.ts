@@ -1,3 +1,4 @@
+import { FailureLimiter } from "../core/failure-limiter.ts";
 import { checkKeyScope } from "../core/key-scope.ts";
 import type { Limits } from "../core/limit-kinds.ts";
 import { CALLER_SHAPE, type Caller } from "../core/marketplace.ts";
@@ -64,6 +65,7 @@ export interface KeyChange {
 export abstract class Keys {
   /** A caller lives as long as its record. */
   private readonly callers = new WeakMap<KeyRecord, Caller>();
+  private readonly wrongKeys = new FailureLimiter();
 
   /**
    * Returns the record of a presented key, also if it is revoked, disabled or expired; undefined for an unknown key. Cheap for
@@ -87,6 +89,16 @@ export abstract class Keys {
    */
   check(caller: Caller, asked: { method: string; path: string; address: string }): void {
     checkKeyScope(caller, asked);
+  }
+
+  /**
+   * Counts a wrong key.
+   * @param address IPv6: its /64
+   * @param limit per address and minute; 0: none
+   * @returns the seconds until the address may send another one, where the limit is exceeded
+   */
+  countWrongKey(address: string, limit: number): number | undefined {
+    return this.wrongKeys.add(address, limit);
   }
 
   /**

@@ -4,8 +4,12 @@ import type { IncomingMessage } from "node:http";
 import { join } from "node:path";
 import t from "tap";
 import { Access } from "../../src/admin/access.ts";
+import { WrongTokens } from "../../src/admin/wrong-tokens.ts";
 import type { RevokedSessions } from "../../src/store/revoked-sessions.ts";
+import { MemoryLog } from "../support/gateway.ts";
 import { startAdmin, TOKEN, VIEWER, WITH_TOKENS } from "./support.ts";
+
+const metrics = async (wrongTokens: number) => ({ type: "text/plain", text: String(wrongTokens) });
 
 const bearer = (token: string) => ({ headers: { authorization: `Bearer ${token}` } });
 
@@ -60,15 +64,50 @@ t.test("another token in gateway.yaml ends the sessions of the previous token at
   t.equal((await look()).status, 401);
 });
 
-t.test("guessing tokens is slowed down; a right token opens a session nevertheless", async (t) => {
-  const { ask } = await startAdmin(t, WITH_TOKENS);
-  const statuses: number[] = [];
-  for (let i = 0; i < 12; i++)
-    statuses.push((await ask("POST", "/api/session", { body: { token: `guess-${i}-0123456789abcdef` } })).status);
-  t.equal(statuses[0], 401);
-  t.equal(statuses.at(-1), 429);
-  t.equal((await ask("POST", "/api/session", { body: { token: TOKEN } })).status, 200);
+t.test("guessing tokens is refused for a while, with the right token nevertheless", async (t) => {
+  const { ask, log } = await startAdmin(t, `${WITH_TOKENS}trust: [127.0.0.1]\n`, { metrics });
+  const guess = (way: "bearer" | "session", token: string, address: string) => {
+    const headers = { "x-forwarded-for": `8.8.8.8, ${address}` };
+    if (way === "session") return ask("POST", "/api/session", { headers, body: { token } });
+    return ask("GET", "/api/now", { headers: { ...headers, ...bearer(token).headers } });
+  };
+  for (const [way, address] of [
+    ["bearer", "10.0.0.1"],
+    ["session", "10.0.0.2"],
+  ] as const) {
+    const statuses: number[] = [];
+    for (let i = 0; i < 12; i++)
+      statuses.push((await guess(way, `guess-${way}-${i}-0123456789abcdef`, address)).status);
+    t.same(statuses, [...Array(10).fill(401), 429, 429], way);
+    for (const other of ["bearer", "session"] as const) {
+      const refused = await guess(other, TOKEN, address);
+      t.equal(refused.status, 429, `${way}, then ${other}`);
+      t.match(refused.headers, { "retry-after": /^\d+$/ });
+      t.equal((await guess(other, TOKEN, "10.0.0.3")).status, 200, "from elsewhere");
+    }
+    const lines = log.lines.filter(({ fields }) => fields["address"] === address && !("action" in fields));
+    t.same(
+      lines.map(({ message }) => message),
+      ["a wrong token on the admin side", "too many wrong tokens on the admin side"],
+    );
+    t.notMatch(JSON.stringify(lines), "guess-");
+  }
+  const { body } = await ask("GET", "/metrics", bearer(TOKEN));
+  t.equal(body, "24");
 });
+
+t.test(
+  "from this machine, which may be a proxy, a right token opens a session after any number of wrong ones",
+  async (t) => {
+    const { ask } = await startAdmin(t, WITH_TOKENS);
+    const statuses: number[] = [];
+    for (let i = 0; i < 12; i++)
+      statuses.push((await ask("POST", "/api/session", { body: { token: `guess-${i}-0123456789abcdef` } })).status);
+    t.equal(statuses[0], 401);
+    t.equal(statuses.at(-1), 429);
+    t.equal((await ask("POST", "/api/session", { body: { token: TOKEN } })).status, 200);
+  },
+);
 
 t.test("several gateways with one store accept each other's sessions, and end them for each other", async (t) => {
   const ended = new Set<string>();
@@ -78,8 +117,10 @@ t.test("several gateways with one store accept each other's sessions, and end th
     new Access(() => settings, {
       secret: async () => secret,
       revokedSessions: signedOut as unknown as RevokedSessions,
+      wrongTokens: new WrongTokens(new MemoryLog(), () => []),
     });
-  const from = (cookie?: string) => ({ headers: { cookie }, socket: {} }) as unknown as IncomingMessage;
+  const from = (cookie?: string) =>
+    ({ headers: { cookie }, headersDistinct: {}, socket: {} }) as unknown as IncomingMessage;
   const [one, other, stranger] = [gateway("shared"), gateway("shared"), gateway("of its own")];
   const line = (await one.signIn(TOKEN, from())) ?? "";
   const cookie = line.split(";")[0];

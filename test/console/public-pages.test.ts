@@ -4,7 +4,8 @@ import { asking, KEY, startGateway } from "../support/gateway.ts";
 const YAML = `
 providers: { demo: { url: "demo:" }, away: { url: "http://127.0.0.1:9/v1", credential: $NOWHERE, protocol: openai-chat } }
 models:
-  acme/echo: { name: Acme Echo, aliases: [sage-*], context: 128k, price: { input: 1, output: 2 }, targets: [demo:echo] }
+  acme/echo: { name: Acme Echo, aliases: [sage-*], fallback: [secret, other, off], context: 128k, price: { input: 1, output: 2 }, targets: [demo:echo] }
+  other: { targets: [demo:echo] }
   secret: { public: false, targets: [demo:echo] }
   off: { targets: [away:x] }
 `;
@@ -48,8 +49,9 @@ t.test("the marketplace shows public and enabled models, and nothing about their
   const { models, protocols, clients } = (await (await fetch(`${url}/pages/models.json`)).json()) as Listed;
   t.same(
     models?.map(({ id }) => id),
-    ["acme/echo"],
+    ["acme/echo", "other"],
   );
+  t.same(models?.[0], { ...models?.[0], fallback: ["other"] }, "of its fallbacks too");
   t.match(models?.[0], {
     ...{
       name: "Acme Echo",
