@@ -20,6 +20,7 @@ export type {
   Protocol,
   RateDistance,
   RateDistances,
+  RecognizedObjects,
   RequestMembers,
   SocketName,
   StoredResponses,

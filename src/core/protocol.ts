@@ -462,6 +462,8 @@ export interface ObjectMembers {
   readonly placePrefix?: string;
   /** URL members that name something only if they begin with `placePrefix`, and only for servers that speak the protocol. */
   readonly urlMembers?: readonly string[];
+  /** Strings that name an object in members of any name. */
+  readonly recognized?: RecognizedObjects;
   /** The error details for an unknown object named there, if clients need other words to continue. */
   readonly unknownError?: (param: string) => ErrorDetails | undefined;
   /** Returns false if the response to a request makes nothing that can be named. Called for each response: inspects bytes. */
@@ -472,6 +474,25 @@ export interface ObjectMembers {
   createdIds(json: JsonObject, request: RequestMembers): Iterable<string>;
   /** Returns false for a frame that holds no id. Called for each frame: inspects bytes. */
   mayHoldIds(frame: Frame): boolean;
+}
+
+/** Strings that name an object by their form, like `files/abc` or the address of a bucket. */
+export interface RecognizedObjects {
+  /** The beginnings of all such strings as they are written in JSON, three characters or more with the quote before them. */
+  readonly starts: readonly string[];
+  /** Members whose own strings are texts, or names that the client chooses. */
+  readonly texts?: readonly string[];
+  /** Members with data of the client's, in which the vendor looks nothing up at any depth: arguments, results, examples. */
+  readonly data?: readonly string[];
+  /** The `type` of objects that the vendor reads in such data too, like an image in a tool's result. */
+  readonly contentTypes?: readonly string[];
+  /** Set if such a string may be the client's own: it is refused only where it is known to belong to another key. */
+  readonly mayBeInvented?: true;
+  /**
+   * Returns the id in a string; undefined: it names nothing that the vendor keeps.
+   * @param member the nearest member that contains it
+   */
+  id(text: string, member: string): string | undefined;
 }
 
 export interface Listing {

@@ -126,7 +126,7 @@ class JsonReferenceFinder implements BodyReferenceFinder {
   }
 
   private findIn(scan: Scan, pieces: readonly Buffer[]): readonly ObjectReference[] {
-    const candidates = this.finders.filter((each) => each.mayReferTo(scan));
+    const candidates = this.finders.filter((each) => each.mayReferTo(scan, pieces));
     if (candidates.length === 0) return NO_REFERENCES;
     this.checkLimits(pieces);
     const body = new Body(pieces, scan);

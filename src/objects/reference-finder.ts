@@ -7,6 +7,9 @@ import { MultiSearch } from "../wire/multi-search.ts";
 import { StringStartSearch } from "../wire/text-start.ts";
 import { asList, asObject, asText, type JsonObject } from "../wire/values.ts";
 import { caseSpellings, Watch } from "../wire/watch.ts";
+import { matchesAcross } from "./match-across.ts";
+import { RecognizedObjectFinder } from "./recognized-objects.ts";
+import { type PathNode, paramOf } from "./reference-path.ts";
 
 /** An object that a request names. */
 export interface ObjectReference {
@@ -93,6 +96,7 @@ export class ReferenceFinder {
   private readonly addressWatch: Watch | undefined;
   /** The beginning of a text that may be an address of a stored object. */
   private readonly addressStart: StringStartSearch;
+  private readonly recognized: RecognizedObjectFinder | undefined;
 
   constructor(private readonly members: ObjectMembers) {
     const {
@@ -131,6 +135,13 @@ export class ReferenceFinder {
     this.addresses = new Set(urlMembers.map(foldCase));
     this.addressWatch = urlMembers.length === 0 ? undefined : new Watch(urlMembers);
     this.addressStart = new StringStartSearch(placePrefix.slice(0, 2));
+    this.recognized =
+      members.recognized &&
+      new RecognizedObjectFinder(
+        members.recognized,
+        (name) => this.unread.has(name),
+        (name) => this.anywhere.has(foldCase(name)),
+      );
   }
 
   /**
@@ -157,16 +168,26 @@ export class ReferenceFinder {
     return all;
   }
 
-  /** Reports whether a body may name an object, from its scan alone. May report one that names none, never the reverse. */
-  mayReferTo(scan: Scan): boolean {
-    return this.hasReferenceName(scan) || this.variantWatch.mayMatch(scan) || this.hasVariantAtTop(scan);
+  /** Reports whether a body may name an object, without reading it twice. May report one that names none, never the reverse. */
+  mayReferTo(scan: Scan, pieces: readonly Buffer[]): boolean {
+    return (
+      this.hasReferenceName(scan) ||
+      this.variantWatch.mayMatch(scan) ||
+      this.hasVariantAtTop(scan) ||
+      this.recognized?.mayOccurIn(pieces) === true
+    );
   }
 
   /**
    * Reports whether a body may name an object anywhere, for bodies whose top-level members are not normalized to one spelling.
    */
   mayReferInBody(body: Body): boolean {
-    return this.mayReferBelowTop(body) || (body.scan !== undefined && this.hasVariantAtTop(body.scan));
+    const { scan, pieces } = body;
+    return (
+      this.mayReferBelowTop(body) ||
+      (scan !== undefined && this.hasVariantAtTop(scan)) ||
+      this.recognized?.mayOccurIn(pieces) === true
+    );
   }
 
   /** Reports whether JSON in UTF-8 may name an object, without parsing it. May report one that names none, never the reverse. */
@@ -210,6 +231,10 @@ export class ReferenceFinder {
   findInField(field: string, value: string): ObjectReference[] {
     const found: ObjectReference[] = [];
     if (this.isReferenceField(field)) this.collect(value, { step: field }, found);
+    else {
+      const id = this.recognized?.idInField(field, value);
+      if (id !== undefined) this.collectRecognized(id, { step: field }, found);
+    }
     return found;
   }
 
@@ -217,6 +242,7 @@ export class ReferenceFinder {
   findInJson(json: unknown): ObjectReference[] {
     const found: ObjectReference[] = [];
     this.walk(json, undefined, found);
+    this.recognized?.find(json, (id, path) => this.collectRecognized(id, path, found));
     return found;
   }
 
@@ -338,7 +364,15 @@ export class ReferenceFinder {
     const text = asText(value);
     const id =
       text === undefined || text === "" ? undefined : this.members.id ? this.members.id(text, path?.step) : text;
-    if (id === undefined) return;
+    if (id !== undefined) this.collectId(id, path, found);
+  }
+
+  private collectRecognized(id: string, path: PathNode, found: ObjectReference[]): void {
+    if (!this.members.recognized?.mayBeInvented) this.collectId(id, path, found);
+    else if (ID.test(id)) addReference(found, { id, param: paramOf(path), mayBeInvented: true });
+  }
+
+  private collectId(id: string, path: PathNode, found: ObjectReference[]): void {
     const param = paramOf(path);
     const { placePrefix } = this.members;
     if (!ID.test(placePrefix !== undefined && id.startsWith(placePrefix) ? id.slice(placePrefix.length) : id))
@@ -364,16 +398,6 @@ function addReference(found: ObjectReference[], object: ObjectReference): void {
 /** Returns the beginning of an address, up to its first slash. */
 const schemeOf = (address: string): string => address.replace(/\/.*$/, "");
 
-/** The steps to a value, the last one first. A linked list, because most paths are never formatted. */
-type PathNode = { readonly above?: PathNode | undefined; readonly step: string | number } | undefined;
-
-/** Formats a path for clients: `input.1.id`. */
-function paramOf(path: PathNode): string {
-  const steps: (string | number)[] = [];
-  for (let at = path; at !== undefined; at = at.above) steps.push(at.step);
-  return steps.reverse().join(".");
-}
-
 const NO_VALUES: readonly never[] = [];
 
 /** Returns the values of a member in every spelling of its name. */
@@ -385,20 +409,6 @@ function valuesOf(object: JsonObject, member: string): readonly unknown[] {
       found.push(object[name]);
     }
   return found ?? NO_VALUES;
-}
-
-/**
- * Reports whether an ASCII pattern occurs in bytes that are split into pieces anywhere.
- * @param maxLength characters that it can match
- */
-function matchesAcross(pieces: readonly Buffer[], pattern: RegExp, maxLength: number): boolean {
-  let before = "";
-  for (const piece of pieces) {
-    const text = before + piece.toString("latin1");
-    if (pattern.test(text)) return true;
-    before = text.slice(1 - maxLength);
-  }
-  return false;
 }
 
 /** Reports whether bytes may hold an object with only an id; also true where that is not certain. */

@@ -1,4 +1,4 @@
-import type { ObjectMembers, OtherModelMembers, VendorObjects } from "model-gateway/protocol";
+import type { ObjectMembers, OtherModelMembers, RecognizedObjects, VendorObjects } from "model-gateway/protocol";
 
 /** Hosts of the vendor: URLs of files there lead to its own storage; other URLs are public files. */
 const OWN_HOST = /(?:^|\.)googleapis\.com\.?$/;
@@ -9,6 +9,9 @@ const AUTHORITY = /^\s*[a-z][a-z0-9+.-]*:[/\\\s]*([^/?#]*)/i;
 const MAX_AUTHORITY = 512;
 /** Hosts in other scripts, which take parsers a hundred times as long; the vendor's are in ASCII. */
 const SLOW_HOST = /[^!-~]|xn--/i;
+/** Characters of the longest in another script that is compared with the vendor's; real names are shorter. */
+const MAX_OTHER_SCRIPT = 64;
+const OTHER_SCRIPT = /[^!-~]/;
 /**
  * Hosts of its API, where paths may lead to objects of a key. Keys choose some names themselves, which must match no other
  * path.
@@ -33,11 +36,13 @@ function objectId(text: string): string | undefined {
   if (bucketMatch) return BUCKETS + (bucketMatch[1] ?? "");
   const tableMatch = BQ_URI.exec(text);
   if (tableMatch) return tableMatch[1];
-  if (!/^\s*[a-z][a-z0-9+.-]*:/i.test(text)) return lastPart(text);
+  if (!/^\s*[a-z][a-z0-9+.-]*:/i.test(text)) return idInName(text) ?? lastPart(text);
   const authority = AUTHORITY.exec(text)?.[1]?.replaceAll(/[\t\r\n]/g, "") ?? "";
   const host = percentDecoded(authority.slice(0, MAX_AUTHORITY));
-  if (authority.length > MAX_AUTHORITY || SLOW_HOST.test(host))
-    return authority.length > MAX_AUTHORITY || mayReadAsOwnHost(host) ? BUCKETS + OWN_DOMAIN : undefined;
+  // What is too long to compare counts as the vendor's.
+  const isLong = authority.length > MAX_AUTHORITY || (host.length > MAX_OTHER_SCRIPT && OTHER_SCRIPT.test(host));
+  if (isLong || (SLOW_HOST.test(host) && mayReadAsOwnHost(host))) return BUCKETS + OWN_DOMAIN;
+  if (SLOW_HOST.test(host)) return undefined;
   if (!host.toLowerCase().includes(OWN_DOMAIN)) return undefined;
   // Parsed as servers do: with a port, a user or extra slashes it is the same URL.
   const url = URL.canParse(text) ? new URL(text) : undefined;
@@ -67,6 +72,32 @@ function objectIdInUrl({ hostname, pathname }: URL): string {
   const bucketMatch = STORAGE_HOST.exec(hostname);
   return BUCKETS + (bucketMatch ? (bucketMatch[1] ?? pathname.split("/", 2)[1] ?? "") : hostname);
 }
+
+/** Collections of objects that keys make, as names of objects spell them. [S: the paths of its SDK] */
+const NAMED_COLLECTIONS = [
+  ...[
+    "files",
+    "cachedContents",
+    "batches",
+    "fileSearchStores",
+    "corpora",
+    "tunedModels",
+    "operations",
+    "generatedFiles",
+  ],
+  ...["interactions", "environments", "triggers", "tuningJobs", "batchPredictionJobs", "ragCorpora", "ragStores"],
+];
+/** What an object's name may begin with before its collection; each step ends at a slash, so that the work is linear. */
+const NAME_PREFIX = "(?:v\\d\\w*/)?(?:projects/[^/\\s]+/locations/[^/\\s]+/)?(?:models/[^/\\s]+/)?";
+const NAME = new RegExp(`^\\s*${NAME_PREFIX}(?:${NAMED_COLLECTIONS.join("|")})/([^/\\s]+)(?:/\\S*)?\\s*$`);
+/** Other resources of a project, which belong to no key. Those of publishers are anybody's. */
+const PROJECT_NAME =
+  /^\s*(?:v\d\w*\/)?projects\/[^/\s]+\/(?:locations\/[^/\s]+\/(?!publishers\/)|(?:secrets|serviceAccounts|topics)\/)\S+\s*$/;
+/** A step that leads elsewhere. */
+const DOT_STEP = /\/\.\.?(?:\/|\s*$)/;
+
+/** Returns the id of the outermost object in a name: what is below it is its maker's too. */
+const idInName = (text: string): string | undefined => (DOT_STEP.test(text) ? undefined : NAME.exec(text)?.[1]);
 
 const lastPart = (path: string): string => path.slice(path.lastIndexOf("/") + 1);
 
@@ -120,6 +151,44 @@ const URI_MEMBERS = [
   ...["trainingDatasetUri", "training_dataset_uri", "validationDatasetUri", "validation_dataset_uri"],
 ];
 
+/** Every spelling of a scheme: readers ignore case. */
+const spellings = (scheme: string): string[] =>
+  [...scheme].reduce((all, letter) => all.flatMap((text) => [text + letter, text + letter.toUpperCase()]), [""]);
+const SCHEMES = ["gs", "bq", "ht"].flatMap(spellings);
+const ADDRESS = /^\s*(?:(?:gs|bq):[/\\]|https?:)/i;
+const NO_SCHEME = /^\s*[/\\]{2}/;
+
+/**
+ * Names and addresses in members of any name: each part of the API has its own for locations of input and output. Of a tool's
+ * result only content is looked up. [S: ImageContent, Source, SemanticRetrieverConfig, GenerateVideosConfig, OutputConfig]
+ */
+const recognized: RecognizedObjects = {
+  starts: [
+    ...SCHEMES,
+    // Readers of addresses skip white space before them.
+    ...["  ", "\\n", "\\t", "\\r", "\\/", "//", ...SCHEMES.map((scheme) => ` ${scheme}`)],
+    ...["v1", "projects", "models", ...NAMED_COLLECTIONS],
+  ],
+  texts: [
+    ...["text", "prompt", "negativePrompt", "negative_prompt", "query", "input", "content", "context", "title", "code"],
+    ...["description", "displayName", "display_name", "systemInstruction", "system_instruction", "output"],
+    ...["stopSequences", "stop_sequences", "metadataFilter", "metadata_filter", "pattern"],
+    // Names of what a request makes: of an object, in an environment.
+    ...["name", "target"],
+    // Base64.
+    ...["data", "signature", "thoughtSignature", "thought_signature"],
+  ],
+  data: [
+    ...["args", "arguments", "result", "env", "headers", "metadata", "customMetadata", "custom_metadata"],
+    ...["default", "enum", "const", "example", "examples"],
+  ],
+  contentTypes: ["image", "audio", "video", "document"],
+  id: (text) => {
+    if (NO_SCHEME.test(text)) return objectId(`https:${text.trimStart()}`);
+    return ADDRESS.test(text) || NAME.test(text) || PROJECT_NAME.test(text) ? objectId(text) : undefined;
+  },
+};
+
 /** Members that name a model: a public one, or one that a key has tuned. */
 const MODEL_MEMBERS: ReadonlySet<unknown> = new Set([
   "model",
@@ -153,6 +222,7 @@ export const vendorObjects: VendorObjects = {
     ],
     id: (text, member) =>
       SCREEN_KIND.test(text) || (MODEL_MEMBERS.has(member) && !TUNED_MODEL.test(text)) ? undefined : objectId(text),
+    recognized,
     createdIdMembers: ["name", "file", "id"],
   },
   derived: {},

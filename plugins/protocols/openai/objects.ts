@@ -1,4 +1,4 @@
-import type { OtherModelMembers, VendorObjects } from "model-gateway/protocol";
+import type { OtherModelMembers, RecognizedObjects, VendorObjects } from "model-gateway/protocol";
 
 /** Members in which the vendor reads no ids: labels, schemas, and the vendor's own earlier output. */
 export const UNREAD_MEMBERS = [
@@ -40,6 +40,21 @@ export const otherModels: OtherModelMembers = {
   notSearched: SCHEMA_MEMBERS,
 };
 
+/** What ids of the vendor's objects begin with, as far as they are known; those of its newest objects by the names of their paths. */
+const ID_PREFIXES = [
+  ...["file-", "file_", "vs_", "ft", "asst_", "thread_", "resp_", "conv_", "cntr_", "skill_", "eval", "batch_"],
+  ...["upload_", "video_", "voice_", "cons_", "env", "agent", "vault", "pmpt_", "automation", "tunnel_", "sess"],
+];
+const ID_MEMBER = /_ids?$/i;
+const VENDOR_ID = new RegExp(`^(?:${ID_PREFIXES.join("|")})[\\w.-]{0,128}$`);
+
+/** Ids in members that are not listed below: many members end in `_id`, and not all of them name what the vendor stores. */
+const recognized: RecognizedObjects = {
+  starts: ID_PREFIXES,
+  mayBeInvented: true,
+  id: (text, member) => (ID_MEMBER.test(member) && VENDOR_ID.test(text) ? text : undefined),
+};
+
 /** Other objects that the vendor stores. [S: the paths of its SDK] */
 export const vendorObjects: VendorObjects = {
   collections: [
@@ -59,6 +74,7 @@ export const vendorObjects: VendorObjects = {
       ...["vector_store_id", "vector_store_ids", "container", "container_id", "skill_id", "assistant_id", "thread_id"],
       ...["previous_response_id", "conversation", "eval_id", "upload_id", "response_id", "conversation_id"],
       ...["agent_id", "environment_id", "vault_id", "vault_ids", "tunnel_id", "consent", "comparison_response_id"],
+      "environment_template_id",
     ],
     // In some endpoints a prompt is a text, a voice a name, a video a file.
     objectsOnly: ["prompt", "voice", "video"],
@@ -68,6 +84,7 @@ export const vendorObjects: VendorObjects = {
     // Evaluations read responses to any caller.
     sharedSourceTypes: ["stored_completions", "responses"],
     untypedElements: true,
+    recognized,
     notSearched: UNREAD_MEMBERS,
     createdIdMembers: ["id", "file"],
     createdIds: () => [],
