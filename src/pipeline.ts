@@ -51,7 +51,8 @@ export async function runExchange(
     if (!exchange.answer) {
       await chain.route(exchange);
     }
-    if (!exchange.answer) {
+    // An answer of a plugin too, once a model is chosen: it may repeat what another key was answered about its objects.
+    if (!exchange.answer || exchange.targets.length > 0) {
       const owned = parts.objects.admit(exchange);
       if (owned) await owned;
     }

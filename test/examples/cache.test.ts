@@ -58,6 +58,37 @@ t.test(
   },
 );
 
+t.test("an answer about another key's object is not given, though it may be shared", async (t) => {
+  const upstream = await httpUpstream((_, response) => {
+    const message = '{"type":"message","id":"msg_1","role":"assistant","status":"completed","content":[]}';
+    const answer = `{"id":"resp_theirs","object":"response","status":"completed","output":[${message}]}`;
+    response.writeHead(200, { "content-type": "application/json" }).end(answer);
+  });
+  t.teardown(() => upstream.close());
+  const yaml = `providers: { up: { url: "${upstream.origin.origin}/v1", speaks: [openai-responses] } }
+models: { m: { targets: [up:x] } }
+keys: { theirs: { key: the-key-of-others-012345 }, mine: { key: the-key-that-makes-it-01 } }
+`;
+  const options = { cache: { shared: true } };
+  const { url } = await startExamples(t, yaml, "[sse, auth, models, cache, rewrite, usage]", options);
+  const ask = async (key: string, more: object) => {
+    const body = JSON.stringify({ model: "m", input: "Go on.", ...more });
+    const response = await fetch(`${url}/v1/responses`, {
+      method: "POST",
+      headers: asking({ authorization: `Bearer ${key}` }),
+      body,
+    });
+    return { status: response.status, body: await response.text() };
+  };
+  const [theirs, mine] = ["the-key-of-others-012345", "the-key-that-makes-it-01"];
+  await ask(theirs, {});
+  t.match(await ask(mine, {}), { status: 200, body: /resp_theirs/ }, "what names no object");
+  const about = { previous_response_id: "resp_theirs" };
+  t.match(await ask(theirs, about), { status: 200 });
+  t.match(await ask(theirs, about), { status: 200, body: /resp_theirs/ }, "one's own");
+  t.match(await ask(mine, about), { status: 404, body: /object_not_found|previous_response_not_found/ });
+});
+
 t.test("gateways that share a store share its answers", async (t) => {
   const store = { ledger: `sqlite:${t.testdir()}/gateway.db` };
   await using one = await drive(Cache, { gateway: { store } });
