@@ -40,6 +40,7 @@ class CheckedMembers {
         output?.background,
         ...(otherModels?.topLevel ?? []),
         ...(otherModels?.searched ?? []),
+        ...(otherModels?.vendorChoice ?? []),
       ],
       includeUsage?.member({}).name,
       ...[...(objects?.topLevel ?? []), ...(objects?.anyDepth ?? [])],

@@ -27,7 +27,8 @@ function checkedMembers({ objects, otherModels, output }: Protocol): string[] {
   const paths = [...(output?.tokens ?? []), ...(output?.multipliers ?? [])];
   const found = [TIER, output?.background, output?.premiumTier?.[0], output?.fallbackModels, ...paths.flat()];
   const named = [...(objects?.topLevel ?? []), ...(objects?.anyDepth ?? [])];
-  const models = [...(otherModels?.topLevel ?? []), ...(otherModels?.searched ?? [])];
+  const { topLevel = [], searched = [], vendorChoice = [] } = otherModels ?? {};
+  const models = [...topLevel, ...searched, ...vendorChoice];
   return [...named, ...models, ...found].filter((each) => typeof each === "string");
 }
 

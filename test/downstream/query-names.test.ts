@@ -8,7 +8,7 @@ import { repeatsCheckedMember } from "../../src/downstream/query-names.ts";
 t.test("query names that override what was checked elsewhere are found in any spelling and at any depth", async (t) => {
   for (const [protocol, ...names] of [
     [gemini, "model", "cachedContent", "cached-content", "a.b[0].FILE_URI", "generationConfig.x", "requests[0].model"],
-    [chat, "deployment", "n", "N", "max_tokens", "service_tier", "messages[0].file_id", "moderation.model"],
+    [chat, "deployment", "n", "N", "max_tokens", "service_tier", "messages[0].file_id", "moderation.model", "Preset"],
     [
       anthropic,
       "container[id]",

@@ -330,17 +330,23 @@ t.test("a choice of model that is left to the vendor is for keys of all models",
   t.teardown(() => upstream.close());
   const { url } = await startGateway(
     t,
-    `providers: { up: { url: "${upstream.origin.origin}/v1", speaks: [anthropic-messages] } }
+    `providers: { up: { url: "${upstream.origin.origin}/v1", speaks: [anthropic-messages, openai-responses] } }
 models: { m: { targets: [up:m] }, default: { targets: [up:other] } }
 keys: { all: { key: test-key-0123456789abcdef }, few: { key: ${FEW}, models: [m, default] } }
 `,
   );
-  const body = JSON.stringify({ model: "m", max_tokens: 1, messages: [], fallbacks: "default" });
-  const ask = (headers: Record<string, string>) => fetch(`${url}/v1/messages`, { method: "POST", headers, body });
-  const refused = await ask(asking({ authorization: `Bearer ${FEW}` }));
-  t.equal(refused.status, 403);
-  t.match(await refused.json(), { error: { message: /fallbacks lets the vendor choose models.*m, default/ } });
-  t.equal(upstream.seen.length, 0);
-  t.equal((await ask(asking())).status, 200);
-  t.equal(upstream.seen[0]?.body.toString(), body, "and stays unchanged");
+  for (const [path, name, request] of [
+    ["messages", "fallbacks", { model: "m", max_tokens: 1, messages: [], fallbacks: "default" }],
+    ["responses", "preset", { model: "m", input: "x", preset: "default" }],
+  ] as const) {
+    upstream.seen.length = 0;
+    const body = JSON.stringify(request);
+    const ask = (headers: Record<string, string>) => fetch(`${url}/v1/${path}`, { method: "POST", headers, body });
+    const refused = await ask(asking({ authorization: `Bearer ${FEW}` }));
+    t.equal(refused.status, 403, name);
+    t.match((await refused.json()).error.message, `${name} lets the vendor choose models`);
+    t.equal(upstream.seen.length, 0, name);
+    t.equal((await ask(asking())).status, 200, name);
+    t.equal(upstream.seen[0]?.body.toString(), body, "and stays unchanged");
+  }
 });

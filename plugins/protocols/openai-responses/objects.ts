@@ -36,6 +36,8 @@ export const otherModels: OtherModelMembers = {
   searched: ["tools", "moderation", "plugins"],
   containers: ["input"],
   notSearched: SCHEMA_MEMBERS,
+  // Other vendors keep settings under its name, of which the model is one. [D: OpenRouter, Perplexity]
+  vendorChoice: ["preset"],
 };
 
 /** Responses, their items, conversations, and the objects of the vendor's tools. [S: ResponseCreateParams] */

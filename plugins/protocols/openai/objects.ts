@@ -31,13 +31,14 @@ export const SCHEMA_MEMBERS = [
 
 /**
  * A moderation in a request names its own model [S: Moderation of ChatCompletionCreateParams]; so do tools and plugins that other
- * vendors run (advisor, fusion, subagent, images), compound systems, and a model that watches the answer. [D: OpenRouter, Groq,
- * Together]
+ * vendors run (advisor, fusion, subagent, images), compound systems, and a model that watches the answer. A preset, which the vendor
+ * keeps, may have a model too. [D: OpenRouter, Groq, Together]
  */
 export const otherModels: OtherModelMembers = {
   topLevel: ["safety_model"],
   searched: ["moderation", "tools", "plugins", "compound_custom"],
   notSearched: SCHEMA_MEMBERS,
+  vendorChoice: ["preset"],
 };
 
 /** What ids of the vendor's objects begin with, as far as they are known; those of its newest objects by the names of their paths. */
