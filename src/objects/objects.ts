@@ -158,7 +158,7 @@ export class ObjectAccess {
     id: string,
     caller: Caller | undefined,
   ): OwnedObject | undefined | Promise<OwnedObject | undefined> {
-    const found = this.owners.findSoon(id);
+    const found = this.owners.findSoon(id, (rows) => rows.some((row) => row.model && this.mayUse(row, caller)));
     const allowed = (rows: readonly OwnedObject[]) => rows.find((row) => row.model && this.mayUse(row, caller));
     return found instanceof Promise ? found.then(allowed) : allowed(found);
   }
@@ -178,8 +178,9 @@ export class ObjectAccess {
     if (excess) throw tooManyObjects(excess);
     // Before an unknown id is refused, the store is asked: another gateway may just have recorded it.
     const refuses = (id: string) => this.share !== "all" && !this.shared.has(id);
+    const suffices = (rows: readonly OwnedObject[]) => rows.some((row) => this.mayUse(row, caller));
     const lookUp = ({ id, mayBeInvented }: ObjectReference) =>
-      !mayBeInvented && refuses(id) ? this.owners.findSoon(id) : this.owners.find(id);
+      !mayBeInvented && refuses(id) ? this.owners.findSoon(id, suffices) : this.owners.find(id);
     const locateObject = (object: ObjectReference, rows: readonly OwnedObject[]): LocatedObject => ({
       object,
       providers: this.providersOf(object, rows, caller, absent),

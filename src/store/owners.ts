@@ -20,10 +20,15 @@ export abstract class Owners {
    */
   abstract find(id: string): readonly OwnedObject[] | Promise<readonly OwnedObject[]>;
   /**
-   * Does the same where an unknown id is refused: waits briefly for what another gateway may have just added.
+   * Does the same where an id is refused: waits briefly for what another gateway may have just added.
+   * @param suffices reports whether the caller may use one of these; others are waited for as if there were none, so that the time
+   * does not tell whether another key has the object
    * @throws GatewayError like `find`
    */
-  findSoon(id: string): readonly OwnedObject[] | Promise<readonly OwnedObject[]> {
+  findSoon(
+    id: string,
+    _suffices: (found: readonly OwnedObject[]) => boolean,
+  ): readonly OwnedObject[] | Promise<readonly OwnedObject[]> {
     return this.find(id);
   }
   /**

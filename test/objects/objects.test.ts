@@ -4,6 +4,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import t, { type Test } from "tap";
 import { Body } from "../../src/core/body.ts";
+import type { Caller } from "../../src/core/marketplace.ts";
 import type { Protocol } from "../../src/core/protocol.ts";
 import type { IssuedIds } from "../../src/objects/issued.ts";
 import { ObjectAccess } from "../../src/objects/objects.ts";
@@ -404,6 +405,23 @@ t.test("of many objects each is looked up once, and none after the first that is
   t.throws(() => all.admitAtProvider("up", many, undefined), { code: "invalid_field", param: "a.1000" });
   t.equal(looks, 501);
 });
+
+t.test(
+  "another key's object is looked up as one that nobody knows, so that the time does not tell of it",
+  async (t) => {
+    const row = { id: "file-1", provider: "up", key: "one" };
+    const suffices: boolean[] = [];
+    const findSoon: Owners["findSoon"] = (_, isEnough) => {
+      suffices.push(isEnough([row]), isEnough([]));
+      return [row];
+    };
+    const objects = new ObjectAccess({ findSoon } as unknown as Owners, "key", [], {} as IssuedIds, []);
+    const ask = (id: string) => objects.admitAtProvider("up", [{ id: "file-1", param: "a" }], { id } as Caller);
+    t.throws(() => ask("two"), { code: "object_not_found" });
+    ask("one");
+    t.same(suffices, [false, false, true, false]);
+  },
+);
 
 t.test("a model that is not served where an object is stored is the request's error", async (t) => {
   const two = await pair(t);

@@ -344,7 +344,9 @@ keys: { all: { key: test-key-0123456789abcdef }, few: { key: ${FEW}, models: [m,
     const ask = (headers: Record<string, string>) => fetch(`${url}/v1/${path}`, { method: "POST", headers, body });
     const refused = await ask(asking({ authorization: `Bearer ${FEW}` }));
     t.equal(refused.status, 403, name);
-    t.match((await refused.json()).error.message, `${name} lets the vendor choose models`);
+    t.match(await refused.json(), {
+      error: { message: new RegExp(`^${name} lets the vendor choose models.*m, default`) },
+    });
     t.equal(upstream.seen.length, 0, name);
     t.equal((await ask(asking())).status, 200, name);
     t.equal(upstream.seen[0]?.body.toString(), body, "and stays unchanged");

@@ -50,10 +50,13 @@ export class JournaledOwners extends Owners {
     }
   }
 
-  override findSoon(id: string): readonly OwnedObject[] | Promise<readonly OwnedObject[]> {
+  override findSoon(
+    id: string,
+    suffices: (found: readonly OwnedObject[]) => boolean,
+  ): readonly OwnedObject[] | Promise<readonly OwnedObject[]> {
     const found = this.find(id);
-    if (found instanceof Promise) return found.then((rows) => (rows.length > 0 ? rows : this.retryFind(id)));
-    return found.length > 0 || !this.isShared() ? found : this.retryFind(id);
+    if (found instanceof Promise) return found.then((rows) => (suffices(rows) ? rows : this.retryFind(id, suffices)));
+    return suffices(found) || !this.isShared() ? found : this.retryFind(id, suffices);
   }
 
   override add(objects: readonly OwnedObject[]): void {
@@ -68,13 +71,17 @@ export class JournaledOwners extends Owners {
     clearTimeout(this.timer);
   }
 
-  private async retryFind(id: string): Promise<readonly OwnedObject[]> {
+  private async retryFind(
+    id: string,
+    suffices: (found: readonly OwnedObject[]) => boolean,
+  ): Promise<readonly OwnedObject[]> {
+    let found: readonly OwnedObject[] = [];
     for (const wait of LOOKUP_DELAYS) {
       await this.pause(wait);
-      const found = await this.find(id);
-      if (found.length > 0) return found;
+      found = await this.find(id);
+      if (suffices(found)) break;
     }
-    return [];
+    return found;
   }
 
   /** Returns one timer for all that begin to wait in the same turn of the event loop, so that the store gets one query. */

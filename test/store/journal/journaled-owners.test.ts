@@ -6,6 +6,7 @@ import { JournaledLedger } from "../../../src/store/journal/journaled-ledger.ts"
 import { JournaledOwners } from "../../../src/store/journal/journaled-owners.ts";
 import { readJournals } from "../../../src/store/journal/lines.ts";
 import type { CreatedObject } from "../../../src/store/object-rows.ts";
+import type { OwnedObject } from "../../../src/store/owners.ts";
 import { SqliteDatabase } from "../../../src/store/sqlite/database.ts";
 import { SqliteObjects } from "../../../src/store/sqlite/objects.ts";
 import { folderFor } from "../../support/folder.ts";
@@ -13,6 +14,9 @@ import { ownersContract } from "../../support/owners-contract.ts";
 import { eventually } from "../../support/process.ts";
 
 const file = { id: "file-1", provider: "up", key: "one" };
+
+/** For a caller who may use every object. */
+const isAny = (found: readonly OwnedObject[]) => found.length > 0;
 
 /** A process's view of a store. */
 function open(t: Test, path = join(folderFor(t), "gateway.db")) {
@@ -48,14 +52,29 @@ t.test("objects of a process that has died are waited for, and found once its jo
   mkdirSync(journalFolder(path));
   const dead = journalFile(journalFolder(path), "999999999-1-1", 1);
   writeFileSync(dead, `${JSON.stringify(["made", { ...file, time: 1 }])}\n`);
-  t.same(await owners.findSoon("file-2"), [], "a missing object is reported missing in the end");
+  t.same(await owners.findSoon("file-2", isAny), [], "a missing object is reported missing in the end");
   await ledger.recovered();
   t.same(await owners.find("file-1"), [file]);
 });
 
 t.test("an unknown object is not waited for where no other process can have created it", async (t) => {
   const { owners } = open(t);
-  t.same(owners.findSoon("file-1"), []);
+  t.same(owners.findSoon("file-1", isAny), []);
+});
+
+t.test("what another key has made is waited for like what nobody has", async (t) => {
+  const lookups: Record<string, number> = {};
+  const find = (id: string) => {
+    lookups[id] = (lookups[id] ?? 0) + 1;
+    return id === "file-1" ? [file] : [];
+  };
+  const owners = new JournaledOwners({ find, insert: async () => {} }, new MortalJournal(), () => true);
+  const isMine = (found: readonly OwnedObject[]) => found.some(({ key }) => key === "two");
+  const [theirs, nobodys] = await Promise.all([owners.findSoon("file-1", isMine), owners.findSoon("file-2", isMine)]);
+  t.same([theirs, nobodys], [[file], []]);
+  t.ok((lookups["file-1"] as number) > 1);
+  t.equal(lookups["file-1"], lookups["file-2"]);
+  t.same(owners.findSoon("file-1", isAny), [file], "one's own is not waited for");
 });
 
 /** A journal whose thread may have died. */
