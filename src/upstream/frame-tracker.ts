@@ -47,7 +47,7 @@ export class FrameTracker {
     let offset = 0;
     if (this.messageBegun) this.unfinishedBytes += COST_PER_PIECE;
     while (offset < bytes.length) {
-      const start = at;
+      const start = offset;
       if (!includeClose && this.atFrameBoundary && ((bytes[offset] as number) & 15) === CLOSE) break;
       if (this.payloadRemaining > 0) {
         const passed = Math.min(this.payloadRemaining, bytes.length - offset);
@@ -58,6 +58,8 @@ export class FrameTracker {
         if (this.headBytes === 2) this.headSize = this.headLength();
         if (this.headBytes >= this.headSize) this.completeHead();
       }
+      if (this.messageBegun) this.unfinishedBytes += offset - start;
+      if (this.isLastFrame && this.atFrameBoundary) this.endMessage();
       if (stopAtBoundary && this.atFrameBoundary) break;
     }
     return offset;
