@@ -132,8 +132,8 @@ export class ResponseTextReplacer {
       this.latestPiece = piece;
       if (!partial) {
         partial = { kind, output: createTextOutput(place, this.createReplacer), last: text };
-        this.partialTexts.set(piece, partial);
         this.evictOldest();
+        this.partialTexts.set(piece, partial);
       }
       const out = partial.output.push(before);
       const { carriedOver } = partial.output;
@@ -146,9 +146,9 @@ export class ResponseTextReplacer {
     return { frame, texts };
   }
 
-  /** Forgets the oldest text beyond MAX_TRACKED, unless a part of it is held back. */
+  /** Forgets the oldest text where there are MAX_TRACKED, unless a part of it is held back. */
   private evictOldest(): void {
-    if (this.partialTexts.size <= MAX_TRACKED) return;
+    if (this.partialTexts.size < MAX_TRACKED) return;
     for (const [piece, { output }] of this.partialTexts) {
       if (output.isPending) continue;
       this.partialTexts.delete(piece);

@@ -104,6 +104,11 @@ t.test("no frame waits for more than 64 others", async (t) => {
   t.equal(out.flat().length, 71);
 });
 
+t.test("many texts of one frame that are all held back lose nothing", async (t) => {
+  const frame = event(...Array.from({ length: 100 }, (_, p) => piece("<", String(p))));
+  t.same(steps(restoring(), [frame, END]), [[], [frame, END]]);
+});
+
 t.test("a text that a frame repeats in full is replaced in full", async (t) => {
   const frames = [event(piece("<addr")), event(piece("ess-1>")), event({ k: "assistant", d: "<address-1>" }), END];
   t.same(told(steps(restoring(), frames).flat()), ["", '"1"@home', '"1"@home', "end"]);
