@@ -20,7 +20,6 @@ export type {
   Protocol,
   RateDistance,
   RateDistances,
-  RecognizedObjects,
   RequestMembers,
   SocketName,
   StoredResponses,

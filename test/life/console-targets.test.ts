@@ -62,7 +62,7 @@ t.test(
     await down.getByText("being tried").waitFor();
     page.on("dialog", (dialog) => void dialog.accept());
     await down.getByRole("button", { name: "Switch off down", exact: true }).click();
-    await down.getByText(/Nothing is sent there until it is switched on/).waitFor();
+    await down.getByText(/This gateway sends nothing there until it is switched on/).waitFor();
     for (const { where, faults, overflow } of await looksOf(page)) {
       t.same(faults, [], `${where}: axe finds nothing serious`);
       t.ok(overflow <= 0, `${where}: nothing is wider than the window`);

@@ -23,6 +23,8 @@ t.test(
     ];
     for (const path of paths) {
       const page = await consolePage(t, gateway, path);
+      // What the page still asks for would be counted with what it asks for once it is loaded anew.
+      await page.waitForLoadState("networkidle");
       const asked: string[] = [];
       page.on("request", (request) => {
         const { pathname, search } = new URL(request.url());

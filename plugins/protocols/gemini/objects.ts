@@ -1,4 +1,4 @@
-import type { ObjectMembers, OtherModelMembers, RecognizedObjects, VendorObjects } from "model-gateway/protocol";
+import type { ObjectMembers, OtherModelMembers, VendorObjects } from "model-gateway/protocol";
 
 /** Hosts of the vendor: URLs of files there lead to its own storage; other URLs are public files. */
 const OWN_HOST = /(?:^|\.)googleapis\.com\.?$/;
@@ -162,7 +162,7 @@ const NO_SCHEME = /^\s*[/\\]{2}/;
  * Names and addresses in members of any name: each part of the API has its own for locations of input and output. Of a tool's
  * result only content is looked up. [S: ImageContent, Source, SemanticRetrieverConfig, GenerateVideosConfig, OutputConfig]
  */
-const recognized: RecognizedObjects = {
+const recognized: NonNullable<ObjectMembers["recognized"]> = {
   starts: [
     ...SCHEMES,
     // Readers of addresses skip white space before them.

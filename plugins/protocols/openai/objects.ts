@@ -1,4 +1,4 @@
-import type { OtherModelMembers, RecognizedObjects, VendorObjects } from "model-gateway/protocol";
+import type { ObjectMembers, OtherModelMembers, VendorObjects } from "model-gateway/protocol";
 
 /** Members in which the vendor reads no ids: labels, schemas, and the vendor's own earlier output. */
 export const UNREAD_MEMBERS = [
@@ -50,7 +50,7 @@ const ID_MEMBER = /_ids?$/i;
 const VENDOR_ID = new RegExp(`^(?:${ID_PREFIXES.join("|")})[\\w.-]{0,128}$`);
 
 /** Ids in members that are not listed below: many members end in `_id`, and not all of them name what the vendor stores. */
-const recognized: RecognizedObjects = {
+const recognized: NonNullable<ObjectMembers["recognized"]> = {
   starts: ID_PREFIXES,
   mayBeInvented: true,
   id: (text, member) => (ID_MEMBER.test(member) && VENDOR_ID.test(text) ? text : undefined),
