@@ -69,7 +69,7 @@ const MISFILED = "openai-responses/vercel-ai__azure.azure-deepseek-reasoning.1.s
 const isCut = ({ id, kinds }: Recording): boolean => kinds.includes("truncated") || id === MISFILED;
 
 /** Streams in which the provider reports an error: for the client they do not end like complete ones. */
-const reportsError = ({ id }: Recording): boolean => id.includes("test_tool_use_failed_error_streaming");
+const reportsError = ({ id }: Recording): boolean => /test_tool_use_failed_error_streaming(?:_with_text)?__0$/.test(id);
 
 /** A provider's error loses ids of accounts on its way, whether they are ours or another client's; one recording has one. */
 const withoutAccounts = ({ status, body }: Recording): Buffer =>
