@@ -1,5 +1,5 @@
 import type { Media } from "./conversation.ts";
-import { estimateTextTokens, tokensOfText } from "./text-tokens.ts";
+import { estimateByteTokens, tokensOfText } from "./text-tokens.ts";
 
 /** Base64 of media, read only as far as needed. */
 export interface Base64Content {
@@ -78,7 +78,7 @@ export function tokensOfContent(media: Media["media"], content: Base64Content): 
   const likely = tokensOfMedia(media, content.length);
   if (content.length === 0 || (media === "image" && isImage(content))) return { likely, most: likely };
   if (media === "image" || isText(content)) {
-    const asText = estimateTextTokens(Buffer.from(content.read(), "base64").toString());
+    const asText = estimateByteTokens(Buffer.from(content.read(), "base64"));
     return media === "file" ? { likely: asText, most: asText } : { likely, most: Math.max(likely, asText) };
   }
   if (media !== "file") return { likely, most: likely };

@@ -8,6 +8,13 @@ const BYTES_PER_TOKEN = 3;
 /** Estimates the tokens of a text. */
 export const estimateTextTokens = (text: string): number => tokensOfText(Buffer.byteLength(text), countPieces(text));
 
+/** Estimates the tokens of bytes as a text in UTF-8. Of many only samples are decoded: what is no UTF-8 takes long. */
+export const estimateByteTokens = (bytes: Buffer): number =>
+  tokensOfText(
+    bytes.length,
+    countSampled(bytes.length, (from, to) => bytes.toString("utf8", from, to)),
+  );
+
 /** Estimates the tokens of a text of so many bytes and pieces. */
 export const tokensOfText = (bytes: number, pieces: number): number =>
   Math.ceil(Math.max(0, bytes / BYTES_PER_TOKEN, pieces * TOKENS_PER_PIECE));
@@ -17,20 +24,23 @@ const TOKENS_PER_PIECE = 1.1;
 
 const [SPACE, LOWER, UPPER, DIGIT, MARK] = [0, 1, 2, 3, 4];
 
-/** Characters of a text that is counted as a whole; number of samples of a longer one, and characters of each. */
+/** Characters or bytes of a text that is counted as a whole; number of samples of a longer one, and the length of each. */
 const [MAX_COUNTED, SAMPLES, SAMPLE_LENGTH] = [262_144, 128, 1024];
 
+/** Counts the pieces of a text; those of a long one by samples. */
+export const countPieces = (text: string): number => countSampled(text.length, (from, to) => text.slice(from, to));
+
 /**
- * Counts the pieces of a text; those of a long one by samples, because counting all of it would block the event loop. Where they
- * are is random, so that nobody can write a text that has few pieces only there.
+ * Counts the pieces of a text of so many characters or bytes; those of a long one by samples, because counting all of it would
+ * block the event loop. Where they are is random, so that nobody can write a text that has few pieces only there.
  */
-export function countPieces(text: string): number {
-  if (text.length <= MAX_COUNTED) return countAll(text);
-  const step = text.length / SAMPLES;
+function countSampled(length: number, read: (from: number, to: number) => string): number {
+  if (length <= MAX_COUNTED) return countAll(read(0, length));
+  const step = length / SAMPLES;
   let found = 0;
   for (let n = 0; n < SAMPLES; n++) {
     const from = Math.floor(n * step + Math.random() * (step - SAMPLE_LENGTH));
-    found += countAll(text.slice(from, from + SAMPLE_LENGTH));
+    found += countAll(read(from, from + SAMPLE_LENGTH));
   }
   return found * (step / SAMPLE_LENGTH);
 }

@@ -75,6 +75,7 @@ function imageQuestion(next: (below: number) => number) {
     state ^= state << 5;
     pixels[i] = state & 255;
   }
+  pixels.write("\x89PNG\r\n\x1a\n", "latin1");
   const url = `data:image/png;base64,${pixels.toString("base64")}`;
   const content = [
     { type: "text", text: prose(next, 300) },
