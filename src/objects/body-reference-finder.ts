@@ -2,7 +2,8 @@ import { Body, invalidFormError, invalidJsonError } from "../core/body.ts";
 import { GatewayError } from "../core/errors.ts";
 import type { RequestFiles } from "../core/protocol.ts";
 import { JsonError, type Scan, Scanner, type ScannerOptions } from "../wire/json.ts";
-import { FormError, FormScanner, parseBoundary } from "../wire/multipart.ts";
+import { FormError, type FormPart, FormScanner, parseBoundary, type ValueReceiver } from "../wire/multipart.ts";
+import { FormValueFinder } from "./form-value-finder.ts";
 import type { BodyReferenceFinder, ObjectReference, ReferenceFinder } from "./reference-finder.ts";
 import { RequestFileFinder } from "./request-file-finder.ts";
 
@@ -12,9 +13,14 @@ const [OBJECT, ARRAY] = [..."{["].map((each) => each.charCodeAt(0));
 const BEFORE_JSON: ReadonlySet<number> = new Set([...Buffer.from(" \t\r\n"), 0, 0xef, 0xbb, 0xbf, 0xfe, 0xff]);
 /** Limit of such leading bytes. */
 const MAX_LEADING_BYTES = 4096;
+/** Limit of JSON in a form's field: it is buffered. */
+const MAX_JSON_FIELD = 512 * 1024;
 const UNLIMITED = 2 ** 31 - 1;
 /** Limits of a body that is parsed because it may contain names: a larger one would block the thread for long. */
 const PARSE_LIMITS = { maxKeys: 50_000, maxValues: 400_000 } as const satisfies ScannerOptions;
+
+/** Faults of JSON that other readers accept, so that a file with one may name what is not found here. */
+const LENIENT: ReadonlySet<JsonError["fault"]> = new Set(["duplicate", "name", "depth", "keys", "values"]);
 
 /** White space of JSON. */
 const SPACE = "[ \\t\\r\\n]";
@@ -68,8 +74,12 @@ export function bodyReferenceFinder(
     mayRefer: (bytes: Buffer) => bytes.includes(0) || finders.some((each) => each.mayReferInBytes(bytes)),
     finder: () => new JsonReferenceFinder(finders, limit, "", "json"),
   };
-  if (boundary !== undefined)
-    return new FormReferenceFinder(boundary, finders, requestFiles && new RequestFileFinder(requestFiles, lines));
+  if (boundary !== undefined) {
+    const file = requestFiles && new RequestFileFinder(requestFiles, lines);
+    const fieldFinder = () =>
+      new JsonReferenceFinder(finders, Math.min(limit, MAX_JSON_FIELD), "application/octet-stream", "file");
+    return new FormReferenceFinder(boundary, finders, file, fieldFinder);
+  }
   throw new GatewayError("unsupported_media_type", {
     message: "The boundary of the form cannot be read for sure.",
     hint: "Give content-type the parameter boundary, once, with letters and digits, and at most charset=utf-8 beside it.",
@@ -178,7 +188,8 @@ class JsonReferenceFinder implements BodyReferenceFinder {
       return act();
     } catch (error) {
       if (!(error instanceof JsonError)) throw error;
-      if (!this.file || this.isOtherJson(this.pieces)) throw invalidJsonError(error);
+      const hides = this.allowed !== "piece" && LENIENT.has(error.fault);
+      if (!this.file || hides || this.isOtherJson(this.pieces)) throw invalidJsonError(error);
       this.firstValueReferences = this.findInFirstValue(error.offset);
       this.ignoreRest();
       return undefined;
@@ -213,15 +224,19 @@ class JsonReferenceFinder implements BodyReferenceFinder {
 /** Decodes a field's name, in which the scanner makes each byte a character. */
 const utf8 = (name: string): string => Buffer.from(name, "latin1").toString();
 
-/** A form, whose text fields are checked by their names. */
+/** Content types of parts that some vendors read as JSON although they have a filename. */
+const JSON_TYPE = /^[\w.-]+\/(?:[\w.-]+\+)?json\b/i;
+
+/** A form, whose fields are checked by their names, and by JSON and ids in their values. */
 class FormReferenceFinder implements BodyReferenceFinder {
   private found: ObjectReference[] = [];
   private readonly scanner: FormScanner;
 
   constructor(
     boundary: string,
-    finders: readonly ReferenceFinder[],
+    private readonly finders: readonly ReferenceFinder[],
     private readonly file: RequestFileFinder | undefined,
+    private readonly jsonFinder: () => BodyReferenceFinder,
   ) {
     this.scanner = new FormScanner(boundary, undefined, 0, {
       wants: (name) => file?.isPurpose(name) === true || finders.some((each) => each.isReferenceField(utf8(name))),
@@ -229,8 +244,14 @@ class FormReferenceFinder implements BodyReferenceFinder {
         if (file?.isPurpose(name)) file.setPurpose(value);
         this.found.push(...finders.flatMap((each) => each.findInField(utf8(name), value)));
       },
-      receiver: (name) => file?.receiver(name),
+      receiver: (name, part) => file?.receiver(name) ?? this.valueReceiver(utf8(name), part),
     });
+  }
+
+  /** Returns the finder for the value of a field of another name. What is uploaded as a file names nothing. */
+  private valueReceiver(name: string, { isFile, type }: FormPart): ValueReceiver | undefined {
+    if (isFile && (this.file?.isFile(name) || !JSON_TYPE.test(type))) return undefined;
+    return new FormValueFinder(name, this.finders, this.jsonFinder(), (found) => this.found.push(...found));
   }
 
   push(bytes: Buffer): readonly ObjectReference[] {

@@ -66,7 +66,15 @@ interface FieldReader {
   wants(name: string): boolean;
   read(name: string, value: string): void;
   /** Returns what receives the value of a part, also of a file; undefined: nothing does. */
-  receiver?(name: string): ValueReceiver | undefined;
+  receiver?(name: string, part: FormPart): ValueReceiver | undefined;
+}
+
+/** What a part's head says of its value. */
+export interface FormPart {
+  /** It has a filename. */
+  readonly isFile: boolean;
+  /** Its content type, or the default one. */
+  readonly type: string;
 }
 
 /** Receives a part's value in pieces. */
@@ -315,7 +323,7 @@ export class FormScanner {
     const normalizedName = name.trim().replace(/\[.*$/, "").toLowerCase();
     if ("wants" in otherFields) {
       if (!isFile && otherFields.wants(name)) this.currentField = name;
-      else this.receiver = otherFields.receiver?.(name);
+      else this.receiver = otherFields.receiver?.(name, { isFile, type });
     } else if (otherFields.includes(normalizedName)) {
       if (this.texts.has(normalizedName))
         throw new FormError(`The field ${normalizedName} occurs twice.`, at, normalizedName);

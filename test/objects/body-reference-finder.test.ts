@@ -41,6 +41,8 @@ t.test(
       ["application/octet-stream", json, "input_file_id=file-1"],
       ["application/octet-stream", `${json}\n${json}`, "input_file_id=file-1"],
       ["application/octet-stream", `${json} x`, "input_file_id=file-1"],
+      ["application/octet-stream", `{"a":1,"a":2,${json.slice(1)}`, "invalid_json"],
+      ["application/octet-stream", `{"a":${"[".repeat(600)}${"]".repeat(600)},${json.slice(1)}`, "invalid_json"],
       ["image/png", `${json}\0`, "input_file_id=file-1"],
       ["text/csv", `${json.slice(0, -1)} x`, ""],
       ["application/json", '{"Input_File_Id":"file-1"}', "Input_File_Id=file-1"],
