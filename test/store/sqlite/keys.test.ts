@@ -154,6 +154,17 @@ t.test("while the store is down", async (t) => {
   t.ok(keys.find(CI), "keys of gateway.yaml always work");
 });
 
+t.test("a key of the store can be ended by gateway.yaml while the store is down", async (t) => {
+  const { keys, database } = open(t);
+  const { key } = await keys.create({ name: "leaked" });
+  t.ok(keys.find(key));
+  database.close();
+  keys.replaceFileKeys([{ name: "leaked-key", hash: hash("sha256", key), expires: 1 }]);
+  t.match(keys.find(key), { name: "leaked-key", expires: 1 });
+  keys.replaceFileKeys([]);
+  t.match(keys.find(key), { name: "leaked" });
+});
+
 t.test("a key revoked just before the store went down stays revoked", async (t) => {
   const { keys, database } = open(t);
   const { key } = await keys.create({ name: "gone" });
