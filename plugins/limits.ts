@@ -70,7 +70,7 @@ export default class LimitsPlugin implements Plugin {
     if (protocol.socket) this.refuseUnmeasured(exchange, ON_SOCKET);
     else if (isDeferred(exchange)) this.refuseUnmeasured(exchange, DEFERRED);
     if (caller?.limits) for (const target of exchange.targets) requirePrice(caller, target);
-    return this.reserve(exchange, "main", this.levels.of(caller, model?.id));
+    return this.reserve(exchange, "main", this.levels.forRequest(caller, model?.id));
   }
 
   /** Applies the limits of the provider, and those of a fallback model, to each attempt. */
@@ -87,7 +87,7 @@ export default class LimitsPlugin implements Plugin {
     if (exchange.caller?.limits) requirePrice(exchange.caller, attempt.target);
     // On passthrough paths no exchange is routed.
     if (reserving.main !== undefined || exchange.model) return this.reserve(exchange, "attempt", levels);
-    const all = this.reserve(exchange, "main", this.levels.of(exchange.caller));
+    const all = this.reserve(exchange, "main", this.levels.forRequest(exchange.caller));
     return all ? all.then(() => this.reserve(exchange, "attempt", levels)) : this.reserve(exchange, "attempt", levels);
   }
 
@@ -154,10 +154,10 @@ export default class LimitsPlugin implements Plugin {
   ): void {
     const { rateHeaders } = protocol;
     if ("excess" in reserved) {
-      const { limit, allowed, left, retryAfter = 0 } = reserved.excess;
-      const distance = { limit: allowed, left, reset: retryAfter * 1000 };
-      if (limit === "rpm") replyHeaders.push(...(rateHeaders?.({ requests: distance }, Date.now()) ?? []));
-      if (limit === "tpm") replyHeaders.push(...(rateHeaders?.({ tokens: distance }, Date.now()) ?? []));
+      const { limit, allowed, remaining, retryAfter = 0 } = reserved.excess;
+      const state = { limit: allowed, left: remaining, reset: retryAfter * 1000 };
+      if (limit === "rpm") replyHeaders.push(...(rateHeaders?.({ requests: state }, Date.now()) ?? []));
+      if (limit === "tpm") replyHeaders.push(...(rateHeaders?.({ tokens: state }, Date.now()) ?? []));
       throw limitExceeded(reserved.excess);
     }
     reserving[part] = id;

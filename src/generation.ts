@@ -289,8 +289,8 @@ export class Generation {
     const { config, levels, limiter, marketplace, providers } = this;
     const keyless = servesKeyless(config);
     const found = [
-      ...callers.flatMap((caller) => levels.of(caller)),
-      ...levels.of(undefined).filter(({ kind }) => kind !== "key" || keyless),
+      ...callers.flatMap((caller) => levels.forRequest(caller)),
+      ...levels.forRequest(undefined).filter(({ kind }) => kind !== "key" || keyless),
       ...marketplace.models.flatMap(({ id }) => levels.model(id) ?? []),
       ...[...providers.keys()].flatMap((name) => levels.provider(name) ?? []),
     ];

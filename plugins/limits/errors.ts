@@ -22,34 +22,34 @@ export function limitExceeded(excess: Excess): GatewayError {
  * Returns the error for a request that alone exceeds the tokens of a minute: waiting does not help.
  * @param tokens an estimate
  */
-export function requestTooLarge(of: LimitLevel, tokens: number): GatewayError {
+export function requestTooLarge(level: LimitLevel, tokens: number): GatewayError {
   return new GatewayError("rate_limit_exceeded", {
     kind: "token_limit",
-    message: `The request is too large: ${limitOwner(of)} may use ${of.limits.tpm} tokens a minute, and this request may use up to ${tokens}. Shorten it, or limit its answer (max_tokens or its counterpart).`,
+    message: `The request is too large: ${limitOwner(level)} may use ${level.limits.tpm} tokens a minute, and this request may use up to ${tokens}. Shorten it, or limit its answer (max_tokens or its counterpart).`,
     retry: false,
     limit: "tpm",
   });
 }
 
-function describeExcess({ limit, of, allowed, left, requested, per }: Excess): string {
-  const who = limitOwner(of);
+function describeExcess({ limit, level, allowed, remaining, requested, per }: Excess): string {
+  const who = limitOwner(level);
   switch (limit) {
     case "rpm":
       return `${who} may make ${allowed} requests a minute: none is left.`;
     case "tpm":
-      return `${who} may use ${allowed} tokens a minute: ${left} are left, and this request may use up to ${requested}.`;
+      return `${who} may use ${allowed} tokens a minute: ${remaining} are left, and this request may use up to ${requested}.`;
     case "concurrency":
       return `${who} may run ${allowed} requests at the same time: none is left.`;
     case "budget":
-      return `${who} may spend ${formatDollars(allowed)}${per === "total" ? " in total" : ` a ${per}`}: ${formatDollars(left)} is left, and this request may cost up to ${formatDollars(requested)}.`;
+      return `${who} may spend ${formatDollars(allowed)}${per === "total" ? " in total" : ` a ${per}`}: ${formatDollars(remaining)} is left, and this request may cost up to ${formatDollars(requested)}.`;
   }
 }
 
-function retryAdvice({ limit, requested: allowed, allowed: most, retryAfter, resets }: Excess): string {
+function retryAdvice({ limit, requested, allowed, retryAfter, resets }: Excess): string {
   if (limit === "concurrency") return "Try again when one has ended.";
   if (limit !== "budget") return `Try again in ${Math.ceil(retryAfter ?? 0)} s.`;
   const fewer = "Request a shorter answer (max_tokens or its counterpart)";
   if (retryAfter !== undefined && retryAfter <= 1) return `${fewer}, or try again when others have ended.`;
-  if (allowed > most || resets === undefined) return `${fewer}, or ask the operator.`;
+  if (requested > allowed || resets === undefined) return `${fewer}, or ask the operator.`;
   return `${fewer}, or try again after ${new Date(resets).toISOString()}.`;
 }

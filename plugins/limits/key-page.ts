@@ -58,7 +58,7 @@ export class KeyPage {
   /** Returns the response. @throws GatewayError a 503 while the ledger is unavailable */
   async answer(caller: Caller): Promise<Answer> {
     const { id, name, group, models, expires } = caller;
-    const standings = await this.limiter.statuses(this.levels.of(caller));
+    const standings = await this.limiter.statuses(this.levels.forRequest(caller));
     const spent = (await this.spent()).get(id) ?? 0;
     const nearest = standings
       .flatMap(({ budgets }) => budgets.filter(({ soft }) => !soft))

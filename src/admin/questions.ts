@@ -128,7 +128,7 @@ export const RECORDED = question<string, RecordedExchange | null>("recorded");
 export const STANDINGS = question<readonly Caller[], LimitStatus[]>("standings");
 
 /** The parts of a gateway in this process that these questions need. */
-export interface QueryableGateway extends MeasuredGateway {
+interface QueryableGateway extends MeasuredGateway {
   cancel(id: string): boolean;
   takeMarks(): TimedBudgetMark[];
 }

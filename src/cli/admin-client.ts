@@ -16,7 +16,7 @@ const PATIENCE = 70_000;
 const SESSION_PATH = "/api/session";
 
 /** A response of the admin side. */
-export interface AdminReply {
+interface AdminReply {
   readonly status: number;
   readonly body: unknown;
 }

@@ -58,7 +58,7 @@ export async function storeWarnings(config: Pick<Config, "file" | "text" | "stor
 }
 
 /** The result of connecting to a server that holds a part of the store. */
-export interface StoreCheck {
+interface StoreCheck {
   /** The setting of gateway.yaml that names it, below `store`. */
   readonly setting: "ledger" | "limits";
   /** What is wrong with it, and what to do; absent: it can be used. */

@@ -33,7 +33,7 @@ type StoreCommand =
   | { verb: "verify" | "migrate"; json: boolean };
 
 /** Operations on the store that gateway.yaml names. */
-export interface StoreOperations {
+interface StoreOperations {
   /**
    * Opens the store; the verb closes it.
    * @param makes whether a missing store is created

@@ -205,7 +205,7 @@ export interface ConfiguredPath {
   readonly strict: boolean;
 }
 
-export interface ConfiguredPass {
+interface ConfiguredPass {
   /** Name of a provider, which may be off. */
   readonly provider: string;
   /** Whether it accepts keys that are limited to models. */

@@ -66,7 +66,7 @@ export class Levels {
    * Returns the levels of a request: the key, its groups from the innermost, all, and the model.
    * @param model its id; undefined: not known
    */
-  of(caller: Caller | undefined, model?: string): readonly LimitLevel[] {
+  forRequest(caller: Caller | undefined, model?: string): readonly LimitLevel[] {
     const known = this.caller(caller);
     if (model === undefined) return known.withoutModel;
     const found = known.byModel.get(model);
@@ -87,7 +87,7 @@ export class Levels {
 
   /** Returns a level that limits tokens or money, which cannot be measured for a passthrough request. */
   unmeasured(caller: Caller | undefined, provider: string): LimitLevel | undefined {
-    const levels = [...this.of(caller), this.provider(provider)];
+    const levels = [...this.forRequest(caller), this.provider(provider)];
     return levels.find((level) => level && (level.limits.tpm || level.limits.budgets?.some(({ soft }) => !soft)));
   }
 

@@ -107,9 +107,9 @@ export interface Protocol {
    * Returns header lines that tell clients how far they are from their limits: name, value, …; undefined: the vendor has none.
    * @param now Unix milliseconds
    */
-  rateHeaders?(distances: RateDistances, now: number): string[];
+  rateHeaders?(states: RateLimitStates, now: number): string[];
   /** Headers in which a provider reports what is left of its own per-minute limits. */
-  readonly remainingRateHeaders?: readonly (readonly [kind: keyof RateDistances, header: string])[];
+  readonly remainingRateHeaders?: readonly (readonly [kind: keyof RateLimitStates, header: string])[];
   /** Where human text is located, so that a plugin that reads or changes text is one file for all protocols. */
   readonly texts: {
     /** The texts of a request's parsed body. Any member may have any type. */
@@ -190,14 +190,14 @@ export interface OutputMembers {
   readonly background?: string;
 }
 
-/** The distance to the nearest limits. */
-export interface RateDistances {
-  readonly requests?: RateDistance;
-  readonly tokens?: RateDistance;
+/** The state of the nearest limits per minute. */
+export interface RateLimitStates {
+  readonly requests?: RateLimitState;
+  readonly tokens?: RateLimitState;
 }
 
-/** The distance to a per-minute limit. */
-export interface RateDistance {
+/** The state of a limit per minute. */
+export interface RateLimitState {
   readonly limit: number;
   readonly left: number;
   /** Milliseconds until the full limit is available again. */

@@ -2,7 +2,7 @@
 export type Slots = Map<object, unknown>;
 
 /** Returns the value of an exchange in this slot; created on first access. */
-export type Slot<Value> = (exchange: { readonly slots: Slots }) => Value;
+type Slot<Value> = (exchange: { readonly slots: Slots }) => Value;
 
 /**
  * Creates a slot for a plugin's state in every exchange, freed with the exchange. Call it once: as a field of the plugin, then

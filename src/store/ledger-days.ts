@@ -3,7 +3,7 @@ import type { Ledger, LedgerQuery, LedgerSpan, LedgerSum } from "./ledger.ts";
 import { DAY } from "./ledger-sums.ts";
 
 /** A day in a time zone, or the part of it within a span. */
-export interface LocalDay extends Required<LedgerSpan> {
+interface LocalDay extends Required<LedgerSpan> {
   /** Like 2026-11-20. */
   readonly day: string;
 }

@@ -2,7 +2,7 @@ import type { Period } from "../core/calendar.ts";
 import { type GatewayError, storeUnavailable } from "../core/errors.ts";
 import { formatDollars, limitOwner } from "../core/limit-messages.ts";
 import type { Budget, LimitLevel } from "../core/limits.ts";
-import type { RateDistance } from "../core/protocol.ts";
+import type { RateLimitState } from "../core/protocol.ts";
 import type { BudgetMark } from "./budget-marks.ts";
 import type { BudgetStatus, Excess, Reservation, Spending } from "./limiter.ts";
 
@@ -47,52 +47,52 @@ export function isRepeated(budgets: readonly Budget[], at: number): boolean {
  * @param allowed the part of the budget available to this process
  */
 export function budgetExcess(
-  of: LimitLevel,
+  level: LimitLevel,
   { nano, per }: Budget,
   { spent, pending, end }: BudgetState,
   requested: number,
   now: number,
   allowed = nano,
 ): Excess {
-  const left = Math.max(0, allowed - spent - pending);
+  const remaining = Math.max(0, allowed - spent - pending);
   // Running exchanges will cost less than the worst case, or end: then there is room again.
   const soon = spent + requested <= allowed ? 1 : undefined;
   const later = requested <= nano && Number.isFinite(end) ? (end - now) / 1000 : undefined;
   return {
     limit: "budget",
-    of,
+    level,
     allowed: nano,
-    left,
-    requested: requested,
+    remaining,
+    requested,
     per,
     ...resetsField(end),
     ...retryAfterField(soon ?? later),
   };
 }
 
-export const concurrencyExcess = (of: LimitLevel, allowed: number): Excess => ({
-  ...{ limit: "concurrency", of, allowed, left: 0, requested: 1 },
+export const concurrencyExcess = (level: LimitLevel, allowed: number): Excess => ({
+  ...{ limit: "concurrency", level, allowed, remaining: 0, requested: 1 },
   retryAfter: 1,
 });
 
 /** @param wait milliseconds until there is room; undefined: there never is */
-export const rpmExcess = (of: LimitLevel, most: number, wait: number | undefined): Excess => ({
-  ...{ limit: "rpm", of, allowed: most, left: 0, requested: 1 },
+export const rpmExcess = (level: LimitLevel, most: number, wait: number | undefined): Excess => ({
+  ...{ limit: "rpm", level, allowed: most, remaining: 0, requested: 1 },
   ...retryAfterField(wait === undefined ? undefined : wait / 1000),
 });
 
 export const tpmExcess = (
-  of: LimitLevel,
+  level: LimitLevel,
   most: number,
-  left: number,
+  remaining: number,
   requested: number,
   wait: number | undefined,
 ): Excess => ({
-  ...{ limit: "tpm", of, allowed: most, left: Math.max(0, left), requested },
+  ...{ limit: "tpm", level, allowed: most, remaining: Math.max(0, remaining), requested },
   ...retryAfterField(wait === undefined ? undefined : wait / 1000),
 });
 
-export function budgetStanding(
+export function budgetStatus(
   { nano, per, soft }: Budget,
   { spent, pending, end }: BudgetState,
   allowed = nano,
@@ -102,14 +102,14 @@ export function budgetStanding(
 }
 
 /** @param allowed the part of the limit available to this process */
-export const rateDistance = ({ sum, reset }: RateState, limit: number, allowed = limit): RateDistance => ({
+export const rateLimitState = ({ sum, reset }: RateState, limit: number, allowed = limit): RateLimitState => ({
   limit,
   left: Math.max(0, allowed - sum),
   reset,
 });
 
 /** Returns the limit that leaves less. */
-export const tighterLimit = (known: RateDistance | undefined, other: RateDistance): RateDistance =>
+export const tighterLimit = (known: RateLimitState | undefined, other: RateLimitState): RateLimitState =>
   known && known.left <= other.left ? known : other;
 
 /** Returns the warning for a nearly spent soft budget. */
@@ -127,9 +127,9 @@ export function newBudgetMarks(
   const { budgets = [] } = limits;
   if (cost === 0) return NONE;
   let marks: BudgetMark[] | undefined;
-  for (const { nano, soft, per: of } of budgets) {
+  for (const { nano, soft, per: budgetPeriod } of budgets) {
     // Nearly always none is: this runs for each request.
-    if (of !== per || spent < nano * NEARLY_SPENT) continue;
+    if (budgetPeriod !== per || spent < nano * NEARLY_SPENT) continue;
     const share = SHARES.find((share) => spent >= nano * share && spent - cost < nano * share);
     if (!share) continue;
     marks ??= [];
@@ -152,16 +152,16 @@ export function newBudgetMarks(
 export const markMessage = (mark: BudgetMark): string => spentMessage(mark, mark.limit, mark.per, mark.spent);
 
 /** Returns the mark of a refusal; undefined if most of the budget is left and the request was too large for it. */
-export function refusalMark({ limit, of, allowed: most, left, per }: Excess): BudgetMark | undefined {
-  const spent = most - left;
-  if (limit !== "budget" || per === undefined || spent < most * NEARLY_SPENT) return undefined;
-  const { kind, name, label } = of;
+export function refusalMark({ limit, level, allowed, remaining, per }: Excess): BudgetMark | undefined {
+  const spent = allowed - remaining;
+  if (limit !== "budget" || per === undefined || spent < allowed * NEARLY_SPENT) return undefined;
+  const { kind, name, label } = level;
   return {
     kind,
     name,
     ...(label !== undefined && { label }),
     per,
-    limit: most,
+    limit: allowed,
     spent,
     soft: false,
     share: 1,
@@ -204,9 +204,9 @@ const retryAfterField = (seconds: number | undefined): { retryAfter?: number } =
   seconds === undefined ? {} : { retryAfter: seconds };
 
 const spentMessage = (
-  of: Pick<LimitLevel, "kind" | "name" | "label">,
+  level: Pick<LimitLevel, "kind" | "name" | "label">,
   nano: number,
   per: Period,
   spent: number,
 ): string =>
-  `${limitOwner(of)} has spent ${formatDollars(spent)} of ${formatDollars(nano)}${per === "total" ? "" : ` a ${per}`} (${Math.floor((spent / nano) * 100)} %).`;
+  `${limitOwner(level)} has spent ${formatDollars(spent)} of ${formatDollars(nano)}${per === "total" ? "" : ` a ${per}`} (${Math.floor((spent / nano) * 100)} %).`;

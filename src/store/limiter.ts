@@ -1,6 +1,6 @@
 import type { Period } from "../core/calendar.ts";
 import type { LimitLevel } from "../core/limits.ts";
-import type { RateDistances } from "../core/protocol.ts";
+import type { RateLimitStates } from "../core/protocol.ts";
 import type { BudgetMark } from "./budget-marks.ts";
 
 /** The usage of an exchange, actual or worst case. */
@@ -31,10 +31,10 @@ export interface Reservation {
 /** The limit that was exceeded. */
 export interface Excess {
   readonly limit: "rpm" | "tpm" | "concurrency" | "budget";
-  readonly of: Pick<LimitLevel, "kind" | "name" | "label">;
+  readonly level: Pick<LimitLevel, "kind" | "name" | "label">;
   /** The limit's size; of a budget, nano-dollars. */
   readonly allowed: number;
-  readonly left: number;
+  readonly remaining: number;
   /** The amount requested, in the worst case. */
   readonly requested: number;
   /** Of a budget. */
@@ -46,7 +46,7 @@ export interface Excess {
 }
 
 /** A reservation that was made, with the limits closest to exhaustion. */
-export interface Grant extends RateDistances {
+export interface Grant extends RateLimitStates {
   /** Warnings about nearly spent soft budgets. */
   readonly warnings?: readonly string[];
 }
@@ -67,7 +67,7 @@ export interface BudgetStatus {
 }
 
 /** The state of all limits of a level; absent members are not limited. */
-export interface LimitStatus extends Pick<LimitLevel, "kind" | "name">, RateDistances {
+export interface LimitStatus extends Pick<LimitLevel, "kind" | "name">, RateLimitStates {
   readonly concurrency?: { readonly limit: number; readonly left: number };
   readonly budgets: readonly BudgetStatus[];
 }

@@ -1,18 +1,18 @@
 import type { Calendar, Period } from "../core/calendar.ts";
 import type { Budget } from "../core/limit-kinds.ts";
 import type { LimitLevel } from "../core/limits.ts";
-import type { RateDistance } from "../core/protocol.ts";
+import type { RateLimitState } from "../core/protocol.ts";
 import type { BudgetMark } from "./budget-marks.ts";
 import { CountedNames, NO_CHARGE } from "./counted-names.ts";
 import {
   budgetExcess,
-  budgetStanding,
+  budgetStatus,
   concurrencyExcess,
   isRepeated,
   markMessage,
   nearlySpentWarning,
   newBudgetMarks,
-  rateDistance,
+  rateLimitState,
   refusalMark,
   rpmExcess,
   SOFT_BUDGETS_UNKNOWN,
@@ -259,14 +259,14 @@ export class MemoryLimiter extends Limiter {
     return {
       kind,
       name,
-      ...(rpm > 0 && { requests: this.distance(counts.requests, rpm, now) }),
-      ...(tpm > 0 && { tokens: this.distance(counts.tokens, tpm, now) }),
+      ...(rpm > 0 && { requests: this.rateLimitState(counts.requests, rpm, now) }),
+      ...(tpm > 0 && { tokens: this.rateLimitState(counts.tokens, tpm, now) }),
       ...(concurrency > 0 && {
         concurrency: { limit: concurrency, left: Math.max(0, this.partOf(concurrency) - counts.running) },
       }),
       budgets: budgets.map((budget) => {
         const sum = this.sumOf(counts, budget.per, now);
-        return budgetStanding(budget, sum, this.allowed(budget.nano, sum));
+        return budgetStatus(budget, sum, this.allowed(budget.nano, sum));
       }),
     };
   }
@@ -307,8 +307,8 @@ export class MemoryLimiter extends Limiter {
     return this.part ? known + Math.floor(Math.max(0, nano - known - elsewhere) / this.part.instances) : nano;
   }
 
-  private distance(window: RateWindow, limit: number, now: number): RateDistance {
-    return rateDistance({ sum: window.sum(now), reset: window.timeUntilEmpty(now) }, limit, this.partOf(limit));
+  private rateLimitState(window: RateWindow, limit: number, now: number): RateLimitState {
+    return rateLimitState({ sum: window.sum(now), reset: window.timeUntilEmpty(now) }, limit, this.partOf(limit));
   }
 
   private reserveLevel(
@@ -322,11 +322,11 @@ export class MemoryLimiter extends Limiter {
     counts.running++;
     if (rpm > 0) {
       counts.requests.add(now, 1);
-      grant.requests = tighterLimit(grant.requests, this.distance(counts.requests, rpm, now));
+      grant.requests = tighterLimit(grant.requests, this.rateLimitState(counts.requests, rpm, now));
     }
     if (tpm > 0) {
       counts.tokens.add(now, tokensToReserve(most, this.partOf(tpm)));
-      grant.tokens = tighterLimit(grant.tokens, this.distance(counts.tokens, tpm, now));
+      grant.tokens = tighterLimit(grant.tokens, this.rateLimitState(counts.tokens, tpm, now));
     }
     for (let i = 0; i < budgets.length; i++) {
       const budget = budgets[i] as Budget;

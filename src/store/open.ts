@@ -75,7 +75,7 @@ export interface StoreSnapshot {
 }
 
 /** Everything in one SQLite file, whose keys are found synchronously. */
-export interface EmbeddedStores extends Stores {
+interface EmbeddedStores extends Stores {
   keys: SqliteKeys;
 }
 

@@ -2,7 +2,7 @@ import type { ByteSpan } from "../wire/splice.ts";
 import type { Media } from "./conversation.ts";
 
 /** Base64 in a JSON text: of media, or of state that only its provider can read; and where it is. */
-export interface Base64Span extends ByteSpan {
+interface Base64Span extends ByteSpan {
   readonly kind: Media["media"] | "opaque";
 }
 

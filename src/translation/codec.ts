@@ -167,9 +167,9 @@ export interface EncodeContext {
 /** Maps tool names to names valid at the target, and back. */
 export interface ToolNameMap {
   /** Returns a name with only `allowed` characters (a class for a RegExp, like `a-zA-Z0-9_-`) and at most `longest` of them. */
-  fit(name: string, allowed: string, longest: number): string;
+  sanitize(name: string, allowed: string, longest: number): string;
   /** Returns the client's name for a fitted name. */
-  back(name: string): string;
+  restore(name: string): string;
   /** Records that a name stands for a tool that takes free text, or one in a namespace. */
   mark(fitted: string, original: { name: string; namespace?: string; custom?: boolean }): void;
   /** Returns what was marked; otherwise a plain function. */

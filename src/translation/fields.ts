@@ -25,29 +25,29 @@ export class Fields {
    */
   private readonly readNames: string[] = [];
   /** Allocated on use: most objects need neither. */
-  private leftMembers: Set<string> | undefined;
+  private ignoredNames: Set<string> | undefined;
   private children: Map<string, Fields> | undefined;
   private unreadDeclared = false;
 
   /**
-   * @param at the client's path of the object; "" for the body itself
+   * @param ownPath the client's path of the object; "" for the body itself
    * @param uses receives the features that members declare
    */
   constructor(
-    readonly of: JsonObject,
-    readonly at: string,
+    readonly members: JsonObject,
+    readonly ownPath: string,
     readonly uses: FeatureUse[],
   ) {}
 
   /** Returns the client's path of a member. */
   path(name: string): string {
     const spelling = this.spelling(name);
-    return this.at === "" ? spelling : `${this.at}.${spelling}`;
+    return this.ownPath === "" ? spelling : `${this.ownPath}.${spelling}`;
   }
 
   /** Reports whether a member exists, and is not null. */
   has(name: string): boolean {
-    return (this.of[this.spelling(name)] ?? undefined) !== undefined;
+    return (this.members[this.spelling(name)] ?? undefined) !== undefined;
   }
 
   /** Declares that a member uses a feature. @param hint how to fix it where it is refused */
@@ -57,7 +57,7 @@ export class Fields {
 
   /** Declares that the object itself uses a feature. @param hint how to fix it where it is refused */
   declareSelf(feature: Feature, hint?: string): void {
-    this.uses.push({ feature, path: this.at, ...(hint === undefined ? {} : { hint }) });
+    this.uses.push({ feature, path: this.ownPath, ...(hint === undefined ? {} : { hint }) });
   }
 
   /** Returns a member of any kind; undefined where it is absent or null. */
@@ -78,7 +78,7 @@ export class Fields {
   }
 
   /** Returns one of some words. @throws GatewayError for another value. */
-  word<const Word extends string>(name: string, words: readonly Word[]): Word | undefined {
+  oneOf<const Word extends string>(name: string, words: readonly Word[]): Word | undefined {
     const isWord = (value: unknown): value is Word => words.some((word) => word === value);
     return this.take(name, isWord, `one of ${words.join(", ")}`);
   }
@@ -133,24 +133,26 @@ export class Fields {
     });
   }
 
-  /** Leaves a member that only the same protocol understands among the unread ones, and declares the given feature for it. */
-  leave(name: string, feature?: Feature): void {
+  /** Marks a member that only the same protocol understands as unread, and declares the given feature for it. */
+  ignore(name: string, feature?: Feature): void {
     const spelling = this.spelling(name);
-    if ((this.of[spelling] ?? undefined) === undefined || this.leftMembers?.has(spelling)) return;
+    if ((this.members[spelling] ?? undefined) === undefined || this.ignoredNames?.has(spelling)) return;
     if (feature !== undefined) this.declare(name, feature);
-    this.leftMembers ??= new Set();
-    this.leftMembers.add(spelling);
+    this.ignoredNames ??= new Set();
+    this.ignoredNames.add(spelling);
   }
 
-  /** Leaves members that have a default value, which has no effect. */
-  leaveUsual(usual: Readonly<Record<string, readonly unknown[]>>): void {
+  /** Marks members as unread that have a default value, which has no effect. */
+  ignoreDefaults(usual: Readonly<Record<string, readonly unknown[]>>): void {
     for (const [name, values] of Object.entries(usual))
-      if (values.includes(this.of[this.spelling(name)])) this.leave(name);
+      if (values.includes(this.members[this.spelling(name)])) this.ignore(name);
   }
 
-  /** Returns the members that were not read, and those that were left. */
+  /** Returns the members that were not read, and those that were ignored. */
   unreadMembers(): [name: string, value: unknown][] {
-    return Object.entries(this.of).filter(([name]) => !this.readNames.includes(name) || this.leftMembers?.has(name));
+    return Object.entries(this.members).filter(
+      ([name]) => !this.readNames.includes(name) || this.ignoredNames?.has(name),
+    );
   }
 
   /**
@@ -160,8 +162,8 @@ export class Fields {
   declareUnread(feature: Feature = "other", known: Readonly<Record<string, Feature>> = NONE): void {
     if (this.unreadDeclared) return;
     this.unreadDeclared = true;
-    for (const name of Object.keys(this.of))
-      if (!this.readNames.includes(name) && !this.leftMembers?.has(name) && this.of[name] !== null)
+    for (const name of Object.keys(this.members))
+      if (!this.readNames.includes(name) && !this.ignoredNames?.has(name) && this.members[name] !== null)
         this.declare(name, ownProperty(known, name) ?? feature);
     for (const child of this.children?.values() ?? []) child.declareUnread(feature);
   }
@@ -178,7 +180,7 @@ export class Fields {
 
   protected take<T>(name: string, isExpected: (value: unknown) => value is T, expected: string): T | undefined {
     const spelling = this.spelling(name);
-    const value = this.of[spelling];
+    const value = this.members[spelling];
     if (value === undefined || value === null) return undefined;
     if (isExpected(value)) {
       this.readNames.push(spelling);

@@ -10,7 +10,7 @@ export class ToolNames implements ToolNameMap {
   private readonly originals = new Map<string, string>();
   private readonly marks = new Map<string, Original>();
 
-  fit(name: string, allowed: string, longest: number): string {
+  sanitize(name: string, allowed: string, longest: number): string {
     const key = `${allowed} ${longest} ${name}`;
     const existing = this.fitted.get(key);
     if (existing !== undefined) return existing;
@@ -20,7 +20,7 @@ export class ToolNames implements ToolNameMap {
     return fittedName;
   }
 
-  back(name: string): string {
+  restore(name: string): string {
     return this.originals.get(name) ?? name;
   }
 
@@ -29,7 +29,7 @@ export class ToolNames implements ToolNameMap {
   }
 
   original(fitted: string): Original {
-    return this.marks.get(fitted) ?? { name: this.back(fitted) };
+    return this.marks.get(fitted) ?? { name: this.restore(fitted) };
   }
 
   /** Returns the name itself where it fits and is not taken; otherwise one that ends in a hash of it. */

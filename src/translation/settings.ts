@@ -29,7 +29,7 @@ export interface Setting {
   /** True: dropped where the model takes no sampling settings. */
   readonly sampling?: true;
   /** Wire values and their meanings; other wire values are refused, and a meaning without a wire value is dropped. */
-  readonly words?: Readonly<Record<string, string>>;
+  readonly valueMap?: Readonly<Record<string, string>>;
   /** Reports whether a value has no effect, like the default: it is not declared. */
   readonly hasNoEffect?: (value: unknown) => boolean;
   /** Replaces the default decoding by `type`. Undefined: no value that the vocabulary has. @param conversation what is decoded so far */
@@ -61,7 +61,7 @@ export function readSettings(table: readonly Setting[], body: Fields, conversati
     // An older name adds nothing beside the newer one.
     if (setting.olderNames)
       for (const olderName of namesOf(setting))
-        if (olderName !== name && !olderName.includes(".")) fields.leave(olderName);
+        if (olderName !== name && !olderName.includes(".")) fields.ignore(olderName);
   }
 }
 
@@ -123,12 +123,12 @@ function findSettingAt(body: Fields, path: string): SettingPlace | undefined {
 function readValue(setting: Setting, fields: Fields, name: string, conversation: Conversation): unknown {
   if (setting.read) return setting.read(fields, name, conversation);
   const value = plainValue(setting, fields, name);
-  if (!setting.words || value === undefined) return value;
-  const word = setting.words[String(value)];
+  if (!setting.valueMap || value === undefined) return value;
+  const word = setting.valueMap[String(value)];
   if (word === undefined)
     throw invalidField(
       fields.path(name),
-      `${fields.path(name)} must be one of ${Object.keys(setting.words).join(", ")}.`,
+      `${fields.path(name)} must be one of ${Object.keys(setting.valueMap).join(", ")}.`,
     );
   return word;
 }
@@ -163,8 +163,8 @@ function encodeValue(setting: Setting, value: unknown, conversation: Conversatio
   if (setting.maxLength !== undefined && Array.isArray(value) && value.length > setting.maxLength)
     context.refuse(path, `This provider accepts at most ${setting.maxLength}`);
   if (setting.write) return setting.write(value as never, conversation, context);
-  if (!setting.words) return value;
-  const word = Object.keys(setting.words).find((candidate) => setting.words?.[candidate] === value);
+  if (!setting.valueMap) return value;
+  const word = Object.keys(setting.valueMap).find((candidate) => setting.valueMap?.[candidate] === value);
   if (word === undefined) context.drop(path, `This provider has no equivalent of "${String(value)}"`);
   return word;
 }

@@ -22,11 +22,15 @@ t.test("the levels of a caller are its key, its groups from the innermost on, al
     keys: of({ ci: { rpm: 1 } }),
   });
   const own = ["key:ci", "group:acme/research", "group:acme", "all"];
-  t.same(scopes(levels.of(caller("ci", "acme/research"))), own);
-  t.same(scopes(levels.of(caller("ci", "acme/research"), "m")), [...own, "model:m"]);
-  t.equal(levels.of(caller("ci", "acme/research"), "m"), levels.of(caller("ci", "acme/research"), "m"), "made once");
-  t.same(scopes(levels.of(caller("ci", "other"), "n")), ["key:ci", "group:other", "all"], "it has moved");
-  t.same(scopes(levels.of(caller("x"))), ["all"]);
+  t.same(scopes(levels.forRequest(caller("ci", "acme/research"))), own);
+  t.same(scopes(levels.forRequest(caller("ci", "acme/research"), "m")), [...own, "model:m"]);
+  t.equal(
+    levels.forRequest(caller("ci", "acme/research"), "m"),
+    levels.forRequest(caller("ci", "acme/research"), "m"),
+    "made once",
+  );
+  t.same(scopes(levels.forRequest(caller("ci", "other"), "n")), ["key:ci", "group:other", "all"], "it has moved");
+  t.same(scopes(levels.forRequest(caller("x"))), ["all"]);
   t.equal(levels.model("m")?.scope, "model:m");
   t.equal(levels.provider("p")?.limits.concurrency, 6);
   t.equal(levels.provider("q"), undefined);
@@ -38,25 +42,31 @@ t.test("a key has the default limits unless it sets its own, and off removes one
     default: { rpm: 5, tpm: 6, budgets },
     keys: of({ ci: { rpm: 0, budgets: [] }, none: { rpm: 0, tpm: 0, budgets: [] } }),
   });
-  t.match(levels.of(caller("x")), [{ kind: "key", name: "x", limits: { rpm: 5, tpm: 6, concurrency: 0, budgets } }]);
-  t.match(levels.of(caller("ci")), [{ limits: { rpm: 0, tpm: 6, budgets: [] } }]);
-  t.same(levels.of(caller("none")), [], "no level is left");
-  t.match(levels.of(undefined), [{ kind: "key", name: "", limits: { rpm: 5 } }], "so have all without a key, together");
+  t.match(levels.forRequest(caller("x")), [
+    { kind: "key", name: "x", limits: { rpm: 5, tpm: 6, concurrency: 0, budgets } },
+  ]);
+  t.match(levels.forRequest(caller("ci")), [{ limits: { rpm: 0, tpm: 6, budgets: [] } }]);
+  t.same(levels.forRequest(caller("none")), [], "no level is left");
+  t.match(
+    levels.forRequest(undefined),
+    [{ kind: "key", name: "", limits: { rpm: 5 } }],
+    "so have all without a key, together",
+  );
 });
 
 t.test("a key's own limits take precedence over gateway.yaml, and changes apply at once", async (t) => {
   const levels = new Levels({ default: { rpm: 5, tpm: 6 } });
   const given = (limits: Limits) => ({ ...caller("x"), limits });
   const first = given({ rpm: 7, concurrency: 1 });
-  t.match(levels.of(first), [{ kind: "key", scope: "key:x", limits: { rpm: 7, tpm: 6, concurrency: 1 } }]);
-  t.equal(levels.of(first), levels.of(first), "cached for each request");
-  t.match(levels.of(given({ tpm: 0 })), [{ limits: { rpm: 5, tpm: 0, concurrency: 0 } }]);
-  t.same(levels.of(given({ rpm: 0, tpm: 0 })), []);
-  t.match(levels.of(caller("x")), [{ limits: { rpm: 5, tpm: 6 } }]);
+  t.match(levels.forRequest(first), [{ kind: "key", scope: "key:x", limits: { rpm: 7, tpm: 6, concurrency: 1 } }]);
+  t.equal(levels.forRequest(first), levels.forRequest(first), "cached for each request");
+  t.match(levels.forRequest(given({ tpm: 0 })), [{ limits: { rpm: 5, tpm: 0, concurrency: 0 } }]);
+  t.same(levels.forRequest(given({ rpm: 0, tpm: 0 })), []);
+  t.match(levels.forRequest(caller("x")), [{ limits: { rpm: 5, tpm: 6 } }]);
 });
 
 t.test("without limits there are no levels", async (t) => {
-  t.same(new Levels().of(caller("x", "acme"), "m"), []);
+  t.same(new Levels().forRequest(caller("x", "acme"), "m"), []);
 });
 
 t.test("on pass paths tokens and hard budgets cannot be measured; rates and soft budgets do not matter", async (t) => {
@@ -86,6 +96,10 @@ t.test("the periods of all budgets of a gateway.yaml", async (t) => {
 
 t.test("a key's level has its id for counting, and its name for people", async (t) => {
   const levels = new Levels({ default: { rpm: 5 } });
-  t.match(levels.of({ id: "k_1", name: "ci" }), [{ name: "k_1", label: "ci", scope: "key:k_1" }]);
-  t.match(levels.of({ id: "k_1", name: "build" }), [{ name: "k_1", label: "build" }], "it has another name now");
+  t.match(levels.forRequest({ id: "k_1", name: "ci" }), [{ name: "k_1", label: "ci", scope: "key:k_1" }]);
+  t.match(
+    levels.forRequest({ id: "k_1", name: "build" }),
+    [{ name: "k_1", label: "build" }],
+    "it has another name now",
+  );
 });

@@ -2,7 +2,7 @@ import t from "tap";
 import type { Budget, LimitLevel } from "../../src/core/limits.ts";
 import {
   budgetExcess,
-  budgetStanding,
+  budgetStatus,
   isRepeated,
   markMessage,
   nearlySpentWarning,
@@ -22,10 +22,10 @@ t.test("an exceeded budget reports the remainder, and whether a retry makes sens
   const state = { spent: 30, pending: 60, end: NOON + 60_000 };
   t.match(
     budgetExcess(level, budget(100, "day"), state, 20, NOON),
-    { left: 10, requested: 20, retryAfter: 1 },
+    { remaining: 10, requested: 20, retryAfter: 1 },
     "others may end",
   );
-  t.match(budgetExcess(level, budget(100, "day"), { ...state, spent: 90 }, 20, NOON), { left: 0, retryAfter: 60 });
+  t.match(budgetExcess(level, budget(100, "day"), { ...state, spent: 90 }, 20, NOON), { remaining: 0, retryAfter: 60 });
   const never = budgetExcess(
     level,
     budget(100, "total"),
@@ -44,8 +44,8 @@ t.test("an exceeded budget reports the remainder, and whether a retry makes sens
 
 t.test("where a budget is divided, the remainder is this process's share", async (t) => {
   const state = { spent: 30, pending: 10, end: NOON };
-  t.match(budgetStanding(budget(100, "day"), state, 60), { limit: 100, spent: 30, reserved: 10, left: 20 });
-  t.match(budgetStanding(budget(100, "day"), state, 20), { left: 0 });
+  t.match(budgetStatus(budget(100, "day"), state, 60), { limit: 100, spent: 30, reserved: 10, left: 20 });
+  t.match(budgetStatus(budget(100, "day"), state, 20), { left: 0 });
 });
 
 t.test("a soft budget is reported from 80 % on, and when it gets there and to its end", async (t) => {
@@ -65,7 +65,7 @@ t.test("a soft budget is reported from 80 % on, and when it gets there and to it
 });
 
 t.test(
-  "two budgets of one kind of period are one sum, and of two limits the one with less remaining is reported",
+  "two budgets of one kind of period are one sum, and of two limits the one with less left is reported",
   async (t) => {
     t.same(
       [0, 1, 2].map((at) => isRepeated(level.limits.budgets ?? [], at)),
@@ -77,10 +77,10 @@ t.test(
   },
 );
 
-t.test("a refusal marks a budget with little remaining, and not one that the request alone exceeded", async (t) => {
+t.test("a refusal marks a budget with little left, and not one that the request alone exceeded", async (t) => {
   const { limits: _, ...of } = level;
-  const excess = { limit: "budget", of, allowed: 100, requested: 50, per: "day" } as const;
-  t.match(refusalMark({ ...excess, left: 5 }), {
+  const excess = { limit: "budget", level: of, allowed: 100, requested: 50, per: "day" } as const;
+  t.match(refusalMark({ ...excess, remaining: 5 }), {
     kind: "key",
     name: "ci",
     limit: 100,
@@ -88,6 +88,6 @@ t.test("a refusal marks a budget with little remaining, and not one that the req
     share: 1,
     refused: true,
   });
-  t.equal(refusalMark({ ...excess, left: 40 }), undefined);
-  t.equal(refusalMark({ limit: "rpm", of, allowed: 100, requested: 1, left: 0 }), undefined);
+  t.equal(refusalMark({ ...excess, remaining: 40 }), undefined);
+  t.equal(refusalMark({ limit: "rpm", level: of, allowed: 100, requested: 1, remaining: 0 }), undefined);
 });

@@ -68,7 +68,7 @@ t.test("one of three processes that count separately keeps to its share of the r
   });
   limiter.adopt(asked("runs", 30), START - 1000);
   // 200 − 70 − 30 − 10 = 90 are left, of which 30 are its own.
-  t.match(await limiter.reserve(asked("a", 31)), { excess: { limit: "budget", left: 30, allowed: 200 } });
+  t.match(await limiter.reserve(asked("a", 31)), { excess: { limit: "budget", remaining: 30, allowed: 200 } });
   t.match(await limiter.reserve(asked("b", 30)), { grant: { requests: { limit: 10, left: 2 } } });
   t.match(await limiter.reserve(asked("c", 0)), { excess: { limit: "concurrency" } });
   limiter.settle("runs", { tokens: 0, cost: 10 });
@@ -97,7 +97,7 @@ t.test(
     now = START + 1000;
     t.match(await reserve("back", 30), { grant: {} });
     t.match(await limiter.statuses(key), [{ budgets: [{ spent: 70, reserved: 60 }] }], "the day it is, by the ledger");
-    t.match(await reserve("more", 71), { excess: { limit: "budget", left: 70 } });
+    t.match(await reserve("more", 71), { excess: { limit: "budget", remaining: 70 } });
     for (const id of ["before", "ahead", "back"]) limiter.settle(id, { tokens: 0, cost: 1 });
     t.match(await limiter.statuses(key), [{ budgets: [{ spent: 73, reserved: 0 }] }]);
   },

@@ -77,7 +77,12 @@ export function limiterContract(t: Test, makeLimiter: MakeLimiter): void {
       limiter.settle((await reserve(key)).id, { tokens: 0, cost: 0 });
     }
     clock.now = START + 59_999;
-    t.match(refused(await reserve(key)), { limit: "rpm", of: { kind: "key", name: "ci" }, allowed: 3, left: 0 });
+    t.match(refused(await reserve(key)), {
+      limit: "rpm",
+      level: { kind: "key", name: "ci" },
+      allowed: 3,
+      remaining: 0,
+    });
     clock.now = START + 61_000;
     t.match(granted(await reserve(key)).requests, { limit: 3, left: 0 });
     const excess = refused(await reserve(key));
@@ -88,7 +93,7 @@ export function limiterContract(t: Test, makeLimiter: MakeLimiter): void {
     const { clock, reserve, limiter } = await make(t);
     const key = [level("key", "ci", { tpm: 1000 })];
     const first = await reserve(key, { tokens: 800 });
-    t.match(refused(await reserve(key, { tokens: 300 })), { limit: "tpm", left: 200, requested: 300 });
+    t.match(refused(await reserve(key, { tokens: 300 })), { limit: "tpm", remaining: 200, requested: 300 });
     limiter.settle(first.id, { tokens: 100, cost: 0 });
     t.match(granted(await reserve(key, { tokens: 300 })).tokens, { limit: 1000, left: 600 });
     clock.now += 61_000;
@@ -109,7 +114,7 @@ export function limiterContract(t: Test, makeLimiter: MakeLimiter): void {
     const key = [level("key", "ci", { concurrency: 2 })];
     const first = await reserve(key);
     await reserve(key);
-    t.match(refused(await reserve(key)), { limit: "concurrency", allowed: 2, left: 0 });
+    t.match(refused(await reserve(key)), { limit: "concurrency", allowed: 2, remaining: 0 });
     limiter.settle(first.id, { tokens: 0, cost: 0 });
     limiter.settle(first.id, { tokens: 0, cost: 0 });
     granted(await reserve(key));
@@ -123,7 +128,7 @@ export function limiterContract(t: Test, makeLimiter: MakeLimiter): void {
     await reserve([key, group], { cost: 100 });
     t.match(refused(await reserve([key, group], { cost: 100 })), {
       limit: "concurrency",
-      of: { kind: "group", name: "acme" },
+      level: { kind: "group", name: "acme" },
     });
     const [standing] = await limiter.statuses([key]);
     t.match(standing, { requests: { left: 9 }, concurrency: { left: 9 }, budgets: [{ reserved: 100 }] });
@@ -191,7 +196,7 @@ export function limiterContract(t: Test, makeLimiter: MakeLimiter): void {
     t.match(excess, {
       limit: "budget",
       allowed: 2 * USD,
-      left: 0,
+      remaining: 0,
       per: "day",
       resets: Date.UTC(2026, 10, 19),
       retryAfter: 1,

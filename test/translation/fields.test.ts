@@ -22,9 +22,9 @@ t.test("members are read by name, and unread ones are declared, within objects t
 t.test("a member that is skipped is kept, and declared as its feature", async (t) => {
   const uses: FeatureUse[] = [];
   const body = new Fields({ a: 1, b: 2, c: null }, "x.0", uses);
-  body.leave("a", "prediction");
-  body.leave("b");
-  body.leave("c", "prediction");
+  body.ignore("a", "prediction");
+  body.ignore("b");
+  body.ignore("c", "prediction");
   body.declareUnread();
   t.same(Object.fromEntries(body.unreadMembers()), { a: 1, b: 2, c: null });
   t.same(uses, [{ feature: "prediction", path: "x.0.a" }]);
@@ -46,16 +46,16 @@ t.test("a required member, and an enum", async (t) => {
   const body = new Fields({ a: "x", mode: "loud", none: null }, "x", []);
   t.equal(body.required("a"), "x");
   t.throws(() => body.required("none"), { code: "invalid_field", param: "x.none" });
-  t.equal(body.word("mode", ["quiet", "loud"]), "loud");
-  t.equal(body.word("none", ["quiet"]), undefined);
-  t.throws(() => body.word("mode", ["quiet"]), { code: "invalid_field", param: "x.mode", message: /quiet/ });
+  t.equal(body.oneOf("mode", ["quiet", "loud"]), "loud");
+  t.equal(body.oneOf("none", ["quiet"]), undefined);
+  t.throws(() => body.oneOf("mode", ["quiet"]), { code: "invalid_field", param: "x.mode", message: /quiet/ });
 });
 
 t.test("a default value is not declared, another value is, and so can the object itself", async (t) => {
   const uses: FeatureUse[] = [];
   const body = new Fields({ async: false, size: "large" }, "tools.0", uses);
   body.declareSelf("tools", "Ask otherwise.");
-  body.leaveUsual({ async: [false], size: ["medium"], absent: [undefined] });
+  body.ignoreDefaults({ async: [false], size: ["medium"], absent: [undefined] });
   body.declareUnread();
   t.same(Object.fromEntries(body.unreadMembers()), { async: false, size: "large" });
   t.same(uses, [

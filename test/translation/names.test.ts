@@ -5,44 +5,44 @@ const NARROW = "a-zA-Z0-9_-";
 
 t.test("a name that fits stays, and maps back to itself", async (t) => {
   const names = new ToolNames();
-  t.equal(names.fit("get_weather", NARROW, 64), "get_weather");
-  t.equal(names.back("get_weather"), "get_weather");
-  t.equal(names.back("never_seen"), "never_seen");
+  t.equal(names.sanitize("get_weather", NARROW, 64), "get_weather");
+  t.equal(names.restore("get_weather"), "get_weather");
+  t.equal(names.restore("never_seen"), "never_seen");
 });
 
 t.test("a name that does not fit becomes one that does, the same each time, and maps back", async (t) => {
   for (const name of ["mcp.files/read", "näme", "🙂", "a".repeat(80), "", "x y"]) {
     const names = new ToolNames();
-    const fit = names.fit(name, NARROW, 64);
+    const fit = names.sanitize(name, NARROW, 64);
     t.match(fit, /^[a-zA-Z0-9_-]{1,64}$/, name);
-    t.equal(names.fit(name, NARROW, 64), fit);
-    t.equal(new ToolNames().fit(name, NARROW, 64), fit, "in every request");
-    t.equal(names.back(fit), name);
+    t.equal(names.sanitize(name, NARROW, 64), fit);
+    t.equal(new ToolNames().sanitize(name, NARROW, 64), fit, "in every request");
+    t.equal(names.restore(fit), name);
   }
 });
 
 t.test("two names never become one", async (t) => {
   const names = new ToolNames();
   const wanted = ["a.b", "a/b", "a b", "a_b", `${"long".repeat(20)}1`, `${"long".repeat(20)}2`];
-  const fitted = wanted.map((name) => names.fit(name, NARROW, 64));
+  const fitted = wanted.map((name) => names.sanitize(name, NARROW, 64));
   t.equal(new Set(fitted).size, wanted.length);
   t.same(
-    fitted.map((name) => names.back(name)),
+    fitted.map((name) => names.restore(name)),
     wanted,
   );
 });
 
 t.test("a fitted name that is already in use is avoided", async (t) => {
   const names = new ToolNames();
-  const taken = names.fit("a.b", NARROW, 64);
-  const fit = names.fit(taken, NARROW, 64);
+  const taken = names.sanitize("a.b", NARROW, 64);
+  const fit = names.sanitize(taken, NARROW, 64);
   t.not(fit, taken);
-  t.same([names.back(taken), names.back(fit)], ["a.b", taken]);
+  t.same([names.restore(taken), names.restore(fit)], ["a.b", taken]);
 });
 
 t.test("a marker shows what a fitted name stands for; a name without one is a plain function", async (t) => {
   const names = new ToolNames();
-  const fit = names.fit("functions.exec", NARROW, 64);
+  const fit = names.sanitize("functions.exec", NARROW, 64);
   t.same(names.original(fit), { name: "functions.exec" });
   names.mark(fit, { name: "exec", namespace: "functions", custom: true });
   t.same(names.original(fit), { name: "exec", namespace: "functions", custom: true });

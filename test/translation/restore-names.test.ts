@@ -35,7 +35,7 @@ t.test("events without names pass unchanged", async (t) => {
 
 t.test("a fitted name is replaced by the client's own", async (t) => {
   const names = new ToolNames();
-  const fit = names.fit("a.b", "a-z_", 64);
+  const fit = names.sanitize("a.b", "a-z_", 64);
   t.same(told(names, open(fit, { id: "call_1" })), [open("a.b", { id: "call_1" })]);
 });
 

@@ -24,7 +24,7 @@ const TABLE: readonly Setting[] = [
     field: "reasoning.effort",
     feature: "reasoning_effort",
     type: "text",
-    words: { LITTLE: "low", MUCH: "high" },
+    valueMap: { LITTLE: "low", MUCH: "high" },
   },
   { path: "store", field: "store", type: "flag" },
 ];

@@ -57,7 +57,7 @@ export function* decodeRequestInSteps(request: IncomingRequest): Steps<Conversat
   const uses: FeatureUse[] = [];
   const body = requestFields(request, uses, RAW_MEMBERS);
   yield;
-  body.leave("model");
+  body.ignore("model");
   body.flag("stream");
   const conversation: Conversation = {
     protocol: ANTHROPIC_MESSAGES,
@@ -123,9 +123,9 @@ function* turnsOf(body: Fields, request: IncomingRequest): Steps<Turn[]> {
 const ROLES = ["user", "assistant", "system"] as const;
 
 function turnOf(message: Fields, request: IncomingRequest): Turn {
-  const { at, uses } = message;
+  const { ownPath: at, uses } = message;
   const role =
-    message.word("role", ROLES) ?? throwInvalidField(message.path("role"), "must be user, assistant or system.");
+    message.oneOf("role", ROLES) ?? throwInvalidField(message.path("role"), "must be user, assistant or system.");
   if (role === "system") message.declareSelf("system_in_place");
   const parts = partsOf(message.any("content"), message.path("content"), role, uses, request);
   message.declareUnread();
@@ -193,7 +193,7 @@ function partsOf(
     }
     const requiredPlace = REQUIRED_PLACES[part.kind] ?? place;
     if (requiredPlace !== place)
-      throwInvalidField(block.at, `is a ${type} block, which can only stand in a turn of the ${requiredPlace}.`);
+      throwInvalidField(block.ownPath, `is a ${type} block, which can only stand in a turn of the ${requiredPlace}.`);
     return part;
   });
 }
@@ -202,17 +202,17 @@ function textPart(block: Fields): Text {
   const citations = block.objects("citations") ?? [];
   if (citations.length > 0) block.declare("citations", "citations");
   for (const citation of citations) {
-    for (const member of CITATION_MEMBERS) citation.leave(member);
+    for (const member of CITATION_MEMBERS) citation.ignore(member);
     citation.declareUnread();
   }
-  const text: Text = { kind: "text", at: block.at, text: block.required("text") };
-  if (citations.length > 0) text.citations = citations.map(({ of }) => parseCitation(of));
+  const text: Text = { kind: "text", at: block.ownPath, text: block.required("text") };
+  if (citations.length > 0) text.citations = citations.map(({ members: of }) => parseCitation(of));
   return text;
 }
 
 function documentPart(block: Fields): Part {
   const source = block.object("source");
-  return source?.of["type"] === "content" ? contentDocument(block, source) : mediaPart(block, "file");
+  return source?.members["type"] === "content" ? contentDocument(block, source) : mediaPart(block, "file");
 }
 
 function mediaPart(block: Fields, media: "image" | "file"): Media | Foreign {
@@ -222,7 +222,7 @@ function mediaPart(block: Fields, media: "image" | "file"): Media | Foreign {
   const mime = source.text("media_type");
   return {
     kind: "media",
-    at: block.at,
+    at: block.ownPath,
     media,
     source: decodedSource,
     ...(mime === undefined ? {} : { mime }),
@@ -269,10 +269,10 @@ function contentDocument(block: Fields, source: Fields): Part {
   const content = source.any("content");
   const texts = typeof content === "string" ? [content] : textsOf(content, source.path("content"), block.uses);
   if (!texts) return foreignPart(block);
-  source.leave("type");
+  source.ignore("type");
   block.declareSelf("file_text");
   const text = texts.join(TEXT_SEPARATOR);
-  return { kind: "media", at: block.at, media: "file", mime: "text/plain", source: { text }, ...titleOf(block) };
+  return { kind: "media", at: block.ownPath, media: "file", mime: "text/plain", source: { text }, ...titleOf(block) };
 }
 
 /** The separator of block texts that are joined. */
@@ -285,7 +285,7 @@ function textsOf(content: unknown, at: string, uses: FeatureUse[]): string[] | u
   if (!content.every(isText)) return undefined;
   return content.map((value, i) => {
     const block = objectFields(value, `${at}.${i}`, uses);
-    block.leave("type");
+    block.ignore("type");
     const text = block.required("text");
     block.declareUnread();
     return text;
@@ -299,7 +299,7 @@ function searchResultPart(block: Fields): Part {
   const texts = textsOf(block.any("content"), block.path("content"), block.uses);
   if (!texts || title === undefined || source === undefined) return foreignPart(block);
   readCitationsFlag(block);
-  return { kind: "text", at: block.at, text: [title, source, ...texts].join(TEXT_SEPARATOR) };
+  return { kind: "text", at: block.ownPath, text: [title, source, ...texts].join(TEXT_SEPARATOR) };
 }
 
 function thinkingPart(block: Fields, request: IncomingRequest): Reasoning {
@@ -308,13 +308,18 @@ function thinkingPart(block: Fields, request: IncomingRequest): Reasoning {
   const text = block.required("thinking");
   // Without a signature it is not the vendor's: it is another's reasoning, or a client's own text.
   const signed = signature !== undefined && signature !== "";
-  return { kind: "reasoning", at: block.at, text, ...(signed ? { opaque: request.open(signature, "signature") } : {}) };
+  return {
+    kind: "reasoning",
+    at: block.ownPath,
+    text,
+    ...(signed ? { opaque: request.open(signature, "signature") } : {}),
+  };
 }
 
 function redactedPart(block: Fields, request: IncomingRequest): Reasoning {
   block.declareSelf("reasoning_text");
   const opaque = request.open(block.required("data"), "redacted");
-  return { kind: "reasoning", at: block.at, redacted: true, opaque };
+  return { kind: "reasoning", at: block.ownPath, redacted: true, opaque };
 }
 
 /** Reports whether a value is a JSON object that was kept as its original text. */
@@ -324,10 +329,10 @@ function toolCallPart(block: Fields): ToolCall {
   const input = block.any("input");
   if (!isRawObject(input)) return throwInvalidField(block.path("input"), "must be an object.");
   // The vendor's tool that made the call; usually none.
-  block.leave("caller", "cosmetic");
+  block.ignore("caller", "cosmetic");
   return {
     kind: "tool_call",
-    at: block.at,
+    at: block.ownPath,
     id: block.required("id"),
     name: block.required("name"),
     arguments: input.text,
@@ -342,7 +347,7 @@ function toolResultPart(block: Fields, request: IncomingRequest): ToolResult {
   if (isError === true) block.declare("is_error", "tool_result_error");
   return {
     kind: "tool_result",
-    at: block.at,
+    at: block.ownPath,
     callId: block.required("tool_use_id"),
     parts,
     ...(isError === undefined ? {} : { isError }),
@@ -355,21 +360,21 @@ function toolResultPart(block: Fields, request: IncomingRequest): ToolResult {
  */
 function toolAddition(block: Fields, name: unknown): Part {
   if (typeof name !== "string") return foreignPart(block);
-  block.object("tool")?.leave("type");
-  return { kind: "text", at: block.at, text: `The tool ${name} is available now.` };
+  block.object("tool")?.ignore("type");
+  return { kind: "text", at: block.ownPath, text: `The tool ${name} is available now.` };
 }
 
 /** Returns a block that only this vendor understands. */
 function foreignPart(block: Fields): Foreign {
   const name = block.required("type");
   block.declareSelf(name === "container_upload" ? "container" : "foreign_block");
-  const tools = toolNamesOf(name, asText(block.of["name"]));
+  const tools = toolNamesOf(name, asText(block.members["name"]));
   return {
     kind: "foreign",
-    at: block.at,
+    at: block.ownPath,
     protocol: ANTHROPIC_MESSAGES,
     name,
-    json: block.of,
+    json: block.members,
     ...dropUndefined({ tools }),
   };
 }
@@ -413,7 +418,7 @@ function functionTool(tool: Fields): Tool {
   if (strict === true) tool.declare("strict", "tools_strict");
   return {
     kind: "function",
-    at: tool.at,
+    at: tool.ownPath,
     name: tool.required("name"),
     ...dropUndefined({ description: tool.text("description"), strict, parameters: schema as RawJson | undefined }),
   };
@@ -423,17 +428,17 @@ const LOCATION = ["city", "region", "country", "timezone"] as const;
 
 function webSearch(tool: Fields): Tool {
   tool.declareSelf("web_search");
-  tool.leave("name");
+  tool.ignore("name");
   const allowed = tool.texts("allowed_domains");
   const blocked = tool.texts("blocked_domains");
   const maxUses = tool.number("max_uses");
   const userLocation = tool.object("user_location");
-  userLocation?.leaveUsual({ type: ["approximate"] });
+  userLocation?.ignoreDefaults({ type: ["approximate"] });
   const location =
     userLocation && dropUndefined(Object.fromEntries(LOCATION.map((name) => [name, userLocation.text(name)])));
   return {
     kind: "web_search",
-    at: tool.at,
+    at: tool.ownPath,
     ...dropUndefined({ allowed, blocked, maxUses, location }),
     paths: dropUndefined({
       allowed: allowed && tool.path("allowed_domains"),
@@ -449,8 +454,8 @@ function serverTool(tool: Fields, type: string): Tool {
   return {
     kind: "server",
     protocol: ANTHROPIC_MESSAGES,
-    name: asText(tool.of["name"]) ?? type,
-    json: tool.of,
-    at: tool.at,
+    name: asText(tool.members["name"]) ?? type,
+    json: tool.members,
+    at: tool.ownPath,
   };
 }

@@ -112,7 +112,7 @@ export function fitToolName(
   context: EncodeContext,
 ): string {
   const full = namespace === undefined ? name : `${namespace}__${name}`;
-  const fitted = context.names.fit(full, NAME_CHARACTERS, MAX_NAME_LENGTH);
+  const fitted = context.names.sanitize(full, NAME_CHARACTERS, MAX_NAME_LENGTH);
   if (namespace !== undefined || custom)
     context.names.mark(fitted, {
       name,

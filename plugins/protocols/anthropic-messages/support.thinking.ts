@@ -24,7 +24,7 @@ const EFFORTS = ["low", "medium", "high", "xhigh", "max"] as const satisfies rea
 /** Decodes thinking from two members: `thinking` is whether, `output_config.effort` how hard. */
 function readThinking(body: Fields, conversation: Conversation): void {
   const config = body.object("output_config");
-  const effort = config?.word("effort", EFFORTS);
+  const effort = config?.oneOf("effort", EFFORTS);
   if (effort !== undefined) config?.declare("effort", "reasoning_effort");
   const thinking = body.object("thinking");
   const reasoning: ReasoningConfig = effort === undefined ? {} : { effort };

@@ -100,9 +100,9 @@ const TTLS: ReadonlySet<unknown> = new Set(["5m", "1h"]);
 export function readCacheMark(fields: Fields, name = "cache_control"): CacheMark | undefined {
   const control = fields.object(name);
   if (!control) return undefined;
-  control.leaveUsual({ type: ["ephemeral"] });
+  control.ignoreDefaults({ type: ["ephemeral"] });
   const ttl = control.text("ttl");
-  const { at } = control;
+  const { ownPath: at } = control;
   if (TTLS.has(ttl)) return { ttl: ttl as "5m" | "1h", at };
   if (ttl !== undefined) control.declare("ttl", "other");
   return { at };

@@ -12,7 +12,7 @@ import {
   type Operation,
   ownProperty,
   post,
-  type RateDistances,
+  type RateLimitStates,
   type RawJson,
 } from "model-gateway/protocol";
 
@@ -170,13 +170,13 @@ export const remainingRateHeaders = [
 ] as const;
 
 /** Returns `anthropic-ratelimit-{requests,tokens}-{limit,remaining,reset}`; resets are RFC 3339. [D: rate limits page] */
-export const rateHeaders = ({ requests, tokens }: RateDistances, now: number): string[] =>
-  Object.entries({ requests, tokens }).flatMap(([what, distance]) =>
-    distance
+export const rateHeaders = ({ requests, tokens }: RateLimitStates, now: number): string[] =>
+  Object.entries({ requests, tokens }).flatMap(([what, state]) =>
+    state
       ? [
-          ...[`anthropic-ratelimit-${what}-limit`, String(distance.limit)],
-          ...[`anthropic-ratelimit-${what}-remaining`, String(distance.left)],
-          ...[`anthropic-ratelimit-${what}-reset`, rfc3339(now + distance.reset)],
+          ...[`anthropic-ratelimit-${what}-limit`, String(state.limit)],
+          ...[`anthropic-ratelimit-${what}-remaining`, String(state.left)],
+          ...[`anthropic-ratelimit-${what}-reset`, rfc3339(now + state.reset)],
         ]
       : [],
   );

@@ -33,7 +33,7 @@ function readFunctions(tool: ProtoFields): Tool[] {
     const description = declaration.text("description");
     const parameters = readSchema(declaration, "parameters", "parametersJsonSchema");
     declaration.declareUnread();
-    return { kind: "function", at: declaration.at, name, ...dropUndefined({ description, parameters }) };
+    return { kind: "function", at: declaration.ownPath, name, ...dropUndefined({ description, parameters }) };
   });
 }
 
@@ -53,7 +53,7 @@ function readSearches(tool: ProtoFields): Tool[] {
     const blocked = search.texts("excludeDomains");
     search.declareUnread();
     const paths = dropUndefined({ blocked: blocked && search.path("excludeDomains") });
-    return [{ kind: "web_search", at: search.at, apart: true, paths, ...dropUndefined({ blocked }) }];
+    return [{ kind: "web_search", at: search.ownPath, apart: true, paths, ...dropUndefined({ blocked }) }];
   });
 }
 

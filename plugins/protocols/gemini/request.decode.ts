@@ -56,7 +56,7 @@ export function* decodeRequestInSteps(incoming: IncomingRequest): Steps<Conversa
   yield;
   const request = (incoming.task === "count" && body.object("generateContentRequest")) || body;
   // The path names the model; here it is repeated.
-  if (request !== body && !request.text("model")?.startsWith("models/")) request.leave("model", "cosmetic");
+  if (request !== body && !request.text("model")?.startsWith("models/")) request.ignore("model", "cosmetic");
   const reader = new ContentsReader(incoming);
   const conversation: Conversation = {
     protocol: GEMINI,
@@ -104,16 +104,16 @@ const SAFETY_MEMBERS: ReadonlySet<string> = new Set(["category", "method"]);
 function readSafety(request: ProtoFields): void {
   for (const setting of request.objects("safetySettings") ?? []) {
     if (!PERMISSIVE.has(setting.text("threshold")?.toUpperCase())) setting.declareSelf("safety");
-    for (const name of SAFETY_MEMBERS) setting.leave(name);
+    for (const name of SAFETY_MEMBERS) setting.ignore(name);
     setting.declareUnread();
   }
-  request.leave("safetySettings", "cosmetic");
+  request.ignore("safetySettings", "cosmetic");
 }
 
 /** Applies the general media resolution to media without one. */
 function readResolution(config: ProtoFields, turns: readonly Turn[]): void {
   const detail = detailFromLevel(config.enumValue("mediaResolution", "media_detail"));
-  config.leave("mediaResolution", "media_detail");
+  config.ignore("mediaResolution", "media_detail");
   if (detail === undefined) return;
   const detailAt = config.path("mediaResolution");
   const applyDetail = (part: Part): void => {
@@ -191,15 +191,15 @@ class ContentsReader {
       const role =
         ownProperty(ROLES, name || "user") ?? throwInvalidProtoField(content.path("role"), "must be user or model");
       // Absent and empty are equivalent (proto JSON).
-      if (name === "function" || name === "") content.leave("role", "cosmetic");
+      if (name === "function" || name === "") content.ignore("role", "cosmetic");
       calls.beginTurn(role);
       const last = turns.at(-1);
       // Chats of the vendor's SDK keep each chunk of a stream as a content: pieces of one text or one thought are joined.
       if (role === "assistant" && last?.role === role) this.readParts(content, calls, last.parts);
-      else turns.push({ role, at: content.at, parts: this.readParts(content, calls) });
+      else turns.push({ role, at: content.ownPath, parts: this.readParts(content, calls) });
     }
     const last = contents.at(-1);
-    if (last && turns.at(-1)?.role === "assistant") request.uses.push({ feature: "prefill", path: last.at });
+    if (last && turns.at(-1)?.role === "assistant") request.uses.push({ feature: "prefill", path: last.ownPath });
     return turns;
   }
 
@@ -222,13 +222,14 @@ class ContentsReader {
   private readPart(part: ProtoFields, calls: CallMatcher): Part[] {
     checkSingleContent(part);
     const kind = TRANSLATED_MEMBERS.find((name) => part.has(name));
-    const member = kind ?? Object.keys(part.of).find((name) => !SHARED_MEMBERS.has(name) && part.of[name] !== null);
+    const member =
+      kind ?? Object.keys(part.members).find((name) => !SHARED_MEMBERS.has(name) && part.members[name] !== null);
     if (member !== undefined && kind === undefined) return [foreignPart(part, member)];
     const thought = part.flag("thought") === true;
     if (thought && (kind === "inlineData" || kind === "fileData")) return [foreignPart(part, "thought")];
     const opaque = this.openSignature(part);
     if (thought && (kind === "text" || kind === undefined)) return [this.readThought(part, opaque)];
-    part.leave("thought", "cosmetic");
+    part.ignore("thought", "cosmetic");
     const partState =
       opaque && (opaque.protocol === GEMINI || opaque.on !== undefined) ? withoutPlace(opaque) : undefined;
     const reasoning = opaque && !partState ? this.foreignReasoning(part, opaque) : [];
@@ -239,7 +240,7 @@ class ContentsReader {
     const text = part.text("thoughtSignature");
     if (text !== undefined && text !== "" && !DUMMY_SIGNATURES.has(text))
       return this.incoming.open(text, "thoughtSignature");
-    part.leave("thoughtSignature", "cosmetic");
+    part.ignore("thoughtSignature", "cosmetic");
     return undefined;
   }
 
@@ -255,7 +256,7 @@ class ContentsReader {
     if (opaque) this.openedStates.add(opaque.data);
     const text = part.text("text");
     part.declareUnread("other", UNREAD_FEATURES);
-    return { kind: "reasoning", at: part.at, ...dropUndefined({ text, opaque }) };
+    return { kind: "reasoning", at: part.ownPath, ...dropUndefined({ text, opaque }) };
   }
 }
 
@@ -286,11 +287,11 @@ function mergeText(turnParts: Part[], part: Part): boolean {
 
 /** Refuses a part with two contents: it is ambiguous. */
 function checkSingleContent(part: ProtoFields): void {
-  if (Object.keys(part.of).length < 2) return;
+  if (Object.keys(part.members).length < 2) return;
   const members = CONTENT_MEMBERS.filter((name) => part.has(name));
   if (members.length > 1)
     throwInvalidProtoField(
-      part.at,
+      part.ownPath,
       `holds ${members.join(" and ")}; a part is one of them`,
       "Send a separate part for each.",
     );
@@ -300,13 +301,13 @@ function checkSingleContent(part: ProtoFields): void {
 function foreignPart(part: ProtoFields, name: string): Part {
   part.declareSelf("foreign_block");
   const tools = toolNamesOf(part, name);
-  return { kind: "foreign", at: part.at, protocol: GEMINI, name, json: part.of, ...dropUndefined({ tools }) };
+  return { kind: "foreign", at: part.ownPath, protocol: GEMINI, name, json: part.members, ...dropUndefined({ tools }) };
 }
 
 /** Returns the tool members that ran the code, or that a server's call is of, in both spellings. [S: ToolType] */
 function toolNamesOf(part: ProtoFields, name: string): readonly string[] | undefined {
   if (/^(?:executable|code)/.test(name)) return Object.keys(inBothSpellings({ codeExecution: 0 }));
-  const call = asObject(part.of[name]) ?? {};
+  const call = asObject(part.members[name]) ?? {};
   const type = asText(call[spellingIn(call, "toolType")])?.toLowerCase();
   return type === undefined
     ? undefined
@@ -328,7 +329,7 @@ function readKnownPart(
       // A part without text only has a signature.
       const text = part.text("text") ?? "";
       part.declareUnread("other", UNREAD_FEATURES);
-      return { kind: "text", at: part.at, text, ...dropUndefined({ opaque }) };
+      return { kind: "text", at: part.ownPath, text, ...dropUndefined({ opaque }) };
     }
     default:
       return readMedia(part);
@@ -340,11 +341,11 @@ function readCall(part: ProtoFields, opaque: Opaque | undefined, calls: CallMatc
   const name = call.text("name") ?? throwInvalidProtoField(call.path("name"), "is missing");
   const clientId = call.text("id") || undefined;
   const id = calls.addCall(name, clientId);
-  if (id !== clientId) call.leave("id", "cosmetic");
+  if (id !== clientId) call.ignore("id", "cosmetic");
   const args = call.raw("args")?.text ?? "";
   call.declareUnread("other", UNREAD_FEATURES);
   part.declareUnread("other", UNREAD_FEATURES);
-  return { kind: "tool_call", at: part.at, id, name, arguments: args, ...dropUndefined({ opaque }) };
+  return { kind: "tool_call", at: part.ownPath, id, name, arguments: args, ...dropUndefined({ opaque }) };
 }
 
 /** Members of `response` for a result and for a failure, by the vendor's documents. [S] */
@@ -356,21 +357,21 @@ function readResult(part: ProtoFields, calls: CallMatcher): ToolResult {
   const name = result.text("name") ?? throwInvalidProtoField(result.path("name"), "is missing");
   const id = result.text("id") || undefined;
   const callId = calls.matchResult(name, id) ?? refuseOrphan(result, name);
-  if (callId !== id) result.leave("id", "cosmetic");
+  if (callId !== id) result.ignore("id", "cosmetic");
   // A signature on a result has no place in other protocols.
-  part.leave("thoughtSignature", "cosmetic");
+  part.ignore("thoughtSignature", "cosmetic");
   const { key, value } = unwrapResponse(result.raw("response"));
   const media = resultMedia(result);
   const text = typeof value === "string" ? value : value?.text;
   const json = media.length === 0 && value instanceof RawJson && value.text.startsWith("{") ? value.text : undefined;
-  const texts: Part[] = text === undefined || json !== undefined ? [] : [{ kind: "text", at: result.at, text }];
+  const texts: Part[] = text === undefined || json !== undefined ? [] : [{ kind: "text", at: result.ownPath, text }];
   const isError = key === "error" ? true : undefined;
   if (isError) result.declare("response", "tool_result_error");
   result.declareUnread("other", UNREAD_FEATURES);
   part.declareUnread("other", UNREAD_FEATURES);
   return {
     kind: "tool_result",
-    at: part.at,
+    at: part.ownPath,
     callId,
     name,
     parts: [...texts, ...media],
@@ -380,7 +381,7 @@ function readResult(part: ProtoFields, calls: CallMatcher): ToolResult {
 
 const refuseOrphan = (result: ProtoFields, name: string): never =>
   throwInvalidProtoField(
-    result.at,
+    result.ownPath,
     `is a result of ${name}, for which there is no call before it`,
     "Each functionResponse needs a functionCall of the same id, or name, in the turn of the model before it.",
   );
@@ -399,7 +400,7 @@ function unwrapResponse(response: RawJson | undefined): { key?: "output" | "erro
 function resultMedia(result: ProtoFields): Part[] {
   return (result.objects("parts") ?? []).map((part) => {
     if (!part.has("inlineData") && !part.has("fileData"))
-      throwInvalidProtoField(part.at, "must hold inlineData or fileData");
+      throwInvalidProtoField(part.ownPath, "must hold inlineData or fileData");
     checkSingleContent(part);
     part.declareSelf("tool_result_media");
     return readMedia(part);
@@ -417,10 +418,10 @@ function readMedia(part: ProtoFields): Media {
   declareMedia(media, source, part);
   const detail = readDetail(part);
   // A signature on media has no place in other protocols.
-  part.leave("thoughtSignature", "cosmetic");
+  part.ignore("thoughtSignature", "cosmetic");
   blob.declareUnread("other", UNREAD_FEATURES);
   part.declareUnread("other", UNREAD_FEATURES);
-  return { kind: "media", at: part.at, media, source, ...dropUndefined({ mime, filename }), ...detail };
+  return { kind: "media", at: part.ownPath, media, source, ...dropUndefined({ mime, filename }), ...detail };
 }
 
 function readBytes(blob: ProtoFields): MediaSource {
@@ -460,13 +461,13 @@ function readDetail(part: ProtoFields): Pick<Media, "detail" | "detailAt"> {
   resolution.declareSelf("media_detail");
   const detail = detailFromLevel(resolution.enumValue("level", "cosmetic"));
   resolution.declareUnread();
-  return detail === undefined ? {} : { detail, detailAt: resolution.at };
+  return detail === undefined ? {} : { detail, detailAt: resolution.ownPath };
 }
 
 /** Returns the client's call ids, so that none is generated twice. */
 function collectCallIds(contents: readonly ProtoFields[]): Set<string> {
   const ids = new Set<string>();
-  for (const { of } of contents) {
+  for (const { members: of } of contents) {
     const { parts } = of;
     for (const part of Array.isArray(parts) ? parts : [parts]) {
       const members = part instanceof RawJson ? undefined : asObject(part);

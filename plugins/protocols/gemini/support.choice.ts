@@ -175,7 +175,7 @@ export function fitGeminiToolName(
 ): string {
   const fullName = namespace === undefined ? name : `${namespace}__${name}`;
   const prefix = /^[A-Za-z_]/.test(fullName) ? "" : "_";
-  const fitted = names.fit(`${prefix}${fullName}`, NAME_CHARACTERS, MAX_NAME_LENGTH);
+  const fitted = names.sanitize(`${prefix}${fullName}`, NAME_CHARACTERS, MAX_NAME_LENGTH);
   if (prefix !== "" || namespace !== undefined || custom === true)
     names.mark(fitted, {
       name,

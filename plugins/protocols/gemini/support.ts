@@ -315,7 +315,7 @@ function writeSeed(seed: number | RawJson, conversation: Conversation, context: 
 /** Decodes `responseLogprobs`, whether logprobs are requested, with `logprobs`, the number of alternatives. */
 function readLogprobs(config: ProtoFields, name: string): number | undefined {
   if (config.flag(name) === true) return config.number("logprobs") ?? 0;
-  config.leave(name, "cosmetic");
+  config.ignore(name, "cosmetic");
   return undefined;
 }
 
@@ -329,12 +329,12 @@ function readMimeType(config: ProtoFields, name: string): Format | undefined {
   const mime = config.text(name) ?? "";
   const hasSchema = config.has("responseJsonSchema") || config.has("responseSchema");
   if (!MIME_TYPES.has(mime)) {
-    for (const member of [name, "responseSchema", "responseJsonSchema"]) config.leave(member, "other");
+    for (const member of [name, "responseSchema", "responseJsonSchema"]) config.ignore(member, "other");
     return undefined;
   }
-  if (hasSchema && mime === "text/plain") config.leave(name, "other");
+  if (hasSchema && mime === "text/plain") config.ignore(name, "other");
   if (hasSchema) return undefined;
-  if (mime === ENUM_MIME) config.leave(name, "other");
+  if (mime === ENUM_MIME) config.ignore(name, "other");
   if (mime === "application/json") config.declare(name, "json_object");
   return { kind: mime === "application/json" ? "json" : "text" };
 }
@@ -396,7 +396,7 @@ function readTextFormat(entry: ProtoFields): Format | undefined {
   if (!text) return undefined;
   const schema = text.raw("schema");
   const mime = text.text("mimeType")?.toLowerCase().replace("_", "/") ?? "text/plain";
-  if (!MIME_TYPES.has(mime) || (mime === ENUM_MIME && !schema)) text.leave("mimeType", "other");
+  if (!MIME_TYPES.has(mime) || (mime === ENUM_MIME && !schema)) text.ignore("mimeType", "other");
   const isJson = mime === "application/json";
   if (schema) text.declare("schema", "json_schema");
   else if (isJson) text.declare("mimeType", "json_object");
@@ -419,7 +419,7 @@ const isTextOnly = (names: readonly string[]): boolean => names.every((name) => 
 function readModalities(config: ProtoFields, name: string): string[] | undefined {
   const modalities = config.texts(name)?.map((modality) => modality.toLowerCase()) ?? [];
   if (isTextOnly(modalities)) {
-    config.leave(name, "cosmetic");
+    config.ignore(name, "cosmetic");
     return undefined;
   }
   if (modalities.includes("audio")) config.declare(name, "audio_out");

@@ -16,8 +16,8 @@ import { BYPASS_SIGNATURE, spellingIn } from "./wire.ts";
 
 /** An object and its path. */
 interface ObjectPlace {
-  at: JsonPath;
-  of: JsonObject;
+  path: JsonPath;
+  object: JsonObject;
 }
 
 /** A turn of a request, or its instruction. */
@@ -28,10 +28,10 @@ interface TurnPlace extends ObjectPlace {
 /** Positions of human text in requests to generate, count or embed, in complete responses and in frames. */
 export const texts: NonNullable<Protocol["texts"]> = {
   *request(body) {
-    for (const { at, of } of requestsIn(body)) {
-      const instruction = memberIn({ at, of }, "systemInstruction");
-      if (typeof instruction.value === "string") yield { path: instruction.at, kind: "system" };
-      for (const content of contentsIn({ at, of }))
+    for (const { path, object } of requestsIn(body)) {
+      const instruction = memberIn({ path, object }, "systemInstruction");
+      if (typeof instruction.value === "string") yield { path: instruction.path, kind: "system" };
+      for (const content of contentsIn({ path, object }))
         for (const part of partsIn(content)) yield* partTexts(part, content.role);
     }
   },
@@ -39,7 +39,7 @@ export const texts: NonNullable<Protocol["texts"]> = {
     for (const response of objectsIn([], json)) {
       let position = 0;
       for (const candidate of objectsInMember(response, "candidates")) {
-        const index = asCount(candidate.of["index"]) ?? position;
+        const index = asCount(candidate.object["index"]) ?? position;
         position++;
         yield* candidateTexts(candidate, String(index));
       }
@@ -56,8 +56,8 @@ function* candidateTexts(candidate: ObjectPlace, index: string): Iterable<TextPl
     for (const part of partsIn(content)) yield* partTexts(part, "assistant", index);
   for (const metadata of objectsInMember(candidate, "groundingMetadata"))
     for (const support of objectsInMember(metadata, "groundingSupports"))
-      for (const { at, of } of objectsInMember(support, "segment"))
-        if (typeof of["text"] === "string") yield { path: [...at, "text"], kind: "assistant" };
+      for (const { path, object } of objectsInMember(support, "segment"))
+        if (typeof object["text"] === "string") yield { path: [...path, "text"], kind: "assistant" };
 }
 
 /** Objects in a part, and their members whose strings are human text. */
@@ -72,38 +72,39 @@ const TEXT_MEMBERS: readonly (readonly [holder: string, member: string, kind: Te
 
 /** Yields the texts of a part. @param index of the candidate, if the part is in a response */
 function* partTexts(part: ObjectPlace, role: TurnPlace["role"], index?: string): Iterable<TextPlace> {
-  const { at, of } = part;
-  if (typeof of["text"] === "string") {
-    const thought = of["thought"] === true;
+  const { path, object } = part;
+  if (typeof object["text"] === "string") {
+    const thought = object["thought"] === true;
     const kind = thought ? "reasoning" : role;
     const piece = index === undefined ? {} : { piece: `${index}.${thought ? "thought" : "text"}` };
-    yield { path: [...at, "text"], kind, ...piece };
+    yield { path: [...path, "text"], kind, ...piece };
   }
-  for (const [holder, name, kind] of TEXT_MEMBERS)
-    for (const object of objectsInMember(part, holder)) {
-      const { at, value } = memberIn(object, name);
-      for (const path of stringPaths(at, value)) yield { path, kind };
+  for (const [container, name, kind] of TEXT_MEMBERS)
+    for (const object of objectsInMember(part, container)) {
+      const member = memberIn(object, name);
+      for (const path of stringPaths(member.path, member.value)) yield { path, kind };
     }
   for (const call of objectsInMember(part, "functionCall"))
-    for (const { at, of } of objectsInMember(call, "partialArgs"))
-      if (typeof of["stringValue"] === "string")
-        yield { path: [...at, "stringValue"], kind: "tool_call", piece: `${index ?? ""}.call.${of["jsonPath"]}` };
+    for (const { path, object } of objectsInMember(call, "partialArgs"))
+      if (typeof object["stringValue"] === "string")
+        yield { path: [...path, "stringValue"], kind: "tool_call", piece: `${index ?? ""}.call.${object["jsonPath"]}` };
 }
 
 /** The maximum depth, as in the JSON parser: paths of deeper JSON would take memory quadratic in the depth. */
 const MAX_DEPTH = 512;
 
 /** Yields the paths of all strings in a value, in document order. */
-function* stringPaths(at: JsonPath, value: unknown): Iterable<JsonPath> {
-  const pending: { at: JsonPath; value: unknown }[] = [{ at, value }];
+function* stringPaths(path: JsonPath, value: unknown): Iterable<JsonPath> {
+  const pending: { path: JsonPath; value: unknown }[] = [{ path, value }];
   for (let next = pending.pop(); next; next = pending.pop()) {
-    const { at, value } = next;
-    if (typeof value === "string") yield at;
-    else if (at.length >= MAX_DEPTH) continue;
+    const { path, value } = next;
+    if (typeof value === "string") yield path;
+    else if (path.length >= MAX_DEPTH) continue;
     else if (Array.isArray(value))
-      for (let n = value.length - 1; n >= 0; n--) pending.push({ at: [...at, n], value: value[n] });
+      for (let n = value.length - 1; n >= 0; n--) pending.push({ path: [...path, n], value: value[n] });
     else if (typeof value === "object" && value !== null)
-      for (const [name, member] of Object.entries(value).reverse()) pending.push({ at: [...at, name], value: member });
+      for (const [name, member] of Object.entries(value).reverse())
+        pending.push({ path: [...path, name], value: member });
   }
 }
 
@@ -127,8 +128,8 @@ export const opaque: OpaquePlaces = {
           signatureRemoved && content.role === "assistant",
         );
         signatureRemoved = startsRemoved;
-        if (remaining) for (const { at } of thoughtPieces) yield { path: at };
-        else yield { path: content.at };
+        if (remaining) for (const { path } of thoughtPieces) yield { path };
+        else yield { path: content.path };
         if (remaining && content.role !== "system") turns.unshift({ role: content.role, parts: remaining });
       }
       if (facts.thinking !== "budget" && facts.thinking !== "none") yield* bypassSignatures(turns, removed);
@@ -154,20 +155,20 @@ const NON_TEXT_MEMBERS = [
   "toolResponse",
 ];
 
-const isText = ({ of }: ObjectPlace): boolean =>
-  !NON_TEXT_MEMBERS.some((name) => (of[spellingIn(of, name)] ?? null) !== null);
+const isText = ({ object }: ObjectPlace): boolean =>
+  !NON_TEXT_MEMBERS.some((name) => (object[spellingIn(object, name)] ?? null) !== null);
 
 /**
  * Yields the signature of a part. A thought or an empty text is removed with its signature; other parts lose only the member.
  */
 function* signaturePlaces(part: ObjectPlace): Iterable<OpaquePlace> {
-  const { at, value } = memberIn(part, "thoughtSignature");
+  const { path, value } = memberIn(part, "thoughtSignature");
   if (typeof value !== "string") return;
-  const removesPart = isThought(part) || (isText(part) && (part.of["text"] ?? "") === "");
-  yield { path: at, span: removesPart ? part.at : at };
+  const removesPart = isThought(part) || (isText(part) && (part.object["text"] ?? "") === "");
+  yield { path, span: removesPart ? part.path : path };
 }
 
-const isThought = (part: ObjectPlace): boolean => part.of["thought"] === true && isText(part);
+const isThought = (part: ObjectPlace): boolean => part.object["thought"] === true && isText(part);
 
 /**
  * Removes parts of a turn.
@@ -181,12 +182,12 @@ function removeParts(parts: readonly ObjectPlace[], removed: ReadonlySet<string>
   let removesThought = signatureRemoved;
   for (const part of parts.toReversed()) {
     const thought = isThought(part);
-    if (removed.has(JSON.stringify(part.at))) removesThought = thought;
+    if (removed.has(JSON.stringify(part.path))) removesThought = thought;
     else if (removesThought && thought && memberIn(part, "thoughtSignature").value === undefined)
       thoughtPieces.push(part);
     else {
       // The part after a thought may carry the thought's signature.
-      removesThought = removed.has(JSON.stringify(memberIn(part, "thoughtSignature").at));
+      removesThought = removed.has(JSON.stringify(memberIn(part, "thoughtSignature").path));
       remaining.push(part);
     }
   }
@@ -215,22 +216,23 @@ function* bypassSignatures(turns: readonly RemainingTurn[], removed: ReadonlySet
   for (const { role, parts } of steps.slice(lastUserTurn + 1)) {
     const call = role === "assistant" ? parts.find((part) => hasMember(part, "functionCall")) : undefined;
     if (!call) continue;
-    const { at, value } = memberIn(call, "thoughtSignature");
-    if (typeof value === "string" && value !== "" && !removed.has(JSON.stringify(at))) continue;
-    yield { path: at, json: JSON.stringify(BYPASS_SIGNATURE), ...(why === undefined ? {} : { why }) };
+    const { path, value } = memberIn(call, "thoughtSignature");
+    if (typeof value === "string" && value !== "" && !removed.has(JSON.stringify(path))) continue;
+    yield { path, json: JSON.stringify(BYPASS_SIGNATURE), ...(why === undefined ? {} : { why }) };
     why = undefined;
   }
 }
 
-const hasMember = ({ of }: ObjectPlace, name: string): boolean => asObject(of[spellingIn(of, name)]) !== undefined;
+const hasMember = ({ object }: ObjectPlace, name: string): boolean =>
+  asObject(object[spellingIn(object, name)]) !== undefined;
 
 /** Yields the requests in a body: itself, one whose tokens are counted, several to be embedded. */
 function* requestsIn(body: unknown): Iterable<ObjectPlace> {
-  const of = asObject(body);
-  if (!of) return;
-  yield { at: [], of };
-  yield* objectsInMember({ at: [], of }, "generateContentRequest");
-  yield* objectsInMember({ at: [], of }, "requests");
+  const object = asObject(body);
+  if (!object) return;
+  yield { path: [], object };
+  yield* objectsInMember({ path: [], object }, "generateContentRequest");
+  yield* objectsInMember({ path: [], object }, "requests");
 }
 
 /** Yields the instruction and the turns of a request, in no particular order. */
@@ -238,30 +240,30 @@ function* contentsIn(request: ObjectPlace): Iterable<TurnPlace> {
   for (const content of objectsInMember(request, "systemInstruction")) yield { ...content, role: "system" };
   for (const name of ["contents", "content"])
     for (const content of objectsInMember(request, name))
-      yield { ...content, role: content.of["role"] === "model" ? "assistant" : "user" };
+      yield { ...content, role: content.object["role"] === "model" ? "assistant" : "user" };
 }
 
 const partsIn = (content: ObjectPlace): Iterable<ObjectPlace> => objectsInMember(content, "parts");
 
 /** Returns a member in either spelling. */
-function memberIn({ at, of }: ObjectPlace, name: string): { at: JsonPath; value: unknown } {
-  const spelling = spellingIn(of, name);
-  return { at: [...at, spelling], value: of[spelling] };
+function memberIn({ path, object }: ObjectPlace, name: string): { path: JsonPath; value: unknown } {
+  const spelling = spellingIn(object, name);
+  return { path: [...path, spelling], value: object[spelling] };
 }
 
 /** Yields the objects in a member: proto JSON accepts a single object for a list. */
 function* objectsInMember(place: ObjectPlace, name: string): Iterable<ObjectPlace> {
-  const { at, value } = memberIn(place, name);
-  yield* objectsIn(at, value);
+  const { path, value } = memberIn(place, name);
+  yield* objectsIn(path, value);
 }
 
-function* objectsIn(at: JsonPath, value: unknown): Iterable<ObjectPlace> {
+function* objectsIn(path: JsonPath, value: unknown): Iterable<ObjectPlace> {
   const single = asObject(value);
-  if (single) yield { at, of: single };
+  if (single) yield { path, object: single };
   let n = 0;
   for (const element of asList(value)) {
-    const of = asObject(element);
-    if (of) yield { at: [...at, n], of };
+    const object = asObject(element);
+    if (object) yield { path: [...path, n], object };
     n++;
   }
 }

@@ -85,7 +85,7 @@ export class ProtoFields extends Fields {
   enumValue(name: string, unspecified?: Feature): string | undefined {
     const value = this.text(name)?.toUpperCase();
     if (!value?.endsWith("UNSPECIFIED")) return value;
-    this.leave(name, unspecified);
+    this.ignore(name, unspecified);
     return undefined;
   }
 
@@ -99,13 +99,13 @@ export class ProtoFields extends Fields {
   }
 
   override objects(name: string): ProtoFields[] | undefined {
-    if (!isObject(this.of[this.spelling(name)])) return super.objects(name) as ProtoFields[] | undefined;
+    if (!isObject(this.members[this.spelling(name)])) return super.objects(name) as ProtoFields[] | undefined;
     const only = this.take(name, isObject, "an object");
     return only && [this.child(only, this.path(name))];
   }
 
   protected override spelling(name: string): string {
-    return spellingIn(this.of, name);
+    return spellingIn(this.members, name);
   }
 
   protected override child(object: JsonObject, at: string): ProtoFields {

@@ -19,7 +19,7 @@ export function toolsOf(list: readonly unknown[], uses: FeatureUse[]): Tool[] {
     const type = entry.text("type");
     if (type === "custom") return customOf(entry);
     // Recorded: a tool without a type is a function.
-    if (type === "function" || (type === undefined && asObject(entry.of["function"]))) {
+    if (type === "function" || (type === undefined && asObject(entry.members["function"]))) {
       uses.push({ feature: "tools", path: at });
       return functionOf(entry);
     }
@@ -31,8 +31,8 @@ export function toolsOf(list: readonly unknown[], uses: FeatureUse[]): Tool[] {
 
 function functionOf(entry: Fields): Tool {
   const inner = entry.object("function");
-  if (!inner) throw invalidField(`${entry.at}.function`, `${entry.at}.function must be an object.`);
-  const tool = { ...readFunction(inner), at: entry.at, ...readPartCacheMark(entry) };
+  if (!inner) throw invalidField(`${entry.ownPath}.function`, `${entry.ownPath}.function must be an object.`);
+  const tool = { ...readFunction(inner), at: entry.ownPath, ...readPartCacheMark(entry) };
   entry.declareUnread();
   return tool;
 }
@@ -60,7 +60,7 @@ function readFunction(inner: Fields): Tool & { kind: "function" } {
   return {
     kind: "function",
     name,
-    at: inner.at,
+    at: inner.ownPath,
     ...(description === undefined ? {} : { description }),
     ...(parameters === undefined ? {} : { parameters }),
     ...(strict === undefined ? {} : { strict }),
@@ -69,7 +69,7 @@ function readFunction(inner: Fields): Tool & { kind: "function" } {
 
 function customOf(entry: Fields): Tool {
   const inner = entry.object("custom");
-  if (!inner) throw invalidField(`${entry.at}.custom`, `${entry.at}.custom must be an object.`);
+  if (!inner) throw invalidField(`${entry.ownPath}.custom`, `${entry.ownPath}.custom must be an object.`);
   entry.declareSelf("tools_custom");
   const name = requiredName(inner);
   const description = inner.text("description");
@@ -79,9 +79,9 @@ function customOf(entry: Fields): Tool {
   return {
     kind: "custom",
     name,
-    at: entry.at,
+    at: entry.ownPath,
     ...(description === undefined ? {} : { description }),
-    ...(grammar === undefined ? {} : { grammar, grammarAt: `${inner.at}.format` }),
+    ...(grammar === undefined ? {} : { grammar, grammarAt: `${inner.ownPath}.format` }),
   };
 }
 
@@ -119,9 +119,9 @@ export function webSearchOf(options: Fields): Tool {
   }
   return {
     kind: "web_search",
-    at: options.at,
+    at: options.ownPath,
     apart: true,
-    paths: dropUndefined({ size: size && options.path("search_context_size"), location: userLocation?.at }),
+    paths: dropUndefined({ size: size && options.path("search_context_size"), location: userLocation?.ownPath }),
     ...(size === undefined ? {} : { size }),
     ...(approximate ? { location } : {}),
   };

@@ -51,7 +51,7 @@ export function* decodeRequestInSteps(incoming: IncomingRequest): Steps<Conversa
   if (!messages) throw invalidField("messages", "messages must be a list.");
   body.text("model");
   body.flag("stream");
-  body.leave("stream_options", "cosmetic");
+  body.ignore("stream_options", "cosmetic");
   const conversation: Conversation = {
     protocol: "openai-chat",
     task: incoming.task,
@@ -65,9 +65,9 @@ export function* decodeRequestInSteps(incoming: IncomingRequest): Steps<Conversa
   readTools(body, conversation);
   readSettings(CHAT_TOOL_CHOICE, body, conversation);
   readSettings(ANSWER_SETTINGS, body, conversation);
-  body.leave("audio", "audio_out");
-  body.leave("prediction", "prediction");
-  body.leave("moderation", "moderation");
+  body.ignore("audio", "audio_out");
+  body.ignore("prediction", "prediction");
+  body.ignore("moderation", "moderation");
   body.declareUnread();
   return conversation;
 }
@@ -136,7 +136,7 @@ class ChatMessageReader {
         `${message.path("tool_call_id")} must name the call it answers.`,
       );
     const name = message.text("name");
-    const callId = this.calls.answeredId(id, name, message.at);
+    const callId = this.calls.answeredId(id, name, message.ownPath);
     const parts = contentOf(message);
     const media = parts.find((part) => part.kind === "media");
     if (media) this.uses.push({ feature: "tool_result_media", path: media.at });
@@ -147,7 +147,7 @@ class ChatMessageReader {
       kind: "tool_result",
       callId,
       parts,
-      at: message.at,
+      at: message.ownPath,
       ...(name === undefined ? {} : { name }),
       ...(this.calls.isCustom(callId) ? { custom: true } : {}),
       ...(cache ? { cache } : {}),
@@ -165,18 +165,18 @@ class ChatMessageReader {
     });
     const legacy = message.object(LEGACY_CALL);
     if (legacy) parts.push(this.calls.legacy(legacy));
-    message.leave("audio", "foreign_block");
+    message.ignore("audio", "foreign_block");
     return parts;
   }
 
   /** Decodes images of the model in OpenRouter's format, which the encoder uses too. @param states the reasoning beside them */
   private images(message: Fields, states: readonly Reasoning[]): Media[] {
-    const list = message.of["images"];
+    const list = message.members["images"];
     if (!Array.isArray(list) || !list.every((entry) => asObject(entry)?.["image_url"])) return [];
     const hasMediaState = states.some(({ opaque }) => typeof opaque?.on === "object" && "media" in opaque.on);
     return (message.objects("images") ?? []).map((entry) => {
       const image = imageOf(entry);
-      for (const name of ["type", "index"]) entry.leave(name);
+      for (const name of ["type", "index"]) entry.ignore(name);
       entry.declareUnread();
       const { source } = image;
       if (hasMediaState || !("base64" in source)) return image;
@@ -190,13 +190,13 @@ class ChatMessageReader {
    * `reasoning_content` (DeepSeek's) before `reasoning` (Groq's); the latter two repeat the former's text.
    */
   private readReasoning(message: Fields): { before: Reasoning[]; after: Reasoning[] } {
-    const sentDetails = asList(message.of["reasoning_details"]);
-    if (Array.isArray(message.of["reasoning_details"])) message.leave("reasoning_details");
+    const sentDetails = asList(message.members["reasoning_details"]);
+    if (Array.isArray(message.members["reasoning_details"])) message.ignore("reasoning_details");
     const recalled = sentDetails.length === 0 ? this.recalledDetails(message) : [];
     const entries = recalled.length > 0 ? recalled : sentDetails;
     const details = recalled.length > 0 ? this.readRecalled(message, recalled) : this.details(message, sentDetails);
-    const member = (["reasoning_content", "reasoning"] as const).find((name) => asText(message.of[name]));
-    const text = member && asText(message.of[member]);
+    const member = (["reasoning_content", "reasoning"] as const).find((name) => asText(message.members[name]));
+    const text = member && asText(message.members[member]);
     const before = details.filter(({ afterText }) => !afterText).map(({ reasoning }) => reasoning);
     if (member && details.length === 0) before.push({ kind: "reasoning", text: text ?? "", at: message.path(member) });
     const first = details[0]?.reasoning ?? before[0];
@@ -209,26 +209,28 @@ class ChatMessageReader {
     // Beside entries of the gateway it is the same text, of which a client may have kept only a part.
     const hasEnvelope = entries.some((entry) => asObject(entry)?.["format"] === ENVELOPE_FORMAT);
     if (member && (details.length === 0 || detailsText === text || hasEnvelope)) message.any(member);
-    else if (member) message.leave(member, belongsToEntry ? undefined : "other");
+    else if (member) message.ignore(member, belongsToEntry ? undefined : "other");
     if (belongsToEntry && single) single.text = text;
     const state = messageState(message);
-    if (state) before.push({ kind: "reasoning", redacted: true, opaque: state, at: message.at });
+    if (state) before.push({ kind: "reasoning", redacted: true, opaque: state, at: message.ownPath });
     return { before, after: details.filter(({ afterText }) => afterText).map(({ reasoning }) => reasoning) };
   }
 
   /** Returns the stored `reasoning_details` of a message whose client sent none back. */
   private recalledDetails(message: Fields): readonly unknown[] {
-    const id = asText(asObject(asList(message.of["tool_calls"])[0])?.["id"]);
+    const id = asText(asObject(asList(message.members["tool_calls"])[0])?.["id"]);
     const state = id ? this.incoming.recall({ toString: () => reasoningKey(id) }) : undefined;
     return state ? asList(JSON.parse(state.data)) : [];
   }
 
   private readRecalled(message: Fields, list: readonly unknown[]): DetailReasoning[] {
     try {
-      return detailReasonings(list, message.at, this.incoming).map(({ reasoning: { opaque, ...rest }, afterText }) => ({
-        reasoning: { ...rest, at: message.at, ...(opaque ? { opaque: { ...opaque, recalled: true } } : {}) },
-        afterText,
-      }));
+      return detailReasonings(list, message.ownPath, this.incoming).map(
+        ({ reasoning: { opaque, ...rest }, afterText }) => ({
+          reasoning: { ...rest, at: message.ownPath, ...(opaque ? { opaque: { ...opaque, recalled: true } } : {}) },
+          afterText,
+        }),
+      );
     } catch {
       // The key has a new owner, who cannot open the envelope.
       return [];
@@ -247,7 +249,7 @@ class ChatMessageReader {
 function toTurn(message: Fields, role: Turn["role"], parts: Part[], name?: string): Turn {
   if (name !== undefined) message.declare("name", "name");
   message.declareUnread();
-  return { role, parts, at: message.at, ...(name === undefined ? {} : { name }) };
+  return { role, parts, at: message.ownPath, ...(name === undefined ? {} : { name }) };
 }
 
 function contentOf(message: Fields): Part[] {
@@ -264,8 +266,8 @@ function textPartsOf(message: Fields): Part[] {
   const parts = contentOf(message);
   const refusal = message.text("refusal");
   if (refusal !== undefined) parts.push({ kind: "refusal", text: refusal, at: message.path("refusal") });
-  const citations = asList(message.of["annotations"]).flatMap((annotation) => parseUrlCitation(annotation) ?? []);
-  message.leave("annotations", citations.length > 0 ? "citations" : undefined);
+  const citations = asList(message.members["annotations"]).flatMap((annotation) => parseUrlCitation(annotation) ?? []);
+  message.ignore("annotations", citations.length > 0 ? "citations" : undefined);
   const texts = parts.filter((part) => part.kind === "text");
   if (citations.length > 0 && texts.length === 1) (texts[0] as Part & { kind: "text" }).citations = citations;
   return parts;
@@ -411,7 +413,7 @@ class ChatCallReader {
     const inner = entry.object(custom ? "custom" : "function");
     if (!inner) throw invalidField(`${at}.function`, `${at}.function must be an object.`);
     // Recorded: the index of a streamed call, sent back.
-    entry.leave("index");
+    entry.ignore("index");
     const clientId = entry.text("id");
     const { id, signature } = unpackId(clientId || `call_${at.replaceAll(".", "_")}`);
     const name = inner.required("name");
@@ -433,10 +435,10 @@ class ChatCallReader {
 
   /** Decodes the older `function_call` of a message. */
   legacy(inner: Fields): ToolCall {
-    const id = `call_${inner.at.replaceAll(".", "_")}`;
+    const id = `call_${inner.ownPath.replaceAll(".", "_")}`;
     const name = inner.required("name");
     this.addUnanswered(id, name);
-    return { kind: "tool_call", id, name, arguments: inner.text("arguments") ?? "", at: inner.at };
+    return { kind: "tool_call", id, name, arguments: inner.text("arguments") ?? "", at: inner.ownPath };
   }
 
   /** Records a call without an id, for its result. */
@@ -453,7 +455,7 @@ class ChatCallReader {
    * beside a signature are specific to their vendor.
    */
   private stateOn(entry: Fields, packed: string | undefined): Opaque | undefined {
-    const { extra_content: extraContent } = entry.of;
+    const { extra_content: extraContent } = entry.members;
     const signature = asText(asObject(asObject(extraContent)?.["google"])?.["thought_signature"]);
     if (signature === undefined) {
       if (packed === undefined) return undefined;
@@ -474,7 +476,7 @@ const callsWithState = (parts: readonly Reasoning[]): Set<string> =>
 
 /** Returns opaque state on a message itself, as in Google's compatible API. */
 function messageState(message: Fields): Opaque | undefined {
-  const { extra_content, thought_signature } = message.of;
+  const { extra_content, thought_signature } = message.members;
   if (!asObject(extra_content) && typeof thought_signature !== "string") return undefined;
   for (const name of ["extra_content", "thought_signature"]) message.any(name);
   return createOpaque("message", writeJson({ extra_content, thought_signature }));
@@ -499,7 +501,7 @@ function partsOf(content: unknown, at: string, uses: FeatureUse[]): Part[] {
 }
 
 function partOf(part: Fields, type: string | undefined): Part {
-  const { at } = part;
+  const { ownPath: at } = part;
   switch (type) {
     case "text":
     case "input_text":
@@ -523,8 +525,8 @@ function partOf(part: Fields, type: string | undefined): Part {
 
 /** Decodes a part of a vendor-specific kind; Mistral's thinking is one that other vendors can read. */
 function foreignOf(part: Fields, type: string | undefined): Part {
-  const { at, uses } = part;
-  const thinking = type === "thinking" ? part.of["thinking"] : undefined;
+  const { ownPath: at, uses } = part;
+  const thinking = type === "thinking" ? part.members["thinking"] : undefined;
   if (Array.isArray(thinking)) {
     part.declareSelf("reasoning_text");
     part.any("thinking");
@@ -533,7 +535,7 @@ function foreignOf(part: Fields, type: string | undefined): Part {
   }
   if (type === undefined) throw invalidField(`${at}.type`, `${at}.type must be a string.`);
   part.declareSelf("foreign_block");
-  return { kind: "foreign", protocol: "openai-chat", name: type, json: part.of, at };
+  return { kind: "foreign", protocol: "openai-chat", name: type, json: part.members, at };
 }
 
 /** Returns the text of a piece of Mistral's thinking; its sources only its vendor understands. */
@@ -552,22 +554,23 @@ function readThinking(value: unknown, at: string, uses: FeatureUse[]): string {
 
 function imageOf(part: Fields): Media {
   // Recorded from Mistral: the URL itself where others have an object with it.
-  const plainUrl = asText(part.of["image_url"]);
+  const plainUrl = asText(part.members["image_url"]);
   const image = plainUrl === undefined ? part.object("image_url") : undefined;
   if (plainUrl !== undefined) part.any("image_url");
   const url = plainUrl ?? image?.text("url");
-  if (url === undefined) throw invalidField(`${part.at}.image_url.url`, `${part.at}.image_url.url must be a string.`);
+  if (url === undefined)
+    throw invalidField(`${part.ownPath}.image_url.url`, `${part.ownPath}.image_url.url must be a string.`);
   const detail = image?.text("detail");
   if (detail !== undefined && detail !== "auto") image?.declare("detail", "media_detail");
-  const inline = readDataUrl(url, `${part.at}.image_url`);
+  const inline = readDataUrl(url, `${part.ownPath}.image_url`);
   part.declareSelf(inline ? "image_base64" : "image_url");
   return {
     kind: "media",
     media: "image",
-    at: part.at,
+    at: part.ownPath,
     ...(inline?.mime ? { mime: inline.mime } : {}),
     source: inline ? { base64: inline.base64 } : { url },
-    ...(detail === undefined ? {} : { detail, detailAt: `${part.at}.image_url.detail` }),
+    ...(detail === undefined ? {} : { detail, detailAt: `${part.ownPath}.image_url.detail` }),
   };
 }
 
@@ -576,9 +579,9 @@ function audioOf(part: Fields): Media {
   const base64 = audio?.text("data");
   const format = audio?.text("format");
   if (base64 === undefined || format === undefined)
-    throw invalidField(`${part.at}.input_audio`, `${part.at}.input_audio must have data and format.`);
+    throw invalidField(`${part.ownPath}.input_audio`, `${part.ownPath}.input_audio must have data and format.`);
   part.declareSelf("audio");
-  return { kind: "media", media: "audio", at: part.at, mime: audioMediaType(format), source: { base64 } };
+  return { kind: "media", media: "audio", at: part.ownPath, mime: audioMediaType(format), source: { base64 } };
 }
 
 function fileOf(part: Fields): Media {
@@ -588,8 +591,8 @@ function fileOf(part: Fields): Media {
   const id = content === undefined ? file?.text("file_id") : undefined;
   const filename = file?.text("filename");
   if (!file || (id === undefined && content === undefined))
-    throw invalidField(`${part.at}.file`, `${part.at}.file must have file_data or file_id.`);
-  const inline = content === undefined ? undefined : readDataUrl(content, `${part.at}.file.file_data`);
+    throw invalidField(`${part.ownPath}.file`, `${part.ownPath}.file must have file_data or file_id.`);
+  const inline = content === undefined ? undefined : readDataUrl(content, `${part.ownPath}.file.file_data`);
   const isUrl = content !== undefined && !inline && /^https?:/.test(content);
   const feature = content === undefined ? "file_id" : isUrl ? "file_url" : "file_base64";
   part.declareSelf(feature);
@@ -602,7 +605,7 @@ function fileOf(part: Fields): Media {
   return {
     kind: "media",
     media: inline?.mime.startsWith("image/") ? "image" : "file",
-    at: part.at,
+    at: part.ownPath,
     ...(inline?.mime ? { mime: inline.mime } : {}),
     source,
     ...(filename === undefined ? {} : { filename }),
@@ -611,14 +614,14 @@ function fileOf(part: Fields): Media {
 
 /** Decodes a document by its URL, or with its bytes instead of one. Recorded from Mistral and Perplexity. */
 function linkOf(part: Fields, type: string): Media {
-  const object = isObject(part.of[type]) ? part.object(type) : undefined;
-  const url = asText(part.of[type]) ?? object?.text("url");
+  const object = isObject(part.members[type]) ? part.object(type) : undefined;
+  const url = asText(part.members[type]) ?? object?.text("url");
   part.any(type);
-  if (url === undefined) throw invalidField(`${part.at}.${type}`, `${part.at}.${type} must be a URL.`);
-  const media = { kind: "media", media: "file", at: part.at } as const;
+  if (url === undefined) throw invalidField(`${part.ownPath}.${type}`, `${part.ownPath}.${type} must be a URL.`);
+  const media = { kind: "media", media: "file", at: part.ownPath } as const;
   const isHttpUrl = /^https?:/i.test(url);
   part.declareSelf(isHttpUrl ? "file_url" : "file_base64");
   if (isHttpUrl) return { ...media, source: { url } };
-  const inline = readDataUrl(url, `${part.at}.${type}`);
+  const inline = readDataUrl(url, `${part.ownPath}.${type}`);
   return { ...media, ...(inline?.mime ? { mime: inline.mime } : {}), source: { base64: inline?.base64 ?? url } };
 }

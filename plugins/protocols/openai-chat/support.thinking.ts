@@ -26,7 +26,7 @@ export const REASONING_SETTINGS: readonly Setting[] = [
 
 /** Decodes an effort. An unknown value is left unread, and thus dropped: vendors have their own, like `default`. */
 function readEffort(fields: Fields, name: string, { reasoning }: Conversation): ReasoningConfig | undefined {
-  const effort = parseEffort(fields.of[name]);
+  const effort = parseEffort(fields.members[name]);
   if (effort === undefined) return reasoning;
   fields.any(name);
   fields.declare(name, "reasoning_effort");
@@ -55,7 +55,7 @@ function writeEffort(
 }
 
 function readNested(body: Fields, name: string, conversation: Conversation): ReasoningConfig | undefined {
-  const nested = isObject(body.of[name]) ? body.object(name) : undefined;
+  const nested = isObject(body.members[name]) ? body.object(name) : undefined;
   if (!nested) return undefined;
   const config: ReasoningConfig = { ...readEffort(nested, "effort", conversation) };
   const budget = nested.number("max_tokens");
@@ -63,16 +63,16 @@ function readNested(body: Fields, name: string, conversation: Conversation): Rea
     config.budget = budget;
     nested.declare("max_tokens", "reasoning_budget");
   }
-  if (nested.of["exclude"] === true) {
+  if (nested.members["exclude"] === true) {
     config.show = false;
-    nested.leave("exclude", "reasoning_summary");
+    nested.ignore("exclude", "reasoning_summary");
   }
-  const enabled = nested.of["enabled"];
+  const enabled = nested.members["enabled"];
   if (typeof enabled === "boolean" && config.effort === undefined && budget === undefined) {
     // OpenRouter's documentation: `enabled` alone means medium.
     config.effort = enabled ? "medium" : "none";
-    nested.leave("enabled", "reasoning_effort");
-  } else nested.leave("enabled");
+    nested.ignore("enabled", "reasoning_effort");
+  } else nested.ignore("enabled");
   return unlessEmpty(config);
 }
 
@@ -81,13 +81,13 @@ const unlessEmpty = (config: ReasoningConfig): ReasoningConfig | undefined =>
   Object.keys(config).length > 0 ? config : undefined;
 
 const googleIn = (body: Fields, name: string): Fields | undefined =>
-  isObject(body.of[name]) ? body.object(name)?.object("google") : undefined;
+  isObject(body.members[name]) ? body.object(name)?.object("google") : undefined;
 
 function readCacheHandle(body: Fields, name: string): string | undefined {
   const google = googleIn(body, name);
   const handle = google?.text("cached_content");
   if (handle !== undefined) google?.declare("cached_content", "cache_handle");
-  google?.leave("safety_settings", "safety");
+  google?.ignore("safety_settings", "safety");
   return handle;
 }
 
@@ -118,7 +118,7 @@ function readGoogle(body: Fields, name: string, { reasoning }: Conversation): Re
   if (level !== undefined) {
     config.effort = level;
     thinking.declare(LEVEL, "reasoning_effort");
-  } else thinking.leave(LEVEL, "other");
+  } else thinking.ignore(LEVEL, "other");
   const show = thinking.flag("include_thoughts");
   if (show !== undefined) thinking.declare("include_thoughts", "reasoning_summary");
   if (show !== undefined || requested.length > 0) config.show = show ?? false;

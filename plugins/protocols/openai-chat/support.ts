@@ -128,7 +128,7 @@ export const CHAT_SETTINGS: readonly Setting[] = [
     feature: "verbosity",
     type: "text",
     // An unknown value is left unread, and thus dropped.
-    read: (body, name) => (VERBOSITY.includes(body.of[name] as string) ? body.text(name) : undefined),
+    read: (body, name) => (VERBOSITY.includes(body.members[name] as string) ? body.text(name) : undefined),
   },
   {
     path: "parallel_tool_calls",
@@ -214,12 +214,12 @@ function readFormat(body: Fields, name: string): Format | undefined {
   if (!format) return undefined;
   if (type === "json_schema") {
     const inner = format.object(type);
-    if (!inner) throw invalidField(`${format.at}.${type}`, `${format.at}.${type} must be an object.`);
+    if (!inner) throw invalidField(`${format.ownPath}.${type}`, `${format.ownPath}.${type} must be an object.`);
     format.declareSelf("json_schema");
     return readJsonSchemaFormat(inner, false);
   }
   if (type !== "text" && type !== "json_object")
-    throw invalidField(`${format.at}.type`, `${format.at}.type must be text, json_object or json_schema.`);
+    throw invalidField(`${format.ownPath}.type`, `${format.ownPath}.type must be text, json_object or json_schema.`);
   if (type === "json_object") format.declareSelf("json_object");
   return { kind: type === "text" ? "text" : "json" };
 }
@@ -245,8 +245,8 @@ function writeCacheOptions(cache: CacheMark, conversation: Conversation, context
 
 /** Decodes how long the whole prompt is cached. In the mode `explicit` only marks count, as with other vendors. */
 function readCacheOptions(body: Fields, name: string): unknown {
-  const options = asObject(body.of[name]);
-  body.leave(name);
+  const options = asObject(body.members[name]);
+  body.ignore(name);
   if (options === undefined || options["mode"] === "explicit") {
     body.declare(name, "cosmetic");
     return undefined;
@@ -256,9 +256,9 @@ function readCacheOptions(body: Fields, name: string): unknown {
 }
 
 function readMetadata(body: Fields, name: string): unknown {
-  const metadata = body.of[name];
+  const metadata = body.members[name];
   if (isObject(metadata) && Object.values(metadata).every((value) => typeof value === "string")) return body.any(name);
-  body.leave(name, "metadata");
+  body.ignore(name, "metadata");
   return undefined;
 }
 
@@ -291,7 +291,7 @@ function writeModalities(modalities: readonly string[]): string[] | undefined {
 }
 
 function readImageConfig(body: Fields, name: string): Conversation["image"] {
-  const config = isObject(body.of[name]) ? body.object(name) : undefined;
+  const config = isObject(body.members[name]) ? body.object(name) : undefined;
   if (!config) return undefined;
   config.declareSelf("image_out");
   const [aspect, size] = [config.text("aspect_ratio"), config.text("image_size")];

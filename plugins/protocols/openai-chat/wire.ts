@@ -86,17 +86,17 @@ export const writeUrlCitation = ({ url, title, quote, start, end }: Citation, of
 /** Decodes a mark for the prompt cache: OpenAI's own, or Anthropic's, which other vendors adopted. */
 export function readPartCacheMark(part: Fields): { cache?: CacheMark } {
   for (const name of ["prompt_cache_breakpoint", "cache_control"]) {
-    const mark = isObject(part.of[name]) ? part.object(name) : undefined;
+    const mark = isObject(part.members[name]) ? part.object(name) : undefined;
     if (!mark) continue;
     part.declare(name, "cache_mark");
     // Its type or mode makes no difference.
     mark.any("type");
     mark.any("mode");
-    const { ttl } = mark.of;
+    const { ttl } = mark.members;
     const isKnownTtl = ttl === "5m" || ttl === "30m" || ttl === "1h" || ttl === "12h";
     if (isKnownTtl) mark.any("ttl");
     mark.declareUnread();
-    return { cache: { ...(isKnownTtl && { ttl }), at: mark.at } };
+    return { cache: { ...(isKnownTtl && { ttl }), at: mark.ownPath } };
   }
   return {};
 }

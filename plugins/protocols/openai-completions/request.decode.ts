@@ -19,7 +19,7 @@ export function decodeRequest(request: IncomingRequest): Conversation {
   const body = requestFields(request, uses);
   body.text("model");
   body.flag("stream");
-  body.leave("stream_options", "cosmetic");
+  body.ignore("stream_options", "cosmetic");
   // Emulated when the response is encoded.
   body.flag("echo");
   const conversation: Conversation = {

@@ -72,13 +72,13 @@ export function* decodeRequestInSteps(request: IncomingRequest): Steps<Conversat
     tools,
     uses,
   };
-  const isCompaction = requestsCompaction(body.of["input"]);
+  const isCompaction = requestsCompaction(body.members["input"]);
   if (isCompaction) conversation.toolChoice = readCompactionChoice(body);
   else readSettings(RESPONSES_TOOL_CHOICE, body, conversation);
   readSettings(isCompaction ? compactionSettings : RESPONSES_SETTINGS, body, conversation);
-  body.object("reasoning")?.leaveUsual(DEFAULT_REASONING);
-  body.leaveUsual(DEFAULT_FIELDS);
-  for (const [name, feature] of Object.entries(UNTRANSLATED_FIELDS)) body.leave(name, feature);
+  body.object("reasoning")?.ignoreDefaults(DEFAULT_REASONING);
+  body.ignoreDefaults(DEFAULT_FIELDS);
+  for (const [name, feature] of Object.entries(UNTRANSLATED_FIELDS)) body.ignore(name, feature);
   body.declareUnread();
   if (input.changed.length > 0) conversation.changed = input.changed;
   imageTool.read(conversation);
@@ -96,8 +96,8 @@ const compactionSettings = RESPONSES_SETTINGS.filter(({ path }) => path !== "tex
 
 /** Forbids calls. The tools stay offered: the history has calls of them, and the vendor's cached prompt begins with them. */
 function readCompactionChoice(body: Fields): ToolChoice {
-  body.leave("tool_choice");
-  body.object("text")?.leave("format");
+  body.ignore("tool_choice");
+  body.object("text")?.ignore("format");
   return { mode: "none" };
 }
 
@@ -144,7 +144,7 @@ class InputReader {
   }
 
   private readItem(item: Fields, isLast: boolean): Turn | undefined {
-    const type = item.of["type"] ?? undefined;
+    const type = item.members["type"] ?? undefined;
     if (type === "additional_tools") return this.addTools(item);
     return type === COMPACTION_TRIGGER ? this.readTrigger(item, isLast) : this.readTurn(item);
   }
@@ -195,12 +195,13 @@ class InputReader {
 
   /** Returns the request for a compaction as a user's text. @throws GatewayError `invalid_field` where more items follow */
   private readTrigger(item: Fields, isLast: boolean): Turn {
-    if (!isLast) throw invalidField(item.at, `${item.at}: a ${COMPACTION_TRIGGER} must be the last item of the input.`);
+    if (!isLast)
+      throw invalidField(item.ownPath, `${item.ownPath}: a ${COMPACTION_TRIGGER} must be the last item of the input.`);
     const notice = "a compaction is requested by a prompt, as plain text and without tool calls";
-    this.changed.push({ path: item.at, why: notice });
+    this.changed.push({ path: item.ownPath, why: notice });
     leaveMembers(item, "type", "id");
     item.declareUnread();
-    return textTurn("user", SUMMARY_PROMPT, item.at);
+    return textTurn("user", SUMMARY_PROMPT, item.ownPath);
   }
 
   /** Returns a compaction made for a provider of another protocol as a user's text; undefined for the vendor's own. */
@@ -210,7 +211,7 @@ class InputReader {
     if (!opaque || (opaque.protocol === OPENAI_RESPONSES && opaque.account === undefined)) return undefined;
     leaveMembers(item, "type", "id", "created_by");
     item.declareUnread();
-    return textTurn("user", summaryText(opaque, item.path("encrypted_content")), item.at);
+    return textTurn("user", summaryText(opaque, item.path("encrypted_content")), item.ownPath);
   }
 
   /**
@@ -226,7 +227,7 @@ class InputReader {
     item.declareUnread();
     return {
       kind: "reasoning",
-      at: item.at,
+      at: item.ownPath,
       ...(content.length > 0 && { text: content.join("\n") }),
       ...(summary.length > 0 && { summary }),
       ...(sealed !== undefined && { opaque: this.openState(sealed) }),
@@ -246,7 +247,7 @@ export function summaryText({ protocol, kind, data }: Opaque, at: string): strin
 
 /** Leaves members that only concern the vendor's own objects, like ids of stored items. */
 function leaveMembers(fields: Fields, ...names: readonly string[]): void {
-  for (const name of names) fields.leave(name);
+  for (const name of names) fields.ignore(name);
 }
 
 const singlePartTurn = (role: Turn["role"], part: Part): Turn => ({ role, parts: [part], at: part.at });
@@ -269,11 +270,11 @@ function declareTurnUses(turns: readonly Turn[], uses: FeatureUse[]): void {
 /**
  * Reports whether an item is the SDK's short form of a reference: an id and nothing else. [S: ItemReference.type is optional]
  */
-const isReference = ({ of }: Fields): boolean =>
+const isReference = ({ members: of }: Fields): boolean =>
   typeof of["id"] === "string" && Object.entries(of).every(([name, value]) => name === "id" || value === null);
 
 function readMessage(item: Fields): Turn {
-  const role = item.word("role", ROLES);
+  const role = item.oneOf("role", ROLES);
   if (!role) throw invalidField(item.path("role"), `${item.path("role")} is missing.`);
   const parts = readContent(item, "content");
   const phase = item.text("phase");
@@ -282,14 +283,14 @@ function readMessage(item: Fields): Turn {
   if (name !== undefined) item.declare("name", "name");
   leaveMembers(item, "type", "id", "status");
   item.declareUnread();
-  return { role, parts, at: item.at, ...dropUndefined({ phase, name }) };
+  return { role, parts, at: item.ownPath, ...dropUndefined({ phase, name }) };
 }
 
 /** Returns the texts of a list of text parts. */
 function readTexts(item: Fields, name: string): string[] {
   return (item.objects(name) ?? []).map((part) => {
     const text = part.required("text");
-    part.leave("type");
+    part.ignore("type");
     part.declareUnread();
     return text;
   });
@@ -300,13 +301,13 @@ function readCall(item: Fields, input: "arguments" | "input"): ToolCall {
   if (namespace !== undefined) item.declare("namespace", "tools_namespace");
   if (input === "input") item.declareSelf("tools_custom");
   leaveMembers(item, "id", "status");
-  item.leaveUsual({ async: [false] });
+  item.ignoreDefaults({ async: [false] });
   const call = { id: item.required("call_id"), name: item.required("name"), arguments: item.required(input) };
   item.declareUnread();
   return {
     kind: "tool_call",
     ...call,
-    at: item.at,
+    at: item.ownPath,
     ...(namespace !== undefined && { namespace }),
     ...(input === "input" && { custom: true }),
   };
@@ -322,7 +323,7 @@ function readResult(item: Fields, type: string): ToolResult {
     kind: "tool_result",
     callId,
     parts,
-    at: item.at,
+    at: item.ownPath,
     ...(type === "custom_tool_call_output" && { custom: true }),
   };
 }
@@ -356,7 +357,7 @@ function readImageCall(item: Fields): Media | undefined {
   item.declare("result", "image_base64");
   leaveMembers(item, "type", "id", "status", "action", "background", "quality", "size");
   item.declareUnread();
-  return { kind: "media", media: "image", mime, source: { base64 }, at: item.at, tools: [IMAGE_TOOL] };
+  return { kind: "media", media: "image", mime, source: { base64 }, at: item.ownPath, tools: [IMAGE_TOOL] };
 }
 
 /** Decodes an item that only the vendor understands: it is declared and dropped as a whole. */
@@ -365,11 +366,18 @@ function readForeign(item: Fields, name: string): Foreign {
   if (name === COMPACTION) item.declareSelf("stored_state");
   else if (name !== ITEM_REFERENCE) item.declareSelf("foreign_block");
   // An SDK repeats items by reference although nothing was stored. Reasoning can be left out, a turn or a call cannot.
-  else if (String(item.of["id"]).startsWith("rs_")) item.declareSelf("other");
+  else if (String(item.members["id"]).startsWith("rs_")) item.declareSelf("other");
   else item.declareSelf("stored_state", RESEND_HINT);
   const tool = ITEM_OF_TOOL.exec(name)?.[1];
   const tools = tool === undefined ? undefined : [tool, `${tool}_use_preview`];
-  return { kind: "foreign", protocol: OPENAI_RESPONSES, name, json: item.of, at: item.at, ...dropUndefined({ tools }) };
+  return {
+    kind: "foreign",
+    protocol: OPENAI_RESPONSES,
+    name,
+    json: item.members,
+    at: item.ownPath,
+    ...dropUndefined({ tools }),
+  };
 }
 
 /**
@@ -389,7 +397,7 @@ function readPart(part: Fields): Part {
   const reader = ownProperty(PART_READERS, type);
   if (!reader) {
     part.declareSelf("foreign_block");
-    return { kind: "foreign", protocol: OPENAI_RESPONSES, name: type, json: part.of, at: part.at };
+    return { kind: "foreign", protocol: OPENAI_RESPONSES, name: type, json: part.members, at: part.ownPath };
   }
   const decoded = reader(part);
   part.declareUnread();
@@ -413,8 +421,8 @@ function readText(part: Fields): Text {
   const citations = annotations.flatMap((annotation) => parseCitation(annotation) ?? []);
   if (annotations.length > 0) part.declare("annotations", "citations");
   // Logprobs of an earlier response have no effect.
-  part.leave("logprobs");
-  return { kind: "text", text, at: part.at, ...cache, ...(citations.length > 0 && { citations }) };
+  part.ignore("logprobs");
+  return { kind: "text", text, at: part.ownPath, ...cache, ...(citations.length > 0 && { citations }) };
 }
 
 function parseCitation(annotation: unknown): Citation | undefined {
@@ -425,14 +433,14 @@ function parseCitation(annotation: unknown): Citation | undefined {
 }
 
 function readRefusal(part: Fields): Refusal {
-  return { kind: "refusal", text: part.required("refusal"), at: part.at };
+  return { kind: "refusal", text: part.required("refusal"), at: part.ownPath };
 }
 
 function readImage(part: Fields): Media {
   const url = part.text("image_url");
   const source = url === undefined ? readFileId(part, "image_url") : readUrl(part, url);
   const detail = readDetail(part);
-  return { kind: "media", media: "image", ...source, at: part.at, ...detail, ...readCacheMark(part) };
+  return { kind: "media", media: "image", ...source, at: part.ownPath, ...detail, ...readCacheMark(part) };
 }
 
 function readDetail(part: Fields): Pick<Media, "detail" | "detailAt"> {
@@ -470,7 +478,7 @@ function readFile(part: Fields): Media {
     kind: "media",
     media: "file",
     ...source,
-    at: part.at,
+    at: part.ownPath,
     ...(filename !== undefined && { filename }),
     ...detail,
     ...readCacheMark(part),
@@ -496,7 +504,7 @@ function readAudio(part: Fields): Media {
   const mime = audioMediaType(audio.required("format"));
   const base64 = audio.required("data");
   part.declareSelf("audio");
-  return { kind: "media", media: "audio", mime, source: { base64 }, at: part.at };
+  return { kind: "media", media: "audio", mime, source: { base64 }, at: part.ownPath };
 }
 
 const CACHE_TTLS: readonly unknown[] = ["5m", "30m", "1h", "12h"] satisfies CacheMark["ttl"][];
@@ -506,9 +514,9 @@ function readCacheMark(part: Fields): { cache?: CacheMark } {
   const mark = part.object("prompt_cache_breakpoint");
   if (!mark) return {};
   mark.declareSelf("cache_mark");
-  mark.leave("mode");
-  const ttl = CACHE_TTLS.includes(mark.of["ttl"]) ? (mark.any("ttl") as CacheMark["ttl"]) : undefined;
-  return { cache: { ...(ttl && { ttl }), at: mark.at } };
+  mark.ignore("mode");
+  const ttl = CACHE_TTLS.includes(mark.members["ttl"]) ? (mark.any("ttl") as CacheMark["ttl"]) : undefined;
+  return { cache: { ...(ttl && { ttl }), at: mark.ownPath } };
 }
 
 /** Tools that agents offer to every model: without them only a capability is missing. */
@@ -549,10 +557,10 @@ function readTool(fields: Fields, type: string): Tool {
   const reader = WEB_SEARCH.test(type) ? readWebSearch : ownProperty(TOOL_READERS, type);
   if (!reader) {
     fields.declareSelf(OPTIONAL_TOOLS.has(type) ? "other" : "tools_server");
-    return { kind: "server", protocol: OPENAI_RESPONSES, name: type, json: fields.of, at: fields.at };
+    return { kind: "server", protocol: OPENAI_RESPONSES, name: type, json: fields.members, at: fields.ownPath };
   }
   const tool = reader(fields);
-  fields.leaveUsual(TOOL_DEFAULTS);
+  fields.ignoreDefaults(TOOL_DEFAULTS);
   fields.declareUnread();
   return tool;
 }
@@ -571,7 +579,7 @@ function readFunction(fields: Fields): Tool {
   const strict = fields.flag("strict");
   fields.declareSelf("tools");
   if (strict) fields.declare("strict", "tools_strict");
-  return { kind: "function", name, at: fields.at, ...dropUndefined({ description, parameters, strict }) };
+  return { kind: "function", name, at: fields.ownPath, ...dropUndefined({ description, parameters, strict }) };
 }
 
 function readCustom(fields: Fields): Tool {
@@ -580,14 +588,14 @@ function readCustom(fields: Fields): Tool {
   const format = fields.object("format");
   const grammar = format && readGrammar(format);
   fields.declareSelf("tools_custom");
-  const grammarAt = grammar && format?.at;
-  return { kind: "custom", name, at: fields.at, ...dropUndefined({ description, grammar, grammarAt }) };
+  const grammarAt = grammar && format?.ownPath;
+  return { kind: "custom", name, at: fields.ownPath, ...dropUndefined({ description, grammar, grammarAt }) };
 }
 
 /** Returns the members of a grammar; undefined for free text. */
 function readGrammar(format: Fields): JsonObject | undefined {
-  format.leaveUsual({ type: ["text"] });
-  if (format.of["type"] !== "grammar") return undefined;
+  format.ignoreDefaults({ type: ["text"] });
+  if (format.members["type"] !== "grammar") return undefined;
   return { type: format.any("type"), syntax: format.text("syntax"), definition: format.text("definition") };
 }
 
@@ -597,16 +605,16 @@ function readWebSearch(fields: Fields): Tool {
   const blocked = filters && readDomains(filters, "blocked_domains");
   const userLocation = fields.object("user_location");
   const location = userLocation && readLocation(userLocation);
-  const size = fields.of["search_context_size"] === "medium" ? undefined : fields.text("search_context_size");
+  const size = fields.members["search_context_size"] === "medium" ? undefined : fields.text("search_context_size");
   fields.declareSelf("web_search");
   return {
     kind: "web_search",
-    at: fields.at,
+    at: fields.ownPath,
     paths: dropUndefined({
       allowed: allowed && filters.path("allowed_domains"),
       blocked: blocked && filters.path("blocked_domains"),
       size: size && fields.path("search_context_size"),
-      location: userLocation?.at,
+      location: userLocation?.ownPath,
     }),
     ...dropUndefined({ allowed, blocked, size, location }),
   };
@@ -620,7 +628,7 @@ function readDomains(filters: Fields, name: string): string[] | undefined {
 }
 
 function readLocation(userLocation: Fields): { city?: string; region?: string; country?: string; timezone?: string } {
-  userLocation.leave("type");
+  userLocation.ignore("type");
   return dropUndefined({
     city: userLocation.text("city"),
     region: userLocation.text("region"),

@@ -41,13 +41,13 @@ function readChoice(body: Fields, at: string): ToolChoice {
 }
 
 function readAllowed(fields: Fields): ToolChoice {
-  const mode = fields.word("mode", ["auto", "required"]);
+  const mode = fields.oneOf("mode", ["auto", "required"]);
   const tools = fields.objects("tools") ?? [];
   fields.declareSelf("tool_choice_allowed");
   const names = tools.map((tool) => {
     // The vendor's tools have only their type as a name.
     const name = tool.text("name") ?? tool.required("type");
-    for (const member of ["type", "server_label"]) tool.leave(member);
+    for (const member of ["type", "server_label"]) tool.ignore(member);
     tool.declareUnread();
     return name;
   });

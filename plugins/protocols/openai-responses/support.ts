@@ -143,7 +143,7 @@ export const RESPONSES_SETTINGS: readonly Setting[] = [
     field: "verbosity",
     feature: "verbosity",
     type: "text",
-    words: identityMap(["low", "medium", "high"]),
+    valueMap: identityMap(["low", "medium", "high"]),
   },
   { path: "text.format", field: "format", type: "any", read: readFormat, write: writeFormat },
   // A thinking budget is encoded as an effort, if the client sent no effort.
@@ -153,7 +153,7 @@ export const RESPONSES_SETTINGS: readonly Setting[] = [
     field: "reasoning.effort",
     feature: "reasoning_effort",
     type: "text",
-    words: identityMap(EFFORTS),
+    valueMap: identityMap(EFFORTS),
     write: supportedEffort,
   },
   // A summary of any kind means that reasoning is shown.
@@ -169,7 +169,7 @@ export const RESPONSES_SETTINGS: readonly Setting[] = [
     field: "reasoning.summary",
     feature: "reasoning_summary",
     type: "text",
-    words: identityMap(["auto", "concise", "detailed"]),
+    valueMap: identityMap(["auto", "concise", "detailed"]),
   },
   { path: "metadata", field: "metadata", feature: "metadata", type: "any", read: readLabels, write: writeLabels },
   { path: "prompt_cache_key", field: "cacheKey", feature: "cache_key", type: "text", write: labelWriter("cache_key") },
@@ -207,7 +207,7 @@ export const RESPONSES_SETTINGS: readonly Setting[] = [
 /** Decodes the response format. @throws GatewayError `invalid_field` */
 function readFormat(text: Fields, name: string): Format | undefined {
   const format = text.object(name);
-  const type = format?.word("type", ["text", "json_object", "json_schema"]);
+  const type = format?.oneOf("type", ["text", "json_object", "json_schema"]);
   if (!format) return undefined;
   if (type === undefined) throw invalidField(format.path("type"), `${format.path("type")} is missing.`);
   if (type === "text") return { kind: "text" };
@@ -256,7 +256,7 @@ function writeBudget(budget: number, conversation: Conversation, context: Encode
 
 function readLabels(body: Fields, name: string): Record<string, string> | undefined {
   const labels = body.object(name);
-  return labels && Object.fromEntries(Object.keys(labels.of).map((label) => [label, labels.required(label)]));
+  return labels && Object.fromEntries(Object.keys(labels.members).map((label) => [label, labels.required(label)]));
 }
 
 /** Maximum number of the vendor's labels. [S] */
@@ -311,7 +311,7 @@ function readTopLogprobs(body: Fields, name: string): number | undefined {
   return requestsTopLogprobs(body) ? body.number(name) : undefined;
 }
 
-function requestsTopLogprobs({ of }: Fields): boolean {
+function requestsTopLogprobs({ members: of }: Fields): boolean {
   const alternatives = of["top_logprobs"] ?? 0;
   return typeof alternatives !== "number" || alternatives > 0;
 }
@@ -320,14 +320,14 @@ function requestsTopLogprobs({ of }: Fields): boolean {
 function readCacheOptions(body: Fields, name: string): CacheMark | undefined {
   const options = body.object(name);
   if (!options) return undefined;
-  const implicit = options.of["mode"] !== "explicit";
+  const implicit = options.members["mode"] !== "explicit";
   options.declareSelf(implicit ? "cache_mark" : "cosmetic");
-  options.leave("mode");
+  options.ignore("mode");
   if (!implicit) {
-    options.leave("ttl");
+    options.ignore("ttl");
     return undefined;
   }
-  const ttl = options.of["ttl"];
+  const ttl = options.members["ttl"];
   if (ttl !== "30m" && ttl !== "12h") return {};
   options.any("ttl");
   return { ttl };

@@ -100,7 +100,8 @@ const NAME_CHARACTERS = "a-zA-Z0-9_-";
 const MAX_NAME_LENGTH = 64;
 
 /** Returns a tool name that the vendor accepts. */
-export const fitName = (name: string, names: ToolNameMap): string => names.fit(name, NAME_CHARACTERS, MAX_NAME_LENGTH);
+export const fitName = (name: string, names: ToolNameMap): string =>
+  names.sanitize(name, NAME_CHARACTERS, MAX_NAME_LENGTH);
 
 const MENTIONS_ERROR = /error|fail|exception|denied|not found/i;
 

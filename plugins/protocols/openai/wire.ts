@@ -2,8 +2,8 @@ import {
   type Effort,
   invalidField,
   ownProperty,
-  type RateDistance,
-  type RateDistances,
+  type RateLimitState,
+  type RateLimitStates,
   type Usage,
 } from "model-gateway/protocol";
 
@@ -154,7 +154,7 @@ const TOKEN_RATE_HEADERS = [
 ] as const;
 
 /** Returns `x-ratelimit-{limit,remaining,reset}-{requests,tokens}`. [S, D: rate limits guide] */
-export function rateHeaders({ requests, tokens }: RateDistances): string[] {
+export function rateHeaders({ requests, tokens }: RateLimitStates): string[] {
   const lines: string[] = [];
   if (requests) addRateHeaders(lines, REQUEST_RATE_HEADERS, requests);
   if (tokens) addRateHeaders(lines, TOKEN_RATE_HEADERS, tokens);
@@ -164,7 +164,7 @@ export function rateHeaders({ requests, tokens }: RateDistances): string[] {
 function addRateHeaders(
   lines: string[],
   [limitHeader, remainingHeader, resetHeader]: typeof REQUEST_RATE_HEADERS | typeof TOKEN_RATE_HEADERS,
-  { limit, left, reset }: RateDistance,
+  { limit, left: remaining, reset }: RateLimitState,
 ): void {
-  lines.push(limitHeader, String(limit), remainingHeader, String(left), resetHeader, formatReset(reset));
+  lines.push(limitHeader, String(limit), remainingHeader, String(remaining), resetHeader, formatReset(reset));
 }

@@ -20,7 +20,7 @@ import {
   type ReserveResult,
 } from "../limiter.ts";
 import { type LimitPart, MemoryLimiter, type SpendSince } from "../memory-limiter.ts";
-import { parseExcess, parseGrant, parseStandings, ReplyReader } from "./replies.ts";
+import { parseExcess, parseGrant, parseStatuses, ReplyReader } from "./replies.ts";
 import { REPLY_DEADLINE, RedisRefusal, type RedisScript, RedisServer, unusableRedis } from "./server.ts";
 import {
   levelSumNames,
@@ -189,7 +189,7 @@ export class RedisLimiter extends Limiter {
       const packed = JSON.stringify(levels.map((level) => packLevel(level, 0, calendar, now)));
       try {
         const [kind, ...rest] = await this.run("standings", [packed]);
-        if (kind === "ok") return parseStandings(new ReplyReader(rest.slice(1)), levels, calendar, now);
+        if (kind === "ok") return parseStatuses(new ReplyReader(rest.slice(1)), levels, calendar, now);
         await this.seedSums(rest as string[]);
       } catch (thrown) {
         this.handleFailure(thrown);

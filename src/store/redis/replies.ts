@@ -3,12 +3,12 @@ import type { Budget, LimitLevel } from "../../core/limits.ts";
 import {
   type BudgetState,
   budgetExcess,
-  budgetStanding,
+  budgetStatus,
   concurrencyExcess,
   isRepeated,
   nearlySpentWarning,
   type RateState,
-  rateDistance,
+  rateLimitState,
   rpmExcess,
   tighterLimit,
   tokensToReserve,
@@ -63,8 +63,8 @@ export function parseGrant(
   for (const level of levels) {
     const { rpm = 0, tpm = 0, budgets = [] } = level.limits;
     const [requests, tokens] = [readRateState(reader), readRateState(reader)];
-    if (rpm > 0) grant.requests = tighterLimit(grant.requests, rateDistance(requests, rpm));
-    if (tpm > 0) grant.tokens = tighterLimit(grant.tokens, rateDistance(tokens, tpm));
+    if (rpm > 0) grant.requests = tighterLimit(grant.requests, rateLimitState(requests, rpm));
+    if (tpm > 0) grant.tokens = tighterLimit(grant.tokens, rateLimitState(tokens, tpm));
     for (const [i, state] of readBudgetStates(level, reader, calendar, now).entries()) {
       const budget = budgets[i] as Budget;
       const warning = nearlySpentWarning(level, budget, state.spent);
@@ -97,7 +97,7 @@ export function parseExcess(
 }
 
 /** Parses the state of levels, from the reply of `standings` after its first two values. */
-export function parseStandings(
+export function parseStatuses(
   reader: ReplyReader,
   levels: readonly LimitLevel[],
   calendar: Calendar,
@@ -112,10 +112,10 @@ export function parseStandings(
     return {
       kind,
       name,
-      ...(rpm > 0 && { requests: rateDistance(requests, rpm) }),
-      ...(tpm > 0 && { tokens: rateDistance(tokens, tpm) }),
+      ...(rpm > 0 && { requests: rateLimitState(requests, rpm) }),
+      ...(tpm > 0 && { tokens: rateLimitState(tokens, tpm) }),
       ...(concurrency > 0 && { concurrency: { limit: concurrency, left: Math.max(0, concurrency - inside) } }),
-      budgets: budgets.map((budget, i) => budgetStanding(budget, states[i] as BudgetState)),
+      budgets: budgets.map((budget, i) => budgetStatus(budget, states[i] as BudgetState)),
     };
   });
 }

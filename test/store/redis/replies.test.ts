@@ -1,7 +1,7 @@
 import t from "tap";
 import { Calendar } from "../../../src/core/calendar.ts";
 import type { LimitLevel } from "../../../src/core/limits.ts";
-import { parseExcess, parseGrant, parseStandings, ReplyReader } from "../../../src/store/redis/replies.ts";
+import { parseExcess, parseGrant, parseStatuses, ReplyReader } from "../../../src/store/redis/replies.ts";
 
 const NOON = Date.UTC(2026, 10, 18, 12);
 const calendar = new Calendar();
@@ -39,15 +39,21 @@ t.test("a grant has the tightest limits and soft budgets, and the current value 
 
 t.test("a refusal is the one of the memory limiter", async (t) => {
   const excess = (...words: unknown[]) => parseExcess(reader(...words), reservation, calendar, NOON);
-  t.match(excess(0, "concurrency"), { limit: "concurrency", allowed: 2, of: { name: "ci" } });
-  t.match(excess(1, "rpm", 1500), { limit: "rpm", allowed: 5, retryAfter: 1.5, of: { kind: "all" } });
-  t.match(excess(0, "tpm", 40, 2000), { limit: "tpm", left: 60, requested: 100, retryAfter: 2 });
-  t.match(excess(1, "budget", 1, "80", "5"), { limit: "budget", allowed: 90, left: 5, requested: 7, per: "total" });
+  t.match(excess(0, "concurrency"), { limit: "concurrency", allowed: 2, level: { name: "ci" } });
+  t.match(excess(1, "rpm", 1500), { limit: "rpm", allowed: 5, retryAfter: 1.5, level: { kind: "all" } });
+  t.match(excess(0, "tpm", 40, 2000), { limit: "tpm", remaining: 60, requested: 100, retryAfter: 2 });
+  t.match(excess(1, "budget", 1, "80", "5"), {
+    limit: "budget",
+    allowed: 90,
+    remaining: 5,
+    requested: 7,
+    per: "total",
+  });
 });
 
 t.test("limit values are decoded level by level", async (t) => {
   const words = [1, 61000, 100, 61000, "30", "5", 1, 3, 61000, 0, 0, "45", "2", 4];
-  t.match(parseStandings(reader(...words), levels, calendar, NOON), [
+  t.match(parseStatuses(reader(...words), levels, calendar, NOON), [
     { requests: { left: 9 }, concurrency: { left: 1 }, budgets: [{ spent: 30, reserved: 5, left: 65 }] },
     { requests: { left: 2 }, budgets: [{ left: 3 }, { left: 43 }] },
   ]);

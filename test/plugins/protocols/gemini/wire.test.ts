@@ -290,8 +290,8 @@ t.test("enums may be in either case, and an unspecified one is declared where re
 
 t.test("a single element is read as a list of it", async (t) => {
   const list = (json: JsonObject) => fields(json).objects("parts");
-  t.match(list({ parts: { text: "x" } }), [{ of: { text: "x" }, at: "parts" }]);
-  t.match(list({ parts: [{ text: "x" }] }), [{ of: { text: "x" }, at: "parts.0" }]);
+  t.match(list({ parts: { text: "x" } }), [{ members: { text: "x" }, ownPath: "parts" }]);
+  t.match(list({ parts: [{ text: "x" }] }), [{ members: { text: "x" }, ownPath: "parts.0" }]);
 });
 
 t.test("a value of another type is refused with its path", async (t) => {

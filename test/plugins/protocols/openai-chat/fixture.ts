@@ -55,7 +55,7 @@ export function terms(facts: Facts = {}): EncodeContext & { losses: Losses } {
     client: "another",
     model: "vendor-model",
     facts,
-    names: { fit: (name) => name, back: (name) => name, mark: () => undefined, original: (name) => ({ name }) },
+    names: { sanitize: (name) => name, restore: (name) => name, mark: () => undefined, original: (name) => ({ name }) },
     nested: new NestedJson(),
     drop: (path) => void losses.dropped.push(path),
     change: (path) => void losses.changed.push(path),

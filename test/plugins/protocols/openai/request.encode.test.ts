@@ -45,7 +45,7 @@ t.test("a tool's name is made acceptable to the vendor, and maps back to the cli
   for (const name of ["get_weather", "a.b/c", "x".repeat(100)]) {
     const fitted = fitName(name, names);
     t.match(fitted, /^[a-zA-Z0-9_-]{1,64}$/);
-    t.equal(names.back(fitted), name);
+    t.equal(names.restore(fitted), name);
   }
 });
 
