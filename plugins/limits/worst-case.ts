@@ -29,12 +29,6 @@ const BYTES_PER_TOKEN = 3;
 const USUAL_BYTES_PER_TOKEN = 4;
 /** Bytes of a request up to which it is not searched for media. */
 const SHORT_BODY = 4096;
-/** Bytes between two samples of a body, and bytes per sample: base64 longer than both together is always found. */
-const [STEP, SAMPLE] = [1024, 48];
-/** Character codes of base64. */
-const BASE64 = Uint8Array.from({ length: 256 }, (_, code) =>
-  /[A-Za-z0-9+/=_-]/.test(String.fromCharCode(code)) ? 1 : 0,
-);
 const ESCAPE = "\\u00";
 /** A member's name, followed by the member names and indices that lead to a value. */
 type MemberPath = readonly (string | number)[];
@@ -77,48 +71,80 @@ export function worstCase(
 ): WorstCase {
   const { operation, protocol, targets, time } = exchange;
   if (!operation.generates) return { maximum: NO_SPENDING, minimum: NO_SPENDING, plausibleTokens: 0 };
-  const { most: input, likely } = tokensIn(exchange, translations);
-  const answers = requestedAnswers(exchange);
-  const drawn = imageToolTokens(exchange);
-  const drawing = drawn > 0 ? drawingModels(exchange) : [];
-  let [tokens, dearest, cheapest, out] = [input, 0, 0, 0];
-  let unpriced: string | undefined;
-  for (const target of targets) {
-    const { prices, provider, protocolName } = target;
-    const native = isNative(protocol, provider, protocolName);
-    const price = prices?.versionAt(time)?.price;
-    let [all, money] = [0, 0];
-    for (const { model, tier, times, tokens: most } of answers) {
-      // Under translation only the target's model is called.
-      if (model !== undefined && !native) continue;
-      const output = outputLimitAt(target, most, native) * times;
-      all += input + output;
-      if (most !== undefined) out = Math.max(out, output);
-      const known = model === undefined ? price : pricesOf(model, provider)?.versionAt(time)?.price;
-      if (!known && model !== undefined)
-        unpriced = model === "" ? "a model of the vendor's choice" : `the model ${model}`;
-      if (tier === "fast" && known && !known.fast && native) unpriced = "the fast mode";
-      const usual = known ?? price;
-      if (!usual) continue;
-      const imagesUsd = protocol.output
-        ? times * Math.max(highestPrice(usual.image), highestPrice(usual.image_edit))
-        : 0;
-      money += cost(dearestUsage(input, output, usual, tier), usual) + Math.ceil(imagesUsd * NANO);
-    }
-    if (native && drawn > 0 && price) {
-      money += Math.ceil(drawn * imageToolRate(price) * NANO_PER_RATE);
-      if (drawing.some((model) => !hasDrawingRate(model, price))) unpriced = "images that a tool draws";
-    }
-    tokens = Math.max(tokens, all);
-    dearest = Math.max(dearest, money);
-    if (price) cheapest = Math.max(cheapest, cost({ in: { total: likely }, out: {}, raw: undefined }, price));
-  }
+  const { most, likely } = tokensIn(exchange, translations);
+  const imageTokens = imageToolTokens(exchange);
+  const request: RequestedWork = {
+    ...{ protocol, time, inputTokens: { most, likely } },
+    answers: requestedAnswers(exchange),
+    ...{ imageTokens, imageModels: imageTokens > 0 ? drawingModels(exchange) : [] },
+  };
+  const cases = targets.map((target) => worstCaseAt(target, request, pricesOf));
+  const unpriced = cases.findLast((each) => each.unpriced !== undefined)?.unpriced;
   return {
-    maximum: { tokens, cost: dearest },
-    minimum: { tokens: likely, cost: cheapest },
-    plausibleTokens: plausibleInput(likely, exchange.body) + out,
+    maximum: {
+      tokens: Math.max(most, ...cases.map(({ tokens }) => tokens)),
+      cost: Math.max(0, ...cases.map(({ maxCost }) => maxCost)),
+    },
+    minimum: { tokens: likely, cost: Math.max(0, ...cases.map(({ minCost }) => minCost)) },
+    plausibleTokens:
+      plausibleInput(likely, exchange.body) + Math.max(0, ...cases.map(({ requestedOutput }) => requestedOutput)),
     ...(unpriced === undefined ? {} : { unpriced }),
   };
+}
+
+/** What a request asks for, at whichever target. */
+interface RequestedWork {
+  readonly protocol: Protocol;
+  /** Unix milliseconds, for the prices of that time. */
+  readonly time: number;
+  readonly inputTokens: { readonly most: number; readonly likely: number };
+  readonly answers: readonly RequestedAnswer[];
+  /** Tokens of an image that a tool of the vendor's may draw, and the models it may be drawn by. */
+  readonly imageTokens: number;
+  readonly imageModels: readonly (string | undefined)[];
+}
+
+/** The worst case at one target. Costs in nano-dollars; 0 where no price is known. */
+interface TargetWorstCase {
+  readonly tokens: number;
+  readonly maxCost: number;
+  readonly minCost: number;
+  /** Tokens of the longest response for which the request sets a limit. */
+  readonly requestedOutput: number;
+  readonly unpriced: string | undefined;
+}
+
+function worstCaseAt(target: Target, request: RequestedWork, pricesOf: PriceLookup): TargetWorstCase {
+  const { protocol, time, inputTokens, answers, imageTokens, imageModels } = request;
+  const { prices, provider, protocolName } = target;
+  const untranslated = isUntranslated(protocol, provider, protocolName);
+  const price = prices?.versionAt(time)?.price;
+  let [tokens, maxCost, requestedOutput] = [0, 0, 0];
+  let unpriced: string | undefined;
+  for (const { model, tier, times, tokens: limit } of answers) {
+    // Under translation only the target's model is called.
+    if (model !== undefined && !untranslated) continue;
+    const output = outputLimitAt(target, limit, untranslated) * times;
+    tokens += inputTokens.most + output;
+    if (limit !== undefined) requestedOutput = Math.max(requestedOutput, output);
+    const knownPrice = model === undefined ? price : pricesOf(model, provider)?.versionAt(time)?.price;
+    if (!knownPrice && model !== undefined)
+      unpriced = model === "" ? "a model of the vendor's choice" : `the model ${model}`;
+    if (tier === "fast" && knownPrice && !knownPrice.fast && untranslated) unpriced = "the fast mode";
+    const assumedPrice = knownPrice ?? price;
+    if (!assumedPrice) continue;
+    const imagesUsd = protocol.output
+      ? times * Math.max(highestPrice(assumedPrice.image), highestPrice(assumedPrice.image_edit))
+      : 0;
+    maxCost += cost(dearestUsage(inputTokens.most, output, assumedPrice, tier), assumedPrice);
+    maxCost += Math.ceil(imagesUsd * NANO);
+  }
+  if (untranslated && imageTokens > 0 && price) {
+    maxCost += Math.ceil(imageTokens * imageToolRate(price) * NANO_PER_RATE);
+    if (imageModels.some((model) => !hasDrawingRate(model, price))) unpriced = "images that a tool draws";
+  }
+  const minCost = price ? cost({ in: { total: inputTokens.likely }, out: {}, raw: undefined }, price) : 0;
+  return { tokens, maxCost, minCost, requestedOutput, unpriced };
 }
 
 /**
@@ -127,15 +153,18 @@ export function worstCase(
  */
 function outputLimitAt(
   { facts, maxOutputTokens = UNKNOWN_OUTPUT }: Target,
-  most: number | undefined,
-  native: boolean,
+  requested: number | undefined,
+  untranslated: boolean,
 ): number {
-  if (most === undefined) return maxOutputTokens;
-  return native ? most : Math.min(most, facts?.output ?? most);
+  if (requested === undefined) return maxOutputTokens;
+  return untranslated ? requested : Math.min(requested, facts?.output ?? requested);
 }
 
-const isNative = (protocol: Protocol, { speaks }: Target["provider"], protocolName: string | undefined): boolean =>
-  speaks.includes(protocol.name) && (protocolName ?? protocol.name) === protocol.name;
+const isUntranslated = (
+  protocol: Protocol,
+  { speaks }: Target["provider"],
+  protocolName: string | undefined,
+): boolean => speaks.includes(protocol.name) && (protocolName ?? protocol.name) === protocol.name;
 
 const plausibleInput = (input: number, body: Body): number =>
   Math.min(input, Math.ceil(body.length / USUAL_BYTES_PER_TOKEN));
@@ -206,7 +235,7 @@ function tokensIn(
   const { body, form } = exchange;
   if (form) return { likely: FORM_TOKENS, most: FORM_TOKENS };
   // Only who decodes the conversation knows which base64 the model reads as media, and which as text.
-  const read = body.length > SHORT_BODY && holdsBase64(body.pieces) ? translations.tokensIn(exchange) : undefined;
+  const read = body.length > SHORT_BODY ? translations.tokensIn(exchange) : undefined;
   const most = Math.ceil(body.length / BYTES_PER_TOKEN);
   return read ?? { likely: most, most };
 }
@@ -355,7 +384,8 @@ export interface OutputClamp {
 export function clampOutput({ body, protocol, targets }: RouteExchange): OutputClamp | undefined {
   let most = 0;
   for (const { provider, protocolName, facts } of targets)
-    if (isNative(protocol, provider, protocolName)) most = Math.max(most, facts?.output ?? Number.POSITIVE_INFINITY);
+    if (isUntranslated(protocol, provider, protocolName))
+      most = Math.max(most, facts?.output ?? Number.POSITIVE_INFINITY);
   if (most === 0 || most === Number.POSITIVE_INFINITY) return undefined;
   const longer = (protocol.output?.tokens ?? []).filter((names) => {
     const asked = numberOf(valueAt(body, names));
@@ -380,15 +410,3 @@ function placeOf(body: Body, [name, ...further]: MemberPath): { start: number; e
 type NamedMember = NonNullable<ReturnType<Body["member"]>>;
 
 const isCount = (value: unknown): value is number => typeof value === "number" && value > 0;
-
-/** Reports whether a body has base64, by samples. Media are few tokens for their length, numbers and random letters many. */
-function holdsBase64(pieces: readonly Buffer[]): boolean {
-  for (const piece of pieces)
-    for (let at = 0; at + SAMPLE <= piece.length; at += STEP) if (isBase64(piece, at)) return true;
-  return false;
-}
-
-function isBase64(bytes: Buffer, from: number): boolean {
-  for (let i = from; i < from + SAMPLE; i++) if (BASE64[bytes[i] as number] === 0) return false;
-  return true;
-}

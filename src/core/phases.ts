@@ -4,18 +4,7 @@ import type { Exchange } from "./exchange.ts";
 
 type HeadFields =
   | ("id" | "time" | "address" | "network" | "method" | "path" | "query" | "headers" | "credentials" | "uploader")
-  | (
-      | "protocol"
-      | "operation"
-      | "strict"
-      | "caller"
-      | "notices"
-      | "replyHeaders"
-      | "dropped"
-      | "droppedFromResponse"
-      | "slots"
-      | "dryRun"
-    )
+  | ("protocol" | "operation" | "strict" | "caller" | "notices" | "replyHeaders" | "dropped" | "slots" | "dryRun")
   | ("elapsed" | "aborted" | "signal" | "onAbort" | "trace" | "traceId");
 type AskedFields = HeadFields | "body" | "form" | "pathModel" | "requestedModel" | "texts" | "model" | "targets";
 
@@ -42,7 +31,8 @@ export type ResponseExchange = SendExchange &
   Readonly<
     Pick<
       Exchange,
-      "attempt" | "answerer" | "head" | "responseTexts" | "completeResponseTexts" | "mapResponseText" | "push"
+      | ("attempt" | "answerer" | "head" | "droppedFromResponse")
+      | ("responseTexts" | "completeResponseTexts" | "mapResponseText" | "push")
     >
   > &
   Pick<Exchange, "usage" | "usageError" | "error" | "progress">;
@@ -52,7 +42,7 @@ export type DoneExchange = SendExchange &
   Readonly<
     Pick<
       Exchange,
-      | ("attempt" | "answerer" | "head" | "usage")
+      | ("attempt" | "answerer" | "head" | "droppedFromResponse" | "usage")
       | ("streaming" | "status" | "outcome" | "error" | "received" | "written" | "firstByte")
     >
   > &

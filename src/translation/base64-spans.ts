@@ -49,6 +49,14 @@ export function base64Spans(pieces: readonly Buffer[]): Base64Span[] {
   return found;
 }
 
+/** Reports whether a text has long base64 without escapes anywhere, also where it is neither media nor state. */
+export const hasLongBase64 = (pieces: readonly Buffer[]): boolean =>
+  pieces.some((piece) => {
+    for (let at = 0; at + SAMPLE <= piece.length; at += STEP)
+      if (isBase64(piece, at, SAMPLE) && !piece.subarray(at, at + SAMPLE).includes(BACKSLASH)) return true;
+    return false;
+  });
+
 /** A sample that is base64: its piece, the offset of that in the text, the sample's offset in it, the bytes before it. */
 interface Base64Sample {
   readonly index: number;

@@ -228,7 +228,7 @@ export class ExchangeTranslation {
       throw await this.errorOf(exchange, attempt, head);
     }
     const { framing } = head;
-    const translation = this.translation(attempt);
+    const translation = this.translation(exchange, attempt);
     if (framing && this.streaming) {
       const translator = new StreamTranslator(translation);
       this.setStreamHead(head, translator.framing);
@@ -339,8 +339,7 @@ export class ExchangeTranslation {
     return operation.streams === "asked" ? body.member("stream")?.kind === "true" : operation.streams;
   }
 
-  private translation({ target }: Attempt): ResponseTranslation {
-    const { exchange } = this;
+  private translation(exchange: ResponseExchange, { target }: Attempt): ResponseTranslation {
     return {
       from: this.targets.get(target) as TranslatedProtocol,
       to: exchange.protocol,
@@ -348,12 +347,12 @@ export class ExchangeTranslation {
       source: { account: target.provider.name, model: target.model },
       names: (this.written as WrittenRequest).names,
       wrapped: this.written?.wrapped,
-      context: this.context(),
+      context: this.context(exchange),
     };
   }
 
-  private context(): ResponseContext {
-    const { exchange, envelopes, conversation, owners } = this;
+  private context(exchange: ResponseExchange): ResponseContext {
+    const { envelopes, conversation, owners } = this;
     const caller = exchange.caller?.id ?? "";
     return {
       model: exchange.requestedModel ?? "",

@@ -7,7 +7,7 @@ import type { Protocol } from "../core/protocol.ts";
 import type { Protocols } from "../core/protocols.ts";
 import { ownersOf, type Share } from "../objects/share.ts";
 import type { ByteSpan } from "../wire/splice.ts";
-import { base64Spans } from "./base64-spans.ts";
+import { base64Spans, hasLongBase64 } from "./base64-spans.ts";
 import { chooseProtocol } from "./choose-protocol.ts";
 import { betterProtocolOf, clientTranslationOf, type TranslatedProtocol, translationOf } from "./codec.ts";
 import type { Envelopes } from "./envelope.ts";
@@ -104,10 +104,14 @@ export class Translations {
     return new ExchangeTranslation(exchange, new Map(), this.envelopes, false, ownersOf(this.share, exchange.caller));
   }
 
-  /** Estimates the tokens of a request without a count, and their upper bound; undefined where it is not a conversation. */
+  /**
+   * Estimates the tokens of a request without a count, and their upper bound; undefined where it is not a conversation, or has
+   * no long base64: only that can be far fewer tokens than its bytes suggest.
+   */
   tokensIn(exchange: RoutedExchange): TokenRange | undefined {
     const { protocol, operation, headers, query, caller, body } = exchange;
     if (operation.task !== "generate" || !clientTranslationOf(protocol)) return undefined;
+    if (!hasLongBase64(body.pieces)) return undefined;
     const owners = ownersOf(this.share, caller);
     try {
       const request = { protocol, operation, headers, query, caller: caller?.id ?? "", owners };

@@ -28,9 +28,13 @@ t.test("members that a phase does not have yet are not in its type", async (t) =
     false,
     false,
   ];
+  const dropped: [Has<SendExchange, "droppedFromResponse">, Has<ResponseExchange, "droppedFromResponse">] = [
+    false,
+    true,
+  ];
   const response: [Has<ResponseExchange, "head">, Has<ResponseExchange, "outcome">] = [true, false];
   const done: [Has<DoneExchange, "outcome">, Has<DoneExchange, "edit">] = [true, false];
-  t.same([access, request, route, send, response, done].flat().filter(Boolean).length, 5);
+  t.same([access, request, route, send, dropped, response, done].flat().filter(Boolean).length, 6);
 });
 
 t.test("a plugin's phase receives no more than its type has", async (t) => {

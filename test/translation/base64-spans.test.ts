@@ -1,6 +1,6 @@
 import { randomBytes } from "node:crypto";
 import t from "tap";
-import { base64Spans } from "../../src/translation/base64-spans.ts";
+import { base64Spans, hasLongBase64 } from "../../src/translation/base64-spans.ts";
 
 const data = (bytes: number): string => randomBytes(bytes).toString("base64");
 /** Returns the kinds found in a request, and checks that everything but their base64 is left. */
@@ -48,4 +48,12 @@ t.test("base64 in a text, and a text that begins or ends like base64, are neithe
   const source = { type: "base64", media_type: "image/png" };
   t.strictSame(kinds({ type: "image", source: { ...source, data: `${base64}${" and words".repeat(400)}` } }), []);
   t.strictSame(kinds({ type: "image", source: { ...source, data: "words and ".repeat(400) + base64 } }), []);
+});
+
+t.test("long base64 without escapes is found wherever it is, and numbers or words are not", async (t) => {
+  const has = (text: string) => hasLongBase64([Buffer.from("x"), Buffer.from(JSON.stringify({ text }))]);
+  t.equal(has(`The image: ${data(3000)}`), true);
+  t.equal(has(data(20)), false);
+  t.equal(has("words and ".repeat(400)), false);
+  t.equal(has("\n12345".repeat(1000)), false, "an escape is not base64");
 });
