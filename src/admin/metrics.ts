@@ -1,5 +1,4 @@
-import { AggregatorRegistry } from "prom-client";
-import { type MetricJson, scrapedMetric } from "../metrics/families.ts";
+import { aggregateMetrics, type MetricJson, scrapedMetric } from "../metrics/families.ts";
 import { configHash } from "../metrics/process-metrics.ts";
 import type { AdminGateway, WorkerCounts } from "./admin-gateway.ts";
 import { UNKNOWN_STATE } from "./readiness.ts";
@@ -12,7 +11,7 @@ export async function metricsText(
 ): Promise<{ type: string; text: string }> {
   const all = await gateway.askMetrics();
   const own = [alertsMetric(alerts), scrapedMetric("gateway_refused_total", [[wrongTokens, "wrong_admin_token"]])];
-  const registry = AggregatorRegistry.aggregate([...all, ownMetrics(gateway), own] as never);
+  const registry = aggregateMetrics([...all, ownMetrics(gateway), own]);
   return { type: registry.contentType, text: await registry.metrics() };
 }
 

@@ -546,9 +546,9 @@ export class Exchange {
 
   /** The number of requests made to providers; targets that could not take the request do not count. */
   get providerRequests(): number {
-    let tries = 0;
-    for (const { dispatched: tried } of this.attempts) if (tried) tries++;
-    return tries;
+    let requests = 0;
+    for (const { dispatched } of this.attempts) if (dispatched) requests++;
+    return requests;
   }
 
   /** The protocol of the response at this point of the chain: the provider's until it is translated. */
@@ -599,14 +599,14 @@ export class Exchange {
   }
 
   /** Runs `listener` when `signal` fires, at once if it already has. Returns a function that unsubscribes. */
-  onAbort(leave: () => void): () => void {
+  onAbort(listener: () => void): () => void {
     if (this.hasFired) {
-      leave();
+      listener();
       return () => {};
     }
-    this.abortListeners.push(leave);
+    this.abortListeners.push(listener);
     return () => {
-      const at = this.abortListeners.indexOf(leave);
+      const at = this.abortListeners.indexOf(listener);
       if (at >= 0) this.abortListeners.splice(at, 1);
     };
   }
@@ -623,21 +623,21 @@ export class Exchange {
     if (this.interruptedBy) return;
     this.interruptedBy = why;
     this.fireAbort();
-    for (const act of this.interruptListeners ?? []) act();
+    for (const listener of this.interruptListeners ?? []) listener();
   }
 
-  /** Runs `act` when the gateway breaks it off, at once if it already has. Returns a function that unsubscribes. */
-  onInterrupt(act: () => void): () => void {
-    if (this.interruptedBy) act();
+  /** Runs `listener` when the gateway breaks it off, at once if it already has. Returns a function that unsubscribes. */
+  onInterrupt(listener: () => void): () => void {
+    if (this.interruptedBy) listener();
     this.interruptListeners ??= new Set();
-    this.interruptListeners.add(act);
-    return () => void this.interruptListeners?.delete(act);
+    this.interruptListeners.add(listener);
+    return () => void this.interruptListeners?.delete(listener);
   }
 
   private fireAbort(): void {
     this.hasFired = true;
     this.controller?.abort();
-    for (const leave of this.abortListeners.splice(0)) leave();
+    for (const listener of this.abortListeners.splice(0)) listener();
   }
 
   /** Writes a whole frame downstream now, between two frames of the response. Returns false if no stream is open. */

@@ -1,4 +1,4 @@
-import type { MetricObjectWithValues, MetricValue } from "prom-client";
+import { AggregatorRegistry, type MetricObjectWithValues, type MetricValue, type Registry } from "prom-client";
 import { METRICS, type MetricDefinition, type MetricName } from "./definitions.ts";
 
 /** A metric with its values, in the form that processes exchange and prom-client aggregates and formats. */
@@ -14,6 +14,10 @@ function metricJson(name: MetricName, values: MetricJson["values"]): MetricJson 
   const { type, help, aggregation = "sum" } = definitionOf(name);
   return { name, help, type, values, aggregator: aggregation } as unknown as MetricJson;
 }
+
+/** Adds up the metrics of several processes. prom-client's types ask for its own objects, of which it reads only the JSON. */
+export const aggregateMetrics = (metrics: readonly (readonly MetricJson[])[]): Registry =>
+  AggregatorRegistry.aggregate(metrics as never);
 
 /** The series of a metric. Callers keep a series once found, so that counting changes only a number. */
 class MetricFamily<Series> {

@@ -1,5 +1,4 @@
-import { AggregatorRegistry } from "prom-client";
-import type { MetricJson } from "../metrics/families.ts";
+import { aggregateMetrics, type MetricJson } from "../metrics/families.ts";
 
 /**
  * Counters and histograms of all workers since the primary's start. A worker that has ended keeps its share, so that no sum ever
@@ -28,7 +27,7 @@ export class WorkerTotals<Worker> {
     const known = this.latest.get(worker);
     if (!known) return;
     this.latest.delete(worker);
-    const sum = AggregatorRegistry.aggregate([this.endedSums, [...known.values()]] as never);
+    const sum = aggregateMetrics([this.endedSums, [...known.values()]]);
     this.endedSums = sum.getMetricsAsArray() as unknown as MetricJson[];
   }
 

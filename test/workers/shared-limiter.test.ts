@@ -32,7 +32,7 @@ t.test("two processes share the counts of the one that responds, and one's reser
   ];
   t.match(await one.reserve(asked("a")), { grant: {} });
   t.match(await other.reserve(asked("b")), { grant: {} });
-  t.match(await one.reserve(asked("c")), { excess: { limit: "concurrency", of: { name: "ci" } } });
+  t.match(await one.reserve(asked("c")), { excess: { limit: "concurrency", level: { name: "ci" } } });
   one.settle("a", { tokens: 0, cost: 30 });
   t.match(await other.statuses(LEVELS), [{ concurrency: { left: 1 }, budgets: [{ spent: 30, reserved: 40 }] }]);
   counts.release("2");
