@@ -378,7 +378,7 @@ export class Gateway {
   }
 
   /** Prepares a stop: from now on responses close their connections. */
-  leave(): void {
+  prepareStop(): void {
     this.downstream.prepareStop();
   }
 

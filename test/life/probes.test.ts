@@ -14,7 +14,7 @@ t.test(
     t.same(await asked("/readyz"), [200, "ok\n"]);
     t.same(await asked("/readyz", "HEAD"), [200, ""]);
     t.equal((await asked("/readyz", "POST"))[0], 404);
-    gateway.leave();
+    gateway.prepareStop();
     t.same(await asked("/livez"), [200, "ok\n"]);
     t.same(await asked("/readyz"), [503, "stopping\n"]);
   },

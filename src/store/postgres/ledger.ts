@@ -164,23 +164,23 @@ export class PostgresLedger extends Ledger {
   }
 
   override async reach(runQuery: LedgerBounds, rows: number): Promise<number> {
-    return Number((await this.asked(reachQuery(runQuery, rows)))[0]?.["time"] ?? 0);
+    return Number((await this.queryRows(reachQuery(runQuery, rows)))[0]?.["time"] ?? 0);
   }
 
   override async search(search: LedgerSearch): Promise<LedgerEntry[]> {
-    return entries(await this.asked(searchQuery(search, DIALECT)));
+    return entries(await this.queryRows(searchQuery(search, DIALECT)));
   }
 
   override async speeds(span: LedgerSpan, by?: SpeedGroup): Promise<LedgerSpeed[]> {
-    return computeSpeeds(await this.asked(speedQuery(span, by, DIALECT)));
+    return computeSpeeds(await this.queryRows(speedQuery(span, by, DIALECT)));
   }
 
   override async failures(span: LedgerSpan): Promise<LedgerFailures> {
-    return parseFailures(await this.asked(failureQuery(span, DIALECT)));
+    return parseFailures(await this.queryRows(failureQuery(span, DIALECT)));
   }
 
   override async lastUsed(keys: readonly string[]): Promise<Map<string, number>> {
-    return parseLastUsed(await this.asked({ text: LAST_USED, values: [JSON.stringify(keys)] }));
+    return parseLastUsed(await this.queryRows({ text: LAST_USED, values: [JSON.stringify(keys)] }));
   }
 
   /** Runs a query that may take long, after a short one has shown that the database responds. */
@@ -189,7 +189,7 @@ export class PostgresLedger extends Ledger {
     return this.database.withDeadline(QUERY_TIMEOUT, work);
   }
 
-  private async asked({ text, values }: SqlQuery): Promise<readonly PostgresRow[]> {
+  private async queryRows({ text, values }: SqlQuery): Promise<readonly PostgresRow[]> {
     await this.flushWaiting();
     const bound = values.map((value) => (typeof value === "string" ? sanitizeText(value) : value));
     return this.runLongQuery((ask) => ask(text, ...bound));
