@@ -6,7 +6,9 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import t from "tap";
+import { parse } from "yaml";
 import { PAGES } from "../scripts/reference.ts";
+import { compileGlob } from "../src/core/glob.ts";
 import { linksIn } from "./support/links.ts";
 import { eventually } from "./support/process.ts";
 
@@ -212,7 +214,7 @@ admin: unix:./admin.sock
 warm_up: off
 alerts: { webhook: "http://127.0.0.1:${port}/hook" }
 providers: { demo: { url: "demo:" }, openai: { url: "demo:" } }
-models: { fast: { targets: [demo:echo] }, echo: { targets: [demo:echo] }, smart-1: { targets: [demo:echo] } }
+models: { fast: { targets: [demo:echo] }, echo: { targets: [demo:echo] }, claude-1: { targets: [demo:echo] } }
 `,
   );
   writeFileSync(
@@ -277,4 +279,15 @@ models: { fast: { targets: [demo:echo] }, echo: { targets: [demo:echo] }, smart-
   t.match(posted, [/test/i], "the alert was posted");
   t.ok(existsSync(join(folder, "a-file")), "the backup was written");
   t.equal(globSync("empty-*/gateway.yaml", { cwd: folder }).length, 2, "init has written its files");
+});
+
+t.test("models in the example of keys create are models of the gateway.yaml here", async (t) => {
+  const [, list = ""] = /keys create search [^\n]*--models '([^']+)'/.exec(text("docs/keys.md")) ?? [];
+  const config = parse(text("gateway.yaml")) as { models: Record<string, unknown> };
+  const names = Object.keys(config.models);
+  for (const pattern of list.split(","))
+    t.ok(
+      names.some((name) => compileGlob(pattern).test(name)),
+      `${pattern} matches a model`,
+    );
 });

@@ -31,15 +31,18 @@ export function requestTooLarge(level: LimitLevel, tokens: number): GatewayError
   });
 }
 
+/** `1 request`, `2 requests`. */
+const count = (number: number, thing: string): string => `${number} ${thing}${number === 1 ? "" : "s"}`;
+
 function describeExcess({ limit, level, allowed, remaining, requested, per }: Excess): string {
   const who = limitOwner(level);
   switch (limit) {
     case "rpm":
-      return `${who} may make ${allowed} requests a minute: none is left.`;
+      return `${who} may make ${count(allowed, "request")} a minute: none is left.`;
     case "tpm":
-      return `${who} may use ${allowed} tokens a minute: ${remaining} are left, and this request may use up to ${requested}.`;
+      return `${who} may use ${count(allowed, "token")} a minute: ${remaining} ${remaining === 1 ? "is" : "are"} left, and this request may use up to ${requested}.`;
     case "concurrency":
-      return `${who} may run ${allowed} requests at the same time: none is left.`;
+      return `${who} may run ${count(allowed, "request")} at the same time: none is left.`;
     case "budget":
       return `${who} may spend ${formatDollars(allowed)}${per === "total" ? " in total" : ` a ${per}`}: ${formatDollars(remaining)} is left, and this request may cost up to ${formatDollars(requested)}.`;
   }

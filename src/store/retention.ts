@@ -82,9 +82,10 @@ export class Retention {
     // neither do earlier rows: then each check deletes one more day.
     const sure = Math.max(startOfDay(newest + 2 * DAY - this.keep), pruned + DAY);
     const doubted = newest > 0 && sure < cutoff;
+    const days = Math.floor((now - newest) / DAY);
     if (doubted && !this.clockDoubted)
       this.warn(
-        `The clock is ${Math.floor((now - newest) / DAY)} days ahead of the newest rows that are a day old. In case it is wrong, rows older than store: keep says go by one day each hour until all have gone.`,
+        `The clock is ${days === 1 ? "1 day" : `${days} days`} ahead of the newest rows that are a day old. In case it is wrong, rows older than store: keep says go by one day each hour until all have gone.`,
       );
     this.clockDoubted = doubted;
     return doubted ? sure : cutoff;

@@ -157,3 +157,14 @@ t.test("its help lists its options", async (t) => {
   t.match(USAGE, /--from KIND FILE/);
   t.match(help, /^init /);
 });
+
+t.test("a file that is written with mistakes is there, ends with 1, and the help says so", async (t) => {
+  const { init, text, folder } = await folderOf(t);
+  writeFileSync(
+    join(folder, "odd.yaml"),
+    "model_list: [{ model_name: a, litellm_params: { model: openai/a, api_base: 'http://user:secret@host/v1' } }]\n",
+  );
+  const { code, err } = await init(["--from", "litellm", "odd.yaml"]);
+  t.match({ code, err, text: text() }, { code: 1, err: /gateway\.yaml:\d+/, text: /^# Made by init/ });
+  t.match(USAGE, /1 not written, or written with mistakes/);
+});

@@ -439,7 +439,7 @@ t.test("limits of a key created at run time are enforced, shown, and changed whi
     tokens_per_minute: { limit: 1_000_000 },
     concurrency: { limit: 1, remaining: 0 },
   });
-  t.match(await (await guest()).json(), { error: { message: /may run 1 requests at the same time/ } });
+  t.match(await (await guest()).json(), { error: { message: /may run 1 request at the same time/ } });
   waiting.shift()?.();
   t.equal((await first).status, 200);
   await keys.edit("guest", { limits: { rpm: 1, budgets: [{ nano: 1e9, per: "month", soft: false }] } });
@@ -447,7 +447,7 @@ t.test("limits of a key created at run time are enforced, shown, and changed whi
   t.match(await limits(), { requests_per_minute: { limit: 1 }, budgets: [{ limit: 1, per: "month" }] });
   const refused = await guest();
   t.equal(refused.status, 429);
-  t.match(await refused.json(), { error: { message: /may make 1 requests a minute/ } });
+  t.match(await refused.json(), { error: { message: /may make 1 request a minute/ } });
   t.equal(upstream.seen.length, 1);
   await keys.edit("guest", { limits: { rpm: 0, budgets: [{ nano: 1e6, per: "month", soft: false }] } });
   await eventually(async () => !("requests_per_minute" in (await limits())), "the change");

@@ -21,4 +21,4 @@ clients found here. Secrets stay in the environment: the file names their variab
   --yes             takes the marked models without asking
   --json            prints what was found and written as JSON
 
-Exit codes: 0 written, 1 not written, 2 not understood.`;
+Exit codes: 0 written; 1 not written, or written with mistakes, which are on standard error; 2 not understood.`;
