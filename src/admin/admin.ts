@@ -1,10 +1,11 @@
 import { rmSync, statSync } from "node:fs";
-import { connect } from "node:net";
+import { connect, type Socket } from "node:net";
 import { nearest } from "../config/suggest.ts";
 import { StoreUnavailableError } from "../core/errors.ts";
 import type { Log } from "../core/log.ts";
 import { createServer, type IncomingMessage, type ServerResponse } from "../core/node-http.ts";
 import type { SocketAddress } from "../downstream/listener.ts";
+import { HTTP2_PREFACE, http2Refusal } from "../wire/http2-refusal.ts";
 import { Access, isCrossOrigin } from "./access.ts";
 import type { AdminGateway } from "./admin-gateway.ts";
 import { findRoute } from "./api.ts";
@@ -58,7 +59,7 @@ export class Admin {
       maxHeaderSize: 8 * 1024,
     },
     (request, response) => void this.handle(request, response),
-  );
+  ).on("clientError", (error: NodeJS.ErrnoException, socket: Socket) => this.refuseMalformed(error, socket));
   private readonly access: Access;
   private readonly wrongTokens: WrongTokens;
   private readonly sessions: SessionRoutes;
@@ -120,6 +121,18 @@ export class Admin {
         sendJson(response, error.status, { error: { code, message, ...(problems && { problems }) } });
       }
     }
+  }
+
+  /** Answers what is no request of HTTP/1.1, unless another answer may be on its way. */
+  private refuseMalformed({ code = "" }: NodeJS.ErrnoException, socket: Socket): void {
+    if (!socket.writable || socket.bytesWritten > 0) {
+      socket.destroy();
+      return;
+    }
+    const status = MALFORMED_STATUS[code] ?? "400 Bad Request";
+    socket.end(code === HTTP2_PREFACE ? http2Refusal() : `HTTP/1.1 ${status}\r\nconnection: close\r\n\r\n`);
+    socket.destroySoon();
+    this.parts.log.info({ address: socket.remoteAddress ?? "", cause: code }, "refused by the admin side");
   }
 
   private probe({ method }: IncomingMessage, response: ServerResponse, path: string): void {
@@ -235,6 +248,12 @@ export class Admin {
     this.parts.log.error({ cause }, "the admin side failed");
   }
 }
+
+/** The status lines of heads that node's parser refuses or did not receive in time; any other is a 400. */
+const MALFORMED_STATUS: Readonly<Record<string, string>> = {
+  HPE_HEADER_OVERFLOW: "431 Request Header Fields Too Large",
+  ERR_HTTP_REQUEST_TIMEOUT: "408 Request Timeout",
+};
 
 /** Removes the file of a Unix socket on which no process listens any more, left behind by one that died. */
 async function removeStaleSocket(path: string): Promise<void> {

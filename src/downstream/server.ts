@@ -11,6 +11,7 @@ import type { Generation } from "../generation.ts";
 import { runPassthrough } from "../pass.ts";
 import { runExchange } from "../pipeline.ts";
 import { runWebSocket } from "../websocket.ts";
+import { HTTP2_MESSAGE, HTTP2_PREFACE, http2Refusal } from "../wire/http2-refusal.ts";
 import { Query } from "../wire/query.ts";
 import { type ClientConnection, type ConnectionLimits, Connections, isForwardingHeader } from "./connections.ts";
 import { refuseExplanation, sendExplanation, wantsExplanation } from "./explanation.ts";
@@ -544,7 +545,7 @@ export class Downstream {
     const id = newId(Date.now());
     const refusal = headError(error, lastResponse);
     const body = common.error(refusal, id);
-    const lines = [
+    const head = [
       `HTTP/1.1 ${refusal.status} ${STATUS_CODES[refusal.status]}`,
       "content-type: application/json",
       `x-request-id: ${id}`,
@@ -552,7 +553,8 @@ export class Downstream {
       "connection: close",
       `content-length: ${Buffer.byteLength(body)}`,
     ];
-    socket.end(`${lines.join("\r\n")}\r\n\r\n${body}`);
+    const speaksHttp2 = error.code === HTTP2_PREFACE && !lastResponse;
+    socket.end(speaksHttp2 ? http2Refusal() : `${head.join("\r\n")}\r\n\r\n${body}`);
     socket.destroySoon();
     log.info({ id, address, status: refusal.status, error: { code: refusal.code, cause: error.code } }, "refused");
     this.onRefused(refusal.code);
@@ -601,6 +603,7 @@ function headError({ code }: NodeJS.ErrnoException, last: ServerResponse | undef
   if (code === "HPE_HEADER_OVERFLOW") return new GatewayError("headers_too_large");
   if (code === TIMEOUT)
     return new GatewayError("body_timeout", { message: "The head of the request did not arrive in time." });
+  if (code === HTTP2_PREFACE) return new GatewayError("bad_request", { message: HTTP2_MESSAGE });
   const longer = last?.req.complete && !last.headersSent;
   return new GatewayError(
     "bad_request",

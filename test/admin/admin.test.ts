@@ -1,6 +1,7 @@
 import { once } from "node:events";
 import { existsSync, linkSync, mkdtempSync, rmSync } from "node:fs";
 import { request } from "node:http";
+import { connect as connectHttp2, constants } from "node:http2";
 import { connect, createServer } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -159,4 +160,24 @@ t.test("a method that is not allowed is refused, and Allow lists those that are"
     ["POST", "/livez", "GET, HEAD"],
   ] as const)
     t.match(await ask(method, path), { status: 405, headers: { allow } }, `${method} ${path}`);
+});
+
+t.test("what is no HTTP/1.1 gets an answer that it can read", async (t) => {
+  const url = await admin(t, () => READY);
+  const session = connectHttp2(url);
+  session.on("error", () => {});
+  t.teardown(() => session.destroy());
+  const [code, , why] = await once(session, "goaway");
+  t.equal(code, constants.NGHTTP2_HTTP_1_1_REQUIRED);
+  t.match(String(why), /HTTP\/1\.1/);
+  for (const [bytes, status] of [
+    ["GARBAGE\r\n\r\n", 400],
+    [`GET / HTTP/1.1\r\nx: ${"x".repeat(9000)}\r\n\r\n`, 431],
+  ] as const) {
+    const socket = connect(Number(new URL(url).port), "127.0.0.1").setEncoding("latin1");
+    socket.write(bytes);
+    let text = "";
+    for await (const piece of socket) text += piece;
+    t.match(text, `HTTP/1.1 ${status} `);
+  }
 });

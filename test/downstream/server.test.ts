@@ -1,4 +1,5 @@
 import { once } from "node:events";
+import { connect as connectHttp2, constants } from "node:http2";
 import { type AddressInfo, connect, createServer } from "node:net";
 import t, { type Test } from "tap";
 import { Networks } from "../../src/core/networks.ts";
@@ -120,6 +121,17 @@ t.test("what is not HTTP gets a JSON error that says so, and is logged", async (
     });
     ID.lastIndex = 0;
   }
+});
+
+t.test("a client that begins with HTTP/2 is told in HTTP/2 to use HTTP/1.1, and is counted and logged", async (t) => {
+  const running = await startGateway(t, MODELS);
+  const session = connectHttp2(running.url);
+  session.on("error", () => {});
+  t.teardown(() => session.destroy());
+  const [code, , why] = await once(session, "goaway");
+  t.equal(code, constants.NGHTTP2_HTTP_1_1_REQUIRED);
+  t.match(String(why), /HTTP\/1\.1/);
+  t.match(running.log.lines.at(-1), { message: "refused", fields: { status: 400, error: { code: "bad_request" } } });
 });
 
 t.test("a connection serves one request after another, also after a finished stream and a refusal", async (t) => {
