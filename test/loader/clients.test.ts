@@ -41,6 +41,14 @@ t.test("settings in JSON stay valid JSON with any model's name in them", async (
   }
 });
 
+t.test("the vendors' own SDKs have code for Java and Go too, that of the common protocol for Rust", async (t) => {
+  const languages = new Map(loadClients().map(({ id, snippets }) => [id, snippets.map(({ language }) => language)]));
+  const all = ["python", "typescript", "java", "go"];
+  for (const id of ["anthropic-sdk", "gemini-sdk"]) t.same(languages.get(id), all, id);
+  for (const id of ["openai-sdk", "openai-sdk-responses", "openai-sdk-embeddings"])
+    t.same(languages.get(id), [...all, "rust"], id);
+});
+
 t.test("clients come in the configured order", async (t) => {
   const orders = loadClients().map(({ order }) => order);
   t.same(
