@@ -21,7 +21,7 @@ const SEARCHED_ENTRIES = 1000;
 export interface ServedFile {
   readonly host: string;
   readonly file: string;
-  /** The hash of its text alone, as in `gateway_config_info`: without plugin code, and the values of `$NAME` and `$file:`. */
+  /** The hash of its text alone, which `sha256sum` prints too: without plugin code, and the values of `$NAME` and `$file:`. */
   readonly file_hash: string;
 }
 

@@ -1,5 +1,6 @@
+import type { Config } from "../config/types.ts";
 import { aggregateMetrics, type MetricJson, scrapedMetric } from "../metrics/families.ts";
-import { configHash } from "../metrics/process-metrics.ts";
+import { commonConfigHash } from "../metrics/process-metrics.ts";
 import type { AdminGateway, WorkerCounts } from "./admin-gateway.ts";
 import { UNKNOWN_STATE } from "./readiness.ts";
 
@@ -21,6 +22,15 @@ const alertsMetric = ({ posted, failed }: { readonly posted: number; readonly fa
     [failed, "failed"],
   ]);
 
+/** Scrapes parse no file again. */
+const hashes = new WeakMap<object, string>();
+
+function cachedHash(config: Pick<Config, "text">): string {
+  const hash = hashes.get(config) ?? commonConfigHash(config.text);
+  hashes.set(config, hash);
+  return hash;
+}
+
 /** Returns the metrics that only this process knows, and which apply to all. */
 function ownMetrics(gateway: AdminGateway): MetricJson[] {
   const { config, reloads, workerCounts } = gateway;
@@ -28,7 +38,7 @@ function ownMetrics(gateway: AdminGateway): MetricJson[] {
   const { store } = gateway.readiness().parts;
   const off = config.providers.filter((provider) => provider.off !== undefined);
   return [
-    scrapedMetric("gateway_config_info", [[1, configHash(config.text)]]),
+    scrapedMetric("gateway_config_info", [[1, cachedHash(config)]]),
     scrapedMetric("gateway_config_reload_failed", [[reloads.last?.problem === undefined ? 0 : 1]]),
     scrapedMetric("gateway_config_reloads_total", [[reloads.succeeded]]),
     scrapedMetric("gateway_config_reloads_failed_total", [[reloads.failed]]),

@@ -169,7 +169,10 @@ export const METRICS = {
     "1: the ledger cannot be written, and rows wait in the journal or in memory; 0: it can. Absent while no worker serves.",
   ),
   gateway_generations: gauge([], "Loaded configurations: the current one, and older ones that exchanges still use."),
-  gateway_config_info: gauge(["hash"], "1: the first half of the SHA-256 of the gateway.yaml that is served."),
+  gateway_config_info: gauge(
+    ["hash"],
+    "1: a hash of what the served gateway.yaml says, without what belongs to one gateway: `listen`, `admin: listen`, `store: journal` and the file of a SQLite ledger.",
+  ),
   gateway_config_reload_failed: gauge([], "1: the last reload failed, and the previous configuration is still served."),
   gateway_config_reloads_total: counter([], "Reloads that succeeded."),
   gateway_config_reloads_failed_total: counter([], "Reloads that failed."),

@@ -1,6 +1,7 @@
 import { createHash } from "node:crypto";
 import { type IntervalHistogram, monitorEventLoopDelay } from "node:perf_hooks";
 import { collectDefaultMetrics, Registry } from "prom-client";
+import { parse } from "yaml";
 import type { Exchange } from "../core/exchange.ts";
 import type { Log } from "../core/log.ts";
 import { Marketplace } from "../core/marketplace.ts";
@@ -199,8 +200,27 @@ async function storeMetrics(ledger: Ledger, limiterErrors: number): Promise<Metr
   ];
 }
 
+/** The parts of a valid gateway.yaml that can belong to one gateway alone. */
+interface FileParts {
+  readonly listen?: unknown;
+  readonly admin?: string | { readonly listen?: string } | null;
+  readonly store?: { readonly ledger?: string; readonly journal?: string } | null;
+}
+
 /** Identifies the text of a gateway.yaml without revealing it. */
 export const configHash = (text: string): string => createHash("sha256").update(text).digest("hex").slice(0, 32);
+
+/**
+ * Identifies what gateways with one configuration have in common: gateway.yaml without the addresses on which one listens, and
+ * without its own files.
+ */
+export function commonConfigHash(text: string): string {
+  const { listen: _, admin, store, ...common } = parse(text) as FileParts;
+  const { listen: __, ...signIn } = typeof admin === "object" ? (admin ?? {}) : {};
+  const { journal: ___, ledger, ...rest } = store ?? {};
+  const shared = ledger?.startsWith("sqlite:") ? {} : { ledger };
+  return configHash(JSON.stringify({ ...common, admin: signIn, store: { ...rest, ...shared } }));
+}
 
 /** Answers metrics questions for this process. */
 export function answerMetrics(answers: QuestionHandlers, json: () => Promise<MetricJson[]>): void {

@@ -2,7 +2,7 @@ import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import t from "tap";
-import { configHash } from "../../src/metrics/process-metrics.ts";
+import { commonConfigHash, configHash } from "../../src/metrics/process-metrics.ts";
 import { JournaledLedger } from "../../src/store/journal/journaled-ledger.ts";
 import { asking, startGateway } from "../support/gateway.ts";
 import { eventually } from "../support/process.ts";
@@ -10,6 +10,19 @@ import { eventually } from "../support/process.ts";
 t.test("a gateway.yaml is identified by half of its digest, which reveals nothing of it", async (t) => {
   t.match(configHash("models: {}"), /^[0-9a-f]{32}$/);
   t.not(configHash("models: {}"), configHash("models: { }"));
+});
+
+t.test("gateways that differ in addresses and local files alone count as equal, and nothing else does", async (t) => {
+  const file = (listen: number, admin: string, store: string) =>
+    `listen: ${listen}\nadmin: ${admin}\nstore: ${store}\n`;
+  const one = commonConfigHash(file(1, "3", "{ ledger: sqlite:a, journal: b, keep: 1d }"));
+  t.equal(one, commonConfigHash(file(2, "unix:a", "{ ledger: 'sqlite:b', keep: 1d } # mine")));
+  t.equal(one, commonConfigHash(file(2, "{ listen: 4 }", "{ ledger: 'sqlite:b', keep: 1d }")));
+  t.not(one, commonConfigHash(file(1, "{ listen: 3, hosts: [a] }", "{ ledger: sqlite:a, keep: 1d }")));
+  t.not(one, commonConfigHash(file(1, "3", "{ ledger: sqlite:a, keep: 2d }")));
+  t.not(one, commonConfigHash(file(1, "3", "{ ledger: postgres://a, keep: 1d }")));
+  t.not(one, commonConfigHash(`${file(1, "3", "{ keep: 1d }")}models: {}\n`));
+  t.match(commonConfigHash("models:\n"), /^[0-9a-f]{32}$/);
 });
 
 t.test("the metrics of a process name every target, and one that was not called yet is healthy", async (t) => {
