@@ -258,11 +258,13 @@ const MALFORMED_STATUS: Readonly<Record<string, string>> = {
 /** Removes the file of a Unix socket on which no process listens any more, left behind by one that died. */
 async function removeStaleSocket(path: string): Promise<void> {
   if (!statSync(path, { throwIfNoEntry: false })?.isSocket()) return;
-  const used = await new Promise<boolean>((answer) => {
-    const socket = connect(path, () => answer(true)).on("error", () => answer(false));
+  const isRefused = await new Promise<boolean>((answer) => {
+    const socket = connect(path, () => answer(false));
+    // A process that is too busy to accept connections gives another error (EAGAIN).
+    socket.on("error", ({ code }: NodeJS.ErrnoException) => answer(code === "ECONNREFUSED"));
     socket.once("connect", () => socket.destroy());
   });
-  if (!used) rmSync(path, { force: true });
+  if (isRefused) rmSync(path, { force: true });
 }
 
 function unknownParameter(name: string, known: readonly string[]): string {

@@ -1,8 +1,9 @@
+import { spawn } from "node:child_process";
 import { once } from "node:events";
 import { existsSync, linkSync, mkdtempSync, rmSync } from "node:fs";
 import { request } from "node:http";
 import { connect as connectHttp2, constants } from "node:http2";
-import { connect, createServer } from "node:net";
+import { connect, createServer, type Socket } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { text } from "node:stream/consumers";
@@ -18,6 +19,12 @@ async function admin(t: Test, readiness: () => Readiness, place: AdminListenAddr
   t.teardown(() => side.close());
   return side.listen(place);
 }
+
+/** Listens on a socket file with a short queue, and then runs nothing any more. */
+const LISTENS_AND_BLOCKS = `require("node:net").createServer().listen({ path: process.argv[1], backlog: 1 }, () => {
+  require("node:fs").writeSync(1, "listening");
+  Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0);
+})`;
 
 const READY: Readiness = { ready: true, parts: { gateway: "ok" } };
 
@@ -62,6 +69,31 @@ t.test(
     t.equal(await admin(t, () => READY, { path: `${left}.kept` }), `unix:${left}.kept`);
   },
 );
+
+t.test("it does not take the socket file of a live process that is too busy to accept connections", async (t) => {
+  const folder = mkdtempSync(join(tmpdir(), "gateway-admin-"));
+  t.teardown(() => rmSync(folder, { recursive: true }));
+  const path = join(folder, "admin.sock");
+  const busy = spawn(process.execPath, ["-e", LISTENS_AND_BLOCKS, path], { stdio: ["ignore", "pipe", "inherit"] });
+  t.teardown(() => busy.kill("SIGKILL"));
+  await once(busy.stdout, "data");
+  // Until its queue is full.
+  const sockets: Socket[] = [];
+  t.teardown(() => sockets.forEach((socket) => void socket.destroy()));
+  for (let isFull = false; !isFull; ) {
+    const socket = connect(path);
+    sockets.push(socket);
+    isFull = await once(socket, "connect").then(
+      () => false,
+      ({ code }) => code === "EAGAIN",
+    );
+  }
+  await t.rejects(
+    admin(t, () => READY, { path }),
+    { code: "EADDRINUSE" },
+  );
+  t.ok(existsSync(path));
+});
 
 t.test("a request for an unexpected host name reaches only the probes", async (t) => {
   const { ask } = await startAdmin(t, WITH_TOKENS);

@@ -1,4 +1,4 @@
-import { chmodSync, copyFileSync, existsSync, renameSync, rmSync, statSync } from "node:fs";
+import { chmodSync, copyFileSync, existsSync, renameSync, statSync } from "node:fs";
 import { backup as copy, DatabaseSync } from "node:sqlite";
 import { hasWaitingRows, journalFolder, listJournals } from "../journal/files.ts";
 import { readJournals } from "../journal/lines.ts";
@@ -8,6 +8,7 @@ import { Maintenance, type ProgressListener } from "../maintenance.ts";
 import { SqliteAudit } from "./audit.ts";
 import { SqliteDatabase } from "./database.ts";
 import { importJournals } from "./import-journals.ts";
+import { newPartFile, removePartFile } from "./part-file.ts";
 import { pruneSqlite, sqlitePrunedBefore } from "./pruning.ts";
 
 /** All pages at once: a copy in parts restarts with each row that another process writes meanwhile. */
@@ -35,9 +36,8 @@ export class SqliteMaintenance extends Maintenance {
   }
 
   override async backup(file: string, progress: ProgressListener): Promise<{ bytes: number; rows: number }> {
-    if (existsSync(file)) throw new Error(`${file} exists: a backup overwrites no file.`);
-    const part = `${file}.part`;
-    rmSync(part, { force: true });
+    refuseExisting(file);
+    const part = newPartFile(file);
     try {
       // The journals first: a row may move from there into the store meanwhile, but never back.
       const unfed = readJournals(journalFolder(this.path));
@@ -53,6 +53,8 @@ export class SqliteMaintenance extends Maintenance {
         database.prepare("pragma journal_mode = delete").get();
         const rows = Number(database.prepare("select count(*) as rows from usage").get()?.["rows"]);
         database.close();
+        // Another backup may have made it meanwhile.
+        refuseExisting(file);
         renameSync(part, file);
         this.copySecret(file);
         return { bytes: statSync(file).size, rows };
@@ -60,7 +62,7 @@ export class SqliteMaintenance extends Maintenance {
         database.close();
       }
     } finally {
-      for (const rest of ["", "-wal", "-shm", "-journal"]) rmSync(part + rest, { force: true });
+      removePartFile(part);
     }
   }
 
@@ -119,6 +121,10 @@ export class SqliteMaintenance extends Maintenance {
     copyFileSync(secret, `${file}.secret`);
     chmodSync(`${file}.secret`, 0o600);
   }
+}
+
+function refuseExisting(file: string): void {
+  if (existsSync(file)) throw new Error(`${file} exists: a backup overwrites no file.`);
 }
 
 /** Returns the number of migrations a file has seen. */

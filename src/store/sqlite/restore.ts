@@ -17,11 +17,10 @@ import type { ProgressListener, RestoreOptions, RestoreResult } from "../mainten
 import { SqliteDatabase, sqliteCode } from "./database.ts";
 import { importJournals } from "./import-journals.ts";
 import { SqliteMaintenance } from "./maintenance.ts";
+import { newPartFile, removePartFile, SIDE_FILES } from "./part-file.ts";
 import { joinChanges, keepAfterRestore, keyChangesSince } from "./restore-losses.ts";
 
 const BUSY = 5;
-/** Suffixes of the files that SQLite keeps beside a database. */
-const SIDE_FILES = ["-wal", "-shm", "-journal"];
 
 /**
  * Puts a backup in a store's place, once it has been found in order. What was there before stays beside it, under another
@@ -33,8 +32,7 @@ const SIDE_FILES = ["-wal", "-shm", "-journal"];
  */
 export async function restoreSqlite(path: string, file: string, options: RestoreOptions): Promise<RestoreResult> {
   if (resolve(file) === resolve(path)) throw new Error(`${file} is the store itself: name a backup.`);
-  const part = `${path}.restoring`;
-  removePart(part);
+  const part = newPartFile(path);
   try {
     const backup = await copyAndVerify(file, part, options.progress);
     if (!existsSync(path)) {
@@ -50,7 +48,7 @@ export async function restoreSqlite(path: string, file: string, options: Restore
           `The store has exchanges from ${new Date(last).toISOString()}, later than the backup's last (${backup.last === 0 ? "none" : new Date(backup.last).toISOString()}): they would be lost. To restore it all the same: --force.`,
         );
       const { retained, undone } = carryOver(lock, part, file, options);
-      const kept = `${path}.until-${new Date().toISOString().slice(0, 19).replaceAll(/[-:]/g, "")}Z`;
+      const kept = nameForPrevious(path);
       renameSync(path, kept);
       if (existsSync(`${path}.secret`)) copyFileSync(`${path}.secret`, `${kept}.secret`);
       installCopy(part, path, file);
@@ -63,7 +61,7 @@ export async function restoreSqlite(path: string, file: string, options: Restore
       lock.close();
     }
   } finally {
-    removePart(part);
+    removePartFile(part);
   }
 }
 
@@ -173,6 +171,14 @@ function lastRow(database: DatabaseSync): number {
   return Number(database.prepare("select ifnull(max(time), 0) as last from usage").get()?.["last"]);
 }
 
+/** Returns a name for the previous store that no file has: another restore in the same second may have left one. */
+function nameForPrevious(path: string): string {
+  const name = `${path}.until-${new Date().toISOString().slice(0, 19).replaceAll(/[-:]/g, "")}Z`;
+  let free = name;
+  for (let nth = 2; existsSync(free); nth++) free = `${name}-${nth}`;
+  return free;
+}
+
 /** Renames the verified copy to the store's name, and copies the secret for envelopes beside it. */
 function installCopy(part: string, path: string, file: string): void {
   for (const rest of SIDE_FILES) rmSync(path + rest, { force: true });
@@ -193,8 +199,4 @@ function syncPath(path: string): void {
   } finally {
     closeSync(fd);
   }
-}
-
-function removePart(part: string): void {
-  for (const rest of ["", ...SIDE_FILES]) rmSync(part + rest, { force: true });
 }

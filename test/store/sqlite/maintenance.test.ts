@@ -84,6 +84,22 @@ t.test("a backup contains everything, including what is only in journals, while 
   check.close();
 });
 
+t.test("of two backups to one file at once, one is complete, and the other overwrites nothing", async (t) => {
+  const { folder, care, progress } = await open(t, [entry()]);
+  const file = join(folder, "copy.db");
+  const results = await Promise.allSettled([care.backup(file, progress), care.backup(file, progress)]);
+  t.match(
+    results.toSorted((a, b) => a.status.localeCompare(b.status)),
+    [
+      { status: "fulfilled", value: { rows: 1 } },
+      { status: "rejected", reason: { message: /overwrites no file/ } },
+    ],
+  );
+  const check = new SqliteMaintenance(file);
+  t.same(await check.verify(progress), []);
+  check.close();
+});
+
 t.test("a backup that cannot be written leaves no file", async (t) => {
   const { folder, care, progress } = await open(t, [entry()]);
   await t.rejects(care.backup(join(folder, "no", "folder.db"), progress));

@@ -61,10 +61,32 @@ t.test("a backup replaces a store, with keys and secret, and the previous files 
   t.match(await before.keys.show(record.id), { name: "two" });
   await before.close();
   t.same(
-    readdirSync(folder).filter((name) => name.includes("restoring")),
+    readdirSync(folder).filter((name) => name.includes(".part")),
     [],
   );
   t.ok(existsSync(file), "the backup is unchanged");
+});
+
+t.test("two restores at once leave a complete store", async (t) => {
+  const { path, file, ids } = await open(t);
+  const results = await Promise.allSettled([restoreSqlite(path, file, terms), restoreSqlite(path, file, terms)]);
+  t.ok(
+    results.some(({ status }) => status === "fulfilled"),
+    JSON.stringify(results),
+  );
+  for (const result of results) if (result.status === "rejected") t.match(result.reason.message, /has the store open/);
+  t.same(ids(), ["1"]);
+  const care = new SqliteMaintenance(path);
+  t.same(await care.verify(() => {}), []);
+  care.close();
+});
+
+t.test("of several restores in one second, each keeps what was there before", async (t) => {
+  const { path, file } = await open(t);
+  const names = new Set<string | undefined>();
+  for (let nth = 0; nth < 5; nth++) names.add((await restoreSqlite(path, file, terms)).kept);
+  t.equal(names.size, 5);
+  for (const name of names) t.ok(existsSync(name as string));
 });
 
 t.test("changes of keys since the backup are named, and only undone when that is requested", async (t) => {
@@ -186,7 +208,7 @@ t.test("an invalid or damaged backup changes nothing", async (t) => {
   await t.rejects(restoreSqlite(path, file, terms), { message: /newer version of model-gateway/ });
   t.same(ids(), ["1"]);
   t.same(
-    readdirSync(folder).filter((name) => name.includes("restoring")),
+    readdirSync(folder).filter((name) => name.includes(".part")),
     [],
   );
 });
