@@ -19,17 +19,30 @@ models: { echo: { targets: [demo:echo] }, slow: { targets: [demo:slow] } }
 const REQUESTS = Number(process.env["GATEWAY_TEST_WORKERS_REQUESTS"] ?? 200);
 
 /** One request over a connection of its own, or over an agent's. */
-function ask(gateway: GatewayProcess, model: string, { stream = false, agent = new Agent(), query = "" } = {}) {
+function ask(
+  gateway: GatewayProcess,
+  model: string,
+  { stream = false, agent = new Agent(), query = "", begun = () => {} } = {},
+) {
   const asked = request(`${gateway.url}/v1/chat/completions${query}`, { method: "POST", headers: asking(), agent });
   asked.end(JSON.stringify({ model, stream, messages: [{ role: "user", content: "hi" }] }));
   return new Promise<{ status: number; text: string; whole: boolean }>((resolve, reject) => {
     asked.once("error", reject).once("response", (answer) => {
       let text = "";
       answer.setEncoding("utf8").on("data", (more) => (text += more));
+      answer.once("data", begun);
       answer.once("close", () => resolve({ status: answer.statusCode ?? 0, text, whole: answer.complete }));
       answer.on("error", () => {});
     });
   });
+}
+
+/** Starts a slow stream. Returns its end in an object, once its first bytes are here. */
+async function startStream(gateway: GatewayProcess, agent = new Agent()) {
+  const begun = Promise.withResolvers<void>();
+  const end = ask(gateway, "slow", { stream: true, agent, begun: begun.resolve });
+  await Promise.race([begun.promise, end]);
+  return { end };
 }
 
 /** Says by which process it is served, and breaks when it is asked to. */
@@ -173,8 +186,7 @@ t.test("a worker that is killed loses its own streams only, and is replaced", as
   const agents = Array.from({ length: 8 }, () => new Agent({ keepAlive: true, maxSockets: 1 }));
   const pids = await Promise.all(agents.map(async (agent) => (await served(gateway, agent)).pid));
   const victim = pids[0] as number;
-  const streams = agents.map((agent) => ask(gateway, "slow", { stream: true, agent }));
-  await eventually(async () => (await Promise.race([...streams, after(300)])) === undefined, "streams");
+  const streams = (await Promise.all(agents.map((agent) => startStream(gateway, agent)))).map(({ end }) => end);
   process.kill(victim, "SIGKILL");
   const answers = await Promise.all(
     streams.map((stream) => stream.catch(() => ({ status: 0, text: "", whole: false }))),
@@ -258,8 +270,7 @@ t.test("one that throws outside of requests ends with its exchanges; the primary
 t.test("connections that wait for a worker which then throws are served by others", async (t) => {
   const gateway = await withWorkers(t);
   // On its own the other worker would get the next connections.
-  const streams = [1, 2, 3].map(() => ask(gateway, "slow", { stream: true }));
-  await after(300);
+  const streams = (await Promise.all([1, 2, 3].map(() => startStream(gateway)))).map(({ end }) => end);
   const broken = ask(gateway, "echo", { query: "?break=throw&after=2000" }).catch(() => {});
   await after(300);
   const answers = await Promise.all(Array.from({ length: 8 }, () => ask(gateway, "echo")));
@@ -271,10 +282,9 @@ t.test("connections that wait for a worker which then throws are served by other
 t.test("workers whose primary was killed finish their exchanges, and then exit", async (t) => {
   const gateway = await withWorkers(t);
   const { pid } = await served(gateway, new Agent());
-  const stream = ask(gateway, "slow", { stream: true });
-  await after(500);
+  const { end } = await startStream(gateway);
   gateway.child.kill("SIGKILL");
-  t.match((await stream).text, /\[DONE\]/);
+  t.match((await end).text, /\[DONE\]/);
   const alive = () => {
     try {
       return process.kill(pid, 0);
