@@ -1,5 +1,5 @@
 import type { Socket } from "node:net";
-import { setTimeout as after } from "node:timers/promises";
+import { mock } from "node:test";
 import t from "tap";
 import { MemoryLog } from "../../src/testing/memory-log.ts";
 import { WaitingConnections } from "../../src/workers/waiting-connections.ts";
@@ -23,14 +23,18 @@ t.test("connections that arrive in a moment without a worker wait, and the next 
 });
 
 t.test("after a time without a worker all are closed, new ones at once, and it is reported once", async (t) => {
+  mock.timers.enable({ apis: ["setTimeout"] });
+  t.teardown(() => mock.timers.reset());
   const log = new MemoryLog();
   const waiting = new WaitingConnections(log, 50);
   const early = connection();
   waiting.startTimeout();
-  await after(30);
+  mock.timers.tick(30);
   waiting.add(early.socket);
   t.notOk(early.state.closed);
-  await after(60);
+  mock.timers.tick(19);
+  t.notOk(early.state.closed);
+  mock.timers.tick(1);
   t.ok(early.state.closed, "the time counts from the exit of the last worker");
   const late = connection();
   waiting.add(late.socket);
