@@ -114,8 +114,7 @@ export default class UsagePlugin implements Plugin {
     reading.nextInterim ??= INTERIM_INTERVAL;
     if (elapsed < reading.nextInterim) return;
     reading.nextInterim = elapsed + INTERIM_INTERVAL;
-    // It has all fields of an ended exchange, with current values.
-    this.writeInterim(exchange as unknown as DoneExchange, reading);
+    this.writeInterim(exchange.asEnded, reading);
   }
 
   /** Writes the entry that stands if nothing follows: as for a stream that breaks off now. */
@@ -166,8 +165,7 @@ export default class UsagePlugin implements Plugin {
 function readUnseen(exchange: DoneExchange, reading: UsageReading): void {
   const { head, operation } = exchange;
   if (!head?.received || head.status >= 300 || !operation.generates || reading.parser || reading.delivered) return;
-  const responding = exchange as unknown as ResponseExchange;
-  const stage = head.framing ? streamStage(responding, reading, () => {}) : wholeStage(responding, reading);
+  const stage = head.framing ? streamStage(exchange, reading, () => {}) : wholeStage(exchange, reading);
   for (const frame of tryRead(head.received) ?? []) stage(frame);
 }
 
@@ -356,7 +354,7 @@ const TIER_FRAMES = 3;
 /**
  * Parses only frames with usage, and the first ones for the tier. Parse errors are logged, and the client's stream continues.
  */
-function streamStage(exchange: ResponseExchange, reading: UsageReading, onTheWay: () => void): Stage {
+function streamStage(exchange: ResponseExchange | DoneExchange, reading: UsageReading, onTheWay: () => void): Stage {
   const protocol = responseProtocol(exchange);
   const { generates, task } = exchange.operation;
   const isText = generates && task === "generate";
@@ -393,7 +391,7 @@ function streamStage(exchange: ResponseExchange, reading: UsageReading, onTheWay
   };
 }
 
-function wholeStage(exchange: ResponseExchange, reading: UsageReading): Stage {
+function wholeStage(exchange: ResponseExchange | DoneExchange, reading: UsageReading): Stage {
   const usage = new JsonUsage([responseProtocol(exchange)]);
   reading.parser = usage;
   return ({ kind, bytes }) => {

@@ -566,6 +566,11 @@ export class Exchange {
     return readTraceContext(this.headers);
   }
 
+  /** The exchange as `done` would see it if it ended now. */
+  get asEnded(): this {
+    return this;
+  }
+
   /** Milliseconds since arrival; after the end, its total duration. */
   get elapsed(): number {
     return (this.endedAt ?? performance.now()) - this.arrivedAt;

@@ -35,15 +35,18 @@ export type ResponseExchange = SendExchange &
       | ("responseTexts" | "completeResponseTexts" | "mapResponseText" | "push")
     >
   > &
-  Pick<Exchange, "usage" | "usageError" | "error" | "progress">;
+  Pick<Exchange, "usage" | "usageError" | "error" | "progress"> & {
+    /** The exchange as `done` would see it if it ended now. */
+    readonly asEnded: DoneExchange;
+  };
 
 /** In `done`: the exchange has ended, however. Fields that were never set are undefined or empty. */
 export type DoneExchange = SendExchange &
   Readonly<
     Pick<
       Exchange,
-      | ("attempt" | "answerer" | "head" | "droppedFromResponse" | "usage")
+      | ("attempt" | "answerer" | "head" | "droppedFromResponse")
       | ("streaming" | "status" | "outcome" | "error" | "received" | "written" | "firstByte")
     >
   > &
-  Pick<Exchange, "charge">;
+  Pick<Exchange, "charge" | "usage" | "usageError" | "progress">;
