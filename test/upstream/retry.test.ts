@@ -124,11 +124,11 @@ t.test("no attempt begins after the end of a request's time, and the last one ge
   const running = await gateway(t, [late], { provider: ", timeouts: { total: 900ms }" });
   t.equal((await chat(running)).status, 503);
   t.equal(late.seen.length, 1);
-  const hanging = await provider(t, failing(503, "retry-after-ms: 200"), () => {});
-  const other = await gateway(t, [hanging], { provider: ", timeouts: { total: 600ms }" });
+  const hanging = await provider(t, failing(503, "retry-after-ms: 1000"), () => {});
+  const other = await gateway(t, [hanging], { provider: ", timeouts: { total: 1500ms }" });
   const asked = performance.now();
   t.equal((await chat(other)).status, 504);
-  t.ok(performance.now() - asked < 790, "not 800 ms");
+  t.ok(performance.now() - asked < 2400, "not 2500 ms");
 });
 
 t.test("a client that disconnects during the wait cancels the second attempt", async (t) => {
