@@ -224,6 +224,8 @@ class JsonReferenceFinder implements BodyReferenceFinder {
 /** Decodes a field's name, in which the scanner makes each byte a character. */
 const utf8 = (name: string): string => Buffer.from(name, "latin1").toString();
 
+/** Names of fields that upload files: what these contain names nothing. */
+const UPLOAD_FIELD = /^files?(?:\[\d*\])?$/i;
 /** Content types of parts that some vendors read as JSON although they have a filename. */
 const JSON_TYPE = /^[\w.-]+\/(?:[\w.-]+\+)?json\b/i;
 
@@ -250,7 +252,7 @@ class FormReferenceFinder implements BodyReferenceFinder {
 
   /** Returns the finder for the value of a field of another name. What is uploaded as a file names nothing. */
   private valueReceiver(name: string, { isFile, type }: FormPart): ValueReceiver | undefined {
-    if (isFile && (this.file?.isFile(name) || !JSON_TYPE.test(type))) return undefined;
+    if (isFile && (UPLOAD_FIELD.test(name) || !JSON_TYPE.test(type))) return undefined;
     return new FormValueFinder(name, this.finders, this.jsonFinder(), (found) => this.found.push(...found));
   }
 

@@ -39,11 +39,6 @@ export class RequestFileFinder implements ValueReceiver {
     return field === this.files.purposeField;
   }
 
-  /** Reports whether a field holds the uploaded file. */
-  isFile(field: string): boolean {
-    return field === this.files.field;
-  }
-
   /** @throws GatewayError `invalid_form` for a second purpose: vendors differ in which one they take */
   setPurpose(purpose: string): void {
     if (this.hasRequests !== undefined)
@@ -55,7 +50,7 @@ export class RequestFileFinder implements ValueReceiver {
   receiver(field: string): ValueReceiver | undefined {
     // A purpose that is sent as a file cannot be read here, but perhaps by the vendor.
     if (this.isPurpose(field)) this.hasRequests = true;
-    return this.isFile(field) && this.hasRequests !== false ? this : undefined;
+    return field === this.files.field && this.hasRequests !== false ? this : undefined;
   }
 
   push(bytes: Buffer): void {

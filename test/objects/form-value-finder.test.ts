@@ -45,6 +45,7 @@ t.test("objects in the value of a form's field are found, however the form is sp
     ['name="language"', "en", ""],
     ['name="image"; filename="a.json"', '{"file_id":"file-abc1"}', ""],
     [`name="file"; ${JSON_PART}`, '{"file_id":"file-abc1"}', ""],
+    [`name="files[]"; ${JSON_PART}`, '{"file_id":"file-abc1"}', ""],
     ['name="session"', '{"file_id":"file-abc1","file_id":"file-abc2"}', "invalid_field session"],
   ] as const)
     for (const step of [1, 7, 10_000]) t.equal(named(head, value, step), expected, `${head} ${value} by ${step}`);
