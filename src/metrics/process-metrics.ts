@@ -1,7 +1,7 @@
 import { createHash } from "node:crypto";
 import { type IntervalHistogram, monitorEventLoopDelay } from "node:perf_hooks";
 import { collectDefaultMetrics, Registry } from "prom-client";
-import { parse } from "yaml";
+import { YamlSource } from "../config/positions.ts";
 import type { Exchange } from "../core/exchange.ts";
 import type { Log } from "../core/log.ts";
 import { Marketplace } from "../core/marketplace.ts";
@@ -215,7 +215,11 @@ export const configHash = (text: string): string => createHash("sha256").update(
  * without its own files.
  */
 export function commonConfigHash(text: string): string {
-  const { listen: _, admin, store, ...common } = parse(text) as FileParts;
+  // As the file is loaded: with merged sections, and without those that only serve for merging.
+  const values = Object.entries(new YamlSource("", text).values as FileParts).filter(
+    ([name]) => !name.startsWith("x-"),
+  );
+  const { listen: _, admin, store, ...common }: FileParts = Object.fromEntries(values);
   const { listen: __, ...signIn } = typeof admin === "object" ? (admin ?? {}) : {};
   const { journal: ___, ledger, ...rest } = store ?? {};
   const shared = ledger?.startsWith("sqlite:") ? {} : { ledger };

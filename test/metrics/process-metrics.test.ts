@@ -22,6 +22,10 @@ t.test("gateways that differ in addresses and local files alone count as equal, 
   t.not(one, commonConfigHash(file(1, "3", "{ ledger: sqlite:a, keep: 2d }")));
   t.not(one, commonConfigHash(file(1, "3", "{ ledger: postgres://a, keep: 1d }")));
   t.not(one, commonConfigHash(`${file(1, "3", "{ keep: 1d }")}models: {}\n`));
+  const merged = (listen: number, section: string) =>
+    commonConfigHash(`x-own: &own { listen: ${listen}, admin: "3" }\n<<: *own\nstore: ${section}\n`);
+  t.equal(merged(1, "{ keep: 1d }"), merged(2, "{ keep: 1d }"));
+  t.not(merged(1, "{ keep: 1d }"), merged(1, "{ keep: 2d }"));
   t.match(commonConfigHash("models:\n"), /^[0-9a-f]{32}$/);
 });
 
