@@ -129,6 +129,8 @@ export class Admin {
       socket.destroy();
       return;
     }
+    // Without a listener of ours, a reset while this is written could end the process.
+    socket.on("error", () => {});
     const status = MALFORMED_STATUS[code] ?? "400 Bad Request";
     socket.end(code === HTTP2_PREFACE ? http2Refusal() : `HTTP/1.1 ${status}\r\nconnection: close\r\n\r\n`);
     socket.destroySoon();

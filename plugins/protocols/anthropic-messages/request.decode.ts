@@ -206,7 +206,7 @@ function textPart(block: Fields): Text {
     citation.declareUnread();
   }
   const text: Text = { kind: "text", at: block.ownPath, text: block.required("text") };
-  if (citations.length > 0) text.citations = citations.map(({ members: of }) => parseCitation(of));
+  if (citations.length > 0) text.citations = citations.map(({ members }) => parseCitation(members));
   return text;
 }
 

@@ -467,8 +467,8 @@ function readDetail(part: ProtoFields): Pick<Media, "detail" | "detailAt"> {
 /** Returns the client's call ids, so that none is generated twice. */
 function collectCallIds(contents: readonly ProtoFields[]): Set<string> {
   const ids = new Set<string>();
-  for (const { members: of } of contents) {
-    const { parts } = of;
+  for (const content of contents) {
+    const { parts } = content.members;
     for (const part of Array.isArray(parts) ? parts : [parts]) {
       const members = part instanceof RawJson ? undefined : asObject(part);
       const call = asObject(members?.["functionCall"] ?? members?.["function_call"]);

@@ -270,8 +270,9 @@ function declareTurnUses(turns: readonly Turn[], uses: FeatureUse[]): void {
 /**
  * Reports whether an item is the SDK's short form of a reference: an id and nothing else. [S: ItemReference.type is optional]
  */
-const isReference = ({ members: of }: Fields): boolean =>
-  typeof of["id"] === "string" && Object.entries(of).every(([name, value]) => name === "id" || value === null);
+const isReference = ({ members }: Fields): boolean =>
+  typeof members["id"] === "string" &&
+  Object.entries(members).every(([name, value]) => name === "id" || value === null);
 
 function readMessage(item: Fields): Turn {
   const role = item.oneOf("role", ROLES);

@@ -311,8 +311,8 @@ function readTopLogprobs(body: Fields, name: string): number | undefined {
   return requestsTopLogprobs(body) ? body.number(name) : undefined;
 }
 
-function requestsTopLogprobs({ members: of }: Fields): boolean {
-  const alternatives = of["top_logprobs"] ?? 0;
+function requestsTopLogprobs({ members }: Fields): boolean {
+  const alternatives = members["top_logprobs"] ?? 0;
   return typeof alternatives !== "number" || alternatives > 0;
 }
 
