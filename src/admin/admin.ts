@@ -259,14 +259,17 @@ const MALFORMED_STATUS: Readonly<Record<string, string>> = {
 
 /** Removes the file of a Unix socket on which no process listens any more, left behind by one that died. */
 async function removeStaleSocket(path: string): Promise<void> {
-  if (!statSync(path, { throwIfNoEntry: false })?.isSocket()) return;
+  const found = statSync(path, { bigint: true, throwIfNoEntry: false });
+  if (!found?.isSocket()) return;
   const isRefused = await new Promise<boolean>((answer) => {
     const socket = connect(path, () => answer(false));
     // A process that is too busy to accept connections gives another error (EAGAIN).
     socket.on("error", ({ code }: NodeJS.ErrnoException) => answer(code === "ECONNREFUSED"));
     socket.once("connect", () => socket.destroy());
   });
-  if (isRefused) rmSync(path, { force: true });
+  // Another process may have removed it and listen there now. Its file may have the same inode again, but not the same time.
+  const now = statSync(path, { bigint: true, throwIfNoEntry: false });
+  if (isRefused && now?.ino === found.ino && now.ctimeNs === found.ctimeNs) rmSync(path, { force: true });
 }
 
 function unknownParameter(name: string, known: readonly string[]): string {

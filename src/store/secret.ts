@@ -1,12 +1,26 @@
 import { randomBytes } from "node:crypto";
-import { existsSync, mkdirSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
+import {
+  constants,
+  copyFileSync,
+  existsSync,
+  linkSync,
+  mkdirSync,
+  readFileSync,
+  rmSync,
+  statSync,
+  writeFileSync,
+} from "node:fs";
 import { dirname } from "node:path";
 import { DatabaseSync } from "node:sqlite";
 import { FileError } from "../core/errors.ts";
 import type { PostgresDatabase } from "./postgres/database.ts";
 import { sleepSync } from "./sleep-sync.ts";
+import { newPartFile } from "./sqlite/part-file.ts";
 
-/** How often, and after how many milliseconds, a file is read again that another process has created but not written. */
+/**
+ * How often, and after how many milliseconds, a file is read again that another process has created but not written, as on file
+ * systems without hard links.
+ */
 const [RETRIES, RETRY_DELAY] = [50, 20] as const;
 
 /**
@@ -21,25 +35,47 @@ export function loadOrCreateSecret(ledger: string, warn: (message: string) => vo
   const file = `${ledger}.secret`;
   try {
     mkdirSync(dirname(file), { recursive: true, mode: 0o700 });
-    // The first of several processes that start concurrently creates it.
-    writeFileSync(file, `${randomBytes(32).toString("hex")}\n`, { flag: "wx", mode: 0o600 });
-    if (hasExchanges(ledger))
+    if (!existsSync(file) && createSecret(file) && hasExchanges(ledger))
       warn(
         `The secret ${file} was missing, and a new one was made, but the ledger has older exchanges: ${CONSEQUENCES}`,
       );
   } catch (thrown) {
-    const { code, syscall, message } = thrown as NodeJS.ErrnoException;
-    // The next start would find an incomplete secret.
-    if (syscall === "write") rmSync(file, { force: true });
-    if (code !== "EEXIST")
-      throw new FileError(
-        `The secret for envelopes cannot be written to ${file}: ${code === "ENOSPC" ? `the disk is full; free space in ${dirname(file)} and try again` : message}`,
-      );
+    const { code, message } = thrown as NodeJS.ErrnoException;
+    throw new FileError(
+      `The secret for envelopes cannot be written to ${file}: ${code === "ENOSPC" ? `the disk is full; free space in ${dirname(file)} and try again` : message}`,
+    );
   }
   const secret = parseSecret(file);
   if (process.platform !== "win32" && (statSync(file).mode & 0o077) !== 0)
     warn(`Other users of this machine can read the secret ${file}: chmod 600 ${file}`);
   return secret;
+}
+
+/**
+ * Creates a secret's file, which gets its name once it is complete: a process killed here leaves no part of it.
+ * @returns false if another process has just created one
+ */
+function createSecret(file: string): boolean {
+  const part = newPartFile(file);
+  try {
+    writeFileSync(part, `${randomBytes(32).toString("hex")}\n`, { mode: 0o600, flush: true });
+    linkOrCopy(part, file);
+    return true;
+  } catch (thrown) {
+    if ((thrown as NodeJS.ErrnoException).code !== "EEXIST") throw thrown;
+    return false;
+  } finally {
+    rmSync(part, { force: true });
+  }
+}
+
+/** Gives a file another name, or copies it where there are no hard links. @throws the system's error, EEXIST for a name in use */
+function linkOrCopy(file: string, name: string): void {
+  try {
+    linkSync(file, name);
+  } catch {
+    copyFileSync(file, name, constants.COPYFILE_EXCL);
+  }
 }
 
 /** Returns the secret beside a ledger; undefined: there is none. @throws FileError when it cannot be read */

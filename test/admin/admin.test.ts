@@ -1,6 +1,6 @@
 import { spawn } from "node:child_process";
 import { once } from "node:events";
-import { existsSync, linkSync, mkdtempSync, rmSync } from "node:fs";
+import { existsSync, linkSync, mkdtempSync, readdirSync, rmSync } from "node:fs";
 import { request } from "node:http";
 import { connect as connectHttp2, constants } from "node:http2";
 import { connect, createServer, type Socket } from "node:net";
@@ -69,6 +69,24 @@ t.test(
     t.equal(await admin(t, () => READY, { path: `${left}.kept` }), `unix:${left}.kept`);
   },
 );
+
+t.test("of gateways that start at once in place of a dead one, one listens, and is reachable", async (t) => {
+  const folder = mkdtempSync(join(tmpdir(), "gateway-admin-"));
+  t.teardown(() => rmSync(folder, { recursive: true }));
+  const path = join(folder, "admin.sock");
+  const dead = createServer().listen(`${path}.dead`);
+  await once(dead, "listening");
+  linkSync(`${path}.dead`, path);
+  dead.close();
+  await once(dead, "close");
+  const starts = await Promise.allSettled([1, 2, 3, 4].map(() => admin(t, () => READY, { path })));
+  const refused = starts.filter((start) => start.status === "rejected");
+  t.equal(refused.length, 3);
+  for (const { reason } of refused) t.match(reason, { code: "EADDRINUSE" });
+  const [answer] = await once(request({ socketPath: path, path: "/livez" }).end(), "response");
+  t.match(await text(answer), /live/);
+  t.same(readdirSync(folder), ["admin.sock"]);
+});
 
 t.test("it does not take the socket file of a live process that is too busy to accept connections", async (t) => {
   const folder = mkdtempSync(join(tmpdir(), "gateway-admin-"));

@@ -1,15 +1,20 @@
+import { execFile } from "node:child_process";
 import { once } from "node:events";
-import { chmodSync, mkdtempSync, rmSync, statSync, writeFileSync } from "node:fs";
+import { chmodSync, mkdtempSync, readdirSync, rmSync, statSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { promisify } from "node:util";
 import { Worker } from "node:worker_threads";
 import t from "tap";
 import { openStores } from "../../src/store/open.ts";
 import { loadOrCreateSecret, missingSecretWarning } from "../../src/store/secret.ts";
+import { runKilledAfter } from "../support/killed-after.ts";
 import { entry } from "../support/ledger-contract.ts";
 
 const folder = mkdtempSync(join(tmpdir(), "gateway-secret-"));
 t.teardown(() => rmSync(folder, { recursive: true, force: true }));
+const LOADER = new URL("../../src/loader/register.js", import.meta.url).href;
+const SECRET = new URL("../../src/store/secret.ts", import.meta.url).href;
 const silent = (message: string) => t.fail(message);
 
 t.test("a secret is created once, readable by its owner only, and stored beside the ledger", async (t) => {
@@ -21,7 +26,19 @@ t.test("a secret is created once, readable by its owner only, and stored beside 
   t.notSame(loadOrCreateSecret(join(folder, "other.db"), silent), secret);
 });
 
-/** Creates a secret as another process does that starts at the same moment, and is interrupted before it writes. */
+t.test("a process killed while it writes a secret leaves nothing that a later start refuses", async (t) => {
+  const ledger = join(folder, "killed", "gateway.db");
+  const script = `module.loadOrCreateSecret(${JSON.stringify(ledger)}, () => {});`;
+  const { killed, stderr } = runKilledAfter("writeFileSync", ".secret", new URL(SECRET), script);
+  t.ok(killed, stderr);
+  t.equal(loadOrCreateSecret(ledger, silent).length, 32);
+  t.same(readdirSync(join(folder, "killed")), ["gateway.db.secret"], "nor does its unfinished file stay");
+});
+
+/**
+ * Creates a secret as another process does that starts at the same moment, on a file system without hard links, and is
+ * interrupted before it writes.
+ */
 const CREATING = `
   const { parentPort, workerData } = require("node:worker_threads");
   const { openSync, writeSync, closeSync } = require("node:fs");
@@ -36,6 +53,20 @@ t.test("a secret that another process creates at the same moment is read once it
   await once(other, "message");
   t.equal(loadOrCreateSecret(ledger, silent).toString("hex"), "ab".repeat(32));
   await once(other, "exit");
+});
+
+t.test("of processes that create a secret at once, all read the same", async (t) => {
+  const ledger = join(folder, "several.db");
+  const script = `import(${JSON.stringify(SECRET)}).then(({ loadOrCreateSecret }) =>
+    console.log(loadOrCreateSecret(${JSON.stringify(ledger)}, () => {}).toString("hex")));`;
+  const found = await Promise.all(
+    [1, 2, 3].map(() => promisify(execFile)(process.execPath, ["--import", LOADER, "-e", script])),
+  );
+  const own = loadOrCreateSecret(ledger, silent).toString("hex");
+  t.same(
+    found.map(({ stdout }) => stdout.trim()),
+    [own, own, own],
+  );
 });
 
 t.test("a new secret beside earlier exchanges is reported, with what no longer works", async (t) => {

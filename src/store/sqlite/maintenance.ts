@@ -55,8 +55,9 @@ export class SqliteMaintenance extends Maintenance {
         database.close();
         // Another backup may have made it meanwhile.
         refuseExisting(file);
-        renameSync(part, file);
+        // The secret first: a backup that has its name is complete.
         this.copySecret(file);
+        renameSync(part, file);
         return { bytes: statSync(file).size, rows };
       } finally {
         database.close();

@@ -4,6 +4,7 @@ import {
   copyFileSync,
   existsSync,
   fsyncSync,
+  linkSync,
   mkdirSync,
   openSync,
   renameSync,
@@ -49,7 +50,7 @@ export async function restoreSqlite(path: string, file: string, options: Restore
         );
       const { retained, undone } = carryOver(lock, part, file, options);
       const kept = nameForPrevious(path);
-      renameSync(path, kept);
+      keepPrevious(path, kept);
       if (existsSync(`${path}.secret`)) copyFileSync(`${path}.secret`, `${kept}.secret`);
       installCopy(part, path, file);
       return {
@@ -179,14 +180,27 @@ function nameForPrevious(path: string): string {
   return free;
 }
 
+/** Gives the store a second name, so that it has its own until the copy takes that: a killed restore leaves a store. */
+function keepPrevious(path: string, kept: string): void {
+  try {
+    linkSync(path, kept);
+  } catch {
+    // Not every file system has hard links.
+    renameSync(path, kept);
+  }
+}
+
 /** Renames the verified copy to the store's name, and copies the secret for envelopes beside it. */
 function installCopy(part: string, path: string, file: string): void {
   for (const rest of SIDE_FILES) rmSync(path + rest, { force: true });
   syncPath(part);
   renameSync(part, path);
   if (existsSync(`${file}.secret`)) {
-    copyFileSync(`${file}.secret`, `${path}.secret`);
-    chmodSync(`${path}.secret`, 0o600);
+    const secret = newPartFile(`${path}.secret`);
+    copyFileSync(`${file}.secret`, secret);
+    chmodSync(secret, 0o600);
+    syncPath(secret);
+    renameSync(secret, `${path}.secret`);
   }
   for (const journal of listJournals(journalFolder(path))) removeFiles(journal.files);
   syncPath(dirname(path));

@@ -12,6 +12,7 @@ import { openStores } from "../../../src/store/open.ts";
 import { SqliteDatabase } from "../../../src/store/sqlite/database.ts";
 import { SqliteLedger } from "../../../src/store/sqlite/ledger.ts";
 import { SqliteMaintenance } from "../../../src/store/sqlite/maintenance.ts";
+import { runKilledAfter } from "../../support/killed-after.ts";
 
 const HOUR = 3_600_000;
 const DAY = Date.UTC(2026, 10, 20);
@@ -82,6 +83,18 @@ t.test("a backup contains everything, including what is only in journals, while 
   const check = new SqliteMaintenance(file);
   t.same(await check.verify(progress), []);
   check.close();
+});
+
+t.test("a backup that is killed once the copy has its name has its secret too", async (t) => {
+  const { folder, path, care, progress } = await open(t, [entry()]);
+  const file = join(folder, "copy.db");
+  writeFileSync(`${path}.secret`, "ab".repeat(32));
+  const script = `await new module.SqliteMaintenance(${JSON.stringify(path)}).backup(${JSON.stringify(file)}, () => {});`;
+  const module = new URL("../../../src/store/sqlite/maintenance.ts", import.meta.url);
+  const { killed, stderr } = runKilledAfter("renameSync", "copy.db", module, script);
+  t.ok(killed, stderr);
+  t.equal(readFileSync(`${file}.secret`, "utf8"), "ab".repeat(32));
+  await t.rejects(care.backup(file, progress), { message: /overwrites no file/ });
 });
 
 t.test("of two backups to one file at once, one is complete, and the other overwrites nothing", async (t) => {

@@ -10,6 +10,7 @@ import { openStores } from "../../../src/store/open.ts";
 import { SqliteDatabase } from "../../../src/store/sqlite/database.ts";
 import { SqliteMaintenance } from "../../../src/store/sqlite/maintenance.ts";
 import { restoreSqlite } from "../../../src/store/sqlite/restore.ts";
+import { runKilledAfter } from "../../support/killed-after.ts";
 
 const DAY = Date.UTC(2026, 10, 20);
 const entry = (change: Partial<LedgerEntry> = {}): LedgerEntry => ({
@@ -79,6 +80,41 @@ t.test("two restores at once leave a complete store", async (t) => {
   const care = new SqliteMaintenance(path);
   t.same(await care.verify(() => {}), []);
   care.close();
+});
+
+/** Restores in a process that is killed once it has made a file. */
+function restoreKilled(t: Test, call: string, name: string, path: string, file: string): void {
+  const options = '{ force: true, author: { who: "cli:me", address: "here" }, progress() {} }';
+  const script = `await module.restoreSqlite(${JSON.stringify(path)}, ${JSON.stringify(file)}, ${options});`;
+  const { killed, stderr } = runKilledAfter(call, name, RESTORE, script);
+  t.ok(killed, stderr);
+}
+
+const RESTORE = new URL("../../../src/store/sqlite/restore.ts", import.meta.url);
+
+t.test("a restore that is killed leaves a complete store under its name at any moment", async (t) => {
+  const { path, file, ids } = await open(t);
+  const later = openStores(path, [], () => {});
+  later.ledger.append(entry({ id: "2" }));
+  await later.close();
+  restoreKilled(t, "linkSync", ".until-", path, file);
+  t.same(ids(), ["1", "2"]);
+  restoreKilled(t, "renameSync", "gateway.db", path, file);
+  t.same(ids(), ["1"]);
+  t.equal((await restoreSqlite(path, file, terms)).rows, 1, "it can be repeated");
+});
+
+t.test("a restore that is killed while it copies the secret leaves a complete one", async (t) => {
+  const { folder, path, file } = await open(t);
+  writeFileSync(`${file}.secret`, "b".repeat(64));
+  restoreKilled(t, "copyFileSync", "gateway.db.secret", path, file);
+  t.equal(readFileSync(`${path}.secret`, "utf8"), "a".repeat(64));
+  await restoreSqlite(path, file, terms);
+  t.equal(readFileSync(`${path}.secret`, "utf8"), "b".repeat(64));
+  t.same(
+    readdirSync(folder).filter((name) => name.includes(".part")),
+    [],
+  );
 });
 
 t.test("of several restores in one second, each keeps what was there before", async (t) => {
