@@ -120,6 +120,8 @@ export async function* prunePostgres(database: PostgresDatabase, before: number)
   while (Number((await database.withDeadline(LONG, (ask) => ask(FORGET, end)))[0]?.["rows"]) === BATCH);
 }
 
+const COUNT = "select count(*) as rows from usage where time >= ?::bigint and time < ?::bigint";
+
 const FORGET = `with gone as (
     delete from usage_once where name in (select name from usage_once where time < ? order by time limit ${BATCH})
     returning 1
@@ -131,9 +133,9 @@ const REMOVE = `with gone as (
   ) select count(*) as rows from gone`;
 
 /** Drops the table of a month, safe with concurrent drops: it waits for readers, but not so long that writers queue behind it. */
-async function dropPartition(database: PostgresDatabase, { table }: MonthPartition): Promise<number> {
-  // Counted before locking, which blocks all writers.
-  const [counted] = await database.withDeadline(LONG, (ask) => ask(`select count(*) as rows from ${table}`));
+async function dropPartition(database: PostgresDatabase, { table, from, to }: MonthPartition): Promise<number> {
+  // Counted before locking, which blocks all writers; not in the table itself, which may just have been dropped.
+  const [counted] = await database.withDeadline(LONG, (ask) => ask(COUNT, from, to));
   for (let tries = 1; ; tries++)
     try {
       return await database.transaction(async (ask) => {

@@ -76,6 +76,21 @@ if (server) {
     t.match(await ledger.sums({ by: [] }), [{ requests: 90 * 60 + 11 }], "a late row gets a table again");
   });
 
+  t.test("two gateways that delete the same months at once do not fail", async (t) => {
+    const { database, tables, ledger } = await open(t);
+    for (const month of [0, 1, 2, 3]) ledger.append(entry({ time: Date.UTC(2026, month, 5), cost: 1 }));
+    await ledger.flush();
+    const before = Date.UTC(2026, 3, 1);
+    const one = prunePostgres(database, before);
+    t.same(await one.next(), { value: 1, done: false });
+    let others = 0;
+    for await (const rows of prunePostgres(database, before)) others += rows;
+    let rest = 0;
+    for await (const rows of one) rest += rows;
+    t.same([others, rest], [2, 0]);
+    t.equal((await tables())[0], "usage_2026_04");
+  });
+
   t.test("names of counted usage are deleted with the rows, once no vendor returns them any more", async (t) => {
     const { database, ledger } = await open(t);
     const day = 86_400_000;
