@@ -279,11 +279,12 @@ export class Gateway {
 
   /**
    * Completes a reload by replacing one reference; nothing of this can fail.
-   * @param number the new generation's
+   * @param number the new generation's; the current one gets it where nothing has changed for this process, as for a worker that
+   * started with the new code of a plugin
    */
   adopt(
     { loaded, changes, generation, envelopes = this.envelopes }: PreparedReload,
-    number = this.number + 1,
+    number = this.number + (generation ? 1 : 0),
   ): ReloadResult {
     const restart = this.restart(loaded.config);
     if (generation && this.stopping) void generation.close(false);
@@ -298,7 +299,7 @@ export class Gateway {
       this.downstream.configure(serverLimits(loaded.config, this.shared.processes));
       this.shared.log.level = loaded.config.log.level;
       this.retire(former);
-    }
+    } else this.number = number;
     return { changes, restart, generation: this.number };
   }
 

@@ -50,7 +50,7 @@ function exitOnBrokenPipe(): void {
 
 /** Handles signals before the gateway has started: it is about to read its file anyway, and has nothing to stop. */
 function handleEarlySignals(): void {
-  process.on("SIGHUP", () => {});
+  for (const signal of ["SIGHUP", "SIGUSR2"] as const) process.on(signal, () => {});
   // Another listener stops what has been started by then.
   process.on("SIGTERM", () => process.listenerCount("SIGTERM") === 1 && process.exit(0));
 }

@@ -56,7 +56,12 @@ export class Reloads {
    * @throws the problem with the new configuration: nothing has changed then
    */
   run(by = PROGRAM): Promise<ReloadResult> {
-    const done = this.queue.then(() => this.runOne(by));
+    return this.enqueue(() => this.runOne(by));
+  }
+
+  /** Runs `work` after the reloads requested so far, and before later ones. */
+  enqueue<T>(work: () => Promise<T>): Promise<T> {
+    const done = this.queue.then(work);
     this.queue = done.catch(() => {});
     return done;
   }

@@ -32,7 +32,7 @@ import { createFirstKey } from "./first-key.ts";
 import { chooseTrialModel, curlLines } from "./first-request.ts";
 import { help } from "./help/run.ts";
 import { maxOpenFiles, openFilesWarning } from "./open-files.ts";
-import { untilStopped } from "./signals.ts";
+import { deferSignals, untilStopped } from "./signals.ts";
 import { COMMAND, type Terminal } from "./verb.ts";
 
 /**
@@ -56,6 +56,7 @@ export async function runGateway(
   // A closed output pipe is no failure of the gateway.
   for (const stream of [process.stdout, process.stderr]) stream.on("error", () => {});
   const log = new JsonLog();
+  const deliverSignals = deferSignals();
   let lost = false;
   try {
     const loaded = await loadWithVocabulary({ ...place, env: io.env });
@@ -97,7 +98,9 @@ export async function runGateway(
       options.json,
     );
     if (options.watch) reloadOnChange(gateway);
-    await untilStopped(gateway, config.linger, log, io.out, io.env);
+    const stopped = untilStopped(gateway, config.linger, log, io.out, io.env);
+    deliverSignals();
+    await stopped;
     watching.close();
     await noted;
     lost = gateway.hasLost;

@@ -16,6 +16,22 @@ interface Stoppable {
 const ECHO = 300;
 
 /**
+ * Defers SIGHUP and SIGUSR2 during the start: gateway.yaml may have changed after it was read.
+ * @returns a function that delivers those that came, to handlers installed meanwhile
+ */
+export function deferSignals(): () => void {
+  const pending = new Set<NodeJS.Signals>();
+  const defer = (signal: NodeJS.Signals) => void pending.add(signal);
+  for (const signal of DEFERRED) process.on(signal, defer);
+  return () => {
+    for (const signal of DEFERRED) process.off(signal, defer);
+    for (const signal of pending) process.emit(signal, signal);
+  };
+}
+
+const DEFERRED = ["SIGHUP", "SIGUSR2"] as const;
+
+/**
  * Handles signals until one has stopped the gateway. SIGTERM stops it gracefully; SIGINT, sent by a person, without waiting for
  * further clients; a second one of either aborts running requests, and still loses nothing of log and ledger. SIGHUP reloads
  * gateway.yaml, SIGUSR2 replaces the workers.

@@ -262,7 +262,11 @@ export class Primary {
     this.log.info({ workers }, "workers are being replaced");
     try {
       await this.reload(by);
-      for (const slot of this.slots) await this.replaceWorker(slot);
+      for (const slot of this.slots) {
+        // A worker that starts after the stop has begun would not be stopped.
+        if (this.stopping) return;
+        await this.replaceWorker(slot);
+      }
       this.log.info({ workers }, "workers are replaced");
       await this.trail.recordAction(by, ...REPLACE, { workers });
     } catch (thrown) {
@@ -335,27 +339,24 @@ export class Primary {
       const { text } = next.config;
       const serving = [...this.workers].filter((worker) => worker.serving && !worker.draining);
       await reloadWorkers(serving, text, this.generationNumber + 1);
-      for (const worker of serving) worker.configText = text;
       this.loaded = next;
       this.inForce = withStartSettings(next.config, this.started);
       this.generationNumber++;
+      for (const worker of serving) worker.generation = this.generationNumber;
       this.log.level = next.config.log.level;
       this.opened?.keys.replaceFileKeys(next.config.keys);
       // Facts about a changed provider are stale; workers send current ones again. The operator's switches stay.
       for (const [key, { topic }] of this.facts) if (topic !== SWITCHES_TOPIC.name) this.facts.delete(key);
-      // Workers that started during the reload.
-      for (const worker of this.workers) if (worker.serving && !worker.draining) void this.catchUp(worker);
     }
     return { changes, restart, generation: this.generationNumber };
   }
 
-  /** Reloads a worker that started with an older configuration. */
+  /** Reloads a worker that started before the last reload. Must not run beside a reload. */
   private async catchUp(worker: WorkerProcess): Promise<void> {
-    const { text } = this.config;
-    if (worker.configText === text) return;
+    if (!worker.serving || worker.draining || worker.generation === this.generationNumber) return;
     try {
-      await reloadWorkers([worker], text, this.generationNumber);
-      worker.configText = text;
+      await reloadWorkers([worker], this.config.text, this.generationNumber);
+      worker.generation = this.generationNumber;
     } catch (thrown) {
       this.log.error(
         { worker: worker.pid, cause: (thrown as Error).message },
@@ -386,7 +387,7 @@ export class Primary {
     if (message.type === "ready") {
       for (const fact of this.facts.values()) from.send({ type: "fact", ...fact });
       this.passWaiting();
-      void this.catchUp(from);
+      void this.reloads.enqueue(() => this.catchUp(from));
     } else if (message.type === "fact") {
       const { topic, key, fact } = message;
       this.shareFact({ topic, key, fact }, from);

@@ -44,8 +44,8 @@ export class WorkerProcess {
   hasServed = false;
   /** Whether it gets no more connections. */
   draining = false;
-  /** The gateway.yaml that it serves. */
-  configText: string;
+  /** The number of the generation that it serves. */
+  generation: number;
   /** Its parts as it last reported them. */
   parts: Readiness["parts"] = {};
   /** What it could not write of the ledger's journal, as it last reported. */
@@ -72,7 +72,7 @@ export class WorkerProcess {
     start: WorkerStart,
     private readonly listener: WorkerListener,
   ) {
-    this.configText = start.text;
+    this.generation = start.generation;
     const { LISTEN_PID: _, LISTEN_FDS: __, LISTEN_FDNAMES: ___, ...env } = process.env;
     this.child = fork(ENTRY, args, { env, stdio: ["ignore", "pipe", "pipe", "ipc"] });
     const ready = Promise.withResolvers<void>();

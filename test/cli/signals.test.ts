@@ -3,7 +3,7 @@ import { once } from "node:events";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import t, { type Test } from "tap";
-import { eventually as until } from "../support/process.ts";
+import { startProcess, eventually as until } from "../support/process.ts";
 
 const ROOT = fileURLToPath(new URL("../..", import.meta.url));
 /** A process whose stop says what it was given, and waits for the second signal where it is asked to. */
@@ -84,6 +84,34 @@ providers: { demo: { url: "demo:" } }\nmodels: { echo: { targets: [demo:echo] } 
   t.match(said, "SIGTERM: stopping");
   t.throws(() => process.kill(-(child.pid ?? 0), 0), { code: "ESRCH" }, "no process is left");
 });
+
+t.test("a signal during the start, after gateway.yaml was read, is handled once it serves", async (t) => {
+  const yaml = `providers: { demo: { url: "demo:" } }
+models: { echo: { targets: [demo:echo] } }
+plugins: { early: { from: ./early.ts } }
+chains: { llm: [auth, models, early], read: [auth] }
+`;
+  const gateway = await startProcess(t, yaml, { files: { "early.ts": CHANGES_IN_START } });
+  await until(() => /"changes":\["models.later/.test(gateway.text), "the reload");
+  await until(() => gateway.text.includes("SIGUSR2 replaces workers, and there are none"), "word of SIGUSR2");
+  t.equal(await gateway.end("SIGINT"), 0);
+});
+
+/** A plugin during whose first start an operator changes gateway.yaml, and sends signals. */
+const CHANGES_IN_START = `
+import { readFileSync, writeFileSync } from "node:fs";
+import { setTimeout as sleep } from "node:timers/promises";
+export default class Early {
+  async start() {
+    const file = "gateway.yaml";
+    const text = readFileSync(file, "utf8");
+    if (text.includes("later:")) return;
+    writeFileSync(file, text.replace("models: {", "models: { later: { targets: [demo:echo] },"));
+    for (const signal of ["SIGHUP", "SIGUSR2"]) process.kill(process.pid, signal);
+    await sleep(100);
+  }
+  request() {}
+}`;
 
 t.test("SIGHUP reloads, SIGUSR2 replaces workers, SIGTERM waits before it stops, SIGINT does not", async (t) => {
   for (const [mode, replaced, signal, linger] of [
