@@ -106,7 +106,8 @@ export class Access {
    */
   async signIn(token: string, request: IncomingMessage): Promise<string | undefined> {
     const role = this.dependencies.wrongTokens.check(request, this.roleOf(token));
-    return role && this.openSession({ kind: role === "admin" ? "token" : "viewer", role, who: role }, request);
+    const kind = role === "admin" ? "token" : "viewer";
+    return role && this.openSession({ kind, role, who: role, rests: this.signInHash(kind) as string }, request);
   }
 
   /**
@@ -137,12 +138,9 @@ export class Access {
     if (!signIn || !login || login.until < Date.now()) return { refused: "late", cookies: [forgotten] };
     const { who, role } = await signIn.finish(query, login);
     if (!role) return { refused: "no_role", who, cookies: [forgotten] };
-    return {
-      who,
-      role,
-      to: login.to,
-      cookies: [await this.openSession({ kind: "oidc", role, who }, request), forgotten],
-    };
+    // Of the settings that have given the role: others may have been loaded meanwhile.
+    const session = await this.openSession({ kind: "oidc", role, who, rests: signIn.settingsHash }, request);
+    return { who, role, to: login.to, cookies: [session, forgotten] };
   }
 
   /** Returns the value of `set-cookie` that deletes the cookie of a pending sign-in. */
@@ -190,10 +188,9 @@ export class Access {
     return oidc?.url.hostname === name || hosts.some((each) => each.toLowerCase() === name);
   }
 
-  private async openSession(who: Pick<Session, "kind" | "role" | "who">, request: IncomingMessage): Promise<string> {
+  private async openSession(who: Omit<Session, "id" | "until">, request: IncomingMessage): Promise<string> {
     const lasts = this.settings().session;
-    const id = randomBytes(16).toString("base64url");
-    const session: Session = { id, ...who, until: Date.now() + lasts, rests: this.signInHash(who.kind) as string };
+    const session: Session = { id: randomBytes(16).toString("base64url"), ...who, until: Date.now() + lasts };
     return this.setCookieValue(SESSION, (await this.seal()).seal(session, SESSION), request, lasts);
   }
 

@@ -18,10 +18,18 @@ const PEOPLE: People = {
 const ROLES = "roles: { admin: [ops], viewer: [staff] }";
 
 /** A gateway whose console people of an identity provider use. */
-async function start(t: Test, { roles = ROLES, inToken = true, more = "" } = {}) {
+async function start(
+  t: Test,
+  {
+    roles = ROLES,
+    inToken = true,
+    more = "",
+    beforeToken,
+  }: { roles?: string; inToken?: boolean; more?: string; beforeToken?: () => Promise<void> } = {},
+) {
   const running = await startAdmin(t, YAML, {}, { secret: CLIENT.secret });
   const { base, folder, gateway } = running;
-  const { issuer } = await startIdentityProvider(t, `${base}/api/session/callback`, PEOPLE, inToken);
+  const { issuer } = await startIdentityProvider(t, `${base}/api/session/callback`, PEOPLE, inToken, beforeToken);
   const oidc = `{ issuer: "${issuer}", client_id: ${CLIENT.id}, client_secret: $file:./secret, url: "${base}", ${roles} }`;
   const write = async (text: string) => {
     writeFileSync(join(folder, "gateway.yaml"), `${YAML}${text}`);
@@ -103,6 +111,20 @@ t.test("a session ends after its lifetime, and when the settings that it depends
   t.match(session, { role: "admin" });
   await write(`admin: { listen: 127.0.0.1:0, oidc: ${oidc.replace("[ops]", "[nobody]")} }\n`);
   t.match(await (await surfer.ask(`${base}/api/session`)).json(), { role: null });
+});
+
+t.test("settings that change during a sign-in end its session at once", async (t) => {
+  for (const becomes of ["admin: [nobody]", "none"]) {
+    const { enter, write, oidc } = await start(t, {
+      beforeToken: () =>
+        write(
+          becomes === "none"
+            ? "admin: { listen: 127.0.0.1:0, token: a-token-0123456789abcdef }\n"
+            : `admin: { listen: 127.0.0.1:0, oidc: ${oidc.replace("admin: [ops]", becomes)} }\n`,
+        ),
+    });
+    t.match(await enter("alice"), { to: "/money?by=key", session: { role: null } }, becomes);
+  }
 });
 
 t.test(

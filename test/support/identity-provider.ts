@@ -15,19 +15,24 @@ const CLAIMS = ["email", "email_verified", "preferred_username", "groups", "real
  * Starts a real identity provider with its own key, whose login accepts any password.
  * @param redirect the gateway's callback address
  * @param inToken whether the claims are in the ID token, or only at `userinfo`
+ * @param beforeToken waited for before a code is exchanged for tokens
  */
 export async function startIdentityProvider(
   t: Test,
   redirect: string,
   people: People,
   inToken = true,
+  beforeToken = async () => {},
 ): Promise<{ issuer: string }> {
   const { warn, info } = console;
   // It warns that it is not for production.
   console.warn = console.info = () => {};
   const { Provider } = await import("oidc-provider");
   let answer: RequestListener = () => {};
-  const server = createServer((request, response) => answer(request, response));
+  const server = createServer(async (request, response) => {
+    if (request.url === "/token") await beforeToken();
+    answer(request, response);
+  });
   await new Promise<void>((ready) => server.listen(0, "127.0.0.1", ready));
   t.teardown(() => {
     server.close();
