@@ -62,10 +62,11 @@ export async function runInit(
       from === undefined ? `"${named}" is one word too many.` : `--from ${from} needs a file after it.`,
     );
   const outputFile = out === "-" ? undefined : resolve(io.folder, out);
-  if (outputFile !== undefined && existsSync(outputFile) && !values.force) {
+  const refuse = () => {
     io.err(`${out} exists: --force overwrites it, --out FILE writes another file.`);
     return 1;
-  }
+  };
+  if (outputFile !== undefined && existsSync(outputFile) && !values.force) return refuse();
   const quiet = json || out === "-";
   const say = (line: string) => (quiet ? undefined : io.out(line));
   const made =
@@ -78,7 +79,7 @@ export async function runInit(
     for (const each of mergeLost(made.lost)) io.err(`no counterpart: ${each}`);
     return 0;
   }
-  writeFileSync(outputFile, text);
+  if (!writeFile(outputFile, text, values.force)) return refuse();
   const { config, problems } = await checkFile(outputFile, io);
   const key = starting ? undefined : config && (await firstKey(config, io));
   if (json) {
@@ -97,6 +98,17 @@ export async function runInit(
   for (const problem of problems) io.err(problem);
   if (config) for (const line of await nextSteps(config, key, io)) io.out(line);
   return problems.length > 0 ? 1 : 0;
+}
+
+/** Writes a file; returns false if it exists and must not be overwritten: others may have created it during the questions. */
+function writeFile(file: string, text: string, force = false): boolean {
+  try {
+    writeFileSync(file, text, { flag: force ? "w" : "wx" });
+    return true;
+  } catch (thrown) {
+    if ((thrown as NodeJS.ErrnoException).code === "EEXIST") return false;
+    throw thrown;
+  }
 }
 
 /** The content of a new gateway.yaml. */

@@ -93,6 +93,16 @@ t.test("an existing file is not overwritten, unless requested", async (t) => {
   t.notMatch(text(), /whisper-9/);
 });
 
+t.test("nor is one that somebody writes while init asks", async (t) => {
+  const { init, text, folder } = await folderOf(t);
+  const ask = async () => {
+    writeFileSync(join(folder, "gateway.yaml"), "# mine\n");
+    return "whisper-9";
+  };
+  t.match(await init([], ask), { code: 1, err: /gateway\.yaml exists: --force/ });
+  t.equal(text(), "# mine\n");
+});
+
 t.test("without any vendor's key only the built-in provider responds", async (t) => {
   const { init, text } = await folderOf(t);
   const { code, out } = await init([], undefined, { PATH: "", HOME: "/nowhere" });
