@@ -9,7 +9,6 @@ import {
   type ResponseExchange,
   type SendExchange,
   type Stage,
-  type Start,
   slot,
 } from "model-gateway";
 import { inject, injectable } from "tsyringe";
@@ -76,7 +75,7 @@ export default class OpenTelemetry implements Plugin {
   ) {}
 
   /** Starts the exporter. @throws FileError with what to install, where the packages are missing */
-  async start({ dry }: Start): Promise<void> {
+  async start({ dry }: { readonly dry: boolean }): Promise<void> {
     this.packages = await loadPackages();
     if (!dry) this.tracing = startTracing(this.packages, this.options, this.log);
   }

@@ -15,8 +15,8 @@ export type {
   RouteExchange,
   SendExchange,
 } from "./core/phases.ts";
-export { Options, type Plugin, type Start } from "./core/plugin.ts";
-export type { ListedModel, Protocol, TextKind } from "./core/protocol.ts";
+export { Options, type Plugin } from "./core/plugin.ts";
+export type { ListedModel, Protocol } from "./core/protocol.ts";
 export type { RecordedExchange } from "./core/recorded.ts";
 export { Redactor } from "./core/redactor.ts";
 export { slot } from "./core/slot.ts";
@@ -26,6 +26,5 @@ export { Translations } from "./translation/translations.ts";
 export { Health } from "./upstream/health.ts";
 export { foldCase } from "./wire/any-case.ts";
 export { Frame } from "./wire/frame.ts";
-export type { HeaderList } from "./wire/headers.ts";
 export { type Scan, scan } from "./wire/json.ts";
 export { type Edit, removeMembers, setMember, splice } from "./wire/splice.ts";

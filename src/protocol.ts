@@ -4,7 +4,6 @@
 export { type ErrorKind, errorKindOf, GatewayError } from "./core/errors.ts";
 export { type ErrorNames, errorObject, type Fault, statusFault } from "./core/fault.ts";
 export type {
-  ConversationFields,
   DemoAnswer,
   DemoFrame,
   DemoRequest,
@@ -16,7 +15,6 @@ export type {
   ObjectMembers,
   Operation,
   OtherModelMembers,
-  OutputMembers,
   Protocol,
   RateLimitState,
   RateLimitStates,
@@ -72,7 +70,6 @@ export type {
 export { demoAnswer } from "./translation/demo.ts";
 export {
   DEMO_CUT,
-  type DemoScript,
   demoFault,
   demoId,
   demoScript,
@@ -91,7 +88,6 @@ export {
   pathOfUse,
   readSettings,
   type Setting,
-  type SettingField,
   settingFields,
   writeSettings,
 } from "./translation/settings.ts";

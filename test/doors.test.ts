@@ -28,32 +28,25 @@ function imported(specifier: string): Set<string> {
 }
 
 for (const [specifier, door, most] of [
-  ["model-gateway", "src/index.ts", 40],
+  ["model-gateway", "src/index.ts", 37],
   ["model-gateway/store", "src/store.ts", 20],
-  ["model-gateway/protocol", "src/protocol.ts", 130],
+  ["model-gateway/protocol", "src/protocol.ts", 126],
 ] as const)
-  t.test(
-    `every name of ${specifier} is imported by a plugin or an example, or occurs in the type of one that is`,
-    async (t) => {
-      const files = exported(door);
-      const used = imported(specifier);
-      /** Files of what is used, without their imports: signatures that name others. */
-      const signatures = [...new Set([...used].flatMap((name) => files.get(name) ?? []))].map((file) =>
-        text(file).replaceAll(/^import [^;]*;$/gm, ""),
-      );
-      const idle = [...files.keys()].filter((name) => {
-        const mentions = new RegExp(`\\b${name}\\b(?<!(?:class|interface|type|function|const) ${name})`);
-        return !used.has(name) && !signatures.some((signature) => mentions.test(signature));
-      });
-      t.same(idle, [], "exported, but not used");
-      t.same(
-        [...used].filter((name) => !files.has(name)),
-        [],
-        "imported, and not exported",
-      );
-      t.ok(files.size <= most, `${files.size} names are ${files.size - most} too many to learn`);
-    },
-  );
+  t.test(`every name of ${specifier} is imported by a plugin or an example`, async (t) => {
+    const files = exported(door);
+    const used = imported(specifier);
+    t.same(
+      [...files.keys()].filter((name) => !used.has(name)),
+      [],
+      "exported, but not used",
+    );
+    t.same(
+      [...used].filter((name) => !files.has(name)),
+      [],
+      "imported, and not exported",
+    );
+    t.ok(files.size <= most, `${files.size} names are ${files.size - most} too many to learn`);
+  });
 
 t.test("every export that docs/plugins.md mentions exists", async (t) => {
   const page = text("docs/plugins.md");

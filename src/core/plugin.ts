@@ -41,19 +41,13 @@ export interface Plugin {
   serve?: (exchange: AccessExchange) => MaybePromise<Answer>;
   /** Returns what it has stored of an exchange, for console admins; undefined: nothing. */
   recorded?: (id: string) => MaybePromise<RecordedExchange | undefined>;
-  /** Called before the first request. */
-  start?: (how: Start) => MaybePromise<void>;
+  /**
+   * Called before the first request. `dry`: only a check (`npm start -- check`): report problems by throwing, but open, write and
+   * send nothing. No request follows, and `close` is called at once.
+   */
+  start?: (how: { readonly dry: boolean }) => MaybePromise<void>;
   /** Frees resources: the gateway stops, or a new gateway.yaml has replaced this one. */
   close?: () => MaybePromise<void>;
-}
-
-/** How a plugin is started. */
-export interface Start {
-  /**
-   * Only a check (`npm start -- check`): report problems by throwing, but open, write and send nothing. No request follows, and
-   * `close` is called at once.
-   */
-  readonly dry: boolean;
 }
 
 /** Static members that the class may declare. */
