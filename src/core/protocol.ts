@@ -116,6 +116,8 @@ export interface Protocol {
     request(body: unknown): Iterable<TextPlace>;
     /** The texts of a complete response or of a frame of a stream, parsed. */
     response(json: unknown): Iterable<TextPlace>;
+    /** The names of a request's members in which texts are; the same in other letters are refused where a plugin reads texts. */
+    readonly names?: TextNames;
   };
   /** How a request asks for usage in a stream if the vendor sends none by default; see `rewrite`. */
   readonly includeUsage?: IncludeUsage;
@@ -474,6 +476,14 @@ export interface ObjectMembers {
   createdIds(json: JsonObject, request: RequestMembers): Iterable<string>;
   /** Returns false for a frame that holds no id. Called for each frame: inspects bytes. */
   mayHoldIds(frame: Frame): boolean;
+}
+
+/** Names of members that lead to texts. Data of the client's own, like a tool's arguments, is among neither. */
+export interface TextNames {
+  /** Members with objects or lists in which texts are. */
+  readonly containers: readonly string[];
+  /** Members that are texts, or decide what kind of text is beside them. */
+  readonly members: readonly string[];
 }
 
 /** Strings that name an object by their form, like `files/abc` or the address of a bucket. */

@@ -4,6 +4,7 @@ import { type JsonPath, pathEdits } from "../wire/paths.ts";
 import type { Edit } from "../wire/splice.ts";
 import type { Body } from "./body.ts";
 import type { Protocol, TextKind, TextPlace } from "./protocol.ts";
+import { checkTextNames } from "./text-names.ts";
 import { escapeJson, JsonTextOutput, type TextOutput, WholeTextOutput } from "./text-replacer.ts";
 
 /** A human text, or a piece of one. */
@@ -17,10 +18,12 @@ export interface TextSpan {
 /** Maps a text to its replacement. */
 export type MapText = (text: string, kind: TextKind) => string;
 
-/** Returns the texts of a request, in order. */
-export function requestTexts(body: Body, { texts }: Protocol, kinds?: readonly TextKind[]): TextSpan[] {
+/** Returns the texts of a request, in order. @throws GatewayError `invalid_field` where a name is in other letters */
+export function requestTexts(body: Body, protocol: Protocol, kinds?: readonly TextKind[]): TextSpan[] {
+  const { texts } = protocol;
   if (!texts || !body.scan) return [];
   const json = body.uniqueJson();
+  checkTextNames(json, protocol);
   return filterPlaces(texts.request(json), kinds).flatMap((place) =>
     spansAt(json, checkJsonPlace(place, textAt(json, place.path))),
   );
@@ -59,10 +62,12 @@ export function wholeResponseTexts(
   return whole;
 }
 
-/** Returns the edits that replace texts of a request. */
-export function mapTextEdits(body: Body, { texts }: Protocol, kinds: readonly TextKind[], map: MapText): Edit[] {
+/** Returns the edits that replace texts of a request. @throws GatewayError `invalid_field` where a name is in other letters */
+export function mapTextEdits(body: Body, protocol: Protocol, kinds: readonly TextKind[], map: MapText): Edit[] {
+  const { texts } = protocol;
   if (!texts || !body.scan) return [];
   const json = body.uniqueJson();
+  checkTextNames(json, protocol);
   const changes: [path: JsonPath, text: string][] = [];
   for (const place of filterPlaces(texts.request(json), kinds)) {
     const before = textAt(json, place.path);

@@ -30,3 +30,19 @@ t.test("every text of every recorded request can be replaced, and nothing else c
   t.same(wrong.slice(0, 10), [], `${wrong.length} of ${changed}`);
   t.ok(changed > tried(1000), `${changed} texts`);
 });
+
+t.test("each member that leads to a recorded text is one that is refused in other letters", { skip }, async (t) => {
+  const wrong = new Set<string>();
+  for (const { protocol: name, text } of requests() ?? []) {
+    const { texts } = protocols.get(name) as Protocol;
+    const { containers = [], members = [] } = texts.names ?? {};
+    for (const { path } of texts.request(JSON.parse(text))) {
+      const names = path.filter((each) => typeof each === "string");
+      const end = names.findIndex((each) => members.includes(each));
+      // Below a text's member is data of the client's own.
+      for (const each of names.slice(0, end === -1 ? undefined : end))
+        if (!containers.includes(each)) wrong.add(`${name}: ${path.join(".")}`);
+    }
+  }
+  t.same([...wrong].slice(0, 10), []);
+});

@@ -14,7 +14,27 @@ import {
 import { isThinkingLost, LOST_THINKING } from "./support.thinking.ts";
 
 /** Positions of human text in requests, messages and events. */
-export const texts: NonNullable<Protocol["texts"]> = { request: requestTexts, response: responseTexts };
+export const texts: NonNullable<Protocol["texts"]> = {
+  request: requestTexts,
+  response: responseTexts,
+  names: {
+    containers: ["system", "messages", "content", "source", "citations"],
+    members: [
+      "role",
+      "type",
+      "text",
+      "title",
+      "context",
+      "cited_text",
+      "document_title",
+      "stdout",
+      "stderr",
+      "data",
+      "thinking",
+      "input",
+    ],
+  },
+};
 
 function* requestTexts(body: unknown): Generator<TextPlace> {
   const request = asObject(body);

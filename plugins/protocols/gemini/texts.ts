@@ -12,7 +12,7 @@ import {
   type TextKind,
   type TextPlace,
 } from "model-gateway/protocol";
-import { BYPASS_SIGNATURE, spellingIn } from "./wire.ts";
+import { BYPASS_SIGNATURE, snakeCase, spellingIn } from "./wire.ts";
 
 /** An object and its path. */
 interface ObjectPlace {
@@ -24,6 +24,18 @@ interface ObjectPlace {
 interface TurnPlace extends ObjectPlace {
   role: "system" | "user" | "assistant";
 }
+
+/** Objects in a part, and their members whose strings are human text. */
+const TEXT_MEMBERS: readonly (readonly [holder: string, member: string, kind: TextKind])[] = [
+  ["functionCall", "args", "tool_call"],
+  ["toolCall", "args", "tool_call"],
+  ["executableCode", "code", "tool_call"],
+  ["functionResponse", "response", "tool_result"],
+  ["toolResponse", "response", "tool_result"],
+  ["codeExecutionResult", "output", "tool_result"],
+];
+
+const bothSpellings = (names: readonly string[]): string[] => names.flatMap((name) => [name, snakeCase(name)]);
 
 /** Positions of human text in requests to generate, count or embed, in complete responses and in frames. */
 export const texts: NonNullable<Protocol["texts"]> = {
@@ -45,6 +57,18 @@ export const texts: NonNullable<Protocol["texts"]> = {
       }
     }
   },
+  names: {
+    containers: bothSpellings([
+      "generateContentRequest",
+      "requests",
+      "systemInstruction",
+      "contents",
+      "content",
+      "parts",
+      ...TEXT_MEMBERS.map(([holder]) => holder),
+    ]),
+    members: bothSpellings(["role", "text", "thought", ...TEXT_MEMBERS.map(([, member]) => member)]),
+  },
 };
 
 /**
@@ -59,16 +83,6 @@ function* candidateTexts(candidate: ObjectPlace, index: string): Iterable<TextPl
       for (const { path, object } of objectsInMember(support, "segment"))
         if (typeof object["text"] === "string") yield { path: [...path, "text"], kind: "assistant" };
 }
-
-/** Objects in a part, and their members whose strings are human text. */
-const TEXT_MEMBERS: readonly (readonly [holder: string, member: string, kind: TextKind])[] = [
-  ["functionCall", "args", "tool_call"],
-  ["toolCall", "args", "tool_call"],
-  ["executableCode", "code", "tool_call"],
-  ["functionResponse", "response", "tool_result"],
-  ["toolResponse", "response", "tool_result"],
-  ["codeExecutionResult", "output", "tool_result"],
-];
 
 /** Yields the texts of a part. @param index of the candidate, if the part is in a response */
 function* partTexts(part: ObjectPlace, role: TurnPlace["role"], index?: string): Iterable<TextPlace> {

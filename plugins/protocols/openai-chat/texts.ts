@@ -16,7 +16,39 @@ import {
 import { ENVELOPE_FORMAT, LEGACY_CALL } from "./wire.ts";
 
 /** Positions of human text in requests, complete responses and chunks. */
-export const texts: NonNullable<Protocol["texts"]> = { request: requestTexts, response: responseTexts };
+export const texts: NonNullable<Protocol["texts"]> = {
+  request: requestTexts,
+  response: responseTexts,
+  names: {
+    containers: [
+      "messages",
+      "prediction",
+      "content",
+      "reasoning_details",
+      "annotations",
+      "url_citation",
+      "audio",
+      "tool_calls",
+      "function_call",
+      "function",
+      "custom",
+      "thinking",
+    ],
+    members: [
+      "role",
+      "type",
+      "refusal",
+      "reasoning_content",
+      "reasoning",
+      "text",
+      "summary",
+      "title",
+      "transcript",
+      "input",
+      "arguments",
+    ],
+  },
+};
 
 const KINDS: ReadonlyMap<unknown, TextKind> = new Map([
   ["assistant", "assistant"],

@@ -1,7 +1,14 @@
 import { asCount, asList, asObject, type Protocol, type TextPlace } from "model-gateway/protocol";
 
 /** Positions of human text in requests, complete responses and chunks, which have the same form. */
-export const texts: NonNullable<Protocol["texts"]> = { request: requestTexts, response: responseTexts };
+export const texts: NonNullable<Protocol["texts"]> = {
+  request: requestTexts,
+  response: responseTexts,
+  names: {
+    containers: ["prompt"],
+    members: ["suffix"],
+  },
+};
 
 function* requestTexts(body: unknown): Generator<TextPlace> {
   const { prompt, suffix } = asObject(body) ?? {};

@@ -10,4 +10,5 @@ export const texts: NonNullable<Protocol["texts"]> = {
   },
 
   response: () => [],
+  names: { containers: [], members: ["input"] },
 };

@@ -13,4 +13,6 @@ export const texts: NonNullable<Protocol["texts"]> = {
       if (typeof asObject(image)?.["revised_prompt"] === "string")
         yield { path: ["data", i, "revised_prompt"], kind: "assistant" };
   },
+
+  names: { containers: [], members: ["prompt"] },
 };

@@ -15,7 +15,45 @@ import { summaryText } from "./request.decode.ts";
 import { COMPACTION } from "./wire.ts";
 
 /** Positions of human text in requests, responses and events. */
-export const texts: NonNullable<Protocol["texts"]> = { request: requestTexts, response: responseTexts };
+export const texts: NonNullable<Protocol["texts"]> = {
+  request: requestTexts,
+  response: responseTexts,
+  names: {
+    containers: [
+      "input",
+      "prompt",
+      "content",
+      "summary",
+      "output",
+      "outputs",
+      "action",
+      "actions",
+      "queries",
+      "results",
+      "operation",
+    ],
+    // Variables have names of the client's own.
+    members: [
+      "variables",
+      "instructions",
+      "role",
+      "type",
+      "text",
+      "refusal",
+      "arguments",
+      "reason",
+      "query",
+      "commands",
+      "command",
+      "code",
+      "logs",
+      "stdout",
+      "stderr",
+      "diff",
+      "revised_prompt",
+    ],
+  },
+};
 
 function* requestTexts(body: unknown): Generator<TextPlace> {
   const { instructions, input, prompt } = asObject(body) ?? {};

@@ -1,0 +1,51 @@
+import { FOLDABLE, foldCase } from "../wire/any-case.ts";
+import { asObject } from "../wire/values.ts";
+import { GatewayError } from "./errors.ts";
+import type { Protocol, TextNames } from "./protocol.ts";
+
+/** The exact names, and their case-folded spellings. */
+interface CompiledNames {
+  readonly containers: ReadonlySet<string>;
+  readonly exact: ReadonlySet<string>;
+  readonly folded: ReadonlySet<string>;
+}
+
+const compiled = new WeakMap<TextNames, CompiledNames>();
+
+function compile(names: TextNames): CompiledNames {
+  let known = compiled.get(names);
+  if (!known) {
+    const exact = new Set([...names.containers, ...names.members]);
+    known = { containers: new Set(names.containers), exact, folded: new Set([...exact].map(foldCase)) };
+    compiled.set(names, known);
+  }
+  return known;
+}
+
+/**
+ * Checks that no member of a request carries a text under a name that only case-insensitive servers, mostly written in Go, read
+ * as the one of the API: a plugin that reads or replaces texts would not see it.
+ * @throws GatewayError `invalid_field`
+ */
+export function checkTextNames(json: unknown, { texts }: Pick<Protocol, "texts">): void {
+  if (!texts.names) return;
+  const { containers, exact, folded } = compile(texts.names);
+  const pending: { value: unknown; path: string }[] = [{ value: json, path: "" }];
+  for (let next = pending.pop(); next; next = pending.pop()) {
+    const { value, path } = next;
+    if (Array.isArray(value))
+      for (const [i, each] of value.entries()) pending.push({ value: each, path: `${path}${i}.` });
+    else
+      for (const [name, member] of Object.entries(asObject(value) ?? {}))
+        if (containers.has(name)) pending.push({ value: member, path: `${path}${name}.` });
+        else if (FOLDABLE.test(name) && !exact.has(name) && folded.has(foldCase(name)))
+          throw inOtherLetters(path + name);
+  }
+}
+
+const inOtherLetters = (param: string): GatewayError =>
+  new GatewayError("invalid_field", {
+    message: `The request has a member ${param}, in other letters than the API has it.`,
+    hint: "Send each member by its name in the vendor's documentation: a text under another name is not checked here.",
+    param,
+  });
