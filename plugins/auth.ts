@@ -56,12 +56,10 @@ export default class Auth implements Plugin {
     const [record, second] = records;
     if (record && second && second.id !== record.id) throw new GatewayError("conflicting_api_keys");
     if (record) {
-      const caller = this.keys.callerOf(record);
       // Also of a key that is refused: log and ledger record which one it was.
-      exchange.caller = caller;
+      exchange.caller = this.keys.callerOf(record);
       const unusable = whyUnusable(record, exchange.time);
       if (unusable) throw unusable;
-      this.keys.check(caller, exchange);
       return;
     }
     if (exchange.credentials.length === 0 && this.options.anonymous) return;
@@ -73,10 +71,11 @@ export default class Auth implements Plugin {
 }
 
 /**
- * Returns the error for a key that is not valid, or not at present. It names the key, which the client has.
+ * Returns the error for a key that is not valid, or not at present; the engine checks whether it has expired. It names the key,
+ * which the client has.
  */
 function whyUnusable(
-  { name, revoked, expires = Infinity, disabled, replaced = Infinity }: KeyRecord,
+  { name, revoked, disabled, replaced = Infinity }: KeyRecord,
   now: number,
 ): GatewayError | undefined {
   const at = (time: number) => new Date(time).toISOString();
@@ -87,11 +86,6 @@ function whyUnusable(
     return new GatewayError("revoked_api_key", {
       message: `This secret of the key "${name}" was replaced by a rotation, and has not worked since ${at(replaced)}.`,
       hint: "Use the new one, or ask the operator for it.",
-    });
-  if (expires <= now)
-    return new GatewayError("revoked_api_key", {
-      message: `The key "${name}" has expired, at ${at(expires)}.`,
-      hint: renewed,
     });
   if (disabled === undefined) return undefined;
   return new GatewayError("disabled_api_key", {

@@ -2,10 +2,11 @@
 /** The exports for plugins: `import { … } from "model-gateway"`. */
 
 export type { Body } from "./core/body.ts";
+export type { Caller } from "./core/caller.ts";
 export { GatewayError } from "./core/errors.ts";
 export type { Answer, Attempt, FailedAnswer, Head } from "./core/exchange.ts";
 export { Log } from "./core/log.ts";
-export { type Caller, Marketplace, type Model, type Target } from "./core/marketplace.ts";
+export { Marketplace, type Model, type Target } from "./core/marketplace.ts";
 export { checkModel } from "./core/model-name.ts";
 export type {
   AccessExchange,

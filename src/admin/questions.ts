@@ -1,5 +1,6 @@
 import { reachByProtocol } from "../console/model-card.ts";
-import { type Caller, type Credential, Marketplace } from "../core/marketplace.ts";
+import { type Caller } from "../core/caller.ts";
+import { type Credential, Marketplace } from "../core/marketplace.ts";
 import { type QuestionHandlers, question } from "../core/peers.ts";
 import { PHASES } from "../core/plugin.ts";
 import type { PriceVersion } from "../core/price-list.ts";

@@ -2,6 +2,7 @@ import { Frame } from "../wire/frame.ts";
 import { checkHeaderLines } from "../wire/headers.ts";
 import { GatewayError } from "./errors.ts";
 import { type Attempt, type Exchange, type FailedAnswer, type Head, isFinalStatus } from "./exchange.ts";
+import { checkCaller } from "./key-scope.ts";
 import { type MaybePromise, PHASES, type Phase, type Plugin } from "./plugin.ts";
 import { readThroughStages } from "./read-through-stages.ts";
 import type { Stage } from "./stage.ts";
@@ -166,9 +167,22 @@ function buildSteps(links: readonly Link[], serving: Link | undefined, observer?
       return run ? [stepIn(link, index, phase, run.bind(link.plugin) as Run)] : [];
     });
   const steps = Object.fromEntries(PHASES.map((phase) => [phase, of(phase)])) as Record<Phase, Step<Run>[]>;
+  steps.access = steps.access.flatMap((step) => [step, checkingCaller]);
   if (serving) steps.access.push(stepIn(serving, links.length, "serve", serveAsPhase(serving.plugin)));
   return { ...steps, response: steps.response.toReversed() as Step<unknown>[] as Step<Respond>[] };
 }
+
+/** Checks the caller that a plugin has set before any other one sees it: what a key allows is the engine's business. */
+const checkingCaller: Step<Run> = {
+  name: "engine",
+  origin: "engine.access",
+  index: 0,
+  run: ({ caller, time, method, path, address }) => {
+    if (caller) checkCaller(caller, { time, method, path, address });
+  },
+  deadline: PHASE_DEADLINE,
+  observer: undefined,
+};
 
 /** Wraps a phase to report its duration. */
 function timePhase(observer: PhaseObserver, plugin: string, phase: string, run: Run): Run {

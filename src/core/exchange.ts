@@ -5,11 +5,13 @@ import type { Edit } from "../wire/splice.ts";
 import { readTraceContext, type TraceContext } from "../wire/trace-context.ts";
 import { splitIntoFrames } from "./answer-frames.ts";
 import { Body } from "./body.ts";
+import type { Caller } from "./caller.ts";
+import { checkCallerType } from "./caller.ts";
 import type { DryRun } from "./dry-run.ts";
 import { GatewayError } from "./errors.ts";
 import { unnamedModelsNotAllowed } from "./key-scope.ts";
 import { type LookAlikes, lookAlikes } from "./look-alikes.ts";
-import type { Caller, Credential, Model, Target } from "./marketplace.ts";
+import type { Credential, Model, Target } from "./marketplace.ts";
 import { checkModel, isSameModel, readModel } from "./model-name.ts";
 import { addressLimitKey } from "./networks.ts";
 import { findOtherModels, type OtherModel, otherModelEdits } from "./other-models.ts";
@@ -318,7 +320,7 @@ export class Exchange {
   body: Body = Body.empty;
   /** Set for a multipart request; `body` then holds only the bytes around the form's `model`. */
   form: Form | undefined;
-  caller: Caller | undefined;
+  private knownCaller: Caller | undefined;
   model: Model | undefined;
   /** Best first. */
   targets: Target[] = [];
@@ -451,6 +453,19 @@ export class Exchange {
   set requestedModel(name: string | undefined) {
     if (name !== undefined && typeof name !== "string") throw new TypeError("The name of a model is a text.");
     this.requestedName = name;
+  }
+
+  /**
+   * Who asks; undefined: unknown. After the plugin that has set it, the engine checks its `expires`, `paths` and `addresses`.
+   * @throws TypeError for anything that is no caller
+   */
+  get caller(): Caller | undefined {
+    return this.knownCaller;
+  }
+
+  set caller(caller: Caller | undefined) {
+    if (caller !== undefined) checkCallerType(caller);
+    this.knownCaller = caller;
   }
 
   /**

@@ -1,14 +1,10 @@
+import type { Caller } from "./caller.ts";
 import { GatewayError } from "./errors.ts";
 import { matchesAny } from "./glob.ts";
 import { Networks } from "./networks.ts";
 
 /** The part of a caller that defines its scope. */
-interface KeyScope {
-  name: string;
-  models?: readonly string[];
-  paths?: readonly string[];
-  addresses?: readonly string[];
-}
+type KeyScope = Pick<Caller, "name" | "models" | "paths" | "addresses" | "expires">;
 
 /** Entries of a list that an error names. */
 const MAX_NAMED = 8;
@@ -16,14 +12,29 @@ const MAX_NAMED = 8;
 /** Parsed address lists, by list: a key keeps the same list object for as long as it is cached. */
 const networks = new WeakMap<readonly string[], Networks>();
 
+/** A request, as far as a caller's scope depends on it. */
+interface ScopedRequest {
+  /** Unix milliseconds. */
+  time: number;
+  method: string;
+  path: string;
+  address: string;
+}
+
 /**
- * Checks that a key may be used from this address and on this path. Models are checked where they are known.
- * @throws GatewayError `key_not_allowed`, which says what the key allows
+ * Checks that a caller has not expired, and may be used from this address and on this path. Models are checked where they are
+ * known.
+ * @throws GatewayError `revoked_api_key`, `key_not_allowed`, which says what the key allows
  */
-export function checkKeyScope(
-  { name, paths, addresses }: KeyScope,
-  { method, path, address }: { method: string; path: string; address: string },
+export function checkCaller(
+  { name, expires = Infinity, paths, addresses }: KeyScope,
+  { time, method, path, address }: ScopedRequest,
 ): void {
+  if (expires <= time)
+    throw new GatewayError("revoked_api_key", {
+      message: `The key "${name}" has expired, at ${new Date(expires).toISOString()}.`,
+      hint: "Ask the operator for a new one.",
+    });
   if (addresses && !parsedNetworks(addresses).has(address))
     throw new GatewayError("key_not_allowed", {
       message: `The key "${name}" may not be used from ${address || "an address that is not known"}: its addresses are ${formatList(addresses)}.`,

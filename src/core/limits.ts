@@ -1,6 +1,6 @@
 import type { Period } from "./calendar.ts";
+import type { Caller } from "./caller.ts";
 import type { Limits } from "./limit-kinds.ts";
-import type { Caller } from "./marketplace.ts";
 
 export type { Budget, Limits } from "./limit-kinds.ts";
 

@@ -1,38 +1,9 @@
+import type { Caller } from "./caller.ts";
 import type { GatewayError } from "./errors.ts";
 import { compileGlob, matchesAny } from "./glob.ts";
 import { modelNotAllowed, otherModelNotAllowed, otherModelNotServed } from "./key-scope.ts";
-import type { Limits } from "./limit-kinds.ts";
 import type { PriceList } from "./price-list.ts";
 import type { Shape } from "./shape.ts";
-
-/** The holder of a gateway key. */
-export interface Caller {
-  /** The key's public id, safe in logs. */
-  id: string;
-  /** The name that the operator gave the key. */
-  name: string;
-  /** Ids of the models it may use, in which `*` matches any text; undefined: all. */
-  models?: readonly string[];
-  /** Paths it may use, with the same patterns; `GET /v1/files/*` allows that method only; undefined: all. */
-  paths?: readonly string[];
-  /** Client addresses and ranges that it may be used from; undefined: all. */
-  addresses?: readonly string[];
-  /** The group it belongs to, like `acme/research`. */
-  group?: string;
-  /** Its owner, in the operator's words. */
-  owner?: string;
-  /** Labels by which the operator groups usage; the ledger stores them as they were at the time. */
-  tags?: Readonly<Record<string, string>>;
-  /** Limits set when the key was created; those absent are taken from gateway.yaml's limits for all keys. */
-  limits?: Limits;
-  /** Unix milliseconds from which the key is refused and its running requests end. */
-  expires?: number;
-}
-
-export const CALLER_SHAPE: Shape<Caller> = {
-  ...{ id: true, name: true, models: true, paths: true, addresses: true, group: true, owner: true, tags: true },
-  ...{ limits: true, expires: true },
-};
 
 /** A credential for a provider. */
 export interface Credential {

@@ -1,7 +1,8 @@
 import type { Body } from "../core/body.ts";
+import type { Caller } from "../core/caller.ts";
 import { GatewayError } from "../core/errors.ts";
 import type { Attempt, Exchange, Head } from "../core/exchange.ts";
-import type { Caller, Provider, Target } from "../core/marketplace.ts";
+import type { Provider, Target } from "../core/marketplace.ts";
 import type { ObjectMembers, Protocol } from "../core/protocol.ts";
 import type { Stage } from "../core/stage.ts";
 import type { OwnedObject, Owners } from "../store/owners.ts";

@@ -1,4 +1,4 @@
-import type { Caller } from "../core/marketplace.ts";
+import type { Caller } from "../core/caller.ts";
 
 /** Who may use the objects of a key: that key, the keys of its group, or all. */
 export type Share = "key" | "group" | "all";

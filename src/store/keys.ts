@@ -1,7 +1,6 @@
+import { CALLER_SHAPE, type Caller } from "../core/caller.ts";
 import { FailureLimiter } from "../core/failure-limiter.ts";
-import { checkKeyScope } from "../core/key-scope.ts";
 import type { Limits } from "../core/limit-kinds.ts";
-import { CALLER_SHAPE, type Caller } from "../core/marketplace.ts";
 import { type Shape, withShape } from "../core/shape.ts";
 
 /** A gateway key as stored: never the key itself, only its SHA-256. Times are Unix milliseconds. */
@@ -81,14 +80,6 @@ export abstract class Keys {
       this.callers.set(record, caller);
     }
     return caller;
-  }
-
-  /**
-   * Checks whether a caller's key may be used for that method on that path, from that address.
-   * @throws GatewayError key_not_allowed, which names what the key allows
-   */
-  check(caller: Caller, asked: { method: string; path: string; address: string }): void {
-    checkKeyScope(caller, asked);
   }
 
   /**

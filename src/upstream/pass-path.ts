@@ -1,9 +1,10 @@
 import { Body } from "../core/body.ts";
+import type { Caller } from "../core/caller.ts";
 import { GatewayError } from "../core/errors.ts";
 import { Attempt, type Exchange } from "../core/exchange.ts";
 import { limitOwner } from "../core/limit-messages.ts";
 import type { LimitLevel } from "../core/limits.ts";
-import type { Caller, Provider } from "../core/marketplace.ts";
+import type { Provider } from "../core/marketplace.ts";
 import type { Protocol, ResumableUploads } from "../core/protocol.ts";
 import type { ObjectAccess } from "../objects/objects.ts";
 import { PassThroughObjects } from "../objects/pass-through-objects.ts";

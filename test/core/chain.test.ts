@@ -6,7 +6,7 @@ import type { Plugin } from "../../src/core/plugin.ts";
 import { Frame } from "../../src/wire/frame.ts";
 import { HeaderList } from "../../src/wire/headers.ts";
 
-const started = (): Exchange => new Exchange({ arrivedAt: performance.now() } as ExchangeStart);
+const started = (): Exchange => new Exchange({ arrivedAt: performance.now(), time: Date.now() } as ExchangeStart);
 const exchange = started();
 const head = { status: 200 } as Head;
 const chainOf = (plugins: Record<string, Plugin>) =>
@@ -84,6 +84,46 @@ t.test("a refusal keeps its code and gets its origin once", async (t) => {
   const chain = chainOf({ auth: { access: () => Promise.reject(refusal) } });
   await t.rejects(Promise.resolve(chain.access(exchange)), { code: "invalid_api_key", origin: "auth.access" });
 });
+
+t.test(
+  "what a caller may not do is refused before another plugin, or the path's own one, sees the request",
+  async (t) => {
+    for (const [refused, code] of [
+      [{ expires: 1 }, "revoked_api_key"],
+      [{ paths: ["/v1/files/*"] }, "key_not_allowed"],
+      [{ addresses: ["10.9.0.0/16"] }, "key_not_allowed"],
+    ] as const)
+      for (const later of [false, true]) {
+        const seen: string[] = [];
+        const own: Plugin = {
+          access(exchange) {
+            const admit = () => {
+              exchange.caller = { id: "k", name: "bob", ...refused };
+            };
+            return later ? Promise.resolve().then(admit) : admit();
+          },
+        };
+        const next: Plugin = { access: () => void seen.push("next"), serve: () => ({ status: 200, body: "" }) };
+        const chain = new Chain(
+          "test",
+          [
+            { name: "own", plugin: own },
+            { name: "next", plugin: next },
+          ],
+          { name: "s", plugin: next },
+        );
+        await t.rejects(async () => chain.access(started()), { code, message: /"bob"/ }, `${code}, ${later}`);
+        t.same(seen, []);
+      }
+    const access: Plugin["access"] = (exchange) => {
+      exchange.caller = "bob" as never;
+    };
+    await t.rejects(async () => chainOf({ own: { access } }).access(started()), {
+      code: "plugin_failed",
+      origin: "own.access",
+    });
+  },
+);
 
 t.test("done runs for every plugin, even if another one throws", async (t) => {
   const seen: string[] = [];

@@ -4,7 +4,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import t, { type Test } from "tap";
 import { Body } from "../../src/core/body.ts";
-import type { Caller } from "../../src/core/marketplace.ts";
+import type { Caller } from "../../src/core/caller.ts";
 import type { Protocol } from "../../src/core/protocol.ts";
 import type { IssuedIds } from "../../src/objects/issued.ts";
 import { ObjectAccess } from "../../src/objects/objects.ts";
