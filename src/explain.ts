@@ -159,7 +159,7 @@ function recordPhase(
     try {
       made = run(exchange, attempt);
     } catch (thrown) {
-      refused(thrown);
+      refused(before, exchange, attempt, thrown);
       throw thrown;
     }
     if (!isThenable(made)) {
@@ -172,14 +172,15 @@ function recordPhase(
         return value;
       },
       (thrown) => {
-        refused(thrown);
+        refused(before, exchange, attempt, thrown);
         throw thrown;
       },
     );
   };
-  function refused(thrown: unknown): void {
+  function refused(before: RequestState, exchange: Exchange, attempt: Attempt | undefined, thrown: unknown): void {
     const { status, code } = GatewayError.from(thrown, "plugin_failed");
-    steps.push({ plugin, phase, did: [`refuses it: ${status} ${code}`] });
+    const did = describeChanges(before, requestState(exchange, attempt));
+    steps.push({ plugin, phase, did: [...did, `refuses it: ${status} ${code}`] });
   }
 }
 

@@ -45,6 +45,8 @@ interface ExplainedRequest {
   body: string | undefined;
   model: string | undefined;
   headers: HeaderList;
+  /** Whether a key is named, so that credentials of the request do not count. */
+  named: boolean;
   address: string;
 }
 
@@ -61,7 +63,17 @@ export async function runExplain(args: readonly string[], io: Terminal, loaded: 
   const [method, path, query] = parseRequestTarget(positionals[0] ?? "/v1/chat/completions");
   const body = bodyArgument(values.body, io);
   const headers = parseHeaders(values.header ?? []);
-  const request = { method, path, query, body, model: values.model, headers, address: values.address ?? "127.0.0.1" };
+  const named = values.key !== undefined;
+  const request = {
+    method,
+    path,
+    query,
+    body,
+    model: values.model,
+    headers,
+    named,
+    address: values.address ?? "127.0.0.1",
+  };
   // The store matters only if a key is named.
   const warn = values.key === undefined ? () => {} : io.err;
   const stores = await connectToRead(loaded.config.store, loaded.config.keys, warn);
@@ -171,7 +183,8 @@ async function explainRequest(
   const { path, address } = request;
   const query = new Query(request.query);
   const headers = request.headers;
-  if (takeKeys(headers, query).length === 0) headers.delete("authorization");
+  const presented = takeKeys(headers, query);
+  if (presented.length === 0) headers.delete("authorization");
   const found = findRoute(request, query, generation);
   if (found.pass) throw new UsageError(`requests of ${path} pass unread to the provider: there is nothing to explain.`);
   if (found.operation.body === "multipart")
@@ -179,7 +192,9 @@ async function explainRequest(
   const time = Date.now();
   const arrival = { id: newId(time), time, arrivedAt: performance.now(), address, query, headers };
   const { method } = found.operation;
-  const exchange = new Exchange({ ...found, ...arrival, method, credentials: [KEY_PLACEHOLDER] });
+  // Credentials of the request count where no key is named: a plugin of the operator's may accept others than keys.
+  const credentials = request.named || presented.length === 0 ? [KEY_PLACEHOLDER] : presented;
+  const exchange = new Exchange({ ...found, ...arrival, method, credentials });
   if (found.notice) exchange.notices.push(found.notice);
   const asks = found.operation.method === "POST" && found.operation.body === "json";
   const bytes = asks && Buffer.from(requestText(request, found, loaded, generation));

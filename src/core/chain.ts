@@ -167,21 +167,14 @@ function buildSteps(links: readonly Link[], serving: Link | undefined, observer?
       return run ? [stepIn(link, index, phase, run.bind(link.plugin) as Run)] : [];
     });
   const steps = Object.fromEntries(PHASES.map((phase) => [phase, of(phase)])) as Record<Phase, Step<Run>[]>;
-  steps.access = steps.access.flatMap((step) => [step, checkingCaller]);
+  steps.access = steps.access.flatMap((step) => [step, { ...step, run: checkCallerOf }]);
   if (serving) steps.access.push(stepIn(serving, links.length, "serve", serveAsPhase(serving.plugin)));
   return { ...steps, response: steps.response.toReversed() as Step<unknown>[] as Step<Respond>[] };
 }
 
-/** Checks the caller that a plugin has set before any other one sees it: what a key allows is the engine's business. */
-const checkingCaller: Step<Run> = {
-  name: "engine",
-  origin: "engine.access",
-  index: 0,
-  run: ({ caller, time, method, path, address }) => {
-    if (caller) checkCaller(caller, { time, method, path, address });
-  },
-  deadline: PHASE_DEADLINE,
-  observer: undefined,
+/** Checks the caller that a plugin has set, before any other one sees it: what a key allows is the engine's business. */
+const checkCallerOf: Run = ({ caller, time, method, path, address }) => {
+  if (caller) checkCaller(caller, { time, method, path, address });
 };
 
 /** Wraps a phase to report its duration. */

@@ -89,6 +89,17 @@ t.test("a key can be named, and what it may not do is reported with exit code 1"
   await t.rejects(explained("--key", "nobody"), /there is no key "nobody"/);
 });
 
+t.test("credentials of the request count where no key is named", async (t) => {
+  const { explained } = await folderOf(t);
+  const bearer = (token: string) => ["--header", `authorization: Bearer ${token}`, "--model", "fast"];
+  t.match(await explained(...bearer("ci-key-0123456789abcdef")), {
+    code: 1,
+    text: /refused +403 key_not_allowed by models/,
+  });
+  t.match(await explained(...bearer("a.company.token")), { code: 1, text: /refused +401 invalid_api_key by auth/ });
+  t.match(await explained(...bearer("a.company.token"), "--key", "ci"), { code: 1, text: /key_not_allowed by models/ });
+});
+
 t.test("an unknown key leaves no store open, which would keep the command from ending", async (t) => {
   const { explained, folder } = await folderOf(t);
   const file = join(folder, "gateway.db");

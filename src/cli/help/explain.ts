@@ -13,7 +13,7 @@ cost. Nothing is written to the ledger, and nothing is sent to a provider.
 
   PATH               like /v1/messages, or GET:/v1/models; absent: /v1/chat/completions
   --model MODEL      the requested model; absent: the body's, or the first one of gateway.yaml
-  --key KEY          name or id of a key, or the key itself; absent: a key without restrictions
+  --key KEY          name or id of a key, or the key itself; absent: the one in the headers, or a key without restrictions
   --body JSON|@FILE  the request's body; absent: a short one of the path's protocol
   --header 'N: V'    a header of the request; may be given several times
   --address IP       the client's address; absent: 127.0.0.1
