@@ -393,6 +393,7 @@ export class Gateway {
     signal,
   }: Partial<StopTimeouts> = {}): Promise<void> {
     this.stopping = true;
+    this.reloads.end();
     const limit = performance.now() + drain;
     const left = await this.downstream.close({ linger, drain, signal });
     this.keyWatch.close();

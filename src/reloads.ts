@@ -6,7 +6,7 @@ import type { Config } from "./config/types.ts";
 import type { Log } from "./core/log.ts";
 import type { LoadedPlugin } from "./loader/instances.ts";
 import { codeFiles } from "./loader/versions.ts";
-import { formatError } from "./text/format-error.ts";
+import { FormattedError, formatError } from "./text/format-error.ts";
 
 /** The result of a reload. */
 export interface ReloadResult {
@@ -41,6 +41,7 @@ export class Reloads {
   /** Called for each failure. */
   onFailure: (problem: string) => void = () => {};
   private queue: Promise<unknown> = Promise.resolve();
+  private ended = false;
 
   /** @param served returns the gateway.yaml that is served */
   constructor(
@@ -66,6 +67,11 @@ export class Reloads {
     return done;
   }
 
+  /** Refuses reloads from now on, as the gateway stops; a running one completes. */
+  end(): void {
+    this.ended = true;
+  }
+
   /** Waits until no reload runs. */
   async whenIdle(): Promise<void> {
     await this.queue;
@@ -73,6 +79,7 @@ export class Reloads {
 
   private async runOne(by: Initiator): Promise<ReloadResult> {
     try {
+      if (this.ended) throw new FormattedError("the gateway is stopping");
       const reloaded = await this.act();
       this.succeeded++;
       this.last = { time: Date.now() };

@@ -285,6 +285,7 @@ export class Primary {
   }: StopTimeouts): Promise<void> {
     const began = performance.now();
     this.stopping = true;
+    this.reloads.end();
     for (const worker of this.workers) worker.send({ type: "leave" });
     if (!this.listener.isInherited)
       await waitUntil(() => performance.now() - began >= linger || signal?.aborted === true);

@@ -64,6 +64,20 @@ async function start(t: Test): Promise<{ running: Running; origin: URL; seen: st
 const ask = ({ url }: Running) =>
   fetch(`${url}/v1/chat/completions`, { method: "POST", headers: asking(), body: BODY });
 
+t.test("a reload while the gateway stops is refused, and reported as such", async (t) => {
+  const { gateway, log } = await startGateway(
+    t,
+    'providers: { demo: { url: "demo:" } }\nmodels: { echo: { targets: [demo:echo] } }\n',
+  );
+  const stopped = gateway.stop();
+  await t.rejects(gateway.reload(), { message: "the gateway is stopping" });
+  t.match(log.lines.at(-1), {
+    message: "the configuration was not reloaded, and nothing has changed",
+    fields: { problem: "the gateway is stopping" },
+  });
+  await stopped;
+});
+
 t.test(
   `${RELOADS} reloads, a fifth of them invalid, under ${STREAMS} streams: none fails, none is interrupted`,
   async (t) => {

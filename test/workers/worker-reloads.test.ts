@@ -142,13 +142,15 @@ t.test("so does one that starts while only a plugin's code is reloaded, whicheve
   t.equal(await gateway.end("SIGINT"), 0);
 });
 
-t.test("a stop while workers are being replaced starts no further ones", async (t) => {
+t.test("a stop while workers are being replaced starts no further ones, and reloads nothing", async (t) => {
   const { gateway, begun, hold } = await startSlow(t);
   writeFileSync(hold, "");
   gateway.child.kill("SIGUSR2");
   await eventually(() => begun(1) === 3, "a successor");
   gateway.child.kill("SIGTERM");
   await eventually(() => gateway.text.includes("SIGTERM: stopping"), "the stop");
+  gateway.child.kill("SIGHUP");
+  await eventually(() => gateway.text.includes("the gateway is stopping"), "word of SIGHUP");
   rmSync(hold);
   await once(gateway.child, "exit");
   t.equal(begun(1), 3);
