@@ -29,7 +29,7 @@ import { codeVersions, type LoadedPlugin } from "./loader/instances.ts";
 import { pluginError } from "./loader/problems.ts";
 import type { MetricJson } from "./metrics/families.ts";
 import { answerMetrics, PROCESS_METRICS, ProcessMetrics } from "./metrics/process-metrics.ts";
-import { type ReloadResult, Reloads } from "./reloads.ts";
+import { type ReloadResult, Reloads, STOPPING } from "./reloads.ts";
 import { BudgetMarks, type TimedBudgetMark } from "./store/budget-marks.ts";
 import type { Ledger, LedgerWarn, UnwrittenLines } from "./store/ledger.ts";
 import { leftBehindWarning } from "./store/left-behind.ts";
@@ -39,6 +39,7 @@ import { connectStores, type Stores } from "./store/open.ts";
 import { COUNTED_TWICE, OtherGatewayWatch } from "./store/other-gateways.ts";
 import { openRedisLimiter } from "./store/redis/limiter.ts";
 import { ledgerFlusher, spendSince } from "./store/spend.ts";
+import { FormattedError } from "./text/format-error.ts";
 import { Envelopes } from "./translation/envelope.ts";
 import type { Pools } from "./upstream/http1/pools.ts";
 import { UpstreamResources } from "./upstream-resources.ts";
@@ -98,6 +99,8 @@ export class Gateway {
   /** Handlers for questions to this process. */
   readonly answers = new QuestionHandlers();
   private stopping = false;
+  /** Ends the wait for a running preparation. */
+  private cancelPrepare: () => void = () => {};
   private readonly marks = new BudgetMarks();
   private readonly otherGateways: OtherGatewayWatch | undefined;
 
@@ -394,6 +397,7 @@ export class Gateway {
   }: Partial<StopTimeouts> = {}): Promise<void> {
     this.stopping = true;
     this.reloads.end();
+    this.cancelPrepare();
     const limit = performance.now() + drain;
     const left = await this.downstream.close({ linger, drain, signal });
     this.keyWatch.close();
@@ -416,13 +420,14 @@ export class Gateway {
     await this.stop({ drain: Math.min(CRASH_DRAIN, this.config.drain || CRASH_DRAIN) });
   }
 
-  /** Limits the time of a preparation, as a plugin's start may never end; a late result is discarded. */
+  /** Limits the time of a preparation, as a plugin's start may never end, and ends it at a stop; a late result is discarded. */
   private async withPrepareTimeout(preparing: Promise<PreparedReload>): Promise<PreparedReload> {
     const late = Promise.withResolvers<never>();
     const timer = setTimeout(
       () => late.reject(pluginError(this.config.file, PREPARE_TIMEOUT_MESSAGE)),
       PREPARE_TIMEOUT,
     );
+    this.cancelPrepare = () => late.reject(new FormattedError(STOPPING));
     try {
       return await Promise.race([preparing, late.promise]);
     } catch (thrown) {
@@ -430,6 +435,7 @@ export class Gateway {
       throw thrown;
     } finally {
       clearTimeout(timer);
+      this.cancelPrepare = () => {};
     }
   }
 

@@ -25,6 +25,8 @@ interface ReloadState {
   readonly problem?: string;
 }
 
+/** Why a reload is refused during a stop. */
+export const STOPPING = "the gateway is stopping";
 /** Action and subject in the audit trail. */
 const RELOAD_ACTION = ["reload", "gateway.yaml"] as const;
 /** Maximum changes named in a log line and in the audit trail. */
@@ -79,7 +81,7 @@ export class Reloads {
 
   private async runOne(by: Initiator): Promise<ReloadResult> {
     try {
-      if (this.ended) throw new FormattedError("the gateway is stopping");
+      if (this.ended) throw new FormattedError(STOPPING);
       const reloaded = await this.act();
       this.succeeded++;
       this.last = { time: Date.now() };

@@ -78,6 +78,31 @@ t.test("a reload while the gateway stops is refused, and reported as such", asyn
   await stopped;
 });
 
+t.test("a reload whose preparation never ends does not delay a stop", async (t) => {
+  const yaml = (model: string) => `${HEAD}${KEYS}
+providers: { demo: { url: "demo:" } }
+models: { ${model}: { targets: [demo:echo] } }
+plugins: { endless: { from: ./endless.ts } }
+chains: { llm: [auth, models, endless], read: [auth] }
+`;
+  const code = `export default class Endless {
+    async start() {
+      if (!globalThis.endless) return;
+      globalThis.endless();
+      await new Promise(() => {});
+    }
+    request() {}
+  }`;
+  const { gateway, folder } = await startGateway(t, yaml("one"), { "endless.ts": code });
+  const begun = new Promise<void>((resolve) => Object.assign(globalThis, { endless: resolve }));
+  t.teardown(() => Reflect.deleteProperty(globalThis, "endless"));
+  writeFileSync(join(folder, "gateway.yaml"), yaml("two"));
+  const refused = t.rejects(gateway.reload(), { message: "the gateway is stopping" });
+  await begun;
+  await gateway.stop();
+  await refused;
+});
+
 t.test(
   `${RELOADS} reloads, a fifth of them invalid, under ${STREAMS} streams: none fails, none is interrupted`,
   async (t) => {
