@@ -115,8 +115,26 @@ export function removeFiles(files: readonly string[]): void {
     }
 }
 
-/** Returns the start time of a process, in ticks since boot; undefined without such a process, or without /proc. */
-const processStart = (pid: number): string | undefined => readProcStat(pid)?.[19];
+/**
+ * Returns the start of a process: its ticks since the machine's start, and a number of that start, as services often have the
+ * same id and ticks after each. Undefined without such a process, or without /proc.
+ */
+function processStart(pid: number): string | undefined {
+  const ticks = readProcStat(pid)?.[19];
+  return ticks === undefined ? undefined : ticks + BOOT;
+}
+
+/** A number of the machine's start, always of the same length. */
+const BOOT = bootNumber();
+
+function bootNumber(): string {
+  try {
+    const id = readFileSync("/proc/sys/kernel/random/boot_id", "latin1");
+    return String(Number.parseInt(id.slice(0, 8), 16)).padStart(10, "0");
+  } catch {
+    return "";
+  }
+}
 
 /** Returns the parent of a journal's process. */
 function parentPid(name: string): number | undefined {

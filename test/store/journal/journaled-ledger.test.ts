@@ -1,12 +1,12 @@
 import { spawnSync } from "node:child_process";
-import fs, { copyFileSync, existsSync, mkdirSync, readdirSync, rmSync, utimesSync } from "node:fs";
+import fs, { copyFileSync, existsSync, mkdirSync, readdirSync, readFileSync, rmSync, utimesSync } from "node:fs";
 import { syncBuiltinESMExports } from "node:module";
 import { join } from "node:path";
 import { DatabaseSync } from "node:sqlite";
 import { setTimeout as sleep } from "node:timers/promises";
 import type { Worker } from "node:worker_threads";
 import t, { type Test } from "tap";
-import { journalFolder } from "../../../src/store/journal/files.ts";
+import { journalFile, journalFolder } from "../../../src/store/journal/files.ts";
 import { Journal } from "../../../src/store/journal/journal.ts";
 import { JournaledLedger } from "../../../src/store/journal/journaled-ledger.ts";
 import { LedgerThread } from "../../../src/store/journal/ledger-thread.ts";
@@ -144,6 +144,32 @@ t.test("rows of dead processes are in the store when that is requested, even rig
   await before.ledger.close();
   t.same([warnings, folder.endsWith("after")], [[], true]);
 });
+
+t.test(
+  "a journal from before a restart of the machine is fed to the store, though its process had the same id and ticks",
+  { skip: process.platform !== "linux" },
+  async (t) => {
+    const { folder, file, ledger, warnings } = open(t);
+    const { owner } = Reflect.get(ledger, "journal") as Journal;
+    const [ticks] = readFileSync("/proc/self/stat", "utf8")
+      .replace(/^.*\) /s, "")
+      .split(" ")
+      .slice(19);
+    const left = new Journal(join(folder, "other"), () => {});
+    left.end("1", entryToRow(entry("1")));
+    left.write();
+    left.close();
+    mkdirSync(journalFolder(file));
+    const name = journalFile(journalFolder(file), `${process.pid}-${ticks}-${owner.split("-")[2]}`, 1);
+    copyFileSync(journalFile(join(folder, "other"), left.owner, 1), name);
+    utimesSync(name, new Date(0), new Date(0));
+    ledger.append(entry("2"));
+    await ledger.recovered();
+    t.match(await ledger.sums({ by: [] }), [{ requests: 2 }]);
+    await ledger.close();
+    t.same([warnings, readdirSync(journalFolder(file))], [[], []]);
+  },
+);
 
 t.test("the reason of a failed exchange survives the process that wrote it", async (t) => {
   const before = open(t);
