@@ -33,12 +33,13 @@ const BUSY = 5;
  */
 export async function restoreSqlite(path: string, file: string, options: RestoreOptions): Promise<RestoreResult> {
   if (resolve(file) === resolve(path)) throw new Error(`${file} is the store itself: name a backup.`);
-  const part = newPartFile(path);
+  const [part, secret] = [newPartFile(path), newPartFile(`${path}.secret`)];
   try {
     const backup = await copyAndVerify(file, part, options.progress);
+    copySecret(file, secret);
     if (!existsSync(path)) {
       carryOver(undefined, part, file, options);
-      installCopy(part, path, file);
+      installCopy(part, secret, path);
       return { rows: backup.rows };
     }
     const lock = await lockStore(path);
@@ -52,7 +53,7 @@ export async function restoreSqlite(path: string, file: string, options: Restore
       const kept = nameForPrevious(path);
       keepPrevious(path, kept);
       if (existsSync(`${path}.secret`)) copyFileSync(`${path}.secret`, `${kept}.secret`);
-      installCopy(part, path, file);
+      installCopy(part, secret, path);
       return {
         ...{ rows: backup.rows, kept },
         ...(retained.length > 0 && { retained }),
@@ -63,6 +64,7 @@ export async function restoreSqlite(path: string, file: string, options: Restore
     }
   } finally {
     removePartFile(part);
+    removePartFile(secret);
   }
 }
 
@@ -190,18 +192,20 @@ function keepPrevious(path: string, kept: string): void {
   }
 }
 
-/** Renames the verified copy to the store's name, and copies the secret for envelopes beside it. */
-function installCopy(part: string, path: string, file: string): void {
+/** Copies the secret for envelopes of a backup, if it has one. */
+function copySecret(file: string, part: string): void {
+  if (!existsSync(`${file}.secret`)) return;
+  copyFileSync(`${file}.secret`, part);
+  chmodSync(part, 0o600);
+  syncPath(part);
+}
+
+/** Gives the verified copy, and that of the secret, the store's names. */
+function installCopy(part: string, secret: string, path: string): void {
   for (const rest of SIDE_FILES) rmSync(path + rest, { force: true });
   syncPath(part);
   renameSync(part, path);
-  if (existsSync(`${file}.secret`)) {
-    const secret = newPartFile(`${path}.secret`);
-    copyFileSync(`${file}.secret`, secret);
-    chmodSync(secret, 0o600);
-    syncPath(secret);
-    renameSync(secret, `${path}.secret`);
-  }
+  if (existsSync(secret)) renameSync(secret, `${path}.secret`);
   for (const journal of listJournals(journalFolder(path))) removeFiles(journal.files);
   syncPath(dirname(path));
 }

@@ -1,4 +1,4 @@
-import { existsSync, readdirSync, readFileSync, statSync, writeFileSync } from "node:fs";
+import { existsSync, mkdirSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import t, { type Test } from "tap";
 import { newId } from "../../../src/core/id.ts";
@@ -113,6 +113,21 @@ t.test("a restore that is killed while it copies the secret leaves a complete on
   t.equal(readFileSync(`${path}.secret`, "utf8"), "b".repeat(64));
   t.same(
     readdirSync(folder).filter((name) => name.includes(".part")),
+    [],
+  );
+});
+
+t.test("a restore whose secret cannot be copied changes nothing", async (t) => {
+  const { folder, path, file, ids } = await open(t);
+  const later = openStores(path, [], () => {});
+  later.ledger.append(entry({ id: "2" }));
+  await later.close();
+  rmSync(`${file}.secret`);
+  mkdirSync(`${file}.secret`);
+  await t.rejects(restoreSqlite(path, file, { ...terms, force: true }));
+  t.same(ids(), ["1", "2"]);
+  t.same(
+    readdirSync(folder).filter((name) => /\.part|\.until-/.test(name)),
     [],
   );
 });
