@@ -4,6 +4,7 @@ import type { LedgerBacklog, LedgerWarn } from "../ledger.ts";
 import type { UsageRow } from "../ledger-row.ts";
 import type { CreatedObject } from "../object-rows.ts";
 import {
+  ABANDONED_AFTER,
   isAbandoned,
   isOrphaned,
   journalFile,
@@ -18,6 +19,8 @@ import { parseJournalLine, readLines } from "./lines.ts";
 /** Milliseconds until the first retry while the ledger cannot be written; they double up to `MAX_RETRY_DELAY`. */
 const RETRY_DELAY = 250;
 const MAX_RETRY_DELAY = 10_000;
+/** Milliseconds by which the clock may be set ahead without consequence: other processes touch their journals every second. */
+const MAX_CLOCK_STEP = 1000;
 
 /** The destination of journal lines. */
 export interface LineConsumer {
@@ -41,6 +44,9 @@ export class JournalFeeder {
   /** The next read, after the current one; all requests for it meanwhile share it. */
   private nextRead: { position: JournalPosition; read: Promise<void> } | undefined;
   private readonly ending = new AbortController();
+  /** The time of day minus `performance.now()`, and until when files' times are not trusted, as that has grown. */
+  private clockAhead = Date.now() - performance.now();
+  private distrustedUntil = 0;
   /** `performance.now()` when the oldest unread line appeared; undefined when all are read. */
   behindSince: number | undefined;
   /** Number of failed writes to the ledger. */
@@ -98,19 +104,28 @@ export class JournalFeeder {
   /**
    * Writes the journals of dead processes into the ledger. Exchanges that have begun and not ended are stored as their first
    * line describes them. An unreadable journal does not delay the others.
-   * @returns whether there are other journals whose processes may still be alive
    * @throws the first system error of a journal that cannot be read or removed; that journal stays
    */
-  async adopt(): Promise<boolean> {
-    let left = false;
+  async adopt(): Promise<void> {
+    if (this.hasClockJumped()) return;
     const failures: unknown[] = [];
     for (const journal of listJournals(this.folder)) {
-      if (journal.name === this.owner || this.stopped) continue;
-      if (isAbandoned(journal)) await this.feedAbandoned(journal).catch((thrown: unknown) => failures.push(thrown));
-      else left = true;
+      if (journal.name === this.owner || this.stopped || !isAbandoned(journal)) continue;
+      await this.feedAbandoned(journal).catch((thrown: unknown) => failures.push(thrown));
     }
     if (failures.length > 0) throw failures[0];
-    return left;
+  }
+
+  /**
+   * Reports whether the clock was set ahead, or the machine slept, a moment ago: the journals of live processes seem abandoned
+   * until they are touched again.
+   */
+  private hasClockJumped(): boolean {
+    const clock = performance.now();
+    const ahead = Date.now() - clock;
+    if (ahead - this.clockAhead > MAX_CLOCK_STEP) this.distrustedUntil = clock + ABANDONED_AFTER;
+    this.clockAhead = ahead;
+    return clock < this.distrustedUntil;
   }
 
   /** Stops feeding: what is not in the ledger yet stays in the journal. */

@@ -2,7 +2,7 @@ import { readdirSync, readFileSync, statSync, unlinkSync, utimesSync } from "nod
 import { join } from "node:path";
 
 /** Milliseconds without a write after which a journal counts as abandoned, if its process is not found. */
-const ABANDONED_AFTER = 2500;
+export const ABANDONED_AFTER = 2500;
 /** Milliseconds after which rows that are not in the store yet count as waiting. */
 export const MAX_LAG = 5000;
 

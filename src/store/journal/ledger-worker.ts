@@ -41,8 +41,6 @@ class WorkerLedger {
   /** `performance.now()` since which the journal cannot be written; undefined: it can. */
   private unwrittenSince: number | undefined;
   private adopting = false;
-  /** Whether journals were found that may soon be abandoned. */
-  private mayAdopt = true;
   private readonly lag: LagWatch;
   /** Why abandoned journals could not be read at the last check. */
   private lastAdoptError = "";
@@ -107,12 +105,11 @@ class WorkerLedger {
     const state = behind ? "waiting" : this.store.ledger.state;
     if (state !== this.state) post({ type: "state", ledger: this.number, state });
     this.state = state;
-    if (!this.mayAdopt || this.adopting) return;
+    if (this.adopting) return;
     this.adopting = true;
     this.feeder.adopt().then(
-      (others) => {
+      () => {
         this.adopting = false;
-        this.mayAdopt = others;
         this.lastAdoptError = "";
       },
       ({ message }: Error) => {

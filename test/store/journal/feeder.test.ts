@@ -120,9 +120,28 @@ t.test("journals of dead processes are fed to the ledger; unfinished exchanges a
   leave("999999999-1-1", 2, `${line("begun", "open")}no JSON\n${line("begun", "cut").slice(0, -4)}`);
   leave("999999998-1-1", 1, line("ended", "fresh"), new Date());
   leave(OWNER, 1, line("ended", "own"));
-  t.equal(await feeding.adopt(), true, "one may still have an owner");
+  await feeding.adopt();
   t.same(kept, ["a", "open"]);
   t.same(readdirSync(folder).sort(), [`${OWNER}-000001.jsonl`, "999999998-1-1-000001.jsonl"].sort());
+});
+
+t.test("after a jump of the clock, journals that seem untouched may be in use: they stay for a while", async (t) => {
+  const { feeder: feeding, folder, kept } = feeder(t);
+  const file = journalFile(folder, "999999999-1-1", 1);
+  writeFileSync(file, line("ended", "a"));
+  const [time, clock] = [Date.now, performance.now.bind(performance)];
+  t.teardown(() => {
+    Date.now = time;
+    Reflect.deleteProperty(performance, "now");
+  });
+  await feeding.adopt();
+  Date.now = () => time() + 3_600_000;
+  await feeding.adopt();
+  t.same([kept, existsSync(file)], [[], true]);
+  performance.now = () => clock() + 3000;
+  Date.now = () => time() + 3_603_000;
+  await feeding.adopt();
+  t.same([kept, existsSync(file)], [["a"], false]);
 });
 
 t.test("unread lines of a dead process's journal stay when the process stops", async (t) => {

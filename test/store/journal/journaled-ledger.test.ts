@@ -13,6 +13,7 @@ import { LedgerThread } from "../../../src/store/journal/ledger-thread.ts";
 import type { LedgerEntry } from "../../../src/store/ledger.ts";
 import { entryToRow } from "../../../src/store/ledger-row.ts";
 import { SqliteDatabase } from "../../../src/store/sqlite/database.ts";
+import { eventually } from "../../support/process.ts";
 import { leaveWaitingRows } from "../../support/waiting-rows.ts";
 
 const entry = (id: string, more: Partial<LedgerEntry> = {}): LedgerEntry => ({
@@ -143,6 +144,24 @@ t.test("rows of dead processes are in the store when that is requested, even rig
   await ledger.close();
   await before.ledger.close();
   t.same([warnings, folder.endsWith("after")], [[], true]);
+});
+
+t.test("so are those of processes that begin and die while this one runs", async (t) => {
+  const { folder, file, ledger } = open(t);
+  ledger.append(entry("1"));
+  t.match(await ledger.sums({ by: [] }), [{ requests: 1 }]);
+  // It has looked for such journals at its start.
+  await sleep(100);
+  const dead = new Journal(join(folder, "other"), () => {});
+  dead.end("2", entryToRow(entry("2")));
+  dead.write();
+  dead.close();
+  const left = journalFile(journalFolder(file), `${spawnSync(process.execPath, ["-e", ""]).pid}-5-1`, 1);
+  copyFileSync(journalFile(join(folder, "other"), dead.owner, 1), left);
+  utimesSync(left, new Date(0), new Date(0));
+  await eventually(() => !existsSync(left), "the journal to be read");
+  t.match(await ledger.sums({ by: [] }), [{ requests: 2 }]);
+  await ledger.close();
 });
 
 t.test(
