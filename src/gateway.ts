@@ -25,7 +25,7 @@ import { KeyWatch } from "./downstream/key-watch.ts";
 import type { SocketAddress } from "./downstream/listener.ts";
 import { Downstream, type ServerLimits, type StopTimeouts } from "./downstream/server.ts";
 import { Generation, HEALTH_TOPIC, SWITCHES_TOPIC } from "./generation.ts";
-import { codeVersions, type LoadedPlugin } from "./loader/instances.ts";
+import { codeVersions, type LoadedPlugin, packagesToRestart } from "./loader/instances.ts";
 import { pluginError } from "./loader/problems.ts";
 import type { MetricJson } from "./metrics/families.ts";
 import { answerMetrics, PROCESS_METRICS, ProcessMetrics } from "./metrics/process-metrics.ts";
@@ -254,7 +254,7 @@ export class Gateway {
   async compare(): Promise<Pick<ReloadResult, "changes" | "restart">> {
     const { file, folder } = this.config;
     const next = await loadWithVocabulary({ file, folder, env: this.loaded.env });
-    return { changes: this.changes(next), restart: this.restart(next.config) };
+    return { changes: this.changes(next), restart: this.restart(next) };
   }
 
   /**
@@ -289,7 +289,7 @@ export class Gateway {
     { loaded, changes, generation, envelopes = this.envelopes }: PreparedReload,
     number = this.number + (generation ? 1 : 0),
   ): ReloadResult {
-    const restart = this.restart(loaded.config);
+    const restart = this.restart(loaded);
     if (generation && this.stopping) void generation.close(false);
     else if (generation) {
       const former = this.serving;
@@ -463,8 +463,8 @@ export class Gateway {
     return compareConfigs(this.loaded.config, next.config, code);
   }
 
-  private restart(config: Config): string[] {
-    return restartSections(compareConfigs(this.config, config));
+  private restart({ config, vocabulary }: LoadedConfig): string[] {
+    return [...restartSections(compareConfigs(this.config, config)), ...packagesToRestart(vocabulary.classes)];
   }
 
   private async envelopesOf({ envelopes: { key } }: Config): Promise<Envelopes> {

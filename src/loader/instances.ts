@@ -7,6 +7,7 @@ import type { Plugin, PluginClass } from "../core/plugin.ts";
 import { Redactor } from "../core/redactor.ts";
 import { methodsOf, misspeltMethods, PLUGIN_METHODS } from "./methods.ts";
 import { PluginError, type PluginProblem } from "./problems.ts";
+import { hasNewerPackage } from "./versions.ts";
 
 /** A loaded plugin class and its file. */
 export interface LoadedPlugin {
@@ -23,6 +24,10 @@ export interface LoadedPlugin {
 /** Returns the digests of plugins' code, by the plugins' names. */
 export const codeVersions = (plugins: ReadonlyMap<string, LoadedPlugin>): Map<string, string> =>
   new Map([...plugins].map(([name, { version = "" }]) => [name, version]));
+
+/** Returns the plugins whose packages have changed since this process imported them, as a reload lists them. */
+export const packagesToRestart = (plugins: ReadonlyMap<string, LoadedPlugin>): string[] =>
+  [...plugins].flatMap(([name, { file }]) => (hasNewerPackage(file) ? [`plugins.${name} (package)`] : []));
 
 /**
  * Builds one plugin with its options.

@@ -29,6 +29,9 @@ let queue: Promise<unknown> = Promise.resolve();
 /** Maximum milliseconds for which a load may delay the next one. */
 const MAX_LOAD_TIME = 10_000;
 
+/** Digests of packages' plugins at their import: what runs until the process ends. */
+const importedPackages = new Map<string, string>();
+
 const isCode = (file: string): boolean => !file.startsWith(SOURCE) && !file.includes(`${sep}node_modules${sep}`);
 
 registerHooks({
@@ -51,7 +54,10 @@ registerHooks({
  */
 export function importCode(path: string, longest = MAX_LOAD_TIME): Promise<unknown> {
   const file = realPath(path);
-  if (!isCode(file)) return import(pathToFileURL(file).href);
+  if (!isCode(file)) {
+    if (!importedPackages.has(file)) importedPackages.set(file, packageDigest(file));
+    return import(pathToFileURL(file).href);
+  }
   const load = async () => {
     const resolved = new Map<string, string>();
     loading = resolved;
@@ -78,10 +84,31 @@ async function waitSettled(loaded: Promise<unknown>, longest: number): Promise<v
   clearTimeout(timer);
 }
 
-/** Returns the digest of a file and of everything it imports of the plugin's code, from their current content. */
+/**
+ * Returns the digest of the code that a load of a plugin's file results in: of the current content of the file and of everything
+ * it imports of the plugin's code; of a package, what was imported first.
+ */
 export function codeDigest(path: string): string {
+  const file = realPath(path);
+  return importedPackages.get(file) ?? digestOf([...withImports(file)].sort());
+}
+
+/** Whether a plugin's package has changed since it was imported, and is read again only at the next start. */
+export function hasNewerPackage(path: string): boolean {
+  const file = realPath(path);
+  const imported = importedPackages.get(file);
+  return imported !== undefined && imported !== packageDigest(file);
+}
+
+/** Returns the digest of a package's plugin, by its file and the package's version. */
+function packageDigest(file: string): string {
+  const [folder] = /^.*[\\/]node_modules[\\/](?:@[^\\/]+[\\/])?[^\\/]+[\\/]/.exec(file) ?? [];
+  return digestOf(folder === undefined ? [file] : [file, `${folder}package.json`]);
+}
+
+function digestOf(paths: readonly string[]): string {
   const digest = createHash("sha256");
-  for (const each of [...withImports(realPath(path))].sort()) digest.update(`${each}\0${contentOf(each)}\0`);
+  for (const each of paths) digest.update(`${each}\0${contentOf(each)}\0`);
   return digest.digest("hex").slice(0, 16);
 }
 

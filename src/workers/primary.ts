@@ -15,7 +15,7 @@ import { Listener, type SocketAddress } from "../downstream/listener.ts";
 import type { StopTimeouts } from "../downstream/server.ts";
 import { CRASH_DRAIN, ledgerWarner } from "../gateway.ts";
 import { SWITCHES_TOPIC } from "../generation.ts";
-import { codeVersions, type LoadedPlugin } from "../loader/instances.ts";
+import { codeVersions, type LoadedPlugin, packagesToRestart } from "../loader/instances.ts";
 import type { MetricJson } from "../metrics/families.ts";
 import { PROCESS_METRICS } from "../metrics/process-metrics.ts";
 import { type ReloadResult, Reloads } from "../reloads.ts";
@@ -329,7 +329,7 @@ export class Primary {
     const code = { before: codeVersions(this.plugins), after: codeVersions(vocabulary.classes) };
     return {
       changes: compareConfigs(this.loaded.config, config, code),
-      restart: restartSections(compareConfigs(this.started, config)),
+      restart: [...restartSections(compareConfigs(this.started, config)), ...packagesToRestart(vocabulary.classes)],
     };
   }
 

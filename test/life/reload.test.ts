@@ -214,6 +214,29 @@ t.test("changes that need a restart are reported, each time, and the rest takes 
   t.ok(log.lines.some(({ message, level }) => level === "warn" && message.includes("next start")));
 });
 
+t.test(
+  "a plugin's package that has changed is reported as waiting for the next start, and not as reloaded",
+  async (t) => {
+    const pack = (word: string) =>
+      `import { injectable } from "tsyringe";\nexport default class Pack { response(exchange, head) { head.headers.set("x-pack", "${word}"); } }\ninjectable()(Pack);`;
+    const yaml = `${HEAD}${KEYS}
+providers: { demo: { url: "demo:" } }
+models: { m: { targets: [demo:echo] } }
+plugins: { pack: { from: pack } }
+chains: { llm: [sse, auth, models, pack, rewrite, usage] }
+`;
+    const running = await startGateway(t, yaml, {
+      "node_modules/pack/package.json": '{ "type": "module", "exports": "./main.js" }',
+      "node_modules/pack/main.js": pack("old"),
+    });
+    const word = async () => (await ask(running)).headers.get("x-pack");
+    t.equal(await word(), "old");
+    writeFileSync(join(running.folder, "node_modules/pack/main.js"), pack("new"));
+    t.match(await running.gateway.reload(), { changes: [], restart: ["plugins.pack (package)"] });
+    t.equal(await word(), "old");
+  },
+);
+
 t.test("health is kept where the provider is unchanged, and a removed key ends its running exchanges", async (t) => {
   const { running, origin } = await start(t);
   const { gateway, folder } = running;

@@ -1,7 +1,7 @@
-import { writeFileSync } from "node:fs";
+import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import t from "tap";
-import { codeDigest, codeFiles, importCode } from "../../src/loader/versions.ts";
+import { codeDigest, codeFiles, hasNewerPackage, importCode } from "../../src/loader/versions.ts";
 import { folder } from "./folder.ts";
 
 const numbered = async (file: string) => ((await importCode(file)) as { default: number }).default;
@@ -65,4 +65,28 @@ t.test("a failed import is tried again, also where only its surroundings have ch
   await t.rejects(importCode(file));
   writeFileSync(file, "export default 2;");
   t.equal(await numbered(file), 2);
+});
+
+t.test("a package is imported once, and a change of it waits for the next start", async (t) => {
+  const own = folder(t, {
+    "node_modules/@team/pack/package.json": '{ "type": "module", "version": "1.0.0" }',
+    "node_modules/@team/pack/main.js": "export default 1;",
+  });
+  const file = join(own, "node_modules/@team/pack/main.js");
+  t.equal(await numbered(file), 1);
+  const before = codeDigest(file);
+  t.notOk(hasNewerPackage(file));
+  for (const [name, changed] of [
+    ["main.js", "export default 2;"],
+    ["package.json", '{ "type": "module", "version": "1.0.1" }'],
+  ] as const) {
+    const path = join(own, "node_modules/@team/pack", name);
+    const old = readFileSync(path, "utf8");
+    writeFileSync(path, changed);
+    t.ok(hasNewerPackage(file), name);
+    t.equal(codeDigest(file), before, "what is loaded is the same");
+    t.equal(await numbered(file), 1);
+    writeFileSync(path, old);
+    t.notOk(hasNewerPackage(file));
+  }
 });

@@ -1,6 +1,6 @@
-import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
-import { join } from "node:path";
+import { dirname, join } from "node:path";
 import { Gateway } from "../../src/gateway.ts";
 import { SqliteDatabase } from "../../src/store/sqlite/database.ts";
 import { MemoryLog } from "../../src/testing/memory-log.ts";
@@ -60,7 +60,10 @@ export async function startGateway(
   ];
   writeFileSync(file, own.join("") + yaml);
   if (!/^store:/m.test(yaml)) writeFileSync(join(folder, "gateway.db"), storeFile(), { mode: 0o600 });
-  for (const [name, text] of Object.entries(files)) writeFileSync(join(folder, name), text);
+  for (const [name, text] of Object.entries(files)) {
+    mkdirSync(dirname(join(folder, name)), { recursive: true });
+    writeFileSync(join(folder, name), text);
+  }
   const log = new MemoryLog();
   try {
     const gateway = await Gateway.start({ file, env, log });
