@@ -5,7 +5,7 @@ import { z } from "zod";
 
 /**
  * Admits only requests with a key of this gateway. The engine has already removed everything that may be a key from headers
- * and query, so that no later plugin can pass one on.
+ * and query, so that no later plugin can pass one on. A caller that a plugin before it has set is admitted as it is.
  */
 @injectable()
 export default class Auth implements Plugin {
@@ -27,7 +27,8 @@ export default class Auth implements Plugin {
   ) {}
 
   access(exchange: AccessExchange): void | Promise<void> {
-    const { credentials, uploader } = exchange;
+    const { caller, credentials, uploader } = exchange;
+    if (caller) return;
     if (credentials.length === 0 && uploader) return this.admitUpload(exchange, uploader);
     const searches = credentials.map((presented) => this.keys.find(presented));
     const [only] = searches;

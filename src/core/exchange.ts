@@ -305,6 +305,9 @@ export class Exchange {
   readonly path: string;
   readonly query: Query;
   readonly headers: HeaderList;
+  /**
+   * What the client sent as its key, without `Bearer`: of the headers and the query, from which the engine has removed it.
+   */
   readonly credentials: readonly string[];
   /**
    * The id of the key that began the upload which the request continues, as its URL proves; empty: it was begun without a key.
