@@ -2,7 +2,6 @@ import {
   type AccessExchange,
   type Answer,
   type Caller,
-  checkModel,
   GatewayError,
   Health,
   type ListedModel,
@@ -80,8 +79,7 @@ export default class Models implements Plugin {
     if (operation.storedResponseId !== undefined) return this.routeToOwner(operation.storedResponseId, exchange);
     if (asked === undefined)
       throw new GatewayError("invalid_field", { message: "The request names no model.", param: "model" });
-    const model = this.marketplace.find(asked, caller);
-    if (!model) throw this.unknownModel(asked, exchange);
+    const model = this.marketplace.require(asked, caller);
     exchange.model = model;
     const others = model.fallback.flatMap((name) => this.marketplace.find(name, caller) ?? []);
     const choice = [model, ...others].some(hasChoice);
@@ -113,10 +111,7 @@ export default class Models implements Plugin {
         : modelList(models);
       return { status: 200, body: JSON.stringify(list) };
     }
-    const asked = checkModel(decodeURIComponent(id));
-    const model = this.marketplace.find(asked, caller);
-    if (!model) throw this.unknownModel(asked, exchange);
-    const found = this.listedModel(model, caller);
+    const found = this.listedModel(this.marketplace.require(decodeURIComponent(id), caller), caller);
     return { status: 200, body: JSON.stringify(listing ? listing.one(found) : modelEntry(found)) };
   }
 
@@ -151,19 +146,6 @@ export default class Models implements Plugin {
     if (!model || !target) throw new GatewayError("object_not_found");
     exchange.model = model;
     exchange.targets = [target];
-  }
-
-  /** Returns the error for an unknown name; it suggests only names that the caller may see. */
-  private unknownModel(asked: string, { caller }: AccessExchange): GatewayError {
-    const kept = this.marketplace.notAllowedError(asked, caller);
-    if (kept) return kept;
-    const near = this.marketplace.similarIds(asked, caller);
-    const seen = this.marketplace.usable(caller).length;
-    return new GatewayError("model_not_found", {
-      message: `No model "${asked}".${near.length > 0 ? ` Did you mean ${near.map((id) => `"${id}"`).join(" or ")}?` : ""}`,
-      hint: `This key may use ${seen} ${seen === 1 ? "model" : "models"}: GET /v1/models.`,
-      param: "model",
-    });
   }
 }
 

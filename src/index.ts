@@ -7,7 +7,6 @@ export { GatewayError } from "./core/errors.ts";
 export type { Answer, Attempt, FailedAnswer, Head } from "./core/exchange.ts";
 export { Log } from "./core/log.ts";
 export { Marketplace, type Model, type Target } from "./core/marketplace.ts";
-export { checkModel } from "./core/model-name.ts";
 export type {
   AccessExchange,
   DoneExchange,

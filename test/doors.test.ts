@@ -28,7 +28,7 @@ function imported(specifier: string): Set<string> {
 }
 
 for (const [specifier, door, most] of [
-  ["model-gateway", "src/index.ts", 37],
+  ["model-gateway", "src/index.ts", 36],
   ["model-gateway/store", "src/store.ts", 20],
   ["model-gateway/protocol", "src/protocol.ts", 126],
 ] as const)

@@ -1,7 +1,8 @@
 import type { Caller } from "./caller.ts";
-import type { GatewayError } from "./errors.ts";
+import { GatewayError } from "./errors.ts";
 import { compileGlob, matchesAny } from "./glob.ts";
 import { modelNotAllowed, otherModelNotAllowed, otherModelNotServed } from "./key-scope.ts";
+import { checkModel } from "./model-name.ts";
 import type { PriceList } from "./price-list.ts";
 import type { Shape } from "./shape.ts";
 
@@ -253,9 +254,21 @@ export class Marketplace {
     throw model ? otherModelNotServed(name, param) : otherModelNotAllowed(caller, name, param);
   }
 
-  /** Returns the error for a caller who may not use an existing model; undefined: there is no such model, or it may use it. */
-  notAllowedError(name: string, caller: Caller | undefined): GatewayError | undefined {
-    return caller && this.find(name) && !this.find(name, caller) ? modelNotAllowed(caller, name) : undefined;
+  /**
+   * Returns the model of a name that a client or a plugin has chosen.
+   * @throws GatewayError `invalid_field`; `key_not_allowed`; `model_not_found`, which suggests only names that the caller may see
+   */
+  require(name: string, caller?: Caller): Model {
+    const model = this.find(checkModel(name), caller);
+    if (model) return model;
+    if (caller && this.find(name)) throw modelNotAllowed(caller, name);
+    const near = this.similarIds(name, caller).map((id) => `"${id}"`);
+    const seen = this.usable(caller).length;
+    throw new GatewayError("model_not_found", {
+      message: `No model "${name}".${near.length > 0 ? ` Did you mean ${near.join(" or ")}?` : ""}`,
+      hint: `This key may use ${seen} ${seen === 1 ? "model" : "models"}: GET /v1/models.`,
+      param: "model",
+    });
   }
 
   /** Returns the models that the caller may use, in the order of gateway.yaml. */

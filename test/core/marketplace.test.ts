@@ -1,5 +1,13 @@
 import t from "tap";
-import { editDistance, Marketplace, type Model, type Provider, type Target } from "../../src/core/marketplace.ts";
+import type { GatewayError } from "../../src/core/errors.ts";
+import {
+  type Caller,
+  editDistance,
+  Marketplace,
+  type Model,
+  type Provider,
+  type Target,
+} from "../../src/core/marketplace.ts";
 import { PriceList } from "../../src/core/price-list.ts";
 
 const model = (id: string, ...aliases: string[]): Model => ({
@@ -38,6 +46,25 @@ t.test("a caller finds and lists only the models that its key may use", async (t
   );
   t.same(market.similarIds("acme/sag", only("echo")), []);
 });
+
+t.test(
+  "a name that is no model the caller may use is refused, and only names that it may see are suggested",
+  async (t) => {
+    const refusal = (name: string, caller?: Caller) => {
+      try {
+        return market.require(name, caller).id;
+      } catch (error) {
+        const { code, message } = error as GatewayError;
+        return `${code}: ${message}`;
+      }
+    };
+    t.equal(refusal("echo", only("echo")), "echo");
+    t.match(refusal("acme/sgae"), /^model_not_found: No model "acme\/sgae"\. Did you mean "acme\/sage"\?/);
+    t.match(refusal("acme/sgae", only("echo")), /^model_not_found: No model "acme\/sgae"\. This key may use 1 model/);
+    t.match(refusal("acme/sage", only("echo")), /^key_not_allowed: .* may not use the model "acme\/sage"/);
+    t.match(refusal("acme/sage "), /^invalid_field: model begins or ends with white space/);
+  },
+);
 
 t.test("a disabled model is neither usable nor suggested, unless its fallback is enabled", async (t) => {
   const off = (id: string, ...fallback: string[]): Model => ({ ...model(id), targets: [], fallback });
