@@ -70,7 +70,6 @@ export type {
 export { demoAnswer } from "./translation/demo.ts";
 export {
   DEMO_CUT,
-  demoFault,
   demoId,
   demoScript,
   demoStream,

@@ -6,7 +6,6 @@ import {
   asText,
   type DemoAnswer,
   type DemoRequest,
-  demoFault,
   demoScript,
   demoTokens,
   demoWhole,
@@ -16,8 +15,7 @@ const DEFAULT_DIMENSIONS = 64;
 const MAX_DIMENSIONS = 4096;
 
 /** Returns the demo provider's embeddings: vectors of length 1 that are the same for the same text. */
-export function demo(request: DemoRequest): DemoAnswer | undefined {
-  if (demoFault(request.model, request.streaming)) return undefined;
+export function demo(request: DemoRequest): DemoAnswer {
   const body = asObject(request.body) ?? {};
   const inputs = inputsOf(body["input"]);
   const dimensions = Math.min(MAX_DIMENSIONS, asCount(body["dimensions"]) || DEFAULT_DIMENSIONS);

@@ -5,7 +5,6 @@ import {
   contentText,
   type DemoAnswer,
   type DemoRequest,
-  demoFault,
   demoId,
   demoTokens,
   demoWhole,
@@ -16,7 +15,7 @@ import { COMPACT, COMPACTION } from "./wire.ts";
 
 /** Returns the demo provider's response for a path that no other protocol has: a compaction. */
 export function demo(request: DemoRequest): DemoAnswer | undefined {
-  if (request.operation !== COMPACT || demoFault(request.model, request.streaming)) return undefined;
+  if (request.operation !== COMPACT) return undefined;
   const id = demoId(request);
   const { input, instructions } = asObject(request.body) ?? {};
   const items = typeof input === "string" ? [{ type: "message", role: "user", content: input }] : asList(input);
