@@ -227,6 +227,18 @@ t.test("every value that a file exports is imported somewhere", async (t) => {
   t.same(idleExports([...SOURCES, ...PLUGINS]), []);
 });
 
+t.test("no value is exported for tests alone", async (t) => {
+  const uses = new Map<string, number>();
+  for (const file of [...SOURCES, ...PLUGINS, ...EXAMPLES, ...files("scripts/**/*.ts")])
+    for (const [name] of code(file).matchAll(/[A-Za-z_$][\w$]*/g)) uses.set(name, (uses.get(name) ?? 0) + 1);
+  const idle = [...SOURCES, ...PLUGINS].flatMap((file) =>
+    [...code(file).matchAll(/^export (?:async )?(?:abstract )?(?:const|let|function\*?|class) (\w+)/gm)].flatMap(
+      ([, name = ""]) => (uses.get(name) === 1 ? [`${name} of ${file}`] : []),
+    ),
+  );
+  t.same(idle, []);
+});
+
 /** The files of a protocol's folder; each may be split at its subjects: `request.decode.tools.ts`. */
 const PARTS = [
   ...["index", "wire", "request.decode", "request.encode", "response.decode", "response.encode"],

@@ -28,18 +28,6 @@ export function pathEdits(text: Buffer, { remove = [], replace = [] }: PathChang
 }
 
 /**
- * Finds the positions of values in a JSON text. Paths that do not exist are left out.
- * @param text valid JSON
- */
-export function locatePaths(text: Buffer, paths: Iterable<JsonPath>): { path: JsonPath; start: number; end: number }[] {
-  const root = new PathTree();
-  for (const path of paths) root.nodeAt(path).reportedPath = path;
-  const spans: { path: JsonPath; start: number; end: number }[] = [];
-  new PathWalker(text, [], spans).value(skipSpace(text, 0), root);
-  return spans;
-}
-
-/**
  * Returns the bytes of each of the first elements of an array.
  * @param text valid JSON that is an array
  */
@@ -72,7 +60,6 @@ export function countMembers(text: Buffer): number {
 class PathTree {
   isRemoved = false;
   replacement: string | undefined;
-  reportedPath: JsonPath | undefined;
   children: Map<string | number, PathTree> | undefined;
 
   nodeAt(path: JsonPath): PathTree {
@@ -111,14 +98,12 @@ class PathWalker {
   constructor(
     private readonly text: Buffer,
     private readonly edits: Edit[],
-    private readonly spans: { path: JsonPath; start: number; end: number }[] = [],
   ) {}
 
   /** Reads the value at an offset, and makes the changes below it. Returns the offset after it. */
   value(start: number, node: PathTree | undefined): number {
     if (!node) return skipValue(this.text, start);
     const end = node.children ? this.container(start, node.children) : skipValue(this.text, start);
-    if (node.reportedPath) this.spans.push({ path: node.reportedPath, start, end });
     if (node.replacement !== undefined) this.edits.push({ start, end, bytes: Buffer.from(node.replacement) });
     return end;
   }

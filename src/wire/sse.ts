@@ -94,8 +94,3 @@ export class SseSplitter {
     return Math.min(this.nextLf, this.nextCr);
   }
 }
-
-/** Returns a comment as a frame of its own, which clients ignore. Line ends in the text begin new comment lines. */
-export function sseComment(text: string): Buffer {
-  return Buffer.from(`: ${text.split(/\r\n|\r|\n/).join("\n: ")}\n\n`);
-}

@@ -1,6 +1,7 @@
 import t from "tap";
-import { countMembers, type JsonPath, locatePaths, pathEdits } from "../../src/wire/paths.ts";
+import { countMembers, type JsonPath, pathEdits } from "../../src/wire/paths.ts";
 import { splice } from "../../src/wire/splice.ts";
+import { locatePaths } from "../support/locate-paths.ts";
 
 const changed = (json: string, changes: Parameters<typeof pathEdits>[1]): string => {
   const text = Buffer.from(json);

@@ -3,10 +3,11 @@ import Anthropic from "@anthropic-ai/sdk";
 import t from "tap";
 import protocol from "../../../../plugins/protocols/anthropic-messages/index.ts";
 import type { TextPlace } from "../../../../src/core/protocol.ts";
-import { type JsonPath, locatePaths, pathEdits } from "../../../../src/wire/paths.ts";
+import { type JsonPath, pathEdits } from "../../../../src/wire/paths.ts";
 import { splice } from "../../../../src/wire/splice.ts";
 import { type JsonObject } from "../../../../src/wire/values.ts";
 import { CLIENT_BODIES } from "../../../support/client-bodies.ts";
+import { locatePaths } from "../../../support/locate-paths.ts";
 import { eventsIn, recorded } from "../../../support/recorded.ts";
 import { question, requests } from "./speaking.ts";
 

@@ -5,10 +5,10 @@ import type { Facts } from "../../../../src/core/marketplace.ts";
 import type { TextPlace } from "../../../../src/core/protocol.ts";
 import { Envelopes } from "../../../../src/translation/envelope.ts";
 import { removeUnreadable } from "../../../../src/translation/unreadable.ts";
-import { locatePaths } from "../../../../src/wire/paths.ts";
 import { splice } from "../../../../src/wire/splice.ts";
 import type { JsonObject } from "../../../../src/wire/values.ts";
 import { gathered } from "../../../support/gathered.ts";
+import { locatePaths } from "../../../support/locate-paths.ts";
 import { eventsIn, recorded } from "../../../support/recorded.ts";
 import { recordedRequests } from "./requests.ts";
 
