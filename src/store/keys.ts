@@ -1,6 +1,5 @@
 import { CALLER_SHAPE, type Caller } from "../core/caller.ts";
 import { FailureLimiter } from "../core/failure-limiter.ts";
-import type { Limits } from "../core/limit-kinds.ts";
 import { type Shape, withShape } from "../core/shape.ts";
 
 /** A gateway key as stored: never the key itself, only its SHA-256. Times are Unix milliseconds. */
@@ -24,23 +23,10 @@ export const KEY_RECORD: Shape<KeyRecord> = {
   ...{ hash: true, source: true, created: true, disabled: true, revoked: true, rotating: true, replaced: true },
 };
 
-/** The fields of a key that an operator sets. */
-export interface KeyFields {
-  models?: readonly string[];
-  paths?: readonly string[];
-  addresses?: readonly string[];
-  group?: string;
-  owner?: string;
-  tags?: Readonly<Record<string, string>>;
-  /** Limits of a key created at run time. */
-  limits?: Limits;
-  /** Unix milliseconds. */
-  expires?: number;
-}
+/** The fields of a key that an operator sets, besides its name. */
+export type KeyFields = Omit<Caller, "id" | "name">;
 
-export interface NewKey extends KeyFields {
-  name: string;
-}
+export type NewKey = Omit<Caller, "id">;
 
 /** The fields to change; null removes a field. */
 export type KeyEdit = { [Field in keyof NewKey]?: NewKey[Field] | null };
