@@ -3,6 +3,7 @@ import { unknownNameMessage } from "../config/suggest.ts";
 import { matchesAny } from "../core/glob.ts";
 import { Networks } from "../core/networks.ts";
 import type { KeyEdit, KeyRecord } from "../store/keys.ts";
+import { UsageError } from "../text/format-error.ts";
 import { LIMIT_OPTIONS, type LimitOptions, mergeLimits } from "../text/key-limits.ts";
 import { parseMoment } from "../text/moments.ts";
 import { formatUtc } from "../text/table.ts";
@@ -25,14 +26,11 @@ export type FieldOptions = {
   [Name in Exclude<keyof typeof FIELD_OPTIONS, "tag" | keyof LimitOptions>]?: string;
 } & { tag?: string[] } & LimitOptions;
 
-/** What the command line says is wrong with it, as opposed to what went wrong. */
-export class KeysArgumentError extends Error {}
-
 /**
  * Converts options to fields. An empty text removes a field, as does `never` for the expiry.
  * @param known ids of gateway.yaml's models
  * @param before the key's own tags and limits, to which new ones are added
- * @throws KeysArgumentError, or Error for an unknown model
+ * @throws UsageError, or Error for an unknown model
  */
 export function parseKeyFields(
   options: FieldOptions,
@@ -53,31 +51,30 @@ export function parseKeyFields(
     const limits = mergeLimits(options, before.limits);
     if (limits !== undefined) edit.limits = limits;
   } catch (thrown) {
-    throw new KeysArgumentError((thrown as Error).message);
+    throw new UsageError((thrown as Error).message);
   }
   return edit;
 }
 
 /**
  * Refuses empty options for a new key: an empty text usually is an unset variable, and would leave the key unlimited.
- * @throws KeysArgumentError
+ * @throws UsageError
  */
 export function checkOptionsNotEmpty(options: FieldOptions): void {
   const empty = Object.entries(options).find(([, value]) => value === "");
-  if (empty) throw new KeysArgumentError(`--${empty[0]} is empty: give it a value, or leave it out.`);
+  if (empty) throw new UsageError(`--${empty[0]} is empty: give it a value, or leave it out.`);
 }
 
 function matchPattern(text: string, pattern: RegExp, option: string, form: string): string | null {
   if (text === "") return null;
-  if (!pattern.test(text)) throw new KeysArgumentError(`${option} takes ${form}.`);
+  if (!pattern.test(text)) throw new UsageError(`${option} takes ${form}.`);
   return text;
 }
 
 function parseList(text: string, option: string, check: (word: string) => void): string[] | null {
   if (text === "") return null;
   const words = text.split(",").map((word) => word.trim());
-  if (words.includes(""))
-    throw new KeysArgumentError(`${option} takes a list separated by commas, without empty entries.`);
+  if (words.includes("")) throw new UsageError(`${option} takes a list separated by commas, without empty entries.`);
   for (const word of words) check(word);
   return words;
 }
@@ -94,14 +91,14 @@ function checkModel(model: string, known: readonly string[]): void {
 
 function checkPath(path: string): void {
   if (!KEY_PATH.test(path))
-    throw new KeysArgumentError(`--paths: ${path} is not a path; write one like /v1/chat/*, or GET /v1/files/*.`);
+    throw new UsageError(`--paths: ${path} is not a path; write one like /v1/chat/*, or GET /v1/files/*.`);
 }
 
 function checkAddress(address: string): void {
   try {
     new Networks([address]);
   } catch (thrown) {
-    throw new KeysArgumentError(`--addresses: ${(thrown as Error).message}.`);
+    throw new UsageError(`--addresses: ${(thrown as Error).message}.`);
   }
 }
 
@@ -115,8 +112,8 @@ function parseTags(
     const at = text.indexOf("=");
     const [name, value] = at < 0 ? [text, undefined] : [text.slice(0, at), text.slice(at + 1)];
     if (value === undefined || !TAG.test(name) || (value !== "" && !LABEL.test(value)))
-      throw new KeysArgumentError(`--tag takes NAME=VALUE, like team=search; ${JSON.stringify(text)} is none.`);
-    if (named.has(name)) throw new KeysArgumentError(`--tag ${name} is given twice; a key has one ${name}.`);
+      throw new UsageError(`--tag takes NAME=VALUE, like team=search; ${JSON.stringify(text)} is none.`);
+    if (named.has(name)) throw new UsageError(`--tag ${name} is given twice; a key has one ${name}.`);
     named.add(name);
     if (value === "") tags.delete(name);
     else tags.set(name, value);
@@ -130,8 +127,8 @@ function parseExpiry(text: string): number {
   try {
     at = parseMoment(text, 1, now);
   } catch (thrown) {
-    throw new KeysArgumentError(`--expires: ${(thrown as Error).message}`);
+    throw new UsageError(`--expires: ${(thrown as Error).message}`);
   }
-  if (at <= now) throw new KeysArgumentError(`--expires: ${formatUtc(at)} has passed.`);
+  if (at <= now) throw new UsageError(`--expires: ${formatUtc(at)} has passed.`);
   return at;
 }

@@ -1,9 +1,9 @@
-import { parseArgs } from "node:util";
 import type { Limits } from "../core/limit-kinds.ts";
 import { groupAndParents, keyLimits, type LimitTable, limitScope } from "../core/limits.ts";
 import { type Audit, type AuditEntry, editDetail } from "../store/audit.ts";
 import type { IssuedKey, KeyEdit, KeyRecord, Keys, NewKey } from "../store/keys.ts";
 import type { Ledger } from "../store/ledger.ts";
+import { UsageError } from "../text/format-error.ts";
 import { formatLimitOptions } from "../text/key-limits.ts";
 import { parseTimeSpan } from "../text/moments.ts";
 import { formatTable, formatUtc, groupDigits } from "../text/table.ts";
@@ -11,16 +11,12 @@ import { cliAuthor } from "./author.ts";
 import { reportBehind } from "./behind.ts";
 import { type BudgetSpending, budgetSpending, formatSpending, groupBudgets } from "./budget-spending.ts";
 import { USAGE } from "./help/keys.ts";
-import {
-  checkOptionsNotEmpty,
-  FIELD_OPTIONS,
-  type FieldOptions,
-  KeysArgumentError,
-  parseKeyFields,
-} from "./key-fields.ts";
-import { argumentErrorText, COMMAND, type Terminal } from "./verb.ts";
+import { checkOptionsNotEmpty, FIELD_OPTIONS, type FieldOptions, parseKeyFields } from "./key-fields.ts";
+import { argumentErrorText, COMMAND, parseVerbArguments, type Terminal } from "./verb.ts";
 
 const OVERLAP = "24h";
+
+const OPTIONS = { ...FIELD_OPTIONS, overlap: { type: "string" }, json: { type: "boolean" } } as const;
 
 type KeyOptions = FieldOptions & { overlap?: string; json?: boolean };
 
@@ -75,22 +71,20 @@ export async function runKeys(
   config: () => KeyConfig,
 ): Promise<number> {
   try {
-    const { values, positionals } = parseArguments(args);
+    const { values, positionals } = parseVerbArguments(args, OPTIONS, Infinity);
     const [verb = "", name = "", ...more] = positionals;
     const word = Object.hasOwn(KEY_ACTIONS, verb) ? KEY_ACTIONS[verb] : undefined;
     if (!word)
-      throw new KeysArgumentError(
-        verb === "" ? `keys needs a command: ${actionNames()}.` : `keys has no command "${verb}".`,
-      );
-    if (word.named !== (name !== "") || more.length > 0) throw new KeysArgumentError(wrongArguments(verb, word.named));
+      throw new UsageError(verb === "" ? `keys needs a command: ${actionNames()}.` : `keys has no command "${verb}".`);
+    if (word.named !== (name !== "") || more.length > 0) throw new UsageError(wrongArguments(verb, word.named));
     for (const option of Object.keys(values))
       if (option !== "json" && !word.takes.includes(option))
-        throw new KeysArgumentError(`--${option} is not an option of keys ${verb}.`);
+        throw new UsageError(`--${option} is not an option of keys ${verb}.`);
     const changed = await word.act(name, { keys, ledger, io, options: values, config });
     if (changed) await recordChange(changed, audit);
     return 0;
   } catch (error) {
-    if (error instanceof KeysArgumentError) {
+    if (error instanceof UsageError) {
       io.err(argumentErrorText(error.message, USAGE, args));
       return 2;
     }
@@ -105,15 +99,6 @@ async function recordChange(changed: AuditedChange, audit: Audit): Promise<void>
     await audit.add({ time: Date.now(), ...cliAuthor(), ...changed });
   } catch (thrown) {
     throw new Error(`This is done, but missing in the audit trail: ${(thrown as Error).message}`);
-  }
-}
-
-function parseArguments(args: readonly string[]): { values: KeyOptions; positionals: string[] } {
-  try {
-    const options = { ...FIELD_OPTIONS, overlap: { type: "string" }, json: { type: "boolean" } } as const;
-    return parseArgs({ args: [...args], allowPositionals: true, options });
-  } catch (error) {
-    throw new KeysArgumentError(error instanceof Error ? error.message : String(error));
   }
 }
 
@@ -138,12 +123,12 @@ async function create(name: string, word: KeyActionContext): Promise<AuditedChan
   return { action: "keys.create", subject: name, detail: fields };
 }
 
-/** @throws KeysArgumentError */
+/** @throws UsageError */
 function parseOverlap(text: string): number {
   try {
     return parseTimeSpan(text, "--overlap");
   } catch (thrown) {
-    throw new KeysArgumentError((thrown as Error).message);
+    throw new UsageError((thrown as Error).message);
   }
 }
 
@@ -211,7 +196,7 @@ async function set(name: string, word: KeyActionContext): Promise<AuditedChange>
   const { keys, options, config } = word;
   const before = await keys.show(name);
   const edit = parseKeyFields(options, config().models, before);
-  if (Object.keys(edit).length === 0) throw new KeysArgumentError("keys set needs an option with a field to change.");
+  if (Object.keys(edit).length === 0) throw new UsageError("keys set needs an option with a field to change.");
   await checkLimits({ ...before, ...edit }, config());
   const after = (await keys.edit(name, edit)) ?? (await failUnchanged(name, keys, "changed"));
   await printKey(after, word);

@@ -1,9 +1,9 @@
 import { readFileSync } from "node:fs";
 import { resolve } from "node:path";
-import { parseArgs } from "node:util";
 import { Calendar } from "../core/calendar.ts";
 import type { Ledger } from "../store/ledger.ts";
 import type { PriceVersions } from "../store/price-versions.ts";
+import { UsageError } from "../text/format-error.ts";
 import { countNoun, formatCost, formatTable, groupDigits } from "../text/table.ts";
 import {
   type ComparedDay,
@@ -19,10 +19,18 @@ import { USAGE } from "./help/reconcile.ts";
 import { FIGURES, type Figures, type Invoice, parseInvoice } from "./invoice.ts";
 import { INVOICE_FIELDS, type InvoiceField, normalizeTitle } from "./invoice-columns.ts";
 import { shellWord } from "./shell.ts";
-import { argumentErrorText, type Terminal } from "./verb.ts";
+import { argumentErrorText, parseVerbArguments, type Terminal } from "./verb.ts";
 
-/** A mistake on the command line, as opposed to a failure. */
-class ReconcileArgumentError extends Error {}
+const OPTIONS = {
+  provider: { type: "string" },
+  tolerance: { type: "string", default: "1%" },
+  timezone: { type: "string", default: "UTC" },
+  columns: { type: "string" },
+  only: { type: "string", multiple: true },
+  match: { type: "string", multiple: true },
+  all: { type: "boolean", default: false },
+  json: { type: "boolean", default: false },
+} as const;
 
 interface ReconcileOptions {
   readonly file: string;
@@ -65,7 +73,7 @@ export async function runReconcile(
       ...(await ledgerAdjustments(stores, span, options.zone, invoiceNameTest(invoice, options.modelNames))),
     ];
     const nobody = findUnknown(options.providers ?? [], [...(known ?? []), ...days.map(({ provider }) => provider)]);
-    if (known && nobody) throw new ReconcileArgumentError(`--provider: there is no ${nobody}.`);
+    if (known && nobody) throw new UsageError(`--provider: there is no ${nobody}.`);
     // Only a warning: another month's file may have the name, and scripts use the same options each month.
     const nothing = findUnknown(
       [...options.modelNames.keys()],
@@ -80,7 +88,7 @@ export async function runReconcile(
       io.out(line);
     return agrees(comparison, invoice) ? 0 : 1;
   } catch (error) {
-    if (error instanceof ReconcileArgumentError) io.err(argumentErrorText(error.message, USAGE));
+    if (error instanceof UsageError) io.err(argumentErrorText(error.message, USAGE));
     else io.err(error instanceof Error ? error.message : String(error));
     return 2;
   }
@@ -113,16 +121,16 @@ function readInvoice(file: string): string {
 }
 
 function parseArguments(args: readonly string[]): ReconcileOptions {
-  const { values, positionals } = parseFlags(args);
+  const { values, positionals } = parseVerbArguments(args, OPTIONS, Infinity);
   const [file, ...more] = positionals;
-  if (file === undefined || more.length > 0) throw new ReconcileArgumentError("reconcile takes one file.");
+  if (file === undefined || more.length > 0) throw new UsageError("reconcile takes one file.");
   const { provider, tolerance, timezone, columns = "", only = [], match = [], all, json } = values;
   const part = Number(/^(\d{1,2}(?:\.\d+)?)%$/.exec(tolerance)?.[1]) / 100;
-  if (Number.isNaN(part)) throw new ReconcileArgumentError("--tolerance takes a share like 1% or 0.5%.");
+  if (Number.isNaN(part)) throw new UsageError("--tolerance takes a share like 1% or 0.5%.");
   try {
     new Calendar(timezone);
   } catch (thrown) {
-    throw new ReconcileArgumentError(`--timezone: ${(thrown as Error).message}.`);
+    throw new UsageError(`--timezone: ${(thrown as Error).message}.`);
   }
   return {
     file,
@@ -137,31 +145,10 @@ function parseArguments(args: readonly string[]): ReconcileOptions {
   };
 }
 
-function parseFlags(args: readonly string[]) {
-  try {
-    return parseArgs({
-      args: [...args],
-      allowPositionals: true,
-      options: {
-        provider: { type: "string" },
-        tolerance: { type: "string", default: "1%" },
-        timezone: { type: "string", default: "UTC" },
-        columns: { type: "string" },
-        only: { type: "string", multiple: true },
-        match: { type: "string", multiple: true },
-        all: { type: "boolean", default: false },
-        json: { type: "boolean", default: false },
-      },
-    });
-  } catch (error) {
-    throw new ReconcileArgumentError((error as Error).message);
-  }
-}
-
 function parseColumn(text: string): [InvoiceField, string] {
   const [field, name] = parseNameValue(text, "--columns");
   if (!Object.hasOwn(INVOICE_FIELDS, field))
-    throw new ReconcileArgumentError(`--columns: ${field} is not one of ${Object.keys(INVOICE_FIELDS).join(", ")}.`);
+    throw new UsageError(`--columns: ${field} is not one of ${Object.keys(INVOICE_FIELDS).join(", ")}.`);
   return [field as InvoiceField, name];
 }
 
@@ -178,7 +165,7 @@ function parseOnly(only: readonly string[]): ReconcileOptions["only"] {
 function parseNameValue(text: string, option: string): [string, string] {
   const at = text.indexOf("=");
   if (at < 1 || at === text.length - 1)
-    throw new ReconcileArgumentError(`${option} takes NAME=VALUE, not ${JSON.stringify(text)}.`);
+    throw new UsageError(`${option} takes NAME=VALUE, not ${JSON.stringify(text)}.`);
   return [text.slice(0, at).trim(), text.slice(at + 1).trim()];
 }
 

@@ -1,17 +1,17 @@
 import { resolve } from "node:path";
-import { parseArgs } from "node:util";
 import { Days } from "../core/calendar.ts";
 import type { Limits } from "../core/limit-kinds.ts";
 import type { NumberedAuditEntry } from "../store/audit.ts";
 import type { Maintenance, ProgressListener, RestoreOptions, RestoreResult } from "../store/maintenance.ts";
 import type { StoreImport } from "../store/postgres/import.ts";
+import { UsageError } from "../text/format-error.ts";
 import { formatOwnLimits } from "../text/key-limits.ts";
 import { parsePastMoment } from "../text/moments.ts";
 import { countNoun, formatTable, formatUtc, groupDigits } from "../text/table.ts";
 import { cliAuthor } from "./author.ts";
 import { reportBehind } from "./behind.ts";
 import { DEFAULT_ENTRIES, USAGE } from "./help/store.ts";
-import { argumentErrorText, type Terminal } from "./verb.ts";
+import { argumentErrorText, parseVerbArguments, type Terminal } from "./verb.ts";
 
 /** Entries of the audit trail that are read at a time. */
 const PAGE = 1000;
@@ -21,8 +21,12 @@ const MAX_DETAIL_LENGTH = 160;
 const HOUR = 3_600_000;
 const DAY = 24 * HOUR;
 
-/** A mistake on the command line, as opposed to a failure. */
-class StoreArgumentError extends Error {}
+const OPTIONS = {
+  before: { type: "string" },
+  force: { type: "boolean", default: false },
+  since: { type: "string" },
+  json: { type: "boolean", default: false },
+} as const;
 
 type StoreCommand =
   | { verb: "backup"; file: string; json: boolean }
@@ -63,7 +67,7 @@ export async function runStore(
     maintenance = await openStore(command.verb === "migrate");
     return await runCommand(command, maintenance, io, missingSecretWarning);
   } catch (error) {
-    if (error instanceof StoreArgumentError) {
+    if (error instanceof UsageError) {
       io.err(argumentErrorText(error.message, USAGE, args));
       return 2;
     }
@@ -204,44 +208,25 @@ function withDollars({ limits, was, ...others }: NumberedAuditEntry["detail"]): 
 }
 
 function parseArguments(args: readonly string[], folder: string, zone: () => string): StoreCommand {
-  const { values, positionals } = parseFlags(args);
+  const { values, positionals } = parseVerbArguments(args, OPTIONS, Infinity);
   const [verb, file, ...more] = positionals;
   const { json, before, force, since } = values;
   if (verb === undefined)
-    throw new StoreArgumentError("store needs a command: backup, restore, import, verify, prune, migrate or audit.");
-  if (force && verb !== "restore") throw new StoreArgumentError("--force is an option of store restore only.");
-  if (since !== undefined && verb !== "audit")
-    throw new StoreArgumentError("--since is an option of store audit only.");
-  if (before !== undefined && verb !== "prune")
-    throw new StoreArgumentError("--before is an option of store prune only.");
+    throw new UsageError("store needs a command: backup, restore, import, verify, prune, migrate or audit.");
+  if (force && verb !== "restore") throw new UsageError("--force is an option of store restore only.");
+  if (since !== undefined && verb !== "audit") throw new UsageError("--since is an option of store audit only.");
+  if (before !== undefined && verb !== "prune") throw new UsageError("--before is an option of store prune only.");
   const named = file === undefined || more.length > 0 ? undefined : resolve(folder, file);
   if (verb === "backup" && named !== undefined) return { verb, file: named, json };
   if (verb === "restore" && named !== undefined) return { verb, file: named, force, json };
   if (verb === "import" && named !== undefined) return { verb, file: named, json };
   if (verb === "backup" || verb === "restore" || verb === "import")
-    throw new StoreArgumentError(`store ${verb} takes one file.`);
-  if (file !== undefined) throw new StoreArgumentError(`store ${verb} takes no names.`);
+    throw new UsageError(`store ${verb} takes one file.`);
+  if (file !== undefined) throw new UsageError(`store ${verb} takes no names.`);
   if (verb === "prune") return { verb, ...parseBefore(before, zone), json };
   if (verb === "audit") return { verb, since: parseSince(since, zone), json };
   if (verb === "verify" || verb === "migrate") return { verb, json };
-  throw new StoreArgumentError(`store has no command ${JSON.stringify(verb)}.`);
-}
-
-function parseFlags(args: readonly string[]) {
-  try {
-    return parseArgs({
-      args: [...args],
-      allowPositionals: true,
-      options: {
-        before: { type: "string" },
-        force: { type: "boolean", default: false },
-        since: { type: "string" },
-        json: { type: "boolean", default: false },
-      },
-    });
-  } catch (error) {
-    throw new StoreArgumentError((error as Error).message);
-  }
+  throw new UsageError(`store has no command ${JSON.stringify(verb)}.`);
 }
 
 function parseSince(text: string | undefined, zone: () => string): number | undefined {
@@ -249,23 +234,23 @@ function parseSince(text: string | undefined, zone: () => string): number | unde
   try {
     return parsePastMoment(text, Date.now(), zone);
   } catch (error) {
-    throw new StoreArgumentError(`--since: ${(error as Error).message}`);
+    throw new UsageError(`--since: ${(error as Error).message}`);
   }
 }
 
 /** Returns the first millisecond of the first day to keep. Days of requests that may still be running are refused. */
 function parseBefore(text: string | undefined, zone: () => string): { before: number; day: string } {
-  if (text === undefined) throw new StoreArgumentError("store prune needs --before: the first day that is kept.");
+  if (text === undefined) throw new UsageError("store prune needs --before: the first day that is kept.");
   const now = Date.now();
   let at: number;
   try {
     at = parsePastMoment(text, now, zone);
   } catch (error) {
-    throw new StoreArgumentError(`--before: ${(error as Error).message}`);
+    throw new UsageError(`--before: ${(error as Error).message}`);
   }
   const start = new Days(zone()).today(at);
   if (start > now - DAY)
-    throw new StoreArgumentError("--before: rows of the last 24 hours cannot be deleted; name an earlier day.");
+    throw new UsageError("--before: rows of the last 24 hours cannot be deleted; name an earlier day.");
   const day = Temporal.Instant.fromEpochMilliseconds(start).toZonedDateTimeISO(zone()).toPlainDate().toString();
   // Sums are of whole hours, and not all days begin with one.
   return { before: Math.floor(start / HOUR) * HOUR, day };

@@ -4,6 +4,7 @@ import type { Keys } from "../store/keys.ts";
 import type { Ledger, LedgerEntry, LedgerGroup, LedgerQuery, LedgerSpan, LedgerSum } from "../store/ledger.ts";
 import { sumsByLocalDay } from "../store/ledger-days.ts";
 import { sumFields } from "../store/ledger-sums.ts";
+import { UsageError } from "../text/format-error.ts";
 import { parsePastMoment } from "../text/moments.ts";
 import { formatCost, formatCsv, formatTable, formatUtc, groupDigits, type TableColumn } from "../text/table.ts";
 import { reportBehind } from "./behind.ts";
@@ -11,9 +12,6 @@ import { MAX_ENTRIES, USAGE, USAGE_GROUPS } from "./help/usage.ts";
 import { argumentErrorText, type Terminal } from "./verb.ts";
 
 const UTC = () => "UTC";
-
-/** What the command line says is wrong with it, as opposed to what went wrong. */
-class UsageArgumentError extends Error {}
 
 /** Runs the verb `usage`. Returns the exit code: 0 done, 1 failed, 2 not understood. @param zone the time zone of days */
 export async function runUsage(
@@ -39,7 +37,7 @@ export async function runUsage(
     for (const line of lines) io.out(line);
     return 0;
   } catch (error) {
-    if (error instanceof UsageArgumentError) {
+    if (error instanceof UsageError) {
       io.err(argumentErrorText(error.message, USAGE, args));
       return 2;
     }
@@ -76,29 +74,29 @@ function parseArguments(args: readonly string[]) {
       },
     }).values;
   } catch (error) {
-    throw new UsageArgumentError(error instanceof Error ? error.message : String(error));
+    throw new UsageError(error instanceof Error ? error.message : String(error));
   }
 }
 
 function parseQuery(values: UsageOptions, zone: () => string): LedgerQuery {
   const by = (values.by ?? "model").split(",").map((word) => {
     const group = USAGE_GROUPS.find((name) => name === word.trim());
-    if (!group) throw new UsageArgumentError(`--by ${JSON.stringify(word)}: choose from ${USAGE_GROUPS.join(", ")}.`);
+    if (!group) throw new UsageError(`--by ${JSON.stringify(word)}: choose from ${USAGE_GROUPS.join(", ")}.`);
     return group;
   });
-  if (new Set(by).size < by.length) throw new UsageArgumentError("--by names a group twice.");
+  if (new Set(by).size < by.length) throw new UsageError("--by names a group twice.");
   return { by, ...parseSpan(values, zone) };
 }
 
 function parseFormat({ json, csv }: UsageOptions): UsageFormat {
-  if (json && csv) throw new UsageArgumentError("--json and --csv exclude each other; choose one.");
+  if (json && csv) throw new UsageError("--json and --csv exclude each other; choose one.");
   return json ? "json" : csv ? "csv" : "table";
 }
 
 /** Returns the span of `--rows`. */
 function parseRowsSpan(values: UsageOptions, zone: () => string): LedgerSpan {
   if (!values.json || values.csv || values.by !== undefined || values.last !== undefined)
-    throw new UsageArgumentError(
+    throw new UsageError(
       "--rows needs --json, and takes only --since and --until: it prints one JSON object per line.",
     );
   return parseSpan(values, zone);
@@ -113,21 +111,21 @@ function parseSpan(values: UsageOptions, zone: () => string): LedgerSpan {
     try {
       query[bound] = parsePastMoment(text, now, zone);
     } catch (error) {
-      throw new UsageArgumentError(`--${bound}: ${(error as Error).message}`);
+      throw new UsageError(`--${bound}: ${(error as Error).message}`);
     }
   }
   if ((query.since ?? 0) >= (query.until ?? Number.POSITIVE_INFINITY))
-    throw new UsageArgumentError("--since must be before --until.");
+    throw new UsageError("--since must be before --until.");
   return query;
 }
 
 function parseLast({ last, by, since, until, csv }: UsageOptions): number {
   if (by !== undefined || since !== undefined || until !== undefined || csv) {
-    throw new UsageArgumentError("--last cannot be combined with --by, --since, --until and --csv.");
+    throw new UsageError("--last cannot be combined with --by, --since, --until and --csv.");
   }
   const number = /^\d{1,6}$/.test(last ?? "") ? Number(last) : 0;
   if (number < 1 || number > MAX_ENTRIES)
-    throw new UsageArgumentError(`--last takes a number from 1 to ${groupDigits(MAX_ENTRIES)}.`);
+    throw new UsageError(`--last takes a number from 1 to ${groupDigits(MAX_ENTRIES)}.`);
   return number;
 }
 
