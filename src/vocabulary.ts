@@ -1,5 +1,6 @@
 import { dirname } from "node:path";
-import { loadConfig, type Vocabulary } from "./config/load.ts";
+import { loadConfig } from "./config/load.ts";
+import type { Vocabulary } from "./config/plugins.ts";
 import type { Config } from "./config/types.ts";
 import type { Protocol } from "./core/protocol.ts";
 import { isBuiltIn, loadPlugin, loadProtocols, notFoundMessage, pluginFile, pluginNames } from "./loader/discover.ts";

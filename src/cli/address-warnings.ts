@@ -1,4 +1,5 @@
-import { type Problem, warningAt } from "../config/load.ts";
+import { warningAt } from "../config/load.ts";
+import type { Problem } from "../config/problems.ts";
 import type { Config, ConfiguredProvider } from "../config/types.ts";
 import type { Protocol } from "../core/protocol.ts";
 import { loadVendors, type Vendor, vendorProtocols } from "../loader/vendors.ts";

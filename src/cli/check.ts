@@ -1,8 +1,9 @@
 import { existsSync } from "node:fs";
 import { relative, resolve } from "node:path";
 import { parseArgs } from "node:util";
-import { ConfigError, loadConfig, type Problem, type Vocabulary } from "../config/load.ts";
-import { formatProblem, offNotice } from "../config/problems.ts";
+import { loadConfig } from "../config/load.ts";
+import type { Vocabulary } from "../config/plugins.ts";
+import { ConfigError, formatProblem, offNotice, type Problem } from "../config/problems.ts";
 import type { Config } from "../config/types.ts";
 import type { PluginProblem } from "../loader/problems.ts";
 import { printError, toProblem } from "../text/format-error.ts";

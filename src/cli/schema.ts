@@ -2,7 +2,7 @@ import { writeFileSync } from "node:fs";
 import { resolve } from "node:path";
 import { parseArgs } from "node:util";
 import { z } from "zod";
-import type { Vocabulary } from "../config/load.ts";
+import type { Vocabulary } from "../config/plugins.ts";
 import { FileSchema } from "../config/schema.ts";
 import { help } from "./help/schema.ts";
 import type { Terminal } from "./verb.ts";

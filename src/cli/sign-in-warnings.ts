@@ -1,5 +1,6 @@
 import { openidClient } from "../admin/oidc.ts";
-import { type Problem, warningAt } from "../config/load.ts";
+import { warningAt } from "../config/load.ts";
+import type { Problem } from "../config/problems.ts";
 import type { Config } from "../config/types.ts";
 import { FileError } from "../core/errors.ts";
 

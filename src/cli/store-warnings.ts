@@ -1,5 +1,6 @@
 import { setTimeout as sleep } from "node:timers/promises";
-import { errorAt, type Problem, warningAt } from "../config/load.ts";
+import { errorAt, warningAt } from "../config/load.ts";
+import type { Problem } from "../config/problems.ts";
 import type { Config } from "../config/types.ts";
 import { FileError } from "../core/errors.ts";
 import { hasLimits } from "../core/limits.ts";

@@ -18,10 +18,6 @@ import { atPath, entries, isMap, type YamlValue } from "./tree.ts";
 import type { Config } from "./types.ts";
 import { type ConfigValues, ValueReader } from "./values.ts";
 
-export type { KnownPlugin, Vocabulary } from "./plugins.ts";
-export { ConfigError, type Problem } from "./problems.ts";
-export type * from "./types.ts";
-
 /**
  * Loads gateway.yaml: shape, names, plugin options, secrets and addresses, then defaults.
  * @param folder the base of relative paths in it

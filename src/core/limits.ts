@@ -2,8 +2,6 @@ import type { Period } from "./calendar.ts";
 import type { Caller } from "./caller.ts";
 import type { Limits } from "./limit-kinds.ts";
 
-export type { Budget, Limits } from "./limit-kinds.ts";
-
 /** All limits of a gateway.yaml. */
 export interface LimitTable {
   /** Defaults for a key. */

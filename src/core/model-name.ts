@@ -1,4 +1,4 @@
-import { kindInWords } from "../wire/json.ts";
+import { describeKind } from "../wire/members.ts";
 import type { Body } from "./body.ts";
 import { GatewayError } from "./errors.ts";
 
@@ -14,7 +14,7 @@ export function readModel(body: Body): string {
   if (modelField) return checkModel(body.slice(modelField.start, modelField.end).toString());
   const member = body.member("model");
   if (!member) throw invalidModel("The request names no model.", 'Send "model" with a name that GET /v1/models lists.');
-  if (member.kind !== "string") throw invalidModel(`model must be a string, not ${kindInWords(member.kind)}.`);
+  if (member.kind !== "string") throw invalidModel(`model must be a string, not ${describeKind(member.kind)}.`);
   // An escape has six bytes and stands for at least one: a longer value is too long without parsing it.
   if (member.end - member.start > 6 * MAX_MODEL + 2) throw modelTooLong();
   const text = body.slice(member.start, member.end).toString();

@@ -3,7 +3,8 @@ import { Body, invalidJsonError } from "../core/body.ts";
 import { type BodyRateLimits, type BodyRateListener, BodyRateMonitor } from "../core/body-rate.ts";
 import { GatewayError } from "../core/errors.ts";
 import type { HeaderList } from "../wire/headers.ts";
-import { JsonError, kindInWords, Scanner } from "../wire/json.ts";
+import { JsonError, Scanner } from "../wire/json.ts";
+import { describeKind } from "../wire/members.ts";
 import { type BodyDecoder, type Coding, checkMediaType, createBodyDecoder, readCoding } from "./coding.ts";
 import { type BodyConsumer, ServerRequest } from "./server-request.ts";
 
@@ -157,7 +158,7 @@ class BodyReader implements BodyConsumer, BodyRateListener {
       const scan = this.scanner?.end();
       if (scan && scan.kind !== "object")
         throw new GatewayError("invalid_json", {
-          message: `The request body must be a JSON object, not ${kindInWords(scan.kind)}.`,
+          message: `The request body must be a JSON object, not ${describeKind(scan.kind)}.`,
         });
       this.stop();
       this.resolve(this.length === 0 ? Body.empty : new Body(this.pieces, scan));

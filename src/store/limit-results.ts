@@ -1,7 +1,8 @@
 import type { Period } from "../core/calendar.ts";
 import { type GatewayError, storeUnavailable } from "../core/errors.ts";
+import type { Budget } from "../core/limit-kinds.ts";
 import { formatDollars, limitOwner } from "../core/limit-messages.ts";
-import type { Budget, LimitLevel } from "../core/limits.ts";
+import type { LimitLevel } from "../core/limits.ts";
 import type { RateLimitState } from "../core/protocol.ts";
 import type { BudgetMark } from "./budget-marks.ts";
 import type { BudgetStatus, Excess, Reservation, Spending } from "./limiter.ts";

@@ -32,7 +32,7 @@ import { Utf8Validator } from "./utf8.ts";
 import { ESCAPED_NAME, ESCAPED_VALUE, LONG_VALUE, MAX_PIECE, type Nesting, Window, watchBits } from "./window.ts";
 
 export { JsonError, type JsonFault } from "./grammar.ts";
-export { describeKind as kindInWords, type JsonKind, type Member, type Scan } from "./members.ts";
+export type { JsonKind, Member, Scan } from "./members.ts";
 
 export interface ScannerOptions {
   /** Maximum nesting depth; default 128. */

@@ -1,7 +1,7 @@
 import t from "tap";
 import { runCheck } from "../../src/cli/check.ts";
 import { help } from "../../src/cli/help/check.ts";
-import type { Problem } from "../../src/config/load.ts";
+import type { Problem } from "../../src/config/problems.ts";
 import type { PluginProblem } from "../../src/loader/problems.ts";
 import { MINIMAL_CONFIG, vocabulary } from "../config/fixture.ts";
 

@@ -3,7 +3,7 @@ import { join } from "node:path";
 import t, { type Test } from "tap";
 import { help, USAGE } from "../../src/cli/help/keys.ts";
 import { type KeyConfig, runKeys } from "../../src/cli/keys.ts";
-import type { Limits } from "../../src/core/limits.ts";
+import type { Limits } from "../../src/core/limit-kinds.ts";
 import { isValidKey } from "../../src/store/key-format.ts";
 import { openStores } from "../../src/store/open.ts";
 import { folderFor } from "../support/folder.ts";

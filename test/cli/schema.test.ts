@@ -4,7 +4,7 @@ import t from "tap";
 import { z } from "zod";
 import { help } from "../../src/cli/help/schema.ts";
 import { runSchema } from "../../src/cli/schema.ts";
-import type { Vocabulary } from "../../src/config/load.ts";
+import type { Vocabulary } from "../../src/config/plugins.ts";
 import { vocabulary } from "../config/fixture.ts";
 
 async function schema(folder: string, args: string[] = [], words: Vocabulary = vocabulary) {

@@ -1,7 +1,10 @@
 import { mkdirSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { z } from "zod";
-import { type Config, ConfigError, type KnownPlugin, loadConfig, type Vocabulary } from "../../src/config/load.ts";
+import { loadConfig } from "../../src/config/load.ts";
+import type { KnownPlugin, Vocabulary } from "../../src/config/plugins.ts";
+import { ConfigError } from "../../src/config/problems.ts";
+import type { Config } from "../../src/config/types.ts";
 
 type Place = { testdir(): string };
 

@@ -1,7 +1,8 @@
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import t from "tap";
-import { ConfigError, loadConfig } from "../../src/config/load.ts";
+import { loadConfig } from "../../src/config/load.ts";
+import { ConfigError } from "../../src/config/problems.ts";
 import { complaint, complaints, load, MINIMAL_CONFIG, vocabulary } from "./fixture.ts";
 
 t.test("the repository's own file is valid, and its demo models need no account", async (t) => {

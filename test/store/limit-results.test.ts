@@ -1,5 +1,6 @@
 import t from "tap";
-import type { Budget, LimitLevel } from "../../src/core/limits.ts";
+import type { Budget } from "../../src/core/limit-kinds.ts";
+import type { LimitLevel } from "../../src/core/limits.ts";
 import {
   budgetExcess,
   budgetStatus,

@@ -1,6 +1,7 @@
 import type { Test } from "tap";
 import { Calendar } from "../../src/core/calendar.ts";
-import type { LimitLevel, Limits } from "../../src/core/limits.ts";
+import type { Limits } from "../../src/core/limit-kinds.ts";
+import type { LimitLevel } from "../../src/core/limits.ts";
 import type { Grant, Limiter, ReserveResult, Spending } from "../../src/store/limiter.ts";
 import type { SpendSince } from "../../src/store/memory-limiter.ts";
 

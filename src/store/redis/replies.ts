@@ -1,5 +1,6 @@
 import type { Calendar } from "../../core/calendar.ts";
-import type { Budget, LimitLevel } from "../../core/limits.ts";
+import type { Budget } from "../../core/limit-kinds.ts";
+import type { LimitLevel } from "../../core/limits.ts";
 import {
   type BudgetState,
   budgetExcess,
