@@ -1,6 +1,6 @@
 // Creates types/, the declarations in the package. TypeScript writes one for every file reachable from the doors; those that no
-// declaration imports are removed. Comments stay where a door for authors of plugins exports from, as editors show them there;
-// those of `model-gateway/protocol` are in docs/protocol-api.md.
+// declaration imports are removed. Comments stay where a door for authors of plugins exports from, and in what those files
+// import, like the type of a parameter: editors show them there. Those of `model-gateway/protocol` are in docs/protocol-api.md.
 import { spawnSync } from "node:child_process";
 import { globSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";
@@ -31,12 +31,12 @@ rmSync(TYPES, { recursive: true, force: true });
 const { status } = spawnSync("tsc", ["-p", "tsconfig.types.json"], { cwd: ROOT, stdio: "inherit" });
 if (status === 0) {
   const kept = reachableFiles();
-  const exported = new Set(
-    ENTRY_POINTS.filter((file) => file !== PROTOCOL).flatMap((file) => [file, ...importedBy(file)]),
-  );
+  const doors = ENTRY_POINTS.filter((file) => file !== PROTOCOL);
+  const exported = doors.flatMap(importedBy);
+  const commented = new Set([...doors, ...exported, ...exported.flatMap(importedBy)]);
   for (const file of globSync("**/*.d.ts", { cwd: TYPES }).map((name) => join(TYPES, name))) {
     if (!kept.has(file)) rmSync(file);
-    else if (!exported.has(file)) writeFileSync(file, readFileSync(file, "utf8").replaceAll(COMMENT, ""));
+    else if (!commented.has(file)) writeFileSync(file, readFileSync(file, "utf8").replaceAll(COMMENT, ""));
   }
 }
 process.exitCode = status ?? 1;
