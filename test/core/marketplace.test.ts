@@ -1,13 +1,7 @@
 import t from "tap";
+import type { Caller } from "../../src/core/caller.ts";
 import type { GatewayError } from "../../src/core/errors.ts";
-import {
-  type Caller,
-  editDistance,
-  Marketplace,
-  type Model,
-  type Provider,
-  type Target,
-} from "../../src/core/marketplace.ts";
+import { editDistance, Marketplace, type Model, type Provider, type Target } from "../../src/core/marketplace.ts";
 import { PriceList } from "../../src/core/price-list.ts";
 
 const model = (id: string, ...aliases: string[]): Model => ({
