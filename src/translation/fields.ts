@@ -105,11 +105,14 @@ export class Fields {
 
   /** Returns a list of strings. @throws GatewayError for another type. */
   texts(name: string): string[] | undefined {
-    return this.take(
-      name,
-      (value): value is string[] => Array.isArray(value) && value.every(isText),
-      "a list of strings",
-    );
+    return this.take(name, isTexts, "a list of strings");
+  }
+
+  /** Returns a list of strings, for a member that may also be one string. @throws GatewayError for another type. */
+  textOrTexts(name: string): string[] | undefined {
+    return typeof this.members[this.spelling(name)] === "string"
+      ? [this.required(name)]
+      : this.take(name, isTexts, "a string or a list of strings");
   }
 
   /** Returns an object's members, the same instance each time. @throws GatewayError for another type. */
@@ -191,6 +194,7 @@ export class Fields {
 }
 
 const isText = (value: unknown): value is string => typeof value === "string";
+const isTexts = (value: unknown): value is string[] => Array.isArray(value) && value.every(isText);
 
 /** Reports whether a value is an object. RawJson, which stands for a number, is none. */
 export const isObject = (value: unknown): value is JsonObject =>

@@ -1,8 +1,8 @@
-import type { JsonObject } from "../wire/values.ts";
+import { asObject, dropUndefined, type JsonObject, ownProperty } from "../wire/values.ts";
 import type { EncodeContext } from "./codec.ts";
 import type { Conversation, FeatureUse, ReasoningConfig } from "./conversation.ts";
 import type { Feature } from "./features.ts";
-import { type Fields, invalidField } from "./fields.ts";
+import { type Fields, invalidField, isObject } from "./fields.ts";
 
 /** A conversation's field that a setting maps to; `reasoning.…` are the members of its `reasoning`. */
 export type SettingField =
@@ -11,17 +11,25 @@ export type SettingField =
 
 /**
  * One setting of a protocol: a member of its requests and the field with the same meaning. The same row decodes and encodes
- * it, so that the two cannot disagree.
+ * it, so that the two cannot disagree. `read` and `write` are for mappings that none of the other properties describes.
+ * @typeParam Members the class of a request's members, if the protocol has one of its own
  */
-export interface Setting {
+export interface Setting<Members extends Fields = Fields> {
   /** Its path in a request, with dots between names. */
   readonly path: string;
   /** Older names, read where the first one is absent, and never written. */
   readonly olderNames?: readonly string[];
+  /** Another member of the same object: beside it, this one is left unread, and thus dropped. */
+  readonly unless?: string;
   readonly field: SettingField;
   /** The feature that its use declares; absent: every protocol has it. */
   readonly feature?: Feature;
-  readonly type: "number" | "integer" | "text" | "flag" | "texts" | "any";
+  /** An empty list of texts has no effect, and is not written. */
+  readonly type: "number" | "integer" | "text" | "flag" | "texts" | "text or texts" | "object" | "any";
+  /** For an object: its members, all texts, by their names in conversations, which keep the client's paths of them in `paths`. */
+  readonly members?: Readonly<Record<string, string>>;
+  /** For one of several members that map to the same field, or to one that cannot be encoded. Absent: both directions. */
+  readonly only?: "decode" | "encode";
   /** The vendor's range; other values are refused when the request is encoded. */
   readonly range?: readonly [min: number, max: number];
   /** Maximum number of elements, or characters. */
@@ -30,13 +38,22 @@ export interface Setting {
   readonly sampling?: true;
   /** Wire values and their meanings; other wire values are refused, and a meaning without a wire value is dropped. */
   readonly valueMap?: Readonly<Record<string, string>>;
+  /** True: wire values that `valueMap` does not have, or that are no object, are left unread and thus dropped, not refused. */
+  readonly dropsUnknown?: true;
+  /** Meanings and their wire values, for encoding only: several meanings may have the same. Others are dropped. */
+  readonly encodeMap?: Readonly<Record<string, string>>;
   /** Reports whether a value has no effect, like the default: it is not declared. */
   readonly hasNoEffect?: (value: unknown) => boolean;
+  /** Reports whether a value has to be written, unlike the vendor's default. Absent: always. */
+  readonly writtenIf?: (value: never, conversation: Conversation) => boolean;
   /** Replaces the default decoding by `type`. Undefined: no value that the vocabulary has. @param conversation what is decoded so far */
-  readonly read?: (fields: Fields, name: string, conversation: Conversation) => unknown;
+  readonly read?: (fields: Members, name: string, conversation: Conversation) => unknown;
   /** Replaces the default encoding. Undefined: nothing is written. */
   readonly write?: (value: never, conversation: Conversation, context: EncodeContext) => unknown;
 }
+
+/** A row of any protocol, where nothing is decoded. */
+type AnySetting = Setting<never>;
 
 /** Returns the client's path of a feature's first use, for messages. @param fallback returned if nothing was declared */
 export const pathOfUse = (
@@ -49,15 +66,20 @@ export const pathOfUse = (
  * Decodes the settings of a request into a conversation, and declares the features they use.
  * @throws GatewayError `invalid_field` that names the client's field
  */
-export function readSettings(table: readonly Setting[], body: Fields, conversation: Conversation): void {
+export function readSettings<Members extends Fields>(
+  table: readonly Setting<Members>[],
+  body: Members,
+  conversation: Conversation,
+): void {
   for (const setting of table) {
-    const place = findSetting(setting, body);
-    if (!place) continue;
+    const place = setting.only === "encode" ? undefined : findSetting(setting, body);
+    if (!place || (setting.unless !== undefined && place.fields.has(setting.unless))) continue;
     const { fields, name } = place;
     const value = readValue(setting, fields, name, conversation);
     if (value === undefined) continue;
     assign(conversation, setting.field, value);
-    if (setting.feature && !setting.hasNoEffect?.(value)) fields.declare(name, setting.feature);
+    if (setting.feature && !isEmptyTexts(setting, value) && !setting.hasNoEffect?.(value))
+      fields.declare(name, setting.feature);
     // An older name adds nothing beside the newer one.
     if (setting.olderNames)
       for (const olderName of namesOf(setting))
@@ -67,13 +89,13 @@ export function readSettings(table: readonly Setting[], body: Fields, conversati
 
 /** Encodes a conversation's settings as members. @throws GatewayError as `context.refuse` makes it */
 export function writeSettings(
-  table: readonly Setting[],
+  table: readonly AnySetting[],
   conversation: Conversation,
   context: EncodeContext,
 ): JsonObject {
   const body: JsonObject = {};
   for (const setting of table) {
-    const value = valueIn(conversation, setting.field);
+    const value = setting.only === "decode" ? undefined : valueIn(conversation, setting.field);
     if (value === undefined) continue;
     const written = encodeValue(setting, value, conversation, context);
     if (written !== undefined) setPath(body, setting.path, written);
@@ -82,10 +104,10 @@ export function writeSettings(
 }
 
 /** Returns a settings table's rows for the fidelity table. */
-export const settingFields = (table: readonly Setting[]): (readonly [field: string, feature: Feature])[] =>
+export const settingFields = (table: readonly AnySetting[]): (readonly [field: string, feature: Feature])[] =>
   table.flatMap((setting) => (setting.feature ? [[namesOf(setting).join(", "), setting.feature] as const] : []));
 
-const namesOf = ({ path, olderNames = [] }: Setting): readonly string[] => [path, ...olderNames];
+const namesOf = ({ path, olderNames = [] }: AnySetting): readonly string[] => [path, ...olderNames];
 
 /** Split paths by their text: tables are few and fixed, and each path is split once. */
 const splitPaths = new Map<string, readonly string[]>();
@@ -99,41 +121,63 @@ function splitPath(path: string): readonly string[] {
   return names;
 }
 
-interface SettingPlace {
+interface SettingPlace<Members extends Fields> {
   /** The innermost object that holds the setting. */
-  fields: Fields;
+  fields: Members;
   /** The name it has there. */
   name: string;
 }
 
-function findSetting({ path, olderNames = [] }: Setting, body: Fields): SettingPlace | undefined {
+function findSetting<Members extends Fields>(
+  { path, olderNames = [] }: AnySetting,
+  body: Members,
+): SettingPlace<Members> | undefined {
   let place = findSettingAt(body, path);
   for (let i = 0; !place && i < olderNames.length; i++) place = findSettingAt(body, olderNames[i] as string);
   return place;
 }
 
-function findSettingAt(body: Fields, path: string): SettingPlace | undefined {
+function findSettingAt<Members extends Fields>(body: Members, path: string): SettingPlace<Members> | undefined {
   const names = splitPath(path);
-  let fields: Fields | undefined = body;
-  for (let i = 0; i < names.length - 1; i++) fields = fields?.object(names[i] as string);
+  let fields: Members | undefined = body;
+  // Nested objects are of the same class as the body.
+  for (let i = 0; i < names.length - 1; i++) fields = fields?.object(names[i] as string) as Members | undefined;
   const name = names[names.length - 1] as string;
   return fields?.has(name) ? { fields, name } : undefined;
 }
 
-function readValue(setting: Setting, fields: Fields, name: string, conversation: Conversation): unknown {
+function readValue<Members extends Fields>(
+  setting: Setting<Members>,
+  fields: Members,
+  name: string,
+  conversation: Conversation,
+): unknown {
+  const { valueMap } = setting;
+  if (setting.dropsUnknown && !isKnown(setting, fields.members[name])) return undefined;
   if (setting.read) return setting.read(fields, name, conversation);
+  if (setting.members) return readMembers(setting.members, fields.object(name));
   const value = plainValue(setting, fields, name);
-  if (!setting.valueMap || value === undefined) return value;
-  const word = setting.valueMap[String(value)];
-  if (word === undefined)
-    throw invalidField(
-      fields.path(name),
-      `${fields.path(name)} must be one of ${Object.keys(setting.valueMap).join(", ")}.`,
-    );
-  return word;
+  if (!valueMap || value === undefined) return value;
+  const meaning = ownProperty(valueMap, String(value));
+  if (meaning === undefined)
+    throw invalidField(fields.path(name), `${fields.path(name)} must be one of ${Object.keys(valueMap).join(", ")}.`);
+  return meaning;
 }
 
-function plainValue({ type }: Setting, fields: Fields, name: string): unknown {
+function readMembers(members: Readonly<Record<string, string>>, object: Fields | undefined): JsonObject | undefined {
+  const names = Object.entries(members);
+  return (
+    object && {
+      ...dropUndefined(Object.fromEntries(names.map(([member, name]) => [member, object.text(name)]))),
+      paths: Object.fromEntries(names.map(([member, name]) => [member, object.path(name)])),
+    }
+  );
+}
+
+const isKnown = ({ valueMap }: AnySetting, value: unknown): boolean =>
+  valueMap ? typeof value === "string" && Object.hasOwn(valueMap, value) : isObject(value);
+
+function plainValue({ type }: AnySetting, fields: Fields, name: string): unknown {
   switch (type) {
     case "number":
       return fields.number(name);
@@ -145,12 +189,15 @@ function plainValue({ type }: Setting, fields: Fields, name: string): unknown {
       return fields.flag(name);
     case "texts":
       return fields.texts(name);
+    case "text or texts":
+      return fields.textOrTexts(name);
+    case "object":
     case "any":
       return fields.any(name);
   }
 }
 
-function encodeValue(setting: Setting, value: unknown, conversation: Conversation, context: EncodeContext): unknown {
+function encodeValue(setting: AnySetting, value: unknown, conversation: Conversation, context: EncodeContext): unknown {
   const path = setting.feature ? pathOfUse(conversation, setting.feature) : setting.path;
   if (setting.range && typeof value === "number") {
     const [min, max] = setting.range;
@@ -162,12 +209,28 @@ function encodeValue(setting: Setting, value: unknown, conversation: Conversatio
   }
   if (setting.maxLength !== undefined && Array.isArray(value) && value.length > setting.maxLength)
     context.refuse(path, `This provider accepts at most ${setting.maxLength}`);
+  if (setting.writtenIf && !setting.writtenIf(value as never, conversation)) return undefined;
   if (setting.write) return setting.write(value as never, conversation, context);
-  if (!setting.valueMap) return value;
-  const word = Object.keys(setting.valueMap).find((candidate) => setting.valueMap?.[candidate] === value);
+  if (setting.members)
+    return dropUndefined(
+      Object.fromEntries(Object.entries(setting.members).map(([member, name]) => [name, asObject(value)?.[member]])),
+    );
+  return encodeWord(setting, value, path, context);
+}
+
+/** Encodes a value for which the table has words; all other values stay. */
+function encodeWord(setting: AnySetting, value: unknown, path: string, context: EncodeContext): unknown {
+  const { valueMap, encodeMap } = setting;
+  if (!valueMap && !encodeMap) return isEmptyTexts(setting, value) ? undefined : value;
+  const word = encodeMap
+    ? ownProperty(encodeMap, String(value))
+    : Object.entries(valueMap ?? {}).find(([, meaning]) => meaning === value)?.[0];
   if (word === undefined) context.drop(path, `This provider has no equivalent of "${String(value)}"`);
   return word;
 }
+
+const isEmptyTexts = ({ type }: AnySetting, value: unknown): boolean =>
+  type !== "any" && Array.isArray(value) && value.length === 0;
 
 function rangeText(min: number, max: number): string {
   if (max === Number.POSITIVE_INFINITY) return `${min} or more`;

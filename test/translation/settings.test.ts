@@ -17,7 +17,6 @@ const TABLE: readonly Setting[] = [
     feature: "stop",
     type: "texts",
     maxLength: 2,
-    hasNoEffect: (list) => String(list) === "",
   },
   {
     path: "config.effort",
@@ -27,6 +26,12 @@ const TABLE: readonly Setting[] = [
     valueMap: { LITTLE: "low", MUCH: "high" },
   },
   { path: "store", field: "store", type: "flag" },
+  { path: "user_id", field: "user", type: "text", only: "encode" },
+  { path: "account", unless: "owner", field: "user", type: "text", only: "decode" },
+  { path: "verbosity", field: "verbosity", type: "text", valueMap: { short: "low" }, dropsUnknown: true },
+  { path: "tier", field: "tier", type: "text", encodeMap: { default: "usual", standard: "usual" } },
+  { path: "n", field: "choices", type: "number", writtenIf: (choices: number) => choices !== 1 },
+  { path: "image", field: "image", feature: "image_out", type: "object", members: { aspect: "shape", size: "scale" } },
 ];
 
 function read(body: JsonObject): { conversation: Conversation; uses: FeatureUse[]; untaken: unknown[] } {
@@ -96,11 +101,47 @@ t.test("what the vendor does not accept is refused or dropped with the client's 
   t.same(write({ reasoning: { effort: "max" } }), { body: {}, dropped: ["reasoning_effort"] });
 });
 
+t.test("a row of one direction is neither decoded nor encoded in the other", async (t) => {
+  t.same(write(read({ account: "a" }).conversation).body, { user_id: "a" });
+  t.equal(read({ user_id: "a" }).conversation.user, undefined);
+});
+
+t.test("a member is left unread beside the one that excludes it, and with a value that is not known", async (t) => {
+  const beside = read({ account: "a", owner: "b" });
+  t.equal(beside.conversation.user, undefined);
+  t.match(beside.uses, [{ path: "account" }, { path: "owner" }]);
+  t.same(read({ verbosity: "short" }).conversation.verbosity, "low");
+  for (const value of ["odd", "constructor", 1, ["short"]])
+    t.same(read({ verbosity: value }).uses, [{ feature: "other", path: "verbosity" }], JSON.stringify(value));
+});
+
+t.test("a name that every object has is no value of a map", async (t) => {
+  t.throws(() => read({ config: { effort: "constructor" } }), { message: /LITTLE, MUCH/ });
+  t.same(write({ tier: "constructor" }), { body: {}, dropped: ["tier"] });
+});
+
+t.test("meanings that share a wire value are encoded as it, and defaults and empty lists not at all", async (t) => {
+  t.same(write({ tier: "standard", choices: 2 }).body, { tier: "usual", n: 2 });
+  t.same(write({ tier: "default", choices: 1, stop: [] }).body, { tier: "usual" });
+  t.same(write({ tier: "odd" }), { body: {}, dropped: ["tier"] });
+});
+
+t.test("the properties of an image are two members of an object, with their paths", async (t) => {
+  const { conversation, uses } = read({ image: { shape: "1:1", odd: 1 } });
+  t.same(conversation.image, { aspect: "1:1", paths: { aspect: "image.shape", size: "image.scale" } });
+  t.same(uses, [
+    { feature: "image_out", path: "image" },
+    { feature: "other", path: "image.odd" },
+  ]);
+  t.same(write(conversation).body, { image: { shape: "1:1" } });
+});
+
 t.test("the fidelity table has a row for each setting that another protocol could lack", async (t) => {
   t.same(settingFields(TABLE), [
     ["temperature", "temperature"],
     ["max_new, max", "max_tokens"],
     ["config.stop", "stop"],
     ["config.effort", "reasoning_effort"],
+    ["image", "image_out"],
   ]);
 });

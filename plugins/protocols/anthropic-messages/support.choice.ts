@@ -28,8 +28,10 @@ export const TOOL_CHOICE_SETTINGS: readonly Setting[] = [
     path: "tool_choice.type",
     field: "parallel",
     type: "text",
-    read: () => undefined,
-    write: (parallel: boolean, { toolChoice }) => (parallel || toolChoice ? undefined : "auto"),
+    only: "encode",
+    // The flag below needs a choice beside it.
+    writtenIf: (parallel: boolean, { toolChoice }) => !parallel && !toolChoice,
+    write: () => "auto",
   },
   {
     path: "tool_choice.disable_parallel_tool_use",
@@ -37,8 +39,10 @@ export const TOOL_CHOICE_SETTINGS: readonly Setting[] = [
     feature: "parallel_off",
     type: "flag",
     hasNoEffect: (parallel) => parallel === true,
+    // The opposite of other protocols' flags.
     read: (choice, name) => !choice.flag(name),
-    write: (parallel: boolean, { toolChoice }) => (parallel || toolChoice?.mode === "none" ? undefined : true),
+    writtenIf: (parallel: boolean, { toolChoice }) => !parallel && toolChoice?.mode !== "none",
+    write: () => true,
   },
 ];
 

@@ -9,7 +9,6 @@ import {
   type Format,
   invalidField,
   type JsonObject,
-  ownProperty,
   parseExact,
   pathOfUse,
   RawJson,
@@ -152,20 +151,11 @@ const TIERS: Readonly<Record<string, string>> = {
   standard_only: "standard_only",
 };
 
-function writeTier(tier: string, conversation: Conversation, context: EncodeContext): string | undefined {
-  const wireTier = ownProperty(TIERS, tier);
-  if (wireTier === undefined)
-    context.drop(pathOfUse(conversation, "tier"), `There is no service tier ${tier} for this model`);
-  return wireTier;
-}
-
 /** Returns a limit. Older clients send -1 for none. [F] */
 const readLimit = (fields: Fields, name: string): number | undefined => {
   const value = fields.number(name);
   return value === -1 ? undefined : value;
 };
-
-const isEmpty = (value: unknown): boolean => asList(value).length === 0;
 
 /** Settings that are part of the prompt: they count as its tokens. */
 export const promptSettings: readonly Setting[] = [
@@ -202,9 +192,9 @@ export const answerSettings: readonly Setting[] = [
   },
   { path: "top_p", field: "topP", feature: "top_p", type: "number", sampling: true, read: readLimit },
   { path: "top_k", field: "topK", feature: "top_k", type: "number", sampling: true, read: readLimit },
-  { path: "stop_sequences", field: "stop", feature: "stop", type: "texts", hasNoEffect: isEmpty, write: writeStop },
+  { path: "stop_sequences", field: "stop", feature: "stop", type: "texts", write: writeStop },
   { path: "metadata.user_id", field: "user", feature: "user", type: "text" },
-  { path: "service_tier", field: "tier", feature: "tier", type: "text", write: writeTier },
+  { path: "service_tier", field: "tier", feature: "tier", type: "text", encodeMap: TIERS },
 ];
 
 /** The fields of a Messages request, each with its feature. */

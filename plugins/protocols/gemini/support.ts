@@ -5,7 +5,6 @@ import {
   type Effort,
   type EncodeContext,
   type Feature,
-  type Fields,
   type Format,
   type JsonObject,
   ownProperty,
@@ -95,16 +94,9 @@ export const support: SupportTable = {
   cosmetic: "ignored",
 };
 
-/** Adapts a setting's reader to proto JSON: requests of this protocol are only read as such. */
-const protoReader =
-  (read: (fields: ProtoFields, name: string) => unknown): NonNullable<Setting["read"]> =>
-  (fields: Fields, name: string) =>
-    read(fields as ProtoFields, name);
-
 /** Names of service tiers that all protocols share. */
 const DECODED_TIERS: Readonly<Record<string, string>> = { STANDARD: "default", FLEX: "flex", PRIORITY: "priority" };
-const ENCODED_TIERS: Readonly<Record<string, string | undefined>> = {
-  auto: undefined,
+const ENCODED_TIERS: Readonly<Record<string, string>> = {
   default: "standard",
   standard: "standard",
   standard_only: "standard",
@@ -116,7 +108,7 @@ const ENCODED_TIERS: Readonly<Record<string, string | undefined>> = {
 const SEED_LIMIT = 2 ** 31;
 
 /** Settings, decoded and encoded. */
-export const GEMINI_SETTINGS: readonly Setting[] = [
+export const GEMINI_SETTINGS: readonly Setting<ProtoFields>[] = [
   {
     path: "generationConfig.temperature",
     field: "temperature",
@@ -132,7 +124,7 @@ export const GEMINI_SETTINGS: readonly Setting[] = [
     field: "choices",
     feature: "choices",
     type: "number",
-    write: (choices: number) => (choices === 1 ? undefined : choices),
+    writtenIf: (choices: number) => choices !== 1,
   },
   {
     path: "generationConfig.maxOutputTokens",
@@ -151,30 +143,28 @@ export const GEMINI_SETTINGS: readonly Setting[] = [
     type: "texts",
     // [M]
     maxLength: 5,
-    hasNoEffect: isEmpty,
-    write: (stop: readonly string[]) => (isEmpty(stop) ? undefined : stop),
   },
   {
     path: "generationConfig.responseLogprobs",
     field: "logprobs",
     feature: "logprobs",
     type: "number",
-    read: protoReader(readLogprobs),
+    // The flag and the number below are one field.
+    read: readLogprobs,
     write: () => true,
   },
   {
     path: "generationConfig.logprobs",
     field: "logprobs",
     type: "number",
-    // Decoded with `responseLogprobs`, the preceding setting.
-    read: () => undefined,
-    write: (alternatives: number) => (alternatives > 0 ? alternatives : undefined),
+    only: "encode",
+    writtenIf: (alternatives: number) => alternatives > 0,
   },
   {
     path: "generationConfig.responseMimeType",
     field: "format",
     type: "text",
-    read: protoReader(readMimeType),
+    read: readMimeType,
     write: ({ kind, isPlainText }: Format) =>
       kind === "text" ? undefined : isPlainText ? ENUM_MIME : "application/json",
   },
@@ -184,44 +174,44 @@ export const GEMINI_SETTINGS: readonly Setting[] = [
     field: "format",
     feature: "json_schema",
     type: "any",
-    read: protoReader(readFormatSchema),
+    read: readFormatSchema,
     write: writeFormatSchema,
   },
   {
     path: "generationConfig.responseFormat",
     field: "format",
     type: "any",
-    read: protoReader(readResponseFormat),
-    write: () => undefined,
+    only: "decode",
+    read: readResponseFormat,
   },
   {
     path: "generationConfig.responseFormat",
     field: "modalities",
     type: "any",
-    read: protoReader(readOutputKinds),
-    write: () => undefined,
+    only: "decode",
+    read: readOutputKinds,
   },
   {
     path: "generationConfig.responseModalities",
     field: "modalities",
     type: "texts",
-    read: protoReader(readModalities),
+    read: readModalities,
     // Text alone is the default.
-    write: (names: readonly string[]) => (isTextOnly(names) ? undefined : names.map((name) => name.toUpperCase())),
+    writtenIf: (names: readonly string[]) => !isTextOnly(names),
+    write: (names: readonly string[]) => names.map((name) => name.toUpperCase()),
   },
   {
     path: "generationConfig.imageConfig",
     field: "image",
-    type: "any",
-    read: protoReader(readImageConfig),
-    write: ({ aspect, size }: NonNullable<Conversation["image"]>) =>
-      dropUndefined({ aspectRatio: aspect, imageSize: size }),
+    feature: "image_out",
+    type: "object",
+    members: { aspect: "aspectRatio", size: "imageSize" },
   },
   {
     path: "generationConfig.thinkingConfig",
     field: "reasoning",
     type: "any",
-    read: protoReader(readThinking),
+    read: readThinking,
     write: writeThinking,
   },
   {
@@ -229,11 +219,9 @@ export const GEMINI_SETTINGS: readonly Setting[] = [
     field: "tier",
     feature: "tier",
     type: "text",
-    read: protoReader((fields, name) => {
-      const tier = fields.enumValue(name, "other");
-      return ownProperty(DECODED_TIERS, tier) ?? tier?.toLowerCase();
-    }),
-    write: writeTier,
+    read: readTier,
+    writtenIf: (tier: string) => tier !== "auto",
+    encodeMap: ENCODED_TIERS,
   },
   { path: "cachedContent", field: "cacheHandle", feature: "cache_handle", type: "text" },
   { path: "store", field: "store", feature: "store", type: "flag", write: refuseStore },
@@ -242,9 +230,9 @@ export const GEMINI_SETTINGS: readonly Setting[] = [
     field: "metadata",
     feature: "metadata",
     type: "any",
-    read: protoReader(readLabels),
     // Only the Vertex form of the protocol accepts labels; elsewhere a request with them fails. [S]
-    write: () => undefined,
+    only: "decode",
+    read: readLabels,
   },
 ];
 
@@ -289,7 +277,6 @@ export const fields: readonly (readonly [field: string, feature: Feature])[] = [
   ["generationConfig.responseModalities: IMAGE", "image_out"],
   ["generationConfig.responseModalities: TEXT", "cosmetic"],
   ["generationConfig.speechConfig", "audio_out"],
-  ["generationConfig.imageConfig", "image_out"],
   ["generationConfig.mediaResolution", "media_detail"],
   ["generationConfig.thinkingConfig.includeThoughts", "reasoning_summary"],
   ["generationConfig.thinkingConfig.thinkingBudget", "reasoning_budget"],
@@ -301,10 +288,6 @@ export const fields: readonly (readonly [field: string, feature: Feature])[] = [
   ["modelArmorConfig", "moderation"],
   ["any other member", "other"],
 ];
-
-function isEmpty(list: unknown): boolean {
-  return Array.isArray(list) && list.length === 0;
-}
 
 function writeSeed(seed: number | RawJson, conversation: Conversation, context: EncodeContext): number | undefined {
   if (!(seed instanceof RawJson) && seed >= -SEED_LIMIT && seed < SEED_LIMIT) return seed;
@@ -428,20 +411,10 @@ function readModalities(config: ProtoFields, name: string): string[] | undefined
   return modalities;
 }
 
-function readImageConfig(fields: ProtoFields, name: string): Conversation["image"] {
-  const config = fields.object(name);
-  if (!config) return undefined;
-  config.declareSelf("image_out");
-  const [aspect, size] = [config.text("aspectRatio"), config.text("imageSize")];
-  config.declareUnread();
-  const paths = { aspect: config.path("aspectRatio"), size: config.path("imageSize") };
-  return { ...dropUndefined({ aspect, size }), paths };
-}
-
-function writeTier(tier: string, conversation: Conversation, context: EncodeContext): string | undefined {
-  if (!Object.hasOwn(ENCODED_TIERS, tier))
-    context.drop(pathOfUse(conversation, "tier"), `the provider has no tier ${tier}`);
-  return ownProperty(ENCODED_TIERS, tier);
+/** Decodes the service tier; other vendors' names are in lower case. */
+function readTier(request: ProtoFields, name: string): string | undefined {
+  const tier = request.enumValue(name, "other");
+  return ownProperty(DECODED_TIERS, tier) ?? tier?.toLowerCase();
 }
 
 /** Refuses to store the response: clients of other protocols could not fetch it. */

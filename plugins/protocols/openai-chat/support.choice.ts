@@ -15,7 +15,6 @@ import {
   type ToolChoice,
 } from "model-gateway/protocol";
 import { fitName } from "../openai/request.encode.ts";
-import { writeNothing } from "../openai/support.ts";
 import { LEGACY_CALL } from "./wire.ts";
 
 /** The tool choice, decoded and encoded after the tools. The vendor's own tools have no name in Chat. */
@@ -24,21 +23,23 @@ export const CHAT_TOOL_CHOICE: readonly Setting[] = [
     path: "tool_choice",
     field: "toolChoice",
     type: "any",
-    read: (body, name) => readChoice(body.any(name), name, body.uses),
+    read: readChoice,
     write: writeChoice,
   },
   {
     path: LEGACY_CALL,
     field: "toolChoice",
+    unless: "tool_choice",
     type: "any",
-    // Left unread, and thus dropped, if the newer member is present.
-    read: (body, name) => (body.has("tool_choice") ? undefined : readChoice(body.any(name), name, body.uses)),
-    write: writeNothing,
+    only: "decode",
+    read: readChoice,
   },
 ];
 
 /** Decodes a tool choice. @throws GatewayError if its form is unknown */
-function readChoice(value: unknown, at: string, uses: FeatureUse[]): ToolChoice {
+function readChoice(body: Fields, at: string): ToolChoice {
+  const value = body.any(at);
+  const { uses } = body;
   if (value === "auto") return { mode: value };
   uses.push({ feature: "tool_choice", path: at });
   if (value === "none" || value === "required") return { mode: value };

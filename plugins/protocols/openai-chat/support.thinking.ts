@@ -5,23 +5,38 @@ import {
   type EncodeContext,
   type Fields,
   invalidField,
-  isObject,
   pathOfUse,
   type ReasoningConfig,
   type Setting,
 } from "model-gateway/protocol";
 import { effortForBudget, supportedEffort } from "../openai/request.encode.ts";
-import { writeNothing } from "../openai/support.ts";
 import { parseEffort } from "../openai/wire.ts";
 
-/** OpenAI has no member for budgets or for whether reasoning is shown; a budget is encoded as the nearest effort. */
+/**
+ * OpenAI has no member for budgets or for whether reasoning is shown; a budget is encoded as the nearest effort. The rows have
+ * functions, because the dialects add to each other, and contradict each other.
+ */
 export const REASONING_SETTINGS: readonly Setting[] = [
   { path: "reasoning_effort", field: "reasoning", type: "any", read: readEffort, write: writeEffort },
   // OpenRouter's.
-  { path: "reasoning", field: "reasoning", type: "any", read: readNested, write: writeNothing },
+  {
+    path: "reasoning",
+    field: "reasoning",
+    type: "object",
+    dropsUnknown: true,
+    only: "decode",
+    read: readNested,
+  },
   // Additional members of Google's endpoint for this protocol. [D: OpenAI compatibility of the Gemini API]
-  { path: "extra_body", field: "cacheHandle", type: "any", read: readCacheHandle, write: writeNothing },
-  { path: "extra_body", field: "reasoning", type: "any", read: readGoogle, write: writeNothing },
+  {
+    path: "extra_body",
+    field: "cacheHandle",
+    type: "object",
+    dropsUnknown: true,
+    only: "decode",
+    read: readCacheHandle,
+  },
+  { path: "extra_body", field: "reasoning", type: "object", dropsUnknown: true, only: "decode", read: readGoogle },
 ];
 
 /** Decodes an effort. An unknown value is left unread, and thus dropped: vendors have their own, like `default`. */
@@ -55,7 +70,7 @@ function writeEffort(
 }
 
 function readNested(body: Fields, name: string, conversation: Conversation): ReasoningConfig | undefined {
-  const nested = isObject(body.members[name]) ? body.object(name) : undefined;
+  const nested = body.object(name);
   if (!nested) return undefined;
   const config: ReasoningConfig = { ...readEffort(nested, "effort", conversation) };
   const budget = nested.number("max_tokens");
@@ -80,11 +95,8 @@ function readNested(body: Fields, name: string, conversation: Conversation): Rea
 const unlessEmpty = (config: ReasoningConfig): ReasoningConfig | undefined =>
   Object.keys(config).length > 0 ? config : undefined;
 
-const googleIn = (body: Fields, name: string): Fields | undefined =>
-  isObject(body.members[name]) ? body.object(name)?.object("google") : undefined;
-
 function readCacheHandle(body: Fields, name: string): string | undefined {
-  const google = googleIn(body, name);
+  const google = body.object(name)?.object("google");
   const handle = google?.text("cached_content");
   if (handle !== undefined) google?.declare("cached_content", "cache_handle");
   google?.ignore("safety_settings", "safety");
@@ -99,7 +111,7 @@ const LEVEL = "thinking_level";
  * request.
  */
 function readGoogle(body: Fields, name: string, { reasoning }: Conversation): ReasoningConfig | undefined {
-  const thinking = googleIn(body, name)?.object("thinking_config");
+  const thinking = body.object(name)?.object("google")?.object("thinking_config");
   if (!thinking) return undefined;
   const requested = [BUDGET, LEVEL].filter((name) => thinking.has(name));
   const conflict = reasoning?.effort === undefined ? requested[1] && thinking.path(requested[1]) : "reasoning_effort";

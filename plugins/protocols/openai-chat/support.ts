@@ -15,9 +15,8 @@ import {
   type SupportTable,
   settingFields,
 } from "model-gateway/protocol";
-import { fitLabel, promptCacheOptions, UNENFORCED_SCHEMA } from "../openai/request.encode.ts";
-import { readJsonSchemaFormat, SAMPLING_SETTINGS, writeNothing } from "../openai/support.ts";
-import { serviceTier } from "../openai/wire.ts";
+import { promptCacheOptions, UNENFORCED_SCHEMA } from "../openai/request.encode.ts";
+import { labelOf, readJsonSchemaFormat, SAMPLING_SETTINGS, tierSetting, VERBOSITIES } from "../openai/support.ts";
 import { REASONING_SETTINGS } from "./support.thinking.ts";
 
 /** How a Chat request expresses each feature. */
@@ -100,8 +99,6 @@ export const support: SupportTable = {
   cosmetic: "ignored",
 };
 
-const VERBOSITY = ["low", "medium", "high"];
-
 /** The settings of a Chat request. */
 export const CHAT_SETTINGS: readonly Setting[] = [
   ...SAMPLING_SETTINGS,
@@ -110,7 +107,8 @@ export const CHAT_SETTINGS: readonly Setting[] = [
     field: "logprobs",
     feature: "logprobs",
     type: "flag",
-    read: (body) => (body.flag("logprobs") ? (body.number("top_logprobs") ?? 0) : undefined),
+    // The flag and the number below are one field.
+    read: (body, name) => (body.flag(name) ? (body.number("top_logprobs") ?? 0) : undefined),
     write: () => true,
   },
   {
@@ -120,15 +118,15 @@ export const CHAT_SETTINGS: readonly Setting[] = [
     type: "number",
     // Valid only with `logprobs`, which decodes it.
     read: (body, name) => void body.number(name),
-    write: (count: number) => (count > 0 ? count : undefined),
+    writtenIf: (count: number) => count > 0,
   },
   {
     path: "verbosity",
     field: "verbosity",
     feature: "verbosity",
     type: "text",
-    // An unknown value is left unread, and thus dropped.
-    read: (body, name) => (VERBOSITY.includes(body.members[name] as string) ? body.text(name) : undefined),
+    valueMap: VERBOSITIES,
+    dropsUnknown: true,
   },
   {
     path: "parallel_tool_calls",
@@ -137,73 +135,56 @@ export const CHAT_SETTINGS: readonly Setting[] = [
     type: "flag",
     hasNoEffect: (parallel) => parallel === true,
     // OpenAI refuses it without tools.
-    write: (parallel: boolean, { tools }) => (tools.some(({ kind }) => kind !== "web_search") ? parallel : undefined),
+    writtenIf: (_, { tools }) => tools.some(({ kind }) => kind !== "web_search"),
   },
-  {
-    path: "prompt_cache_key",
-    field: "cacheKey",
-    feature: "cache_key",
-    type: "text",
-    write: (key: string, conversation, context) => fitLabel(key, pathOfUse(conversation, "cache_key"), context),
-  },
+  { path: "prompt_cache_key", field: "cacheKey", ...labelOf("cache_key") },
   {
     path: "prompt_cache_options",
     field: "cache",
     feature: "cache_mark",
     type: "any",
+    // Not translated member by member: its mode decides whether it means anything to other vendors.
     read: readCacheOptions,
     write: writeCacheOptions,
   },
-  { path: "safety_identifier", field: "user", feature: "user", type: "text", write: writeNothing },
-  {
-    path: "user",
-    field: "user",
-    feature: "user",
-    type: "text",
-    // Left unread, and thus dropped, if the newer member is present.
-    read: (body, name) => (body.has("safety_identifier") ? undefined : body.text(name)),
-    write: (user: string, conversation, context) => fitLabel(user, pathOfUse(conversation, "user"), context),
-  },
+  { path: "safety_identifier", field: "user", feature: "user", type: "text", only: "decode" },
+  { path: "user", unless: "safety_identifier", field: "user", ...labelOf("user") },
   {
     path: "metadata",
     field: "metadata",
     feature: "metadata",
-    type: "any",
-    read: readMetadata,
+    type: "object",
     hasNoEffect: (metadata) => Object.keys(metadata as object).length === 0,
+    // Only texts have an equivalent, and the vendor takes them only beside `store`.
+    read: readMetadata,
     write: writeMetadata,
   },
-  {
-    path: "service_tier",
-    field: "tier",
-    feature: "tier",
-    type: "text",
-    hasNoEffect: (tier) => tier === "auto",
-    write: writeTier,
-  },
+  tierSetting(),
   {
     path: "store",
     field: "store",
     feature: "store",
     type: "flag",
     hasNoEffect: (store) => store === false,
-    write: writeNothing,
+    only: "decode",
   },
+  // Each modality is a feature of its own.
   { path: "modalities", field: "modalities", type: "texts", read: readModalities, write: writeModalities },
   // OpenRouter's; other vendors adopted it.
   {
     path: "image_config",
     field: "image",
-    type: "any",
-    read: readImageConfig,
-    write: ({ aspect, size }: NonNullable<Conversation["image"]>) =>
-      dropUndefined({ aspect_ratio: aspect, image_size: size }),
+    feature: "image_out",
+    type: "object",
+    dropsUnknown: true,
+    members: { aspect: "aspect_ratio", size: "image_size" },
   },
 ];
 
 /** Settings that are decoded after the tools. */
 export const ANSWER_SETTINGS: readonly Setting[] = [
   ...REASONING_SETTINGS,
+  // Its type decides what its other members are.
   { path: "response_format", field: "format", type: "any", read: readFormat, write: writeFormat },
 ];
 
@@ -269,13 +250,6 @@ function writeMetadata(metadata: Record<string, string>, conversation: Conversat
   return undefined;
 }
 
-function writeTier(tier: string, conversation: Conversation, context: EncodeContext): string | undefined {
-  const wireTier = serviceTier(tier);
-  if (wireTier === undefined)
-    context.drop(pathOfUse(conversation, "tier"), `Chat Completions has no service tier ${tier}`);
-  return wireTier;
-}
-
 function readModalities(body: Fields, name: string): unknown {
   const modalities = body.texts(name);
   if (modalities?.includes("audio")) body.declare(name, "audio_out");
@@ -288,18 +262,6 @@ function writeModalities(modalities: readonly string[]): string[] | undefined {
   return modalities.includes("image")
     ? modalities.filter((modality) => modality === "image" || modality === "text")
     : undefined;
-}
-
-function readImageConfig(body: Fields, name: string): Conversation["image"] {
-  const config = isObject(body.members[name]) ? body.object(name) : undefined;
-  if (!config) return undefined;
-  config.declareSelf("image_out");
-  const [aspect, size] = [config.text("aspect_ratio"), config.text("image_size")];
-  config.declareUnread();
-  return {
-    ...dropUndefined({ aspect, size }),
-    paths: { aspect: config.path("aspect_ratio"), size: config.path("image_size") },
-  };
 }
 
 /** The fields of a Chat request with their features; `*` is an index. */
@@ -343,7 +305,7 @@ export const fields: readonly (readonly [field: string, feature: Feature])[] = [
   ...settingFields(CHAT_SETTINGS),
   ["prompt_cache_retention", "other"],
   ["modalities with audio, audio", "audio_out"],
-  ["modalities with image, image_config", "image_out"],
+  ["modalities with image", "image_out"],
   ["prediction", "prediction"],
   ["moderation", "moderation"],
   ["stream_options", "cosmetic"],

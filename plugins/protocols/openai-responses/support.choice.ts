@@ -16,7 +16,15 @@ import { IMAGE_SIZES, IMAGE_TOOL, OPENAI_RESPONSES, WEB_SEARCH } from "./wire.ts
 
 /** The tool choice, which includes the image tool when it is encoded. The vendor's tools have only their type as a name. */
 export const RESPONSES_TOOL_CHOICE: readonly Setting[] = [
-  { path: "tool_choice", field: "toolChoice", type: "any", read: readChoice, write: writeChoice },
+  {
+    path: "tool_choice",
+    field: "toolChoice",
+    type: "any",
+    // Without tools there is no choice, and some providers refuse one.
+    writtenIf: (_, { tools }) => tools.length > 0,
+    read: readChoice,
+    write: writeChoice,
+  },
 ];
 
 /** A request for an image. It is no row of the settings, because it consists of a tool and the choice of it. */
@@ -59,8 +67,6 @@ type NamedChoice = Extract<ToolChoice, { mode: "named" }>;
 type AllowedChoice = Extract<ToolChoice, { mode: "allowed" }>;
 
 function writeChoice(choice: ToolChoice, { tools }: Conversation, context: EncodeContext): unknown {
-  // Without tools there is no choice, and some providers refuse one.
-  if (tools.length === 0) return undefined;
   switch (choice.mode) {
     case "named":
       return writeNamed(choice, tools, context);

@@ -14,16 +14,10 @@ import {
   type SupportTable,
   settingFields,
 } from "model-gateway/protocol";
-import {
-  effortForBudget,
-  fitLabel,
-  promptCacheOptions,
-  supportedEffort,
-  UNENFORCED_SCHEMA,
-} from "../openai/request.encode.ts";
+import { effortForBudget, promptCacheOptions, supportedEffort, UNENFORCED_SCHEMA } from "../openai/request.encode.ts";
 import { canEnforceSchema } from "../openai/schema.ts";
-import { readJsonSchemaFormat } from "../openai/support.ts";
-import { EFFORTS, serviceTier } from "../openai/wire.ts";
+import { labelOf, readJsonSchemaFormat, sameNames, tierSetting, VERBOSITIES } from "../openai/support.ts";
+import { EFFORTS } from "../openai/wire.ts";
 import { INCLUDE_ENCRYPTED, INCLUDE_LOGPROBS } from "./wire.ts";
 
 /** How each feature is handled in a request of this protocol. */
@@ -115,9 +109,6 @@ export const UNTRANSLATED_FIELDS: Readonly<Record<string, Feature>> = {
   stream_options: "cosmetic",
 };
 
-const identityMap = (names: readonly string[]): Record<string, string> =>
-  Object.fromEntries(names.map((name) => [name, name]));
-
 /** The settings of a request. */
 export const RESPONSES_SETTINGS: readonly Setting[] = [
   { path: "temperature", field: "temperature", feature: "temperature", type: "number", range: [0, 2], sampling: true },
@@ -136,24 +127,25 @@ export const RESPONSES_SETTINGS: readonly Setting[] = [
     type: "flag",
     hasNoEffect: (parallel) => parallel === true,
     // Without tools some providers refuse it.
-    write: (parallel: boolean, { tools }) => (tools.length > 0 ? parallel : undefined),
+    writtenIf: (_, { tools }) => tools.length > 0,
   },
   {
     path: "text.verbosity",
     field: "verbosity",
     feature: "verbosity",
     type: "text",
-    valueMap: identityMap(["low", "medium", "high"]),
+    valueMap: VERBOSITIES,
   },
+  // Its type decides what its other members are.
   { path: "text.format", field: "format", type: "any", read: readFormat, write: writeFormat },
   // A thinking budget is encoded as an effort, if the client sent no effort.
-  { path: "reasoning.effort", field: "reasoning.budget", type: "any", read: () => undefined, write: writeBudget },
+  { path: "reasoning.effort", field: "reasoning.budget", type: "any", only: "encode", write: writeBudget },
   {
     path: "reasoning.effort",
     field: "reasoning.effort",
     feature: "reasoning_effort",
     type: "text",
-    valueMap: identityMap(EFFORTS),
+    valueMap: sameNames(EFFORTS),
     write: supportedEffort,
   },
   // A summary of any kind means that reasoning is shown.
@@ -169,20 +161,15 @@ export const RESPONSES_SETTINGS: readonly Setting[] = [
     field: "reasoning.summary",
     feature: "reasoning_summary",
     type: "text",
-    valueMap: identityMap(["auto", "concise", "detailed"]),
+    valueMap: sameNames(["auto", "concise", "detailed"]),
   },
+  // Labels beyond the vendor's maximum are dropped one by one.
   { path: "metadata", field: "metadata", feature: "metadata", type: "any", read: readLabels, write: writeLabels },
-  { path: "prompt_cache_key", field: "cacheKey", feature: "cache_key", type: "text", write: labelWriter("cache_key") },
-  { path: "safety_identifier", field: "user", feature: "user", type: "text", write: labelWriter("user") },
-  { path: "user", field: "user", feature: "user", type: "text", read: readOlderUser, write: () => undefined },
-  {
-    path: "service_tier",
-    field: "tier",
-    feature: "tier",
-    type: "text",
-    hasNoEffect: (tier) => tier === "auto",
-    write: writeTier,
-  },
+  { path: "prompt_cache_key", field: "cacheKey", ...labelOf("cache_key") },
+  { path: "safety_identifier", field: "user", ...labelOf("user") },
+  // The older user name; beside the newer one it means something else, for which conversations have no field.
+  { path: "user", unless: "safety_identifier", field: "user", feature: "user", type: "text", only: "decode" },
+  tierSetting("ultrafast"),
   // Nothing is stored at the vendor; see `encode`.
   {
     path: "store",
@@ -190,17 +177,19 @@ export const RESPONSES_SETTINGS: readonly Setting[] = [
     feature: "store",
     type: "flag",
     hasNoEffect: (store) => !store,
-    write: () => undefined,
+    only: "decode",
   },
-  { path: "include", field: "logprobs", type: "any", read: readInclude, write: () => undefined },
+  // Logprobs are requested by one member, and counted by another.
+  { path: "include", field: "logprobs", type: "any", only: "decode", read: readInclude },
   {
     path: "top_logprobs",
     field: "logprobs",
     feature: "logprobs",
     type: "number",
     read: readTopLogprobs,
-    write: (limit: number) => limit || undefined,
+    writtenIf: (limit: number) => limit !== 0,
   },
+  // Its mode decides whether it means anything to other vendors.
   { path: "prompt_cache_options", field: "cache", type: "any", read: readCacheOptions, write: promptCacheOptions },
 ];
 
@@ -269,23 +258,6 @@ function writeLabels(metadata: Record<string, string>, conversation: Conversatio
   return Object.fromEntries(labels.slice(0, MAX_LABELS));
 }
 
-/** Returns a writer for a user name or a cache key, within the vendor's maximum length. */
-function labelWriter(feature: Feature) {
-  return (text: string, conversation: Conversation, context: EncodeContext): string =>
-    fitLabel(text, pathOfUse(conversation, feature), context);
-}
-
-/** Decodes the older user name; beside the newer one it means something else, for which conversations have no field. */
-function readOlderUser(body: Fields, name: string): string | undefined {
-  return body.has("safety_identifier") ? undefined : body.text(name);
-}
-
-function writeTier(tier: string, conversation: Conversation, context: EncodeContext): string | undefined {
-  const wireTier = serviceTier(tier, "ultrafast");
-  if (wireTier === undefined) context.drop(pathOfUse(conversation, "tier"), `there is no tier ${tier}`);
-  return wireTier;
-}
-
 /** Decodes whether logprobs are requested; another member has the number of alternatives. */
 function readInclude(body: Fields, name: string): number | undefined {
   const include = body.list(name) ?? [];
@@ -298,7 +270,7 @@ function readInclude(body: Fields, name: string): number | undefined {
 }
 
 /**
- * Returns `include`. The row has no writer, because reasoning must be returned encrypted in any case. Models that do not
+ * Returns `include`. Its row is only decoded, because reasoning must be returned encrypted in any case. Models that do not
  * reason refuse that. [F: "Encrypted content is not supported with this model."]
  */
 export function writeInclude({ logprobs }: Conversation, { facts }: EncodeContext): string[] | undefined {

@@ -1,15 +1,16 @@
 import {
   asObject,
   dropUndefined,
+  type Feature,
   type Fields,
   type Format,
   invalidField,
+  pathOfUse,
   RawJson,
   type Setting,
 } from "model-gateway/protocol";
-
-/** Writes nothing: for a row whose member is only decoded, because other vendors have no equivalent. */
-export const writeNothing = (): undefined => undefined;
+import { fitLabel } from "./request.encode.ts";
+import { serviceTier } from "./wire.ts";
 
 /** Sampling settings common to chat and text completions. */
 export const SAMPLING_SETTINGS: readonly Setting[] = [
@@ -22,10 +23,10 @@ export const SAMPLING_SETTINGS: readonly Setting[] = [
     // The vendor always responds with at least one token.
     range: [1, Number.POSITIVE_INFINITY],
   },
-  { path: "stop", field: "stop", feature: "stop", type: "texts", maxLength: 4, ...listOrString() },
+  { path: "stop", field: "stop", feature: "stop", type: "text or texts", maxLength: 4 },
   { path: "temperature", field: "temperature", feature: "temperature", type: "number", range: [0, 2], sampling: true },
   { path: "top_p", field: "topP", feature: "top_p", type: "number", sampling: true },
-  { path: "top_k", field: "topK", feature: "top_k", type: "number", write: writeNothing },
+  { path: "top_k", field: "topK", feature: "top_k", type: "number", only: "decode" },
   {
     path: "frequency_penalty",
     field: "frequencyPenalty",
@@ -47,7 +48,7 @@ export const SAMPLING_SETTINGS: readonly Setting[] = [
     feature: "logit_bias",
     type: "any",
     hasNoEffect: (bias) => Object.keys(asObject(bias) ?? { bias }).length === 0,
-    write: writeNothing,
+    only: "decode",
   },
   {
     path: "n",
@@ -58,19 +59,35 @@ export const SAMPLING_SETTINGS: readonly Setting[] = [
   },
 ];
 
-/** One string is equivalent to a list of it. */
-function listOrString(): Pick<Setting, "read" | "write" | "hasNoEffect"> {
-  return {
-    read(fields: Fields, name: string) {
-      const value = fields.any(name);
-      const list = typeof value === "string" ? [value] : value;
-      if (Array.isArray(list) && list.every((item) => typeof item === "string")) return list;
-      throw invalidField(fields.path(name), `${fields.path(name)} must be a string or a list of strings.`);
-    },
-    write: (list: readonly string[]) => (list.length > 0 ? list : undefined),
-    hasNoEffect: (list) => (list as readonly string[]).length === 0,
-  };
-}
+/** Returns what rows of a user name and of a cache key have in common: a text within the vendor's maximum length. */
+export const labelOf = (feature: Feature) =>
+  ({
+    feature,
+    type: "text",
+    write: (text: string, conversation, context) => fitLabel(text, pathOfUse(conversation, feature), context),
+  }) satisfies Partial<Setting>;
+
+/** Returns the row of the service tier, for which names of other vendors are known. @param extraTiers of one protocol only */
+export const tierSetting = (...extraTiers: readonly string[]): Setting => ({
+  path: "service_tier",
+  field: "tier",
+  feature: "tier",
+  type: "text",
+  hasNoEffect: (tier) => tier === "auto",
+  write(tier: string, conversation, context) {
+    const wireTier = serviceTier(tier, ...extraTiers);
+    if (wireTier === undefined)
+      context.drop(pathOfUse(conversation, "tier"), `This provider has no equivalent of "${tier}"`);
+    return wireTier;
+  },
+});
+
+/** Returns a `valueMap` for values whose names are the same in conversations. */
+export const sameNames = (names: readonly string[]): Readonly<Record<string, string>> =>
+  Object.fromEntries(names.map((name) => [name, name]));
+
+/** How long answers are. */
+export const VERBOSITIES = sameNames(["low", "medium", "high"]);
 
 /**
  * Decodes a response schema, with its sibling members.
