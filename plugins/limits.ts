@@ -155,7 +155,7 @@ export default class LimitsPlugin implements Plugin {
     const { rateHeaders } = protocol;
     if ("excess" in reserved) {
       const { limit, allowed, remaining, retryAfter = 0 } = reserved.excess;
-      const state = { limit: allowed, left: remaining, reset: retryAfter * 1000 };
+      const state = { limit: allowed, remaining, reset: retryAfter * 1000 };
       if (limit === "rpm") replyHeaders.push(...(rateHeaders?.({ requests: state }, Date.now()) ?? []));
       if (limit === "tpm") replyHeaders.push(...(rateHeaders?.({ tokens: state }, Date.now()) ?? []));
       throw limitExceeded(reserved.excess);

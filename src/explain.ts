@@ -73,7 +73,7 @@ export interface Explanation {
   refused: ExplainedRefusal | null;
   targets: ExplainedTarget[];
   /** Upper bounds, as `limits` reserves them; null where no plugin calculates them. */
-  most: { tokens: number; usd: number | null } | null;
+  maximum: { tokens: number; usd: number | null } | null;
   notices: readonly string[];
 }
 
@@ -96,7 +96,7 @@ export async function explainExchange(
   // No attempt was really made, so the response's headers must name none.
   exchange.attempts.length = 0;
   const { model, caller, answerer } = exchange;
-  const most = dryRun.maximum && {
+  const maximum = dryRun.maximum && {
     tokens: dryRun.maximum.tokens,
     usd: exchange.targets.some(({ prices }) => prices) ? dryRun.maximum.cost / 1e9 : null,
   };
@@ -113,7 +113,7 @@ export async function explainExchange(
     answered_by: answerer?.name ?? null,
     refused: outcome.refused ?? null,
     targets: dry.targets,
-    most: most ?? null,
+    maximum: maximum ?? null,
     notices: exchange.notices,
   };
 }

@@ -286,7 +286,7 @@ export class Generation {
    * Returns the state of all limits: of some callers, their groups, the models and the providers, and of all requests without a
    * key, where these can come.
    */
-  standings(callers: readonly Caller[]): Promise<LimitStatus[]> {
+  limitStatuses(callers: readonly Caller[]): Promise<LimitStatus[]> {
     const { config, levels, limiter, marketplace, providers } = this;
     const keyless = servesKeyless(config);
     const found = [

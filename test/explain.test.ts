@@ -56,7 +56,7 @@ t.test("a dry run reports chain, caller, targets in order and the maximum cost, 
   t.match(step("auth", "access")?.did, [/accepts it as test/]);
   t.match(step("scrub", "access")?.did, ["removes header x-portkey-provider"]);
   t.match(step("rewrite", "send")?.did, ['member model: "fast" → "small"']);
-  t.equal(json.most?.usd, (Math.ceil(JSON.stringify(CHAT).length / 3) * 1 + 1000 * 10) / 1e6);
+  t.equal(json.maximum?.usd, (Math.ceil(JSON.stringify(CHAT).length / 3) * 1 + 1000 * 10) / 1e6);
   t.equal(json.targets[0]?.request, null, "callers do not get addresses and headers");
   t.equal(provider.requests.length, 0);
   const rows = await running.stores.ledger.sums({ by: ["key"] });

@@ -73,7 +73,7 @@ function indented(body) {
 }
 
 function Explanation({ found }) {
-  const { refused, steps = [], targets = [], off = [], most, answer = [] } = found;
+  const { refused, steps = [], targets = [], off = [], maximum, answer = [] } = found;
   const columns = [
     { title: "Phase", of: ({ phase }) => phase },
     { title: "Plugin", head: true, of: ({ plugin }) => html`<span class="mono">${plugin}</span>` },
@@ -111,6 +111,6 @@ function Explanation({ found }) {
     )}
     ${off.map(({ target, off: why }) => html`<p class="quiet"><span class="mono">${target}</span> is off: ${why}</p>`)}
     ${answer.length > 0 && html`<p class="small">The answer passes ${answer.join(" → ")}.</p>`}
-    ${most && html`<p>At most ${counted(most.tokens, "token")}${most.usd === null ? "" : `, ${dollars(most.usd)}`}.</p>`}
+    ${maximum && html`<p>At most ${counted(maximum.tokens, "token")}${maximum.usd === null ? "" : `, ${dollars(maximum.usd)}`}.</p>`}
   </div>`;
 }

@@ -47,7 +47,7 @@ export function Money({ view }) {
   );
   const limits = useMemo(
     () =>
-      html`<${Ready} found=${budgets}>${({ standings }) => html`<${Budgets} standings=${standings} keyName=${keyName} />`}<//>`,
+      html`<${Ready} found=${budgets}>${({ limits }) => html`<${Budgets} limits=${limits} keyName=${keyName} />`}<//>`,
     [budgets.state, budgets.value, keyName],
   );
   return html`<h1>Money</h1>
@@ -193,10 +193,10 @@ function End({ budget, now }) {
 
 const HIGH = 0.8;
 
-export function Budgets({ standings, keyName }) {
+export function Budgets({ limits, keyName }) {
   const now = Date.now();
   const rows = spentFirst(
-    standings.flatMap(({ kind, name, budgets = [] }) => budgets.map((budget) => ({ kind, name, ...budget }))),
+    limits.flatMap(({ kind, name, budgets = [] }) => budgets.map((budget) => ({ kind, name, ...budget }))),
   );
   const columns = [
     {
@@ -221,7 +221,8 @@ export function Budgets({ standings, keyName }) {
     {
       title: "Left",
       number: true,
-      of: ({ left, spent, limit }) => html`<span class=${spent >= HIGH * limit ? "bad" : ""}>${money(left)}</span>`,
+      of: ({ remaining, spent, limit }) =>
+        html`<span class=${spent >= HIGH * limit ? "bad" : ""}>${money(remaining)}</span>`,
     },
     { title: "Ends at this pace", of: (budget) => html`<${End} budget=${budget} now=${now} />` },
     { title: "Begins anew", of: ({ resets }) => (resets ? html`<${When} ms=${resets} />` : "never") },

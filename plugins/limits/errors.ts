@@ -1,5 +1,5 @@
 import { GatewayError } from "model-gateway";
-import { type Excess, formatDollars, type LimitLevel, limitOwner } from "model-gateway/store";
+import { describeExcess, type Excess, type LimitLevel, limitOwner } from "model-gateway/store";
 
 /** Seconds above which a client should not retry automatically. */
 const LONG_WAIT = 120;
@@ -29,23 +29,6 @@ export function requestTooLarge(level: LimitLevel, tokens: number): GatewayError
     retry: false,
     limit: "tpm",
   });
-}
-
-/** `1 request`, `2 requests`. */
-const count = (number: number, thing: string): string => `${number} ${thing}${number === 1 ? "" : "s"}`;
-
-function describeExcess({ limit, level, allowed, remaining, requested, per }: Excess): string {
-  const who = limitOwner(level);
-  switch (limit) {
-    case "rpm":
-      return `${who} may make ${count(allowed, "request")} a minute: none is left.`;
-    case "tpm":
-      return `${who} may use ${count(allowed, "token")} a minute: ${remaining} ${remaining === 1 ? "is" : "are"} left, and this request may use up to ${requested}.`;
-    case "concurrency":
-      return `${who} may run ${count(allowed, "request")} at the same time: none is left.`;
-    case "budget":
-      return `${who} may spend ${formatDollars(allowed)}${per === "total" ? " in total" : ` a ${per}`}: ${formatDollars(remaining)} is left, and this request may cost up to ${formatDollars(requested)}.`;
-  }
 }
 
 function retryAdvice({ limit, requested, allowed, retryAfter, resets }: Excess): string {

@@ -58,11 +58,11 @@ export class KeyPage {
   /** Returns the response. @throws GatewayError a 503 while the ledger is unavailable */
   async answer(caller: Caller): Promise<Answer> {
     const { id, name, group, models, expires } = caller;
-    const standings = await this.limiter.statuses(this.levels.forRequest(caller));
+    const statuses = await this.limiter.statuses(this.levels.forRequest(caller));
     const spent = (await this.spent()).get(id) ?? 0;
-    const nearest = standings
+    const nearest = statuses
       .flatMap(({ budgets }) => budgets.filter(({ soft }) => !soft))
-      .sort((one, other) => one.left - other.left)[0];
+      .sort((one, other) => one.remaining - other.remaining)[0];
     const data = {
       id,
       label: name,
@@ -71,9 +71,9 @@ export class KeyPage {
       expires_at: momentOf(expires),
       usage: usd(spent),
       limit: nearest ? usd(nearest.limit) : null,
-      limit_remaining: nearest ? usd(nearest.left) : null,
+      limit_remaining: nearest ? usd(nearest.remaining) : null,
       limit_reset: momentOf(nearest?.resets),
-      limits: standings.map(limitStatus),
+      limits: statuses.map(limitStatus),
     };
     return { body: `${JSON.stringify({ data })}\n` };
   }
@@ -101,7 +101,7 @@ const momentOf = (time: number | undefined): string | null =>
   time === undefined ? null : new Date(time).toISOString();
 
 const rate = (of: LimitStatus["requests"]) =>
-  of && { limit: of.limit, remaining: of.left, reset_seconds: Math.ceil(of.reset / 1000) };
+  of && { limit: of.limit, remaining: of.remaining, reset_seconds: Math.ceil(of.reset / 1000) };
 
 function limitStatus({ kind, name, requests, tokens, concurrency, budgets }: LimitStatus) {
   return {
@@ -109,15 +109,15 @@ function limitStatus({ kind, name, requests, tokens, concurrency, budgets }: Lim
     ...(name !== "" && { name }),
     ...(requests && { requests_per_minute: rate(requests) }),
     ...(tokens && { tokens_per_minute: rate(tokens) }),
-    ...(concurrency && { concurrency: { limit: concurrency.limit, remaining: concurrency.left } }),
+    ...(concurrency && { concurrency: { limit: concurrency.limit, remaining: concurrency.remaining } }),
     ...(budgets.length > 0 && {
-      budgets: budgets.map(({ limit, per, soft, spent, reserved, left, resets }) => ({
+      budgets: budgets.map(({ limit, per, soft, spent, reserved, remaining, resets }) => ({
         limit: usd(limit),
         per,
         soft,
         spent: usd(spent),
         reserved: usd(reserved),
-        remaining: usd(left),
+        remaining: usd(remaining),
         resets_at: momentOf(resets),
       })),
     }),

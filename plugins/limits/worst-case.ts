@@ -71,7 +71,7 @@ export function worstCase(
 ): WorstCase {
   const { operation, protocol, targets, time } = exchange;
   if (!operation.generates) return { maximum: NO_SPENDING, minimum: NO_SPENDING, plausibleTokens: 0 };
-  const { most, likely } = tokensIn(exchange, translations);
+  const { maximum: most, likely } = tokensIn(exchange, translations);
   const imageTokens = imageToolTokens(exchange);
   const request: RequestedWork = {
     ...{ protocol, time, inputTokens: { most, likely } },
@@ -233,11 +233,11 @@ function tokensIn(
   translations: Translations,
 ): NonNullable<ReturnType<Translations["tokensIn"]>> {
   const { body, form } = exchange;
-  if (form) return { likely: FORM_TOKENS, most: FORM_TOKENS };
+  if (form) return { likely: FORM_TOKENS, maximum: FORM_TOKENS };
   // Only who decodes the conversation knows which base64 the model reads as media, and which as text.
   const read = body.length > SHORT_BODY ? translations.tokensIn(exchange) : undefined;
   const most = Math.ceil(body.length / BYTES_PER_TOKEN);
-  return read ?? { likely: most, most };
+  return read ?? { likely: most, maximum: most };
 }
 
 /** Reports whether a text occurs in buffers, also across their boundaries. */

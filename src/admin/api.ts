@@ -100,7 +100,7 @@ export const ROUTES: readonly AdminRoute[] = [
   route("GET", "errors", "Exchanges that were not completed, and failed attempts.", fromLedger(errors), {
     ...{ query: SPAN, responseFields: ["since", "until", "rows", "attempts", "behind?"] },
   }),
-  route("GET", "budgets", "The use of all limits.", budgets, { responseFields: ["standings"] }),
+  route("GET", "budgets", "The use of all limits.", budgets, { responseFields: ["limits"] }),
   route("GET", "keys", "All keys.", keys.list, { responseFields: ["keys"] }),
   route("POST", "keys", "Creates a key; its secret is shown once.", keys.create, {
     ...{ status: 201, body: keys.KeyFieldsSchema.required({ name: true }), responseFields: ["key", "secret"] },

@@ -4,26 +4,26 @@ import type { KeyRecord } from "../store/keys.ts";
 import type { BudgetStatus, LimitStatus } from "../store/limiter.ts";
 import { firstSpendDays } from "../store/spend.ts";
 import type { AdminGateway } from "./admin-gateway.ts";
-import { STANDINGS } from "./questions.ts";
+import { LIMIT_STATUSES } from "./questions.ts";
 import type { AdminResponse } from "./route.ts";
 
 /** Returns where all limits stand, and since when each budget counts. */
 export async function budgets(gateway: AdminGateway): Promise<AdminResponse> {
   const records = await gateway.stores.keys.list();
-  const found = await standingsOf(gateway, records);
+  const found = await limitStatuses(gateway, records);
   const began = await periodStarts(gateway, records, found);
-  const standings = found.map((standing) => {
-    const budgets = standing.budgets.map((budget) => ({ ...budget, ...began(standing, budget) }));
-    return { ...standing, budgets };
+  const statuses = found.map((status) => {
+    const budgets = status.budgets.map((budget) => ({ ...budget, ...began(status, budget) }));
+    return { ...status, budgets };
   });
-  return { body: { standings } };
+  return { body: { limits: statuses } };
 }
 
 /** Returns where the limits of keys, and all others, stand. */
-export async function standingsOf(gateway: AdminGateway, records: readonly KeyRecord[]): Promise<LimitStatus[]> {
+export async function limitStatuses(gateway: AdminGateway, records: readonly KeyRecord[]): Promise<LimitStatus[]> {
   const valid = records.filter(({ revoked }) => revoked === undefined);
   const [found = []] = await gateway.askAll(
-    STANDINGS,
+    LIMIT_STATUSES,
     valid.map((key) => gateway.stores.keys.callerOf(key)),
   );
   return found;
@@ -39,24 +39,24 @@ const FIRST_SPEND_DAYS = new WeakMap<object, Map<string, number>>();
 async function periodStarts(
   { config: { timezone }, stores: { ledger } }: AdminGateway,
   records: readonly KeyRecord[],
-  standings: readonly LimitStatus[],
+  statuses: readonly LimitStatus[],
 ) {
   const calendar = new Calendar(timezone);
   const now = Date.now();
   const made = new Map(records.flatMap(({ id, source, created }) => (source === "store" ? [[id, created]] : [])));
   const madeAt = ({ kind, name }: LimitStatus) => (kind === "key" ? made.get(name) : undefined);
   let first = FIRST_SPEND_DAYS.get(ledger);
-  const isNew = (standing: LimitStatus) =>
-    madeAt(standing) === undefined &&
-    !first?.has(limitScope(standing.kind, standing.name)) &&
-    standing.budgets.some(({ per, spent }) => per === "total" && spent > 0);
-  if (standings.some(isNew)) {
+  const isNew = (status: LimitStatus) =>
+    madeAt(status) === undefined &&
+    !first?.has(limitScope(status.kind, status.name)) &&
+    status.budgets.some(({ per, spent }) => per === "total" && spent > 0);
+  if (statuses.some(isNew)) {
     first = await firstSpendDays(ledger);
     FIRST_SPEND_DAYS.set(ledger, first);
   }
-  return (standing: LimitStatus, { per }: BudgetStatus): { began?: number } => {
+  return (status: LimitStatus, { per }: BudgetStatus): { began?: number } => {
     if (per !== "total") return { began: calendar.span(per, now).start };
-    const began = madeAt(standing) ?? first?.get(limitScope(standing.kind, standing.name));
+    const began = madeAt(status) ?? first?.get(limitScope(status.kind, status.name));
     return began === undefined ? {} : { began };
   };
 }

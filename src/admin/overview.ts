@@ -4,7 +4,7 @@ import { unwrittenText } from "../store/journal/journal.ts";
 import type { LedgerSpeed } from "../store/ledger.ts";
 import { NEARLY_SPENT } from "../store/limit-results.ts";
 import type { AdminGateway } from "./admin-gateway.ts";
-import { standingsOf } from "./budgets.ts";
+import { limitStatuses } from "./budgets.ts";
 import { shownProviders } from "./providers.ts";
 import { GENERATIONS, LIVE_REQUESTS } from "./questions.ts";
 import { UNKNOWN_STATE } from "./readiness.ts";
@@ -164,7 +164,7 @@ async function nearlySpentBudgets(gateway: AdminGateway): Promise<Attention[]> {
   if (config.budgets.length === 0 && !records.some(({ limits }) => limits?.budgets?.length)) return [];
   const names = new Map(records.map(({ id, name }) => [id, name]));
   const found: Attention[] = [];
-  for (const { kind, name, budgets } of await standingsOf(gateway, records))
+  for (const { kind, name, budgets } of await limitStatuses(gateway, records))
     for (const { limit, spent, per, soft } of budgets)
       if (limit > 0 && spent >= NEARLY_SPENT * limit)
         found.push({

@@ -126,7 +126,7 @@ export const PLUGINS = question<null, LivePlugin[]>("plugins");
 export const LIMIT_MARKS = question<null, TimedBudgetMark[]>("limit marks");
 /** What a plugin has recorded of an exchange. */
 export const RECORDED = question<string, RecordedExchange | null>("recorded");
-export const STANDINGS = question<readonly Caller[], LimitStatus[]>("standings");
+export const LIMIT_STATUSES = question<readonly Caller[], LimitStatus[]>("limit statuses");
 
 /** The parts of a gateway in this process that these questions need. */
 interface QueryableGateway extends MeasuredGateway {
@@ -153,7 +153,7 @@ export function registerAdminAnswers(answers: QuestionHandlers, gateway: Queryab
   );
   answers.set(RECORDED, (id) => findRecording(gateway.generation, id));
   answers.set(LIMIT_MARKS, () => gateway.takeMarks());
-  answers.set(STANDINGS, (callers) => gateway.generation.standings(callers));
+  answers.set(LIMIT_STATUSES, (callers) => gateway.generation.limitStatuses(callers));
 }
 
 /** Returns what the first plugin with a record of the exchange has. */
@@ -204,21 +204,21 @@ function liveProviders({ providers, marketplace, upstreams: { health } }: Genera
   const now = Date.now();
   const targets = marketplace.models.flatMap((model) => model.targets.map((target) => ({ model, target })));
   const off = (name: string) => (health.isSwitchedOff(name) ? { switched_off: true as const } : {});
-  const until = (left: number) => (left > 0 ? { until: Math.round(now + left) } : {});
+  const until = (remaining: number) => (remaining > 0 ? { until: Math.round(now + remaining) } : {});
   return [...providers.values()].map(({ name, credentials }) => {
     const own = Map.groupBy(
       targets.filter(({ target }) => target.provider.name === name),
       ({ target }) => target.model,
     );
     const shown = [...own].map(([model, all]): LiveTarget => {
-      const { state, left, inFlight, firstByte, recent, credentials } = health.report(
+      const { state, remaining, inFlight, firstByte, recent, credentials } = health.report(
         (all[0] as (typeof all)[number]).target,
       );
       return {
-        ...{ model, serves: all.map((each) => each.model.id), state, in_flight: inFlight, recent, ...until(left) },
+        ...{ model, serves: all.map((each) => each.model.id), state, in_flight: inFlight, recent, ...until(remaining) },
         ...off(`${name}:${model}`),
         ...(firstByte !== undefined && { first_byte: Math.round(firstByte) }),
-        credentials: credentials.map(({ label, state, left }) => ({ label, state, ...until(left) })),
+        credentials: credentials.map(({ label, state, remaining }) => ({ label, state, ...until(remaining) })),
       };
     });
     return { name, ...off(name), credentials: bestCredentials(credentials, shown), targets: shown };

@@ -1,5 +1,5 @@
 import type { AdminGateway } from "../admin/admin-gateway.ts";
-import { standingsOf } from "../admin/budgets.ts";
+import { limitStatuses } from "../admin/budgets.ts";
 import { LIMIT_MARKS, type LiveProvider, PROVIDERS } from "../admin/questions.ts";
 import { UNKNOWN_STATE } from "../admin/readiness.ts";
 import { Calendar } from "../core/calendar.ts";
@@ -134,10 +134,10 @@ export class AlertWatch {
   private async repeatBudgets(): Promise<void> {
     const due = [...this.budgets].filter(([subject]) => this.alerts.isDue(subject));
     if (due.length === 0) return;
-    const standings = await standingsOf(this.gateway, await this.gateway.stores.keys.list());
+    const statuses = await limitStatuses(this.gateway, await this.gateway.stores.keys.list());
     for (const [subject, { mark, shown }] of due) {
       const { kind, name, per, limit, soft, share } = mark;
-      const budgets = standings.find((each) => each.kind === kind && each.name === name)?.budgets;
+      const budgets = statuses.find((each) => each.kind === kind && each.name === name)?.budgets;
       const spent = budgets?.find((each) => each.per === per && each.limit === limit && each.soft === soft)?.spent ?? 0;
       if (spent < NEARLY_SPENT * limit) this.budgets.delete(subject);
       else this.raiseBudget(subject, { mark: { ...mark, spent, share: spent < limit ? share : 1 }, shown });

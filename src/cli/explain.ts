@@ -272,7 +272,7 @@ function skippedTargets({ model }: Explanation, { models, providers }: Config): 
 }
 
 function explanationLines(explanation: Explanation, config: Config, sent: boolean): string[] {
-  const { method, path, protocol, operation, chain, caller, model, refused, targets, most } = explanation;
+  const { method, path, protocol, operation, chain, caller, model, refused, targets, maximum } = explanation;
   const lines = [
     `request   ${method} ${path}   ${protocol}, ${operation}`,
     `chain     ${chain.name === path ? "" : `${chain.name}: `}${chain.plugins.join(" → ")}`,
@@ -288,9 +288,9 @@ function explanationLines(explanation: Explanation, config: Config, sent: boolea
   if (!refused && explanation.answered_by === null)
     lines.push(`answer    passes ${explanation.answer.join(" → ") || "no plugin"}`);
   if (explanation.answered_by !== null) lines.push(`answer    comes from ${explanation.answered_by}`);
-  if (most && !refused)
+  if (maximum && !refused)
     lines.push(
-      `at most   ${groupDigits(most.tokens)} tokens, ${most.usd === null ? "unpriced" : formatCost(most.usd * 1e9)}`,
+      `at most   ${groupDigits(maximum.tokens)} tokens, ${maximum.usd === null ? "unpriced" : formatCost(maximum.usd * 1e9)}`,
     );
   if (refused)
     lines.push(

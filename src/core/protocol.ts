@@ -201,7 +201,7 @@ export interface RateLimitStates {
 /** The state of a limit per minute. */
 export interface RateLimitState {
   readonly limit: number;
-  readonly left: number;
+  readonly remaining: number;
   /** Milliseconds until the full limit is available again. */
   readonly reset: number;
 }

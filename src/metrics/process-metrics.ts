@@ -20,8 +20,8 @@ export const PROCESS_METRICS = question<null, MetricJson[]>("metrics");
 
 /** Milliseconds between measurements of the event loop's delay. */
 const LAG_RESOLUTION = 20;
-/** Milliseconds to wait for budget standings: a scrape does not wait for a store that is down. */
-const STANDINGS_TIMEOUT = 1000;
+/** Milliseconds to wait for the state of budgets: a scrape does not wait for a store that is down. */
+const STATUS_TIMEOUT = 1000;
 
 /** The parts of a gateway in this process that are measured. */
 export interface MeasuredGateway {
@@ -87,7 +87,7 @@ export class ProcessMetrics {
       ...healthMetrics(generation),
       scrapedMetric(
         "gateway_upstream_ratelimit_remaining",
-        this.providerRates.all.map(({ target, kind, left }) => [left, target, kind]),
+        this.providerRates.all.map(({ target, kind, remaining }) => [remaining, target, kind]),
       ),
       scrapedMetric("gateway_limiter_degraded", [[limiter.state === "ok" ? 0 : 1]]),
       scrapedMetric("gateway_eventloop_lag_seconds", [[late / 1000]]),
@@ -99,17 +99,17 @@ export class ProcessMetrics {
     const { callers } = this.exchanges;
     const names = new Map(callers.map(({ id, name }) => [id, name]));
     // Without an answer in time these metrics are omitted.
-    const all = await withTimeout(STANDINGS_TIMEOUT, generation.standings(callers)).catch(() => []);
+    const all = await withTimeout(STATUS_TIMEOUT, generation.limitStatuses(callers)).catch(() => []);
     const rows = all.flatMap(({ kind, name, budgets }) =>
-      budgets.map(({ limit, left, per, soft }) => {
+      budgets.map(({ limit, remaining, per, soft }) => {
         const labels = [kind, kind === "key" ? (names.get(name) ?? name) : name, per, String(soft)] as const;
-        return { limit: [limit / 1e9, ...labels] as const, left: [left / 1e9, ...labels] as const };
+        return { limit: [limit / 1e9, ...labels] as const, remaining: [remaining / 1e9, ...labels] as const };
       }),
     );
     return [
       scrapedMetric(
         "gateway_budget_remaining_usd",
-        rows.map(({ left }) => left),
+        rows.map(({ remaining }) => remaining),
       ),
       scrapedMetric(
         "gateway_budget_limit_usd",
@@ -174,7 +174,7 @@ function healthMetrics({ marketplace, upstreams }: Generation): MetricJson[] {
     ),
     scrapedMetric(
       "gateway_target_cooldown_seconds",
-      reports.map(({ name, left }) => [left / 1000, name]),
+      reports.map(({ name, remaining }) => [remaining / 1000, name]),
     ),
     scrapedMetric(
       "gateway_credential_up",

@@ -29,7 +29,7 @@ export interface UsageRow {
   kind: readonly Cell[];
   values: readonly Cell[];
   /** In the order of `HOLDER_COLUMNS`; absent: neither. */
-  holder?: readonly [group: string, tags: string];
+  attribution?: readonly [group: string, tags: string];
   /** The name under which its usage counts once, and the row to store if that has already been counted. */
   once?: { readonly name: string; readonly duplicate: UsageRow };
 }
@@ -56,7 +56,8 @@ export function entryToRow(entry: LedgerEntry): UsageRow {
       detailJson(entry),
     ],
   };
-  if (entry.group !== undefined || entry.tags) row.holder = internHolder(entry.group ?? "", tagsText(entry.tags));
+  if (entry.group !== undefined || entry.tags)
+    row.attribution = internAttribution(entry.group ?? "", tagsText(entry.tags));
   if (once !== undefined) {
     const { once: _, ...again } = { ...entry, usage: { in: {}, out: {}, raw: undefined }, cost: 0 };
     row.once = { name: once, duplicate: entryToRow(again) };
@@ -95,11 +96,11 @@ function internKind(entry: LedgerEntry): UsageRow["kind"] {
 }
 
 /** The last holder: consecutive entries often share it. */
-let lastHolder: NonNullable<UsageRow["holder"]> = ["", ""];
+let lastAttribution: NonNullable<UsageRow["attribution"]> = ["", ""];
 
-function internHolder(group: string, tags: string): NonNullable<UsageRow["holder"]> {
-  if (group !== lastHolder[0] || tags !== lastHolder[1]) lastHolder = [group, tags];
-  return lastHolder;
+function internAttribution(group: string, tags: string): NonNullable<UsageRow["attribution"]> {
+  if (group !== lastAttribution[0] || tags !== lastAttribution[1]) lastAttribution = [group, tags];
+  return lastAttribution;
 }
 
 const tagTexts = new WeakMap<object, string>();
@@ -126,10 +127,14 @@ export function estimateRowBytes({ values }: UsageRow): number {
 }
 
 /** Converts a row that is not in the store yet to an entry. */
-export function rowToEntry({ kind, values, holder = ["", ""] }: UsageRow): LedgerEntry {
+export function rowToEntry({ kind, values, attribution = ["", ""] }: UsageRow): LedgerEntry {
   const columns = (names: readonly string[], bound: readonly SQLInputValue[]) =>
     names.map((name, at) => [name, bound[at] ?? null] as const);
-  const row = [...columns(KIND_COLUMNS, kind), ...columns(USAGE_COLUMNS, values), ...columns(HOLDER_COLUMNS, holder)];
+  const row = [
+    ...columns(KIND_COLUMNS, kind),
+    ...columns(USAGE_COLUMNS, values),
+    ...columns(HOLDER_COLUMNS, attribution),
+  ];
   return sqlRowToEntry(Object.fromEntries(row) as Record<string, SQLOutputValue>);
 }
 

@@ -3,6 +3,7 @@ import { type GatewayError, storeUnavailable } from "../core/errors.ts";
 import type { Budget } from "../core/limit-kinds.ts";
 import { formatDollars, limitOwner } from "../core/limit-messages.ts";
 import type { LimitLevel } from "../core/limits.ts";
+import { plural } from "../core/plural.ts";
 import type { RateLimitState } from "../core/protocol.ts";
 import type { BudgetMark } from "./budget-marks.ts";
 import type { BudgetStatus, Excess, Reservation, Spending } from "./limiter.ts";
@@ -98,20 +99,20 @@ export function budgetStatus(
   { spent, pending, end }: BudgetState,
   allowed = nano,
 ): BudgetStatus {
-  const left = Math.max(0, allowed - spent - pending);
-  return { limit: nano, per, soft, spent, reserved: pending, left, ...resetsField(end) };
+  const remaining = Math.max(0, allowed - spent - pending);
+  return { limit: nano, per, soft, spent, reserved: pending, remaining, ...resetsField(end) };
 }
 
 /** @param allowed the part of the limit available to this process */
 export const rateLimitState = ({ sum, reset }: RateState, limit: number, allowed = limit): RateLimitState => ({
   limit,
-  left: Math.max(0, allowed - sum),
+  remaining: Math.max(0, allowed - sum),
   reset,
 });
 
 /** Returns the limit that leaves less. */
 export const tighterLimit = (known: RateLimitState | undefined, other: RateLimitState): RateLimitState =>
-  known && known.left <= other.left ? known : other;
+  known && known.remaining <= other.remaining ? known : other;
 
 /** Returns the warning for a nearly spent soft budget. */
 export function nearlySpentWarning(level: LimitLevel, { nano, per, soft }: Budget, spent: number): string | undefined {
@@ -211,3 +212,18 @@ const spentMessage = (
   spent: number,
 ): string =>
   `${limitOwner(level)} has spent ${formatDollars(spent)} of ${formatDollars(nano)}${per === "total" ? "" : ` a ${per}`} (${Math.floor((spent / nano) * 100)} %).`;
+
+/** Returns whose limit was exceeded, its size, and what is left of it. */
+export function describeExcess({ limit, level, allowed, remaining, requested, per }: Excess): string {
+  const who = limitOwner(level);
+  switch (limit) {
+    case "rpm":
+      return `${who} may make ${allowed} ${plural(allowed, "request")} a minute: none is left.`;
+    case "tpm":
+      return `${who} may use ${allowed} ${plural(allowed, "token")} a minute: ${remaining} ${remaining === 1 ? "is" : "are"} left, and this request may use up to ${requested}.`;
+    case "concurrency":
+      return `${who} may run ${allowed} ${plural(allowed, "request")} at the same time: none is left.`;
+    case "budget":
+      return `${who} may spend ${formatDollars(allowed)}${per === "total" ? " in total" : ` a ${per}`}: ${formatDollars(remaining)} is left, and this request may cost up to ${formatDollars(requested)}.`;
+  }
+}

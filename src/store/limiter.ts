@@ -61,14 +61,14 @@ export interface BudgetStatus {
   readonly spent: number;
   /** The worst-case cost of running exchanges. */
   readonly reserved: number;
-  readonly left: number;
+  readonly remaining: number;
   /** Unix milliseconds at which its next period begins; absent: never. */
   readonly resets?: number;
 }
 
 /** The state of all limits of a level; absent members are not limited. */
 export interface LimitStatus extends Pick<LimitLevel, "kind" | "name">, RateLimitStates {
-  readonly concurrency?: { readonly limit: number; readonly left: number };
+  readonly concurrency?: { readonly limit: number; readonly remaining: number };
   readonly budgets: readonly BudgetStatus[];
 }
 

@@ -250,10 +250,10 @@ export class MemoryLimiter extends Limiter {
       await this.loadSums(missing, levels, now);
       return this.statuses(levels);
     }
-    return levels.map((level) => this.standing(level, now));
+    return levels.map((level) => this.statusOf(level, now));
   }
 
-  private standing({ kind, name, scope, limits }: LimitLevel, now: number): LimitStatus {
+  private statusOf({ kind, name, scope, limits }: LimitLevel, now: number): LimitStatus {
     const { rpm = 0, tpm = 0, concurrency = 0, budgets = [] } = limits;
     const counts = this.countsOf(scope);
     return {
@@ -262,7 +262,7 @@ export class MemoryLimiter extends Limiter {
       ...(rpm > 0 && { requests: this.rateLimitState(counts.requests, rpm, now) }),
       ...(tpm > 0 && { tokens: this.rateLimitState(counts.tokens, tpm, now) }),
       ...(concurrency > 0 && {
-        concurrency: { limit: concurrency, left: Math.max(0, this.partOf(concurrency) - counts.running) },
+        concurrency: { limit: concurrency, remaining: Math.max(0, this.partOf(concurrency) - counts.running) },
       }),
       budgets: budgets.map((budget) => {
         const sum = this.sumOf(counts, budget.per, now);

@@ -1,3 +1,5 @@
+import { plural } from "../core/plural.ts";
+
 /** A column of a plain text table; numbers are aligned to the right. */
 export interface TableColumn {
   title: string;
@@ -25,8 +27,7 @@ export function groupDigits(count: number): string {
 }
 
 /** Formats a count with its noun: `1 row`, `1,200 rows`. */
-export const countNoun = (count: number, thing: string): string =>
-  `${groupDigits(count)} ${thing}${count === 1 ? "" : "s"}`;
+export const countNoun = (count: number, thing: string): string => `${groupDigits(count)} ${plural(count, thing)}`;
 
 /**
  * Formats nano-dollars, with four decimals or as many as four significant digits need: `$1,204.5000`, `$0.00003125`.

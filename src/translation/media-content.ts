@@ -13,7 +13,7 @@ export interface Base64Content {
 /** An estimate of tokens, and their upper bound. */
 export interface TokenRange {
   readonly likely: number;
-  readonly most: number;
+  readonly maximum: number;
 }
 
 /** Characters of base64 that tell what the content is. */
@@ -76,14 +76,14 @@ function isText(content: Base64Content): boolean {
  */
 export function tokensOfContent(media: Media["media"], content: Base64Content): TokenRange {
   const likely = tokensOfMedia(media, content.length);
-  if (content.length === 0 || (media === "image" && isImage(content))) return { likely, most: likely };
+  if (content.length === 0 || (media === "image" && isImage(content))) return { likely, maximum: likely };
   if (media === "image" || isText(content)) {
     const asText = estimateByteTokens(Buffer.from(content.read(), "base64"));
-    return media === "file" ? { likely: asText, most: asText } : { likely, most: Math.max(likely, asText) };
+    return media === "file" ? { likely: asText, maximum: asText } : { likely, maximum: Math.max(likely, asText) };
   }
-  if (media !== "file") return { likely, most: likely };
-  const most = Math.min(MAX_DOCUMENT_TOKENS, Math.max(PAGE_TOKENS, decodedLength(content)));
-  return { likely, most: Math.max(likely, most) };
+  if (media !== "file") return { likely, maximum: likely };
+  const maximum = Math.min(MAX_DOCUMENT_TOKENS, Math.max(PAGE_TOKENS, decodedLength(content)));
+  return { likely, maximum: Math.max(likely, maximum) };
 }
 
 /** Estimates the tokens of long media by their beginning and their length, without reading them. */

@@ -34,14 +34,14 @@ export function tokensOfRequest(
   const tokensOf = ({ media, source }: Media): number => {
     const base64 = "base64" in source ? source.base64 : "";
     unread.delete(base64);
-    const { likely, most } = tokensOfContent(media, contents.get(base64) ?? contentOf(base64));
-    above += most - likely;
+    const { likely, maximum } = tokensOfContent(media, contents.get(base64) ?? contentOf(base64));
+    above += maximum - likely;
     return likely;
   };
   const conversation = readRequest({ ...request, streaming: false, text }, envelopes);
   let likely = estimateRequestTokens(conversation, text, tokensOf);
   for (const placeholder of unread) likely += estimateTextTokens((contents.get(placeholder) as Base64Content).read());
-  return { likely, most: likely + above };
+  return { likely, maximum: likely + above };
 }
 
 /** Replaces long base64 in a body. Returns its text, and by placeholder what was replaced. */

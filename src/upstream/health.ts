@@ -51,7 +51,7 @@ export interface CredentialReport {
   /** `waiting`: after a 429 of the provider. `refused`: the provider does not accept it. */
   readonly state: "ok" | "waiting" | "refused";
   /** Milliseconds until it may be used again. */
-  readonly left: number;
+  readonly remaining: number;
 }
 
 interface ProviderState {
@@ -114,10 +114,10 @@ export class Health {
 
   /** Applies a change that another process has found. */
   applyRemote({ about, credential: label, until, time, caller: onlyCaller }: HealthNews): void {
-    const left = Math.max(0, until - Date.now());
+    const remaining = Math.max(0, until - Date.now());
     const { provider, ...target } = this.byName.get(about) ?? { provider: this.providers.get(about) };
     if (label === undefined) {
-      if ("health" in target) target.health.applyRemote({ time: until === 0 ? 0 : time, left });
+      if ("health" in target) target.health.applyRemote({ time: until === 0 ? 0 : time, remaining });
       return;
     }
     const credential = provider?.credentials.find((candidate) => candidate.label === label);
@@ -125,7 +125,7 @@ export class Health {
     const cooldowns = "cooldowns" in target ? target.cooldowns : provider?.cooldowns;
     cooldowns?.applyRemote(
       credential,
-      until === 0 ? undefined : { until: this.clock() + left, nextDuration: time, onlyCaller },
+      until === 0 ? undefined : { until: this.clock() + remaining, nextDuration: time, onlyCaller },
     );
   }
 
@@ -227,9 +227,9 @@ export class Health {
     const now = this.clock();
     const credentials = target.provider.credentials.map((credential): CredentialReport => {
       const applied = [provider.cooldowns.get(credential), cooldowns.get(credential)];
-      const left = Math.max(0, ...applied.map((cooldown) => (cooldown?.until ?? 0) - now));
+      const remaining = Math.max(0, ...applied.map((cooldown) => (cooldown?.until ?? 0) - now));
       const isRefused = applied.some((cooldown) => cooldown !== undefined && cooldown.nextDuration > 0);
-      return { label: credential.label, state: isRefused ? "refused" : left > 0 ? "waiting" : "ok", left };
+      return { label: credential.label, state: isRefused ? "refused" : remaining > 0 ? "waiting" : "ok", remaining };
     });
     const { condition } = health;
     return { ...condition, state: this.isOff(target) ? "off" : condition.state, credentials };
@@ -369,8 +369,8 @@ export class Health {
       this.providers.set(name, provider);
       const { log, peers } = this;
       const health = new TargetHealth(limits, this.clock, logChange(targetName, log), () => {
-        const { time, left } = health.openTime;
-        peers.publish({ about: targetName, until: time === 0 ? 0 : Date.now() + left, time });
+        const { time, remaining } = health.openTime;
+        peers.publish({ about: targetName, until: time === 0 ? 0 : Date.now() + remaining, time });
       });
       state = { health, cooldowns: this.createCooldowns(targetName), provider };
       this.byName.set(targetName, state);

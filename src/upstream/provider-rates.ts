@@ -6,16 +6,16 @@ import type { HeaderList } from "../wire/headers.ts";
 const FRESH = 1000;
 
 /** What a target last reported as left of its limits per minute. */
-interface RatesLeft {
+interface RemainingRate {
   /** `provider:model` */
   readonly target: string;
   readonly kind: "requests" | "tokens";
-  readonly left: number;
+  readonly remaining: number;
 }
 
 interface TargetRates {
-  at: number;
-  readonly left: Map<RatesLeft["kind"], number>;
+  readAt: number;
+  readonly remaining: Map<RemainingRate["kind"], number>;
 }
 
 /** The rate limits that providers report in their responses, by target. */
@@ -31,24 +31,24 @@ export class ProviderRates {
     if (!remainingRateHeaders) return;
     const now = this.clock();
     const rates = this.byTarget.get(target) ?? this.createRates(target);
-    if (now - rates.at < FRESH) return;
-    rates.at = now;
+    if (now - rates.readAt < FRESH) return;
+    rates.readAt = now;
     for (const [kind, header] of remainingRateHeaders) {
       const value = headers.get(header);
-      if (value !== undefined && /^\d{1,15}$/.test(value)) rates.left.set(kind, Number(value));
+      if (value !== undefined && /^\d{1,15}$/.test(value)) rates.remaining.set(kind, Number(value));
     }
   }
 
   /** All reported limits. */
-  get all(): RatesLeft[] {
-    return [...this.byName].flatMap(([target, { left }]) =>
-      Array.from(left, ([kind, left]) => ({ target, kind, left })),
+  get all(): RemainingRate[] {
+    return [...this.byName].flatMap(([target, { remaining }]) =>
+      Array.from(remaining, ([kind, remaining]) => ({ target, kind, remaining })),
     );
   }
 
   private createRates(target: Target): TargetRates {
     const name = Marketplace.nameOf(target);
-    const rates = this.byName.get(name) ?? { at: Number.NEGATIVE_INFINITY, left: new Map() };
+    const rates = this.byName.get(name) ?? { readAt: Number.NEGATIVE_INFINITY, remaining: new Map() };
     this.byName.set(name, rates);
     this.byTarget.set(target, rates);
     return rates;

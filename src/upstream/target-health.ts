@@ -11,7 +11,7 @@ interface OpenTime {
   /** Milliseconds of the current open period; 0: the target is closed. */
   readonly time: number;
   /** Milliseconds until it may be used. */
-  readonly left: number;
+  readonly remaining: number;
 }
 
 /** The condition of a target, for the console. */
@@ -19,7 +19,7 @@ export interface TargetCondition {
   /** `closed`: used as usual. `open`: not used. `half-open`: one request probes whether it is healthy again. */
   readonly state: "closed" | "open" | "half-open";
   /** Milliseconds until it may be used again. */
-  readonly left: number;
+  readonly remaining: number;
   /** Requests in flight. */
   readonly inFlight: number;
   /** Recent milliseconds to the first byte; absent: no request has been measured. */
@@ -109,11 +109,11 @@ export class TargetHealth {
   /** A snapshot for the console. */
   get condition(): TargetCondition {
     const now = this.clock();
-    const left = this.closed ? 0 : Math.max(0, this.openUntil - now);
+    const remaining = this.closed ? 0 : Math.max(0, this.openUntil - now);
     const { total: requests, marked: failed } = this.window.counts(now);
     return {
-      state: this.closed ? "closed" : left > 0 ? "open" : "half-open",
-      left,
+      state: this.closed ? "closed" : remaining > 0 ? "open" : "half-open",
+      remaining,
       inFlight: this.inFlight,
       ...(this.measuredAt === 0 ? {} : { firstByte: this.latency }),
       recent: { requests, failed },
@@ -123,18 +123,18 @@ export class TargetHealth {
   /** For how long other processes leave it alone: while a probe runs here, for one open period, in which the probe should end. */
   get openTime(): OpenTime {
     const until = this.probing ? this.clock() + this.openFor : this.openUntil;
-    return { time: this.openFor, left: this.closed ? 0 : Math.max(0, until - this.clock()) };
+    return { time: this.openFor, remaining: this.closed ? 0 : Math.max(0, until - this.clock()) };
   }
 
   /** Applies what another process has found. Requests in flight here continue. */
-  applyRemote({ time, left }: OpenTime): void {
+  applyRemote({ time, remaining }: OpenTime): void {
     const { longest } = this.limits;
     if (time === 0) {
       this.failures = 0;
       this.window.clear();
     }
     this.openFor = Math.min(time, longest);
-    this.openUntil = this.clock() + Math.min(left, longest);
+    this.openUntil = this.clock() + Math.min(remaining, longest);
     this.probing = false;
   }
 

@@ -6,7 +6,7 @@ import type { MemoryLimiter } from "../store/memory-limiter.ts";
 
 const RESERVE = question<{ reservation: Reservation; owner: string }, ReserveResult>("limits reserve");
 const SETTLE = question<{ id: string; used: Charge; unused?: string }, true>("limits settle");
-const STANDINGS = question<readonly LimitLevel[], LimitStatus[]>("limits standings");
+const STATUSES = question<readonly LimitLevel[], LimitStatus[]>("limits statuses");
 
 /** The limits of all workers, which are counted in their primary. */
 export class SharedLimiter extends Limiter {
@@ -28,7 +28,7 @@ export class SharedLimiter extends Limiter {
   }
 
   override statuses(levels: readonly LimitLevel[]): Promise<LimitStatus[]> {
-    return this.peers.ask(STANDINGS, levels).catch(throwUnavailable);
+    return this.peers.ask(STATUSES, levels).catch(throwUnavailable);
   }
 }
 
@@ -39,7 +39,7 @@ export function registerLimits(answers: QuestionHandlers, limiter: MemoryLimiter
     limiter.settle(id, used, unused);
     return true;
   });
-  answers.set(STANDINGS, (levels) => limiter.statuses(levels));
+  answers.set(STATUSES, (levels) => limiter.statuses(levels));
 }
 
 function throwUnavailable(cause: unknown): never {

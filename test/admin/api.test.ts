@@ -169,14 +169,14 @@ t.test("budgets are shown with the amounts that the limits have counted", async 
   const { ask } = gateway;
   await ask("POST", "/api/keys", { body: { name: "ci", group: "acme/research" } });
   await (await call(gateway, "echo")).text();
-  const { standings } = (await ask("GET", "/api/budgets")).body;
+  const { limits } = (await ask("GET", "/api/budgets")).body;
   t.match(
-    standings.find(({ kind }: { kind: string }) => kind === "group"),
+    limits.find(({ kind }: { kind: string }) => kind === "group"),
     { name: "acme", budgets: [{ limit: 5_000_000_000, per: "day", spent: 0 }] },
   );
   t.match(
-    standings.find(({ kind }: { kind: string }) => kind === "model"),
-    { name: "echo", requests: { limit: 10, left: 9 } },
+    limits.find(({ kind }: { kind: string }) => kind === "model"),
+    { name: "echo", requests: { limit: 10, remaining: 9 } },
   );
 });
 

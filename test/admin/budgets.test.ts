@@ -12,8 +12,8 @@ t.test("a budget's period begins in the file's timezone; a total budget begins w
   );
   const before = Date.now();
   const made = await ask("POST", "/api/keys", { body: { name: "ci", group: "acme", budget: ["$7", "$3/hour"] } });
-  const { standings } = (await ask("GET", "/api/budgets")).body;
-  const of = (name: string) => standings.find((each: { name: string }) => each.name === name).budgets;
+  const { limits } = (await ask("GET", "/api/budgets")).body;
+  const of = (name: string) => limits.find((each: { name: string }) => each.name === name).budgets;
   t.match(of("acme"), [
     { per: "day", began: new Days("Pacific/Auckland").today(before) },
     { per: "total", began: undefined },
@@ -37,9 +37,9 @@ keys: { test: { key: ${KEY}, group: acme/research, budget: $7 } }
 `,
   );
   const began = async () => {
-    const { standings } = (await asked("GET", "/api/budgets")).body;
+    const { limits } = (await asked("GET", "/api/budgets")).body;
     return Object.fromEntries(
-      standings.map((each: { kind: string; name: string; budgets: { began?: number }[] }) => [
+      limits.map((each: { kind: string; name: string; budgets: { began?: number }[] }) => [
         `${each.kind} ${each.name}`,
         each.budgets.map(({ began }) => began),
       ]),

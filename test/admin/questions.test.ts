@@ -30,7 +30,7 @@ limits: { models: { echo: { rpm: 5 } } }
   await Promise.allSettled(streams.map((each) => each.text()));
   t.match((await api(`requests/${ids[0]}`)).body, { request: { outcome: "interrupted" } });
   t.match((await api("providers")).body.providers, [{ name: "demo", targets: [{ model: "slow", in_flight: 0 }, {}] }]);
-  t.match((await api("budgets")).body.standings, [{ kind: "model", name: "echo", requests: { limit: 5, left: 5 } }]);
+  t.match((await api("budgets")).body.limits, [{ kind: "model", name: "echo", requests: { limit: 5, remaining: 5 } }]);
   t.match((await api("generations")).body.generations.length, 2);
   t.match((await api("now")).body, { running: 0, ready: true, parts: { workers: "2 of 2" } });
   t.same((await api("config/diff")).body.changes, []);

@@ -11,8 +11,8 @@ t.test("requests without a key have their own limits where they are accepted, an
   const told = async (more: string) => {
     const { gateway } = await startGateway(t, YAML + more);
     const { config } = gateway.generation;
-    const standings = await gateway.generation.standings([]);
-    return [acceptsKeyless(config), servesKeyless(config), standings.map(({ kind, name }) => `${kind} ${name}`)];
+    const statuses = await gateway.generation.limitStatuses([]);
+    return [acceptsKeyless(config), servesKeyless(config), statuses.map(({ kind, name }) => `${kind} ${name}`)];
   };
   t.same(await told(""), [false, false, ["all "]]);
   t.same(await told("plugins: { auth: { anonymous: true } }\n"), [true, true, ["key ", "all "]]);

@@ -45,7 +45,7 @@ test("three gateways behind nginx share one budget, and each reports the total u
   t.equal(statuses.filter((status) => status === 429).length, 130);
   t.equal(up.seen.length, 20);
   for (const gateway of gateways) {
-    const standing = async () => {
+    const status = async () => {
       const answer = await fetch(`${gateway.url}/v1/key`, { headers: asking({ connection: "close" }) });
       const { data } = (await answer.json()) as {
         data: { limits: { budgets: { spent: number; reserved: number; remaining: number }[] }[] };
@@ -53,8 +53,8 @@ test("three gateways behind nginx share one budget, and each reports the total u
       return data.limits[0]?.budgets[0];
     };
     // What an answer came to is settled behind its end.
-    await eventually(async () => (await standing())?.reserved === 0, "the settlement of all");
-    t.match(await standing(), { spent: 0.2, reserved: 0, remaining: 0 });
+    await eventually(async () => (await status())?.reserved === 0, "the settlement of all");
+    t.match(await status(), { spent: 0.2, reserved: 0, remaining: 0 });
     t.ok(
       gateway.lines().some(({ msg }) => msg === "exchange"),
       "each has served",

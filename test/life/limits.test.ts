@@ -140,11 +140,11 @@ limits:
     ["provider", "q", ({ target }) => target.startsWith("q:"), budgets],
   ] as const satisfies [string, string, (row: (typeof rows)[number]) => boolean, unknown][]) {
     const level = { kind, name, scope: `${kind}:${name}`, limits: { budgets: of, concurrency: 100 } };
-    const [standing] = await limiter.statuses([level]);
-    t.equal(standing?.budgets[0]?.spent, sum(fits), `${kind} ${name}`);
+    const [status] = await limiter.statuses([level]);
+    t.equal(status?.budgets[0]?.spent, sum(fits), `${kind} ${name}`);
     t.ok(sum(fits) > 0);
-    t.equal(standing?.budgets[0]?.reserved, 0);
-    t.equal(standing?.concurrency?.left, 100);
+    t.equal(status?.budgets[0]?.reserved, 0);
+    t.equal(status?.concurrency?.remaining, 100);
   }
 });
 

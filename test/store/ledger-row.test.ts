@@ -32,7 +32,7 @@ const entry: LedgerEntry = {
   cost: 123_456_789,
   price: "0123456789ab",
 };
-const back = ({ kind, values, holder = ["", ""] }: UsageRow) =>
+const back = ({ kind, values, attribution: holder = ["", ""] }: UsageRow) =>
   sqlRowToEntry({
     ...Object.fromEntries(KIND_COLUMNS.map((name, at) => [name, kind[at] as string])),
     ...Object.fromEntries(USAGE_COLUMNS.map((name, at) => [name, values[at] as string])),
@@ -44,19 +44,19 @@ t.test("group and tags are restored too, and equal tags are the same text in any
   t.same(back(entryToRow(held)), held);
   t.same(rowToEntry(entryToRow(held)), held, "from a row that is not in the store yet");
   t.same(rowToEntry(entryToRow(entry)), entry);
-  t.same(entryToRow(held).holder, ["acme/research", '{"env":"test","team":"search"}']);
-  t.same(entryToRow({ ...held, tags: { env: "test", team: "search" } }).holder, entryToRow(held).holder);
-  t.same(entryToRow({ ...entry, tags: {} }).holder, ["", ""]);
-  t.equal(entryToRow(entry).holder, undefined);
+  t.same(entryToRow(held).attribution, ["acme/research", '{"env":"test","team":"search"}']);
+  t.same(entryToRow({ ...held, tags: { env: "test", team: "search" } }).attribution, entryToRow(held).attribution);
+  t.same(entryToRow({ ...entry, tags: {} }).attribution, ["", ""]);
+  t.equal(entryToRow(entry).attribution, undefined);
   const once = entryToRow({ ...held, once: "x" }).once?.duplicate;
-  t.same(once?.holder, entryToRow(held).holder);
+  t.same(once?.attribution, entryToRow(held).attribution);
 });
 
 t.test("consecutive entries with the same holder share it", async (t) => {
   const held = { ...entry, group: "acme/research", tags: { team: "search" } };
-  t.equal(entryToRow({ ...held, id: "another" }).holder, entryToRow(held).holder, "its text is created once");
-  t.same(entryToRow({ ...held, group: "acme" }).holder, ["acme", '{"team":"search"}']);
-  t.same(entryToRow({ ...held, tags: { team: "ads" } }).holder, ["acme/research", '{"team":"ads"}']);
+  t.equal(entryToRow({ ...held, id: "another" }).attribution, entryToRow(held).attribution, "its text is created once");
+  t.same(entryToRow({ ...held, group: "acme" }).attribution, ["acme", '{"team":"search"}']);
+  t.same(entryToRow({ ...held, tags: { team: "ads" } }).attribution, ["acme/research", '{"team":"ads"}']);
 });
 
 t.test("an entry is restored unchanged", async (t) => {

@@ -45,8 +45,8 @@ t.test("an exceeded budget reports the remainder, and whether a retry makes sens
 
 t.test("where a budget is divided, the remainder is this process's share", async (t) => {
   const state = { spent: 30, pending: 10, end: NOON };
-  t.match(budgetStatus(budget(100, "day"), state, 60), { limit: 100, spent: 30, reserved: 10, left: 20 });
-  t.match(budgetStatus(budget(100, "day"), state, 20), { left: 0 });
+  t.match(budgetStatus(budget(100, "day"), state, 60), { limit: 100, spent: 30, reserved: 10, remaining: 20 });
+  t.match(budgetStatus(budget(100, "day"), state, 20), { remaining: 0 });
 });
 
 t.test("a soft budget is reported from 80 % on, and when it gets there and to its end", async (t) => {
@@ -72,7 +72,7 @@ t.test(
       [0, 1, 2].map((at) => isRepeated(level.limits.budgets ?? [], at)),
       [false, true, false],
     );
-    const [much, little] = [10, 3].map((left) => ({ limit: 10, left, reset: 0 }));
+    const [much, little] = [10, 3].map((remaining) => ({ limit: 10, remaining, reset: 0 }));
     t.equal(tighterLimit(much, little as NonNullable<typeof little>), little);
     t.equal(tighterLimit(little, much as NonNullable<typeof much>), little);
   },

@@ -18,8 +18,8 @@ t.test("the reservations of a process that died end with their minimum cost", as
   await reserve(key, 100, "a");
   await reserve(key, 100, "b");
   limiter.release("a");
-  const [standing] = await limiter.statuses(key);
-  t.match(standing, { concurrency: { left: 8 }, budgets: [{ spent: 1, reserved: 100 }] });
+  const [status] = await limiter.statuses(key);
+  t.match(status, { concurrency: { remaining: 8 }, budgets: [{ spent: 1, reserved: 100 }] });
 });
 
 t.test("earlier spending is loaded in advance, so that no request waits for it", async (t) => {
@@ -69,11 +69,11 @@ t.test("one of three processes that count separately keeps to its share of the r
   limiter.adopt(asked("runs", 30), START - 1000);
   // 200 − 70 − 30 − 10 = 90 are left, of which 30 are its own.
   t.match(await limiter.reserve(asked("a", 31)), { excess: { limit: "budget", remaining: 30, allowed: 200 } });
-  t.match(await limiter.reserve(asked("b", 30)), { grant: { requests: { limit: 10, left: 2 } } });
+  t.match(await limiter.reserve(asked("b", 30)), { grant: { requests: { limit: 10, remaining: 2 } } });
   t.match(await limiter.reserve(asked("c", 0)), { excess: { limit: "concurrency" } });
   limiter.settle("runs", { tokens: 0, cost: 10 });
   t.match(await limiter.reserve(asked("d", 20)), { grant: {} }, "the unused part of its share stays its own");
-  t.match(await limiter.statuses(key), [{ budgets: [{ spent: 80, reserved: 50, left: 0 }] }]);
+  t.match(await limiter.statuses(key), [{ budgets: [{ spent: 80, reserved: 50, remaining: 0 }] }]);
 });
 
 t.test(

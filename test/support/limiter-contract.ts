@@ -85,7 +85,7 @@ export function limiterContract(t: Test, makeLimiter: MakeLimiter): void {
       remaining: 0,
     });
     clock.now = START + 61_000;
-    t.match(granted(await reserve(key)).requests, { limit: 3, left: 0 });
+    t.match(granted(await reserve(key)).requests, { limit: 3, remaining: 0 });
     const excess = refused(await reserve(key));
     t.equal(excess?.retryAfter, 10, "until the second has left the window");
   });
@@ -96,9 +96,9 @@ export function limiterContract(t: Test, makeLimiter: MakeLimiter): void {
     const first = await reserve(key, { tokens: 800 });
     t.match(refused(await reserve(key, { tokens: 300 })), { limit: "tpm", remaining: 200, requested: 300 });
     limiter.settle(first.id, { tokens: 100, cost: 0 });
-    t.match(granted(await reserve(key, { tokens: 300 })).tokens, { limit: 1000, left: 600 });
+    t.match(granted(await reserve(key, { tokens: 300 })).tokens, { limit: 1000, remaining: 600 });
     clock.now += 61_000;
-    t.match(granted(await reserve(key, { tokens: 1000 })).tokens, { left: 0 });
+    t.match(granted(await reserve(key, { tokens: 1000 })).tokens, { remaining: 0 });
   });
 
   t.test("a request that may take more than a minute's tokens waits for a minute without any", async (t) => {
@@ -131,8 +131,8 @@ export function limiterContract(t: Test, makeLimiter: MakeLimiter): void {
       limit: "concurrency",
       level: { kind: "group", name: "acme" },
     });
-    const [standing] = await limiter.statuses([key]);
-    t.match(standing, { requests: { left: 9 }, concurrency: { left: 9 }, budgets: [{ reserved: 100 }] });
+    const [status] = await limiter.statuses([key]);
+    t.match(status, { requests: { remaining: 9 }, concurrency: { remaining: 9 }, budgets: [{ reserved: 100 }] });
   });
 
   t.test("a thousand at once on a budget for ten: ten pass, and what is spent never passes it", async (t) => {
@@ -169,7 +169,7 @@ export function limiterContract(t: Test, makeLimiter: MakeLimiter): void {
     const first = await reserve([soft], { cost: USD });
     t.match(
       granted(first).requests,
-      { limit: 5, left: 4 },
+      { limit: 5, remaining: 4 },
       "its other limits apply, and the refused request left no trace",
     );
     const second = await reserve([soft], { cost: USD });
@@ -181,8 +181,8 @@ export function limiterContract(t: Test, makeLimiter: MakeLimiter): void {
     granted(await reserve([soft], { cost: 2 * USD }));
     limiter.settle(second.id, { tokens: 0, cost: 3 * USD });
     // Reports to the server arrive before the next query.
-    const [standing] = await limiter.statuses([soft]);
-    t.match(standing?.budgets, [
+    const [status] = await limiter.statuses([soft]);
+    t.match(status?.budgets, [
       { per: "day", spent: 4 * USD, reserved: 2 * USD },
       { per: "month", spent: 4 * USD, reserved: 2 * USD },
     ]);
@@ -205,8 +205,8 @@ export function limiterContract(t: Test, makeLimiter: MakeLimiter): void {
     clock.now = Date.UTC(2026, 10, 19);
     granted(await reserve(key, { cost: 2 * USD }));
     limiter.settle(late.id, { tokens: 0, cost: USD });
-    const [standing] = await limiter.statuses(key);
-    t.match(standing?.budgets, [{ spent: 0, reserved: 2 * USD, left: 0 }]);
+    const [status] = await limiter.statuses(key);
+    t.match(status?.budgets, [{ spent: 0, reserved: 2 * USD, remaining: 0 }]);
   });
 
   t.test(
@@ -229,8 +229,8 @@ export function limiterContract(t: Test, makeLimiter: MakeLimiter): void {
     const some = await Promise.all([reserve(key, { cost: 0.5 * USD }), reserve(key, { cost: 0.5 * USD })]);
     t.equal(some.filter((each) => refused(each)).length, 1);
     t.same(asked, [Date.UTC(2026, 10, 1), Date.UTC(2026, 10, 18)]);
-    const [standing] = await limiter.statuses([level("key", "other", { budgets })]);
-    t.match(standing?.budgets[0], { spent: 0 });
+    const [status] = await limiter.statuses([level("key", "other", { budgets })]);
+    t.match(status?.budgets[0], { spent: 0 });
   });
 
   t.test("where nobody knows what was spent, nothing is let in, and asked again", async (t) => {
@@ -274,8 +274,8 @@ export function limiterContract(t: Test, makeLimiter: MakeLimiter): void {
     const key = [level("key", "ci", { budgets })];
     const made = await reserve(key, { cost: USD });
     limiter.settle(made.id, { tokens: 0, cost: USD });
-    const [standing] = await limiter.statuses(key);
-    t.match(standing?.budgets, [
+    const [status] = await limiter.statuses(key);
+    t.match(status?.budgets, [
       { spent: USD, reserved: 0 },
       { spent: USD, reserved: 0 },
     ]);
@@ -285,8 +285,8 @@ export function limiterContract(t: Test, makeLimiter: MakeLimiter): void {
     const { reserve, limiter } = await make(t);
     const key = [level("key", "ci", { budgets: [{ nano: USD, per: "day", soft: false }] })];
     for (let i = 0; i < 3; i++) limiter.settle((await reserve(key)).id, { tokens: 1, cost: 10, once: "p resp_1" });
-    const [standing] = await limiter.statuses(key);
-    t.match(standing?.budgets, [{ spent: 10 }]);
+    const [status] = await limiter.statuses(key);
+    t.match(status?.budgets, [{ spent: 10 }]);
   });
 
   t.test("a level at which nothing was used gets its reservation back", async (t) => {

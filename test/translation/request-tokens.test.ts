@@ -32,8 +32,8 @@ const TEXT_TOKENS = estimateTextTokens(TEXT.text);
 
 t.test("images count as images beside texts, wherever pieces begin", async (t) => {
   for (const size of [5000, 65_536, 1_000_000]) {
-    const { likely, most } = tokensOf([TEXT, image(png(30_000)), TEXT, image(png(200_000)), TEXT], size);
-    t.equal(most, likely);
+    const { likely, maximum } = tokensOf([TEXT, image(png(30_000)), TEXT, image(png(200_000)), TEXT], size);
+    t.equal(maximum, likely);
     t.ok(likely > 3200 + 3 * TEXT_TOKENS && likely < 3400 + 3 * TEXT_TOKENS, `${likely} in ${size}`);
   }
 });
@@ -42,10 +42,10 @@ t.test("a long text in a file counts as a text, and a document up to its bytes",
   const file = (type: string, bytes: Buffer) =>
     tokensOf([{ type: "file", file: { file_data: `data:${type};base64,${bytes.toString("base64")}` } }]);
   const text = file("text/csv", Buffer.from("Words, and more words\n".repeat(10_000)));
-  t.ok(text.most > 220_000 / 3 && text.most < 240_000 / 3, `${text.most}`);
-  t.equal(text.likely, text.most);
+  t.ok(text.maximum > 220_000 / 3 && text.maximum < 240_000 / 3, `${text.maximum}`);
+  t.equal(text.likely, text.maximum);
   const document = file("application/pdf", Buffer.concat([Buffer.from("%PDF-1.7\n\0"), randomBytes(200_000)]));
-  t.ok(document.most >= 200_000 && document.most < 201_000, `${document.most}`);
+  t.ok(document.maximum >= 200_000 && document.maximum < 201_000, `${document.maximum}`);
   t.ok(document.likely < 10_000, `${document.likely}`);
 });
 
@@ -65,15 +65,15 @@ t.test("parsing does not depend on the length of the images", async (t) => {
 });
 
 t.test("a quote that belongs to a string does not end its base64", async (t) => {
-  const { most } = tokensOf([image(`${png(90_000)}"`)]);
-  t.ok(most < 2000, `${most}`);
+  const { maximum } = tokensOf([image(`${png(90_000)}"`)]);
+  t.ok(maximum < 2000, `${maximum}`);
 });
 
 t.test("the beginning of a text, sent once more as an image, does not make the text an image", async (t) => {
   const base64 = png(90_000);
-  const { most } = tokensOf([
+  const { maximum } = tokensOf([
     { type: "text", text: "a", image_url: { url: `data:image/png;base64,${base64}` } },
     image(base64.slice(0, HEAD_LENGTH)),
   ]);
-  t.ok(most > 1600 + base64.length / 3, `${most}`);
+  t.ok(maximum > 1600 + base64.length / 3, `${maximum}`);
 });

@@ -293,7 +293,7 @@ t.test("what one process observes of targets and credentials another one learns,
 t.test("the status shows the health of a target and its credentials", async (t) => {
   const { health, ask, fail, watch } = watched();
   const target = targetOf("acme", { credentials: credentialsOf("ONE", "TWO") });
-  t.match(health.report(target), { state: "closed", left: 0, inFlight: 0, recent: { requests: 0, failed: 0 } });
+  t.match(health.report(target), { state: "closed", remaining: 0, inFlight: 0, recent: { requests: 0, failed: 0 } });
   t.equal(health.report(target).firstByte, undefined);
   ask(target, 200);
   t.match(health.report(target), { firstByte: 10, recent: { requests: 1, failed: 0 } });
@@ -301,11 +301,11 @@ t.test("the status shows the health of a target and its credentials", async (t) 
   const waiting = ask(target, 429, 5000);
   t.not(refused, waiting);
   t.same(
-    new Set(health.report(target).credentials.map(({ label, state, left }) => `${label} ${state} ${left}`)),
+    new Set(health.report(target).credentials.map(({ label, state, remaining }) => `${label} ${state} ${remaining}`)),
     new Set([`${refused} refused 30000`, `${waiting} waiting 5000`]),
   );
   fail(target);
-  t.match(health.report(target), { state: "open", left: 30_000, recent: { failed: 5 } });
+  t.match(health.report(target), { state: "open", remaining: 30_000, recent: { failed: 5 } });
   watch.now += 30_000;
   t.equal(health.report(target).state, "half-open");
 });
@@ -326,7 +326,7 @@ t.test("what is at rest may be tried at once: a target, or all of a provider wit
   t.notOk(health.isUsable(a));
   health.tryNow({ provider: "p" });
   t.ok(health.isUsable(a));
-  t.match(health.report(a).credentials, [{ state: "refused", left: 0 }]);
+  t.match(health.report(a).credentials, [{ state: "refused", remaining: 0 }]);
 });
 
 t.test("nothing is sent where an operator has switched a target or a provider off", async (t) => {

@@ -16,13 +16,13 @@ t.test(
       ["tokens", "x-left-tokens"],
     ]);
     rates.record(fine, new HeaderList(["X-Left", "7", "x-left-tokens", "many"]));
-    t.same(rates.all, [{ target: "up:fine", kind: "requests", left: 7 }]);
+    t.same(rates.all, [{ target: "up:fine", kind: "requests", remaining: 7 }]);
     now = 999;
     rates.record(fine, new HeaderList(["x-left", "6"]));
-    t.match(rates.all, [{ left: 7 }]);
+    t.match(rates.all, [{ remaining: 7 }]);
     now = 1000;
     rates.record(fine, new HeaderList(["x-left", "5", "x-left-tokens", "80"]));
-    t.match(rates.all, [{ left: 5 }, { kind: "tokens", left: 80 }]);
+    t.match(rates.all, [{ remaining: 5 }, { kind: "tokens", remaining: 80 }]);
     rates.record(attempt("other"), new HeaderList(["x-left", "1"]));
     t.equal(rates.all.length, 2);
   },

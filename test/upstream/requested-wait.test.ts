@@ -63,13 +63,13 @@ async function refusedFor(t: Test, retryDelay: string) {
   });
   const { upstreams, marketplace } = gateway.generation;
   const [target] = marketplace.models[0]?.targets ?? [];
-  const { left = 0 } = (target && upstreams.health.report(target).credentials[0]) ?? {};
-  return { status, asked, left };
+  const { remaining = 0 } = (target && upstreams.health.report(target).credentials[0]) ?? {};
+  return { status, asked, remaining };
 }
 
 t.test("a short wait in the body of Gemini's error is waited for; a long one rests the credential", async (t) => {
   t.match(await refusedFor(t, "0.3s"), { status: 200, asked: 2 });
-  const { status, left } = await refusedFor(t, "40s");
+  const { status, remaining } = await refusedFor(t, "40s");
   t.equal(status, 429);
-  t.ok(left > 1000, `${left} ms, more than where no wait is told`);
+  t.ok(remaining > 1000, `${remaining} ms, more than where no wait is told`);
 });

@@ -158,7 +158,7 @@ t.test(
     t.notOk(health.isUsable);
     health.probeNow();
     t.ok(health.isUsable);
-    t.match(health.condition, { state: "half-open", left: 0 });
+    t.match(health.condition, { state: "half-open", remaining: 0 });
     health.begin();
     t.notOk(health.isUsable, "by one request");
     health.probeNow();

@@ -34,9 +34,9 @@ t.test("two processes share the counts of the one that responds, and one's reser
   t.match(await other.reserve(asked("b")), { grant: {} });
   t.match(await one.reserve(asked("c")), { excess: { limit: "concurrency", level: { name: "ci" } } });
   one.settle("a", { tokens: 0, cost: 30 });
-  t.match(await other.statuses(LEVELS), [{ concurrency: { left: 1 }, budgets: [{ spent: 30, reserved: 40 }] }]);
+  t.match(await other.statuses(LEVELS), [{ concurrency: { remaining: 1 }, budgets: [{ spent: 30, reserved: 40 }] }]);
   counts.release("2");
-  t.match(await one.statuses(LEVELS), [{ concurrency: { left: 2 }, budgets: [{ spent: 34, reserved: 0 }] }]);
+  t.match(await one.statuses(LEVELS), [{ concurrency: { remaining: 2 }, budgets: [{ spent: 34, reserved: 0 }] }]);
   t.equal(counts.pending, 0);
 });
 

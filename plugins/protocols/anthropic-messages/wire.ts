@@ -175,7 +175,7 @@ export const rateHeaders = ({ requests, tokens }: RateLimitStates, now: number):
     state
       ? [
           ...[`anthropic-ratelimit-${what}-limit`, String(state.limit)],
-          ...[`anthropic-ratelimit-${what}-remaining`, String(state.left)],
+          ...[`anthropic-ratelimit-${what}-remaining`, String(state.remaining)],
           ...[`anthropic-ratelimit-${what}-reset`, rfc3339(now + state.reset)],
         ]
       : [],

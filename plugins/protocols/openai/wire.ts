@@ -164,7 +164,7 @@ export function rateHeaders({ requests, tokens }: RateLimitStates): string[] {
 function addRateHeaders(
   lines: string[],
   [limitHeader, remainingHeader, resetHeader]: typeof REQUEST_RATE_HEADERS | typeof TOKEN_RATE_HEADERS,
-  { limit, left: remaining, reset }: RateLimitState,
+  { limit, remaining, reset }: RateLimitState,
 ): void {
   lines.push(limitHeader, String(limit), remainingHeader, String(remaining), resetHeader, formatReset(reset));
 }

@@ -33,7 +33,7 @@ export type JournalLine = RowLine | ["made", CreatedObject];
  * `Row.once`, the fourth the row to store if that name has been counted.
  */
 export type RowLine = [kind: "begun" | "ended", row: JournalRow, once?: string, counted?: JournalRow];
-type JournalRow = [kind: UsageRow["kind"], values: UsageRow["values"], holder?: UsageRow["holder"]];
+type JournalRow = [kind: UsageRow["kind"], values: UsageRow["values"], attribution?: UsageRow["attribution"]];
 
 /** Number of journals of this process so far: a process may have several ledgers. */
 let journalCount = 0;
@@ -303,15 +303,15 @@ function syncFolder(folder: string): void {
 }
 
 /** Serializes a `RowLine`; parts that many rows share are serialized once. */
-function rowLine(kind: RowLine[0], { kind: common, values, holder, once }: UsageRow): string {
-  const row = rowText(common, values, holder);
+function rowLine(kind: RowLine[0], { kind: common, values, attribution, once }: UsageRow): string {
+  const row = rowText(common, values, attribution);
   if (!once) return `["${kind}",${row}]\n`;
-  return `["${kind}",${row},${JSON.stringify(once.name)},${rowText(once.duplicate.kind, once.duplicate.values, holder)}]\n`;
+  return `["${kind}",${row},${JSON.stringify(once.name)},${rowText(once.duplicate.kind, once.duplicate.values, attribution)}]\n`;
 }
 
-function rowText(kind: UsageRow["kind"], values: UsageRow["values"], holder: UsageRow["holder"]): string {
+function rowText(kind: UsageRow["kind"], values: UsageRow["values"], attribution: UsageRow["attribution"]): string {
   const row = `${sharedText(kind)},${JSON.stringify(values)}`;
-  return holder ? `[${row},${sharedText(holder)}]` : `[${row}]`;
+  return attribution ? `[${row},${sharedText(attribution)}]` : `[${row}]`;
 }
 
 /** JSON of kinds and holders, which many rows share. */
@@ -327,9 +327,9 @@ function sharedText(shared: readonly Cell[]): string {
 }
 
 /** Converts a journal's line to a row. */
-export function lineToRow([, [kind, values, holder], name, counted]: RowLine): UsageRow {
+export function lineToRow([, [kind, values, attribution], name, counted]: RowLine): UsageRow {
   const row: UsageRow = { kind: upgradeKind(kind), values };
-  if (holder) row.holder = holder;
+  if (attribution) row.attribution = attribution;
   if (name === undefined || !counted) return row;
   return { ...row, once: { name, duplicate: { ...row, kind: upgradeKind(counted[0]), values: counted[1] } } };
 }

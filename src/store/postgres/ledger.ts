@@ -278,7 +278,7 @@ export class PostgresLedger extends Ledger {
     );
     const holders = await this.holders.numbersFor(
       this.database.query,
-      rows.map(({ holder = NO_HOLDER }) => holder.map(clean)),
+      rows.map(({ attribution: holder = NO_HOLDER }) => holder.map(clean)),
     );
     const given = rows.map(({ values }, i) => {
       const row: Record<string, unknown> = { kind: kinds[i], holder: holders[i] };

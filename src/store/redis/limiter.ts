@@ -188,7 +188,7 @@ export class RedisLimiter extends Limiter {
       const now = this.clock();
       const packed = JSON.stringify(levels.map((level) => packLevel(level, 0, calendar, now)));
       try {
-        const [kind, ...rest] = await this.run("standings", [packed]);
+        const [kind, ...rest] = await this.run("statuses", [packed]);
         if (kind === "ok") return parseStatuses(new ReplyReader(rest.slice(1)), levels, calendar, now);
         await this.seedSums(rest as string[]);
       } catch (thrown) {

@@ -97,7 +97,7 @@ export function parseExcess(
   return budgetExcess(level, budget, { spent: reader.number(), pending: reader.number(), end }, most.cost, now);
 }
 
-/** Parses the state of levels, from the reply of `standings` after its first two values. */
+/** Parses the state of levels, from the reply of `statuses` after its first two values. */
 export function parseStatuses(
   reader: ReplyReader,
   levels: readonly LimitLevel[],
@@ -115,7 +115,7 @@ export function parseStatuses(
       name,
       ...(rpm > 0 && { requests: rateLimitState(requests, rpm) }),
       ...(tpm > 0 && { tokens: rateLimitState(tokens, tpm) }),
-      ...(concurrency > 0 && { concurrency: { limit: concurrency, left: Math.max(0, concurrency - inside) } }),
+      ...(concurrency > 0 && { concurrency: { limit: concurrency, remaining: Math.max(0, concurrency - inside) } }),
       budgets: budgets.map((budget, i) => budgetStatus(budget, states[i] as BudgetState)),
     };
   });

@@ -257,7 +257,7 @@ export class SqliteLedger extends Ledger {
         for (at = 0; at < batch.length; at++) {
           const row = this.rowToWrite(batch[at] as UsageRow);
           const kind = this.kinds.numberFor(row.kind);
-          const holder = row.holder ? this.holders.numberFor(row.holder) : 0;
+          const holder = row.attribution ? this.holders.numberFor(row.attribution) : 0;
           // A duplicate row changes nothing, and so counts once.
           if (this.insert.run(kind, holder, ...row.values).changes === 1) sums.add(row, kind, holder);
         }

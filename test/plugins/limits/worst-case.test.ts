@@ -125,8 +125,8 @@ models: { m: { targets: [p:m], price: { input: 1, output: 1 }, output: 100 } }
   const reserved = async (path: string, body: string) => {
     const headers = asking({ "gateway-explain": "dry-run" });
     const answer = await fetch(url + path, { method: "POST", headers, body });
-    const { most } = (await answer.json()) as { most: { tokens: number } | null };
-    return most?.tokens ?? 0;
+    const { maximum } = (await answer.json()) as { maximum: { tokens: number } | null };
+    return maximum?.tokens ?? 0;
   };
   for (const [path, holding] of Object.entries(HOLDING))
     for (const bytes of [9000, 200_000]) {

@@ -58,8 +58,8 @@ t.test("an entry is in a file of this process once it is written, and not before
 
 t.test("a line has the holder where a row has one", (t) => {
   const { journal, lines } = open(t);
-  const held = row("1", { holder: ["acme", '{"a":"b"}'] });
-  const duplicate = { kind: held.kind, values: ["1", 2, null], holder: held.holder } as UsageRow;
+  const held = row("1", { attribution: ["acme", '{"a":"b"}'] });
+  const duplicate = { kind: held.kind, values: ["1", 2, null], attribution: held.attribution } as UsageRow;
   journal.begin("1", held);
   journal.end("1", { ...held, once: { name: "x", duplicate } });
   journal.write();

@@ -244,13 +244,13 @@ test("the reservations of a process that died end within twelve seconds, with th
   for (let i = 0; i < 5; i++) granted(await dying.reserve(asking(levels, 100)));
   granted(await other.reserve(asking(levels, 100)));
   die(dying);
-  t.match(await other.statuses(levels), [{ concurrency: { left: 3 }, budgets: [{ reserved: 600 }] }]);
+  t.match(await other.statuses(levels), [{ concurrency: { remaining: 3 }, budgets: [{ reserved: 600 }] }]);
   clock.now += 9000;
   await beat(other);
   t.match(await spent(other, levels), { reserved: 600 }, "it may live");
   clock.now += 1001;
   await beat(other);
-  t.match(await other.statuses(levels), [{ concurrency: { left: 8 }, budgets: [{ spent: 5, reserved: 100 }] }]);
+  t.match(await other.statuses(levels), [{ concurrency: { remaining: 8 }, budgets: [{ spent: 5, reserved: 100 }] }]);
 });
 
 test("a process that was suspended and taken for dead reports its requests' costs afterwards", async (t, redis) => {

@@ -30,7 +30,11 @@ t.test("a grant has the tightest limits and soft budgets, and the current value 
   const grant = parseGrant(reader(...words), reservation, calendar, NOON, ({ scope }, { per }, { spent, pending }) =>
     told.push([scope, per, spent, pending]),
   );
-  t.match(grant, { requests: { limit: 5, left: 2 }, tokens: { limit: 100, left: 0 }, warnings: [/\(90 %\)/] });
+  t.match(grant, {
+    requests: { limit: 5, remaining: 2 },
+    tokens: { limit: 100, remaining: 0 },
+    warnings: [/\(90 %\)/],
+  });
   t.same(told, [
     ["key:ci", "day", 30, 12],
     ["all", "total", 45, 9],
@@ -54,7 +58,7 @@ t.test("a refusal is the one of the memory limiter", async (t) => {
 t.test("limit values are decoded level by level", async (t) => {
   const words = [1, 61000, 100, 61000, "30", "5", 1, 3, 61000, 0, 0, "45", "2", 4];
   t.match(parseStatuses(reader(...words), levels, calendar, NOON), [
-    { requests: { left: 9 }, concurrency: { left: 1 }, budgets: [{ spent: 30, reserved: 5, left: 65 }] },
-    { requests: { left: 2 }, budgets: [{ left: 3 }, { left: 43 }] },
+    { requests: { remaining: 9 }, concurrency: { remaining: 1 }, budgets: [{ spent: 30, reserved: 5, remaining: 65 }] },
+    { requests: { remaining: 2 }, budgets: [{ remaining: 3 }, { remaining: 43 }] },
   ]);
 });
