@@ -29,18 +29,16 @@ const all = recordings();
 const skip = !all && "recordings are absent";
 const SOURCE = { account: "them", model: "any" };
 
-/** Recordings that are no single whole answer of their protocol, with the reason. */
-const NOT_ONE_ANSWER: readonly [recordings: RegExp, reason: string][] = [
-  [/azure-deepseek-reasoning/, "a Chat answer that was filed among Responses"],
-  [/reasoning-encrypted-content\.1\.stream|tool-search-deferred-regex\.stream/, "two answers in one file"],
-  [/tool_use_failed_error_streaming|openrouter_stream_error/, "an error after the head, which the engine tells"],
-  [/count-tokens|usage_limit_exceeded|gemini_count_tokens/, "a count of tokens"],
-  [
-    /test_native_output_with_builtin_tools_stream__0/,
-    "parts that only the vendor understands stand before the text that a source names by its number",
-  ],
-  [/test_invalid_response__0/, "no answer at all, which is recorded to be refused"],
-];
+/** What an answer of a protocol always has: a recording without it is a count of tokens, or another protocol's answer. */
+const MARKS: Readonly<Record<ProtocolName, RegExp>> = {
+  "anthropic-messages": /"type"\s*:\s*"message/,
+  gemini: /"(?:candidates|promptFeedback|error)"\s*:/,
+  "openai-chat": /"choices"\s*:|"error"\s*:/,
+  "openai-responses": /"output"\s*:|"type"\s*:\s*"error"/,
+};
+
+/** An answer whose parts that only the vendor understands stand before the text that a source names by its number. */
+const RENUMBERED = /test_native_output_with_builtin_tools_stream__0/;
 
 function framesOf({ kinds }: Pick<Recording, "kinds">, pieces: Iterable<Buffer>): Frame[] {
   const splitter = kinds.includes("json_array_stream") ? new ArraySplitter() : new SseSplitter();
@@ -416,7 +414,7 @@ for (const protocol of PROTOCOLS)
       for (const recording of all ?? []) {
         const { id, status, streaming, body, path } = recording;
         if (recording.protocol !== protocol || status >= 300 || /count|embed/i.test(path)) continue;
-        if (NOT_ONE_ANSWER.some(([pattern]) => pattern.test(id))) continue;
+        if (!MARKS[protocol].test(body.toString()) || RENUMBERED.test(id)) continue;
         count++;
         for (const bytes of streaming ? cutDifferently(recording) : []) faults.push(`${id}: cut every ${bytes} bytes`);
         const events = streaming
@@ -439,11 +437,15 @@ for (const protocol of PROTOCOLS)
     },
   );
 
-/** Recorded requests that cannot be written, with the reason. */
-const NOT_WRITTEN: readonly [recordings: RegExp, reason: string][] = [
-  [/direct-url-document-mistral|openrouter_document_url|perplexity_sonar-pro_understands_docx/, "other vendors' Chat"],
-  [/invalid_temperature|anthropic_completion_error/, "sent to be refused"],
-];
+/** Perplexity's Chat takes a file's bytes without their media type. */
+const WITHOUT_TYPE = /perplexity_sonar-pro_understands_docx/;
+
+/** Recorded requests that their vendor refused too. */
+const refusedByVendor = new Set((all ?? []).filter(({ status }) => status === 400).map(({ id }) => id));
+
+/** Reports whether a request uses what the protocol's own table refuses, like other vendors' members of Chat. */
+const usesRefused = (protocol: ProtocolName, { uses }: Conversation): boolean =>
+  uses.some(({ feature }) => supportOf(translationOf(protocol).request.support, feature).support === "refused");
 
 function readRequestOf({ protocol, operation }: RecordedRequest, text: string): Conversation {
   const { stream } = JSON.parse(text) as { stream?: unknown };
@@ -458,6 +460,20 @@ function readRequestOf({ protocol, operation }: RecordedRequest, text: string): 
     isEnvelope: () => false,
     recall: () => undefined,
   });
+}
+
+/** Reports whether a request cannot be written, as it should be: its vendor refused it, or the protocol's table does. */
+function isRefused(request: RecordedRequest): boolean {
+  let conversation: Conversation | undefined;
+  try {
+    conversation = readRequestOf(request, request.text);
+    written(request.protocol, conversation);
+    return false;
+  } catch {
+    return (
+      refusedByVendor.has(request.id) || (conversation !== undefined && usesRefused(request.protocol, conversation))
+    );
+  }
 }
 
 /** A conversation written in its own protocol, and what was declared of it: the paths of what was left out or changed. */
@@ -566,9 +582,9 @@ for (const protocol of PROTOCOLS)
       const faults: string[] = [];
       let count = 0;
       for (const request of (requests() ?? []).filter((each) => each.protocol === protocol)) {
-        if (NOT_WRITTEN.some(([pattern]) => pattern.test(request.id))) continue;
-        count++;
+        if (WITHOUT_TYPE.test(request.id) || isRefused(request)) continue;
         const first = readRequestOf(request, request.text);
+        count++;
         const anew = written(protocol, first);
         const again = readRequestOf({ ...request, operation: anew.encoded.operation }, anew.encoded.body);
         const unsaid = unwritten(protocol, first, anew);
