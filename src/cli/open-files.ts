@@ -6,15 +6,15 @@ const RECOMMENDED = 4096;
 /** Returns the limit of open files and connections of this process, where the system reports it: on Linux. */
 export function maxOpenFiles(limits = "/proc/self/limits"): number | undefined {
   try {
-    const most = /^Max open files\s+(\d+)/m.exec(readFileSync(limits, "utf8"))?.[1];
-    return most === undefined ? undefined : Number(most);
+    const limit = /^Max open files\s+(\d+)/m.exec(readFileSync(limits, "utf8"))?.[1];
+    return limit === undefined ? undefined : Number(limit);
   } catch {
     return undefined;
   }
 }
 
 /** Returns a warning for a low limit: beyond it connections fail silently. */
-export function openFilesWarning(most: number | undefined): string | undefined {
-  if (most === undefined || most >= RECOMMENDED) return undefined;
-  return `only ${most} files and connections may be open at once, and each stream takes two: raise the limit with ulimit -n ${RECOMMENDED} or more, in systemd with LimitNOFILE=`;
+export function openFilesWarning(limit: number | undefined): string | undefined {
+  if (limit === undefined || limit >= RECOMMENDED) return undefined;
+  return `only ${limit} files and connections may be open at once, and each stream takes two: raise the limit with ulimit -n ${RECOMMENDED} or more, in systemd with LimitNOFILE=`;
 }

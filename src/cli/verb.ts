@@ -53,19 +53,19 @@ export function argumentErrorText(message: string, usage: string, args: readonly
 
 /**
  * Parses a verb's options and words.
- * @param most maximum number of words besides options
+ * @param maxPositionals maximum number of words besides options
  * @throws UsageError
  */
 export function parseVerbArguments<const T extends NonNullable<ParseArgsConfig["options"]>>(
   args: readonly string[],
   options: T,
-  most = 0,
+  maxPositionals = 0,
 ) {
   try {
     const parsed = parseArgs({ args: [...args], options, allowPositionals: true });
     const { positionals } = parsed;
-    if (positionals.length > most)
-      throw new Error(`"${positionals[most]}" is one word too many; options begin with --.`);
+    if (positionals.length > maxPositionals)
+      throw new Error(`"${positionals[maxPositionals]}" is one word too many; options begin with --.`);
     return parsed;
   } catch (thrown) {
     throw new UsageError((thrown as Error).message);

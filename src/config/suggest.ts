@@ -7,8 +7,8 @@ export function nearest(word: string, words: Iterable<string>): string | undefin
   let least = Number.POSITIVE_INFINITY;
   for (const candidate of words) {
     const edits = editDistance(name, candidate.toLowerCase());
-    const most = Math.max(1, Math.floor(Math.min(name.length, candidate.length) / 3));
-    if (edits <= most && edits < least) {
+    const maxEdits = Math.max(1, Math.floor(Math.min(name.length, candidate.length) / 3));
+    if (edits <= maxEdits && edits < least) {
       best = candidate;
       least = edits;
     }

@@ -21,7 +21,7 @@ const PIECE_BYTES = 600;
  */
 export class AcceptQueueFiller {
   private readonly own: Socket[];
-  private left = OWN_CONNECTIONS;
+  private remaining = OWN_CONNECTIONS;
   private readonly done = Promise.withResolvers<boolean>();
 
   /** The connections are made when the current callback has ended. */
@@ -48,12 +48,12 @@ export class AcceptQueueFiller {
   claim(taken: Socket): boolean {
     const own = this.own.some(({ localPort }) => localPort === taken.remotePort);
     if (own) {
-      this.left--;
+      this.remaining--;
       taken.on("error", () => {}).destroy();
     }
-    if (this.left > MIN_BACKLOG && (acceptQueueLength(this.address) ?? this.left) === this.left)
+    if (this.remaining > MIN_BACKLOG && (acceptQueueLength(this.address) ?? this.remaining) === this.remaining)
       this.done.resolve(true);
-    else if (this.left === 0) this.done.resolve(false);
+    else if (this.remaining === 0) this.done.resolve(false);
     return own;
   }
 

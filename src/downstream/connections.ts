@@ -154,9 +154,9 @@ export class Connections {
     const open = (this.counts.get(network) ?? 0) + 1;
     this.counts.set(network, open);
     socket.once("close", () => {
-      const left = (this.counts.get(network) ?? 1) - 1;
-      if (left === 0) this.counts.delete(network);
-      else this.counts.set(network, left);
+      const remaining = (this.counts.get(network) ?? 1) - 1;
+      if (remaining === 0) this.counts.delete(network);
+      else this.counts.set(network, remaining);
     });
     return open;
   }

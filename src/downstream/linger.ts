@@ -10,7 +10,7 @@ import { type BodyConsumer, ServerRequest } from "./server-request.ts";
 const LIMITS = { bytes: 64 * 1024 * 1024, time: 30_000, idle: 5000 };
 
 /** Maximum chunks that are parsed, and the average size from which on parsing continues beyond. */
-const CHUNKS = { most: 1000, size: 4096 };
+const CHUNKS = { max: 1000, size: 4096 };
 
 /** Sends a response at once, and ends it, which may close the connection, when the client has sent its whole request. */
 export function linger(request: IncomingMessage, response: ServerResponse, body: Buffer): void {
@@ -47,7 +47,7 @@ class LingeringClose implements BodyConsumer, BodyRateListener {
     if (this.detached) return;
     this.pieces++;
     this.count(piece.length);
-    if (this.chunked && this.pieces > CHUNKS.most && this.received < this.pieces * CHUNKS.size) this.halfClose();
+    if (this.chunked && this.pieces > CHUNKS.max && this.received < this.pieces * CHUNKS.size) this.halfClose();
   }
 
   onEnd(): void {

@@ -269,9 +269,9 @@ export class Overload {
   /** Serves a group of requests, each up to its first asynchronous wait; as many as fit in the remaining time. */
   private serve(now: number): void {
     const room = Math.floor((this.turnEnds - now) / this.costPerRequest);
-    const most = Math.max(1, Math.min(GROUP, room));
+    const maximum = Math.max(1, Math.min(GROUP, room));
     this.groupSince = now;
-    for (this.group = 0; this.group < most; this.group++) {
+    for (this.group = 0; this.group < maximum; this.group++) {
       const next = this.arrived[this.served] ? this.arrived[this.served++] : this.nextQueued();
       if (!next) break;
       next.serve();

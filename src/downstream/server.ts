@@ -586,8 +586,8 @@ type ArrivalFacts = Pick<ExchangeStart, "id" | "time" | "arrivedAt" | "origin" |
 /** Node's error code for a head that has not arrived in time. */
 const TIMEOUT = "ERR_HTTP_REQUEST_TIMEOUT";
 /** Polls a condition, for a maximum of milliseconds. */
-async function waitUntil(enough: () => boolean, most = Number.POSITIVE_INFINITY): Promise<void> {
-  const limit = performance.now() + most;
+async function waitUntil(enough: () => boolean, timeout = Number.POSITIVE_INFINITY): Promise<void> {
+  const limit = performance.now() + timeout;
   while (!enough() && performance.now() < limit) await sleep(CHECK_INTERVAL);
 }
 

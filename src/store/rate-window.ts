@@ -39,10 +39,10 @@ export class RateWindow {
   timeUntilRoom(now: number, amount: number, limit: number): number | undefined {
     this.advance(now);
     if (amount > limit) return undefined;
-    let left = this.total;
-    for (let second = this.current - SECONDS + 1; second <= this.current && left + amount > limit; second++) {
-      left -= this.seconds[second % SECONDS] as number;
-      if (left + amount <= limit) return (second + SECONDS) * 1000 - now;
+    let remaining = this.total;
+    for (let second = this.current - SECONDS + 1; second <= this.current && remaining + amount > limit; second++) {
+      remaining -= this.seconds[second % SECONDS] as number;
+      if (remaining + amount <= limit) return (second + SECONDS) * 1000 - now;
     }
     return 0;
   }

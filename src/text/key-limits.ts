@@ -76,7 +76,7 @@ export function formatLimitOptions({ rpm = 0, tpm = 0, concurrency = 0, budgets 
 /** Formats limits in the form in which they are set; `off` is included where it overrides a limit for all keys. */
 export function formatOwnLimits(limits: Limits) {
   const { rpm, tpm, concurrency, budgets } = limits;
-  const lifted = Object.entries({ rpm, tpm, concurrency }).filter(([, most]) => most === 0);
+  const lifted = Object.entries({ rpm, tpm, concurrency }).filter(([, limit]) => limit === 0);
   return {
     ...formatLimitOptions(limits),
     ...Object.fromEntries(lifted.map(([name]) => [name, "off"])),

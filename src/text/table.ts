@@ -35,8 +35,8 @@ export const countNoun = (count: number, thing: string): string => `${groupDigit
 export function formatCost(nano: number): string {
   const amount = nano / 1e9;
   const size = amount === 0 ? 0 : Math.floor(Math.log10(Math.abs(amount)));
-  const most = Math.min(9, Math.max(4, 3 - size));
-  const text = Math.abs(amount).toLocaleString("en-US", { minimumFractionDigits: 4, maximumFractionDigits: most });
+  const decimals = Math.min(9, Math.max(4, 3 - size));
+  const text = Math.abs(amount).toLocaleString("en-US", { minimumFractionDigits: 4, maximumFractionDigits: decimals });
   return `${amount < 0 ? "-" : ""}$${text}`;
 }
 

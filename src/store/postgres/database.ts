@@ -37,24 +37,23 @@ export class PostgresDatabase {
   private constructor(
     readonly settings: PostgresSettings,
     private readonly connect: typeof postgres,
-    private readonly most: number,
+    private readonly maxConnections: number,
     private readonly durable: boolean,
   ) {
     this.sql = this.createPool();
   }
 
   /**
-   * @param most maximum number of connections
    * @param durable whether commits survive a power cut of the server, regardless of the server's default
    * @throws FileError if the package for PostgreSQL is not installed; the database is not contacted yet
    */
-  static async open(settings: PostgresSettings, most: number, durable = false): Promise<PostgresDatabase> {
+  static async open(settings: PostgresSettings, maxConnections: number, durable = false): Promise<PostgresDatabase> {
     const { default: connect } = await optionalPackage<{ default: typeof postgres }>(
       "postgres",
       () => import("postgres"),
       "A ledger in PostgreSQL",
     );
-    return new PostgresDatabase(settings, connect, most, durable);
+    return new PostgresDatabase(settings, connect, maxConnections, durable);
   }
 
   /** @throws PostgresError of the database; StoreUnavailableError if it cannot be reached, or does not respond in time */
@@ -165,10 +164,10 @@ export class PostgresDatabase {
     return own;
   }
 
-  private createPool(most = this.most, lost?: () => void): postgres.Sql {
+  private createPool(max = this.maxConnections, lost?: () => void): postgres.Sql {
     const { host, port, user, password, database, tls, application, connectTimeout } = this.settings;
     return this.connect({
-      ...{ host, port, user, database, max: most, connect_timeout: connectTimeout },
+      ...{ host, port, user, database, max, connect_timeout: connectTimeout },
       ...(password === undefined ? {} : { password }),
       ...{ ssl: tlsOptions(tls, host), backoff: () => BACKOFF, idle_timeout: 0, max_lifetime: 0, fetch_types: false },
       connection: {

@@ -33,9 +33,9 @@ export interface MigrationNumbers {
  */
 export async function openPostgres(
   settings: PostgresSettings,
-  most: number,
+  maxConnections: number,
 ): Promise<{ database: PostgresDatabase; migrated: MigrationNumbers }> {
-  const { database, result } = await openWith(settings, most, migrate);
+  const { database, result } = await openWith(settings, maxConnections, migrate);
   return { database, migrated: result };
 }
 
@@ -57,10 +57,10 @@ export async function lacksSchema(settings: PostgresSettings): Promise<boolean> 
 /** Opens a database and runs a first operation, with retries while the database may be starting. */
 async function openWith<T>(
   settings: PostgresSettings,
-  most: number,
+  maxConnections: number,
   first: (database: PostgresDatabase) => Promise<T>,
 ): Promise<{ database: PostgresDatabase; result: T }> {
-  const database = await PostgresDatabase.open(settings, most);
+  const database = await PostgresDatabase.open(settings, maxConnections);
   const deadline = performance.now() + START_TIMEOUT;
   for (;;)
     try {

@@ -142,11 +142,11 @@ function readPem(file: string, name: string): string {
   }
 }
 
-function parseInteger(text: string, name: string, otherwise: number, most: number): number {
+function parseInteger(text: string, name: string, otherwise: number, maximum: number): number {
   if (text === "") return otherwise;
   const number = /^\d{1,6}$/.test(text) ? Number(text) : 0;
-  if (number < 1 || number > most)
-    throw new AddressError(`${name} of the database's address is a whole number up to ${most}`);
+  if (number < 1 || number > maximum)
+    throw new AddressError(`${name} of the database's address is a whole number up to ${maximum}`);
   return number;
 }
 
