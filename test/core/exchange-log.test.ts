@@ -32,7 +32,7 @@ t.test("an exchange is one line, of its last attempt and its outcome", async (t)
   Object.assign(one.attempts[1] ?? {}, { credential: provider.credentials[1] });
   Object.assign(one, {
     model: { id: "m" },
-    caller: { id: "k" },
+    caller: { id: "k", name: "ci" },
     requestedModel: "m",
     status: 200,
     firstByte: 1.6,
