@@ -33,8 +33,8 @@ const TEXT_CONTROLS: readonly number[] = [0x09, 0x0a, 0x0c, 0x0d, 0x1b];
  * files made for that.
  */
 const PAGE_TOKENS = 4600;
-/** The longest prompt of the models that read documents. */
-const MAX_DOCUMENT_TOKENS = 1_000_000;
+/** The longest prompt of the models that read documents and recordings. */
+const MAX_PROMPT_TOKENS = 1_000_000;
 
 /** Tokens of media: a large image; a page or two, half a minute of audio or a few seconds of video. */
 const MEDIA_TOKENS: Readonly<Record<Media["media"], number>> = { image: 1600, audio: 1000, video: 2600, file: 3200 };
@@ -45,6 +45,13 @@ const MEDIA_PIECE_BYTES: Readonly<Record<Media["media"], number>> = {
   video: 1_300_000,
   file: 130_000,
 };
+
+/** Bytes of audio and video for a token where bit rates are the lowest: 6 kbit/s of speech, 50 kbit/s of pictures. */
+const LEAST_BYTES_PER_TOKEN = 20;
+/** Tokens of a second of audio, at most. [S: Gemini; OpenAI counts a third of it] */
+const AUDIO_TOKENS_PER_SECOND = 32;
+/** The formats of a WAV file whose samples are not compressed: whole numbers, floating-point numbers. */
+const PCM_FORMATS: readonly number[] = [1, 3];
 
 /** Estimates the tokens of media by their length. @param length bytes of base64; 0: unknown */
 const tokensOfMedia = (media: Media["media"], length: number): number =>
@@ -81,9 +88,26 @@ export function tokensOfContent(media: Media["media"], content: Base64Content): 
     const asText = estimateByteTokens(Buffer.from(content.read(), "base64"));
     return media === "file" ? { likely: asText, maximum: asText } : { likely, maximum: Math.max(likely, asText) };
   }
-  if (media !== "file") return { likely, maximum: likely };
-  const maximum = Math.min(MAX_DOCUMENT_TOKENS, Math.max(PAGE_TOKENS, decodedLength(content)));
-  return { likely, maximum: Math.max(likely, maximum) };
+  const maximum = media === "file" ? Math.max(PAGE_TOKENS, decodedLength(content)) : maximumOfRecording(content);
+  return { likely, maximum: Math.max(likely, Math.min(MAX_PROMPT_TOKENS, maximum)) };
+}
+
+/** Returns the maximum tokens of audio or video: by the duration of uncompressed audio, else at the lowest bit rate. */
+function maximumOfRecording(content: Base64Content): number {
+  const bytes = decodedLength(content);
+  const perSecond = bytesPerSecondOfWav(beginningOf(content));
+  return Math.ceil(
+    perSecond === undefined ? bytes / LEAST_BYTES_PER_TOKEN : (bytes / perSecond) * AUDIO_TOKENS_PER_SECOND,
+  );
+}
+
+/** Returns the bytes of a second of uncompressed audio, by the beginning of a WAV file; undefined for all else. */
+function bytesPerSecondOfWav(start: Buffer): number | undefined {
+  const isWav =
+    start.length >= 36 && start.toString("latin1", 0, 4) === "RIFF" && start.toString("latin1", 8, 16) === "WAVEfmt ";
+  if (!isWav || !PCM_FORMATS.includes(start.readUInt16LE(20))) return undefined;
+  const [channels, rate, bits] = [start.readUInt16LE(22), start.readUInt32LE(24), start.readUInt16LE(34)];
+  return (channels * rate * bits) / 8 || undefined;
 }
 
 /** Estimates the tokens of long media by their beginning and their length, without reading them. */

@@ -52,6 +52,36 @@ t.test("a document is reserved by its bytes, and estimated by its usual pages", 
   t.ok(tokensOfContent("file", of(`%PDF-1.7\n${WORDS}`)).maximum > WORDS.length, "readable ones too");
 });
 
+/** The first bytes of a WAV file. */
+function wav({ format = 1, channels = 1, rate = 16_000, bits = 16 }): string {
+  const head = Buffer.alloc(24);
+  head.writeUInt32LE(16, 0);
+  head.writeUInt16LE(format, 4);
+  head.writeUInt16LE(channels, 6);
+  head.writeUInt32LE(rate, 8);
+  head.writeUInt16LE(bits, 18);
+  return `RIFF\xff\xff\xff\x7fWAVEfmt ${head.toString("latin1")}`;
+}
+
+t.test("a recording is reserved at the lowest bit rate, and uncompressed audio by its duration", async (t) => {
+  const { likely, maximum } = tokensOfContent("audio", starting("ID3", 480_000));
+  t.ok(likely < 2500 && maximum > 24_000 && maximum < 24_100, `${likely}, ${maximum}`);
+  t.equal(tokensOfContent("video", starting("\0\0\0\x18ftypmp42", 100_000_000)).maximum, 1_000_000);
+  // A minute of each.
+  for (const [shape, bytes] of [
+    [{}, 60 * 32_000],
+    [{ channels: 2, rate: 44_100 }, 60 * 176_400],
+    [{ format: 3, bits: 32 }, 60 * 64_000],
+  ] as const) {
+    const { likely, maximum } = tokensOfContent("audio", starting(wav(shape), bytes));
+    t.ok(maximum >= Math.max(likely, 1920), JSON.stringify({ shape, likely, maximum }));
+    t.ok(maximum === likely || maximum < 1930, JSON.stringify({ shape, likely, maximum }));
+  }
+  for (const shape of [{ format: 0x31 }, { rate: 0 }, { bits: 0 }])
+    t.ok(tokensOfContent("audio", starting(wav(shape), 200_000)).maximum >= 10_000, JSON.stringify(shape));
+  t.equal(tokensOfContent("audio", starting(wav({ rate: 1 }), 200_000)).maximum, 1_000_000);
+});
+
 t.test("media of which only a name is known count once", async (t) => {
   t.same(tokensOfContent("image", contentOf("")), { likely: 1600, maximum: 1600 });
 });
