@@ -48,7 +48,7 @@ const MEDIA_PIECE_BYTES: Readonly<Record<Media["media"], number>> = {
 
 /** Bytes of audio and video for a token where bit rates are the lowest: 6 kbit/s of speech, 50 kbit/s of pictures. */
 const MIN_BYTES_PER_TOKEN = 20;
-/** Tokens of a second of audio, at most.; other vendors count a third of it. */
+/** Tokens of a second of audio, at most; other vendors count a third of it. */
 const AUDIO_TOKENS_PER_SECOND = 32;
 /** The formats of a WAV file whose samples are not compressed: whole numbers, floating-point numbers. */
 const PCM_FORMATS: readonly number[] = [1, 3];
