@@ -26,6 +26,7 @@ import {
 } from "./limits/worst-case.ts";
 
 const NO_LEVELS: readonly LimitLevel[] = [];
+const NO_HEADERS: readonly string[] = [];
 
 /** An exchange's reservations. */
 interface ReservationState {
@@ -34,6 +35,11 @@ interface ReservationState {
   /** Ids of the reservations for the whole exchange, and for its last attempt. */
   main?: string;
   attempt?: string;
+  /** Whether the first one includes the level of the requested model. */
+  includesModel?: true;
+  /** Rate-limit headers of the first one, and those that the client would get now. */
+  grantHeaders: readonly string[];
+  shownHeaders: readonly string[];
   ended?: true;
 }
 
@@ -47,7 +53,9 @@ export default class LimitsPlugin implements Plugin {
   static before = ["rewrite", "usage"];
   static answers = { all: KEY_STATUS };
 
-  private readonly reservations = slot((): ReservationState => ({}));
+  private readonly reservations = slot(
+    (): ReservationState => ({ grantHeaders: NO_HEADERS, shownHeaders: NO_HEADERS }),
+  );
   private readonly page: KeyPage;
   private readonly pricesOf: PriceLookup;
 
@@ -70,10 +78,13 @@ export default class LimitsPlugin implements Plugin {
     if (protocol.socket) this.refuseUnmeasured(exchange, ON_SOCKET);
     else if (isDeferred(exchange)) this.refuseUnmeasured(exchange, DEFERRED);
     if (caller?.limits) for (const target of exchange.targets) requirePrice(caller, target);
-    return this.reserve(exchange, "main", this.levels.forRequest(caller, model?.id));
+    // With fallbacks each attempt reserves its model's level, so that a model at its limit is skipped.
+    const hasFallback = exchange.targets.some(({ modelId }) => modelId !== undefined && modelId !== model?.id);
+    if (!hasFallback) this.reservations(exchange).includesModel = true;
+    return this.reserve(exchange, "main", this.levels.forRequest(caller, hasFallback ? undefined : model?.id));
   }
 
-  /** Applies the limits of the provider, and those of a fallback model, to each attempt. */
+  /** Applies the limits of the provider, and those of the model unless they are reserved already, to each attempt. */
   send(exchange: SendExchange, attempt: Attempt): void | Promise<void> {
     const { provider, modelId } = attempt.target;
     const reserving = this.reservations(exchange);
@@ -81,9 +92,11 @@ export default class LimitsPlugin implements Plugin {
       this.limiter.settle(reserving.attempt, NO_SPENDING);
       delete reserving.attempt;
     }
-    const another = modelId === undefined || modelId === exchange.model?.id ? undefined : this.levels.model(modelId);
+    showHeaders(exchange, reserving, reserving.grantHeaders);
+    const isReserved = modelId === exchange.model?.id && reserving.includesModel;
+    const model = modelId === undefined || isReserved ? undefined : this.levels.model(modelId);
     const own = this.levels.provider(provider.name);
-    const levels = own ? (another ? [own, another] : [own]) : another ? [another] : NO_LEVELS;
+    const levels = own ? (model ? [own, model] : [own]) : model ? [model] : NO_LEVELS;
     if (exchange.caller?.limits) requirePrice(exchange.caller, attempt.target);
     // On passthrough paths no exchange is routed.
     if (reserving.main !== undefined || exchange.model) return this.reserve(exchange, "attempt", levels);
@@ -148,16 +161,17 @@ export default class LimitsPlugin implements Plugin {
     reserved: ReserveResult,
     id: string,
     part: "main" | "attempt",
-    { protocol, replyHeaders, notices, dryRun }: RouteExchange | SendExchange,
+    exchange: RouteExchange | SendExchange,
     levels: readonly LimitLevel[],
     reserving: ReservationState,
   ): void {
+    const { protocol, notices, dryRun } = exchange;
     const { rateHeaders } = protocol;
     if ("excess" in reserved) {
       const { limit, allowed, remaining, retryAfter = 0 } = reserved.excess;
       const state = { limit: allowed, remaining, reset: retryAfter * 1000 };
-      if (limit === "rpm") replyHeaders.push(...(rateHeaders?.({ requests: state }, Date.now()) ?? []));
-      if (limit === "tpm") replyHeaders.push(...(rateHeaders?.({ tokens: state }, Date.now()) ?? []));
+      const rates = limit === "rpm" ? { requests: state } : limit === "tpm" ? { tokens: state } : undefined;
+      if (rates && rateHeaders) showHeaders(exchange, reserving, rateHeaders(rates, Date.now()));
       throw limitExceeded(reserved.excess);
     }
     reserving[part] = id;
@@ -165,8 +179,10 @@ export default class LimitsPlugin implements Plugin {
     const { grant } = reserved;
     if (grant.warnings) notices.push(...grant.warnings);
     // A provider's remaining limit concerns all callers, and is not reported to one.
-    if (part === "main" && rateHeaders && (grant.requests || grant.tokens))
-      replyHeaders.push(...rateHeaders(grant, Date.now()));
+    if (part === "main" && rateHeaders && (grant.requests || grant.tokens)) {
+      reserving.grantHeaders = rateHeaders(grant, Date.now());
+      showHeaders(exchange, reserving, reserving.grantHeaders);
+    }
   }
 
   /** Returns a level that limits tokens or money. */
@@ -191,6 +207,20 @@ export default class LimitsPlugin implements Plugin {
         hint,
       });
   }
+}
+
+/** Replaces an exchange's rate-limit headers: those of a refused attempt are not the client's if another target answers. */
+function showHeaders(
+  { replyHeaders }: RouteExchange | SendExchange,
+  reserving: ReservationState,
+  headers: readonly string[],
+): void {
+  const { shownHeaders } = reserving;
+  if (headers === shownHeaders) return;
+  reserving.shownHeaders = headers;
+  const at = replyHeaders.findIndex((_, i) => shownHeaders.every((text, j) => replyHeaders[i + j] === text));
+  if (at !== -1) replyHeaders.splice(at, shownHeaders.length);
+  replyHeaders.push(...headers);
 }
 
 /** Limits a request's output tokens to what the model provides. @throws GatewayError invalid_field in strict mode */

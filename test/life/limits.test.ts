@@ -181,6 +181,38 @@ limits: { providers: { p: { budget: $0.02 }, q: { rpm: 3 } } }
   t.equal(pendingIn(running), 0);
 });
 
+t.test("a model over its limit is skipped for its fallback, and named where that is over its own", async (t) => {
+  const upstream = await provider(t);
+  const running = await startGateway(
+    t,
+    `providers: { p: { url: "${upstream.origin.origin}/v1", speaks: [openai-chat] } }
+models:
+  m: { targets: [p:x], fallback: [n], ${PRICE} }
+  n: { targets: [p:y], ${PRICE} }
+limits: { default: { rpm: 100 }, models: { m: { rpm: 2 }, n: { rpm: 2 } } }
+`,
+  );
+  const answers = [];
+  for (let i = 0; i < 5; i++) answers.push(await asked(running.url));
+  t.same(
+    answers.map(({ status, headers }) => [status, headers.get("gateway-target")]),
+    [
+      [200, "p:x"],
+      [200, "p:x"],
+      [200, "p:y"],
+      [200, "p:y"],
+      [429, "p:y"],
+    ],
+  );
+  t.same(
+    answers.map(({ headers }) => headers.get("x-ratelimit-limit-requests")),
+    ["100", "100", "100", "100", "2"],
+    "an answer has no headers of a limit for which another model was skipped",
+  );
+  t.match(answers[4]?.text, /The model \\"n\\" may make 2 requests a minute/);
+  t.equal(pendingIn(running), 0);
+});
+
 t.test("a soft budget lets everything pass, and is reported in a header and in the log", async (t) => {
   const upstream = await provider(t);
   const running = await startGateway(
