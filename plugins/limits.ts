@@ -185,13 +185,17 @@ export default class LimitsPlugin implements Plugin {
     }
   }
 
-  /** Returns a level that limits tokens or money. */
+  /** Returns a level that limits tokens or money, of any target that may serve. */
   private meteredLevel({ caller, model, targets }: RouteExchange): LimitLevel | undefined {
-    const limits = (level: LimitLevel | undefined) =>
-      level && (level.limits.tpm || level.limits.budgets?.some(({ soft }) => !soft)) ? level : undefined;
+    const metered = (id: string | undefined) => {
+      const level = id === undefined ? undefined : this.levels.model(id);
+      return level && (level.limits.tpm || level.limits.budgets?.some(({ soft }) => !soft)) ? level : undefined;
+    };
     return (
-      limits(model && this.levels.model(model.id)) ??
-      targets.map(({ provider }) => this.levels.unmeasured(caller, provider.name)).find((level) => level)
+      metered(model?.id) ??
+      targets
+        .map(({ provider, modelId }) => metered(modelId) ?? this.levels.unmeasured(caller, provider.name))
+        .find((level) => level)
     );
   }
 

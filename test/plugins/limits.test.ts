@@ -404,6 +404,15 @@ t.test("a background answer is refused where tokens or money count: it may never
     t.equal(status, 403, limits);
     t.match(text, /background/);
   }
+  const fallback = await startGateway(
+    t,
+    `providers: { p: { url: "${upstream.origin.origin}/v1", speaks: ${ALL} } }
+models: { ${MODEL}, f: { targets: [p:y], fallback: [m] } }
+limits: { models: { m: { tpm: 1000 } } }
+`,
+  );
+  const throughFallback = await ask(fallback.url, "/v1/responses", { model: "f", input: "a", background: true });
+  t.same([throughFallback.status, /model \\"m\\"/.test(await throughFallback.text())], [403, true], "of a fallback");
   const deferred = await gateway(t, upstream.origin.origin, "limits: { default: { budget: $5/month } }\n");
   const messages = [{ role: "user", content: "a" }];
   const answer = await ask(deferred.url, "/v1/chat/completions", { model: "m", messages, deferred: true });
