@@ -275,7 +275,9 @@ async function printKey(record: KeyRecord, { options: { json }, io, config, ledg
   }
   const list = (values: readonly string[] | undefined) => values?.join(", ") ?? "all";
   const time = (at: number | undefined, otherwise: string) => (at === undefined ? otherwise : formatUtc(at));
-  const { tags = {}, rotating } = record;
+  const { tags = {} } = record;
+  // With a key that is revoked, its old secret is too.
+  const rotating = record.revoked === undefined ? record.rotating : undefined;
   const fields: [string, string][] = [
     ["id", record.id],
     ["name", record.name],

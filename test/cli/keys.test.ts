@@ -325,6 +325,10 @@ t.test("keys rotate prints another key; the old one works for a while, or not at
   t.ok(isValidKey(second.out));
   t.ok((stores.keys.find(first)?.expires ?? 0) > Date.now() + 86_000_000, "for a day by default");
   t.match((await keys("show", "one")).out, /old key +works until 20/);
+  await keys("create", "leaked");
+  await keys("rotate", "leaked");
+  await keys("revoke", "leaked");
+  t.notMatch((await keys("show", "leaked")).out, /works/, "neither works once the key is revoked");
   const third = await keys("rotate", "one", "--overlap", "0s", "--json");
   t.match(JSON.parse(third.out), { name: "one", old_key_until: null });
   t.equal(stores.keys.find(second.out), undefined);
