@@ -7,6 +7,7 @@ import { hasLimits } from "../core/limits.ts";
 import { hasSeveralGateways, journalFolder } from "../store/journal/files.ts";
 import { leftBehindWarning } from "../store/left-behind.ts";
 import { connectToRead } from "../store/open.ts";
+import { isMissingPackage } from "../store/optional-package.ts";
 import { COUNTED_TWICE } from "../store/other-gateways.ts";
 import { PostgresDatabase, unusableDatabase } from "../store/postgres/database.ts";
 import type { PostgresSettings } from "../store/postgres/place.ts";
@@ -49,13 +50,14 @@ export async function leftBehindWarnings(config: Pick<Config, "file" | "text" | 
 
 /**
  * Returns warnings if PostgreSQL or Redis cannot be used from here; it only connects to them. Not errors of the file, which may
- * be checked where they are unreachable.
+ * be checked where they are unreachable; a missing package is one, because no start can succeed without it.
  */
 export async function storeWarnings(config: Pick<Config, "file" | "text" | "store">): Promise<Problem[]> {
   const found = await checkStores(config);
-  return found.flatMap(({ setting, problem }) =>
-    problem === undefined ? [] : [warningAt(config, { path: ["store", setting], message: problem })],
-  );
+  return found.flatMap(({ setting, problem, isMissing }) => {
+    const problemAt = isMissing ? errorAt : warningAt;
+    return problem === undefined ? [] : [problemAt(config, { path: ["store", setting], message: problem })];
+  });
 }
 
 /** The result of connecting to a server that holds a part of the store. */
@@ -64,6 +66,8 @@ interface StoreCheck {
   readonly setting: "ledger" | "limits";
   /** What is wrong with it, and what to do; absent: it can be used. */
   readonly problem?: string;
+  /** Whether that is its package, which is not installed. */
+  readonly isMissing?: boolean;
 }
 
 /** Checks whether the store's servers, if any, can be used. */
@@ -75,7 +79,7 @@ export async function checkStores({ store }: Pick<Config, "store">): Promise<Sto
       return { setting };
     } catch (thrown) {
       if (!(thrown instanceof FileError)) throw thrown;
-      return { setting, problem: thrown.message };
+      return { setting, problem: thrown.message, isMissing: isMissingPackage(thrown) };
     }
   };
   return Promise.all([

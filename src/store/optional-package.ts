@@ -16,13 +16,19 @@ export async function optionalPackage<T>(
   try {
     return (await load()) as T;
   } catch (thrown) {
-    if ((thrown as NodeJS.ErrnoException).code !== "ERR_MODULE_NOT_FOUND") throw thrown;
+    if (!isNotFound(thrown)) throw thrown;
     const all = [names].flat();
     const what = all.length === 1 ? `the package ${all[0]}, which is` : `the packages ${all.join(", ")}, which are`;
     const install = all.map((name) => `${name}@${testedVersion(name)}`).join(" ");
     throw new FileError(`${user} needs ${what} not installed: npm i ${install}`, { cause: thrown });
   }
 }
+
+/** Reports whether an error is that of `optionalPackage` for a package that is missing. */
+export const isMissingPackage = ({ cause }: FileError): boolean => isNotFound(cause);
+
+const isNotFound = (thrown: unknown): boolean =>
+  (thrown as NodeJS.ErrnoException | undefined)?.code === "ERR_MODULE_NOT_FOUND";
 
 /** Returns the version that this program is tested with. */
 function testedVersion(name: string): string {

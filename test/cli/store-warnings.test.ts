@@ -1,3 +1,4 @@
+import { registerHooks } from "node:module";
 import { join, resolve } from "node:path";
 import t from "tap";
 import { leftBehindWarnings, storeWarnings } from "../../src/cli/store-warnings.ts";
@@ -14,6 +15,19 @@ const doubts = (url: string) =>
       postgres: { ...placeOf(url), journal: "/nowhere" },
     },
   });
+
+t.test("a missing package of a configured store is an error, as no start could succeed", async (t) => {
+  const hooks = registerHooks({
+    resolve(name, context, next) {
+      if (name === "postgres") throw Object.assign(new Error("not found"), { code: "ERR_MODULE_NOT_FOUND" });
+      return next(name, context);
+    },
+  });
+  t.teardown(() => hooks.deregister());
+  t.match(await doubts("postgres://u@127.0.0.1:1/d"), [
+    { severity: "error", line: 2, column: 18, message: /^A ledger in PostgreSQL needs .*: npm i postgres@\S*\d/ },
+  ]);
+});
 
 t.test("a Redis that cannot be used is a warning at its position", async (t) => {
   const limits = (url: string) =>
