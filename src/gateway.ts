@@ -36,6 +36,7 @@ import { leftBehindWarning } from "./store/left-behind.ts";
 import type { Limiter } from "./store/limiter.ts";
 import { MemoryLimiter } from "./store/memory-limiter.ts";
 import { connectStores, type Stores } from "./store/open.ts";
+import { findCharges } from "./store/orphan-charges.ts";
 import { COUNTED_TWICE, OtherGatewayWatch } from "./store/other-gateways.ts";
 import { openRedisLimiter } from "./store/redis/limiter.ts";
 import { ledgerFlusher, spendSince } from "./store/spend.ts";
@@ -529,7 +530,8 @@ async function openLimiter(
   const info = (message: string) => log.info({}, message);
   // Each worker of each gateway counts there separately.
   const most = instances === undefined ? {} : { instances: instances * processes };
-  return openRedisLimiter(url, { spentSince, flushLedger: ledgerFlusher(ledger), calendar, warn, info, ...most });
+  const known = { spentSince, findCharges: findCharges(ledger), flushLedger: ledgerFlusher(ledger) };
+  return openRedisLimiter(url, { ...known, calendar, warn, info, ...most });
 }
 
 /** Logs keys with limits, which are in the store, that gateway.yaml does not enforce. */

@@ -24,7 +24,7 @@ export interface Reservation {
   readonly levels: readonly LimitLevel[];
   /** The worst case, which is reserved. */
   readonly maximum: Spending;
-  /** The charge if its process dies. */
+  /** The charge if its process dies, and the ledger gets no row. */
   readonly minimum: Spending;
 }
 

@@ -32,6 +32,7 @@ import {
   type ReserveResult,
   type Spending,
 } from "./limiter.ts";
+import { chargeOfRow, exchangeId, ORPHAN_TIMEOUT, ORPHAN_TTL, type RowCharge } from "./orphan-charges.ts";
 import { RateWindow } from "./rate-window.ts";
 
 /** Returns nano-dollars spent since a time (Unix milliseconds), by scope. */
@@ -97,6 +98,10 @@ interface ActiveReservation {
   readonly time: number;
   /** The process that made it. */
   readonly owner: string | undefined;
+  /** When that process was found dead; undefined: it lives. */
+  readonly diedAt?: number;
+  /** The nano-dollars that have been counted for it because its row was missing for too long; undefined: none were. */
+  readonly counted?: number;
 }
 
 /** Money spent before this process began, by kind of period. */
@@ -199,7 +204,7 @@ export class MemoryLimiter extends Limiter {
       const level = levels[i] as LimitLevel;
       const { tokens, cost } = level.scope === unused ? NO_CHARGE : used;
       const count = made.counts[i] as ScopeCounts;
-      count.running--;
+      if (made.diedAt === undefined) count.running--;
       count.lastSettled = now;
       const { tpm = 0 } = level.limits;
       if (tpm > 0) count.tokens.correct(now, made.time, tokens - tokensToReserve(most, this.partOf(tpm)));
@@ -238,9 +243,43 @@ export class MemoryLimiter extends Limiter {
     }
   }
 
-  /** Settles all reservations of a dead process with their least charge. */
+  /** Ends all exchanges of a dead process. Money and tokens stay reserved until the ledger knows what was used. */
   release(owner: string): void {
-    for (const [id, made] of this.reservations) if (made.owner === owner) this.settle(id, made.reservation.minimum);
+    const diedAt = this.clock();
+    for (const [id, made] of this.reservations) {
+      if (made.owner !== owner || made.diedAt !== undefined) continue;
+      for (const count of made.counts) count.running--;
+      this.reservations.set(id, { ...made, diedAt });
+    }
+  }
+
+  /** The ids of exchanges whose process has died, and whose rows are to be looked up in the ledger. */
+  get orphans(): readonly string[] {
+    const ids = new Set<string>();
+    for (const [id, { diedAt }] of this.reservations) if (diedAt !== undefined) ids.add(exchangeId(id));
+    return [...ids];
+  }
+
+  /** Counts what the ledger knows of the exchanges of dead processes. @param rows those found, by the exchange's id */
+  settleOrphans(rows: ReadonlyMap<string, RowCharge>): void {
+    const now = this.clock();
+    for (const [id, made] of this.reservations) {
+      const { diedAt, counted = 0, reservation } = made;
+      if (diedAt === undefined) continue;
+      const row = rows.get(exchangeId(id));
+      if (row) {
+        const scopes = reservation.levels.map(({ scope }) => scope);
+        const { used, unused } = chargeOfRow(row, scopes);
+        this.settle(id, { ...used, cost: used.cost - counted }, unused);
+      } else if (now - diedAt >= ORPHAN_TTL) this.reservations.delete(id);
+      else if (now - diedAt >= ORPHAN_TIMEOUT && made.counted === undefined) {
+        const { minimum } = reservation;
+        this.settle(id, minimum);
+        // Nothing is reserved any more; a row that is written later still corrects the count.
+        const settled = { ...reservation, maximum: NO_CHARGE };
+        this.reservations.set(id, { ...made, reservation: settled, counted: minimum.cost });
+      }
+    }
   }
 
   override async statuses(levels: readonly LimitLevel[]): Promise<LimitStatus[]> {

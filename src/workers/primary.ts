@@ -20,13 +20,15 @@ import type { MetricJson } from "../metrics/families.ts";
 import { PROCESS_METRICS } from "../metrics/process-metrics.ts";
 import { type ReloadResult, Reloads } from "../reloads.ts";
 import { BudgetMarks, type TimedBudgetMark } from "../store/budget-marks.ts";
-import type { UnwrittenLines } from "../store/ledger.ts";
-import { MemoryLimiter } from "../store/memory-limiter.ts";
+import type { Ledger, UnwrittenLines } from "../store/ledger.ts";
+import { MemoryLimiter, type SpendSince } from "../store/memory-limiter.ts";
 import { connectStores, type Stores } from "../store/open.ts";
+import { findCharges } from "../store/orphan-charges.ts";
 import { spendSince } from "../store/spend.ts";
 import { type LoadedConfig, loadWithVocabulary } from "../vocabulary.ts";
 import { registerMergedKnownStore } from "./known-store.ts";
 import { LOST_ROWS_EXIT, type QuestionAnswer, type ToPrimary, type WorkerQuestion } from "./messages.ts";
+import { OrphanWatch } from "./orphan-watch.ts";
 import { registerLimits } from "./shared-limiter.ts";
 import { WaitingConnections } from "./waiting-connections.ts";
 import { WorkerProcess } from "./worker-process.ts";
@@ -72,6 +74,7 @@ export class Primary {
   private opened: Stores | undefined;
   private generationNumber = 1;
   private readonly limiter: MemoryLimiter;
+  private readonly orphans: OrphanWatch;
   private readonly marks = new BudgetMarks();
   private readonly listener: Listener;
   private readonly slots: WorkerSlot[] = [];
@@ -107,17 +110,19 @@ export class Primary {
       () => servedFile(this.config),
     );
     const warn = (message: string) => log.warn({}, message);
-    // Past spending is read once for each kind of period; the store is open only during that query.
-    const spendingSince = async (since: number) => {
+    // The ledger is read once for each kind of period, and after a worker's death; the store is open only during that query.
+    const read = async <Result>(query: (ledger: Ledger) => Promise<Result>): Promise<Result> => {
       const stores = await connectStores(config.store, config.keys, warn);
       try {
-        return await spendSince(stores.ledger)(since);
+        return await query(stores.ledger);
       } finally {
         await stores.close();
       }
     };
+    const spendingSince: SpendSince = (since) => read((ledger) => spendSince(ledger)(since));
     this.limiter = new MemoryLimiter(spendingSince, new Calendar(config.timezone), warn);
     this.limiter.onBudgetMark = this.marks.add;
+    this.orphans = new OrphanWatch(this.limiter, (ids) => read((ledger) => findCharges(ledger)(ids)));
     registerLimits(this.answers, this.limiter);
     registerMergedKnownStore(this.answers, (question, payload) => this.askAll(question, payload));
     this.listener = new Listener(listenAddress, (socket) => this.passConnection(socket), true);
@@ -312,6 +317,7 @@ export class Primary {
     }
     await waitUntil(() => this.workers.size === 0);
     clearInterval(this.checkTimer);
+    this.orphans.close();
     await this.opened?.close();
   }
 
@@ -419,7 +425,7 @@ export class Primary {
     }
     from.send({ type: "answer", id, ...outcome });
     // The worker that asked has died in the meantime.
-    if (!this.workers.has(from)) this.limiter.release(String(from.pid));
+    if (!this.workers.has(from)) this.orphans.release(String(from.pid));
   }
 
   private passConnection(socket: Socket): void {
@@ -451,7 +457,7 @@ export class Primary {
 
   private onWorkerExit(worker: WorkerProcess, untaken: readonly Socket[]): void {
     this.workers.delete(worker);
-    this.limiter.release(String(worker.pid));
+    this.orphans.release(String(worker.pid));
     const slot = this.slots.find((each) => each.worker === worker);
     // A worker that never served fails the start, which reports it.
     if (slot && !this.stopping && !(this.starting && !worker.hasServed)) {

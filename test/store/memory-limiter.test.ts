@@ -9,17 +9,38 @@ const make: MakeLimiter = async (_, spent, { clock, calendar, warn }) =>
 
 limiterContract(t, make);
 
-t.test("the reservations of a process that died end with their minimum cost", async (t) => {
-  const { limiter } = await setUp(t, make);
+t.test("requests of a process that died run no more, and stay reserved until the ledger has their rows", async (t) => {
+  const { limiter, clock } = await setUp(t, make);
   if (!(limiter instanceof MemoryLimiter)) return;
-  const reserve = (levels: readonly LimitLevel[], cost: number, owner: string) =>
-    limiter.reserve({ id: owner, levels, maximum: { tokens: 0, cost }, minimum: { tokens: 0, cost: 1 } }, owner);
-  const key = [level("key", "ci", { concurrency: 9, budgets: [{ nano: USD, per: "day", soft: false }] })];
-  await reserve(key, 100, "a");
-  await reserve(key, 100, "b");
+  const reserve = (levels: readonly LimitLevel[], id: string, owner: string) =>
+    limiter.reserve({ id, levels, maximum: { tokens: 0, cost: 100 }, minimum: { tokens: 0, cost: 1 } }, owner);
+  const budgets = [{ nano: USD, per: "day", soft: false } as const];
+  const key = [level("key", "ci", { concurrency: 9, budgets })];
+  const fallback = [level("model", "second", { budgets })];
+  for (const id of ["below", "above", "missing"]) await reserve(key, id, "a");
+  await reserve(fallback, "above/1", "a");
+  await reserve(key, "runs", "b");
   limiter.release("a");
-  const [status] = await limiter.statuses(key);
-  t.match(status, { concurrency: { remaining: 8 }, budgets: [{ spent: 1, reserved: 100 }] });
+  const counts = async () => {
+    const [own, second] = await limiter.statuses([...key, ...fallback]);
+    return [own?.concurrency?.remaining, own?.budgets[0], second?.budgets[0]];
+  };
+  t.match(await counts(), [8, { spent: 0, reserved: 400 }, { spent: 0, reserved: 100 }]);
+  t.same(limiter.orphans, ["below", "above", "missing"]);
+  const row = (cost: number, model: string) => ({ tokens: 0, cost, model, provider: "up" });
+  const rows = new Map([
+    ["below", row(30, "first")],
+    ["above", row(170, "second")],
+    ["runs", row(1, "first")],
+  ]);
+  for (let i = 0; i < 2; i++) limiter.settleOrphans(rows);
+  t.match(await counts(), [8, { spent: 200, reserved: 200 }, { spent: 170, reserved: 0 }]);
+  clock.now += 600_000;
+  for (let i = 0; i < 2; i++) limiter.settleOrphans(rows);
+  t.match(await counts(), [8, { spent: 201, reserved: 100 }], "without a row, the least counts after ten minutes");
+  limiter.settleOrphans(new Map([["missing", row(150, "first")]]));
+  t.match(await counts(), [8, { spent: 350, reserved: 100 }], "a row that is late corrects it");
+  t.same(limiter.orphans, []);
 });
 
 t.test("earlier spending is loaded in advance, so that no request waits for it", async (t) => {

@@ -36,7 +36,9 @@ t.test("two processes share the counts of the one that responds, and one's reser
   one.settle("a", { tokens: 0, cost: 30 });
   t.match(await other.statuses(LEVELS), [{ concurrency: { remaining: 1 }, budgets: [{ spent: 30, reserved: 40 }] }]);
   counts.release("2");
-  t.match(await one.statuses(LEVELS), [{ concurrency: { remaining: 2 }, budgets: [{ spent: 34, reserved: 0 }] }]);
+  t.match(await one.statuses(LEVELS), [{ concurrency: { remaining: 2 }, budgets: [{ spent: 30, reserved: 40 }] }]);
+  counts.settleOrphans(new Map([["b", { tokens: 0, cost: 50, model: "", provider: "" }]]));
+  t.match(await one.statuses(LEVELS), [{ budgets: [{ spent: 80, reserved: 0 }] }]);
   t.equal(counts.pending, 0);
 });
 

@@ -1,4 +1,5 @@
--- ARGV[3]: owner, [4]: milliseconds that it lives without another heartbeat, 0: it leaves, [5]: maximum number of holds to end.
+-- ARGV[3]: owner, [4]: milliseconds that it lives without another heartbeat, 0: it leaves, [5]: maximum number of holds to orphan,
+-- [6]: maximum number of orphans to return, [7]: least milliseconds until they are returned again, [8]: milliseconds to keep orphans.
 -- Keys belong to one epoch of the server: a server that was restarted or replaced another one begins empty, regardless of its
 -- stored data; gateways then send their running holds, and the ledger the money spent.
 local owner, life, most = ARGV[3], tonumber(ARGV[4]), tonumber(ARGV[5])
@@ -12,23 +13,41 @@ redis.call('ZADD', owners, now + life, owner)
 redis.call('PEXPIRE', owners, DAY)
 redis.call('PEXPIRE', P .. 'holds:' .. owner, DAY)
 
--- Holds of dead owners end with their least charge.
+-- Money and tokens of dead owners' holds stay reserved until the ledger knows what was used.
 local ended = 0
+ORPHANS, DUE = P .. 'orphans', P .. 'due'
 for _, dead in ipairs(redis.call('ZRANGEBYSCORE', owners, '-inf', now)) do
-  local holds, marks = P .. 'holds:' .. dead, P .. 'ended:' .. dead
+  local holds = P .. 'holds:' .. dead
   while ended < most and redis.call('EXISTS', holds) == 1 do
     local some = redis.call('HSCAN', holds, 0, 'COUNT', 100)[2]
     for i = 1, #some, 2 do
       local _, hold = unpacked(some[i + 1])
-      finish(some[i + 1], hold.least[1], hold.least[2], '')
+      for _, level in ipairs(hold.levels) do leave(level[1]) end
       redis.call('HDEL', holds, some[i])
-      -- Its owner may only have been unreachable: then it comes back and reports the charge.
-      redis.call('HSET', marks, some[i], 1)
+      redis.call('HSET', ORPHANS, some[i], cjson.encode({ now, some[i + 1] }))
+      redis.call('ZADD', DUE, now, some[i])
       ended = ended + 1
     end
-    redis.call('PEXPIRE', marks, DAY)
+    redis.call('PEXPIRE', ORPHANS, 2 * DAY)
+    redis.call('PEXPIRE', DUE, 2 * DAY)
   end
   if redis.call('EXISTS', holds) == 0 then redis.call('ZREM', owners, dead) end
 end
 local alive = redis.call('ZCOUNT', owners, '(' .. whole(now), '+inf')
-return { epoch, known and 1 or 0, alive, ended }
+
+-- Orphans whose row is to be looked up: of each its id and JSON.
+local reply = { epoch, known and 1 or 0, alive, ended }
+for _, id in ipairs(redis.call('ZRANGEBYSCORE', DUE, '-inf', now, 'LIMIT', 0, ARGV[6])) do
+  local text = redis.call('HGET', ORPHANS, id)
+  local orphan = text and cjson.decode(text)
+  if not orphan or now - orphan[1] >= tonumber(ARGV[8]) then
+    redis.call('HDEL', ORPHANS, id)
+    redis.call('ZREM', DUE, id)
+  else
+    -- The longer a row is missing, the less often it is looked up.
+    redis.call('ZADD', DUE, now + math.max(tonumber(ARGV[7]), math.floor((now - orphan[1]) / 10)), id)
+    reply[#reply + 1] = id
+    reply[#reply + 1] = string.sub(orphan[2], string.find(orphan[2], '|', 1, true) + 1)
+  end
+end
+return reply

@@ -20,6 +20,7 @@ import {
   type ReserveResult,
 } from "../limiter.ts";
 import { type LimitPart, MemoryLimiter, type SpendSince } from "../memory-limiter.ts";
+import { chargeOfRow, exchangeId, type FindCharges, ORPHAN_TIMEOUT, ORPHAN_TTL } from "../orphan-charges.ts";
 import { parseExcess, parseGrant, parseStatuses, ReplyReader } from "./replies.ts";
 import { REPLY_DEADLINE, RedisRefusal, type RedisScript, RedisServer, unusableRedis } from "./server.ts";
 import {
@@ -43,8 +44,9 @@ const PROCESS_TTL = 10_000;
 const RETRY = 1000;
 /** Milliseconds for commands sent after a reconnect. */
 const JOIN_TIMEOUT = 5000;
-/** Reservations of dead processes that are ended in one step. */
+/** Reservations of dead processes that are orphaned in one step, and those that are looked up in the ledger with a heartbeat. */
 const END_BATCH = 500;
+const ORPHAN_BATCH = 100;
 /** Reservations that are adopted in one step. */
 const ADOPT_BATCH = 50;
 /** Milliseconds for which the ledger's sums are cached. */
@@ -83,6 +85,8 @@ interface RedisLimiterParts {
   readonly server: RedisServer;
   /** Returns the sums from the ledger. */
   readonly spentSince: SpendSince;
+  /** Looks up the costs of exchanges whose process has died. */
+  readonly findCharges: FindCharges;
   /** Waits until everything spent here is in the ledger, visible to others. Rejects when the ledger cannot be written. */
   readonly flushLedger: () => Promise<void>;
   readonly calendar: Calendar;
@@ -199,10 +203,10 @@ export class RedisLimiter extends Limiter {
     return this.fallback.statuses(levels);
   }
 
-  /** Running reservations end with their least charge. */
+  /** Running reservations end with their rows in the ledger. */
   override async close(): Promise<void> {
     await this.joining?.catch(() => {});
-    if (!this.fallback) await this.run("beat", [this.owner, "0", String(END_BATCH)], PREFIX).catch(() => {});
+    if (!this.fallback) await this.runBeat(0, 0).catch(() => {});
     this.stop();
   }
 
@@ -512,16 +516,39 @@ export class RedisLimiter extends Limiter {
   /** Sends a heartbeat. @returns whether the server still knows this process */
   private async sendHeartbeat(): Promise<boolean> {
     for (;;) {
-      const [epoch, known, seen, ended] = await this.run(
-        "beat",
-        [this.owner, String(PROCESS_TTL), String(END_BATCH)],
-        PREFIX,
-      );
+      const [epoch, known, seen, ended, ...orphans] = await this.runBeat(PROCESS_TTL, ORPHAN_BATCH);
       const same = this.epoch === epoch && known === 1;
       this.epoch = String(epoch);
       this.processCount = Number(seen);
+      // Without the ledger or the server they stay reserved, and a later heartbeat returns them again.
+      if (orphans.length > 0) void this.settleOrphans(orphans as string[]).catch(() => {});
       if (Number(ended) < END_BATCH) return same;
     }
+  }
+
+  /** @param life milliseconds until this process counts as dead @param orphans maximum number to return */
+  private runBeat(life: number, orphans: number): Promise<readonly unknown[]> {
+    const numbers = [life, END_BATCH, orphans, HEARTBEAT_INTERVAL, ORPHAN_TTL].map(String);
+    return this.run("beat", [this.owner, ...numbers], PREFIX);
+  }
+
+  /** Counts the ledger's rows for reservations of dead processes. @param orphans of each its id and JSON */
+  private async settleOrphans(orphans: readonly string[]): Promise<void> {
+    const { epoch } = this;
+    const ids = orphans.filter((_, i) => i % 2 === 0);
+    const rows = await this.parts.findCharges(ids.map(exchangeId));
+    const counted = ids.flatMap((id, i) => {
+      const row = rows.get(exchangeId(id));
+      if (!row) return [id, "", "", ""];
+      const { levels } = JSON.parse(orphans[2 * i + 1] as string) as { levels: [scope: string][] };
+      const { used, unused = "" } = chargeOfRow(
+        row,
+        levels.map(([scope]) => scope),
+      );
+      return [id, String(Math.ceil(used.tokens)), toDecimal(used.cost), unused];
+    });
+    const args = [String(ORPHAN_TIMEOUT), String(ORPHAN_TTL), ...counted];
+    await this.run("orphans", args, `${PREFIX}${epoch}:`, JOIN_TIMEOUT);
   }
 
   /** Writes what was spent here to the ledger. */

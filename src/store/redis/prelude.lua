@@ -121,8 +121,12 @@ local function enter(scope)
   redis.call('PEXPIRE', P .. 'inside:' .. scope, DAY)
 end
 
+local function leave(scope)
+  if redis.call('DECR', P .. 'inside:' .. scope) <= 0 then redis.call('DEL', P .. 'inside:' .. scope) end
+end
+
 -- Adds the cost of an exchange that began before its level had a budget of the period: a key's budgets may change meanwhile.
-local function unreserved(level, time, cost)
+local function unreserved(level, time, cost, counted)
   local own = {}
   for _, name in ipairs(sums(level)) do own[name] = true end
   local all = redis.call('HGETALL', P .. 'sums:' .. level[1])
@@ -131,33 +135,57 @@ local function unreserved(level, time, cost)
     local key = P .. 'spent:' .. name
     if not own[name] and time >= tonumber(all[i + 1]) and redis.call('HEXISTS', key, 'spent') == 1 then
       increase(key, 'spent', cost)
+      decrease(key, 'spent', counted)
     end
   end
+end
+
+-- Counts usage at all levels of a hold, instead of its worst case, or of `before`: { tokens, money, unused scope } that was
+-- counted for it. Returns the money spent of each sum.
+local function charge(time, hold, tokens, cost, unused, before)
+  local spent = {}
+  for _, level in ipairs(hold.levels) do
+    local scope, t, c = level[1], tokens, cost
+    if scope == unused then t, c = 0, '0' end
+    local reserved, counted = level[4], '0'
+    if before then reserved, counted = before[1], before[2] end
+    if before and scope == before[3] then reserved, counted = 0, '0' end
+    if level[3] > 0 then correct(P .. 'tpm:' .. scope, time, t - reserved) end
+    for _, name in ipairs(sums(level)) do
+      local key = P .. 'spent:' .. name
+      local known = redis.call('HMGET', key, 'spent', 'pending')
+      if known[2] and not before then
+        decrease(key, 'pending', hold.most[2])
+        if string.sub(redis.call('HGET', key, 'pending'), 1, 1) == '-' then redis.call('HSET', key, 'pending', '0') end
+      end
+      -- A sum that is not loaded will get it from the ledger.
+      if known[1] then
+        increase(key, 'spent', c)
+        decrease(key, 'spent', counted)
+      end
+      spent[#spent + 1] = redis.call('HGET', key, 'spent') or ''
+    end
+    unreserved(level, time, c, counted)
+  end
+  return spent
 end
 
 -- Replaces a removed hold with the actual usage. Returns the money spent of each sum.
 local function finish(text, tokens, cost, unused)
   local time, hold = unpacked(text)
-  local spent = {}
-  for _, level in ipairs(hold.levels) do
-    local scope, t, c = level[1], tokens, cost
-    if scope == unused then t, c = 0, '0' end
-    if redis.call('DECR', P .. 'inside:' .. scope) <= 0 then redis.call('DEL', P .. 'inside:' .. scope) end
-    if level[3] > 0 then correct(P .. 'tpm:' .. scope, time, t - level[4]) end
-    for _, name in ipairs(sums(level)) do
-      local key = P .. 'spent:' .. name
-      local known = redis.call('HMGET', key, 'spent', 'pending')
-      if known[2] then
-        decrease(key, 'pending', hold.most[2])
-        if string.sub(redis.call('HGET', key, 'pending'), 1, 1) == '-' then redis.call('HSET', key, 'pending', '0') end
-      end
-      -- A sum that is not loaded will get it from the ledger.
-      if known[1] then increase(key, 'spent', c) end
-      spent[#spent + 1] = redis.call('HGET', key, 'spent') or ''
-    end
-    unreserved(level, time, c)
-  end
-  return spent
+  for _, level in ipairs(hold.levels) do leave(level[1]) end
+  return charge(time, hold, tokens, cost, unused)
+end
+
+-- Orphans: holds whose owner was taken for dead, { died, text, before }; the latter as for `charge` if something was counted.
+local ORPHANS, DUE = P .. 'orphans', P .. 'due'
+
+-- Removes and returns an orphan: its owner has come back.
+local function reclaim(id)
+  local text = redis.call('HGET', ORPHANS, id)
+  redis.call('HDEL', ORPHANS, id)
+  redis.call('ZREM', DUE, id)
+  return text and cjson.decode(text)
 end
 
 -- Reports whether usage counts: the first time that its name is reported.

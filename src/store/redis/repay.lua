@@ -1,32 +1,26 @@
 -- Settles holds whose owner was disconnected. ARGV[3]: owner, [4]: name of this batch, so that a repeated one counts once, then of
 -- each: id, time, JSON, tokens, money, the scope at which nothing was used, since when it is in the ledger, the name under which it
 -- counts once, and 1 if it counts although it is not known here.
-local holds, marks = P .. 'holds:' .. ARGV[3], P .. 'ended:' .. ARGV[3]
+local holds = P .. 'holds:' .. ARGV[3]
 if not first('repay ' .. ARGV[4]) then return {} end
 for i = 5, #ARGV, 9 do
   local id, time, json, tokens, cost, unused, since, once, counts = unpack(ARGV, i, i + 8)
   tokens = tonumber(tokens)
   if not first(once) then tokens, cost = 0, '0' end
   local text = redis.call('HGET', holds, id)
-  local ended = redis.call('HDEL', marks, id) == 1
+  local orphan = reclaim(id)
   if text then
     redis.call('HDEL', holds, id)
     finish(text, tokens, cost, unused)
-  elseif ended or counts == '1' then
-    local hold = cjson.decode(json)
-    for _, level in ipairs(hold.levels) do
+  elseif orphan then
+    local began, hold = unpacked(orphan[2])
+    charge(began, hold, tokens, cost, unused, orphan[3])
+  elseif counts == '1' then
+    for _, level in ipairs(cjson.decode(json).levels) do
       local scope, t, c = level[1], tokens, cost
       if scope == unused then t, c = 0, '0' end
-      if level[3] > 0 then correct(P .. 'tpm:' .. scope, tonumber(time), ended and t - hold.least[1] or t) end
-      for _, name in ipairs(sums(level)) do
-        local key = P .. 'spent:' .. name
-        if not ended then
-          owed(key, c, since)
-        elseif redis.call('HEXISTS', key, 'spent') == 1 then
-          increase(key, 'spent', c)
-          decrease(key, 'spent', hold.least[2])
-        end
-      end
+      if level[3] > 0 then correct(P .. 'tpm:' .. scope, tonumber(time), t) end
+      for _, name in ipairs(sums(level)) do owed(P .. 'spent:' .. name, c, since) end
     end
   end
 end

@@ -1,8 +1,9 @@
 import t, { type Test } from "tap";
 import { Calendar } from "../../../src/core/calendar.ts";
 import type { LimitLevel } from "../../../src/core/limits.ts";
-import type { Charge, ReserveResult } from "../../../src/store/limiter.ts";
+import type { Charge, Reservation, ReserveResult } from "../../../src/store/limiter.ts";
 import { MemoryLimiter, type SpendSince } from "../../../src/store/memory-limiter.ts";
+import type { FindCharges, RowCharge } from "../../../src/store/orphan-charges.ts";
 import { openRedisLimiter, RedisLimiter } from "../../../src/store/redis/limiter.ts";
 import { RedisServer } from "../../../src/store/redis/server.ts";
 import { freePort } from "../../support/free-port.ts";
@@ -22,12 +23,14 @@ const redis = await startRedis(t, ["--databases", "64"]);
 let database = 0;
 /** What was settled is in the ledger at once. */
 const written = async () => {};
+const noRows: FindCharges = async () => new Map();
 
 const make: MakeLimiter = async (t, spentSince, { clock, calendar, warn }) => {
   const server = await RedisServer.create(`${redis?.url}/${++database}`);
   const limiter = await RedisLimiter.open({
     server,
     spentSince,
+    findCharges: noRows,
     flushLedger: written,
     calendar,
     warn,
@@ -48,6 +51,8 @@ interface Several {
   logged: string[];
   /** What the ledger knows, by scope. */
   ledger: Map<string, number>;
+  /** The rows in the ledger that processes did not live to settle, by the exchange's id. */
+  rows: Map<string, RowCharge>;
 }
 
 /** Some processes at one server. @param instances as gateway.yaml says */
@@ -61,12 +66,14 @@ async function several(
   const clock = { now: START };
   const logged: string[] = [];
   const ledger = new Map<string, number>();
+  const rows = new Map<string, RowCharge>();
   const log = (message: string) => void logged.push(message);
   const spentSince: SpendSince = async () => new Map(ledger);
   const limiters: RedisLimiter[] = [];
   for (let i = 0; i < count; i++) {
     const limiter = await RedisLimiter.open({
       ...{ server: await RedisServer.create(url), spentSince, calendar: new Calendar(), warn: log, info: log },
+      findCharges: async () => rows,
       flushLedger: () => writing(i),
       clock: () => clock.now,
       ...(instances !== undefined && { instances }),
@@ -74,7 +81,7 @@ async function several(
     t.teardown(() => limiter.close());
     limiters.push(limiter);
   }
-  return { limiters, clock, logged, ledger };
+  return { limiters, clock, logged, ledger, rows };
 }
 
 /** A process dies: it says nothing any more. */
@@ -237,38 +244,109 @@ test("comparisons of money agree with big integers, for amounts of all sizes", a
   server.disconnect();
 });
 
-test("the reservations of a process that died end within twelve seconds, with their minimum cost", async (t, redis) => {
-  const { limiters, clock } = await several(t, redis.url, 2);
-  const [dying, other] = limiters as [RedisLimiter, RedisLimiter];
-  const levels = [level("key", "ci", { concurrency: 9, budgets: [{ nano: 1000, per: "day", soft: false }] })];
-  for (let i = 0; i < 5; i++) granted(await dying.reserve(asking(levels, 100)));
+const row = (tokens: number, cost: number, model = "", provider = ""): RowCharge => ({ tokens, cost, model, provider });
+
+test("requests of a process that died run no more, and stay reserved until the ledger has their rows", async (t, redis) => {
+  const { limiters, clock, rows } = await several(t, redis.url, 3);
+  const [dying, other, third] = limiters as [RedisLimiter, RedisLimiter, RedisLimiter];
+  const levels = [
+    level("key", "ci", { tpm: 9000, concurrency: 9, budgets: [{ nano: 1000, per: "day", soft: false }] }),
+  ];
+  const holds = [100, 100, 100].map((cost) => ({ ...asking(levels, cost), maximum: { tokens: 50, cost } }));
+  for (const hold of holds) granted(await dying.reserve(hold));
   granted(await other.reserve(asking(levels, 100)));
   die(dying);
-  t.match(await other.statuses(levels), [{ concurrency: { remaining: 3 }, budgets: [{ reserved: 600 }] }]);
   clock.now += 9000;
   await beat(other);
-  t.match(await spent(other, levels), { reserved: 600 }, "it may live");
+  t.match(
+    await other.statuses(levels),
+    [{ concurrency: { remaining: 5 }, budgets: [{ reserved: 400 }] }],
+    "it may live",
+  );
   clock.now += 1001;
   await beat(other);
-  t.match(await other.statuses(levels), [{ concurrency: { remaining: 8 }, budgets: [{ spent: 5, reserved: 100 }] }]);
+  t.match(await other.statuses(levels), [{ concurrency: { remaining: 8 }, budgets: [{ spent: 0, reserved: 400 }] }]);
+  const [below, above] = holds as [Reservation, Reservation, Reservation];
+  rows.set(below.id, row(20, 30)).set(above.id, row(80, 170));
+  for (const by of [third, other, third]) {
+    clock.now += 3000;
+    await Promise.all([other, third].map(beat));
+    await eventually(async () => (await spent(by, levels))?.spent === 200, "their rows");
+  }
+  t.match(await other.statuses(levels), [
+    { tokens: { remaining: 9000 - 20 - 80 - 50 }, budgets: [{ spent: 200, reserved: 200 }] },
+  ]);
+});
+
+test("a request without a row counts with its minimum after ten minutes, and a row that is late corrects it", async (t, redis) => {
+  const { limiters, clock, rows } = await several(t, redis.url, 2);
+  const [dying, other] = limiters as [RedisLimiter, RedisLimiter];
+  const levels = budget(1000);
+  const hold = asking(levels, 100);
+  granted(await dying.reserve(hold));
+  die(dying);
+  const wait = async (milliseconds: number) => {
+    clock.now += milliseconds;
+    await beat(other);
+    await other.statuses([]);
+  };
+  await wait(10_001);
+  await wait(599_999);
+  t.match(await spent(other, levels), { spent: 0, reserved: 100 });
+  await wait(60_000);
+  await eventually(async () => (await spent(other, levels))?.spent === 1, "its minimum");
+  t.match(await spent(other, levels), { reserved: 0 });
+  rows.set(hold.id, row(0, 150));
+  await wait(70_000);
+  await eventually(async () => (await spent(other, levels))?.spent === 150, "its row");
+  await wait(3_600_000);
+  t.match(await spent(other, levels), { spent: 150, reserved: 0 });
+});
+
+test("the row of a dead process's fallback counts for the model and provider that served it", async (t, redis) => {
+  const { limiters, clock, rows } = await several(t, redis.url, 2);
+  const [dying, other] = limiters as [RedisLimiter, RedisLimiter];
+  const budgets = [{ nano: 1000, per: "day", soft: false } as const];
+  const main = [level("key", "ci", { budgets }), level("model", "first", { budgets })];
+  const own = [level("provider", "up", { budgets }), level("model", "second", { budgets })];
+  const hold = asking(main, 100);
+  granted(await dying.reserve(hold));
+  granted(await dying.reserve({ ...asking(own, 100), id: `${hold.id}/2` }));
+  die(dying);
+  rows.set(hold.id, row(0, 60, "second", "up"));
+  clock.now += 10_001;
+  await beat(other);
+  const all = [...main, ...own];
+  await eventually(async () => (await spent(other, own))?.reserved === 0, "the row");
+  t.same(
+    (await other.statuses(all)).map(({ budgets }) => [budgets[0]?.spent, budgets[0]?.reserved]),
+    [
+      [60, 0],
+      [0, 0],
+      [60, 0],
+      [60, 0],
+    ],
+  );
 });
 
 test("a process that was suspended and taken for dead reports its requests' costs afterwards", async (t, redis) => {
-  const { limiters, clock } = await several(t, redis.url, 2);
+  const { limiters, clock, rows } = await several(t, redis.url, 2);
   const [still, other] = limiters as [RedisLimiter, RedisLimiter];
   const levels = budget(1000);
-  const [one, two] = [asking(levels, 100), asking(levels, 100)];
-  for (const hold of [one, two]) granted(await still.reserve(hold));
+  const [one, two, three] = [asking(levels, 100), asking(levels, 100), asking(levels, 100)];
+  for (const hold of [one, two, three]) granted(await still.reserve(hold));
+  rows.set(one.id, row(0, 50));
   clock.now += 10_001;
   await beat(other);
-  t.match(await spent(other, levels), { spent: 2, reserved: 0 });
-  still.settle(one.id, { tokens: 0, cost: 60 });
-  await eventually(async () => (await spent(other, levels))?.spent === 61, "the difference");
+  await eventually(async () => (await spent(other, levels))?.spent === 50, "a row");
+  t.match(await spent(other, levels), { spent: 50, reserved: 200 });
+  for (const { id } of [one, two]) still.settle(id, { tokens: 0, cost: 60 });
+  await eventually(async () => (await spent(other, levels))?.spent === 120, "the difference, and the other one");
   await beat(still);
-  t.match(await spent(other, levels), { spent: 60, reserved: 100 }, "the other one runs");
-  still.settle(two.id, { tokens: 0, cost: 70 });
+  t.match(await spent(other, levels), { spent: 120, reserved: 100 }, "the third one runs");
+  still.settle(three.id, { tokens: 0, cost: 70 });
   await still.statuses([]);
-  t.match(await spent(other, levels), { spent: 130, reserved: 0 });
+  t.match(await spent(other, levels), { spent: 190, reserved: 0 });
 });
 
 test("the server is killed and comes back empty: each keeps to its share, and everything is restored", async (t, redis) => {
@@ -451,7 +529,7 @@ t.test("no server at the start: refused, unless the number of processes is confi
   const url = `redis://:secret@127.0.0.1:${await freePort()}`;
   const logged: string[] = [];
   const parts = {
-    ...{ spentSince: async () => new Map(), flushLedger: written, calendar: new Calendar() },
+    ...{ spentSince: async () => new Map(), findCharges: noRows, flushLedger: written, calendar: new Calendar() },
     ...{ warn: (message: string) => void logged.push(message), info: () => {} },
   };
   const failed = await openRedisLimiter(url, parts).catch((thrown: Error) => thrown);

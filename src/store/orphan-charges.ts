@@ -1,0 +1,53 @@
+import { limitScope } from "../core/limits.ts";
+import { NO_CHARGE } from "./counted-names.ts";
+import type { Ledger } from "./ledger.ts";
+import type { Spending } from "./limiter.ts";
+
+// Reservations whose process has died are orphaned: what their exchanges cost is known once the process's journal is in the
+// ledger.
+
+/** Milliseconds for which an orphaned reservation without a row stays reserved; then its least charge counts, until there is one. */
+export const ORPHAN_TIMEOUT = 600_000;
+/** Milliseconds after which no row is expected any more. */
+export const ORPHAN_TTL = 86_400_000;
+
+/** What an exchange cost according to its row, and whose limits it concerns. */
+export interface RowCharge extends Spending {
+  readonly model: string;
+  readonly provider: string;
+}
+
+/** Returns what exchanges cost, by id; those without a row or price are missing. Rejects while the ledger cannot answer. */
+export type FindCharges = (ids: readonly string[]) => Promise<ReadonlyMap<string, RowCharge>>;
+
+/** Returns the id of the exchange that made a reservation: an attempt's has a number after it. */
+export const exchangeId = (reservation: string): string => reservation.split("/", 1)[0] as string;
+
+export const findCharges =
+  (ledger: Pick<Ledger, "recovered" | "search">): FindCharges =>
+  async (ids) => {
+    await ledger.recovered();
+    const found = new Map<string, RowCharge>();
+    for (const id of new Set(ids)) {
+      const [entry] = await ledger.search({ id, limit: 1 });
+      if (entry?.cost === undefined) continue;
+      const { usage, cost, model, target } = entry;
+      const tokens = (usage?.in.total ?? 0) + (usage?.out.total ?? 0);
+      found.set(id, { tokens, cost, model, provider: target.split(":", 1)[0] as string });
+    }
+    return found;
+  };
+
+/**
+ * Returns what a row charges to a reservation with these scopes, and the one of them at which nothing was used: the exchange was
+ * served by another model or provider.
+ */
+export function chargeOfRow(
+  { tokens, cost, model, provider }: RowCharge,
+  scopes: readonly string[],
+): { used: Spending; unused?: string } {
+  const own = [limitScope("model", model), limitScope("provider", provider)];
+  const others = scopes.filter((scope) => /^(?:model|provider):/.test(scope) && !own.includes(scope));
+  if (others.length === scopes.length) return { used: NO_CHARGE };
+  return { used: { tokens, cost }, ...(others[0] !== undefined && { unused: others[0] }) };
+}

@@ -1,0 +1,23 @@
+-- Counts what the ledger knows of orphans, whoever has asked it. ARGV[3]: milliseconds after which the least charge counts without
+-- a row, [4]: milliseconds to keep orphans, then of each: id, tokens, money (empty: there is no row), and the scope at which
+-- nothing was used.
+for i = 5, #ARGV, 4 do
+  local id, tokens, cost, unused = unpack(ARGV, i, i + 3)
+  local text = redis.call('HGET', ORPHANS, id)
+  if text then
+    local orphan = cjson.decode(text)
+    local time, hold = unpacked(orphan[2])
+    local died, before, found = orphan[1], orphan[3], cost ~= ''
+    if found then
+      -- It is kept in case that its owner comes back.
+      redis.call('ZADD', DUE, died + tonumber(ARGV[4]), id)
+    elseif not before and now - died >= tonumber(ARGV[3]) then
+      tokens, cost, unused, found = hold.least[1], hold.least[2], '', true
+    end
+    if found then
+      charge(time, hold, tonumber(tokens), cost, unused, before)
+      redis.call('HSET', ORPHANS, id, cjson.encode({ died, orphan[2], { tonumber(tokens), cost, unused } }))
+    end
+  end
+end
+return {}

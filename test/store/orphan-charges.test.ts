@@ -1,0 +1,46 @@
+import t from "tap";
+import type { LedgerEntry } from "../../src/store/ledger.ts";
+import { chargeOfRow, exchangeId, findCharges } from "../../src/store/orphan-charges.ts";
+
+t.test(
+  "rows with a price are found by the exchange's id, after the journals of dead processes are in the ledger",
+  async (t) => {
+    let recovered = false;
+    const rows = new Map<string, Partial<LedgerEntry>>([
+      [
+        "a",
+        { cost: 7, model: "m", target: "up:vendor:x", usage: { in: { total: 3 }, out: { total: 2 }, raw: undefined } },
+      ],
+      ["free", { cost: 0, model: "m", target: "" }],
+      ["unpriced", { model: "m", target: "up:y" }],
+    ]);
+    const find = findCharges({
+      recovered: async () => {
+        recovered = true;
+      },
+      search: async ({ id = "" }) => {
+        t.ok(recovered);
+        const row = rows.get(id);
+        return row ? [row as LedgerEntry] : [];
+      },
+    });
+    t.same(
+      await find(["a/1", "a", "free", "unpriced", "missing"].map(exchangeId)),
+      new Map([
+        ["a", { tokens: 5, cost: 7, model: "m", provider: "up" }],
+        ["free", { tokens: 0, cost: 0, model: "m", provider: "" }],
+      ]),
+    );
+  },
+);
+
+t.test("a row counts only for the model and provider that served it", (t) => {
+  const row = { tokens: 5, cost: 7, model: "second", provider: "up" };
+  const used = { tokens: 5, cost: 7 };
+  t.same(chargeOfRow(row, ["key:ci", "group:g", "all"]), { used });
+  t.same(chargeOfRow(row, ["key:ci", "model:second"]), { used });
+  t.same(chargeOfRow(row, ["key:ci", "model:first"]), { used, unused: "model:first" });
+  t.same(chargeOfRow(row, ["provider:up", "model:second"]), { used });
+  t.same(chargeOfRow(row, ["provider:other"]), { used: { tokens: 0, cost: 0 } });
+  t.end();
+});
