@@ -24,6 +24,7 @@ import { Cors } from "./downstream/cors.ts";
 import { type Mount, Paths } from "./downstream/paths.ts";
 import { endResponse } from "./downstream/reply.ts";
 import { knownClients } from "./loader/clients.ts";
+import { isBuiltIn } from "./loader/discover.ts";
 import { closePlugin, type LoadedPlugin, makePlugin, startPlugin } from "./loader/instances.ts";
 import { PluginError, type PluginProblem } from "./loader/problems.ts";
 import { budgetProblems } from "./marketplace/budgets.ts";
@@ -455,21 +456,26 @@ function createChain(
   name: string,
   names: readonly string[],
   plugins: ReadonlyMap<string, Plugin>,
-  { config, observer }: BuildContext,
+  made: BuildContext,
 ): Chain {
-  const links = names.map((each) => createLink(each, plugins, config));
-  return new Chain(name, links, undefined, observer);
+  const links = names.map((each) => createLink(each, plugins, made));
+  return new Chain(name, links, undefined, made.observer);
 }
 
-const createLink = (name: string, plugins: ReadonlyMap<string, Plugin>, config: Config): Link => ({
+const createLink = (
+  name: string,
+  plugins: ReadonlyMap<string, Plugin>,
+  { config, classes }: Pick<BuildContext, "config" | "classes">,
+): Link => ({
   name,
   plugin: plugins.get(name) as Plugin,
   deadline: config.plugins.get(name)?.deadline,
+  isBuiltIn: isBuiltIn(classes.get(name)?.file ?? ""),
 });
 
 /** Returns the mounts of all paths. */
 function createMounts(
-  { config, protocols, observer, envelopes }: BuildContext,
+  { config, classes, protocols, observer, envelopes }: BuildContext,
   chains: ReadonlyMap<string, Chain>,
   plugins: ReadonlyMap<string, Plugin>,
   providers: ReadonlyMap<string, Provider>,
@@ -478,7 +484,7 @@ function createMounts(
   return config.paths.flatMap(({ path, protocol: name, serve, pass, use, strict }): Mount[] => {
     const chain = chains.get(use) as Chain;
     if (serve !== undefined) {
-      const serving = createLink(serve, plugins, config);
+      const serving = createLink(serve, plugins, { config, classes });
       return [{ pattern: path, chain: new Chain(chain.name, chain.links, serving, observer), serve: true }];
     }
     if (pass !== undefined) {

@@ -14,6 +14,8 @@ export interface Link {
   plugin: Plugin;
   /** Milliseconds that one of its phases may take if it returns a promise; 0: no limit; undefined: the default. */
   deadline?: number | undefined;
+  /** Whether it belongs to the gateway: its stages set the length of a whole answer themselves where they change it. */
+  isBuiltIn?: boolean | undefined;
 }
 
 /** Default milliseconds for a phase of a plugin. */
@@ -58,6 +60,7 @@ interface Step<Run> extends PluginDeadline {
   /** The plugin's index in the chain. */
   readonly index: number;
   readonly run: Run;
+  readonly isBuiltIn: boolean;
   /** Receives reports of its stages, where they are timed. */
   readonly observer: PhaseObserver | undefined;
 }
@@ -153,14 +156,11 @@ type PhaseSteps = Readonly<
 
 /** @param observer receives the duration of each step */
 function buildSteps(links: readonly Link[], serving: Link | undefined, observer?: PhaseObserver): PhaseSteps {
-  const stepIn = ({ name, deadline = PHASE_DEADLINE }: Link, index: number, phase: string, run: Run): Step<Run> => ({
-    name,
-    origin: `${name}.${phase}`,
-    index,
-    run: observer ? timePhase(observer, name, phase, run) : run,
-    deadline,
-    observer,
-  });
+  const stepIn = (link: Link, index: number, phase: string, run: Run): Step<Run> => {
+    const { name, deadline = PHASE_DEADLINE, isBuiltIn = false } = link;
+    const timed = observer ? timePhase(observer, name, phase, run) : run;
+    return { name, origin: `${name}.${phase}`, index, run: timed, deadline, isBuiltIn, observer };
+  };
   const of = (phase: Phase) =>
     links.flatMap((link, index) => {
       const run = link.plugin[phase];
@@ -298,8 +298,10 @@ function checkReplyHeaders({ replyHeaders }: Exchange, before: number, { origin 
   }
 }
 
-function addStage(stages: Stage[], stage: Stage, { name, origin, observer }: Step<Respond>, head: Head): void {
+function addStage(stages: Stage[], stage: Stage, step: Step<Respond>, head: Head): void {
+  const { name, origin, isBuiltIn, observer } = step;
   if (stages.length === 0) readThroughStages(head, stages);
+  if (!isBuiltIn) head.lengthIsOpen = true;
   const one = checkedStage(stage, origin);
   stages.push(observer ? timedStage(one, name, observer) : one);
 }

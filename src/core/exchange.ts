@@ -173,6 +173,8 @@ export interface Head {
   readBody?(limit: number): Promise<Buffer>;
   /** True while a call of `readBody` is pending. */
   isReading?: boolean;
+  /** Set by the engine: a stage may change the length of the body, so that the `content-length` in `headers` may not be sent. */
+  lengthIsOpen?: boolean;
   /** Set when `readBody` has failed: returns the frames that arrived before, without an incomplete one. */
   received?: (() => readonly Frame[]) | undefined;
   /** Set by the stage that translates the response: `framing` is then the client's, and the upstream's is in here. */

@@ -29,7 +29,9 @@ function buildResponse(
   const type = bytes || operation.framing === "array" ? "application/json" : "text/event-stream";
   const headers = new HeaderList(["content-type", type]);
   for (const [name, value] of Object.entries(own)) headers.set(name, value);
-  if (bytes) headers.set("content-length", String(bytes.length));
+  // A 204 and a 304 have no body whose length it could be (RFC 9110 §8.6).
+  if (status === 204 || status === 304) headers.delete("content-length");
+  else if (bytes) headers.set("content-length", String(bytes.length));
   const framing = bytes ? undefined : framingOf(status, headers.get("content-type"), operation);
   const pieces = bytes ? [bytes].values() : piecesOf(body);
   return new BufferedResponse(new AnswerBody(pieces, bound), { status, headers, framing });

@@ -43,7 +43,7 @@ export class Reply {
     this.addGatewayLines(lines);
     if (isCacheable(this.request) && !head.headers.has("cache-control")) lines.push(...UNCACHED);
     if (head.framing) lines.push("x-accel-buffering", "no");
-    this.writer.head(head.status, lines, head.framing !== undefined);
+    this.writer.head(head.status, lines, head.framing !== undefined, head.lengthIsOpen);
     return new Promise((done, fail) => {
       const ended = (): void => {
         if (exchange.error) exchange.outcome = outcomeOf(exchange.error, exchange);

@@ -115,7 +115,9 @@ export class ResponseStream implements BodyReceiver, ActiveResponse {
   private finish(rest: readonly Frame[]): void {
     try {
       const last = rest.length > 0 ? this.passFrames(rest) : [];
-      this.write([...last, ...this.passFrames([END])]);
+      const pieces = [...last, ...this.passFrames([END])];
+      this.writer.setLength(pieces.reduce((sum, { length }) => sum + length, this.exchange.written));
+      this.write(pieces);
       if (this.exchange.aborted) throw new GatewayError("client_gone");
       // Some clients ignore an error event, and take the text before it for the whole response if that ends regularly.
       if (this.hasFailed && !this.endsWithFailedResponse) this.writer.deferEnd(() => this.writer.abort());

@@ -15,7 +15,7 @@ export class ResponseWriter {
   private direct = false;
   private streaming = false;
   /** The head of a whole response, sent with the first byte after it: until then another response can replace it. */
-  private pendingHead: { status: number; lines: string[] } | undefined;
+  private pendingHead: { status: number; lines: string[]; lengthIsOpen: boolean } | undefined;
   /** The first piece of a whole response, sent with its end, or when another follows: a single write for a small response. */
   private firstPiece: Buffer | undefined;
   /** Pieces of a stream, sent as one chunk when the read that returned them has been processed. */
@@ -36,11 +36,12 @@ export class ResponseWriter {
    * Sets the head.
    * @param lines name, value, name, value, …
    * @param streaming sends the head at once
+   * @param lengthIsOpen the body of a whole response may have another length than the one in `lines`
    */
-  head(status: number, lines: string[], streaming: boolean): void {
+  head(status: number, lines: string[], streaming: boolean, lengthIsOpen = false): void {
     this.streaming = streaming;
     if (!streaming) {
-      this.pendingHead = { status, lines };
+      this.pendingHead = { status, lines, lengthIsOpen };
       return;
     }
     this.response.writeHead(status, lines);
@@ -119,11 +120,26 @@ export class ResponseWriter {
     this.response.destroy();
   }
 
+  /**
+   * Tells the number of bytes of the whole body, before its last piece is written. Where the head has not been sent, it is the
+   * length that this announces.
+   */
+  setLength(length: number): void {
+    const { pendingHead } = this;
+    if (!pendingHead?.lengthIsOpen) return;
+    pendingHead.lengthIsOpen = false;
+    const at = lengthIndex(pendingHead.lines);
+    if (at >= 0) pendingHead.lines[at + 1] = String(length);
+  }
+
   private sendHead(): void {
     const { pendingHead } = this;
     if (!pendingHead) return;
     this.pendingHead = undefined;
-    this.response.writeHead(pendingHead.status, pendingHead.lines);
+    const { status, lines, lengthIsOpen } = pendingHead;
+    // Without a length node uses chunked encoding.
+    const at = lengthIsOpen ? lengthIndex(lines) : -1;
+    this.response.writeHead(status, at < 0 ? lines : lines.toSpliced(at, 2));
   }
 
   writeEnd(): void {
@@ -179,6 +195,10 @@ export class ResponseWriter {
     return more;
   }
 }
+
+/** Returns the index of the name `content-length` in header lines, or -1. */
+const lengthIndex = (lines: readonly string[]): number =>
+  lines.findIndex((line, i) => i % 2 === 0 && line.toLowerCase() === "content-length");
 
 /** Writers with data in `pending`. */
 let pendingWriters: ResponseWriter[] = [];

@@ -48,6 +48,16 @@ t.test("a complete response passes the plugins above the one that returned it, a
   );
 });
 
+t.test("a response without a body announces no length", async (t) => {
+  const { url } = await answering(
+    t,
+    'request(exchange: RequestExchange) { exchange.answer = { status: 204, body: "" }; }',
+  );
+  const response = await ask(url);
+  t.equal(response.status, 204);
+  t.equal(response.headers.get("content-length"), null);
+});
+
 t.test("a streamed response passes them frame by frame, however it is split into chunks", async (t) => {
   const { url, log } = await answering(
     t,
