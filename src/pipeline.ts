@@ -1,10 +1,11 @@
 import type { Admission } from "./core/admission.ts";
 import type { Chain } from "./core/chain.ts";
+import { GatewayError } from "./core/errors.ts";
 import type { Exchange } from "./core/exchange.ts";
 import { logExchange } from "./core/exchange-log.ts";
 import type { Log } from "./core/log.ts";
 import type { Redactor } from "./core/redactor.ts";
-import { pluginAnswer } from "./downstream/plugin-answer.ts";
+import { discardAnswer, pluginAnswer } from "./downstream/plugin-answer.ts";
 import type { ReceiveBody } from "./downstream/receive-body.ts";
 import type { Reply } from "./downstream/reply.ts";
 import type { ObjectAccess } from "./objects/objects.ts";
@@ -64,7 +65,9 @@ export async function runExchange(
     const objectStage = exchange.answer ? undefined : parts.objects.recordingStage(exchange, answer.head);
     await reply.stream(answer, objectStage ? [objectStage, ...stages] : stages);
   } catch (error) {
-    answer?.destroy();
+    if (answer) answer.destroy();
+    else if (exchange.answer) discardAnswer(exchange.answer);
+    if (error instanceof GatewayError && error.code === "plugin_timeout") exchange.cancel();
     await reply.refuse(parts.redactor.error(error, exchange.credentials));
   } finally {
     exchange.form?.close();

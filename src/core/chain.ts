@@ -127,8 +127,9 @@ export class Chain {
     return this.steps.failed.length > 0;
   }
 
+  /** Never throws, nor rejects: plugins only observe, and the next step is already decided. */
   failed(exchange: Exchange, attempt: Attempt, answer: FailedAnswer): MaybePromise<void> {
-    return runSteps(this.stepsFor("failed"), 0, exchange, attempt, answer);
+    return runObserving(this.stepsFor("failed"), 0, exchange, attempt, answer);
   }
 
   /**
@@ -239,6 +240,28 @@ function runSteps(
       });
     if (exchange.replyHeaders.length !== headersBefore) checkReplyHeaders(exchange, headersBefore, step);
     if (exchange.answer !== undefined && hasAnswered(exchange, step)) return;
+  }
+}
+
+/** Runs the steps one after the other, even if one fails. Errors are kept for the log. */
+function runObserving(
+  steps: readonly Step<Run>[],
+  from: number,
+  exchange: Exchange,
+  attempt: Attempt,
+  answer: FailedAnswer,
+): MaybePromise<void> {
+  for (let i = from; i < steps.length; i++) {
+    const noteError = (thrown: unknown): void => {
+      // An interruption is no fault of the plugin that is no longer awaited.
+      if (thrown !== exchange.interruption) exchange.failedErrors.push(thrown as GatewayError);
+    };
+    try {
+      const result = runSteps(steps.slice(i, i + 1), 0, exchange, attempt, answer);
+      if (result) return result.catch(noteError).then(() => runObserving(steps, i + 1, exchange, attempt, answer));
+    } catch (thrown) {
+      noteError(thrown);
+    }
   }
 }
 

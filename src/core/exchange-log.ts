@@ -65,11 +65,13 @@ export function logExchange(
       { id: exchange.id, cause: exchange.usageError, count: ++unreadUsages },
       "the usage of an answer could not be read",
     );
-  if (failed)
+  const logFailure = (thrown: GatewayError, message: string): void =>
     log.error(
-      { id: exchange.id, origin: failed.origin, cause: redactor.text(causeOf(failed) ?? failed.message) },
-      "a plugin failed to record",
+      { id: exchange.id, origin: thrown.origin, cause: redactor.text(causeOf(thrown) ?? thrown.message) },
+      message,
     );
+  for (const thrown of exchange.failedErrors) logFailure(thrown, "a plugin failed to observe a failed attempt");
+  if (failed) logFailure(failed, "a plugin failed to record");
   if (error && error.status >= 500) log.warn(fields, "exchange");
   else log.info(fields, "exchange");
 }

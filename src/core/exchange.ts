@@ -410,6 +410,8 @@ export class Exchange {
   private knownUsage: Usage | undefined;
   private recordedCharge: ExchangeCharge | undefined;
   private readonly abortListeners: (() => void)[] = [];
+  /** What plugins have thrown in `failed`, for the log: it changes nothing for the client. */
+  readonly failedErrors: GatewayError[] = [];
   /** Set while it counts among the requests that run concurrently. */
   admitted = false;
   private interruptListeners: Set<() => void> | undefined;
@@ -612,8 +614,8 @@ export class Exchange {
   }
 
   /**
-   * Fires when the client leaves, unless the response is then read on (`drain`), and when the gateway breaks it off. Created on
-   * demand: most exchanges never need it.
+   * Fires when the client leaves, unless the response is then read on (`drain`), when the gateway breaks it off, and when a
+   * plugin was too slow for it (`plugin_timeout`). Created on demand: most exchanges never need it.
    */
   get signal(): AbortSignal {
     if (!this.controller) {
@@ -657,6 +659,11 @@ export class Exchange {
     this.interruptListeners ??= new Set();
     this.interruptListeners.add(listener);
     return () => void this.interruptListeners?.delete(listener);
+  }
+
+  /** Fires `signal` once the exchange has failed, so that a plugin's own requests for it end. Called by the engine. */
+  cancel(): void {
+    if (!this.hasFired) this.fireAbort();
   }
 
   private fireAbort(): void {

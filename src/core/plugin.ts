@@ -29,7 +29,7 @@ export interface Plugin {
   send?: (exchange: SendExchange, attempt: Attempt) => MaybePromise<void>;
   /**
    * An attempt has failed, and its provider's response is not passed to the client. Observes only: the next step is already
-   * decided, and waits for this. Not called for an attempt without a response.
+   * decided, and waits for this; what it throws is logged. Not called for an attempt without a response.
    */
   failed?: (exchange: SendExchange, attempt: Attempt, answer: FailedAnswer) => MaybePromise<void>;
   /** The head of the response has been received. May change it; may return a stage. */

@@ -14,6 +14,17 @@ export interface TextMatch {
 /** Returns the replacement of a match. Called once for each. */
 export type Replace = (match: string) => string;
 
+/**
+ * Returns what a plugin's function gives for a text.
+ * @throws TypeError for anything but a string, such as the promise of one
+ */
+function checkReplacement(replacement: unknown): string {
+  if (typeof replacement === "string") return replacement;
+  // Its rejection would have no handler, which ends the process.
+  if (replacement instanceof Promise) replacement.catch(() => {});
+  throw new TypeError("The function that replaces texts must return a string, and not a promise.");
+}
+
 /** A text in progress: takes its pieces, and returns their output as soon as that is final. */
 export interface TextOutput {
   /** @param raw the source of each character, where it differs from the character itself */
@@ -98,7 +109,7 @@ export class TextReplacer implements TextOutput {
         at = open;
         break;
       }
-      out += plain(at, found.index) + this.encode(this.replace(found[0]));
+      out += plain(at, found.index) + this.encode(checkReplacement(this.replace(found[0])));
       at = found.index + found[0].length;
       // A match that ends before the open part does not change where that begins.
       if (at > open) open = partial.partialStart(all, at);
@@ -135,7 +146,7 @@ export class WholeTextOutput implements TextOutput {
     const { text, raw } = this;
     this.text = "";
     this.raw = undefined;
-    const mapped = this.map(text);
+    const mapped = checkReplacement(this.map(text));
     return mapped === text ? (raw?.join("") ?? text) : this.encode(mapped);
   }
 }

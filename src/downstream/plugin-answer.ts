@@ -37,6 +37,15 @@ function buildResponse(
   return new BufferedResponse(new AnswerBody(pieces, bound), { status, headers, framing });
 }
 
+/** Ends the pieces of an answer that is not sent, as its plugin has failed. */
+export function discardAnswer({ body }: Answer): void {
+  try {
+    closePieces(piecesOf(body));
+  } catch {
+    // Something that gives no pieces has none to end.
+  }
+}
+
 type AnswerPieces = Iterator<Buffer> | AsyncIterator<Buffer>;
 
 function piecesOf(body: unknown): AnswerPieces {
@@ -46,9 +55,16 @@ function piecesOf(body: unknown): AnswerPieces {
   return pieces;
 }
 
+/** Lets the pieces' source free its resources. A generator that is still running finishes its current step first. */
+function closePieces(pieces: AnswerPieces): void {
+  // It is the plugin's code, and nobody waits for it.
+  new Promise((resolve) => resolve(pieces.return?.())).catch(() => {});
+}
+
 /** The body of a plugin's answer, pulled piece by piece as fast as the client reads. */
 class AnswerBody implements Pick<UpstreamResponse, "read" | "resume" | "destroy"> {
   private receiver: BodyReceiver | undefined;
+  private over = false;
 
   constructor(
     private readonly pieces: AnswerPieces,
@@ -81,10 +97,9 @@ class AnswerBody implements Pick<UpstreamResponse, "read" | "resume" | "destroy"
   }
 
   destroy(): void {
-    if (!this.receiver) return;
     this.receiver = undefined;
-    // A generator that is still running finishes its current step first.
-    Promise.resolve(this.pieces.return?.()).catch(() => {});
+    if (!this.over) closePieces(this.pieces);
+    this.over = true;
   }
 
   /** Returns true when the next piece may follow. */
@@ -96,6 +111,7 @@ class AnswerBody implements Pick<UpstreamResponse, "read" | "resume" | "destroy"
       return piece !== undefined && receiver.chunk(piece);
     }
     this.receiver = undefined;
+    this.over = true;
     receiver.end();
     return false;
   }
@@ -112,7 +128,7 @@ class AnswerBody implements Pick<UpstreamResponse, "read" | "resume" | "destroy"
 
   private fail(thrown: unknown): void {
     const { receiver } = this;
-    this.receiver = undefined;
+    this.destroy();
     receiver?.fail(toPluginError(thrown, this.bound.origin));
   }
 }

@@ -36,7 +36,7 @@ export class Translations {
    * Keeps only the targets that can serve an exchange, each with its best protocol, and estimates a token count that no target
    * can make.
    * @returns its translation; undefined where the client's bytes pass unchanged
-   * @throws GatewayError `not_served` where no target can serve it
+   * @throws GatewayError `not_served` where no target can serve it, `no_target` where a plugin has left none
    */
   plan(exchange: RouteExchange): ExchangeTranslation | undefined {
     const others = new Map<Target, TranslatedProtocol>();
@@ -46,7 +46,8 @@ export class Translations {
       if (chosen !== undefined && chosen !== "own") others.set(target, chosen);
       return chosen !== undefined;
     });
-    if (exchange.targets.length === 0 && !this.estimate(exchange)) throw notServed(exchange, targets);
+    if (exchange.targets.length === 0 && !this.estimate(exchange))
+      throw targets.length === 0 ? new GatewayError("no_target") : notServed(exchange, targets);
     const mayHoldState = this.mayHoldState(exchange);
     if (others.size === 0 && !mayHoldState) return undefined;
     return new ExchangeTranslation(

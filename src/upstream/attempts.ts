@@ -152,13 +152,8 @@ export class Upstreams {
     const operation = attempt.operation ?? exchange.operation;
     const framing = framingOf(upstream.status, received.get("content-type"), operation);
     const answer = new DiscardedAnswer(upstream, { status: upstream.status, headers, framing }, this.redactor);
-    try {
-      const notified = chain.failed(exchange, attempt, answer);
-      return notified instanceof Promise ? notified.finally(() => answer.closeUnread()) : answer.closeUnread();
-    } catch (thrown) {
-      answer.closeUnread();
-      throw thrown;
-    }
+    const notified = chain.failed(exchange, attempt, answer);
+    return notified instanceof Promise ? notified.then(() => answer.closeUnread()) : answer.closeUnread();
   }
 
   /**

@@ -15,6 +15,13 @@ const chainOf = (plugins: Record<string, Plugin>) =>
     Object.entries(plugins).map(([name, plugin]) => ({ name, plugin })),
   );
 
+/** Runs `failed`, and throws what it has kept for the log. */
+async function observing(chain: Chain): Promise<void> {
+  const exchange = started();
+  await chain.failed(exchange, {} as Attempt, {} as FailedAnswer);
+  for (const error of exchange.failedErrors) throw error;
+}
+
 t.test("request phases run down the chain and response phases up", async (t) => {
   const seen: string[] = [];
   const noting = (name: string): Plugin => ({
@@ -42,6 +49,23 @@ t.test("a response that the client does not get is shown to plugins with a faile
   t.equal(chainOf({ other: { send() {} } }).hasFailedPhase, false);
   t.end();
 });
+
+t.test(
+  "a plugin that fails in `failed` keeps no other from observing, and its error is kept for the log",
+  async (t) => {
+    const seen: string[] = [];
+    const note = (name: string): Plugin => ({ failed: () => void seen.push(name) });
+    const bad = () => {
+      throw new Error("broken");
+    };
+    const chain = chainOf({ a: { failed: bad }, b: note("b"), c: { failed: async () => bad() }, d: note("d") });
+    const exchange = started();
+    await chain.failed(exchange, {} as Attempt, {} as FailedAnswer);
+    t.same(seen, ["b", "d"]);
+    t.match(exchange.failedErrors, [{ code: "plugin_failed", origin: "a.failed" }, { origin: "c.failed" }]);
+    t.equal(exchange.failedErrors.length, 2);
+  },
+);
 
 t.test("a phase in which no plugin waits returns no promise", async (t) => {
   t.equal(chainOf({ a: { route() {} }, b: {} }).route(exchange), undefined);
@@ -151,7 +175,7 @@ t.test("any thenable is awaited like a promise, in every phase and once", async 
     request: (chain) => chain.request(started()),
     route: (chain) => chain.route(started()),
     send: (chain) => chain.send(started(), {} as Attempt),
-    failed: (chain) => chain.failed(started(), {} as Attempt, {} as FailedAnswer),
+    failed: observing,
     response: (chain) => chain.response(started(), head),
     done: async (chain) => {
       const failure = await chain.done(started());
@@ -175,7 +199,7 @@ t.test("any thenable is awaited like a promise, in every phase and once", async 
       const refused = Promise.resolve(run(new Chain("test", links(denied), undefined, observer)));
       await t.rejects(refused, { code: "denied_later", origin: `mine.${phase}` });
       t.equal(denied.asked.times, 1);
-      if (phase !== "done") t.same(behind, [], `no plugin after it runs in ${phase}`);
+      if (phase !== "done" && phase !== "failed") t.same(behind, [], `no plugin after it runs in ${phase}`);
       const fine = query((ok) => ok());
       await run(new Chain("test", links(fine), undefined, observer));
       t.equal(behind.at(-1), "b");
@@ -245,7 +269,7 @@ t.test("a phase that does not settle ends with plugin_timeout, which names it", 
     request: (chain: Chain) => chain.request(started()),
     route: (chain: Chain) => chain.route(started()),
     send: (chain: Chain) => chain.send(started(), {} as Attempt),
-    failed: (chain: Chain) => chain.failed(started(), {} as Attempt, {} as FailedAnswer),
+    failed: observing,
     response: (chain: Chain) => chain.response(started(), head),
   };
   for (const [phase, run] of Object.entries(runs)) {
