@@ -21,6 +21,7 @@ import { inject, injectable } from "tsyringe";
 import { z } from "zod";
 import { DeliveredTokens } from "./usage/delivered-tokens.ts";
 import { ledgerAttempt } from "./usage/ledger-attempt.ts";
+import { requestedOutput } from "./usage/output-limit.ts";
 import { hasCounts, hasTokens, priceUsage, unpricedMinimumCost, usageTokens } from "./usage/price.ts";
 import { addReasons } from "./usage/reasons.ts";
 import { REQUEST_RECORD } from "./usage/request-facts.ts";
@@ -213,7 +214,7 @@ function settleCut(exchange: DoneExchange, reading: UsageReading, cut: CutPolicy
   const source = reported && hasCounts(reported) ? "partial" : "estimated";
   if (!delivered) return { usage: reported, source: reported ? "partial" : "none" };
   if (cut === "observed" || cut === "absorb") return { usage: reported ?? ZERO_USAGE, source: cutSource(cut) };
-  return { usage: withTier(estimateCut(reported, delivered, tokensIn), exchange, reading), source };
+  return { usage: withTier(estimateCut(reported, delivered, tokensIn, exchange), exchange, reading), source };
 }
 
 const cutSource = (cut: CutPolicy) => (cut === "absorb" ? "absorbed" : "observed");
@@ -296,7 +297,15 @@ function estimateReceived(
   }
   const received = parser?.bytes || attempt?.unreadBytes || 0;
   const text = delivered?.tokens ?? Math.ceil(Math.max(0, received - WHOLE_OVERHEAD) / BYTES_PER_TOKEN);
-  return { in: input, out: { total: operation.task === "generate" ? text : 0 }, raw: undefined };
+  const total = operation.task === "generate" ? limitOutput(text, exchange) : 0;
+  return { in: input, out: { total }, raw: undefined };
+}
+
+/** Returns an estimate of output tokens, at most as many as the request allows. */
+function limitOutput(tokens: number, exchange: DoneExchange): number {
+  const attempt = exchange.attempt ?? exchange.attempts.at(-1);
+  const limit = attempt && !exchange.form ? tryRead(() => requestedOutput(attempt)) : undefined;
+  return Math.min(tokens, limit ?? Number.POSITIVE_INFINITY);
 }
 
 /** Outcomes that are not the provider's fault, after which it may still have done the work. */
@@ -333,11 +342,16 @@ function withImages(
 const ZERO_USAGE: Usage = { in: { total: 0 }, out: { total: 0 }, raw: undefined };
 
 /** Estimates the usage of a stream that reported too little. */
-function estimateCut(reported: Usage | undefined, delivered: DeliveredTokens, tokensIn: () => number): Usage {
+function estimateCut(
+  reported: Usage | undefined,
+  delivered: DeliveredTokens,
+  tokensIn: () => number,
+  exchange: DoneExchange,
+): Usage {
   return {
     ...reported,
     in: { ...reported?.in, total: reported?.in.total ?? tokensIn() },
-    out: { ...reported?.out, total: Math.max(reported?.out.total ?? 0, delivered.tokens) },
+    out: { ...reported?.out, total: Math.max(reported?.out.total ?? 0, limitOutput(delivered.tokens, exchange)) },
     raw: reported?.raw,
   };
 }

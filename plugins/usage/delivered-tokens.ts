@@ -12,6 +12,7 @@ const USUAL = 48;
 const LONG = 256;
 /** Characters at a text's beginning and end by which a repetition is recognised. */
 const SHORT = 32;
+const TRAILING_SPACES = / +$/;
 /** Bytes: a shorter frame holds no text: a comment, a ping. */
 const MIN_FRAME_BYTES = 48;
 
@@ -42,6 +43,8 @@ export class DeliveredTokens {
   private usual = 0;
   private measured = 0;
   private bytes = 0;
+  /** Spaces at the end of the last piece: tokenizers join them to the next word. */
+  private spaces = "";
   private readonly weights: NonNullable<Protocol["tokenEstimate"]>;
 
   /** @param model the vendor's name of the model that responds */
@@ -120,7 +123,9 @@ export class DeliveredTokens {
       calls ||= kind === "tool_call" && /^\s*(?:\{|$)/.test(text);
       if (seen.includes(text)) continue;
       seen.push(text);
-      tokens += estimateTokens(text);
+      const joined = this.spaces + text;
+      this.spaces = TRAILING_SPACES.exec(joined)?.[0] ?? "";
+      tokens += estimateTokens(joined.slice(0, joined.length - this.spaces.length));
     }
     if (this.weights.perToolCall > 0 && isCall(frame, calls)) this.calls++;
     return { tokens, text: bytes };

@@ -458,6 +458,27 @@ t.test("a client that disconnects before the usage is charged an estimate of wha
   t.ok((entry?.cost ?? 0) > 0);
 });
 
+t.test("an estimate of an interrupted response is at most what the request allows", async (t) => {
+  const text = "word and number ".repeat(40);
+  const { ask, rows } = await behind(t, "openai-chat", ({ body }, reply) => {
+    if (!body.includes('"stream":true')) {
+      reply.writeHead(200, { "content-type": "application/json" }).end(JSON.stringify({ id: "c", choices: [], text }));
+      return;
+    }
+    reply.writeHead(200, { "content-type": "text/event-stream" });
+    for (const piece of [text, text]) reply.write(chunk({ content: piece }));
+    setTimeout(() => reply.destroy(), 100);
+  });
+  const limits = [{ max_tokens: 30 }, { max_tokens: 30, n: 2 }, { max_tokens: 30, stream: true }, { stream: true }];
+  for (const limit of limits) {
+    const response = await ask("/v1/chat/completions", { ...limit, messages: [{ role: "user", content: "Go" }] });
+    await response.text().catch(() => {});
+  }
+  const estimates = (await rows(limits.length)).map((entry) => entry?.usage?.out.total ?? 0);
+  t.same(estimates.slice(0, 3), [30, 60, 30]);
+  t.ok((estimates[3] ?? 0) > 200, "without a limit, all that came");
+});
+
 t.test("a client that disconnects before there is an answer is charged an estimate of its input", async (t) => {
   let asked = Promise.withResolvers<void>();
   const { running, rows } = await behind(t, "openai-chat, openai-embeddings", () => asked.resolve());
@@ -508,7 +529,7 @@ t.test("the provider's reported usage stays, and what came after is added; error
     reply.writeHead(200, { "content-type": "text/event-stream" });
     reply.end([start, ...PIECES.map(delta), error].map(event).join(""));
   });
-  await (await ask("/v1/messages", { stream: true, max_tokens: 9, messages: [] })).text().catch(() => {});
+  await (await ask("/v1/messages", { stream: true, max_tokens: 999, messages: [] })).text().catch(() => {});
   const [entry] = await rows(1);
   t.match(entry, { source: "partial", outcome: "upstream_error", usage: { in: { total: 77 } } });
   const total = entry?.usage?.out.total ?? 0;

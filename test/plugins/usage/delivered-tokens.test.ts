@@ -33,6 +33,18 @@ t.test("the tokens of the text, within a tenth, though most frames are only meas
   }
 });
 
+t.test("a space counts with the word after it, in whichever frame it came", (t) => {
+  const count = (piece: string) =>
+    tokens(
+      openaiChat,
+      Array.from({ length: 110 }, () => chat(piece)),
+    );
+  const whole = tokens(openaiChat, [chat("word ".repeat(110))]);
+  for (const piece of ["word ", " word"])
+    t.ok(Math.abs(count(piece) - whole) <= 2, `${count(piece)} for ${JSON.stringify(piece)}, ${whole} in one frame`);
+  t.end();
+});
+
 t.test("frames without new text add nothing: comments, heads, and repeated whole texts", async (t) => {
   const quiet = [
     new Frame("event", Buffer.from(`: ${"x".repeat(100)}\n\n`)),
