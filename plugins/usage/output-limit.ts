@@ -1,7 +1,7 @@
 import type { Attempt } from "model-gateway";
 
 /** A member's name, followed by the member names and indices that lead to a value. */
-type MemberPath = readonly (string | number)[];
+type CountPath = readonly (string | number)[];
 
 /**
  * Returns the most output tokens that a request allows for all of its responses together; undefined: it sets no limit, or not as a
@@ -12,7 +12,7 @@ export function requestedOutput({
   body,
 }: Pick<Attempt, "protocol" | "body">): number | undefined {
   if (!output || (output.fallbackModels !== undefined && body.member(output.fallbackModels))) return undefined;
-  const at = ([name, ...further]: MemberPath): unknown =>
+  const at = ([name, ...further]: CountPath): unknown =>
     body.member(String(name)) && further.reduce(memberOf, body.uniqueValue(String(name)));
   // Of several limits a provider may apply any.
   const limits = output.tokens.map(at).filter((limit) => limit !== undefined && limit !== null);

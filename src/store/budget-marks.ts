@@ -6,7 +6,7 @@ export interface BudgetMark extends Pick<LimitLevel, "kind" | "name" | "label"> 
   readonly per: Period;
   /** Nano-dollars. */
   readonly limit: number;
-  /** Nano-dollars; of a refusal including the worst case of running requests. */
+  /** Nano-dollars, without what running requests have reserved. */
   readonly spent: number;
   readonly soft: boolean;
   /** 0.8 or 1; 1 for a refusal. */

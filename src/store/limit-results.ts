@@ -67,6 +67,7 @@ export function budgetExcess(
     remaining,
     requested,
     per,
+    spent,
     ...resetsField(end),
     ...retryAfterField(soon ?? later),
   };
@@ -153,10 +154,13 @@ export function newBudgetMarks(
 /** Returns the message that is logged once when a soft budget is nearly spent, and once when it is spent. */
 export const markMessage = (mark: BudgetMark): string => spentMessage(mark, mark.limit, mark.per, mark.spent);
 
-/** Returns the mark of a refusal; undefined if most of the budget is left and the request was too large for it. */
-export function refusalMark({ limit, level, allowed, remaining, per }: Excess): BudgetMark | undefined {
-  const spent = allowed - remaining;
-  if (limit !== "budget" || per === undefined || spent < allowed * NEARLY_SPENT) return undefined;
+/**
+ * Returns the mark of a refusal; undefined if most of the budget is not spent: the request was too large for it, or running
+ * requests have reserved the rest, and will cost less or be marked when they end.
+ */
+export function refusalMark({ limit, level, allowed, requested, per, spent = 0 }: Excess): BudgetMark | undefined {
+  if (limit !== "budget" || per === undefined) return undefined;
+  if (spent < allowed * NEARLY_SPENT || spent + requested <= allowed) return undefined;
   const { kind, name, label } = level;
   return {
     kind,

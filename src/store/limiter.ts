@@ -39,6 +39,8 @@ export interface Excess {
   readonly requested: number;
   /** Of a budget. */
   readonly per?: Period;
+  /** Of a budget: nano-dollars spent, without what running requests have reserved. */
+  readonly spent?: number;
   /** Unix milliseconds at which a budget's next period begins. */
   readonly resets?: number;
   /** Seconds after which a retry makes sense; absent: never. */

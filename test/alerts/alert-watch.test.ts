@@ -8,7 +8,7 @@ import { configSecrets } from "../../src/config/secrets.ts";
 import { Redactor } from "../../src/core/redactor.ts";
 import type { TimedBudgetMark } from "../../src/store/budget-marks.ts";
 import { asking, startGateway } from "../support/gateway.ts";
-import { httpUpstream } from "../support/upstream.ts";
+import { httpUpstream, until } from "../support/upstream.ts";
 import { startReceiver } from "../support/webhook.ts";
 
 /** A gateway that is watched, with a receiver for its alerts; looks are the test's own. */
@@ -121,6 +121,36 @@ keys:
   );
   t.equal(await ask("echo", "key-of-poor-0123456789"), 429);
   t.same(await look(), []);
+});
+
+t.test("a burst that reserves a whole budget raises no alert, and the spent budget does so later", async (t) => {
+  const upstream = await httpUpstream(async ({ body }, reply) => {
+    if (body.includes("slow")) await until(() => refused, "the refusal");
+    const usage = { prompt_tokens: 0, completion_tokens: body.includes("slow") ? 1 : 85 };
+    reply.writeHead(200, { "content-type": "application/json" }).end(JSON.stringify({ choices: [], usage }));
+  });
+  t.teardown(() => upstream.close());
+  const yaml = `providers: { up: { url: "${upstream.origin.origin}/v1", speaks: [openai-chat] } }
+models:
+  slow: { targets: [up:slow], output: 90, price: { input: 0, output: 10000 } }
+  quick: { targets: [up:quick], output: 90, price: { input: 0, output: 10000 } }
+keys: { busy: { key: key-of-busy-0123456789, budget: $1/day } }
+`;
+  const { look, ask } = await watched(t, yaml);
+  const key = "key-of-busy-0123456789";
+  let refused = false;
+  const running = ask("slow", key);
+  await until(() => upstream.seen.length === 1, "the slow request");
+  t.equal(await ask("slow", key), 429);
+  t.same(await look(), [], "little is spent");
+  refused = true;
+  t.equal(await running, 200);
+  t.equal(await ask("quick", key), 200);
+  t.match(await look(), [
+    { subject: "budget key busy $1.00 day", text: /has spent \$0\.86 of \$1\.00 a day \(86 %\)/ },
+  ]);
+  t.equal(await ask("quick", key), 429);
+  t.match(await look(), [{ text: /of which \$0\.14 is left: requests are refused/ }]);
 });
 
 t.test("a spent budget raises one alert, and none again when it refuses", async (t) => {

@@ -80,8 +80,8 @@ t.test(
 
 t.test("a refusal marks a budget with little left, and not one that the request alone exceeded", async (t) => {
   const { limits: _, ...of } = level;
-  const excess = { limit: "budget", level: of, allowed: 100, requested: 50, per: "day" } as const;
-  t.match(refusalMark({ ...excess, remaining: 5 }), {
+  const excess = { limit: "budget", level: of, allowed: 100, requested: 50, per: "day", remaining: 0 } as const;
+  t.match(refusalMark({ ...excess, remaining: 5, spent: 95 }), {
     kind: "key",
     name: "ci",
     limit: 100,
@@ -89,6 +89,8 @@ t.test("a refusal marks a budget with little left, and not one that the request 
     share: 1,
     refused: true,
   });
-  t.equal(refusalMark({ ...excess, remaining: 40 }), undefined);
+  t.equal(refusalMark({ ...excess, remaining: 40, spent: 60 }), undefined);
+  t.equal(refusalMark({ ...excess, spent: 5 }), undefined, "running requests have reserved the rest");
+  t.equal(refusalMark({ ...excess, requested: 10, spent: 85 }), undefined, "there is room again when they end");
   t.equal(refusalMark({ limit: "rpm", level: of, allowed: 100, requested: 1, remaining: 0 }), undefined);
 });

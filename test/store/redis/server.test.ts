@@ -4,6 +4,8 @@ import { RedisRefusal, RedisServer, RedisUnavailable } from "../../../src/store/
 import { freePort } from "../../support/free-port.ts";
 import { startRedis } from "../../support/redis.ts";
 
+const BEAT = ["{gateway}:", "", "a", "1000", "10", "0", "2000", "86400000"];
+
 t.test("a server that is not there, or does not respond: it is down, and queries fail in time", async (t) => {
   const port = await freePort();
   const nobody = await RedisServer.create(`redis://:secret@127.0.0.1:${port}`);
@@ -33,7 +35,7 @@ t.test("a command after the end of its connection fails with the reason of that 
   await server.connect();
   await redis.kill();
   for (let n = 0; n < 2; n++)
-    await t.rejects(server.run("beat", ["{gateway}:", "", "a", "1000", "10"]), {
+    await t.rejects(server.run("beat", BEAT), {
       ...{ name: "RedisAway", message: /Socket closed unexpectedly|ECONNRESET/ },
     });
 });
@@ -69,7 +71,7 @@ t.test("a Cluster node without the keys' slot is reported as such", async (t) =>
   if (!redis) return;
   const server = await RedisServer.create(redis.url);
   await server.connect();
-  await t.rejects(server.run("beat", ["{gateway}:", "", "a", "1000", "10"]), { message: /this is a Redis Cluster/ });
+  await t.rejects(server.run("beat", BEAT), { message: /this is a Redis Cluster/ });
   server.disconnect();
 });
 
@@ -79,12 +81,12 @@ t.test("a user with the documented rights can do everything, one without is told
   await redis.ask("ACL", "SETUSER", "poor", "on", ">pw", "~other:*", "+@all");
   const poor = await RedisServer.create(redis.url.replace("//", "//poor:pw@"));
   await poor.connect();
-  await t.rejects(poor.run("beat", ["{gateway}:", "", "a", "1000", "10"]), { message: /~\{gateway\}:\*/ });
+  await t.rejects(poor.run("beat", BEAT), { message: /~\{gateway\}:\*/ });
   poor.disconnect();
   await redis.ask("ACL", "SETUSER", "gateway", "on", ">pw", "~{gateway}:*", "+@all", "-@dangerous", "+info");
   const enough = await RedisServer.create(redis.url.replace("//", "//gateway:pw@"));
   await enough.connect();
-  t.match(await enough.run("beat", ["{gateway}:", "", "a", "1000", "10"]), [/\w{12}/, 0, 1, 0]);
+  t.match(await enough.run("beat", BEAT), [/\w{12}/, 0, 1, 0]);
   enough.disconnect();
 });
 
@@ -94,10 +96,10 @@ t.test("scripts that the server has forgotten are sent again, and a pause ends i
   const server = await RedisServer.create(redis.url);
   await server.connect();
   await redis.ask("SCRIPT", "FLUSH");
-  t.match(await server.run("beat", ["{gateway}:", "", "a", "1000", "10"]), [/\w+/, 0, 1, 0]);
+  t.match(await server.run("beat", BEAT), [/\w+/, 0, 1, 0]);
   redis.pause();
-  await t.rejects(server.run("beat", ["{gateway}:", "", "a", "1000", "10"], 50), { message: /no reply within \d+ ms/ });
-  const unanswered = server.run("beat", ["{gateway}:", "", "a", "1000", "10"], 60_000);
+  await t.rejects(server.run("beat", BEAT, 50), { message: /no reply within \d+ ms/ });
+  const unanswered = server.run("beat", BEAT, 60_000);
   server.disconnect();
   await t.rejects(unanswered, { name: "RedisAway" }, "an unanswered command fails with the connection");
   redis.resume();
