@@ -30,6 +30,14 @@ function attributeError({ answerer }: ResponseExchange, error: GatewayError): Ga
   return own;
 }
 
+/** Returns the error for a stream without its terminal event, which its source has not sent, or a plugin has removed. */
+function truncatedError(exchange: ResponseExchange, { endingLostBy }: Head): GatewayError {
+  if (endingLostBy === undefined) return attributeError(exchange, new GatewayError("upstream_truncated"));
+  const error = new GatewayError("plugin_failed", { cause: "A stage has lost the event that ends the stream." });
+  error.origin = endingLostBy;
+  return error;
+}
+
 /**
  * Guards streams: sends keep-alive frames while the model thinks, and enforces each protocol's terminal event. A stream that
  * ends without its terminal event is aborted with an error, never passed on as complete. One in which the provider reports an
@@ -61,7 +69,7 @@ export default class Sse implements Plugin {
     return (frame) => {
       timer?.refresh();
       if (frame.kind === "end") {
-        if (!ending) throw attributeError(exchange, new GatewayError("upstream_truncated"));
+        if (!ending) throw truncatedError(exchange, head);
       } else if (ending !== "error") {
         ending = protocol.ending(frame) ?? ending;
         if (ending === "error") exchange.error = attributeError(exchange, reportedError(frame));

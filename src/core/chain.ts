@@ -6,6 +6,7 @@ import { checkCaller } from "./key-scope.ts";
 import { type MaybePromise, PHASES, type Phase, type Plugin } from "./plugin.ts";
 import { readThroughStages } from "./read-through-stages.ts";
 import type { Stage } from "./stage.ts";
+import { streamCheck } from "./stream-check.ts";
 import { checkUsage } from "./usage.ts";
 
 /** A plugin in its chain, under the name gateway.yaml gives it. */
@@ -292,12 +293,12 @@ function collectStages(
       return awaitPlugin(made, step, { head, exchange }).then((stage) => {
         checkStatus(head, step);
         checkReplyHeaders(exchange, headersBefore, step);
-        if (stage) addStage(stages, stage, step, head);
+        if (stage) addStage(stages, stage, step, exchange, head);
         return collectStages(steps, i + 1, exchange, head, stages);
       });
     checkStatus(head, step);
     if (exchange.replyHeaders.length !== headersBefore) checkReplyHeaders(exchange, headersBefore, step);
-    if (made) addStage(stages, made, step, head);
+    if (made) addStage(stages, made, step, exchange, head);
   }
   return stages;
 }
@@ -321,11 +322,12 @@ function checkReplyHeaders({ replyHeaders }: Exchange, before: number, { origin 
   }
 }
 
-function addStage(stages: Stage[], stage: Stage, step: Step<Respond>, head: Head): void {
+function addStage(stages: Stage[], stage: Stage, step: Step<Respond>, exchange: Exchange, head: Head): void {
   const { name, origin, isBuiltIn, observer } = step;
   if (stages.length === 0) readThroughStages(head, stages);
   if (!isBuiltIn) head.lengthIsOpen = true;
-  const one = checkedStage(stage, origin);
+  const check = isBuiltIn || !head.framing ? undefined : streamCheck(head, origin, exchange.answerProtocol);
+  const one = checkedStage(stage, origin, check);
   stages.push(observer ? timedStage(one, name, observer) : one);
 }
 
@@ -445,11 +447,15 @@ const pluginTimeout = ({ origin, deadline }: PluginDeadline): GatewayError =>
 
 /** Wraps a stage so that its errors name the plugin; returning anything but frames is an error. */
 const checkedStage =
-  (stage: Stage, origin: string): Stage =>
+  (stage: Stage, origin: string, check?: ReturnType<typeof streamCheck>): Stage =>
   (frame) => {
     try {
       const made = stage(frame);
-      if (made === undefined || made instanceof Frame || areFrames(made)) return made;
+      if (made === undefined || made === frame) return made;
+      if (made instanceof Frame || areFrames(made)) {
+        check?.(frame, made instanceof Frame ? [made] : made);
+        return made;
+      }
       if ((made as unknown) instanceof Promise) (made as unknown as Promise<unknown>).catch(() => {});
       throw new TypeError("A stage gives frames or nothing, and gives them at once.");
     } catch (thrown) {

@@ -175,6 +175,8 @@ export interface Head {
   isReading?: boolean;
   /** Set by the engine: a stage may change the length of the body, so that the `content-length` in `headers` may not be sent. */
   lengthIsOpen?: boolean;
+  /** Set by the engine: plugin and phase, like `own.response`, of a stage that has lost the event with which the stream ends. */
+  endingLostBy?: string | undefined;
   /** Set when `readBody` has failed: returns the frames that arrived before, without an incomplete one. */
   received?: (() => readonly Frame[]) | undefined;
   /** Set by the stage that translates the response: `framing` is then the client's, and the upstream's is in here. */
@@ -574,7 +576,7 @@ export class Exchange {
   }
 
   /** The protocol of the response at this point of the chain: the provider's until it is translated. */
-  private get answerProtocol(): Protocol {
+  get answerProtocol(): Protocol {
     return this.head?.translated ? this.protocol : (this.attempt?.protocol ?? this.protocol);
   }
 

@@ -170,3 +170,44 @@ chains: { llm: [sse, auth, unsendable, models, rewrite, usage] }
         t.match(failed?.fields, { status: 500, error: { code: "plugin_failed", origin: `unsendable.${at}` } }, what);
       }
 });
+
+/** Breaks the events of a stream as the query says: all of them, or the last ones. */
+const BREAKS = `import { Frame, type ResponseExchange } from "model-gateway";
+const WAYS = {
+  json: (frame: Frame) => frame.edited([{ start: 0, end: 1, bytes: Buffer.alloc(0) }]),
+  "a new event": () => new Frame("event", Buffer.from("data: {\\n\\n")),
+  "no blank line": (frame: Frame) => new Frame("event", frame.bytes.subarray(0, -1)),
+  ending: (frame: Frame) => (/finish_reason":"|DONE|message_stop/.test(frame.text ?? "") ? [] : frame),
+};
+export default class Breaks {
+  response(exchange: ResponseExchange) {
+    const way = exchange.query.get("way");
+    const held: Frame[] = [];
+    if (way === "held") return (frame: Frame) => (frame.kind === "end" ? [...held, frame] : void held.push(frame) ?? []);
+    return (frame: Frame) => (frame.kind === "end" ? frame : WAYS[way](frame));
+  }
+}`;
+
+t.test("a stage that breaks a complete stream is named, and not the provider", async (t) => {
+  const { port, log } = await startGateway(
+    t,
+    `providers: { demo: { url: "demo:" } }
+models: { echo: { targets: [demo:echo] } }
+plugins: { breaks: { from: ./breaks.ts } }
+chains: { llm: [sse, auth, breaks, models, rewrite, usage] }
+`,
+    { "breaks.ts": BREAKS },
+  );
+  for (const path of ["/v1/chat/completions", "/v1/messages"])
+    for (const way of ["json", "a new event", "no blank line", "ending", "held"]) {
+      const asked = { model: "echo", max_tokens: 9, stream: true, messages: [{ role: "user", content: "hi" }] };
+      const what = `${way}, ${path}`;
+      const query = `?way=${encodeURIComponent(way)}`;
+      const answer = await post(port, path + query, JSON.stringify(asked)).catch(() => undefined);
+      const line = log.lines.findLast(({ message }) => message === "exchange")?.fields;
+      if (way === "held") {
+        t.match(answer?.body.toString(), /DONE|message_stop/, what);
+        t.match(line, { outcome: "completed", error: undefined }, what);
+      } else t.match(line, { outcome: "failed", error: { code: "plugin_failed", origin: "breaks.response" } }, what);
+    }
+});
