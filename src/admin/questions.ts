@@ -167,7 +167,7 @@ async function findRecording({ paths }: Generation, id: string): Promise<Recorde
 
 function liveRequest({ exchange, generation, reply }: RunningExchange): LiveRequest {
   const { id, time, caller, address, method, protocol, attempts, attempt, model, firstByte } = exchange;
-  const tokens = exchange.usage?.out.total ?? exchange.progress?.tokens;
+  const tokens = tokensSoFar(exchange);
   const clean = (text: string) => generation.redactor.text(text, exchange.credentials);
   const path = generation.redactor.path(exchange.path, exchange.credentials);
   const { requestedModel } = exchange;
@@ -187,6 +187,12 @@ function liveRequest({ exchange, generation, reply }: RunningExchange): LiveRequ
     ...(tokens !== undefined && { tokens: Math.round(tokens) }),
     worker: process.pid,
   };
+}
+
+/** Returns the output's tokens so far: what the provider has reported, which may be that of its start, or an estimate. */
+function tokensSoFar({ usage, progress }: RunningExchange["exchange"]): number | undefined {
+  const [reported, estimated] = [usage?.out.total, progress?.tokens];
+  return reported === undefined || estimated === undefined ? (reported ?? estimated) : Math.max(reported, estimated);
 }
 
 function liveGeneration(generation: Generation, { generation: serving, exchanges }: QueryableGateway): LiveGeneration {

@@ -129,7 +129,7 @@ export function findAdmin(location: ConfigLocation, env: NodeJS.ProcessEnv): Adm
     // Use the default address.
   }
   const [, short, inBraces, below] =
-    /^admin:[ \t]*(?:["']?([^\s{#"'][^\s#"']*)|\{[^}\n]*?\blisten:[ \t]*["']?([^\s,}"']+)|(?:#[^\n]*)?\n(?:[ \t]+[^\n]*\n)*?[ \t]+listen:[ \t]*["']?([^\s#"']+))/m.exec(
+    /^admin:[ \t]*(?:["']?([^\s{#"'][^\s#"']*)|\{(?:\$\{[^}\n]*\}|[^}\n])*?\blisten:[ \t]*["']?((?:\$\{[^}\n]*\}|[^\s,}"'])+)|(?:#[^\n]*)?\n(?:[ \t]+[^\n]*\n)*?[ \t]+listen:[ \t]*["']?([^\s#"']+))/m.exec(
       `${text}\n`,
     ) ?? [];
   const written = short ?? inBraces ?? below;

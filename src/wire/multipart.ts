@@ -19,8 +19,9 @@ const CHARSET = /^(?:utf-?8|us-ascii|iso-8859-1)$/i;
 const CONTROL = /(?![\t\r\n\x80-\x9f])\p{Cc}|\r(?!\n)|(?<!\r)\n/u;
 const LINE = /^([A-Za-z-]+):[ \t]*((?:[^ \t].*)?)$/s;
 const DISPOSITION = /^form-data;[ \t]*name=(?:"([^"\\%]*)"|([\w.\-[\]]+))[ \t]*(;.*)?$/i;
+// An empty filename makes a file to some parsers, and a text to others.
 const FILE = new RegExp(
-  String.raw`^(?:;[ \t]*filename=(?:"(?:[^"\\]|\\[^"\\])*"|${TOKEN}))?(?:;[ \t]*filename\*=utf-8''[!#$&+.^_|~0-9A-Za-z%-]*)?$`,
+  String.raw`^(?:;[ \t]*filename=(?:"(?:[^"\\]|\\[^"\\])+"|${TOKEN}))?(?:;[ \t]*filename\*=utf-8''[!#$&+.^_|~0-9A-Za-z%-]+)?$`,
   "i",
 );
 const TEXT_TYPE = /^text\/plain(?:[ \t]*;[ \t]*charset=(?:"([^"]*)"|([^\s"]*)))?[ \t]*$/i;

@@ -1,6 +1,7 @@
 import t from "tap";
 import { asking } from "../support/gateway.ts";
 import { startProcess } from "../support/process.ts";
+import { httpUpstream } from "../support/upstream.ts";
 
 t.test("with workers the admin API answers for all of them", async (t) => {
   const yaml = `workers: 2
@@ -41,4 +42,44 @@ limits: { models: { echo: { rpm: 5 } } }
     4,
   );
   t.equal(await gateway.end("SIGINT"), 0);
+});
+
+t.test("a running stream shows the tokens so far, not those that the provider reports at its start", async (t) => {
+  const upstream = await httpUpstream((_, reply) => {
+    reply.setHeader("content-type", "text/event-stream");
+    const send = (event: { type: string; [member: string]: unknown }) =>
+      reply.write(`event: ${event.type}\ndata: ${JSON.stringify(event)}\n\n`);
+    const message = {
+      id: "msg_1",
+      type: "message",
+      role: "assistant",
+      model: "x",
+      content: [],
+      usage: { input_tokens: 9, output_tokens: 1 },
+    };
+    send({ type: "message_start", message });
+    send({ type: "content_block_start", index: 0, content_block: { type: "text", text: "" } });
+    send({ type: "content_block_delta", index: 0, delta: { type: "text_delta", text: "word ".repeat(100) } });
+  });
+  t.teardown(() => upstream.close());
+  const yaml = `linger: off
+providers: { p: { url: "${upstream.origin.origin}/v1", protocol: anthropic-messages } }
+models: { m: { targets: [p:x] } }
+`;
+  const gateway = await startProcess(t, yaml);
+  const admin = /admin +(\S+)/.exec(gateway.text)?.[1] ?? "";
+  const body = '{"model":"m","max_tokens":999,"stream":true,"messages":[{"role":"user","content":"hi"}]}';
+  const ending = new AbortController();
+  const answer = await fetch(`${gateway.url}/v1/messages`, {
+    method: "POST",
+    headers: asking(),
+    body,
+    signal: ending.signal,
+  });
+  const reader = answer.body?.getReader();
+  for (let text = ""; !text.includes("word word"); )
+    text += Buffer.from((await reader?.read())?.value ?? []).toString();
+  const { requests } = (await (await fetch(`${admin}/api/live`)).json()) as { requests: { tokens: number }[] };
+  t.ok((requests[0]?.tokens ?? 0) >= 90, JSON.stringify(requests));
+  ending.abort();
 });

@@ -99,6 +99,8 @@ t.test("the admin side's address can be given while the file is invalid", async 
   t.same(at("models: {\nadmin: 127.0.0.1:7 # here\n"), port(7));
   t.same(at("admin: 7"), port(7));
   t.same(at('admin: { token: $A, listen: "127.0.0.1:8" }\nlisten: 1'), port(8));
+  // biome-ignore lint/suspicious/noTemplateCurlyInString: as in gateway.yaml.
+  t.same(at('admin: { token: "${A}", listen: "127.0.0.1:${ADMIN}" }'), port(9097));
   t.same(at("admin:\n  token: $A\n  listen: 127.0.0.1:9\n"), port(9));
   t.same(at("admin: # comment\n  listen: 127.0.0.1:9\n"), port(9));
   t.same(at("admin: { token: $A }"), port(9090));

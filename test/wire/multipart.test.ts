@@ -79,6 +79,8 @@ const REFUSED: Record<string, [form: string, said: RegExp]> = {
   nothing: ["", /ends before/],
   "an end alone": [END, /followed by/],
   "line feeds alone": [(MODEL + END).replaceAll("\r\n", "\n"), /followed by/],
+  "an empty filename": [part('name="a"; filename=""', "b") + MODEL + END, /content-disposition/],
+  "an empty filename, encoded": [part("name=\"a\"; filename*=utf-8''", "b") + MODEL + END, /content-disposition/],
   "a folded line": [part('name="a";\r\n filename="b"', "") + MODEL + END, /malformed/],
   "a bare line feed in a head": [part('name="a"\nx: y', "") + MODEL + END, /control character/],
   "a NUL in a head": [part('name="a\0"', "") + MODEL + END, /control character/],
