@@ -35,6 +35,20 @@ export function stopAfterCrash(gateway: CrashableGateway, log: Log, leave: () =>
 }
 
 /**
+ * Reports when code that is not the gateway's own calls `process.exit()`, as a plugin or what it imports may do: a check, for
+ * example, would end without a word, and as if all were well.
+ */
+export function reportForeignExit(report: (message: string) => void): void {
+  process.once("exit", (code) => {
+    // Without a call of it, at the end of all work, there is no such line.
+    const [, caller] = /\n *at process\.exit .*\n *(at .*)/.exec(new Error().stack ?? "") ?? [];
+    if (caller === undefined || caller.includes(OWN_SOURCES)) return;
+    process.exitCode = code || 1;
+    report(`a plugin, or what it imports, ended the process with process.exit(${code}) ${caller}`);
+  });
+}
+
+/**
  * Returns the plugin whose code is first in a stack trace; undefined if there is none.
  * @param ownPackage the folder of the gateway's package, which is no plugin's own
  */
@@ -54,6 +68,7 @@ export function pluginInStack(
   return undefined;
 }
 
+const OWN_SOURCES = fileURLToPath(new URL(".", import.meta.url));
 const OWN_PACKAGE = fileURLToPath(new URL("..", import.meta.url));
 
 /** Returns the folder of the package that contains a file, with a slash at its end. */

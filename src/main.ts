@@ -2,6 +2,7 @@ import { existsSync, readFileSync } from "node:fs";
 import { dirname, join, resolve } from "node:path";
 import { argumentErrorText, BUNDLED_CONFIG, COMMAND, type ConfigLocation, type Terminal } from "./cli/verb.ts";
 import { VERBS } from "./cli/verbs.ts";
+import { reportForeignExit } from "./crash.ts";
 import { UsageError } from "./text/format-error.ts";
 
 const EXIT_CODES = "Exit codes: 0 done, 1 could not be done or something is wrong, 2 not understood.";
@@ -98,6 +99,7 @@ async function main(argv: readonly string[]): Promise<number> {
     io.out(named === undefined ? await help() : verbUsage(await loadVerb(named)));
     return 0;
   }
+  reportForeignExit(io.err);
   const name = word ?? "run";
   if (name === "run") handleEarlySignals();
   const verb = await loadVerb(name);

@@ -128,3 +128,22 @@ t.test("a package of the gateway, or shared by several plugins, belongs to no pl
   const alone = new Map([["sse", { file: `${gateway}plugins/sse.ts` } as LoadedPlugin]]);
   t.equal(pluginInStack(`Error: no\n    at f (${gateway}src/main.ts:3:7)`, alone, gateway), undefined);
 });
+
+t.test("a plugin that ends the process is reported, with the place, and the process has failed", async (t) => {
+  const folder = t.testdir({
+    "leaves.ts": "export default class Leaves { start() { process.exit(0); } access() {} }",
+    "gateway.yaml": `providers: { demo: { url: "demo:" } }
+models: { echo: { targets: [demo:echo] } }
+plugins: { leaves: { from: ./leaves.ts } }
+chains: { llm: [sse, auth, leaves, models, rewrite, usage] }
+`,
+  });
+  const node = ["--import", `${ROOT}src/loader/register.js`, join(ROOT, "src/main.ts"), "check"];
+  const child = spawn(process.execPath, node, { cwd: folder, env: { PATH: process.env["PATH"] } });
+  t.teardown(() => child.kill("SIGKILL"));
+  const closed = once(child, "close");
+  let text = "";
+  child.stderr.setEncoding("utf8").on("data", (more: string) => (text += more));
+  t.equal((await closed)[0], 1);
+  t.match(text, /ended the process with process\.exit\(0\) at .*leaves\.ts/);
+});

@@ -17,6 +17,10 @@ export async function runPlugin(args: readonly string[], io: Terminal, names: re
   if (word !== "new" || name === undefined) throw new UsageError("plugin needs: new NAME, test, or list.");
   if (!/^[a-z][a-z0-9-]*$/.test(name))
     throw new UsageError(`"${name}" cannot be a plugin's name: use lower-case letters, digits and -.`);
+  if (IMPORTED.has(className(name)))
+    throw new UsageError(
+      `"${name}" cannot be a plugin's name: its class would be called ${className(name)}, which it imports.`,
+    );
   if (names.includes(name)) {
     io.err(`there is a plugin "${name}" already.`);
     return 1;
@@ -44,6 +48,9 @@ configure:  plugins: { ${name}: { text: hello } }`);
 
 const className = (name: string): string =>
   name.replaceAll(/(?:^|-)([a-z0-9])/g, (_, letter: string) => letter.toUpperCase());
+
+/** What the file of a new plugin imports: its class cannot have the same name. */
+const IMPORTED: ReadonlySet<string> = new Set(["Head", "Options", "Plugin", "ResponseExchange"]);
 
 const pluginText = (
   name: string,

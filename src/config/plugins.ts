@@ -169,7 +169,11 @@ async function checkOptions(
   const issues = read.error.issues.filter((issue) => !reportedPaths.has(issue.path.join("\0")));
   // Messages show values as the file has them, not the values of references.
   for (const finding of explainIssues(issues, schema, given, path)) {
-    const message = replaceSecrets(finding.message, secrets);
+    const reference = revealed.references.find((place) => [...path, ...place].join("\0") === finding.path.join("\0"));
+    const message = replaceSecrets(
+      reference ? aboutReference(finding.message, String(atPath(given, ...reference))) : finding.message,
+      secrets,
+    );
     report(
       entry === undefined
         ? { path: mention, message: `plugin ${JSON.stringify(name)} needs options: ${message}` }
@@ -178,6 +182,10 @@ async function checkOptions(
   }
   return { options: undefined };
 }
+
+/** Returns a message about the value of a reference: the text in the file is right, and needs no other spelling. */
+const aboutReference = (message: string, reference: string): string =>
+  `${message.replace(/; (?:write|put) .*$/, "")}; the value of ${reference} is wrong`;
 
 /** Returns how often a name occurs in a list, and how often before an index. */
 function countOccurrences(chain: readonly YamlValue[], name: YamlValue, at: number): { all: number; before: number } {

@@ -15,6 +15,16 @@ export interface TextSpan {
   readonly piece?: string;
 }
 
+const KIND_NAMES: Record<TextKind, true> = {
+  system: true,
+  user: true,
+  assistant: true,
+  reasoning: true,
+  tool_call: true,
+  tool_result: true,
+};
+const TEXT_KINDS: ReadonlySet<string> = new Set(Object.keys(KIND_NAMES));
+
 /** Maps a text to its replacement. */
 export type MapText = (text: string, kind: TextKind) => string;
 
@@ -87,8 +97,12 @@ export const textEdits = (json: Buffer, changes: readonly (readonly [path: JsonP
     ? []
     : pathEdits(json, { replace: changes.map(([path, text]) => [path, JSON.stringify(text)] as const) });
 
+/** @throws TypeError for a kind that there is not: nothing would be found, without a word */
 export function filterPlaces(places: Iterable<TextPlace>, kinds: readonly TextKind[] | undefined): TextPlace[] {
   const all = [...places];
+  const unknown = kinds?.find((kind) => !TEXT_KINDS.has(kind));
+  if (unknown !== undefined)
+    throw new TypeError(`There are no texts of the kind "${unknown}", but of ${[...TEXT_KINDS].join(", ")}.`);
   return kinds ? all.filter(({ kind }) => kinds.includes(kind)) : all;
 }
 

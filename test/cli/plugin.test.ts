@@ -61,6 +61,10 @@ t.test("an existing or invalid name is refused, and the plugins can be listed", 
   const { text: told } = await plugin("new", "told", "--json");
   t.match(JSON.parse(told), { name: "told", files: [/plugins\/told\.ts$/, /test\/told\.test\.ts$/] });
   await t.rejects(plugin("new", "My Plugin"), { message: /cannot be a plugin's name/ });
+  for (const name of ["options", "plugin", "head", "response-exchange"]) {
+    await t.rejects(plugin("new", name), { message: /which it imports/ });
+    t.notOk(existsSync(join(folder, `plugins/${name}.ts`)));
+  }
   await t.rejects(plugin("new"), { message: /new NAME/ });
   await t.rejects(plugin(), { message: /new NAME/ });
   t.same(await plugin("list"), { code: 0, text: "auth\nmodels" });

@@ -54,6 +54,14 @@ t.test("a refused value is shown as in the file, never resolved", async (t) => {
   t.notMatch(said, /eu-secret-7/);
 });
 
+t.test("where a reference's value is wrong, the message says so, and not how to write it in the file", async (t) => {
+  const yaml = `${MINIMAL_CONFIG}plugins: { sse: { ping: $PING }, auth: { anonymous: $OPEN } }\n`;
+  t.same(await complaints(t, yaml, { PING: "secret-word", OPEN: "yes" }), [
+    '3:25 expected a number, found the text "$PING"; the value of $PING is wrong',
+    '3:53 expected true or false, found the text "$OPEN"; the value of $OPEN is wrong',
+  ]);
+});
+
 t.test("a resolved reference becomes the number or boolean that the schema requires", async (t) => {
   const yaml = `${MINIMAL_CONFIG}plugins: { sse: { ping: "\${PING:-12}" }, auth: { anonymous: $OPEN } }\n`;
   const { plugins } = await load(t, yaml, { OPEN: "false" });

@@ -73,6 +73,14 @@ t.test("a protocol or a body without texts has none", async (t) => {
   t.same(responseTexts({ t: [] }, {} as Protocol), []);
 });
 
+t.test("a kind that there is not is an error, wherever texts are looked for", async (t) => {
+  const kinds = ["user", "usr"] as TextKind[];
+  const message = /no texts of the kind "usr", but of system, user, assistant/;
+  t.throws(() => requestTexts(body(REQUEST), SPEAKS_TEXT, kinds), { name: "TypeError", message });
+  t.throws(() => mapTextEdits(body(REQUEST), SPEAKS_TEXT, kinds, (text) => text), { message });
+  t.throws(() => responseTexts({ t: [] }, SPEAKS_TEXT, kinds), { message });
+});
+
 t.test("a frame has pieces of texts", async (t) => {
   const frame = {
     t: [
