@@ -1,7 +1,7 @@
 import { anyCasePattern, ESCAPED_LETTER, foldCase } from "../wire/any-case.ts";
 import { type JsonPath, pathEdits } from "../wire/paths.ts";
 import type { Edit } from "../wire/splice.ts";
-import { asList } from "../wire/values.ts";
+import { asList, type JsonObject } from "../wire/values.ts";
 import { caseSpellings, Watch } from "../wire/watch.ts";
 import type { Body } from "./body.ts";
 import { GatewayError } from "./errors.ts";
@@ -21,7 +21,7 @@ export interface OtherModel {
 /** Maximum models in one request; vendors accept at most some hundreds of requests in one. */
 const MAX_OTHER_MODELS = 1000;
 /** Members that name a model or a list of models. */
-const MEMBERS = ["model", "judge_model", "answering_model", "reasoning_model", "analysis_models"];
+const MEMBERS = ["model", "judge_model", "answering_model", "reasoning_model", "analysis_models", "models"];
 const WATCH = new Watch(MEMBERS.flatMap(caseSpellings));
 const NAMES = MEMBERS.map((name) => Buffer.from(`"${name}"`));
 /** A name in another case: some servers, mostly written in Go, read names case-insensitively. */
@@ -39,18 +39,27 @@ const [COLON, QUOTE, BRACKET, SPACE] = [0x3a, 0x22, 0x5b, 0x20];
 export function findOtherModels(body: Body, { otherModels: members }: Protocol, everywhere: boolean): OtherModel[] {
   const found: OtherModel[] = [];
   if (!members || !body.scan) return found;
-  const { topLevel = [], searched, containers = [], vendorChoice = [] } = members;
-  for (const name of topLevel)
-    if (body.member(name)?.kind === "string") found.push({ name: String(body.value(name)), prefix: "", path: [name] });
+  const { topLevel = [], searched, containers = [], vendorChoice = [], choosingTools = [] } = members;
+  for (const name of topLevel) {
+    const kind = body.member(name)?.kind;
+    if (kind === "string") addModel(String(body.value(name)), [name], members, found);
+    if (kind === "array")
+      for (const [i, each] of asList(body.uniqueValue(name)).entries())
+        if (typeof each === "string") addModel(each, [name, i], members, found);
+  }
   for (const name of vendorChoice) {
     if (body.member(name)?.kind === "string")
       found.push({ name: String(body.value(name)), prefix: "", path: [name], unnamed: true });
   }
-  if (!WATCH.mayMatch(body.scan)) return found;
+  const mayName = WATCH.mayMatch(body.scan);
+  const mayChoose = everywhere && choosingTools.length > 0;
+  if (!mayName && !mayChoose) return found;
   for (const name of everywhere ? [...searched, ...containers] : searched) {
     const member = body.member(name);
     if (member?.kind !== "array" && member?.kind !== "object") continue;
-    if (!mayNameModel(body.slice(member.start, member.end), everywhere)) continue;
+    const json = body.slice(member.start, member.end);
+    const isChoice = mayChoose && (json.includes(ESCAPE) || choosingTools.some((each) => json.includes(`"${each}"`)));
+    if (!isChoice && !(mayName && mayNameModel(json, everywhere))) continue;
     collectModels(body.uniqueValue(name), [name], searched.includes(name), members, found);
   }
   return found;
@@ -98,7 +107,10 @@ function collectModels(
     for (const [i, each] of value.entries()) collectModels(each, [...path, i], counts, members, found);
     return;
   }
+  const before = found.length;
   for (const [name, inner] of Object.entries(value)) {
+    if (counts && typeof inner === "string" && members.vendorChoice?.includes(foldCase(name)))
+      found.push({ name: inner, prefix: "", path: [...path, name], unnamed: true });
     if (counts && MEMBERS.includes(foldCase(name))) {
       if (typeof inner === "string") addModel(inner, [...path, name], members, found);
       for (const [i, each] of asList(inner).entries())
@@ -107,7 +119,13 @@ function collectModels(
     if (!members.notSearched.includes(name))
       collectModels(inner, [...path, name], counts || isBelow(name, members), members, found);
   }
+  if (counts && found.length === before && choosesModel(value as JsonObject, members))
+    found.push({ name: "", prefix: "", path, unnamed: true });
 }
+
+/** Reports whether a tool runs a model of the vendor's choice unless it names one. */
+const choosesModel = ({ type, id }: JsonObject, { choosingTools = [] }: OtherModelMembers): boolean =>
+  [type, id].some((kind) => typeof kind === "string" && choosingTools.includes(kind));
 
 /** @throws GatewayError `invalid_field` for more models than are looked up */
 function addModel(text: string, path: JsonPath, { prefix: usual }: OtherModelMembers, found: OtherModel[]): void {

@@ -414,7 +414,7 @@ export type RequestMembers = Pick<Body, "member" | "slice">;
 
 /** The members in which a request names models besides the requested one. */
 export interface OtherModelMembers {
-  /** Top-level members that are the name of one. */
+  /** Top-level members that are the name of one, or a list of names. */
   readonly topLevel?: readonly string[];
   /** Top-level members below which a string in a member like `model` or `judge_model` names one, at any depth. */
   readonly searched: readonly string[];
@@ -424,8 +424,10 @@ export interface OtherModelMembers {
   readonly notSearched: readonly string[];
   /** An optional prefix of a name. */
   readonly prefix?: string;
-  /** Top-level members in which a string leaves the choice of models to the vendor. */
+  /** Members, at the top or in tools, in which a string leaves the choice of models to the vendor. */
   readonly vendorChoice?: readonly string[];
+  /** What `type` or `id` says of tools that run a model of the vendor's choice where they name none. */
+  readonly choosingTools?: readonly string[];
 }
 
 /** The members that name objects which the vendor keeps: files, stores, containers, responses and their items. */

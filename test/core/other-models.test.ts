@@ -45,6 +45,41 @@ t.test("the models of a tool that calls several are found one by one, and those 
   );
 });
 
+t.test("a list at the top names a model by each of its texts", async (t) => {
+  const lists = {
+    otherModels: { topLevel: ["models"], searched: ["fallbacks"], notSearched: [] },
+  } as unknown as Protocol;
+  const asked = body('{"models":["a",{"b":1},"c"],"fallbacks":[{"x":{"models":["d"]}}]}');
+  const found = findOtherModels(asked, lists, false);
+  t.same(
+    found.map(({ name, path }) => `${path.join(".")}=${name}`),
+    ["models.0=a", "models.2=c", "fallbacks.0.x.models.0=d"],
+  );
+});
+
+t.test("a tool that runs a model of the vendor's choice is found where it names none", async (t) => {
+  const choosing = {
+    otherModels: {
+      searched: ["tools", "plugins"],
+      notSearched: ["schema"],
+      vendorChoice: ["preset"],
+      choosingTools: ["x:mix"],
+    },
+  } as unknown as Protocol;
+  const chosen = (text: string, everywhere = true) =>
+    findOtherModels(body(text), choosing, everywhere).map(({ name, path, unnamed }) =>
+      unnamed ? `${path.join(".")} chooses` : `${path.join(".")}=${name}`,
+    );
+  t.same(chosen('{"tools":[{"type":"x:mix"},{"type":"other"}]}'), ["tools.0 chooses"]);
+  t.same(chosen('{"plugins":[{"id":"x:\\u006dix","schema":{"model":"a"}}]}'), ["plugins.0 chooses"]);
+  t.same(chosen('{"tools":[{"type":"x:mix","parameters":{"judge_model":"a"}}]}'), ["tools.0.parameters.judge_model=a"]);
+  t.same(chosen('{"tools":[{"type":"x:mix","parameters":{"Preset":"quality"}}]}'), [
+    "tools.0.parameters.Preset chooses",
+  ]);
+  t.same(chosen('{"tools":[{"type":"function","function":{"name":"x:mix"}}]}'), []);
+  t.same(chosen('{"tools":[{"type":"x:mix"}]}', false), [], "only restricted callers");
+});
+
 t.test("other spellings of the member are checked too: some servers match names in any case", async (t) => {
   for (const name of ["Model", "MODEL", "modeL", "mOdEl", "moDEl"])
     t.same(named(`{"tools":[{"${name}" : "a"}]}`), [`tools.0.${name}=a`]);

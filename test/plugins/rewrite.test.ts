@@ -262,6 +262,50 @@ const OTHERS: [path: string, where: (model: string) => object][] = [
   ["messages", (model) => ({ max_tokens: 1, messages: [], tools: [{ type: "advisor_1", name: "advisor", model }] })],
 ];
 
+t.test(
+  "models in other vendors' lists, and those that their tools choose, are checked without scrub too",
+  async (t) => {
+    const upstream = await httpUpstream();
+    t.teardown(() => upstream.close());
+    const { url } = await startGateway(
+      t,
+      `providers: { up: { url: "${upstream.origin.origin}/v1", speaks: [openai-chat, openai-responses] } }
+models: { m: { targets: [up:vendor-m] }, dear: { targets: [up:vendor-dear] } }
+chains: { llm: [sse, auth, models, limits, rewrite, usage] }
+keys: { all: { key: test-key-0123456789abcdef }, few: { key: ${FEW}, models: [m] } }
+`,
+    );
+    const ask = async (path: string, body: object, key: string) => {
+      const before = upstream.seen.length;
+      const headers = asking({ authorization: `Bearer ${key}` });
+      const response = await fetch(`${url}/v1/${path}`, { method: "POST", headers, body: JSON.stringify(body) });
+      await response.text();
+      return [response.status, upstream.seen.length - before];
+    };
+    for (const [path, text] of [
+      ["chat/completions", { messages: [] }],
+      ["responses", { input: "Hi" }],
+    ] as const)
+      for (const more of [
+        { models: ["dear"] },
+        { models: ["m", "x/opus"] },
+        { fallbacks: ["dear"] },
+        { fallbacks: [{ model: "dear" }] },
+        { extra_body: { models: ["dear"] } },
+        { tools: [{ type: "openrouter:fusion" }] },
+        { tools: [{ type: "openrouter:fusion", parameters: { preset: "quality" } }] },
+        { tools: [{ type: "openrouter:advisor" }] },
+        { plugins: [{ id: "fusion" }] },
+      ]) {
+        const what = `${path} ${JSON.stringify(more)}`;
+        t.same(await ask(path, { model: "m", ...text, ...more }, FEW), [403, 0], what);
+        t.equal((await ask(path, { model: "m", ...text, ...more }, "test-key-0123456789abcdef"))[1], 1, what);
+      }
+    const own = { model: "m", messages: [], models: ["m"], tools: [{ type: "openrouter:fusion", model: "m" }] };
+    t.equal((await ask("chat/completions", own, FEW))[1], 1);
+  },
+);
+
 t.test("a second model in a request is checked as the first one is, and renamed", async (t) => {
   const upstream = await httpUpstream();
   t.teardown(() => upstream.close());

@@ -8,7 +8,7 @@ import {
   type OtherModelMembers,
   type RequestMembers,
 } from "model-gateway/protocol";
-import { LOOKED_UP_ITEMS, SCHEMA_MEMBERS, UNREAD_MEMBERS } from "../openai/objects.ts";
+import { CHOOSING_TOOLS, LOOKED_UP_ITEMS, SCHEMA_MEMBERS, UNREAD_MEMBERS } from "../openai/objects.ts";
 import { ITEM_REFERENCE } from "./wire.ts";
 
 /** Events with ids; only the beginning of other events is checked. */
@@ -33,11 +33,13 @@ function* createdIds(json: JsonObject, request: RequestMembers): Generator<strin
 
 /** The vendor's image tool has a model of its own, and another for SVG drawings; items may contain tools. */
 export const otherModels: OtherModelMembers = {
-  searched: ["tools", "moderation", "plugins"],
+  topLevel: ["models", "fallbacks"],
+  searched: ["tools", "moderation", "plugins", "fallbacks", "extra_body"],
   containers: ["input"],
   notSearched: SCHEMA_MEMBERS,
   // Other vendors keep settings under its name, of which the model is one. [D: OpenRouter, Perplexity]
   vendorChoice: ["preset"],
+  choosingTools: CHOOSING_TOOLS,
 };
 
 /** Responses, their items, conversations, and the objects of the vendor's tools. [S: ResponseCreateParams] */

@@ -29,16 +29,23 @@ export const SCHEMA_MEMBERS = [
   "headers",
 ];
 
+/** Tools and plugins that run models which the vendor chooses where a request names none. [D: OpenRouter] */
+export const CHOOSING_TOOLS = [
+  ...["openrouter:fusion", "openrouter:advisor", "openrouter:subagent", "openrouter:image_generation"],
+  ...["fusion", "advisor", "subagent"],
+];
+
 /**
  * A moderation in a request names its own model [S: Moderation of ChatCompletionCreateParams]; so do tools and plugins that other
- * vendors run (advisor, fusion, subagent, images), compound systems, and a model that watches the answer. A preset, which the vendor
- * keeps, may have a model too. [D: OpenRouter, Groq, Together]
+ * vendors run (advisor, fusion, subagent, images), compound systems, a model that watches the answer, and fallbacks. A preset, which
+ * the vendor keeps, may have a model too. [D: OpenRouter, Groq, Together, LiteLLM]
  */
 export const otherModels: OtherModelMembers = {
-  topLevel: ["safety_model"],
-  searched: ["moderation", "tools", "plugins", "compound_custom"],
+  topLevel: ["safety_model", "models", "fallbacks"],
+  searched: ["moderation", "tools", "plugins", "compound_custom", "fallbacks", "extra_body"],
   notSearched: SCHEMA_MEMBERS,
   vendorChoice: ["preset"],
+  choosingTools: CHOOSING_TOOLS,
 };
 
 /** What ids of the vendor's objects begin with, as far as they are known; those of its newest objects by the names of their paths. */
