@@ -196,7 +196,8 @@ export class ReferenceFinder {
     return (
       this.mayHoldReference(pieces) ||
       matchesAcross(pieces, this.variantPattern, this.maxVariantLength) ||
-      (this.addressWatch !== undefined && this.addressStart.mayOccurIn(pieces))
+      (this.addressWatch !== undefined && this.addressStart.mayOccurIn(pieces)) ||
+      this.recognized?.mayOccurIn(pieces) === true
     );
   }
 

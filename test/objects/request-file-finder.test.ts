@@ -46,6 +46,12 @@ t.test("a batch's lines tell what they name, wherever the purpose stands and how
   }
 });
 
+t.test("a line tells what it names in a member that no list has", async (t) => {
+  const own = JSON.stringify({ custom_id: "1", url: "/v1/new", body: { input: "hi", source_id: "file-1" } });
+  for (const step of STEPS)
+    t.equal(named([purpose("batch"), file(`{}\n${own}\n{}\n`)], step), "file.2.body.source_id=file-1", `by ${step}`);
+});
+
 t.test("what other files contain is not read", async (t) => {
   for (const step of STEPS)
     for (const value of [line("file-1"), `${line("file-1")}\nno JSON`, "\0\xff\n{}", "x".repeat(2 * LIMIT)])

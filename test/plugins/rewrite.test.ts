@@ -295,7 +295,8 @@ keys: { all: { key: test-key-0123456789abcdef }, few: { key: ${FEW}, models: [m]
         { tools: [{ type: "openrouter:fusion" }] },
         { tools: [{ type: "openrouter:fusion", parameters: { preset: "quality" } }] },
         { tools: [{ type: "openrouter:advisor" }] },
-        { plugins: [{ id: "fusion" }] },
+        // In Responses the id of a plugin is refused as that of an object.
+        ...(path === "responses" ? [] : [{ plugins: [{ id: "fusion" }] }]),
       ]) {
         const what = `${path} ${JSON.stringify(more)}`;
         t.same(await ask(path, { model: "m", ...text, ...more }, FEW), [403, 0], what);
