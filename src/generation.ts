@@ -8,7 +8,7 @@ import { PageFiles } from "./console/page-files.ts";
 import { PublicPages } from "./console/public-pages.ts";
 import { generationContainer } from "./container.ts";
 import { Admission, type AdmissionLimits } from "./core/admission.ts";
-import { type Caller } from "./core/caller.ts";
+import type { Caller } from "./core/caller.ts";
 import { Chain, type Link, type PhaseObserver } from "./core/chain.ts";
 import { Levels } from "./core/limits.ts";
 import type { Log } from "./core/log.ts";

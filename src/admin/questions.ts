@@ -1,5 +1,5 @@
 import { reachByProtocol } from "../console/model-card.ts";
-import { type Caller } from "../core/caller.ts";
+import type { Caller } from "../core/caller.ts";
 import { type Credential, Marketplace } from "../core/marketplace.ts";
 import { type QuestionHandlers, question } from "../core/peers.ts";
 import { PHASES } from "../core/plugin.ts";

@@ -1,4 +1,4 @@
-import { type Caller } from "../core/caller.ts";
+import type { Caller } from "../core/caller.ts";
 import type { Attempt, Exchange } from "../core/exchange.ts";
 import { Marketplace } from "../core/marketplace.ts";
 import type { Usage } from "../core/usage.ts";
