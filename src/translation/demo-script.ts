@@ -3,7 +3,7 @@
 import { hash } from "node:crypto";
 import { type Fault, statusFault } from "../core/fault.ts";
 import type { DemoAnswer, DemoFrame, DemoRequest } from "../core/protocol.ts";
-import { asList, asObject, asText, type JsonObject } from "../wire/values.ts";
+import { asList, asObject, asText, type JsonObject, ownProperty } from "../wire/values.ts";
 
 /** The demo models that respond; `error-` with a status from 400 to 599 fails with that status. */
 export const DEMO_MODELS = ["echo", "tool", "reasoning", "image", "slow", "long", "error-stream", "cut"] as const;
@@ -196,7 +196,9 @@ function sampleOfType(rules: JsonObject, root: unknown, depth: number): unknown 
     default: {
       const members = asObject(rules["properties"]) ?? {};
       const names = asList(rules["required"]).length > 0 ? asList(rules["required"]) : Object.keys(members);
-      return Object.fromEntries(names.map((name) => [String(name), sampleOf(members[String(name)], root, depth + 1)]));
+      return Object.fromEntries(
+        names.map((name) => [String(name), sampleOf(ownProperty(members, String(name)), root, depth + 1)]),
+      );
     }
   }
 }
@@ -211,7 +213,8 @@ const FORMATS: Readonly<Record<string, string>> = {
 };
 
 const sampleText = (rules: JsonObject): string =>
-  FORMATS[asText(rules["format"]) ?? ""] ?? "demo".padEnd(Math.min(1000, Number(rules["minLength"] ?? 0)), "o");
+  ownProperty(FORMATS, asText(rules["format"]) ?? "") ??
+  "demo".padEnd(Math.min(1000, Number(rules["minLength"] ?? 0)), "o");
 
 /** Resolves a reference like `#/$defs/City`. */
 function resolve(root: unknown, reference: string): unknown {

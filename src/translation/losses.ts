@@ -38,11 +38,12 @@ export class Losses {
   applySupport(uses: readonly FeatureUse[], table: SupportTable, names?: ReadonlyMap<string, string>): void {
     for (const { feature, path, hint, details } of uses) {
       const { support, note } = supportOf(table, feature);
+      if (support !== "refused" && support !== "dropped") continue;
       const name = names?.get(path);
       const described = name === undefined ? FEATURES[feature] : `${FEATURES[feature]} ("${name}")`;
       const why = `${described} cannot be expressed in ${this.target}${note === undefined ? "" : ` (${note})`}`;
       if (support === "refused") this.refuse(path, why, hint, details);
-      else if (support === "dropped") this.drop(path, why);
+      else this.drop(path, why);
     }
   }
 

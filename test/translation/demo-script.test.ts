@@ -155,6 +155,7 @@ t.test("generated samples match their schema", async (t) => {
     deep: { all: "demo" },
   });
   t.same(sampleOf(undefined), {});
+  t.equal(sampleOf({ type: "string", format: "toString" }), "demo", "a format is none of an object's own methods");
 });
 
 t.test("a sample of a recursive schema is finite", async (t) => {
