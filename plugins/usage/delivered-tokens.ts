@@ -12,7 +12,6 @@ const USUAL = 48;
 const LONG = 256;
 /** Characters at a text's beginning and end by which a repetition is recognised. */
 const SHORT = 32;
-const TRAILING_SPACES = / +$/;
 /** Bytes: a shorter frame holds no text: a comment, a ping. */
 const MIN_FRAME_BYTES = 48;
 
@@ -43,8 +42,8 @@ export class DeliveredTokens {
   private usual = 0;
   private measured = 0;
   private bytes = 0;
-  /** Spaces at the end of the last piece: tokenizers join them to the next word. */
-  private spaces = "";
+  /** Whether the last piece ended in a space, which tokenizers join to the next word. */
+  private endsInSpace = false;
   private readonly weights: NonNullable<Protocol["tokenEstimate"]>;
 
   /** @param model the vendor's name of the model that responds */
@@ -123,9 +122,9 @@ export class DeliveredTokens {
       calls ||= kind === "tool_call" && /^\s*(?:\{|$)/.test(text);
       if (seen.includes(text)) continue;
       seen.push(text);
-      const joined = this.spaces + text;
-      this.spaces = TRAILING_SPACES.exec(joined)?.[0] ?? "";
-      tokens += estimateTokens(joined.slice(0, joined.length - this.spaces.length));
+      const joined = this.endsInSpace ? ` ${text}` : text;
+      this.endsInSpace = joined.endsWith(" ");
+      tokens += estimateTokens(this.endsInSpace ? joined.slice(0, -1) : joined);
     }
     if (this.weights.perToolCall > 0 && isCall(frame, calls)) this.calls++;
     return { tokens, text: bytes };
