@@ -98,7 +98,7 @@ const folder = installed(t);
  * types/, which are packed.
  */
 const REPOSITORY_ONLY =
-  /\.png$|(?:^|\/)(?:decisions\/|(?:performance|reliability|CONTRIBUTING|plugin-api|protocol-api)\.md$)/;
+  /\.png$|(?:^|\/)(?:decisions\/|(?:architecture|money|performance|reliability|CONTRIBUTING|plugin-api|protocol-api)\.md$)/;
 
 t.test("every link of a packed page leads to a packed file", async (t) => {
   const place = join(folder, "node_modules/model-gateway");
