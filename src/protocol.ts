@@ -70,6 +70,7 @@ export type {
 export { demoAnswer } from "./translation/demo.ts";
 export {
   DEMO_CUT,
+  demoFault,
   demoId,
   demoScript,
   demoStream,

@@ -123,7 +123,7 @@ export interface Protocol {
   readonly includeUsage?: IncludeUsage;
   /**
    * Responses of the built-in demo provider that no other protocol could give, like counts or images. Undefined: the engine's
-   * script, written with the protocol's own encoder. Not called for demo models that fail.
+   * script, written with the protocol's own encoder.
    */
   demo?(request: DemoRequest): DemoAnswer | undefined;
   /** Lists models in this protocol's own shape, where that differs from the shared one. */

@@ -8,6 +8,7 @@ import {
   type DemoAnswer,
   type DemoRequest,
   demoAnswer,
+  demoFault,
   demoTokens,
   demoWhole,
   type JsonObject,
@@ -17,6 +18,7 @@ import { spellingIn } from "./wire.ts";
 
 /** Returns the demo provider's response; undefined where the engine's script applies. */
 export function demo(protocol: Protocol, request: DemoRequest): DemoAnswer | undefined {
+  if (demoFault(request.model, request.streaming)) return undefined;
   const body = asObject(request.body) ?? {};
   const { name, task } = request.operation;
   if (name === "embedContent") return demoWhole(embedResponse(body));

@@ -6,6 +6,7 @@ import {
   asText,
   type DemoAnswer,
   type DemoRequest,
+  demoFault,
   demoScript,
   demoTokens,
   demoWhole,
@@ -15,7 +16,8 @@ const DEFAULT_DIMENSIONS = 64;
 const MAX_DIMENSIONS = 4096;
 
 /** Returns the demo provider's embeddings: vectors of length 1 that are the same for the same text. */
-export function demo(request: DemoRequest): DemoAnswer {
+export function demo(request: DemoRequest): DemoAnswer | undefined {
+  if (demoFault(request.model, request.streaming)) return undefined;
   const body = asObject(request.body) ?? {};
   const inputs = inputsOf(body["input"]);
   const dimensions = Math.min(MAX_DIMENSIONS, asCount(body["dimensions"]) || DEFAULT_DIMENSIONS);

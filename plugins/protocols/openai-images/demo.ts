@@ -6,6 +6,7 @@ import {
   type DemoAnswer,
   type DemoFrame,
   type DemoRequest,
+  demoFault,
   demoId,
   demoScript,
   demoStream,
@@ -23,7 +24,8 @@ const SIZE = 64;
 const FAILURE = statusFault(500, "The demo model failed in mid-stream, as it is made to.");
 
 /** Returns the demo provider's images: small squares with a colour derived from the request. */
-export function demo(request: DemoRequest): DemoAnswer {
+export function demo(request: DemoRequest): DemoAnswer | undefined {
+  if (demoFault(request.model, request.streaming)) return undefined;
   const body = asObject(request.body) ?? {};
   const script = demoScript(request.model, { text: "", tools: [] });
   const created = Math.floor(Date.now() / 1000);

@@ -5,6 +5,7 @@ import {
   contentText,
   type DemoAnswer,
   type DemoRequest,
+  demoFault,
   demoId,
   demoTokens,
   demoWhole,
@@ -15,7 +16,7 @@ import { COMPACT, COMPACTION } from "./wire.ts";
 
 /** Returns the demo provider's response for a path that no other protocol has: a compaction. */
 export function demo(request: DemoRequest): DemoAnswer | undefined {
-  if (request.operation !== COMPACT) return undefined;
+  if (request.operation !== COMPACT || demoFault(request.model, request.streaming)) return undefined;
   const id = demoId(request);
   const { input, instructions } = asObject(request.body) ?? {};
   const items = typeof input === "string" ? [{ type: "message", role: "user", content: input }] : asList(input);
