@@ -211,7 +211,9 @@ t.test("what a killed worker could not write is reported as lost", async (t) => 
   const gateway = await startProcess(t, WITH_WHERE, { files: { ...files, "gateway.db.journal": "" } });
   const agent = new Agent({ keepAlive: true, maxSockets: 1 });
   const { pid } = await served(gateway, agent);
-  await eventually(async () => (await gateway.ready())?.body["store"] === "waiting", "a look at the worker");
+  // The request's first line and its row; between the two a worker may tell of one.
+  const told = async () => (await (await fetch(`${gateway.admin}/api/now`)).text()).includes("2 lines of the journal");
+  await eventually(told, "the primary to know of both");
   process.kill(pid, "SIGKILL");
   await eventually(() => gateway.text.includes("they are lost"), "the loss");
   t.match(
