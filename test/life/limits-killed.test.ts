@@ -76,7 +76,12 @@ limits: { default: { budget: $1/day, concurrency: 900 } }
   }, "the counter to be what the ledger has");
   const { used = 0, running } = told;
   // The input is free. How much of the output had been noted depends on how busy the machine is.
-  t.ok(used > 0, `the text that had arrived was charged: ${used}`);
+  const answer = await fetch(`${gateway.admin}/api/requests?outcome=interrupted`);
+  const { requests } = (await answer.json()) as { requests: { cost: number }[] };
+  t.equal(requests.length, STREAMS);
+  for (const { cost } of requests) t.ok(cost > 0, `the text that had arrived was charged: ${cost}`);
+  const sum = requests.reduce((all, { cost }) => all + cost, 0);
+  t.equal(Math.round(used * 1e9), sum, "each stream's text, once");
   t.equal(running, 0);
   t.equal(await gateway.end(), 0);
 }
