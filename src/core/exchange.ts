@@ -135,15 +135,30 @@ export interface Form {
   close(): void;
 }
 
-/** A response that a plugin gives itself, in the client's protocol; no provider is requested then. */
-export interface Answer {
+/** A response in the client's protocol. */
+export interface BodyAnswer {
   /** Default 200. */
   status?: number;
   /** Default `content-type`: JSON, or for a streamed body the type of the operation's streams. */
   headers?: Record<string, string>;
   /** The whole body; or a stream of chunks with arbitrary boundaries, pulled as fast as the client reads. */
   body: string | Buffer | Iterable<Buffer> | AsyncIterable<Buffer>;
+  text?: never;
 }
+
+/**
+ * A text in place of a model's, in `request` or `route` of a conversation. The engine encodes it in the client's protocol, as a
+ * stream if the client requests one.
+ */
+export interface TextAnswer {
+  text: string;
+  headers?: Record<string, string>;
+  status?: never;
+  body?: never;
+}
+
+/** A response that a plugin gives itself; no provider is requested then. */
+export type Answer = BodyAnswer | TextAnswer;
 
 /** Reports whether a status can be that of a final response. Vendors may send statuses that no RFC defines. */
 export const isFinalStatus = (status: number): boolean => Number.isInteger(status) && status >= 200 && status <= 999;
@@ -451,6 +466,12 @@ export class Exchange {
     if (this.operation.storedResponseId !== undefined) return;
     body.check(this.protocol.longMembers);
     this.requestedModel = this.pathModel === undefined ? readModel(body) : checkModel(this.pathModel);
+  }
+
+  /** Whether the client requests a stream. */
+  get wantsStream(): boolean {
+    const { operation, body } = this;
+    return operation.streams === "asked" ? body.member("stream")?.kind === "true" : operation.streams;
   }
 
   /** The model name that the client requested; a plugin may choose another. @throws TypeError for anything but a text */

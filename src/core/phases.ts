@@ -6,7 +6,16 @@ type HeadFields =
   | ("id" | "time" | "address" | "network" | "method" | "path" | "query" | "headers" | "credentials" | "uploader")
   | ("protocol" | "operation" | "strict" | "caller" | "notices" | "replyHeaders" | "dropped" | "slots" | "dryRun")
   | ("elapsed" | "aborted" | "signal" | "onAbort" | "trace" | "traceId");
-type AskedFields = HeadFields | "body" | "form" | "pathModel" | "requestedModel" | "texts" | "model" | "targets";
+type AskedFields =
+  | HeadFields
+  | "body"
+  | "form"
+  | "pathModel"
+  | "requestedModel"
+  | "wantsStream"
+  | "texts"
+  | "model"
+  | "targets";
 
 /** In `access` and `serve`: the head has been received, the body has not. */
 export type AccessExchange = Pick<Exchange, HeadFields | "answer">;
@@ -14,7 +23,16 @@ export type AccessExchange = Pick<Exchange, HeadFields | "answer">;
 /** In `request`: the body has been received. */
 export type RequestExchange = Pick<
   Exchange,
-  HeadFields | "answer" | "body" | "form" | "pathModel" | "requestedModel" | "edit" | "texts" | "mapText"
+  | HeadFields
+  | "answer"
+  | "body"
+  | "form"
+  | "pathModel"
+  | "requestedModel"
+  | "wantsStream"
+  | "edit"
+  | "texts"
+  | "mapText"
 >;
 
 /** In `route`: the phase sets `model` and `targets`. */

@@ -1,6 +1,7 @@
 import { awaitPlugin, isThenable, type PluginDeadline, toPluginError } from "../core/chain.ts";
-import { type Answer, type Answerer, type Exchange, isFinalStatus } from "../core/exchange.ts";
+import { type Answer, type Answerer, type BodyAnswer, type Exchange, isFinalStatus } from "../core/exchange.ts";
 import type { Operation } from "../core/protocol.ts";
+import { textAnswer } from "../translation/text-answer.ts";
 import { framingOf, type UpstreamAnswer } from "../upstream/attempts.ts";
 import { BufferedResponse } from "../upstream/buffered-response.ts";
 import type { BodyReceiver, UpstreamResponse } from "../upstream/response.ts";
@@ -13,14 +14,15 @@ import { HeaderList } from "../wire/headers.ts";
 export function pluginAnswer(exchange: Exchange, answer: Answer): UpstreamAnswer {
   const answerer = exchange.answerer as Answerer;
   try {
-    return buildResponse(answer, exchange.operation, answerer);
+    const encoded = answer.text === undefined ? answer : textAnswer(exchange, answer);
+    return buildResponse(encoded, exchange.operation, answerer);
   } catch (thrown) {
     throw toPluginError(thrown, answerer.origin);
   }
 }
 
 function buildResponse(
-  { status = 200, headers: own = {}, body }: Answer,
+  { status = 200, headers: own = {}, body }: BodyAnswer,
   operation: Operation,
   bound: PluginDeadline,
 ): UpstreamAnswer {
@@ -38,7 +40,8 @@ function buildResponse(
 }
 
 /** Ends the pieces of an answer that is not sent, as its plugin has failed. */
-export function discardAnswer({ body }: Answer): void {
+export function discardAnswer({ body, text }: Answer): void {
+  if (text !== undefined) return;
   try {
     closePieces(piecesOf(body));
   } catch {

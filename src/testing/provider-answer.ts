@@ -2,7 +2,8 @@ import { Body } from "../core/body.ts";
 import type { DemoAnswer, DemoRequest, Protocol } from "../core/protocol.ts";
 import { requestTexts } from "../core/texts.ts";
 import { clientTranslationOf } from "../translation/codec.ts";
-import { encodeAnswer } from "../translation/demo.ts";
+import { demoId } from "../translation/demo-script.ts";
+import { encodeAnswer } from "../translation/encode-answer.ts";
 import type { Event, EventOf } from "../translation/events.ts";
 
 /** A provider's answer, independent of the protocol and of streaming. */
@@ -67,6 +68,6 @@ export function encodeProviderAnswer(protocol: Protocol, request: DemoRequest, a
   if (status !== 200) throw new Error(`An answer with the status ${status} needs a body.`);
   const asked = new Body([Buffer.from(JSON.stringify(request.body ?? {}))], "json");
   const echo = requestTexts(asked, protocol, ["user"]).at(-1)?.text ?? "";
-  const encoded = encodeAnswer(protocol, request, [...eventsOf(answer, echo, request.streaming)]);
+  const encoded = encodeAnswer(protocol, request, [...eventsOf(answer, echo, request.streaming)], demoId(request));
   return { ...encoded, headers: { ...encoded.headers, ...headers } };
 }

@@ -151,9 +151,8 @@ export function demoWhole(body: unknown, script?: Pick<DemoScript<unknown>, "pie
 }
 
 /** Returns a streamed response. */
-export function demoStream(frames: readonly DemoFrame[]): DemoAnswer {
-  const headers = { "content-type": "text/event-stream; charset=utf-8", "cache-control": "no-cache" };
-  return { status: 200, headers, frames };
+export function demoStream(frames: readonly DemoFrame[], type = "text/event-stream; charset=utf-8"): DemoAnswer {
+  return { status: 200, headers: { "content-type": type, "cache-control": "no-cache" }, frames };
 }
 
 /** Returns the pause before a script's nth piece, in milliseconds. */

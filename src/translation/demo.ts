@@ -1,11 +1,10 @@
 /** The built-in demo provider: one script for all protocols, encoded by each protocol's own codecs. */
 import { GatewayError } from "../core/errors.ts";
 import { type Fault, statusFault } from "../core/fault.ts";
-import type { DemoAnswer, DemoFrame, DemoRequest, Protocol } from "../core/protocol.ts";
+import type { DemoAnswer, DemoRequest, Protocol } from "../core/protocol.ts";
 import type { Usage } from "../core/usage.ts";
-import { HeaderList } from "../wire/headers.ts";
-import type { ClientTranslation, EncodedFrame, ResponseContext } from "./codec.ts";
-import { clientTranslationOf, requireClientTranslation, translationOf } from "./codec.ts";
+import type { ClientTranslation, ResponseContext } from "./codec.ts";
+import { clientTranslationOf, translationOf } from "./codec.ts";
 import type { Conversation, Part, Tool } from "./conversation.ts";
 import { demoImageEvents } from "./demo-image.ts";
 import {
@@ -21,13 +20,14 @@ import {
   demoWhole,
   sampleOf,
 } from "./demo-script.ts";
+import { answerContext, decodeAnswered, encodeEvents, type TimedEvent } from "./encode-answer.ts";
 import type { Event, Opaque } from "./events.ts";
 import { invalidField } from "./fields.ts";
-import { Framing } from "./framing.ts";
 import { pathOfUse } from "./settings.ts";
 
 /** A tool that the demo model can call: the client runs it. */
 type CallableTool = Tool & { kind: "function" | "custom" };
+
 /** Parts of the script that only one protocol can express. */
 interface DemoExtra {
   /** Whether the response holds an image. */
@@ -35,9 +35,6 @@ interface DemoExtra {
   /** Opaque state attached to a tool call. */
   readonly callState?: string;
 }
-
-/** An event, and the milliseconds to wait before it. */
-type TimedEvent = Event & { after?: number };
 
 /**
  * Returns the demo provider's response to a request; identical for identical requests.
@@ -58,29 +55,18 @@ function answerRequest(protocol: Protocol, request: DemoRequest, id: string, ext
   const codec = clientTranslationOf(protocol);
   if (!codec) throw new Error(`The protocol ${protocol.name} has neither a translation nor a demo of its own.`);
   try {
-    const conversation = decodeDemoRequest(protocol, codec, request);
+    const conversation = decodeAnswered(protocol, codec, request);
     if (conversation.task === "count") return answerCount(protocol, conversation);
     refuseUnsupported(conversation);
     const script = scriptForTurns(request.model, conversation, extra);
     const events = scriptEvents(protocol, script, conversation, { id, model: request.model, extra });
-    const context = contextOf(request, conversation, id);
+    const context = answerContext(request, conversation, id);
     if (request.streaming) return encodeStream(protocol, codec, script, events, request, context);
     return demoWhole(JSON.parse(codec.response.encode(events, context)), script);
   } catch (thrown) {
     if (!(thrown instanceof GatewayError)) throw thrown;
     return encodeDemoError(protocol, thrown, id);
   }
-}
-
-/**
- * Encodes any events as a response of a protocol, with its own codec: a stream, or one body.
- * @throws Error for a protocol without a translation, GatewayError for an invalid request
- */
-export function encodeAnswer(protocol: Protocol, request: DemoRequest, events: readonly Event[]): DemoAnswer {
-  const codec = requireClientTranslation(protocol);
-  const context = contextOf(request, decodeDemoRequest(protocol, codec, request), demoId(request));
-  if (request.streaming) return encodeStream(protocol, codec, {}, events, request, context);
-  return demoWhole(JSON.parse(codec.response.encode(events, context)));
 }
 
 function encodeDemoError(protocol: Protocol, fault: Fault, id: string): DemoAnswer {
@@ -105,21 +91,6 @@ const toGatewayError = (fault: Fault): GatewayError =>
         ...(fault.param === undefined ? {} : { param: fault.param }),
         ...(fault.kind.endsWith("_limit") ? { retryAfter: 1 } : {}),
       });
-
-function decodeDemoRequest(protocol: Protocol, codec: ClientTranslation, request: DemoRequest): Conversation {
-  const { operation, streaming, body, query } = request;
-  return codec.request.decode({
-    operation,
-    task: operation.task ?? "generate",
-    streaming,
-    text: JSON.stringify(body ?? {}),
-    headers: new HeaderList([]),
-    query,
-    open: (data, kind) => ({ protocol: protocol.name, kind, data }),
-    isEnvelope: () => false,
-    recall: () => undefined,
-  });
-}
 
 function answerCount(protocol: Protocol, conversation: Conversation): DemoAnswer {
   const count = translationOf(protocol)?.count;
@@ -261,21 +232,6 @@ const promptText = ({ turns }: Conversation): string => turns.map(({ parts }) =>
 const partsText = (parts: readonly Part[]): string =>
   parts.flatMap((part) => (part.kind === "text" ? [part.text] : [])).join("\n");
 
-function contextOf(request: DemoRequest, conversation: Conversation, id: string): ResponseContext {
-  const body = (request.body ?? {}) as Record<string, unknown>;
-  return {
-    model: typeof body["model"] === "string" ? body["model"] : request.model,
-    id,
-    created: Math.floor(Date.now() / 1000),
-    conversation,
-    request: body,
-    seal: ({ data }) => data,
-    mark: (id) => id,
-    remember: () => {},
-    drop: () => {},
-  };
-}
-
 /** Milliseconds before a stream fails, so that sent frames have been read: clients discard data that arrives with the failure. */
 const FAILURE_DELAY = 100;
 
@@ -285,22 +241,12 @@ const STREAM_FAULT: Fault = statusFault(500, "The demo model failed in mid-strea
 function encodeStream(
   protocol: Protocol,
   codec: ClientTranslation,
-  script: Partial<DemoScript<unknown>>,
+  script: DemoScript<unknown>,
   events: readonly TimedEvent[],
   { operation }: DemoRequest,
   context: ResponseContext,
 ): DemoAnswer {
-  const encoder = codec.response.encoder(context);
-  const framing = new Framing(operation);
-  const frames: DemoFrame[] = [];
-  const written: EncodedFrame[] = [];
-  for (const { after, ...event } of events) {
-    written.length = 0;
-    if (event.type !== "error") encoder.event(event, written);
-    const [first, ...others] = framing.frames(written);
-    if (first) frames.push({ bytes: first.bytes, ...(after === undefined ? {} : { after }) });
-    for (const { bytes } of others) frames.push({ bytes });
-  }
+  const { framing, frames } = encodeEvents(codec, operation, events, context);
   if (script.end === "cut") frames.push(DEMO_CUT);
   else if (script.end === "error")
     frames.push({
@@ -308,5 +254,5 @@ function encodeStream(
       bytes: protocol.streamError(toGatewayError(STREAM_FAULT), `req_${context.id}`, framing.state),
     });
   else for (const { bytes } of framing.close()) frames.push({ bytes });
-  return { ...demoStream(frames), headers: { "content-type": framing.type, "cache-control": "no-cache" } };
+  return demoStream(frames, framing.type);
 }

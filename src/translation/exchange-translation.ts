@@ -189,8 +189,8 @@ export class ExchangeTranslation {
   }
 
   private get received(): ClientRequest {
-    const { protocol, operation, headers, query, caller } = this.exchange;
-    const { streaming, text } = this;
+    const { protocol, operation, headers, query, caller, wantsStream: streaming } = this.exchange;
+    const { text } = this;
     return { protocol, operation, streaming, text, headers, query, caller: caller?.id ?? "", owners: this.owners };
   }
 
@@ -207,7 +207,7 @@ export class ExchangeTranslation {
     attempt.operation = encoded.operation;
     attempt.method = encoded.operation.method;
     attempt.query = encoded.query ?? "";
-    attempt.headers = targetHeaders(exchange, attempt, to, encoded.headers ?? [], this.streaming);
+    attempt.headers = targetHeaders(exchange, attempt, to, encoded.headers ?? [], this.exchange.wantsStream);
     attempt.body = new Body([Buffer.from(encoded.body)], "json");
   }
 
@@ -229,7 +229,7 @@ export class ExchangeTranslation {
     }
     const { framing } = head;
     const translation = this.translation(exchange, attempt);
-    if (framing && this.streaming) {
+    if (framing && this.exchange.wantsStream) {
       const translator = new StreamTranslator(translation);
       this.setStreamHead(head, translator.framing);
       return translator.stage;
@@ -249,7 +249,7 @@ export class ExchangeTranslation {
   private translateWhole(translation: ResponseTranslation, head: Head, bytes: Buffer): Stage {
     const { framing } = head;
     const events = decodeWhole(translation, bytes, framing);
-    if (!this.streaming) return this.replaceBody(head, encodeWhole(translation, events));
+    if (!this.exchange.wantsStream) return this.replaceBody(head, encodeWhole(translation, events));
     const target = new Framing(this.exchange.operation);
     const frames = encodeWholeAsStream(translation, events, target);
     this.setStreamHead(head, target);
@@ -332,11 +332,6 @@ export class ExchangeTranslation {
     // An error that no client could parse has one code, translated or not.
     const clientFault = isJson(text) ? fault : { ...fault, code: "upstream_failed" };
     return toClientError(clientFault, headers, this.exchange.protocol.overloadedStatus);
-  }
-
-  private get streaming(): boolean {
-    const { operation, body } = this.exchange;
-    return operation.streams === "asked" ? body.member("stream")?.kind === "true" : operation.streams;
   }
 
   private translation(exchange: ResponseExchange, { target }: Attempt): ResponseTranslation {
