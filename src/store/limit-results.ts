@@ -120,20 +120,23 @@ export function nearlySpentWarning(level: LimitLevel, { nano, per, soft }: Budge
   return soft && spent >= nano * NEARLY_SPENT ? spentMessage(level, nano, per, spent) : undefined;
 }
 
-/** Returns the highest share of each budget that a sum has just reached. @param cost the last amount added to it */
+/**
+ * Returns the highest share of each budget that a sum has reached since this process looked at it last.
+ * @param before the highest sum seen before; 0: none, so that what other processes have spent is reported too
+ */
 export function newBudgetMarks(
   { kind, name, label, limits }: LimitLevel,
   per: Period,
   spent: number,
-  cost: number,
+  before: number,
 ): readonly BudgetMark[] {
   const { budgets = [] } = limits;
-  if (cost === 0) return NONE;
+  if (spent <= before) return NONE;
   let marks: BudgetMark[] | undefined;
   for (const { nano, soft, per: budgetPeriod } of budgets) {
     // Nearly always none is: this runs for each request.
     if (budgetPeriod !== per || spent < nano * NEARLY_SPENT) continue;
-    const share = SHARES.find((share) => spent >= nano * share && spent - cost < nano * share);
+    const share = SHARES.find((share) => spent >= nano * share && before < nano * share);
     if (!share) continue;
     marks ??= [];
     marks.push({

@@ -57,6 +57,8 @@ interface SpentSum {
   spent: number;
   /** The worst-case cost of running exchanges. */
   pending: number;
+  /** The highest amount spent for which marks were reported. */
+  reported: number;
   /** The money spent or pending here when this process began to count, and the money pending elsewhere. */
   known: number;
   elsewhere: number;
@@ -218,7 +220,8 @@ export class MemoryLimiter extends Limiter {
         if (made.time < sum.start) continue;
         sum.pending -= most.cost;
         sum.spent += cost;
-        const marks = newBudgetMarks(level, per, sum.spent, cost);
+        const marks = newBudgetMarks(level, per, sum.spent, sum.reported);
+        sum.reported = Math.max(sum.reported, sum.spent);
         if (marks.length > 0) this.reportMarks(marks);
       }
       this.spendUnreserved(count, budgets, made.time, cost);
@@ -394,7 +397,7 @@ export class MemoryLimiter extends Limiter {
   /** Resets a sum when its period is over. */
   private rollOver(sum: SpentSum, per: Period, now: number): void {
     if (now < sum.end) return;
-    Object.assign(sum, this.calendar.span(per, now), { spent: 0, pending: 0, known: 0, elsewhere: 0 });
+    Object.assign(sum, this.calendar.span(per, now), { spent: 0, pending: 0, reported: 0, known: 0, elsewhere: 0 });
   }
 
   /** Returns the worst-case cost of reservations adopted before their sum was loaded. */
@@ -436,7 +439,9 @@ export class MemoryLimiter extends Limiter {
     const spent = start === span.start ? (sums.get(scope) ?? 0) : 0;
     const pending = this.pendingOf(scope, per, span.start);
     const elsewhere = this.part?.pendingElsewhere(scope, per, span.start) ?? 0;
-    const sum = { per, ...span, spent, pending, known: spent + pending, elsewhere };
+    // What was spent with a server that is lost has been reported; after a restart nothing has.
+    const reported = this.part ? spent : 0;
+    const sum = { per, ...span, spent, pending, reported, known: spent + pending, elsewhere };
     const known = counts.sum(per);
     if (known) Object.assign(known, sum);
     else counts.sums.push(sum);

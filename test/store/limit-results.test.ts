@@ -53,15 +53,17 @@ t.test("a soft budget is reported from 80 % on, and when it gets there and to it
   t.equal(nearlySpentWarning(level, budget(100, "day", true), 79), undefined);
   t.match(nearlySpentWarning(level, budget(100, "day", true), 80), /80 %/);
   t.equal(nearlySpentWarning(level, budget(100, "day"), 99), undefined, "a refusal has its own message");
-  const reached = (per: Budget["per"], spent: number) =>
-    newBudgetMarks(level, per, spent, 10).map(({ limit, share, soft }) => [limit, share, soft]);
+  const reached = (per: Budget["per"], spent: number, before = spent - 10) =>
+    newBudgetMarks(level, per, spent, before).map(({ limit, share, soft }) => [limit, share, soft]);
   t.same(reached("day", 79), []);
   t.same(reached("day", 85), [[100, 0.8, true]]);
   t.same(reached("day", 95), []);
   t.same(reached("day", 105), [[100, 1, true]]);
   t.same(reached("day", 165), [[200, 0.8, false]], "one that refuses is marked too");
   t.same(reached("month", 105), []);
-  const [mark] = newBudgetMarks(level, "day", 85, 10);
+  t.same(reached("day", 120, 120), [], "nothing was added");
+  t.same(reached("day", 120, 0), [[100, 1, true]], "what was spent before counts");
+  const [mark] = newBudgetMarks(level, "day", 85, 75);
   t.match(mark && markMessage(mark), /^The key "ci" has spent .* \(85 %\)\.$/);
 });
 

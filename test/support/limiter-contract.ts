@@ -265,6 +265,20 @@ export function limiterContract(t: Test, makeLimiter: MakeLimiter): void {
     t.same(notices[8], ['The key "ci" has spent $8.00 of $10.00 a month (80 %).']);
   });
 
+  t.test("what others have spent of a budget is told when the next request ends, once", async (t) => {
+    const { reserve, limiter, warnings } = await make(t, spentOf({ "key:ci": 15 * USD }));
+    const marks: string[] = [];
+    limiter.onBudgetMark = ({ share, spent }) => marks.push(`${share} ${spent / USD}`);
+    const key = [level("key", "ci", { budgets: [{ nano: 10 * USD, per: "month", soft: true }] })];
+    for (let i = 0; i < 3; i++) {
+      const made = await reserve(key, { cost: USD });
+      limiter.settle(made.id, { tokens: 0, cost: USD });
+      await limiter.statuses(key);
+    }
+    t.same(warnings, ['The key "ci" has spent $16.00 of $10.00 a month (160 %).']);
+    t.same(marks, ["1 16"]);
+  });
+
   t.test("two budgets of one kind of period are two limits on one sum", async (t) => {
     const { reserve, limiter } = await make(t);
     const budgets = [

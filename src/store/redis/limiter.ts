@@ -110,6 +110,8 @@ export class RedisLimiter extends Limiter {
   private readonly clock: () => number;
   private readonly reservations = new Map<string, RedisReservation>();
   private readonly sums = new Map<string, KnownSum>();
+  /** The highest amount of each sum for which marks were reported. */
+  private readonly reported = new Map<string, number>();
   private readonly ledgerSums = new Map<number, { asked: number; sums: ReturnType<SpendSince> }>();
   private readonly unreported = new UnreportedSpending();
   private readonly countedNames = new CountedNames();
@@ -303,7 +305,7 @@ export class RedisLimiter extends Limiter {
       (spent) => {
         // Other processes have ended it, because they considered this process dead.
         if (spent === null) this.addUnreported(hold, charge, unused);
-        else this.tell(levels, spent, hold.time, charge, unused);
+        else this.tell(levels, spent, hold.time, unused);
       },
       (thrown) => {
         this.handleFailure(thrown);
@@ -312,18 +314,27 @@ export class RedisLimiter extends Limiter {
     );
   }
 
-  /** Warns of nearly spent soft budgets. @param spent of all sums, in the order of their levels */
-  private tell(levels: readonly LimitLevel[], spent: readonly unknown[], time: number, charge: Charge, unused: string) {
+  /** Reports budgets that are nearly spent, and warns of soft ones. @param spent of all sums, in the order of their levels */
+  private tell(levels: readonly LimitLevel[], spent: readonly unknown[], time: number, unused: string) {
     const reader = new ReplyReader(spent);
     for (const level of levels)
-      for (const { per } of levelSumNames(level, this.parts.calendar, time)) {
+      for (const { per, name } of levelSumNames(level, this.parts.calendar, time)) {
         const sum = reader.number();
         if (level.scope === unused) continue;
-        for (const mark of newBudgetMarks(level, per, sum, charge.cost)) {
+        for (const mark of newBudgetMarks(level, per, sum, this.lastReported(name, sum))) {
           if (mark.soft) this.parts.warn(markMessage(mark));
           this.onBudgetMark(mark);
         }
       }
+  }
+
+  /** Records the highest amount of a sum for which marks are reported, and returns the one before; 0: none. */
+  private lastReported(name: string, spent: number): number {
+    const { reported } = this;
+    const last = reported.get(name) ?? 0;
+    if (spent > last) reported.set(name, spent);
+    if (reported.size > MAX_SUMS) reported.delete(reported.keys().next().value as string);
+    return last;
   }
 
   /** Records the charge of a reservation, to be sent to the server later. */
