@@ -4,7 +4,7 @@ import type { Exchange } from "../core/exchange.ts";
 import { otherModelNotAllowed } from "../core/key-scope.ts";
 import type { Marketplace, Provider } from "../core/marketplace.ts";
 import type { SocketProtocol } from "../core/protocol.ts";
-import { JsonError, scan } from "../wire/json.ts";
+import { JsonError, Scanner } from "../wire/json.ts";
 import { MultiSearch } from "../wire/multi-search.ts";
 import type { ObjectAccess } from "./objects.ts";
 
@@ -68,11 +68,17 @@ export class SocketMessageChecker {
 
 /** Limit of models and objects that a message may name. */
 const MAX_SOCKET_NAMES = 100;
+/** Limit of values in a message that may name one: it is parsed at once, while others wait. */
+const MAX_SOCKET_VALUES = 20_000;
+/** Bytes that are scanned before the number of values is checked. */
+const SCAN_PIECE = 65_536;
 
-/** @throws GatewayError `invalid_json` for more nesting or members than a body may have */
+/** @throws GatewayError `invalid_json` for more nesting than a body may have, or too many values */
 function checkJsonLimits(message: Buffer): void {
+  const scanner = new Scanner({ duplicates: "allow", maxValues: MAX_SOCKET_VALUES });
   try {
-    scan(message, { duplicates: "allow" });
+    for (let at = 0; at < message.length; at += SCAN_PIECE) scanner.push(message.subarray(at, at + SCAN_PIECE));
+    scanner.end();
   } catch (thrown) {
     throw thrown instanceof JsonError ? invalidJsonError(thrown) : thrown;
   }

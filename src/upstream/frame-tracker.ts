@@ -20,6 +20,8 @@ export class FrameTracker {
   unfinishedBytes = 0;
   /** Number of complete messages. */
   messages = 0;
+  /** Number of frames whose head is complete. */
+  frames = 0;
 
   private readonly head = Buffer.alloc(16);
   private headBytes = 0;
@@ -99,6 +101,7 @@ export class FrameTracker {
     if (this.messageBegun) this.unfinishedBytes += COST_PER_PIECE;
     this.headBytes = 0;
     this.headSize = 2;
+    this.frames++;
   }
 
   private endMessage(): void {

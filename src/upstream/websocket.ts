@@ -18,6 +18,9 @@ const HANDSHAKE_TIMEOUT = 30_000;
 const CLOSE_TIMEOUT = 200;
 const FRAME_END_TIMEOUT = 2000;
 
+/** Frames in one chunk after which a side is not read again in the same turn, where its messages are parsed. */
+const MAX_FRAMES_A_TURN = 64;
+
 /** Close codes (RFC 6455 §7.4.1). */
 const GOING_AWAY = 1001;
 const ABNORMAL = 1006;
@@ -113,6 +116,8 @@ export class SocketRelay {
   private readonly memory: MemoryAccount;
   /** Watches the client's incomplete message, where messages are read. */
   private pace: BodyRateMonitor | undefined;
+  /** Sides that are read again in the next turn. */
+  private readonly waiting = new Set<Duplex>();
   /** The part of the provider's close frame that has arrived. */
   private pendingClose: Buffer | undefined;
 
@@ -305,11 +310,11 @@ export class SocketRelay {
       // Forwarded by hand: the reason in a close frame is the provider's text, and may have to be redacted.
       upstream.unpipe(socket).on("data", (bytes: Buffer) => this.onProviderData(bytes));
       upstream.resume();
-      socket.on("drain", () => upstream.resume());
+      socket.on("drain", () => this.resume(upstream));
       if (this.clientReceiver) {
         socket.unpipe(upstream).resume();
         upstream.on("drain", () => {
-          socket.resume();
+          this.resume(socket);
           this.pace?.resume();
         });
       }
@@ -413,6 +418,7 @@ export class SocketRelay {
       return;
     }
     const closing = this.closing !== undefined;
+    const framesBefore = this.providerFrames.frames;
     const consumed = this.providerFrames.push(bytes, closing, false);
     const frames = bytes.subarray(0, consumed);
     this.observer.onProviderBytes(frames);
@@ -422,6 +428,8 @@ export class SocketRelay {
     else if (this.providerFrames.largestMessage > this.limits.message) this.close(TOO_BIG);
     else if (consumed < bytes.length) this.forwardClose(bytes.subarray(consumed));
     else this.reserveMemory();
+    if (this.providerReceiver && this.providerFrames.frames - framesBefore > MAX_FRAMES_A_TURN)
+      this.readNextTurn(this.upstream as Duplex, this.handshake.socket);
   }
 
   /** Forwards the provider's close frame once it is complete; nothing may follow it (RFC 6455 §5.5.1). */
@@ -443,13 +451,32 @@ export class SocketRelay {
       if (!this.admits(bytes, this.clientReceiver)) return;
       if (!this.closeSent && !this.upstream?.write(bytes)) this.handshake.socket.pause();
     }
-    const { messages } = this.clientFrames;
+    const { messages, frames } = this.clientFrames;
     this.clientFrames.push(bytes);
     if (this.clientFrames.largestMessage > this.limits.message) this.close(TOO_BIG);
     else if (this.clientReceiver) {
       this.reserveMemory();
       this.watchPace(bytes.length, this.clientFrames.messages > messages);
+      if (this.clientFrames.frames - frames > MAX_FRAMES_A_TURN)
+        this.readNextTurn(this.handshake.socket, this.upstream as Duplex);
     }
+  }
+
+  /**
+   * Lets other connections have their turn: a socket with a full buffer is read many times in one turn, and thousands of small frames
+   * at each time.
+   */
+  private readNextTurn(side: Duplex, otherSide: Duplex): void {
+    this.waiting.add(side);
+    side.pause();
+    setImmediate(() => {
+      this.waiting.delete(side);
+      if (!otherSide.writableNeedDrain) side.resume();
+    });
+  }
+
+  private resume(side: Duplex): void {
+    if (!this.waiting.has(side)) side.resume();
   }
 
   /** Writes our close frame, unless a frame of the provider's is still incomplete at the client. */

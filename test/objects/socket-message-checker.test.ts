@@ -102,6 +102,7 @@ t.test("a message that is nested too deep, or names too many objects, is not pas
   for (const [said, code] of [
     [deep, "invalid_json"],
     [many, "invalid_field"],
+    [session({ a: Array(30_000).fill({}), prompt: { id: "pmpt_shared" } }), "invalid_json"],
   ] as const) {
     const { socket, messages, closed } = await call(KEY);
     socket.send(said);

@@ -17,7 +17,14 @@ async function relaying(
   t: Test,
   script: (socket: Socket, request: RawRequest) => unknown,
   { connect: connectLimit = 0, first_byte = 0 } = {},
-  { environment = {}, origin }: { environment?: Record<string, string>; origin?: string } = {},
+  {
+    environment = {},
+    origin,
+    ...parsing
+  }: { environment?: Record<string, string>; origin?: string } & Pick<
+    SocketObserver,
+    "checkMessage" | "onTextMessage"
+  > = {},
 ) {
   const upstream = await rawUpstream(script);
   const proxy = new UpstreamProxy(new Pools({ environment: {} }), new Agents(environment));
@@ -36,6 +43,7 @@ async function relaying(
       onProviderBytes: () => {},
       onErrorBody: () => {},
       interrupt: () => {},
+      ...parsing,
       onInterrupt: () => () => {},
       refuse({ code, status, message }) {
         refused.push(code);
@@ -212,5 +220,40 @@ t.test("when either side fails the other is closed, and the failed side is recor
       { code: 1006, endedBy: "provider" },
       { code: 1006, endedBy: "client" },
     ]);
+  }
+});
+
+t.test("of many small frames that are parsed, one chunk is read in a turn, from either side", async (t) => {
+  const FRAMES = 200_000;
+  const CHUNK = 65_536;
+  for (const side of ["client", "provider"] as const) {
+    const masked = side === "client";
+    const frame = Buffer.from(masked ? [0x81, 0x81, 0, 0, 0, 0, 0x78] : [0x81, 1, 0x78]);
+    const all = Buffer.alloc(FRAMES * frame.length, frame);
+    let parsed = 0;
+    const count = () => {
+      parsed++;
+      return undefined;
+    };
+    const { client } = await relaying(
+      t,
+      (socket) => {
+        socket.write(`${ACCEPTED}\r\n`);
+        if (masked) socket.resume();
+        else socket.write(all);
+      },
+      {},
+      masked ? { checkMessage: count } : { onTextMessage: count },
+    );
+    const seen = client();
+    await until(() => seen.text.includes("101"));
+    if (masked) seen.socket.write(all);
+    let most = 0;
+    for (let before = parsed; parsed < FRAMES; before = parsed) {
+      await new Promise((turn) => setImmediate(turn));
+      most = Math.max(most, parsed - before);
+    }
+    t.ok(most <= CHUNK / frame.length + 1, `${side}: at most a chunk in a turn, not ${most} frames`);
+    seen.socket.destroy();
   }
 });
