@@ -240,8 +240,11 @@ export interface SocketProtocol {
   namesIn(message: unknown): Iterable<SocketName>;
   /** Returns the message that reports an error on an open socket. */
   error(error: GatewayError, id: string): string;
-  /** Returns the usage including that of a provider's text message. Called for each message: inspect bytes before parsing. */
-  usage(message: Buffer, before?: Usage): Usage | undefined;
+  /**
+   * Returns, for one connection, a function that returns the usage including that of a provider's text message. It is called with
+   * each message: inspect bytes before parsing.
+   */
+  usageReader(): (message: Buffer, before?: Usage) => Usage | undefined;
 }
 
 /** A model or an object named in a WebSocket message. */

@@ -43,12 +43,13 @@ export class SocketMeter implements SocketObserver {
     this.checkMessage = messageChecker && ((message) => messageChecker.findError(message));
     this.caller = callerIdOf(exchange);
     exchange.received = 0;
+    const readUsage = protocol?.usageReader();
     this.onTextMessage =
-      protocol &&
+      readUsage &&
       ((message) => {
         try {
           const previous = exchange.usage;
-          exchange.usage = protocol.usage(message, previous);
+          exchange.usage = readUsage(message, previous);
           if (exchange.usage !== previous) exchange.onUsage?.(exchange);
         } catch (thrown) {
           exchange.usageError ??= JsonUsage.loggableError(thrown);

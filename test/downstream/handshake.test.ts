@@ -13,7 +13,7 @@ const socketProtocol: SocketProtocol = {
   nameMarkers: [],
   namesIn: () => [],
   error: () => "",
-  usage: () => undefined,
+  usageReader: () => () => undefined,
 };
 
 t.test("a handshake has a version and its own key", async (t) => {

@@ -88,7 +88,8 @@ const messages: Target = {
   change: changedJson,
   take(bytes) {
     const { socket } = realtime;
-    socket?.usage(bytes, socket.usage(bytes));
+    const readUsage = socket?.usageReader();
+    readUsage?.(bytes, readUsage(bytes));
     for (const { name, param } of socket?.namesIn(parsed(bytes)?.json) ?? [])
       holds(typeof name === "string" && param !== "", () => `${name} ${param}`);
   },

@@ -1,7 +1,7 @@
 import type { Operation, Protocol } from "model-gateway/protocol";
 import { family } from "../openai/family.ts";
 import { namesInMessage } from "./objects.ts";
-import { addMessageUsage, readUsage } from "./usage.ts";
+import { messageUsageReader, readUsage } from "./usage.ts";
 
 const PATH = "/v1/realtime";
 
@@ -54,7 +54,7 @@ const openaiRealtime: Protocol = {
     nameMarkers: ["model", "prompt", "file_id", "tunnel_id", "voice"],
     namesIn: namesInMessage,
     error: (error, id) => JSON.stringify({ type: "error", event_id: id, ...JSON.parse(family.error(error)) }),
-    usage: addMessageUsage,
+    usageReader: messageUsageReader,
   },
   demo: () => ({ status: 404, headers: { "content-type": "application/json" }, frames: [{ bytes: "{}" }] }),
 };

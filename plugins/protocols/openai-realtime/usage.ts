@@ -1,14 +1,49 @@
 import { asCount, asObject, dropUndefined, type JsonObject, type Usage } from "model-gateway/protocol";
 
-const RESPONSE_DONE = Buffer.from('"response.done"');
+type ExtraUsage = NonNullable<Usage["besides"]>[number];
 
-/** Adds up usage of all responses of a connection: each `response.done` has its own. */
-export function addMessageUsage(message: Buffer, previous?: Usage): Usage | undefined {
-  if (!message.includes(RESPONSE_DONE)) return previous;
-  const event = parseMessage(message);
-  if (event?.["type"] !== "response.done") return previous;
-  const usage = readUsage(event["response"]);
-  return usage && previous ? addUsages(previous, usage) : (usage ?? previous);
+const RESPONSE_DONE = "response.done";
+const TRANSCRIBED = "conversation.item.input_audio_transcription.completed";
+/** The events that report a session's settings; `transcription_session.…` before the API was final. */
+const SESSION = /^(?:transcription_)?session\.(?:created|updated)$/;
+/** One of these is in each event that is read. */
+const MARKS = [RESPONSE_DONE, TRANSCRIBED, "session."].map((mark) => Buffer.from(mark));
+
+/**
+ * Returns a reader that adds up a connection's usage: that of each `response.done`, and of each transcription of the user's speech,
+ * which another model makes. The session's settings name that model; its events do not. [S: RealtimeServerEvent]
+ */
+export function messageUsageReader(): (message: Buffer, previous?: Usage) => Usage | undefined {
+  let transcriber: string | undefined;
+  return (message, previous) => {
+    if (!MARKS.some((mark) => message.includes(mark))) return previous;
+    const event = parseMessage(message);
+    const type = event?.["type"];
+    if (type === RESPONSE_DONE) {
+      const usage = readUsage(event?.["response"]);
+      return usage && previous ? addUsages(previous, usage) : (usage ?? previous);
+    }
+    if (type === TRANSCRIBED) return addTranscription(previous, asObject(event?.["usage"]), transcriber);
+    if (typeof type === "string" && SESSION.test(type)) transcriber = transcriberOf(asObject(event?.["session"]) ?? {});
+    return previous;
+  };
+}
+
+function transcriberOf(session: JsonObject): string | undefined {
+  const audio = asObject(asObject(session["audio"])?.["input"]) ?? {};
+  const settings = asObject(audio["transcription"] ?? session["input_audio_transcription"]) ?? {};
+  return typeof settings["model"] === "string" ? settings["model"] : undefined;
+}
+
+/** Adds a transcription. What is billed by its duration has no tokens: the model's price tells that they do not cover it. */
+function addTranscription(previous: Usage | undefined, raw: JsonObject | undefined, model: string | undefined) {
+  const usage = raw && readUsage({ usage: raw });
+  if (!usage) return previous;
+  const { besides = [], ...before } = previous ?? { in: { total: 0 }, out: { total: 0 }, raw };
+  const made: ExtraUsage = { in: usage.in, out: usage.out, ...(model === undefined ? {} : { model }) };
+  const known = besides.find((each) => each.model === model);
+  const others = besides.filter((each) => each !== known);
+  return { ...before, besides: [...others, known ? { ...made, ...addTokens(known, made) } : made] };
 }
 
 /** Decodes the member `usage` of a response. */
@@ -32,8 +67,13 @@ export function readUsage(json: unknown, previous?: Usage): Usage | undefined {
   };
 }
 
-/** Adds two usages; counts that neither has remain unknown. */
-function addUsages(first: Usage, second: Usage): Usage {
+/** Adds the usage of a response. */
+function addUsages(previous: Usage, { in: input, out, raw }: Usage): Usage {
+  return { ...previous, ...addTokens(previous, { in: input, out }), raw };
+}
+
+/** Adds the tokens of two usages; counts that neither has remain unknown. */
+function addTokens(first: Pick<Usage, "in" | "out">, second: Pick<Usage, "in" | "out">): Pick<Usage, "in" | "out"> {
   const sum = (a: number | undefined, b: number | undefined) =>
     a === undefined && b === undefined ? undefined : (a ?? 0) + (b ?? 0);
   return {
@@ -49,7 +89,6 @@ function addUsages(first: Usage, second: Usage): Usage {
       total: sum(first.out.total, second.out.total),
       audio: sum(first.out.audio, second.out.audio),
     }),
-    raw: second.raw,
   };
 }
 

@@ -42,7 +42,7 @@ t.test("calls that create keys are recognised", async (t) => {
 });
 
 t.test("usage is the sum of all response.done messages; other messages report none", async (t) => {
-  const usage = openaiRealtime.socket?.usage;
+  const usage = openaiRealtime.socket?.usageReader();
   const done = (more: object) => Buffer.from(JSON.stringify({ type: "response.done", response: { id: "r", ...more } }));
   const one = { input_tokens: 10, output_tokens: 5, input_token_details: { cached_tokens: 4, audio_tokens: 3 } };
   const other = { input_tokens: 1, output_tokens: 2, output_token_details: { audio_tokens: 2 } };
