@@ -12,10 +12,11 @@ import {
   slot,
   Translations,
 } from "model-gateway";
-import { Ledger, Levels, Limiter, type LimitLevel, limitOwner, type ReserveResult } from "model-gateway/store";
+import { Keys, Ledger, Levels, Limiter, type LimitLevel, limitOwner, type ReserveResult } from "model-gateway/store";
 import { injectable } from "tsyringe";
 import { limitExceeded, requestTooLarge } from "./limits/errors.ts";
 import { KEY_STATUS, KeyPage } from "./limits/key-page.ts";
+import { OpenSockets } from "./limits/open-sockets.ts";
 import {
   clampOutput,
   NO_SPENDING,
@@ -58,6 +59,7 @@ export default class LimitsPlugin implements Plugin {
   );
   private readonly page: KeyPage;
   private readonly pricesOf: PriceLookup;
+  private readonly sockets: OpenSockets;
 
   constructor(
     private readonly limiter: Limiter,
@@ -65,9 +67,15 @@ export default class LimitsPlugin implements Plugin {
     private readonly translations: Translations,
     ledger: Ledger,
     marketplace: Marketplace,
+    keys: Keys,
   ) {
     this.page = new KeyPage(limiter, levels, ledger);
     this.pricesOf = (name, provider) => marketplace.pricesAt(provider, name);
+    this.sockets = new OpenSockets(keys, (exchange) => this.refuseUnmeasured(exchange, ON_SOCKET));
+  }
+
+  close(): void {
+    this.sockets.close();
   }
 
   route(exchange: RouteExchange): void | Promise<void> {
@@ -75,8 +83,10 @@ export default class LimitsPlugin implements Plugin {
     const longer = clampOutput(exchange);
     if (longer && this.meteredLevel(exchange)) applyClamp(exchange, longer);
     if (dryRun) dryRun.maximum = worstCase(exchange, this.translations, this.pricesOf).maximum;
-    if (protocol.socket) this.refuseUnmeasured(exchange, ON_SOCKET);
-    else if (isDeferred(exchange)) this.refuseUnmeasured(exchange, DEFERRED);
+    if (protocol.socket) {
+      this.refuseUnmeasured(exchange, ON_SOCKET);
+      this.sockets.add(exchange);
+    } else if (isDeferred(exchange)) this.refuseUnmeasured(exchange, DEFERRED);
     if (caller?.limits) for (const target of exchange.targets) requirePrice(caller, target);
     // With fallbacks each attempt reserves its model's level, so that a model at its limit is skipped.
     const hasFallback = exchange.targets.some(({ modelId }) => modelId !== undefined && modelId !== model?.id);
@@ -107,6 +117,7 @@ export default class LimitsPlugin implements Plugin {
   done(exchange: DoneExchange): void {
     const reserving = this.reservations(exchange);
     reserving.ended = true;
+    this.sockets.delete(exchange);
     // After later plugins have set the charge.
     if (reserving.main !== undefined || reserving.attempt !== undefined)
       queueMicrotask(() => this.settle(exchange, reserving));

@@ -667,7 +667,7 @@ export class Exchange {
     if (!this.drain || !this.activeResponse?.drain(this.drain === "end")) this.fireAbort();
   }
 
-  /** Breaks it off: by default because the gateway stops and can wait no longer. Called by the engine, once. */
+  /** Breaks it off, once: by default because the gateway stops and can wait no longer. */
   interrupt(why = new GatewayError("interrupted")): void {
     if (this.interruptedBy) return;
     this.interruptedBy = why;

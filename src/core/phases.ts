@@ -36,7 +36,7 @@ export type RequestExchange = Pick<
 >;
 
 /** In `route`: the phase sets `model` and `targets`. */
-export type RouteExchange = Pick<Exchange, keyof RequestExchange | "model" | "targets" | "conversation">;
+export type RouteExchange = Pick<Exchange, keyof RequestExchange | "model" | "targets" | "conversation" | "interrupt">;
 
 /** What every phase from `route` on can read: the request and its targets. */
 export type RoutedExchange = Readonly<Pick<Exchange, AskedFields>>;

@@ -381,6 +381,26 @@ limits: { ${limits} }
   await t.rejects(ask(await running("providers: { a: { budget: $5 } }")), /^403 .*The provider/s);
 });
 
+t.test("a WebSocket ends when its key gets a limit that it cannot be held to, and not by other changes", async (t) => {
+  const upstream = await socketUpstream(t);
+  const { port, gateway } = await startGateway(
+    t,
+    `providers: { a: { url: "http://127.0.0.1:${upstream.port}/v1", speaks: [openai-chat], websocket: true } }
+models: { m: { targets: [a:x], price: { input: 1 } } }
+`,
+  );
+  const { keys } = gateway.stores;
+  const { key, record } = await keys.create({ name: "open" });
+  const talking = await open(`ws://127.0.0.1:${port}/v1/realtime?model=m`, [], { authorization: `Bearer ${key}` });
+  await keys.edit(record.id, { owner: "someone" });
+  await keys.edit(record.id, { limits: { rpm: 5 } });
+  talking.socket.send('{"type":"hello"}');
+  await eventually(() => talking.messages.length === 1, "an answer");
+  await keys.edit(record.id, { limits: { budgets: [{ nano: 1e6, per: "day", soft: false }] } });
+  t.equal(await talking.closed, 1008);
+  t.match(JSON.parse(talking.messages.at(-1) ?? ""), { type: "error", error: { code: "key_not_allowed" } });
+});
+
 t.test("a background answer is refused where tokens or money count: it may never be fetched", async (t) => {
   let asked = 0;
   const upstream = await httpUpstream((_, reply) => {

@@ -1,0 +1,48 @@
+import { type DoneExchange, GatewayError, type RouteExchange } from "model-gateway";
+import type { KeyRecord, Keys } from "model-gateway/store";
+
+type KeyChange = Parameters<Parameters<Keys["watch"]>[0]>[0];
+
+/** Holds open WebSockets to the current limits of their keys: one may be open for hours after it was admitted. */
+export class OpenSockets {
+  private readonly open = new Set<RouteExchange>();
+  private readonly unsubscribe: () => void;
+
+  /** @param check throws what a new WebSocket would be refused with */
+  constructor(
+    private readonly keys: Keys,
+    private readonly check: (exchange: RouteExchange) => void,
+  ) {
+    this.unsubscribe = keys.watch((change) => void this.onKeyChange(change));
+  }
+
+  add(exchange: RouteExchange): void {
+    this.open.add(exchange);
+  }
+
+  delete(exchange: DoneExchange): void {
+    (this.open as Set<object>).delete(exchange);
+  }
+
+  close(): void {
+    this.unsubscribe();
+  }
+
+  /** A revoked or disabled key's are ended by the engine. */
+  private async onKeyChange({ id, kind }: KeyChange): Promise<void> {
+    const own = [...this.open].filter(({ caller }) => caller?.id === id);
+    if (kind !== "changed" || own.length === 0) return;
+    const record: KeyRecord | undefined = await this.keys.show(id).catch(() => undefined);
+    if (record) for (const exchange of own) this.recheck(exchange, record);
+  }
+
+  private recheck(exchange: RouteExchange, record: KeyRecord): void {
+    try {
+      // Its messages, too, are checked against the key as it is now.
+      exchange.caller = this.keys.callerOf(record);
+      this.check(exchange);
+    } catch (thrown) {
+      exchange.interrupt(thrown instanceof GatewayError ? thrown : undefined);
+    }
+  }
+}
