@@ -22,7 +22,7 @@ import { z } from "zod";
 import { DeliveredTokens } from "./usage/delivered-tokens.ts";
 import { ledgerAttempt } from "./usage/ledger-attempt.ts";
 import { requestedOutput } from "./usage/output-limit.ts";
-import { hasCounts, hasTokens, priceUsage, unpricedMinimumCost, usageTokens } from "./usage/price.ts";
+import { hasCounts, hasTokens, priceUsage, usageTokens } from "./usage/price.ts";
 import { addReasons } from "./usage/reasons.ts";
 import { REQUEST_RECORD } from "./usage/request-facts.ts";
 import { requestedTokens } from "./usage/requested.ts";
@@ -141,7 +141,7 @@ export default class UsagePlugin implements Plugin {
         message: "This key has made no request with that id.",
         hint: "The id is the answer's x-request-id; what still runs is recorded when it has ended.",
       });
-    const { key: _, group: __, tags: ___, once: ____, address: _____, ...entry } = found;
+    const { key: _, group: __, tags: ___, once: ____, address: _____, assumedCost: ______, ...entry } = found;
     // The credential used at a provider is visible to the operator only.
     const attempts = entry.attempts.map(({ credential: _, ...attempt }) => attempt);
     return { status: 200, body: JSON.stringify({ object: "request", ...entry, attempts }) };
@@ -157,7 +157,7 @@ export default class UsagePlugin implements Plugin {
     const { marketplace, redactor } = this;
     const written = finalEntry(exchange, settled, reading.lateId, { marketplace, redactor });
     addReasons(written, exchange, redactor);
-    exchange.charge = chargeOf(written, exchange);
+    exchange.charge = chargeOf(written);
     this.ledger.append(written);
   }
 }
@@ -465,7 +465,7 @@ function initialEntry(exchange: SendExchange, attempt: Attempt, cut: CutPolicy, 
     source: !known ? "none" : estimates ? "estimated" : cut === "absorb" ? "absorbed" : "observed",
   };
   addCaller(entry, exchange);
-  if (known) Object.assign(entry, { usage }, priceUsage(attempt, exchange.time, usage, prices));
+  if (known) Object.assign(entry, { usage }, priceUsage(target, exchange.time, usage, prices));
   return entry;
 }
 
@@ -513,21 +513,18 @@ function finalEntry(
   if (usage) entry.usage = usage;
   if (usage && late !== undefined) entry.once = `${last?.target.provider.name} ${late}`;
   if (free || source === "absorbed") entry.cost = 0;
-  else if (usage && last) Object.assign(entry, priceUsage(last, exchange.time, usage, marketplace));
+  else if (usage) Object.assign(entry, priceUsage(last?.target, exchange.time, usage, marketplace));
   return entry;
 }
 
 type Writable<Type> = { -readonly [Name in keyof Type]: Type[Name] };
 
-/**
- * Returns what limits count of an entry. Unpriced usage counts with the provider's own cost, or else with the part that has a
- * price.
- */
-function chargeOf(entry: LedgerEntry, { attempts, time }: DoneExchange): NonNullable<DoneExchange["charge"]> {
-  const { usage, once, source, cost: priced } = entry;
+/** Returns what limits count of an entry: the same as budgets read from its row after a restart. */
+function chargeOf(entry: LedgerEntry): NonNullable<DoneExchange["charge"]> {
+  const { usage, once, source, assumedCost = 0, cost: priced } = entry;
   const charge: Writable<NonNullable<DoneExchange["charge"]>> = {
     tokens: usage ? usageTokens(usage) : 0,
-    cost: priced ?? (usage ? unpricedMinimumCost(usage, attempts.at(-1)?.target, time) : 0),
+    cost: priced ?? assumedCost,
     estimated: source === "estimated" || source === "partial",
   };
   if (usage) charge.usage = usage;

@@ -5,29 +5,33 @@ import { type LedgerEntry, minimumCost, totalCost, type Usage } from "model-gate
 type Prices = Pick<Marketplace, "pricesAt">;
 type AttemptTarget = Attempt["target"];
 
-/** Returns the cost of usage at the terms in force; empty where terms or amounts are unknown, or only partly known. */
+/**
+ * Returns the cost of usage at the terms in force. Where terms or amounts are unknown, or only partly known, it is assumed.
+ * @param target undefined: no provider was called
+ */
 export function priceUsage(
-  { target }: Attempt,
+  target: AttemptTarget | undefined,
   time: number,
   usage: Usage,
   prices: Prices,
-): Pick<LedgerEntry, "cost" | "price" | "usage"> {
-  const terms = priceTerms(target, usage.model, time, prices);
-  if (!terms || !isPriceable(usage, terms)) return {};
-  const reckoned = totalCost(usage, terms, (model) => priceTerms(target, model, time, prices));
-  if (!reckoned) return {};
+): Pick<LedgerEntry, "cost" | "price" | "usage" | "assumedCost"> {
+  const terms = target && priceTerms(target, usage.model, time, prices);
+  const reckoned =
+    terms && isPriceable(usage, terms)
+      ? totalCost(usage, terms, (model) => priceTerms(target, model, time, prices))
+      : undefined;
+  if (!terms || !reckoned) return { assumedCost: assumedCost(usage, target, time) };
   const { cost, besides } = reckoned;
   return besides ? { cost, price: terms.version, usage: { ...usage, besides } } : { cost, price: terms.version };
 }
 
 /**
  * Returns the minimum cost of unpriced usage: the provider's own figure, or the part that has a price, at the requested
- * model's price.
+ * model's price. In whole nano-dollars, as rows have no others.
  */
-export function unpricedMinimumCost(usage: Usage, target: AttemptTarget | undefined, time: number): number {
+function assumedCost(usage: Usage, target: AttemptTarget | undefined, time: number): number {
   const terms = target?.prices?.versionAt(time);
-  if (!terms) return usage.providerCost ?? 0;
-  return Math.max(usage.providerCost ?? 0, minimumCost(usage, terms));
+  return Math.round(Math.max(usage.providerCost ?? 0, terms ? minimumCost(usage, terms) : 0));
 }
 
 /** Returns the tokens of usage, including what the vendor ran besides. */

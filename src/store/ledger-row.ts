@@ -13,7 +13,7 @@ export const KIND_COLUMNS = [
 /** Columns of the table `usage` besides `kind`. */
 export const USAGE_COLUMNS = [
   ...["id", "time", "attempts", "first_byte", "duration", "cost", "tokens_in", "cached", "tokens_out", "reasoning"],
-  "detail",
+  ...["detail", "assumed_cost"],
 ] as const;
 
 /** Columns of the table `usage_holder`. */
@@ -54,12 +54,13 @@ export function entryToRow(entry: LedgerEntry): UsageRow {
       toInteger(usage?.out.total),
       toInteger(usage?.out.reasoning),
       detailJson(entry),
+      toInteger(entry.assumedCost),
     ],
   };
   if (entry.group !== undefined || entry.tags)
     row.attribution = internAttribution(entry.group ?? "", tagsText(entry.tags));
   if (once !== undefined) {
-    const { once: _, ...again } = { ...entry, usage: { in: {}, out: {}, raw: undefined }, cost: 0 };
+    const { once: _, assumedCost: __, ...again } = { ...entry, usage: { in: {}, out: {}, raw: undefined }, cost: 0 };
     row.once = { name: once, duplicate: entryToRow(again) };
   }
   return row;
@@ -168,6 +169,8 @@ export function sqlRowToEntry(row: Record<string, SQLOutputValue>): LedgerEntry 
   if (firstByte !== undefined) entry.firstByte = firstByte;
   const cost = number("cost");
   if (cost !== undefined) entry.cost = cost;
+  const assumedCost = number("assumed_cost");
+  if (assumedCost !== undefined) entry.assumedCost = assumedCost;
   if (row["price"]) entry.price = text("price");
   if (row["detail"] === null) return entry;
   const { bytes, address, error, dropped, notices, known, ...detail } = JSON.parse(text("detail")) as Partial<Usage> &

@@ -110,7 +110,7 @@ export const selectRowsSql = ({ join }: LedgerDialect): string =>
 /** Columns of usage and its kind: whose row it is, and what it adds to sums. */
 export const ROW_AS_SUMS = `key, model, target, holder, 1 as requests, case when outcome <> 'completed' then 1 else 0 end as failed,
   case when source not in ('reported', 'free') or cost is null then 1 else 0 end as unsettled,
-  tokens_in, cached, tokens_out, reasoning, cost`;
+  tokens_in, cached, tokens_out, reasoning, cost, assumed_cost`;
 
 const SUM_KEY = "key, model, target, holder";
 const SUMS = SUM_COLUMNS.join(", ");
@@ -204,6 +204,7 @@ export function parseSum(row: Record<string, unknown>, { by }: LedgerQuery): Led
     tokensOut: Number(row["tokens_out"]),
     reasoning: Number(row["reasoning"]),
     cost: Number(row["cost"]),
+    assumedCost: Number(row["assumed_cost"]),
     unsettled: Number(row["unsettled"]),
   };
 }

@@ -10,11 +10,11 @@ export const WEEK = 7 * DAY;
 /** The columns that `usage_hour` sums: three counts of exchanges, then columns of `usage`. */
 export const SUM_COLUMNS = [
   ...["requests", "failed", "unsettled"],
-  ...["tokens_in", "cached", "tokens_out", "reasoning", "cost"],
+  ...["tokens_in", "cached", "tokens_out", "reasoning", "cost", "assumed_cost"],
 ] as const;
 
-/** Converts a sum to the fields of the admin API and of the verb `usage`. */
-export const sumFields = ({ tokensIn, tokensOut, ...sum }: LedgerSum) => ({
+/** Converts a sum to the fields of the admin API and of the verb `usage`: what is unpriced stays so. */
+export const sumFields = ({ tokensIn, tokensOut, assumedCost: _, ...sum }: LedgerSum) => ({
   ...sum,
   tokens_in: tokensIn,
   tokens_out: tokensOut,

@@ -83,6 +83,8 @@ export interface LedgerEntry {
    * absent if usage or price is unknown.
    */
   cost?: number;
+  /** Nano-dollars that budgets count instead of an unknown cost: the least that the usage must have cost. No report adds it. */
+  assumedCost?: number;
   /** The name of the price, as in `PriceVersion`; absent if there is none. */
   price?: string;
 }
@@ -118,6 +120,8 @@ export interface LedgerSum {
   reasoning: number;
   /** Nano-dollars. */
   cost: number;
+  /** Nano-dollars that budgets count in addition, as in `LedgerEntry`. */
+  assumedCost: number;
   /** Exchanges whose usage is partial or unknown, or that have no price. */
   unsettled: number;
 }

@@ -17,7 +17,7 @@ export interface RowCharge extends Spending {
   readonly provider: string;
 }
 
-/** Returns what exchanges cost, by id; those without a row or price are missing. Rejects while the ledger cannot answer. */
+/** Returns what exchanges cost, by id; those without a row are missing. Rejects while the ledger cannot answer. */
 export type FindCharges = (ids: readonly string[]) => Promise<ReadonlyMap<string, RowCharge>>;
 
 /** Returns the id of the exchange that made a reservation: an attempt's has a number after it. */
@@ -30,8 +30,8 @@ export const findCharges =
     const found = new Map<string, RowCharge>();
     for (const id of new Set(ids)) {
       const [entry] = await ledger.search({ id, limit: 1 });
-      if (entry?.cost === undefined) continue;
-      const { usage, cost, model, target } = entry;
+      if (!entry) continue;
+      const { usage, assumedCost = 0, cost = assumedCost, model, target } = entry;
       const tokens = (usage?.in.total ?? 0) + (usage?.out.total ?? 0);
       found.set(id, { tokens, cost, model, provider: target.split(":", 1)[0] as string });
     }

@@ -9,7 +9,7 @@ const FLUSH_TIMEOUT = 5000;
 const RETRY_SHARE = 0.1;
 
 /**
- * Returns what was spent according to the ledger, by the scopes of limits. Rejects while rows wait for a store that is down:
+ * Returns what was spent according to the ledger, by the scopes of limits, as budgets count it. Rejects while rows wait for a store that is down:
  * their money would be spent again.
  */
 export const spendSince = (
@@ -27,8 +27,8 @@ export const spendSince = (
       throw thrown;
     }
     const spent = new Map<string, number>();
-    for (const { group, cost } of await ledger.sums({ since, by: SCOPE_GROUPS }))
-      for (const scope of scopesOf(group)) spent.set(scope, (spent.get(scope) ?? 0) + cost);
+    for (const { group, cost, assumedCost } of await ledger.sums({ since, by: SCOPE_GROUPS }))
+      for (const scope of scopesOf(group)) spent.set(scope, (spent.get(scope) ?? 0) + cost + assumedCost);
     return spent;
   };
 };
@@ -44,8 +44,8 @@ export const ledgerFlusher = (ledger: Pick<Ledger, "flush">, timeout = FLUSH_TIM
  */
 export async function firstSpendDays(ledger: Pick<Ledger, "sums">): Promise<Map<string, number>> {
   const first = new Map<string, number>();
-  for (const { group, cost } of await ledger.sums({ by: [...SCOPE_GROUPS, "day"] }))
-    if (cost > 0)
+  for (const { group, cost, assumedCost } of await ledger.sums({ by: [...SCOPE_GROUPS, "day"] }))
+    if (cost + assumedCost > 0)
       for (const scope of scopesOf(group))
         first.set(
           scope,

@@ -17,12 +17,14 @@ t.test("rows of an hour, a kind and a holder are added up, and others separately
   sums.add(entryToRow({ ...entry, time: 11 * HOUR }), 1, 0);
   sums.add(entryToRow({ ...entry, model: "smart" }), 2, 0);
   sums.add(entryToRow(entry), 1, 7);
-  t.same(SUM_COLUMNS, ["requests", "failed", "unsettled", "tokens_in", "cached", "tokens_out", "reasoning", "cost"]);
+  t.same(SUM_COLUMNS, [
+    ...["requests", "failed", "unsettled", "tokens_in", "cached", "tokens_out", "reasoning", "cost", "assumed_cost"],
+  ]);
   t.same(sums.rows(), [
-    [10 * HOUR, "k", "fast", "p:m", 0, 2, 0, 0, 200, 80, 20, 6, 14],
-    [11 * HOUR, "k", "fast", "p:m", 0, 1, 0, 0, 100, 40, 10, 3, 7],
-    [10 * HOUR, "k", "smart", "p:m", 0, 1, 0, 0, 100, 40, 10, 3, 7],
-    [10 * HOUR, "k", "fast", "p:m", 7, 1, 0, 0, 100, 40, 10, 3, 7],
+    [10 * HOUR, "k", "fast", "p:m", 0, 2, 0, 0, 200, 80, 20, 6, 14, 0],
+    [11 * HOUR, "k", "fast", "p:m", 0, 1, 0, 0, 100, 40, 10, 3, 7, 0],
+    [10 * HOUR, "k", "smart", "p:m", 0, 1, 0, 0, 100, 40, 10, 3, 7, 0],
+    [10 * HOUR, "k", "fast", "p:m", 7, 1, 0, 0, 100, 40, 10, 3, 7, 0],
   ]);
 });
 
@@ -34,12 +36,12 @@ t.test(
     sums.add(entryToRow({ ...unknown, outcome: "aborted", source: "none" }), 1, 0);
     sums.add(entryToRow({ ...unknown, outcome: "aborted", source: "none" }), 1, 0);
     sums.add(entryToRow({ ...entry, source: "partial" }), 2, 0);
-    sums.add(entryToRow({ ...unknown, usage: usage as Usage }), 3, 0);
+    sums.add(entryToRow({ ...unknown, usage: usage as Usage, assumedCost: 5 }), 3, 0);
     t.same(sums.rows(), [
-      [10 * HOUR, "k", "fast", "p:m", 0, 2, 2, 2, 0, 0, 0, 0, 0],
-      [10 * HOUR, "k", "fast", "p:m", 0, 1, 0, 1, 100, 40, 10, 3, 7],
+      [10 * HOUR, "k", "fast", "p:m", 0, 2, 2, 2, 0, 0, 0, 0, 0, 0],
+      [10 * HOUR, "k", "fast", "p:m", 0, 1, 0, 1, 100, 40, 10, 3, 7, 0],
       // Reported, and no price.
-      [10 * HOUR, "k", "fast", "p:m", 0, 1, 0, 1, 100, 40, 10, 3, 0],
+      [10 * HOUR, "k", "fast", "p:m", 0, 1, 0, 1, 100, 40, 10, 3, 0, 5],
     ]);
   },
 );

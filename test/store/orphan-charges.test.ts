@@ -3,7 +3,7 @@ import type { LedgerEntry } from "../../src/store/ledger.ts";
 import { chargeOfRow, exchangeId, findCharges } from "../../src/store/orphan-charges.ts";
 
 t.test(
-  "rows with a price are found by the exchange's id, after the journals of dead processes are in the ledger",
+  "rows are found by the exchange's id, with what budgets count of them, after the journals of dead processes are in the ledger",
   async (t) => {
     let recovered = false;
     const rows = new Map<string, Partial<LedgerEntry>>([
@@ -12,7 +12,8 @@ t.test(
         { cost: 7, model: "m", target: "up:vendor:x", usage: { in: { total: 3 }, out: { total: 2 }, raw: undefined } },
       ],
       ["free", { cost: 0, model: "m", target: "" }],
-      ["unpriced", { model: "m", target: "up:y" }],
+      ["unpriced", { assumedCost: 3, model: "m", target: "up:y" }],
+      ["unknown", { model: "m", target: "up:y" }],
     ]);
     const find = findCharges({
       recovered: async () => {
@@ -25,10 +26,12 @@ t.test(
       },
     });
     t.same(
-      await find(["a/1", "a", "free", "unpriced", "missing"].map(exchangeId)),
+      await find(["a/1", "a", "free", "unpriced", "unknown", "missing"].map(exchangeId)),
       new Map([
         ["a", { tokens: 5, cost: 7, model: "m", provider: "up" }],
         ["free", { tokens: 0, cost: 0, model: "m", provider: "" }],
+        ["unpriced", { tokens: 0, cost: 3, model: "m", provider: "up" }],
+        ["unknown", { tokens: 0, cost: 0, model: "m", provider: "up" }],
       ]),
     );
   },

@@ -2,41 +2,50 @@ import t from "tap";
 import type { LedgerQuery, LedgerSum } from "../../src/store/ledger.ts";
 import { firstSpendDays, ledgerFlusher, spendSince } from "../../src/store/spend.ts";
 
-t.test("the ledger's spending counts for keys, groups and their parents, models, providers and all", async (t) => {
-  const order: unknown[] = [];
-  const sum = (group: string[], cost: number): LedgerSum => ({
-    group,
-    ...{ requests: 1, failed: 0, tokensIn: 0, cached: 0, tokensOut: 0, reasoning: 0, cost, unsettled: 0 },
-  });
-  const ledger = {
-    recovered: async () => void order.push("recovered"),
-    flush: async () => void order.push("flushed"),
-    sums: async (query: LedgerQuery) => {
-      order.push(query);
-      return [
-        sum(["ci", "acme/research", "m", "p:x:y"], 1),
-        sum(["ci", "acme/research", "n", "q:x"], 10),
-        sum(["alice", "acme", "m", "p:x"], 100),
-        sum(["gone", "", "m", ""], 1000),
-      ];
-    },
-  };
-  const spent = await spendSince(ledger)(5);
-  t.same(order, ["recovered", "flushed", { since: 5, by: ["key", "group", "model", "target"] }], "pending rows first");
-  t.same(Object.fromEntries(spent), {
-    "key:ci": 11,
-    "key:alice": 100,
-    "key:gone": 1000,
-    "group:acme/research": 11,
-    "group:acme": 111,
-    "model:m": 1101,
-    "model:n": 10,
-    "provider:p": 101,
-    "provider:q": 10,
-    "provider:": 1000,
-    all: 1111,
-  });
+const sum = (group: string[], cost: number, assumedCost = 0): LedgerSum => ({
+  group,
+  ...{ requests: 1, failed: 0, tokensIn: 0, cached: 0, tokensOut: 0, reasoning: 0, unsettled: 0 },
+  ...{ cost, assumedCost },
 });
+
+t.test(
+  "the ledger's spending counts for keys, groups and their parents, models, providers and all, unpriced usage as assumed",
+  async (t) => {
+    const order: unknown[] = [];
+    const ledger = {
+      recovered: async () => void order.push("recovered"),
+      flush: async () => void order.push("flushed"),
+      sums: async (query: LedgerQuery) => {
+        order.push(query);
+        return [
+          sum(["ci", "acme/research", "m", "p:x:y"], 1),
+          sum(["ci", "acme/research", "n", "q:x"], 10),
+          sum(["alice", "acme", "m", "p:x"], 60, 40),
+          sum(["gone", "", "m", ""], 1000),
+        ];
+      },
+    };
+    const spent = await spendSince(ledger)(5);
+    t.same(
+      order,
+      ["recovered", "flushed", { since: 5, by: ["key", "group", "model", "target"] }],
+      "pending rows first",
+    );
+    t.same(Object.fromEntries(spent), {
+      "key:ci": 11,
+      "key:alice": 100,
+      "key:gone": 1000,
+      "group:acme/research": 11,
+      "group:acme": 111,
+      "model:m": 1101,
+      "model:n": 10,
+      "provider:p": 101,
+      "provider:q": 10,
+      "provider:": 1000,
+      all: 1111,
+    });
+  },
+);
 
 t.test("while rows wait for a store that is down the spending is unknown", async (t) => {
   const silent = new Promise<never>(() => {});
@@ -72,17 +81,13 @@ t.test("after one request has waited in vain the next ones wait for less time, u
 });
 
 t.test("the first day with spending is known for keys, groups and their parents, models, providers, all", async (t) => {
-  const sum = (group: string[], cost: number): LedgerSum => ({
-    group,
-    ...{ requests: 1, failed: 0, tokensIn: 0, cached: 0, tokensOut: 0, reasoning: 0, cost, unsettled: 0 },
-  });
   const sums = async ({ since, by }: LedgerQuery) => {
     t.same([since, by], [undefined, ["key", "group", "model", "target", "day"]]);
     return [
       sum(["ci", "acme/research", "m", "p:x", "2026-11-03"], 1),
       sum(["ci", "acme/research", "m", "p:x", "2026-11-02"], 1),
       sum(["ci", "acme/research", "m", "p:x", "2026-11-01"], 0),
-      sum(["alice", "acme", "n", "p:y", "2026-10-31"], 5),
+      sum(["alice", "acme", "n", "p:y", "2026-10-31"], 0, 5),
     ];
   };
   const day = (text: string) => Date.parse(`${text}T00:00:00Z`);

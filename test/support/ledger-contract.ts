@@ -49,7 +49,7 @@ export function ledgerContract(t: Test, open: (t: Test) => Promise<LedgerUnderTe
     ledger.append(unknown);
     const one: LedgerSum = {
       ...{ group: [], requests: 3, failed: 1, unsettled: 1, tokensIn: 200, cached: 80, tokensOut: 20, reasoning: 6 },
-      cost: 6_000,
+      ...{ cost: 6_000, assumedCost: 0 },
     };
     t.same(await ledger.sums({ by: [] }), [one], "all in one");
     const by = async (...by: LedgerGroup[]) =>
@@ -70,6 +70,34 @@ export function ledgerContract(t: Test, open: (t: Test) => Promise<LedgerUnderTe
         ["k2", "2026-11-21", 1, 5_000],
       ],
       "days in their order",
+    );
+  });
+
+  t.test("what budgets assume of rows without a cost is added up beside the costs, once", async (t) => {
+    const { ledger } = await open(t);
+    const { cost: _, ...unpriced } = entry({ assumedCost: 70 });
+    const late = { once: "p late", assumedCost: 900 };
+    for (const one of [
+      unpriced,
+      unpriced,
+      { ...unpriced, id: "b", ...late },
+      { ...unpriced, id: "c", ...late },
+      entry(),
+    ])
+      ledger.append(one);
+    await ledger.flush();
+    ledger.append({ ...unpriced, id: "d", time: DAY + 30 * HOUR });
+    for (const since of [0, DAY - 1])
+      t.match(await ledger.sums({ by: [], since }), [{ requests: 5, cost: 1_000, assumedCost: 1_040, unsettled: 3 }]);
+    const rows = (await ledger.recent(5)).map(({ id, cost, assumedCost }) => [id, cost, assumedCost]);
+    t.same(
+      rows.find(([id]) => id === unpriced.id),
+      [unpriced.id, undefined, 70],
+    );
+    t.same(
+      rows.find(([id]) => id === "c"),
+      ["c", 0, undefined],
+      "counted before: it costs nothing",
     );
   });
 

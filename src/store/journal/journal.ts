@@ -11,7 +11,7 @@ import {
   writeSync,
 } from "node:fs";
 import type { LedgerWarn, UnwrittenLines } from "../ledger.ts";
-import { type Cell, KIND_COLUMNS, type UsageRow } from "../ledger-row.ts";
+import { type Cell, KIND_COLUMNS, USAGE_COLUMNS, type UsageRow } from "../ledger-row.ts";
 import type { CreatedObject } from "../object-rows.ts";
 import { journalFile, processName, removeFiles } from "./files.ts";
 
@@ -328,11 +328,18 @@ function sharedText(shared: readonly Cell[]): string {
 
 /** Converts a journal's line to a row. */
 export function lineToRow([, [kind, values, attribution], name, counted]: RowLine): UsageRow {
-  const row: UsageRow = { kind: upgradeKind(kind), values };
+  const row: UsageRow = { kind: upgradeKind(kind), values: upgradeValues(values) };
   if (attribution) row.attribution = attribution;
   if (name === undefined || !counted) return row;
-  return { ...row, once: { name, duplicate: { ...row, kind: upgradeKind(counted[0]), values: counted[1] } } };
+  return {
+    ...row,
+    once: { name, duplicate: { ...row, kind: upgradeKind(counted[0]), values: upgradeValues(counted[1]) } },
+  };
 }
+
+/** Lines from before rows had an assumed cost lack that column. */
+const upgradeValues = (values: UsageRow["values"]): UsageRow["values"] =>
+  values.length === USAGE_COLUMNS.length - 1 ? [...values, null] : values;
 
 /** Lines from before prices had names lack that column. */
 const upgradeKind = (kind: UsageRow["kind"]): UsageRow["kind"] =>

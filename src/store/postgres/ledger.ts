@@ -61,6 +61,7 @@ const TYPES: Partial<Record<(typeof USAGE_COLUMNS)[number], "bigint" | "double p
   ...{
     time: "bigint",
     cost: "bigint",
+    assumed_cost: "bigint",
     tokens_in: "bigint",
     cached: "bigint",
     tokens_out: "bigint",
@@ -339,7 +340,8 @@ const PUT = `with given as (
     select * from json_to_recordset(?::text::json) as shape (kind integer, holder integer, ${SHAPE})
   ), fresh as (
     insert into usage (kind, holder, ${LIST}) select kind, holder, ${LIST} from given order by time, id
-    on conflict do nothing returning time, kind, holder, cost, tokens_in, cached, tokens_out, reasoning
+    on conflict do nothing
+    returning time, kind, holder, tokens_in, cached, tokens_out, reasoning, cost, assumed_cost
   ), one as (
     select time, ${ROW_AS_SUMS} from fresh join usage_kind on number = kind
   ), hours as (

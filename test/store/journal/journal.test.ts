@@ -5,7 +5,7 @@ import t, { type Test } from "tap";
 import { journalFile, listJournals, processName } from "../../../src/store/journal/files.ts";
 import { Journal, lineToRow, type RowLine } from "../../../src/store/journal/journal.ts";
 import type { LedgerWarn } from "../../../src/store/ledger.ts";
-import { KIND_COLUMNS, type UsageRow } from "../../../src/store/ledger-row.ts";
+import { KIND_COLUMNS, USAGE_COLUMNS, type UsageRow } from "../../../src/store/ledger-row.ts";
 
 const row = (id: string, more: Partial<UsageRow> = {}): UsageRow => ({
   kind: ["k", 200],
@@ -201,6 +201,13 @@ t.test("a line from before rows had prices is read as one without", async (t) =>
   t.same(lineToRow(["ended", [kind, ["1"]]]).kind, [...kind, ""]);
   const counted = lineToRow(["ended", [kind, ["1"]], "once", [kind, ["1"]]]).once?.duplicate;
   t.same(counted?.kind, [...kind, ""]);
+});
+
+t.test("a line from before rows had an assumed cost is read as one without", async (t) => {
+  const values = USAGE_COLUMNS.map((name) => name).slice(0, -1);
+  t.same(lineToRow(["ended", [[], values]]).values, [...values, null]);
+  const counted = lineToRow(["ended", [[], values], "once", [[], values]]).once?.duplicate;
+  t.same(counted?.values, [...values, null]);
 });
 
 t.test("a journal without entries creates no file", (t) => {

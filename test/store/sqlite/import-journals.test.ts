@@ -7,7 +7,7 @@ import { SqliteObjects } from "../../../src/store/sqlite/objects.ts";
 
 const row = (id: string, outcome: string): UsageRow => ({
   kind: ["k", "m", "p:m", "wire", "generate", 200, outcome, 0, "none", ""],
-  values: [id, 1, 1, 1, 1, null, null, null, null, null, null],
+  values: [id, 1, 1, 1, 1, null, null, null, null, null, null, null],
 });
 
 t.test("rows and objects of journals are imported into a store, each once", async (t) => {
