@@ -135,10 +135,7 @@ export default class LimitsPlugin implements Plugin {
   ): void {
     const serves = last?.target.modelId;
     const unused = model && serves !== undefined && serves !== model.id ? this.levels.model(model.id) : undefined;
-    // Usage marked `once` is counted by the first reservation settled; the attempt's therefore gets a name of its own.
-    const { once } = charge;
-    const own = once === undefined ? charge : { ...charge, once: `attempt ${once}` };
-    if (attempt !== undefined) this.limiter.settle(attempt, own);
+    if (attempt !== undefined) this.limiter.settle(attempt, charge);
     if (main !== undefined) this.limiter.settle(main, charge, unused?.scope);
   }
 

@@ -4,6 +4,13 @@ import type { Charge, Spending } from "./limiter.ts";
 const MAX_NAMES = 10_000;
 export const NO_CHARGE: Spending = { tokens: 0, cost: 0 };
 
+/**
+ * Returns a reservation's charge with the name under which it counts once. An exchange and its last attempt, which has a number
+ * after its id, have a reservation each at different levels, and both count it.
+ */
+export const namedCharge = (reservation: string, charge: Charge): Charge =>
+  charge.once === undefined || !reservation.includes("/") ? charge : { ...charge, once: `attempt ${charge.once}` };
+
 /** Names of usage that has already been counted. */
 export class CountedNames {
   private readonly counted = new Set<string>();

@@ -173,13 +173,15 @@ export function sqlRowToEntry(row: Record<string, SQLOutputValue>): LedgerEntry 
   if (assumedCost !== undefined) entry.assumedCost = assumedCost;
   if (row["price"]) entry.price = text("price");
   if (row["detail"] === null) return entry;
-  const { bytes, address, error, dropped, notices, known, ...detail } = JSON.parse(text("detail")) as Partial<Usage> &
-    DetailFields & { known?: false };
+  const { bytes, address, error, dropped, notices, once, known, ...detail } = JSON.parse(
+    text("detail"),
+  ) as Partial<Usage> & DetailFields & { known?: false };
   if (bytes) entry.bytes = bytes;
   if (address !== undefined) entry.address = address;
   if (error) entry.error = error;
   if (dropped) entry.dropped = dropped;
   if (notices) entry.notices = notices;
+  if (once !== undefined) entry.once = once;
   if (known === false || entry.source === "none") return entry;
   entry.usage = {
     ...detail,
@@ -217,10 +219,10 @@ function soleAttemptStart({ attempts, target, status }: LedgerEntry): number | u
 }
 
 /** The parts of an entry in `detail` besides its usage. */
-type DetailFields = Pick<LedgerEntry, "bytes" | "address" | "error" | "dropped" | "notices">;
+type DetailFields = Pick<LedgerEntry, "bytes" | "address" | "error" | "dropped" | "notices" | "once">;
 
 /** Serializes what has no column of its own. */
-function detailJson({ usage, bytes, address, error, dropped, notices }: LedgerEntry): string | null {
+function detailJson({ usage, bytes, address, error, dropped, notices, once }: LedgerEntry): string | null {
   if (!usage) {
     const some = bytes || address !== undefined || error || dropped || notices;
     return some ? JSON.stringify({ bytes, address, error, dropped, notices, known: false }) : null;
@@ -232,6 +234,7 @@ function detailJson({ usage, bytes, address, error, dropped, notices }: LedgerEn
   if (error) rest["error"] = error;
   if (dropped) rest["dropped"] = dropped;
   if (notices) rest["notices"] = notices;
+  if (once !== undefined) rest["once"] = once;
   const restIn = omitMembers(input, "total", "cached");
   if (restIn) rest["in"] = restIn;
   const restOut = omitMembers(output, "total", "reasoning");

@@ -75,7 +75,7 @@ export interface LedgerEntry {
   source: "reported" | "partial" | "estimated" | "observed" | "absorbed" | "none" | "free";
   /**
    * Identifies usage that may be reported more than once, such as that of a response that is fetched later. It counts for the
-   * first entry with this name, from any process; later entries are stored without usage, at no cost.
+   * first entry with this name, from any process; later entries are stored without usage and name, at no cost.
    */
   once?: string;
   /**

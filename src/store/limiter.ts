@@ -12,7 +12,7 @@ export interface Spending {
 
 /** The actual usage at the end. */
 export interface Charge extends Spending {
-  /** Identifies usage that may be reported more than once: only the first counts. */
+  /** Identifies usage that may be reported more than once: only the first counts, of an exchange and of its attempt. */
   readonly once?: string;
 }
 

@@ -3,7 +3,7 @@ import type { Budget } from "../core/limit-kinds.ts";
 import type { LimitLevel } from "../core/limits.ts";
 import type { RateLimitState } from "../core/protocol.ts";
 import type { BudgetMark } from "./budget-marks.ts";
-import { CountedNames, NO_CHARGE } from "./counted-names.ts";
+import { CountedNames, NO_CHARGE, namedCharge } from "./counted-names.ts";
 import {
   budgetExcess,
   budgetStatus,
@@ -200,7 +200,7 @@ export class MemoryLimiter extends Limiter {
     if (!made) return;
     this.reservations.delete(id);
     const now = this.clock();
-    const used = this.countedNames.countOnce(charge);
+    const used = this.countedNames.countOnce(namedCharge(id, charge));
     const { levels, maximum: most } = made.reservation;
     for (let i = 0; i < levels.length; i++) {
       const level = levels[i] as LimitLevel;
@@ -273,7 +273,8 @@ export class MemoryLimiter extends Limiter {
       if (row) {
         const scopes = reservation.levels.map(({ scope }) => scope);
         const { used, unused } = chargeOfRow(row, scopes);
-        this.settle(id, { ...used, cost: used.cost - counted }, unused);
+        const { tokens, cost } = this.countedNames.countOnce(namedCharge(id, used));
+        this.settle(id, { tokens, cost: cost - counted }, unused);
       } else if (now - diedAt >= ORPHAN_TTL) this.reservations.delete(id);
       else if (now - diedAt >= ORPHAN_TIMEOUT && made.counted === undefined) {
         const { minimum } = reservation;

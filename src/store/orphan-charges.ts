@@ -1,7 +1,7 @@
 import { limitScope } from "../core/limits.ts";
 import { NO_CHARGE } from "./counted-names.ts";
 import type { Ledger } from "./ledger.ts";
-import type { Spending } from "./limiter.ts";
+import type { Charge } from "./limiter.ts";
 
 // Reservations whose process has died are orphaned: what their exchanges cost is known once the process's journal is in the
 // ledger.
@@ -12,7 +12,7 @@ export const ORPHAN_TIMEOUT = 600_000;
 export const ORPHAN_TTL = 86_400_000;
 
 /** What an exchange cost according to its row, and whose limits it concerns. */
-export interface RowCharge extends Spending {
+export interface RowCharge extends Charge {
   readonly model: string;
   readonly provider: string;
 }
@@ -31,9 +31,10 @@ export const findCharges =
     for (const id of new Set(ids)) {
       const [entry] = await ledger.search({ id, limit: 1 });
       if (!entry) continue;
-      const { usage, assumedCost = 0, cost = assumedCost, model, target } = entry;
+      const { usage, assumedCost = 0, cost = assumedCost, model, target, once } = entry;
       const tokens = (usage?.in.total ?? 0) + (usage?.out.total ?? 0);
-      found.set(id, { tokens, cost, model, provider: target.split(":", 1)[0] as string });
+      const provider = target.split(":", 1)[0] as string;
+      found.set(id, { tokens, cost, model, provider, ...(once !== undefined && { once }) });
     }
     return found;
   };
@@ -43,11 +44,11 @@ export const findCharges =
  * served by another model or provider.
  */
 export function chargeOfRow(
-  { tokens, cost, model, provider }: RowCharge,
+  { model, provider, ...used }: RowCharge,
   scopes: readonly string[],
-): { used: Spending; unused?: string } {
+): { used: Charge; unused?: string } {
   const own = [limitScope("model", model), limitScope("provider", provider)];
   const others = scopes.filter((scope) => /^(?:model|provider):/.test(scope) && !own.includes(scope));
   if (others.length === scopes.length) return { used: NO_CHARGE };
-  return { used: { tokens, cost }, ...(others[0] !== undefined && { unused: others[0] }) };
+  return { used, ...(others[0] !== undefined && { unused: others[0] }) };
 }

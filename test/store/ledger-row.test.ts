@@ -78,6 +78,14 @@ t.test("what budgets assume of an entry without a cost is restored, and is not i
   t.same(back(entryToRow({ ...unpriced, assumedCost: 5 })), { ...unpriced, assumedCost: 5 });
 });
 
+t.test("the name under which usage counts once is restored, and not of usage that had counted before", async (t) => {
+  const usage = { in: { total: 3 }, out: {}, raw: undefined };
+  const late = { ...entry, usage, once: "p resp_1" };
+  const row = entryToRow(late);
+  t.same(back(row), late);
+  t.equal(back(row.once?.duplicate as UsageRow).once, undefined);
+});
+
 t.test("attempts are restored unchanged, however few members they have", async (t) => {
   const { target, status } = entry;
   const lists: [why: string, attempts: LedgerEntry["attempts"]][] = [

@@ -43,6 +43,25 @@ t.test("requests of a process that died run no more, and stay reserved until the
   t.same(limiter.orphans, []);
 });
 
+t.test(
+  "usage of a dead process's row that counts once is not counted again, nor if it was counted before",
+  async (t) => {
+    const { limiter } = await setUp(t, make);
+    if (!(limiter instanceof MemoryLimiter)) return;
+    const key = [level("key", "ci", { budgets: [{ nano: USD, per: "total", soft: false }] })];
+    const reserve = (id: string, owner: string) =>
+      limiter.reserve({ id, levels: key, maximum: { tokens: 0, cost: 100 }, minimum: { tokens: 0, cost: 1 } }, owner);
+    const row = (once: string) => ({ tokens: 0, cost: 30, model: "m", provider: "up", once });
+    for (const [id, owner] of ["before", "after"].flatMap((id) => [[`dead ${id}`, "a"] as const, [id, "b"] as const]))
+      await reserve(id, owner);
+    limiter.settle("before", { tokens: 0, cost: 30, once: "up 1" });
+    limiter.release("a");
+    limiter.settleOrphans(new Map(["before", "after"].map((id, i) => [`dead ${id}`, row(`up ${i + 1}`)])));
+    limiter.settle("after", { tokens: 0, cost: 30, once: "up 2" });
+    t.match(await limiter.statuses(key), [{ budgets: [{ spent: 60, reserved: 0 }] }]);
+  },
+);
+
 t.test("earlier spending is loaded in advance, so that no request waits for it", async (t) => {
   let asked = 0;
   const spent = async () => {

@@ -14,6 +14,7 @@ t.test(
       ["free", { cost: 0, model: "m", target: "" }],
       ["unpriced", { assumedCost: 3, model: "m", target: "up:y" }],
       ["unknown", { model: "m", target: "up:y" }],
+      ["late", { cost: 9, model: "m", target: "up:y", once: "up resp_1" }],
     ]);
     const find = findCharges({
       recovered: async () => {
@@ -26,12 +27,13 @@ t.test(
       },
     });
     t.same(
-      await find(["a/1", "a", "free", "unpriced", "unknown", "missing"].map(exchangeId)),
+      await find(["a/1", "a", "free", "unpriced", "unknown", "late", "missing"].map(exchangeId)),
       new Map([
         ["a", { tokens: 5, cost: 7, model: "m", provider: "up" }],
         ["free", { tokens: 0, cost: 0, model: "m", provider: "" }],
         ["unpriced", { tokens: 0, cost: 3, model: "m", provider: "up" }],
         ["unknown", { tokens: 0, cost: 0, model: "m", provider: "up" }],
+        ["late", { tokens: 0, cost: 9, model: "m", provider: "up", once: "up resp_1" }],
       ]),
     );
   },
@@ -41,6 +43,7 @@ t.test("a row counts only for the model and provider that served it", (t) => {
   const row = { tokens: 5, cost: 7, model: "second", provider: "up" };
   const used = { tokens: 5, cost: 7 };
   t.same(chargeOfRow(row, ["key:ci", "group:g", "all"]), { used });
+  t.same(chargeOfRow({ ...row, once: "x" }, ["all"]), { used: { ...used, once: "x" } });
   t.same(chargeOfRow(row, ["key:ci", "model:second"]), { used });
   t.same(chargeOfRow(row, ["key:ci", "model:first"]), { used, unused: "model:first" });
   t.same(chargeOfRow(row, ["provider:up", "model:second"]), { used });

@@ -303,6 +303,23 @@ export function limiterContract(t: Test, makeLimiter: MakeLimiter): void {
     t.match(status?.budgets, [{ spent: 10 }]);
   });
 
+  t.test("usage that is told again counts once for exchanges, and once for their attempts", async (t) => {
+    const { limiter } = await make(t);
+    const of = (name: string) => [level("key", name, { budgets: [{ nano: USD, per: "total", soft: false }] })];
+    const [own, attempted] = [of("ci"), of("attempted")];
+    const amounts = { maximum: { tokens: 1, cost: 20 }, minimum: { tokens: 0, cost: 0 } };
+    for (const exchange of ["x", "y"])
+      for (const [id, levels] of [
+        [exchange, own],
+        [`${exchange}/2`, attempted],
+      ] as const) {
+        granted(await limiter.reserve({ id, levels, ...amounts }));
+        limiter.settle(id, { tokens: 1, cost: 10, once: "p resp_1" });
+      }
+    for (const levels of [own, attempted])
+      t.match(await limiter.statuses(levels), [{ budgets: [{ spent: 10, reserved: 0 }] }]);
+  });
+
   t.test("a level at which nothing was used gets its reservation back", async (t) => {
     const { reserve, limiter } = await make(t);
     const of = (name: string) => level("model", name, { budgets: [{ nano: USD, per: "day", soft: false }] });

@@ -2,7 +2,7 @@ import { randomUUID } from "node:crypto";
 import type { Calendar, Period } from "../../core/calendar.ts";
 import { GatewayError } from "../../core/errors.ts";
 import type { LimitLevel } from "../../core/limits.ts";
-import { CountedNames, NO_CHARGE } from "../counted-names.ts";
+import { CountedNames, NO_CHARGE, namedCharge } from "../counted-names.ts";
 import {
   markMessage,
   newBudgetMarks,
@@ -171,9 +171,10 @@ export class RedisLimiter extends Limiter {
     return this.fallback ? this.reserveLocally(reservation) : this.reserveShared(reservation, MAX_TRIES);
   }
 
-  override settle(id: string, charge: Charge, unused = ""): void {
+  override settle(id: string, settled: Charge, unused = ""): void {
     const hold = this.reservations.get(id);
     if (!hold) return;
+    const charge = namedCharge(id, settled);
     this.reservations.delete(id);
     if (!this.fallback) {
       this.settleShared(hold, charge, unused);
@@ -550,13 +551,14 @@ export class RedisLimiter extends Limiter {
     const rows = await this.parts.findCharges(ids.map(exchangeId));
     const counted = ids.flatMap((id, i) => {
       const row = rows.get(exchangeId(id));
-      if (!row) return [id, "", "", ""];
+      if (!row) return [id, "", "", "", ""];
       const { levels } = JSON.parse(orphans[2 * i + 1] as string) as { levels: [scope: string][] };
       const { used, unused = "" } = chargeOfRow(
         row,
         levels.map(([scope]) => scope),
       );
-      return [id, String(Math.ceil(used.tokens)), toDecimal(used.cost), unused];
+      const { tokens, cost, once = "" } = namedCharge(id, used);
+      return [id, String(Math.ceil(tokens)), toDecimal(cost), unused, once];
     });
     const args = [String(ORPHAN_TIMEOUT), String(ORPHAN_TTL), ...counted];
     await this.run("orphans", args, `${PREFIX}${epoch}:`, JOIN_TIMEOUT);

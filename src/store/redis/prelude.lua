@@ -177,15 +177,18 @@ local function finish(text, tokens, cost, unused)
   return charge(time, hold, tokens, cost, unused)
 end
 
--- Orphans: holds whose owner was taken for dead, { died, text, before }; the latter as for `charge` if something was counted.
+-- Orphans: holds whose owner was taken for dead, { died, text, before, once }; the latter two if something was counted: as for
+-- `charge`, and the name under which it has counted once.
 local ORPHANS, DUE = P .. 'orphans', P .. 'due'
 
--- Removes and returns an orphan: its owner has come back.
+-- Removes and returns an orphan: its owner has come back, and will count its usage itself.
 local function reclaim(id)
   local text = redis.call('HGET', ORPHANS, id)
   redis.call('HDEL', ORPHANS, id)
   redis.call('ZREM', DUE, id)
-  return text and cjson.decode(text)
+  local orphan = text and cjson.decode(text)
+  if orphan and orphan[4] then redis.call('DEL', P .. 'once:' .. orphan[4]) end
+  return orphan
 end
 
 -- Reports whether usage counts: the first time that its name is reported.

@@ -6,9 +6,9 @@ if not first('repay ' .. ARGV[4]) then return {} end
 for i = 5, #ARGV, 9 do
   local id, time, json, tokens, cost, unused, since, once, counts = unpack(ARGV, i, i + 8)
   tokens = tonumber(tokens)
-  if not first(once) then tokens, cost = 0, '0' end
   local text = redis.call('HGET', holds, id)
   local orphan = reclaim(id)
+  if not first(once) then tokens, cost = 0, '0' end
   if text then
     redis.call('HDEL', holds, id)
     finish(text, tokens, cost, unused)

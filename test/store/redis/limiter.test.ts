@@ -349,6 +349,44 @@ test("a process that was suspended and taken for dead reports its requests' cost
   t.match(await spent(other, levels), { spent: 190, reserved: 0 });
 });
 
+test("usage of a dead process's row that counts once is counted once, whoever has it, and if it comes back", async (t, redis) => {
+  const { limiters, clock, rows } = await several(t, redis.url, 2);
+  const [still, other] = limiters as [RedisLimiter, RedisLimiter];
+  const levels = budget(1000);
+  const holds = [asking(levels, 100), asking(levels, 100), asking(levels, 100)] as const;
+  for (const hold of holds) granted(await still.reserve(hold));
+  const told = async (once: string) => {
+    const hold = asking(levels, 100);
+    granted(await other.reserve(hold));
+    other.settle(hold.id, { tokens: 0, cost: 30, once });
+    await other.statuses([]);
+  };
+  await told("up before");
+  const [before, after, back] = holds;
+  for (const [{ id }, once] of [
+    [before, "up before"],
+    [after, "up after"],
+    [back, "up back"],
+  ] as const)
+    rows.set(id, { ...row(0, 30), once });
+  for (let i = 0; i < 2; i++) {
+    clock.now += 10_001;
+    await beat(other);
+    await eventually(async () => (await spent(other, levels))?.reserved === 0, "the rows");
+  }
+  t.match(await spent(other, levels), { spent: 90 });
+  await told("up after");
+  t.match(await spent(other, levels), { spent: 90 });
+  for (const [hold, once] of [
+    [before, "up before"],
+    [back, "up back"],
+  ] as const)
+    still.settle(hold.id, { tokens: 0, cost: 30, once });
+  await still.statuses([]);
+  await still.statuses([]);
+  t.match(await spent(other, levels), { spent: 90, reserved: 0 }, "it lives, and settles what was taken for dead");
+});
+
 test("the server is killed and comes back empty: each keeps to its share, and everything is restored", async (t, redis) => {
   const { limiters, logged, ledger } = await several(t, redis.url, 3);
   const levels = budget(1000);
