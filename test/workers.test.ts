@@ -1,5 +1,5 @@
 import { once } from "node:events";
-import { mkdtempSync, writeFileSync } from "node:fs";
+import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { Agent, request } from "node:http";
 import { connect } from "node:net";
 import { tmpdir } from "node:os";
@@ -307,6 +307,30 @@ t.test("new code or a new file that does not start leaves the old workers runnin
   t.match(gateway.text, /half written/);
   t.equal((await ask(gateway, "echo")).status, 200);
   t.match(await gateway.ready(), { status: 200 });
+  t.equal(await gateway.end(), 0);
+});
+
+t.test("a worker whose successor hangs in start() is replaced, once that one has been killed for it", async (t) => {
+  const WAITS = `import { existsSync } from "node:fs";
+export default class Where {
+  async start() { if (existsSync("hang")) await new Promise(() => setInterval(() => {}, 1000)); }
+  access(exchange) { exchange.notices.push(String(process.pid)); }
+}`;
+  // The minute that a worker has takes two seconds while it would hang.
+  const shorter = `import { existsSync } from "node:fs";
+const { setTimeout: set } = globalThis;
+globalThis.setTimeout = (f, ms, ...a) => set(f, ms === 60_000 && existsSync("hang") ? 2000 : ms, ...a);`;
+  const node = ["--import", `data:text/javascript,${encodeURIComponent(shorter)}`];
+  const gateway = await startProcess(t, WITH_WHERE, { files: { "where.ts": WAITS }, node });
+  const agent = new Agent({ keepAlive: true, maxSockets: 1 });
+  const { pid } = await served(gateway, agent);
+  agent.destroy();
+  writeFileSync(join(gateway.folder, "hang"), "");
+  process.kill(pid, "SIGKILL");
+  await eventually(() => gateway.text.includes("a new worker was not ready after 60 s"), "the end of its successor");
+  t.equal((await ask(gateway, "echo")).status, 200, "the other one serves");
+  rmSync(join(gateway.folder, "hang"));
+  await eventually(async () => (await gateway.ready())?.body["workers"] === "2 of 2", "both");
   t.equal(await gateway.end(), 0);
 });
 

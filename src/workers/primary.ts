@@ -44,7 +44,7 @@ const BACKOFF = 250;
 const MAX_BACKOFF = 30_000;
 /** Milliseconds for a worker to answer a question of the admin side. */
 const ASK_TIMEOUT = 5000;
-/** Milliseconds for a new worker to become ready. */
+/** Milliseconds for a later worker to become ready: `start()` of a plugin may hang. A slow first start is left to the operator. */
 const START_TIMEOUT = 60_000;
 /** Milliseconds that stopping workers get beyond their drain time before they are killed. */
 const STOP_GRACE = 20_000;
@@ -387,6 +387,18 @@ export class Primary {
     return worker;
   }
 
+  /** Starts a worker that is killed if it does not become ready. */
+  private forkInTime(): WorkerProcess {
+    const worker = this.fork();
+    const timer = setTimeout(() => {
+      const limit = START_TIMEOUT / 1000;
+      this.log.error({ worker: worker.pid }, `a new worker was not ready after ${limit} s, and is killed`);
+      worker.kill();
+    }, START_TIMEOUT);
+    worker.ready.catch(() => {}).finally(() => clearTimeout(timer));
+    return worker;
+  }
+
   private onMessage(message: ToPrimary, from: WorkerProcess): void {
     // A worker's last report may be read after its exit.
     if (message.type === "metrics") this.totals.update(from, message.metrics);
@@ -484,14 +496,13 @@ export class Primary {
     const { worker } = slot;
     slot.failures = performance.now() - worker.startedAt < MIN_LIFETIME ? slot.failures + 1 : 0;
     if (slot.failures > 1) await sleep(Math.min(BACKOFF * 2 ** slot.failures, MAX_BACKOFF));
-    if (!this.stopping && slot.worker === worker) slot.worker = this.fork();
+    if (!this.stopping && slot.worker === worker) slot.worker = this.forkInTime();
   }
 
   /** @throws Error where the successor does not start; the slot stays as it was */
   private async replaceWorker(slot: WorkerSlot): Promise<void> {
-    const next = this.fork();
-    const timer = setTimeout(() => next.kill(), START_TIMEOUT);
-    await next.ready.finally(() => clearTimeout(timer));
+    const next = this.forkInTime();
+    await next.ready;
     const { worker: last } = slot;
     slot.worker = next;
     last.draining = true;
