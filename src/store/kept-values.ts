@@ -32,8 +32,9 @@ export abstract class KeptValues {
     // Computing the total at each write would cost too much.
     const mustPrune = added * 16 > bytes;
     this.bytesSincePrune.set(space, mustPrune ? 0 : added);
-    await this.write(space, name, value, now + milliseconds, now);
-    if (mustPrune) await this.prune(space, bytes, now);
+    // The stores have whole numbers.
+    await this.write(space, name, value, Math.round(now + milliseconds), now);
+    if (mustPrune) await this.prune(space, Math.floor(bytes), now);
   }
 
   protected abstract write(space: string, name: string, value: Buffer, until: number, now: number): Promise<void>;

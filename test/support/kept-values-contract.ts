@@ -45,4 +45,15 @@ export function keptValuesContract(t: Test, made: (t: Test) => Promise<[KeptValu
     for (let i = 0; i < 200; i++) sum += (await one.get("cache", `small ${i}`))?.length ?? 0;
     t.ok(sum > 900 && sum <= 1070, `${sum} bytes: about as many as it may have`);
   });
+
+  t.test("a time and a size with fractions are kept too", async (t) => {
+    const [one, other] = await made(t);
+    const terms = { milliseconds: HOUR + 0.4, bytes: 999.5 };
+    for (const name of ["a", "b"]) {
+      await one.set("cache", name, Buffer.alloc(600), terms);
+      await sleep(2);
+    }
+    t.equal((await other.get("cache", "b"))?.length, 600);
+    t.equal(await other.get("cache", "a"), undefined, "there is no room for both");
+  });
 }
