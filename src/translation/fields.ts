@@ -10,6 +10,9 @@ const RAW: ReadonlySet<string> = new Set(["parameters", "schema"]);
 
 const NONE: Readonly<Record<string, Feature>> = {};
 
+/** Names read of one object from which a Set is faster than searching a list; a client may send many, as labels. */
+const MANY_NAMES = 64;
+
 /** Returns a 400 that names a field of the client's. */
 export const invalidField = (param: string, message: string, hint?: string): GatewayError =>
   new GatewayError("invalid_field", { message, param, ...(hint === undefined ? {} : { hint }) });
@@ -153,9 +156,8 @@ export class Fields {
 
   /** Returns the members that were not read, and those that were ignored. */
   unreadMembers(): [name: string, value: unknown][] {
-    return Object.entries(this.members).filter(
-      ([name]) => !this.readNames.includes(name) || this.ignoredNames?.has(name),
-    );
+    const wasRead = this.readTest();
+    return Object.entries(this.members).filter(([name]) => !wasRead(name) || this.ignoredNames?.has(name));
   }
 
   /**
@@ -165,8 +167,9 @@ export class Fields {
   declareUnread(feature: Feature = "other", known: Readonly<Record<string, Feature>> = NONE): void {
     if (this.unreadDeclared) return;
     this.unreadDeclared = true;
+    const wasRead = this.readTest();
     for (const name of Object.keys(this.members))
-      if (!this.readNames.includes(name) && !this.ignoredNames?.has(name) && this.members[name] !== null)
+      if (!wasRead(name) && !this.ignoredNames?.has(name) && this.members[name] !== null)
         this.declare(name, ownProperty(known, name) ?? feature);
     for (const child of this.children?.values() ?? []) child.declareUnread(feature);
   }
@@ -179,6 +182,14 @@ export class Fields {
   /** Returns the members of a nested object. */
   protected child(object: JsonObject, at: string): Fields {
     return new Fields(object, at, this.uses);
+  }
+
+  /** Returns a test of whether a member has been read so far. */
+  private readTest(): (name: string) => boolean {
+    const { readNames } = this;
+    if (readNames.length < MANY_NAMES) return (name) => readNames.includes(name);
+    const names = new Set(readNames);
+    return (name) => names.has(name);
   }
 
   protected take<T>(name: string, isExpected: (value: unknown) => value is T, expected: string): T | undefined {

@@ -7,13 +7,15 @@ import { FEATURES, type SupportTable, supportOf } from "./features.ts";
 const NOTICES = 8;
 /** Maximum notices in total: they become headers of the response. */
 const ALL_NOTICES = 32;
+/** Dropped paths that are looked at: more than any header shows. Further ones are only counted. */
+const MAX_CHECKED_PATHS = 1000;
 /** Maximum characters of a path, and of a notice: both may contain names that the client or the provider has made up. */
 export const MAX_PATH_LENGTH = 200;
 const MAX_NOTICE_LENGTH = 500;
 
 /** What one request loses when it is written in another protocol. Every loss is recorded here, or refused. */
 export class Losses {
-  /** The client's own paths of omitted fields. */
+  /** The client's own paths of omitted fields; the first of them once each, and shortened. */
   readonly dropped: string[] = [];
   private readonly droppedPaths = new Set<string>();
   /** Changes within the meaning of a value, and their reasons. */
@@ -39,6 +41,10 @@ export class Losses {
     for (const { feature, path, hint, details } of uses) {
       const { support, note } = supportOf(table, feature);
       if (support !== "refused" && support !== "dropped") continue;
+      if (support === "dropped" && !this.strict) {
+        this.list(path);
+        continue;
+      }
       const name = names?.get(path);
       const described = name === undefined ? FEATURES[feature] : `${FEATURES[feature]} ("${name}")`;
       const why = `${described} cannot be expressed in ${this.target}${note === undefined ? "" : ` (${note})`}`;
@@ -49,6 +55,14 @@ export class Losses {
 
   drop(path: string, why: string): void {
     if (this.strict) this.refuse(path, `${why}, and nothing may be dropped`);
+    this.list(path);
+  }
+
+  private list(path: string): void {
+    if (this.dropped.length >= MAX_CHECKED_PATHS) {
+      this.dropped.push(path);
+      return;
+    }
     if (this.droppedPaths.has(path)) return;
     this.droppedPaths.add(path);
     this.dropped.push(shorten(path, MAX_PATH_LENGTH));

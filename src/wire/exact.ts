@@ -1,3 +1,5 @@
+import { BACKSLASH, CLOSE_ARRAY, CLOSE_OBJECT, COLON, COMMA, OPEN_ARRAY, OPEN_OBJECT, QUOTE } from "./grammar.ts";
+
 /**
  * Lossless reading and writing of JSON: objects that need not be understood here (a tool's arguments, a schema) keep their
  * original text, and numbers that a double cannot hold keep their digits.
@@ -22,6 +24,13 @@ export class RawJson {
 }
 
 const NUMBER = /-?(?:0|[1-9]\d*)(?:\.\d+)?(?:[eE][+-]?\d+)?/y;
+const LOWER_T = 116;
+const LOWER_F = 102;
+const LOWER_N = 110;
+const DIGIT_0 = 48;
+const DIGIT_9 = 57;
+/** Digits of an integer that every double holds. */
+const SAFE_DIGITS = 15;
 const NONE: ReadonlySet<string> = new Set();
 /** Maximum depth, as the reader is recursive. */
 const DEPTH = 512;
@@ -44,7 +53,7 @@ const SHORT = 12;
 function isUnescaped(text: string, from: number, to: number): boolean {
   for (let i = from; i < to; i++) {
     const code = text.charCodeAt(i);
-    if (code < 32 || code === 92) return false;
+    if (code < 32 || code === BACKSLASH) return false;
   }
   return true;
 }
@@ -67,39 +76,39 @@ class ExactReader {
 
   private value(): unknown {
     this.space();
-    switch (this.text[this.offset]) {
-      case "{":
+    switch (this.text.charCodeAt(this.offset)) {
+      case OPEN_OBJECT:
         return this.object();
-      case "[":
+      case OPEN_ARRAY:
         return this.array();
-      case '"':
+      case QUOTE:
         return this.string();
-      case "t":
+      case LOWER_T:
         return this.word("true", true);
-      case "f":
+      case LOWER_F:
         return this.word("false", false);
-      case "n":
+      case LOWER_N:
         return this.word("null", null);
       default:
-        return this.number();
+        return this.shortInteger() ?? this.number();
     }
   }
 
   private object(): unknown {
     const object: Record<string, unknown> = {};
     this.open();
-    if (!this.close("}")) {
+    if (!this.close(CLOSE_OBJECT)) {
       do {
         this.space();
-        if (this.text[this.offset] !== '"') this.fail();
+        if (this.text.charCodeAt(this.offset) !== QUOTE) this.fail();
         const name = this.string();
         this.space();
-        this.expect(":");
+        this.expect(COLON);
         const value = this.raw.has(name) ? this.rawValue() : this.value();
         if (name === "__proto__")
           Object.defineProperty(object, name, { value, enumerable: true, configurable: true, writable: true });
         else object[name] = value;
-      } while (this.next("}"));
+      } while (this.next(CLOSE_OBJECT));
     }
     this.depth--;
     return object;
@@ -108,9 +117,9 @@ class ExactReader {
   private array(): unknown[] {
     const array: unknown[] = [];
     this.open();
-    if (!this.close("]")) {
+    if (!this.close(CLOSE_ARRAY)) {
       do array.push(this.value());
-      while (this.next("]"));
+      while (this.next(CLOSE_ARRAY));
     }
     this.depth--;
     return array;
@@ -119,24 +128,64 @@ class ExactReader {
   private rawValue(): unknown {
     this.space();
     const from = this.offset;
-    const value = this.value();
-    return typeof value === "object" && value !== null ? new RawJson(this.text.slice(from, this.offset)) : value;
+    const first = this.text.charCodeAt(from);
+    if (first !== OPEN_OBJECT && first !== OPEN_ARRAY) return this.value();
+    this.skipContainer();
+    const text = this.text.slice(from, this.offset);
+    JSON.parse(text);
+    return new RawJson(text);
   }
 
-  private string(): string {
-    const from = this.offset;
-    let end = from;
+  /** Goes to the end of an object or array by its brackets alone. */
+  private skipContainer(): void {
+    const { text, depth } = this;
+    do {
+      const code = text.charCodeAt(this.offset);
+      if (code === QUOTE) this.offset = this.stringEnd();
+      else if (code === OPEN_OBJECT || code === OPEN_ARRAY) this.open();
+      else {
+        if (code === CLOSE_OBJECT || code === CLOSE_ARRAY) this.depth--;
+        else if (Number.isNaN(code)) this.fail();
+        this.offset++;
+      }
+    } while (this.depth > depth);
+  }
+
+  /** Returns the offset after the string at the current one. */
+  private stringEnd(): number {
+    let end = this.offset;
     let slashStart: number;
     do {
       end = this.text.indexOf('"', end + 1);
       if (end < 0) this.fail();
       slashStart = end;
-      while (this.text[slashStart - 1] === "\\") slashStart--;
+      while (this.text.charCodeAt(slashStart - 1) === BACKSLASH) slashStart--;
     } while ((end - slashStart) % 2 === 1);
-    this.offset = end + 1;
+    return end + 1;
+  }
+
+  private string(): string {
+    const from = this.offset;
+    this.offset = this.stringEnd();
+    const end = this.offset - 1;
     if (end - from <= SHORT && isUnescaped(this.text, from + 1, end)) return this.text.slice(from + 1, end);
     // JSON.parse checks escapes and control characters.
     return JSON.parse(this.text.slice(from, end + 1)) as string;
+  }
+
+  /** Reads the most frequent numbers: non-negative integers that any double holds. Undefined: it is none, or is not over. */
+  private shortInteger(): number | undefined {
+    const { text, offset } = this;
+    let value = 0;
+    let end = offset;
+    let code = text.charCodeAt(end);
+    for (; code >= DIGIT_0 && code <= DIGIT_9; code = text.charCodeAt(++end)) value = 10 * value + (code - DIGIT_0);
+    const isOver = code === COMMA || code === CLOSE_OBJECT || code === CLOSE_ARRAY;
+    const length = end - offset;
+    if (!isOver || length === 0 || length > SAFE_DIGITS || (length > 1 && text.charCodeAt(offset) === DIGIT_0))
+      return undefined;
+    this.offset = end;
+    return value;
   }
 
   private number(): unknown {
@@ -158,22 +207,22 @@ class ExactReader {
     if (++this.depth > DEPTH) this.fail();
   }
 
-  private close(bracket: string): boolean {
+  private close(bracket: number): boolean {
     this.space();
-    if (this.text[this.offset] !== bracket) return false;
+    if (this.text.charCodeAt(this.offset) !== bracket) return false;
     this.offset++;
     return true;
   }
 
   /** Returns true after a comma, false after the closing bracket. */
-  private next(bracket: string): boolean {
+  private next(bracket: number): boolean {
     if (this.close(bracket)) return false;
-    this.expect(",");
+    this.expect(COMMA);
     return true;
   }
 
-  private expect(character: string): void {
-    if (this.text[this.offset] !== character) this.fail();
+  private expect(code: number): void {
+    if (this.text.charCodeAt(this.offset) !== code) this.fail();
     this.offset++;
   }
 

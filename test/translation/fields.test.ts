@@ -2,6 +2,7 @@ import t from "tap";
 import type { FeatureUse } from "../../src/translation/conversation.ts";
 import { Fields, objectFields } from "../../src/translation/fields.ts";
 import { RawJson } from "../../src/wire/exact.ts";
+import { runLinear } from "../support/linear-work.ts";
 
 t.test("members are read by name, and unread ones are declared, within objects too", async (t) => {
   const uses: FeatureUse[] = [];
@@ -70,4 +71,14 @@ t.test("a member named like a property of Object.prototype is a plain member", a
     JSON.stringify(Object.fromEntries(new Fields(of, "", []).unreadMembers())),
     '{"__proto__":{"a":1},"constructor":2}',
   );
+});
+
+t.test("an object of very many members is read, and declared, in linear time", async (t) => {
+  const uses: FeatureUse[] = [];
+  const names = Array.from({ length: 400_000 }, (_, n) => `label-${n}`);
+  const body = new Fields(Object.fromEntries(names.map((name) => [name, name])), "metadata", uses);
+  for (const name of names.slice(1)) body.required(name);
+  runLinear(() => body.declareUnread());
+  t.same(uses, [{ feature: "other", path: "metadata.label-0" }]);
+  t.same(body.unreadMembers(), [["label-0", "label-0"]]);
 });

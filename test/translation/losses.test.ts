@@ -79,9 +79,10 @@ t.test("an encoder's own refusal names the field", async (t) => {
   });
 });
 
-t.test("many losses are listed as quickly as few", async (t) => {
+t.test("many losses are listed as quickly as few: the first once each, further ones are counted", async (t) => {
   const losses = new Losses("target", false);
   const paths = Array.from({ length: 200_000 }, (_, n) => `messages.${n}.x`);
-  for (const path of [...paths, ...paths]) losses.drop(path, "why");
+  for (const path of [...paths.slice(0, 500), ...paths.slice(0, 500), ...paths.slice(500)]) losses.drop(path, "why");
   t.equal(losses.dropped.length, paths.length);
+  t.same(losses.dropped.slice(0, 1000), paths.slice(0, 1000));
 });

@@ -36,6 +36,30 @@ t.test("a raw member that is not an object stays a plain value", async (t) => {
   });
 });
 
+t.test("a raw member ends where its own brackets do, and must be JSON", async (t) => {
+  const raw = new Set(["input"]);
+  const text = '{"a":[{"input":{"b":"}]\\"\\\\","c":[[],{}]}},{"input": [1 , {"input":{}}] }],"d":1}';
+  const parsed = parseExact(text, raw) as { a: { input: RawJson }[] };
+  t.same(
+    parsed.a.map(({ input }) => input.text),
+    ['{"b":"}]\\"\\\\","c":[[],{}]}', '[1 , {"input":{}}]'],
+  );
+  t.equal(writeJson(parsed), text.replace('{"input": [1 , {"input":{}}] }', '{"input":[1 , {"input":{}}]}'));
+  const nested = (depth: number) => `${"[".repeat(depth)}${"]".repeat(depth)}`;
+  t.ok(parseExact(`{"input":${nested(500)}}`, raw));
+  const bad = ['{"a":1]', "[1}", "[", '{"a"', '["]', "[01]", '{"a":tru}', '["\\x"]', "[1]]", nested(600)];
+  for (const value of bad) t.throws(() => parseExact(`{"input":${value}}`, raw), SyntaxError, value);
+});
+
+t.test("an integer is read alike, whatever its length and whatever follows it", async (t) => {
+  const good = ["7", "0", "10", "-7", "999999999999999", "1000000000000000", "1.5", "1e3", "0.0"];
+  for (const number of good)
+    for (const text of [`[${number}]`, `[${number} ,${number}\n]`, `{"a":${number}}`])
+      t.strictSame(parseExact(text), JSON.parse(text), text);
+  for (const text of ["[00]", "[01]", "[1a]", "[1:2]", '{"a":1]', "[1", "[0x1]", "[1_0]"])
+    t.throws(() => parseExact(text), SyntaxError, text);
+});
+
 t.test("what JSON.parse refuses is refused, what it accepts is parsed alike", async (t) => {
   const good = [
     '"\\ud83d\\ude00 \\" \\\\"',

@@ -253,8 +253,9 @@ const MAX_LABELS = 16;
 
 function writeLabels(metadata: Record<string, string>, conversation: Conversation, context: EncodeContext): JsonObject {
   const labels = Object.entries(metadata);
+  const path = pathOfUse(conversation, "metadata");
   for (const [name] of labels.slice(MAX_LABELS))
-    context.drop(`${pathOfUse(conversation, "metadata")}.${name}`, `the provider accepts at most ${MAX_LABELS} labels`);
+    context.drop(`${path}.${name}`, `the provider accepts at most ${MAX_LABELS} labels`);
   return Object.fromEntries(labels.slice(0, MAX_LABELS));
 }
 

@@ -12,6 +12,7 @@ import type { Opaque } from "../../../../src/translation/events.ts";
 import type { Feature } from "../../../../src/translation/features.ts";
 import { RawJson } from "../../../../src/wire/exact.ts";
 import { type JsonObject } from "../../../../src/wire/values.ts";
+import { runLinear } from "../../../support/linear-work.ts";
 import { plain, read, written } from "./requests.ts";
 
 const uses = (feature: Feature, path: string) => ({ uses: [{ feature, path }] });
@@ -187,6 +188,14 @@ t.test("a schema has a name that the vendor accepts, and whether it is strict", 
     format: { type: "json_object" },
     verbosity: "low",
   });
+});
+
+t.test("very many excess labels are dropped in linear time, whatever else the request loses", async (t) => {
+  const count = 200_000;
+  const metadata = Object.fromEntries(Array.from({ length: count }, (_, n) => [`label-${n}`, "x"]));
+  const others = Array.from({ length: count }, (_, n) => ({ feature: "other" as const, path: `include.${n}` }));
+  const conversation = plain({ metadata, uses: [...others, { feature: "metadata", path: "metadata" }] });
+  runLinear(() => t.equal(Object.keys(written(conversation).body["metadata"] as JsonObject).length, 16));
 });
 
 t.test("labels: longer ones become a hash, excess ones are dropped, unknown tiers too", async (t) => {
