@@ -39,7 +39,14 @@ const [COLON, QUOTE, BRACKET, SPACE] = [0x3a, 0x22, 0x5b, 0x20];
 export function findOtherModels(body: Body, { otherModels: members }: Protocol, everywhere: boolean): OtherModel[] {
   const found: OtherModel[] = [];
   if (!members || !body.scan) return found;
-  const { topLevel = [], searched, containers = [], vendorChoice = [], choosingTools = [] } = members;
+  const {
+    topLevel = [],
+    searched,
+    containers = [],
+    vendorChoice = [],
+    choosingTools = [],
+    defaultModelTools = [],
+  } = members;
   for (const name of topLevel) {
     const kind = body.member(name)?.kind;
     if (kind === "string") addModel(String(body.value(name)), [name], members, found);
@@ -52,13 +59,14 @@ export function findOtherModels(body: Body, { otherModels: members }: Protocol, 
       found.push({ name: String(body.value(name)), prefix: "", path: [name], unnamed: true });
   }
   const mayName = WATCH.mayMatch(body.scan);
-  const mayChoose = everywhere && choosingTools.length > 0;
+  const choosing = everywhere ? [...choosingTools, ...defaultModelTools] : [];
+  const mayChoose = choosing.length > 0;
   if (!mayName && !mayChoose) return found;
   for (const name of everywhere ? [...searched, ...containers] : searched) {
     const member = body.member(name);
     if (member?.kind !== "array" && member?.kind !== "object") continue;
     const json = body.slice(member.start, member.end);
-    const isChoice = mayChoose && (json.includes(ESCAPE) || choosingTools.some((each) => json.includes(`"${each}"`)));
+    const isChoice = mayChoose && (json.includes(ESCAPE) || choosing.some((each) => json.includes(`"${each}"`)));
     if (!isChoice && !(mayName && mayNameModel(json, everywhere))) continue;
     collectModels(body.uniqueValue(name), [name], searched.includes(name), members, found);
   }
@@ -119,13 +127,21 @@ function collectModels(
     if (!members.notSearched.includes(name))
       collectModels(inner, [...path, name], counts || isBelow(name, members), members, found);
   }
-  if (counts && found.length === before && choosesModel(value as JsonObject, members))
+  if (counts && choosesModel(value as JsonObject, found.length > before, members))
     found.push({ name: "", prefix: "", path, unnamed: true });
 }
 
-/** Reports whether a tool runs a model of the vendor's choice unless it names one. */
-const choosesModel = ({ type, id }: JsonObject, { choosingTools = [] }: OtherModelMembers): boolean =>
-  [type, id].some((kind) => typeof kind === "string" && choosingTools.includes(kind));
+/** Reports whether a tool runs a model of the vendor's choice. @param named whether it names one, in whatever member */
+const choosesModel = (
+  { type, id, model }: JsonObject,
+  named: boolean,
+  { choosingTools = [], defaultModelTools = [] }: OtherModelMembers,
+): boolean =>
+  [type, id].some(
+    (kind) =>
+      typeof kind === "string" &&
+      ((!named && choosingTools.includes(kind)) || (typeof model !== "string" && defaultModelTools.includes(kind))),
+  );
 
 /** @throws GatewayError `invalid_field` for more models than are looked up */
 function addModel(text: string, path: JsonPath, { prefix: usual }: OtherModelMembers, found: OtherModel[]): void {

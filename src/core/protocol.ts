@@ -431,6 +431,8 @@ export interface OtherModelMembers {
   readonly vendorChoice?: readonly string[];
   /** What `type` or `id` says of tools that run a model of the vendor's choice where they name none. */
   readonly choosingTools?: readonly string[];
+  /** The same of tools whose model is one of the vendor's choice unless their own member `model` names it. */
+  readonly defaultModelTools?: readonly string[];
 }
 
 /** The members that name objects which the vendor keeps: files, stores, containers, responses and their items. */

@@ -80,6 +80,19 @@ t.test("a tool that runs a model of the vendor's choice is found where it names 
   t.same(chosen('{"tools":[{"type":"x:mix"}]}', false), [], "only restricted callers");
 });
 
+t.test("a tool with a model by default lets the vendor choose it, unless its own member names one", async (t) => {
+  const drawing = { otherModels: { searched: ["tools"], notSearched: ["schema"], defaultModelTools: ["draw"] } };
+  const chosen = (text: string, everywhere = true) =>
+    findOtherModels(body(text), drawing as unknown as Protocol, everywhere).map(({ name, path, unnamed }) =>
+      unnamed ? `${path.join(".")} chooses` : `${path.join(".")}=${name}`,
+    );
+  t.same(chosen('{"tools":[{"type":"other"},{"type":"draw"}]}'), ["tools.1 chooses"]);
+  t.same(chosen('{"tools":[{"type":"dr\\u0061w"}]}'), ["tools.0 chooses"]);
+  t.same(chosen('{"tools":[{"type":"draw","model":"a"}]}'), ["tools.0.model=a"]);
+  t.same(chosen('{"tools":[{"type":"draw","svg":{"model":"a"}}]}'), ["tools.0.svg.model=a", "tools.0 chooses"]);
+  t.same(chosen('{"tools":[{"type":"draw"}]}', false), [], "only restricted callers");
+});
+
 t.test("other spellings of the member are checked too: some servers match names in any case", async (t) => {
   for (const name of ["Model", "MODEL", "modeL", "mOdEl", "moDEl"])
     t.same(named(`{"tools":[{"${name}" : "a"}]}`), [`tools.0.${name}=a`]);

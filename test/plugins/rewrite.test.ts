@@ -254,13 +254,27 @@ const FEW = "a-key-of-two-models-01234";
 /** Tools and the like that name a model, by the path they are asked on. */
 const OTHERS: [path: string, where: (model: string) => object][] = [
   ["responses", (model) => ({ input: "Hi", tools: [{ type: "image_generation", model }] })],
-  ["responses", (model) => ({ input: "Hi", tools: [{ type: "image_generation", svg: { model } }] })],
+  ["responses", (model) => ({ input: "Hi", tools: [{ type: "image_generation", model, svg: { model } }] })],
   ["responses", (model) => ({ input: [{ type: "additional_tools", tools: [{ type: "image_generation", model }] }] })],
   ["responses", (model) => ({ input: "Hi", moderation: { model } })],
   ["chat/completions", (model) => ({ messages: [], moderation: { model } })],
   ["messages", (model) => ({ max_tokens: 1, messages: [], fallbacks: [{ model }] })],
   ["messages", (model) => ({ max_tokens: 1, messages: [], tools: [{ type: "advisor_1", name: "advisor", model }] })],
 ];
+
+/** The vendor's image tool, in Responses, where it names no image model. */
+const DRAWING = [{}, { svg: { model: "m" } }, { Model: "m" }, { model: null }].flatMap((more) => {
+  const tools = [{ type: "image_generation", ...more }];
+  return [
+    { tools },
+    {
+      input: [
+        { role: "user", content: "Hi" },
+        { type: "additional_tools", role: "developer", tools },
+      ],
+    },
+  ];
+});
 
 t.test(
   "models in other vendors' lists, and those that their tools choose, are checked without scrub too",
@@ -296,7 +310,7 @@ keys: { all: { key: test-key-0123456789abcdef }, few: { key: ${FEW}, models: [m]
         { tools: [{ type: "openrouter:fusion", parameters: { preset: "quality" } }] },
         { tools: [{ type: "openrouter:advisor" }] },
         // In Responses the id of a plugin is refused as that of an object.
-        ...(path === "responses" ? [] : [{ plugins: [{ id: "fusion" }] }]),
+        ...(path === "responses" ? DRAWING : [{ plugins: [{ id: "fusion" }] }]),
       ]) {
         const what = `${path} ${JSON.stringify(more)}`;
         t.same(await ask(path, { model: "m", ...text, ...more }, FEW), [403, 0], what);
@@ -304,6 +318,8 @@ keys: { all: { key: test-key-0123456789abcdef }, few: { key: ${FEW}, models: [m]
       }
     const own = { model: "m", messages: [], models: ["m"], tools: [{ type: "openrouter:fusion", model: "m" }] };
     t.equal((await ask("chat/completions", own, FEW))[1], 1);
+    const drawn = { model: "m", input: "Hi", tools: [{ type: "image_generation", model: "m" }] };
+    t.equal((await ask("responses", drawn, FEW))[1], 1, "an image model that the key may use");
   },
 );
 

@@ -9,7 +9,7 @@ import {
   type RequestMembers,
 } from "model-gateway/protocol";
 import { CHOOSING_TOOLS, LOOKED_UP_ITEMS, SCHEMA_MEMBERS, UNREAD_MEMBERS } from "../openai/objects.ts";
-import { ITEM_REFERENCE } from "./wire.ts";
+import { IMAGE_TOOL, ITEM_REFERENCE } from "./wire.ts";
 
 /** Events with ids; only the beginning of other events is checked. */
 const ID_EVENTS = /response\.(?:created|output_item\.)/;
@@ -31,7 +31,10 @@ function* createdIds(json: JsonObject, request: RequestMembers): Generator<strin
   }
 }
 
-/** The vendor's image tool has a model of its own, and another for SVG drawings; items may contain tools. */
+/**
+ * The vendor's image tool has a model of its own, by default one of the vendor's choice, and another for SVG drawings; items may
+ * contain tools.
+ */
 export const otherModels: OtherModelMembers = {
   topLevel: ["models", "fallbacks"],
   searched: ["tools", "moderation", "plugins", "fallbacks", "extra_body"],
@@ -40,6 +43,7 @@ export const otherModels: OtherModelMembers = {
   // Other vendors keep settings under its name, of which the model is one. [D: OpenRouter, Perplexity]
   vendorChoice: ["preset"],
   choosingTools: CHOOSING_TOOLS,
+  defaultModelTools: [IMAGE_TOOL],
 };
 
 /** Responses, their items, conversations, and the objects of the vendor's tools. [S: ResponseCreateParams] */
