@@ -17,6 +17,15 @@ const BRIEF_TIME = 250;
 /** Contained in every frame that reports an error, in any protocol. */
 const ERROR = Buffer.from("error");
 
+/** The end of an array that its provider has not closed. */
+const ARRAY_END = new Frame("element", Buffer.from("\n]"));
+
+/** Reports whether a frame is an error as JSON among events, without `data:`, which is whole without a blank line. */
+const isBareError =
+  (protocol: Protocol) =>
+  (frame: Frame): boolean =>
+    frame.kind === "event" && frame.text === undefined && protocol.ending(frame) === "error";
+
 /** Reports whether bytes are a part of a chunk. Short buffers share one pool, so the offsets must be compared too. */
 const isWithin = (bytes: Buffer, chunk: Buffer): boolean =>
   bytes.buffer === chunk.buffer &&
@@ -79,26 +88,39 @@ export class ResponseStream implements BodyReceiver, ActiveResponse {
   }
 
   end(): void {
-    const rest = this.splitter?.end();
-    const kind = this.splitter instanceof ArraySplitter ? "element" : "event";
-    const frames = rest ? this.redactFrames([new Frame(kind, rest)], rest) : [];
+    const frames = this.takeRest();
     this.last = frames[0] ?? this.last;
     this.finish(frames);
   }
 
   /**
-   * Handles a broken upstream connection. After the terminal event the response is complete anyway, and after an error event the
-   * client has its error.
+   * Handles a broken upstream connection. After the terminal event the response is complete anyway, and after an error event, or
+   * in an error that is whole, the client has its error.
    */
   fail(error: unknown): void {
+    if (this.over) return;
     const { last } = this;
-    if (!this.over && last && (this.hasFailed || this.upstream.terminal?.(last))) this.finish([]);
+    const errors = this.takeRest().filter(isBareError(this.responseProtocol));
+    if (errors.length > 0 || this.hasFailed || (last && this.upstream.terminal?.(last))) this.finish(errors);
+    else if (this.hasFailedArray) this.finish(last?.text === undefined ? [] : [ARRAY_END]);
     else this.abort(error);
+  }
+
+  /** Returns what has come of the next frame. */
+  private takeRest(): readonly Frame[] {
+    const rest = this.splitter?.end();
+    const kind = this.splitter instanceof ArraySplitter ? "element" : "event";
+    return rest ? this.redactFrames([new Frame(kind, rest)], rest) : [];
   }
 
   /** Whether events have reported an error, in which the response ends. An array is complete with its error. */
   private get hasFailed(): boolean {
     return this.exchange.error !== undefined && this.upstream.head.framing === "sse";
+  }
+
+  /** Whether an element has reported an error, behind which only the array's end may follow. */
+  private get hasFailedArray(): boolean {
+    return this.exchange.error !== undefined && this.splitter instanceof ArraySplitter;
   }
 
   /** Whether the last event is the terminal one of a failed response, which is complete: SDKs return it. */

@@ -270,7 +270,8 @@ export class Upstreams {
   ): Promise<GatewayError | undefined> {
     const { first_frame: limit } = this.budget.limits;
     if (limit === 0) return undefined;
-    const frame = await peekFirstFrame(upstream, framing, limit);
+    const isError = (frame: Frame) => attempt.protocol.ending(frame) === "error";
+    const frame = await peekFirstFrame(upstream, framing, limit, isError);
     if (frame === "none") return invalidResponse("The provider's stream ended before its first event.");
     return frame && this.reportedError(frame, attempt, protocol);
   }

@@ -4,7 +4,7 @@ import { translationOf } from "../translation/codec.ts";
 import type { Event } from "../translation/events.ts";
 import { toClientError } from "../translation/faults.ts";
 import { ArraySplitter } from "../wire/array.ts";
-import type { Frame } from "../wire/frame.ts";
+import { Frame } from "../wire/frame.ts";
 import { SseSplitter } from "../wire/sse.ts";
 import { peekResponse } from "./peek-response.ts";
 import type { UpstreamResponse } from "./response.ts";
@@ -15,30 +15,45 @@ const MAX_FIRST_FRAME = 32 * 1024;
 /**
  * Returns the first frame of a stream that is no comment, consuming nothing; `none` where the stream ended without one; undefined
  * where none came within `limit` milliseconds, or the stream broke off.
+ * @param isError reports whether a frame is an error, which some providers send as bare JSON, and with nothing behind it
  */
 export function peekFirstFrame(
   response: UpstreamResponse,
   framing: NonNullable<Head["framing"]>,
   limit: number,
+  isError: (frame: Frame) => boolean,
 ): Promise<Frame | "none" | undefined> {
   const splitter = framing === "sse" ? new SseSplitter(MAX_FIRST_FRAME) : new ArraySplitter(MAX_FIRST_FRAME);
   let consumed = 0;
   return peekResponse<Frame | "none">(response, limit, (settle, pieces, last, isComplete) => {
-    const frame = nextFrame(splitter, pieces.slice(consumed));
+    const frame =
+      nextFrame(splitter, pieces.slice(consumed), isError) ?? (last ? lastError(splitter, isError) : undefined);
     consumed = pieces.length;
     if (frame === undefined) return last && settle(isComplete ? "none" : undefined);
     return settle(frame === "unreadable" ? undefined : frame);
   });
 }
 
-/** Returns the first frame with text; `unreadable` when none can follow within the limits. */
-function nextFrame(splitter: SseSplitter | ArraySplitter, pieces: readonly Buffer[]): Frame | "unreadable" | undefined {
+/** Returns the first frame with text or an error; `unreadable` when none can follow within the limits. */
+function nextFrame(
+  splitter: SseSplitter | ArraySplitter,
+  pieces: readonly Buffer[],
+  isError: (frame: Frame) => boolean,
+): Frame | "unreadable" | undefined {
   try {
-    for (const piece of pieces) for (const frame of splitter.push(piece)) if (frame.text !== undefined) return frame;
+    for (const piece of pieces)
+      for (const frame of splitter.push(piece)) if (frame.text !== undefined || isError(frame)) return frame;
     return undefined;
   } catch {
     return "unreadable";
   }
+}
+
+/** Returns the error with which a stream has ended or broken off, if it is whole. */
+function lastError(splitter: SseSplitter | ArraySplitter, isError: (frame: Frame) => boolean): Frame | undefined {
+  const rest = splitter.end();
+  const frame = rest && new Frame(splitter instanceof SseSplitter ? "event" : "element", rest);
+  return frame && isError(frame) ? frame : undefined;
 }
 
 /**

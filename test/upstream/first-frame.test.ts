@@ -1,5 +1,6 @@
 import t, { type Test } from "tap";
 import { peekFirstFrame } from "../../src/upstream/first-frame.ts";
+import type { Frame } from "../../src/wire/frame.ts";
 import { asking, startGateway } from "../support/gateway.ts";
 import { CHUNKED, client, httpUpstream, outgoing, proxied, type Script, whole } from "../support/upstream.ts";
 
@@ -9,8 +10,9 @@ const chunk = (text: string) => `${Buffer.byteLength(text).toString(16)}\r\n${te
 async function first(t: Test, script: Script, limit = 2000, framing: "sse" | "array" = "sse") {
   const { upstream, proxy } = await proxied(t, script);
   const response = await proxy.send(outgoing(upstream.origin), client());
-  const frame = await peekFirstFrame(response, framing, limit);
-  return { text: frame === "none" ? frame : frame?.text, read: () => whole(response) };
+  const isError = ({ bytes }: Frame) => /^\{"error":.*\}\s*$/.test(bytes.toString());
+  const frame = await peekFirstFrame(response, framing, limit, isError);
+  return { text: frame === "none" ? frame : (frame?.text ?? frame?.bytes.toString()), read: () => whole(response) };
 }
 
 t.test(
@@ -47,6 +49,20 @@ t.test(
     t.equal((await large.read()).body.toString(), huge);
   },
 );
+
+t.test("an error as bare JSON is the first frame, also with nothing behind it, if it is whole", async (t) => {
+  const error = '{"error":{"code":503}}';
+  const sent = async (text: string, end: string) =>
+    (await first(t, (socket) => socket.end(`${CHUNKED}${chunk(": a\n\n")}${chunk(text)}${end}`))).text;
+  for (const [text, end] of [
+    [`${error}\n\ndata: more\n\n`, "0\r\n\r\n"],
+    [error, "0\r\n\r\n"],
+    [error, ""],
+  ] as const)
+    t.equal((await sent(text, end))?.trim(), error);
+  t.equal(await sent(error.slice(0, -1), "0\r\n\r\n"), "none");
+  t.equal(await sent(error.slice(0, -1), ""), undefined);
+});
 
 t.test("a stream that ends before its first event is no answer: another target is called", async (t) => {
   const fine = 'data: {"choices":[{"index":0,"delta":{"content":"hi"},"finish_reason":"stop"}]}\n\ndata: [DONE]\n\n';
