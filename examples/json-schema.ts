@@ -20,9 +20,15 @@ const PLACES = [
   "generationConfig.responseSchema",
 ];
 
+type JsonObject = Record<string, unknown>;
+
 /** A regular expression of a client's could keep the gateway busy for hours. */
 const PATTERNS = ["pattern", "patternProperties"];
 
+/** Characters of the largest schema: building its check takes about a microsecond for three of them. */
+const MAX_SCHEMA = 100_000;
+/** Issues that are reported; an answer may have one for each byte. */
+const MAX_ISSUES = 5;
 /** Milliseconds of a check: where schemas refer to each other, its work may grow exponentially with their number. */
 const MAX_MS = 100;
 const CHECK = new Script("check()");
@@ -46,15 +52,20 @@ export default class JsonSchema implements Plugin {
   constructor(@inject(Options) private readonly options: z.infer<typeof JsonSchema.options>) {}
 
   request(exchange: RequestExchange): void {
-    const body = exchange.body.scan ? exchange.body.json() : undefined;
     for (const param of PLACES) {
-      const found = param.split(".").reduce<unknown>((value, name) => (value as Record<string, unknown>)?.[name], body);
+      const [member = "", ...names] = param.split(".");
+      const found = names.reduce(
+        (value, name) => (value as JsonObject | undefined)?.[name],
+        exchange.body.value(member),
+      );
       if (found === undefined) continue;
       try {
-        this.asked(exchange).schema = z.fromJSONSchema(JSON.parse(JSON.stringify(found, toJsonSchema)));
+        const schema = JSON.stringify(found, toJsonSchema);
+        if (schema.length > MAX_SCHEMA) throw new Error("too long");
+        this.asked(exchange).schema = z.fromJSONSchema(JSON.parse(schema));
       } catch {
         const message = "Answers cannot be checked by this schema.";
-        const hint = `Supported is JSON Schema without ${PATTERNS.join(" and ")}.`;
+        const hint = `Supported is JSON Schema of ${MAX_SCHEMA} characters, without ${PATTERNS.join(" and ")}.`;
         throw new GatewayError("invalid_field", { message, hint, param });
       }
     }
@@ -94,7 +105,7 @@ function schemaIssues(schema: z.ZodType, text: string): string | undefined {
     return "it is no JSON";
   }
   checking["check"] = () => {
-    const issues = schema.safeParse(json).error?.issues;
+    const issues = schema.safeParse(json).error?.issues.slice(0, MAX_ISSUES);
     return issues?.map(({ path, code }) => `${path.join(".") || "its root"} (${code})`).join(", ");
   };
   try {

@@ -15,8 +15,8 @@ export default class Redact implements Plugin {
   });
   static after = ["auth"];
 
-  /** Addresses by mask. */
-  private readonly addresses = slot(() => new Map<string, string>());
+  /** Addresses in the order of their masks. */
+  private readonly addresses = slot((): string[] => []);
 
   constructor(@inject(Options) private readonly options: z.infer<typeof Redact.options>) {}
 
@@ -25,9 +25,10 @@ export default class Redact implements Plugin {
     const masks = new Map<string, string>();
     exchange.mapText(this.options.kinds, (text) =>
       text.replace(ADDRESS, (address) => {
-        const mask = masks.get(address) ?? `<address-${masks.size + 1}>`;
+        const known = masks.get(address);
+        if (known !== undefined) return known;
+        const mask = `<address-${addresses.push(address)}>`;
         masks.set(address, mask);
-        addresses.set(mask, address);
         return mask;
       }),
     );
@@ -35,7 +36,7 @@ export default class Redact implements Plugin {
 
   response(exchange: ResponseExchange): Stage | undefined {
     const addresses = this.addresses(exchange);
-    if (addresses.size === 0) return undefined;
-    return exchange.mapResponseText(MASK, (mask) => addresses.get(mask) ?? mask);
+    if (addresses.length === 0) return undefined;
+    return exchange.mapResponseText(MASK, (mask) => addresses[Number(mask.replace(/\D/g, "")) - 1] ?? mask);
   }
 }

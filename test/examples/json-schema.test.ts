@@ -85,6 +85,19 @@ t.test("a schema with a regular expression is refused, at any depth; a property 
   t.match(await ask({ type: "object", properties: { pattern: { type: "string" } } }), { status: 200 });
 });
 
+t.test("a schema that is long is refused, and few of many issues are reported", async (t) => {
+  await using driven = await drive(JsonSchema);
+  const ask = (schema: object, text: string) => {
+    const body = { response_format: { type: "json_schema", json_schema: { name: "x", schema } } };
+    return driven.ask({ protocol: "openai-chat", body }, text);
+  };
+  const error = { code: "invalid_field", message: /of 100000 characters/ };
+  t.match(await ask({ enum: ["a".repeat(100_000)] }, '"a"'), { status: 400, sent: [], error });
+  t.equal((await ask({ enum: ["a".repeat(90_000), "a"] }, '"a"')).status, 200);
+  const wrong = await ask({ type: "array", items: { type: "string" } }, JSON.stringify(Array(50).fill(7)));
+  t.match(wrong, { status: 502, error: { message: /schema: (?:\d \(invalid_type\)(?:, |\.$)){5}$/ } });
+});
+
 t.test("a check that has no end is given up", async (t) => {
   await using driven = await drive(JsonSchema);
   const steps = Array.from({ length: 60 }, (_, n) => [

@@ -67,3 +67,12 @@ t.test("a long word takes no more than linear time", async (t) => {
   const { sent } = await ask("openai-chat", "openai-chat", false, inModel(first(long, "f"), "openai-chat", false));
   t.match(sent, /a <address-1>/);
 });
+
+t.test("an address that is repeated has one placeholder, also among others", async (t) => {
+  const ask = await redacting(t);
+  const { ask: first, with: inModel, read } = CLIENTS["openai-chat"] as (typeof CLIENTS)[string];
+  const told = "a@b.org c@d.org a@b.org <address-3> e@f.org";
+  const { text, sent } = await ask("openai-chat", "gemini", false, inModel(first(told, "f"), "gemini", false));
+  t.match(sent, "<address-1> <address-2> <address-1> <address-3> <address-3>");
+  t.equal(read(JSON.parse(text)).text, "You wrote: a@b.org c@d.org a@b.org e@f.org e@f.org");
+});
