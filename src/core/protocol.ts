@@ -365,8 +365,8 @@ export interface VendorObjects {
   /** Where bodies name objects (`anyDepth`), and the response members that hold ids of created objects. */
   readonly bodyMembers: ObjectMembers;
   /**
-   * Collections whose objects report the ids of others derived from them, each with the members that hold those ids. They are
-   * read only in responses that are the object itself: paths below it return contents, which may be anybody's text.
+   * Collections whose objects report the ids of others derived from them, each with the paths of members that hold those ids
+   * (`output_file_id`, `response.responsesFile`). They are read only in responses that are the object itself: paths below it return contents, which may be anybody's text.
    */
   readonly derived: Readonly<Record<string, readonly string[]>>;
   /**

@@ -11,12 +11,15 @@ export class MemberExtractor {
   private scanner: Scanner | undefined;
   private readonly due: Set<string>;
 
-  /** @param names top-level members */
-  constructor(names: readonly string[]) {
+  /**
+   * @param names top-level members
+   * @param limit bytes of a member's value; a larger one is skipped
+   */
+  constructor(names: readonly string[], limit = MAX_MEMBER_BYTES) {
     this.due = new Set(names);
     this.scanner = new Scanner({
       capture: names,
-      captureLimit: MAX_MEMBER_BYTES,
+      captureLimit: limit,
       maxKeys: UNLIMITED,
       longNames: true,
       duplicates: "allow",

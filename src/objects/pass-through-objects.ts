@@ -11,6 +11,8 @@ const VERSION = /^v\d+(?:\.\d+)?(?:(?:alpha|beta|preview)\d*)?$/i;
 /** A run of letters and digits in an id; names of methods and models have shorter ones, or the digits of a date. */
 const RANDOM_RUN = /^(?=.*\d)(?!\d{8}$).{8,}$/;
 const ID_SEPARATOR = /[^A-Za-z0-9]+/;
+/** Bytes of a member that contains an id of a derived object. */
+const MAX_DERIVED_BYTES = 64 * 1024;
 /** Segments of the longest collection. */
 const MAX_COLLECTION_SEGMENTS = 3;
 
@@ -39,7 +41,7 @@ export function objectPath(
 }
 
 /**
- * Returns the members of a response that hold ids of objects derived from the requested one; none unless the response is that
+ * Returns the paths of members of a response that hold ids of objects derived from the requested one; none unless the response is that
  * object itself.
  */
 function derivedMembers(path: string, { collections, derived }: VendorObjects): readonly string[] {
@@ -89,8 +91,9 @@ export class PassThroughObjects {
   private readonly body: BodyReferenceFinder | undefined;
   private length = 0;
   private ended = false;
-  /** Members of the response that are searched for. */
-  private readonly createdMembers: readonly string[] | undefined;
+  private readonly creates: boolean;
+  /** Where the response reports ids: the steps to each member. */
+  private readonly idPaths: readonly (readonly string[])[];
   private members: MemberExtractor | EventMemberExtractor | undefined;
   /** Reads the purpose of an upload in parts, where its file may contain requests. */
   private readonly purpose: UploadPurpose | undefined;
@@ -123,9 +126,9 @@ export class PassThroughObjects {
     const derived = vendors.flatMap((vendor) => derivedMembers(below, vendor));
     this.addresses = vendors.flatMap((vendor) => addressMembers(below, vendor));
     // A request below a model may create something too: the operation whose result is fetched later.
-    const creates = /^P(?:OST|UT)$/.test(exchange.method) && this.path !== undefined;
-    const names = [...(creates ? vendors.flatMap(({ bodyMembers }) => bodyMembers.createdIdMembers) : []), ...derived];
-    if (names.length > 0) this.createdMembers = [...new Set(names)];
+    this.creates = /^P(?:OST|UT)$/.test(exchange.method) && this.path !== undefined;
+    const created = this.creates ? vendors.flatMap(({ bodyMembers }) => bodyMembers.createdIdMembers) : [];
+    this.idPaths = [...new Set([...created, ...derived])].map((path) => path.split("."));
     const uploads = vendors.flatMap(({ resumableUploads }) => resumableUploads ?? []);
     const upload = uploads.find(({ pathPrefix }) => below.startsWith(`${pathPrefix}/`));
     this.session = upload && exchange.query.has(upload.sessionParameter) ? upload.sessionParameter : undefined;
@@ -211,13 +214,17 @@ export class PassThroughObjects {
 
   /** Called when a successful response begins. @param stream whether it is an event stream; otherwise JSON */
   onResponseHead(stream: boolean): void {
-    if (this.createdMembers) this.members = new (stream ? EventMemberExtractor : MemberExtractor)(this.createdMembers);
+    const names = [...new Set(this.idPaths.map(([name]) => name as string))];
+    if (names.length === 0) return;
+    // What holds a derived id is small; what an object contains besides may be large.
+    const limit = this.creates ? undefined : MAX_DERIVED_BYTES;
+    this.members = stream ? new EventMemberExtractor(names) : new MemberExtractor(names, limit);
   }
 
   /** Reads a piece of such a response before it is forwarded. */
   onResponseData(bytes: Buffer): void {
     const found = this.members?.push(bytes);
-    if (found) this.objects.recordCreated(idsIn(found), this.exchange.caller, this.provider);
+    if (found) this.objects.recordCreated(idsIn(found, this.idPaths), this.exchange.caller, this.provider);
   }
 }
 
@@ -248,11 +255,13 @@ class UploadPurpose {
  * Yields the ids in members of a response: strings, lists of them, and objects with a name or an id. Of a name with slashes the
  * last part is the id.
  */
-function* idsIn(members: JsonObject): Generator<string> {
-  for (const value of Object.values(members))
+function* idsIn(members: JsonObject, paths: readonly (readonly string[])[]): Generator<string> {
+  for (const path of paths) {
+    const value = path.reduce<unknown>((at, name) => asObject(at)?.[name], members);
     for (const each of Array.isArray(value) ? asList(value) : [value]) {
       const { name, id } = asObject(each) ?? {};
       const text = asText(each) ?? asText(name) ?? asText(id);
       if (text) yield text.slice(text.lastIndexOf("/") + 1);
     }
+  }
 }

@@ -375,6 +375,51 @@ t.test("objects derived from an object belong to its key too", async (t) => {
   t.equal((await ask("theirs", "GET", `/v1/files/${file}/content`)).status, 404);
 });
 
+t.test(
+  "the file with a batch's answers belongs to the batch's key, in whichever member the vendor names it",
+  async (t) => {
+    const inlined = { inlinedResponses: { inlinedResponses: [{ response: { text: "x".repeat(100_000) } }] } };
+    const answers: Record<string, object> = {
+      "/v1beta/batches/one": { metadata: { output: { responsesFile: "files/batch-one" } } },
+      "/v1beta/batches/two": { done: true, response: { responsesFile: "files/batch-two" } },
+      "/v1beta/batches/three": { metadata: { output: inlined }, response: { ...inlined, responsesFile: "files/far" } },
+      "/v1beta/batches/four": { response: { inlinedResponses: [{ responsesFile: "files/batch-four" }] } },
+    };
+    const upstream = await httpUpstream(({ method, url }, reply) => {
+      reply.writeHead(200, { "content-type": "application/json" });
+      const [name = "m"] = /\w+$/.exec(url) ?? [];
+      reply.end(JSON.stringify(method === "POST" ? { name: `batches/${name}` } : (answers[url] ?? {})));
+    });
+    t.teardown(() => upstream.close());
+    const { url } = await startGateway(
+      t,
+      `providers: { g: { url: "${upstream.origin.origin}/v1beta", speaks: [gemini] } }
+models: { m: { targets: [g:m] } }
+paths: { "/v1beta/*": { pass: g } }
+keys: { mine: { key: ${KEYS.mine} }, theirs: { key: ${KEYS.theirs} } }
+`,
+    );
+    const ask = async (key: KeyName, method: string, path: string) => {
+      const headers = { "x-goog-api-key": KEYS[key], "content-type": "application/json" };
+      const response = await fetch(url + path, { method, headers, ...(method === "POST" && { body: "{}" }) });
+      await response.text();
+      return response.status;
+    };
+    for (const [name, file, status] of [
+      ["one", "batch-one", 200],
+      ["two", "batch-two", 200],
+      ["three", "far", 404],
+      ["four", "batch-four", 404],
+    ] as const) {
+      t.equal(await ask("mine", "POST", `/v1beta/batches/${name}`), 404, "a batch of nobody's");
+      await ask("mine", "POST", `/v1beta/models/${name}`);
+      t.equal(await ask("mine", "GET", `/v1beta/batches/${name}`), 200);
+      t.equal(await ask("mine", "GET", `/v1beta/files/${file}:download?alt=media`), status, file);
+      t.equal(await ask("theirs", "GET", `/v1beta/files/${file}:download?alt=media`), 404, file);
+    }
+  },
+);
+
 t.test("the content of a file, or of what is below an object, creates no ownership", async (t) => {
   const secret = "file-OPERATORsecret1234";
   const words = JSON.stringify({ output_file_id: secret, error_file_id: secret, result_files: [secret], id: secret });

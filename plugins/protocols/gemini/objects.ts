@@ -225,7 +225,8 @@ export const vendorObjects: VendorObjects = {
     recognized,
     createdIdMembers: ["name", "file", "id"],
   },
-  derived: {},
+  // The file with a batch's answers. [S: BatchJob, batchJobFromMldev]
+  derived: { batches: ["metadata.output.responsesFile", "response.responsesFile"] },
   resumableUploads: {
     pathPrefix: "/upload",
     headers: ["x-goog-upload-*"],
