@@ -400,6 +400,29 @@ export interface ResumableUploads {
   readonly urlHeaders: readonly string[];
   /** The query parameter that marks such a URL: what is sent there is a file. */
   readonly sessionParameter: string;
+  /** Returns where a piece says that it belongs in its file; undefined: it does not say it. */
+  piece(headers: HeaderList): UploadPiece | undefined;
+  /**
+   * Returns the file that the response to its last piece reports in the members `createdIdMembers`; undefined: it reports none, or
+   * not all of this.
+   */
+  uploadedFile(response: JsonObject): UploadedFile | undefined;
+}
+
+/** A file as its vendor describes it. */
+export interface UploadedFile {
+  readonly id: string;
+  /** The SHA-256 of its bytes, in hexadecimal digits. */
+  readonly sha256: string;
+  /** When the vendor deletes it, in milliseconds. */
+  readonly expires: number;
+}
+
+/** A piece of a file that is uploaded in several requests. */
+export interface UploadPiece {
+  /** Number of the file's bytes before it. */
+  readonly offset: number;
+  readonly last: boolean;
 }
 
 /** The members and headers of a request that identify its conversation. */
@@ -473,6 +496,11 @@ export interface ObjectMembers {
   readonly urlMembers?: readonly string[];
   /** Strings that name an object in members of any name. */
   readonly recognized?: RecognizedObjects;
+  /**
+   * Members that name a file whose lines the vendor runs as requests, though no purpose says so when it is uploaded: anywhere, or only
+   * inside others.
+   */
+  readonly requestFiles?: readonly { readonly members: readonly string[]; readonly inside?: readonly string[] }[];
   /** The error details for an unknown object named there, if clients need other words to continue. */
   readonly unknownError?: (param: string) => ErrorDetails | undefined;
   /** Returns false if the response to a request makes nothing that can be named. Called for each response: inspects bytes. */

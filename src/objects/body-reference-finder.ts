@@ -6,6 +6,7 @@ import { FormError, type FormPart, FormScanner, parseBoundary, type ValueReceive
 import { FormValueFinder } from "./form-value-finder.ts";
 import type { BodyReferenceFinder, ObjectReference, ReferenceFinder } from "./reference-finder.ts";
 import { RequestFileFinder } from "./request-file-finder.ts";
+import { RequestLines } from "./request-lines.ts";
 
 const NO_REFERENCES: readonly ObjectReference[] = [];
 const [OBJECT, ARRAY] = [..."{["].map((each) => each.charCodeAt(0));
@@ -70,12 +71,8 @@ export function bodyReferenceFinder(
 ): BodyReferenceFinder {
   if (allowed === "piece" || !FORM.test(type)) return new JsonReferenceFinder(finders, limit, type, allowed);
   const boundary = parseBoundary(type);
-  const lines = {
-    mayRefer: (bytes: Buffer) => bytes.includes(0) || finders.some((each) => each.mayReferInBytes(bytes)),
-    finder: () => new JsonReferenceFinder(finders, limit, "", "json"),
-  };
   if (boundary !== undefined) {
-    const file = requestFiles && new RequestFileFinder(requestFiles, lines);
+    const file = requestFiles && new RequestFileFinder(requestFiles, requestLines(requestFiles.field, finders, limit));
     const fieldFinder = () =>
       new JsonReferenceFinder(finders, Math.min(limit, MAX_JSON_FIELD), "application/octet-stream", "file");
     return new FormReferenceFinder(boundary, finders, file, fieldFinder);
@@ -83,6 +80,18 @@ export function bodyReferenceFinder(
   throw new GatewayError("unsupported_media_type", {
     message: "The boundary of the form cannot be read for sure.",
     hint: "Give content-type the parameter boundary, once, with letters and digits, and at most charset=utf-8 beside it.",
+  });
+}
+
+/**
+ * Returns the reader of a file with a request in each line.
+ * @param field the field with the file, for error messages
+ * @param limit bytes of a line at most
+ */
+export function requestLines(field: string, finders: readonly ReferenceFinder[], limit: number): RequestLines {
+  return new RequestLines(field, {
+    mayRefer: (bytes) => bytes.includes(0) || finders.some((each) => each.mayReferInBytes(bytes)),
+    finder: () => new JsonReferenceFinder(finders, limit, "", "json"),
   });
 }
 

@@ -10,7 +10,9 @@ import { asObject, type JsonObject } from "../wire/values.ts";
 import type { IssuedIds } from "./issued.ts";
 import { MemberExtractor } from "./member-extractor.ts";
 import { type ObjectReference, type ReferenceFinder, referenceFinder } from "./reference-finder.ts";
+import { RequestFileMarks } from "./request-file-marks.ts";
 import { ownersOf, type Share } from "./share.ts";
+import { UnfinishedUploads } from "./uploaded-pieces.ts";
 
 /**
  * Separates the objects of gateway keys: a request may name only objects of its own key or shared with it, and objects that a
@@ -20,6 +22,8 @@ export class ObjectAccess {
   private readonly finders = new Map<ObjectMembers, ReferenceFinder>();
   /** Ids that every caller may name, with their providers. */
   private readonly shared = new Map<string, readonly string[]>();
+  readonly requestFiles: RequestFileMarks;
+  readonly unfinishedUploads = new UnfinishedUploads();
 
   constructor(
     private readonly owners: Owners,
@@ -28,6 +32,7 @@ export class ObjectAccess {
     private readonly issued: IssuedIds,
     protocols: Iterable<Protocol>,
   ) {
+    this.requestFiles = new RequestFileMarks(owners, (object, caller) => this.mayUse(object, caller));
     // All at once: a body is scanned for the words that are known when it arrives.
     for (const { objects, vendorObjects } of protocols)
       for (const members of [objects, vendorObjects?.bodyMembers])
@@ -96,6 +101,20 @@ export class ObjectAccess {
     return this.places(named, caller, (found) => {
       for (const { object, providers } of found) if (providers && !providers.has(provider)) throw notFound(object);
     });
+  }
+
+  /**
+   * Admits a request that has the vendor run the lines of files as requests, where the caller may use the files themselves.
+   * @throws GatewayError `object_not_found` for a file whose lines have not been checked
+   */
+  async admitRun(provider: string, files: readonly ObjectReference[], exchange: Pick<Exchange, "caller" | "time">) {
+    for (const { id, param } of mergeReferences(files))
+      if (!this.shared.get(id)?.includes(provider) && !(await this.requestFiles.has(id, provider, exchange)))
+        throw new GatewayError("object_not_found", {
+          message: `${param}: The lines of this file have not been checked for objects of other keys, or are no longer known to be the same.`,
+          hint: "Upload it anew through this gateway, with one JSON object in each line and objects of this key only; or send the requests inside this one; or let the operator set open: true on the path.",
+          ...(param === undefined ? {} : { param }),
+        });
   }
 
   /**

@@ -1,11 +1,13 @@
 import { GatewayError } from "../core/errors.ts";
 import type { Exchange } from "../core/exchange.ts";
-import type { Protocol, RequestFiles, VendorObjects } from "../core/protocol.ts";
+import type { MaybePromise } from "../core/plugin.ts";
+import type { Protocol, RequestFiles, ResumableUploads, VendorObjects } from "../core/protocol.ts";
 import { asList, asObject, asText, type JsonObject } from "../wire/values.ts";
-import { bodyReferenceFinder } from "./body-reference-finder.ts";
+import { bodyReferenceFinder, requestLines } from "./body-reference-finder.ts";
 import { EventMemberExtractor, MemberExtractor } from "./member-extractor.ts";
 import type { ObjectAccess } from "./objects.ts";
 import { type BodyReferenceFinder, type ObjectReference, ReferenceFinder } from "./reference-finder.ts";
+import { PieceReader } from "./uploaded-pieces.ts";
 
 const VERSION = /^v\d+(?:\.\d+)?(?:(?:alpha|beta|preview)\d*)?$/i;
 /** A run of letters and digits in an id; names of methods and models have shorter ones, or the digits of a date. */
@@ -97,8 +99,11 @@ export class PassThroughObjects {
   private members: MemberExtractor | EventMemberExtractor | undefined;
   /** Reads the purpose of an upload in parts, where its file may contain requests. */
   private readonly purpose: UploadPurpose | undefined;
+  private readonly uploads: readonly ResumableUploads[];
   /** The query parameter that names an upload which the request continues. */
   private readonly session: string | undefined;
+  /** Reads the piece of a file that such a request has. */
+  private readonly piece: PieceReader | undefined;
   /** Members of the response that hold addresses at the vendor. */
   readonly addresses: readonly string[];
 
@@ -129,20 +134,33 @@ export class PassThroughObjects {
     this.creates = /^P(?:OST|UT)$/.test(exchange.method) && this.path !== undefined;
     const created = this.creates ? vendors.flatMap(({ bodyMembers }) => bodyMembers.createdIdMembers) : [];
     this.idPaths = [...new Set([...created, ...derived])].map((path) => path.split("."));
-    const uploads = vendors.flatMap(({ resumableUploads }) => resumableUploads ?? []);
-    const upload = uploads.find(({ pathPrefix }) => below.startsWith(`${pathPrefix}/`));
+    this.uploads = vendors.flatMap(({ resumableUploads }) => resumableUploads ?? []);
+    const upload = this.uploads.find(({ pathPrefix }) => below.startsWith(`${pathPrefix}/`));
     this.session = upload && exchange.query.has(upload.sessionParameter) ? upload.sessionParameter : undefined;
     if (!this.isChecked) return;
     // The body of an upload's piece is a file, for which SDKs send a JSON content type. Any other body may name objects.
     const allowed =
-      this.session !== undefined ? "piece" : open || upload ? "any" : uploads.length === 0 ? "file" : "json";
+      this.session !== undefined ? "piece" : open || upload ? "any" : this.uploads.length === 0 ? "file" : "json";
     const type = exchange.headers.get("content-type")?.trim() ?? "";
     const [requestFiles] = vendors.flatMap((vendor) => vendor.requestFiles ?? []);
     this.body = bodyReferenceFinder(type, this.finders, limit, allowed, requestFiles);
+    if (upload && this.session !== undefined) this.piece = this.pieceReader(upload, limit);
     if (requestFiles && !open && isUploadInParts(below, requestFiles)) this.purpose = new UploadPurpose(requestFiles);
     const coding = exchange.headers.get("content-encoding");
     if (coding !== undefined && coding !== "identity" && allowed !== "piece")
       throw new GatewayError("unsupported_encoding", { hint: "Send bodies without content-encoding on this path." });
+  }
+
+  private pieceReader(upload: ResumableUploads, limit: number): PieceReader {
+    const { objects, exchange, provider, finders } = this;
+    const id = exchange.query.get(upload.sessionParameter) ?? "";
+    return new PieceReader(
+      objects.unfinishedUploads,
+      { provider, key: exchange.caller?.id ?? "", id },
+      upload.piece(exchange.headers),
+      () => requestLines("file", finders, limit),
+      (named) => objects.admitAtProvider(provider, named, exchange.caller),
+    );
   }
 
   private get isChecked(): boolean {
@@ -154,8 +172,16 @@ export class PassThroughObjects {
    * @throws GatewayError `object_not_found`, `key_not_allowed`
    */
   admit(): void | Promise<void> {
-    const { objects, path, exchange, provider, session, open } = this;
-    if (!this.isChecked) return;
+    const admitted = this.isChecked ? this.admitAddress() : undefined;
+    const { path, objects, provider, exchange } = this;
+    const id = exchange.method === "DELETE" && this.uploads.length > 0 ? path?.id : undefined;
+    if (id === undefined) return admitted;
+    const endMark = () => objects.requestFiles.end(id, provider, exchange);
+    return admitted ? admitted.then(endMark) : endMark();
+  }
+
+  private admitAddress(): void | Promise<void> {
+    const { path, exchange, session, open } = this;
     if (session !== undefined && exchange.uploader !== (exchange.caller?.id ?? ""))
       throw new GatewayError("object_not_found", { param: session });
     const named = exchange.query
@@ -163,7 +189,7 @@ export class PassThroughObjects {
       .flatMap(([name, value]) => this.finders.flatMap((finder) => finder.findInField(name, value)));
     if (path?.id !== undefined) named.push({ id: path.id, param: undefined });
     else if (!open) named.push(...this.referencesInUnknownPath());
-    if (named.length > 0) return objects.admitAtProvider(provider, named, exchange.caller);
+    return this.admitReferences(named);
   }
 
   /**
@@ -192,13 +218,16 @@ export class PassThroughObjects {
     const named = [...this.body.push(bytes)];
     this.length += bytes.length;
     // The provider acts on the last announced byte, or on the end where no length was announced.
-    if (this.length >= Number(this.exchange.headers.get("content-length") ?? Infinity)) named.push(...this.lastFound());
-    return this.admitReferences(named);
+    const isWhole = this.length >= Number(this.exchange.headers.get("content-length") ?? Infinity);
+    if (isWhole) named.push(...this.lastFound());
+    const admitted = this.admitReferences(named);
+    const read = both(this.piece?.push(bytes), () => (isWhole ? this.piece?.end() : undefined));
+    return both(admitted, () => read);
   }
 
   /** Checks the rest when the whole body has arrived, before its end is forwarded. @throws GatewayError as `onRequestData` */
   onRequestEnd(): void | Promise<void> {
-    return this.admitReferences(this.lastFound());
+    return both(this.admitReferences(this.lastFound()), () => this.piece?.end());
   }
 
   /** Returns the objects that are known once the whole body has arrived, once. */
@@ -209,7 +238,11 @@ export class PassThroughObjects {
   }
 
   private admitReferences(named: readonly ObjectReference[]): void | Promise<void> {
-    if (named.length > 0) return this.objects.admitAtProvider(this.provider, named, this.exchange.caller);
+    const { objects, provider, exchange, open } = this;
+    if (named.length === 0) return;
+    const admitted = objects.admitAtProvider(provider, named, exchange.caller);
+    const run = open ? [] : named.filter(({ isRun }) => isRun);
+    return run.length === 0 ? admitted : both(admitted, () => objects.admitRun(provider, run, exchange));
   }
 
   /** Called when a successful response begins. @param stream whether it is an event stream; otherwise JSON */
@@ -224,9 +257,17 @@ export class PassThroughObjects {
   /** Reads a piece of such a response before it is forwarded. */
   onResponseData(bytes: Buffer): void {
     const found = this.members?.push(bytes);
-    if (found) this.objects.recordCreated(idsIn(found, this.idPaths), this.exchange.caller, this.provider);
+    if (!found) return;
+    const { objects, exchange, provider, piece, uploads } = this;
+    objects.recordCreated(idsIn(found, this.idPaths), exchange.caller, provider);
+    const file = piece && uploads.flatMap((upload) => upload.uploadedFile(found) ?? [])[0];
+    if (file && piece.hasRead(file.sha256)) objects.requestFiles.add(file.id, provider, file.expires, exchange);
   }
 }
+
+/** Does one thing and then another, at once where nothing has to be waited for. */
+const both = (first: MaybePromise<void>, then: () => MaybePromise<void>): MaybePromise<void> =>
+  first instanceof Promise ? first.then(then) : then();
 
 const isUploadInParts = (below: string, { uploads }: RequestFiles): boolean =>
   outermostCollection(pathSegments(below), [uploads])?.below.length === 0;

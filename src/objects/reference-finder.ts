@@ -22,6 +22,8 @@ export interface ObjectReference {
   readonly mayBeInvented?: true;
   /** The id is the name of a member that is refused by being there. */
   readonly byPresence?: true;
+  /** It is a file, whose lines the vendor is asked to run as requests. */
+  readonly isRun?: true;
   /** The error for an unknown id, added to the usual one or replacing parts of it. */
   readonly unknownIdError?: ErrorDetails | undefined;
 }
@@ -97,6 +99,8 @@ export class ReferenceFinder {
   /** The beginning of a text that may be an address of a stored object. */
   private readonly addressStart: StringStartSearch;
   private readonly recognized: RecognizedObjectFinder | undefined;
+  /** Sets of folded names: a path with one of each leads to a file of requests. */
+  private readonly requestFiles: readonly (readonly ReadonlySet<string>[])[];
 
   constructor(private readonly members: ObjectMembers) {
     const {
@@ -135,6 +139,9 @@ export class ReferenceFinder {
     this.addresses = new Set(urlMembers.map(foldCase));
     this.addressWatch = urlMembers.length === 0 ? undefined : new Watch(urlMembers);
     this.addressStart = new StringStartSearch(placePrefix.slice(0, 2));
+    this.requestFiles = (members.requestFiles ?? []).map(({ members: names, inside }) =>
+      [names, ...(inside ? [inside] : [])].map((each) => new Set(each.map(foldCase))),
+    );
     this.recognized =
       members.recognized &&
       new RecognizedObjectFinder(
@@ -381,7 +388,16 @@ export class ReferenceFinder {
         message: `${param} is no id: 1 to 128 letters, digits, dots, dashes and underscores.`,
         param,
       });
-    addReference(found, { id, param, unknownIdError: this.members.unknownError?.(param) });
+    const isRun = this.isRequestFile(path) && ({ isRun: true } as const);
+    addReference(found, { id, param, unknownIdError: this.members.unknownError?.(param), ...isRun });
+  }
+
+  private isRequestFile(path: PathNode): boolean {
+    if (this.requestFiles.length === 0) return false;
+    const names: string[] = [];
+    for (let at = path; at !== undefined; at = at.above)
+      if (typeof at.step === "string") names.push(...foldCase(at.step).split(FIELD_SEPARATORS));
+    return this.requestFiles.some((sets) => sets.every((set) => names.some((name) => set.has(name))));
   }
 }
 

@@ -1,38 +1,23 @@
 import { GatewayError } from "../core/errors.ts";
 import type { RequestFiles } from "../core/protocol.ts";
 import type { ValueReceiver } from "../wire/multipart.ts";
-import type { BodyReferenceFinder, ObjectReference } from "./reference-finder.ts";
-
-const LINE_END = 10;
-
-/** How lines are read. */
-interface LineReader {
-  /** Reports whether whole lines may name an object, without parsing them. */
-  mayRefer(bytes: Buffer): boolean;
-  /** Creates the finder for the JSON of a line. */
-  finder(): BodyReferenceFinder;
-}
+import type { ObjectReference } from "./reference-finder.ts";
+import type { RequestLines } from "./request-lines.ts";
 
 /** Limit of objects in lines before the purpose is known: a vendor's batch has as many lines. */
 const MAX_PENDING = 50_000;
 
 /**
- * Finds the objects that the requests in an uploaded file name, one in each line, while the form arrives. Lines are buffered one
- * at a time. What other files contain is not checked; the purpose may come after the file.
+ * Finds the objects that the requests in an uploaded file name while its form arrives. What other files contain is not checked;
+ * the purpose may come after the file.
  */
 export class RequestFileFinder implements ValueReceiver {
   /** Whether the file contains requests; undefined: its purpose is not known yet. */
   private hasRequests: boolean | undefined;
-  private line: BodyReferenceFinder | undefined;
-  private lineNumber = 1;
-  /** By id: a file usually names an object in many lines. */
-  private readonly found = new Map<string, ObjectReference>();
-  /** Why the file cannot be checked any further. */
-  private fault: GatewayError | undefined;
 
   constructor(
     private readonly files: RequestFiles,
-    private readonly lines: LineReader,
+    private readonly lines: RequestLines,
   ) {}
 
   isPurpose(field: string): boolean {
@@ -54,23 +39,13 @@ export class RequestFileFinder implements ValueReceiver {
   }
 
   push(bytes: Buffer): void {
-    const [first, last] = [bytes.indexOf(LINE_END), bytes.lastIndexOf(LINE_END)];
-    // Most lines name nothing: searching all whole ones at once costs far less than parsing each.
-    const skips = last > first && !this.lines.mayRefer(bytes.subarray(first + 1, last + 1));
-    let start = 0;
-    for (let at = first; at >= 0; at = bytes.indexOf(LINE_END, start)) {
-      if (start === 0 || !skips) this.readLine(bytes.subarray(start, at));
-      this.end();
-      start = at + 1;
-    }
-    this.readLine(bytes.subarray(start));
+    this.lines.push(bytes);
+    this.limitPending();
   }
 
-  /** Ends a line, and with it the file. */
   end(): void {
-    this.collect(() => this.line?.end() ?? []);
-    this.line = undefined;
-    this.lineNumber++;
+    this.lines.end();
+    this.limitPending();
   }
 
   /**
@@ -79,38 +54,11 @@ export class RequestFileFinder implements ValueReceiver {
    * @throws GatewayError where a line of requests cannot be read, or names too many objects
    */
   take(): readonly ObjectReference[] {
-    const { found, fault, hasRequests } = this;
-    if (hasRequests === undefined) return [];
-    const references = hasRequests ? [...found.values()] : [];
-    found.clear();
-    if (hasRequests && fault) throw fault;
-    return references;
+    return this.hasRequests ? this.lines.take() : [];
   }
 
-  private readLine(bytes: Buffer): void {
-    if (bytes.length === 0) return;
-    this.collect(() => {
-      this.line ??= this.lines.finder();
-      return this.line.push(bytes);
-    });
-  }
-
-  private collect(find: () => readonly ObjectReference[]): void {
-    const { files, found, lineNumber } = this;
-    if (this.fault || this.hasRequests === false) return;
-    try {
-      for (const reference of find())
-        if (!found.has(reference.id))
-          found.set(reference.id, { ...reference, param: `${files.field}.${lineNumber}.${reference.param}` });
-    } catch (thrown) {
-      this.fail(thrown, GatewayError.from(thrown).message);
-    }
-    if (found.size > MAX_PENDING)
-      this.fail(undefined, `More than ${MAX_PENDING} objects are named before the field ${files.purposeField}.`);
-  }
-
-  private fail(cause: unknown, why: string): void {
-    const message = `Line ${this.lineNumber} of the file cannot be checked for objects of other keys. ${why}`;
-    this.fault = new GatewayError("invalid_field", { message, param: this.files.field, cause });
+  private limitPending(): void {
+    if (this.lines.pending > MAX_PENDING)
+      this.lines.fail(`More than ${MAX_PENDING} objects are named before the field ${this.files.purposeField}.`);
   }
 }

@@ -61,7 +61,7 @@ t.test("the vendor's SDK uploads a file through the gateway, and it belongs to t
     const seen = upstream.seen.length;
     const options = { apiVersion: "v1beta", baseUrl: url + prefix };
     const client = (apiKey: string) => new GoogleGenAI({ apiKey, httpOptions: options });
-    // Larger than a piece; neither its lines nor what they name is looked at.
+    // Larger than a piece.
     const line = `{"key":"a","request":{"contents":[{"parts":[{"text":"${"x".repeat(1000)}"}]}]}}\n`;
     const file = new Blob([line.repeat(9000)], { type: "application/jsonl" });
     const made = await client(MINE).files.upload({ file, config: { mimeType: "application/jsonl", displayName: "d" } });

@@ -1,4 +1,10 @@
-import type { ObjectMembers, OtherModelMembers, VendorObjects } from "model-gateway/protocol";
+import {
+  asObject,
+  asText,
+  type ObjectMembers,
+  type OtherModelMembers,
+  type VendorObjects,
+} from "model-gateway/protocol";
 
 /** Hosts of the vendor: URLs of files there lead to its own storage; other URLs are public files. */
 const OWN_HOST = /(?:^|\.)googleapis\.com\.?$/;
@@ -202,6 +208,32 @@ const TUNED_MODEL = /(?:^|\/)\s*tunedModels\//i;
 /** Kinds of computer-use screens, in members that elsewhere name an environment. */
 const SCREEN_KIND = /^(?:ENVIRONMENT_[A-Z_]+|browser|mobile|desktop)$/;
 
+type Uploads = NonNullable<VendorObjects["resumableUploads"]>;
+
+const piece: Uploads["piece"] = (headers) => {
+  const offset = headers.get("x-goog-upload-offset");
+  if (offset === undefined || !/^\d{1,15}$/.test(offset)) return undefined;
+  return { offset: Number(offset), last: headers.get("x-goog-upload-command")?.includes("finalize") === true };
+};
+
+/** [S: File] */
+const uploadedFile: Uploads["uploadedFile"] = (response) => {
+  const { name, sha256Hash, expirationTime } = asObject(response["file"]) ?? {};
+  const id = lastPart(asText(name) ?? "");
+  const sha256 = hexDigest(asText(sha256Hash) ?? "");
+  const expires = Date.parse(asText(expirationTime) ?? "");
+  return id === "" || sha256 === undefined || Number.isNaN(expires) ? undefined : { id, sha256, expires };
+};
+
+const HEX_DIGEST = /^[0-9a-f]{64}$/i;
+
+/** Returns a SHA-256 in hexadecimal digits. It comes in base64, which holds these digits in turn or the bytes themselves. */
+function hexDigest(text: string): string | undefined {
+  const bytes = Buffer.from(text, "base64");
+  const hex = [text, bytes.toString("latin1")].find((each) => HEX_DIGEST.test(each));
+  return hex?.toLowerCase() ?? (bytes.length === 32 ? bytes.toString("hex") : undefined);
+}
+
 /** Objects that the vendor stores, each under a name like `files/abc` or an id. [S: the paths of its SDK] */
 export const vendorObjects: VendorObjects = {
   collections: [
@@ -215,7 +247,7 @@ export const vendorObjects: VendorObjects = {
   bodyMembers: {
     ...objects,
     anyDepth: [
-      ...[...objects.anyDepth, "fileName", "file_name", "previous_interaction_id", "interaction_id"],
+      ...[...objects.anyDepth, "fileName", "file_name", "input_file_id", "previous_interaction_id", "interaction_id"],
       ...URI_MEMBERS,
       ...["environment", "environment_id", "base_environment", "from_environment"],
       ...["tunedModel", "tuned_model", "model", "baseModel", "base_model", "sourceModel", "source_model"],
@@ -223,6 +255,11 @@ export const vendorObjects: VendorObjects = {
     id: (text, member) =>
       SCREEN_KIND.test(text) || (MODEL_MEMBERS.has(member) && !TUNED_MODEL.test(text)) ? undefined : objectId(text),
     recognized,
+    // A batch's; elsewhere `fileName` is a document. [S: InputConfig, ImportFileRequest] [D: OpenAI compatibility]
+    requestFiles: [
+      { members: ["fileName", "file_name"], inside: ["inputConfig", "input_config"] },
+      { members: ["input_file_id"] },
+    ],
     createdIdMembers: ["name", "file", "id"],
   },
   // The file with a batch's answers. [S: BatchJob, batchJobFromMldev]
@@ -232,5 +269,7 @@ export const vendorObjects: VendorObjects = {
     headers: ["x-goog-upload-*"],
     urlHeaders: ["x-goog-upload-url", "x-goog-upload-control-url"],
     sessionParameter: "upload_id",
+    piece,
+    uploadedFile,
   },
 };

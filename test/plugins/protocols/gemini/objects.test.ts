@@ -1,6 +1,7 @@
 import t from "tap";
 import { objects, vendorObjects } from "../../../../plugins/protocols/gemini/objects.ts";
 import { ReferenceFinder } from "../../../../src/objects/reference-finder.ts";
+import { HeaderList } from "../../../../src/wire/headers.ts";
 import { hostileTexts, runLinear } from "../../../support/linear-work.ts";
 
 const finder = new ReferenceFinder(vendorObjects.bodyMembers);
@@ -71,4 +72,55 @@ t.test("a host in another script that is too long to compare counts as the vendo
   t.equal(at(`${"a".repeat(63)}.${"b".repeat(63)}.example`), undefined);
   const parts = Array.from({ length: 6000 }, () => ({ fileUri: `https://${"\ufdfa".repeat(420)}.com/x` }));
   t.throws(() => finder.findInJson({ parts }), { code: "invalid_field", message: /more than 5000 objects/ });
+});
+
+t.test("a batch's file is told from other files that a request names", async (t) => {
+  const run = (body: object) => finder.findInJson(body).flatMap(({ id, isRun }) => (isRun ? [id] : []));
+  t.same(run({ batch: { inputConfig: { fileName: "files/abc" } } }), ["abc"]);
+  t.same(run({ batch: { input_config: { file_name: "abc" } } }), ["abc"]);
+  t.same(run({ input_file_id: "files/abc" }), ["abc"]);
+  t.match(finder.findInField("batch[inputConfig][fileName]", "files/abc"), [{ id: "abc", isRun: true }]);
+  t.same(run({ fileName: "files/abc" }), [], "a document that a store imports");
+  const contents = [{ parts: [{ fileData: { fileUri: FILE } }] }];
+  t.same(run({ batch: { inputConfig: { requests: { requests: [{ request: { contents } }] } } } }), []);
+});
+
+t.test("the response to the last piece of an upload tells the file, its hash and its end", async (t) => {
+  const uploads = vendorObjects.resumableUploads as NonNullable<typeof vendorObjects.resumableUploads>;
+  const hex = "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad";
+  const expirationTime = "2026-01-02T00:00:00.5Z";
+  const expected = { id: "abc", sha256: hex, expires: Date.UTC(2026, 0, 2, 0, 0, 0, 500) };
+  const told = (file: unknown) => uploads.uploadedFile({ file } as Parameters<typeof uploads.uploadedFile>[0]);
+  for (const sha256Hash of [
+    hex,
+    hex.toUpperCase(),
+    Buffer.from(hex).toString("base64"),
+    Buffer.from(hex, "hex").toString("base64"),
+  ])
+    t.same(told({ name: "files/abc", sha256Hash, expirationTime }), expected, sha256Hash);
+  for (const file of [
+    undefined,
+    "files/abc",
+    { sha256Hash: hex, expirationTime },
+    { name: "files/abc", expirationTime },
+    { name: "files/abc", sha256Hash: hex },
+    { name: "files/abc", sha256Hash: hex.slice(1), expirationTime },
+    { name: "files/abc", sha256Hash: hex, expirationTime: "soon" },
+  ])
+    t.equal(told(file), undefined, JSON.stringify(file));
+});
+
+t.test("a piece of an upload says where it belongs", async (t) => {
+  const uploads = vendorObjects.resumableUploads as NonNullable<typeof vendorObjects.resumableUploads>;
+  const place = (command: string, offset?: string) =>
+    uploads.piece(
+      new HeaderList([
+        "X-Goog-Upload-Command",
+        command,
+        ...(offset === undefined ? [] : ["X-Goog-Upload-Offset", offset]),
+      ]),
+    );
+  t.same(place("upload", "0"), { offset: 0, last: false });
+  t.same(place("upload, finalize", "8388608"), { offset: 8_388_608, last: true });
+  for (const offset of [undefined, "", "-1", "1e3", "0x1", "1".repeat(16)]) t.equal(place("upload", offset), undefined);
 });

@@ -1,0 +1,96 @@
+import { GatewayError } from "../core/errors.ts";
+import type { BodyReferenceFinder, ObjectReference } from "./reference-finder.ts";
+
+const LINE_END = 10;
+/** Bytes of memory that a piece of a buffered line needs besides its text. */
+const PIECE_OVERHEAD = 256;
+
+/** How lines are read. */
+export interface LineReader {
+  /** Reports whether whole lines may name an object, without parsing them. */
+  mayRefer(bytes: Buffer): boolean;
+  /** Creates the finder for the JSON of a line. */
+  finder(): BodyReferenceFinder;
+}
+
+/** Finds the objects that the requests in a file name, one in each line, while it arrives. Lines are buffered one at a time. */
+export class RequestLines {
+  private line: BodyReferenceFinder | undefined;
+  private lineNumber = 1;
+  /** By id: a file usually names an object in many lines. */
+  private readonly found = new Map<string, ObjectReference>();
+  /** Why the file cannot be checked any further. */
+  private fault: GatewayError | undefined;
+  /** Bytes of memory for the line that has not ended yet. */
+  buffered = 0;
+
+  /** @param field the field with the file, for error messages */
+  constructor(
+    private readonly field: string,
+    private readonly reader: LineReader,
+  ) {}
+
+  /** Number of objects found and not taken yet. */
+  get pending(): number {
+    return this.found.size;
+  }
+
+  push(bytes: Buffer): void {
+    const [first, last] = [bytes.indexOf(LINE_END), bytes.lastIndexOf(LINE_END)];
+    // Most lines name nothing: searching all whole ones at once costs far less than parsing each.
+    const skips = last > first && !this.reader.mayRefer(bytes.subarray(first + 1, last + 1));
+    let start = 0;
+    for (let at = first; at >= 0; at = bytes.indexOf(LINE_END, start)) {
+      if (start === 0 || !skips) this.readLine(bytes.subarray(start, at));
+      this.end();
+      start = at + 1;
+    }
+    this.readLine(bytes.subarray(start));
+  }
+
+  /** Ends a line, and with it the file. */
+  end(): void {
+    this.collect(() => this.line?.end() ?? []);
+    this.line = undefined;
+    this.buffered = 0;
+    this.lineNumber++;
+  }
+
+  /**
+   * Returns the objects found since the last call, each once.
+   * @throws GatewayError where a line cannot be read, or `fail` was called
+   */
+  take(): readonly ObjectReference[] {
+    const references = [...this.found.values()];
+    this.found.clear();
+    if (this.fault) throw this.fault;
+    return references;
+  }
+
+  /** Makes `take` throw: the file cannot be checked. */
+  fail(why: string, cause?: unknown): void {
+    const message = `Line ${this.lineNumber} of the file cannot be checked for objects of other keys. ${why}`;
+    this.fault ??= new GatewayError("invalid_field", { message, param: this.field, cause });
+  }
+
+  private readLine(bytes: Buffer): void {
+    if (bytes.length === 0) return;
+    this.buffered += bytes.length + PIECE_OVERHEAD;
+    this.collect(() => {
+      this.line ??= this.reader.finder();
+      return this.line.push(bytes);
+    });
+  }
+
+  private collect(find: () => readonly ObjectReference[]): void {
+    if (this.fault) return;
+    const { field, found, lineNumber } = this;
+    try {
+      for (const reference of find())
+        if (!found.has(reference.id))
+          found.set(reference.id, { ...reference, param: `${field}.${lineNumber}.${reference.param}` });
+    } catch (thrown) {
+      this.fail(GatewayError.from(thrown).message, thrown);
+    }
+  }
+}
