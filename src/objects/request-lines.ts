@@ -1,7 +1,7 @@
 import { GatewayError } from "../core/errors.ts";
 import type { BodyReferenceFinder, ObjectReference } from "./reference-finder.ts";
 
-const LINE_END = 10;
+const [LINE_END, CARRIAGE_RETURN] = [10, 13];
 /** Bytes of memory that a piece of a buffered line needs besides its text. */
 const PIECE_OVERHEAD = 256;
 
@@ -21,6 +21,8 @@ export class RequestLines {
   private readonly found = new Map<string, ObjectReference>();
   /** Why the file cannot be checked any further. */
   private fault: GatewayError | undefined;
+  /** Whether the line's last byte so far is a carriage return. */
+  private returned = false;
   /** Bytes of memory for the line that has not ended yet. */
   buffered = 0;
 
@@ -52,6 +54,7 @@ export class RequestLines {
   end(): void {
     this.collect(() => this.line?.end() ?? []);
     this.line = undefined;
+    this.returned = false;
     this.buffered = 0;
     this.lineNumber++;
   }
@@ -76,6 +79,10 @@ export class RequestLines {
   private readLine(bytes: Buffer): void {
     if (bytes.length === 0) return;
     this.buffered += bytes.length + PIECE_OVERHEAD;
+    const at = bytes.indexOf(CARRIAGE_RETURN);
+    // Some readers end a line there: what is inside a value here would be a request of its own.
+    if (this.returned || (at >= 0 && at < bytes.length - 1)) this.fail("It has a carriage return inside.");
+    this.returned = at >= 0;
     this.collect(() => {
       this.line ??= this.reader.finder();
       return this.line.push(bytes);

@@ -71,6 +71,7 @@ t.test("a batch's line that cannot be read is refused, and so is a second purpos
       [`{}\n${Buffer.from(`${line("file-1")}\n`, "utf16le").toString("latin1")}`, /^invalid_field: Line 2 /],
       [`${line("file-1")}${line("file-2")}`, /^invalid_field: Line 1 /],
       [`${line("file-1")}\r${line("file-2")}`, /^invalid_field: Line 1 /],
+      [`{"metadata":\r${line("file-1")}\r}`, /^invalid_field: Line 1 /],
       [`\ufeff${line("file-1")}`, /^invalid_field: Line 1 /],
       [`{"file_id":"file-1","file_id":null}`, /^invalid_field: Line 1 /],
       [`{}\n{"a":"${"x".repeat(LIMIT)}"}`, /^invalid_field: Line 2 .*too large/],

@@ -70,3 +70,19 @@ t.test("a line that cannot be read, or any reason given, refuses the file from t
   other.fail("Too many.");
   t.throws(() => other.take(), { message: /Line 1 .* Too many\./ });
 });
+
+t.test("a carriage return may stand at the end of a line alone, as some readers end lines there", async (t) => {
+  for (const [text, message] of [
+    ["one\r\ntwo\r\nthree\r", undefined],
+    ["one\ntwo\r three\n", /Line 2 .*carriage return/],
+    ["one\n\rtwo\n", /Line 2 /],
+    ["one\r\r\n", /Line 1 /],
+  ] as const)
+    for (let step = 1; step <= text.length; step++) {
+      const { lines } = wordLines();
+      for (let at = 0; at < text.length; at += step) lines.push(Buffer.from(text.slice(at, at + step)));
+      lines.end();
+      if (message) t.throws(() => lines.take(), { message }, `${JSON.stringify(text)} by ${step}`);
+      else t.equal(lines.take().length, 3, `${JSON.stringify(text)} by ${step}`);
+    }
+});
