@@ -18,6 +18,9 @@ export const count = (number) => (number === undefined || number === null ? "–
 /** Formats a count with its noun: 1 request, 2 requests. */
 export const counted = (number, thing) => `${count(number)} ${thing}${number === 1 ? "" : "s"}`;
 
+/** Formats how a request ended: its status, where one was sent (0: none was), and its outcome. */
+export const ending = ({ status, outcome }) => `${status > 0 ? `${status} ` : ""}${outcome.replaceAll("_", " ")}`;
+
 /** Returns a display name for each key's id: its name, with the id where several keys have or had that name. */
 export function keyNames(keys) {
   const names = new Map();

@@ -70,10 +70,16 @@ function stacked(series) {
   return sums.reverse();
 }
 
+/** Without a pointer on the chart, its legend has the sums of all days. */
 function optionsOf(days, series, zone, write, width) {
   const [line, text] = [themed("--line"), themed("--quiet")];
   const axis = { stroke: text, grid: { stroke: line, width: 1 }, ticks: { stroke: line, width: 1 } };
-  const drawn = series.map(({ name }, at) => ({ name, colour: COLOURS[at % COLOURS.length], at })).reverse();
+  const drawn = series
+    .map(({ name, values }, at) => ({
+      ...{ name, values, colour: COLOURS[at % COLOURS.length] },
+      all: values.reduce((sum, value) => sum + value, 0),
+    }))
+    .reverse();
   return {
     width,
     height: HEIGHT,
@@ -90,17 +96,17 @@ function optionsOf(days, series, zone, write, width) {
     cursor: { drag: { x: false, y: false } },
     series: [
       {
-        value: (_, seconds) => (seconds === null ? "–" : new Date(seconds * 1000).toISOString().slice(0, 10)),
+        value: (_, seconds) => (seconds === null ? "all" : new Date(seconds * 1000).toISOString().slice(0, 10)),
         label: `Day (${zone})`,
       },
-      ...drawn.map(({ name, colour, at }) => ({
+      ...drawn.map(({ name, values, colour, all }) => ({
         label: name,
         stroke: colour,
         fill: colour,
         width: 0,
         points: { show: false },
         paths: uPlot.paths.bars({ size: [0.7, 60] }),
-        value: (_, __, ___, index) => (index === null ? "–" : write(series[at].values[index])),
+        value: (_, __, ___, index) => write(index === null ? all : values[index]),
       })),
     ],
   };

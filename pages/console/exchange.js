@@ -1,6 +1,6 @@
 /** One exchange by its id: its attempts, times and cost. */
 
-import { count, counted, duration, money } from "../common/format.js";
+import { count, counted, duration, ending, money } from "../common/format.js";
 import { Code, Copy, Dot, html, Link, Ready, useState, When } from "../common/ui.js";
 import { ofRequest } from "./asks.js";
 import { Act, Table, useApi, useKeyNames } from "./parts.js";
@@ -49,7 +49,7 @@ function Ended({ request, nameOf, may }) {
   const { usage = { in: {}, out: {} } } = request;
   const facts = [
     ["Time", html`<${When} ms=${request.time} />`],
-    ["Outcome", html`<${Dot} state=${request.outcome}>${request.status} ${request.outcome.replaceAll("_", " ")}<//>`],
+    ["Outcome", html`<${Dot} state=${request.outcome}>${ending(request)}<//>`],
     ["Why", request.error && html`<span class="mono">${request.error.code}</span>: ${request.error.message}`],
     [
       "Key",

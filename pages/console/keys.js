@@ -73,14 +73,13 @@ function KeyTable({ keys, view, may, spend = [], used, edit, done }) {
     {
       title: "Key",
       head: true,
-      of: ({ id, name, owner }) =>
-        html`<${Link} to=${`/requests?key=${encodeURIComponent(id)}`}>${name}<//><span class="sub mono">${id}</span>${owner && html`<span class="sub">${owner}</span>`}`,
+      of: ({ id, name, group, owner }) =>
+        html`<${Link} to=${`/requests?key=${encodeURIComponent(id)}`}>${name}<//>${[group, owner].map((text) => text && html`<span class="sub">${text}</span>`)}<span class="sub mono">${id}</span>`,
     },
-    { title: "Group", of: ({ group }) => group ?? "–" },
     {
       title: "May use",
       of: ({ models, paths }) =>
-        html`${models ? models.join(", ") : "every model"}${paths && html`<span class="sub">${paths.join(", ")}</span>`}`,
+        html`${models ? models.join(", ") : html`<span class="whole">every model</span>`}${paths && html`<span class="sub">${paths.join(", ")}</span>`}`,
     },
     {
       title: "Own limits",
@@ -119,11 +118,12 @@ const Used = ({ known, hour }) =>
       ? "never"
       : "–";
 
-const Acts = ({ of: { id, name, disabled, ...rest }, edit, done }) => html`
+const Acts = ({ of: { id, name, disabled, ...rest }, edit, done }) => html`<div class="acts">
   <button type="button" class="small" aria-label=${`Change ${name}`} onClick=${() => edit({ id, name, ...rest })}>Change</button>
-  ${" "}<${Act} label="Rotate" what=${name} sure=${`Make another key for ${name}? The one it has works for another day.`} act=${() => ["POST", `/api/keys/${id}/rotate`, { overlap: "24h" }]} done=${done} />
-  ${" "}<${Act} label=${disabled ? "Switch on" : "Switch off"} what=${name} act=${() => ["POST", `/api/keys/${id}/${disabled ? "enable" : "disable"}`]} done=${done} />
-  ${" "}<${Act} label="Revoke" what=${name} danger sure=${`Revoke ${name} for good? What runs with it ends.`} act=${() => ["DELETE", `/api/keys/${id}`]} done=${done} />`;
+  <${Act} label="Rotate" what=${name} sure=${`Make another key for ${name}? The one it has works for another day.`} act=${() => ["POST", `/api/keys/${id}/rotate`, { overlap: "24h" }]} done=${done} />
+  <${Act} label=${disabled ? "Switch on" : "Switch off"} what=${name} act=${() => ["POST", `/api/keys/${id}/${disabled ? "enable" : "disable"}`]} done=${done} />
+  <${Act} label="Revoke" what=${name} danger sure=${`Revoke ${name} for good? What runs with it ends.`} act=${() => ["DELETE", `/api/keys/${id}`]} done=${done} />
+</div>`;
 
 /** Examples of further settings of a key in the file. */
 const USUAL = { models: ["fast-*"], paths: ["/v1/*"], addresses: ["10.0.0.0/8"], ...USUAL_LIMITS };

@@ -186,12 +186,14 @@ function Days({ rows, all, zone, nameOf, by }) {
 function End({ budget, now }) {
   const end = endOf(budget, now);
   if (end === undefined) return "–";
-  if (end === now) return html`<span class="bad">it is spent</span>`;
+  if (end === now) return html`<span class=${budget.soft ? "fair" : "bad"}>it is spent</span>`;
   if (Number.isFinite(end)) return html`<${When} ms=${Math.round(end)} />`;
   return budget.resets ? "not before it begins anew" : "not, nothing is spent";
 }
 
 const HIGH = 0.8;
+/** Returns the colour of a nearly spent budget, which is red only where requests are refused; empty for the others. */
+const colourOf = ({ spent, limit, soft }) => (spent < HIGH * limit ? "" : soft ? "fair" : "bad");
 
 export function Budgets({ limits, keyName }) {
   const now = Date.now();
@@ -214,15 +216,14 @@ export function Budgets({ limits, keyName }) {
     {
       title: "Spent",
       number: true,
-      of: ({ spent, limit }) =>
-        html`${money(spent)}<span class=${`meter ${spent >= HIGH * limit ? "high" : ""}`}><i style=${{ width: `${Math.min(100, limit > 0 ? (spent / limit) * 100 : 100)}%` }}></i></span>`,
+      of: ({ spent, limit, soft }) =>
+        html`${money(spent)}<span class=${`meter ${colourOf({ spent, limit, soft })}`}><i style=${{ width: `${Math.min(100, limit > 0 ? (spent / limit) * 100 : 100)}%` }}></i></span>`,
     },
     { title: "Reserved", number: true, of: ({ reserved }) => money(reserved ?? 0) },
     {
       title: "Left",
       number: true,
-      of: ({ remaining, spent, limit }) =>
-        html`<span class=${spent >= HIGH * limit ? "bad" : ""}>${money(remaining)}</span>`,
+      of: ({ remaining, ...budget }) => html`<span class=${colourOf(budget)}>${money(remaining)}</span>`,
     },
     { title: "Ends at this pace", of: (budget) => html`<${End} budget=${budget} now=${now} />` },
     { title: "Begins anew", of: ({ resets }) => (resets ? html`<${When} ms=${resets} />` : "never") },

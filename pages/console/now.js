@@ -17,7 +17,7 @@ export function Now({ may }) {
   // No request so far; the ledger lags slightly behind.
   const idle = now.value?.last_hour?.requests === 0 && live.value?.running === 0;
   return html`<h1>Now</h1>
-    <${Ready} found=${now}>${(facts) => html`<${Attention} facts=${facts} /><${Figures} facts=${facts} />`}<//>
+    <${Ready} found=${now}>${(facts) => html`<${Attention} items=${facts.attention} /><${Figures} facts=${facts} />`}<//>
     <h2>Running</h2>
     ${idle ? html`<${NoRequest}>No request runs now.<//>` : running}
     <div class="split">
@@ -36,8 +36,13 @@ export function Now({ may }) {
     </div>`;
 }
 
-function Attention({ facts: { attention = [] } }) {
-  if (attention.length === 0) return null;
+function Attention({ items = [] }) {
+  const [warnings, others] = [items.filter(({ warning }) => warning), items.filter(({ warning }) => !warning)];
+  return html`<${Banner} title="Needs attention" state="bad" items=${others} /><${Banner} title="Warnings" items=${warnings} />`;
+}
+
+function Banner({ title, state = "", items }) {
+  if (items.length === 0) return null;
   const links = {
     budget: "/keys",
     provider: "/providers",
@@ -45,10 +50,10 @@ function Attention({ facts: { attention = [] } }) {
     reload: "/config",
     restart: "/config",
   };
-  return html`<div class="banner bad" role="status">
-    <strong>Needs attention</strong>
+  return html`<div class=${`banner ${state}`} role="status">
+    <strong>${title}</strong>
     <ul>
-      ${attention.map(
+      ${items.map(
         ({ kind, name, message }) =>
           html`<li><strong>${kind} ${name}</strong>: ${message}${
             links[kind] && html` <${Link} to=${links[kind]} aria-label=${`Look at ${kind} ${name}`}>Look<//>`
@@ -72,7 +77,7 @@ function Figures({ facts }) {
   const there = hour.refused_there ?? 0;
   const refused = Math.max(0, (hour.failed ?? 0) - wrong - there);
   return html`<div class="cards">
-    <${Card} title="Running" value=${count(facts.running)} under=${`${count(facts.streams)} stream, ${counted(facts.sockets, "WebSocket")}`} />
+    <${Card} title="Running" value=${count(facts.running)} under=${`${counted(facts.streams, "stream")}, ${counted(facts.sockets, "WebSocket")}`} />
     <${Card} title="Requests a second" value=${facts.requests_per_second?.toFixed(1) ?? "–"} under=${`${count(hour.requests)} in the last hour`} />
     <${Card} title="Errors, last hour" value=${percent(failed)} state=${failed > 0.05 ? "bad" : ""} under=${`${count(hour.ours)} ours, ${count(hour.upstream)} theirs; refused: ${count(there)} by providers, ${count(refused)} here or left`} />
     <${Card} title="429, last hour" value=${count((hour.limited_here ?? 0) + (hour.limited_there ?? 0))} under=${`${counted(hour.limited_here, "request")} by our limits, ${counted(hour.limited_there, "attempt")} by providers`} />
@@ -80,7 +85,8 @@ function Figures({ facts }) {
     <${Card} title="Tokens a second, p50 / p95" value=${spread(tokens, (n) => count(Math.round(n)))} under=${`of ${counted(tokens?.count, "stream")}`} />
     <${Card} title="Spent today" value=${money(today)} under=${change} />
     <${Card} title="Up for" value=${duration(facts.time - facts.started)} under=${`version ${facts.version}, generation ${facts.generation}, store ${facts.parts?.store ?? "?"}`} />
-  </div>`;
+  </div>
+  <p class="quiet small">“Running” and “Up for” are of this gateway. All other figures are of every gateway with the same store.</p>`;
 }
 
 const STATES = { waiting: "waits", asking: "asks", streaming: "streams" };
@@ -126,13 +132,13 @@ function Errors({ rows }) {
       of: ({ target }) => (target ? html`<span class="mono">${target}</span>` : html`<strong>the gateway</strong>`),
     },
     { title: "Model", of: ({ model }) => model || "–" },
-    { title: "Status", number: true, of: ({ status }) => status },
+    { title: "Status", number: true, of: ({ status }) => status || "–" },
     { title: "Outcome", of: ({ outcome }) => html`<${Dot} state=${outcome}>${outcome.replaceAll("_", " ")}<//>` },
     {
       title: "Requests",
       number: true,
       of: (row) =>
-        html`<${Link} to=${`/requests?since=1h&outcome=${row.outcome}&status=${row.status}&${only("target", row.target)}`}>${count(row.requests)}<//>`,
+        html`<${Link} to=${`/requests?since=1h&outcome=${row.outcome}${row.status ? `&status=${row.status}` : ""}&${only("target", row.target)}`}>${count(row.requests)}<//>`,
     },
   ];
   return html`<${Table} caption="Errors by target" columns=${columns} rows=${rows} empty="No error in the last hour." />`;

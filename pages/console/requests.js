@@ -1,6 +1,6 @@
 /** Ended requests, filtered by the URL. */
 
-import { count, duration, money } from "../common/format.js";
+import { count, duration, ending, money } from "../common/format.js";
 import { Dot, go, html, Link, look, Ready, useJson, When } from "../common/ui.js";
 import { get } from "./api.js";
 import { ofRequests, PAGE, spanOf } from "./asks.js";
@@ -87,7 +87,7 @@ function RequestTable({ requests, nameOf }) {
     {
       title: "Outcome",
       of: ({ outcome, status, attempts }) =>
-        html`<${Dot} state=${outcome}>${status} ${outcome.replaceAll("_", " ")}<//>${attempts.length > 1 && html`<span class="sub">${attempts.length} tries</span>`}`,
+        html`<${Dot} state=${outcome}>${ending({ status, outcome })}<//>${attempts.length > 1 && html`<span class="sub">${attempts.length} tries</span>`}`,
     },
     { title: "First byte", number: true, of: ({ firstByte }) => duration(firstByte) },
     { title: "Time taken", number: true, of: (row) => duration(row.duration) },

@@ -17,6 +17,8 @@ interface Attention {
   readonly kind: "provider" | "target" | "budget" | "ledger" | "reload" | "restart" | "workers";
   readonly name: string;
   readonly message: string;
+  /** Nothing fails because of it, as of a budget that only warns. */
+  readonly warning?: true;
 }
 
 let version: string | undefined;
@@ -171,6 +173,7 @@ async function nearlySpentBudgets(gateway: AdminGateway): Promise<Attention[]> {
           kind: "budget",
           name: `${kind} ${kind === "key" ? (names.get(name) ?? name) : name}`.trim(),
           message: `${Math.floor((100 * spent) / limit)} % of its budget (${per}${soft ? ", soft" : ""}) are spent.`,
+          ...(soft && { warning: true }),
         });
   return found;
 }

@@ -18,7 +18,7 @@ keys: { test: { key: test-key-0123456789abcdef, group: acme } }
     const response = await fetch(`${url}/v1/chat/completions`, { method: "POST", headers: asking(), body });
     await response.text();
     t.match(await attentionItems(gateway), [
-      { kind: "budget", name: "group acme", message: /% of its budget \(total, soft\)/ },
+      { kind: "budget", name: "group acme", message: /% of its budget \(total, soft\)/, warning: true },
     ]);
     const waiting = {
       config: gateway.config,

@@ -29,6 +29,20 @@ t.test("a budget shows when it will be used up at the current rate", options, as
   const cells = page.getByRole("table", { name: "Budgets" }).locator('td[data-title="Ends at this pace"]');
   await cells.first().waitFor();
   t.same(await cells.allInnerTexts(), ["it is spent", "not before it begins anew"]);
+  const budgets = page.getByRole("table", { name: "Budgets" });
+  t.equal(await budgets.locator(".fair").count(), 3, "a budget that only warns has the colour of a warning");
+  t.equal(await budgets.locator(".bad").count(), 0);
+  await page.goto(gateway.base);
+  const banners = page.locator(".banner");
+  await banners.nth(1).waitFor();
+  t.same(
+    (await banners.allInnerTexts()).map((text) => text.replace(/\d+ %.*/s, "").split("\n")),
+    [
+      ["Needs attention", "provider away: It is off: AWAY is not set. Look"],
+      ["Warnings", "budget group acme: "],
+    ],
+  );
+  t.same(await banners.evaluateAll((all) => all.map((each) => each.classList.contains("bad"))), [true, false]);
 });
 
 t.test("budgets of keys made in the store are shown by the keys' names", options, async (t) => {

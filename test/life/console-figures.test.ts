@@ -112,6 +112,7 @@ t.test("the figures of the first page equal the ledger's rows of the hour", opti
     value: `${here + there}`,
     under: `${here} request${here === 1 ? "" : "s"} by our limits, ${there} attempt${there === 1 ? "" : "s"} by providers`,
   });
+  await page.getByText("“Running” and “Up for” are of this gateway.").waitFor();
   t.match(await card("Requests a second"), { under: `${entries.length} in the last hour` });
   const spent = entries.reduce((sum, { cost = 0 }) => sum + cost, 0);
   t.ok(near((await card("Spent today")).value, spent), `${(await card("Spent today")).value} is ${spent}`);
@@ -235,6 +236,24 @@ t.test("the chart's days are those of the window, and add up to the table's tota
   t.match(sums, { [day(0)]: "$4.00", [day(1)]: "$9.50", [day(2)]: "$11.00" });
   t.same(Object.keys(sums).slice(0, 3), [day(0), day(1), day(2)], "the newest first");
   t.match(await columnOf(page, "Spend of each day", "all"), sums);
+});
+
+t.test("the chart's legend has the sums of all days, and those of the day under the pointer", options, async (t) => {
+  const { gateway, day } = await spentBefore(t);
+  const page = await consolePage(t, gateway, "/money?since=7d");
+  const legend = page.locator(".u-legend tr");
+  await legend.first().waitFor();
+  const shown = async () => {
+    const [names, values] = await Promise.all(["th", "td"].map((cell) => legend.locator(cell).allInnerTexts()));
+    return Object.fromEntries((names ?? []).map((name, at) => [name, values?.[at]]));
+  };
+  const [zone = ""] = Object.keys(await shown());
+  t.same(await shown(), { [zone]: "all", gone: "$0.50", thinker: "$1.00", echo: "$23.00" });
+  const { x = 0, y = 0, width = 0 } = (await page.locator(".u-over").boundingBox()) ?? {};
+  // The last of eight bars.
+  await page.mouse.move(x + width * (15 / 16), y + 20);
+  await legend.filter({ hasText: day(0) }).waitFor();
+  t.same(await shown(), { [zone]: day(0), gone: "$0", thinker: "$1.00", echo: "$3.00" });
 });
 
 /** A spread as the cards write it. */

@@ -1,6 +1,7 @@
 import t from "tap";
 import { looksOf, noBrowser } from "../support/browser.ts";
 import { consolePage, startConsole, traffic } from "../support/console.ts";
+import { plainEntry } from "../support/plain-entry.ts";
 
 t.test(
   "every page of the console has a correct layout, wide and narrow, light and dark",
@@ -32,4 +33,38 @@ t.test("on a phone the figures of a row are next to each other", { skip: noBrows
     .evaluateAll((cells) => cells.map((cell) => cell.getBoundingClientRect().y));
   t.equal(tops.length, 5);
   t.ok(new Set(tops).size <= 3, `lines: ${tops.join(", ")}`);
+});
+
+/** Top and height in whole pixels. */
+type Place = { readonly top: number; readonly height: number };
+
+t.test("the fields and buttons above the requests are in lines, all of one height", { skip: noBrowser }, async (t) => {
+  const gateway = await startConsole(t);
+  const page = await consolePage(t, gateway, "/requests");
+  const places: Place[] = await page.locator(".bar :is(input, select, button)").evaluateAll((all) =>
+    all.map((each) => {
+      const { y, height } = each.getBoundingClientRect();
+      return { top: Math.round(y), height: Math.round(height) };
+    }),
+  );
+  t.equal(places.length, 12);
+  t.equal(new Set(places.map(({ height }) => height)).size, 1, JSON.stringify(places));
+  t.equal(new Set(places.map(({ top }) => top)).size, 2, JSON.stringify(places));
+});
+
+t.test("a key's buttons, dates and models are on one line each", { skip: noBrowser }, async (t) => {
+  const gateway = await startConsole(t);
+  const { keys, ledger } = gateway.gateway.stores;
+  const expires = Date.now() + 90 * 86_400_000;
+  const { record } = await keys.create({ name: "continuous-integration", group: "acme/research", expires });
+  ledger.append(plainEntry(Date.now() - 1000, { key: record.id, cost: 12_345_678_900 }));
+  await ledger.flush();
+  const page = await consolePage(t, gateway, "/keys");
+  const row = page.getByRole("table", { name: "Keys" }).locator("tbody tr").filter({ hasText: "continuous" });
+  await row.locator('td[data-title="Used last"] time').waitFor();
+  const tops = await row.getByRole("button").evaluateAll((all) => all.map((each) => each.getBoundingClientRect().y));
+  t.equal(tops.length, 4);
+  t.equal(new Set(tops).size, 1, `buttons: ${tops.join(", ")}`);
+  for (const inline of await row.locator("time").or(row.getByText("every model")).all())
+    t.equal(await inline.evaluate((each) => each.getClientRects().length), 1, await inline.innerText());
 });

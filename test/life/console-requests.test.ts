@@ -4,6 +4,7 @@ import t from "tap";
 import { noBrowser } from "../support/browser.ts";
 import { consolePage, startConsole, traffic } from "../support/console.ts";
 import { KEY } from "../support/gateway.ts";
+import { plainEntry } from "../support/plain-entry.ts";
 
 const options = { skip: noBrowser };
 
@@ -52,6 +53,25 @@ t.test("a row of requests without a target, model or key links to exactly those"
   await page.getByLabel("Has no").selectOption("");
   await rows.nth(8).waitFor();
   t.equal(await rows.count(), 9);
+});
+
+t.test("a request that was interrupted before its answer has no status", options, async (t) => {
+  const gateway = await startConsole(t);
+  await traffic(gateway);
+  const { ledger } = gateway.gateway.stores;
+  const cut = plainEntry(Date.now() - 1000, { model: "slow", target: "demo:slow", status: 0, outcome: "interrupted" });
+  ledger.append(cut);
+  await ledger.flush();
+  const page = await consolePage(t, gateway, "/");
+  const error = page.getByRole("table", { name: "Errors by target" }).locator("tbody tr").filter({ hasText: "slow" });
+  t.equal(await error.locator('td[data-title="Status"]').innerText(), "–");
+  await error.getByRole("link").click();
+  const rows = page.getByRole("table", { name: "Requests" }).locator("tbody tr");
+  await rows.first().waitFor();
+  t.equal(await rows.count(), 1);
+  t.equal(await rows.locator('td[data-title="Outcome"]').innerText(), "interrupted");
+  await page.goto(`${gateway.base}/requests/${cut.id}`);
+  await page.locator("dl.facts").getByText("interrupted", { exact: true }).waitFor();
 });
 
 t.test("a gateway without requests shows how to send the first one, and it works", options, async (t) => {
