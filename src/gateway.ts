@@ -44,7 +44,7 @@ import { FormattedError } from "./text/format-error.ts";
 import { Envelopes } from "./translation/envelope.ts";
 import type { Pools } from "./upstream/http1/pools.ts";
 import { UpstreamResources } from "./upstream-resources.ts";
-import { type ConfigPlace, type LoadedConfig, loadWithVocabulary } from "./vocabulary.ts";
+import { type ConfigPlace, isStillOnDisk, type LoadedConfig, loadWithVocabulary } from "./vocabulary.ts";
 import { askKnownStore } from "./workers/known-store.ts";
 import { SharedLimiter } from "./workers/shared-limiter.ts";
 
@@ -253,9 +253,13 @@ export class Gateway {
    * @throws ConfigError
    */
   async compare(): Promise<Pick<ReloadResult, "changes" | "restart">> {
-    const { file, folder } = this.config;
-    const next = await loadWithVocabulary({ file, folder, env: this.loaded.env });
+    const next = await this.loadAgain();
     return { changes: this.changes(next), restart: this.restart(next) };
+  }
+
+  /** Returns the sections of gateway.yaml on disk that wait for the next start. @throws ConfigError */
+  async awaitingRestart(): Promise<string[]> {
+    return this.restart(isStillOnDisk(this.loaded) ? this.loaded : await this.loadAgain());
   }
 
   /**
@@ -263,8 +267,7 @@ export class Gateway {
    * @throws as `reload`
    */
   async prepare(text?: string): Promise<PreparedReload> {
-    const { file, folder } = this.config;
-    const loaded = await loadWithVocabulary({ file, folder, env: this.loaded.env, text });
+    const loaded = await this.loadAgain(text);
     const changes = this.changes(loaded);
     if (changes.length === 0) return { loaded, changes };
     const envelopes = await this.envelopesOf(loaded.config);
@@ -457,6 +460,12 @@ export class Gateway {
       clearTimeout(timer);
       this.retired.delete(former);
     });
+  }
+
+  /** @param text the file's content, if it has been read already */
+  private loadAgain(text?: string): Promise<LoadedConfig> {
+    const { file, folder } = this.config;
+    return loadWithVocabulary({ file, folder, env: this.loaded.env, text });
   }
 
   private changes(next: LoadedConfig): Change[] {

@@ -1,3 +1,4 @@
+import { readFileSync } from "node:fs";
 import { dirname } from "node:path";
 import { loadConfig } from "./config/load.ts";
 import type { Vocabulary } from "./config/plugins.ts";
@@ -67,4 +68,16 @@ export async function loadWithVocabulary({
 }: ConfigPlace): Promise<LoadedConfig> {
   const vocabulary = await buildVocabulary(folder);
   return { config: await loadConfig(file, vocabulary, env, folder, text), vocabulary, env };
+}
+
+/**
+ * Reports whether gateway.yaml is on disk as it was loaded. A file with secrets of other files (`$file:`) never counts as such,
+ * because these may have changed.
+ */
+export function isStillOnDisk({ config: { file, text } }: LoadedConfig): boolean {
+  try {
+    return !text.includes("$file:") && readFileSync(file, "utf8") === text;
+  } catch {
+    return false;
+  }
 }

@@ -1,5 +1,7 @@
+import { writeFileSync } from "node:fs";
 import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
+import { join } from "node:path";
 import t from "tap";
 import { asking, startGateway } from "./support/gateway.ts";
 import { httpUpstream } from "./support/upstream.ts";
@@ -100,4 +102,22 @@ t.test("a stop lets a running exchange end, and accepts no new ones", async (t) 
   answer();
   t.same(await (await running).json(), { done: true });
   await stopped;
+});
+
+t.test("what waits for a restart is known without a load of gateway.yaml, unless that has changed", async (t) => {
+  const env: Record<string, string> = { ADMIN_TOKEN: "admin-token-0123456789abcdef" };
+  const yaml = `${DEMO}admin: { listen: "127.0.0.1:0", token: $ADMIN_TOKEN }\n`;
+  const { gateway, folder } = await startGateway(t, yaml, {}, env);
+  const { text } = gateway.config;
+  const file = join(folder, "gateway.yaml");
+  t.same(await gateway.awaitingRestart(), []);
+  writeFileSync(file, `${text}workers: 2\n`);
+  t.same(await gateway.awaitingRestart(), ["workers"], "of the file that is not loaded yet");
+  await gateway.reload();
+  t.same(await gateway.awaitingRestart(), ["workers"], "of the loaded file");
+  delete env["ADMIN_TOKEN"];
+  await t.rejects(gateway.compare(), { message: /ADMIN_TOKEN is not set/ });
+  t.same(await gateway.awaitingRestart(), ["workers"]);
+  writeFileSync(file, text);
+  await t.rejects(gateway.awaitingRestart(), { message: /ADMIN_TOKEN is not set/ });
 });

@@ -1,6 +1,7 @@
+import { rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import t from "tap";
-import { buildVocabulary, loadWithVocabulary } from "../src/vocabulary.ts";
+import { buildVocabulary, isStillOnDisk, loadWithVocabulary } from "../src/vocabulary.ts";
 
 const folder = t.testdir({
   plugins: { "own.ts": "export default class Own { access() {} acess() {} }\n" },
@@ -37,3 +38,21 @@ t.test("a file is read with the names of its own folder", async (t) => {
     message: /did you mean "providers"/,
   });
 });
+
+t.test(
+  "a file that has changed since it was loaded, or may have secrets that have, is not still on disk",
+  async (t) => {
+    const folder = t.testdir({ token: "q8Zr-not-for-anybody-77" });
+    const file = join(folder, "gateway.yaml");
+    const text = 'providers: { demo: { url: "demo:" } }\nmodels: { echo: { targets: [demo:echo] } }\n';
+    writeFileSync(file, text);
+    const loaded = await loadWithVocabulary({ file, env: {} });
+    t.ok(isStillOnDisk(loaded));
+    writeFileSync(file, text.replaceAll("echo", "slow"));
+    t.notOk(isStillOnDisk(loaded));
+    rmSync(file);
+    t.notOk(isStillOnDisk(loaded));
+    writeFileSync(file, `${text}envelopes: { key: $file:token }\n`);
+    t.notOk(isStillOnDisk(await loadWithVocabulary({ file, env: {} })));
+  },
+);

@@ -28,6 +28,8 @@ export interface AdminGateway {
   readiness(): Readiness;
   reload(by: Initiator): Promise<ReloadResult>;
   compare(): Promise<Pick<ReloadResult, "changes" | "restart">>;
+  /** Returns the sections of gateway.yaml on disk that wait for the next start. @throws ConfigError */
+  awaitingRestart(): Promise<ReloadResult["restart"]>;
   /** Switches a provider or a target off or on, until this process ends. @param name of a provider or a target */
   switch(name: string, off: boolean): void;
   /** Asks every serving process, and returns the answers of those that did not die meanwhile. */

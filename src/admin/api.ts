@@ -253,6 +253,7 @@ async function requests({ stores, config }: AdminGateway, { query }: AdminReques
   const oldest = [...FILTERS, ...BOUNDS.map(([, field]) => field)].some((field) => search[field] !== undefined)
     ? await stores.ledger.reach(search, MAX_ROWS_READ)
     : 0;
+  if (oldest === undefined) return { body: { requests: [] } };
   const found = await stores.ledger.search({ ...search, since: Math.max(search.since ?? 0, oldest) });
   const last = found.length > limit ? found[limit - 1] : undefined;
   const next = last ? `${last.time}_${last.id}` : oldest > 0 ? `${oldest}_` : undefined;
@@ -306,7 +307,7 @@ async function config(gateway: AdminGateway): Promise<AdminResponse> {
   const { config, reloads } = gateway;
   const { text, masked } = config;
   const [[serving], plugins] = await Promise.all([askFirst(gateway, GENERATIONS), askFirst(gateway, PLUGINS)]);
-  const { restart } = await gateway.compare().catch(() => ({ restart: [] }));
+  const restart = await gateway.awaitingRestart().catch(() => []);
   return {
     body: {
       file: config.file,

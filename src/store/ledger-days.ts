@@ -20,14 +20,17 @@ export function* localDays({ since, until }: Required<LedgerSpan>, zone: string)
 }
 
 /**
- * Returns the sums of local days, with the day in the group if the query has it. Stored sums are of UTC days, so each day is a
- * query.
+ * Returns the sums of consecutive local days, with the day in the group if the query has it. Stored sums are of UTC days: where
+ * local days are others, each is a query.
  */
 export async function sumsOfDays(
   ledger: Pick<Ledger, "sums">,
   by: LedgerQuery["by"],
-  days: Iterable<LocalDay>,
+  days: readonly LocalDay[],
 ): Promise<LedgerSum[]> {
+  const [first, last] = [days[0], days.at(-1)];
+  if (first && last && by.includes("day") && days.every(isOfUtcDay))
+    return ledger.sums({ since: first.since, until: last.until, by });
   const others = by.filter((each) => each !== "day");
   const at = by.indexOf("day");
   const sums: LedgerSum[] = [];
@@ -37,6 +40,11 @@ export async function sumsOfDays(
       if (sum.requests > 0) sums.push({ ...sum, group: sum.group.toSpliced(at, 0, day) });
   return sums;
 }
+
+const isOfUtcDay = ({ day, since, until }: LocalDay): boolean => {
+  const start = Date.parse(day);
+  return since >= start && until <= start + DAY;
+};
 
 /** Returns sums by local days of any span: only days that may have entries are queried. */
 export async function sumsByLocalDay(
@@ -53,5 +61,5 @@ export async function sumsByLocalDay(
   const span = { since: Math.max(since, first), until: Math.min(until, last + DAY) };
   const utc = (time: number) => Math.floor(time / DAY) * DAY;
   const days = localDays(span, zone).filter((day) => some.has(utc(day.since)) || some.has(utc(day.until - 1)));
-  return sumsOfDays(ledger, query.by, days);
+  return sumsOfDays(ledger, query.by, [...days]);
 }

@@ -1,8 +1,8 @@
 import type {
-  LedgerBounds,
   LedgerFailedAttempts,
   LedgerFailure,
   LedgerFailures,
+  LedgerFilter,
   LedgerSearch,
   LedgerSpan,
   LedgerSpeed,
@@ -27,50 +27,72 @@ type Condition = [sql: string, ...values: (string | number)[]];
 
 /** Returns the query for a search's rows, newest first. */
 export function searchQuery(search: LedgerSearch, dialect: LedgerDialect): SqlQuery {
-  const { since = 0, until = FOREVER, before, limit, id, group, status, durationAbove, costAbove } = search;
+  const { since = 0, until = FOREVER, before, limit, id, durationAbove, costAbove } = search;
   const conditions: Condition[] = [["time >= ? and time < ?", since, until]];
   // The first condition makes both stores use the index on time.
   if (before) conditions.push(["time <= ? and (time, id) < (?, ?)", before.time, before.time, before.id]);
   if (id !== undefined) conditions.push(["time = ? and id = ?", uuidTime(id), id]);
   // Conditions compare numbers; an unknown kind or holder has none. No row is read for its texts.
-  const kinds: Condition[] = (["key", "model", "target", "outcome"] as const).flatMap((field) => {
-    const value = search[field];
-    return value === undefined ? [] : [[`${field} = ?`, value] satisfies Condition];
-  });
-  if (status) kinds.push(["status between ? and ?", ...status]);
-  if (kinds.length > 0) conditions.push(numberCondition(dialect, "kind", "usage_kind", kinds));
-  if (group !== undefined) {
-    const inGroup: Condition = ["(group_path = ? or group_path like ? escape '!')", group, subgroupPattern(group)];
-    conditions.push(numberCondition(dialect, "holder", "usage_holder", [inGroup]));
-  }
+  for (const { column, table, where, values } of numberedConditions(search))
+    conditions.push([dialect.isIn(`usage.${column}`, `select number from ${table} where ${where}`), ...values]);
   if (durationAbove !== undefined) conditions.push(["duration > ?", durationAbove]);
   if (costAbove !== undefined) conditions.push(["cost > ?", costAbove]);
-  const where = joinConditions(conditions);
-  const values = conditions.flatMap(([, ...bound]) => bound);
   return {
-    text: `${selectRowsSql(dialect)} where ${where} order by time desc, id desc limit ?`,
-    values: [...values, limit],
+    text: `${selectRowsSql(dialect)} where ${joinConditions(conditions)} order by time desc, id desc limit ?`,
+    values: [...boundValues(conditions), limit],
   };
 }
 
-/** Returns the query for the time of the last of so many rows of a span, newest first; it finds no row if there are fewer. */
-export function reachQuery({ since = 0, until = FOREVER, before }: LedgerBounds, rows: number): SqlQuery {
-  const text = "select time from usage where time >= ? and time < ? order by time desc limit 1 offset ?";
-  return { text, values: [since, Math.min(until, before ? before.time + 1 : FOREVER), rows] };
+/**
+ * Returns the query for the time of the last of so many rows within a filter's bounds, newest first: 0 if there are fewer, null
+ * if no kind or holder matches.
+ */
+export function reachQuery(filter: LedgerFilter, rows: number): SqlQuery {
+  const { since = 0, until = FOREVER, before } = filter;
+  const matching = numberedConditions(filter);
+  const exist = matching.map(({ table, where }) => `exists (select 1 from ${table} where ${where})`);
+  return {
+    text: `select case when ${exist.join(" and ") || "1 = 1"} then
+      coalesce((select time from usage where time >= ? and time < ? order by time desc limit 1 offset ?), 0) end as time`,
+    values: [
+      ...matching.flatMap(({ values }) => values),
+      ...[since, Math.min(until, before ? before.time + 1 : FOREVER), rows],
+    ],
+  };
 }
 
-/** A condition on the number of a kind or holder that meets other conditions. */
-function numberCondition(
-  { isIn }: LedgerDialect,
-  column: string,
-  table: string,
-  conditions: readonly Condition[],
-): Condition {
-  const values = conditions.flatMap(([, ...bound]) => bound);
-  return [isIn(`usage.${column}`, `select number from ${table} where ${joinConditions(conditions)}`), ...values];
+/** Returns what the query of `reachQuery` has found. */
+export function parseReach([row]: readonly Record<string, unknown>[]): number | undefined {
+  const time = row?.["time"];
+  return time === null || time === undefined ? undefined : Number(time);
+}
+
+/** Conditions on the kinds or holders of rows, which rows have by their numbers. */
+interface NumberedConditions {
+  readonly column: "kind" | "holder";
+  readonly table: "usage_kind" | "usage_holder";
+  readonly where: string;
+  readonly values: readonly (string | number)[];
+}
+
+function numberedConditions({ group, status, ...filter }: LedgerFilter): NumberedConditions[] {
+  const kinds: Condition[] = (["key", "model", "target", "outcome"] as const).flatMap((field) => {
+    const value = filter[field];
+    return value === undefined ? [] : [[`${field} = ?`, value] satisfies Condition];
+  });
+  if (status) kinds.push(["status between ? and ?", ...status]);
+  const holders: Condition[] =
+    group === undefined ? [] : [["(group_path = ? or group_path like ? escape '!')", group, subgroupPattern(group)]];
+  const numbered = (column: "kind" | "holder", conditions: readonly Condition[]): NumberedConditions[] =>
+    conditions.length === 0
+      ? []
+      : [{ column, table: `usage_${column}`, where: joinConditions(conditions), values: boundValues(conditions) }];
+  return [...numbered("kind", kinds), ...numbered("holder", holders)];
 }
 
 const joinConditions = (conditions: readonly Condition[]): string => conditions.map(([sql]) => sql).join(" and ");
+const boundValues = (conditions: readonly Condition[]): (string | number)[] =>
+  conditions.flatMap(([, ...bound]) => bound);
 
 /** Returns the query for response speeds in a span; its rows are for `computeSpeeds`. */
 export function speedQuery(

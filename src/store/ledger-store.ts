@@ -1,8 +1,8 @@
 import type { LedgerLocation } from "./journal/ledger-messages.ts";
 import type {
-  LedgerBounds,
   LedgerEntry,
   LedgerFailures,
+  LedgerFilter,
   LedgerQuery,
   LedgerRows,
   LedgerSearch,
@@ -37,7 +37,7 @@ export interface LedgerStore extends PrunableRows {
     sums(query: LedgerQuery): Promise<LedgerSum[]>;
     recent(limit: number): Promise<LedgerEntry[]>;
     search(search: LedgerSearch): Promise<LedgerEntry[]>;
-    reach(search: LedgerBounds, rows: number): Promise<number>;
+    reach(filter: LedgerFilter, rows: number): Promise<number | undefined>;
     speeds(span: LedgerSpan, by?: SpeedGroup): Promise<LedgerSpeed[]>;
     failures(span: LedgerSpan): Promise<LedgerFailures>;
     lastUsed(keys: readonly string[]): Promise<Map<string, number>>;

@@ -146,8 +146,8 @@ export interface LedgerSearch extends LedgerSpan {
   costAbove?: number;
 }
 
-/** The bounds of a search. */
-export type LedgerBounds = Pick<LedgerSearch, "since" | "until" | "before">;
+/** What a search looks for. */
+export type LedgerFilter = Omit<LedgerSearch, "limit">;
 
 export type SpeedGroup = "key" | "model" | "target";
 
@@ -236,10 +236,11 @@ export abstract class Ledger {
   abstract recent(limit: number): Promise<LedgerEntry[]>;
   abstract search(search: LedgerSearch): Promise<LedgerEntry[]>;
   /**
-   * Finds how far back so many rows reach, so that a search with few matches can be split.
-   * @returns the start of the last of these rows, Unix milliseconds; 0: there are fewer rows
+   * Finds how far back so many rows within a filter's bounds reach, so that a search with few matches can be split.
+   * @returns the start of the last of these rows, Unix milliseconds; 0: there are fewer rows; undefined: no row can match the
+   * filter, like that of a key that was never used
    */
-  abstract reach(search: LedgerBounds, rows: number): Promise<number>;
+  abstract reach(filter: LedgerFilter, rows: number): Promise<number | undefined>;
   /** @param by absent: all in one, with an empty name */
   abstract speeds(span: LedgerSpan, by?: SpeedGroup): Promise<LedgerSpeed[]>;
   abstract failures(span: LedgerSpan): Promise<LedgerFailures>;

@@ -25,7 +25,7 @@ import { MemoryLimiter, type SpendSince } from "../store/memory-limiter.ts";
 import { connectStores, type Stores } from "../store/open.ts";
 import { findCharges } from "../store/orphan-charges.ts";
 import { spendSince } from "../store/spend.ts";
-import { type LoadedConfig, loadWithVocabulary } from "../vocabulary.ts";
+import { isStillOnDisk, type LoadedConfig, loadWithVocabulary } from "../vocabulary.ts";
 import { registerMergedKnownStore } from "./known-store.ts";
 import { LOST_ROWS_EXIT, type QuestionAnswer, type ToPrimary, type WorkerQuestion } from "./messages.ts";
 import { OrphanWatch } from "./orphan-watch.ts";
@@ -197,6 +197,11 @@ export class Primary {
     return { changes, restart };
   }
 
+  /** Returns the sections of gateway.yaml on disk that wait for the next start. @throws ConfigError */
+  async awaitingRestart(): Promise<string[]> {
+    return this.restart(isStillOnDisk(this.loaded) ? this.loaded : await this.loadAgain());
+  }
+
   /** The stores that the admin side uses. */
   get stores(): Stores {
     return this.opened as Stores;
@@ -331,12 +336,13 @@ export class Primary {
     return loadWithVocabulary({ file: config.file, folder: config.folder, env });
   }
 
-  private compareWith({ config, vocabulary }: LoadedConfig): Pick<ReloadResult, "changes" | "restart"> {
-    const code = { before: codeVersions(this.plugins), after: codeVersions(vocabulary.classes) };
-    return {
-      changes: compareConfigs(this.loaded.config, config, code),
-      restart: [...restartSections(compareConfigs(this.started, config)), ...packagesToRestart(vocabulary.classes)],
-    };
+  private compareWith(next: LoadedConfig): Pick<ReloadResult, "changes" | "restart"> {
+    const code = { before: codeVersions(this.plugins), after: codeVersions(next.vocabulary.classes) };
+    return { changes: compareConfigs(this.loaded.config, next.config, code), restart: this.restart(next) };
+  }
+
+  private restart({ config, vocabulary }: LoadedConfig): string[] {
+    return [...restartSections(compareConfigs(this.started, config)), ...packagesToRestart(vocabulary.classes)];
   }
 
   private async reloadNow(): Promise<ReloadResult> {

@@ -166,6 +166,7 @@ async function main(folder: string): Promise<void> {
   const yaml = `listen: 127.0.0.1:0
 admin: 127.0.0.1:0
 log: { level: error }
+warm_up: off
 providers: { one: { url: "http://127.0.0.1:${upstream.port}/v1", protocol: openai-chat } }
 models:
 ${models.join("\n")}

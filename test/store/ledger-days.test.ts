@@ -53,3 +53,38 @@ t.test("sums by days of a zone are those of their rows, also where days begin in
   t.same(await sumsByLocalDay(ledger, { by: ["day"], until: 1 }, "Asia/Kolkata"), []);
   t.same(await sumsOfDays(ledger, ["day"], [{ day: "2026-11-01", since: 1, until: 2 }]), []);
 });
+
+t.test("sums by days of a zone whose days are those of UTC take one query", async (t) => {
+  const stores = openStores(join(folderFor(t), "gateway.db"), [], () => {});
+  t.teardown(() => stores.close());
+  const midnight = Date.UTC(2026, 10, 20);
+  for (const [hours, model] of [
+    [-30, "a"],
+    [-2, "a"],
+    [-1, "b"],
+    [1, "b"],
+    [3, "a"],
+  ] as const)
+    stores.ledger.append(plainEntry(midnight + hours * 3_600_000, { model, cost: 1 }));
+  const asked: unknown[] = [];
+  const ledger = {
+    sums: (query: Parameters<typeof stores.ledger.sums>[0]) => {
+      asked.push(query);
+      return stores.ledger.sums(query);
+    },
+  };
+  const span = { since: midnight - 26 * 3_600_000, until: midnight + 2 * 3_600_000 };
+  const sums = async (zone: string) =>
+    (await sumsOfDays(ledger, ["model", "day"], [...localDays(span, zone)])).map(({ group }) => group);
+  t.same(await sums("UTC"), [
+    ["a", "2026-11-19"],
+    ["b", "2026-11-19"],
+    ["b", "2026-11-20"],
+  ]);
+  t.same(asked, [{ ...span, by: ["model", "day"] }]);
+  t.same(await sums("Etc/GMT-2"), [
+    ["b", "2026-11-20"],
+    ["a", "2026-11-20"],
+  ]);
+  t.equal(asked.length, 3);
+});

@@ -74,6 +74,11 @@ function searches(where: string, ledger: Filled): void {
     t.equal(await found.reach({ until: TIME + 5 }, 4), TIME);
     t.equal(await found.reach({ since: TIME + 6 }, 4), 0, "there are no more in that span");
     t.equal(await found.reach({}, 10), 0);
+    t.equal(await found.reach({ key: "rare", outcome: "completed" }, 4), TIME + 5, "whether they match or not");
+    for (const filter of [{ key: "nobody" }, { key: "rare", status: [500, 599] }, { group: "acme" }] as const) {
+      t.equal(await found.reach(filter, 4), undefined, `none can match ${JSON.stringify(filter)}`);
+      t.same(await found.search({ ...filter, limit: 5 }), []);
+    }
     const part = { key: "rare", limit: 5, since: TIME + 5 };
     t.same(await found.search(part), []);
     const rest = await found.search({ ...part, since: TIME, before: { time: TIME + 5, id: "" } });

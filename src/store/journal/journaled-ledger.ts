@@ -3,9 +3,9 @@ import { withTimeout } from "../../core/timeout.ts";
 import {
   Ledger,
   type LedgerBacklog,
-  type LedgerBounds,
   type LedgerEntry,
   type LedgerFailures,
+  type LedgerFilter,
   type LedgerQuery,
   type LedgerRows,
   type LedgerSearch,
@@ -172,8 +172,8 @@ export class JournaledLedger extends Ledger implements ObjectJournal {
     return (await this.request({ type: "search", search })) as LedgerEntry[];
   }
 
-  override async reach(search: LedgerBounds, rows: number): Promise<number> {
-    return (await this.request({ type: "reach", search, rows })) as number;
+  override async reach(filter: LedgerFilter, rows: number): Promise<number | undefined> {
+    return (await this.request({ type: "reach", filter, rows })) as number | undefined;
   }
 
   override async speeds(span: LedgerSpan, by?: SpeedGroup): Promise<LedgerSpeed[]> {

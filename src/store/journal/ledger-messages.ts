@@ -1,4 +1,4 @@
-import type { LedgerBounds, LedgerQuery, LedgerRows, LedgerSearch, LedgerSpan, SpeedGroup } from "../ledger.ts";
+import type { LedgerFilter, LedgerQuery, LedgerRows, LedgerSearch, LedgerSpan, SpeedGroup } from "../ledger.ts";
 import type { PostgresSettings } from "../postgres/place.ts";
 import type { RowCursor } from "../row-cursor.ts";
 import type { JournalPosition } from "./feeder.ts";
@@ -22,7 +22,7 @@ export type LedgerRequest =
   | { type: "sums"; query: LedgerQuery }
   | { type: "recent"; limit: number }
   | { type: "search"; search: LedgerSearch }
-  | { type: "reach"; search: LedgerBounds; rows: number }
+  | { type: "reach"; filter: LedgerFilter; rows: number }
   | { type: "speeds"; span: LedgerSpan; by: SpeedGroup | undefined }
   | { type: "failures"; span: LedgerSpan }
   | { type: "lastUsed"; keys: readonly string[] }

@@ -76,7 +76,7 @@ class WorkerLedger {
       case "search":
         return this.store.ledger.search(ask.search);
       case "reach":
-        return this.store.ledger.reach(ask.search, ask.rows);
+        return this.store.ledger.reach(ask.filter, ask.rows);
       case "speeds":
         return this.store.ledger.speeds(ask.span, ask.by);
       case "failures":

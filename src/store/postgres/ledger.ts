@@ -1,9 +1,9 @@
 import { sanitizeText } from "../../wire/utf8.ts";
 import {
   Ledger,
-  type LedgerBounds,
   type LedgerEntry,
   type LedgerFailures,
+  type LedgerFilter,
   type LedgerQuery,
   type LedgerRows,
   type LedgerSearch,
@@ -19,6 +19,7 @@ import {
   computeSpeeds,
   failureQuery,
   parseFailures,
+  parseReach,
   reachQuery,
   type SqlQuery,
   searchQuery,
@@ -164,8 +165,8 @@ export class PostgresLedger extends Ledger {
     return entries(await this.runLongQuery((ask) => ask(NEWEST, limit)));
   }
 
-  override async reach(runQuery: LedgerBounds, rows: number): Promise<number> {
-    return Number((await this.queryRows(reachQuery(runQuery, rows)))[0]?.["time"] ?? 0);
+  override async reach(filter: LedgerFilter, rows: number): Promise<number | undefined> {
+    return parseReach(await this.queryRows(reachQuery(filter, rows)));
   }
 
   override async search(search: LedgerSearch): Promise<LedgerEntry[]> {

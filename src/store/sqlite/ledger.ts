@@ -1,9 +1,9 @@
 import type { StatementSync } from "node:sqlite";
 import {
   Ledger,
-  type LedgerBounds,
   type LedgerEntry,
   type LedgerFailures,
+  type LedgerFilter,
   type LedgerQuery,
   type LedgerRows,
   type LedgerSearch,
@@ -23,7 +23,15 @@ import {
   USAGE_COLUMNS,
   type UsageRow,
 } from "../ledger-row.ts";
-import { computeSpeeds, failureQuery, parseFailures, reachQuery, searchQuery, speedQuery } from "../ledger-search.ts";
+import {
+  computeSpeeds,
+  failureQuery,
+  parseFailures,
+  parseReach,
+  reachQuery,
+  searchQuery,
+  speedQuery,
+} from "../ledger-search.ts";
 import {
   addToSumsSql,
   inWholeHours,
@@ -184,10 +192,10 @@ export class SqliteLedger extends Ledger {
     return rows.map(sqlRowToEntry);
   }
 
-  override async reach(reach: LedgerBounds, rows: number): Promise<number> {
+  override async reach(filter: LedgerFilter, rows: number): Promise<number | undefined> {
     await this.flush().catch(() => {});
-    const { text, values } = reachQuery(reach, rows);
-    return Number(this.database.prepare(text).get(...values)?.["time"] ?? 0);
+    const { text, values } = reachQuery(filter, rows);
+    return parseReach(this.database.prepare(text).all(...values));
   }
 
   override async search(search: LedgerSearch): Promise<LedgerEntry[]> {
@@ -202,7 +210,8 @@ export class SqliteLedger extends Ledger {
   override async speeds(span: LedgerSpan, by?: SpeedGroup): Promise<LedgerSpeed[]> {
     await this.flush().catch(() => {});
     const { text, values } = speedQuery(span, by, DIALECT);
-    return computeSpeeds(this.database.prepare(text).iterate(...values));
+    // Not `iterate`, with which it takes twice as long.
+    return computeSpeeds(this.database.prepare(text).all(...values));
   }
 
   override async failures(span: LedgerSpan): Promise<LedgerFailures> {
