@@ -1,8 +1,6 @@
 import { type DoneExchange, GatewayError, type RouteExchange } from "model-gateway";
 import type { KeyRecord, Keys } from "model-gateway/store";
 
-type KeyChange = Parameters<Parameters<Keys["watch"]>[0]>[0];
-
 /** Holds open WebSockets to the current limits of their keys: one may be open for hours after it was admitted. */
 export class OpenSockets {
   private readonly open = new Set<RouteExchange>();
@@ -13,7 +11,10 @@ export class OpenSockets {
     private readonly keys: Keys,
     private readonly check: (exchange: RouteExchange) => void,
   ) {
-    this.unsubscribe = keys.watch((change) => void this.onKeyChange(change));
+    this.unsubscribe = keys.watch(({ id, kind }) => {
+      // A revoked or disabled key's are ended by the engine.
+      if (kind === "changed") void this.onKeyChange(id);
+    });
   }
 
   add(exchange: RouteExchange): void {
@@ -28,10 +29,9 @@ export class OpenSockets {
     this.unsubscribe();
   }
 
-  /** A revoked or disabled key's are ended by the engine. */
-  private async onKeyChange({ id, kind }: KeyChange): Promise<void> {
+  private async onKeyChange(id: string): Promise<void> {
     const own = [...this.open].filter(({ caller }) => caller?.id === id);
-    if (kind !== "changed" || own.length === 0) return;
+    if (own.length === 0) return;
     const record: KeyRecord | undefined = await this.keys.show(id).catch(() => undefined);
     if (record) for (const exchange of own) this.recheck(exchange, record);
   }

@@ -1,6 +1,6 @@
 import { asCount, asObject, dropUndefined, type JsonObject, type Usage } from "model-gateway/protocol";
 
-type ExtraUsage = NonNullable<Usage["besides"]>[number];
+type TranscriptionUsage = NonNullable<Usage["besides"]>[number];
 
 const RESPONSE_DONE = "response.done";
 const TRANSCRIBED = "conversation.item.input_audio_transcription.completed";
@@ -40,7 +40,7 @@ function addTranscription(previous: Usage | undefined, raw: JsonObject | undefin
   const usage = raw && readUsage({ usage: raw });
   if (!usage) return previous;
   const { besides = [], ...before } = previous ?? { in: { total: 0 }, out: { total: 0 }, raw };
-  const made: ExtraUsage = { in: usage.in, out: usage.out, ...(model === undefined ? {} : { model }) };
+  const made: TranscriptionUsage = { in: usage.in, out: usage.out, ...(model === undefined ? {} : { model }) };
   const known = besides.find((each) => each.model === model);
   const others = besides.filter((each) => each !== known);
   return { ...before, besides: [...others, known ? { ...made, ...addTokens(known, made) } : made] };
