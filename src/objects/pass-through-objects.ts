@@ -43,8 +43,8 @@ export function objectPath(
 }
 
 /**
- * Returns the paths of members of a response that hold ids of objects derived from the requested one; none unless the response is that
- * object itself.
+ * Returns the paths of members of a response that hold ids of objects derived from the requested one; none unless the response is
+ * that object itself.
  */
 function derivedMembers(path: string, { collections, derived }: VendorObjects): readonly string[] {
   const { collection = "", below: [id, ...further] = [] } = outermostCollection(pathSegments(path), collections) ?? {};
@@ -93,12 +93,14 @@ export class PassThroughObjects {
   private readonly body: BodyReferenceFinder | undefined;
   private length = 0;
   private ended = false;
+  /** The response may report objects that the request creates. */
   private readonly creates: boolean;
   /** Where the response reports ids: the steps to each member. */
   private readonly idPaths: readonly (readonly string[])[];
   private members: MemberExtractor | EventMemberExtractor | undefined;
   /** Reads the purpose of an upload in parts, where its file may contain requests. */
   private readonly purpose: UploadPurpose | undefined;
+  /** The vendor's uploads in several requests. */
   private readonly uploads: readonly ResumableUploads[];
   /** The query parameter that names an upload which the request continues. */
   private readonly session: string | undefined;

@@ -208,6 +208,9 @@ const TUNED_MODEL = /(?:^|\/)\s*tunedModels\//i;
 /** Kinds of computer-use screens, in members that elsewhere name an environment. */
 const SCREEN_KIND = /^(?:ENVIRONMENT_[A-Z_]+|browser|mobile|desktop)$/;
 
+/** An id with a capital, which no file here has: of another protocol that the same provider speaks. [D: File.name] */
+const OTHER_FILE = /^(?=[\w-]{1,128}$).*[A-Z]/;
+
 type Uploads = NonNullable<VendorObjects["resumableUploads"]>;
 
 const piece: Uploads["piece"] = (headers) => {
@@ -252,8 +255,10 @@ export const vendorObjects: VendorObjects = {
       ...["environment", "environment_id", "base_environment", "from_environment"],
       ...["tunedModel", "tuned_model", "model", "baseModel", "base_model", "sourceModel", "source_model"],
     ],
-    id: (text, member) =>
-      SCREEN_KIND.test(text) || (MODEL_MEMBERS.has(member) && !TUNED_MODEL.test(text)) ? undefined : objectId(text),
+    id: (text, member) => {
+      if (SCREEN_KIND.test(text) || (member === "input_file_id" && OTHER_FILE.test(text))) return undefined;
+      return MODEL_MEMBERS.has(member) && !TUNED_MODEL.test(text) ? undefined : objectId(text);
+    },
     recognized,
     // A batch's; elsewhere `fileName` is a document. [S: InputConfig, ImportFileRequest] [D: OpenAI compatibility]
     requestFiles: [

@@ -79,6 +79,9 @@ t.test("a batch's file is told from other files that a request names", async (t)
   t.same(run({ batch: { inputConfig: { fileName: "files/abc" } } }), ["abc"]);
   t.same(run({ batch: { input_config: { file_name: "abc" } } }), ["abc"]);
   t.same(run({ input_file_id: "files/abc" }), ["abc"]);
+  t.same(run({ input_file_id: "file-abc" }), ["file-abc"]);
+  t.same(run({ input_file_id: "file-AbC123" }), [], "another protocol's");
+  t.same(run({ input_file_id: "files/AbC123" }), ["AbC123"]);
   t.match(finder.findInField("batch[inputConfig][fileName]", "files/abc"), [{ id: "abc", isRun: true }]);
   t.same(run({ fileName: "files/abc" }), [], "a document that a store imports");
   const contents = [{ parts: [{ fileData: { fileUri: FILE } }] }];
