@@ -15,6 +15,8 @@ const RANDOM_RUN = /^(?=.*\d)(?!\d{8}$).{8,}$/;
 const ID_SEPARATOR = /[^A-Za-z0-9]+/;
 /** Bytes of a member that contains an id of a derived object. */
 const MAX_DERIVED_BYTES = 64 * 1024;
+/** Between ids in a query parameter; also of a name with slashes, whose last part is the id. */
+const ID_LIST_SEPARATOR = /[\s,;/]+/;
 /** Segments of the longest collection. */
 const MAX_COLLECTION_SEGMENTS = 3;
 
@@ -83,6 +85,10 @@ const pathSegments = (path: string): string[] =>
 
 /** Reports whether a segment of an unknown path looks like an id. */
 const looksLikeId = (part: string): boolean => part.split(ID_SEPARATOR).some((run) => RANDOM_RUN.test(run));
+
+/** Returns what may be ids in a query parameter of any name. */
+const possibleIds = (param: string, value: string): ObjectReference[] =>
+  value.split(ID_LIST_SEPARATOR).flatMap((id) => (looksLikeId(id) ? { id, param, mayBeInvented: true as const } : []));
 
 /** Separates keys' objects in pass-through requests: by their paths, and by ids in JSON bodies. */
 export class PassThroughObjects {
@@ -188,7 +194,10 @@ export class PassThroughObjects {
       throw new GatewayError("object_not_found", { param: session });
     const named = exchange.query
       .entries()
-      .flatMap(([name, value]) => this.finders.flatMap((finder) => finder.findInField(name, value)));
+      .flatMap(([name, value]) => [
+        ...this.finders.flatMap((finder) => finder.findInField(name, value)),
+        ...(open ? [] : possibleIds(name, value)),
+      ]);
     if (path?.id !== undefined) named.push({ id: path.id, param: undefined });
     else if (!open) named.push(...this.referencesInUnknownPath());
     return this.admitReferences(named);

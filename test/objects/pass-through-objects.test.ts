@@ -43,10 +43,11 @@ async function passing(t: Test, more = "", open = false) {
   const answer = ({ method, url }: SeenRequest, reply: ServerResponse) => {
     const [, , kind = "x"] = url.split("/");
     const nth = ++made;
+    const id = /[?&]made=([\w-]+)/.exec(url)?.[1] ?? `${kind}-${nth}`;
     const json =
       url.startsWith("/v1beta/") || method !== "POST"
         ? { name: `${kind}/g${nth}`, file: { name: `files/f${nth}` } }
-        : { metadata: { id: "no" }, id: `${kind}-${nth}`, name: "not its id" };
+        : { metadata: { id: "no" }, id, name: "not its id" };
     const derived = url.includes("/batches/") ? { output_file_id: `file-out${nth}`, error_file_id: null } : {};
     reply.writeHead(200, { "content-type": "application/json" });
     reply.end(JSON.stringify({ method, url, ...json, ...derived }));
@@ -82,6 +83,23 @@ const COLLECTIONS = [
   ...["files", "vector_stores", "batches", "uploads", "containers", "conversations", "fine_tuning/jobs", "assistants"],
   ...["messages/batches", "skills", "sessions", "agents/environments/templates"],
 ];
+
+t.test("an id in a query parameter of any name is not another key's", async (t) => {
+  const id = "file-Ab12Cd34Ef56";
+  const { ask, make, upstream } = await passing(t);
+  t.equal(await make(`/v1/files?made=${id}`), id);
+  for (const query of [`source=${id}`, `x=1&y=a,${id}`, `name=files/${id}`, `s=${id}%20b`]) {
+    const before = upstream.seen.length;
+    t.match(await ask("theirs", "POST", `/v1/audio/speech?${query}`, {}), { status: 404, text: /object_not_found/ });
+    t.equal(upstream.seen.length, before, "the provider does not get it");
+    t.equal((await ask("mine", "POST", `/v1/audio/speech?${query}`, {})).status, 200, query);
+  }
+  const others = "source=file-Zz98Yy76Xx54&trace=0123456789abcdef&api-version=2026-10-21-preview";
+  t.equal((await ask("theirs", "POST", `/v1/audio/speech?${others}`, {})).status, 200, "what nobody has made here");
+  const open = await passing(t, "", true);
+  await open.make(`/v1/files?made=${id}`);
+  t.equal((await open.ask("theirs", "POST", `/v1/audio/speech?source=${id}`, {})).status, 200, "on an open path");
+});
 
 for (const [share, friends] of [
   ["key", 404],
