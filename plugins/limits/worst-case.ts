@@ -35,6 +35,11 @@ type MemberPath = readonly (string | number)[];
 const SERVICE = ["service_tier"];
 /** The value's form at all vendors. */
 const PRIORITY = /priority/i;
+/** What may be before the first value in lists of lists. */
+const BEFORE_VALUES: ReadonlySet<number | undefined> = new Set(Buffer.from("[], \t\r\n"));
+const DIGITS: ReadonlySet<number | undefined> = new Set(Buffer.from("0123456789-"));
+/** A list of prompts, each of which is a list of token ids. */
+const LIST_LEVELS = 3;
 /** Tokens of a form, which consists of images and a few words. */
 const FORM_TOKENS = 8192;
 /** Tokens of a response where neither the request nor the model limits them. */
@@ -236,8 +241,29 @@ function tokensIn(
   if (form) return { likely: FORM_TOKENS, maximum: FORM_TOKENS };
   // Only who decodes the conversation knows which base64 the model reads as media, and which as text.
   const read = body.length > SHORT_BODY ? translations.tokensIn(exchange) : undefined;
-  const most = Math.ceil(body.length / BYTES_PER_TOKEN);
+  const most = mostTokens(body);
   return read ?? { likely: most, maximum: most };
+}
+
+/** Returns the tokens of a body by its bytes, and lists of token ids by their number: an id may be one digit. */
+function mostTokens(body: Body): number {
+  let { length: bytes } = body;
+  let ids = 0;
+  for (const { name, kind, start, end } of body.scan?.members ?? []) {
+    if (kind !== "array" || !beginsWithNumber(body.slice(start, end))) continue;
+    const list = [body.uniqueValue(name)].flat(LIST_LEVELS);
+    const numbers = list.filter((each) => typeof each === "number").length;
+    ids += numbers;
+    if (numbers === list.length) bytes -= end - start;
+  }
+  return ids + Math.ceil(bytes / BYTES_PER_TOKEN);
+}
+
+/** Reports whether the first value in a list, or in lists in it, is a number. */
+function beginsWithNumber(list: Buffer): boolean {
+  let at = 0;
+  while (BEFORE_VALUES.has(list[at])) at++;
+  return DIGITS.has(list[at]);
 }
 
 /** Reports whether a text occurs in buffers, also across their boundaries. */

@@ -146,6 +146,35 @@ models: { m: { targets: [p:m], price: { input: 1, output: 1 }, output: 100 } }
     }
 });
 
+t.test("token ids are reserved by their number, however long they are written, and texts by their bytes", async (t) => {
+  const { url } = await startGateway(
+    t,
+    `providers: { p: { url: "http://127.0.0.1:9/v1", speaks: [openai-completions, openai-embeddings] } }
+models: { m: { targets: [p:m], price: { input: 1, output: 1 }, output: 100 } }
+`,
+  );
+  const reserved = async (path: string, body: string): Promise<number> => {
+    const headers = asking({ "gateway-explain": "dry-run" });
+    const answer = await fetch(url + path, { method: "POST", headers, body });
+    return ((await answer.json()) as { maximum: { tokens: number } }).maximum.tokens;
+  };
+  const completion = (prompt: string) => reserved("/v1/completions", `{"model":"m","max_tokens":1,"prompt":${prompt}}`);
+  const embedding = (input: string) => reserved("/v1/embeddings", `{"model":"m","input":${input}}`);
+  for (const id of ["1", "123456", "7 "]) {
+    const ids = `[${Array(3000).fill(id).join()}]`;
+    for (const list of [ids, ` [ ${ids.slice(1)}`]) {
+      const tokens = [await completion(list), await embedding(list), await embedding(`[[],${list}]`)];
+      t.ok(
+        tokens.every((each) => each >= 3000 && each < 3050),
+        `${id}: ${tokens}`,
+      );
+    }
+  }
+  const texts = `["${"a".repeat(3000)}"]`;
+  t.ok((await completion(texts)) > 1000);
+  t.ok((await completion(`[1,${texts.slice(1)}`)) > 1000, "also behind a number");
+});
+
 t.test("whether a document fits into the tokens of a minute is judged by its usual cost", async (t) => {
   const upstream = await httpUpstream((_, reply) => {
     reply.setHeader("content-type", "application/json").end("{}");
