@@ -49,6 +49,9 @@ export interface LimitPart {
 /** Milliseconds for which earlier spending is cached: later a new scope may come from a newer gateway.yaml. */
 const LEDGER_TTL = 60_000;
 
+/** Maximum loads of earlier spending, while exchanges of the same scope are settled meanwhile. */
+const MAX_LOADS = 5;
+
 /** Money of one scope in one kind of period. */
 interface SpentSum {
   readonly per: Period;
@@ -69,7 +72,7 @@ class ScopeCounts {
   private requestWindow: RateWindow | undefined;
   private tokenWindow: RateWindow | undefined;
   running = 0;
-  /** When an exchange was last settled here. */
+  /** The number of the exchange that was last settled here. */
   lastSettled = 0;
   readonly sums: SpentSum[] = [];
 
@@ -108,8 +111,9 @@ interface ActiveReservation {
 
 /** Money spent before this process began, by kind of period. */
 interface LedgerSpending {
-  /** When it was loaded. */
+  /** When it was loaded, and the number of exchanges settled by then: it may lack later ones. */
   readonly loadedAt: number;
+  readonly settled: number;
   readonly start: number;
   readonly sums: ReadonlyMap<string, number>;
 }
@@ -121,6 +125,8 @@ export class MemoryLimiter extends Limiter {
   private readonly ledgerSpending = new Map<Period, LedgerSpending>();
   private readonly loading = new Map<Period, Promise<void>>();
   private readonly countedNames = new CountedNames();
+  /** Number of exchanges that have been settled. */
+  private settled = 0;
   /** Whether the ledger could not return the spending of soft budgets, which was logged. */
   private softUnknownLogged = false;
 
@@ -202,12 +208,13 @@ export class MemoryLimiter extends Limiter {
     const now = this.clock();
     const used = this.countedNames.countOnce(namedCharge(id, charge));
     const { levels, maximum: most } = made.reservation;
+    this.settled++;
     for (let i = 0; i < levels.length; i++) {
       const level = levels[i] as LimitLevel;
       const { tokens, cost } = level.scope === unused ? NO_CHARGE : used;
       const count = made.counts[i] as ScopeCounts;
       if (made.diedAt === undefined) count.running--;
-      count.lastSettled = now;
+      count.lastSettled = this.settled;
       const { tpm = 0 } = level.limits;
       if (tpm > 0) count.tokens.correct(now, made.time, tokens - tokensToReserve(most, this.partOf(tpm)));
       const { budgets = [] } = level.limits;
@@ -422,7 +429,7 @@ export class MemoryLimiter extends Limiter {
         const before = this.ledgerSpending.get(per);
         if (!before || now - before.loadedAt > LEDGER_TTL || now < before.loadedAt) return per;
         // What has been settled here since is in the ledger, but not in the loaded sums.
-        if (counts.lastSettled >= before.loadedAt) return per;
+        if (counts.lastSettled > before.settled) return per;
         this.startSum(counts, scope, per, before, now);
       }
     }
@@ -449,15 +456,16 @@ export class MemoryLimiter extends Limiter {
   }
 
   /** @throws GatewayError when the ledger does not respond: a budget that may be exhausted is not spent */
-  private async loadSums(per: Period, levels: readonly LimitLevel[], now: number): Promise<void> {
+  private async loadSums(per: Period, levels: readonly LimitLevel[], now: number, loads = MAX_LOADS): Promise<void> {
     await this.loadSpending(per, now);
     const before = this.ledgerSpending.get(per) as LedgerSpending;
-    for (const { scope, limits } of levels) {
-      const counts = this.countsOf(scope);
-      const began = this.clock();
-      const lacks = hasBudget(limits.budgets, per) && lacksSum(counts, per, began);
-      if (lacks) this.startSum(counts, scope, per, before, began);
-    }
+    const began = this.clock();
+    const lacking = levels.filter(
+      ({ scope, limits }) => hasBudget(limits.budgets, per) && lacksSum(this.countsOf(scope), per, began),
+    );
+    const isStale = lacking.some(({ scope }) => this.countsOf(scope).lastSettled > before.settled);
+    if (isStale && loads > 1) return this.loadSums(per, levels, began, loads - 1);
+    for (const { scope } of lacking) this.startSum(this.countsOf(scope), scope, per, before, began);
   }
 
   /** @throws `thrown` if a hard budget needs the unknown sum */
@@ -478,11 +486,12 @@ export class MemoryLimiter extends Limiter {
     const known = this.loading.get(per);
     if (known) return known;
     const { start } = this.calendar.span(per, now);
+    const { settled } = this;
     const loading = this.spentSince(start)
       .then(
         (sums) => {
           this.softUnknownLogged = false;
-          this.ledgerSpending.set(per, { loadedAt: now, start, sums });
+          this.ledgerSpending.set(per, { loadedAt: now, settled, start, sums });
         },
         (cause: unknown) => {
           throw spendUnknownError(cause);

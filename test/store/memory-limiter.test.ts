@@ -90,6 +90,28 @@ t.test("earlier spending is loaded in advance, so that no request waits for it",
   t.equal(asked, 3);
 });
 
+t.test("what is settled while a new budget's earlier spending is loaded is not missed", async (t) => {
+  const ledger = new Map([["key:ci", 10]]);
+  const queries: (() => void)[] = [];
+  const limiter = new MemoryLimiter(
+    () => {
+      const found = new Map(ledger);
+      return new Promise((resolve) => queries.push(() => resolve(found)));
+    },
+    new Calendar(),
+    () => {},
+    () => START,
+  );
+  const amounts = { maximum: { tokens: 0, cost: 9 }, minimum: { tokens: 0, cost: 0 } };
+  await limiter.reserve({ id: "running", levels: [level("key", "ci", { rpm: 9 })], ...amounts });
+  const levels = [level("key", "ci", { budgets: [{ nano: 100, per: "day", soft: false }] })];
+  const statuses = limiter.statuses(levels);
+  limiter.settle("running", { tokens: 0, cost: 5 });
+  ledger.set("key:ci", 15);
+  for (; queries.length > 0; await new Promise(setImmediate)) queries.shift()?.();
+  t.match(await statuses, [{ budgets: [{ spent: 15, reserved: 0 }] }]);
+});
+
 t.test("one of three processes that count separately keeps to its share of the remainder", async (t) => {
   const part = { instances: 3, pendingElsewhere: () => 10 };
   const limiter = new MemoryLimiter(

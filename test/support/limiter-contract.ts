@@ -90,6 +90,24 @@ export function limiterContract(t: Test, makeLimiter: MakeLimiter): void {
     t.equal(excess?.retryAfter, 10, "until the second has left the window");
   });
 
+  t.test("after the clock was set back by an hour, a minute's limits hold for a minute", async (t) => {
+    const { clock, reserve } = await make(t);
+    const limits = { rpm: { rpm: 3 }, tpm: { tpm: 30 } };
+    const keys = Object.entries(limits).map(([kind, limit]) => [kind, [level("key", kind, limit)]] as const);
+    const ask = (key: readonly LimitLevel[]) => reserve(key, { tokens: 10 });
+    const fill = async () => {
+      for (const [kind, key] of keys) {
+        for (let i = 0; i < 3; i++) granted(await ask(key));
+        t.match(refused(await ask(key)), { limit: kind });
+      }
+    };
+    await fill();
+    clock.now -= 3_600_000;
+    for (const [kind, key] of keys) t.match(refused(await ask(key)), { limit: kind }, "what was counted still counts");
+    clock.now += 61_000;
+    await fill();
+  });
+
   t.test("tokens are reserved at their most and counted as they were", async (t) => {
     const { clock, reserve, limiter } = await make(t);
     const key = [level("key", "ci", { tpm: 1000 })];

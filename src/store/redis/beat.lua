@@ -11,6 +11,12 @@ local owners = P .. 'owners'
 local known = redis.call('ZSCORE', owners, owner)
 redis.call('ZADD', owners, now + life, owner)
 redis.call('PEXPIRE', owners, DAY)
+-- The clock was set back: nobody is taken for alive for longer than from now on. All have the same life; 0 ends only this one.
+if life > 0 then
+  for _, ahead in ipairs(redis.call('ZRANGEBYSCORE', owners, '(' .. whole(now + life), '+inf')) do
+    redis.call('ZADD', owners, now + life, ahead)
+  end
+end
 redis.call('PEXPIRE', P .. 'holds:' .. owner, DAY)
 
 -- Money and tokens of dead owners' holds stay reserved until the ledger knows what was used.

@@ -17,7 +17,14 @@ local function advance(key)
   local state = redis.call('HMGET', key, 'current', 'total', 'last')
   local current, total, last = tonumber(state[1] or 0), tonumber(state[2] or 0), tonumber(state[3] or 0)
   local behind = second - current
-  -- After a step back, the window's clock stands still until the time is reached again.
+  -- After a step back, the window's clock stands still until the time is reached again. After one by more than the window, everything
+  -- counts as of now: nobody waits longer than a minute.
+  if behind < -SECONDS then
+    redis.call('DEL', key)
+    redis.call('HSET', key, 'current', second, 'total', whole(total), 'last', second, second % SECONDS, whole(total))
+    redis.call('PEXPIRE', key, 2 * SECONDS * 1000)
+    return total, second, second
+  end
   if behind <= 0 then return total, current, last end
   if behind >= SECONDS then
     redis.call('DEL', key)

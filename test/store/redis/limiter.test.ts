@@ -278,6 +278,20 @@ test("requests of a process that died run no more, and stay reserved until the l
   ]);
 });
 
+test("after the clock was set back by an hour, a process that dies is missed as soon as ever", async (t, redis) => {
+  const { limiters, clock } = await several(t, redis.url, 2);
+  const [dying, other] = limiters as [RedisLimiter, RedisLimiter];
+  const levels = [level("key", "ci", { concurrency: 9 })];
+  granted(await dying.reserve(asking(levels, 0)));
+  die(dying);
+  clock.now -= 3_600_000;
+  await beat(other);
+  t.match(await other.statuses(levels), [{ concurrency: { remaining: 8 } }], "it may live");
+  clock.now += 10_001;
+  await beat(other);
+  t.match(await other.statuses(levels), [{ concurrency: { remaining: 9 } }]);
+});
+
 test("a request without a row counts with its minimum after ten minutes, and a row that is late corrects it", async (t, redis) => {
   const { limiters, clock, rows } = await several(t, redis.url, 2);
   const [dying, other] = limiters as [RedisLimiter, RedisLimiter];
