@@ -211,6 +211,7 @@ t.test("every verb that a page names works as written there", async (t) => {
     join(folder, "gateway.yaml"),
     `listen: 127.0.0.1:0
 admin: unix:./admin.sock
+linger: off
 warm_up: off
 alerts: { webhook: "http://127.0.0.1:${port}/hook" }
 providers: { demo: { url: "demo:" }, openai: { url: "demo:" } }

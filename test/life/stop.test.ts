@@ -108,7 +108,7 @@ t.test(
 );
 
 t.test("a second signal stops it sooner, and loses no row and no line", async (t) => {
-  const gateway = await startProcess(t, YAML);
+  const gateway = await startProcess(t, `linger: 5s\n${YAML}`);
   const clients = Array.from({ length: 5 }, () => dial(t, gateway.port));
   for (const client of clients) client.ask(chat("slow", true));
   await eventually(() => clients.every(({ text }) => text.includes("200 OK")), "the streams");

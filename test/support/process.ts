@@ -67,7 +67,7 @@ export async function eventually(condition: () => boolean | Promise<boolean>, wh
   }
 }
 
-/** @param yaml providers, models and whatever the test needs; listener, admin side, store and key are added */
+/** @param yaml providers, models and whatever the test needs; listener, admin side, store, key and more are added */
 export async function startProcess(
   t: Test,
   yaml: string,
@@ -90,6 +90,8 @@ export async function startProcess(
     /^overload:/m.test(yaml) ? "" : "overload: { delay: off }\n",
     /^keys:/m.test(yaml) ? "" : `keys: { test: { key: ${KEY} } }\n`,
     /^warm_up:/m.test(yaml) ? "" : "warm_up: off\n",
+    // No balancer in front has to notice that it stops.
+    /^linger:/m.test(yaml) ? "" : "linger: off\n",
   ];
   writeFileSync(join(folder, "gateway.yaml"), own.join("") + yaml);
   for (const [name, text] of Object.entries(files)) writeFileSync(join(folder, name), text);
