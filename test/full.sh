@@ -5,15 +5,20 @@ cd "$(dirname "$0")/.."
 export PATH="$PWD/node_modules/.bin:$PATH"
 
 fail() {
+  wait
   echo "$1"
   echo "0 passed, 1 failed"
   exit 1
 }
 
 npm run --silent typecheck || fail "type check failed"
+# What `npm test` begins with takes as long as the other checks on a clean clone. The type check reads what it writes.
+npm run --silent pretest &
+building=$!
 npm run --silent lint || fail "lint failed"
 npm start --silent -- check gateway.yaml || fail "the repository's own gateway.yaml is wrong"
 cmp <(npm start --silent -- schema) gateway.schema.json || fail "gateway.schema.json is out of date: npm run schema"
+wait "$building" || fail "tap could not be built"
 
 output=$(mktemp)
 fuzz=$(mktemp)
