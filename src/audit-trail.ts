@@ -1,6 +1,7 @@
 import { hostname } from "node:os";
 import { starSecrets } from "./config/secrets.ts";
 import type { Config } from "./config/types.ts";
+import { formatAddress } from "./config/units.ts";
 import type { Log } from "./core/log.ts";
 import { configHash } from "./metrics/process-metrics.ts";
 import type { Audit, Author } from "./store/audit.ts";
@@ -17,17 +18,20 @@ export const PROGRAM: Initiator = { who: "program", address: hostname() };
 /** Entries that are searched for the last one that names the served file. */
 const SEARCHED_ENTRIES = 1000;
 
-/** The gateway.yaml that is served, and its host: gateways that share a database may each have their own. */
+/** The gateway.yaml that is served, and where: gateways that share a database may each have their own. */
 export interface ServedFile {
   readonly host: string;
+  /** The address for clients, which distinguishes the gateways of a host. */
+  readonly listen: string;
   readonly file: string;
   /** The hash of its text alone, which `sha256sum` prints too: without plugin code, and the values of `$NAME` and `$file:`. */
   readonly file_hash: string;
 }
 
 /** Returns the trail's details of the served file. */
-export const servedFile = ({ file, text }: Pick<Config, "file" | "text">): ServedFile => ({
+export const servedFile = ({ file, text, listen }: Pick<Config, "file" | "text" | "listen">): ServedFile => ({
   host: hostname(),
+  listen: formatAddress(listen),
   file,
   file_hash: configHash(text),
 });

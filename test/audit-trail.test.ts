@@ -1,5 +1,5 @@
 import t from "tap";
-import { AuditTrail } from "../src/audit-trail.ts";
+import { AuditTrail, servedFile } from "../src/audit-trail.ts";
 import type { Audit, AuditEntry } from "../src/store/audit.ts";
 import { MemoryLog } from "./support/gateway.ts";
 
@@ -54,6 +54,7 @@ t.test(
     );
     const served = (file_hash: string, other = {}) => ({
       host: "here",
+      listen: "127.0.0.1:8080",
       file: "/etc/gateway.yaml",
       file_hash,
       ...other,
@@ -85,3 +86,12 @@ t.test(
     }
   },
 );
+
+t.test("gateways of one host are distinguished by their address for clients", (t) => {
+  const at = (host: string, port: number) =>
+    servedFile({ file: "/etc/gateway.yaml", text: "", listen: { host, port } });
+  t.equal(at("0.0.0.0", 8080).listen, "0.0.0.0:8080");
+  t.equal(at("::1", 8081).listen, "[::1]:8081");
+  t.equal(at("::1", 1).host, at("0.0.0.0", 2).host);
+  t.end();
+});

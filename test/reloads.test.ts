@@ -38,6 +38,7 @@ t.test("reloads run one after the other, and each is reported", async (t) => {
   );
   const reloads = new Reloads(log, act, trail, () => ({
     host: "here",
+    listen: "127.0.0.1:8080",
     file: "/etc/gateway.yaml",
     file_hash: "0123abcd",
   }));

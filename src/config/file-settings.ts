@@ -1,6 +1,7 @@
 import type { Limits } from "../core/limit-kinds.ts";
 import type { Config, ConfiguredModel, ConfiguredPath, ConfiguredPlugin, ConfiguredProvider } from "./types.ts";
 import {
+  formatAddress,
   formatCount,
   formatDuration,
   formatLimit,
@@ -32,9 +33,7 @@ const count = settingText(formatCount);
 const limit = settingText(formatLimit);
 const day = settingText((time: number) => new Date(time).toISOString().replace(/T00:00:00\.000Z$|\.000(?=Z)/, ""));
 const onOff = settingText((on: boolean) => (on ? "on" : "off"));
-const address = settingText(({ host, port }: Config["listen"]) =>
-  host.includes(":") ? `[${host}]:${port}` : `${host}:${port}`,
-);
+const address = settingText(formatAddress);
 
 /** Returns the same members, with numbers formatted. */
 const mapNumbers = (members: Settings, write: (value: number) => SettingText | undefined): Settings =>

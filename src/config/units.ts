@@ -148,3 +148,7 @@ function toInteger(value: number, written: string | number, kind: string): numbe
 
 const invalidQuantity = (written: string | number, kind: string, forms: string): RangeError =>
   new RangeError(`${JSON.stringify(written)} is not a ${kind}; write it like ${forms}`);
+
+/** Formats an address as in gateway.yaml: 127.0.0.1:8080, [::1]:8080. */
+export const formatAddress = ({ host, port }: { readonly host: string; readonly port: number }): string =>
+  host.includes(":") ? `[${host}]:${port}` : `${host}:${port}`;

@@ -23,6 +23,9 @@ const LAG_RESOLUTION = 20;
 /** Milliseconds to wait for the state of budgets: a scrape does not wait for a store that is down. */
 const STATUS_TIMEOUT = 1000;
 
+/** Sums over `nodejs_active_…{type}`, gauges with names of counters, of which `promtool check metrics` complains. */
+const MISNAMED_GAUGES = ["handles", "requests", "resources"].map((what) => `nodejs_active_${what}_total`);
+
 /** The parts of a gateway in this process that are measured. */
 export interface MeasuredGateway {
   readonly generation: Generation;
@@ -122,6 +125,7 @@ export class ProcessMetrics {
 function createInstruments() {
   const registry = new Registry();
   collectDefaultMetrics({ register: registry, eventLoopMonitoringPrecision: LAG_RESOLUTION });
+  for (const name of MISNAMED_GAUGES) registry.removeSingleMetric(name);
   const lag = monitorEventLoopDelay({ resolution: LAG_RESOLUTION });
   lag.enable();
   return { registry, lag };

@@ -53,6 +53,8 @@ cors: { origins: ["https://app.example.com"] }
   t.equal(of("gateway_config_reload_failed"), 1);
   t.equal(of("gateway_store_waiting"), 0);
   t.ok((of("process_cpu_seconds_total") ?? 0) > 0);
+  t.match(body, /^# TYPE nodejs_active_resources gauge$/m);
+  t.same(body.match(/^# TYPE \S+_total (?!counter$).*$/gm), null, "only counters have names of counters");
   for (const name of Object.keys(METRICS))
     if (name !== "gateway_alerts_total")
       t.ok(body.includes(`\n# TYPE ${name} `) || body.startsWith(`# HELP ${name} `), name);

@@ -11,9 +11,16 @@ import { json, startVendor } from "../support/vendor.ts";
 
 const LIST = json({ data: [{ id: "a" }, { id: "b" }] });
 
-async function doctor(t: Test, providers: string, args: string[] = [], env: Record<string, string> = {}, more = "") {
+async function doctor(
+  t: Test,
+  providers: string,
+  args: string[] = [],
+  env: Record<string, string> = {},
+  more = "",
+  target = "demo:slow",
+) {
   const folder = t.testdir({
-    "gateway.yaml": `${more}providers:\n  demo: { url: "demo:" }\n${providers}models: { crawl: { targets: [demo:slow] } }\n`,
+    "gateway.yaml": `${more}providers:\n  demo: { url: "demo:" }\n${providers}models: { crawl: { targets: [${target}] } }\n`,
   });
   const out: string[] = [];
   const io = { out: (line: string) => out.push(line), err: (line: string) => out.push(line), env, folder };
@@ -107,18 +114,26 @@ t.test("a wrong clock and a host that DNS does not resolve are reported", async 
   t.match(text, /^bad +dns +nobody\.invalid +not found: /m);
 });
 
-t.test("of a stream that is too short only that is reported, and it is no failure", async (t) => {
-  const quick = await startVendor(t, (_request, response) => {
-    response.writeHead(200, { "content-type": "text/event-stream" });
-    response.end(`data: ${JSON.stringify({ choices: [{ index: 0, delta: { content: "six words" } }] })}\n\n`);
-  });
-  const { code, text } = await doctor(t, "", ["--url", quick.url, "--key", KEY]);
-  t.equal(code, 0);
-  t.match(
-    text,
-    /^unknown +front .*not conclusive: the whole answer of crawl took only \d+ ms; name a model .*demo:slow$/m,
-  );
-});
+t.test(
+  "a stream that is too short to tell, or no model for it, is a test without a result: it has not passed",
+  async (t) => {
+    const quick = await startVendor(t, (_request, response) => {
+      response.writeHead(200, { "content-type": "text/event-stream" });
+      response.end(`data: ${JSON.stringify({ choices: [{ index: 0, delta: { content: "six words" } }] })}\n\n`);
+    });
+    const { code, text } = await doctor(t, "", ["--url", quick.url, "--key", KEY]);
+    t.equal(code, 1);
+    t.match(
+      text,
+      /^unknown +front .*not conclusive: the whole answer of crawl took only \d+ ms; name a model .*demo:slow$/m,
+    );
+    const without = await doctor(t, "", ["--url", quick.url, "--key", KEY], {}, "", "demo:echo");
+    t.equal(without.code, 1);
+    t.match(without.text, /^unknown +front .*not tested: gateway.yaml has no model with the target slow.*--model$/m);
+    t.match(without.text, /^ok +provider +demo /m, "all else is tested");
+    t.match(USAGE, /1 one failed or has no result/);
+  },
+);
 
 t.test("stores and the identity provider are checked where they are configured", async (t) => {
   const issuer = await startVendor(t, (request, response) =>

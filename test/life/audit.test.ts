@@ -102,6 +102,7 @@ t.test("a start with a changed gateway.yaml is in the audit trail as one", async
       version: /^\d/,
       file: join(folder, "gateway.yaml"),
       host: hostname(),
+      listen: /^127\.0\.0\.1:\d+$/,
       file_hash: /^[0-9a-f]{32}$/,
       file_changed: undefined,
     },

@@ -12,9 +12,11 @@ with theirs, whether PostgreSQL, Redis and the identity provider (admin: oidc) c
 secret beside the ledger's file exists.
 
   --url URL       the gateway as clients reach it, through nginx or another proxy: tests whether the proxy forwards a stream at
-                  once, or buffers it and sends it in one piece
+                  once, or buffers it and sends it in one piece. The result is unknown, and the exit code 1, if the stream
+                  was too short to tell, or there is no model for it
   --key KEY       a gateway key for that test; absent: the variable GATEWAY_KEY
-  --model MODEL   a model that streams for at least a second; absent: one with the built-in provider's model "slow"
+  --model MODEL   a model that streams for at least a second; absent: one with the built-in provider's model "slow" (target
+                  demo:slow), which costs nothing
   --json          prints JSON
 
-Exit codes: 0 all tests passed, 1 one failed, 2 not understood.`;
+Exit codes: 0 all tests passed, 1 one failed or has no result, 2 not understood.`;
