@@ -60,8 +60,8 @@ t.test("an error as bare JSON is the first frame, also with nothing behind it, i
     [error, ""],
   ] as const)
     t.equal((await sent(text, end))?.trim(), error);
-  t.equal(await sent(error.slice(0, -1), "0\r\n\r\n"), "none");
-  t.equal(await sent(error.slice(0, -1), ""), undefined);
+  t.equal(await sent(error.slice(0, -2), "0\r\n\r\n"), "none");
+  t.equal(await sent(error.slice(0, -2), ""), undefined);
 });
 
 t.test("a stream that ends before its first event is no answer: another target is called", async (t) => {
