@@ -57,6 +57,8 @@ interface SpentSum {
   readonly per: Period;
   start: number;
   end: number;
+  /** The end of the latest period that was counted: later than `end` while a clock is set back. */
+  latest: number;
   spent: number;
   /** The worst-case cost of running exchanges. */
   pending: number;
@@ -402,10 +404,11 @@ export class MemoryLimiter extends Limiter {
     return sum;
   }
 
-  /** Resets a sum when its period is over. */
+  /** Resets a sum when its period is over, and none that has been counted has come back. */
   private rollOver(sum: SpentSum, per: Period, now: number): void {
-    if (now < sum.end) return;
-    Object.assign(sum, this.calendar.span(per, now), { spent: 0, pending: 0, reported: 0, known: 0, elsewhere: 0 });
+    if (now < sum.latest) return;
+    const span = this.calendar.span(per, now);
+    Object.assign(sum, span, { latest: span.end, spent: 0, pending: 0, reported: 0, known: 0, elsewhere: 0 });
   }
 
   /** Returns the worst-case cost of reservations adopted before their sum was loaded. */
@@ -428,6 +431,7 @@ export class MemoryLimiter extends Limiter {
         if (!lacksSum(counts, per, now)) continue;
         const before = this.ledgerSpending.get(per);
         if (!before || now - before.loadedAt > LEDGER_TTL || now < before.loadedAt) return per;
+        if (before.start !== this.calendar.span(per, now).start) return per;
         // What has been settled here since is in the ledger, but not in the loaded sums.
         if (counts.lastSettled > before.settled) return per;
         this.startSum(counts, scope, per, before, now);
@@ -449,8 +453,9 @@ export class MemoryLimiter extends Limiter {
     const elsewhere = this.part?.pendingElsewhere(scope, per, span.start) ?? 0;
     // What was spent with a server that is lost has been reported; after a restart nothing has.
     const reported = this.part ? spent : 0;
-    const sum = { per, ...span, spent, pending, reported, known: spent + pending, elsewhere };
     const known = counts.sum(per);
+    const latest = Math.max(span.end, known?.latest ?? 0);
+    const sum = { per, ...span, latest, spent, pending, reported, known: spent + pending, elsewhere };
     if (known) Object.assign(known, sum);
     else counts.sums.push(sum);
   }
@@ -503,10 +508,10 @@ export class MemoryLimiter extends Limiter {
   }
 }
 
-/** Reports whether the sum of a period must be loaded: there is none, or a clock that was ahead has begun a later one. */
+/** Reports whether the sum of a period must be loaded: there is none, or it is another's, as a clock was set back or forth. */
 function lacksSum(counts: ScopeCounts, per: Period, now: number): boolean {
   const sum = counts.sum(per);
-  return sum === undefined || now < sum.start;
+  return sum === undefined || now < sum.start || (now >= sum.end && now < sum.latest);
 }
 
 function hasBudget(budgets: readonly Budget[] = [], per: Period): boolean {

@@ -2,7 +2,16 @@ import t from "tap";
 import { Calendar } from "../../src/core/calendar.ts";
 import type { LimitLevel } from "../../src/core/limits.ts";
 import { MemoryLimiter } from "../../src/store/memory-limiter.ts";
-import { level, limiterContract, type MakeLimiter, START, setUp, USD } from "../support/limiter-contract.ts";
+import {
+  granted,
+  level,
+  limiterContract,
+  type MakeLimiter,
+  refused,
+  START,
+  setUp,
+  USD,
+} from "../support/limiter-contract.ts";
 
 const make: MakeLimiter = async (_, spent, { clock, calendar, warn }) =>
   new MemoryLimiter(spent, calendar, warn, clock);
@@ -136,6 +145,32 @@ t.test("one of three processes that count separately keeps to its share of the r
   limiter.settle("runs", { tokens: 0, cost: 10 });
   t.match(await limiter.reserve(asked("d", 20)), { grant: {} }, "the unused part of its share stays its own");
   t.match(await limiter.statuses(key), [{ budgets: [{ spent: 80, reserved: 50, remaining: 0 }] }]);
+});
+
+t.test("a clock that is set back to the day before and forth again forgets nothing of the day", async (t) => {
+  const DAY = 86_400_000;
+  const rows: { time: number; cost: number }[] = [];
+  const spentSince = async (since: number) =>
+    new Map([["key:ci", rows.reduce((sum, { time, cost }) => (time >= since ? sum + cost : sum), 0)]]);
+  const { limiter, clock, reserve } = await setUp(t, make, spentSince);
+  const key = [level("key", "ci", { budgets: [{ nano: 10, per: "day", soft: false }] })];
+  const spend = async (cost: number) => {
+    const made = await reserve(key, { cost });
+    granted(made);
+    rows.push({ time: clock.now, cost });
+    limiter.settle(made.id, { tokens: 0, cost });
+  };
+  await spend(6);
+  const running = await reserve(key, { cost: 1 });
+  clock.now -= DAY;
+  await spend(2);
+  limiter.settle(running.id, { tokens: 0, cost: 1 });
+  rows.push({ time: clock.now + DAY, cost: 1 });
+  clock.now += DAY;
+  t.equal(refused(await reserve(key, { cost: 4 }))?.remaining, 3);
+  await spend(3);
+  clock.now += DAY;
+  await spend(10);
 });
 
 t.test(
