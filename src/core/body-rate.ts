@@ -17,7 +17,10 @@ const BYTES_PER_CHUNK = 1024;
 export interface BodyRateLimits {
   /** Milliseconds without a byte; 0: no limit. */
   readonly idle: number;
-  /** Minimum average bytes per second; default 1 KiB, 0: none. */
+  /**
+   * Minimum average bytes per second; default 1 KiB, 0: none. What has come faster counts for at most as long as silence may last:
+   * the longer of `idle` and `patience`.
+   */
   readonly slowest?: number;
   /** Milliseconds before that applies; default 10 s. */
   readonly patience?: number;
@@ -35,6 +38,8 @@ export interface BodyRateListener {
 export class BodyRateMonitor implements DeadlineListener {
   private readonly deadline = Deadline.acquire(this);
   private started = performance.now();
+  /** Until when the received bytes suffice for the minimum rate. */
+  private sufficientUntil = this.started;
   private received = 0;
   private pieces = 0;
   /** When the reader paused; undefined while it reads. */
@@ -45,7 +50,7 @@ export class BodyRateMonitor implements DeadlineListener {
     private readonly limits: BodyRateLimits,
     private readonly listener: BodyRateListener,
   ) {
-    this.setDeadline();
+    this.setDeadline(this.started);
   }
 
   /**
@@ -73,9 +78,13 @@ export class BodyRateMonitor implements DeadlineListener {
     this.received += bytes;
     this.pieces += pieces;
     if (this.stopped) return;
+    const now = this.pausedAt ?? performance.now();
+    const { slowest = MIN_RATE } = this.limits;
+    if (slowest > 0)
+      this.sufficientUntil = Math.min(this.sufficientUntil + (bytes * 1000) / slowest, now + this.longestSilence);
     if (this.pieces > FREE_CHUNKS && this.received < (this.pieces - FREE_CHUNKS) * BYTES_PER_CHUNK)
       this.reportError(tooManyChunks());
-    else if (this.pausedAt === undefined) this.setDeadline();
+    else if (this.pausedAt === undefined) this.setDeadline(now);
   }
 
   /** Stops the clock while nobody reads. */
@@ -88,9 +97,11 @@ export class BodyRateMonitor implements DeadlineListener {
   /** Restarts the clock. */
   resume(): void {
     if (this.pausedAt === undefined) return;
-    this.started += performance.now() - this.pausedAt;
+    const now = performance.now();
+    this.started += now - this.pausedAt;
+    this.sufficientUntil += now - this.pausedAt;
     this.pausedAt = undefined;
-    this.setDeadline();
+    this.setDeadline(now);
   }
 
   /** Ends the watch. */
@@ -102,7 +113,7 @@ export class BodyRateMonitor implements DeadlineListener {
 
   onExpired(): void {
     // Timers may fire slightly early.
-    const crawls = this.timeLeft() <= 1;
+    const crawls = this.timeLeft(performance.now()) <= 1;
     this.reportError(new GatewayError("body_timeout", crawls ? { message: "The request body comes too slowly." } : {}));
   }
 
@@ -112,18 +123,24 @@ export class BodyRateMonitor implements DeadlineListener {
   }
 
   /** Sets the deadline to the earlier of the idle limit and the minimum rate. */
-  private setDeadline(): void {
+  private setDeadline(now: number): void {
     if (this.stopped) return;
     const { idle } = this.limits;
-    const limit = Math.min(idle > 0 ? idle : Infinity, Math.max(this.timeLeft(), 1));
+    const limit = Math.min(idle > 0 ? idle : Infinity, Math.max(this.timeLeft(now), 1));
     this.deadline.set(limit === Infinity ? 0 : limit);
   }
 
   /** Returns the milliseconds until the bytes received fall below the minimum rate. */
-  private timeLeft(): number {
+  private timeLeft(now: number): number {
     const { slowest = MIN_RATE, patience = RATE_GRACE } = this.limits;
     if (slowest === 0) return Infinity;
-    return this.started + Math.max(patience, (this.received * 1000) / slowest) - performance.now();
+    return Math.max(this.started + patience, this.sufficientUntil) - now;
+  }
+
+  /** Milliseconds that a sender may be silent, however much it has sent before. */
+  private get longestSilence(): number {
+    const { idle, patience = RATE_GRACE } = this.limits;
+    return idle > 0 ? Math.max(idle, patience) : Infinity;
   }
 }
 

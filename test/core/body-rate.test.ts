@@ -33,6 +33,18 @@ t.test("too few bytes per time end it, whether they come continuously or never",
   t.same([dripping.said(), silent.said()], [[true], [true]]);
 });
 
+t.test("a burst pays for no more time than a sender may be silent", async (t) => {
+  const limits = { idle: 600, slowest: 1000, patience: 30 };
+  const [dripping, steady, unlimited] = [judged(limits), judged(limits), judged({ ...limits, idle: 0 })];
+  for (const { pace } of [dripping, steady, unlimited]) pace.addBytes(1_000_000);
+  for (let i = 0; i < 30; i++) {
+    await sleep(30);
+    for (const { pace } of [dripping, unlimited]) pace.addBytes(1);
+    steady.pace.addBytes(1000);
+  }
+  t.same([dripping.said(), steady.said(), unlimited.said()], [[true], [], []]);
+});
+
 t.test("very many tiny pieces end it at once; fewer, or larger ones, do not", async (t) => {
   const [tiny, few, larger] = [judged({ idle: 0 }), judged({ idle: 0 }), judged({ idle: 0 })];
   for (let i = 0; i < 30_000; i++) {
