@@ -8,6 +8,7 @@ import { PageFiles } from "./console/page-files.ts";
 import { PublicPages } from "./console/public-pages.ts";
 import { generationContainer } from "./container.ts";
 import { Admission, type AdmissionLimits } from "./core/admission.ts";
+import type { BufferLimits, BufferMemory } from "./core/buffer-memory.ts";
 import type { Caller } from "./core/caller.ts";
 import { Chain, type Link, type PhaseObserver } from "./core/chain.ts";
 import { Levels } from "./core/limits.ts";
@@ -142,6 +143,8 @@ interface GenerationMembers {
   readonly paths: Paths;
   readonly upstreams: Upstreams;
   readonly proxy: UpstreamProxy;
+  /** What the bodies take that are being received. */
+  readonly bodies: BufferMemory;
   readonly redactor: Redactor;
   readonly objects: ObjectAccess;
   readonly admission: Admission;
@@ -168,6 +171,7 @@ export class Generation {
   readonly paths: GenerationMembers["paths"];
   readonly upstreams: GenerationMembers["upstreams"];
   readonly proxy: GenerationMembers["proxy"];
+  readonly bodies: GenerationMembers["bodies"];
   readonly redactor: GenerationMembers["redactor"];
   readonly objects: GenerationMembers["objects"];
   readonly admission: GenerationMembers["admission"];
@@ -190,7 +194,7 @@ export class Generation {
   private onIdle: (() => void) | undefined;
   private openApiText: string | undefined;
   private closed: Promise<void> | undefined;
-  readonly limits: BodyLimits;
+  readonly limits: BodyLimits & { readonly memory: BufferLimits };
   /** The sites whose pages may send requests; undefined: none. */
   readonly cors: Cors | undefined;
   /** Unix milliseconds. */
@@ -210,6 +214,7 @@ export class Generation {
     this.paths = parts.paths;
     this.upstreams = parts.upstreams;
     this.proxy = parts.proxy;
+    this.bodies = parts.bodies;
     this.redactor = parts.redactor;
     this.objects = parts.objects;
     this.admission = parts.admission;
@@ -223,8 +228,8 @@ export class Generation {
     this.log = parts.log;
     this.protocols = parts.protocols;
     this.common = parts.common;
-    const { limit: maxBytes, ...pace } = parts.config.body;
-    this.limits = { maxBytes, ...pace };
+    const { limit: maxBytes, memory: total, memory_per_key: perCaller, ...pace } = parts.config.body;
+    this.limits = { maxBytes, memory: { perCaller, total }, ...pace };
     this.cors = parts.config.cors && new Cors(parts.config.cors);
   }
 
@@ -270,7 +275,7 @@ export class Generation {
       const lasting = { config, providers, paths, upstreams, proxy, redactor, objects, limiter, levels, marketplace };
       const spoken = { protocols, common };
       return new Generation(
-        { ...lasting, admission, budget, plugins: classes, health, pages, log, ...spoken },
+        { ...lasting, bodies: carried.bodies, admission, budget, plugins: classes, health, pages, log, ...spoken },
         closers,
       );
     } catch (thrown) {

@@ -52,6 +52,8 @@ export async function runExchange(
     if (!exchange.answer) {
       await chain.route(exchange);
     }
+    // From here on the limits of its key and of the gateway bound how many such requests there are.
+    exchange.bodyMemory?.close();
     // An answer of a plugin too, once a model is chosen: it may repeat what another key was answered about its objects.
     if (!exchange.answer || exchange.targets.length > 0) {
       const owned = parts.objects.admit(exchange);
@@ -71,6 +73,7 @@ export async function runExchange(
     await reply.refuse(parts.redactor.error(error, exchange.credentials));
   } finally {
     exchange.form?.close();
+    exchange.bodyMemory?.close();
     parts.admission.release(exchange);
     const recorded = chain.done(exchange);
     logExchange(exchange, parts, recorded instanceof Promise ? await recorded : recorded);

@@ -1,20 +1,21 @@
+import { BufferMemory } from "./core/buffer-memory.ts";
 import type { Provider } from "./core/marketplace.ts";
 import type { Protocol } from "./core/protocol.ts";
 import { Agents } from "./upstream/agents.ts";
 import { Demo } from "./upstream/demo.ts";
 import { Pools } from "./upstream/http1/pools.ts";
-import { MessageMemory } from "./upstream/message-memory.ts";
 
 /** The enabled providers, by name. */
 export type Providers = ReadonlyMap<string, Provider>;
 
 /**
  * Resources passed from one generation to the next: connections to providers, the built-in provider's server, and the memory
- * for messages. Connections and servers that no living generation uses are closed.
+ * for messages and bodies. Connections and servers that no living generation uses are closed.
  */
 export class UpstreamResources {
   readonly agents = new Agents(process.env);
-  readonly messages = new MessageMemory();
+  readonly messages = new BufferMemory();
+  readonly bodies = new BufferMemory();
   private readonly demos = new Map<string, { demo: Demo; address: URL }>();
   private readonly providersInUse = new Set<Providers>();
 

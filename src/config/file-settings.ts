@@ -81,7 +81,7 @@ export function toFileSettings(config: Config): Settings {
     store: storeSettings(config.store),
     alerts: alerts && { ...alerts, repeat: duration(alerts.repeat) },
     connections: { ...mapNumbers(connections, duration), per_address: count(connections.per_address) },
-    body: { ...mapNumbers(body, duration), limit: size(body.limit), slowest: size(body.slowest) },
+    body: { ...mapNumbers(body, size), idle: duration(body.idle), patience: duration(body.patience) },
     sockets: { idle: duration(sockets.idle), message: size(sockets.message) },
     overload: {
       ...{ concurrency: limit(overload.concurrency), per_key: limit(overload.perKey), queue: count(overload.queue) },

@@ -494,13 +494,23 @@ const BodySchema = z.strictObject({
   idle: milliseconds().describe("Maximum time between two chunks of a request's body, like 30s.").prefault("30s"),
   slowest: quantity(parseSize, "64MiB, 1MB or 512KiB")
     .describe(
-      "Minimum average rate of a request's body in bytes per second, like 1KiB; a slower request is refused. 0B: no minimum.",
+      "Minimum average rate of a request's body in bytes per second as they are sent, like 1KiB; a slower request is refused. What came faster counts for as long as silence may last, the longer of `idle` and `patience`. 0B: no minimum.",
     )
     .prefault("1KiB"),
   patience: milliseconds()
     .refine((time) => time > 0, { error: "must be more than 0; slowest: 0B removes the minimum rate" })
     .describe("Time before `slowest` applies, like 10s.")
     .prefault("10s"),
+  memory: quantity(parseSize, "64MiB, 1MB or 512KiB")
+    .describe(
+      "Maximum memory, in a process, for bodies that have not arrived completely or whose requests wait for limits and plugins, like 384MiB: what exceeds 64 KiB of each, decompressed.",
+    )
+    .prefault("384MiB"),
+  memory_per_key: quantity(parseSize, "64MiB, 1MB or 512KiB")
+    .describe(
+      "The same for the bodies of one key, or of one client network without a key, like 128MiB; at least one of `limit` fits.",
+    )
+    .prefault("128MiB"),
 });
 
 const ConnectionsSchema = z.strictObject({

@@ -92,6 +92,10 @@ export interface Config {
     readonly slowest: number;
     /** Milliseconds before that applies. */
     readonly patience: number;
+    /** Maximum bytes of all bodies that are being received. */
+    readonly memory: number;
+    /** Maximum bytes of those of one key. */
+    readonly memory_per_key: number;
   };
   /** Whether a caller's traceparent is forwarded to providers. */
   readonly trace: boolean;

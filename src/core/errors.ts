@@ -256,7 +256,7 @@ export interface ErrorDetails {
   /** Machine-readable details in the client's protocol; sent where that has a place for them. */
   details?: Readonly<Record<string, unknown>>;
   /** The kind of limit that was reached, for metrics. */
-  limit?: "rpm" | "tpm" | "concurrency" | "budget";
+  limit?: "rpm" | "tpm" | "concurrency" | "budget" | "memory";
   /** Allowed methods, sent in `allow` with a 405. */
   allow?: readonly string[];
   /** The store that did not respond, for metrics. */

@@ -1,11 +1,20 @@
 import type { IncomingMessage } from "node:http";
+import { randomRetryAfter } from "../core/admission.ts";
 import { Body, invalidJsonError } from "../core/body.ts";
 import { type BodyRateLimits, type BodyRateListener, BodyRateMonitor } from "../core/body-rate.ts";
+import { type BufferAccount, type BufferLimits, UNCOUNTED_BYTES } from "../core/buffer-memory.ts";
 import { GatewayError } from "../core/errors.ts";
 import type { HeaderList } from "../wire/headers.ts";
 import { JsonError, Scanner } from "../wire/json.ts";
 import { describeKind } from "../wire/members.ts";
-import { type BodyDecoder, type Coding, checkMediaType, createBodyDecoder, readCoding } from "./coding.ts";
+import {
+  type BodyDecoder,
+  type Coding,
+  checkMediaType,
+  createBodyDecoder,
+  DECODER_WINDOWS,
+  readCoding,
+} from "./coding.ts";
 import { type BodyConsumer, ServerRequest } from "./server-request.ts";
 
 /** The maximum ratio of decoded to received bytes, and the decoded size from which it applies. */
@@ -29,17 +38,26 @@ export interface BodyLimits extends BodyRateLimits {
 }
 
 /**
+ * Opens the account of a body in the memory for all that are being received, once it has more than `UNCOUNTED_BYTES`.
+ * @param largest bytes that a single body may take in any case
+ */
+export type OpenBufferAccount = (largest: number) => BufferAccount;
+
+interface BodyReaderOptions {
+  readonly json: boolean;
+  readonly headers: HeaderList;
+  readonly openAccount: OpenBufferAccount;
+  readonly beforeRead?: (() => void) | undefined;
+}
+
+/**
  * Reads a request's body, and scans JSON while it arrives. On failure the rest is discarded unread; the error response should
  * close the connection.
  * @param options.beforeRead called before the first byte is awaited, and not at all where the head alone refuses the body
  * @throws GatewayError `body_too_large`, `body_timeout`, `client_gone`, `unsupported_encoding`, `unsupported_media_type`,
- *   `invalid_json`, `bad_request`
+ *   `invalid_json`, `bad_request`, `rate_limit_exceeded`, `overloaded`
  */
-export function readBody(
-  request: IncomingMessage,
-  limits: BodyLimits,
-  options: { json: boolean; headers: HeaderList; beforeRead?: (() => void) | undefined },
-): Promise<Body> {
+export function readBody(request: IncomingMessage, limits: BodyLimits, options: BodyReaderOptions): Promise<Body> {
   return new Promise((resolve, reject) => {
     const { headers } = options;
     if (options.json) checkMediaType(headers.get("content-type"));
@@ -51,7 +69,7 @@ export function readBody(
     }
     if (announced === undefined ? headers.has("transfer-encoding") : Number(announced) !== 0) {
       options.beforeRead?.();
-      new BodyReader(request, limits, options.json, coding, resolve, reject);
+      new BodyReader(request, limits, options, coding, resolve, reject);
     } else if (options.json) throw emptyBody();
     else resolve(Body.empty);
   });
@@ -68,17 +86,18 @@ class BodyReader implements BodyConsumer, BodyRateListener {
   private readonly scanner: Scanner | undefined;
   private readonly decoder: BodyDecoder | undefined;
   private readonly pace: BodyRateMonitor;
+  private account: BufferAccount | undefined;
   private over = false;
 
   constructor(
     private readonly request: IncomingMessage,
     private readonly limits: BodyLimits,
-    json: boolean,
-    coding: Coding | undefined,
+    private readonly options: BodyReaderOptions,
+    private readonly coding: Coding | undefined,
     private readonly resolve: (body: Body) => void,
     private readonly reject: (error: GatewayError) => void,
   ) {
-    this.scanner = json ? new Scanner(SCAN_LIMITS) : undefined;
+    this.scanner = options.json ? new Scanner(SCAN_LIMITS) : undefined;
     this.pace = new BodyRateMonitor(limits, this);
     if (coding) this.decoder = this.decode(coding);
     request.on("error", this.onClose);
@@ -102,6 +121,7 @@ class BodyReader implements BodyConsumer, BodyRateListener {
     if (this.received > this.limits.maxBytes) this.fail(bodyTooLarge(this.limits.maxBytes));
     else if (this.decoder) this.decoder.write(chunk);
     else this.addPiece(chunk);
+    this.countMemory();
   }
 
   onEnd(): void {
@@ -122,6 +142,19 @@ class BodyReader implements BodyConsumer, BodyRateListener {
     } catch (error) {
       this.fail(bodyError(error));
     }
+  }
+
+  /** Counts the bytes that are kept, and gives the body up where there is no room for them. */
+  private countMemory(): void {
+    if (this.over) return;
+    const { coding, decoder, length } = this;
+    const window = coding ? DECODER_WINDOWS[coding] : 0;
+    const waiting = decoder ? this.received - decoder.consumed : 0;
+    const bytes = length + Math.min(length, window) + waiting;
+    if (bytes <= UNCOUNTED_BYTES && !this.account) return;
+    this.account ??= this.options.openAccount(this.limits.maxBytes + window);
+    const exceeded = this.account.set(bytes);
+    if (exceeded !== undefined) this.fail(noRoomError(exceeded));
   }
 
   /** @throws JsonError */
@@ -161,6 +194,7 @@ class BodyReader implements BodyConsumer, BodyRateListener {
           message: `The request body must be a JSON object, not ${describeKind(scan.kind)}.`,
         });
       this.stop();
+      this.account?.set(this.length);
       this.resolve(this.length === 0 ? Body.empty : new Body(this.pieces, scan));
     } catch (error) {
       this.fail(bodyError(error));
@@ -178,6 +212,7 @@ class BodyReader implements BodyConsumer, BodyRateListener {
         else if (length > RATIO_FROM && length > MAX_RATIO * (this.decoder?.consumed ?? 0))
           this.fail(decompressionBomb());
         else this.addPiece(piece);
+        this.countMemory();
       },
       end: () => this.complete(),
       error: (cause) => this.fail(invalidEncoding(coding, cause)),
@@ -187,6 +222,8 @@ class BodyReader implements BodyConsumer, BodyRateListener {
   private fail(error: GatewayError): void {
     if (this.over) return;
     this.stop();
+    this.account?.close();
+    this.pieces.length = 0;
     this.request.on("error", ignore);
     this.request.resume();
     this.reject(error);
@@ -213,6 +250,20 @@ export function bodyTooLarge(maxBytes: number, what = "", hint?: string): Gatewa
   const message = `The ${what}request body is larger than ${limit} MiB.`;
   return new GatewayError("body_too_large", { message, ...(hint === undefined ? {} : { hint }) });
 }
+
+/** @param exceeded the limit that the body would exceed with the bytes that have arrived */
+export const noRoomError = (exceeded: keyof BufferLimits): GatewayError =>
+  exceeded === "perCaller"
+    ? new GatewayError("rate_limit_exceeded", {
+        message:
+          "The requests that arrive at the same time with this key, or from this network, are too large together.",
+        hint: "Send fewer large requests at the same time.",
+        ...{ limit: "memory", retryAfter: randomRetryAfter() },
+      })
+    : new GatewayError("overloaded", {
+        message: "The requests that arrive at the same time are too large together.",
+        retryAfter: randomRetryAfter(),
+      });
 
 const decompressionBomb = (): GatewayError =>
   new GatewayError("body_too_large", {

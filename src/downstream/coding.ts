@@ -51,8 +51,17 @@ export interface BodyDecoder {
   destroy(): void;
 }
 
-/** Window of 8 MiB, the limit of RFC 9659 for this coding: a larger one would be allocated as declared. */
-const ZSTD = { params: { [constants.ZSTD_d_windowLogMax]: 23 } };
+/** log2 of 8 MiB, the limit of RFC 9659 for this coding: a larger window would be allocated as declared. */
+const ZSTD_WINDOW = 23;
+const ZSTD = { params: { [constants.ZSTD_d_windowLogMax]: ZSTD_WINDOW } };
+
+/** Decoded bytes that a decoder keeps for itself at most; of gzip and deflate they are too few to count. */
+export const DECODER_WINDOWS: Readonly<Record<Coding, number>> = {
+  gzip: 0,
+  deflate: 0,
+  br: 1 << 24,
+  zstd: 1 << ZSTD_WINDOW,
+};
 
 /** Returns a decoder that works chunk by chunk. */
 export function createBodyDecoder(coding: Coding, output: DecoderOutput): BodyDecoder {

@@ -1,29 +1,35 @@
 import type { IncomingMessage } from "node:http";
 import { Body, invalidFormError } from "../core/body.ts";
+import { type BufferAccount, UNCOUNTED_BYTES } from "../core/buffer-memory.ts";
 import { GatewayError } from "../core/errors.ts";
 import type { Form } from "../core/exchange.ts";
 import { MAX_MODEL } from "../core/model-name.ts";
 import { FormError, FormScanner, parseBoundary } from "../wire/multipart.ts";
-import { type BodyLimits, bodyTooLarge } from "./body.ts";
+import { type BodyLimits, bodyTooLarge, noRoomError, type OpenBufferAccount } from "./body.ts";
 import { BodyPieces } from "./body-pieces.ts";
 import { Spool } from "./spool.ts";
 
 /** Bytes of a form that are buffered in memory; more are buffered in a file. */
 const MEMORY_LIMIT = 256 * 1024;
 
+interface FormReaderOptions {
+  readonly openAccount: OpenBufferAccount;
+  /** Names of other short fields to read, as far as they have arrived. */
+  readonly otherFields?: readonly string[] | undefined;
+  /** Reports whether a field may not occur in the form. */
+  readonly isForbidden?: (name: string) => boolean;
+}
+
 /**
  * Reads a form up to its field `model`, which determines the route. What precedes it is buffered, up to the limit, in a file;
  * what follows it is streamed through as it is checked.
- * @param otherFields names of other short fields to read, as far as they have arrived
- * @param isForbidden reports whether a field may not occur in the form
  * @throws GatewayError `unsupported_media_type`, `unsupported_encoding`, `body_too_large`, `body_timeout`, `invalid_form`,
- *   `invalid_field`, `client_gone`
+ *   `invalid_field`, `client_gone`, `rate_limit_exceeded`, `overloaded`
  */
 export async function readForm(
   request: IncomingMessage,
   limits: BodyLimits,
-  otherFields: readonly string[] = [],
-  isForbidden?: (name: string) => boolean,
+  { openAccount, otherFields, isForbidden }: FormReaderOptions,
 ): Promise<{ body: Body; form: Form }> {
   const boundary = parseBoundary(request.headers["content-type"] ?? "");
   if (boundary === undefined)
@@ -35,7 +41,7 @@ export async function readForm(
     throw new GatewayError("unsupported_encoding", { hint: "Send the form without content-encoding." });
   const declared = request.headers["content-length"];
   const scanner = new FormScanner(boundary, "model", MAX_MODEL, otherFields, isForbidden);
-  const reader = new FormReader(new BodyPieces(request, limits), scanner, limits.maxBytes, declared);
+  const reader = new FormReader(new BodyPieces(request, limits), scanner, limits.maxBytes, declared, openAccount);
   try {
     return { body: await reader.readToModel(), form: reader };
   } catch (thrown) {
@@ -55,12 +61,14 @@ class FormReader implements Form {
   /** The declared length of the whole form. */
   private readonly declared: number | undefined;
   private bodyEnd = 0;
+  private account: BufferAccount | undefined;
 
   constructor(
     private readonly pieces: BodyPieces,
     private readonly scanner: FormScanner,
     private readonly maxBytes: number,
     declared: string | undefined,
+    private readonly openAccount: OpenBufferAccount,
   ) {
     this.declared = declared === undefined ? undefined : Number(declared);
   }
@@ -103,6 +111,7 @@ class FormReader implements Form {
 
   close(): void {
     this.pieces.close();
+    this.account?.close();
     this.spool?.close();
   }
 
@@ -131,6 +140,7 @@ class FormReader implements Form {
     } catch (error) {
       throw formError(error);
     }
+    this.countMemory();
     if (searching && (scanner.found?.start ?? this.to) > this.maxBytes)
       throw bodyTooLarge(
         this.maxBytes,
@@ -141,6 +151,15 @@ class FormReader implements Form {
     this.ended = true;
     if (!scanner.found)
       throw new GatewayError("invalid_field", { message: 'The form has no field "model".', param: "model" });
+  }
+
+  /** @throws GatewayError where there is no room for what is kept */
+  private countMemory(): void {
+    const bytes = this.to - this.from;
+    if (bytes <= UNCOUNTED_BYTES && !this.account) return;
+    this.account ??= this.openAccount(this.maxBytes);
+    const exceeded = this.account.set(bytes);
+    if (exceeded !== undefined) throw noRoomError(exceeded);
   }
 
   private async spill(): Promise<void> {

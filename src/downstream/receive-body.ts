@@ -1,5 +1,6 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
 import { Body } from "../core/body.ts";
+import type { BufferAccount } from "../core/buffer-memory.ts";
 import type { Exchange } from "../core/exchange.ts";
 import type { Generation } from "../generation.ts";
 import { readBody } from "./body.ts";
@@ -16,24 +17,35 @@ export function createReceiveBody(
   exchange: Exchange,
   request: IncomingMessage,
   response: ServerResponse,
-  { limits, objects }: Pick<Generation, "limits" | "objects">,
+  { limits, objects, bodies }: Pick<Generation, "limits" | "objects" | "bodies">,
   expectsContinue: boolean,
 ): ReceiveBody {
   return () => {
     if (exchange.operation.body === "none") return Body.empty;
+    const openAccount = (largest: number): BufferAccount => {
+      const { perCaller, total } = limits.memory;
+      const applied = { perCaller: Math.max(perCaller, largest), total: Math.max(total, largest) };
+      const account = bodies.account(exchange.caller?.id ?? exchange.network, applied);
+      exchange.bodyMemory = account;
+      return account;
+    };
     const sendContinue = expectsContinue ? () => response.writeContinue() : undefined;
     if (exchange.operation.body === "json")
-      return readBody(request, limits, { json: true, headers: exchange.headers, beforeRead: sendContinue });
+      return readBody(request, limits, {
+        json: true,
+        headers: exchange.headers,
+        openAccount,
+        beforeRead: sendContinue,
+      });
     // A form's length is not limited: its files stream through.
     sendContinue?.();
     const { output, objects: objectMembers } = exchange.protocol;
     const otherFields = output?.multipliers.map(([name]) => String(name));
     const finder = objectMembers && objects.finderFor(objectMembers);
-    return readForm(request, limits, otherFields, (field) => finder?.isReferenceField(field) ?? false).then(
-      ({ body, form }) => {
-        exchange.form = form;
-        return body;
-      },
-    );
+    const isForbidden = (field: string) => finder?.isReferenceField(field) ?? false;
+    return readForm(request, limits, { openAccount, otherFields, isForbidden }).then(({ body, form }) => {
+      exchange.form = form;
+      return body;
+    });
   };
 }

@@ -87,7 +87,7 @@ export const METRICS = {
     "CORS preflights that were answered (`cors`); those of other origins are refused with `origin_not_allowed`.",
   ),
   gateway_limited_total: counter(["kind"], "Exchanges that were refused because of a limit.", [
-    ...["rpm", "tpm", "concurrency", "budget", "overload"],
+    ...["rpm", "tpm", "concurrency", "budget", "memory", "overload"],
   ]),
   gateway_client_aborts_total: counter(["phase"], "Exchanges whose client left before their end.", [
     ...["request", "waiting", "answer"],
@@ -202,7 +202,7 @@ export const LABELS: Readonly<Record<string, string>> = {
     "of an attempt: the provider's status, or the error code if there was none; of a refusal: its code (docs/errors.md), or `too_many_pipelined`, which closes the connection without a response",
   from: "a target",
   to: "a target",
-  kind: "of limits `rpm`, `tpm`, `concurrency`, `budget` or `overload`; of a provider's own `requests` or `tokens`",
+  kind: "of limits `rpm`, `tpm`, `concurrency`, `budget`, `memory` (request bodies) or `overload`; of a provider's own `requests` or `tokens`",
   phase: "`request`: before a provider was called; `waiting`: before the first byte; `answer`: after it",
   plugin: "the plugin's name in gateway.yaml",
   hook: "`access`, `request`, `route`, `send`, `failed`, `response`, `done` or `serve`",

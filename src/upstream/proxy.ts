@@ -1,9 +1,9 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
 import { ProxyServer, type ServerOptions } from "http-proxy-3";
+import { BufferMemory } from "../core/buffer-memory.ts";
 import { GatewayError } from "../core/errors.ts";
 import { Agents } from "./agents.ts";
 import type { Pools } from "./http1/pools.ts";
-import { MessageMemory } from "./message-memory.ts";
 import { type OutgoingPass, type PassObserver, PassThroughRequest } from "./pass.ts";
 import { type AbortSource, type OutgoingRequest, UpstreamRequest } from "./request.ts";
 import type { UpstreamResponse } from "./response.ts";
@@ -26,7 +26,7 @@ export class UpstreamProxy {
   constructor(
     private readonly pools: Pools,
     private readonly agents = new Agents(process.env),
-    private readonly messages = new MessageMemory(),
+    private readonly messages = new BufferMemory(),
   ) {
     // The library finds its passes by their function names, so none of ours may be called `stream`.
     this.server.before("web", "stream", sendAttempt);

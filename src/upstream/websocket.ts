@@ -3,11 +3,11 @@ import type { Socket } from "node:net";
 import { type Duplex, Readable } from "node:stream";
 import { Receiver } from "ws";
 import { type BodyRateLimits, BodyRateMonitor } from "../core/body-rate.ts";
+import type { BufferAccount, BufferMemory } from "../core/buffer-memory.ts";
 import { GatewayError } from "../core/errors.ts";
 import type { Redactor } from "../core/redactor.ts";
 import { closeFrame, FrameTracker, redactCloseFrame, textFrame } from "./frame-tracker.ts";
 import { forwarderRefusal, tunnelFailure } from "./http1/tunnel.ts";
-import type { MemoryAccount, MessageMemory } from "./message-memory.ts";
 import { flushAndClose, type OutgoingPass, whenConnected } from "./pass.ts";
 import { forwarderOf, readErrorBody } from "./pass-bodies.ts";
 import { type Progress, timeoutError, transportError } from "./transport-error.ts";
@@ -18,6 +18,10 @@ const HANDSHAKE_TIMEOUT = 30_000;
 const CLOSE_TIMEOUT = 200;
 const FRAME_END_TIMEOUT = 2000;
 
+/** Bytes of incomplete messages for the sockets of one key, unless a single message may be larger. */
+const KEY_BYTES = 16 * 1024 * 1024;
+/** Number of keys that can use all of their bytes at the same time. */
+const KEYS = 4;
 /** Frames in one chunk after which a side is not read again in the same turn, where its messages are parsed. */
 const MAX_FRAMES_A_TURN = 64;
 
@@ -113,7 +117,7 @@ export class SocketRelay {
   private clientReceiver: Receiver | undefined;
   private refusal: GatewayError | undefined;
   private clientClosed = false;
-  private readonly memory: MemoryAccount;
+  private readonly memory: BufferAccount;
   /** Watches the client's incomplete message, where messages are read. */
   private pace: BodyRateMonitor | undefined;
   /** Sides that are read again in the next turn. */
@@ -126,9 +130,10 @@ export class SocketRelay {
     private readonly outgoing: OutgoingPass,
     private readonly limits: SocketLimits,
     private readonly observer: SocketObserver,
-    memory: MessageMemory,
+    memory: BufferMemory,
   ) {
-    this.memory = memory.account(observer.caller, limits.message);
+    const perCaller = Math.max(KEY_BYTES, limits.message);
+    this.memory = memory.account(observer.caller, { perCaller, total: perCaller * KEYS });
   }
 
   /**
@@ -150,7 +155,7 @@ export class SocketRelay {
         this.upstream && (this.closing ?? this.providerFrames.closeCode ?? this.clientFrames.closeCode ?? ABNORMAL);
       const abnormalEnd = code === ABNORMAL ? (this.endedBy ?? "client") : undefined;
       unsubscribe();
-      this.memory.set(0);
+      this.memory.close();
       this.pace?.stop();
       this.end.resolve({ code, endedBy: this.closing === RESTART ? "gateway" : abnormalEnd });
     });
@@ -384,7 +389,7 @@ export class SocketRelay {
     if (this.handshake.socket.destroyed || this.refusal) return;
     const ofClient = this.clientReceiver ? this.clientFrames.unfinishedBytes : 0;
     const ofProvider = this.providerReceiver ? this.providerFrames.unfinishedBytes : 0;
-    if (this.memory.set(ofClient + ofProvider)) return;
+    if (this.memory.set(ofClient + ofProvider) === undefined) return;
     this.endWith(new GatewayError("overloaded", { message: "Too many large WebSocket messages are incomplete." }));
   }
 
@@ -407,7 +412,7 @@ export class SocketRelay {
   private endWith(error: GatewayError): void {
     this.refusal = error;
     this.clientReceiver = undefined;
-    this.memory.set(0);
+    this.memory.close();
     this.observer.interrupt(error);
   }
 

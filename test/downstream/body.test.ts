@@ -4,6 +4,7 @@ import { type AddressInfo, connect } from "node:net";
 import { brotliCompressSync, deflateRawSync, deflateSync, gzipSync, zstdCompressSync } from "node:zlib";
 import t from "tap";
 import { Body } from "../../src/core/body.ts";
+import { BufferMemory } from "../../src/core/buffer-memory.ts";
 import { GatewayError } from "../../src/core/errors.ts";
 import { readModel } from "../../src/core/model-name.ts";
 import { type BodyLimits, readBody } from "../../src/downstream/body.ts";
@@ -27,6 +28,7 @@ async function listening(limits: BodyLimits, json: boolean) {
     const outcome: Outcome = await readBody(request, limits, {
       json,
       headers: new HeaderList(request.rawHeaders),
+      openAccount: () => new BufferMemory().account("", { perCaller: 1e9, total: 1e9 }),
     }).catch((error) => error);
     tell(outcome);
     response.writeHead(outcome instanceof GatewayError ? outcome.status : 200, { connection: "close" }).end();

@@ -1,5 +1,53 @@
-import t from "tap";
-import { asking, startGateway } from "../support/gateway.ts";
+import { connect } from "node:net";
+import { brotliCompressSync, constants, gzipSync } from "node:zlib";
+import t, { type Test } from "tap";
+import { asking, KEY, type Running, startGateway } from "../support/gateway.ts";
+import { until } from "../support/upstream.ts";
+
+const KIB = 1024;
+const OTHER = "other-key-0123456789abcdef";
+const THIRD = "third-key-0123456789abcdef";
+
+/** Room for three bodies of a key, and for four in all. */
+const small = (t: Test, more = "") =>
+  startGateway(
+    t,
+    `body: { limit: 1MiB, memory: 4MiB, memory_per_key: 3MiB }
+providers: { demo: { url: "demo:" } }
+models: { echo: { targets: [demo:echo] } }
+keys: { test: { key: ${KEY}, concurrency: 1 }, other: { key: ${OTHER} }, third: { key: ${THIRD} } }
+${more}`,
+  );
+
+const chat = (bytes: number): Buffer =>
+  Buffer.from(`{"model":"echo","messages":[{"role":"user","content":"${"a".repeat(bytes)}"}]}`);
+
+interface Holding {
+  key?: string;
+  bytes: Buffer;
+  headers?: string;
+  path?: string;
+  from?: string;
+}
+
+/** Sends a request without the end of its body, and collects what comes back. */
+function hold(t: Test, running: Running, { key = KEY, bytes, headers = "", path, from = "127.0.0.1" }: Holding) {
+  const socket = connect({ port: running.port, host: "127.0.0.1", localAddress: from });
+  const client = { socket, text: "" };
+  socket.setEncoding("latin1").on("data", (text: string) => (client.text += text));
+  socket.on("error", () => {});
+  t.teardown(() => socket.destroy());
+  const bearer = key && `authorization: Bearer ${key}\r\n`;
+  socket.write(`POST ${path ?? "/v1/chat/completions"} HTTP/1.1\r\nhost: a\r\n${bearer}${headers}`);
+  socket.write(`transfer-encoding: chunked\r\n\r\n${bytes.length.toString(16)}\r\n`);
+  socket.write(bytes);
+  socket.write("\r\n");
+  return client;
+}
+
+/** What has been counted. */
+const counted = ({ gateway }: Running): number => gateway.generation.bodies.size;
+const refusedOf = (clients: readonly { text: string }[]) => clients.filter(({ text }) => text !== "");
 
 t.test("an operation without a body reads none, one with a JSON body reads it completely", async (t) => {
   const running = await startGateway(
@@ -12,4 +60,98 @@ t.test("an operation without a body reads none, one with a JSON body reads it co
   t.equal((await chat('{"model":"echo",')).status, 400);
   const kept = await fetch(`${running.url}/v1/responses/resp_none`, { headers: asking() });
   t.match(await kept.json(), { error: { code: "object_not_found" } });
+});
+
+t.test("incomplete bodies of a key have a bound in memory, as decompressed; others are still read", async (t) => {
+  const running = await small(t);
+  const bytes = gzipSync(chat(900 * KIB), { finishFlush: constants.Z_SYNC_FLUSH });
+  const headers = "content-encoding: gzip\r\n";
+  const clients = Array.from({ length: 8 }, () => hold(t, running, { bytes, headers }));
+  await until(() => refusedOf(clients).length === 5, "five to be refused");
+  for (const { text } of refusedOf(clients)) {
+    t.match(text, /^HTTP\/1\.1 429 /);
+    t.match(text, /retry-after: \d/);
+    t.match(text, /too large together/);
+  }
+  await until(() => counted(running) > 2400 * KIB);
+  t.ok(counted(running) <= 3072 * KIB);
+  const post = (key: string, body: Buffer) =>
+    fetch(`${running.url}/v1/chat/completions`, { method: "POST", headers: { authorization: `Bearer ${key}` }, body });
+  t.equal((await post(KEY, chat(60 * KIB))).status, 200, "a small one of this key");
+  t.equal((await post(OTHER, chat(900 * KIB))).status, 200, "a large one of another key");
+  const [first, ...left] = clients.filter(({ text }) => text === "");
+  first?.socket.destroy();
+  await until(() => counted(running) < 2000 * KIB, "what is aborted to be released");
+  t.equal((await post(KEY, chat(900 * KIB))).status, 200, "and there is room again");
+  for (const { socket } of left) socket.destroy();
+  await until(() => counted(running) === 0);
+});
+
+t.test("the bodies of all keys have a bound, too", async (t) => {
+  const running = await small(t);
+  const held = [KEY, OTHER].flatMap((key) => [0, 1, 2].map(() => hold(t, running, { key, bytes: chat(900 * KIB) })));
+  await until(() => refusedOf(held).length === 2, "two to be refused");
+  const late = hold(t, running, { key: THIRD, bytes: chat(900 * KIB) });
+  await until(() => late.text !== "");
+  for (const { text } of [...refusedOf(held), late]) {
+    t.match(text, /^HTTP\/1\.1 503 /);
+    t.match(text, /retry-after: \d/);
+  }
+  for (const { socket } of held) socket.destroy();
+  await until(() => counted(running) === 0);
+});
+
+t.test("many large requests at the same time pass, and each releases what it took", async (t) => {
+  const running = await small(t, "overload: { delay: off, concurrency: 3, wait: 60s }");
+  const sent = Array.from({ length: 12 }, () =>
+    fetch(`${running.url}/v1/chat/completions`, {
+      method: "POST",
+      headers: asking({ authorization: `Bearer ${OTHER}` }),
+      body: chat(900 * KIB),
+    }),
+  );
+  t.same(
+    (await Promise.all(sent)).map(({ status }) => status),
+    sent.map(() => 200),
+  );
+  const invalid = await fetch(`${running.url}/v1/chat/completions`, {
+    method: "POST",
+    headers: asking(),
+    body: `${chat(500 * KIB)}x`,
+  });
+  t.equal(invalid.status, 400);
+  const tooLarge = hold(t, running, { bytes: chat(1100 * KIB) });
+  await until(() => tooLarge.text.startsWith("HTTP/1.1 413"));
+  await until(() => counted(running) === 0);
+});
+
+t.test("what a decoder keeps for itself is counted", async (t) => {
+  const running = await small(t);
+  const params = { [constants.BROTLI_PARAM_LGWIN]: 24, [constants.BROTLI_PARAM_QUALITY]: 1 };
+  const bytes = brotliCompressSync(chat(900 * KIB), { params }).subarray(0, -10);
+  const held = hold(t, running, { bytes, headers: "content-encoding: br\r\n" });
+  await until(() => counted(running) > 1500 * KIB);
+  t.equal(held.text, "", "one is always read");
+});
+
+t.test("without a key the bound is that of a network", async (t) => {
+  const running = await small(t, "plugins: { auth: { anonymous: true } }\nshare: all\n");
+  const own = Array.from({ length: 4 }, () => hold(t, running, { key: "", bytes: chat(900 * KIB) }));
+  await until(() => refusedOf(own).length === 1);
+  const other = hold(t, running, { key: "", bytes: chat(900 * KIB), from: "127.0.0.2" });
+  await until(() => counted(running) > 3200 * KIB, "another network's body to be read");
+  t.equal(other.text, "");
+});
+
+t.test("the part of a form that waits in memory is counted until the form ends", async (t) => {
+  const running = await small(t);
+  const bytes = Buffer.from(
+    `--b\r\ncontent-disposition: form-data; name="image"; filename="a.png"\r\n\r\n${"a".repeat(200 * KIB)}`,
+  );
+  const headers = "content-type: multipart/form-data; boundary=b\r\n";
+  const held = Array.from({ length: 30 }, () => hold(t, running, { path: "/v1/images/edits", bytes, headers }));
+  await until(() => refusedOf(held).length > 5, "some to be refused");
+  for (const { text } of refusedOf(held)) t.match(text, /^HTTP\/1\.1 429 /);
+  for (const { socket } of held) socket.destroy();
+  await until(() => counted(running) === 0);
 });

@@ -1,0 +1,72 @@
+/**
+ * Bytes of each account that are not counted, so that requests and messages of the usual size are accepted while others have taken
+ * all of the memory. 500 accounts need 32 MB for them.
+ */
+export const UNCOUNTED_BYTES = 64 * 1024;
+
+/** How many bytes may be buffered at the same time. */
+export interface BufferLimits {
+  readonly perCaller: number;
+  /** Bytes of all callers together. */
+  readonly total: number;
+}
+
+/** Counts the bytes that are buffered of incomplete input, in a process and for each caller. */
+export class BufferMemory {
+  private used = 0;
+  private readonly usedByCaller = new Map<string, number>();
+
+  /** Bytes that are counted now. */
+  get size(): number {
+    return this.used;
+  }
+
+  /** Opens the account of one request or socket. @param caller the id of a key, or a network */
+  account(caller: string, limits: BufferLimits): BufferAccount {
+    return new BufferAccount(this, caller, limits);
+  }
+
+  /**
+   * Counts more bytes of a caller, or fewer.
+   * @returns the limit that forbids them, where there is no room; nothing has changed then
+   */
+  add(bytes: number, caller: string, limits: BufferLimits): keyof BufferLimits | undefined {
+    const ofCaller = (this.usedByCaller.get(caller) ?? 0) + bytes;
+    if (bytes > 0 && ofCaller > limits.perCaller) return "perCaller";
+    if (bytes > 0 && this.used + bytes > limits.total) return "total";
+    this.used += bytes;
+    if (ofCaller > 0) this.usedByCaller.set(caller, ofCaller);
+    else this.usedByCaller.delete(caller);
+    return undefined;
+  }
+}
+
+/** What one request or socket uses of a {@link BufferMemory}. */
+export class BufferAccount {
+  private counted = 0;
+  private closed = false;
+
+  constructor(
+    private readonly memory: BufferMemory,
+    private readonly caller: string,
+    private readonly limits: BufferLimits,
+  ) {}
+
+  /**
+   * Changes the bytes in use.
+   * @returns the limit that forbids them, where there is no room; nothing has changed then
+   */
+  set(bytes: number): keyof BufferLimits | undefined {
+    const more = Math.max(0, bytes - UNCOUNTED_BYTES) - this.counted;
+    if (more === 0 || this.closed) return undefined;
+    const exceeded = this.memory.add(more, this.caller, this.limits);
+    if (exceeded === undefined) this.counted += more;
+    return exceeded;
+  }
+
+  /** Releases all of them; nothing is counted from now on. */
+  close(): void {
+    this.set(0);
+    this.closed = true;
+  }
+}
