@@ -554,7 +554,10 @@ async function logUnenforcedLimits(
   if (why === undefined) return;
   const limited = (await keys.list()).filter(({ limits, revoked }) => limits && revoked === undefined);
   if (limited.length === 0) return;
-  log.error({ keys: limited.map(({ name }) => name) }, `keys have limits, and ${why}`);
+  log.error(
+    { keys: limited.map(({ name }) => name) },
+    `keys have limits, and ${why}${open ? ". Until then their requests there are refused." : ""}`,
+  );
 }
 
 /** Returns a function that logs a ledger's warnings for the operator. */

@@ -7,7 +7,11 @@ const DRY = { "gateway-explain": "dry-run" };
 const CHAT = { model: "fast", messages: [{ role: "user", content: "Hello" }] };
 
 /** A gateway in front of a provider that counts what it is asked. */
-async function gateway(t: Test, more = "") {
+async function gateway(
+  t: Test,
+  more = "",
+  keys = `test: { key: ${KEY}, group: acme }, few: { key: few-key-0123456789abcdef, budget: $0.001/day }`,
+) {
   const provider = await startVendor(t, json({}, 500));
   const running = await startGateway(
     t,
@@ -18,7 +22,7 @@ models:
   fast: { price: { input: 1, output: 10 }, output: 1k, targets: [own:small], fallback: [echo] }
   claude: { targets: [demo:echo] }
   echo: { targets: [demo:echo] }
-keys: { test: { key: ${KEY}, group: acme }, few: { key: few-key-0123456789abcdef, budget: $0.001/day } }
+keys: { ${keys} }
 ${more}`,
   );
   const explained = async (body: object, headers: Record<string, string> = {}, path = "/v1/chat/completions") => {
@@ -108,6 +112,23 @@ t.test("an unauthorised caller is refused as ever, and a value other than dry-ru
   const other = await explained(CHAT, { "gateway-explain": "yes" });
   t.equal(other.status, 400);
   t.match(other.json, { error: { message: /gateway-explain.*dry-run/ } });
+});
+
+t.test("a key made at run time gets a 403 where a chain does not enforce its limits, explained too", async (t) => {
+  const keys = `test: { key: ${KEY} }`;
+  const open = await gateway(t, "chains: { llm: [sse, auth, models, rewrite, usage] }", keys);
+  const budgets = [{ nano: 1e9, per: "day", soft: false }] as const;
+  const { key } = await open.gateway.stores.keys.create({ name: "paid", limits: { budgets } });
+  const init = { method: "POST", body: JSON.stringify(CHAT) };
+  for (const headers of [{ authorization: `Bearer ${key}` }, { authorization: `Bearer ${key}`, ...DRY }]) {
+    const response = await fetch(`${open.url}/v1/chat/completions`, { ...init, headers: asking(headers) });
+    t.equal(response.status, 403);
+    t.match(await response.json(), {
+      error: { message: /"paid" has limits, and nothing enforces them on .*"limits"/ },
+    });
+  }
+  t.equal(open.provider.requests.length, 0);
+  t.equal((await open.explained(CHAT)).json.refused, null, "a key without limits is served");
 });
 
 t.test("a translation's losses are listed for each target", async (t) => {

@@ -1,4 +1,5 @@
 import type { Limits } from "../core/limit-kinds.ts";
+import { LIMIT_PLUGINS } from "../core/limits.ts";
 import * as build from "./build.ts";
 import type { Chains } from "./plugins.ts";
 import type { ConfigPath, Report } from "./problems.ts";
@@ -84,7 +85,7 @@ export function unlimitedPaths(
   return paths.flatMap(({ path, use, serve }) => {
     if (serve !== undefined || seen.has(use)) return [];
     seen.add(use);
-    const missing = ["limits", "usage"].filter((name) => !pluginsOf(use).includes(name));
+    const missing = LIMIT_PLUGINS.filter((name) => !pluginsOf(use).includes(name));
     if (missing.length === 0) return [];
     const plugins = missing.map((name) => JSON.stringify(name)).join(" and ");
     const behind = 'after "auth" and "models"';

@@ -2,7 +2,8 @@ import { Frame } from "../wire/frame.ts";
 import { checkHeaderLines } from "../wire/headers.ts";
 import { GatewayError } from "./errors.ts";
 import { type Attempt, type Exchange, type FailedAnswer, type Head, isFinalStatus } from "./exchange.ts";
-import { checkCaller } from "./key-scope.ts";
+import { checkCaller, checkUnlimited } from "./key-scope.ts";
+import { LIMIT_PLUGINS } from "./limits.ts";
 import { type MaybePromise, PHASES, type Phase, type Plugin } from "./plugin.ts";
 import { readThroughStages } from "./read-through-stages.ts";
 import type { Stage } from "./stage.ts";
@@ -169,7 +170,9 @@ function buildSteps(links: readonly Link[], serving: Link | undefined, observer?
       return run ? [stepIn(link, index, phase, run.bind(link.plugin) as Run)] : [];
     });
   const steps = Object.fromEntries(PHASES.map((phase) => [phase, of(phase)])) as Record<Phase, Step<Run>[]>;
-  steps.access = steps.access.flatMap((step) => [step, { ...step, run: checkCallerOf }]);
+  const missing = serving ? [] : LIMIT_PLUGINS.filter((name) => links.every((link) => link.name !== name));
+  const check = missing.length === 0 ? checkCallerOf : checkUnlimitedCaller(missing);
+  steps.access = steps.access.flatMap((step) => [step, { ...step, run: check }]);
   if (serving) steps.access.push(stepIn(serving, links.length, "serve", serveAsPhase(serving.plugin)));
   return { ...steps, response: steps.response.toReversed() as Step<unknown>[] as Step<Respond>[] };
 }
@@ -178,6 +181,14 @@ function buildSteps(links: readonly Link[], serving: Link | undefined, observer?
 const checkCallerOf: Run = ({ caller, time, method, path, address }) => {
   if (caller) checkCaller(caller, { time, method, path, address });
 };
+
+/** Checks in addition that the caller has no limits, as the chain lacks plugins that would enforce them. */
+const checkUnlimitedCaller =
+  (missing: readonly string[]): Run =>
+  (exchange) => {
+    checkCallerOf(exchange);
+    if (exchange.caller) checkUnlimited(exchange.caller, exchange.path, missing);
+  };
 
 /** Wraps a phase to report its duration. */
 function timePhase(observer: PhaseObserver, plugin: string, phase: string, run: Run): Run {

@@ -47,6 +47,22 @@ export function checkCaller(
     });
 }
 
+/**
+ * Checks a caller on a path whose chain does not enforce limits: a key made at run time may have some all the same, for example
+ * because gateway.yaml has changed since. Soft budgets refuse nothing, here neither.
+ * @param missing the plugins that the chain lacks
+ * @throws GatewayError `key_not_allowed`
+ */
+export function checkUnlimited({ name, limits }: Caller, path: string, missing: readonly string[]): void {
+  const { rpm = 0, tpm = 0, concurrency = 0, budgets = [] } = limits ?? {};
+  if (rpm + tpm + concurrency === 0 && budgets.every(({ soft }) => soft)) return;
+  const plugins = missing.map((each) => JSON.stringify(each)).join(" and ");
+  throw new GatewayError("key_not_allowed", {
+    message: `The key "${name}" has limits, and nothing enforces them on ${path}.`,
+    hint: `Use another key, or ask the operator to add ${plugins} to the chain of this path.`,
+  });
+}
+
 /** Returns the error for an existing model that the key may not use. */
 export function modelNotAllowed({ name, models = [] }: KeyScope, model: string): GatewayError {
   return new GatewayError("key_not_allowed", {

@@ -47,6 +47,9 @@ interface CallerLevels {
   readonly byModel: Map<string, readonly LimitLevel[]>;
 }
 
+/** The plugins that a chain needs to enforce limits. */
+export const LIMIT_PLUGINS: readonly string[] = ["limits", "usage"];
+
 /** Determines which limits apply to a request. */
 export class Levels {
   private readonly callers = new Map<string, CallerLevels>();

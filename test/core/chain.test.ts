@@ -2,6 +2,7 @@ import t from "tap";
 import { Chain } from "../../src/core/chain.ts";
 import { GatewayError } from "../../src/core/errors.ts";
 import { type Attempt, Exchange, type ExchangeStart, type FailedAnswer, type Head } from "../../src/core/exchange.ts";
+import type { Limits } from "../../src/core/limit-kinds.ts";
 import type { Plugin } from "../../src/core/plugin.ts";
 import { Frame } from "../../src/wire/frame.ts";
 import { HeaderList } from "../../src/wire/headers.ts";
@@ -241,6 +242,34 @@ t.test("a plugin that answers ends the request phases, and only the plugins befo
     const ends = ["first done", "second done", "cache done", "last done"];
     t.same(seen, ["first request", "second request", "second response", "first response", ...ends]);
   }
+});
+
+t.test("a caller with limits is refused by a chain without the plugins that enforce them", async (t) => {
+  const day = { nano: 1, per: "day" } as const;
+  const run = async (limits: Limits | undefined, names: readonly string[], serving?: Plugin) => {
+    const auth: Plugin = {
+      access: (exchange) => {
+        exchange.caller = { id: "k", name: "ci", ...(limits && { limits }) };
+      },
+    };
+    const links = names.map((name) => ({ name, plugin: name === "auth" ? auth : {} }));
+    const exchange = new Exchange({ arrivedAt: 0, time: 0, path: "/v1/messages" } as ExchangeStart);
+    await new Chain("test", links, serving && { name: "models", plugin: serving }).access(exchange);
+  };
+  const budgets = [{ ...day, soft: false }];
+  for (const limits of [{ rpm: 1 }, { tpm: 1 }, { concurrency: 1 }, { budgets }]) {
+    await t.rejects(run(limits, ["auth", "usage"]), {
+      ...{ code: "key_not_allowed", status: 403, origin: "auth.access" },
+      message:
+        'The key "ci" has limits, and nothing enforces them on /v1/messages. Use another key, or ask the operator to add "limits" to the chain of this path.',
+    });
+    await t.rejects(run(limits, ["auth", "limits"]), { message: /add "usage" to/ });
+    await t.rejects(run(limits, ["auth"]), { message: /add "limits" and "usage" to/ });
+    await t.resolves(run(limits, ["auth", "limits", "usage"]));
+    await t.resolves(run(limits, ["auth"], { serve: () => ({ body: "list" }) }), "what costs nothing");
+  }
+  for (const limits of [undefined, {}, { rpm: 0, budgets: [] }, { budgets: [{ ...day, soft: true }] }])
+    await t.resolves(run(limits, ["auth"]), "what refuses nothing anywhere");
 });
 
 t.test("a path served by a plugin is answered after all other plugins have admitted the request", async (t) => {
