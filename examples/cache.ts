@@ -14,6 +14,15 @@ import { KeptValues } from "model-gateway/store";
 import { inject, injectable } from "tsyringe";
 import { z } from "zod";
 
+/** What is stored of a response besides its bytes. */
+interface CachedHead {
+  type: string;
+  streamed: boolean;
+  /** What the translation could not express, for `gateway-dropped` and `gateway-notice`. */
+  dropped: readonly string[];
+  notices: readonly string[];
+}
+
 /** Returns a stored response to a caller who repeats a request, streamed as before, on any gateway of the store. */
 @injectable()
 export default class Cache implements Plugin {
@@ -31,7 +40,7 @@ export default class Cache implements Plugin {
   static after = ["models"];
   static before = ["rewrite"];
 
-  private readonly state = slot((): { name?: string; pieces?: Buffer[] } => ({}));
+  private readonly state = slot((): { name?: string; pieces?: Buffer[]; type?: string; streamed?: boolean } => ({}));
 
   constructor(
     private readonly values: KeptValues,
@@ -48,27 +57,34 @@ export default class Cache implements Plugin {
     const name = hash("sha256", JSON.stringify([...asked, body.bytes().toString()]));
     const kept = await this.values.get("cache", name).catch((error: Error) => this.logFailure(error));
     if (kept) {
-      const [streamed = 0, length = 0] = kept;
-      const answer = kept.subarray(2 + length);
-      const headers = { "content-type": kept.toString("latin1", 2, 2 + length) };
-      exchange.answer = { headers, body: streamed ? [answer] : answer };
+      const from = 4 + kept.readUInt32BE();
+      const { type, streamed, dropped, notices }: CachedHead = JSON.parse(kept.toString("utf8", 4, from));
+      const answer = kept.subarray(from);
+      exchange.answer = { headers: { "content-type": type }, body: streamed ? [answer] : answer };
+      exchange.dropped.push(...dropped.filter((path) => !exchange.dropped.includes(path)));
+      exchange.notices.push(...notices.filter((text) => !exchange.notices.includes(text)));
     } else this.state(exchange).name = name;
   }
 
   response(exchange: ResponseExchange, head: Head): Stage | undefined {
     const state = this.state(exchange);
-    const type = Buffer.from(head.headers.get("content-type") ?? "", "latin1");
-    if (state.name === undefined || head.status !== 200 || type.length > 255) return undefined;
-    const pieces = [Buffer.of(head.framing ? 1 : 0, type.length), type];
-    state.pieces = pieces;
+    if (state.name === undefined || head.status !== 200) return undefined;
+    const pieces: Buffer[] = [];
+    Object.assign(state, { pieces, type: head.headers.get("content-type"), streamed: head.framing !== undefined });
     return ({ kind, bytes }) => void (kind !== "end" && pieces.push(Buffer.from(bytes)));
   }
 
   done(exchange: DoneExchange): void {
-    const { name, pieces } = this.state(exchange);
+    const { name, pieces, type = "", streamed = false } = this.state(exchange);
     const { seconds, bytes } = this.options;
     if (name === undefined || !pieces || exchange.outcome !== "completed") return;
-    const answer = Buffer.concat(pieces);
+    const dropped = [...exchange.dropped, ...exchange.droppedFromResponse];
+    // Other notices are about this caller.
+    const head: CachedHead = { type, streamed, dropped, notices: exchange.attempt?.losses?.notices ?? [] };
+    const headBytes = Buffer.from(JSON.stringify(head));
+    const length = Buffer.alloc(4);
+    length.writeUInt32BE(headBytes.length);
+    const answer = Buffer.concat([length, headBytes, ...pieces]);
     if (answer.length > bytes) return;
     this.values
       .set("cache", name, answer, { milliseconds: seconds * 1000, bytes })

@@ -118,6 +118,34 @@ models: { m: { targets: [up:x] } }
   }
 });
 
+t.test(
+  "a repeated answer of a translated request reports what was dropped and changed, as the first one did",
+  async (t) => {
+    const upstream = await repeating(t);
+    const yaml = `providers: { up: { url: "${upstream.origin.origin}/v1", speaks: [openai-chat] } }
+models: { m: { targets: [up:x] } }
+`;
+    const { url } = await startExamples(t, yaml, "[sse, auth, models, cache, rewrite, usage]", { cache: {} });
+    const thinking = { type: "enabled", budget_tokens: 1024 };
+    const messages = [{ role: "user", content: "hi" }];
+    const body = JSON.stringify({ model: "m", max_tokens: 2048, top_k: 5, thinking, messages });
+    const ask = async () => {
+      const response = await fetch(`${url}/v1/messages?odd=1`, { method: "POST", headers: asking(), body });
+      await response.text();
+      return { status: response.status, ...reported(response.headers) };
+    };
+    const reported = (headers: Headers) => ({
+      dropped: headers.get("gateway-dropped"),
+      notices: headers.get("gateway-notice"),
+    });
+    const first = await ask();
+    t.match(first, { status: 200, dropped: /top_k/, notices: /thinking/ });
+    t.same(await ask(), first);
+    t.same(await ask(), first);
+    t.equal(upstream.seen.length, 1);
+  },
+);
+
 t.test("a provider's error is not served from the cache", async (t) => {
   const upstream = await httpUpstream((_, reply) =>
     reply.writeHead(200, { "content-type": "text/event-stream" }).end('data: {"error":{"message":"overloaded"}}\n\n'),
