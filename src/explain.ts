@@ -226,7 +226,7 @@ class DryUpstreams {
     }
     this.targets.push({
       target: Marketplace.nameOf(target),
-      why: targetReasons(exchange, target, health.isUsable(target, attempt.caller), slots.hasFree(target.provider)),
+      why: targetReasons(exchange, attempt, health.isUsable(target, attempt.caller), slots.hasFree(target.provider)),
       protocol: attempt.protocol.name,
       request: error ? null : explainedRequest(exchange, attempt),
       steps: this.steps.splice(from),
@@ -291,8 +291,9 @@ function explainedRequest(exchange: Exchange, attempt: Attempt): NonNullable<Exp
   };
 }
 
-function targetReasons(exchange: Exchange, target: Target, usable: boolean, free: boolean): string[] {
+function targetReasons(exchange: Exchange, attempt: Attempt, usable: boolean, free: boolean): string[] {
   const { model, targets, protocol } = exchange;
+  const { target } = attempt;
   const why: string[] = [];
   if (target.modelId !== undefined && target.modelId !== model?.id)
     why.push(`fallback: the model ${target.modelId}, tried only before the first byte`);
@@ -302,8 +303,9 @@ function targetReasons(exchange: Exchange, target: Target, usable: boolean, free
   if (!free) why.push("its provider has no capacity at the moment");
   const { speaks } = target.provider;
   if (target.protocolName !== undefined) why.push(`via ${target.protocolName} by gateway.yaml`);
-  else if (speaks.includes(protocol.name)) why.push(`speaks ${protocol.name} as the client does`);
-  else why.push(`does not speak ${protocol.name}: translated`);
+  else if (!speaks.includes(protocol.name)) why.push(`does not speak ${protocol.name}: translated`);
+  else if (attempt.protocol === protocol) why.push(`speaks ${protocol.name} as the client does`);
+  else why.push(`serves this request better in ${attempt.protocol.name} than in ${protocol.name}: translated`);
   if (target.provider.credentials.length > 1) why.push(`${target.provider.credentials.length} credentials in turn`);
   return why;
 }

@@ -181,3 +181,28 @@ t.test("a plugin that responds itself is named", async (t) => {
   const { json } = await explained(CHAT);
   t.match(json, { answered_by: "hello", targets: [], refused: null });
 });
+
+t.test("a dry run says where another protocol than the client's serves the request better", async (t) => {
+  const { url } = await startGateway(
+    t,
+    `providers: { up: { url: "http://127.0.0.1:9/v1", speaks: [openai-chat, openai-responses] } }
+models: { m: { targets: [up:gpt-6] } }
+`,
+  );
+  const explain = async (path: string, body: object) => {
+    const response = await fetch(url + path, { method: "POST", headers: asking(DRY), body: JSON.stringify(body) });
+    return ((await response.json()) as Explanation).targets;
+  };
+  const asked = { model: "m", max_tokens: 9, messages: [{ role: "user", content: "Hi" }] };
+  const tools = [{ type: "function", function: { name: "one", parameters: { type: "object" } } }];
+  t.match(await explain("/v1/chat/completions", { ...asked, tools }), [
+    {
+      protocol: "openai-responses",
+      why: ["serves this request better in openai-responses than in openai-chat: translated"],
+    },
+  ]);
+  t.match(await explain("/v1/messages", { ...asked, tools: [{ name: "one", input_schema: { type: "object" } }] }), [
+    { protocol: "openai-responses", why: ["does not speak anthropic-messages: translated"] },
+  ]);
+  t.match(await explain("/v1/messages", asked), [{ protocol: "openai-chat" }]);
+});

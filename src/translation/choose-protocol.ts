@@ -4,6 +4,13 @@ import type { RoutedExchange } from "../core/phases.ts";
 import type { Protocols } from "../core/protocols.ts";
 import { betterProtocolOf, clientTranslationOf, isTranslatable, type TranslatedProtocol } from "./codec.ts";
 
+/** The protocol into which requests to a target are translated. */
+export interface ProtocolChoice {
+  readonly protocol: TranslatedProtocol;
+  /** Used instead for conversations that need it according to `protocol`. */
+  readonly better?: TranslatedProtocol | undefined;
+}
+
 /**
  * Chooses the protocol for a target, in this order: `via` in gateway.yaml; a protocol of the provider that serves this
  * request better; the client's own; the provider's first that can be translated. Undefined: there is none.
@@ -13,9 +20,9 @@ export function chooseProtocol(
   exchange: RoutedExchange,
   target: Target,
   protocols: Protocols,
-): TranslatedProtocol | "own" | undefined {
+): ProtocolChoice | "own" | undefined {
   const { protocol, operation } = exchange;
-  const { provider, protocolName } = target;
+  const { provider, protocolName, model, facts = {} } = target;
   const better = betterProtocolOf(protocol);
   const own = provider.speaks.includes(protocol.name) ? "own" : undefined;
   if (own && ((protocolName === undefined && !better) || protocolName === protocol.name)) return own;
@@ -25,12 +32,13 @@ export function chooseProtocol(
     if (!candidate || candidate === protocol || !isTranslatable(candidate)) return undefined;
     return operation.task === "count" && !candidate.translation.count ? undefined : candidate;
   };
-  const preferred =
-    translatable(protocolName) ??
-    (better && translatable(better.protocol) && better.isNeededFor(lazyMembers(exchange.body))
-      ? translatable(better.protocol)
-      : undefined);
-  return preferred ?? own ?? provider.speaks.map(translatable).find((candidate) => candidate !== undefined);
+  const configured = translatable(protocolName);
+  if (configured) return { protocol: configured };
+  const preferred = better && translatable(better.protocol);
+  if (preferred && better.isNeededFor(lazyMembers(exchange.body), { model, facts })) return { protocol: preferred };
+  if (own) return own;
+  const first = provider.speaks.map(translatable).find((candidate) => candidate !== undefined);
+  return first && { protocol: first, better: translatable(first.better?.protocol) };
 }
 
 /** Returns a body's top-level members, each parsed on access: most requests are judged by one or two of them. */

@@ -30,8 +30,10 @@ export interface ClientProtocol extends Protocol {
 interface BetterProtocol {
   /** The other protocol's name. */
   readonly protocol: string;
-  /** Reports whether a parsed request needs the other protocol. */
-  isNeededFor(body: Record<string, unknown>): boolean;
+  /** Reports whether a client's request of this protocol needs the other one at a target. @param body parsed */
+  isNeededFor(body: Record<string, unknown>, target: Pick<EncodeContext, "model" | "facts">): boolean;
+  /** Does the same for a request that is translated into this protocol. */
+  isNeededForConversation(conversation: Conversation, target: Pick<EncodeContext, "model" | "facts">): boolean;
 }
 
 export interface Translation {

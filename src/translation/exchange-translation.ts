@@ -9,6 +9,7 @@ import type { Stage } from "../core/stage.ts";
 import { Frame } from "../wire/frame.ts";
 import { HeaderList } from "../wire/headers.ts";
 import type { JsonObject } from "../wire/values.ts";
+import type { ProtocolChoice } from "./choose-protocol.ts";
 import { isTranslatable, type ResponseContext, type TranslatedProtocol, translationOf } from "./codec.ts";
 import type { Conversation } from "./conversation.ts";
 import type { Envelopes } from "./envelope.ts";
@@ -76,7 +77,7 @@ export class ExchangeTranslation {
    */
   constructor(
     private readonly exchange: RoutedExchange,
-    private readonly targets: ReadonlyMap<Target, TranslatedProtocol>,
+    private readonly targets: ReadonlyMap<Target, ProtocolChoice>,
     private readonly envelopes: Envelopes,
     private readonly mayHoldState: boolean,
     private readonly owners: readonly string[] = [""],
@@ -101,17 +102,18 @@ export class ExchangeTranslation {
    * or the request is small. Never rejects: `encode` throws the error.
    */
   prepare(attempt: Attempt): Promise<void> | undefined {
-    const to = this.targets.get(attempt.target);
-    if (attempt.body.length < LARGE_REQUEST_BYTES || !to) return undefined;
+    const choice = this.targets.get(attempt.target);
+    if (attempt.body.length < LARGE_REQUEST_BYTES || !choice) return undefined;
     this.resetIfChanged(attempt);
-    return this.prepareInTurns(attempt, to);
+    return this.prepareInTurns(attempt, choice);
   }
 
-  private async prepareInTurns(attempt: Attempt, to: TranslatedProtocol): Promise<void> {
+  private async prepareInTurns(attempt: Attempt, choice: ProtocolChoice): Promise<void> {
     await turn();
     const conversation = this.decoded ?? (this.decodeFailure ? undefined : await this.decodeInTurns());
     if (!conversation) return;
     try {
+      const to = protocolFor(conversation, attempt.target, choice);
       const written = await runInTurns(
         writeRequestInSteps(conversation, destination(attempt.target, to), this.exchange.strict),
       );
@@ -150,7 +152,7 @@ export class ExchangeTranslation {
 
   /**
    * Encodes an attempt in its planned protocol. Where that was chosen only as better for the request and cannot take it, the
-   * client's own protocol is used.
+   * protocol is used that it was better than.
    * @returns false where the client's own bytes are sent, without the state that this provider cannot read
    * @throws GatewayError `invalid_field`, `not_translatable`
    */
@@ -158,14 +160,18 @@ export class ExchangeTranslation {
     this.losses = this.written = undefined;
     this.resetIfChanged(attempt);
     const { provider, protocolName } = attempt.target;
-    const to = this.targets.get(attempt.target);
+    const choice = this.targets.get(attempt.target);
     try {
-      if (to) this.translate(attempt, to);
-      if (to) return true;
+      if (choice) this.translate(attempt, protocolFor(this.conversation, attempt.target, choice));
+      if (choice) return true;
     } catch (thrown) {
       const isRefusal = thrown instanceof GatewayError && thrown.status === 400;
-      const speaksOwn = protocolName !== to?.name && provider.speaks.includes(this.exchange.protocol.name);
-      if (!isRefusal || !speaksOwn) throw thrown;
+      const speaksOwn = protocolName !== choice?.protocol.name && provider.speaks.includes(this.exchange.protocol.name);
+      if (!isRefusal || !(speaksOwn || choice?.better)) throw thrown;
+      if (choice?.better) {
+        this.translate(attempt, choice.protocol);
+        return true;
+      }
     }
     this.removeUnreadableState(attempt);
     return false;
@@ -257,7 +263,7 @@ export class ExchangeTranslation {
   }
 
   private translateCount(attempt: Attempt, head: Head, bytes: Buffer): Stage {
-    const countCodec = this.targets.get(attempt.target)?.translation.count;
+    const countCodec = translationOf(attempt.protocol)?.count;
     try {
       return this.replaceBody(head, this.encodeCount(countCodec?.decode(bytes.toString()) ?? 0));
     } catch {
@@ -321,11 +327,8 @@ export class ExchangeTranslation {
     const { status, headers } = head;
     // An error response whose body breaks off still counts as that error.
     const text = await bodyOf(head, MAX_ERROR_BYTES).then(String, () => "");
-    const fault = (this.targets.get(attempt.target) as TranslatedProtocol).translation.response.decodeError(
-      status,
-      headers,
-      text,
-    );
+    const { decodeError } = (attempt.protocol as TranslatedProtocol).translation.response;
+    const fault = decodeError(status, headers, text);
     const usage = usageOf(attempt, Buffer.from(text));
     // Some responses report zeros for work that was not done.
     if (usage && (usage.in.total ?? 0) + (usage.out.total ?? 0) > 0) exchange.usage = usage;
@@ -334,9 +337,9 @@ export class ExchangeTranslation {
     return toClientError(clientFault, headers, this.exchange.protocol.overloadedStatus);
   }
 
-  private translation(exchange: ResponseExchange, { target }: Attempt): ResponseTranslation {
+  private translation(exchange: ResponseExchange, { target, protocol }: Attempt): ResponseTranslation {
     return {
-      from: this.targets.get(target) as TranslatedProtocol,
+      from: protocol as TranslatedProtocol,
       to: exchange.protocol,
       operation: exchange.operation,
       source: { account: target.provider.name, model: target.model },
@@ -368,6 +371,14 @@ export class ExchangeTranslation {
     };
   }
 }
+
+/** Returns the protocol that serves a conversation at a target. */
+const protocolFor = (
+  conversation: Conversation,
+  { model, facts = {} }: Target,
+  { protocol, better }: ProtocolChoice,
+): TranslatedProtocol =>
+  better && protocol.better?.isNeededForConversation(conversation, { model, facts }) ? better : protocol;
 
 const destination = ({ provider, model, facts = {} }: Target, protocol: TranslatedProtocol): RequestDestination => ({
   protocol,

@@ -8,8 +8,8 @@ import type { Protocols } from "../core/protocols.ts";
 import { ownersOf, type Share } from "../objects/share.ts";
 import type { ByteSpan } from "../wire/splice.ts";
 import { base64Spans, hasLongBase64 } from "./base64-spans.ts";
-import { chooseProtocol } from "./choose-protocol.ts";
-import { betterProtocolOf, clientTranslationOf, type TranslatedProtocol, translationOf } from "./codec.ts";
+import { chooseProtocol, type ProtocolChoice } from "./choose-protocol.ts";
+import { betterProtocolOf, clientTranslationOf, translationOf } from "./codec.ts";
 import type { Envelopes } from "./envelope.ts";
 import { checkErrorResponse } from "./error-response.ts";
 import { estimateMediaTokens } from "./estimate.ts";
@@ -39,7 +39,7 @@ export class Translations {
    * @throws GatewayError `not_served` where no target can serve it, `no_target` where a plugin has left none
    */
   plan(exchange: RouteExchange): ExchangeTranslation | undefined {
-    const others = new Map<Target, TranslatedProtocol>();
+    const others = new Map<Target, ProtocolChoice>();
     const { targets } = exchange;
     exchange.targets = targets.filter((target) => {
       const chosen = chooseProtocol(exchange, target, this.protocols);

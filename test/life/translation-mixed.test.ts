@@ -122,6 +122,29 @@ t.test("a protocol that suits a request better is used, unless it cannot express
   t.equal(upstream.seen.at(-1)?.url, "/v1/chat/completions");
 });
 
+t.test(
+  "function tools with reasoning go to the protocol that has both, whichever protocol the client speaks",
+  async (t) => {
+    const { ask, upstream } = await before(t, "openai-chat, openai-responses", "application/json", WHOLE);
+    const last = () => upstream.seen.at(-1)?.url;
+    const tools = messages.with(messages.ask("Hi", "f"), "m", false);
+    const thinking = { thinking: { type: "adaptive" }, output_config: { effort: "high" } };
+    await ask("/v1/messages", tools);
+    t.equal(last(), "/v1/chat/completions");
+    await ask("/v1/messages", { ...tools, ...thinking });
+    t.equal(last(), "/v1/responses");
+    t.match(JSON.parse(String(upstream.seen.at(-1)?.body)), { reasoning: { effort: "high" }, tools: [{}] });
+    const padding = { metadata: { user_id: "x".repeat(300_000) } };
+    await ask("/v1/messages", { ...tools, ...thinking, ...padding });
+    t.equal(last(), "/v1/responses", "also a request that is translated in steps");
+    await ask("/v1/messages", { ...tools, ...thinking, stop_sequences: ["x"] });
+    t.equal(last(), "/v1/chat/completions", "which can express what the better one cannot");
+    const set = await before(t, "openai-chat, openai-responses", "application/json", WHOLE, 200, ", via: openai-chat");
+    await set.ask("/v1/messages", { ...tools, ...thinking });
+    t.equal(set.upstream.seen.at(-1)?.url, "/v1/chat/completions", "gateway.yaml decides");
+  },
+);
+
 t.test("gateway.yaml can set the protocol of a target", async (t) => {
   const { ask, upstream, running } = await before(
     t,

@@ -31,7 +31,9 @@ function chosen(
     ...(protocolName === undefined ? {} : { protocolName }),
   } as unknown as Target;
   const found = chooseProtocol(exchange, target, protocols);
-  return typeof found === "object" ? found.name : found;
+  if (typeof found !== "object") return found;
+  const { protocol: first, better: other } = found;
+  return other ? `${first.name}, or ${other.name}` : first.name;
 }
 
 t.test("the client's own protocol where the provider speaks it", async (t) => {
@@ -60,6 +62,14 @@ t.test("a preferred one only for requests that declare it, and never against gat
   t.equal(chosen(better, ["better"], { body: '{"hard":true}' }), "own");
   t.equal(chosen(better, speaks, { body: '{"hard":true}', protocolName: "tiny" }), "tiny");
   t.equal(chosen(better, speaks, { body: '{"hard":true}', protocolName: "better" }), "own");
+});
+
+t.test("a translated request may go to one that its protocol prefers, where the provider speaks both", async (t) => {
+  t.equal(chosen(tiny, ["better", "other"]), "better, or other");
+  t.equal(chosen(tiny, ["other", "better"]), "other");
+  t.equal(chosen(tiny, ["better"]), "better");
+  t.equal(chosen(tiny, ["better", "other"], { protocolName: "better" }), "better");
+  t.equal(chosen(tiny, ["better", "other"], { operation: COUNT }), "better", "the other cannot count");
 });
 
 t.test("a preferred one is found without reading other members", async (t) => {

@@ -1,8 +1,9 @@
-import { asList, asObject, fixedPaths, type JsonObject, type TranslatedProtocol } from "model-gateway/protocol";
+import { asList, asObject, fixedPaths, type TranslatedProtocol } from "model-gateway/protocol";
 import { demoImage } from "../openai/demo.ts";
 import { parseErrorResponse } from "../openai/errors.ts";
 import { completionsFamily } from "../openai/family.ts";
 import { otherModels } from "../openai/objects.ts";
+import { effortForBudget, mayReason, reasonsByDefault } from "../openai/request.encode.ts";
 import { objects } from "./objects.ts";
 import { decodeRequest, decodeRequestInSteps } from "./request.decode.ts";
 import { encodeRequest, encodeRequestInSteps } from "./request.encode.ts";
@@ -14,15 +15,24 @@ import { readUsage } from "./usage.ts";
 import { CHAT_COMPLETIONS } from "./wire.ts";
 
 /**
- * Reports whether a request needs Responses: OpenAI's newer models think with function tools only there; in Chat they refuse
- * an effort.
+ * Whether requests need Responses: OpenAI's newer models think with function tools only there; in Chat they refuse an effort
+ * beside them, and the newest a request without one too.
  */
-function prefersResponses(body: JsonObject): boolean {
-  const effort = body["reasoning_effort"];
-  // Checked first: members are parsed on access, and tools are long.
-  if (typeof effort !== "string" || effort === "none") return false;
-  return asList(body["tools"]).some((tool) => asObject(tool)?.["type"] === "function");
-}
+const better: NonNullable<TranslatedProtocol["better"]> = {
+  protocol: "openai-responses",
+  isNeededFor(body, target) {
+    const effort = body["reasoning_effort"] ?? undefined;
+    const reasons = effort === undefined ? reasonsByDefault(target) : typeof effort === "string" && effort !== "none";
+    // Checked last: members are parsed on access, and tools are long.
+    return reasons && asList(body["tools"]).some((tool) => asObject(tool)?.["type"] === "function");
+  },
+  isNeededForConversation({ reasoning: { effort, budget } = {}, tools }, target) {
+    const requested = effort ?? (budget === undefined ? undefined : effortForBudget(budget, target.model));
+    const reasons =
+      requested === undefined ? reasonsByDefault(target) : requested !== "none" && mayReason(target.facts);
+    return reasons && tools.some(({ kind }) => kind === "function");
+  },
+};
 
 /** Chat Completions, the dialect of most vendors and tools. */
 const openaiChat: TranslatedProtocol = {
@@ -63,7 +73,7 @@ const openaiChat: TranslatedProtocol = {
       decodeError: parseErrorResponse,
     },
   },
-  better: { protocol: "openai-responses", isNeededFor: prefersResponses },
+  better,
 };
 
 export default openaiChat;

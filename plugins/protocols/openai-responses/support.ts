@@ -14,7 +14,13 @@ import {
   type SupportTable,
   settingFields,
 } from "model-gateway/protocol";
-import { effortForBudget, promptCacheOptions, supportedEffort, UNENFORCED_SCHEMA } from "../openai/request.encode.ts";
+import {
+  effortForBudget,
+  mayReason,
+  promptCacheOptions,
+  supportedEffort,
+  UNENFORCED_SCHEMA,
+} from "../openai/request.encode.ts";
 import { canEnforceSchema } from "../openai/schema.ts";
 import { labelOf, readJsonSchemaFormat, sameNames, tierSetting, VERBOSITIES } from "../openai/support.ts";
 import { EFFORTS } from "../openai/wire.ts";
@@ -275,8 +281,10 @@ function readInclude(body: Fields, name: string): number | undefined {
  * reason refuse that. [F: "Encrypted content is not supported with this model."]
  */
 export function writeInclude({ logprobs }: Conversation, { facts }: EncodeContext): string[] | undefined {
-  const reasons = facts.thinking === undefined ? facts.reasons !== false : facts.thinking !== "none";
-  const include = [...(reasons ? [INCLUDE_ENCRYPTED] : []), ...(logprobs === undefined ? [] : [INCLUDE_LOGPROBS])];
+  const include = [
+    ...(mayReason(facts) ? [INCLUDE_ENCRYPTED] : []),
+    ...(logprobs === undefined ? [] : [INCLUDE_LOGPROBS]),
+  ];
   return include.length > 0 ? include : undefined;
 }
 

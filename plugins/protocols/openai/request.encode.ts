@@ -53,6 +53,17 @@ export function effortForBudget(budget: number, model: string): Effort | undefin
   return budget < 0 ? undefined : nearestEffort(ReasoningBudget.effortOf(budget), model);
 }
 
+/** Models that reason where a request sets no effort, and take function tools only in Responses then. [D] */
+const REASONS_BY_DEFAULT = /(?:^|\/)gpt-(?:5[.-][6-9]|[6-9])/;
+
+/** Reports whether a model may reason: whether nothing says that it does not. */
+export const mayReason = ({ thinking, reasons }: EncodeContext["facts"]): boolean =>
+  thinking === undefined ? reasons !== false : thinking !== "none";
+
+/** Reports whether a model reasons where a request sets no effort. */
+export const reasonsByDefault = ({ model, facts }: Pick<EncodeContext, "model" | "facts">): boolean =>
+  REASONS_BY_DEFAULT.test(model) && mayReason(facts);
+
 /** A mark's lifetime here, by the requested one; undefined is the vendor's default, 30 minutes. [S] */
 const CACHE_TTLS: Readonly<Record<NonNullable<CacheMark["ttl"]>, "30m" | "12h" | undefined>> = {
   "5m": undefined,

@@ -5,6 +5,7 @@ import responses from "../../../../plugins/protocols/openai-responses/index.ts";
 import { Body } from "../../../../src/core/body.ts";
 import { findOtherModels } from "../../../../src/core/other-models.ts";
 import type { Protocol } from "../../../../src/core/protocol.ts";
+import type { Conversation } from "../../../../src/translation/conversation.ts";
 import { HeaderList } from "../../../../src/wire/headers.ts";
 
 t.test("it is the dialect for clients of an unknown one", async (t) => {
@@ -28,13 +29,46 @@ t.test("it recognises its path wherever it is mounted", async (t) => {
 
 t.test("functions together with an effort belong to Responses; the newer models refuse them here", async (t) => {
   const tools = [{ type: "function", function: { name: "one" } }];
-  const wants = (body: object) => protocol.better?.isNeededFor(body as Record<string, unknown>);
+  const wants = (body: object) =>
+    protocol.better?.isNeededFor(body as Record<string, unknown>, { model: "gpt-5.4", facts: {} });
   t.equal(protocol.better?.protocol, "openai-responses");
   t.equal(wants({ tools, reasoning_effort: "low" }), true);
   t.equal(wants({ tools, reasoning_effort: "none" }), false);
   t.equal(wants({ tools }), false);
   t.equal(wants({ reasoning_effort: "low" }), false);
   t.equal(wants({ tools: [{ type: "custom", custom: { name: "one" } }], reasoning_effort: "low" }), false);
+});
+
+t.test("without an effort that holds for the models that reason by default", async (t) => {
+  const tools = [{ type: "function", function: { name: "one" } }];
+  const wants = (model: string, facts = {}, body: object = { tools }) =>
+    protocol.better?.isNeededFor(body as Record<string, unknown>, { model, facts });
+  for (const model of ["gpt-5.6", "gpt-5-6-sol", "openai/gpt-6", "gpt-6.1-terra"]) t.equal(wants(model), true, model);
+  for (const model of ["gpt-5", "gpt-5-2025-08-07", "gpt-5.4-mini", "gpt-4.1", "grok-6"])
+    t.equal(wants(model), false, model);
+  t.equal(wants("gpt-6", {}, { tools, reasoning_effort: null }), true);
+  t.equal(wants("gpt-6", {}, { tools, reasoning_effort: "none" }), false);
+  t.equal(wants("gpt-6", {}, {}), false);
+  t.equal(wants("gpt-6-chat", { reasons: false }), false);
+  t.equal(wants("gpt-6", { thinking: "none" }), false);
+});
+
+t.test("translated conversations need Responses for the same reasons", async (t) => {
+  const base: Conversation = { protocol: "gemini", task: "generate", stream: false, turns: [], tools: [], uses: [] };
+  const tools: Conversation["tools"] = [{ kind: "function", name: "one", at: "tools.0" }];
+  const wants = (model: string, reasoning?: Conversation["reasoning"], facts = {}, more: object = { tools }) =>
+    protocol.better?.isNeededForConversation({ ...base, ...(reasoning && { reasoning }), ...more }, { model, facts });
+  t.equal(wants("gpt-5.4", { effort: "high" }), true);
+  t.equal(wants("gpt-5.4", { budget: 4000 }), true);
+  t.equal(wants("gpt-5.4", { effort: "high" }, {}, {}), false);
+  t.equal(wants("gpt-5.4", { effort: "none" }), false);
+  t.equal(wants("gpt-5.4", { budget: 0 }), false);
+  t.equal(wants("gpt-5.4"), false);
+  t.equal(wants("gpt-5.4", { budget: -1 }), false, "the model decides");
+  t.equal(wants("gpt-5.6", { budget: -1 }), true);
+  t.equal(wants("gpt-5.6"), true);
+  t.equal(wants("gpt-5.6", { effort: "none" }), false);
+  t.equal(wants("gpt-4.1", { effort: "high" }, { reasons: false }), false);
 });
 
 t.test(
