@@ -36,7 +36,7 @@ const STREAMS = {
       'data: {"candidates":[{"content":{"role":"model","parts":[{"text":"Hi"}]}}]}\r\n\r\n',
       'data: {"candidates":[{"content":{"role":"model","parts":[{"text":"."}]},"finishReason":"STOP"}]}\r\n\r\n',
     ],
-    broken: /^\{"error":\{.*\}\}\s*$/,
+    broken: /^data: \{"error":\{.*\}\}\r\n\r\n$/,
   },
 } as const;
 

@@ -67,10 +67,10 @@ export const errorBody = (error: Fault, id: string): string => JSON.stringify(er
 /**
  * Returns an error to write after a complete frame; a stream of events is then disconnected.
  *
- * Among events it is bare JSON, not `data:`. All of the vendor's clients raise that as an API error; in a `data:` event the Go
- * client and the JavaScript client before 1.32 take it for an empty response. One line feed follows, for clients that read
- * lines; a blank line would make JavaScript clients lose it where it arrives in one chunk with the frame before. In an array
- * it is the last element, and the array is closed. [S: js-genai, python-genai, go-genai]
+ * Among events it is one of them, as the vendor's own: the clients in Java 2.2, Go 1.77, Python 3.6 and JavaScript 2.32 and 3.1
+ * raise it as an API error, also in one chunk with the frame before. (Bare JSON is lost by Java, and by JavaScript in one
+ * chunk.) Its lines end with CRLF: Go looks for that first, and would not split it from a frame with CRLF before it. In an
+ * array it is the last element, and the array is closed.
  */
 export function streamError(error: GatewayError, id: string, { operation, last }: StreamState): Buffer {
   return streamErrorBytes(errorBody(error, id), operation, last?.bytes);
@@ -78,7 +78,7 @@ export function streamError(error: GatewayError, id: string, { operation, last }
 
 /** Returns the error's bytes. @param last the frame written before, if any. */
 function streamErrorBytes(body: string, operation: Operation, last: Buffer | undefined): Buffer {
-  if (operation.framing === "sse") return Buffer.from(`${body}\n`);
+  if (operation.framing === "sse") return Buffer.from(`data: ${body}\r\n\r\n`);
   const text = last?.subarray(-64).toString("latin1").trimEnd();
   // Nothing can follow in a closed array.
   if (text?.endsWith("]")) return Buffer.alloc(0);
