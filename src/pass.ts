@@ -3,19 +3,17 @@ import { GatewayError } from "./core/errors.ts";
 import type { Exchange } from "./core/exchange.ts";
 import { logExchange } from "./core/exchange-log.ts";
 import type { MaybePromise } from "./core/plugin.ts";
-import type { BodyLimits } from "./downstream/body.ts";
 import { pluginAnswer } from "./downstream/plugin-answer.ts";
+import { openBodyAccount } from "./downstream/receive-body.ts";
 import type { Reply } from "./downstream/reply.ts";
+import type { Generation } from "./generation.ts";
 import type { ExchangeParts } from "./pipeline.ts";
 import { addCredential, upstreamPath, urlWithPath } from "./upstream/address.ts";
 import type { UpstreamAnswer } from "./upstream/attempts.ts";
 import { headerObject, PassMeter } from "./upstream/pass-meter.ts";
 import type { PassMatch } from "./upstream/pass-path.ts";
 
-interface PassParts extends ExchangeParts {
-  /** Limits of a body's rate, and of the size of JSON. */
-  limits: BodyLimits;
-}
+type PassParts = ExchangeParts & Pick<Generation, "limits" | "bodies">;
 
 /**
  * Runs a request on a passthrough path (`pass` in gateway.yaml): bodies are not parsed, and only the phases access, send and done
@@ -55,6 +53,7 @@ export async function runPassthrough(
     // An exchange recorded as complete stays so, even if its client did not take the last bytes.
     if (!recorded) await reply.refuse(parts.redactor.error(error, exchange.credentials));
   } finally {
+    exchange.bodyMemory?.close();
     parts.admission.release(exchange);
     const later = record();
     logExchange(exchange, parts, later instanceof Promise ? await later : later);
@@ -69,14 +68,16 @@ export async function runPassthrough(
 async function forwardUnparsed(
   exchange: Exchange,
   chain: Chain,
-  { proxy, redactor, objects, limits: pace, upstreams }: PassParts,
+  parts: PassParts,
   { path, below }: PassMatch,
   reply: Reply,
   expectsContinue: boolean,
   settle: () => void,
 ): Promise<void> {
+  const { proxy, redactor, objects, limits: pace, upstreams } = parts;
   const attempt = path.createAttempt(exchange, below);
-  const passing = path.objects(exchange, below, objects, pace.maxBytes);
+  const memory = openBodyAccount(exchange, parts, pace.maxBytes);
+  const passing = path.objects(exchange, below, objects, pace.maxBytes, memory);
   const owned = passing.admit();
   if (owned) await owned;
   exchange.attempts.push(attempt);

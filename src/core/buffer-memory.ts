@@ -1,3 +1,6 @@
+import { randomRetryAfter } from "./admission.ts";
+import { GatewayError } from "./errors.ts";
+
 /**
  * Bytes of each account that are not counted, so that requests and messages of the usual size are accepted while others have taken
  * all of the memory. 500 accounts need 32 MB for them.
@@ -70,3 +73,20 @@ export class BufferAccount {
     this.closed = true;
   }
 }
+
+/**
+ * Returns the error for a request whose body is given up.
+ * @param exceeded the limit that it would exceed with the bytes that have arrived
+ */
+export const noRoomError = (exceeded: keyof BufferLimits): GatewayError =>
+  exceeded === "perCaller"
+    ? new GatewayError("rate_limit_exceeded", {
+        message:
+          "The requests that arrive at the same time with this key, or from this network, are too large together.",
+        hint: "Send fewer large requests at the same time.",
+        ...{ limit: "memory", retryAfter: randomRetryAfter() },
+      })
+    : new GatewayError("overloaded", {
+        message: "The requests that arrive at the same time are too large together.",
+        retryAfter: randomRetryAfter(),
+      });

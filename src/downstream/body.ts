@@ -1,8 +1,7 @@
 import type { IncomingMessage } from "node:http";
-import { randomRetryAfter } from "../core/admission.ts";
 import { Body, invalidJsonError } from "../core/body.ts";
 import { type BodyRateLimits, type BodyRateListener, BodyRateMonitor } from "../core/body-rate.ts";
-import { type BufferAccount, type BufferLimits, UNCOUNTED_BYTES } from "../core/buffer-memory.ts";
+import { type BufferAccount, noRoomError, UNCOUNTED_BYTES } from "../core/buffer-memory.ts";
 import { GatewayError } from "../core/errors.ts";
 import type { HeaderList } from "../wire/headers.ts";
 import { JsonError, Scanner } from "../wire/json.ts";
@@ -250,20 +249,6 @@ export function bodyTooLarge(maxBytes: number, what = "", hint?: string): Gatewa
   const message = `The ${what}request body is larger than ${limit} MiB.`;
   return new GatewayError("body_too_large", { message, ...(hint === undefined ? {} : { hint }) });
 }
-
-/** @param exceeded the limit that the body would exceed with the bytes that have arrived */
-export const noRoomError = (exceeded: keyof BufferLimits): GatewayError =>
-  exceeded === "perCaller"
-    ? new GatewayError("rate_limit_exceeded", {
-        message:
-          "The requests that arrive at the same time with this key, or from this network, are too large together.",
-        hint: "Send fewer large requests at the same time.",
-        ...{ limit: "memory", retryAfter: randomRetryAfter() },
-      })
-    : new GatewayError("overloaded", {
-        message: "The requests that arrive at the same time are too large together.",
-        retryAfter: randomRetryAfter(),
-      });
 
 const decompressionBomb = (): GatewayError =>
   new GatewayError("body_too_large", {

@@ -1,11 +1,11 @@
 import type { IncomingMessage } from "node:http";
 import { Body, invalidFormError } from "../core/body.ts";
-import { type BufferAccount, UNCOUNTED_BYTES } from "../core/buffer-memory.ts";
+import { type BufferAccount, noRoomError, UNCOUNTED_BYTES } from "../core/buffer-memory.ts";
 import { GatewayError } from "../core/errors.ts";
 import type { Form } from "../core/exchange.ts";
 import { MAX_MODEL } from "../core/model-name.ts";
 import { FormError, FormScanner, parseBoundary } from "../wire/multipart.ts";
-import { type BodyLimits, bodyTooLarge, noRoomError, type OpenBufferAccount } from "./body.ts";
+import { type BodyLimits, bodyTooLarge, type OpenBufferAccount } from "./body.ts";
 import { BodyPieces } from "./body-pieces.ts";
 import { Spool } from "./spool.ts";
 

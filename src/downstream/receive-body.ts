@@ -10,6 +10,22 @@ import { readForm } from "./form.ts";
 export type ReceiveBody = () => Body | Promise<Body>;
 
 /**
+ * Opens the account of an exchange in the memory for bodies that are being received.
+ * @param largest bytes that a single body may take in any case
+ */
+export function openBodyAccount(
+  exchange: Exchange,
+  { limits, bodies }: Pick<Generation, "limits" | "bodies">,
+  largest: number,
+): BufferAccount {
+  const { perCaller, total } = limits.memory;
+  const applied = { perCaller: Math.max(perCaller, largest), total: Math.max(total, largest) };
+  const account = bodies.account(exchange.caller?.id ?? exchange.network, applied);
+  exchange.bodyMemory = account;
+  return account;
+}
+
+/**
  * Returns the function that reads the body.
  * @param expectsContinue the client waits for `100 Continue` before it sends the body
  */
@@ -17,18 +33,13 @@ export function createReceiveBody(
   exchange: Exchange,
   request: IncomingMessage,
   response: ServerResponse,
-  { limits, objects, bodies }: Pick<Generation, "limits" | "objects" | "bodies">,
+  parts: Pick<Generation, "limits" | "objects" | "bodies">,
   expectsContinue: boolean,
 ): ReceiveBody {
+  const { limits, objects } = parts;
   return () => {
     if (exchange.operation.body === "none") return Body.empty;
-    const openAccount = (largest: number): BufferAccount => {
-      const { perCaller, total } = limits.memory;
-      const applied = { perCaller: Math.max(perCaller, largest), total: Math.max(total, largest) };
-      const account = bodies.account(exchange.caller?.id ?? exchange.network, applied);
-      exchange.bodyMemory = account;
-      return account;
-    };
+    const openAccount = (largest: number) => openBodyAccount(exchange, parts, largest);
     const sendContinue = expectsContinue ? () => response.writeContinue() : undefined;
     if (exchange.operation.body === "json")
       return readBody(request, limits, {

@@ -60,6 +60,7 @@ type AllowedContent = "json" | "file" | "any" | "piece";
  * Returns the parser for a body of a content type.
  * @param limit bytes of JSON at most, also of each line
  * @param requestFiles how forms upload files whose lines are requests
+ * @param onBuffered called with the bytes of JSON that are kept until it can be parsed
  * @throws GatewayError `unsupported_media_type` for a form whose boundary is ambiguous
  */
 export function bodyReferenceFinder(
@@ -68,13 +69,16 @@ export function bodyReferenceFinder(
   limit: number,
   allowed: AllowedContent = "file",
   requestFiles?: RequestFiles,
+  onBuffered: (bytes: number) => void = () => {},
 ): BodyReferenceFinder {
-  if (allowed === "piece" || !FORM.test(type)) return new JsonReferenceFinder(finders, limit, type, allowed);
+  if (allowed === "piece" || !FORM.test(type))
+    return new JsonReferenceFinder(finders, limit, type, allowed, onBuffered);
   const boundary = parseBoundary(type);
   if (boundary !== undefined) {
-    const file = requestFiles && new RequestFileFinder(requestFiles, requestLines(requestFiles.field, finders, limit));
+    const file =
+      requestFiles && new RequestFileFinder(requestFiles, requestLines(requestFiles.field, finders, limit, onBuffered));
     const fieldFinder = () =>
-      new JsonReferenceFinder(finders, Math.min(limit, MAX_JSON_FIELD), "application/octet-stream", "file");
+      new JsonReferenceFinder(finders, Math.min(limit, MAX_JSON_FIELD), "application/octet-stream", "file", onBuffered);
     return new FormReferenceFinder(boundary, finders, file, fieldFinder);
   }
   throw new GatewayError("unsupported_media_type", {
@@ -88,10 +92,15 @@ export function bodyReferenceFinder(
  * @param field the field with the file, for error messages
  * @param limit bytes of a line at most
  */
-export function requestLines(field: string, finders: readonly ReferenceFinder[], limit: number): RequestLines {
+export function requestLines(
+  field: string,
+  finders: readonly ReferenceFinder[],
+  limit: number,
+  onBuffered: (bytes: number) => void = () => {},
+): RequestLines {
   return new RequestLines(field, {
     mayRefer: (bytes) => bytes.includes(0) || finders.some((each) => each.mayReferInBytes(bytes)),
-    finder: () => new JsonReferenceFinder(finders, limit, "", "json"),
+    finder: () => new JsonReferenceFinder(finders, limit, "", "json", onBuffered),
   });
 }
 
@@ -112,6 +121,7 @@ class JsonReferenceFinder implements BodyReferenceFinder {
     private readonly limit: number,
     private readonly type: string,
     private readonly allowed: AllowedContent,
+    private readonly onBuffered: (bytes: number) => void,
   ) {
     const isFile = FILE.test(type) || (allowed === "any" && MULTIPART.test(type));
     this.file = allowed === "piece" || (allowed !== "json" && isFile);
@@ -127,6 +137,7 @@ class JsonReferenceFinder implements BodyReferenceFinder {
       this.ignoreRest();
     }
     this.pieces.push(bytes);
+    this.onBuffered(this.length);
     this.scanPieces(known ? [bytes] : this.pieces);
     if (this.firstValueReferences.length > 0) return this.firstValueReferences;
     // Some parsers act on a value as soon as it is whole, whatever follows.
@@ -134,6 +145,7 @@ class JsonReferenceFinder implements BodyReferenceFinder {
   }
 
   end(): readonly ObjectReference[] {
+    this.onBuffered(0);
     return this.state === "json" ? this.findAll() : NO_REFERENCES;
   }
 
@@ -189,6 +201,7 @@ class JsonReferenceFinder implements BodyReferenceFinder {
   private ignoreRest(): void {
     this.state = "other";
     this.pieces.length = 0;
+    this.onBuffered(0);
   }
 
   /** @throws GatewayError for invalid JSON, unless it is a file, and for JSON that cannot be read */

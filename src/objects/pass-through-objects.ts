@@ -1,3 +1,4 @@
+import { type BufferAccount, noRoomError } from "../core/buffer-memory.ts";
 import { GatewayError } from "../core/errors.ts";
 import type { Exchange } from "../core/exchange.ts";
 import type { MaybePromise } from "../core/plugin.ts";
@@ -96,9 +97,11 @@ export class PassThroughObjects {
   /** It is a path on which requests concern the whole account. */
   private readonly account: boolean;
   private readonly finders: readonly ReferenceFinder[];
-  private readonly body: BodyReferenceFinder | undefined;
+  /** Undefined: there is none to check, or its end has been checked. */
+  private body: BodyReferenceFinder | undefined;
   private length = 0;
-  private ended = false;
+  /** Bytes of the body that are kept. */
+  private buffered = 0;
   /** The response may report objects that the request creates. */
   private readonly creates: boolean;
   /** Where the response reports ids: the steps to each member. */
@@ -118,6 +121,7 @@ export class PassThroughObjects {
   /**
    * @param provider that the request goes to
    * @param limit bytes of a JSON body at most
+   * @param memory counts what is kept of the body
    * @param open the path also accepts requests that may show other keys' objects: lists, and bodies that cannot be read
    */
   constructor(
@@ -127,6 +131,7 @@ export class PassThroughObjects {
     private readonly below: string,
     protocols: readonly Protocol[],
     limit: number,
+    private readonly memory: BufferAccount | undefined,
     private readonly open: boolean,
   ) {
     const vendors = [...new Set(protocols.flatMap(({ vendorObjects }) => vendorObjects ?? []))];
@@ -151,7 +156,9 @@ export class PassThroughObjects {
       this.session !== undefined ? "piece" : open || upload ? "any" : this.uploads.length === 0 ? "file" : "json";
     const type = exchange.headers.get("content-type")?.trim() ?? "";
     const [requestFiles] = vendors.flatMap((vendor) => vendor.requestFiles ?? []);
-    this.body = bodyReferenceFinder(type, this.finders, limit, allowed, requestFiles);
+    this.body = bodyReferenceFinder(type, this.finders, limit, allowed, requestFiles, (bytes) => {
+      this.buffered = bytes;
+    });
     if (upload && this.session !== undefined) this.piece = this.pieceReader(upload, limit);
     if (requestFiles && !open && isUploadInParts(below, requestFiles)) this.purpose = new UploadPurpose(requestFiles);
     const coding = exchange.headers.get("content-encoding");
@@ -227,6 +234,8 @@ export class PassThroughObjects {
     if (!this.body) return;
     this.purpose?.check(bytes);
     const named = [...this.body.push(bytes)];
+    const exceeded = this.memory?.set(this.buffered);
+    if (exceeded !== undefined) throw noRoomError(exceeded);
     this.length += bytes.length;
     // The provider acts on the last announced byte, or on the end where no length was announced.
     const isWhole = this.length >= Number(this.exchange.headers.get("content-length") ?? Infinity);
@@ -243,9 +252,10 @@ export class PassThroughObjects {
 
   /** Returns the objects that are known once the whole body has arrived, once. */
   private lastFound(): readonly ObjectReference[] {
-    if (!this.body || this.ended) return [];
-    this.ended = true;
-    return this.body.end();
+    const found = this.body?.end() ?? [];
+    this.body = undefined;
+    this.memory?.close();
+    return found;
   }
 
   private admitReferences(named: readonly ObjectReference[]): void | Promise<void> {

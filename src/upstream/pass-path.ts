@@ -1,4 +1,5 @@
 import { Body } from "../core/body.ts";
+import type { BufferAccount } from "../core/buffer-memory.ts";
 import type { Caller } from "../core/caller.ts";
 import { GatewayError } from "../core/errors.ts";
 import { Attempt, type Exchange } from "../core/exchange.ts";
@@ -232,7 +233,13 @@ export class PassPath {
   }
 
   /** Returns the objects that the request addresses and names. @throws GatewayError unsupported_encoding */
-  objects(exchange: Exchange, below: string, objects: ObjectAccess, limit: number): PassThroughObjects {
+  objects(
+    exchange: Exchange,
+    below: string,
+    objects: ObjectAccess,
+    limit: number,
+    memory?: BufferAccount,
+  ): PassThroughObjects {
     return new PassThroughObjects(
       objects,
       exchange,
@@ -240,6 +247,7 @@ export class PassPath {
       below,
       this.protocols,
       limit,
+      memory,
       this.open,
     );
   }

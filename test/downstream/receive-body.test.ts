@@ -2,7 +2,7 @@ import { connect } from "node:net";
 import { brotliCompressSync, constants, gzipSync } from "node:zlib";
 import t, { type Test } from "tap";
 import { asking, KEY, type Running, startGateway } from "../support/gateway.ts";
-import { until } from "../support/upstream.ts";
+import { rawUpstream, until } from "../support/upstream.ts";
 
 const KIB = 1024;
 const OTHER = "other-key-0123456789abcdef";
@@ -155,3 +155,37 @@ t.test("the part of a form that waits in memory is counted until the form ends",
   for (const { socket } of held) socket.destroy();
   await until(() => counted(running) === 0);
 });
+
+t.test(
+  "JSON that is kept for a check on a pass-through path is counted until it is complete; a file is not kept",
+  async (t) => {
+    const upstream = await rawUpstream(async (socket, request) => {
+      await request.body;
+      socket.write("HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: 2\r\n\r\n{}");
+    });
+    t.teardown(() => upstream.close());
+    const running = await startGateway(
+      t,
+      `body: { limit: 1MiB, memory: 4MiB, memory_per_key: 3MiB }
+providers: { up: { url: "${upstream.origin.origin}/v1", speaks: [openai-chat, openai-responses] } }
+models: { any: { targets: [up:any] } }
+paths: { "/up/*": { pass: up } }
+`,
+    );
+    const json = { path: "/up/evals", bytes: chat(900 * KIB), headers: "content-type: application/json\r\n" };
+    const held = Array.from({ length: 5 }, () => hold(t, running, json));
+    await until(() => refusedOf(held).length === 2, "two to be refused");
+    for (const { text } of refusedOf(held)) t.match(text, /^HTTP\/1\.1 429 /);
+    const file = { path: "/up/files", bytes: Buffer.alloc(900 * KIB, 1), headers: "content-type: image/png\r\n" };
+    const files = Array.from({ length: 3 }, () => hold(t, running, file));
+    for (const { socket } of files) socket.write("0\r\n\r\n");
+    await until(() => files.every(({ text }) => text.startsWith("HTTP/1.1 200 ")), "files to pass");
+    const before = counted(running);
+    const [first, ...left] = held.filter(({ text }) => text === "");
+    first?.socket.write("0\r\n\r\n");
+    await until(() => first?.text.startsWith("HTTP/1.1 200 ") === true, "a complete one to pass");
+    t.ok(counted(running) < before);
+    for (const { socket } of left) socket.destroy();
+    await until(() => counted(running) === 0);
+  },
+);
