@@ -9,6 +9,7 @@ import { Exchange } from "../core/exchange.ts";
 import { newId } from "../core/id.ts";
 import type { RouteMatch } from "../downstream/paths.ts";
 import { takeKeys } from "../downstream/presented-keys.ts";
+import { wantsStrict } from "../downstream/strict-header.ts";
 import { NullLog } from "../dry-start.ts";
 import type { ExplainedStep, ExplainedTarget, Explanation } from "../explain.ts";
 import { explainExchange } from "../explain.ts";
@@ -95,7 +96,7 @@ export async function runExplain(args: readonly string[], io: Terminal, loaded: 
   }
 }
 
-/** @throws GatewayError for an unknown path, UsageError for what cannot be explained */
+/** @throws GatewayError for an unknown path or an invalid header, UsageError for what cannot be explained */
 async function explainDry(
   request: ExplainedRequest,
   loaded: LoadedConfig,
@@ -194,7 +195,8 @@ async function explainRequest(
   const { method } = found.operation;
   // Credentials of the request count where no key is named: a plugin of the operator's may accept others than keys.
   const credentials = request.named || presented.length === 0 ? [KEY_PLACEHOLDER] : presented;
-  const exchange = new Exchange({ ...found, ...arrival, method, credentials });
+  const strict = wantsStrict(headers) || (found.strict ?? false);
+  const exchange = new Exchange({ ...found, ...arrival, method, credentials, strict });
   if (found.notice) exchange.notices.push(found.notice);
   const asks = found.operation.method === "POST" && found.operation.body === "json";
   const bytes = asks && Buffer.from(requestText(request, found, loaded, generation));

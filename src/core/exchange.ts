@@ -284,7 +284,7 @@ export interface ExchangeStart {
   operation: Operation;
   /** The model named in the path, if any. */
   pathModel?: string | undefined;
-  /** Whether the path refuses requests from which a translation would drop something. */
+  /** Whether the path, or the client's header, refuses requests from which a translation would drop something. */
   strict?: boolean;
 }
 
@@ -335,7 +335,8 @@ export class Exchange {
   readonly protocol: Protocol;
   readonly operation: Operation;
   readonly pathModel: string | undefined;
-  private readonly strictPath: boolean;
+  /** Whether the request is refused if a translation would drop or change something. */
+  readonly strict: boolean;
 
   /** The request's body as edited by the plugins so far; empty until it has been read. */
   body: Body = Body.empty;
@@ -449,14 +450,7 @@ export class Exchange {
     this.protocol = arrival.protocol;
     this.operation = arrival.operation;
     this.pathModel = arrival.pathModel;
-    this.strictPath = arrival.strict ?? false;
-  }
-
-  /**
-   * Whether the request is refused if a translation would drop or change something: set by the path, or by the client's header.
-   */
-  get strict(): boolean {
-    return this.strictPath || /^(?:1|true)$/i.test(this.headers.get("gateway-strict") ?? "");
+    this.strict = arrival.strict ?? false;
   }
 
   /**

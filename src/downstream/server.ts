@@ -25,6 +25,7 @@ import { repeatsCheckedMember } from "./query-names.ts";
 import { createReceiveBody } from "./receive-body.ts";
 import { endResponse, Reply, sendErrorResponse, sendOverloaded } from "./reply.ts";
 import { ServerRequest } from "./server-request.ts";
+import { wantsStrict } from "./strict-header.ts";
 import { UnorderedList } from "./unordered-list.ts";
 
 /** Served without a key: the list of paths, the check that some clients send first, and the API description. */
@@ -624,16 +625,17 @@ function refuseRepeated(query: Query, names: readonly string[] | undefined): voi
   });
 }
 
-/** @throws GatewayError `misplaced_key` */
+/** @throws GatewayError `misplaced_key`, `invalid_field` */
 function createExchange(
   request: ServerRequest,
   query: Query,
-  { path, protocol, operation, strict = false, pathModel, notice }: RouteMatch,
+  { path, protocol, operation, strict: strictPath = false, pathModel, notice }: RouteMatch,
   known: ArrivalFacts,
   keys: readonly string[],
 ): Exchange {
   if (containsKey(path, keys)) throw new GatewayError("misplaced_key");
   const { method = "", headerList: headers } = request;
+  const strict = wantsStrict(headers) || strictPath;
   headers.deleteWhere(isForwardingHeader);
   const arrival = {
     ...known,

@@ -18,6 +18,9 @@ function openFile(fd: string): string | undefined {
   }
 }
 
+/** A request from which a translation drops a field. */
+const LOSSY = '{"model":"fast","max_tokens":10,"top_k":5,"messages":[{"role":"user","content":"hi"}]}';
+
 async function folderOf(t: Test) {
   const vendor = await startVendor(t, json({}, 500));
   const folder = t.testdir({
@@ -98,6 +101,14 @@ t.test("credentials of the request count where no key is named", async (t) => {
   });
   t.match(await explained(...bearer("a.company.token")), { code: 1, text: /refused +401 invalid_api_key by auth/ });
   t.match(await explained(...bearer("a.company.token"), "--key", "ci"), { code: 1, text: /key_not_allowed by models/ });
+});
+
+t.test("the header gateway-strict counts as in a request, and an unknown value of it is refused", async (t) => {
+  const { explained } = await folderOf(t);
+  const strict = (value: string) => explained("/v1/messages", "--body", LOSSY, "--header", `gateway-strict: ${value}`);
+  t.match((await strict("0")).text, /^(?![^]*not_translatable)/);
+  t.match((await strict("1")).text, /not_translatable/);
+  t.match(await strict("yes"), { code: 1, text: /400 invalid_field.*gateway-strict has the value "yes"/ });
 });
 
 t.test("an unknown key leaves no store open, which would keep the command from ending", async (t) => {
