@@ -1,6 +1,7 @@
 import { z } from "zod";
 import { redactedSettings } from "../config/changes.ts";
 import { configSecrets, findSecrets, starSecrets } from "../config/secrets.ts";
+import { OUTCOMES } from "../core/exchange.ts";
 import type { LedgerEntry, LedgerSearch, SpeedGroup } from "../store/ledger.ts";
 import { errorProblems, formatError } from "../text/format-error.ts";
 import type { AdminGateway } from "./admin-gateway.ts";
@@ -241,14 +242,16 @@ async function requests({ stores, config }: AdminGateway, { query }: AdminReques
     if (search[field]) throw new AdminError("bad_request", `Use either ${name} or without=${name}, not both.`);
     search[field] = "";
   }
+  if (search.outcome !== undefined && !OUTCOMES.some((each) => each === search.outcome))
+    throw new AdminError("bad_request", `outcome takes one of ${OUTCOMES.join(", ")}.`);
   const status = query.get("status");
   if (status) search.status = parseStatusRange(status);
   for (const [name, field] of BOUNDS) {
     const value = numberParameter(query, name);
     if (value !== undefined) search[field] = value;
   }
-  const [, time, id] = /^(\d+)_(.*)$/.exec(query.get("before") ?? "") ?? [];
-  if (time !== undefined && id !== undefined) search.before = { time: Number(time), id };
+  const before = query.get("before");
+  if (before) search.before = parsePosition(before);
   // A filter that matches few rows would read the whole ledger: a search reads a limited number, and returns where to continue.
   const oldest = [...FILTERS, ...BOUNDS.map(([, field]) => field)].some((field) => search[field] !== undefined)
     ? await stores.ledger.reach(search, MAX_ROWS_READ)
@@ -260,9 +263,19 @@ async function requests({ stores, config }: AdminGateway, { query }: AdminReques
   return { body: { requests: found.slice(0, limit), ...(next !== undefined && { next }) } };
 }
 
+/** @throws AdminError */
+function parsePosition(text: string): NonNullable<LedgerSearch["before"]> {
+  const [, time, id] = /^(\d{1,15})_(.*)$/.exec(text) ?? [];
+  if (time === undefined || id === undefined)
+    throw new AdminError("bad_request", "before takes the next of the answer before, as it is.");
+  return { time: Number(time), id };
+}
+
+/** @throws AdminError */
 function parseStatusRange(text: string): [number, number] {
-  const [, digit, rest] = /^([1-9])(\d\d|xx)$/.exec(text) ?? [];
-  if (digit === undefined) throw new AdminError("bad_request", "status takes one like 429, or 4xx.");
+  const [, digit, rest] = /^([1-5])(\d\d|xx)$/.exec(text) ?? [];
+  if (digit === undefined)
+    throw new AdminError("bad_request", "status takes one of 100 to 599 like 429, or 1xx to 5xx.");
   return rest === "xx" ? [Number(digit) * 100, Number(digit) * 100 + 99] : [Number(text), Number(text)];
 }
 

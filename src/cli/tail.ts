@@ -31,8 +31,8 @@ export async function runTail(
 ): Promise<number> {
   const { values } = parseVerbArguments(args, OPTIONS);
   const { status, model, json, once } = values;
-  if (status !== undefined && !/^\d(?:\d\d|xx)$/.test(status))
-    throw new UsageError(`--status ${status}: like 429, 4xx or 5xx.`);
+  if (status !== undefined && !/^[1-5](?:\d\d|xx)$/.test(status))
+    throw new UsageError(`--status ${status}: write one of 100 to 599 like 429, or 1xx to 5xx.`);
   const pattern = status === undefined ? undefined : new RegExp(`^${status.replace("xx", "..")}$`);
   const names = new Map((await keys.list()).map(({ id, name }) => [id, name]));
   const key = values.key === undefined ? undefined : findKeyIds(values.key, names);

@@ -2,6 +2,7 @@ import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { setTimeout as after } from "node:timers/promises";
 import t from "tap";
+import { ROUTES } from "../../src/admin/api.ts";
 import { asking, type Running } from "../support/gateway.ts";
 import { startAdmin, YAML } from "./support.ts";
 
@@ -87,6 +88,34 @@ t.test("the ledger is searched, page by page", async (t) => {
     t.equal((await ask("GET", `/api/requests?${query}`)).status, 400, query);
   t.equal((await ask("GET", "/api/requests/00000000-0000-7000-8000-000000000000")).status, 404);
   t.equal((await ask("GET", "/api/requests/none")).status, 404);
+});
+
+t.test("a query parameter that cannot be read is refused with what it takes, on every route", async (t) => {
+  const { ask } = await startAdmin(t);
+  const wrong: Record<string, readonly string[]> = {
+    since: ["soon", "-1h", "2026-02-30", "now"],
+    until: ["soon", "1"],
+    limit: ["x", "-1", "1.5", "1e3"],
+    before: ["junk", "_", "x_y", `${"9".repeat(16)}_`],
+    status: ["40", "700", "9xx", "0xx", "4XX", "four"],
+    outcome: ["complete", "COMPLETED"],
+    slower: ["fast", "-1"],
+    dearer: ["$1", "0.5"],
+    without: ["cost", "key,cost"],
+    by: ["cost", "keys"],
+    days: ["utc", ""],
+    back: ["0", "yes"],
+  };
+  // Any text is a filter by a name.
+  const names = ["key", "group", "model", "target"];
+  for (const { method, path, query } of ROUTES)
+    for (const name of Object.keys(query).filter((each) => !names.includes(each)))
+      for (const value of wrong[name] ?? [""]) {
+        const asked = `${path}?${name}=${encodeURIComponent(value)}`;
+        const { status, body } = await ask(method, asked);
+        t.equal(status, 400, asked);
+        t.match(body, { error: { code: "bad_request", message: / takes | is not a time\. Write / } }, asked);
+      }
 });
 
 t.test("an unknown query parameter is refused with the name of a similar one", async (t) => {

@@ -106,7 +106,7 @@ t.test("credentials of the request count where no key is named", async (t) => {
 t.test("the header gateway-strict counts as in a request, and an unknown value of it is refused", async (t) => {
   const { explained } = await folderOf(t);
   const strict = (value: string) => explained("/v1/messages", "--body", LOSSY, "--header", `gateway-strict: ${value}`);
-  t.match((await strict("0")).text, /^(?![^]*not_translatable)/);
+  t.notMatch((await strict("0")).text, /not_translatable/);
   t.match((await strict("1")).text, /not_translatable/);
   t.match(await strict("yes"), { code: 1, text: /400 invalid_field.*gateway-strict has the value "yes"/ });
 });

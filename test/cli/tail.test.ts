@@ -54,7 +54,10 @@ t.test("requests that match are printed as they end, once each", async (t) => {
   t.equal(await own.ended, 0);
   t.equal(own.out.length, 3, "by its name");
   await t.rejects(tail(["--key", "tst"]).ended, { message: /no key "tst"; did you mean "test"\?/ });
-  await t.rejects(tail(["--status", "bad"]).ended, { message: /--status bad/ });
+  for (const status of ["bad", "700", "9xx", "0xx", "099", "42", "4x"])
+    await t.rejects(tail(["--status", status]).ended, {
+      message: `--status ${status}: write one of 100 to 599 like 429, or 1xx to 5xx.`,
+    });
   await t.rejects(tail(["--since", "never"]).ended, { message: /--since/ });
   t.match(USAGE, /--once/);
   t.match(help, /^tail /);
