@@ -1,4 +1,5 @@
 import type { Protocol } from "../core/protocol.ts";
+import { TRANSPORT_REASONS } from "../upstream/transport-reasons.ts";
 import { asObject } from "../wire/values.ts";
 
 /** A model in a provider's list. */
@@ -100,18 +101,7 @@ export function unreachableReason(thrown: unknown, timeout: number): string {
   // Like browsers, fetch refuses ports of well-known other services.
   if (message === "bad port")
     return "not tested: fetch, which this test uses, blocks that port; the gateway itself can use it";
-  if (/^ERR_SSL_(?:WRONG_VERSION_NUMBER|PACKET_LENGTH_TOO_LONG)$/.test(code ?? ""))
-    return "it does not use TLS at this port: is the URL http://, or the port another one?";
-  const words: Record<string, string> = {
-    ECONNREFUSED: "no server listens there",
-    ENOTFOUND: "the host is unknown: is the name right, does DNS work?",
-    EAI_AGAIN: "DNS does not answer",
-    ECONNRESET: "the connection was cut",
-    DEPTH_ZERO_SELF_SIGNED_CERT:
-      "its certificate is self-signed: put the path of a file with its CA certificate into NODE_EXTRA_CA_CERTS",
-    CERT_HAS_EXPIRED: "its certificate has expired, or this machine's clock is wrong",
-  };
-  return words[code ?? ""] ?? `it could not be reached: ${message}`;
+  return TRANSPORT_REASONS.get(code ?? "") ?? `it could not be reached: ${message}`;
 }
 
 /** A page of a list, and the query of the next one. */

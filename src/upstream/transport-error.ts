@@ -1,6 +1,7 @@
 import { type ErrorCode, GatewayError } from "../core/errors.ts";
 import type { Timeouts } from "../core/marketplace.ts";
 import { Http1Error } from "./http1/errors.ts";
+import { TRANSPORT_REASONS } from "./transport-reasons.ts";
 
 /** How far an attempt had come when it failed. */
 export type Progress = "connecting" | "waiting" | "answering";
@@ -17,7 +18,10 @@ export class UpstreamFault extends Error {
     readonly code: string,
     readonly host: string,
   ) {
-    super(`${code} at ${host}`);
+    const reason = TRANSPORT_REASONS.get(code);
+    super(`${code} at ${host}${reason === undefined ? "" : `: ${reason}`}`);
+    // It would hide the message in the log, and shows only where in the gateway the transport's error arrived.
+    delete this.stack;
   }
 }
 

@@ -57,8 +57,9 @@ t.test("a GatewayError is thrown unchanged; any other exception becomes one", (t
 t.test("the cause is a code and a host, never the transport's own message", (t) => {
   const { cause } = transportError(coded("ECONNREFUSED"), "connecting", "api.test:1");
   t.ok(cause instanceof UpstreamFault);
-  t.equal(String((cause as UpstreamFault).message), "ECONNREFUSED at api.test:1");
+  t.equal(String((cause as UpstreamFault).message), "ECONNREFUSED at api.test:1: no server listens there");
   t.notMatch((cause as UpstreamFault).stack, "sk-secret");
+  t.equal((transportError(coded("EPIPE"), "waiting", "h").cause as UpstreamFault).message, "EPIPE at h");
   t.end();
 });
 
