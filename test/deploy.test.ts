@@ -323,6 +323,25 @@ t.test("systemd accepts unit and socket, with little exposure, if it is installe
   t.equal(exposed, 0, /Overall.*/.exec(open)?.[0] ?? open);
 });
 
+t.test("each service manager waits longer than drain, which includes linger", async (t) => {
+  const { drain = 0, linger = 0 } = await checked(
+    "providers: { demo: { url: 'demo:' } }\nmodels: { echo: { targets: [demo:echo] } }\n",
+  );
+  t.ok(linger < drain);
+  const seconds = (file: string, pattern: RegExp) => Number(pattern.exec(text(file))?.[1]);
+  const [compose, grace] = [/stop_grace_period: (\d+)m/, /terminationGracePeriod(?:Seconds)?: (\d+)/];
+  for (const [file, waits] of [
+    ["deploy/systemd/model-gateway.service", seconds("deploy/systemd/model-gateway.service", /TimeoutStopSec=(\d+)/)],
+    ["deploy/compose/one.yaml", 60 * seconds("deploy/compose/one.yaml", compose)],
+    ["deploy/compose/compose.yaml", 60 * seconds("deploy/compose/compose.yaml", compose)],
+    ["deploy/kubernetes/model-gateway.yaml", seconds("deploy/kubernetes/model-gateway.yaml", grace)],
+    ["deploy/helm/model-gateway/values.yaml", seconds("deploy/helm/model-gateway/values.yaml", grace)],
+  ] as const) {
+    t.ok(waits > drain / 1000, file);
+    t.match(text(file), /onger than `drain`, which (?:counts from SIGTERM and )?includes `linger`/, file);
+  }
+});
+
 t.test("the block for nginx on a page is the tested file", async (t) => {
   t.ok(text("docs/deploy.md").includes(`\`\`\`nginx\n${text("deploy/nginx/gateway.conf")}\`\`\``));
 });

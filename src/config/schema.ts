@@ -770,7 +770,9 @@ export const FileSchema = z.strictObject({
     "Overload protection: how many requests are accepted at the same time; running requests are never ended.",
   ),
   drain: milliseconds()
-    .describe("How long running exchanges may go on when the gateway stops, like 600s; off: until they end.")
+    .describe(
+      "How long running exchanges may go on when the gateway stops, `linger` included, like 600s; off: until they end.",
+    )
     .prefault("600s"),
   linger: milliseconds()
     .describe(
