@@ -97,6 +97,11 @@ export interface Protocol {
    * connection ends, also where the event reports a failure. Absent where the protocol has no such event.
    */
   terminal?(frame: Frame): boolean;
+  /**
+   * True where clients may miss the message of a provider's error event after which the connection is cut: unless the terminal
+   * event follows it, `streamError` writes that error once more.
+   */
+  readonly repeatsErrors?: true;
   /** Returns true when a frame may hold usage, judged by its bytes without parsing. */
   holdsUsage(frame: Frame): boolean;
   /** Returns usage from a parsed frame or complete body; `before` is that of earlier frames, later values win. */

@@ -4,6 +4,7 @@ import type { ActiveResponse, Exchange } from "../core/exchange.ts";
 import type { Protocol, StreamState } from "../core/protocol.ts";
 import { runStages, type Stage } from "../core/stage.ts";
 import type { UpstreamAnswer } from "../upstream/attempts.ts";
+import { errorInFrame } from "../upstream/first-frame.ts";
 import type { BodyReceiver } from "../upstream/response.ts";
 import { ArraySplitter } from "../wire/array.ts";
 import { Frame } from "../wire/frame.ts";
@@ -53,6 +54,8 @@ export class ResponseStream implements BodyReceiver, ActiveResponse {
   private over = false;
   /** The upstream's last frame. */
   private last: Frame | undefined;
+  /** The upstream's first frame that reports an error, where the protocol repeats it at the end. */
+  private firstError: Frame | undefined;
   /** Bytes that may still be read after a client has left at the end; undefined: no limit. */
   private bytesLeft: number | undefined;
   private unsubscribe = (): void => {};
@@ -142,7 +145,7 @@ export class ResponseStream implements BodyReceiver, ActiveResponse {
       this.write(pieces);
       if (this.exchange.aborted) throw new GatewayError("client_gone");
       // Some clients ignore an error event, and take the text before it for the whole response if that ends regularly.
-      if (this.hasFailed && !this.endsWithFailedResponse) this.writer.deferEnd(() => this.writer.abort());
+      if (this.hasFailed && !this.endsWithFailedResponse) this.breakOff();
       else this.writer.end();
     } catch (thrown) {
       this.abort(thrown);
@@ -150,6 +153,18 @@ export class ResponseStream implements BodyReceiver, ActiveResponse {
     }
     this.close();
     this.settle.done();
+  }
+
+  /** Cuts the connection after an error event, which is repeated where clients would miss it. */
+  private breakOff(): void {
+    const { exchange, writer, firstError, state, responseProtocol: protocol } = this;
+    const { attempt } = exchange;
+    const error = firstError && attempt && !protocol.terminal?.(firstError) && errorInFrame(firstError, attempt);
+    const repeated = error && protocol.streamError(error, exchange.id, state);
+    writer.deferEnd(() => {
+      if (repeated) writer.write([repeated]);
+      writer.abort();
+    });
   }
 
   private abort(error: unknown): void {
@@ -180,12 +195,20 @@ export class ResponseStream implements BodyReceiver, ActiveResponse {
       this.state.frames += frames.length;
     }
     const out = this.passFrames(frames);
+    this.keepFirstError(frames);
     // Usually a chunk is one event, and the frame's bytes already are the chunk.
     if (frames.length === 1) return out;
     const untouched = out.length === frames.length && out.every((bytes, i) => bytes === frames[i]?.bytes);
     const whole = untouched && frames.reduce((sum, frame) => sum + frame.bytes.length, 0) === chunk.length;
     const first = frames[0]?.bytes;
     return whole && first?.buffer === chunk.buffer && first.byteOffset === chunk.byteOffset ? [chunk] : out;
+  }
+
+  /** Keeps the frame in which a plugin has found the provider's error. */
+  private keepFirstError(frames: readonly Frame[]): void {
+    if (this.firstError || this.stageKeepsState || !this.exchange.error) return;
+    const { responseProtocol: protocol } = this;
+    if (protocol.repeatsErrors) this.firstError = frames.find((frame) => protocol.ending(frame) === "error");
   }
 
   /** Removes secrets from frames that report an error. One search of the chunk rules that out for nearly all frames. */

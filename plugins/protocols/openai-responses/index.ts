@@ -108,6 +108,7 @@ const openaiResponses: TranslatedProtocol = {
   streamError,
   ending,
   terminal,
+  repeatsErrors: true,
   holdsUsage: (frame) => family.holdsUsage(frame) || holdsImage(frame),
   usage: readUsage,
   texts,
