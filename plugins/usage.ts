@@ -185,7 +185,7 @@ function settle(exchange: DoneExchange, reading: UsageReading, cut: CutPolicy, t
   const isTold = reported !== undefined && hasCounts(reported);
   const isCut = outcome !== "completed" && (cut === "observed" || cut === "absorb");
   const isText = operation.task === "generate";
-  if (!(delivered && isText) && !isTold && isAbandoned(exchange)) {
+  if (!(delivered && isText) && !isTold && (isAbandoned(exchange) || hasBrokenOff(exchange))) {
     if (isCut) return { usage: ZERO_USAGE, source: cutSource(cut) };
     return { usage: withTier(estimateReceived(exchange, reading, tokensIn), exchange, reading), source: "estimated" };
   }
@@ -320,6 +320,13 @@ function isAbandoned({ outcome, operation, body, attempts }: DoneExchange): bool
   const { sent, status = 200, error } = attempts.at(-1) ?? { sent: false };
   return sent && status < 300 && error?.code.startsWith("upstream_") !== true;
 }
+
+/** Errors of answers that broke off. */
+const BREAKS: ReadonlySet<string> = new Set(["upstream_truncated", "upstream_timeout"]);
+
+/** Reports whether a successful answer broke off: its provider has done the work, and bills it. */
+const hasBrokenOff = ({ error, operation, attempts }: DoneExchange): boolean =>
+  operation.generates && BREAKS.has(error?.code ?? "") && (attempts.at(-1)?.status ?? 500) < 300;
 
 /** Adds the request's image settings to usage where the response has none. Form fields are not read. */
 function withImages(

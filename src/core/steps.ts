@@ -38,7 +38,7 @@ export const LIFE_STEPS = {
   response: {
     does: "The response's head is sent to the client, then its frames, through the plugins' stages, as they arrive.",
     ending:
-      "A stream ends with its protocol's error event and the connection is closed (a JSON array is closed properly); a whole response is cut off. Its usage is estimated as the option `cut` of `usage` says.",
+      "A stream ends with its protocol's error event and the connection is closed (a JSON array is closed properly); a whole response is cut off, or becomes that error where none of it has been sent. Its usage is estimated as the option `cut` of `usage` says.",
   },
   done: {
     does: "Runs exactly once, however the request ended: the reservation is settled, and one ledger row and one log line are written.",

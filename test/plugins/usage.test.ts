@@ -1,6 +1,6 @@
 import t, { type Test } from "tap";
 import { asking, startGateway } from "../support/gateway.ts";
-import { httpUpstream, until } from "../support/upstream.ts";
+import { httpUpstream, rawUpstream, until } from "../support/upstream.ts";
 
 const USAGE = {
   prompt_tokens: 1000,
@@ -217,6 +217,47 @@ t.test("an interrupted stream is its attempt's fault", async (t) => {
     { status: 200, error: fault, attempts: [{ status: 200, error: fault.code, message: fault.message }] },
   ]);
 });
+
+t.test(
+  "a whole answer that breaks off costs an estimate, like a stream, and a failed attempt before it nothing",
+  async (t) => {
+    let failures = 0;
+    const upstream = await rawUpstream((socket) => {
+      if (failures-- > 0) socket.end("HTTP/1.1 500 Oops\r\ncontent-length: 0\r\n\r\n");
+      else
+        socket.write(
+          `HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: 5000\r\n\r\n{"id":"c","choices":[{"message":{"content`,
+          () => setTimeout(() => socket.resetAndDestroy(), 20),
+        );
+    });
+    t.teardown(() => upstream.close());
+    const outcome = async (path: string, more = "") => {
+      const { url, gateway } = await startGateway(t, YAML(upstream.origin.origin) + more);
+      const body = JSON.stringify({
+        model: "m",
+        max_tokens: 9,
+        messages: [{ role: "user", content: "word ".repeat(100) }],
+      });
+      const { status } = await fetch(url + path, { method: "POST", headers: asking(), body });
+      await gateway.stores.ledger.flush();
+      return { status, row: (await gateway.stores.ledger.recent(1))[0] };
+    };
+    for (const path of ["/v1/chat/completions", "/v1/messages"]) {
+      const { status, row: broken } = await outcome(path);
+      t.equal(status, 502, path);
+      t.match(broken, { source: "estimated", outcome: "upstream_error", usage: { out: { total: 0 } } }, path);
+      t.ok((broken?.usage?.in.total ?? 0) > 90, path);
+      t.equal(broken?.cost, (broken?.usage?.in.total ?? 0) * 3000, path);
+      t.match(
+        (await outcome(path, "plugins: { usage: { cut: absorb } }\n")).row,
+        { source: "absorbed", cost: 0 },
+        path,
+      );
+    }
+    failures = 9;
+    t.match((await outcome("/v1/chat/completions", "retry: { attempts: 1 }\n")).row, { source: "none", cost: undefined });
+  },
+);
 
 t.test("what a translation dropped is in the row, which its own key can read", async (t) => {
   const answer = { type: "message", role: "assistant", content: [], stop_reason: "end_turn", usage: {} };
