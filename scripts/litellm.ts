@@ -11,7 +11,7 @@ import { execFileSync } from "node:child_process";
 import { mkdtempSync, readdirSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { extractLiteLlm, type LiteLlmRow } from "../src/prices/litellm-extract.ts";
+import { extractLiteLlm, type LiteLlmRow, packLiteLlm } from "../src/prices/litellm-extract.ts";
 
 const TARGET = new URL("../src/prices/", import.meta.url);
 const TABLE = "litellm/model_prices_and_context_window_backup.json";
@@ -31,11 +31,10 @@ try {
   const read = (path: string) =>
     execFileSync("unzip", ["-p", join(folder, wheel), path], { maxBuffer: MAX_TABLE_BYTES }).toString();
   const rows = JSON.parse(read(TABLE)) as Record<string, LiteLlmRow>;
-  const cut = extractLiteLlm(rows, version);
-  const lines = Object.entries(cut.models).map(([id, model]) => `${JSON.stringify(id)}:${JSON.stringify(model)}`);
+  const lines = packLiteLlm(extractLiteLlm(rows, version)).models.map((each) => JSON.stringify(each));
   writeFileSync(
     new URL("litellm.json", TARGET),
-    `{"version":${JSON.stringify(version)},"models":{\n${lines.join(",\n")}\n}}\n`,
+    `{"version":${JSON.stringify(version)},"models":[\n${lines.join(",\n")}\n]}\n`,
   );
   writeFileSync(new URL("litellm.LICENSE", TARGET), read(`litellm-${version}.dist-info/licenses/LICENSE`));
   process.stdout.write(`litellm ${version}: ${lines.length} models\n`);

@@ -17,6 +17,12 @@ export interface LiteLlmExtract {
   models: Record<string, LiteLlmModel>;
 }
 
+/** The extract as it is stored: many names, like those of regions, stand for equal models. */
+export interface StoredLiteLlmExtract {
+  version: string;
+  models: readonly (readonly [names: readonly string[], model: LiteLlmModel])[];
+}
+
 /** Vendors by their names at LiteLLM, and the prefix of their models' names in its table. */
 const LITELLM_VENDORS: Readonly<Record<string, { vendor: string; prefix: string }>> = {
   openai: { vendor: "openai", prefix: "" },
@@ -211,3 +217,18 @@ export function extractLiteLlm(rows: Readonly<Record<string, LiteLlmRow>>, versi
   models.sort(([a], [b]) => (a < b ? -1 : a > b ? 1 : 0));
   return { version, models: Object.fromEntries(models) };
 }
+
+/** Stores each model once, with all of its names. */
+export function packLiteLlm({ version, models }: LiteLlmExtract): StoredLiteLlmExtract {
+  const groups = Map.groupBy(Object.entries(models), ([, model]) => JSON.stringify(model));
+  return {
+    version,
+    models: [...groups.values()].map((equal) => [equal.map(([name]) => name), (equal[0] as [string, LiteLlmModel])[1]]),
+  };
+}
+
+/** Returns a stored extract by names. */
+export const unpackLiteLlm = ({ version, models }: StoredLiteLlmExtract): LiteLlmExtract => ({
+  version,
+  models: Object.fromEntries(models.flatMap(([names, model]) => names.map((name) => [name, model]))),
+});

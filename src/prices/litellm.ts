@@ -1,6 +1,6 @@
 import { readFileSync } from "node:fs";
 import type { Rates } from "../core/price.ts";
-import type { LiteLlmExtract, LiteLlmModel } from "./litellm-extract.ts";
+import { type LiteLlmExtract, type LiteLlmModel, type StoredLiteLlmExtract, unpackLiteLlm } from "./litellm-extract.ts";
 
 const FILE = new URL("litellm.json", import.meta.url);
 const DATE = /[-@](?:\d{8}|\d{4}-\d{2}-\d{2})$/;
@@ -8,7 +8,8 @@ const DATE = /[-@](?:\d{8}|\d{4}-\d{2}-\d{2})$/;
 let extract: LiteLlmExtract | undefined;
 
 /** Reads the table on first use. */
-const table = (): LiteLlmExtract => (extract ??= JSON.parse(readFileSync(FILE, "utf8")) as LiteLlmExtract);
+const table = (): LiteLlmExtract =>
+  (extract ??= unpackLiteLlm(JSON.parse(readFileSync(FILE, "utf8")) as StoredLiteLlmExtract));
 
 /** Returns the version of the package that the table was extracted from. */
 export const litellmVersion = (): string => table().version;

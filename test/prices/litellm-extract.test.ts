@@ -1,5 +1,5 @@
 import t from "tap";
-import { extractLiteLlm, type LiteLlmRow } from "../../src/prices/litellm-extract.ts";
+import { extractLiteLlm, type LiteLlmRow, packLiteLlm, unpackLiteLlm } from "../../src/prices/litellm-extract.ts";
 
 const ROW: LiteLlmRow = {
   litellm_provider: "gemini",
@@ -77,3 +77,12 @@ t.test(
     t.notOk(Object.keys(cut).some((name) => name.includes("-x-")));
   },
 );
+
+t.test("equal models are stored once, and each name finds its own again", async (t) => {
+  const regional = { ...ROW, litellm_provider: "bedrock" };
+  const { models } = extractLiteLlm({ "eu.m": regional, "us.m": regional, "gemini/g": { ...ROW, rpd: 1 } }, "1");
+  t.equal(Object.keys(models).length, 3);
+  const stored = packLiteLlm({ version: "1", models });
+  t.ok(stored.models.length < 3);
+  t.same(unpackLiteLlm(JSON.parse(JSON.stringify(stored))), { version: "1", models });
+});
