@@ -1,7 +1,7 @@
 import { z } from "zod";
 import { redactedSettings } from "../config/changes.ts";
 import { configSecrets, findSecrets, starSecrets } from "../config/secrets.ts";
-import { OUTCOMES } from "../core/exchange.ts";
+import type { Outcome } from "../core/exchange.ts";
 import type { LedgerEntry, LedgerSearch, SpeedGroup } from "../store/ledger.ts";
 import { errorProblems, formatError } from "../text/format-error.ts";
 import type { AdminGateway } from "./admin-gateway.ts";
@@ -23,6 +23,14 @@ const BOUNDS = [
   ["slower", "durationAbove"],
   ["dearer", "costAbove"],
 ] as const;
+const OUTCOMES = Object.keys({
+  completed: true,
+  aborted: true,
+  upstream_error: true,
+  rejected: true,
+  failed: true,
+  interrupted: true,
+} satisfies Record<Outcome, true>);
 /** Fields by whose absence requests can be filtered. */
 const WITHOUT = ["key", "group", "model", "target"] as const;
 const SPEEDS: readonly SpeedGroup[] = ["model", "target", "key"];
@@ -242,7 +250,7 @@ async function requests({ stores, config }: AdminGateway, { query }: AdminReques
     if (search[field]) throw new AdminError("bad_request", `Use either ${name} or without=${name}, not both.`);
     search[field] = "";
   }
-  if (search.outcome !== undefined && !OUTCOMES.some((each) => each === search.outcome))
+  if (search.outcome !== undefined && !OUTCOMES.includes(search.outcome))
     throw new AdminError("bad_request", `outcome takes one of ${OUTCOMES.join(", ")}.`);
   const status = query.get("status");
   if (status) search.status = parseStatusRange(status);

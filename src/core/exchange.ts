@@ -256,10 +256,7 @@ interface TranslatedHead {
  * - `failed`: a fault of the gateway or a plugin.
  * - `interrupted`: the gateway stopped and could not wait for its end.
  */
-export type Outcome = (typeof OUTCOMES)[number];
-
-/** All outcomes. */
-export const OUTCOMES = ["completed", "aborted", "upstream_error", "rejected", "failed", "interrupted"] as const;
+export type Outcome = "completed" | "aborted" | "upstream_error" | "rejected" | "failed" | "interrupted";
 
 /** What the engine knows about a request before any plugin has seen it. */
 export interface ExchangeStart {
