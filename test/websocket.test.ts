@@ -1,3 +1,4 @@
+import { connect } from "node:net";
 import { join } from "node:path";
 import t from "tap";
 import { readJournals } from "../src/store/journal/lines.ts";
@@ -5,7 +6,7 @@ import { rowToEntry } from "../src/store/ledger-row.ts";
 import { KEY, startGateway } from "./support/gateway.ts";
 import { journalAt } from "./support/journal-at.ts";
 import { open, socketUpstream } from "./support/sockets.ts";
-import { until } from "./support/upstream.ts";
+import { httpUpstream, until } from "./support/upstream.ts";
 
 const PLUGIN = `
 export default class Watch {
@@ -38,6 +39,28 @@ paths: { /v1/realtime: { protocol: openai-realtime, use: [auth, watch, models, r
   t.same(watched(), [500, "failed"]);
   await t.rejects(ask("model=m&answer=1"), /^418 {"short":"stout"}/);
   t.equal(upstream.handshakes.length, 1);
+});
+
+t.test("a refused handshake has the usual reason phrase, whether gateway or provider refuses it", async (t) => {
+  const provider = await httpUpstream((_, response) => response.writeHead(429, "Whatever").end("{}"));
+  t.teardown(() => provider.close());
+  const running = await startGateway(
+    t,
+    `providers: { a: { url: "${provider.origin.origin}/v1", speaks: [openai-chat], websocket: true } }
+models: { m: { targets: [a:vendor-m] } }
+`,
+  );
+  const firstLine = async (key: string) => {
+    const socket = connect(running.port, "127.0.0.1").setEncoding("latin1");
+    const lines = ["GET /v1/realtime?model=m HTTP/1.1", "host: x", "connection: upgrade", "upgrade: websocket"];
+    lines.push("sec-websocket-version: 13", `sec-websocket-key: ${"A".repeat(22)}==`, `x-api-key: ${key}`);
+    socket.write(`${lines.join("\r\n")}\r\n\r\n`);
+    let text = "";
+    for await (const piece of socket) text += piece;
+    return text.split("\r\n", 1)[0];
+  };
+  t.equal(await firstLine("nobody-0123456789abcdef"), "HTTP/1.1 401 Unauthorized");
+  t.equal(await firstLine(KEY), "HTTP/1.1 429 Too Many Requests");
 });
 
 t.test("the journal has a WebSocket before its provider is called", async (t) => {

@@ -5,6 +5,7 @@ import { Receiver } from "ws";
 import { type BodyRateLimits, BodyRateMonitor } from "../core/body-rate.ts";
 import type { BufferAccount, BufferMemory } from "../core/buffer-memory.ts";
 import { GatewayError } from "../core/errors.ts";
+import { STATUS_CODES } from "../core/node-http.ts";
 import type { Redactor } from "../core/redactor.ts";
 import { closeFrame, FrameTracker, redactCloseFrame, textFrame } from "./frame-tracker.ts";
 import { forwarderRefusal, tunnelFailure } from "./http1/tunnel.ts";
@@ -282,7 +283,7 @@ export class SocketRelay {
         forward(
           Object.assign(Readable.from([body]), {
             statusCode: status,
-            statusMessage: "",
+            statusMessage: STATUS_CODES[status] ?? "Unknown",
             headers: { ...headers, ...framing },
           }),
         );
