@@ -22,7 +22,7 @@ import {
   writeSettings,
 } from "model-gateway/protocol";
 import { choicePath, fitToolName, forcesToolCall, TOOL_CHOICE_SETTINGS } from "./support.choice.ts";
-import { selfReference } from "./support.schema.ts";
+import { whyUnenforceable } from "./support.schema.ts";
 import { thinkingCodec } from "./support.thinking.ts";
 import { answerSettings, cacheControl, enforceableSchema, promptSettings } from "./support.ts";
 import { ANTHROPIC_MESSAGES, COUNT_TOKENS, MESSAGES, opaqueData } from "./wire.ts";
@@ -414,13 +414,10 @@ function toolOf(tool: Tool, context: EncodeContext): JsonObject | undefined {
 function functionTool(tool: Extract<Tool, { kind: "function" }>, context: EncodeContext): JsonObject {
   const { description, parameters } = tool;
   const schema = schemaOf(parameters);
-  const selfRef = tool.strict ? selfReference(schema.value) : undefined;
-  if (selfRef !== undefined)
-    context.change(
-      tool.at,
-      `the provider cannot enforce a schema that contains itself (${selfRef}): it is sent without strict`,
-    );
-  const strict = selfRef === undefined ? tool.strict : undefined;
+  const why = tool.strict ? whyUnenforceable(schema.value) : undefined;
+  if (why !== undefined)
+    context.change(tool.at, `the provider cannot enforce a schema that ${why}: it is sent without strict`);
+  const strict = why === undefined ? tool.strict : undefined;
   const input = strict === true ? enforceableSchema(schema, tool.at, context) : schema;
   return { name: fitToolName(tool, context), description, input_schema: input, ...(strict ? { strict } : {}) };
 }

@@ -5,8 +5,44 @@ const NO_SUBSCHEMAS: ReadonlySet<string> = new Set(["const", "default", "enum", 
 
 const objectOf = (value: unknown): JsonObject | undefined => (value instanceof RawJson ? undefined : asObject(value));
 
+/** Returns why the vendor cannot enforce a schema, after "a schema that"; undefined: it can, perhaps in another form. */
+export function whyUnenforceable(schema: unknown): string | undefined {
+  const selfRef = selfReference(schema);
+  if (selfRef !== undefined) return `contains itself (${selfRef})`;
+  const map = findMap(schema, []);
+  return map && `allows members of any name (${map.join(".") || "at its root"})`;
+}
+
+/**
+ * Reports whether an object's members may have any name and match one schema. The vendor allows only named members, so that it
+ * would always be empty.
+ */
+export const isMap = ({ additionalProperties, properties }: JsonObject): boolean =>
+  hasMembers(additionalProperties) && !hasMembers(properties);
+
+const hasMembers = (value: unknown): boolean => Object.keys(objectOf(value) ?? {}).length > 0;
+
+/** Members whose value is not a schema. */
+const VALUES: ReadonlySet<string> = new Set(["const", "default", "enum", "examples"]);
+
+/** Returns the path of the first such object in a schema. */
+function findMap(value: unknown, path: readonly string[], isNamed = false): readonly string[] | undefined {
+  const object = Array.isArray(value) ? Object.fromEntries(value.entries()) : objectOf(value);
+  if (!object) return undefined;
+  if (!isNamed && isMap(object)) return path;
+  for (const [name, member] of Object.entries(object)) {
+    if (!isNamed && VALUES.has(name)) continue;
+    const found = findMap(member, [...path, name], !isNamed && SCHEMAS_BY_NAME.has(name));
+    if (found) return found;
+  }
+  return undefined;
+}
+
+/** Members that hold schemas by name. */
+const SCHEMAS_BY_NAME: ReadonlySet<string> = new Set(["properties", "$defs", "definitions"]);
+
 /** Returns a `$ref` through which a schema contains itself; undefined: there is none. External schemas are not followed. */
-export function selfReference(schema: unknown): string | undefined {
+function selfReference(schema: unknown): string | undefined {
   const root = objectOf(schema);
   if (!root) return undefined;
   const refs = new Map<JsonObject, Map<string, JsonObject>>();

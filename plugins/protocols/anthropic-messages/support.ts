@@ -17,7 +17,7 @@ import {
   settingFields,
   writeJson,
 } from "model-gateway/protocol";
-import { selfReference } from "./support.schema.ts";
+import { isMap, whyUnenforceable } from "./support.schema.ts";
 
 /** How each feature is handled in a Messages request. */
 export const support: SupportTable = {
@@ -37,7 +37,10 @@ export const support: SupportTable = {
   audio_out: "refused",
   image_out: "refused",
   tools: "mapped",
-  tools_strict: ["mapped", "left out for a schema that contains itself, declared"],
+  tools_strict: [
+    "mapped",
+    "left out for a schema that contains itself, or an object with members of any name, declared",
+  ],
   tools_custom: [
     "mapped",
     "as a function with one string, undone in the answer; a grammar is described to the model, not enforced",
@@ -62,7 +65,10 @@ export const support: SupportTable = {
   citations: "dropped",
   foreign_block: "dropped",
   json_object: ["refused", "there is no JSON without a schema; send a schema"],
-  json_schema: ["mapped", "its description is left out, declared; one that contains itself is refused"],
+  json_schema: [
+    "mapped",
+    "its description is left out, declared; one that contains itself, or an object with members of any name, is refused",
+  ],
   json_schema_strict: ["mapped", "it always matches"],
   stop: ["mapped", "sequences of white space only are refused"],
   max_tokens: "mapped",
@@ -128,12 +134,12 @@ function writeFormat({ kind, schema, description }: Format, conversation: Conver
   const path = pathOfUse(conversation, "json_schema");
   if (description !== undefined) context.change(path, "without the description of the schema");
   const enforceable = enforceableSchema(schema, path, context);
-  const selfRef = selfReference(enforceable.value);
-  if (selfRef !== undefined)
+  const why = whyUnenforceable(enforceable.value);
+  if (why !== undefined)
     context.refuse(
       path,
-      `the provider cannot enforce a schema that contains itself (${selfRef})`,
-      "Write out the levels that are needed, or choose a model of another vendor.",
+      `the provider cannot enforce a schema that ${why}`,
+      "Write out the levels or the names that are needed, or choose a model of another vendor.",
     );
   return { type: "json_schema", schema: enforceable };
 }
@@ -291,7 +297,8 @@ class SchemaFitter {
     const described: [name: string, member: unknown][] = [];
     for (const name in schema)
       if (!this.keyword(name, schema, at, out)) described.push([name, this.describe(schema[name], `${at}.${name}`)]);
-    if (schema["type"] === "object" || schema["properties"] !== undefined) this.close(schema, out);
+    const { type, properties, additionalProperties } = schema;
+    if ([type].flat().includes("object") || (properties ?? additionalProperties) !== undefined) this.close(schema, out);
     if (described.length > 0) {
       const ownDescription = typeof out["description"] === "string" ? `${out["description"]}\n\n` : "";
       out["description"] = ownDescription + writeJson(Object.fromEntries(described));
@@ -338,11 +345,11 @@ class SchemaFitter {
     return member;
   }
 
-  /** Closes an object, as required. Objects open for values of a schema are left to the vendor's validation. */
+  /** Closes an object, as required. One without named members is left for `whyUnenforceable`. */
   private close(schema: JsonObject, out: JsonObject): void {
     const additional = schema["additionalProperties"];
-    out["additionalProperties"] = objectOf(additional) ?? false;
-    if (additional === false || objectOf(additional)) return;
+    out["additionalProperties"] = isMap(schema) ? additional : false;
+    if (additional === false || isMap(schema)) return;
     this.changed = true;
     this.closed = true;
   }

@@ -409,6 +409,21 @@ t.test("to count tokens only the prompt is sent", async (t) => {
   t.ok(write(plain({ task: "count", choices: 2, store: true })), "how it is answered does not change the count");
 });
 
+t.test(
+  "a schema with an object of any names is refused for an answer, and sent without strict for a tool",
+  async (t) => {
+    const schema = new RawJson(
+      '{"type":"object","properties":{"tags":{"type":"object","additionalProperties":{"type":"integer"}}},"additionalProperties":false}',
+    );
+    t.throws(() => write(plain({ format: { kind: "schema", schema, name: "n" } })), {
+      message: /cannot enforce a schema that allows members of any name \(properties\.tags\)/,
+    });
+    const { body, changed } = write(plain({ tools: [{ ...f, parameters: schema, strict: true }] }));
+    t.equal((body["tools"] as { strict?: true }[])[0]?.strict, undefined);
+    t.match(changed, [/members of any name \(properties\.tags\): it is sent without strict/]);
+  },
+);
+
 t.test("a schema for the answer is sent unchanged", async (t) => {
   const schema = new RawJson('{"type":"object","properties":{"a":{"type":"string"}},"additionalProperties":false}');
   const { text: sent } = write(plain({ format: { kind: "schema", schema, name: "n" } }));

@@ -1,5 +1,7 @@
 import t from "tap";
-import { selfReference } from "../../../../plugins/protocols/anthropic-messages/support.schema.ts";
+import { whyUnenforceable } from "../../../../plugins/protocols/anthropic-messages/support.schema.ts";
+
+const selfReference = (schema: unknown) => /^contains itself \((.*)\)$/.exec(whyUnenforceable(schema) ?? "")?.[1];
 
 const node = { type: "object", properties: { next: { anyOf: [{ $ref: "#/$defs/node" }, { type: "null" }] } } };
 
@@ -37,4 +39,19 @@ t.test("a long chain of references takes little time", async (t) => {
     selfReference({ $ref: "#/$defs/d0", $defs: { ...$defs, [`d${long}`]: { $ref: "#/$defs/d7" } } }),
     "#/$defs/d7",
   );
+});
+
+t.test("an object whose members may have any name is reported by its place", async (t) => {
+  const map = { type: "object", additionalProperties: { type: "integer" } };
+  const why = (place: string) => `allows members of any name (${place})`;
+  t.equal(whyUnenforceable(map), why("at its root"));
+  t.equal(whyUnenforceable({ type: "object", properties: { tags: map } }), why("properties.tags"));
+  t.equal(whyUnenforceable({ anyOf: [{ type: "null" }, { items: map }] }), why("anyOf.1.items"));
+  t.equal(whyUnenforceable({ properties: { default: map } }), why("properties.default"));
+  t.equal(whyUnenforceable({ $ref: "#/$defs/a", $defs: { a: map } }), why("$defs.a"));
+  for (const additionalProperties of [true, false, {}, undefined])
+    t.equal(whyUnenforceable({ type: "object", additionalProperties }), undefined);
+  t.equal(whyUnenforceable({ ...map, properties: { a: {} } }), undefined, "it has named members");
+  t.equal(whyUnenforceable({ type: "object", default: map, const: map, enum: [map], examples: [map] }), undefined);
+  t.equal(whyUnenforceable({ properties: { additionalProperties: { type: "string" } } }), undefined, "a name");
 });

@@ -55,6 +55,17 @@ t.test("objects are closed and oneOf becomes anyOf, which is declared", async (t
   t.same(changed, ["format: only the named members are allowed", "format: oneOf as anyOf"]);
 });
 
+t.test("an object with named members is closed, whatever its type and whatever its other members match", async (t) => {
+  const properties = { a: { type: "string" } };
+  for (const additionalProperties of [true, {}, { type: "integer" }])
+    for (const type of ["object", ["object", "null"]]) {
+      const { after, changed } = held({ type, properties, additionalProperties });
+      t.same(after, { type, properties, additionalProperties: false });
+      t.same(changed, ["format: only the named members are allowed"]);
+    }
+  t.match(held({ type: ["object", "null"] }).after, { additionalProperties: false });
+});
+
 t.test("beside anyOf, which is enforced, oneOf is described, whichever comes first", async (t) => {
   const oneOf = [{ type: "string" }];
   const anyOf = [{ type: "integer" }];
