@@ -231,7 +231,7 @@ async function failing(gate: Between, client: ProtocolName, vendor: ProtocolName
     "openai-chat": () => at(events(got.text).at(-1), "error.message"),
     "openai-responses": () => at(events(got.text).at(-1), "message"),
     "anthropic-messages": () => at(events(got.text).at(-1), "error.message"),
-    gemini: () => at(JSON.parse(got.text.trimEnd().split("\n").at(-1) ?? ""), "error.message"),
+    gemini: () => at(events(got.text).at(-1), "error.message"),
   };
   return { ...got, message: error[client]() };
 }

@@ -104,7 +104,7 @@ t.test("14: an error after a 200 is an error in each protocol's own form, and th
     { type: "error", message: error.message },
   ]);
   const gemini = await gate.ask("gemini", "openai-chat");
-  t.match(JSON.parse(gemini.text.trimEnd().split("\n").at(-1) ?? ""), {
+  t.match(events(gemini.text).at(-1), {
     error: { code: 503, status: "UNAVAILABLE", message: error.message },
   });
   for (const { cut, text } of [claude, responses, gemini]) {

@@ -52,7 +52,7 @@ const TOLD: Record<ProtocolName, RegExp> = {
   "openai-chat": /\n\ndata: \{"error":\{[^\n]*\}\}\n\n\r\n$/,
   "openai-responses": /\n\nevent: response\.failed\ndata: [^\n]*\n\nevent: error\ndata: [^\n]*\n\n\r\n$/,
   "anthropic-messages": /\n\nevent: error\ndata: \{"type":"error",[^\n]*\n\n\r\n$/,
-  gemini: /\n\{"error":\{[^\n]*\}\}\s*$/,
+  gemini: /\ndata: \{"error":\{[^\n]*\}\}\r\n\r\n\r\n$/,
 };
 
 async function cuts(t: Test) {
