@@ -189,7 +189,9 @@ export class RetryPlan {
 
   /** Returns the best untried target, preferably one whose provider has a free slot. */
   private untriedTarget(isAllowed: (target: Target) => boolean): NextAttempt | undefined {
-    const remaining = this.targets.filter((candidate) => !this.tried.has(candidate) && isAllowed(candidate));
+    const remaining = this.targets.filter(
+      (candidate) => !this.tried.has(candidate) && this.hasTime(candidate) && isAllowed(candidate),
+    );
     const target = remaining.find(({ provider }) => this.slots.hasFree(provider)) ?? remaining[0];
     return target && { target, wait: 0 };
   }
@@ -198,10 +200,14 @@ export class RetryPlan {
   private sameTarget(target: Target, requestedWait: number | undefined, ifUsable = false): NextAttempt | undefined {
     const { wait: maxWait } = this.budget.limits;
     const wait = requestedWait ?? BACKOFF * (1 + Math.random());
-    const { total } = target.provider.timeouts;
-    const isInTime = total === 0 || sinceFirstAttempt(this.exchange) + wait < total;
-    if (wait > maxWait || !isInTime || (ifUsable && !this.usable(target))) return undefined;
+    if (wait > maxWait || !this.hasTime(target, wait) || (ifUsable && !this.usable(target))) return undefined;
     return this.takeFromBudget({ target, wait });
+  }
+
+  /** Reports whether the time of the request is not over for a target, also after a wait in milliseconds. */
+  private hasTime({ provider }: Target, wait = 0): boolean {
+    const { total } = provider.timeouts;
+    return total === 0 || sinceFirstAttempt(this.exchange) + wait < total;
   }
 
   /** Counts a retry that a provider may work on; undefined where none is left. */

@@ -131,6 +131,16 @@ t.test("no attempt begins after the end of a request's time, and the last one ge
   t.ok(performance.now() - asked < 2400, "not 2500 ms");
 });
 
+t.test("after the end of a request's time no other target is tried, nor held responsible", async (t) => {
+  const [hanging, unused] = [await provider(t, () => {}), await provider(t, ok)];
+  const running = await gateway(t, [hanging, unused], { provider: ", timeouts: { total: 300ms }" });
+  t.equal((await chat(running)).status, 504);
+  t.match(await attempts(running), { length: 1 });
+  t.equal(unused.seen.length, 0);
+  const patient = await gateway(t, [hanging, unused], { provider: ", timeouts: { total: 300ms, first_byte: 150ms }" });
+  t.equal((await chat(patient)).status, 200, "in the rest of the time one is");
+});
+
 t.test("a client that disconnects during the wait cancels the second attempt", async (t) => {
   const one = await provider(t, failing(503, "retry-after-ms: 300"), ok);
   const running = await gateway(t, [one]);
