@@ -32,7 +32,7 @@ import { createFirstKey } from "./first-key.ts";
 import { chooseTrialModel, curlLines } from "./first-request.ts";
 import { help } from "./help/run.ts";
 import { maxOpenFiles, openFilesWarning } from "./open-files.ts";
-import { deferSignals, untilStopped } from "./signals.ts";
+import { deferSignals, ignoreDebugSignal, untilStopped } from "./signals.ts";
 import { COMMAND, type Terminal } from "./verb.ts";
 
 /**
@@ -55,6 +55,7 @@ export async function runGateway(
   }
   // A closed output pipe is no failure of the gateway.
   for (const stream of [process.stdout, process.stderr]) stream.on("error", () => {});
+  ignoreDebugSignal();
   const log = new JsonLog();
   const deliverSignals = deferSignals();
   let lost = false;

@@ -32,6 +32,14 @@ export function deferSignals(): () => void {
 const DEFERRED = ["SIGHUP", "SIGUSR2"] as const;
 
 /**
+ * Ignores SIGUSR1, upon which Node would open its debugger on a port that every user of this machine can reach, and with it all
+ * secrets of the process.
+ */
+export function ignoreDebugSignal(): void {
+  process.on("SIGUSR1", () => {});
+}
+
+/**
  * Handles signals until one has stopped the gateway. SIGTERM stops it gracefully; SIGINT, sent by a person, without waiting for
  * further clients; a second one of either aborts running requests, and still loses nothing of log and ledger. SIGHUP reloads
  * gateway.yaml, SIGUSR2 replaces the workers.

@@ -17,8 +17,9 @@ import { registerReloads } from "./worker-reloads.ts";
 
 const [, , file = "", folder = ""] = process.argv;
 
-// The primary handles signals, also those that a terminal or a service manager sends to all processes.
-for (const signal of ["SIGINT", "SIGTERM", "SIGHUP", "SIGUSR2"] as const) process.on(signal, () => {});
+// The primary handles signals, also those that a terminal or a service manager sends to all processes. On SIGUSR1 Node itself would
+// open its debugger.
+for (const signal of ["SIGINT", "SIGTERM", "SIGHUP", "SIGUSR1", "SIGUSR2"] as const) process.on(signal, () => {});
 for (const stream of [process.stdout, process.stderr]) stream.on("error", () => {});
 
 const log = new JsonLog();

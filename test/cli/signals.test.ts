@@ -1,6 +1,8 @@
 import { spawn } from "node:child_process";
 import { once } from "node:events";
+import { readFileSync } from "node:fs";
 import { join } from "node:path";
+import { setTimeout as sleep } from "node:timers/promises";
 import { fileURLToPath } from "node:url";
 import t, { type Test } from "tap";
 import { startProcess, eventually as until } from "../support/process.ts";
@@ -127,4 +129,18 @@ t.test("SIGHUP reloads, SIGUSR2 replaces workers, SIGTERM waits before it stops,
     t.same(await closed, [0, null]);
     t.match(got.text, `stop ${linger}\nstopped`);
   }
+});
+
+t.test("SIGUSR1 opens no debugger, neither in the gateway nor in its workers, and ends nothing", async (t) => {
+  const yaml = 'workers: 2\nproviders: { demo: { url: "demo:" } }\nmodels: { echo: { targets: [demo:echo] } }\n';
+  const gateway = await startProcess(t, yaml);
+  const { pid } = gateway.child;
+  const workers = readFileSync(`/proc/${pid}/task/${pid}/children`, "utf8").trim().split(/\s+/).map(Number);
+  t.equal(workers.length, 2);
+  for (const each of [...workers, pid as number]) process.kill(each, "SIGUSR1");
+  for (let i = 0; i < 4; i++) t.equal((await fetch(gateway.url, { headers: { connection: "close" } })).status, 200);
+  await sleep(300);
+  t.notMatch(gateway.text, /debugger|inspector/i);
+  t.match(await gateway.ready(), { status: 200, body: { workers: "2 of 2" } });
+  t.equal(await gateway.end("SIGINT"), 0);
 });
