@@ -51,8 +51,10 @@ export class Agents {
     let agent = this.agents.get(name);
     if (!agent) {
       const options = { keepAlive, timeout: KEEP_ALIVE, proxyEnv: this.environment };
+      // Whatever NODE_TLS_REJECT_UNAUTHORIZED says.
+      const verified = { ...options, rejectUnauthorized: true };
       if (protocol === "http:") agent = new HttpAgent(options);
-      else agent = this.proxies.for(target) ? new TunnelAgent(options, connect) : new HttpsAgent(options);
+      else agent = this.proxies.for(target) ? new TunnelAgent(verified, connect) : new HttpsAgent(verified);
       this.agents.set(name, agent);
     }
     return agent;

@@ -1,6 +1,9 @@
-import { Agent as HttpsAgent } from "node:https";
+import { once } from "node:events";
+import { createServer, Agent as HttpsAgent, request } from "node:https";
+import type { AddressInfo } from "node:net";
 import t from "tap";
 import { Agents } from "../../src/upstream/agents.ts";
+import { certificate, key } from "../support/tls.ts";
 
 t.test("an account has an agent for each scheme, and shares it with nobody", async (t) => {
   const agents = new Agents({});
@@ -17,5 +20,18 @@ t.test("a request that cannot be sent again has a connection of its own", async 
   const target = new URL("http://a.test/");
   t.equal(Reflect.get(agents.get(target, "one"), "keepAlive"), true);
   t.equal(Reflect.get(agents.get(target, "one", 0, false), "keepAlive"), false);
+  agents.close();
+});
+
+t.test("certificates are verified, whatever the environment says", async (t) => {
+  const server = createServer({ cert: certificate, key }, ({ socket }) => socket.destroy()).listen(0, "127.0.0.1");
+  await once(server, "listening");
+  t.teardown(() => void server.close());
+  const agents = new Agents({});
+  process.env["NODE_TLS_REJECT_UNAUTHORIZED"] = "0";
+  t.teardown(() => void delete process.env["NODE_TLS_REJECT_UNAUTHORIZED"]);
+  const target = new URL(`https://127.0.0.1:${(server.address() as AddressInfo).port}`);
+  const sent = request(target, { agent: agents.get(target, "one") }).end();
+  t.match(await once(sent, "error"), [{ code: "DEPTH_ZERO_SELF_SIGNED_CERT" }]);
   agents.close();
 });

@@ -108,6 +108,8 @@ export class Connector {
       // An IP address is not allowed as a server name (RFC 6066 §3).
       ...(isIP(host) ? {} : { servername: host }),
       ALPNProtocols: ["http/1.1"],
+      // Otherwise NODE_TLS_REJECT_UNAUTHORIZED=0 would send credentials to anybody.
+      rejectUnauthorized: true,
       ...(toOrigin && this.session ? { session: this.session } : {}),
     });
     if (toOrigin)
