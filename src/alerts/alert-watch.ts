@@ -151,7 +151,7 @@ export class AlertWatch {
       else if (well !== undefined) this.alerts.resolve(subject, well);
     // What was removed from gateway.yaml no longer needs an alert.
     for (const subject of [...this.alerts.subjects])
-      if (/^(?:target|credential) /.test(subject) && !found.has(subject))
+      if (/^(?:provider|target|credential) /.test(subject) && !found.has(subject))
         this.alerts.resolve(subject, `There is no ${subject} any more.`);
   }
 }
@@ -177,14 +177,23 @@ interface SubjectCondition {
   well?: string;
 }
 
-/** Returns the conditions of targets and credentials over all processes; one that is bad in any of them is bad. */
+const switchedOffText = (what: string): string =>
+  `${what} was switched off by an admin: this gateway sends nothing new there until it is switched on.`;
+
+/** Returns the conditions of providers, targets and credentials over all processes; one that is bad in any of them is bad. */
 function conditionsOf(processes: readonly (readonly LiveProvider[])[]): Map<string, SubjectCondition> {
   const found = new Map<string, SubjectCondition>();
   const note = (subject: string, condition: SubjectCondition) => {
     const known = found.get(subject);
     if (!known || (known.bad === undefined && condition.well === undefined)) found.set(subject, condition);
   };
-  for (const { name: provider, credentials, targets } of processes.flat()) {
+  for (const { name: provider, switched_off: off, credentials, targets } of processes.flat()) {
+    note(
+      `provider ${provider}`,
+      off
+        ? { bad: switchedOffText(`The provider ${JSON.stringify(provider)}`) }
+        : { well: `The provider ${JSON.stringify(provider)} is no longer switched off.` },
+    );
     for (const { label, state } of credentials) {
       const others = credentials.filter((each) => each.label !== label && each.state !== "refused").length;
       const left = others === 0 ? "it has no other one" : `requests use its ${others} other${others > 1 ? "s" : ""}`;
@@ -195,9 +204,10 @@ function conditionsOf(processes: readonly (readonly LiveProvider[])[]): Map<stri
           : { well: `The provider ${JSON.stringify(provider)} accepts the credential ${label} again.` },
       );
     }
-    for (const { model, state, credentials: shown } of targets) {
+    for (const { model, state, switched_off: off, credentials: shown } of targets) {
       const target = `${provider}:${model}`;
-      if (state === "open") note(`target ${target}`, { bad: `${target} is suspended: it fails too often.` });
+      if (off) note(`target ${target}`, { bad: switchedOffText(target) });
+      else if (state === "open") note(`target ${target}`, { bad: `${target} is suspended: it fails too often.` });
       else note(`target ${target}`, state === "closed" ? { well: `${target} has recovered.` } : {});
       for (const { label, state } of shown) {
         // A credential that is refused everywhere was reported above.

@@ -93,6 +93,28 @@ models: { plain: { targets: [up:locked] }, broken: { targets: [weak:down] } }
   t.notMatch(JSON.stringify(receiver.received), /canary/);
 });
 
+t.test("a provider or target that an admin has switched off raises an alert, and one when it is back", async (t) => {
+  const yaml = `providers: { demo: { url: "demo:" } }
+models: { echo: { targets: [demo:echo] }, slow: { targets: [demo:slow] } }
+`;
+  const { look, gateway } = await watched(t, yaml);
+  t.same(await look(), []);
+  gateway.switch("demo", true);
+  const [told, ...others] = await look();
+  t.match(told, { subject: "provider demo", state: "firing", text: /"demo" was switched off by an admin/ });
+  t.same(others, [], "its targets raise none of their own");
+  t.same(await look(), [], "once");
+  gateway.switch("demo", false);
+  gateway.switch("demo:slow", true);
+  const changed = (await look()).map(({ subject, state }) => [subject, state]);
+  t.same(changed.sort(), [
+    ["provider demo", "resolved"],
+    ["target demo:slow", "firing"],
+  ]);
+  gateway.switch("demo:slow", false);
+  t.match(await look(), [{ subject: "target demo:slow", state: "resolved" }]);
+});
+
 t.test("a budget at 80 % and a budget that refuses raise one alert each", async (t) => {
   const yaml = `providers: { demo: { url: "demo:" } }
 models: { echo: { targets: [demo:echo], output: 10, price: { request: 0.4 } } }
