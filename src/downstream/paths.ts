@@ -231,6 +231,12 @@ export class Paths {
 
   /** Returns advice: another base URL, or, where that is correct, what the operator can configure. */
   private pathHint(raw: string): string {
+    const served = [...this.exact.keys()];
+    const base = this.mistakenBase(raw, served);
+    if (base !== undefined)
+      return `The client's base address seems to end in ${base}: set it to this host ${this.baseUrlHint()}`;
+    const longer = served.find((path) => path.startsWith(`${raw}/`));
+    if (longer !== undefined && !this.versionSegments.includes(raw.slice(1))) return `Perhaps ${longer} is meant`;
     const [, segment = "", first = ""] = /^\/([^/]+)\/([^/]+)/.exec(raw) ?? [];
     // The version stands behind the first part there.
     const uploads = this.protocols.some(
@@ -239,6 +245,19 @@ export class Paths {
     if (!uploads && (!this.versionSegments.includes(segment) || this.versionSegments.includes(first)))
       return `Set the client's base address to this host ${this.baseUrlHint()}`;
     return `A vendor's call besides can be passed on by whoever runs this gateway, with paths: { /${segment}/${first}/*: { pass: PROVIDER } }`;
+  }
+
+  /**
+   * Returns the path of a base address that contains a served path or its beginning, to which the client has added a path:
+   * `/v1/chat` of `/v1/chat/chat/completions`. Other paths may be a vendor's own, like `/v1/threads/ID/messages`.
+   */
+  private mistakenBase(raw: string, served: readonly string[]): string | undefined {
+    const added = served
+      .flatMap((path) => [path, ...this.versionSegments.map((segment) => path.replace(`/${segment}/`, "/"))])
+      .filter((path) => raw.endsWith(path))
+      .sort((a, b) => b.length - a.length)[0];
+    const base = added && raw.slice(0, -added.length);
+    return base && served.some((path) => path === base || path.startsWith(`${base}/`)) ? base : undefined;
   }
 
   /** Returns the methods of an exactly mounted path. */

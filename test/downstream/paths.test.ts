@@ -37,6 +37,7 @@ const open = {
 const mounts: Mount[] = [
   { pattern: "/v1/talk", chain, protocol: plain },
   { pattern: "/acme/talk", chain, protocol: plain, as: "/v1/talk" },
+  { pattern: "/v1/long/talk", chain, protocol: plain, as: "/v1/talk" },
   { pattern: "/v1beta/models/*", chain, protocol: open },
   { pattern: "/v1/models/*", chain, protocol: open },
   { pattern: "/v1/models", chain: serving, serve: true },
@@ -94,6 +95,18 @@ t.test(
     t.throws(() => find("POST", "/V1/talk"), { code: "path_not_found" });
   },
 );
+
+t.test("a base address that contains a path is named, and so is the path that was begun", async (t) => {
+  const bases = { "/v1/long/long/talk": "/v1/long", "/v1/talk/v1/talk": "/v1/talk", "/v1/talk/models": "/v1/talk" };
+  for (const [path, base] of Object.entries(bases))
+    t.throws(() => find("POST", path), {
+      code: "path_not_found",
+      message: new RegExp(`base address seems to end in ${base}: set it to this host with /v1 `),
+    });
+  t.throws(() => find("POST", "/v1/long"), { message: /not served here\. Perhaps \/v1\/long\/talk is meant;/ });
+  t.throws(() => find("POST", "/v1"), { message: /Set the client's base address/ });
+  t.throws(() => find("POST", "/v1/threads/t-1/talk"), { message: /with paths: \{ \/v1\/threads\/\*/ });
+});
 
 t.test("the dialect is that of the clients which send such a request", async (t) => {
   t.equal(paths.dialect("/x", new HeaderList(["X-Open", "1"])).name, "open");
