@@ -156,7 +156,7 @@ function FailedAttempts({ rows }) {
     { title: "Recovered", number: true, of: ({ answered }) => count(answered) },
   ];
   return html`<${Table} caption="Failed attempts by target" columns=${columns} rows=${rows} empty="No attempt failed in the last hour." />
-    <p class="quiet small">Of each request every attempt counts; made good are those behind which another one went well.</p>`;
+    <p class="quiet small">Of each request every attempt counts; recovered are those after which another one succeeded.</p>`;
 }
 
 /** The gateway's own time, from the head of a request to its first attempt. */

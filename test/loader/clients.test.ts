@@ -49,6 +49,16 @@ t.test("the vendors' own SDKs have code for Java and Go too, that of the common 
     t.same(languages.get(id), [...all, "rust"], id);
 });
 
+t.test("chat apps get the address with or without its version, as each of them expects it", async (t) => {
+  const addresses = { "open-webui": "/v1", "lobe-chat": "/v1", "cherry-studio": "", "next-chat": "" };
+  const clients = new Map(loadClients().map((client) => [client.id, client]));
+  for (const [id, suffix] of Object.entries(addresses)) {
+    const client = clients.get(id);
+    const told = client ? textsOf(client).map((text) => fillPlaceholders(text, VALUES)) : [];
+    t.match(told.join("\n"), new RegExp(`https://gateway\\.example${suffix}$`, "m"), id);
+  }
+});
+
 t.test("clients come in the configured order", async (t) => {
   const orders = loadClients().map(({ order }) => order);
   t.same(
