@@ -101,7 +101,8 @@ export default class Models implements Plugin {
     const id = /^\/[^/]+\/models\/(.+)$/.exec(path)?.[1];
     const { listing } = protocol;
     if (id === undefined) {
-      const models = this.marketplace.usable(caller).map((model) => this.listedModel(model, caller));
+      const usable = this.marketplace.usable(caller).filter((model) => this.isOn(model, caller));
+      const models = usable.map((model) => this.listedModel(model, caller));
       // A list in a protocol's own format cannot express that a model is unavailable in that protocol.
       const list = listing
         ? listing.list(
@@ -113,6 +114,12 @@ export default class Models implements Plugin {
     }
     const found = this.listedModel(this.marketplace.require(decodeURIComponent(id), caller), caller);
     return { status: 200, body: JSON.stringify(listing ? listing.one(found) : modelEntry(found)) };
+  }
+
+  /** Reports whether an operator has left a target of the model, or of its fallbacks, switched on. */
+  private isOn({ targets, fallback }: Model, caller: Caller | undefined): boolean {
+    const others = fallback.flatMap((other) => this.marketplace.find(other, caller)?.targets ?? []);
+    return this.health.enabled([...targets, ...others]).length > 0;
   }
 
   private listedModel(model: Model, caller: Caller | undefined): ListedModel {

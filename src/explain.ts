@@ -9,7 +9,7 @@ import type { ReceiveBody } from "./downstream/receive-body.ts";
 import { type ClientReply, type ExchangeParts, type PipelineParts, runExchange } from "./pipeline.ts";
 import { addCredential, upstreamPath } from "./upstream/address.ts";
 import type { UpstreamAnswer, Upstreams } from "./upstream/attempts.ts";
-import { callerIdOf } from "./upstream/health.ts";
+import { callerIdOf, noTargetError } from "./upstream/health.ts";
 import { outcomeOfError } from "./upstream/retry.ts";
 import { HeaderList } from "./wire/headers.ts";
 import { asObject } from "./wire/values.ts";
@@ -195,7 +195,7 @@ class DryUpstreams {
 
   async reach(exchange: Exchange, chain: Chain): Promise<UpstreamAnswer> {
     const ordered = this.upstreams.health.ordered(exchange.targets, callerIdOf(exchange));
-    if (ordered.length === 0) throw new GatewayError("no_target");
+    if (ordered.length === 0) throw noTargetError(exchange);
     const best = this.upstreams.firstTarget(ordered, callerIdOf(exchange));
     const order = best && best !== ordered[0] ? [best, ...ordered.filter((each) => each !== best)] : ordered;
     // The result for the client: a refusal that is final at the first target ends it, any other moves on to the next target.

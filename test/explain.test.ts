@@ -80,7 +80,7 @@ t.test("a refusal is a part of the explanation, with the plugin that refuses", a
 });
 
 t.test("where no target is available the refusal is the one that a request would get", async (t) => {
-  const { url } = await startGateway(
+  const { url, gateway } = await startGateway(
     t,
     `providers: { other: { url: "http://127.0.0.1:9/v1", credential: provider-secret-1234, protocol: anthropic-messages } }
 models: { claude: { targets: [other:small, other:large] } }
@@ -102,6 +102,12 @@ models: { claude: { targets: [other:small, other:large] } }
     t.match(error.message, refused?.message ?? "none");
     t.match(targets[0]?.refused, { code });
   }
+  gateway.switch("other", true);
+  const body = { ...CHAT, model: "claude" };
+  const { error } = (await ask(body)) as { error: { message: string } };
+  const { refused } = (await ask(body, DRY)) as Explanation;
+  t.match(refused, { status: 503, code: "no_target", message: /operator has switched off/ });
+  t.equal(error.message, refused?.message);
 });
 
 t.test("an unauthorised caller is refused as ever, and a value other than dry-run is an error", async (t) => {

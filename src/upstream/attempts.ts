@@ -24,7 +24,7 @@ import { DiscardedAnswer } from "./discarded-answer.ts";
 import { effectiveStatus } from "./effective-status.ts";
 import { ErrorBody } from "./error-body.ts";
 import { errorInFrame, peekFirstFrame } from "./first-frame.ts";
-import { callerIdOf, type Health, switchedOffError } from "./health.ts";
+import { callerIdOf, type Health, noTargetError } from "./health.ts";
 import { scopeIdempotency } from "./idempotency.ts";
 import { detectNonAnswer } from "./non-answer.ts";
 import { preventRendering } from "./prevent-rendering.ts";
@@ -107,7 +107,7 @@ export class Upstreams {
   async reach(exchange: Exchange, chain: Chain, client: ClientSide): Promise<UpstreamAnswer> {
     const targets = this.health.ordered(exchange.targets, callerIdOf(exchange));
     let target = this.firstTarget(targets, callerIdOf(exchange));
-    if (!target) throw exchange.targets.length > 0 ? switchedOffError() : new GatewayError("no_target");
+    if (!target) throw noTargetError(exchange);
     this.budget.countRequest();
     // Read before the first attempt: a form that is streamed through can be sent to one provider only.
     const cannotReplay = exchange.form?.replayable === false;

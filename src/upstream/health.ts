@@ -396,6 +396,10 @@ export class Health {
   }
 }
 
+/** The error of a request whose targets can all not be used. @param targets those that its plugins have chosen */
+export const noTargetError = ({ targets }: Pick<Exchange, "targets">): GatewayError =>
+  targets.length > 0 ? switchedOffError() : new GatewayError("no_target");
+
 /** Not retryable: the response is the same until an operator switches the target on. */
 export const switchedOffError = (): GatewayError =>
   new GatewayError("no_target", {

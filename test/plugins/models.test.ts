@@ -101,6 +101,28 @@ t.test("an Anthropic client gets Anthropic's complete shape", async (t) => {
   t.same(await (await fetch(`${url}/v1/models/sage`, { headers })).json(), list.data[0]);
 });
 
+t.test("a model whose targets are all switched off is not listed, unless a fallback serves it", async (t) => {
+  const { url, gateway } = await startGateway(
+    t,
+    `providers: { demo: { url: "demo:" }, spare: { url: "https://spare.test/v1", speaks: [openai-chat] } }
+models:
+  alone: { targets: [demo:echo] }
+  backed: { targets: [demo:echo], fallback: [spared] }
+  spared: { targets: [spare:s] }
+`,
+  );
+  const listed = async (path: string, headers = asking()) =>
+    JSON.stringify(await (await fetch(url + path, { headers })).json()).match(/alone|backed|spared/g);
+  const paths = ["/v1/models", "/v1beta/models"];
+  for (const path of paths) t.ok((await listed(path))?.includes("alone"), path);
+  gateway.switch("demo", true);
+  for (const path of paths)
+    t.same([...new Set(await listed(path))], ["backed", "spared"], `${path} with a provider switched off`);
+  gateway.switch("demo", false);
+  gateway.switch("spare:s", true);
+  t.notOk((await listed("/v1/models"))?.includes("spared"), "with a target switched off");
+});
+
 t.test("a Gemini client gets Gemini's shape, on its own path and on the shared one", async (t) => {
   const { url } = await startGateway(t, YAML);
   for (const path of ["/v1beta/models", "/v1/models?pageSize=50"]) {
