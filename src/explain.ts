@@ -9,7 +9,7 @@ import type { ReceiveBody } from "./downstream/receive-body.ts";
 import { type ClientReply, type ExchangeParts, type PipelineParts, runExchange } from "./pipeline.ts";
 import { addCredential, upstreamPath } from "./upstream/address.ts";
 import type { UpstreamAnswer, Upstreams } from "./upstream/attempts.ts";
-import { callerIdOf, noTargetError } from "./upstream/health.ts";
+import { callerIdOf, noTargetError, switchedOffError } from "./upstream/health.ts";
 import { outcomeOfError } from "./upstream/retry.ts";
 import { HeaderList } from "./wire/headers.ts";
 import { asObject } from "./wire/values.ts";
@@ -195,7 +195,13 @@ class DryUpstreams {
 
   async reach(exchange: Exchange, chain: Chain): Promise<UpstreamAnswer> {
     const ordered = this.upstreams.health.ordered(exchange.targets, callerIdOf(exchange));
-    if (ordered.length === 0) throw noTargetError(exchange);
+    const off = exchange.targets
+      .filter((target) => !ordered.includes(target))
+      .map((target) => switchedOffTarget(exchange, target));
+    if (ordered.length === 0) {
+      this.targets.push(...off);
+      throw noTargetError(exchange);
+    }
     const best = this.upstreams.firstTarget(ordered, callerIdOf(exchange));
     const order = best && best !== ordered[0] ? [best, ...ordered.filter((each) => each !== best)] : ordered;
     // The result for the client: a refusal that is final at the first target ends it, any other moves on to the next target.
@@ -207,6 +213,7 @@ class DryUpstreams {
       taken = error === undefined;
       finalError = error;
     }
+    this.targets.push(...off);
     if (finalError) throw finalError;
     return { head: { status: 200, headers: new HeaderList() }, read() {}, resume() {}, destroy() {} };
   }
@@ -236,6 +243,19 @@ class DryUpstreams {
     });
     return error;
   }
+}
+
+/** Describes a target that would not be tried: its request is not built. */
+function switchedOffTarget({ protocol }: Exchange, target: Target): ExplainedTarget {
+  const { speaks } = target.provider;
+  return {
+    target: Marketplace.nameOf(target),
+    why: ["switched off by an admin: not tried"],
+    protocol: target.protocolName ?? (speaks.includes(protocol.name) ? protocol.name : (speaks[0] ?? protocol.name)),
+    request: null,
+    ...{ steps: [], dropped: [], notices: [] },
+    refused: explainedRefusal(switchedOffError()),
+  };
 }
 
 /** Replaces the reply: records a plugin's response or a refusal, and writes nothing. */

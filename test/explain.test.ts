@@ -102,8 +102,14 @@ models: { claude: { targets: [other:small, other:large] } }
     t.match(error.message, refused?.message ?? "none");
     t.match(targets[0]?.refused, { code });
   }
-  gateway.switch("other", true);
   const body = { ...CHAT, model: "claude" };
+  gateway.switch("other:small", true);
+  const { targets } = (await ask(body, DRY)) as Explanation;
+  t.match(targets, [
+    { target: "other:large", refused: null },
+    { target: "other:small", why: [/switched off by an admin/], refused: { code: "no_target" } },
+  ]);
+  gateway.switch("other", true);
   const { error } = (await ask(body)) as { error: { message: string } };
   const { refused } = (await ask(body, DRY)) as Explanation;
   t.match(refused, { status: 503, code: "no_target", message: /operator has switched off/ });
