@@ -255,7 +255,10 @@ t.test(
       );
     }
     failures = 9;
-    t.match((await outcome("/v1/chat/completions", "retry: { attempts: 1 }\n")).row, { source: "none", cost: undefined });
+    t.match((await outcome("/v1/chat/completions", "retry: { attempts: 1 }\n")).row, {
+      source: "none",
+      cost: undefined,
+    });
   },
 );
 

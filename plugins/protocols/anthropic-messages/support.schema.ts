@@ -17,7 +17,7 @@ export function whyUnenforceable(schema: unknown): string | undefined {
  * Reports whether an object's members may have any name and match one schema. The vendor allows only named members, so that it
  * would always be empty.
  */
-export const isMap = ({ additionalProperties, properties }: JsonObject): boolean =>
+export const isOpenMap = ({ additionalProperties, properties }: JsonObject): boolean =>
   hasMembers(additionalProperties) && !hasMembers(properties);
 
 const hasMembers = (value: unknown): boolean => Object.keys(objectOf(value) ?? {}).length > 0;
@@ -29,7 +29,7 @@ const VALUES: ReadonlySet<string> = new Set(["const", "default", "enum", "exampl
 function findMap(value: unknown, path: readonly string[], isNamed = false): readonly string[] | undefined {
   const object = Array.isArray(value) ? Object.fromEntries(value.entries()) : objectOf(value);
   if (!object) return undefined;
-  if (!isNamed && isMap(object)) return path;
+  if (!isNamed && isOpenMap(object)) return path;
   for (const [name, member] of Object.entries(object)) {
     if (!isNamed && VALUES.has(name)) continue;
     const found = findMap(member, [...path, name], !isNamed && SCHEMAS_BY_NAME.has(name));

@@ -17,7 +17,7 @@ import {
   settingFields,
   writeJson,
 } from "model-gateway/protocol";
-import { isMap, whyUnenforceable } from "./support.schema.ts";
+import { isOpenMap, whyUnenforceable } from "./support.schema.ts";
 
 /** How each feature is handled in a Messages request. */
 export const support: SupportTable = {
@@ -348,8 +348,8 @@ class SchemaFitter {
   /** Closes an object, as required. One without named members is left for `whyUnenforceable`. */
   private close(schema: JsonObject, out: JsonObject): void {
     const additional = schema["additionalProperties"];
-    out["additionalProperties"] = isMap(schema) ? additional : false;
-    if (additional === false || isMap(schema)) return;
+    out["additionalProperties"] = isOpenMap(schema) ? additional : false;
+    if (additional === false || isOpenMap(schema)) return;
     this.changed = true;
     this.closed = true;
   }
