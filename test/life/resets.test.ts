@@ -132,6 +132,32 @@ paths: { "/v1/files/*": { pass: live }, "/v1/files": { pass: up } }
   },
 );
 
+t.test("the same on the admin side, and with workers", { timeout: 600_000 }, async (t) => {
+  const { port, ended, said } = await childGateway(
+    t,
+    'workers: 2\nproviders: { demo: { url: "demo:" } }\nmodels: { any: { targets: [demo:echo] } }\n',
+  );
+  const admin = Number(/admin +http:\/\/127\.0\.0\.1:(\d+)/.exec(said())?.[1]);
+  const paths = ["/livez", "/metrics", "/api/now", "/api/live/events", "/api/keys", "/nowhere", "/"];
+  const own = [
+    ...paths.map((path) => head(`GET ${path}`)),
+    posted("/api/keys", '{"name":"made-here"}', ""),
+    posted("/api/keys", "{", "expect: 100-continue\r\n"),
+  ];
+  const asked = [...own, ...ASKED].map((bytes) => bytes.replaceAll("host: a\r\n", "host: localhost\r\n"));
+  const numbers = Array.from({ length: COUNT / 2 }, (_, n) => n);
+  await Promise.all([
+    each(numbers, (n) => provoke(admin, asked[n % asked.length] as string, dice(n + 1)), 12),
+    each(numbers, (n) => provoke(port, ASKED[n % ASKED.length] as string, dice(n + 1)), 12),
+  ]);
+  await sleep(300);
+  t.equal(ended(), undefined, `the process is alive: ${said().slice(-2000)}`);
+  t.notMatch(said(), /the gateway failed|a worker has died/);
+  await eventually(async () => (await send(port, head("GET /v1/models", key))).statuses[0] === 200, "an answer");
+  const ready = head("GET /readyz").replace("host: a", "host: localhost");
+  await eventually(async () => (await send(admin, ready)).statuses[0] === 200, "an answer of the admin side");
+});
+
 t.test("a reader of the gateway's output cannot end it by closing the pipe", async (t) => {
   const { port, child, ended } = await childGateway(
     t,
