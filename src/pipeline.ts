@@ -52,8 +52,8 @@ export async function runExchange(
     if (!exchange.answer) {
       await chain.route(exchange);
     }
-    // From here on the limits of its key and of the gateway bound how many such requests there are.
-    exchange.bodyMemory?.close();
+    // From here on the key's limits bound how many such requests it has.
+    exchange.bodyMemory?.releaseShare();
     // An answer of a plugin too, once a model is chosen: it may repeat what another key was answered about its objects.
     if (!exchange.answer || exchange.targets.length > 0) {
       const owned = parts.objects.admit(exchange);
@@ -62,6 +62,7 @@ export async function runExchange(
     answer = exchange.answer
       ? pluginAnswer(exchange, exchange.answer)
       : await parts.upstreams.reach(exchange, chain, reply);
+    exchange.bodyMemory?.close();
     const made = chain.response(exchange, answer.head);
     const stages = made instanceof Promise ? await made : made;
     const objectStage = exchange.answer ? undefined : parts.objects.recordingStage(exchange, answer.head);

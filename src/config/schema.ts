@@ -503,12 +503,12 @@ const BodySchema = z.strictObject({
     .prefault("10s"),
   memory: quantity(parseSize, "64MiB, 1MB or 512KiB")
     .describe(
-      "Maximum memory, in a process, for bodies that have not arrived completely or whose requests wait for limits and plugins, like 384MiB: what exceeds 64 KiB of each, decompressed.",
+      "Maximum memory, in a process, for bodies that have not arrived completely or whose requests wait for limits, plugins or the beginning of a provider's answer, like 384MiB: what exceeds 64 KiB of each, decompressed.",
     )
     .prefault("384MiB"),
   memory_per_key: quantity(parseSize, "64MiB, 1MB or 512KiB")
     .describe(
-      "The same for the bodies of one key, or of one client network without a key, like 128MiB; at least one of `limit` fits.",
+      "The same for the bodies of one key, or of one client network without a key, until its limits have admitted the request, like 128MiB; at least one of `limit` fits.",
     )
     .prefault("128MiB"),
 });

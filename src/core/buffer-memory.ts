@@ -30,17 +30,23 @@ export class BufferMemory {
   }
 
   /**
-   * Counts more bytes of a caller, or fewer.
+   * Counts more bytes, or fewer. @param caller undefined: they are no caller's share
    * @returns the limit that forbids them, where there is no room; nothing has changed then
    */
-  add(bytes: number, caller: string, limits: BufferLimits): keyof BufferLimits | undefined {
-    const ofCaller = (this.usedByCaller.get(caller) ?? 0) + bytes;
+  add(bytes: number, caller: string | undefined, limits: BufferLimits): keyof BufferLimits | undefined {
+    const ofCaller = caller === undefined ? 0 : (this.usedByCaller.get(caller) ?? 0) + bytes;
     if (bytes > 0 && ofCaller > limits.perCaller) return "perCaller";
     if (bytes > 0 && this.used + bytes > limits.total) return "total";
     this.used += bytes;
+    if (caller !== undefined) this.release(-bytes, caller);
+    return undefined;
+  }
+
+  /** Counts bytes for all callers together only, and no longer for one of them. */
+  release(bytes: number, caller: string): void {
+    const ofCaller = (this.usedByCaller.get(caller) ?? 0) - bytes;
     if (ofCaller > 0) this.usedByCaller.set(caller, ofCaller);
     else this.usedByCaller.delete(caller);
-    return undefined;
   }
 }
 
@@ -48,12 +54,16 @@ export class BufferMemory {
 export class BufferAccount {
   private counted = 0;
   private closed = false;
+  /** The caller for whom they count; undefined: they count for all together only. */
+  private caller: string | undefined;
 
   constructor(
     private readonly memory: BufferMemory,
-    private readonly caller: string,
+    caller: string,
     private readonly limits: BufferLimits,
-  ) {}
+  ) {
+    this.caller = caller;
+  }
 
   /**
    * Changes the bytes in use.
@@ -65,6 +75,12 @@ export class BufferAccount {
     const exceeded = this.memory.add(more, this.caller, this.limits);
     if (exceeded === undefined) this.counted += more;
     return exceeded;
+  }
+
+  /** Leaves the caller's share: what the account has counts for all callers together only. */
+  releaseShare(): void {
+    if (this.caller !== undefined) this.memory.release(this.counted, this.caller);
+    this.caller = undefined;
   }
 
   /** Releases all of them; nothing is counted from now on. */

@@ -342,8 +342,8 @@ export class Exchange {
   body: Body = Body.empty;
   /** Set for a multipart request; `body` then holds only the bytes around the form's `model`. */
   form: Form | undefined;
-  /** What a large body takes of the memory for bodies that are being received; set by the engine. */
-  bodyMemory: { close(): void } | undefined;
+  /** What a large body takes of the memory for bodies, until its response begins; set by the engine. */
+  bodyMemory: { releaseShare(): void; close(): void } | undefined;
   private knownCaller: Caller | undefined;
   model: Model | undefined;
   /** Best first. */

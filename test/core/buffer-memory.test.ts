@@ -35,3 +35,18 @@ t.test("a closed account counts nothing more", async (t) => {
   t.equal(account.set(MIB), undefined);
   t.equal(memory.size, 0);
 });
+
+t.test("an account that has left its caller's share counts for all, until it is closed", async (t) => {
+  const memory = new BufferMemory();
+  const [one, two] = [memory.account("a", LIMITS), memory.account("a", LIMITS)];
+  t.equal(one.set(16 * MIB), undefined);
+  one.releaseShare();
+  t.equal(memory.size, 16 * MIB - FREE);
+  t.equal(two.set(16 * MIB), undefined, "the share is free again");
+  t.equal(one.set(15 * MIB), undefined);
+  t.equal(two.set(16 * MIB + FREE + 1), "perCaller", "and counts once");
+  for (const account of [one, two]) account.close();
+  one.releaseShare();
+  t.equal(memory.size, 0);
+  t.equal(memory.account("a", LIMITS).set(16 * MIB + FREE), undefined);
+});

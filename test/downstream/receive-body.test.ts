@@ -2,18 +2,18 @@ import { connect } from "node:net";
 import { brotliCompressSync, constants, gzipSync } from "node:zlib";
 import t, { type Test } from "tap";
 import { asking, KEY, type Running, startGateway } from "../support/gateway.ts";
-import { rawUpstream, until } from "../support/upstream.ts";
+import { httpUpstream, rawUpstream, until } from "../support/upstream.ts";
 
 const KIB = 1024;
 const OTHER = "other-key-0123456789abcdef";
 const THIRD = "third-key-0123456789abcdef";
 
 /** Room for three bodies of a key, and for four in all. */
-const small = (t: Test, more = "") =>
+const small = (t: Test, more = "", provider = '{ url: "demo:" }') =>
   startGateway(
     t,
     `body: { limit: 1MiB, memory: 4MiB, memory_per_key: 3MiB }
-providers: { demo: { url: "demo:" } }
+providers: { demo: ${provider} }
 models: { echo: { targets: [demo:echo] } }
 keys: { test: { key: ${KEY}, concurrency: 1 }, other: { key: ${OTHER} }, third: { key: ${THIRD} } }
 ${more}`,
@@ -123,6 +123,31 @@ t.test("many large requests at the same time pass, and each releases what it too
   const tooLarge = hold(t, running, { bytes: chat(1100 * KIB) });
   await until(() => tooLarge.text.startsWith("HTTP/1.1 413"));
   await until(() => counted(running) === 0);
+});
+
+t.test("bodies whose provider has not answered yet count for all, and not for their key any more", async (t) => {
+  const waiting: (() => void)[] = [];
+  const upstream = await httpUpstream((_, reply) => {
+    waiting.push(() => reply.setHeader("content-type", "application/json").end('{"choices":[]}'));
+  });
+  t.teardown(() => upstream.close());
+  const running = await small(t, "", `{ url: "${upstream.origin.origin}/v1", speaks: [openai-chat] }`);
+  const post = () =>
+    fetch(`${running.url}/v1/chat/completions`, {
+      method: "POST",
+      headers: { authorization: `Bearer ${OTHER}` },
+      body: chat(900 * KIB),
+    });
+  const sent: Promise<Response>[] = [];
+  for (let n = 1; n <= 4; n++) {
+    sent.push(post());
+    await until(() => waiting.length === n, "the provider to have it");
+  }
+  t.ok(counted(running) > 3072 * KIB, "more than the share of a key");
+  t.equal((await post()).status, 503);
+  for (const answer of waiting) answer();
+  for (const each of sent) t.equal((await each).status, 200);
+  t.equal(counted(running), 0);
 });
 
 t.test("what a decoder keeps for itself is counted", async (t) => {
