@@ -46,6 +46,7 @@ import {
   waitUnlessAborted,
 } from "./retry.ts";
 import type { TargetHealth } from "./target-health.ts";
+import { timeoutError } from "./transport-error.ts";
 
 /** The response of an attempt, whose head has been read and whose body has not. */
 export interface UpstreamAnswer {
@@ -167,7 +168,7 @@ export class Upstreams {
     );
   }
 
-  /** @throws GatewayError where the provider has no free slot, and none becomes free in time */
+  /** @throws GatewayError where the provider has no free slot, and none becomes free within the time of the request */
   private async tryTarget(
     exchange: Exchange,
     target: Target,
@@ -177,6 +178,11 @@ export class Upstreams {
     const acquired = this.slots.acquire(target.provider, exchange);
     const queuedAt = acquired instanceof Promise ? exchange.elapsed : undefined;
     const slot = acquired instanceof Promise ? await acquired : acquired;
+    const { total } = target.provider.timeouts;
+    if (queuedAt !== undefined && total > 0 && sinceFirstAttempt(exchange) >= total) {
+      slot.release();
+      throw timeoutError("total", total, target.provider.url.host);
+    }
     const attempt = this.createAttempt(exchange, target);
     attempt.queuedAt = queuedAt;
     exchange.attempts.push(attempt);

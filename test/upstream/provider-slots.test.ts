@@ -189,3 +189,34 @@ t.test("each of several processes has its share, and no request waits for longer
   clearTimeout(awake);
   t.ok(places.hasFree({ ...provider, name: "another" }), "each provider separately");
 });
+
+t.test("a request whose time ends while it waits for its next target is not sent there", async (t) => {
+  const failing: (() => void)[] = [];
+  const first = await httpUpstream((_, reply) => void failing.push(() => reply.writeHead(503).end("{}")));
+  t.teardown(() => first.close());
+  const full = await holding(t);
+  const running = await startGateway(
+    t,
+    `timeouts: { total: 900ms }
+providers:
+  p0: { url: "${first.origin.origin}/v1", speaks: ${SPEAKS} }
+  p1: { url: "${full.upstream.origin.origin}/v1", speaks: ${SPEAKS}, concurrency: 1 }
+models: { m: { targets: [{ to: "p0:x", weight: 1000000000 }, "p1:x"] }, other: { targets: ["p1:x"] } }
+overload: { wait: 10s, delay: off }
+`,
+  );
+  const waiting = chat(running);
+  await until(() => failing.length === 1);
+  // Its time ends later than that of the request that waits for it.
+  await new Promise((resolve) => setTimeout(resolve, 150));
+  const occupying = post(running, ["/v1/chat/completions", '{"model":"other","messages":[]}']);
+  await until(() => full.held.length === 1);
+  failing[0]?.();
+  t.equal((await occupying).status, 504);
+  t.equal((await waiting).status, 504);
+  t.equal(full.upstream.seen.length, 1);
+  const { ledger } = running.gateway.stores;
+  await ledger.flush();
+  const attempts = (await ledger.recent(2)).map((row) => row.attempts.map(({ status }) => status));
+  t.same(attempts.map(String).sort(), ["", "503"], "one attempt each");
+});
