@@ -178,12 +178,15 @@ export abstract class CachedKeys extends Keys {
   }
 }
 
-/** The error for a name used by another key. */
+/** Finds a key that a name means already, as its name or as its id: whatever changes keys takes both. */
+export const NAMED = "select 1 from key where (name = ? and revoked is null) or id = ?";
+
+/** The error for a name that another key has, or has as its id. */
 export const nameTaken = (name: string): GatewayError =>
   new GatewayError("invalid_field", {
     status: 409,
     param: "name",
-    message: `There is a key named ${name} already.`,
+    message: `There is a key named ${name} already, or with that id.`,
     hint: "Choose another name, or revoke that key first.",
   });
 

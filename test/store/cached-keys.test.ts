@@ -20,7 +20,11 @@ t.test("digests of keys that are in use are remembered for ten seconds, and in l
 });
 
 t.test("errors for names that are in use, and while the store does not respond", async (t) => {
-  t.match(nameTaken("one"), { code: "invalid_field", status: 409, message: "There is a key named one already." });
+  t.match(nameTaken("one"), {
+    code: "invalid_field",
+    status: 409,
+    message: "There is a key named one already, or with that id.",
+  });
   t.match(keyStoreUnavailable(new Error("away")), {
     code: "store_unavailable",
     status: 503,

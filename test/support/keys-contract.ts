@@ -60,7 +60,14 @@ export function keysContract(t: Test, open: (t: Test) => KeyStore | Promise<KeyS
 
   t.test("a name that cannot be used", async (t) => {
     const keys = (await open(t)).view([{ name: "ci", key: CI }]);
-    await keys.create({ name: "taken" });
+    const taken = await keys.create({ name: "taken" });
+    await t.rejects(
+      keys.create({ name: taken.record.id }),
+      { code: "invalid_field", status: 409 },
+      "`revoke` would take it for another",
+    );
+    const other = await keys.create({ name: "other" });
+    await t.rejects(keys.edit(other.record.id, { name: taken.record.id }), { code: "invalid_field", status: 409 });
     await t.rejects(keys.create({ name: "taken" }), {
       code: "invalid_field",
       status: 409,

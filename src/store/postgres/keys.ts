@@ -1,6 +1,6 @@
 import { hash } from "node:crypto";
 import { sanitizeText } from "../../wire/utf8.ts";
-import { CachedKeys, keyStoreUnavailable, nameTaken } from "../cached-keys.ts";
+import { CachedKeys, keyStoreUnavailable, NAMED, nameTaken } from "../cached-keys.ts";
 import { generateKey } from "../key-format.ts";
 import { type FileKey, type KeyRow, keyColumns, rowToKeyRecord, StoredKey } from "../key-rows.ts";
 import type { IssuedKey, KeyChange, KeyEdit, KeyRecord, NewKey } from "../keys.ts";
@@ -217,8 +217,8 @@ export class PostgresKeys extends CachedKeys {
   /** @throws GatewayError invalid_field for a name that is invalid or taken */
   private async checkFree(ask: PostgresQuery, name: string): Promise<void> {
     this.checkName(name);
-    if ((await ask("select 1 from key where name = ? and revoked is null", sanitizeText(name))).length > 0)
-      throw nameTaken(name);
+    const clean = sanitizeText(name);
+    if ((await ask(NAMED, clean, clean)).length > 0) throw nameTaken(name);
   }
 
   /** Polls for changed keys and reloads the cached ones. Never throws. */

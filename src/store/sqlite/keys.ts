@@ -1,6 +1,6 @@
 import { hash } from "node:crypto";
 import type { SQLInputValue, StatementSync } from "node:sqlite";
-import { CachedKeys, keyStoreUnavailable, nameTaken } from "../cached-keys.ts";
+import { CachedKeys, keyStoreUnavailable, NAMED, nameTaken } from "../cached-keys.ts";
 import { generateKey } from "../key-format.ts";
 import { type FileKey, keyColumns, rowToKeyRecord, StoredKey } from "../key-rows.ts";
 import type { IssuedKey, KeyChange, KeyEdit, KeyRecord, NewKey } from "../keys.ts";
@@ -186,7 +186,7 @@ export class SqliteKeys extends CachedKeys {
   /** @throws GatewayError invalid_field for a name that is invalid or taken */
   protected override checkName(name: string): void {
     super.checkName(name);
-    if (this.database.prepare("select 1 from key where name = ? and revoked is null").get(name)) throw nameTaken(name);
+    if (this.database.prepare(NAMED).get(name, name)) throw nameTaken(name);
   }
 
   /** Polls for changed keys and reloads the cached ones. */
