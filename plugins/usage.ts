@@ -194,6 +194,8 @@ function settle(exchange: DoneExchange, reading: UsageReading, cut: CutPolicy, t
     if (reported?.images) return { usage: withImages(exchange, reported, reported.images), source: "reported" };
     // A vendor may stop waiting for an answer that nobody asked to be made later; nothing tells what the rest of it costs.
     const isFinal = reading.lateId !== undefined || reading.parser?.unfinished !== true;
+    if (isTold && isText && operation.generates && reading.parser && reported.out.total === undefined && !isCut)
+      return { usage: completeOutput(reported, estimateReceived(exchange, reading, tokensIn)), source: "partial" };
     if (isTold)
       return { usage: reported, source: isFinal && (isWhole || isUsageFinal(exchange)) ? "reported" : "partial" };
     // A provider that reports no usage, or none that can be parsed, has still done the work.
@@ -299,6 +301,12 @@ function estimateReceived(
   const text = delivered?.tokens ?? Math.ceil(Math.max(0, received - WHOLE_OVERHEAD) / BYTES_PER_TOKEN);
   const total = operation.task === "generate" ? limitOutput(text, exchange) : 0;
   return { in: input, out: { total }, raw: undefined };
+}
+
+/** Fills in what a whole answer's usage lacks: its text is billed whether or not it is counted. */
+function completeOutput(reported: Usage, estimate: Usage): Usage {
+  const total = Math.max(estimate.out.total ?? 0, reported.out.reasoning ?? 0);
+  return { ...reported, out: { ...reported.out, total } };
 }
 
 /** Returns an estimate of output tokens, at most as many as the request allows. */

@@ -63,6 +63,20 @@ t.test("usage is found wherever it is in a large answer, and a nested one is not
   t.ok(text > filler.length / 4 - 100 && text < filler.length / 4 + 100, `${text} tokens, by its bytes`);
 });
 
+t.test("an output that a whole answer's usage does not count is estimated, as in a stream", async (t) => {
+  const choices = [{ index: 0, message: { role: "assistant", content: "word ".repeat(500) }, finish_reason: "stop" }];
+  for (const more of [{}, { completion_tokens: null }, { completion_tokens: -5 }, { completion_tokens: 1e30 }]) {
+    const entry = await row(t, JSON.stringify({ id: "c", choices, usage: { prompt_tokens: 1000, ...more } }));
+    t.match(entry, { outcome: "completed", usage: { in: { total: /\d/ } } }, JSON.stringify(more));
+    t.not(entry?.source, "reported", JSON.stringify(more));
+    const out = entry?.usage?.out.total ?? 0;
+    t.ok(out > 400 && out < 800, `${JSON.stringify(more)}: ${out} tokens`);
+  }
+  const details = { completion_tokens_details: { reasoning_tokens: 5000 } };
+  const thought = await row(t, JSON.stringify({ id: "c", choices, usage: { prompt_tokens: 1000, ...details } }));
+  t.match(thought, { source: "partial", usage: { in: { total: 1000 }, out: { total: 5000, reasoning: 5000 } } });
+});
+
 t.test("usage without tokens is unknown, and costs the price per request where there is one", async (t) => {
   const upstream = await httpUpstream((_, reply) =>
     reply.setHeader("content-type", "application/json").end('{"data":[],"usage":{"cost_in_usd_ticks":200000000}}'),
