@@ -20,6 +20,7 @@ import { JsonUsage, Ledger, type LedgerEntry, type Usage } from "model-gateway/s
 import { inject, injectable } from "tsyringe";
 import { z } from "zod";
 import { DeliveredTokens } from "./usage/delivered-tokens.ts";
+import { withDrawingModel } from "./usage/drawing-model.ts";
 import { ledgerAttempt } from "./usage/ledger-attempt.ts";
 import { requestedOutput } from "./usage/output-limit.ts";
 import { hasCounts, hasTokens, priceUsage, usageTokens } from "./usage/price.ts";
@@ -500,12 +501,13 @@ const isFree = ({ sent, status = 0 }: Attempt): boolean =>
 
 function finalEntry(
   exchange: DoneExchange,
-  { usage, source }: Settlement,
+  { usage: settled, source }: Settlement,
   late: string | undefined,
   { marketplace, redactor }: { marketplace: Marketplace; redactor: Redactor },
 ): LedgerEntry {
   const { attempts, model, firstByte, outcome, answerer } = exchange;
   const last = attempts.at(-1);
+  const usage = settled && last ? withDrawingModel(settled, last) : settled;
   const free = attempts.every(isFree) && !(usage && hasCounts(usage));
   const entry: LedgerEntry = {
     id: exchange.id,

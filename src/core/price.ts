@@ -182,10 +182,16 @@ const drawingRates = (model: string | undefined, { drawing }: Compiled): TokenRa
 const highestImagePrice = ({ image, image_edit }: Price): number =>
   Math.max(0, ...[image, image_edit].flatMap((each = 0) => (typeof each === "number" ? each : Object.values(each))));
 
+/** Returns the highest known rates for drawn images whose own are unknown, for the same reason. */
+function highestDrawingRates({ drawing }: Compiled): TokenRates | undefined {
+  const perImage = (rates: TokenRates) => rates.at(-1) as number;
+  return [...drawing.values()].sort((a, b) => perImage(b) - perImage(a))[0];
+}
+
 /** Returns the pico-dollars of images. */
 function imageCost({ images, drawn }: Usage, price: Price, compiled: Compiled): number {
   let pico = images ? images.count * toInteger(imagePrice(images, price) ?? highestImagePrice(price), PICO) : 0;
-  const rates = drawn && drawingRates(drawn.model, compiled);
+  const rates = drawn && (drawingRates(drawn.model, compiled) ?? highestDrawingRates(compiled));
   if (rates) for (const [part, count] of tokenCounts(drawn).entries()) pico += count * (rates[part] as number);
   return pico;
 }

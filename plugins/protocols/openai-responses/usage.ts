@@ -16,7 +16,7 @@ import { IMAGE_TOKENS, providerCost } from "../openai/usage.ts";
 /** Decodes usage from a complete response or compaction, or from a lifecycle event's `response`. */
 export function readUsage(json: unknown, previous?: Usage): Usage | undefined {
   const top = asObject(json);
-  if (top?.["type"] === ITEM_DONE) return addImage(asObject(top["item"]), previous);
+  if (top && TOOL_EVENTS.has(top["type"])) return addToolEvent(top, previous);
   const body = asObject(top?.["response"]) ?? top;
   const raw = asObject(body?.["usage"]);
   if (!raw) return previous;
@@ -41,23 +41,40 @@ export function readUsage(json: unknown, previous?: Usage): Usage | undefined {
   };
 }
 
-/** The event with a complete image, before the vendor reports its cost. */
+/** The event with a whole item: an image, or a search that was made. */
 const ITEM_DONE = "response.output_item.done";
 const IMAGE_CALL = "image_generation_call";
+/** Events of an image that has begun, and of one whose item follows. */
+const IMAGE_EVENTS = [`response.${IMAGE_CALL}.partial_image`, `response.${IMAGE_CALL}.completed`];
+const TOOL_EVENTS: ReadonlySet<unknown> = new Set([ITEM_DONE, ...IMAGE_EVENTS]);
 /** Bytes of an event that contain its name. */
 const EVENT_NAME_BYTES = 64;
 
-/** Reports whether a frame may contain an image. */
-export const holdsImage = ({ bytes }: Frame): boolean =>
-  bytes.toString("latin1", 0, EVENT_NAME_BYTES).includes(ITEM_DONE) && bytes.includes(IMAGE_CALL);
+/** Reports whether a frame may contain an image, or a part of one. */
+export function holdsImage({ bytes }: Frame): boolean {
+  const name = bytes.toString("latin1", 0, EVENT_NAME_BYTES);
+  return name.includes(ITEM_DONE) ? bytes.includes(IMAGE_CALL) : IMAGE_EVENTS.some((event) => name.includes(event));
+}
 
-/** Adds the tokens of an average image, in case the stream is aborted after it. The last event's usage replaces them. */
-function addImage(item: JsonObject | undefined, previous?: Usage): Usage | undefined {
-  if (item?.["type"] !== IMAGE_CALL || !asText(item["result"])) return previous;
-  const tokens = (previous?.drawn?.out.total ?? 0) + IMAGE_TOKENS;
+/**
+ * Adds what an event tells of the vendor's own tools, in case the stream is aborted after it: for each image, the tokens of an
+ * average one. The last event's usage replaces it.
+ */
+function addToolEvent(event: JsonObject, previous?: Usage): Usage | undefined {
+  const item = asObject(event["item"]);
+  if (event["type"] !== ITEM_DONE) return addImage(asText(event["item_id"]), previous);
+  return item?.["type"] === IMAGE_CALL && asText(item["result"]) ? addImage(asText(item["id"]), previous) : previous;
+}
+
+/** Adds an image, once: `raw` has the ids of those that were added. */
+function addImage(id = "", previous?: Usage): Usage | undefined {
+  const ids = asList(asObject(previous?.raw)?.[IMAGE_CALL]);
+  if (ids.includes(id)) return previous;
+  const total = (ids.length + 1) * IMAGE_TOKENS;
   return {
-    ...(previous ?? { in: {}, out: {}, raw: undefined }),
-    drawn: { in: { total: 0 }, out: { total: tokens, image: tokens } },
+    ...(previous ?? { in: {}, out: {} }),
+    drawn: { in: { total: 0 }, out: { total, image: total } },
+    raw: { [IMAGE_CALL]: [...ids, id] },
   };
 }
 
