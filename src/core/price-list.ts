@@ -66,7 +66,10 @@ export function totalCost(
 export const additionalCost = (part: Partial<Usage>, usage: Usage, terms: PriceVersion): number | undefined =>
   costAt(additionalUsage(part, usage), withoutRequest(terms));
 
-/** Returns the minimum cost of usage, with everything that the vendor ran in addition: parts without a price count as 0, images as the dearest. */
+/**
+ * Returns the minimum cost of usage, with everything that the vendor ran in addition: parts without a price count as 0, images as
+ * the dearest.
+ */
 export const minimumCost = (usage: Usage, terms: PriceVersion): number =>
   (usage.besides ?? []).reduce(
     (sum, each) => sum + cost(additionalUsage(each, usage), withoutRequest(terms).price),

@@ -131,7 +131,11 @@ function responses(all: Json[]): Counted | undefined {
   ]);
   const [came, output] = parts(number(usage["output_tokens"]), [["reasoning", number(behind?.["reasoning_tokens"])]]);
   const own = number(usage["server_side_tool_usage_details"]?.["web_search_calls"]);
-  const searches = own || number(body["tool_usage"]?.["web_search"]?.["num_requests"]);
+  const made = ((body["output"] ?? []) as Json[]).filter((item) => {
+    const what = item["action"]?.["type"] as unknown;
+    return (item["type"] as unknown) === "web_search_call" && (what === undefined || what === "search");
+  });
+  const searches = own || number(body["tool_usage"]?.["web_search"]?.["num_requests"] ?? (made.length as Json));
   const tier = bodies.findLast((json) => json["service_tier"])?.["service_tier"];
   return { ...given, input, ...came, output, searches, tier, ...pictured(body["tool_usage"]?.["image_gen"]) };
 }
@@ -220,7 +224,19 @@ function gemini(all: Json[]): Counted | undefined {
     ["output_image", of(["candidatesTokensDetails"], "IMAGE")],
     ["reasoning", number(thoughts)],
   ]);
-  return { ...given, input, ...came, output, tier: usage["serviceTier"] ?? usage["trafficType"] };
+  const tier = usage["serviceTier"] ?? usage["trafficType"];
+  return { ...given, input, ...came, output, searches: grounded(all), tier };
+}
+
+/** Searches of Gemini: up to the second generation one for each request, then each that is not empty. */
+function grounded(all: Json[]): number {
+  const asked = all.map((json) =>
+    ((json["candidates"] ?? []) as Json[])
+      .flatMap((each) => (each["groundingMetadata"]?.["webSearchQueries"] ?? []) as string[])
+      .filter((query) => query !== ""),
+  );
+  const most = Math.max(0, ...asked.map((queries) => new Set(queries).size));
+  return /^gemini-[12]/.test(String(all[0]?.["modelVersion"])) ? Math.min(1, most) : most;
 }
 
 function embeddings(all: Json[]): Counted | undefined {

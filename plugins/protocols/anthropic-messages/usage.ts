@@ -19,10 +19,24 @@ import {
 } from "model-gateway/protocol";
 import { eventInitial, LETTER_M } from "./wire.ts";
 
-/** Reports whether a frame may contain usage: `message_start`, `message_delta`, or a body with a `usage` object. */
+/** The event with the results of a search, its block's type, and the bytes of an event that contain its own name. */
+const BLOCK_START = "content_block_start";
+const EVENT_NAME_BYTES = 64;
+const SEARCH_RESULT = "web_search_tool_result";
+const SEARCHES = "web_search_requests";
+
+/**
+ * Reports whether a frame may contain usage: `message_start`, `message_delta`, a body with a `usage` object, or the results
+ * of a search.
+ */
 export function holdsUsage(frame: Frame): boolean {
   const letter = eventInitial(frame);
-  return (letter === undefined || letter === LETTER_M) && frame.mayContain("usage");
+  if ((letter === undefined || letter === LETTER_M) && frame.mayContain("usage")) return true;
+  return (
+    letter !== LETTER_M &&
+    frame.bytes.subarray(0, EVENT_NAME_BYTES).includes(BLOCK_START) &&
+    frame.bytes.includes(SEARCH_RESULT)
+  );
 }
 
 /**
@@ -31,8 +45,20 @@ export function holdsUsage(frame: Frame): boolean {
  */
 export function readUsage(json: unknown, previous?: Usage): Usage | undefined {
   const body = asObject(json);
+  if (body?.["type"] === BLOCK_START) return addSearch(asObject(body["content_block"]), previous);
   const reported = asObject(asObject(body?.["message"])?.["usage"] ?? body?.["usage"]);
   return reported ? normalizeUsage(mergeUsage(asObject(previous?.raw), reported)) : previous;
+}
+
+/** Counts a search that was made, in case the stream is aborted after it: the last event's usage replaces the count. */
+function addSearch(block: JsonObject | undefined, previous?: Usage): Usage | undefined {
+  // An error is an object, and is not billed.
+  if (block?.["type"] !== SEARCH_RESULT || !Array.isArray(block["content"])) return previous;
+  const before = previous?.serverTools;
+  return {
+    ...(previous ?? { in: {}, out: {}, raw: undefined }),
+    serverTools: { ...before, [SEARCHES]: (before?.[SEARCHES] ?? 0) + 1 },
+  };
 }
 
 /** Maximum number of members kept of a stream's usage; the vendor has about ten. */
@@ -132,7 +158,7 @@ function plainInput(usage: Usage): number | undefined {
 }
 
 /** Counts of the vendor's own tools; those of other vendors have no member. */
-const SERVER_TOOLS = ["web_search_requests", "web_fetch_requests"];
+const SERVER_TOOLS = [SEARCHES, "web_fetch_requests"];
 
 function serverTools({ serverTools: counts }: Usage): JsonObject | undefined {
   if (!counts || !SERVER_TOOLS.some((name) => name in counts)) return undefined;

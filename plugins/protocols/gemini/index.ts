@@ -68,7 +68,7 @@ const gemini: TranslatedProtocol = {
   respondsWithJson: true,
   // Not forwarded: x-goog-user-project names a client's project, x-goog-request-params the gateway's model name.
   headers: ["x-goog-api-client", "x-gemini-*", "x-server-timeout"],
-  usageMembers: ["usageMetadata"],
+  usageMembers: ["usageMetadata", "candidates", "modelVersion"],
   // Measured over recorded streams, without reasoning.
   tokenEstimate: { textFactor: 1.12, perToolCall: 0, input: { perTurn: 0, tools: 0, schemaFactor: 1 } },
   // The vendor accepts both spellings.

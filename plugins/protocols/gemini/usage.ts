@@ -10,8 +10,14 @@ import {
   type Usage,
 } from "model-gateway/protocol";
 
-/** Reports whether a frame has usage: nearly all do, because each repeats the usage so far. The last one counts. */
-export const holdsUsage = (frame: Frame): boolean => frame.mayContain("usageMetadata");
+const QUERIES = "webSearchQueries";
+const BRACKET = 0x5b;
+
+/**
+ * Reports whether a frame has usage, or searches: nearly all do, because each repeats the usage so far. The last one counts.
+ */
+export const holdsUsage = (frame: Frame): boolean =>
+  frame.mayContain("usageMetadata") || frame.mayContain(QUERIES, BRACKET);
 
 /**
  * Decodes the usage of a frame or a whole body. It replaces that of earlier frames. Only a frame without a total is merged
@@ -19,10 +25,25 @@ export const holdsUsage = (frame: Frame): boolean => frame.mayContain("usageMeta
  */
 export function readUsage(json: unknown, previous?: Usage): Usage | undefined {
   const metadata = asObject(asObject(json)?.["usageMetadata"]);
-  if (!metadata) return previous;
-  return normalizeUsage(
-    asCount(metadata["totalTokenCount"]) === undefined ? { ...countsIn(previous), ...metadata } : metadata,
+  const merged = metadata && asCount(metadata["totalTokenCount"]) === undefined;
+  const usage = metadata ? normalizeUsage(merged ? { ...countsIn(previous), ...metadata } : metadata) : previous;
+  const searches = Math.max(webSearches(asObject(json)), previous?.serverTools?.[SEARCHES] ?? 0);
+  if (searches === 0) return usage;
+  return { ...(usage ?? { in: {}, out: {}, raw: undefined }), serverTools: { [SEARCHES]: searches } };
+}
+
+/** The count's name: the vendor does not report one. */
+const SEARCHES = "web_search";
+/** Models whose searches cost once for each request, however many they make. [D: grounding with Google Search] */
+const SEARCHES_ONCE = /gemini-[12]\b/;
+
+/** Returns the searches that are billed: newer models' each once, without the empty ones. */
+function webSearches(body: JsonObject | undefined): number {
+  const found = asList(body?.["candidates"]).flatMap((candidate) =>
+    asList(asObject(asObject(candidate)?.["groundingMetadata"])?.[QUERIES]),
   );
+  const queries = new Set(found.filter((query) => asText(query)));
+  return SEARCHES_ONCE.test(asText(body?.["modelVersion"]) ?? "") ? Math.min(queries.size, 1) : queries.size;
 }
 
 /** The members of usage that are read. */

@@ -20,7 +20,7 @@ import { createDecoder, decodeResponse, ending, terminal } from "./response.deco
 import { createEncoder, encodeResponse } from "./response.encode.ts";
 import { fields, support } from "./support.ts";
 import { opaque, texts } from "./texts.ts";
-import { holdsImage, inputTokensCodec, readUsage } from "./usage.ts";
+import { holdsToolCall, inputTokensCodec, readUsage } from "./usage.ts";
 import { COMPACT, IMAGE_TOOL, INPUT_TOKENS, RESPONSE } from "./wire.ts";
 
 const translation: Translation = {
@@ -94,7 +94,7 @@ const openaiResponses: TranslatedProtocol = {
   }),
   // Session headers of the vendor's own coding agent, which the vendor's caches and models use.
   headers: [...family.headers, "originator", "session-id", "session_id", "thread-id", "x-codex-*", "x-openai-*"],
-  usageMembers: ["usage", "service_tier", "tool_usage", "tools"],
+  usageMembers: ["usage", "service_tier", "tool_usage", "tools", "output"],
   // Measured over recorded streams, without reasoning, which is not streamed.
   tokenEstimate: { textFactor: 1.08, perToolCall: 0, input: { perTurn: 7, tools: 10, schemaFactor: 0.6 } },
   output: {
@@ -109,7 +109,7 @@ const openaiResponses: TranslatedProtocol = {
   ending,
   terminal,
   repeatsErrors: true,
-  holdsUsage: (frame) => family.holdsUsage(frame) || holdsImage(frame),
+  holdsUsage: (frame) => family.holdsUsage(frame) || holdsToolCall(frame),
   usage: readUsage,
   texts,
   storedResponses: storedResponses,

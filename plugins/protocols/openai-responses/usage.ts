@@ -27,7 +27,7 @@ export function readUsage(json: unknown, previous?: Usage): Usage | undefined {
   const input = asCount(raw["input_tokens"]);
   const output = asCount(raw["output_tokens"]);
   const tier = asText(body?.["service_tier"]) ?? previous?.tier;
-  const serverTools = asCounts(raw["server_side_tool_usage_details"]) ?? webSearches(body);
+  const serverTools = asCounts(raw["server_side_tool_usage_details"]) ?? webSearches(body, previous);
   return {
     in: dropUndefined({
       total: input,
@@ -44,16 +44,18 @@ export function readUsage(json: unknown, previous?: Usage): Usage | undefined {
 /** The event with a whole item: an image, or a search that was made. */
 const ITEM_DONE = "response.output_item.done";
 const IMAGE_CALL = "image_generation_call";
+const SEARCH_CALL = "web_search_call";
 /** Events of an image that has begun, and of one whose item follows. */
 const IMAGE_EVENTS = [`response.${IMAGE_CALL}.partial_image`, `response.${IMAGE_CALL}.completed`];
 const TOOL_EVENTS: ReadonlySet<unknown> = new Set([ITEM_DONE, ...IMAGE_EVENTS]);
 /** Bytes of an event that contain its name. */
 const EVENT_NAME_BYTES = 64;
 
-/** Reports whether a frame may contain an image, or a part of one. */
-export function holdsImage({ bytes }: Frame): boolean {
+/** Reports whether a frame may contain an image, a part of one, or a search. */
+export function holdsToolCall({ bytes }: Frame): boolean {
   const name = bytes.toString("latin1", 0, EVENT_NAME_BYTES);
-  return name.includes(ITEM_DONE) ? bytes.includes(IMAGE_CALL) : IMAGE_EVENTS.some((event) => name.includes(event));
+  if (name.includes(ITEM_DONE)) return bytes.includes(IMAGE_CALL) || bytes.includes(SEARCH_CALL);
+  return IMAGE_EVENTS.some((event) => name.includes(event));
 }
 
 /**
@@ -63,6 +65,7 @@ export function holdsImage({ bytes }: Frame): boolean {
 function addToolEvent(event: JsonObject, previous?: Usage): Usage | undefined {
   const item = asObject(event["item"]);
   if (event["type"] !== ITEM_DONE) return addImage(asText(event["item_id"]), previous);
+  if (isSearch(item)) return addSearch(previous);
   return item?.["type"] === IMAGE_CALL && asText(item["result"]) ? addImage(asText(item["id"]), previous) : previous;
 }
 
@@ -78,10 +81,25 @@ function addImage(id = "", previous?: Usage): Usage | undefined {
   };
 }
 
-/** Returns web searches, which are reported beside `usage`; a response without any has 0. */
-function webSearches(body: JsonObject | undefined): Usage["serverTools"] {
-  const searches = asCount(asObject(asObject(body?.["tool_usage"])?.["web_search"])?.["num_requests"]);
-  return searches ? { web_search_requests: searches } : undefined;
+const SEARCHES = "web_search_requests";
+
+const addSearch = (previous: Usage = { in: {}, out: {}, raw: undefined }): Usage => ({
+  ...previous,
+  serverTools: { [SEARCHES]: (previous.serverTools?.[SEARCHES] ?? 0) + 1 },
+});
+
+/** Reports whether an item is a search: pages that a model opens, or searches for a text, are not billed. */
+function isSearch(item: JsonObject | undefined): boolean {
+  if (item?.["type"] !== SEARCH_CALL || item["status"] === "failed") return false;
+  return (asText(asObject(item["action"])?.["type"]) ?? "search") === "search";
+}
+
+/** Returns web searches: reported beside `usage`, where a response without any has 0, or else those in the output. */
+function webSearches(body: JsonObject | undefined, previous: Usage | undefined): Usage["serverTools"] {
+  const reported = asCount(asObject(asObject(body?.["tool_usage"])?.["web_search"])?.["num_requests"]);
+  const found = () => asList(body?.["output"]).filter((item) => isSearch(asObject(item))).length;
+  const searches = reported ?? Math.max(found(), previous?.serverTools?.[SEARCHES] ?? 0);
+  return searches ? { [SEARCHES]: searches } : undefined;
 }
 
 /**
