@@ -367,7 +367,11 @@ function estimateCut(
   return {
     ...reported,
     in: { ...reported?.in, total: reported?.in.total ?? tokensIn() },
-    out: { ...reported?.out, total: Math.max(reported?.out.total ?? 0, limitOutput(delivered.tokens, exchange)) },
+    out: {
+      ...delivered.media,
+      ...reported?.out,
+      total: Math.max(reported?.out.total ?? 0, limitOutput(delivered.tokens, exchange)),
+    },
     raw: reported?.raw,
   };
 }

@@ -42,6 +42,7 @@ export class DeliveredTokens {
   private usual = 0;
   private measured = 0;
   private bytes = 0;
+  private readonly mediaTokens = { audio: 0, image: 0 };
   /** Whether the last piece ended in a space, which tokenizers join to the next word. */
   private endsInSpace = false;
   private readonly weights: NonNullable<Protocol["tokenEstimate"]>;
@@ -76,12 +77,19 @@ export class DeliveredTokens {
     this.products += length * tokens;
   }
 
-  /** The estimated output tokens. */
+  /** The estimated output tokens of audio and of images. */
+  get media(): { audio?: number; image?: number } {
+    const { audio, image } = this.mediaTokens;
+    return { ...(audio > 0 && { audio: Math.ceil(audio) }), ...(image > 0 && { image }) };
+  }
+
+  /** The estimated output tokens, with those of media. */
   get tokens(): number {
     const { textFactor, perToolCall } = this.weights;
     const whole = this.callsStreamed ? 0 : this.wholeCallTokens;
     const tokens = (this.found + whole + this.estimateUnread()) * textFactor + this.calls * perToolCall;
-    return tokens > 0 ? Math.max(1, Math.round(tokens)) : 0;
+    const { audio = 0, image = 0 } = this.media;
+    return (tokens > 0 ? Math.max(1, Math.round(tokens)) : 0) + audio + image;
   }
 
   /** Estimates tokens in frames that were only measured, by linear regression over the parsed ones. */
@@ -110,6 +118,7 @@ export class DeliveredTokens {
   private textIn(frame: Frame): { tokens: number; text: number } {
     let [tokens, bytes, calls] = [0, 0, false];
     const json = frame.json();
+    for (const [kind, tokens] of this.protocol.streamedMedia?.(json) ?? []) this.mediaTokens[kind] += tokens;
     const seen: string[] = [];
     for (const { path, piece, kind } of this.protocol.texts.response(json)) {
       const text = String(valueAt(json, path));

@@ -45,6 +45,11 @@ export interface Protocol {
     readonly perToolCall: number;
     readonly input?: { readonly perTurn: number; readonly tools: number; readonly schemaFactor: number };
   };
+  /**
+   * Returns the audio and the images in a frame of a stream, with the least tokens that they are billed as: of a piece of audio
+   * it may be a fraction. Undefined: its usage counts them, or there are none.
+   */
+  readonly streamedMedia?: (json: unknown) => Iterable<readonly [kind: "audio" | "image", tokens: number]>;
   /** A frame written while a stream is idle; clients must not take it for content. */
   readonly ping: Buffer;
 

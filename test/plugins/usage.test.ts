@@ -494,6 +494,20 @@ const PIECES = Array.from({ length: 200 }, (_, i) => ` word${i % 10}`);
 const chunk = (delta: object, more: object = {}) =>
   `data: ${JSON.stringify({ id: "c1", object: "chat.completion.chunk", created: 1, model: "v", choices: [{ index: 0, delta, finish_reason: null, ...more }] })}\n\n`;
 
+t.test("audio and images that came before a client disconnected are charged as such", async (t) => {
+  const data = "A".repeat(64_000);
+  const url = `data:image/png;base64,${data}`;
+  const { ask, rows } = await behind(t, "openai-chat", (_, reply) => {
+    reply.writeHead(200, { "content-type": "text/event-stream" });
+    reply.write(chunk({ audio: { id: "a", data } }) + chunk({ images: [{ type: "image_url", image_url: { url } }] }));
+  });
+  const reader = (await ask("/v1/chat/completions", { messages: [], stream: true })).body?.getReader();
+  for (let seen = 0; seen < 2 * data.length; ) seen += (await reader?.read())?.value?.length ?? 2 * data.length;
+  await reader?.cancel();
+  const [row] = await rows(1);
+  t.match(row, { outcome: "aborted", source: "estimated", usage: { out: { total: 1140, audio: 20, image: 1120 } } });
+});
+
 t.test("a client that disconnects before the usage is charged an estimate of what came until then", async (t) => {
   const { ask, rows } = await behind(t, "openai-chat", (_, reply) => {
     reply.writeHead(200, { "content-type": "text/event-stream" });

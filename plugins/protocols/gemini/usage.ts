@@ -46,6 +46,22 @@ function webSearches(body: JsonObject | undefined): number {
   return SEARCHES_ONCE.test(asText(body?.["modelVersion"]) ?? "") ? Math.min(queries.size, 1) : queries.size;
 }
 
+/** Bytes of base64 for each token of audio: 16 bits at 24 kHz, with 25 tokens a second. [D: speech generation] */
+const AUDIO_BYTES_PER_TOKEN = (24_000 * 2 * (4 / 3)) / 25;
+/** Tokens of an image of the usual size, at its cheapest. [D: image generation] */
+const IMAGE_TOKENS = 1120;
+
+/** Returns the audio and images of a frame; those in thoughts are not billed. */
+export function* candidateMedia(json: unknown): Generator<readonly [kind: "audio" | "image", tokens: number]> {
+  for (const candidate of asList(asObject(json)?.["candidates"]))
+    for (const part of asList(asObject(asObject(candidate)?.["content"])?.["parts"]).map(asObject)) {
+      const { mimeType, data } = asObject(part?.["inlineData"]) ?? {};
+      if (part?.["thought"] === true || typeof data !== "string") continue;
+      if (asText(mimeType)?.startsWith("audio/")) yield ["audio", data.length / AUDIO_BYTES_PER_TOKEN];
+      else yield ["image", IMAGE_TOKENS];
+    }
+}
+
 /** The members of usage that are read. */
 const COUNT_MEMBERS: ReadonlySet<string> = new Set([
   "promptTokenCount",

@@ -11,7 +11,7 @@ import { createDecoder, decodeResponse } from "./response.decode.ts";
 import { createEncoder, encodeResponse } from "./response.encode.ts";
 import { fields, support } from "./support.ts";
 import { opaque, texts } from "./texts.ts";
-import { readUsage } from "./usage.ts";
+import { chunkMedia, readUsage } from "./usage.ts";
 import { CHAT_COMPLETIONS } from "./wire.ts";
 
 /**
@@ -51,6 +51,7 @@ const openaiChat: TranslatedProtocol = {
   longMembers: ["messages", "tools", "functions", "prediction"],
   // Measured over recorded streams of seven vendors.
   tokenEstimate: { textFactor: 1.01, perToolCall: 9, input: { perTurn: 7, tools: 29, schemaFactor: 0.5 } },
+  streamedMedia: chunkMedia,
   objects,
   otherModels,
   demo: (request) => demoImage(openaiChat, request),

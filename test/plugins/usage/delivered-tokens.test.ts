@@ -137,3 +137,24 @@ t.test("a tool call is more than its arguments, by the counts of the model that 
   for (const frame of frames) claude.observe(frame);
   t.equal(claude.tokens, 32 + 4);
 });
+
+t.test("audio counts by its duration, and each image once", async (t) => {
+  const second = "A".repeat((24_000 * 2 * 4) / 3);
+  const count = (protocol: Protocol, frames: readonly object[]) => {
+    const delivered = new DeliveredTokens(protocol);
+    for (const frame of frames) delivered.observe(event(frame));
+    return { ...delivered.media, total: delivered.tokens };
+  };
+  const delta = (content: object) => ({ choices: [{ index: 0, delta: content }] });
+  const spoken = delta({ audio: { data: second } });
+  t.same(count(openaiChat, [spoken, spoken]), { audio: 40, total: 40 });
+  const pieces = Array.from({ length: 100 }, () => delta({ audio: { data: second.slice(0, 640) } }));
+  t.same(count(openaiChat, pieces), { audio: 20, total: 20 });
+  const image = { type: "image_url", image_url: { url: `data:image/png;base64,${second}` } };
+  t.same(count(openaiChat, [delta({ images: [image, image] })]), { image: 2240, total: 2240 });
+  const part = (mimeType: string, more: object = {}) => ({
+    candidates: [{ content: { parts: [{ inlineData: { mimeType, data: second }, ...more }] } }],
+  });
+  const frames = [part("audio/L16;rate=24000"), part("image/png"), part("image/png", { thought: true })];
+  t.same(count(gemini, frames), { audio: 25, image: 1120, total: 1145 });
+});
