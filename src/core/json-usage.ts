@@ -84,9 +84,12 @@ export class JsonUsage {
   private capturedMembers(scanner: Scanner): Record<string, unknown> {
     scanner.end();
     const members: Record<string, unknown> = {};
+    const words = Object.assign({}, ...this.protocols.map(({ usageWords }) => usageWords)) as Record<string, string>;
     for (const name of this.members) {
       const bytes = scanner.captured(name);
-      if (bytes) Object.defineProperty(members, name, { get: () => JSON.parse(bytes.toString()) as unknown });
+      const word = words[name];
+      if (bytes && (word === undefined || bytes.includes(word)))
+        Object.defineProperty(members, name, { get: () => JSON.parse(bytes.toString()) as unknown });
     }
     return members;
   }

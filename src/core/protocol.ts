@@ -33,6 +33,8 @@ export interface Protocol {
   readonly respondsWithJson?: true;
   /** Top-level members that hold usage in a complete response, like `usage`. */
   readonly usageMembers: readonly string[];
+  /** Those of them that matter only if they contain a word; long ones are not parsed otherwise. */
+  readonly usageWords?: Readonly<Record<string, string>>;
   /** How its responses hold images; undefined: they do not, or not in a form that can be charged per image. */
   readonly images?: ImageMembers;
   /**

@@ -59,3 +59,23 @@ t.test("invalid usage in a protocol's member is a fault, and so is JSON that can
   t.equal(usage.end(), undefined);
   t.equal(usage.fault, "TypeError");
 });
+
+t.test("a long member that lacks the word for which it matters is not read", async (t) => {
+  const seen: unknown[] = [];
+  const protocol = {
+    ...openaiChat,
+    usageMembers: ["usage", "output"],
+    usageWords: { output: "search" },
+    usage: (json: unknown) => {
+      seen.push((json as { output?: unknown }).output);
+      return undefined;
+    },
+  };
+  const long = "x".repeat(5000);
+  for (const output of [[long], [long, "search"]]) {
+    const reading = new JsonUsage([protocol]);
+    reading.push(Buffer.from(JSON.stringify({ usage: {}, output })));
+    reading.end();
+  }
+  t.same(seen, [undefined, [long, "search"]]);
+});

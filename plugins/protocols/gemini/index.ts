@@ -14,7 +14,7 @@ import { createDecoder, decodeResponse } from "./response.decode.ts";
 import { createEncoder, encodeResponse } from "./response.encode.ts";
 import { fields, support } from "./support.ts";
 import { opaque, texts } from "./texts.ts";
-import { candidateMedia, countTokensCodec, holdsUsage, readUsage } from "./usage.ts";
+import { candidateMedia, countTokensCodec, holdsUsage, readUsage, SEARCH_QUERIES } from "./usage.ts";
 import { ACTION_PATH, ending, GEMINI, locateAction } from "./wire.ts";
 
 /** Returns a model in the vendor's format; limits are included only where known. */
@@ -69,6 +69,7 @@ const gemini: TranslatedProtocol = {
   // Not forwarded: x-goog-user-project names a client's project, x-goog-request-params the gateway's model name.
   headers: ["x-goog-api-client", "x-gemini-*", "x-server-timeout"],
   usageMembers: ["usageMetadata", "candidates", "modelVersion"],
+  usageWords: { candidates: SEARCH_QUERIES },
   // Measured over recorded streams, without reasoning.
   tokenEstimate: { textFactor: 1.12, perToolCall: 0, input: { perTurn: 0, tools: 0, schemaFactor: 1 } },
   streamedMedia: candidateMedia,

@@ -10,14 +10,15 @@ import {
   type Usage,
 } from "model-gateway/protocol";
 
-const QUERIES = "webSearchQueries";
+/** The member with the queries of searches. */
+export const SEARCH_QUERIES = "webSearchQueries";
 const BRACKET = 0x5b;
 
 /**
  * Reports whether a frame has usage, or searches: nearly all do, because each repeats the usage so far. The last one counts.
  */
 export const holdsUsage = (frame: Frame): boolean =>
-  frame.mayContain("usageMetadata") || frame.mayContain(QUERIES, BRACKET);
+  frame.mayContain("usageMetadata") || frame.mayContain(SEARCH_QUERIES, BRACKET);
 
 /**
  * Decodes the usage of a frame or a whole body. It replaces that of earlier frames. Only a frame without a total is merged
@@ -40,7 +41,7 @@ const SEARCHES_ONCE = /gemini-[12]\b/;
 /** Returns the searches that are billed: newer models' each once, without the empty ones. */
 function webSearches(body: JsonObject | undefined): number {
   const found = asList(body?.["candidates"]).flatMap((candidate) =>
-    asList(asObject(asObject(candidate)?.["groundingMetadata"])?.[QUERIES]),
+    asList(asObject(asObject(candidate)?.["groundingMetadata"])?.[SEARCH_QUERIES]),
   );
   const queries = new Set(found.filter((query) => asText(query)));
   return SEARCHES_ONCE.test(asText(body?.["modelVersion"]) ?? "") ? Math.min(queries.size, 1) : queries.size;

@@ -20,7 +20,7 @@ import { createDecoder, decodeResponse, ending, terminal } from "./response.deco
 import { createEncoder, encodeResponse } from "./response.encode.ts";
 import { fields, support } from "./support.ts";
 import { opaque, texts } from "./texts.ts";
-import { holdsToolCall, inputTokensCodec, readUsage } from "./usage.ts";
+import { holdsToolCall, inputTokensCodec, readUsage, SEARCH_CALL } from "./usage.ts";
 import { COMPACT, IMAGE_TOOL, INPUT_TOKENS, RESPONSE } from "./wire.ts";
 
 const translation: Translation = {
@@ -95,6 +95,7 @@ const openaiResponses: TranslatedProtocol = {
   // Session headers of the vendor's own coding agent, which the vendor's caches and models use.
   headers: [...family.headers, "originator", "session-id", "session_id", "thread-id", "x-codex-*", "x-openai-*"],
   usageMembers: ["usage", "service_tier", "tool_usage", "tools", "output"],
+  usageWords: { output: SEARCH_CALL },
   // Measured over recorded streams, without reasoning, which is not streamed.
   tokenEstimate: { textFactor: 1.08, perToolCall: 0, input: { perTurn: 7, tools: 10, schemaFactor: 0.6 } },
   output: {

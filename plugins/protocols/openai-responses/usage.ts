@@ -41,10 +41,10 @@ export function readUsage(json: unknown, previous?: Usage): Usage | undefined {
   };
 }
 
-/** The event with a whole item: an image, or a search that was made. */
+/** The event with a whole item, and the items that cost money: an image, and a web search. */
 const ITEM_DONE = "response.output_item.done";
 const IMAGE_CALL = "image_generation_call";
-const SEARCH_CALL = "web_search_call";
+export const SEARCH_CALL = "web_search_call";
 /** Events of an image that has begun, and of one whose item follows. */
 const IMAGE_EVENTS = [`response.${IMAGE_CALL}.partial_image`, `response.${IMAGE_CALL}.completed`];
 const TOOL_EVENTS: ReadonlySet<unknown> = new Set([ITEM_DONE, ...IMAGE_EVENTS]);
