@@ -45,7 +45,7 @@ export async function startRedis(
     return undefined;
   }
   const folder = mkdtempSync(join(tmpdir(), "gateway-redis-"));
-  const port = await freePort();
+  let port = await freePort();
   let child: ChildProcess | undefined;
   const kill = async () => {
     if (!child || child.exitCode !== null || child.signalCode !== null) return;
@@ -64,7 +64,15 @@ export async function startRedis(
       await sleep(20);
     }
   };
-  await start();
+  // Another program may take the port before the server does.
+  for (let tries = 5; ; tries--)
+    try {
+      await start();
+      break;
+    } catch (error) {
+      if (tries === 0 || !/Address already in use/.test(String(error))) throw error;
+      port = await freePort();
+    }
   t.teardown(async () => {
     await kill();
     rmSync(folder, { recursive: true, force: true });
