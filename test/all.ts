@@ -1,13 +1,13 @@
 // npm test [-- FILE,FILE… …]: every test, or those of each list in a process of its own. Files of the folders below run several
 // in a process, because each process loads and compiles the gateway anew; all others, which change their process, measure it or
-// start others, run in one of their own, as `npx tap FILE` has it. Those that mostly wait run beside the others.
+// start others, run in one of their own, as `npx tap FILE` has it.
 import { globSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { type Ran, runFiles, totals } from "./support/several.ts";
 
 const ROOT = fileURLToPath(new URL("..", import.meta.url));
-/** Processes at a time, besides the one with the next file that waits. */
+/** Processes at a time. */
 const JOBS = 2;
 /** Files of one process: few enough that both cores have something to do until the end. */
 const SHARE = 25;
@@ -53,6 +53,7 @@ const ALONE: ReadonlySet<string> = new Set([
   "test/downstream/overload.test.ts",
   "test/golden/matrix.test.ts",
   "test/golden/request-matrix.test.ts",
+  "test/life/breaker.test.ts",
   "test/life/client-checklist.4-endings.test.ts",
   "test/life/console-looks.test.ts",
   "test/life/console.test.ts",
@@ -60,35 +61,16 @@ const ALONE: ReadonlySet<string> = new Set([
   "test/life/overload.test.ts",
   "test/life/pages.test.ts",
   "test/life/reload.test.ts",
+  "test/life/retry-storm.test.ts",
+  "test/life/slow.test.ts",
   "test/life/translation.test.ts",
   "test/life/truncation.test.ts",
 ]);
-/**
- * Files that wait for most of their time, for timeouts and for what they start, the longest first: one of them at a time runs beside
- * the others, as it leaves the cores idle.
- */
-const WAITING = [
-  "test/life/away.test.ts",
-  "test/life/postgres.test.ts",
-  "test/workers/worker-reloads.test.ts",
-  "test/life/limits-killed.test.ts",
-  "test/life/limits-processes.test.ts",
-  "test/life/limits-redis.test.ts",
-  "test/life/restart.test.ts",
-  "test/life/stop.test.ts",
-  "test/life/slowloris.test.ts",
-  "test/life/instances-killed.test.ts",
-  "test/life/slow.test.ts",
-  "test/life/breaker.test.ts",
-  "test/life/retry-storm.test.ts",
-];
-
-/** The files of each process, and those of each that waits. */
-function processes(): [others: string[][], waiting: string[][]] {
-  const all = globSync("test/**/*.test.ts", { cwd: ROOT, exclude: ["test/bench/build/**"] }).sort();
-  const missing = [...ALONE, ...WAITING].filter((file) => !all.includes(file));
+/** The files of each process. */
+function processes(): string[][] {
+  const files = globSync("test/**/*.test.ts", { cwd: ROOT, exclude: ["test/bench/build/**"] }).sort();
+  const missing = [...ALONE].filter((file) => !files.includes(file));
   if (missing.length > 0) throw new Error(`test/all.ts names files that are not there: ${missing.join(", ")}`);
-  const files = all.filter((file) => !WAITING.includes(file));
   const rooms = Map.groupBy(files, (file) => {
     const room = ROOMS.find((each) => file.startsWith(`test/${each}/`));
     const starts = room !== undefined && MIXED.has(room) && STARTS.test(readFileSync(join(ROOT, file), "utf8"));
@@ -102,22 +84,20 @@ function processes(): [others: string[][], waiting: string[][]] {
   };
   // Others of several files last: they take much the same time, so that no core is left without work for long.
   const last = ROOMS.filter((room) => room !== FIRST).flatMap(shares);
-  return [[...shares(FIRST), ...alone, ...last], WAITING.map((file) => [file])];
+  return [...shares(FIRST), ...alone, ...last];
 }
 
 const given = process.argv.slice(2).map((each) => each.split(","));
-const [others, waiting] = given.length > 0 ? [given, []] : processes();
+const waiting = given.length > 0 ? given : processes();
 const all: Ran[] = [];
-/** Runs the files of these lists, one list after the other. */
-const job = async (...lists: string[][][]) => {
-  const next = () => lists.find((list) => list.length > 0)?.shift();
-  for (let files = next(); files !== undefined; files = next()) {
+const job = async () => {
+  for (let files = waiting.shift(); files !== undefined; files = waiting.shift()) {
     const ran = await runFiles(files);
     console.log(ran.lines.join("\n"));
     all.push(ran);
   }
 };
-await Promise.all([...Array.from({ length: JOBS }, () => job(others, waiting)), job(waiting)]);
+await Promise.all(Array.from({ length: JOBS }, job));
 const { text, failed } = totals(all);
 console.log(text);
 process.exitCode = failed === 0 ? 0 : 1;
