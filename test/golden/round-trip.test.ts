@@ -370,6 +370,11 @@ const EXCEPTIONS: readonly Exception[] = [
     }),
   },
   {
+    why: "searches are counted by their queries, which are not told again",
+    in: ["gemini"],
+    without: eachEnding((usage) => without(usage, "serverTools")),
+  },
+  {
     why: "reasoning that is no summary is told as one",
     in: ["openai-responses"],
     without: eachBlock(({ said, ...block }) =>
