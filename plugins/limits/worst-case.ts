@@ -241,8 +241,9 @@ function tokensIn(
   if (form) return { likely: FORM_TOKENS, maximum: FORM_TOKENS };
   // Only who decodes the conversation knows which base64 the model reads as media, and which as text.
   const read = body.length > SHORT_BODY ? translations.tokensIn(exchange) : undefined;
+  if (read) return read;
   const most = mostTokens(body);
-  return read ?? { likely: most, maximum: most };
+  return { likely: most, maximum: most };
 }
 
 /** Returns the tokens of a body by its bytes, and lists of token ids by their number: an id may be one digit. */
