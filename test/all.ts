@@ -66,6 +66,7 @@ const ALONE: ReadonlySet<string> = new Set([
   "test/life/translation.test.ts",
   "test/life/truncation.test.ts",
 ]);
+
 /** The files of each process. */
 function processes(): string[][] {
   const files = globSync("test/**/*.test.ts", { cwd: ROOT, exclude: ["test/bench/build/**"] }).sort();
