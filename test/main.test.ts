@@ -1,5 +1,5 @@
 import { spawnSync } from "node:child_process";
-import { existsSync, mkdirSync, mkdtempSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
+import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
@@ -154,4 +154,11 @@ t.test("the installed command starts the same program, also through a link and f
   const link = join(folder, "model-gateway");
   symlinkSync(join(ROOT, "bin/model-gateway"), link);
   t.match(run(["check"], link), { status: 0, out: /ok, 1 provider/ });
+});
+
+t.test("`npm start` and the installed command start Node with the same flags", async (t) => {
+  const { scripts } = JSON.parse(readFileSync(`${ROOT}package.json`, "utf8")) as { scripts: { start: string } };
+  const [, flags] = /^exec node (.+) --import /.exec(scripts.start) ?? [];
+  t.ok(flags);
+  t.match(readFileSync(`${ROOT}bin/model-gateway`, "utf8"), `\nflags="${flags}"\n`);
 });
