@@ -1,0 +1,239 @@
+import type { DoneExchange } from "model-gateway";
+import type { LedgerEntry, Usage } from "model-gateway/store";
+import type { DeliveredTokens } from "./delivered-tokens.ts";
+import { requestedOutput } from "./output-limit.ts";
+import { hasCounts } from "./price.ts";
+import { reportedTier, requestedTier } from "./tier.ts";
+import { responseProtocol, tryRead, type UsageReading } from "./usage-reading.ts";
+
+/** What is billed for a stream that breaks off before its provider has reported usage. */
+export const CUT_POLICIES = ["estimate", "observed", "absorb", "drain"] as const;
+/** One of them. */
+export type CutPolicy = (typeof CUT_POLICIES)[number];
+
+/** The usage that is billed, and its source. */
+export interface Settlement {
+  usage: Usage | undefined;
+  source: LedgerEntry["source"];
+}
+
+/** Determines the usage to bill. @param tokensIn estimates the request's tokens */
+export function settle(
+  exchange: DoneExchange,
+  reading: UsageReading,
+  cut: CutPolicy,
+  tokensIn: () => number,
+): Settlement {
+  const reported = credibleUsage(exchange);
+  const isStreamedText = reading.delivered !== undefined && exchange.operation.task === "generate";
+  if (isStreamedText) {
+    if (hasArrived(exchange, reading) && reported?.out.total !== undefined)
+      return settleWhole(exchange, reading, cut, tokensIn);
+    return settleCut(exchange, reading, exchange.outcome === "completed" ? "estimate" : cut, tokensIn);
+  }
+  const isTold = reported !== undefined && hasCounts(reported);
+  if (isTold || !(isAbandoned(exchange) || hasBrokenOff(exchange)))
+    return settleWhole(exchange, reading, cut, tokensIn);
+  if (isUnestimated(exchange, cut)) return { usage: ZERO_USAGE, source: cutSource(cut) };
+  return { usage: withTier(estimateReceived(exchange, reading, tokensIn), exchange, reading), source: "estimated" };
+}
+
+/** Determines the usage of an exchange that is billed by what its provider reports, and estimates what that lacks. */
+function settleWhole(
+  exchange: DoneExchange,
+  reading: UsageReading,
+  cut: CutPolicy,
+  tokensIn: () => number,
+): Settlement {
+  const { operation, outcome } = exchange;
+  const reported = credibleUsage(exchange);
+  if (reported?.images) return { usage: withImages(exchange, reported, reported.images), source: "reported" };
+  if (!reported || !hasCounts(reported)) {
+    // A provider that reports no usage, or none that can be parsed, has still done the work.
+    if (outcome !== "completed" || !operation.generates || !isUnreported(exchange, reading))
+      return { usage: reported, source: "none" };
+    const usage = { ...reported, ...estimateReceived(exchange, reading, tokensIn) };
+    return { usage: withTier(usage, exchange, reading), source: "estimated" };
+  }
+  const lacksOutput = reported.out.total === undefined;
+  const isText = operation.task === "generate" && operation.generates;
+  if (lacksOutput && isText && reading.parser && !isUnestimated(exchange, cut))
+    return { usage: completeOutput(reported, estimateReceived(exchange, reading, tokensIn)), source: "partial" };
+  // A vendor may stop waiting for an answer that nobody asked to be made later; nothing tells what the rest of it costs.
+  const isFinal = reading.lateId !== undefined || reading.parser?.unfinished !== true;
+  const isComplete = (hasArrived(exchange, reading) && !lacksOutput) || isUsageFinal(exchange);
+  return { usage: reported, source: isFinal && isComplete ? "reported" : "partial" };
+}
+
+/** Determines the usage of an exchange that broke off, from received text or reported usage. */
+export function settleCut(
+  exchange: DoneExchange,
+  reading: UsageReading,
+  cut: CutPolicy,
+  tokensIn: () => number,
+): Settlement {
+  const reported = credibleUsage(exchange);
+  const { delivered } = reading;
+  const source = reported && hasCounts(reported) ? "partial" : "estimated";
+  if (!delivered) return { usage: reported, source: reported ? "partial" : "none" };
+  if (cut === "observed" || cut === "absorb") return { usage: reported ?? ZERO_USAGE, source: cutSource(cut) };
+  return { usage: withTier(estimateCut(reported, delivered, tokensIn, exchange), exchange, reading), source };
+}
+
+const cutSource = (cut: CutPolicy) => (cut === "absorb" ? "absorbed" : "observed");
+
+/** Returns the reported usage, if it is credible. */
+const credibleUsage = ({ usage }: DoneExchange): Usage | undefined => (usage && isCredible(usage) ? usage : undefined);
+
+/** Adds a tier to an estimate: the one in the frames, or else the more expensive one that was requested. */
+function withTier(
+  usage: Usage,
+  exchange: DoneExchange,
+  { tier: first, lastFrame, previousFrame }: UsageReading,
+): Usage {
+  if (usage.tier !== undefined && usage.tier !== "auto") return usage;
+  const told = [lastFrame, previousFrame].map(
+    (frame) => frame && tryRead(() => reportedTier(frame, responseProtocol(exchange))),
+  );
+  const attempt = exchange.attempt ?? exchange.attempts.at(-1);
+  const asked = () => (attempt && !exchange.form ? requestedTier(attempt, exchange.time) : undefined);
+  const tier = told.find((each) => each !== undefined) ?? first ?? asked();
+  return tier === undefined ? usage : { ...usage, tier };
+}
+
+/** Reports whether an exchange broke off and nothing is charged beyond what its provider has reported. */
+const isUnestimated = ({ outcome }: DoneExchange, cut: CutPolicy): boolean =>
+  outcome !== "completed" && (cut === "observed" || cut === "absorb");
+
+/**
+ * Reports whether a response has arrived to its end. When its client left before, its last frame was complete or followed
+ * by usage.
+ */
+const hasArrived = (exchange: DoneExchange, { complete, lastFrame, previousFrame }: UsageReading): boolean =>
+  exchange.outcome === "completed" ||
+  (exchange.outcome === "aborted" &&
+    (complete === true ||
+      [lastFrame, previousFrame].some((frame) => frame && responseProtocol(exchange).ending(frame) === "complete")));
+
+/** Reports whether no further usage will arrive; an error's usage is final. */
+const isUsageFinal = ({ outcome, attempts }: DoneExchange): boolean =>
+  outcome === "completed" || (attempts.at(-1)?.status ?? 0) >= 400;
+
+/**
+ * Reports whether a response arrived without usage; for one that is generated later, the request that fetches it has the
+ * usage.
+ */
+function isUnreported({ protocol, body, usage }: DoneExchange, { delivered, parser }: UsageReading): boolean {
+  if ((!delivered && !parser) || usage?.providerCost !== undefined) return false;
+  const { background } = protocol.output ?? {};
+  const kind = background === undefined ? undefined : body.member(background)?.kind;
+  return kind === undefined || kind === "false" || kind === "null";
+}
+
+/** Maximum credible tokens of one exchange: higher reports are ignored. */
+const MAX_CREDIBLE_TOKENS = 1e9;
+
+const isCredible = ({ in: input, out }: Usage): boolean =>
+  (input.total ?? 0) <= MAX_CREDIBLE_TOKENS && (out.total ?? 0) <= MAX_CREDIBLE_TOKENS;
+
+/** Bytes of a whole response around its text, on average. */
+const WHOLE_OVERHEAD = 300;
+
+/** Estimates the usage of a response without reported usage, from what arrived: images, or bytes of text. */
+function estimateReceived(
+  exchange: DoneExchange,
+  { delivered, parser, hasImage }: UsageReading,
+  tokensIn: () => number,
+): Usage {
+  const { operation, attempt, protocol } = exchange;
+  const input = { total: tokensIn() };
+  const images = (attempt?.protocol ?? protocol).images;
+  // Partial images of a stream all belong to one image.
+  const imageCount = hasImage ? 1 : (parser?.imageCount ?? 0);
+  if (images && imageCount > 0) {
+    const total = imageCount * images.maxTokens;
+    return withImages(exchange, { in: input, out: { total, image: total }, raw: undefined }, { count: imageCount });
+  }
+  const received = parser?.bytes || attempt?.unreadBytes || 0;
+  const text = delivered?.tokens ?? Math.ceil(Math.max(0, received - WHOLE_OVERHEAD) / BYTES_PER_TOKEN);
+  const total = operation.task === "generate" ? limitOutput(text, exchange) : 0;
+  return { in: input, out: { total }, raw: undefined };
+}
+
+/** Fills in what a whole answer's usage lacks: its text is billed whether or not it is counted. */
+function completeOutput(reported: Usage, estimate: Usage): Usage {
+  const total = Math.max(estimate.out.total ?? 0, reported.out.reasoning ?? 0);
+  return { ...reported, out: { ...reported.out, total } };
+}
+
+/** Returns an estimate of output tokens, at most as many as the request allows. */
+function limitOutput(tokens: number, exchange: DoneExchange): number {
+  const attempt = exchange.attempt ?? exchange.attempts.at(-1);
+  const limit = attempt && !exchange.form ? tryRead(() => requestedOutput(attempt)) : undefined;
+  return Math.min(tokens, limit ?? Number.POSITIVE_INFINITY);
+}
+
+/** Outcomes that are not the provider's fault, after which it may still have done the work. */
+const ABANDONED_OUTCOMES: ReadonlySet<DoneExchange["outcome"]> = new Set(["aborted", "interrupted", "rejected"]);
+
+/**
+ * Reports whether a request was abandoned after a provider had received it, without an error from the provider: it costs its
+ * input at least.
+ */
+function isAbandoned({ outcome, operation, body, attempts }: DoneExchange): boolean {
+  if (!ABANDONED_OUTCOMES.has(outcome) || !operation.generates || body.length === 0) return false;
+  const { sent, status = 200, error } = attempts.at(-1) ?? { sent: false };
+  return sent && status < 300 && error?.code.startsWith("upstream_") !== true;
+}
+
+/** Errors of answers that broke off. */
+const BREAKS: ReadonlySet<string> = new Set(["upstream_truncated", "upstream_timeout"]);
+
+/** Reports whether a successful answer broke off: its provider has done the work, and bills it. */
+const hasBrokenOff = ({ error, operation, attempts }: DoneExchange): boolean =>
+  operation.generates && BREAKS.has(error?.code ?? "") && (attempts.at(-1)?.status ?? 500) < 300;
+
+/** Adds the request's image settings to usage where the response has none. Form fields are not read. */
+function withImages(
+  { operation, attempt, protocol, body, form }: DoneExchange,
+  usage: Usage,
+  told: NonNullable<Usage["images"]>,
+): Usage {
+  const images = (attempt?.protocol ?? protocol).images;
+  if (!images) return usage;
+  const asked = (name: "size" | "quality") => {
+    if (told[name] !== undefined) return {};
+    if (form) return { [name]: "unread" };
+    const value = body.member(images[`${name}Member`]) && body.value(images[`${name}Member`]);
+    return typeof value === "string" ? { [name]: value } : {};
+  };
+  const edited = images.editOperations.includes(operation.name) ? { edited: true as const } : {};
+  return { ...usage, images: { ...told, ...asked("size"), ...asked("quality"), ...edited } };
+}
+
+/** Usage that costs nothing. */
+export const ZERO_USAGE: Usage = { in: { total: 0 }, out: { total: 0 }, raw: undefined };
+
+/** Estimates the usage of a stream that reported too little. */
+function estimateCut(
+  reported: Usage | undefined,
+  delivered: DeliveredTokens,
+  tokensIn: () => number,
+  exchange: DoneExchange,
+): Usage {
+  return {
+    ...reported,
+    in: { ...reported?.in, total: reported?.in.total ?? tokensIn() },
+    out: {
+      ...delivered.media,
+      ...reported?.out,
+      total: Math.max(reported?.out.total ?? 0, limitOutput(delivered.tokens, exchange)),
+    },
+    raw: reported?.raw,
+  };
+}
+
+/** Bytes of a request per token, on average. */
+const BYTES_PER_TOKEN = 4;
+/** Estimates the tokens of a request by its size. */
+export const tokensOfBytes = (bytes = 0): number => Math.ceil(bytes / BYTES_PER_TOKEN);
