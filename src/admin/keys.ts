@@ -1,5 +1,5 @@
 import { z } from "zod";
-import { GROUP, KEY_PATH, LABEL, TAG } from "../config/schema.ts";
+import { GROUP, KEY_PATH, LABEL, TAG } from "../config/schema/key.ts";
 import { GatewayError } from "../core/errors.ts";
 import type { Limits } from "../core/limit-kinds.ts";
 import { Networks } from "../core/networks.ts";

@@ -1,4 +1,4 @@
-import { GROUP, KEY_PATH, LABEL, TAG } from "../config/schema.ts";
+import { GROUP, KEY_PATH, LABEL, TAG } from "../config/schema/key.ts";
 import { unknownNameMessage } from "../config/suggest.ts";
 import { matchesAny } from "../core/glob.ts";
 import { Networks } from "../core/networks.ts";

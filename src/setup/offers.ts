@@ -1,4 +1,4 @@
-import { MODEL_ID } from "../config/schema.ts";
+import { MODEL_ID } from "../config/schema/model.ts";
 import { compileGlob } from "../core/glob.ts";
 import type { Price } from "../core/price.ts";
 import type { Protocol } from "../core/protocol.ts";

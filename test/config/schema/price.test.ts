@@ -1,5 +1,5 @@
 import t from "tap";
-import { PriceSchema } from "../../src/config/price-schema.ts";
+import { PriceSchema } from "../../../src/config/schema/price.ts";
 
 t.test("a price accepts rates, tiers and sums for images", async (t) => {
   const price = { input: 0.15, above: [{ tokens: "200k", input: 0.3 }], image: { "": 0.04 }, flex: { input: 0.07 } };

@@ -1,5 +1,5 @@
 import { z } from "zod";
-import { tokens } from "./quantities.ts";
+import { tokens } from "../quantities.ts";
 
 const usd = (what: string) => z.number().min(0, { error: "must not be less than 0" }).describe(what).optional();
 

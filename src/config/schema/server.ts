@@ -1,0 +1,95 @@
+import { z } from "zod";
+import { milliseconds, period, quantity, tokens } from "../quantities.ts";
+import { parseCount, parseLimit, parsePercent, parseSize } from "../units.ts";
+
+/** Limits of requests' bodies. */
+export const BodySchema = z.strictObject({
+  limit: quantity(parseSize, "64MiB, 1MB or 512KiB")
+    .describe("Maximum size of a request's body, like 32MiB.")
+    .prefault("32MiB"),
+  idle: milliseconds().describe("Maximum time between two chunks of a request's body, like 30s.").prefault("30s"),
+  slowest: quantity(parseSize, "64MiB, 1MB or 512KiB")
+    .describe(
+      "Minimum average rate of a request's body in bytes per second as they are sent, like 1KiB; a slower request is refused. What came faster counts for as long as silence may last, the longer of `idle` and `patience`. 0B: no minimum.",
+    )
+    .prefault("1KiB"),
+  patience: milliseconds()
+    .refine((time) => time > 0, { error: "must be more than 0; slowest: 0B removes the minimum rate" })
+    .describe("Time before `slowest` applies, like 10s.")
+    .prefault("10s"),
+  memory: quantity(parseSize, "64MiB, 1MB or 512KiB")
+    .describe(
+      "Maximum memory, in a process, for bodies that have not arrived completely or whose requests wait for limits, plugins or the beginning of a provider's answer, like 384MiB: what exceeds 64 KiB of each, decompressed.",
+    )
+    .prefault("384MiB"),
+  memory_per_key: quantity(parseSize, "64MiB, 1MB or 512KiB")
+    .describe(
+      "The same for the bodies of one key, or of one client network without a key, until its limits have admitted the request, like 128MiB; at least one of `limit` fits.",
+    )
+    .prefault("128MiB"),
+});
+
+/** Limits of clients' connections. */
+export const ConnectionsSchema = z.strictObject({
+  per_address: tokens()
+    .refine((most) => most > 0, { error: "must be more than 0" })
+    .describe(
+      "Maximum connections of one client address (of IPv6, of one /64). Not counted: the proxies in `trust`, and this machine if `trust` is empty.",
+    )
+    .prefault(256),
+  head: milliseconds().describe("Maximum time to receive a request's head, like 10s.").prefault("10s"),
+  idle: milliseconds()
+    .describe(
+      "How long an idle connection is kept open, like 75s; must be longer than the proxy in front keeps idle connections.",
+    )
+    .prefault("75s"),
+});
+
+/** Overload protection. */
+export const OverloadSchema = z.strictObject({
+  concurrency: quantity(parseLimit, "300, 128k or off")
+    .describe("Requests at the same time, of all keys, like 4000 or off.")
+    .prefault(4000),
+  per_key: quantity(parseLimit, "300, 128k or off")
+    .describe("Requests at the same time, of one key, like 2000 or off.")
+    .prefault(2000),
+  queue: quantity(parseCount, "300, 400_000, 128k or 1M")
+    .describe("Requests that may wait for others to end; further ones get a 503 with retry-after.")
+    .prefault(1000),
+  wait: milliseconds().describe("How long a request may wait in that queue, like 2s; off: none waits.").prefault("2s"),
+  delay: milliseconds()
+    .describe(
+      "How long new requests may wait for the event loop, in successive turns, before some are refused, like 200ms or off.",
+    )
+    .prefault("200ms"),
+  heap: quantity(parsePercent, "85% or off")
+    .describe("Share of V8's heap limit in use from which new requests are refused, like 85% or off.")
+    .prefault("85%"),
+});
+
+/** Limits of WebSockets. */
+export const SocketsSchema = z.strictObject({
+  idle: milliseconds().describe("How long a WebSocket may be idle in both directions, like 10m.").prefault("10m"),
+  message: quantity(parseSize, "64MiB, 1MB or 512KiB")
+    .describe("Maximum size of a message, like 16MiB.")
+    .prefault("16MiB"),
+});
+
+/** The form that browsers send: no path, no trailing slash. */
+const ORIGIN = /^(?:\*|[a-z][a-z0-9+.-]*:\/\/(?:\*\.)?[a-z0-9.-]+(?::(?:\d{1,5}|\*))?)$/;
+
+/** Cross-origin requests. */
+export const CorsSchema = z.strictObject({
+  origins: z
+    .array(
+      z.string().regex(ORIGIN, {
+        error:
+          'an origin is written like https://app.example.com, https://*.example.com or http://localhost:*, in small letters and without a path; "*" is any',
+      }),
+    )
+    .min(1, { error: "at least one origin" })
+    .describe(
+      'Origins whose scripts may send requests: https://app.example.com, https://*.example.com, http://localhost:*, or "*" for all.',
+    ),
+  max_age: period().describe("How long a browser may cache the answer to a preflight, like 10m.").prefault("10m"),
+});
