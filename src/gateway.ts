@@ -20,6 +20,7 @@ import { budgetPeriods, hasLimits } from "./core/limits.ts";
 import type { Log } from "./core/log.ts";
 import { Networks } from "./core/networks.ts";
 import { type Peers, type Question, QuestionHandlers } from "./core/peers.ts";
+import type { PriceVersion } from "./core/price-list.ts";
 import { withTimeout } from "./core/timeout.ts";
 import { KeyWatch } from "./downstream/key-watch.ts";
 import type { SocketAddress } from "./downstream/listener.ts";
@@ -40,7 +41,7 @@ import { findCharges } from "./store/orphan-charges.ts";
 import { COUNTED_TWICE, OtherGatewayWatch } from "./store/other-gateways.ts";
 import { openRedisLimiter } from "./store/redis/limiter.ts";
 import { ledgerFlusher, spendSince } from "./store/spend.ts";
-import { FormattedError } from "./text/format-error.ts";
+import { FormattedError, formatError } from "./text/format-error.ts";
 import { Envelopes } from "./translation/envelope.ts";
 import type { Pools } from "./upstream/http1/pools.ts";
 import { UpstreamResources } from "./upstream-resources.ts";
@@ -155,11 +156,9 @@ export class Gateway {
     const { vocabulary } = loaded;
     const config = withStartSettings(loaded.config, started);
     const warn = ledgerWarner(log);
-    let away = false;
     const others = async () => {
       const known = peers && (await askKnownStore(peers));
-      away = known !== undefined;
-      if (away)
+      if (known)
         log.warn(
           {},
           "PostgreSQL (store: ledger) is unavailable: this worker starts with what the other workers know of it",
@@ -179,7 +178,7 @@ export class Gateway {
       const process = processContainer({ log });
       const lasting = { started, stores, carried, limiter, process, log, processes, peers };
       const shared = { ...lasting, metrics: new ProcessMetrics(log) };
-      const generation = await buildGeneration(loaded, envelopes, shared, { away });
+      const generation = await buildGeneration(loaded, envelopes, shared);
       return new Gateway(loaded, generation, envelopes, shared);
     } catch (thrown) {
       await limiter?.close();
@@ -271,7 +270,7 @@ export class Gateway {
     const changes = this.changes(loaded);
     if (changes.length === 0) return { loaded, changes };
     const envelopes = await this.envelopesOf(loaded.config);
-    const generation = await buildGeneration(loaded, envelopes, this.shared, { former: this.serving });
+    const generation = await buildGeneration(loaded, envelopes, this.shared, this.serving);
     return { loaded, changes, generation, envelopes };
   }
 
@@ -493,7 +492,7 @@ async function buildGeneration(
   { config: written, vocabulary }: LoadedConfig,
   envelopes: Envelopes,
   { started, stores, peers, metrics, ...lasting }: SharedParts,
-  { former, away = false }: { former?: Generation; away?: boolean },
+  former?: Generation,
 ): Promise<Generation> {
   const config = withStartSettings(written, started);
   const { keys, keptValues, ledger, owners } = stores;
@@ -501,18 +500,9 @@ async function buildGeneration(
   const parts = { config, protocols, classes, keys, values: keptValues, ledger, owners, envelopes, former, ...lasting };
   const observed = { observer: metrics.pluginTimes, rates: metrics.providerRates };
   const generation = await Generation.build({ ...parts, ...observed, ...(peers && { peers }) });
-  try {
-    // The other processes have stored the prices and reported the rest already, unless their code is older.
-    if (away) void storePricesRetrying(stores, generation);
-    else {
-      await storePrices(stores, generation);
-      await logUnenforcedLimits(config, stores, lasting.log);
-    }
-    return generation;
-  } catch (thrown) {
-    await generation.close(false);
-    throw thrown;
-  }
+  await storePrices(stores, generation, lasting.log);
+  await logUnenforcedLimits(config, stores, lasting.log).catch(() => {});
+  return generation;
 }
 
 /** Returns the limits for clients. */
@@ -566,21 +556,29 @@ export const ledgerWarner =
   (message, fields = {}, over = false) =>
     over ? log.info(fields, message) : log.error(fields, message);
 
-/** Stores all prices, as ledger rows refer to them. */
-async function storePrices({ prices }: Stores, { marketplace: { models } }: Generation): Promise<void> {
-  const targets = models.flatMap((model) => model.targets);
-  await prices.keep(targets.flatMap((target) => target.prices?.all ?? []));
+/**
+ * Stores all prices, as ledger rows refer to them: while the database is unavailable, once it is back, like the rows. Never throws.
+ */
+async function storePrices(stores: Stores, generation: Generation, log: Log): Promise<void> {
+  const targets = generation.marketplace.models.flatMap((model) => model.targets);
+  const prices = targets.flatMap((target) => target.prices?.all ?? []);
+  try {
+    await stores.prices.keep(prices);
+  } catch (thrown) {
+    log.warn({ cause: formatError(thrown) }, "the prices of gateway.yaml cannot be stored yet");
+    void storeLater(stores, prices);
+  }
 }
 
-/** Does the same once an unavailable database is back. Never throws. */
-async function storePricesRetrying(stores: Stores, generation: Generation): Promise<void> {
-  for (;;)
+/** Never throws. */
+async function storeLater(stores: Stores, prices: readonly PriceVersion[]): Promise<void> {
+  for (;;) {
+    await sleep(RETRY_DELAY, undefined, { ref: false });
     try {
-      await storePrices(stores, generation);
+      await stores.prices.keep(prices);
       return;
-    } catch {
-      await sleep(RETRY_DELAY, undefined, { ref: false });
-    }
+    } catch {}
+  }
 }
 
 /** Milliseconds between attempts to reach an unavailable database. */

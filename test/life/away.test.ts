@@ -1,4 +1,5 @@
-import { readFileSync } from "node:fs";
+import { readFileSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
 import t, { type Test } from "tap";
 import { generateKey } from "../../src/store/key-format.ts";
 import { asking } from "../support/gateway.ts";
@@ -125,7 +126,13 @@ test("PostgreSQL down: unknown keys and first budget checks are a 503, and the a
     "the state of a signed-in user is unknown",
   );
   t.match(await admin("POST", "/api/keys", { name: "more" }), { status: 503, text: named });
-  t.equal((await admin("POST", "/api/reload")).status, 200);
+  const file = join(gateway.folder, "gateway.yaml");
+  const changed = readFileSync(file, "utf8")
+    .replace(`key: ${keyOf("plain")},`, "$& expires: 2020-01-01,")
+    .replace("input: 0,", "input: 9.87,");
+  writeFileSync(file, changed);
+  t.match(await admin("POST", "/api/reload"), { status: 200, text: /"generation":2/ });
+  t.same(await ask("plain", "rates"), { plain: 401, rates: 200 }, "a key of the file can be ended");
   const off = await admin("POST", "/api/providers/p/off", {});
   t.match(off, { status: 503, text: /providers\.off of p was done, but is not in the audit trail: PostgreSQL/ });
   t.match((await admin("GET", "/api/providers")).text, /"switched_off":true/);
