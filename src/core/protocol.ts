@@ -483,6 +483,11 @@ export interface ObjectMembers {
    * calls with the account's identity, a choice of another model.
    */
   readonly byPresence?: readonly string[];
+  /**
+   * The path of a member of a top-level object whose answer the vendor only compares with: where the caller may not name it, it
+   * is left out of the request.
+   */
+  readonly comparedWith?: readonly [member: string, name: string];
   /** The `type` of objects whose own `id` names another object. */
   readonly referenceTypes?: readonly string[];
   /**

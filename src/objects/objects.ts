@@ -56,10 +56,36 @@ export class ObjectAccess {
     // Ids that the gateway issued are stored at no provider: the decoder of the request decides about them.
     const owners = ownersOf(this.share, exchange.caller);
     const native = exchange.targets.some((target) => isNative(target, exchange.protocol.name));
-    const named = all.filter(({ id, hasContent }) => (native || !hasContent) && !this.issued.isIssuedTo(id, owners));
-    if (named.length === 0) return;
+    const compared = objects?.comparedWith?.join(".") ?? "";
+    const named = all.filter(
+      ({ id, param, hasContent }) =>
+        param !== compared && (native || !hasContent) && !this.issued.isIssuedTo(id, owners),
+    );
     const absent = native ? notFound : notStored;
-    return this.places(named, exchange.caller, (found) => limitTargets(exchange, found), absent);
+    const admitted =
+      named.length > 0
+        ? this.places(named, exchange.caller, (found) => limitTargets(exchange, found), absent)
+        : undefined;
+    const comparisons = native ? all.filter(({ param }) => param === compared) : [];
+    if (comparisons.length === 0) return admitted;
+    const checked = this.admitComparisons(exchange, comparisons);
+    return admitted && checked ? Promise.all([admitted, checked]).then(() => {}) : (admitted ?? checked);
+  }
+
+  /** Leaves out what is only compared with, unless it is the caller's to name at every target's provider. */
+  private admitComparisons(exchange: Exchange, comparisons: readonly ObjectReference[]): void | Promise<void> {
+    const decide = (found: readonly (readonly OwnedObject[])[]) => {
+      const isKnown = (rows: readonly OwnedObject[]) =>
+        exchange.targets.every(({ provider }) =>
+          rows.some((row) => row.provider === provider.name && this.mayUse(row, exchange.caller)),
+        );
+      const unknown = comparisons.find((_, i) => !isKnown(found[i] ?? []));
+      if (unknown && exchange.strict) throw notFound(unknown);
+      if (unknown) removeComparison(exchange);
+    };
+    const found = comparisons.map(({ id }) => this.owners.find(id));
+    const waits = found.some((rows) => rows instanceof Promise);
+    return waits ? Promise.all(found).then(decide) : decide(found as (readonly OwnedObject[])[]);
   }
 
   /**
@@ -268,6 +294,16 @@ const tooManyObjects = ({ param }: ObjectReference): GatewayError =>
     hint: "Ask with fewer at a time.",
     ...(param === undefined ? {} : { param }),
   });
+
+/** Removes the member that names an answer to compare with, and reports it as dropped. */
+function removeComparison(exchange: Exchange): void {
+  const [name = "", inner = ""] = exchange.protocol.objects?.comparedWith ?? [];
+  const member = exchange.body.member(name);
+  if (!member) return;
+  const { [inner]: _, ...rest } = asObject(exchange.body.value(name)) ?? {};
+  exchange.edit([{ start: member.start, end: member.end, bytes: Buffer.from(JSON.stringify(rest)) }]);
+  exchange.dropped.push(`${name}.${inner}`);
+}
 
 const UNAVAILABLE = "it names an object at a provider that cannot serve this request now";
 

@@ -235,6 +235,36 @@ t.test("a stored answer, and what is below it, is requested where it was created
   t.equal((await two.ask("mine", `/v1/responses/${id}`)).status, 200);
 });
 
+t.test("an answer to compare caches with is named where it is the key's own, and left out elsewhere", async (t) => {
+  const { a, b, ask, url } = await pair(t);
+  const made = await ask("mine", PATHS.responses, { model: "only-b", input: "x" });
+  const own = /resp_\w+/.exec(made.text)?.[0] ?? "";
+  const sent = async (key: KeyName, model: string, comparison_response_id: unknown) => {
+    const prompt_cache_options = { mode: "implicit", comparison_response_id };
+    const { status } = await ask(key, PATHS.responses, { model, prompt_cache_options, input: "y" });
+    const body = (model === "only-b" ? b : a).seen.at(-1)?.body;
+    return status === 200
+      ? (JSON.parse(String(body)) as { prompt_cache_options?: object }).prompt_cache_options
+      : status;
+  };
+  t.same(await sent("mine", "only-b", own), { mode: "implicit", comparison_response_id: own });
+  for (const [key, model, id] of [
+    ["theirs", "only-b", own],
+    ["mine", "both", own],
+    ["mine", "only-b", "resp_unknown"],
+  ] as const)
+    t.same(await sent(key, model, id), { mode: "implicit" }, `${key} ${model} ${id}`);
+  t.equal(await sent("theirs", "only-b", [own]), 404, "in another form it is checked like any object");
+  const headers = {
+    authorization: `Bearer ${KEYS.theirs}`,
+    "content-type": "application/json",
+    "gateway-strict": "true",
+  };
+  const body = JSON.stringify({ model: "only-b", prompt_cache_options: { comparison_response_id: own }, input: "y" });
+  const strict = await fetch(url() + PATHS.responses, { method: "POST", headers, body });
+  t.equal(strict.status, 404, "a strict client loses nothing in silence");
+});
+
 t.test("an answer that is not to be stored is not found", async (t) => {
   const two = await pair(t);
   const kind = KINDS["a response"] as ObjectKind;

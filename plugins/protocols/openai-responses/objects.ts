@@ -59,6 +59,8 @@ export const objects: ObjectMembers = {
     "tunnel_id",
     "comparison_response_id",
   ],
+  // Some clients send the last answer's id with each request, whoever made that. [D: pydantic-ai]
+  comparedWith: ["prompt_cache_options", "comparison_response_id"],
   objectsOnly: ["voice"],
   referenceTypes: [ITEM_REFERENCE],
   // An image from an earlier response: the vendor looks up its id even if the image is included.
