@@ -14,9 +14,12 @@ import { opaque, texts } from "./texts.ts";
 import { chunkMedia, readUsage } from "./usage.ts";
 import { CHAT_COMPLETIONS } from "./wire.ts";
 
+/** Models that search the web in Chat too; others refuse `web_search_options`. [M: OpenAI] */
+const SEARCH_MODEL = /(?:^|[/-])search(?:-|$)/;
+
 /**
  * Whether requests need Responses: OpenAI's newer models think with function tools only there; in Chat they refuse an effort
- * beside them, and the newest a request without one too.
+ * beside them, and the newest a request without one too. Most models search the web only there.
  */
 const better: NonNullable<TranslatedProtocol["better"]> = {
   protocol: "openai-responses",
@@ -30,7 +33,8 @@ const better: NonNullable<TranslatedProtocol["better"]> = {
     const requested = effort ?? (budget === undefined ? undefined : effortForBudget(budget, target.model));
     const reasons =
       requested === undefined ? reasonsByDefault(target) : requested !== "none" && mayReason(target.facts);
-    return reasons && tools.some(({ kind }) => kind === "function");
+    if (reasons && tools.some(({ kind }) => kind === "function")) return true;
+    return tools.some(({ kind }) => kind === "web_search") && !SEARCH_MODEL.test(target.model);
   },
 };
 

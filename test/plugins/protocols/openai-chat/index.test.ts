@@ -53,6 +53,14 @@ t.test("without an effort that holds for the models that reason by default", asy
   t.equal(wants("gpt-6", { thinking: "none" }), false);
 });
 
+t.test("a translated web search needs Responses, but for the models that search in Chat", async (t) => {
+  const tools: Conversation["tools"] = [{ kind: "web_search", at: "tools.0" }];
+  const base: Conversation = { protocol: "gemini", task: "generate", stream: false, turns: [], tools, uses: [] };
+  const wants = (model: string) => protocol.better?.isNeededForConversation(base, { model, facts: {} });
+  for (const model of ["gpt-5.4-mini", "openai/gpt-6", "research-1"]) t.equal(wants(model), true, model);
+  for (const model of ["gpt-4o-search-preview", "openai/gpt-5-search-api"]) t.equal(wants(model), false, model);
+});
+
 t.test("translated conversations need Responses for the same reasons", async (t) => {
   const base: Conversation = { protocol: "gemini", task: "generate", stream: false, turns: [], tools: [], uses: [] };
   const tools: Conversation["tools"] = [{ kind: "function", name: "one", at: "tools.0" }];
