@@ -1,4 +1,4 @@
-import { closeSync, fstatSync, mkdirSync, openSync, readdirSync, readFileSync, statfsSync, statSync } from "node:fs";
+import { closeSync, mkdirSync, openSync, readdirSync, readFileSync, statfsSync, statSync } from "node:fs";
 import { dirname } from "node:path";
 import { DatabaseSync, type StatementSync } from "node:sqlite";
 import { setTimeout as sleep } from "node:timers/promises";
@@ -68,10 +68,8 @@ export class SqliteDatabase {
       if (path !== ":memory:") {
         if (expected !== undefined) checkPlace(path, expected);
         mkdirSync(dirname(path), { recursive: true, mode: 0o700 });
-        // SQLite gives its -wal and -shm files the mode of the file itself.
-        const fd = openSync(path, "a", 0o600);
-        this.inode = fstatSync(fd).ino;
-        closeSync(fd);
+        createMissing(path);
+        this.inode = statSync(path).ino;
       }
       this.sqlite = new DatabaseSync(path, { timeout: OPENING });
     } catch (error) {
@@ -182,6 +180,19 @@ export class SqliteDatabase {
       for (const file of files.slice(seen)) this.sqlite.exec(readFileSync(new URL(file, MIGRATIONS), "utf8"));
       this.sqlite.exec(`pragma user_version = ${files.length}`);
     });
+  }
+}
+
+/**
+ * Creates a file for its owner only, if there is none: SQLite gives its -wal and -shm files the same mode. An existing file is never
+ * opened: closing it would release the locks of this process's other connections (POSIX advisory locks), whereupon the next
+ * process that closes the database would remove the WAL they write to.
+ */
+function createMissing(path: string): void {
+  try {
+    closeSync(openSync(path, "ax", 0o600));
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code !== "EEXIST") throw error;
   }
 }
 

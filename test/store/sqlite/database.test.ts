@@ -40,6 +40,24 @@ t.test("a new store", async (t) => {
   );
 });
 
+t.test(
+  "a second connection leaves the first one's lock, without which another program would remove the WAL",
+  async (t) => {
+    const path = join(t.testdir(), "gateway.db");
+    const serving = new SqliteDatabase(path);
+    t.teardown(() => serving.close());
+    const { ino } = statSync(path);
+    const locks = () =>
+      readFileSync("/proc/locks", "latin1")
+        .split("\n")
+        .filter((line) => line.includes(` ${process.pid} `) && line.includes(`:${ino} `));
+    t.equal(locks().length, 1);
+    const feeding = new SqliteDatabase(path);
+    t.teardown(() => feeding.close());
+    t.equal(locks().length, 1);
+  },
+);
+
 /** Holds a new file as another process that creates it at the same moment does, for a fifth of a second. */
 const CREATING = `
   const { parentPort, workerData } = require("node:worker_threads");
