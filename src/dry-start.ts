@@ -46,12 +46,13 @@ export async function dryStartPlugins(
   const providers = enabledProviders(config.providers);
   const marketplace = buildMarketplace(config.models, providers, await Catalogue.for(providers.values()));
   const envelopes = new Envelopes(config.envelopes.key);
+  const calendar = new Calendar(config.timezone);
   const container = generationContainer(processContainer({ log: new NullLog() }), {
     keys: stores.keys,
     values: stores.keptValues,
     ledger: stores.ledger,
-    levels: new Levels(config.limits),
-    limiter: new MemoryLimiter(spendSince(stores.ledger), new Calendar(config.timezone), () => {}),
+    levels: new Levels(config.limits, calendar),
+    limiter: new MemoryLimiter(spendSince(stores.ledger), calendar, () => {}),
     marketplace,
     health: new Health(config.keep, new NullLog()),
     objects: new ObjectAccess(stores.owners, config.share, providers.values(), envelopes.ids, protocolList),

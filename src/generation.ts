@@ -9,6 +9,7 @@ import { PublicPages } from "./console/public-pages.ts";
 import { generationContainer } from "./container.ts";
 import { Admission, type AdmissionLimits } from "./core/admission.ts";
 import type { BufferLimits, BufferMemory } from "./core/buffer-memory.ts";
+import { Calendar } from "./core/calendar.ts";
 import type { Caller } from "./core/caller.ts";
 import { Chain, type Link, type PhaseObserver } from "./core/chain.ts";
 import { Levels } from "./core/limits.ts";
@@ -253,7 +254,7 @@ export class Generation {
       const unkept = budgetProblems(config, marketplace);
       if (unkept.length > 0) throw new PluginError(unkept);
       const health = createHealth(made, former, providers, marketplace);
-      const levels = new Levels(config.limits);
+      const levels = new Levels(config.limits, new Calendar(config.timezone));
       const translations = new Translations(new Protocols(protocols), envelopes, marketplace, config.share);
       const objects = new ObjectAccess(made.owners, config.share, providers.values(), envelopes.ids, protocols);
       const parts = { keys, values, ledger, levels, limiter, marketplace, health, objects, translations, redactor };

@@ -36,6 +36,10 @@ export const KEY_STATUS = z.strictObject({
     usage: USD.describe(
       "USD spent since the ledger began, according to the ledger: it lags a few seconds behind the budgets, and more while rows wait for the ledger's store.",
     ),
+    usage_daily: USD.describe("The same since the day began, in `timezone`."),
+    usage_weekly: USD.describe("The same since Monday."),
+    usage_monthly: USD.describe("The same since the month began."),
+    timezone: z.string().describe("The zone of the gateway's days, also of its budgets, like `Europe/Berlin`."),
     limit: USD.nullable().describe("The hard budget with the least money left, in USD."),
     limit_remaining: USD.nullable().describe(
       "What is left of it now, after the spending and the reservations of running requests.",
@@ -45,9 +49,13 @@ export const KEY_STATUS = z.strictObject({
   }),
 });
 
+/** Nano-dollars by key: since the ledger began, and in the current period of each kind. */
+type Spent = Readonly<Record<"total" | "day" | "week" | "month", ReadonlyMap<string, number>>>;
+
 /** Builds the response of `GET /v1/key` about a caller's own key. */
 export class KeyPage {
-  private cached: { at: number; spent: Promise<ReadonlyMap<string, number>> } | undefined;
+  /** `day` is the start of the day: all longer periods begin with one. */
+  private cached: { at: number; day: number; spent: Promise<Spent> } | undefined;
 
   constructor(
     private readonly limiter: Limiter,
@@ -59,7 +67,8 @@ export class KeyPage {
   async answer(caller: Caller): Promise<Answer> {
     const { id, name, group, models, expires } = caller;
     const statuses = await this.limiter.statuses(this.levels.forRequest(caller));
-    const spent = (await this.spent()).get(id) ?? 0;
+    const spent = await this.spent();
+    const spentIn = (period: keyof Spent) => usd(spent[period].get(id) ?? 0);
     const nearest = statuses
       .flatMap(({ budgets }) => budgets.filter(({ soft }) => !soft))
       .sort((one, other) => one.remaining - other.remaining)[0];
@@ -69,7 +78,11 @@ export class KeyPage {
       group: group ?? null,
       models: models ?? null,
       expires_at: momentOf(expires),
-      usage: usd(spent),
+      usage: spentIn("total"),
+      usage_daily: spentIn("day"),
+      usage_weekly: spentIn("week"),
+      usage_monthly: spentIn("month"),
+      timezone: this.levels.calendar.zone,
       limit: nearest ? usd(nearest.limit) : null,
       limit_remaining: nearest ? usd(nearest.remaining) : null,
       limit_reset: momentOf(nearest?.resets),
@@ -78,19 +91,37 @@ export class KeyPage {
     return { body: `${JSON.stringify({ data })}\n` };
   }
 
-  /** Returns nano-dollars by key since the ledger began; queried at most every few seconds, for all callers together. */
-  private spent(): Promise<ReadonlyMap<string, number>> {
+  /** Returns what was spent; queried at most every few seconds, for all callers together. */
+  private spent(): Promise<Spent> {
     const now = performance.now();
-    if (this.cached && now - this.cached.at < CACHE_MS) return this.cached.spent;
-    const spent = this.ledger
-      .sums({ by: ["key"] })
-      .then((sums) => new Map(sums.map(({ group: [key = ""], cost }) => [key, cost])))
-      .catch((cause: unknown) => {
-        this.cached = undefined;
-        throw Ledger.unavailableError(cause);
-      });
-    this.cached = { at: now, spent };
+    const day = this.startOf("day");
+    if (this.cached && now - this.cached.at < CACHE_MS && this.cached.day === day) return this.cached.spent;
+    const spent = this.query().catch((cause: unknown) => {
+      this.cached = undefined;
+      throw Ledger.unavailableError(cause);
+    });
+    this.cached = { at: now, day, spent };
     return spent;
+  }
+
+  private async query(): Promise<Spent> {
+    const [total, day, week, month] = await Promise.all([
+      this.spentSince(0),
+      this.spentSince(this.startOf("day")),
+      this.spentSince(this.startOf("week")),
+      this.spentSince(this.startOf("month")),
+    ]);
+    return { total, day, week, month };
+  }
+
+  private async spentSince(since: number): Promise<ReadonlyMap<string, number>> {
+    const sums = await this.ledger.sums({ since, by: ["key"] });
+    return new Map(sums.map(({ group: [key = ""], cost }) => [key, cost]));
+  }
+
+  /** Unix milliseconds. */
+  private startOf(per: Exclude<keyof Spent, "total">): number {
+    return this.levels.calendar.span(per, Date.now()).start;
   }
 }
 

@@ -1,4 +1,4 @@
-import type { Period } from "./calendar.ts";
+import { Calendar, type Period } from "./calendar.ts";
 import type { Caller } from "./caller.ts";
 import type { Limits } from "./limit-kinds.ts";
 
@@ -56,7 +56,11 @@ export class Levels {
   private readonly providers: ReadonlyMap<string, LimitLevel>;
   private readonly models: ReadonlyMap<string, LimitLevel>;
 
-  constructor(private readonly table: LimitTable = {}) {
+  constructor(
+    private readonly table: LimitTable = {},
+    /** The periods of budgets. */
+    readonly calendar = new Calendar(),
+  ) {
     const levels = (kind: LimitLevel["kind"], of: ReadonlyMap<string, Limits> = new Map()) =>
       new Map([...of].flatMap(([name, limits]) => levelsFor(kind, name, limits).map((level) => [name, level])));
     this.providers = levels("provider", table.providers);

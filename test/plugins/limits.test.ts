@@ -287,7 +287,8 @@ t.test("a key can read about itself: its groups, its limits, and what remains of
   const { url } = await gateway(
     t,
     address,
-    `limits:
+    `timezone: Asia/Tokyo
+limits:
   default: { rpm: 5, tpm: 1k, concurrency: 2, budget: [$5/day, { amount: $1, soft: true }] }
   groups: { acme: { budget: $9/week } }
 `,
@@ -298,9 +299,13 @@ t.test("a key can read about itself: its groups, its limits, and what remains of
     group: "acme/research",
     models: null,
     usage: 0,
+    usage_daily: 0,
+    usage_weekly: 0,
+    usage_monthly: 0,
+    timezone: "Asia/Tokyo",
     limit: 5,
     limit_remaining: 5,
-    limit_reset: /^\d{4}-\d\d-\d\dT00:00:00.000Z$/,
+    limit_reset: /^\d{4}-\d\d-\d\dT15:00:00.000Z$/,
     limits: [
       {
         of: "key",
