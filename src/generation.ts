@@ -12,6 +12,7 @@ import type { BufferLimits, BufferMemory } from "./core/buffer-memory.ts";
 import { Calendar } from "./core/calendar.ts";
 import type { Caller } from "./core/caller.ts";
 import { Chain, type Link, type PhaseObserver } from "./core/chain.ts";
+import type { LogField } from "./core/exchange-log.ts";
 import { Levels } from "./core/limits.ts";
 import type { Log } from "./core/log.ts";
 import { type Marketplace, PROVIDER_SHAPE, type Provider, type RetryLimits } from "./core/marketplace.ts";
@@ -196,6 +197,7 @@ export class Generation {
   private openApiText: string | undefined;
   private closed: Promise<void> | undefined;
   readonly limits: BodyLimits & { readonly memory: BufferLimits };
+  readonly logFields: readonly LogField[];
   /** The sites whose pages may send requests; undefined: none. */
   readonly cors: Cors | undefined;
   /** Unix milliseconds. */
@@ -231,6 +233,7 @@ export class Generation {
     this.common = parts.common;
     const { limit: maxBytes, memory: total, memory_per_key: perCaller, ...pace } = parts.config.body;
     this.limits = { maxBytes, memory: { perCaller, total }, ...pace };
+    this.logFields = parts.config.log.fields;
     this.cors = parts.config.cors && new Cors(parts.config.cors);
   }
 

@@ -2,9 +2,7 @@ import type { Admission } from "./core/admission.ts";
 import type { Chain } from "./core/chain.ts";
 import { GatewayError } from "./core/errors.ts";
 import type { Exchange } from "./core/exchange.ts";
-import { logExchange } from "./core/exchange-log.ts";
-import type { Log } from "./core/log.ts";
-import type { Redactor } from "./core/redactor.ts";
+import { type ExchangeLogParts, logExchange } from "./core/exchange-log.ts";
 import { discardAnswer, pluginAnswer } from "./downstream/plugin-answer.ts";
 import type { ReceiveBody } from "./downstream/receive-body.ts";
 import type { Reply } from "./downstream/reply.ts";
@@ -13,13 +11,11 @@ import type { UpstreamAnswer, Upstreams } from "./upstream/attempts.ts";
 import type { ClientSide, UpstreamProxy } from "./upstream/proxy.ts";
 
 /** The parts of a generation that every exchange uses. */
-export interface ExchangeParts {
+export interface ExchangeParts extends ExchangeLogParts {
   admission: Admission;
   upstreams: Upstreams;
   proxy: UpstreamProxy;
   objects: ObjectAccess;
-  log: Log;
-  redactor: Redactor;
 }
 
 /** The parts that a request's life uses. */

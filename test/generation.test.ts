@@ -1,5 +1,6 @@
 import t from "tap";
-import { asking, startGateway } from "./support/gateway.ts";
+import { asking, KEY, startGateway } from "./support/gateway.ts";
+import { eventually } from "./support/process.ts";
 
 const YAML = `providers: { demo: { url: "demo:" } }
 models: { echo: { targets: [demo:echo] } }
@@ -140,6 +141,25 @@ t.test("a plugin that throws fails only its request, is named in the log and not
     error: { code: "plugin_failed", origin: "p.request", cause: /secret reason/ },
   });
   t.equal((await ask(running.url)).status, 200);
+});
+
+t.test("the line of a request has the fields that gateway.yaml adds", async (t) => {
+  const running = await startGateway(
+    t,
+    `providers: { demo: { url: "demo:" } }
+models: { echo: { targets: [demo:echo] } }
+keys: { test: { key: ${KEY}, owner: Ann, tags: { app: search } } }
+log: { fields: [owner, tags, operation, cost_usd, user_agent] }
+`,
+  );
+  const headers = asking({ "user-agent": "curl/8.0" });
+  const asked = { method: "POST", headers, body: BODY };
+  t.equal((await fetch(`${running.url}/v1/chat/completions`, asked)).status, 200);
+  await eventually(() => running.log.lines.some(({ message }) => message === "exchange"), "the log line");
+  t.match(running.log.lines.at(-1)?.fields, {
+    ...{ key: "test", owner: "Ann", tags: { app: "search" } },
+    ...{ operation: "chat", cost_usd: 0, user_agent: "curl/8.0" },
+  });
 });
 
 t.test("GET / and the preflights of clients answer without a key", async (t) => {

@@ -1,5 +1,6 @@
 import { z } from "zod";
 import { Calendar } from "../core/calendar.ts";
+import { LOG_FIELDS } from "../core/exchange-log.ts";
 import { milliseconds, network, parseOrIssue, period, quantity } from "./quantities.ts";
 import { AdminSchema } from "./schema/admin.ts";
 import { address, name, nonEmptyRecord, protocol } from "./schema/fields.ts";
@@ -276,6 +277,12 @@ export const FileSchema = z.strictObject({
         .enum(["fatal", "error", "warn", "info", "debug", "trace", "silent"])
         .default("info")
         .describe("The lowest level that is logged."),
+      fields: z
+        .array(z.enum(LOG_FIELDS))
+        .default([])
+        .describe(
+          "Fields added to the line of each request: the key's owner, group and tags, the operation, the cost in USD, the client's User-Agent.",
+        ),
     })
     .prefault({})
     .describe("The log."),

@@ -1,3 +1,4 @@
+import type { LogField } from "../core/exchange-log.ts";
 import type { LimitTable } from "../core/limits.ts";
 import type { Facts, Model, Provider, RetryLimits } from "../core/marketplace.ts";
 import type { Price } from "../core/price.ts";
@@ -129,7 +130,7 @@ export interface Config {
   readonly linger: number;
   /** Milliseconds of warm-up before the first request; 0: none. */
   readonly warm_up: number;
-  readonly log: { readonly level: string };
+  readonly log: { readonly level: string; readonly fields: readonly LogField[] };
   /** Entries of the file for keys, groups and providers, in its own words. */
   readonly written: FileEntries;
   /** Notices to log once at start, one line each: what is off, and why. */

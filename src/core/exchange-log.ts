@@ -5,6 +5,11 @@ import { Marketplace } from "./marketplace.ts";
 import type { Redactor } from "./redactor.ts";
 import { shorten } from "./shorten.ts";
 
+/** Fields of an exchange's line that gateway.yaml may add. */
+export const LOG_FIELDS = ["owner", "group", "tags", "operation", "cost_usd", "user_agent"] as const;
+
+export type LogField = (typeof LOG_FIELDS)[number];
+
 /** Number of responses since the start whose usage could not be read. */
 let unreadUsages = 0;
 
@@ -12,6 +17,16 @@ let unreadUsages = 0;
 const MAX_LISTED = 20;
 /** Maximum characters of a cause: a stack, and what a provider said. */
 const MAX_CAUSE_LENGTH = 4000;
+/** Maximum characters of a text in an added field. */
+const MAX_ADDED_LENGTH = 200;
+
+/** The parts of the gateway that a line is written with. */
+export interface ExchangeLogParts {
+  readonly log: Log;
+  readonly redactor: Redactor;
+  /** The fields to add. */
+  readonly logFields: readonly LogField[];
+}
 
 /**
  * Writes one log line for each exchange, however it ended; a warning when the fault was not the client's.
@@ -19,7 +34,7 @@ const MAX_CAUSE_LENGTH = 4000;
  */
 export function logExchange(
   exchange: Exchange,
-  { log, redactor }: { log: Log; redactor: Redactor },
+  { log, redactor, logFields }: ExchangeLogParts,
   failed: GatewayError | undefined,
 ): void {
   const { error, caller, model, attempts, answerer, charge } = exchange;
@@ -72,8 +87,32 @@ export function logExchange(
     );
   for (const thrown of exchange.failedErrors) logFailure(thrown, "a plugin failed to observe a failed attempt");
   if (failed) logFailure(failed, "a plugin failed to record");
-  if (error && error.status >= 500) log.warn(fields, "exchange");
-  else log.info(fields, "exchange");
+  const all = logFields.length === 0 ? fields : { ...fields, ...addedFields(exchange, logFields, clean) };
+  if (error && error.status >= 500) log.warn(all, "exchange");
+  else log.info(all, "exchange");
+}
+
+function addedFields(
+  { caller, operation, charge, headers }: Exchange,
+  names: readonly LogField[],
+  clean: (text: string) => string,
+): Partial<Record<LogField, unknown>> {
+  const short = (text: string | undefined) => (text === undefined ? undefined : clean(shorten(text, MAX_ADDED_LENGTH)));
+  const values: Record<LogField, () => unknown> = {
+    owner: () => short(caller?.owner),
+    group: () => short(caller?.group),
+    tags: () =>
+      caller?.tags &&
+      Object.fromEntries(
+        Object.entries(caller.tags)
+          .slice(0, MAX_LISTED)
+          .map(([name, value]) => [short(name), short(value)]),
+      ),
+    operation: () => operation.name,
+    cost_usd: () => (charge?.priced === undefined ? undefined : charge.priced / 1e9),
+    user_agent: () => short(headers.get("user-agent")),
+  };
+  return Object.fromEntries(names.map((name) => [name, values[name]()]));
 }
 
 /** Returns an error for the log, without secrets: it may contain a provider's text, or what a plugin could not send. */

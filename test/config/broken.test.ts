@@ -230,7 +230,7 @@ const MISTYPED: readonly (readonly [setting: string, write: RegExp])[] = [
   ["workers: 2.5", /a whole number/],
   ["warm_up: on", /1h or off, or leave it out/],
   ["alerts: $URL", /write { webhook: \$NAME }$/],
-  ["log: debug", /write { level: … }$/],
+  ["log: debug", /write { level: … }, or with fields$/],
   ["body: 64MB", /write { limit: … }, or with idle/],
   ["retry: off", /write { attempts: … }, or with budget/],
   ["retry: { attempts: two }", /write digits, like 2$/],

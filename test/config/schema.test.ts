@@ -81,7 +81,7 @@ t.test("only providers and models are required", async (t) => {
     drain: 600_000,
     linger: 5000,
     warm_up: 1000,
-    log: { level: "info" },
+    log: { level: "info", fields: [] },
   });
 });
 

@@ -53,7 +53,7 @@ t.test("a file with only providers and models becomes a complete configuration",
     linger: 5000,
     warm_up: 1000,
     envelopes: {},
-    log: { level: "info" },
+    log: { level: "info", fields: [] },
     notices: [],
     warnings: [],
   });

@@ -1,7 +1,7 @@
 import t from "tap";
 import { GatewayError } from "../../src/core/errors.ts";
 import { Attempt, type AttemptStart, Exchange, type ExchangeStart } from "../../src/core/exchange.ts";
-import { logExchange } from "../../src/core/exchange-log.ts";
+import { LOG_FIELDS, type LogField, logExchange } from "../../src/core/exchange-log.ts";
 import type { Target } from "../../src/core/marketplace.ts";
 import type { Protocol } from "../../src/core/protocol.ts";
 import { Redactor } from "../../src/core/redactor.ts";
@@ -17,9 +17,9 @@ const exchange = (lines: string[] = []): Exchange => {
   return new Exchange(arrival as ExchangeStart);
 };
 
-function logged(one: Exchange, failed?: GatewayError) {
+function logged(one: Exchange, failed?: GatewayError, logFields: readonly LogField[] = []) {
   const log = new MemoryLog();
-  logExchange(one, { log, redactor: new Redactor([SECRET]) }, failed);
+  logExchange(one, { log, redactor: new Redactor([SECRET]), logFields }, failed);
   return log.lines;
 }
 
@@ -65,6 +65,47 @@ t.test("tokens are those of the ledger, marked if estimated", async (t) => {
   t.match(logged(one), [{ fields: { tokens_in: 30, tokens_out: 16, estimated: true } }]);
   one.charge = { tokens: 46, cost: 0, estimated: false, usage };
   t.equal(logged(one)[0]?.fields["estimated"], undefined);
+});
+
+t.test("owner, group, tags, operation, cost and client are in a line only if they are configured", async (t) => {
+  const one = exchange(["user-agent", "claude-cli/2.1 (external, cli)"]);
+  const caller = { id: "k", name: "ci", owner: "Ann", group: "acme/research", tags: { app: "search" } };
+  Object.assign(one, { caller, operation: { name: "generate" } });
+  one.charge = { tokens: 46, cost: 5_000_000, priced: 1_250_000, estimated: false };
+  const added = {
+    owner: "Ann",
+    group: "acme/research",
+    tags: { app: "search" },
+    operation: "generate",
+    cost_usd: 0.00125,
+    user_agent: "claude-cli/2.1 (external, cli)",
+  };
+  const without = logged(one)[0]?.fields ?? {};
+  t.same(
+    LOG_FIELDS.filter((name) => name in without),
+    [],
+  );
+  t.match(logged(one, undefined, LOG_FIELDS)[0]?.fields, added);
+  const some = logged(one, undefined, ["owner", "cost_usd"])[0]?.fields ?? {};
+  t.same(
+    LOG_FIELDS.filter((name) => name in some),
+    ["owner", "cost_usd"],
+  );
+  one.charge = { tokens: 46, cost: 5_000_000, estimated: false };
+  t.equal(logged(one, undefined, ["cost_usd"])[0]?.fields["cost_usd"], undefined, "of no known price");
+  const nobody = logged(exchange(), undefined, ["owner", "group", "tags", "cost_usd", "user_agent"])[0]?.fields ?? {};
+  t.notOk(Object.keys(JSON.parse(JSON.stringify(nobody))).some((name) => name in added));
+});
+
+t.test("added fields are short, and contain no secrets", async (t) => {
+  const one = exchange(["user-agent", `curl ${SECRET} shown-key-0123456789 ${"word ".repeat(10_000)}`]);
+  const tags = Object.fromEntries(Array.from({ length: 100 }, (_, n) => [`t${n}`, "a b ".repeat(1000)]));
+  const caller = { id: "k", name: "ci", owner: `${SECRET} ${"x ".repeat(10_000)}`, group: "g".repeat(10_000), tags };
+  Object.assign(one, { caller, credentials: ["shown-key-0123456789"], operation: { name: "generate" } });
+  const line = JSON.stringify(logged(one, undefined, LOG_FIELDS));
+  t.ok(line.length < 8000, String(line.length));
+  t.match(line, /"user_agent":"curl \*\*\* \*\*\* word/);
+  t.notMatch(line, /a-credential|shown-key/);
 });
 
 t.test("a failure of the gateway is a warning with its cause, a refusal is not", async (t) => {
