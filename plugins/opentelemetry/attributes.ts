@@ -76,6 +76,8 @@ export function attemptAttributes(
     "gen_ai.operation.name": operationOf({ ...exchange, protocol } as DoneExchange),
     "gen_ai.provider.name": providerName(attempt),
     "gen_ai.request.model": target.model,
+    "gen_ai.conversation.id": conversationId(exchange),
+    "gen_ai.output.type": outputType(attempt),
     "server.address": hostname,
     "server.port": Number(port) || (scheme === "https:" ? 443 : 80),
     "http.response.status_code": status,
@@ -85,6 +87,47 @@ export function attemptAttributes(
     ...(facts && responseAttributes(exchange, attempt, facts)),
     ...settingAttributes(attempt),
   });
+}
+
+/** The form of an id; a longer or other text is none. */
+const CONVERSATION_ID = /^[\w.:@=+/-]{1,256}$/;
+
+/**
+ * Returns the id of the conversation: that of the vendor's stored one, or the session that the client's headers name. A cache key
+ * or a user's id is none, as several conversations may have it.
+ */
+function conversationId({ protocol, headers, body }: DoneExchange): string | undefined {
+  const stored = body.member("conversation") && body.value("conversation");
+  const named = typeof stored === "object" && stored !== null ? (stored as { id?: unknown }).id : stored;
+  const all = [named, ...(protocol.conversation?.headers ?? []).map((name) => headers.get(name))];
+  return all.find((each): each is string => typeof each === "string" && CONVERSATION_ID.test(each));
+}
+
+/** Types of output in the conventions, by what requests name; of several, the first is taken. */
+const OUTPUT_TYPES: readonly (readonly [type: string, asked: RegExp])[] = [
+  ["image", /^image/i],
+  ["speech", /^audio/i],
+  ["json", /^(?:json_object|json_schema|application\/json)$/],
+  ["text", /^text/i],
+];
+
+/** Returns the type of output that an attempt asks for; undefined: it does not say. */
+function outputType({ protocol, body }: Attempt): string | undefined {
+  if (protocol.name === "openai-images") return "image";
+  if (body.scan === undefined) return undefined;
+  const at = (...path: string[]) => {
+    const [first = "", ...below] = path;
+    let value = body.member(first) && body.value(first);
+    for (const name of below) value = (value as Record<string, unknown> | null | undefined)?.[name];
+    return value;
+  };
+  const asked = [
+    ...[at("response_format", "type"), at("modalities")],
+    at("text", "format", "type"),
+    ...[at("output_config", "format", "type"), at("output_format", "type")],
+    ...[at("generationConfig", "responseMimeType"), at("generationConfig", "responseModalities")],
+  ].flat();
+  return OUTPUT_TYPES.find(([, pattern]) => asked.some((each) => typeof each === "string" && pattern.test(each)))?.[0];
 }
 
 function providerName({ target: { provider }, protocol }: Attempt): string {

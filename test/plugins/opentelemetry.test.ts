@@ -73,8 +73,8 @@ t.test("a request is a span below the caller's, with one for each attempt, by th
       OTLP: "Basic canary-of-collector",
     },
   );
-  const settings = { temperature: 0.5, max_tokens: 99, stop: ["END"] };
-  await send({ model: "dear", ...settings }, { traceparent: `00-${TRACE}-${SPAN}-01` });
+  const settings = { temperature: 0.5, max_tokens: 99, stop: ["END"], response_format: { type: "json_object" } };
+  await send({ model: "dear", ...settings }, { traceparent: `00-${TRACE}-${SPAN}-01`, "x-session-id": "s-1" });
   const spans = await flush();
   t.match(collector.requests[0], { path: "/v1/traces", authorization: "Basic canary-of-collector" });
   const server = spans.find(({ kind }) => kind === 2);
@@ -108,6 +108,8 @@ t.test("a request is a span below the caller's, with one for each attempt, by th
       "gen_ai.operation.name": "chat",
       "gen_ai.provider.name": "openai",
       "gen_ai.request.model": "fine",
+      "gen_ai.conversation.id": "s-1",
+      "gen_ai.output.type": "json",
       "gen_ai.request.temperature": 0.5,
       "gen_ai.request.max_tokens": 99,
       "gen_ai.request.stop_sequences": ["END"],
