@@ -1,5 +1,6 @@
 /** How clients reach a model through the gateway: filled-in settings of each, to copy. */
 
+import { importLink } from "./import-link.js";
 import { Code, html, look, useState } from "./ui.js";
 
 /** Replaces the placeholders for address, key and model in a client's text. */
@@ -23,9 +24,10 @@ function started(client, values) {
  * The settings of each client, with the gateway's address, the model and the key.
  * @param apiKey empty: a placeholder is shown instead
  * @param chosen the client that the URL names
+ * @param links whether a program on this machine can take them over: the reader has typed the key
  * @param children further fields beside the choice
  */
-export function Snippets({ clients, model, address, apiKey, chosen, children }) {
+export function Snippets({ clients, model, address, apiKey, chosen, links, children }) {
   const fitting = clients.filter(({ protocol }) => model.protocols[protocol] !== undefined);
   const names = [...new Set(fitting.map(({ name }) => name))];
   const name = names.includes(chosen) ? chosen : names[0];
@@ -55,6 +57,7 @@ export function Snippets({ clients, model, address, apiKey, chosen, children }) 
       }
       ${children}
     </div>
+    ${links && client.link && html`<${ImportLink} client=${client} values=${{ address, key: apiKey, model: model.id }} />`}
     ${shell !== "" && html`<${Code} text=${shell} label=${`${client.name} in a shell`} />`}
     ${client.snippets.map(
       ({ language, install, text }) => html`${client.snippets.length > 1 && html`<h3>${language}</h3>`}
@@ -66,4 +69,15 @@ export function Snippets({ clients, model, address, apiKey, chosen, children }) 
         <${Code} text=${fill(text, values).trimEnd()} label=${path} />`,
     )}
     ${client.notes.map((note) => html`<p class="quiet small">${note}</p>`)}`;
+}
+
+function ImportLink({ client, values }) {
+  const url = importLink(client, values);
+  return html`<p>
+    ${
+      url === undefined
+        ? html`<span class="quiet">Type your key for a link that sets up ${client.name}.</span>`
+        : html`<a href=${url}>Set up ${client.name}</a> <span class="quiet">with this address${values.key === "" ? "; you type the key there" : " and your key"}</span>`
+    }
+  </p>`;
 }

@@ -45,7 +45,7 @@ export function ModelPage({ facts, id, view, apiKey, setKey }) {
       </section>
       <section aria-labelledby="clients">
         <h2 id="clients">Use it</h2>
-        <${Snippets} clients=${facts.clients} model=${model} address=${location.origin} apiKey=${apiKey} chosen=${view.client}>
+        <${Snippets} clients=${facts.clients} model=${model} address=${location.origin} apiKey=${apiKey} chosen=${view.client} links>
           <${KeyField} apiKey=${apiKey} setKey=${setKey} />
         <//>
       </section>

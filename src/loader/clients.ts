@@ -5,6 +5,9 @@ import { readYamlFolder } from "./yaml-folder.ts";
 
 const nonEmpty = z.string().min(1);
 
+/** The scheme of a program on the reader's machine: a key must not be sent to a website. */
+const OWN_SCHEME = /^(?!(?:https?|wss?|ftp|file|javascript|data|blob):)[a-z][a-z0-9+.-]*:\/\/.*\{\{json\}\}/;
+
 /** The schema of a file in `plugins/clients/`; the README there describes each member. */
 const ClientFile = z.strictObject({
   name: nonEmpty,
@@ -19,6 +22,13 @@ const ClientFile = z.strictObject({
   home: nonEmpty.optional(),
   files: z.array(z.strictObject({ path: nonEmpty, language: nonEmpty, text: nonEmpty })).default([]),
   snippets: z.array(z.strictObject({ language: nonEmpty, install: nonEmpty.optional(), text: nonEmpty })).default([]),
+  link: z
+    .strictObject({
+      url: z.string().regex(OWN_SCHEME, { error: "a link has the program's own scheme, and {{json}}" }),
+      needs_key: z.boolean().default(false),
+      json: z.record(z.string(), z.json()),
+    })
+    .optional(),
   notes: z.array(nonEmpty).default([]),
 });
 

@@ -114,6 +114,23 @@ t.test("a model's page has client settings with this address and the entered key
   t.equal(await page.evaluate("JSON.stringify({ ...localStorage })"), "{}");
 });
 
+t.test("a model's page has links that set up chat apps, with the key only once it is entered", options, async (t) => {
+  const gateway = await startGateway(t, YAML);
+  const page = await at(t, gateway, "/models/echo?client=Chatbox");
+  const settings = async (name: string, parameter: string) => {
+    const url = new URL((await page.getByRole("link", { name }).getAttribute("href")) ?? "");
+    return { scheme: url.protocol, json: Buffer.from(url.searchParams.get(parameter) ?? "", "base64").toString() };
+  };
+  const without = await settings("Set up Chatbox", "config");
+  t.match(without, { scheme: "chatbox:", json: `"apiHost":"${gateway.url}"` });
+  t.notMatch(without.json, /apiKey/);
+  await page.getByLabel("Client").selectOption("Cherry Studio");
+  await page.getByText("Type your key for a link that sets up Cherry Studio").waitFor();
+  await page.getByLabel("Key", { exact: true }).fill(KEY);
+  const json = new RegExp(`"baseUrl":"${gateway.url}","apiKey":"${KEY}"`);
+  t.match(await settings("Set up Cherry Studio", "data"), { scheme: "cherrystudio:", json });
+});
+
 for (const protocol of ["openai-chat", "openai-responses", "anthropic-messages", "gemini"])
   t.test(`the playground streams ${protocol} of two models side by side`, options, async (t) => {
     const gateway = await startGateway(t, YAML);

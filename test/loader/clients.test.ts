@@ -50,7 +50,7 @@ t.test("the vendors' own SDKs have code for Java and Go too, that of the common 
 });
 
 t.test("chat apps get the address with or without its version, as each of them expects it", async (t) => {
-  const addresses = { "open-webui": "/v1", "lobe-chat": "/v1", "cherry-studio": "", "next-chat": "" };
+  const addresses = { "open-webui": "/v1", "lobe-chat": "/v1", "cherry-studio": "", chatbox: "", "next-chat": "" };
   const clients = new Map(loadClients().map((client) => [client.id, client]));
   for (const [id, suffix] of Object.entries(addresses)) {
     const client = clients.get(id);
