@@ -10,6 +10,7 @@ import { Redactor } from "./core/redactor.ts";
 import { servingProblems } from "./generation.ts";
 import { closePlugin, type LoadedPlugin, makePlugin, startPlugin } from "./loader/instances.ts";
 import { type PluginError, type PluginProblem, pluginError } from "./loader/problems.ts";
+import { registrationProblems } from "./loader/registrations.ts";
 import { budgetProblems } from "./marketplace/budgets.ts";
 import { buildMarketplace, enabledProviders } from "./marketplace/marketplace-of.ts";
 import { ObjectAccess } from "./objects/objects.ts";
@@ -74,6 +75,7 @@ export async function dryStartPlugins(
     }
   }
   await stores.close();
+  problems.push(...registrationProblems([...plugins.keys()].map((name) => classes.get(name) as LoadedPlugin)));
   problems.push(...(await missingPackages(config)));
   return [...problems, ...servingProblems(config.paths, classes, plugins), ...budgetProblems(config, marketplace)];
 }

@@ -30,6 +30,7 @@ import { knownClients } from "./loader/clients.ts";
 import { isBuiltIn } from "./loader/discover.ts";
 import { closePlugin, type LoadedPlugin, makePlugin, startPlugin } from "./loader/instances.ts";
 import { PluginError, type PluginProblem } from "./loader/problems.ts";
+import { registrationProblems } from "./loader/registrations.ts";
 import { budgetProblems } from "./marketplace/budgets.ts";
 import { buildMarketplace } from "./marketplace/marketplace-of.ts";
 import { ObjectAccess } from "./objects/objects.ts";
@@ -456,7 +457,8 @@ async function startPlugins(
     if (plugin.close) closers.push({ name, close: () => closePlugin(plugin, loaded) });
     plugins.set(name, plugin);
   }
-  const problems = servingProblems(config.paths, classes, plugins);
+  const used = [...plugins.keys()].map((name) => classes.get(name) as LoadedPlugin);
+  const problems = [...servingProblems(config.paths, classes, plugins), ...registrationProblems(used)];
   if (problems.length > 0) throw new PluginError(problems);
   return plugins;
 }

@@ -51,6 +51,17 @@ t.test("every plugin is constructed and dry-started: all errors are reported at 
   t.equal(problems.length, 4);
 });
 
+t.test("two plugins that register the same token of tsyringe are reported", async (t) => {
+  const text = (value: number) =>
+    `import { container } from "tsyringe";\ncontainer.register("rates", { useValue: ${value} });\nexport default class P { access() {} }`;
+  const { problems } = await rehearsed(t, {
+    "gateway.yaml": `${YAML}plugins: { a: { from: ./a.ts }, b: { from: ./b.ts } }\n`,
+    "a.ts": text(1),
+    "b.ts": text(2),
+  });
+  t.match(problems, [{ file: /^[ab]\.ts$/, message: /it registers the token "rates" of tsyringe/ }]);
+});
+
 t.test("a plugin's exception is reported without secrets of its options, with its files and servers", async (t) => {
   const dsn = "postgres://me:p4ssw0rd-of-db@db/x";
   const more = "folder: ./records/of/all, server: 'http://collector:4318', token: a-token-1234, zone: UTC";

@@ -107,6 +107,16 @@ t.test("an invalid configuration is refused at start, with file, field and reaso
   }
 });
 
+t.test("two plugins that register the same token do not start", async (t) => {
+  const registering = (value: number) =>
+    `import { container } from "tsyringe";\ncontainer.register("limit", { useValue: ${value} });\nexport default class P { access() {} }`;
+  const files = { "a.ts": registering(1), "b.ts": registering(2) };
+  const yaml = chained("a: { from: ./a.ts }, b: { from: ./b.ts }", "sse, auth, a, b, models, rewrite, usage");
+  await t.rejects(startGateway(t, yaml, files), { message: /b\.ts: it registers the token "limit".*a\.ts does/ });
+  const running = await startGateway(t, chained("a: { from: ./a.ts }", "sse, auth, a, models, rewrite, usage"), files);
+  t.equal((await ask(running.url)).status, 200, "one of them does");
+});
+
 t.test("plugins start in order and close in reverse, even when one of them throws", async (t) => {
   const noting = (name: string, extra = "") =>
     `export default class P { access() {} start() { (globalThis as any).order.push("start ${name}"); } close() { (globalThis as any).order.push("close ${name}"); ${extra} } }`;

@@ -117,6 +117,14 @@ export function codeFiles(path: string): string[] {
   return [...withImports(realPath(path))];
 }
 
+/** Returns the URLs of a plugin's code as it was imported last; without files that have changed since. */
+export function codeUrls(path: string): string[] {
+  return codeFiles(path).flatMap((file) => {
+    const code = files.get(file);
+    return code ? (code.versions.get(codeDigest(file)) ?? []) : pathToFileURL(file).href;
+  });
+}
+
 /** Resolves symbolic links, as the module loader does. */
 function realPath(path: string): string {
   try {
