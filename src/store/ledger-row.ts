@@ -24,6 +24,15 @@ type Column = (typeof KIND_COLUMNS)[number] | (typeof USAGE_COLUMNS)[number] | (
 /** The value of a column: finite numbers only. */
 export type Cell = string | number | null;
 
+/** The place of a row's line in a journal. */
+export interface JournalPlace {
+  /** The journal's name: the prefix of its files' names. */
+  readonly journal: string;
+  /** Positions where the line begins and ends, as `journalPosition` returns them. */
+  readonly from: number;
+  readonly to: number;
+}
+
 /** The values bound to inserts, in the order of `KIND_COLUMNS` and `USAGE_COLUMNS`. */
 export interface UsageRow {
   kind: readonly Cell[];
@@ -32,6 +41,8 @@ export interface UsageRow {
   attribution?: readonly [group: string, tags: string];
   /** The name under which its usage counts once, and the row to store if that has already been counted. */
   once?: { readonly name: string; readonly duplicate: UsageRow };
+  /** Where it was read, if that is a journal. */
+  place?: JournalPlace;
 }
 
 /**

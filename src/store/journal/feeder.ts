@@ -1,13 +1,15 @@
 import { statSync } from "node:fs";
 import { setTimeout as sleep } from "node:timers/promises";
+import { JOURNAL_END, journalPosition, placeOpenRows } from "../journal-place.ts";
 import type { LedgerBacklog, LedgerWarn } from "../ledger.ts";
-import type { UsageRow } from "../ledger-row.ts";
+import type { JournalPlace, UsageRow } from "../ledger-row.ts";
 import type { CreatedObject } from "../object-rows.ts";
 import {
   ABANDONED_AFTER,
   isAbandoned,
   isOrphaned,
   journalFile,
+  journalFileNumber,
   listJournals,
   type ProcessJournal,
   removeFiles,
@@ -149,11 +151,15 @@ export class JournalFeeder {
   }
 
   /** Writes a whole journal into the ledger and removes it; the journal stays if that is interrupted. */
-  private async feedAbandoned({ files }: ProcessJournal): Promise<void> {
+  private async feedAbandoned({ name, files }: ProcessJournal): Promise<void> {
     const open = new Map<unknown, UsageRow>();
-    for (const file of files) await this.feedFile(file, 0, Number.POSITIVE_INFINITY, open);
+    let end = 0;
+    for (const file of files) {
+      const number = journalFileNumber(file);
+      end = journalPosition(number, await this.feedFile(name, number, 0, Number.POSITIVE_INFINITY, open));
+    }
     if (this.stopped) return;
-    for (const row of open.values()) this.store.appendRow(row);
+    for (const row of placeOpenRows(open.values(), name, end, JOURNAL_END)) this.store.appendRow(row);
     if (await this.flushWithRetry()) removeFiles(files);
   }
 
@@ -182,32 +188,41 @@ export class JournalFeeder {
 
   private async read({ number, size }: JournalPosition): Promise<void> {
     while (!this.stopped && this.at.number <= number) {
-      const file = journalFile(this.folder, this.owner, this.at.number);
-      const last = this.at.number === number;
-      this.at.position = await this.feedFile(file, this.at.position, last ? size : Number.POSITIVE_INFINITY);
+      const { at, owner } = this;
+      const last = at.number === number;
+      at.position = await this.feedFile(owner, at.number, at.position, last ? size : Number.POSITIVE_INFINITY);
       if (last || this.stopped) return;
-      removeFiles([file]);
-      this.at = { number: this.at.number + 1, position: 0 };
+      removeFiles([journalFile(this.folder, owner, at.number)]);
+      this.at = { number: at.number + 1, position: 0 };
     }
   }
 
   /**
-   * Writes the lines of a file into the ledger.
+   * Writes the lines of a journal's file with that number into the ledger.
    * @param open collects exchanges that have begun and not ended; absent: they are skipped
    * @returns the position reached; an incomplete line at the end is not read
    */
-  private async feedFile(file: string, from: number, to: number, open?: Map<unknown, UsageRow>): Promise<number> {
+  private async feedFile(
+    journal: string,
+    number: number,
+    from: number,
+    to: number,
+    open?: Map<unknown, UsageRow>,
+  ): Promise<number> {
     let position = from;
-    for (const { text, end } of readLines(file, from, to)) {
+    for (const lines of readLines(journalFile(this.folder, journal, number), from, to)) {
       if (this.stopped) break;
-      for (const line of text.split("\n")) this.line(line, open);
+      for (const { text, ...line } of lines) {
+        const place = { journal, from: journalPosition(number, line.from), to: journalPosition(number, line.to) };
+        this.line(text, place, open);
+      }
       if (!(await this.flushWithRetry())) break;
-      position = end;
+      position = lines.at(-1)?.to ?? position;
     }
     return position;
   }
 
-  private line(text: string, open: Map<unknown, UsageRow> | undefined): void {
+  private line(text: string, place: JournalPlace, open: Map<unknown, UsageRow> | undefined): void {
     // Half of all lines; not needed while their process runs.
     if (!open && text.startsWith(BEGUN_PREFIX)) return;
     const line = parseJournalLine(text);
@@ -221,7 +236,7 @@ export class JournalFeeder {
     if (line[0] === "begun") open?.set(id, row);
     else {
       open?.delete(id);
-      this.store.appendRow(row);
+      this.store.appendRow({ ...row, place });
     }
   }
 

@@ -8,7 +8,7 @@ export const MAX_LAG = 5000;
 
 /** The journal of one process: its files in the order of writing. */
 export interface ProcessJournal {
-  /** Prefix of its files' names: process id, start time of the process, and number of the ledger within it. */
+  /** Prefix of its files' names: process id, start time of the process, and a random number, so that it is never used again. */
   readonly name: string;
   readonly files: readonly string[];
 }
@@ -38,8 +38,11 @@ export function listJournals(folder: string): ProcessJournal[] {
   return [...owners].map(([name, files]) => ({ name, files: files.map((file) => join(folder, file)) }));
 }
 
-/** Process id, its start, number of the ledger in that process, number of the file. */
+/** Process id, its start, a random number, number of the file. */
 const NAME = /^(\d+-\d+-\d+)-\d{6}\.jsonl$/;
+
+/** Returns the number of a journal's file, from its path. */
+export const journalFileNumber = (file: string): number => Number(file.slice(-"000000.jsonl".length, -".jsonl".length));
 
 /**
  * Reports whether no process will write to a journal again: its process is not found, and its files have not been touched for a

@@ -1,3 +1,4 @@
+import { randomInt } from "node:crypto";
 import {
   closeSync,
   fdatasyncSync,
@@ -7,6 +8,7 @@ import {
   mkdirSync,
   openSync,
   readSync,
+  renameSync,
   statSync,
   writeSync,
 } from "node:fs";
@@ -23,6 +25,8 @@ const MAX_BUFFER_BYTES = 64 * 1024 * 1024;
 const RETRY_INTERVAL = 250;
 /** The prefix of lines of exchanges that have begun. */
 export const BEGUN_PREFIX = `["begun",`;
+/** Upper bound of the random number in a journal's name; node allows no more. */
+const MAX_RANDOM = 2 ** 48 - 1;
 /** Milliseconds between checks that the file still has its name. */
 const CHECK_INTERVAL = 1000;
 
@@ -35,16 +39,13 @@ export type JournalLine = RowLine | ["made", CreatedObject];
 export type RowLine = [kind: "begun" | "ended", row: JournalRow, once?: string, counted?: JournalRow];
 type JournalRow = [kind: UsageRow["kind"], values: UsageRow["values"], attribution?: UsageRow["attribution"]];
 
-/** Number of journals of this process so far: a process may have several ledgers. */
-let journalCount = 0;
-
 /**
  * The files to which a process writes ledger rows before responses are completed. What was written survives the death of the
  * process; another process then puts it into the ledger.
  */
 export class Journal {
-  /** Prefix of its files' names. */
-  readonly owner = `${processName()}-${++journalCount}`;
+  /** Prefix of its files' names, which no other journal has: the process's name may recur in another container. */
+  readonly owner = `${processName()}-${randomInt(MAX_RANDOM)}`;
   /** The number of the current file, and its size in bytes. */
   number = 0;
   size = 0;
@@ -178,34 +179,27 @@ export class Journal {
 
   /** @throws the system's error; the file is then unchanged. */
   private append(bytes: Buffer): void {
-    const fd = this.fd ?? this.create();
-    let written = 0;
+    const fd = this.fd ?? this.switchFile(this.number + 1, Buffer.alloc(0));
     try {
-      while (written < bytes.length) written += writeSync(fd, bytes, written);
-      if (this.durable) fdatasyncSync(fd);
+      this.writeTo(fd, bytes);
     } catch (thrown) {
       ftruncateSync(fd, this.size);
       throw thrown;
     }
-    this.size += written;
+    this.size += bytes.length;
   }
 
-  private create(): number {
-    mkdirSync(this.folder, { recursive: true, mode: 0o700 });
-    const fd = openSync(journalFile(this.folder, this.owner, this.number + 1), "ax+", 0o600);
-    this.fd = fd;
-    this.number++;
-    this.size = 0;
-    this.checkedAt = performance.now();
-    if (this.durable) syncFolder(this.folder);
-    return fd;
+  /** @throws the system's error; some of the bytes may then have been written */
+  private writeTo(fd: number, bytes: Buffer): void {
+    for (let written = 0; written < bytes.length; ) written += writeSync(fd, bytes, written);
+    if (this.durable && bytes.length > 0) fdatasyncSync(fd);
   }
 
   /**
-   * Continues in a new file if the current one has been removed or moved, where no reader would find later lines. Its content
-   * is still readable through the descriptor, and is written again; the ledger ignores rows it already has.
+   * Writes the current file again if it has been removed or moved, where no reader would find later lines. Its content is still
+   * readable through the descriptor. Lines keep their places, which tell the ledger what it has.
    * @param pause minimum milliseconds between checks
-   * @throws the system's error if no new file can be written
+   * @throws the system's error if the file cannot be written
    */
   private checkFile(pause: number): void {
     const { fd } = this;
@@ -214,8 +208,8 @@ export class Journal {
     const file = journalFile(this.folder, this.owner, this.number);
     if (statSync(file, { throwIfNoEntry: false })?.ino !== fstatSync(fd).ino) {
       const bytes = Buffer.allocUnsafe(this.size);
-      this.switchFile(bytes.subarray(0, readSync(fd, bytes, 0, bytes.length, 0)));
-      this.warn(`The ledger's journal ${file} was removed or moved. All of it stands in another file now.`);
+      this.switchFile(this.number, bytes.subarray(0, readSync(fd, bytes, 0, bytes.length, 0)));
+      this.warn(`The ledger's journal ${file} was removed or moved. All of it has been written again.`);
     }
     this.checkedAt = now;
   }
@@ -223,34 +217,40 @@ export class Journal {
   /** Begins a new file with the first lines of all open exchanges, so that a reader no longer needs the previous file. */
   private rotate(): void {
     try {
-      this.switchFile(Buffer.from([...this.open.values()].map(({ line }) => line).join("")));
+      this.switchFile(this.number + 1, Buffer.from([...this.open.values()].map(({ line }) => line).join("")));
     } catch {
       // The old one can be used for a while longer.
     }
   }
 
   /**
-   * @param first the first bytes of the next file
+   * Continues in a file with that number, which replaces another one of its name.
+   * @param first its first bytes
+   * @returns its descriptor
    * @throws the system's error; the journal is then unchanged
    */
-  private switchFile(first: Buffer): void {
-    const { fd: old, number, size } = this;
+  private switchFile(number: number, first: Buffer): number {
+    mkdirSync(this.folder, { recursive: true, mode: 0o700 });
+    const file = journalFile(this.folder, this.owner, number);
+    const part = `${file}.part`;
+    const fd = openSync(part, "ax+", 0o600);
     try {
-      this.create();
-      this.append(first);
+      this.writeTo(fd, first);
+      renameSync(part, file);
+      if (this.durable) syncFolder(this.folder);
     } catch (thrown) {
-      if (this.fd !== old) {
-        closeSync(this.fd as number);
-        removeFiles([journalFile(this.folder, this.owner, this.number)]);
-      }
-      Object.assign(this, { fd: old, number, size });
+      closeSync(fd);
+      removeFiles(number === this.number ? [part] : [part, file]);
       throw thrown;
     }
+    const old = this.fd;
+    Object.assign(this, { fd, number, size: first.length, checkedAt: performance.now() });
     try {
-      closeSync(old as number);
+      if (old !== undefined) closeSync(old);
     } catch {
       // It is closed nevertheless, and all that was written to it is there.
     }
+    return fd;
   }
 
   private fail(error: Error): void {

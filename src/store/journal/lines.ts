@@ -1,8 +1,9 @@
 import { closeSync, fstatSync, openSync, readSync } from "node:fs";
 import { asObject } from "../../wire/values.ts";
+import { journalPosition, placeOpenRows } from "../journal-place.ts";
 import type { UsageRow } from "../ledger-row.ts";
 import type { CreatedObject } from "../object-rows.ts";
-import { listJournals } from "./files.ts";
+import { journalFileNumber, listJournals } from "./files.ts";
 import { type JournalLine, lineToRow } from "./journal.ts";
 
 /** Bytes per read: some hundred rows. */
@@ -10,17 +11,19 @@ const READ_BYTES = 256 * 1024;
 /** Maximum bytes of a journal line. */
 const MAX_LINE = 64 * 1024 * 1024;
 
-/** Lines of a journal, and the position after them. */
-interface LineChunk {
+/** A line of a journal without its end, and the bytes of its file before it and after it. */
+interface LineText {
   readonly text: string;
-  readonly end: number;
+  readonly from: number;
+  readonly to: number;
 }
 
 /**
- * Yields the complete lines of a file, some hundred at a time; an incomplete last line is skipped. A missing file has no lines.
+ * Yields the complete lines of a file, some hundred at a time, at least one; an incomplete last line is skipped. A missing file
+ * has no lines.
  * @throws the system's error for an existing file that cannot be read
  */
-export function* readLines(file: string, from: number, to: number): Generator<LineChunk> {
+export function* readLines(file: string, from: number, to: number): Generator<LineText[]> {
   let fd: number;
   try {
     fd = openSync(file, "r");
@@ -40,11 +43,20 @@ export function* readLines(file: string, from: number, to: number): Generator<Li
       // The line is longer than the buffer.
       room = whole === 0 ? room * 2 : READ_BYTES;
       if (whole === 0) continue;
+      yield [...splitLines(bytes.subarray(0, whole), position)];
       position += whole;
-      yield { text: bytes.toString("utf8", 0, whole), end: position };
     }
   } finally {
     closeSync(fd);
+  }
+}
+
+/** @param position of the first byte in the file */
+function* splitLines(bytes: Buffer, position: number): Generator<LineText> {
+  for (let at = 0; at < bytes.length; ) {
+    const end = bytes.indexOf(10, at);
+    yield { text: bytes.toString("utf8", at, end), from: position + at, to: position + end + 1 };
+    at = end + 1;
   }
 }
 
@@ -84,21 +96,30 @@ export interface JournalContent {
 /** Reads all journals of a folder, of any process. */
 export function readJournals(folder: string): JournalContent {
   const ended = new Map<unknown, UsageRow>();
-  const open = new Map<unknown, UsageRow>();
+  const opened: UsageRow[] = [];
   const objects: CreatedObject[] = [];
-  for (const { files } of listJournals(folder))
-    for (const file of files)
-      for (const { text } of readLines(file, 0, Number.POSITIVE_INFINITY))
-        for (const written of text.split("\n")) {
-          const line = parseJournalLine(written);
+  for (const { name, files } of listJournals(folder)) {
+    const open = new Map<unknown, UsageRow>();
+    let end = 0;
+    for (const file of files) {
+      const number = journalFileNumber(file);
+      end = journalPosition(number, 0);
+      for (const lines of readLines(file, 0, Number.POSITIVE_INFINITY))
+        for (const { text, from, to } of lines) {
+          end = journalPosition(number, to);
+          const line = parseJournalLine(text);
           if (!line) continue;
           if (line[0] === "made") {
             objects.push(line[1]);
             continue;
           }
           const row = lineToRow(line);
-          (line[0] === "begun" ? open : ended).set(row.values[0], row);
+          const id = row.values[0];
+          if (line[0] === "begun") open.set(id, row);
+          else ended.set(id, { ...row, place: { journal: name, from: journalPosition(number, from), to: end } });
         }
-  for (const id of ended.keys()) open.delete(id);
-  return { ended: [...ended.values()], open: [...open.values()], objects };
+    }
+    opened.push(...placeOpenRows(open.values(), name, end));
+  }
+  return { ended: [...ended.values()], open: opened.filter(({ values: [id] }) => !ended.has(id)), objects };
 }

@@ -1,4 +1,5 @@
 import { sanitizeText } from "../../wire/utf8.ts";
+import { batchLength, farthestPositions } from "../journal-place.ts";
 import {
   Ledger,
   type LedgerEntry,
@@ -210,7 +211,7 @@ export class PostgresLedger extends Ledger {
   private async writeAll(): Promise<void> {
     try {
       while (this.rows.length > 0) {
-        const batch = this.rows.slice(0, BATCH);
+        const batch = this.rows.slice(0, batchLength(this.rows, BATCH));
         await this.write(batch);
         this.rows.splice(0, batch.length);
       }
@@ -229,7 +230,7 @@ export class PostgresLedger extends Ledger {
   /** Writes rows, except those that the store refuses: each of these is lost, with a warning. */
   private async write(rows: readonly UsageRow[]): Promise<void> {
     try {
-      await this.insert(distinct(rows));
+      await this.insert(rows);
     } catch (error) {
       const bad = error instanceof RangeError || BAD_ROW.test(postgresCode(error) ?? "");
       if (!bad) throw error;
@@ -258,21 +259,19 @@ export class PostgresLedger extends Ledger {
   }
 
   private put(rows: readonly UsageRow[]): Promise<void> {
-    const names = rows.flatMap(({ once, values }) =>
-      once ? { name: sanitizeText(once.name), time: Number(values[TIME]) } : [],
-    );
-    if (names.length === 0) return this.database.withDeadline(this.deadline, (ask) => this.putCounted(ask, rows));
+    const positions = farthestPositions(rows);
     return this.database.transaction(async (ask) => {
-      const added = await ask(COUNT_ONCE, JSON.stringify(names));
-      const fresh = new Set(added.map(({ name }) => String(name)));
-      // Usage counted before, in another row or earlier in this batch, does not count again.
-      const counting = ({ once, ...row }: UsageRow): UsageRow =>
-        once && !fresh.delete(sanitizeText(once.name)) ? once.duplicate : row;
-      await this.putCounted(ask, rows.map(counting));
+      // First, so that concurrent readers of one journal wait for each other.
+      const unread = positions.size > 0 ? await withoutPruned(ask, rows, [...positions.keys()]) : rows;
+      await this.putCounted(ask, await countOnce(ask, distinct(unread)), positions);
     }, this.deadline);
   }
 
-  private async putCounted(ask: PostgresQuery, rows: readonly UsageRow[]): Promise<void> {
+  private async putCounted(
+    ask: PostgresQuery,
+    rows: readonly UsageRow[],
+    positions: ReadonlyMap<string, number>,
+  ): Promise<void> {
     // Not in the transaction of the rows: a number that is rolled back would stay cached here.
     const kinds = await this.kinds.numbersFor(
       this.database.query,
@@ -287,7 +286,8 @@ export class PostgresLedger extends Ledger {
       for (const [at, name] of USAGE_COLUMNS.entries()) row[name] = clean(values[at]);
       return row;
     });
-    await ask(PUT, JSON.stringify(given));
+    const ends = [...positions].map(([name, position]) => ({ name, position }));
+    await ask(PUT, JSON.stringify(given), JSON.stringify(ends));
   }
 
   /** Creates next month's table before it is needed. */
@@ -302,6 +302,32 @@ export class PostgresLedger extends Ledger {
 const TIME = USAGE_COLUMNS.indexOf("time");
 const ID = USAGE_COLUMNS.indexOf("id");
 const NO_HOLDER = ["", ""] as const;
+
+/** Removes rows that may have been deleted, and were inserted before: these journals are read again. */
+async function withoutPruned(
+  ask: PostgresQuery,
+  rows: readonly UsageRow[],
+  journals: readonly string[],
+): Promise<UsageRow[]> {
+  const found = await ask(LOCK_JOURNALS, JSON.stringify(journals));
+  const before = Number(found[0]?.["before"]);
+  const positions = new Map(found.map(({ name, position }) => [name, Number(position)]));
+  return rows.filter(
+    ({ place, values }) =>
+      !place || Number(values[TIME]) >= before || place.from >= (positions.get(place.journal) ?? 0),
+  );
+}
+
+/** Returns the rows to write: usage counted before, in another row or earlier in this batch, does not count again. */
+async function countOnce(ask: PostgresQuery, rows: readonly UsageRow[]): Promise<readonly UsageRow[]> {
+  const names = rows.flatMap(({ once, values }) =>
+    once ? { name: sanitizeText(once.name), time: Number(values[TIME]) } : [],
+  );
+  if (names.length === 0) return rows;
+  const added = await ask(COUNT_ONCE, JSON.stringify(names));
+  const fresh = new Set(added.map(({ name }) => String(name)));
+  return rows.map(({ once, ...row }) => (once && !fresh.delete(sanitizeText(once.name)) ? once.duplicate : row));
+}
 
 /** Removes duplicates; the first row of an id is kept. */
 function distinct(rows: readonly UsageRow[]): UsageRow[] {
@@ -324,6 +350,15 @@ const NEWEST = newestRowsSql(DIALECT);
 const PAGE = pageSql(DIALECT);
 const BILLED_APART_PAGE = pageSql(DIALECT, true);
 
+/**
+ * Locks how far journals have been inserted, and returns it. It also locks `usage_pruned`: what is not deleted by now stays until
+ * the transaction ends, or begins to be deleted after it.
+ */
+const LOCK_JOURNALS = `insert into journal (name, position)
+  select name, 0 from json_array_elements_text(?::text::json) as given (name) order by name
+  on conflict (name) do update set position = journal.position
+  returning name, position, (select coalesce(max(before), 0) from usage_pruned) as before`;
+
 const COUNT_ONCE = `insert into usage_once (name, time)
   select name, min(time) from json_to_recordset(?::text::json) as shape (name text, time bigint)
   group by name order by name on conflict do nothing returning name`;
@@ -334,8 +369,8 @@ const PLACE = "key, model, target, holder";
 const ADDED = SUM_COLUMNS.map((name) => `coalesce(sum(${name}), 0) as ${name}`).join(", ");
 
 /**
- * Inserts rows, and adds the new ones to the sums of their hours and days, in one statement. Ordered, so that concurrent
- * writers cannot deadlock.
+ * Inserts rows, adds the new ones to the sums of their hours and days, and stores how far their journals have been inserted.
+ * Ordered, so that concurrent writers cannot deadlock.
  */
 const PUT = `with given as (
     select * from json_to_recordset(?::text::json) as shape (kind integer, holder integer, ${SHAPE})
@@ -349,6 +384,9 @@ const PUT = `with given as (
     select time - time % ${HOUR} as hour, ${PLACE}, ${ADDED} from one group by 1, 2, 3, 4, 5
   ), by_hour as (
     ${addToSumsSql("usage_hour", `select hour, ${PLACE}, ${SUM_COLUMNS.join(", ")} from hours order by 1, 2, 3, 4, 5`)}
+  ), advanced as (
+    update journal set position = greatest(journal.position, ends.position)
+    from json_to_recordset(?::text::json) as ends (name text, position bigint) where journal.name = ends.name
   )
   ${addToSumsSql(
     "usage_day",

@@ -1,4 +1,5 @@
 import type { StatementSync } from "node:sqlite";
+import { batchLength, farthestPositions } from "../journal-place.ts";
 import {
   Ledger,
   type LedgerEntry,
@@ -82,6 +83,8 @@ export class SqliteLedger extends Ledger {
   private readonly sumUpDay: StatementSync;
   private readonly countOnce: StatementSync;
   private readonly pruned: StatementSync;
+  private readonly position: StatementSync;
+  private readonly advance: StatementSync;
   private readonly rows: UsageRow[] = [];
   private bytes = 0;
   private lost = 0;
@@ -102,6 +105,10 @@ export class SqliteLedger extends Ledger {
     this.kinds = new SqliteDictionary(database);
     this.holders = new SqliteDictionary(database, "usage_holder", HOLDER_COLUMNS);
     this.pruned = database.prepare("select ifnull(max(before), 0) as before from usage_pruned");
+    this.position = database.prepare("select position from journal where name = ?");
+    this.advance = database.prepare(
+      "insert into journal values (?, ?) on conflict do update set position = max(position, excluded.position)",
+    );
     const placeholders = USAGE_COLUMNS.map(() => "?").join(", ");
     // Not `or ignore`, which would hide invalid rows besides duplicates.
     this.insert = database.prepare(
@@ -167,8 +174,7 @@ export class SqliteLedger extends Ledger {
     const statement = this.database.prepare(sumsSql(query, DIALECT));
     // A sum of nano-dollars exceeds 2^53 at nine million dollars; beyond it is rounded instead of refused.
     statement.setReadBigInts(true);
-    const before = Number(this.pruned.get()?.["before"]);
-    return statement.all(...sumBounds(inWholeHours(query, before))).map((row) => parseSum(row, query));
+    return statement.all(...sumBounds(inWholeHours(query, this.prunedBefore))).map((row) => parseSum(row, query));
   }
 
   override async *entries(span: LedgerRows): AsyncGenerator<LedgerEntry> {
@@ -258,12 +264,14 @@ export class SqliteLedger extends Ledger {
   /** Writes a batch of the oldest rows in one transaction. Returns how many left the queue. */
   private write(): number {
     this.database.checkFile();
-    const batch = this.rows.slice(0, BATCH);
+    const batch = this.rows.slice(0, batchLength(this.rows, BATCH));
     let at = -1;
     try {
       this.database.transaction(() => {
         const sums = new HourSums();
+        const before = this.prunedBefore;
         for (at = 0; at < batch.length; at++) {
+          if (this.wasPruned(batch[at] as UsageRow, before)) continue;
           const row = this.rowToWrite(batch[at] as UsageRow);
           const kind = this.kinds.numberFor(row.kind);
           const holder = row.attribution ? this.holders.numberFor(row.attribution) : 0;
@@ -275,6 +283,7 @@ export class SqliteLedger extends Ledger {
           const [hour, ...rest] = sum;
           this.sumUpDay.run(Number(hour) - (Number(hour) % DAY), ...rest);
         }
+        for (const position of farthestPositions(batch)) this.advance.run(...position);
       });
     } catch (error) {
       this.kinds.clearCache();
@@ -290,6 +299,17 @@ export class SqliteLedger extends Ledger {
     this.removeRows(0, batch.length);
     if (this.outage) this.endOutage(this.outage);
     return batch.length;
+  }
+
+  /** The time (Unix milliseconds) before which rows have been deleted; 0: never. */
+  private get prunedBefore(): number {
+    return Number(this.pruned.get()?.["before"]);
+  }
+
+  /** Reports whether a row may have been deleted, and was inserted before: its journal is read again. */
+  private wasPruned({ place, values }: UsageRow, before: number): boolean {
+    if (!place || Number(values[TIME]) >= before) return false;
+    return place.from < Number(this.position.get(place.journal)?.["position"] ?? 0);
   }
 
   /** Returns the row to write in this transaction: usage that counts once may have been counted already. */

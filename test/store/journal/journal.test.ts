@@ -1,4 +1,4 @@
-import { readdirSync, readFileSync, renameSync, rmSync, statSync, writeFileSync } from "node:fs";
+import { copyFileSync, readdirSync, readFileSync, renameSync, rmSync, statSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import t, { type Test } from "tap";
@@ -126,6 +126,7 @@ t.test("a file that is removed or moved is written again, completely", async (t)
   write("3");
   t.same(ids(), ["1", "2", "3"]);
   t.match(warnings, [/journal .*-000001\.jsonl was removed or moved/]);
+  t.same(readdirSync(journal.folder), [`${journal.owner}-000001.jsonl`], "lines keep their places");
   renameSync(journal.folder, `${journal.folder}.away`);
   writeFileSync(journal.folder, "in the way");
   await sleep(1010);
@@ -138,6 +139,36 @@ t.test("a file that is removed or moved is written again, completely", async (t)
   rmSync(journal.folder, { recursive: true });
   journal.close();
   t.same(ids(), ["1", "2", "3", "4"], "the lines are read before the journal is closed");
+});
+
+t.test("an earlier copy that takes a file's place is replaced by all of the file", async (t) => {
+  const { journal, lines } = open(t);
+  const write = (id: string) => {
+    journal.end(id, row(id));
+    journal.write();
+  };
+  write("1");
+  const file = journalFile(journal.folder, journal.owner, 1);
+  copyFileSync(file, `${file}.copy`);
+  write("2");
+  renameSync(`${file}.copy`, file);
+  await sleep(1010);
+  write("3");
+  t.same(
+    lines().map((line) => lineToRow(line).values[0]),
+    ["1", "2", "3"],
+  );
+  t.same([statSync(file).size, readdirSync(journal.folder).length], [journal.size, 1]);
+});
+
+t.test("no two journals have one name, though processes may", (t) => {
+  const [one, other] = [open(t).journal.owner, open(t).journal.owner];
+  t.not(one, other);
+  t.same(
+    [one, other].map((owner) => owner.startsWith(`${processName()}-`)),
+    [true, true],
+  );
+  t.end();
 });
 
 t.test("more than the memory limit in one turn of the event loop is written before its end", (t) => {

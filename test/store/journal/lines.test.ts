@@ -4,6 +4,7 @@ import t from "tap";
 import { journalFile } from "../../../src/store/journal/files.ts";
 import type { RowLine } from "../../../src/store/journal/journal.ts";
 import { parseJournalLine, readJournals, readLines } from "../../../src/store/journal/lines.ts";
+import { journalPosition } from "../../../src/store/journal-place.ts";
 
 const line = (kind: RowLine[0], id: string): string => `${JSON.stringify([kind, [["k"], [id]]])}\n`;
 
@@ -12,18 +13,26 @@ t.test("lines are read complete, from one position to another, of any length", a
   t.same([...readLines(file, 0, 100)], [], "a missing file has none");
   const long = "x".repeat(700_000);
   writeFileSync(file, `a\n${long}\nb\nhalf`);
-  const read = (from: number, to = Number.POSITIVE_INFINITY) => [...readLines(file, from, to)];
-  t.equal(
-    read(0)
-      .map(({ text }) => text)
-      .join(""),
-    `a\n${long}\nb\n`,
-  );
-  t.equal(read(0).at(-1)?.end, long.length + 5);
+  const read = (from: number, to = Number.POSITIVE_INFINITY) => [...readLines(file, from, to)].flat();
+  t.same(read(0), [
+    { text: "a", from: 0, to: 2 },
+    { text: long, from: 2, to: long.length + 3 },
+    { text: "b", from: long.length + 3, to: long.length + 5 },
+  ]);
   t.same(read(long.length + 5), [], "an incomplete line is none");
-  t.same(read(0, 2), [{ text: "a\n", end: 2 }]);
+  t.same(read(0, 2), [{ text: "a", from: 0, to: 2 }]);
   appendFileSync(file, "\n");
-  t.same(read(long.length + 5), [{ text: "half\n", end: long.length + 10 }]);
+  t.same(read(long.length + 5), [{ text: "half", from: long.length + 5, to: long.length + 10 }]);
+  writeFileSync(file, Buffer.from("\xff\xfe\nü\n\n", "latin1"));
+  t.same(
+    read(0).map(({ from, to }) => [from, to]),
+    [
+      [0, 3],
+      [3, 5],
+      [5, 6],
+    ],
+    "bytes are counted, not characters",
+  );
 });
 
 const object = { id: "file-1", provider: "up", key: "one", time: 1 };
@@ -56,4 +65,13 @@ t.test("the rows in journals are returned, each once, in its last state", async 
     open.map(({ values }) => values[0]),
     ["b", "c"],
   );
+  const bytes = (kind: RowLine[0]) => Buffer.byteLength(line(kind, "a"));
+  const end = 2 * bytes("begun") + bytes("ended");
+  t.same(ended[0]?.place, {
+    journal: "1-2-3",
+    from: journalPosition(1, 2 * bytes("begun")),
+    to: journalPosition(1, end),
+  });
+  const behind = journalPosition(2, 2 * bytes("begun"));
+  t.same(open[1]?.place, { journal: "1-2-3", from: behind, to: behind });
 });

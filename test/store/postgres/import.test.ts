@@ -99,6 +99,7 @@ if (server) {
       audit: 1,
       kept_value: 1,
       signed_out: 1,
+      journal: 2,
       usage_once: 1,
     });
     t.ok(told.includes("usage: 2,302 rows"), told.join("\n"));

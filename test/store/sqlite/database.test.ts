@@ -22,6 +22,7 @@ t.test("a new store", async (t) => {
     tables.map(({ name }) => name),
     [
       "audit",
+      "journal",
       "kept_value",
       "key",
       "object",

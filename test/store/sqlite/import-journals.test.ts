@@ -4,6 +4,7 @@ import { SqliteDatabase } from "../../../src/store/sqlite/database.ts";
 import { importJournals } from "../../../src/store/sqlite/import-journals.ts";
 import { SqliteLedger } from "../../../src/store/sqlite/ledger.ts";
 import { SqliteObjects } from "../../../src/store/sqlite/objects.ts";
+import { pruneSqlite } from "../../../src/store/sqlite/pruning.ts";
 
 const row = (id: string, outcome: string): UsageRow => ({
   kind: ["k", "m", "p:m", "wire", "generate", 200, outcome, 0, "none", ""],
@@ -26,4 +27,15 @@ t.test("rows and objects of journals are imported into a store, each once", asyn
     ["b", "interrupted"],
   ]);
   t.equal(new SqliteObjects(database).find("file-1").length, 1);
+});
+
+t.test("rows that have been deleted since they were fed are not imported again", async (t) => {
+  const database = new SqliteDatabase(":memory:");
+  t.teardown(() => database.close());
+  const place = { journal: "1-2-3", from: 0, to: 10 };
+  const journaled = { ended: [{ ...row("a", "completed"), place }], open: [], objects: [] };
+  await importJournals(database, journaled);
+  for await (const _ of pruneSqlite(database, 86_400_000, { rows: 10, pause: 0 }));
+  await importJournals(database, journaled);
+  t.match(await new SqliteLedger(database).sums({ by: [] }), [{ requests: 1 }]);
 });

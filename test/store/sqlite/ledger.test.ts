@@ -7,8 +7,10 @@ import { DatabaseSync } from "node:sqlite";
 import { fileURLToPath } from "node:url";
 import t, { type Test } from "tap";
 import type { LedgerEntry } from "../../../src/store/ledger.ts";
+import { entryToRow } from "../../../src/store/ledger-row.ts";
 import { SqliteDatabase } from "../../../src/store/sqlite/database.ts";
 import { SqliteLedger } from "../../../src/store/sqlite/ledger.ts";
+import { pruneSqlite } from "../../../src/store/sqlite/pruning.ts";
 import { entry, ledgerContract } from "../../support/ledger-contract.ts";
 
 const HOUR = 3_600_000;
@@ -67,6 +69,29 @@ t.test("entries wait to be written together and are on disk after flush", async 
   t.equal(other.prepare("select count(*) as rows from usage").get()?.["rows"], 450, "visible to every process");
   other.close();
   t.same(await ledger.recent(3), written.slice(-3).reverse(), "newest first");
+});
+
+t.test("a process killed between two transactions leaves the place of its journal with the first", async (t) => {
+  const { database, ledger } = open(t);
+  const journaled = Array.from({ length: 600 }, (_, at) => ({
+    ...entryToRow(entry({ time: DAY + at })),
+    place: { journal: "1-2-3", from: at, to: at + 1 },
+  }));
+  for (const row of journaled) ledger.appendRow(row);
+  const { transaction } = database;
+  let transactions = 0;
+  database.transaction = (work) => {
+    if (++transactions > 1) throw new Error("killed");
+    return transaction.call(database, work) as ReturnType<typeof work>;
+  };
+  await t.rejects(ledger.flush(), { message: "killed" });
+  database.transaction = transaction;
+  t.ok(Number(rows(database)) > 0 && Number(rows(database)) < 600);
+  for await (const _ of pruneSqlite(database, DAY + 24 * HOUR, { rows: 1000, pause: 0 }));
+  const next = new SqliteLedger(database);
+  for (const row of journaled) next.appendRow(row);
+  await next.flush();
+  t.match(await next.sums({ by: [] }), [{ requests: 600, cost: 600_000 }]);
 });
 
 t.test("entries are written without a call to flush", async (t) => {
