@@ -76,7 +76,7 @@ async function forwardUnparsed(
 ): Promise<void> {
   const { proxy, redactor, objects, limits: pace, upstreams } = parts;
   const attempt = path.createAttempt(exchange, below);
-  const memory = openBodyAccount(exchange, parts, pace.maxBytes);
+  const memory = openBodyAccount(exchange, parts, pace.maxBytes, (error) => passing.preempt(error));
   const passing = path.objects(exchange, below, objects, pace.maxBytes, memory);
   const owned = passing.admit();
   if (owned) await owned;

@@ -12,57 +12,147 @@ export interface BufferLimits {
   readonly perCaller: number;
   /** Bytes of all callers together. */
   readonly total: number;
+  /** Milliseconds after which a caller may lose its only account to others; default 10 s. */
+  readonly patience?: number | undefined;
 }
 
-/** Counts the bytes that are buffered of incomplete input, in a process and for each caller. */
+const PATIENCE = 10_000;
+
+/** Is called when an account loses its bytes to another caller: it has to let go of what it has buffered. */
+export type PreemptListener = (error: GatewayError) => void;
+
+/** What the accounts of one caller have together, and those of them that have something. */
+interface CallerShare {
+  bytes: number;
+  readonly accounts: Set<BufferAccount>;
+}
+
+/**
+ * Counts the bytes that are buffered of incomplete input, in a process and for each caller. Where the total is exhausted, a caller
+ * that has less than the average gets room from the one that has most.
+ */
 export class BufferMemory {
   private used = 0;
-  private readonly usedByCaller = new Map<string, number>();
+  private readonly shares = new Map<string, CallerShare>();
+
+  /** @param now the time in milliseconds */
+  constructor(readonly now: () => number = () => performance.now()) {}
 
   /** Bytes that are counted now. */
   get size(): number {
     return this.used;
   }
 
-  /** Opens the account of one request or socket. @param caller the id of a key, or a network */
-  account(caller: string, limits: BufferLimits): BufferAccount {
-    return new BufferAccount(this, caller, limits);
+  /**
+   * Opens the account of one request or socket.
+   * @param caller the id of a key, or a network
+   * @param onPreempted undefined: it never loses its bytes to others
+   */
+  account(caller: string, limits: BufferLimits, onPreempted?: PreemptListener): BufferAccount {
+    return new BufferAccount(this, caller, limits, onPreempted);
   }
 
   /**
-   * Counts more bytes, or fewer. @param caller undefined: they are no caller's share
+   * Counts more bytes, or fewer, of an account.
    * @returns the limit that forbids them, where there is no room; nothing has changed then
    */
-  add(bytes: number, caller: string | undefined, limits: BufferLimits): keyof BufferLimits | undefined {
-    const ofCaller = caller === undefined ? 0 : (this.usedByCaller.get(caller) ?? 0) + bytes;
-    if (bytes > 0 && ofCaller > limits.perCaller) return "perCaller";
-    if (bytes > 0 && this.used + bytes > limits.total) return "total";
+  add(bytes: number, account: BufferAccount): keyof BufferLimits | undefined {
+    const { caller, limits } = account;
+    if (bytes > 0 && caller !== undefined) {
+      const share = (this.shares.get(caller)?.bytes ?? 0) + bytes;
+      if (share > limits.perCaller) return "perCaller";
+    }
+    while (bytes > 0 && this.used + bytes > limits.total) {
+      const loser = caller === undefined ? undefined : this.findLoser(caller, bytes, limits);
+      if (!loser) return "total";
+      loser.preempt();
+    }
     this.used += bytes;
-    if (caller !== undefined) this.release(-bytes, caller);
+    if (caller !== undefined) this.addToShare(bytes, caller, account);
     return undefined;
   }
 
-  /** Counts bytes for all callers together only, and no longer for one of them. */
-  release(bytes: number, caller: string): void {
-    const ofCaller = (this.usedByCaller.get(caller) ?? 0) - bytes;
-    if (ofCaller > 0) this.usedByCaller.set(caller, ofCaller);
-    else this.usedByCaller.delete(caller);
+  /** Changes the bytes of an account that count for a caller. */
+  addToShare(bytes: number, caller: string, account: BufferAccount): void {
+    const share = this.shares.get(caller) ?? { bytes: 0, accounts: new Set() };
+    share.bytes += bytes;
+    if (share.bytes > 0) this.shares.set(caller, share);
+    else this.shares.delete(caller);
+    if (account.size + bytes > 0) share.accounts.add(account);
+    else share.accounts.delete(account);
   }
+
+  /**
+   * Returns the account that gives up its bytes for those that a caller needs: of the caller that has most, the one with the
+   * largest product of bytes and age. None where the needy caller itself would have more than the average.
+   */
+  private findLoser(needy: string, bytes: number, { patience = PATIENCE }: BufferLimits): BufferAccount | undefined {
+    const own = this.shares.get(needy)?.bytes ?? 0;
+    const all = this.shares.values().reduce((sum, share) => sum + share.bytes, bytes);
+    const average = all / (this.shares.size + (this.shares.has(needy) ? 0 : 1));
+    if (own + bytes > average) return undefined;
+    let found: BufferAccount | undefined;
+    let most = average;
+    for (const share of this.shares.values()) {
+      if (share.bytes <= most) continue;
+      // A caller's only body is spared while it may still be on its way: it would be the one that is nearly complete.
+      const minAge = share.accounts.size > 1 ? 0 : patience;
+      const loser = costliest(share.accounts, minAge);
+      if (loser) [found, most] = [loser, share.bytes];
+    }
+    return found;
+  }
+}
+
+/** Returns the account with the largest product of bytes and age, of those that may be preempted. */
+function costliest(accounts: Iterable<BufferAccount>, minAge: number): BufferAccount | undefined {
+  let found: BufferAccount | undefined;
+  let highest = -1;
+  for (const account of accounts) {
+    const { age } = account;
+    if (!account.isPreemptible || age < minAge || account.size * age <= highest) continue;
+    highest = account.size * age;
+    found = account;
+  }
+  return found;
 }
 
 /** What one request or socket uses of a {@link BufferMemory}. */
 export class BufferAccount {
   private counted = 0;
   private closed = false;
-  /** The caller for whom they count; undefined: they count for all together only. */
-  private caller: string | undefined;
+  private callerId: string | undefined;
+  /** Since when it has had bytes that are counted. */
+  private since: number;
 
   constructor(
     private readonly memory: BufferMemory,
     caller: string,
-    private readonly limits: BufferLimits,
+    readonly limits: BufferLimits,
+    private onPreempted: PreemptListener | undefined,
   ) {
-    this.caller = caller;
+    this.callerId = caller;
+    this.since = memory.now();
+  }
+
+  /** The caller for whom its bytes count; undefined: they count for all together only. */
+  get caller(): string | undefined {
+    return this.callerId;
+  }
+
+  /** Bytes that are counted. */
+  get size(): number {
+    return this.counted;
+  }
+
+  /** Milliseconds for which it has had bytes. */
+  get age(): number {
+    return this.memory.now() - this.since;
+  }
+
+  /** Whether it loses its bytes where other callers need them. */
+  get isPreemptible(): boolean {
+    return this.onPreempted !== undefined;
   }
 
   /**
@@ -72,15 +162,28 @@ export class BufferAccount {
   set(bytes: number): keyof BufferLimits | undefined {
     const more = Math.max(0, bytes - UNCOUNTED_BYTES) - this.counted;
     if (more === 0 || this.closed) return undefined;
-    const exceeded = this.memory.add(more, this.caller, this.limits);
-    if (exceeded === undefined) this.counted += more;
-    return exceeded;
+    const exceeded = this.memory.add(more, this);
+    if (exceeded !== undefined) return exceeded;
+    if (this.counted === 0) this.since = this.memory.now();
+    this.counted += more;
+    return undefined;
+  }
+
+  /** Keeps its bytes from now on, whatever others need: what they belong to has arrived. */
+  protect(): void {
+    this.onPreempted = undefined;
+  }
+
+  /** Gives up its bytes for another caller. */
+  preempt(): void {
+    this.onPreempted?.(preemptedError());
+    this.close();
   }
 
   /** Leaves the caller's share: what the account has counts for all callers together only. */
   releaseShare(): void {
-    if (this.caller !== undefined) this.memory.release(this.counted, this.caller);
-    this.caller = undefined;
+    if (this.callerId !== undefined) this.memory.addToShare(-this.counted, this.callerId, this);
+    this.callerId = undefined;
   }
 
   /** Releases all of them; nothing is counted from now on. */
@@ -89,6 +192,14 @@ export class BufferAccount {
     this.closed = true;
   }
 }
+
+const preemptedError = (): GatewayError =>
+  new GatewayError("overloaded", {
+    message:
+      "The request was given up before it had arrived: others need memory, of which requests with this key, or from this network, have most.",
+    hint: "Send fewer large requests at the same time, and faster.",
+    retryAfter: randomRetryAfter(),
+  });
 
 /**
  * Returns the error for a request whose body is given up.

@@ -10,6 +10,7 @@ const ENOUGH = 32 * 1024;
 export class BodyPieces implements BodyRateListener {
   private readonly pace: BodyRateMonitor;
   private fail: ((error: GatewayError) => void) | undefined;
+  private aborted: GatewayError | undefined;
   /** Chunks already counted. */
   private countedChunks = 0;
 
@@ -28,7 +29,7 @@ export class BodyPieces implements BodyRateListener {
 
   /**
    * Returns the available bytes, joined; undefined at the end. Between calls no more is read than a stream buffers.
-   * @throws GatewayError `body_timeout`, `client_gone`
+   * @throws GatewayError `body_timeout`, `client_gone`, or that of `abort`
    */
   next(): Promise<Buffer | undefined> {
     const { request, pace } = this;
@@ -65,7 +66,8 @@ export class BodyPieces implements BodyRateListener {
         reject(error);
       };
       const onClose = () => this.fail?.(new GatewayError("client_gone"));
-      if (request.readableEnded) onEnd();
+      if (this.aborted) this.fail(this.aborted);
+      else if (request.readableEnded) onEnd();
       // The `close` event of a client that left earlier has already been emitted.
       else if (request.destroyed) onClose();
       else {
@@ -88,6 +90,12 @@ export class BodyPieces implements BodyRateListener {
   }
 
   onTooSlow(error: GatewayError): void {
+    this.fail?.(error);
+  }
+
+  /** Fails the pending read and those that follow. */
+  abort(error: GatewayError): void {
+    this.aborted = error;
     this.fail?.(error);
   }
 

@@ -1,7 +1,7 @@
 import type { IncomingMessage } from "node:http";
 import { Body, invalidJsonError } from "../core/body.ts";
 import { type BodyRateLimits, type BodyRateListener, BodyRateMonitor } from "../core/body-rate.ts";
-import { type BufferAccount, noRoomError, UNCOUNTED_BYTES } from "../core/buffer-memory.ts";
+import { type BufferAccount, noRoomError, type PreemptListener, UNCOUNTED_BYTES } from "../core/buffer-memory.ts";
 import { GatewayError } from "../core/errors.ts";
 import type { HeaderList } from "../wire/headers.ts";
 import { JsonError, Scanner } from "../wire/json.ts";
@@ -39,8 +39,9 @@ export interface BodyLimits extends BodyRateLimits {
 /**
  * Opens the account of a body in the memory for all that are being received, once it has more than `UNCOUNTED_BYTES`.
  * @param largest bytes that a single body may take in any case
+ * @param onPreempted as of `BufferMemory.account`
  */
-export type OpenBufferAccount = (largest: number) => BufferAccount;
+export type OpenBufferAccount = (largest: number, onPreempted: PreemptListener) => BufferAccount;
 
 interface BodyReaderOptions {
   readonly json: boolean;
@@ -151,7 +152,7 @@ class BodyReader implements BodyConsumer, BodyRateListener {
     const waiting = decoder ? this.received - decoder.consumed : 0;
     const bytes = length + Math.min(length, window) + waiting;
     if (bytes <= UNCOUNTED_BYTES && !this.account) return;
-    this.account ??= this.options.openAccount(this.limits.maxBytes + window);
+    this.account ??= this.options.openAccount(this.limits.maxBytes + window, (error) => this.fail(error));
     const exceeded = this.account.set(bytes);
     if (exceeded !== undefined) this.fail(noRoomError(exceeded));
   }
@@ -193,6 +194,7 @@ class BodyReader implements BodyConsumer, BodyRateListener {
           message: `The request body must be a JSON object, not ${describeKind(scan.kind)}.`,
         });
       this.stop();
+      this.account?.protect();
       this.account?.set(this.length);
       this.resolve(this.length === 0 ? Body.empty : new Body(this.pieces, scan));
     } catch (error) {

@@ -85,6 +85,7 @@ class FormReader implements Form {
       await this.readNext();
       if (!scanner.found && this.to - this.from > MEMORY_LIMIT) await this.spill();
     }
+    this.account?.protect();
     const base = this.from;
     const bytes = this.takeChecked();
     this.bodyEnd = this.from;
@@ -157,7 +158,7 @@ class FormReader implements Form {
   private countMemory(): void {
     const bytes = this.to - this.from;
     if (bytes <= UNCOUNTED_BYTES && !this.account) return;
-    this.account ??= this.openAccount(this.maxBytes);
+    this.account ??= this.openAccount(this.maxBytes, (error) => this.pieces.abort(error));
     const exceeded = this.account.set(bytes);
     if (exceeded !== undefined) throw noRoomError(exceeded);
   }

@@ -1,9 +1,9 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
 import { Body } from "../core/body.ts";
-import type { BufferAccount } from "../core/buffer-memory.ts";
+import type { BufferAccount, PreemptListener } from "../core/buffer-memory.ts";
 import type { Exchange } from "../core/exchange.ts";
 import type { Generation } from "../generation.ts";
-import { readBody } from "./body.ts";
+import { type OpenBufferAccount, readBody } from "./body.ts";
 import { readForm } from "./form.ts";
 
 /** Reads the body of an exchange, once its caller is known. */
@@ -12,15 +12,21 @@ export type ReceiveBody = () => Body | Promise<Body>;
 /**
  * Opens the account of an exchange in the memory for bodies that are being received.
  * @param largest bytes that a single body may take in any case
+ * @param onPreempted as of `BufferMemory.account`
  */
 export function openBodyAccount(
   exchange: Exchange,
   { limits, bodies }: Pick<Generation, "limits" | "bodies">,
   largest: number,
+  onPreempted: PreemptListener,
 ): BufferAccount {
   const { perCaller, total } = limits.memory;
-  const applied = { perCaller: Math.max(perCaller, largest), total: Math.max(total, largest) };
-  const account = bodies.account(exchange.caller?.id ?? exchange.network, applied);
+  const applied = {
+    perCaller: Math.max(perCaller, largest),
+    total: Math.max(total, largest),
+    patience: limits.patience,
+  };
+  const account = bodies.account(exchange.caller?.id ?? exchange.network, applied, onPreempted);
   exchange.bodyMemory = account;
   return account;
 }
@@ -39,7 +45,7 @@ export function createReceiveBody(
   const { limits, objects } = parts;
   return () => {
     if (exchange.operation.body === "none") return Body.empty;
-    const openAccount = (largest: number) => openBodyAccount(exchange, parts, largest);
+    const openAccount: OpenBufferAccount = (...options) => openBodyAccount(exchange, parts, ...options);
     const sendContinue = expectsContinue ? () => response.writeContinue() : undefined;
     if (exchange.operation.body === "json")
       return readBody(request, limits, {

@@ -99,6 +99,8 @@ export class PassThroughObjects {
   private readonly finders: readonly ReferenceFinder[];
   /** Undefined: there is none to check, or its end has been checked. */
   private body: BodyReferenceFinder | undefined;
+  /** Why the rest of the body is refused. */
+  private preempted: GatewayError | undefined;
   private length = 0;
   /** Bytes of the body that are kept. */
   private buffered = 0;
@@ -231,6 +233,7 @@ export class PassThroughObjects {
    * @throws GatewayError as `admit`; the provider does not have the whole body then
    */
   onRequestData(bytes: Buffer): void | Promise<void> {
+    if (this.preempted) throw this.preempted;
     if (!this.body) return;
     this.purpose?.check(bytes);
     const named = [...this.body.push(bytes)];
@@ -250,8 +253,15 @@ export class PassThroughObjects {
     return both(this.admitReferences(this.lastFound()), () => this.piece?.end());
   }
 
+  /** Refuses the rest of the body, and releases what is kept of it. */
+  preempt(error: GatewayError): void {
+    this.preempted = error;
+    this.body = undefined;
+  }
+
   /** Returns the objects that are known once the whole body has arrived, once. */
   private lastFound(): readonly ObjectReference[] {
+    if (this.preempted) throw this.preempted;
     const found = this.body?.end() ?? [];
     this.body = undefined;
     this.memory?.close();

@@ -134,7 +134,10 @@ export class SocketRelay {
     memory: BufferMemory,
   ) {
     const perCaller = Math.max(KEY_BYTES, limits.message);
-    this.memory = memory.account(observer.caller, { perCaller, total: perCaller * KEYS });
+    const { patience } = limits.pace;
+    this.memory = memory.account(observer.caller, { perCaller, total: perCaller * KEYS, patience }, () =>
+      this.endWith(tooManyMessages()),
+    );
   }
 
   /**
@@ -391,7 +394,7 @@ export class SocketRelay {
     const ofClient = this.clientReceiver ? this.clientFrames.unfinishedBytes : 0;
     const ofProvider = this.providerReceiver ? this.providerFrames.unfinishedBytes : 0;
     if (this.memory.set(ofClient + ofProvider) === undefined) return;
-    this.endWith(new GatewayError("overloaded", { message: "Too many large WebSocket messages are incomplete." }));
+    this.endWith(tooManyMessages());
   }
 
   /** Watches how fast the client's incomplete message arrives. @param ended whether another one has ended in these bytes */
@@ -509,3 +512,6 @@ export class SocketRelay {
 /** Reports whether a receiver gave up because of its `maxPayload`. */
 const isMessageTooLarge = (error: Error): boolean =>
   "code" in error && error.code === "WS_ERR_UNSUPPORTED_MESSAGE_LENGTH";
+
+const tooManyMessages = (): GatewayError =>
+  new GatewayError("overloaded", { message: "Too many large WebSocket messages are incomplete." });

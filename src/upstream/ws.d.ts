@@ -11,6 +11,8 @@ declare module "ws" {
 
   /** Emits `open`, `message` (bytes, whether binary), `close` (code), `error`, `unexpected-response` (request, response). */
   export class WebSocket extends EventEmitter {
+    /** Bytes that have not been given to the network yet. */
+    readonly bufferedAmount: number;
     constructor(address: string, protocols?: string[], options?: { headers?: Record<string, string> });
     readonly protocol: string;
     readonly extensions: string;

@@ -50,3 +50,69 @@ t.test("an account that has left its caller's share counts for all, until it is 
   t.equal(memory.size, 0);
   t.equal(memory.account("a", LIMITS).set(16 * MIB + FREE), undefined);
 });
+
+/** A memory with a clock, and what its accounts were told. */
+function preemptible() {
+  const clock = { now: 0 };
+  const memory = new BufferMemory(() => clock.now);
+  const preempted: string[] = [];
+  const open = (caller: string, mib: number, name = caller) => {
+    const account = memory.account(caller, LIMITS, () => preempted.push(name));
+    const exceeded = account.set(mib * MIB + FREE);
+    return { account, exceeded };
+  };
+  return { clock, memory, preempted, open };
+}
+
+t.test("where all is taken, the caller with most gives up its largest, oldest account, not the newcomer", async (t) => {
+  const { clock, memory, preempted, open } = preemptible();
+  for (const [caller, share] of [
+    ["a", 15],
+    ["b", 16],
+    ["c", 16],
+    ["d", 16],
+  ] as const)
+    for (const part of ["one", "two", "three"]) {
+      open(caller, share / 4, `${caller} ${part}`);
+      clock.now++;
+    }
+  for (const caller of ["a", "b", "c", "d"]) open(caller, caller === "b" ? 4 : 3.5, `${caller} four`);
+  t.same(preempted, []);
+  t.equal(open("e", 4).exceeded, undefined);
+  t.same(preempted, ["b one"]);
+  t.ok(memory.size <= LIMITS.total);
+  t.equal(open("e", 4).exceeded, undefined, "and again, up to the average");
+  t.same(preempted, ["b one", "c one"]);
+});
+
+t.test("a caller that would have more than the average is refused itself", async (t) => {
+  const { preempted, open } = preemptible();
+  for (const caller of ["a", "b", "c", "d"]) for (const half of [0, 1]) open(caller, 8, `${caller} ${half}`);
+  t.equal(open("b", 1).exceeded, "perCaller");
+  t.equal(open("e", 12).exceeded, undefined);
+  t.same(preempted, ["a 0", "b 0"]);
+  t.equal(open("a", 6).exceeded, "total", "14 of 66 MiB for five callers");
+  t.equal(open("a", 4).exceeded, undefined);
+  t.equal(preempted.length, 2);
+});
+
+t.test("the only account of a caller is spared until it is as old as patience allows", async (t) => {
+  const { clock, preempted, open } = preemptible();
+  for (const caller of ["a", "b", "c", "d"]) open(caller, 16);
+  t.equal(open("e", 1).exceeded, "total");
+  clock.now = 10_000;
+  t.equal(open("e", 1).exceeded, undefined);
+  t.equal(preempted.length, 1);
+});
+
+t.test("what has arrived, and what has left its caller's share, is not given up", async (t) => {
+  const { clock, memory, preempted, open } = preemptible();
+  const [one, two] = ["a", "b"].map((caller) => [0, 1].map(() => open(caller, 8).account));
+  for (const account of one ?? []) account.protect();
+  for (const account of two ?? []) account.releaseShare();
+  const plain = ["c", "d"].map((caller) => memory.account(caller, LIMITS));
+  for (const account of plain) account.set(16 * MIB + FREE);
+  clock.now = 60_000;
+  t.equal(open("e", 1).exceeded, "total");
+  t.same(preempted, []);
+});

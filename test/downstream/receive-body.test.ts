@@ -1,4 +1,5 @@
 import { connect } from "node:net";
+import { setTimeout } from "node:timers/promises";
 import { brotliCompressSync, constants, gzipSync } from "node:zlib";
 import t, { type Test } from "tap";
 import { asking, KEY, type Running, startGateway } from "../support/gateway.ts";
@@ -7,15 +8,18 @@ import { httpUpstream, rawUpstream, until } from "../support/upstream.ts";
 const KIB = 1024;
 const OTHER = "other-key-0123456789abcdef";
 const THIRD = "third-key-0123456789abcdef";
+const LAST = "fourth-key-0123456789abcdef";
+const MORE = "fifth-key-0123456789abcdef";
 
 /** Room for three bodies of a key, and for four in all. */
-const small = (t: Test, more = "", provider = '{ url: "demo:" }') =>
+const small = (t: Test, more = "", provider = '{ url: "demo:" }', patience = "10s") =>
   startGateway(
     t,
-    `body: { limit: 1MiB, memory: 4MiB, memory_per_key: 3MiB }
+    `body: { limit: 1MiB, memory: 4MiB, memory_per_key: 3MiB, patience: ${patience} }
 providers: { demo: ${provider} }
 models: { echo: { targets: [demo:echo] } }
-keys: { test: { key: ${KEY}, concurrency: 1 }, other: { key: ${OTHER} }, third: { key: ${THIRD} } }
+keys: { test: { key: ${KEY}, concurrency: 1 }, other: { key: ${OTHER} }, third: { key: ${THIRD} },
+  fourth: { key: ${LAST} }, fifth: { key: ${MORE} } }
 ${more}`,
   );
 
@@ -87,18 +91,42 @@ t.test("incomplete bodies of a key have a bound in memory, as decompressed; othe
   await until(() => counted(running) === 0);
 });
 
-t.test("the bodies of all keys have a bound, too", async (t) => {
+t.test("the bodies of all keys have a bound: what a key has beyond the average gives way to others", async (t) => {
   const running = await small(t);
-  const held = [KEY, OTHER].flatMap((key) => [0, 1, 2].map(() => hold(t, running, { key, bytes: chat(900 * KIB) })));
-  await until(() => refusedOf(held).length === 2, "two to be refused");
+  const held = [KEY, OTHER].map((key) => [0, 1, 2].map(() => hold(t, running, { key, bytes: chat(900 * KIB) })));
+  await until(() => refusedOf(held.flat()).length === 2, "two to be refused");
   const late = hold(t, running, { key: THIRD, bytes: chat(900 * KIB) });
-  await until(() => late.text !== "");
-  for (const { text } of [...refusedOf(held), late]) {
+  await until(() => refusedOf(held.flat()).length === 3, "one to make room for a third key");
+  await until(() => counted(running) > 3200 * KIB);
+  t.equal(late.text, "");
+  for (const { text } of refusedOf(held.flat())) {
     t.match(text, /^HTTP\/1\.1 503 /);
     t.match(text, /retry-after: \d/);
+    t.match(text, /"code":"overloaded"/);
   }
-  for (const { socket } of held) socket.destroy();
+  t.ok(held.flat().some(({ text }) => text.includes("was given up before it had arrived")));
+  const fourth = hold(t, running, { key: THIRD, bytes: chat(900 * KIB) });
+  await until(() => fourth.text.startsWith("HTTP/1.1 503 "), "a key with the average to be refused itself");
+  for (const { socket } of [...held.flat(), late]) socket.destroy();
   await until(() => counted(running) === 0);
+});
+
+t.test("one slow body of each key gives way too, once it takes longer than patience", async (t) => {
+  const running = await small(t, "", undefined, "1s");
+  const keys = [KEY, OTHER, THIRD, LAST];
+  const held = keys.map((key) => hold(t, running, { key, bytes: chat(1000 * KIB) }));
+  await until(() => counted(running) > 3700 * KIB);
+  const post = (key: string, bytes: number) =>
+    fetch(`${running.url}/v1/chat/completions`, {
+      method: "POST",
+      headers: { authorization: `Bearer ${key}` },
+      body: chat(bytes),
+    });
+  t.equal((await post(MORE, 900 * KIB)).status, 503, "they may still be on their way");
+  t.equal((await post(MORE, 60 * KIB)).status, 200, "a small body always passes");
+  await setTimeout(1000);
+  t.equal((await post(MORE, 900 * KIB)).status, 200);
+  t.equal(refusedOf(held).length, 1);
 });
 
 t.test("many large requests at the same time pass, and each releases what it took", async (t) => {
@@ -181,6 +209,22 @@ t.test("the part of a form that waits in memory is counted until the form ends",
   await until(() => counted(running) === 0);
 });
 
+t.test("forms of the key that has most give way to others while their model is awaited", async (t) => {
+  const running = await small(t);
+  const bytes = Buffer.from(
+    `--b\r\ncontent-disposition: form-data; name="image"; filename="a.png"\r\n\r\n${"a".repeat(200 * KIB)}`,
+  );
+  const headers = "content-type: multipart/form-data; boundary=b\r\n";
+  const held = [KEY, OTHER].map((key, i) =>
+    Array.from({ length: 20 - 10 * i }, () => hold(t, running, { key, path: "/v1/images/edits", bytes, headers })),
+  );
+  await until(() => counted(running) > 29 * 136 * KIB);
+  hold(t, running, { key: THIRD, bytes: chat(900 * KIB) });
+  await until(() => refusedOf(held[0] ?? []).length >= 6, "some to make room");
+  for (const { text } of refusedOf(held.flat())) t.match(text, /^HTTP\/1\.1 503 .*was given up before it had arrived/s);
+  t.same(refusedOf(held[1] ?? []), []);
+});
+
 t.test(
   "JSON that is kept for a check on a pass-through path is counted until it is complete; a file is not kept",
   async (t) => {
@@ -214,3 +258,34 @@ paths: { "/up/*": { pass: up } }
     await until(() => counted(running) === 0);
   },
 );
+
+t.test("JSON on a pass-through path gives way too, and its end does not reach the provider", async (t) => {
+  let ended = 0;
+  const upstream = await rawUpstream(async (socket, request) => {
+    await request.body;
+    ended++;
+    socket.write("HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: 2\r\n\r\n{}");
+  });
+  t.teardown(() => upstream.close());
+  const running = await startGateway(
+    t,
+    `body: { limit: 1MiB, memory: 4MiB, memory_per_key: 3MiB }
+providers: { up: { url: "${upstream.origin.origin}/v1", speaks: [openai-chat, openai-responses] } }
+models: { any: { targets: [up:any] } }
+keys: { test: { key: ${KEY} }, other: { key: ${OTHER} }, third: { key: ${THIRD} } }
+paths: { "/up/*": { pass: up } }
+`,
+  );
+  const json = { path: "/up/evals", bytes: chat(900 * KIB), headers: "content-type: application/json\r\n" };
+  const held = [0, 1, 2].map(() => hold(t, running, json));
+  await until(() => counted(running) > 2400 * KIB);
+  hold(t, running, { ...json, key: OTHER });
+  await until(() => counted(running) > 3300 * KIB);
+  hold(t, running, { ...json, key: THIRD });
+  await until(() => counted(running) > 3500 * KIB);
+  await until(() => counted(running) < 3500 * KIB, "one to make room");
+  for (const { socket } of held) socket.write("0\r\n\r\n");
+  await until(() => held.every(({ text }) => text !== ""));
+  t.equal(refusedOf(held).filter(({ text }) => text.startsWith("HTTP/1.1 503 ")).length, 1);
+  t.equal(ended, 2);
+});

@@ -9,6 +9,7 @@ import { httpUpstream, until } from "../support/upstream.ts";
 
 const SECRET = "provider-secret-0123456789";
 const LIMITED = "limited-key-0123456789abcdef";
+const MORE_LIMITED = ["one", "two", "three", "four"].map((name) => `limited-${name}-0123456789abcdef`);
 const UPGRADE =
   "proxy_http_version 1.1; proxy_set_header Upgrade $http_upgrade; proxy_set_header Connection $http_connection;";
 
@@ -31,7 +32,7 @@ models:
 keys:
   test: { key: ${KEY} }
   limited: { key: ${LIMITED}, models: [voice] }
-paths:
+${MORE_LIMITED.map((key, i) => `  limited${i}: { key: ${key}, models: [voice] }\n`).join("")}paths:
   /v1/realtime: { protocol: openai-realtime }
   /v1/responses: { protocol: openai-responses }
   /vendors/one/*: { pass: vendor, use: [auth, usage] }
@@ -344,6 +345,25 @@ t.test("incomplete messages of one key have a bound in total; what exceeds it en
   const again = await open(address(running), [], limited);
   again.socket.send(half);
   await until(() => again.messages.includes(String(half.length)), "a message where others have ended");
+});
+
+t.test("incomplete messages of several keys give way to that of a key that has less", async (t) => {
+  const { running } = await talking(t, (message) => String(message.length));
+  const half = "a".repeat(8 * 1024 * 1024);
+  const held: Seen[] = [];
+  for (const key of [...MORE_LIMITED, ...MORE_LIMITED]) {
+    const one = await open(address(running), [], { authorization: `Bearer ${key}` });
+    one.socket.send(half, { fin: false });
+    held.push(one);
+    await until(() => one.socket.bufferedAmount === 0, "half a message to be sent");
+  }
+  const other = await open(address(running), [], { authorization: `Bearer ${LIMITED}` });
+  other.socket.send("b".repeat(1024 * 1024), { fin: false });
+  t.equal(await Promise.race([...held, other].map(({ closed }) => closed)), 1013);
+  other.socket.send("b");
+  await until(() => other.messages.includes(String(1024 * 1024 + 1)), "its message to pass");
+  await until(() => ended(running).length === 1);
+  t.match(ended(running), [{ close: 1013, error: { code: "overloaded" } }]);
 });
 
 t.test(

@@ -19,7 +19,7 @@ export const BodySchema = z.strictObject({
     .prefault("10s"),
   memory: quantity(parseSize, "64MiB, 1MB or 512KiB")
     .describe(
-      "Maximum memory, in a process, for bodies that have not arrived completely or whose requests wait for limits, plugins or the beginning of a provider's answer, like 384MiB: what exceeds 64 KiB of each, decompressed.",
+      "Maximum memory, in a process, for bodies that have not arrived completely or whose requests wait for limits, plugins or the beginning of a provider's answer, like 384MiB: what exceeds 64 KiB of each, decompressed. When it is used up, the key that has most gives way to one that has less than the average.",
     )
     .prefault("384MiB"),
   memory_per_key: quantity(parseSize, "64MiB, 1MB or 512KiB")
