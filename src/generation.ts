@@ -274,6 +274,10 @@ export class Generation {
         persist: () => ledger.persist(),
         trace: config.trace,
         objects,
+        answers: {
+          memory: carried.answers,
+          limits: { perCaller: config.answers.memory / 2, total: config.answers.memory },
+        },
         ...(made.rates && { rates: made.rates }),
       });
       const pages = await openPages(config, protocols, marketplace, health);

@@ -71,6 +71,7 @@ export async function runExchange(
   } finally {
     exchange.form?.close();
     exchange.bodyMemory?.close();
+    answer?.release?.();
     parts.admission.release(exchange);
     const recorded = chain.done(exchange);
     logExchange(exchange, parts, recorded instanceof Promise ? await recorded : recorded);

@@ -186,8 +186,8 @@ function isAbandoned({ outcome, operation, body, attempts }: DoneExchange): bool
   return sent && status < 300 && error?.code.startsWith("upstream_") !== true;
 }
 
-/** Errors of answers that broke off. */
-const BREAKS: ReadonlySet<string> = new Set(["upstream_truncated", "upstream_timeout"]);
+/** Errors of answers that broke off, or were given up as there was no room to buffer them. */
+const BREAKS: ReadonlySet<string> = new Set(["upstream_truncated", "upstream_timeout", "overloaded"]);
 
 /** Reports whether a successful answer broke off: its provider has done the work, and bills it. */
 const hasBrokenOff = ({ error, operation, attempts }: DoneExchange): boolean =>

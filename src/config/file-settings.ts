@@ -82,6 +82,7 @@ export function toFileSettings(config: Config): Settings {
     alerts: alerts && { ...alerts, repeat: duration(alerts.repeat) },
     connections: { ...mapNumbers(connections, duration), per_address: count(connections.per_address) },
     body: { ...mapNumbers(body, size), idle: duration(body.idle), patience: duration(body.patience) },
+    answers: { memory: size(config.answers.memory) },
     sockets: { idle: duration(sockets.idle), message: size(sockets.message) },
     overload: {
       ...{ concurrency: limit(overload.concurrency), per_key: limit(overload.perKey), queue: count(overload.queue) },

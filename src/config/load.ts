@@ -141,6 +141,7 @@ function toSettings(file: GatewayFile, values: ConfigValues, protocols: readonly
     trust: file.trust,
     connections: file.connections,
     body: file.body,
+    answers: file.answers,
     sockets: file.sockets,
     overload: build.overload(file),
     drain: file.drain,

@@ -7,7 +7,14 @@ import { address, name, nonEmptyRecord, protocol } from "./schema/fields.ts";
 import { AllLimitsSchema, KeySchema } from "./schema/key.ts";
 import { MODEL_ID, ModelSchema } from "./schema/model.ts";
 import { HealthSchema, ProviderSchema, RetrySchema, TimeoutsSchema } from "./schema/provider.ts";
-import { BodySchema, ConnectionsSchema, CorsSchema, OverloadSchema, SocketsSchema } from "./schema/server.ts";
+import {
+  AnswersSchema,
+  BodySchema,
+  ConnectionsSchema,
+  CorsSchema,
+  OverloadSchema,
+  SocketsSchema,
+} from "./schema/server.ts";
 import { parseRetention } from "./units.ts";
 
 /**
@@ -252,6 +259,7 @@ export const FileSchema = z.strictObject({
     .default([]),
   connections: ConnectionsSchema.prefault({}).describe("Limits of clients' connections."),
   body: BodySchema.prefault({}).describe("Limits of a request's body."),
+  answers: AnswersSchema.prefault({}).describe("Limits of providers' answers."),
   sockets: SocketsSchema.prefault({}).describe("Limits of WebSockets."),
   overload: OverloadSchema.prefault({}).describe(
     "Overload protection: how many requests are accepted at the same time; running requests are never ended.",

@@ -98,6 +98,10 @@ export interface Config {
     /** Maximum bytes of those of one key. */
     readonly memory_per_key: number;
   };
+  readonly answers: {
+    /** Maximum bytes of all answers that are buffered. */
+    readonly memory: number;
+  };
   /** Whether a caller's traceparent is forwarded to providers. */
   readonly trace: boolean;
   /** Absent: no alerts are sent. */

@@ -120,6 +120,8 @@ function costliest(accounts: Iterable<BufferAccount>, minAge: number): BufferAcc
 /** What one request or socket uses of a {@link BufferMemory}. */
 export class BufferAccount {
   private counted = 0;
+  /** Bytes in use, with those that are not counted. */
+  private inUse = 0;
   private closed = false;
   private callerId: string | undefined;
   /** Since when it has had bytes that are counted. */
@@ -161,12 +163,18 @@ export class BufferAccount {
    */
   set(bytes: number): keyof BufferLimits | undefined {
     const more = Math.max(0, bytes - UNCOUNTED_BYTES) - this.counted;
-    if (more === 0 || this.closed) return undefined;
-    const exceeded = this.memory.add(more, this);
+    if (this.closed) return undefined;
+    const exceeded = more === 0 ? undefined : this.memory.add(more, this);
     if (exceeded !== undefined) return exceeded;
+    this.inUse = bytes;
     if (this.counted === 0) this.since = this.memory.now();
     this.counted += more;
     return undefined;
+  }
+
+  /** Changes the bytes in use by this many. @returns as `set` */
+  add(bytes: number): keyof BufferLimits | undefined {
+    return this.set(this.inUse + bytes);
   }
 
   /** Keeps its bytes from now on, whatever others need: what they belong to has arrived. */
@@ -192,6 +200,16 @@ export class BufferAccount {
     this.closed = true;
   }
 }
+
+/** Returns the error for an answer that is given up, as there is no room to buffer it. */
+export const bufferedAnswerError = (exceeded: keyof BufferLimits): GatewayError =>
+  new GatewayError("overloaded", {
+    message:
+      exceeded === "perCaller"
+        ? "The answers that are buffered at the same time for this key, or this network, are too large together."
+        : "The answers that are buffered at the same time are too large together.",
+    retryAfter: randomRetryAfter(),
+  });
 
 const preemptedError = (): GatewayError =>
   new GatewayError("overloaded", {

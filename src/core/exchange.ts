@@ -185,6 +185,11 @@ export interface Head {
    * @throws GatewayError when the response breaks off, or is larger than `limit` bytes
    */
   readBody?(limit: number): Promise<Buffer>;
+  /**
+   * Set by the engine: counts more bytes, or fewer, that are buffered of the response, until it has ended.
+   * @throws GatewayError `overloaded` where there is no room for them
+   */
+  reserve?(bytes: number): void;
   /** True while a call of `readBody` is pending. */
   isReading?: boolean;
   /** Set by the engine: a stage may change the length of the body, so that the `content-length` in `headers` may not be sent. */

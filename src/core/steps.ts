@@ -13,7 +13,7 @@ export const LIFE_STEPS = {
   head: {
     does: "The request's head is checked before anything else uses it.",
     ending:
-      "No exchange has begun, so there is no ledger row: only a log line and a count in `gateway_refused_total`. `overloaded` can also occur after `access`, when a key has too many requests running, or while the body arrives, when bodies take too much memory; then there is a row.",
+      "No exchange has begun, so there is no ledger row: only a log line and a count in `gateway_refused_total`. `overloaded` can also occur after `access`, when a key has too many requests running, or while the body arrives, when bodies take too much memory, or in the middle of an answer, when buffered answers do; then there is a row.",
   },
   path: { does: "The path determines chain and protocol; the exchange begins.", ending: "As for `head`." },
   access: {

@@ -50,6 +50,8 @@ export class ResponseStream implements BodyReceiver, ActiveResponse {
   /** Whether a stage keeps the state, because the client's frames are not the upstream's. */
   private readonly stageKeepsState: boolean;
   private readonly splitter: SseSplitter | ArraySplitter | undefined;
+  /** Bytes of the incomplete frame. */
+  private bufferedBytes = 0;
   private stalled: NodeJS.Timeout | undefined;
   private over = false;
   /** The upstream's last frame. */
@@ -187,6 +189,9 @@ export class ResponseStream implements BodyReceiver, ActiveResponse {
 
   private split(chunk: Buffer, splitter: SseSplitter | ArraySplitter): readonly Buffer[] {
     const frames = this.redactFrames(splitter.push(chunk), chunk);
+    const { bufferedBytes } = splitter;
+    if (bufferedBytes !== this.bufferedBytes) this.upstream.head.reserve?.(bufferedBytes - this.bufferedBytes);
+    this.bufferedBytes = bufferedBytes;
     if (frames.length === 0) return [];
     this.last = frames.at(-1);
     if (!this.stageKeepsState) {

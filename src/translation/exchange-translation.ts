@@ -236,6 +236,7 @@ export class ExchangeTranslation {
     const { framing } = head;
     const translation = this.translation(exchange, attempt);
     if (framing && this.exchange.wantsStream) {
+      translation.reserve = (bytes) => head.reserve?.(bytes);
       const translator = new StreamTranslator(translation);
       this.setStreamHead(head, translator.framing);
       return translator.stage;

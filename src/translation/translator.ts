@@ -44,6 +44,8 @@ export interface ResponseTranslation {
   /** Set when the response is wrapped in an object that the client did not request. */
   wrapped?: WrapKind | undefined;
   context: ResponseContext;
+  /** Counts what a stream's events weigh; as `Head.reserve`. */
+  reserve?(bytes: number): void;
 }
 
 const responseCodec = ({
@@ -129,6 +131,7 @@ export class StreamTranslator {
     this.weight += weight;
     if (this.weight > MAX_WEIGHT)
       throw new GatewayError("upstream_invalid", { message: "The provider's answer is longer than 16 MiB." });
+    this.translation.reserve?.(weight);
   }
 
   /** Schedules a ping to the client, because the upstream sent one. */

@@ -1,3 +1,4 @@
+import type { BufferLimits, BufferMemory } from "../core/buffer-memory.ts";
 import type { Chain } from "../core/chain.ts";
 import { GatewayError } from "../core/errors.ts";
 import { Attempt, AWAITED_RESPONSE, type Exchange, type Head } from "../core/exchange.ts";
@@ -54,6 +55,8 @@ export interface UpstreamAnswer {
   read: UpstreamResponse["read"];
   resume(): void;
   destroy(): void;
+  /** Ends the count of what is buffered of it, after its end. */
+  release?(): void;
   /** Reports whether a frame is the terminal event of the provider's protocol. */
   terminal?(frame: Frame): boolean;
   /** Returns an error frame of the provider without the secrets in it, and any other frame unchanged. */
@@ -81,6 +84,8 @@ interface UpstreamsOptions {
   readonly objects?: Pick<ObjectAccess, "admitTranslated">;
   /** Whether the caller's trace headers are forwarded to providers. */
   readonly trace?: boolean;
+  /** Counts what is buffered of answers. */
+  readonly answers?: { readonly memory: BufferMemory; readonly limits: BufferLimits };
 }
 
 /** Tries the targets of an exchange, best first, until one gives a response that is not worth a retry. */
@@ -400,7 +405,9 @@ export class Upstreams {
           throw attempt.error;
         },
       );
-    const answer: UpstreamAnswer = new BufferedResponse(upstream, { status, headers, framing });
+    const { answers } = this.options;
+    const memory = answers?.memory.account(exchange.caller?.id ?? exchange.network, answers.limits);
+    const answer: UpstreamAnswer = new BufferedResponse(upstream, { status, headers, framing }, memory);
     if (framing) {
       answer.redact = (frame) => redactErrorFrame(frame, protocol, redactor);
       answer.terminal = (frame) => protocol.terminal?.(frame) === true;

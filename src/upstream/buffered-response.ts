@@ -1,4 +1,5 @@
 import { splitReceived } from "../core/answer-frames.ts";
+import { type BufferAccount, bufferedAnswerError } from "../core/buffer-memory.ts";
 import { GatewayError } from "../core/errors.ts";
 import type { Head } from "../core/exchange.ts";
 import type { BodyReceiver, UpstreamResponse } from "./response.ts";
@@ -15,13 +16,25 @@ export class BufferedResponse implements Pick<UpstreamResponse, "read" | "resume
   constructor(
     private readonly upstream: Pick<UpstreamResponse, "read" | "resume" | "destroy">,
     head: Pick<Head, "status" | "headers" | "framing">,
+    private readonly memory?: BufferAccount,
   ) {
-    this.head = { ...head, readBody: (limit) => this.whole(limit) };
+    this.head = { ...head, readBody: (limit) => this.whole(limit), reserve: (bytes) => this.reserve(bytes) };
+  }
+
+  /** @throws GatewayError `overloaded` */
+  private reserve(bytes: number): void {
+    const exceeded = this.memory?.add(bytes);
+    if (exceeded !== undefined) throw bufferedAnswerError(exceeded);
+  }
+
+  /** Ends the count of what is buffered of it: the response has ended. */
+  release(): void {
+    this.memory?.close();
   }
 
   /**
    * Returns the whole body, for callers before `read`.
-   * @throws GatewayError what broke it off, or `upstream_invalid` when it is larger than `limit` bytes.
+   * @throws GatewayError what broke it off, `upstream_invalid` when it is larger than `limit` bytes, or `overloaded`.
    */
   private whole(limit: number): Promise<Buffer> {
     if (this.wholeBody) return this.wholeBody;
@@ -44,10 +57,16 @@ export class BufferedResponse implements Pick<UpstreamResponse, "read" | "resume
       this.upstream.read({
         chunk: (bytes) => {
           length += bytes.length;
-          if (length <= limit) return pieces.push(bytes) > 0;
-          this.upstream.destroy();
-          fail(new GatewayError("upstream_invalid", { message: `The provider's answer is over ${limit} bytes.` }));
-          return false;
+          try {
+            if (length > limit)
+              throw new GatewayError("upstream_invalid", { message: `The provider's answer is over ${limit} bytes.` });
+            this.reserve(bytes.length);
+            return pieces.push(bytes) > 0;
+          } catch (thrown) {
+            this.upstream.destroy();
+            fail(GatewayError.from(thrown));
+            return false;
+          }
         },
         end: () => {
           this.bytes = pieces.length === 1 ? (pieces[0] as Buffer) : Buffer.concat(pieces);

@@ -81,6 +81,11 @@ export class ArraySplitter {
     return frames;
   }
 
+  /** Number of bytes that are buffered of an incomplete element. */
+  get bufferedBytes(): number {
+    return this.buffer.size;
+  }
+
   /** Ends the stream. Returns the bytes after the last complete element, if they lack the closing bracket. */
   end(): Buffer | undefined {
     return this.buffer.take();

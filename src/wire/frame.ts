@@ -228,6 +228,11 @@ export class FrameBuffer {
     return bytes;
   }
 
+  /** Number of held bytes. */
+  get size(): number {
+    return this.length;
+  }
+
   private check(length: number): void {
     if (length > this.max) throw new Error(`${this.frameName} of the stream is larger than ${this.max} bytes.`);
   }

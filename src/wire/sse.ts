@@ -67,6 +67,11 @@ export class SseSplitter {
     return frames;
   }
 
+  /** Number of bytes that are buffered of an incomplete event. */
+  get bufferedBytes(): number {
+    return this.buffer.size;
+  }
+
   /** Ends the stream. Returns the bytes of an event without its blank line, if any. */
   end(): Buffer | undefined {
     return this.buffer.take();

@@ -76,6 +76,7 @@ t.test("only providers and models are required", async (t) => {
       memory: 384 * 2 ** 20,
       memory_per_key: 128 * 2 ** 20,
     },
+    answers: { memory: 256 * 2 ** 20 },
     sockets: { idle: 600_000, message: 16 * 2 ** 20 },
     overload: { concurrency: 4000, per_key: 2000, queue: 1000, wait: 2000, delay: 200, heap: 0.85 },
     drain: 600_000,

@@ -1,4 +1,5 @@
 import t from "tap";
+import { BufferMemory, UNCOUNTED_BYTES } from "../../src/core/buffer-memory.ts";
 import { GatewayError } from "../../src/core/errors.ts";
 import { BufferedResponse } from "../../src/upstream/buffered-response.ts";
 import type { BodyReceiver, UpstreamResponse } from "../../src/upstream/response.ts";
@@ -21,6 +22,7 @@ function upstream() {
   const held = new BufferedResponse(made, { status: 200, headers: new HeaderList(), framing: undefined });
   return {
     held,
+    made,
     whole: held.head.readBody as (limit: number) => Promise<Buffer>,
     seen,
     receiver: () => receiver as BodyReceiver,
@@ -122,4 +124,24 @@ t.test("all readers of the whole answer get the same, and the head shows that th
   t.equal(await first, await second);
   t.equal(held.head.isReading, false);
   t.equal((await whole(100)).toString(), "one");
+});
+
+t.test("what is buffered is counted until its release; where there is no room, the response is given up", async (t) => {
+  const memory = new BufferMemory();
+  const limits = { perCaller: 100, total: 150 };
+  const { seen, made, receiver } = upstream();
+  const counted = new BufferedResponse(
+    made,
+    { status: 200, headers: new HeaderList(), framing: undefined },
+    memory.account("a", limits),
+  );
+  const whole = counted.head.readBody?.(1e6);
+  receiver().chunk(Buffer.alloc(UNCOUNTED_BYTES + 100));
+  t.equal(memory.size, 100);
+  receiver().chunk(Buffer.alloc(1));
+  await t.rejects(whole as Promise<Buffer>, { code: "overloaded", status: 503 });
+  t.equal(seen.destroyed, 1);
+  t.throws(() => counted.head.reserve?.(1), { code: "overloaded" }, "of streams too");
+  counted.release();
+  t.equal(memory.size, 0);
 });

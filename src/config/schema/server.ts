@@ -29,6 +29,15 @@ export const BodySchema = z.strictObject({
     .prefault("128MiB"),
 });
 
+/** Limits of answers. */
+export const AnswersSchema = z.strictObject({
+  memory: quantity(parseSize, "64MiB, 1MB or 512KiB")
+    .describe(
+      "Maximum memory, in a process, for answers of providers that are buffered, like 256MiB: incomplete events, whole answers that are translated or read by plugins, and the text of translated streams; what exceeds 64 KiB of each. Those of one key, or of one client network without a key, may have half of it.",
+    )
+    .prefault("256MiB"),
+});
+
 /** Limits of clients' connections. */
 export const ConnectionsSchema = z.strictObject({
   per_address: tokens()

@@ -1,0 +1,24 @@
+import t from "tap";
+import {
+  AnswersSchema,
+  BodySchema,
+  ConnectionsSchema,
+  OverloadSchema,
+  SocketsSchema,
+} from "../../../src/config/schema/server.ts";
+
+const MIB = 1024 * 1024;
+
+t.test("sizes are in bytes, times in milliseconds; each has a default", async (t) => {
+  t.match(BodySchema.parse({ limit: "1MiB", idle: "5s" }), { limit: MIB, idle: 5000, memory: 384 * MIB });
+  t.same(AnswersSchema.parse({}), { memory: 256 * MIB });
+  t.same(AnswersSchema.parse({ memory: "1GiB" }), { memory: 1024 * MIB });
+  t.match(ConnectionsSchema.parse({}), { per_address: 256, idle: 75_000 });
+  t.match(OverloadSchema.parse({ per_key: "off" }), { concurrency: 4000, queue: 1000 });
+  t.match(SocketsSchema.parse({}), { message: 16 * MIB });
+});
+
+t.test("a setting that would remove a protection is refused", async (t) => {
+  t.equal(BodySchema.safeParse({ patience: 0 }).success, false);
+  t.equal(ConnectionsSchema.safeParse({ per_address: 0 }).success, false);
+});

@@ -1,0 +1,111 @@
+import type { Socket } from "node:net";
+import t, { type Test } from "tap";
+import { startGateway } from "../support/gateway.ts";
+import { rawUpstream, until } from "../support/upstream.ts";
+
+const KIB = 1024;
+const KEYS = ["one", "two", "three"].map((name) => `key-${name}-0123456789abcdef`);
+
+const HEAD = "HTTP/1.1 200 OK\r\nconnection: close\r\ncontent-type:";
+const event = (content: string, reason: string | null = null) =>
+  `data: ${JSON.stringify({ id: "c", object: "chat.completion.chunk", model: "m", choices: [{ index: 0, delta: { content }, finish_reason: reason }] })}\n\n`;
+const whole = (content: string) =>
+  JSON.stringify({
+    ...{ id: "x", object: "chat.completion", model: "m" },
+    choices: [{ index: 0, message: { role: "assistant", content }, finish_reason: "stop" }],
+  });
+
+/** The beginning of each answer, by the model that is asked, and the rest of it. */
+const ANSWERS: Record<string, [start: string, rest: string]> = {
+  event: [
+    `${HEAD} text/event-stream\r\n\r\n${event("Hi")}${event("a".repeat(400 * KIB)).slice(0, -1)}`,
+    `\n${event("", "stop")}data: [DONE]\n\n`,
+  ],
+  events: [
+    `${HEAD} text/event-stream\r\n\r\n${event("a".repeat(10 * KIB)).repeat(40)}`,
+    `${event("", "stop")}data: [DONE]\n\n`,
+  ],
+  whole: [`${HEAD} application/json\r\n\r\n${whole("a".repeat(400 * KIB)).slice(0, -1)}`, "}"],
+  small: [`${HEAD} application/json\r\n\r\n${whole("Hi")}`, ""],
+};
+
+/** A gateway with room for the large answers of two keys, one each, and a provider that waits before the end of answers. */
+async function setUp(t: Test) {
+  const waiting: { socket: Socket; rest: string }[] = [];
+  const upstream = await rawUpstream(async (socket, request) => {
+    const { model } = JSON.parse(String(await request.body));
+    const [start, rest] = ANSWERS[model] as [string, string];
+    socket.write(start);
+    if (rest === "") socket.end();
+    else waiting.push({ socket, rest });
+  });
+  t.teardown(() => upstream.close());
+  const running = await startGateway(
+    t,
+    `answers: { memory: 800KiB }
+providers: { up: { url: "${upstream.origin.origin}/v1", speaks: [openai-chat] } }
+models: { ${Object.keys(ANSWERS)
+      .map((model) => `${model}: { targets: [up:${model}] }`)
+      .join(", ")} }
+keys: { ${KEYS.map((key, i) => `k${i}: { key: ${key} }`).join(", ")} }
+`,
+  );
+  const ask = async (key: number, model: string, path: string, stream: boolean) => {
+    const headers = { authorization: `Bearer ${KEYS[key]}`, "content-type": "application/json" };
+    const body = { model, stream, max_tokens: 9, messages: [{ role: "user", content: "x" }] };
+    const answer = await fetch(`${running.url}${path}`, { method: "POST", headers, body: JSON.stringify(body) });
+    let text = "";
+    try {
+      for await (const piece of answer.body as ReadableStream<Uint8Array>) text += Buffer.from(piece);
+    } catch {
+      text += "(cut)";
+    }
+    return { status: answer.status, headers: answer.headers, text };
+  };
+  const ended = () => running.log.lines.filter(({ message }) => message === "exchange").map(({ fields }) => fields);
+  const finish = () => {
+    for (const { socket, rest } of waiting.splice(0)) socket.end(rest);
+  };
+  const counted = (): number => Reflect.get(running.gateway.generation.upstreams, "options").answers.memory.size;
+  return { ask, counted, ended, finish, waiting };
+}
+
+for (const { way, model, path, stream } of [
+  { way: "incomplete events", model: "event", path: "/v1/chat/completions", stream: true },
+  { way: "incomplete events that are translated", model: "event", path: "/v1/messages", stream: true },
+  { way: "texts of translated streams", model: "events", path: "/v1/messages", stream: true },
+  { way: "whole answers that are translated", model: "whole", path: "/v1/messages", stream: false },
+])
+  t.test(`${way} have a bound, for a key and in all; those within it go on`, async (t) => {
+    const { ask, counted, ended, finish, waiting } = await setUp(t);
+    const first = [ask(0, model, path, stream), ask(1, model, path, stream)];
+    await until(() => counted() >= 2 * 336 * KIB, "two to be buffered");
+    const refused = [ask(0, model, path, stream), ask(2, model, path, stream)];
+    await until(() => ended().length === 2, "two to be refused");
+    t.match(ended(), [{ error: { code: "overloaded" } }, { error: { code: "overloaded" } }]);
+    t.match(
+      ended().map(({ estimated }) => estimated),
+      [true, true],
+      "the provider has done the work",
+    );
+    for (const each of refused) {
+      const { status, headers, text } = await each;
+      t.equal(status, stream ? 200 : 503);
+      if (stream) t.match(text, /overloaded.*\(cut\)$/s);
+      else t.match(headers.get("retry-after"), /\d/);
+      t.match(text, /too large together/);
+    }
+    t.equal((await ask(2, "small", path, false)).status, 200, "a small answer");
+    finish();
+    for (const each of first) {
+      const { status, text } = await each;
+      t.equal(status, 200);
+      t.ok(text.length > 400 * KIB);
+      t.notMatch(text, /overloaded/);
+    }
+    const again = ask(2, model, path, stream);
+    await until(() => waiting.length > 0);
+    finish();
+    t.equal((await again).status, 200, "and there is room again");
+    await until(() => counted() === 0);
+  });
