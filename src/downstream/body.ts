@@ -3,6 +3,7 @@ import { Body, invalidJsonError } from "../core/body.ts";
 import { type BodyRateLimits, type BodyRateListener, BodyRateMonitor } from "../core/body-rate.ts";
 import { type BufferAccount, noRoomError, type PreemptListener, UNCOUNTED_BYTES } from "../core/buffer-memory.ts";
 import { GatewayError } from "../core/errors.ts";
+import { isDecompressionBomb, MAX_RATIO } from "../upstream/decoding.ts";
 import type { HeaderList } from "../wire/headers.ts";
 import { JsonError, Scanner } from "../wire/json.ts";
 import { describeKind } from "../wire/members.ts";
@@ -15,10 +16,6 @@ import {
   readCoding,
 } from "./coding.ts";
 import { type BodyConsumer, ServerRequest } from "./server-request.ts";
-
-/** The maximum ratio of decoded to received bytes, and the decoded size from which it applies. */
-const MAX_RATIO = 100;
-const RATIO_FROM = 4 << 20;
 
 /**
  * Limits beyond any real request that protect the parser: members of the body itself, values in total. Token arrays for
@@ -210,8 +207,7 @@ class BodyReader implements BodyConsumer, BodyRateListener {
         const maxBytes = this.limits.maxBytes;
         const length = this.length + piece.length;
         if (length > maxBytes) this.fail(bodyTooLarge(maxBytes, "decoded "));
-        else if (length > RATIO_FROM && length > MAX_RATIO * (this.decoder?.consumed ?? 0))
-          this.fail(decompressionBomb());
+        else if (isDecompressionBomb(length, this.decoder?.consumed ?? 0)) this.fail(decompressionBomb());
         else this.addPiece(piece);
         this.countMemory();
       },

@@ -1,17 +1,26 @@
-import type { Transform } from "node:stream";
 import { createBrotliDecompress, createGunzip, createInflate, createZstdDecompress } from "node:zlib";
 import { GatewayError } from "../core/errors.ts";
 import { withoutHeaders } from "../wire/headers.ts";
 import type { BodyInspector, BodyReceiver, UpstreamResponse } from "./response.ts";
 import { UpstreamFault } from "./transport-error.ts";
 
-const DECODERS: Record<string, () => Transform> = {
+type Decoder = ReturnType<typeof createGunzip | typeof createZstdDecompress>;
+
+const DECODERS: Record<string, () => Decoder> = {
   gzip: createGunzip,
   "x-gzip": createGunzip,
   deflate: createInflate,
   br: createBrotliDecompress,
   zstd: createZstdDecompress,
 };
+
+/** The maximum ratio of decoded to encoded bytes, and the decoded size from which it applies. */
+export const MAX_RATIO = 100;
+const RATIO_FROM = 1 << 20;
+
+/** Reports whether a body grows to more than `MAX_RATIO` times its size when it is decoded. */
+export const isDecompressionBomb = (decoded: number, encoded: number): boolean =>
+  decoded > RATIO_FROM && decoded > MAX_RATIO * encoded;
 
 /** Headers that describe the encoded body. */
 const CODING_HEADERS: ReadonlySet<string> = new Set(["content-encoding", "content-length"]);
@@ -38,13 +47,13 @@ export function codingOf(encoding: string): string | undefined {
 }
 
 /** Returns a decoder. @param coding a result of {@link codingOf} */
-export const createResponseDecoder = (coding: string): Transform => (DECODERS[coding] as () => Transform)();
+export const createResponseDecoder = (coding: string): Decoder => (DECODERS[coding] as () => Decoder)();
 
 /** A response that is encoded although identity was requested; decoded while it is read. */
 export class DecodedResponse implements UpstreamResponse {
   readonly status: number;
   readonly headers: string[];
-  private decoder: Transform | undefined;
+  private decoder: Decoder | undefined;
   private truncation: GatewayError | undefined;
 
   /** @param coding a result of {@link codingOf}. */
@@ -97,10 +106,15 @@ export class DecodedResponse implements UpstreamResponse {
     this.decoder?.destroy();
   }
 
-  private createDecoder(receiver: BodyReceiver): Transform {
+  private createDecoder(receiver: BodyReceiver): Decoder {
     const decoder = createResponseDecoder(this.coding);
+    let decoded = 0;
     decoder.on("data", (bytes: Buffer) => {
-      if (!receiver.chunk(bytes)) decoder.pause();
+      decoded += bytes.length;
+      if (isDecompressionBomb(decoded, decoder.bytesWritten)) {
+        this.destroy();
+        receiver.fail(bombError());
+      } else if (!receiver.chunk(bytes)) decoder.pause();
     });
     decoder.on("drain", () => this.encoded.resume());
     decoder.once("end", () => (this.truncation ? receiver.fail(this.truncation) : receiver.end()));
@@ -113,3 +127,8 @@ export class DecodedResponse implements UpstreamResponse {
     return decoder;
   }
 }
+
+const bombError = (): GatewayError =>
+  new GatewayError("upstream_invalid", {
+    message: `The provider's answer grows to more than ${MAX_RATIO} times its size when it is decoded.`,
+  });

@@ -168,6 +168,8 @@ t.test("a decompression bomb is refused before it is decompressed", async (t) =>
   const ratio = await refused(bomb, { headers: ["content-encoding: gzip"], limits });
   t.equal(ratio.code, "body_too_large");
   t.match(ratio.message, /more than 100 times its size/);
+  const small = await refused(gzipSync(Buffer.alloc(2 << 20, " ")), { headers: ["content-encoding: gzip"], limits });
+  t.match(small.message, /more than 100 times its size/, "from 1 MiB on");
   const tail = Buffer.from(Array.from({ length: 1 << 20 }, (_, i) => Math.imul(i, 2654435761) >>> 24));
   const behind = await refused(Buffer.concat([bomb, tail]), { headers: ["content-encoding: gzip"], limits });
   t.match(behind.message, /more than 100 times its size/, "with data after it that has already arrived");

@@ -131,6 +131,23 @@ t.test("a slow reader pauses the decompression of a bomb", async (t) => {
   answer.destroy();
 });
 
+t.test("a response that grows to more than a hundred times its size, beyond 1 MiB, is upstream_invalid", async (t) => {
+  for (const [size, code] of [
+    [1 << 20, undefined],
+    [2 << 20, "upstream_invalid"],
+  ] as const) {
+    const bomb = gzipSync(Buffer.alloc(size));
+    const { send } = await setUp(t, (socket) => {
+      socket.write(head("gzip", bomb.length));
+      socket.write(bomb);
+    });
+    const { body, error, calls } = await whole(await send());
+    t.equal(error?.code, code);
+    t.ok(body.length <= 1 << 20);
+    t.equal(calls, 1);
+  }
+});
+
 t.test("codings are recognised in any case and among identities; others are refused", (t) => {
   t.equal(codingOf("GZIP"), "gzip");
   t.equal(codingOf(" identity , br"), "br");
