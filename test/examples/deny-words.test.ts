@@ -1,6 +1,8 @@
 import t from "tap";
+import DenyWords from "../../examples/deny-words.ts";
+import { drive } from "../../src/testing.ts";
 import { asking } from "../support/gateway.ts";
-import { startExample } from "./example.ts";
+import { aroundSteps, countTurns, STEP, startExample } from "./example.ts";
 
 /** How a user says something, protocol by protocol. */
 const SAYING: Record<string, (text: string) => object> = {
@@ -22,4 +24,15 @@ t.test("a denied word is refused in every protocol, and the same letters within 
     t.equal(refused.status, 422, path);
     t.match(await refused.text(), /A word of this text is not allowed here/, path);
   }
+});
+
+t.test("a large text is searched in many turns, and a word is found wherever those end", async (t) => {
+  await using driven = await drive(DenyWords, { options: { words: ["bluebird", "c++"] } });
+  const protocol = "openai-chat";
+  for (const word of ["Bluebird", "C++"])
+    for (const text of aroundSteps(word)) t.equal((await driven.ask({ protocol, text })).status, 422);
+  for (const innocent of ["xbluebird", "bluebirdx", "𝒳bluebird", "bluebird𝒳"])
+    for (const text of aroundSteps(innocent)) t.equal((await driven.ask({ protocol, text })).status, 200);
+  const text = "bluebirds ".repeat((64 * STEP) / 10);
+  t.ok((await countTurns(() => driven.ask({ protocol, text }))) > 64);
 });

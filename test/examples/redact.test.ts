@@ -1,9 +1,11 @@
 import t, { type Test } from "tap";
+import Redact from "../../examples/redact.ts";
+import { drive } from "../../src/testing.ts";
 import { CLIENTS, eventsOf } from "../support/four-clients.ts";
 import { asking } from "../support/gateway.ts";
 import { repeating } from "../support/repeating.ts";
 import type { ProtocolName } from "../support/vendor-sdks.ts";
-import { startExamples } from "./example.ts";
+import { aroundSteps, countTurns, STEP, startExamples } from "./example.ts";
 
 const ADDRESS = "jane.doe+news@example-home.co.uk";
 const TOLD = `Write to ${ADDRESS}, "me@home.org" & <address-9>.`;
@@ -75,4 +77,32 @@ t.test("an address that is repeated has one placeholder, also among others", asy
   const { text, sent } = await ask("openai-chat", "gemini", false, inModel(first(told, "f"), "gemini", false));
   t.match(sent, "<address-1> <address-2> <address-1> <address-3> <address-3>");
   t.equal(read(JSON.parse(text)).text, "You wrote: a@b.org c@d.org a@b.org e@f.org e@f.org");
+});
+
+t.test("a large text is searched in many turns, and addresses are found wherever those end", async (t) => {
+  await using driven = await drive(Redact);
+  const protocol = "openai-chat";
+  for (const text of [...aroundSteps(ADDRESS), ...aroundSteps(`x@y.org,${ADDRESS}`)]) {
+    const { sent, text: said } = await driven.ask({ protocol, text }, (seen) => seen.texts("user")[0] ?? "");
+    t.match(sent[0]?.texts("user")[0], /[ .]<address-1>(?:,<address-2>)? \./);
+    t.ok(said === text, "and restored");
+  }
+  const long = `${"a".repeat(64)}@b.org`;
+  for (const text of aroundSteps(`b${long}`)) {
+    const { sent } = await driven.ask({ protocol, text });
+    t.ok(sent[0]?.texts("user")[0] === text, "what is none stays, wherever a turn ends");
+  }
+  const large = "a@b.c ".repeat((64 * STEP) / 6);
+  t.ok((await countTurns(() => driven.ask({ protocol, text: large }))) > 64);
+  const many = Array.from({ length: 65 }, () => ({ role: "user", content: `${"b".repeat(STEP)}` }));
+  t.ok((await countTurns(() => driven.ask({ protocol, body: { messages: many } }))) > 64, "so are many texts");
+});
+
+t.test("a name of very many parts is no failure; a request with very many addresses is refused", async (t) => {
+  await using driven = await drive(Redact);
+  const parts = await driven.ask({ protocol: "openai-chat", text: `a@b${".b".repeat(4_000_000)}` });
+  t.equal(parts.status, 200);
+  t.match(parts.sent[0]?.texts("user")[0]?.slice(0, 20), /^<address-1>\.b\.b/);
+  const text = Array.from({ length: 100_001 }, (_, i) => `${i}@b.org`).join(" ");
+  t.match(await driven.ask({ protocol: "openai-chat", text }), { status: 413, sent: [] });
 });
