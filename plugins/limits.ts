@@ -29,13 +29,18 @@ import {
 const NO_LEVELS: readonly LimitLevel[] = [];
 const NO_HEADERS: readonly string[] = [];
 
+interface MadeReservation {
+  readonly id: string;
+  readonly levels: readonly LimitLevel[];
+}
+
 /** An exchange's reservations. */
 interface ReservationState {
   /** The worst case; known once the exchange is routed. */
   worst?: WorstCase;
-  /** Ids of the reservations for the whole exchange, and for its last attempt. */
-  main?: string;
-  attempt?: string;
+  /** The reservations for the whole exchange, and for its last attempt. */
+  main?: MadeReservation;
+  attempt?: MadeReservation;
   /** Whether the first one includes the level of the requested model. */
   includesModel?: true;
   /** Rate-limit headers of the first one, and those that the client would get now. */
@@ -99,7 +104,7 @@ export default class LimitsPlugin implements Plugin {
     const { provider, modelId } = attempt.target;
     const reserving = this.reservations(exchange);
     if (reserving.attempt !== undefined) {
-      this.limiter.settle(reserving.attempt, NO_SPENDING);
+      this.limiter.settle(reserving.attempt.id, NO_SPENDING);
       delete reserving.attempt;
     }
     showHeaders(exchange, reserving, reserving.grantHeaders);
@@ -119,8 +124,7 @@ export default class LimitsPlugin implements Plugin {
     reserving.ended = true;
     this.sockets.delete(exchange);
     // After later plugins have set the charge.
-    if (reserving.main !== undefined || reserving.attempt !== undefined)
-      queueMicrotask(() => this.settle(exchange, reserving));
+    queueMicrotask(() => this.settle(exchange, reserving));
   }
 
   /** Responds to `GET /v1/key` with the caller's own limits and usage. */
@@ -129,14 +133,20 @@ export default class LimitsPlugin implements Plugin {
     return this.page.answer(caller);
   }
 
-  private settle(
-    { charge = NO_SPENDING, model, attempt: last }: DoneExchange,
-    { main, attempt }: ReservationState,
-  ): void {
+  private settle(exchange: DoneExchange, { main, attempt }: ReservationState): void {
+    const { charge = NO_SPENDING, caller, model, attempt: last, time } = exchange;
     const serves = last?.target.modelId;
     const unused = model && serves !== undefined && serves !== model.id ? this.levels.model(model.id) : undefined;
-    if (attempt !== undefined) this.limiter.settle(attempt, charge);
-    if (main !== undefined) this.limiter.settle(main, charge, unused?.scope);
+    if (attempt !== undefined) this.limiter.settle(attempt.id, charge);
+    if (charge.cost === 0) {
+      if (main !== undefined) this.limiter.settle(main.id, charge, unused?.scope);
+      return;
+    }
+    const reserved = [...(main?.levels ?? NO_LEVELS), ...(attempt?.levels ?? NO_LEVELS)];
+    const scopes = this.levels
+      .scopes(caller, serves ?? model?.id ?? "", last?.target.provider.name ?? "")
+      .filter((name) => !reserved.some(({ scope }) => scope === name));
+    this.limiter.settle(main?.id ?? "", charge, unused?.scope, { scopes, time });
   }
 
   private reserve(
@@ -182,7 +192,7 @@ export default class LimitsPlugin implements Plugin {
       if (rates && rateHeaders) showHeaders(exchange, reserving, rateHeaders(rates, Date.now()));
       throw limitExceeded(reserved.excess);
     }
-    reserving[part] = id;
+    reserving[part] = { id, levels };
     if (dryRun) dryRun.notes.push(`has capacity: ${levels.map((level) => limitOwner(level)).join(", ")}`);
     const { grant } = reserved;
     if (grant.warnings) notices.push(...grant.warnings);

@@ -43,6 +43,8 @@ interface CallerLevels {
   readonly group: string | undefined;
   /** Those that the key was given when it was created. */
   readonly limits: Limits | undefined;
+  /** Where its spending counts, limited or not: key, groups and all. */
+  readonly scopes: readonly string[];
   readonly withoutModel: readonly LimitLevel[];
   readonly byModel: Map<string, readonly LimitLevel[]>;
 }
@@ -82,6 +84,11 @@ export class Levels {
     return levels;
   }
 
+  /** Returns where the cost of a request counts, limited or not, as in the ledger. */
+  scopes(caller: Caller | undefined, model: string, provider: string): string[] {
+    return [...this.caller(caller).scopes, limitScope("model", model), limitScope("provider", provider)];
+  }
+
   model(id: string): LimitLevel | undefined {
     return this.models.get(id);
   }
@@ -105,14 +112,18 @@ export class Levels {
     if (known && known.group === group && known.limits === limits && known.label === label) return known;
     const { groups, all = {} } = this.table;
     const key = keyLimits(this.table, id, limits);
+    const groupNames = group === undefined ? [] : groupAndParents(group);
     const withoutModel = [
       ...levelsFor("key", id, key, label),
-      ...(group === undefined
-        ? []
-        : groupAndParents(group).flatMap((name) => levelsFor("group", name, groups?.get(name)))),
+      ...groupNames.flatMap((name) => levelsFor("group", name, groups?.get(name))),
       ...levelsFor("all", "", all),
     ];
-    const made = { label, group, limits, withoutModel, byModel: new Map() };
+    const scopes = [
+      limitScope("key", id),
+      ...groupNames.map((name) => limitScope("group", name)),
+      limitScope("all", ""),
+    ];
+    const made = { label, group, limits, scopes, withoutModel, byModel: new Map() };
     this.callers.set(id, made);
     return made;
   }

@@ -16,6 +16,13 @@ export interface Charge extends Spending {
   readonly once?: string;
 }
 
+/** Where an exchange reserved nothing, as no limit was known there: budgets may have been added since. */
+export interface Unreserved {
+  readonly scopes: readonly string[];
+  /** When the exchange began: Unix milliseconds. */
+  readonly time: number;
+}
+
 /** The usage that an exchange reserves before it begins. */
 export interface Reservation {
   /** Names it for `settle`. */
@@ -91,8 +98,9 @@ export abstract class Limiter {
   /**
    * Replaces a reservation with the actual usage. Has no effect for an unknown or settled reservation.
    * @param unused the scope of one of its levels at which nothing was used
+   * @param unreserved other scopes that count the cost, if they have budgets by now; also without a reservation
    */
-  abstract settle(id: string, used: Charge, unused?: string): void;
+  abstract settle(id: string, used: Charge, unused?: string, unreserved?: Unreserved): void;
   abstract statuses(levels: readonly LimitLevel[]): Promise<LimitStatus[]>;
 
   get state(): LimiterState {

@@ -31,6 +31,7 @@ import {
   type Reservation,
   type ReserveResult,
   type Spending,
+  type Unreserved,
 } from "./limiter.ts";
 import { chargeOfRow, exchangeId, ORPHAN_TIMEOUT, ORPHAN_TTL, type RowCharge } from "./orphan-charges.ts";
 import { RateWindow } from "./rate-window.ts";
@@ -203,14 +204,16 @@ export class MemoryLimiter extends Limiter {
     this.reservations.set(reservation.id, { reservation, counts, time, owner: undefined });
   }
 
-  override settle(id: string, charge: Charge, unused?: string): void {
+  override settle(id: string, charge: Charge, unused?: string, unreserved?: Unreserved): void {
     const made = this.reservations.get(id);
-    if (!made) return;
+    if (!made && !unreserved) return;
     this.reservations.delete(id);
     const now = this.clock();
     const used = this.countedNames.countOnce(namedCharge(id, charge));
-    const { levels, maximum: most } = made.reservation;
     this.settled++;
+    if (unreserved) this.spendElsewhere(unreserved, used.cost, now);
+    if (!made) return;
+    const { levels, maximum: most } = made.reservation;
     for (let i = 0; i < levels.length; i++) {
       const level = levels[i] as LimitLevel;
       const { tokens, cost } = level.scope === unused ? NO_CHARGE : used;
@@ -233,18 +236,36 @@ export class MemoryLimiter extends Limiter {
         sum.reported = Math.max(sum.reported, sum.spent);
         if (marks.length > 0) this.reportMarks(marks);
       }
-      this.spendUnreserved(count, budgets, made.time, cost);
+      this.spendUnreserved(count, budgets, made.time, cost, now);
+    }
+  }
+
+  private spendElsewhere({ scopes, time }: Unreserved, cost: number, now: number): void {
+    // Nothing has been loaded that could lack it.
+    if (this.ledgerSpending.size + this.loading.size === 0) return;
+    for (const scope of scopes) {
+      const counts = this.countsOf(scope);
+      counts.lastSettled = this.settled;
+      this.spendUnreserved(counts, [], time, cost, now);
     }
   }
 
   /**
    * Adds the cost of an exchange that began before its level had a budget of the period: a key's budgets may change meanwhile.
    */
-  private spendUnreserved(count: ScopeCounts, budgets: readonly Budget[], began: number, cost: number): void {
-    const { sums } = count;
+  private spendUnreserved(
+    { sums }: ScopeCounts,
+    budgets: readonly Budget[],
+    began: number,
+    cost: number,
+    now: number,
+  ): void {
     for (let i = 0; i < sums.length; i++) {
       const sum = sums[i] as SpentSum;
-      if (began >= sum.start && !hasBudget(budgets, sum.per)) sum.spent += cost;
+      if (hasBudget(budgets, sum.per)) continue;
+      // The budget may come back in this period.
+      this.rollOver(sum, sum.per, now);
+      if (began >= sum.start) sum.spent += cost;
     }
   }
 

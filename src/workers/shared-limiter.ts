@@ -1,11 +1,18 @@
 import { storeUnavailable } from "../core/errors.ts";
 import type { LimitLevel } from "../core/limits.ts";
 import { type Peers, type QuestionHandlers, question } from "../core/peers.ts";
-import { type Charge, Limiter, type LimitStatus, type Reservation, type ReserveResult } from "../store/limiter.ts";
+import {
+  type Charge,
+  Limiter,
+  type LimitStatus,
+  type Reservation,
+  type ReserveResult,
+  type Unreserved,
+} from "../store/limiter.ts";
 import type { MemoryLimiter } from "../store/memory-limiter.ts";
 
 const RESERVE = question<{ reservation: Reservation; owner: string }, ReserveResult>("limits reserve");
-const SETTLE = question<{ id: string; used: Charge; unused?: string }, true>("limits settle");
+const SETTLE = question<{ id: string; used: Charge; unused?: string; unreserved?: Unreserved }, true>("limits settle");
 const STATUSES = question<readonly LimitLevel[], LimitStatus[]>("limits statuses");
 
 /** The limits of all workers, which are counted in their primary. */
@@ -22,9 +29,10 @@ export class SharedLimiter extends Limiter {
     return this.peers.ask(RESERVE, { reservation, owner: this.owner }).catch(throwUnavailable);
   }
 
-  override settle(id: string, used: Charge, unused?: string): void {
+  override settle(id: string, used: Charge, unused?: string, unreserved?: Unreserved): void {
+    const where = { ...(unused === undefined ? {} : { unused }), ...(unreserved && { unreserved }) };
     // Without a primary nothing is counted any more.
-    this.peers.ask(SETTLE, { id, used, ...(unused === undefined ? {} : { unused }) }).catch(() => {});
+    this.peers.ask(SETTLE, { id, used, ...where }).catch(() => {});
   }
 
   override statuses(levels: readonly LimitLevel[]): Promise<LimitStatus[]> {
@@ -35,8 +43,8 @@ export class SharedLimiter extends Limiter {
 /** Answers the limit questions of all workers. */
 export function registerLimits(answers: QuestionHandlers, limiter: MemoryLimiter): void {
   answers.set(RESERVE, ({ reservation, owner }) => limiter.reserve(reservation, owner));
-  answers.set(SETTLE, ({ id, used, unused }) => {
-    limiter.settle(id, used, unused);
+  answers.set(SETTLE, ({ id, used, unused, unreserved }) => {
+    limiter.settle(id, used, unused, unreserved);
     return true;
   });
   answers.set(STATUSES, (levels) => limiter.statuses(levels));

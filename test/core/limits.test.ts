@@ -36,6 +36,19 @@ t.test("the levels of a caller are its key, its groups from the innermost on, al
   t.equal(levels.provider("q"), undefined);
 });
 
+t.test("a request's cost counts for its key, groups and all, its model and provider, limited or not", async (t) => {
+  const levels = new Levels({ all: { rpm: 1 } });
+  t.same(levels.scopes(caller("k", "acme/research"), "m", "p"), [
+    "key:k",
+    "group:acme/research",
+    "group:acme",
+    "all",
+    "model:m",
+    "provider:p",
+  ]);
+  t.same(levels.scopes(undefined, "", "p"), ["key:", "all", "model:", "provider:p"]);
+});
+
 t.test("a key has the default limits unless it sets its own, and off removes one", async (t) => {
   const budgets = [{ nano: 1, per: "day" as const, soft: false }];
   const levels = new Levels({

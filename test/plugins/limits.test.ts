@@ -1,3 +1,5 @@
+import { readFileSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
 import t, { type Test } from "tap";
 import { asking, KEY, startGateway } from "../support/gateway.ts";
 import { eventually } from "../support/process.ts";
@@ -84,6 +86,49 @@ t.test(
     }
   },
 );
+
+t.test("a budget that a reload adds counts what requests without a limit cost, also those that run then", async (t) => {
+  const answers: (() => void)[] = [];
+  const choices = [{ index: 0, message: { role: "assistant", content: "a" }, finish_reason: "stop" }];
+  const usage = { prompt_tokens: 1000, completion_tokens: 10, total_tokens: 1010 };
+  const upstream = await httpUpstream((_, reply) => {
+    const body = JSON.stringify({ object: "chat.completion", model: "x", choices, usage });
+    answers.push(() => reply.setHeader("content-type", "application/json").end(body));
+  });
+  t.teardown(() => upstream.close());
+  const before = "{ groups: { other: { budget: $1/day } } }";
+  const { url, folder, gateway: running } = await gateway(t, upstream.origin.origin, `limits: ${before}\n`);
+  /** Sends a request, and returns a function that lets it end. */
+  const send = async () => {
+    const calls = answers.length;
+    const reply = ask(url, "/v1/chat/completions", { model: "m", messages: [] });
+    await eventually(() => answers.length > calls, "the provider");
+    return async () => {
+      answers[calls]?.();
+      const { headers, status } = await reply;
+      t.equal(status, 200);
+      return headers.get("gateway-notice") ?? "";
+    };
+  };
+  const [ended, runs] = [await send(), await send()];
+  await ended();
+  const file = join(folder, "gateway.yaml");
+  const [hard, soft] = ["{ budget: $1000/day }", "{ budget: { amount: $0.05/day, soft: true } }"];
+  const after = `{ default: ${hard}, all: ${hard}, groups: { acme: ${hard} }, models: { m: ${soft} }, providers: { p: ${soft} } }`;
+  writeFileSync(file, readFileSync(file, "utf8").replace(before, after));
+  await running.reload();
+  const spent = async () => (await page(url)).limits.map(({ budgets }) => budgets?.[0]?.["spent"]);
+  t.same(await spent(), [0.02, 0.02, 0.02], "of the key, the group and all");
+  const loaded = await send();
+  await runs();
+  await eventually(async () => (await spent())[0] === 0.04, "the end of what ran");
+  t.same(await spent(), [0.04, 0.04, 0.04]);
+  const next = await send();
+  t.equal(await loaded(), "", "of the model and the provider $0.02 was known");
+  const notice = await next();
+  for (const level of [/model "m" has spent \$0\.04 of/, /provider "p" has spent \$0\.04 of/]) t.match(notice, level);
+  await eventually(async () => (await spent())[0] === 0.08, "the settlement");
+});
 
 t.test("the highest price of the tokens is reserved: one-hour cache, images, priority tier", async (t) => {
   const { waiting, address } = await holding(t);

@@ -121,6 +121,17 @@ t.test("what is settled while a new budget's earlier spending is loaded is not m
   t.match(await statuses, [{ budgets: [{ spent: 15, reserved: 0 }] }]);
 });
 
+t.test("a budget that is removed and comes back in a later period counts that period's spending", async (t) => {
+  const { limiter, clock, reserve } = await setUp(t, make);
+  const budgets = [{ nano: USD, per: "day", soft: false } as const];
+  const key = level("key", "ci", { budgets });
+  limiter.settle((await reserve([key], { cost: 50 })).id, { tokens: 0, cost: 40 });
+  clock.now += 86_400_000;
+  limiter.settle("", { tokens: 0, cost: 30 }, undefined, { scopes: ["key:ci"], time: clock.now });
+  limiter.settle((await reserve([level("key", "ci", { rpm: 9 })], { cost: 50 })).id, { tokens: 0, cost: 20 });
+  t.match(await limiter.statuses([key]), [{ budgets: [{ spent: 50, reserved: 0 }] }]);
+});
+
 t.test("one of three processes that count separately keeps to its share of the remainder", async (t) => {
   const part = { instances: 3, pendingElsewhere: () => 10 };
   const limiter = new MemoryLimiter(

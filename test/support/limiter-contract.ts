@@ -6,6 +6,7 @@ import type { Grant, Limiter, ReserveResult, Spending } from "../../src/store/li
 import type { SpendSince } from "../../src/store/memory-limiter.ts";
 
 export const USD = 1e9;
+const DAY = 86_400_000;
 export const START = Date.UTC(2026, 10, 18, 12);
 
 export const level = (kind: LimitLevel["kind"], name: string, limits: Limits): LimitLevel => ({
@@ -106,6 +107,32 @@ export function limiterContract(t: Test, makeLimiter: MakeLimiter): void {
     for (const [kind, key] of keys) t.match(refused(await ask(key)), { limit: kind }, "what was counted still counts");
     clock.now += 61_000;
     await fill();
+  });
+
+  t.test("a budget that is added counts what was spent in its period without a limit, before and after", async (t) => {
+    const ledger = new Map([["key:new", 5]]);
+    const since = START - (START % DAY);
+    const { clock, reserve, limiter } = await make(t, async (from) => new Map(from > since ? [] : ledger));
+    const budgets = [{ nano: USD, per: "day", soft: false } as const];
+    const other = await reserve([level("key", "other", { budgets })], { cost: 9 });
+    const spend = (cost: number, time = clock.now, id = "") =>
+      limiter.settle(id, { tokens: 0, cost }, undefined, { scopes: ["key:new", "group:acme", "all"], time });
+    spend(7);
+    ledger.set("key:new", 12);
+    clock.now += 2000;
+    const added = level("key", "new", { budgets });
+    const spent = async () => (await limiter.statuses([added]))[0]?.budgets[0]?.spent;
+    t.equal(await spent(), 12, "what had ended");
+    spend(3);
+    t.equal(await spent(), 15, "what was running");
+    spend(4, clock.now, other.id);
+    t.equal(await spent(), 19, "also if it had reserved something elsewhere");
+    t.match(await limiter.statuses([level("key", "other", { budgets })]), [{ budgets: [{ spent: 4, reserved: 0 }] }]);
+    spend(6, since - 1);
+    t.equal(await spent(), 19, "and nothing of an earlier period");
+    const once = { tokens: 0, cost: 8, once: "background answer" };
+    for (let i = 0; i < 2; i++) limiter.settle("", once, undefined, { scopes: ["key:new"], time: clock.now });
+    t.equal(await spent(), 27, "each usage once");
   });
 
   t.test("tokens are reserved at their most and counted as they were", async (t) => {

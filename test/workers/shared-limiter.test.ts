@@ -39,6 +39,8 @@ t.test("two processes share the counts of the one that responds, and one's reser
   t.match(await one.statuses(LEVELS), [{ concurrency: { remaining: 2 }, budgets: [{ spent: 30, reserved: 40 }] }]);
   counts.settleOrphans(new Map([["b", { tokens: 0, cost: 50, model: "", provider: "" }]]));
   t.match(await one.statuses(LEVELS), [{ budgets: [{ spent: 80, reserved: 0 }] }]);
+  one.settle("", { tokens: 0, cost: 7 }, undefined, { scopes: ["key:ci"], time: Date.now() });
+  t.match(await other.statuses(LEVELS), [{ budgets: [{ spent: 87 }] }], "also what was not reserved");
   t.equal(counts.pending, 0);
 });
 

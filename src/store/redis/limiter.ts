@@ -18,6 +18,7 @@ import {
   type LimitStatus,
   type Reservation,
   type ReserveResult,
+  type Unreserved,
 } from "../limiter.ts";
 import { type LimitPart, MemoryLimiter, type SpendSince } from "../memory-limiter.ts";
 import { chargeOfRow, exchangeId, type FindCharges, ORPHAN_TIMEOUT, ORPHAN_TTL } from "../orphan-charges.ts";
@@ -171,17 +172,18 @@ export class RedisLimiter extends Limiter {
     return this.fallback ? this.reserveLocally(reservation) : this.reserveShared(reservation, MAX_TRIES);
   }
 
-  override settle(id: string, settled: Charge, unused = ""): void {
+  override settle(id: string, settled: Charge, unused = "", unreserved?: Unreserved): void {
     const hold = this.reservations.get(id);
-    if (!hold) return;
+    if (!hold && !unreserved) return;
     const charge = namedCharge(id, settled);
     this.reservations.delete(id);
     if (!this.fallback) {
-      this.settleShared(hold, charge, unused);
+      this.settleShared(hold, charge, unused, unreserved);
       return;
     }
     const used = this.countedNames.countOnce(charge);
-    this.fallback.settle(id, used, unused);
+    this.fallback.settle(id, used, unused, unreserved);
+    if (!hold) return;
     this.addUnreported(
       hold,
       { ...used, ...(charge.once !== undefined && used !== NO_CHARGE && { once: charge.once }) },
@@ -298,19 +300,27 @@ export class RedisLimiter extends Limiter {
     else this.adopt([hold]).catch((thrown) => this.handleFailure(thrown));
   }
 
-  private settleShared(hold: RedisReservation, charge: Charge, unused: string): void {
+  /** @param hold undefined: nothing was reserved */
+  private settleShared(
+    hold: RedisReservation | undefined,
+    charge: Charge,
+    unused: string,
+    unreserved?: Unreserved,
+  ): void {
     const { tokens, cost, once = "" } = charge;
-    const { id, levels } = hold.reservation;
+    const { id = "", levels = [] } = hold?.reservation ?? {};
     const amounts = [String(Math.ceil(tokens)), toDecimal(cost)];
-    this.run("settle", [this.owner, id, ...amounts, unused, once], undefined, JOIN_TIMEOUT).then(
+    const elsewhere = unreserved ? [String(unreserved.time), ...unreserved.scopes] : [];
+    this.run("settle", [this.owner, id, ...amounts, unused, once, ...elsewhere], undefined, JOIN_TIMEOUT).then(
       (spent) => {
+        if (!hold) return;
         // Other processes have ended it, because they considered this process dead.
         if (spent === null) this.addUnreported(hold, charge, unused);
         else this.tell(levels, spent, hold.time, unused);
       },
       (thrown) => {
         this.handleFailure(thrown);
-        this.addUnreported(hold, charge, unused);
+        if (hold) this.addUnreported(hold, charge, unused);
       },
     );
   }
