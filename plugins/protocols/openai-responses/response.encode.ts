@@ -144,6 +144,8 @@ class ResponsesEncoder implements ResponseEncoder {
       this.resume(out);
     }
     this.writeRefusalReason(out);
+    // The vendor answers with an empty message too, and clients index the first item. [S: litellm]
+    if (this.itemCount === 0 && this.finish?.reason === "stop") this.writeEmptyText(out);
     const { status } = responseStatus(this.finish, this.refused);
     this.endItem(status === "incomplete" ? status : "completed", out);
     this.declareFinish();
@@ -262,6 +264,11 @@ class ResponsesEncoder implements ResponseEncoder {
   private openText(out: EncodedFrame[]): void {
     this.textPending = false;
     this.openMessage(out).open("text", out);
+  }
+
+  private writeEmptyText(out: EncodedFrame[]): void {
+    this.openText(out);
+    this.item?.closeBlock(out);
   }
 
   private openMessage(out: EncodedFrame[]): MessageItemWriter {

@@ -509,6 +509,18 @@ t.test("an answer becomes exactly one item, whose envelope contains its text", a
   t.same(compacting.lost, ["output.reasoning", "output.server"]);
 });
 
+t.test(
+  "an answer without content is an empty message, streamed and whole, unless it was cut or filtered",
+  async (t) => {
+    const empty = [{ type: "message", content: [{ type: "output_text", text: "" }] }];
+    const { whole, fault } = await checked(answer([], "stop"));
+    t.match(whole, { status: "completed", output: empty });
+    t.equal(fault, undefined);
+    for (const reason of ["length", "content_filter", "tool_calls"] as const)
+      t.same((await checked(answer([], reason))).whole["output"], [], reason);
+  },
+);
+
 t.test("streamed and whole are the same to the vendor's SDK", async (t) => {
   const whole = JSON.parse(encodeResponse(summing(), asking().context)) as JsonObject;
   t.same(await accumulated(bodyOf(written(summing(), asking()))), whole);
