@@ -229,6 +229,11 @@ const VALUES = [
   ["--set", "persistence.storageClass=fast,service.type=NodePort,resources=null", "--set-string", "image.tag=12"],
   ["--set-json", 'pod={"imagePullSecrets":[{"name":"r"}],"tolerations":[{"key":"x","operator":"Exists"}]}'],
   ["--set-json", 'podAnnotations={"prometheus.io/scrape":"true"}', "--set", "replicas=0"],
+  ["--set", "persistence.enabled=false,autoscaling.enabled=true,podDisruptionBudget.enabled=true"],
+  [
+    "--set",
+    "replicas=3,persistence.enabled=false,podDisruptionBudget.enabled=true,podDisruptionBudget.maxUnavailable=25%",
+  ],
 ];
 
 t.test("the chart renders with and without persistence, if helm is installed", async (t) => {
@@ -251,6 +256,30 @@ t.test("the chart renders with and without persistence, if helm is installed", a
   t.equal(taken?.data?.["gateway.yaml"], config, "gateway.yaml is unchanged in the ConfigMap");
 });
 
+t.test("the chart scales by CPU and limits disruptions where its values say so, if helm is installed", async (t) => {
+  const chart = helm(t);
+  if (!chart) return;
+  const of = (kind: string, values: string) =>
+    chart.manifests("--set", `persistence.enabled=false,${values}`).find((each) => each.kind === kind);
+  const deployment = { apiVersion: "apps/v1", kind: "Deployment", name: NAME };
+  t.match(of("HorizontalPodAutoscaler", "autoscaling.enabled=true,autoscaling.cpu=150"), {
+    apiVersion: "autoscaling/v2",
+    spec: {
+      scaleTargetRef: deployment,
+      minReplicas: 2,
+      maxReplicas: 6,
+      metrics: [{ resource: { name: "cpu", target: { averageUtilization: 150 } } }],
+    },
+  });
+  const scaled = of("Deployment", "autoscaling.enabled=true")?.spec ?? {};
+  t.match(scaled, { strategy: { type: "RollingUpdate" } });
+  t.notOk("replicas" in scaled, "an upgrade does not reset what the autoscaler has set");
+  const budget = of("PodDisruptionBudget", "replicas=3,podDisruptionBudget.enabled=true");
+  t.match(budget, { apiVersion: "policy/v1", spec: { maxUnavailable: 1 } });
+  const { template } = (of("Deployment", "replicas=3")?.spec ?? {}) as { template?: { metadata: { labels: object } } };
+  t.match(budget?.spec["selector"], { matchLabels: template?.metadata.labels ?? {} });
+});
+
 t.test("the chart refuses values that cannot work, with the reason, if helm is installed", async (t) => {
   const chart = helm(t);
   if (!chart) return;
@@ -263,6 +292,12 @@ t.test("the chart refuses values that cannot work, with the reason, if helm is i
     ["persistence.size=much", /does not match pattern/],
     ["service.type=Public", /must be one of/],
     ["service.port=99999", /maximum/],
+    ["autoscaling.enabled=true", /need a store that they share/],
+    ["autoscaling.enabled=true,autoscaling.maxReplicas=1", /minReplicas is more than maxReplicas/],
+    ["autoscaling.enabled=true,persistence.enabled=false,resources=null", /resources\.requests\.cpu, which is missing/],
+    ["autoscaling.max=3", /additional properties 'max' not allowed/],
+    ["podDisruptionBudget.maxUnavailable=0", /minimum/],
+    ["podDisruptionBudget.maxUnavailable=half", /does not match pattern/],
   ] as const) {
     const { status, stderr } = chart.template("--set", values);
     t.not(status, 0, values);
