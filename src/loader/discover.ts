@@ -9,6 +9,8 @@ import { nearest } from "../config/suggest.ts";
 import type { PluginClass } from "../core/plugin.ts";
 import type { Protocol } from "../core/protocol.ts";
 import { pluginError } from "./problems.ts";
+// Before any plugin registers something.
+import "./registrations.ts";
 import { importCode } from "./versions.ts";
 
 /** The folder of the built-in plugins. */
