@@ -7,6 +7,7 @@ import { setTimeout as after } from "node:timers/promises";
 import { fileURLToPath } from "node:url";
 import { JsonLog, type Log } from "./core/log.ts";
 import { Gateway } from "./gateway.ts";
+import { promClient } from "./metrics/families.ts";
 
 /** The configuration of the warm-up: a gateway in front of the built-in provider, and its requests. */
 const CONFIG_FOLDER = new URL("../plugins/warm-up/", import.meta.url);
@@ -60,6 +61,8 @@ export class WarmUp {
       warmUp = new WarmUp(serializedRequests(configFolder));
       await warmUp.open(configFolder);
       await warmUp.runClients(end);
+      // The first scrape would wait for it, and requests with it.
+      promClient();
       // For the next start; done before the first start is ready, so that no request pays for it.
       flushCompileCache();
       return warmUp;

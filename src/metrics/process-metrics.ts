@@ -1,6 +1,6 @@
 import { createHash } from "node:crypto";
 import { type IntervalHistogram, monitorEventLoopDelay } from "node:perf_hooks";
-import { collectDefaultMetrics, Registry } from "prom-client";
+import type { Registry } from "prom-client";
 import { YamlSource } from "../config/positions.ts";
 import type { Exchange } from "../core/exchange.ts";
 import type { Log } from "../core/log.ts";
@@ -12,7 +12,7 @@ import type { Generation } from "../generation.ts";
 import type { Ledger } from "../store/ledger.ts";
 import { ProviderRates } from "../upstream/provider-rates.ts";
 import { ExchangeMetrics } from "./exchange-metrics.ts";
-import { type MetricJson, scrapedMetric } from "./families.ts";
+import { type MetricJson, promClient, scrapedMetric } from "./families.ts";
 import { PluginTimes } from "./plugin-times.ts";
 
 /** The metrics of one process. */
@@ -123,6 +123,7 @@ export class ProcessMetrics {
 }
 
 function createInstruments() {
+  const { collectDefaultMetrics, Registry } = promClient();
   const registry = new Registry();
   collectDefaultMetrics({ register: registry, eventLoopMonitoringPrecision: LAG_RESOLUTION });
   for (const name of MISNAMED_GAUGES) registry.removeSingleMetric(name);

@@ -16,7 +16,7 @@ import type { StopTimeouts } from "../downstream/server.ts";
 import { CRASH_DRAIN, ledgerWarner } from "../gateway.ts";
 import { SWITCHES_TOPIC } from "../generation.ts";
 import { codeVersions, type LoadedPlugin, packagesToRestart } from "../loader/instances.ts";
-import type { MetricJson } from "../metrics/families.ts";
+import { type MetricJson, promClient } from "../metrics/families.ts";
 import { PROCESS_METRICS } from "../metrics/process-metrics.ts";
 import { type ReloadResult, Reloads } from "../reloads.ts";
 import { BudgetMarks, type TimedBudgetMark } from "../store/budget-marks.ts";
@@ -138,6 +138,8 @@ export class Primary {
       // In parallel with the start of the workers, so that no request has to wait for it. A failed query is repeated later.
       primary.limiter.prepare(budgetPeriods(loaded.config.limits)).catch(() => {});
       for (let i = 0; i < loaded.config.workers; i++) primary.slots.push({ worker: primary.fork(), failures: 0 });
+      // While they start: otherwise connections wait for it at the first scrape.
+      if (loaded.config.warm_up > 0) promClient();
       await primary.startListening();
       return primary;
     } catch (thrown) {

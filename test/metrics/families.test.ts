@@ -1,3 +1,4 @@
+import { execFileSync } from "node:child_process";
 import t from "tap";
 import { CounterFamily, HistogramFamily, scrapedMetric } from "../../src/metrics/families.ts";
 
@@ -52,4 +53,17 @@ t.test("a gauge defines how the values of several processes are combined", async
     aggregator: "min",
     values: [{ labels: { target: "up:fine" }, value: 0 }],
   });
+});
+
+t.test("prom-client is loaded by the first sum of metrics, and not by a gateway's start", async (t) => {
+  const program = `
+    import { createRequire } from "node:module";
+    const { cache } = createRequire(import.meta.url);
+    const isLoaded = () => Object.keys(cache).some((file) => file.includes("/prom-client/"));
+    await import("./src/cli/run.ts");
+    const before = isLoaded();
+    (await import("./src/metrics/families.ts")).aggregateMetrics([]);
+    console.log(before, isLoaded());`;
+  const args = ["--import", "./src/loader/register.js", "--input-type=module", "--eval", program];
+  t.equal(execFileSync(process.execPath, args, { encoding: "utf8" }), "false true\n");
 });
