@@ -43,7 +43,8 @@ export class RecordFile {
     const { file } = options;
     this.pruneInterval = pruneInterval(options);
     mkdirSync(dirname(file), { recursive: true, mode: 0o700 });
-    closeSync(openSync(file, "a", 0o600));
+    // An existing file is never opened here: closing it would release the locks of a former generation's connection.
+    if (!existsSync(file)) closeSync(openSync(file, "a", 0o600));
     this.database = new DatabaseSync(file, { timeout: BUSY_TIMEOUT });
     try {
       this.prepare(file);

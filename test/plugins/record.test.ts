@@ -3,6 +3,7 @@ import { DatabaseSync } from "node:sqlite";
 import { setTimeout as sleep } from "node:timers/promises";
 import { gunzipSync, gzipSync } from "node:zlib";
 import t, { type Test } from "tap";
+import { RecordFile } from "../../plugins/record/file.ts";
 import type { RawExchange } from "../../plugins/record/messages.ts";
 import { ExchangeRedactor } from "../../plugins/record/redactor.ts";
 import Record from "../../plugins/record.ts";
@@ -348,4 +349,22 @@ t.test("invalid options are refused before anything starts", async (t) => {
   const once = ["sse", "auth", "models", "rewrite", "record"];
   await t.rejects(drive(Record, { options: { file, sample: 1 }, chain: once }), /listed once .* first and last/);
   await t.rejects(drive(Record, { options: { file, sample: 1 }, chain: ["record", ...once, "record"] }), /three times/);
+});
+
+const noLocks = process.platform === "linux" ? false : "/proc/locks is Linux's";
+
+t.test("a second connection to the file leaves the first one's lock", { skip: noLocks }, async (t) => {
+  const options = { file: `${t.testdir()}/recorded.db`, milliseconds: 1000, bytes: 1e6 };
+  const former = new RecordFile(options);
+  former.prune();
+  t.teardown(() => former.close());
+  const { ino } = statSync(options.file);
+  const locks = () =>
+    readFileSync("/proc/locks", "latin1")
+      .split("\n")
+      .filter((line) => line.includes(` ${process.pid} `) && line.includes(`:${ino} `));
+  t.equal(locks().length, 1);
+  const next = new RecordFile(options);
+  t.teardown(() => next.close());
+  t.equal(locks().length, 1);
 });
