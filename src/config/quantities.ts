@@ -46,6 +46,7 @@ export const budget = () => {
   const some = quantity((written) => (written === "off" ? [] : [parseMoney(written)]), `${SUMS}, or off`);
   return z
     .union([z.array(z.union([soft, sum()])), soft, some], { error: `expected a sum like $50/month, or a list of them` })
+    .meta({ id: "budget" })
     .describe("Budget: a sum, { amount: $50/month, soft: true } for one that only warns, a list of these, or off.");
 };
 /** A limit; off is 0: unlimited. */

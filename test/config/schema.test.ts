@@ -25,7 +25,9 @@ t.test("every field of a JSON Schema for editors has a description", async (t) =
     for (const below of [schema.additionalProperties, schema.items, ...(schema.anyOf ?? [])])
       if (typeof below === "object") look(below, `${path}*.`);
   };
-  look(z.toJSONSchema(FileSchema, { io: "input" }) as Json, "");
+  const { $defs, ...schema } = z.toJSONSchema(FileSchema, { io: "input" }) as Json & { $defs: Record<string, Json> };
+  look(schema, "");
+  for (const [name, defined] of Object.entries($defs)) look(defined, `${name}: `);
   t.ok(seen > 50, `${seen} fields`);
 });
 
