@@ -113,7 +113,8 @@ export async function startProcess(
   t.teardown(async () => {
     if (child.exitCode === null && child.signalCode === null) child.kill("SIGKILL");
     await ended;
-    rmSync(folder, { recursive: true, force: true });
+    // Workers of a killed primary may write for a moment.
+    rmSync(folder, { recursive: true, force: true, maxRetries: 5 });
   });
   await eventually(() => text.includes('"Hello"') || child.exitCode !== null, "a gateway's start");
   if (child.exitCode !== null) throw new Error(`no gateway: ${text}`);
