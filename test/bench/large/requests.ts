@@ -76,6 +76,56 @@ const conversations: Record<string, (model: string) => LargeRequest> = {
     }),
   }),
 };
+/** Of the 50,000 member names that a body may have. */
+const NAMES = 47_000;
+const object = Object.fromEntries(Array.from({ length: NAMES }, (_, i) => [`name ${i}`, i]));
+const schema = {
+  type: "object",
+  properties: Object.fromEntries(Array.from({ length: NAMES / 2 }, (_, i) => [`name ${i}`, { type: "string" }])),
+};
+
+/** A conversation with one object of very many names: the arguments of a call, or a tool's schema. */
+const objects: Record<string, (model: string) => LargeRequest> = {
+  "a call's arguments, messages": (model) => ({
+    path: "/v1/messages",
+    body: json({
+      ...{ model, max_tokens: 9 },
+      messages: [
+        { role: "user", content: "a" },
+        { role: "assistant", content: [{ type: "tool_use", id: "t", name: "f", input: object }] },
+        { role: "user", content: [{ type: "tool_result", tool_use_id: "t", content: "b" }] },
+      ],
+    }),
+  }),
+  "a tool's schema, messages": (model) => ({
+    path: "/v1/messages",
+    body: json({
+      ...{ model, max_tokens: 9, messages: [{ role: "user", content: "a" }] },
+      tools: [{ name: "f", input_schema: schema }],
+    }),
+  }),
+  "a tool's schema, chat": (model) => ({
+    path: CHAT,
+    body: json({
+      ...{ model, messages: [{ role: "user", content: "a" }] },
+      tools: [{ type: "function", function: { name: "f", parameters: schema } }],
+    }),
+  }),
+  "a tool's schema, responses": (model) => ({
+    path: "/v1/responses",
+    body: json({ model, input: "a", tools: [{ type: "function", name: "f", parameters: schema, strict: false }] }),
+  }),
+  "a call's arguments, gemini": (model) => ({
+    path: `/v1beta/models/${model}:generateContent`,
+    body: json({
+      contents: [
+        { role: "user", parts: [{ text: "a" }] },
+        { role: "model", parts: [{ functionCall: { name: "f", args: object } }] },
+        { role: "user", parts: [{ functionResponse: { name: "f", response: { output: "b" } } }] },
+      ],
+    }),
+  }),
+};
 const json = (value: unknown): Buffer => Buffer.from(JSON.stringify(value));
 
 /** The requests by name, created on use. */
@@ -113,6 +163,14 @@ export const requests: Record<string, () => LargeRequest> = {
   "form in chunks, model last": () => ({ ...form(noise(), false), writing: "chunks" }),
   "form in segments, model last": () => ({ ...form(noise(), false), writing: "segments" }),
   "form of near-delimiters in chunks, model last": () => ({ ...form("\r\n--", false), writing: "chunks" }),
+  ...Object.fromEntries(
+    Object.entries(objects).flatMap(([client, make]) =>
+      ["chat", "messages", "responses", "gemini"].map((target) => [
+        `47,000 names, ${client} to ${target}`,
+        () => make(`to-${target}`),
+      ]),
+    ),
+  ),
   ...Object.fromEntries(
     Object.entries(conversations).flatMap(([client, make]) =>
       ["chat", "messages", "responses", "gemini"].map((target) => [
