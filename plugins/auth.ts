@@ -49,11 +49,11 @@ export default class Auth implements Plugin {
       throw new GatewayError("store_unavailable", { message, cause });
     });
     // A name stands for the key that holds it now.
-    this.admit(exchange, record?.id === id ? [record] : []);
+    await this.admit(exchange, record?.id === id ? [record] : []);
   }
 
   /** Checks the key found. Some clients send two credentials, of which one is a gateway key: that one counts. */
-  private admit(exchange: AccessExchange, records: readonly KeyRecord[]): void {
+  private admit(exchange: AccessExchange, records: readonly KeyRecord[]): void | Promise<void> {
     const [record, second] = records;
     if (record && second && second.id !== record.id) throw new GatewayError("conflicting_api_keys");
     if (record) {
@@ -66,8 +66,11 @@ export default class Auth implements Plugin {
     if (exchange.credentials.length === 0 && this.options.anonymous) return;
     const [presented] = exchange.credentials;
     if (presented === undefined) throw new GatewayError("missing_api_key");
-    const retryAfter = this.keys.countWrongKey(exchange.network, this.options.failures);
-    throw retryAfter === undefined ? unknownKey(presented) : new GatewayError("too_many_wrong_keys", { retryAfter });
+    const refuse = (retryAfter: number | undefined): never => {
+      throw retryAfter === undefined ? unknownKey(presented) : new GatewayError("too_many_wrong_keys", { retryAfter });
+    };
+    const counted = this.keys.countWrongKey(exchange.network, this.options.failures);
+    return counted instanceof Promise ? counted.then(refuse) : refuse(counted);
   }
 }
 

@@ -48,6 +48,7 @@ import { UpstreamResources } from "./upstream-resources.ts";
 import { type ConfigPlace, isStillOnDisk, type LoadedConfig, loadWithVocabulary } from "./vocabulary.ts";
 import { askKnownStore } from "./workers/known-store.ts";
 import { SharedLimiter } from "./workers/shared-limiter.ts";
+import { shareWrongKeys } from "./workers/shared-wrong-keys.ts";
 
 interface GatewayOptions extends ConfigPlace {
   log: Log;
@@ -168,6 +169,7 @@ export class Gateway {
     const stays = await leftBehindWarning(config.file, config.store.postgres);
     if (stays !== undefined) log.warn({}, `store: ledger: ${stays}`);
     const stores = await connectStores(config.store, config.keys, warn, others);
+    if (peers) shareWrongKeys(stores.keys, peers);
     let limiter: Limiter | undefined;
     try {
       limiter = await openLimiter(config, stores.ledger, log, processes, peers);

@@ -100,6 +100,20 @@ const admissionShare = ({ concurrency, perKey, queue, wait }: AdmissionLimits, p
   wait,
 });
 
+/** The least memory of a process for answers: as one key may have half of it, one of the maximum size fits. */
+const MIN_ANSWER_MEMORY = 128 * 1024 * 1024;
+
+/** Divides the memory for bodies among the processes; all of a key's connections may be at one of them. */
+const bodyMemoryShare = ({ memory, memory_per_key: perCaller }: Config["body"], processes = 1): BufferLimits => ({
+  perCaller,
+  total: Math.max(memory / processes, Math.min(memory, perCaller)),
+});
+
+function answerMemoryShare({ memory }: Config["answers"], processes = 1): BufferLimits {
+  const total = Math.max(memory / processes, Math.min(memory, MIN_ANSWER_MEMORY));
+  return { perCaller: total / 2, total };
+}
+
 /** Divides the retries that are always granted among the processes. */
 const retryShare = (limits: RetryLimits, processes = 1): RetryLimits => ({
   ...limits,
@@ -148,6 +162,8 @@ interface GenerationMembers {
   readonly proxy: UpstreamProxy;
   /** What the bodies take that are being received. */
   readonly bodies: BufferMemory;
+  /** What they may take in this process. */
+  readonly bodyLimits: BufferLimits;
   readonly redactor: Redactor;
   readonly objects: ObjectAccess;
   readonly admission: Admission;
@@ -232,8 +248,8 @@ export class Generation {
     this.log = parts.log;
     this.protocols = parts.protocols;
     this.common = parts.common;
-    const { limit: maxBytes, memory: total, memory_per_key: perCaller, ...pace } = parts.config.body;
-    this.limits = { maxBytes, memory: { perCaller, total }, ...pace };
+    const { limit: maxBytes, memory: _memory, memory_per_key: _perKey, ...pace } = parts.config.body;
+    this.limits = { maxBytes, memory: parts.bodyLimits, ...pace };
     this.logFields = parts.config.log.fields;
     this.cors = parts.config.cors && new Cors(parts.config.cors);
   }
@@ -274,17 +290,15 @@ export class Generation {
         persist: () => ledger.persist(),
         trace: config.trace,
         objects,
-        answers: {
-          memory: carried.answers,
-          limits: { perCaller: config.answers.memory / 2, total: config.answers.memory },
-        },
+        answers: { memory: carried.answers, limits: answerMemoryShare(config.answers, made.processes) },
         ...(made.rates && { rates: made.rates }),
       });
       const pages = await openPages(config, protocols, marketplace, health);
       const lasting = { config, providers, paths, upstreams, proxy, redactor, objects, limiter, levels, marketplace };
       const spoken = { protocols, common };
+      const bodies = { bodies: carried.bodies, bodyLimits: bodyMemoryShare(config.body, made.processes) };
       return new Generation(
-        { ...lasting, bodies: carried.bodies, admission, budget, plugins: classes, health, pages, log, ...spoken },
+        { ...lasting, ...bodies, admission, budget, plugins: classes, health, pages, log, ...spoken },
         closers,
       );
     } catch (thrown) {

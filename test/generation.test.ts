@@ -1,4 +1,9 @@
+import { writeFileSync } from "node:fs";
+import { join } from "node:path";
 import t from "tap";
+import { Gateway } from "../src/gateway.ts";
+import { MemoryLog } from "../src/testing/memory-log.ts";
+import { loadWithVocabulary } from "../src/vocabulary.ts";
 import { asking, KEY, startGateway } from "./support/gateway.ts";
 import { eventually } from "./support/process.ts";
 
@@ -194,4 +199,24 @@ t.test("a path of the operator's own is served like the protocol's default one",
   t.equal((await ask(url)).status, 404, "a default path that is off is not served");
   const counted = await fetch(`${url}/v1/messages/count_tokens`, { method: "POST", headers: asking(), body: BODY });
   t.equal(counted.status, 200, "the other default paths are");
+});
+
+t.test("several processes share the memory for bodies and answers, each with enough for one key", async (t) => {
+  const MIB = 1024 * 1024;
+  const file = join(t.testdir(), "gateway.yaml");
+  const limits = async (processes: number, memory: string) => {
+    writeFileSync(file, `store: { ledger: 'sqlite::memory:' }\n${YAML}${memory}`);
+    const gateway = await Gateway.open(await loadWithVocabulary({ file, env: {} }), new MemoryLog(), { processes });
+    const { generation } = gateway;
+    const answers = Reflect.get(generation.upstreams, "options").answers.limits;
+    await gateway.stop({ drain: 0 });
+    return [generation.limits.memory.total / MIB, generation.limits.memory.perCaller / MIB, answers.total / MIB];
+  };
+  t.same(await limits(1, ""), [384, 128, 256]);
+  t.same(await limits(2, ""), [192, 128, 128]);
+  t.same(await limits(8, ""), [128, 128, 128]);
+  const more = "body: { memory: 4GiB, memory_per_key: 64MiB }\nanswers: { memory: 2GiB }\n";
+  t.same(await limits(8, more), [512, 64, 256]);
+  const less = "body: { memory: 32MiB }\nanswers: { memory: 64MiB }\n";
+  t.same(await limits(8, less), [32, 128, 64]);
 });

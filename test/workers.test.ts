@@ -119,6 +119,21 @@ t.test("connections are distributed evenly, each request has one row and one com
   t.same(complaints, [], "no warnings");
 });
 
+t.test("wrong keys of an address are counted together", async (t) => {
+  const gateway = await startProcess(t, YAML.replace("linger", "plugins: { auth: { failures: 4 } }\nlinger"));
+  const statuses: number[] = [];
+  for (let i = 0; i < 8; i++) {
+    const headers = { ...asking(), authorization: `Bearer guess-${i}-0123456789`, connection: "close" };
+    const answer = await fetch(`${gateway.url}/v1/models`, { headers });
+    await answer.text();
+    statuses.push(answer.status);
+    // Connections reach each worker in turn.
+    await after(50);
+  }
+  t.same(statuses, [401, 401, 401, 401, 429, 429, 429, 429]);
+  t.equal(await gateway.end(), 0);
+});
+
 t.test("short connections one after another reach each worker in turn", async (t) => {
   const gateway = await withWorkers(t);
   const pids: number[] = [];

@@ -1,5 +1,6 @@
 import { CALLER_SHAPE, type Caller } from "../core/caller.ts";
 import { FailureLimiter } from "../core/failure-limiter.ts";
+import type { MaybePromise } from "../core/plugin.ts";
 import { type Shape, withShape } from "../core/shape.ts";
 
 /** A gateway key as stored: never the key itself, only its SHA-256. Times are Unix milliseconds. */
@@ -37,6 +38,9 @@ export interface IssuedKey {
   record: KeyRecord;
 }
 
+/** Counts a wrong key, as `Keys.countWrongKey`. */
+type WrongKeyCounter = (address: string, limit: number) => Promise<number | undefined>;
+
 /** A change of a key: it was revoked, disabled or edited. */
 export interface KeyChange {
   readonly id: string;
@@ -51,6 +55,7 @@ export abstract class Keys {
   /** A caller lives as long as its record. */
   private readonly callers = new WeakMap<KeyRecord, Caller>();
   private readonly wrongKeys = new FailureLimiter();
+  private countForAll: WrongKeyCounter | undefined;
 
   /**
    * Returns the record of a presented key, also if it is revoked, disabled or expired; undefined for an unknown key. Cheap for
@@ -74,8 +79,16 @@ export abstract class Keys {
    * @param limit per address and minute; 0: none
    * @returns the seconds until the address may send another one, where the limit is exceeded
    */
-  countWrongKey(address: string, limit: number): number | undefined {
-    return this.wrongKeys.add(address, limit);
+  countWrongKey(address: string, limit: number): MaybePromise<number | undefined> {
+    const seconds = this.wrongKeys.add(address, limit);
+    // An address that has exceeded it here need not be counted elsewhere too.
+    if (seconds !== undefined || limit === 0 || !this.countForAll) return seconds;
+    return this.countForAll(address, limit).catch(() => undefined);
+  }
+
+  /** Lets another process count wrong keys for all that serve together; without its answer only those of this one count. */
+  shareWrongKeys(count: WrongKeyCounter): void {
+    this.countForAll = count;
   }
 
   /**

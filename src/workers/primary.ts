@@ -30,6 +30,7 @@ import { registerMergedKnownStore } from "./known-store.ts";
 import { LOST_ROWS_EXIT, type QuestionAnswer, type ToPrimary, type WorkerQuestion } from "./messages.ts";
 import { OrphanWatch } from "./orphan-watch.ts";
 import { registerLimits } from "./shared-limiter.ts";
+import { registerWrongKeys } from "./shared-wrong-keys.ts";
 import { WaitingConnections } from "./waiting-connections.ts";
 import { WorkerProcess } from "./worker-process.ts";
 import { reloadWorkers } from "./worker-reloads.ts";
@@ -124,6 +125,7 @@ export class Primary {
     this.limiter.onBudgetMark = this.marks.add;
     this.orphans = new OrphanWatch(this.limiter, (ids) => read((ledger) => findCharges(ledger)(ids)));
     registerLimits(this.answers, this.limiter);
+    registerWrongKeys(this.answers);
     registerMergedKnownStore(this.answers, (question, payload) => this.askAll(question, payload));
     this.listener = new Listener(listenAddress, (socket) => this.passConnection(socket), true);
     this.checkTimer = setInterval(() => this.checkWorkers(), CHECK_INTERVAL);

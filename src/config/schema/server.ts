@@ -19,12 +19,12 @@ export const BodySchema = z.strictObject({
     .prefault("10s"),
   memory: quantity(parseSize, "64MiB, 1MB or 512KiB")
     .describe(
-      "Maximum memory, in a process, for bodies that have not arrived completely or whose requests wait for limits, plugins or the beginning of a provider's answer, like 384MiB: what exceeds 64 KiB of each, decompressed. When it is used up, the key that has most gives way to one that has less than the average.",
+      "Maximum memory for bodies that have not arrived completely or whose requests wait for limits, plugins or the beginning of a provider's answer, like 384MiB: what exceeds 64 KiB of each, decompressed. When it is used up, the key that has most gives way to one that has less than the average. Each of several `workers` has its share, but at least `memory_per_key`.",
     )
     .prefault("384MiB"),
   memory_per_key: quantity(parseSize, "64MiB, 1MB or 512KiB")
     .describe(
-      "The same for the bodies of one key, or of one client network without a key, until its limits have admitted the request, like 128MiB; at least one of `limit` fits.",
+      "The same for the bodies of one key, or of one client network without a key, in each of several `workers`, until its limits have admitted the request, like 128MiB; at least one of `limit` fits.",
     )
     .prefault("128MiB"),
 });
@@ -33,7 +33,7 @@ export const BodySchema = z.strictObject({
 export const AnswersSchema = z.strictObject({
   memory: quantity(parseSize, "64MiB, 1MB or 512KiB")
     .describe(
-      "Maximum memory, in a process, for answers of providers that are buffered, like 256MiB: incomplete events, whole answers that are translated or read by plugins, and the text of translated streams; what exceeds 64 KiB of each. Those of one key, or of one client network without a key, may have half of it.",
+      "Maximum memory for answers of providers that are buffered, like 256MiB: incomplete events, whole answers that are translated or read by plugins, and the text of translated streams; what exceeds 64 KiB of each. Those of one key, or of one client network without a key, may have half of it. Each of several `workers` has its share, but at least 128MiB of it.",
     )
     .prefault("256MiB"),
 });
