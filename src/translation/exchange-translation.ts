@@ -353,13 +353,17 @@ export class ExchangeTranslation {
   private context(exchange: ResponseExchange): ResponseContext {
     const { envelopes, conversation, owners } = this;
     const caller = exchange.caller?.id ?? "";
+    const { body } = exchange;
+    let large: JsonObject | undefined;
     return {
       model: exchange.requestedModel ?? "",
       id: exchange.id,
       created: Math.floor(exchange.time / 1000),
       conversation,
       get request() {
-        return exchange.body.json() as Record<string, unknown>;
+        if (body.length < LARGE_REQUEST_BYTES) return body.json() as JsonObject;
+        large ??= lazyMembers(body);
+        return large;
       },
       seal: (opaque) => envelopes.seal(opaque, owners[0]),
       mark: (id) => envelopes.ids.mark(id, owners[0] ?? ""),
@@ -387,6 +391,22 @@ const destination = ({ provider, model, facts = {} }: Target, protocol: Translat
   model,
   facts,
 });
+
+/** Returns the members of a body, each of which is parsed when it is read: an answer needs few of them. */
+function lazyMembers(body: Body): JsonObject {
+  const members: JsonObject = {};
+  for (const { name } of body.scan?.members ?? [])
+    Object.defineProperty(members, name, {
+      enumerable: true,
+      configurable: true,
+      get() {
+        const value = body.value(name);
+        Object.defineProperty(members, name, { value });
+        return value;
+      },
+    });
+  return members;
+}
 
 const contentTypeHeaders = (type: string): HeaderList => new HeaderList(["content-type", type]);
 

@@ -1,6 +1,7 @@
 import t, { type Test } from "tap";
 import messages from "../../plugins/protocols/anthropic-messages/index.ts";
 import chat from "../../plugins/protocols/openai-chat/index.ts";
+import { drive } from "../../src/testing.ts";
 import { asking, startGateway } from "../support/gateway.ts";
 import { httpUpstream } from "../support/upstream.ts";
 import { json, startVendor } from "../support/vendor.ts";
@@ -302,3 +303,21 @@ models: { m: { targets: ["up:m"] } }
     t.match(await ask(called(`{"a":[${"{},".repeat(410_000)}0]}`)), large);
   },
 );
+
+t.test("an answer to a large request parses only what it needs of it", async (t) => {
+  const parsed: unknown[] = [];
+  class Look {
+    done({ body }: { body: object }) {
+      parsed.push(Reflect.get(body, "parsed"));
+    }
+  }
+  await using driven = await drive(Look);
+  const messages = Array.from({ length: 10_000 }, () => ({ role: "user", content: "What shall I wear?" }));
+  for (const stream of [false, true]) {
+    const body = { messages, stream_options: stream ? { include_usage: true } : undefined };
+    const answer = await driven.ask({ protocol: "openai-chat", model: "gemini", stream, body }, "A coat.");
+    t.equal(answer.text, "A coat.");
+    if (stream) t.ok(answer.events.at(-1)?.usage ?? answer.events.at(-2)?.usage, "what it needs is read");
+  }
+  t.same(parsed, [undefined, undefined]);
+});
