@@ -137,7 +137,7 @@ export default class Scrub implements Plugin {
     const cleans = provider !== undefined && this.aggregators.has(provider);
     if (!cleans) return undefined;
     if (!head.framing) head.headers.delete("content-length");
-    return answerScrubber(table, exchange.protocol.ping);
+    return answerScrubber(table, exchange.protocol.ping, head.reserve);
   }
 
   /** Returns the catalogue for the protocol in which the request's fields will be read. */

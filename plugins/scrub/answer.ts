@@ -12,14 +12,16 @@ const DATA = Buffer.from("data:");
  * Returns a stage that removes the marks of an aggregation service from its response's events, elements or whole body. Bytes
  * without a mark's name pass unchanged.
  * @param ping replaces a comment that names the service: the client still sees that the connection is alive
+ * @param reserve counts what it buffers, as `Head.reserve`
  */
-export function answerScrubber(table: MarkTable, ping: Buffer): Stage {
+export function answerScrubber(table: MarkTable, ping: Buffer, reserve?: (bytes: number) => void): Stage {
   let kept: Buffer[] | undefined = [];
   let size = 0;
   const whole = (frame: Frame): Frame[] | undefined => {
     if (!kept) return undefined;
     kept.push(frame.bytes);
     size += frame.bytes.length;
+    reserve?.(frame.bytes.length);
     if (size <= MAX_WHOLE) return [];
     const late = kept.map((bytes) => new Frame("piece", bytes));
     kept = undefined;

@@ -581,7 +581,7 @@ export class Exchange {
     if (head.framing) return answer.stage;
     if (!head.headers.get("content-type")?.startsWith("application/json")) return undefined;
     head.headers.delete("content-length");
-    return answer.wholeStage();
+    return answer.wholeStage(head.reserve);
   }
 
   /** The last attempt; undefined: no provider has been requested. */

@@ -79,8 +79,11 @@ export class ResponseTextReplacer {
       : [...completed, ...released];
   };
 
-  /** The stage for a complete response in chunks with arbitrary boundaries. A body that is not JSON passes. */
-  readonly wholeStage = (): Stage => {
+  /**
+   * Returns the stage for a complete response in chunks with arbitrary boundaries. A body that is not JSON passes.
+   * @param reserve counts what it buffers, as `Head.reserve`
+   */
+  readonly wholeStage = (reserve?: (bytes: number) => void): Stage => {
     const pieces: Frame[] = [];
     let length = 0;
     return (frame) => {
@@ -88,6 +91,7 @@ export class ResponseTextReplacer {
         pieces.push(frame);
         length += frame.bytes.length;
         if (length > MAX_BYTES) throw new GatewayError("upstream_invalid", { message: "The answer is over 64 MiB." });
+        reserve?.(frame.bytes.length);
         return [];
       }
       const bytes = Buffer.concat(pieces.map((piece) => piece.bytes));

@@ -29,8 +29,19 @@ const ANSWERS: Record<string, [start: string, rest: string]> = {
   small: [`${HEAD} application/json\r\n\r\n${whole("Hi")}`, ""],
 };
 
+/** A plugin that reads whole answers. */
+const SWAP = `export default class Swap {
+  response(exchange) {
+    return exchange.mapResponseText({ pattern: /b/, maxLength: 1 }, () => "c");
+  }
+}`;
+const WITH_SWAP = `plugins: { swap: { from: ./swap.ts } }
+chains: { llm: [sse, auth, scrub, models, limits, rewrite, swap, usage] }
+`;
+const WITH_SCRUB = "plugins: { scrub: { aggregators: [up] } }\n";
+
 /** A gateway with room for the large answers of two keys, one each, and a provider that waits before the end of answers. */
-async function setUp(t: Test) {
+async function setUp(t: Test, more = "") {
   const waiting: { socket: Socket; rest: string }[] = [];
   const upstream = await rawUpstream(async (socket, request) => {
     const { model } = JSON.parse(String(await request.body));
@@ -48,7 +59,8 @@ models: { ${Object.keys(ANSWERS)
       .map((model) => `${model}: { targets: [up:${model}] }`)
       .join(", ")} }
 keys: { ${KEYS.map((key, i) => `k${i}: { key: ${key} }`).join(", ")} }
-`,
+${more}`,
+    { "swap.ts": SWAP },
   );
   const ask = async (key: number, model: string, path: string, stream: boolean) => {
     const headers = { authorization: `Bearer ${KEYS[key]}`, "content-type": "application/json" };
@@ -70,14 +82,22 @@ keys: { ${KEYS.map((key, i) => `k${i}: { key: ${key} }`).join(", ")} }
   return { ask, counted, ended, finish, waiting };
 }
 
-for (const { way, model, path, stream } of [
+for (const { way, model, path, stream, more } of [
   { way: "incomplete events", model: "event", path: "/v1/chat/completions", stream: true },
   { way: "incomplete events that are translated", model: "event", path: "/v1/messages", stream: true },
   { way: "texts of translated streams", model: "events", path: "/v1/messages", stream: true },
   { way: "whole answers that are translated", model: "whole", path: "/v1/messages", stream: false },
+  {
+    ...{ way: "whole answers in which a plugin replaces texts", more: WITH_SWAP },
+    ...{ model: "whole", path: "/v1/chat/completions", stream: false },
+  },
+  {
+    ...{ way: "whole answers of which marks are removed", more: WITH_SCRUB },
+    ...{ model: "whole", path: "/v1/chat/completions", stream: false },
+  },
 ])
   t.test(`${way} have a bound, for a key and in all; those within it go on`, async (t) => {
-    const { ask, counted, ended, finish, waiting } = await setUp(t);
+    const { ask, counted, ended, finish, waiting } = await setUp(t, more);
     const first = [ask(0, model, path, stream), ask(1, model, path, stream)];
     await until(() => counted() >= 2 * 336 * KIB, "two to be buffered");
     const refused = [ask(0, model, path, stream), ask(2, model, path, stream)];
