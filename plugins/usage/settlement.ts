@@ -25,6 +25,7 @@ export function settle(
   tokensIn: () => number,
 ): Settlement {
   const reported = credibleUsage(exchange);
+  if (isReportedLater(exchange) && !(reported && hasCounts(reported))) return { usage: undefined, source: "none" };
   const isStreamedText = reading.delivered !== undefined && exchange.operation.task === "generate";
   if (isStreamedText) {
     if (hasArrived(exchange, reading) && reported?.out.total !== undefined)
@@ -73,6 +74,7 @@ export function settleCut(
   tokensIn: () => number,
 ): Settlement {
   const reported = credibleUsage(exchange);
+  if (isReportedLater(exchange) && !(reported && hasCounts(reported))) return { usage: undefined, source: "none" };
   const { delivered } = reading;
   const source = reported && hasCounts(reported) ? "partial" : "estimated";
   if (!delivered) return { usage: reported, source: reported ? "partial" : "none" };
@@ -119,15 +121,18 @@ const hasArrived = (exchange: DoneExchange, { complete, lastFrame, previousFrame
 const isUsageFinal = ({ outcome, attempts }: DoneExchange): boolean =>
   outcome === "completed" || (attempts.at(-1)?.status ?? 0) >= 400;
 
+/** Reports whether a response arrived without usage. */
+const isUnreported = ({ usage }: DoneExchange, { delivered, parser }: UsageReading): boolean =>
+  (delivered !== undefined || parser !== undefined) && usage?.providerCost === undefined;
+
 /**
- * Reports whether a response arrived without usage; for one that is generated later, the request that fetches it has the
- * usage.
+ * Reports whether a response is made in the background, whoever waits for it: the request that fetches it complete has its
+ * usage, and an estimate would be charged in addition.
  */
-function isUnreported({ protocol, body, usage }: DoneExchange, { delivered, parser }: UsageReading): boolean {
-  if ((!delivered && !parser) || usage?.providerCost !== undefined) return false;
+export function isReportedLater({ protocol, body }: Pick<DoneExchange, "protocol" | "body">): boolean {
   const { background } = protocol.output ?? {};
   const kind = background === undefined ? undefined : body.member(background)?.kind;
-  return kind === undefined || kind === "false" || kind === "null";
+  return kind !== undefined && kind !== "false" && kind !== "null";
 }
 
 /** Maximum credible tokens of one exchange: higher reports are ignored. */

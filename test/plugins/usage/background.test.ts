@@ -1,0 +1,94 @@
+import { join } from "node:path";
+import t, { type Test } from "tap";
+import { readJournals } from "../../../src/store/journal/lines.ts";
+import { rowToEntry } from "../../../src/store/ledger-row.ts";
+import { asking, startGateway } from "../../support/gateway.ts";
+import { httpUpstream, until } from "../../support/upstream.ts";
+
+const TOKENS = { input_tokens: 500, output_tokens: 30, total_tokens: 530 };
+const COST = (500 * 3 + 30 * 15) * 1000;
+
+const made = (status: string) => ({
+  ...{ id: "resp_1", object: "response", background: true, output: [] },
+  ...{ status, usage: status === "completed" ? TOKENS : null },
+});
+const event = (type: string, more: object) => `event: ${type}\ndata: ${JSON.stringify({ type, ...more })}\n\n`;
+const BEGINNING = [
+  event("response.created", { response: made("in_progress") }),
+  event("response.output_item.done", { item: { type: "web_search_call", id: "ws_1", status: "completed" } }),
+  ...Array.from({ length: 9 }, (_, i) => event("response.output_text.delta", { delta: `word ${i} of this answer. ` })),
+].join("");
+const END = event("response.completed", { response: made("completed") });
+
+/** Starts a gateway with a provider of background answers, whose streams stop after their beginning. */
+async function start(t: Test, cut: string, stops: "waits" | "breaks off") {
+  const upstream = await httpUpstream(({ method, url }, reply) => {
+    const streams = method === "POST" || url.includes("stream=true");
+    reply.writeHead(200, { "content-type": streams ? "text/event-stream" : "application/json" });
+    if (method !== "POST") reply.end(streams ? END : JSON.stringify(made("completed")));
+    else reply.write(BEGINNING, () => stops === "breaks off" && reply.destroy());
+  });
+  t.teardown(() => upstream.close());
+  const started = await startGateway(
+    t,
+    `providers: { up: { url: "${upstream.origin.origin}/v1", speaks: [openai-responses] } }
+models: { m: { price: { input: 3, output: 15, web_search: 0.01 }, targets: [up:x] } }
+plugins: { usage: { cut: ${cut} } }\n`,
+  );
+  const { url, log, gateway } = started;
+  const ended = (count: number) =>
+    until(() => log.lines.filter(({ message }) => message === "exchange").length === count, `the end of ${count}`);
+  const body = JSON.stringify({ model: "m", input: "A question.", background: true, stream: true });
+  return {
+    ...started,
+    ended,
+    /** Creates a response, reads its beginning and leaves. */
+    async create() {
+      const response = await fetch(`${url}/v1/responses`, { method: "POST", headers: asking(), body });
+      const reader = response.body?.getReader();
+      for (let seen = 0; seen < BEGINNING.length; ) seen += (await reader?.read())?.value?.length ?? BEGINNING.length;
+      await reader?.cancel().catch(() => {});
+      await ended(1);
+    },
+    async fetchIt(query = "") {
+      const text = await (await fetch(`${url}/v1/responses/resp_1${query}`, { headers: asking() })).text();
+      t.match(text, "completed");
+    },
+    async sums() {
+      await gateway.stores.ledger.flush();
+      return gateway.stores.ledger.sums({ by: [] });
+    },
+  };
+}
+
+for (const [cut, stops] of [
+  ["estimate", "waits"],
+  ["estimate", "breaks off"],
+  ["observed", "waits"],
+  ["absorb", "waits"],
+  ["drain", "breaks off"],
+] as const)
+  t.test(`with \`${cut}\` a background answer costs once, when it is fetched, if its stream ${stops}`, async (t) => {
+    const { create, fetchIt, sums, ended, gateway } = await start(t, cut, stops);
+    await create();
+    t.match(await sums(), [{ requests: 1, unsettled: 1, tokensIn: 0, tokensOut: 0, cost: 0 }], "before it is fetched");
+    t.match(await gateway.stores.ledger.recent(1), [{ source: "none", cost: undefined, assumedCost: undefined }]);
+    await fetchIt("?stream=true&starting_after=4");
+    await fetchIt();
+    await ended(3);
+    t.match(await sums(), [{ requests: 3, tokensIn: 500, tokensOut: 30, cost: COST }]);
+  });
+
+t.test("a killed gateway leaves no estimate of a background answer, which is counted when it is fetched", async (t) => {
+  const { url, gateway, folder } = await start(t, "estimate", "waits");
+  const body = JSON.stringify({ model: "m", input: "A question.", background: true, stream: true });
+  const leaving = new AbortController();
+  const response = await fetch(`${url}/v1/responses`, {
+    ...{ method: "POST", headers: asking(), body, signal: leaving.signal },
+  });
+  await response.body?.getReader().read();
+  gateway.stores.ledger.persist();
+  const { open } = readJournals(join(folder, "gateway.db.journal"));
+  t.match(open.map(rowToEntry), [{ outcome: "interrupted", source: "none", usage: undefined, cost: undefined }]);
+  leaving.abort();
+});
