@@ -91,6 +91,13 @@ function tokenRates(rates: Rates): TokenRates {
   ].map((usd) => toInteger(usd, PER_TOKEN));
 }
 
+/** The names of rates, in the order of `tokenRates`. */
+const RATE_NAMES = [
+  ...(["input", "cached", "cache_write", "cache_write_1h", "input_audio", "cached_audio"] as const),
+  ...(["input_image", "cached_image", "input_video"] as const),
+  ...(["output", "reasoning", "output_audio", "output_image"] as const),
+];
+
 /** Returns the steps of rates, the highest first. */
 function priceSteps({ above = [], ...base }: TieredRates): PriceStep[] {
   const higher = above.map(({ tokens, ...own }) => ({ above: tokens, rates: tokenRates({ ...base, ...own }) }));
@@ -153,7 +160,7 @@ export function isPriced(usage: Usage, price: Price, isListed: boolean): boolean
   if (images && imagePrice(images, price) === undefined) return false;
   if (drawn && !drawingRates(drawn.model, compiledPrice(price))) return false;
   if (!isListed) return true;
-  if (tier !== undefined && !DEFAULT_TIERS.has(tier) && !hasTier(normalizeTier(tier), price)) return false;
+  if (tier !== undefined && !DEFAULT_TIERS.has(tier) && !isTierPriced(usage, normalizeTier(tier), price)) return false;
   for (const name in serverTools) {
     if ((serverTools[name] as number) === 0 || FREE_TOOLS.has(name)) continue;
     if (price.web_search === undefined || !WEB_SEARCHES.includes(name)) return false;
@@ -161,9 +168,17 @@ export function isPriced(usage: Usage, price: Price, isListed: boolean): boolean
   return true;
 }
 
-function hasTier(tier: string, price: Price): boolean {
+/** Reports whether a public table has the rates of a tier for all tokens of usage: a standard rate is not the tier's. */
+function isTierPriced(usage: Usage, tier: string, price: Price): boolean {
   if (PREPAID_TIERS.has(tier) || tier === "ultrafast") return false;
-  return !SERVICE_TIERS.includes(tier as ServiceTier) || price[tier as ServiceTier] !== undefined;
+  if (!SERVICE_TIERS.includes(tier as ServiceTier)) return true;
+  const own = price[tier as ServiceTier];
+  if (!own) return false;
+  const total = usage.in.total ?? 0;
+  const isLong = ({ above = [] }: TieredRates) => above.some(({ tokens }) => total > tokens);
+  if (isLong(price) && !isLong(own)) return false;
+  const counts = tokenCounts(usage);
+  return RATE_NAMES.every((name, part) => counts[part] === 0 || price[name] === undefined || own[name] !== undefined);
 }
 
 /** Returns USD for each image: 0 where only tokens are charged, undefined where the price is unknown. */

@@ -90,15 +90,17 @@ function factsOf(tables: Tables, vendor: string, model: string): ModelFacts {
   const row = tables.litellm(vendor, model);
   const facts: ModelFacts = {};
   const imageRates = row?.can?.includes("tools") ? tables.imageRates(vendor) : undefined;
+  const other = row?.price && completeTiers(row.price);
   const doubted = priced?.guessed || MOVING_ALIASES[vendor]?.test(model);
-  if (priced && !(doubted && row?.price)) {
+  if (priced && !(doubted && other)) {
     const drawing = imageRates ? { image_generation: imageRates } : {};
     const whole = priced.prices.map((each) =>
-      addRates(each, { ...missingRates(each.price, row?.price), ...drawing }, litellmSource),
+      addRates(each, { ...missingRates(model, each.price, other), ...drawing }, litellmSource),
     );
-    facts.prices = new PriceList(whole, genaiSource, priced.guessed);
-  } else if (row?.price) {
-    const price = imageRates ? { ...row.price, image_generation: imageRates } : row.price;
+    if (whole.every(({ price }) => hasAudioRates(model, price)))
+      facts.prices = new PriceList(whole, genaiSource, priced.guessed);
+  } else if (other) {
+    const price = imageRates ? { ...other, image_generation: imageRates } : other;
     facts.prices = new PriceList([{ price }], litellmSource);
   }
   if (priced?.context !== undefined && !priced.guessed) facts.context = { value: priced.context, source: genaiSource };
@@ -108,6 +110,42 @@ function factsOf(tables: Tables, vendor: string, model: string): ModelFacts {
   return facts;
 }
 
+/** Models that genai-prices lists among the names of models with cheaper searches. */
+const SEARCH_MODEL = /-search-preview\b/;
+
+/** Models whose audio costs many times their text. */
+const AUDIO_MODEL = /(?:^|[-/])audio(?:-|$)/;
+
+/** Reports whether a price has the audio rates that its model must have: a table without them has only those of text. */
+const hasAudioRates = (model: string, { input_audio, output_audio }: Price): boolean =>
+  !AUDIO_MODEL.test(model) || input_audio !== undefined || output_audio !== undefined;
+
+/** Completes the rates of LiteLLM's tiers, where the standard ones tell them. */
+function completeTiers({ reasoning, ...price }: Price): Price {
+  // The table often repeats the rate of output, but not in tiers.
+  const whole: Price = reasoning === undefined || reasoning === price.output ? price : { ...price, reasoning };
+  for (const tier of SERVICE_TIERS) {
+    const own = whole[tier];
+    if (own)
+      whole[tier] = {
+        ...own,
+        ...longWrite(own, price),
+        ...(own.above && { above: own.above.map((each) => ({ ...each, ...longWrite(each, price) })) }),
+      };
+  }
+  return whole;
+}
+
+const MICRO = 1e6;
+
+/** Returns the missing rate of long cache writes: all vendors charge a fixed multiple of that of the others, in each tier. */
+function longWrite({ cache_write: own, cache_write_1h: long }: Rates, { cache_write, cache_write_1h }: Price): Rates {
+  if (long !== undefined || !own || !cache_write || cache_write_1h === undefined) return {};
+  return { cache_write_1h: Math.round((own * cache_write_1h * MICRO) / cache_write) / MICRO };
+}
+
+const AUDIO_RATES = ["input_audio", "output_audio"] as const;
+
 /** Adds another table's figures to a price, with their source. */
 function addRates(dated: DatedPrice, more: Price, source: string): DatedPrice {
   const names = Object.keys(more);
@@ -116,8 +154,8 @@ function addRates(dated: DatedPrice, more: Price, source: string): DatedPrice {
   return { ...dated, price: { ...dated.price, ...more }, sourceOverrides: from };
 }
 
-/** Returns rates of service tiers and of long caching, which genai-prices lacks, if both tables agree on the basic rates. */
-function missingRates(price: Price, other: Price | undefined): Price {
+/** Returns rates of service tiers, long caching, audio and searches, which genai-prices lacks, if both tables agree on the basic rates. */
+function missingRates(model: string, price: Price, other: Price | undefined): Price {
   const more: Price = {};
   if (!other || price.input !== other.input || price.output !== other.output) return more;
   for (const tier of SERVICE_TIERS)
@@ -128,5 +166,9 @@ function missingRates(price: Price, other: Price | undefined): Price {
     other.cache_write_1h !== undefined
   )
     more.cache_write_1h = other.cache_write_1h;
+  for (const name of AUDIO_RATES) if (price[name] === undefined && other[name] !== undefined) more[name] = other[name];
+  // Perplexity's models cost by request instead.
+  const lacksSearch = price.web_search === undefined && price.request === undefined;
+  if (other.web_search !== undefined && (lacksSearch || SEARCH_MODEL.test(model))) more.web_search = other.web_search;
   return more;
 }

@@ -14,10 +14,28 @@ const table = (): LiteLlmExtract =>
 /** Returns the version of the package that the table was extracted from. */
 export const litellmVersion = (): string => table().version;
 
-/** Looks a model up by the vendor's own name, or that without a date. */
+/** Looks a model up by the vendor's own name, or that without a date, or with its latest date. */
 export function litellmModel(vendor: string, model: string): LiteLlmModel | undefined {
   const { models } = table();
-  return ownModel(models, `${vendor}:${model}`) ?? ownModel(models, `${vendor}:${model.replace(DATE, "")}`);
+  const name = `${vendor}:${model}`;
+  return (
+    ownModel(models, name) ??
+    ownModel(models, name.replace(DATE, "")) ??
+    ownModel(models, latestDated().get(name) ?? "")
+  );
+}
+
+let latestNames: ReadonlyMap<string, string> | undefined;
+
+/** Returns the latest names with a date, by the same without it. */
+function latestDated(): ReadonlyMap<string, string> {
+  latestNames ??= new Map(
+    Object.keys(table().models)
+      .filter((name) => DATE.test(name))
+      .sort()
+      .map((name) => [name.replace(DATE, ""), name]),
+  );
+  return latestNames;
 }
 
 /** Vendors whose other models use these to generate images, and report their tokens separately. */

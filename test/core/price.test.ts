@@ -154,6 +154,27 @@ t.test("images of a tool cost what the model costs that generates them", async (
   t.ok(isPriced(usage({ total: 3 }, {}, { drawn }), { input: 1, image_generation: { "*": { input: 5 } } }, true));
 });
 
+t.test(
+  "a public table whose tier lacks a rate, or those for many tokens, leaves them unknown in that tier",
+  async (t) => {
+    const price: Price = {
+      ...{ input: 2, cached: 0.2, cache_write: 2.5, cache_write_1h: 4, output: 10 },
+      above: [{ tokens: 1000, input: 4, output: 15 }],
+      batch: { input: 1, cache_write: 1.25, output: 5 },
+      priority: { input: 3, cached: 0.3, output: 15, above: [{ tokens: 1000, input: 6, output: 20 }] },
+    };
+    const known = (tier: string, input: Usage["in"], listed = true) =>
+      isPriced(usage(input, { total: 5, reasoning: 2 }, { tier }), price, listed);
+    t.ok(known("batch", { total: 1000, write: { "5m": 10 } }), "what no tier has is as its more general kind");
+    t.notOk(known("batch", { total: 1000, write: { "1h": 10 } }));
+    t.notOk(known("batch", { total: 1000, cached: 1 }));
+    t.notOk(known("batch", { total: 1001 }), "more than a step that the tier lacks");
+    t.ok(known("priority", { total: 1001, cached: 1 }));
+    t.ok(known("standard", { total: 1001, cached: 1, write: { "1h": 10 } }));
+    t.ok(known("batch", { total: 1001, cached: 1 }, false), "an operator's own price has the standard rate");
+  },
+);
+
 t.test("a public table without a tier, or without the price of a tool, leaves it unknown", async (t) => {
   const price: Price = { input: 1, flex: { input: 0.5 } };
   const known = (tier: string, listed = true) => isPriced(usage({ total: 1 }, {}, { tier }), price, listed);

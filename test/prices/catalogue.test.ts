@@ -78,3 +78,36 @@ t.test(
     t.same(grok.prices?.versionAt(now)?.price, { image: 0.02 });
   },
 );
+
+/** Returns the price in force of a vendor's model. */
+async function priceOf(vendor: string, model: string) {
+  const provider = { ...NOBODY, vendor };
+  return (await Catalogue.for([provider])).find(provider, model).prices?.versionAt(now)?.price;
+}
+
+t.test("searches of a model that can nothing else have the price of its own row", async (t) => {
+  t.equal((await priceOf("openai", "gpt-4o-search-preview"))?.web_search, 0.025);
+  t.equal((await priceOf("openai", "gpt-4o-mini-search-preview"))?.web_search, 0.025, "not that of gpt-4o-mini");
+  t.equal((await priceOf("openai", "gpt-4o-mini"))?.web_search, 0.01);
+  t.equal((await priceOf("openai", "gpt-5-search-api"))?.web_search, 0.01);
+  t.match(await priceOf("perplexity", "sonar"), { request: 0.012, web_search: undefined });
+});
+
+t.test("a model of audio has audio's rates, or no price", async (t) => {
+  t.match(await priceOf("openai", "gpt-4o-audio-preview"), { input: 2.5, input_audio: 40, output_audio: 80 });
+  t.match(await priceOf("openai", "gpt-4o-mini-audio-preview"), { input_audio: 10, output_audio: 20 });
+  t.match(await priceOf("openai", "gpt-audio"), { input_audio: 32, output_audio: 64 });
+  t.equal(await priceOf("openrouter", "openai/gpt-audio"), undefined);
+});
+
+t.test("an hour's cache write is as much cheaper in a tier as the others", async (t) => {
+  t.match(await priceOf("anthropic", "claude-sonnet-4-5"), { cache_write_1h: 6, batch: { cache_write_1h: 3 } });
+  t.match(await priceOf("anthropic", "claude-opus-5"), { cache_write_1h: 10, batch: { cache_write_1h: 5 } });
+  const batch = { above: [{ cache_write: 5, cache_write_1h: 10 }] };
+  t.match(await priceOf("openai", "gpt-5.6"), { batch });
+});
+
+t.test("a tier's reasoning costs as its output, where the standard one does", async (t) => {
+  t.match(await priceOf("google", "gemini-4-argon"), { reasoning: undefined, flex: { output: 5 } });
+  t.match(await priceOf("perplexity", "sonar-deep-research"), { output: 8, reasoning: 3 });
+});

@@ -11,7 +11,7 @@ import { createDecoder, decodeResponse } from "./response.decode.ts";
 import { createEncoder, encodeResponse } from "./response.encode.ts";
 import { fields, support } from "./support.ts";
 import { opaque, texts } from "./texts.ts";
-import { chunkMedia, readUsage } from "./usage.ts";
+import { chunkMedia, holdsUsage, readUsage, URL_CITATION } from "./usage.ts";
 import { CHAT_COMPLETIONS } from "./wire.ts";
 
 /** Models that search the web in Chat too; others refuse `web_search_options`. [M: OpenAI] */
@@ -46,10 +46,12 @@ const openaiChat: TranslatedProtocol = {
   ...fixedPaths({
     "/v1/chat/completions": CHAT_COMPLETIONS,
   }),
-  usageMembers: ["usage", "service_tier"],
+  usageMembers: ["usage", "service_tier", "choices"],
+  usageWords: { choices: URL_CITATION },
   output: { tokens: [["max_completion_tokens"], ["max_tokens"]], multipliers: [["n"]], background: "deferred" },
 
   recognises: (path) => /\/chat\/completions(\/|$)/.test(path),
+  holdsUsage,
   usage: readUsage,
   texts,
   longMembers: ["messages", "tools", "functions", "prediction"],

@@ -5,10 +5,19 @@ import {
   asObject,
   asText,
   atMost,
+  type Frame,
   type JsonObject,
   type Usage,
 } from "model-gateway/protocol";
-import { providerCost } from "../openai/usage.ts";
+import { holdsUsage as holdsFamilyUsage, providerCost } from "../openai/usage.ts";
+
+/** The member of a citation, by which alone OpenAI's search models report that they have searched. */
+export const URL_CITATION = "url_citation";
+/** The count's name: the vendor does not report one. */
+const SEARCHES = "web_search";
+
+/** Reports whether a frame may contain usage, or citations of a search. */
+export const holdsUsage = (frame: Frame): boolean => holdsFamilyUsage(frame) || frame.mayContain(URL_CITATION);
 
 /**
  * Decodes the usage of a complete response, or of the chunk that has it: one with empty `choices`, or the last one with some
@@ -17,17 +26,35 @@ import { providerCost } from "../openai/usage.ts";
 export function readUsage(json: unknown, previous?: Usage): Usage | undefined {
   const body = asObject(json);
   const raw = asObject(body?.["usage"]) ?? asObject(asObject(body?.["x_groq"])?.["usage"]);
-  if (!raw) return previous;
+  if (!raw) {
+    if (!isCited(body)) return previous;
+    return { ...(previous ?? { in: {}, out: {}, raw: undefined }), serverTools: { [SEARCHES]: 1 } };
+  }
   const tier = asText(body?.["service_tier"]) ?? asText(raw["service_tier"]) ?? previous?.tier;
   const usage: Usage = { in: input(raw), out: output(raw), raw };
-  const details = raw["server_tool_use_details"];
-  const serverTools = details === undefined ? undefined : asCounts(details);
+  const serverTools = searches(raw) ?? (isCited(body) ? { [SEARCHES]: 1 } : previous?.serverTools);
   if (serverTools !== undefined) usage.serverTools = serverTools;
   if (tier !== undefined) usage.tier = tier;
   const cost = providerCost(raw);
   if (cost !== undefined) usage.providerCost = cost;
   return usage;
 }
+
+/** Returns the searches that usage has: OpenRouter's by tool, and Perplexity's. [F] */
+function searches(raw: JsonObject): Usage["serverTools"] {
+  const details = raw["server_tool_use_details"];
+  if (details !== undefined) return asCounts(details);
+  const queries = asCount(raw["num_search_queries"]);
+  return queries === undefined ? undefined : { [SEARCHES]: queries };
+}
+
+/** Reports whether a response or a chunk cites a page: its request was searched for, which is billed once. [D: OpenAI's prices] */
+const isCited = (body: JsonObject | undefined): boolean =>
+  asList(body?.["choices"]).some((choice) => {
+    const { message, delta } = asObject(choice) ?? {};
+    const annotations = asList(asObject(message ?? delta)?.["annotations"]);
+    return annotations.some((each) => asObject(asObject(each)?.[URL_CITATION]) !== undefined);
+  });
 
 /** Bytes of base64 for each token of audio: 16 bits at 24 kHz, the only streamed form, with 20 tokens a second. [S] */
 const AUDIO_BYTES_PER_TOKEN = (24_000 * 2 * (4 / 3)) / 20;
@@ -52,7 +79,9 @@ function input(raw: JsonObject): Usage["in"] {
   const counts: Usage["in"] = {};
   const unreportedAudio = unreportedAudioTokens(raw);
   const prompt = asCount(raw["prompt_tokens"]);
-  const total = prompt === undefined ? undefined : prompt + (unreportedAudio ?? 0);
+  // Perplexity reads the pages that it cites, at the price of input, beside the prompt. [D: sonar-deep-research]
+  const cited = asCount(raw["citation_tokens"]) ?? 0;
+  const total = prompt === undefined ? undefined : prompt + (unreportedAudio ?? 0) + cited;
   if (total !== undefined) counts.total = total;
   // DeepSeek, Moonshot and Mistral have members of their own beside the common one or instead of it.
   const cached =
@@ -76,9 +105,11 @@ function input(raw: JsonObject): Usage["in"] {
 function output(raw: JsonObject): Usage["out"] {
   const details = asObject(raw["completion_tokens_details"]) ?? NO_DETAILS;
   const counts: Usage["out"] = {};
-  const total = totalOut(raw);
+  const besides = additionalReasoning(raw);
+  const stated = totalOut(raw);
+  const total = stated === undefined ? undefined : stated + (besides ?? 0);
   if (total !== undefined) counts.total = total;
-  const reasoning = asCount(details["reasoning_tokens"]);
+  const reasoning = asCount(details["reasoning_tokens"]) ?? besides;
   if (reasoning !== undefined) counts.reasoning = atMost(reasoning, total) as number;
   const audio = asCount(details["audio_tokens"]);
   if (audio !== undefined) counts.audio = audio;
@@ -105,6 +136,12 @@ function unreportedAudioTokens(raw: JsonObject): number | undefined {
   if (total === undefined) return undefined;
   return Math.max(0, total - (prompt ?? 0) - (completion ?? 0));
 }
+
+/** Returns Perplexity's reasoning, which is in no total: it is reported beside its searches. [D: sonar-deep-research] */
+const additionalReasoning = (raw: JsonObject): number | undefined =>
+  raw["num_search_queries"] === undefined && raw["citation_tokens"] === undefined
+    ? undefined
+    : asCount(raw["reasoning_tokens"]);
 
 /** Returns the output tokens. Recorded from xAI and Google: only `total_tokens` includes reasoning, not `completion_tokens`. */
 function totalOut(raw: JsonObject): number | undefined {

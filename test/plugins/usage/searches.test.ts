@@ -88,3 +88,30 @@ t.test("Gemini's searches cost once for each request, and from the third generat
   const found = await row(t, "gemini", "/v1beta/models/m:generateContent", plain, { contents: [] });
   t.match(found, { cost: 0, usage: { serverTools: undefined } });
 });
+
+t.test("a Chat answer with citations was searched for once, also in a stream whose client leaves", async (t) => {
+  const messages = [{ role: "user", content: "x" }];
+  const usage = { prompt_tokens: 10, completion_tokens: 5, total_tokens: 15 };
+  const cited = { annotations: [1, 2].map(() => ({ type: "url_citation", url_citation: { url: "http://x" } })) };
+  const chunk = (delta: object, more: object = {}) =>
+    `data: ${JSON.stringify({ id: "c", object: "chat.completion.chunk", choices: [{ index: 0, delta }], ...more })}\n\n`;
+  const asked = async (answer: string, more: object = {}) =>
+    row(t, "openai-chat", "/v1/chat/completions", answer, { messages, ...more });
+  for (const filler of ["", FILLER])
+    for (const [message, more, count] of [
+      [cited, {}, 1],
+      [cited, { server_tool_use_details: { web_search_requests: 3 } }, 3],
+      [{ annotations: [] }, {}, 0],
+      [{ annotations: [{ type: "file", file: {} }] }, {}, 0],
+    ] as const) {
+      const choices = [{ index: 0, message: { role: "assistant", content: "x", ...message } }];
+      const found = await asked(JSON.stringify({ id: "c", filler, choices, usage: { ...usage, ...more } }));
+      t.match(found, { source: "reported", cost: count * EACH }, JSON.stringify(more));
+    }
+  const left = await asked(chunk({ content: "A text." }) + chunk(cited) + chunk({ content: "More." }));
+  t.match(left, { outcome: "aborted", source: "estimated", cost: EACH });
+  const told = await asked(chunk(cited) + chunk({}, { choices: [], usage }), {
+    stream_options: { include_usage: true },
+  });
+  t.match(told, { usage: { in: { total: 10 }, serverTools: { web_search: 1 } }, cost: EACH });
+});

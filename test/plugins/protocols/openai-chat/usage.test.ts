@@ -2,7 +2,9 @@ import { isDeepStrictEqual } from "node:util";
 import t from "tap";
 import protocol from "../../../../plugins/protocols/openai-chat/index.ts";
 import { readUsage } from "../../../../plugins/protocols/openai-chat/usage.ts";
+import { cost } from "../../../../src/core/price.ts";
 import type { Usage } from "../../../../src/core/usage.ts";
+import { Catalogue } from "../../../../src/prices/catalogue.ts";
 import { asEvent, eventsOf, jsonOf, recordings } from "../../../support/openai-recordings.ts";
 
 t.test("every part of a full report is decoded", async (t) => {
@@ -127,4 +129,22 @@ t.test("audio tokens that are only part of the total are input, not output", asy
     in: { total: 5 },
     out: { total: 6 },
   });
+});
+
+t.test("what Perplexity counts beside the tokens of a chat costs as much as the vendor says", async (t) => {
+  const raw = {
+    ...{ prompt_tokens: 33, completion_tokens: 7163, total_tokens: 7196 },
+    ...{ citation_tokens: 20_016, num_search_queries: 18, reasoning_tokens: 73_997 },
+    cost: { total_cost: 0.409393 },
+  };
+  const usage = readUsage({ usage: raw }) as Usage;
+  t.match(usage, {
+    in: { total: 33 + 20_016 },
+    out: { total: 7163 + 73_997, reasoning: 73_997 },
+    serverTools: { web_search: 18 },
+  });
+  const perplexity = { url: new URL("https://api.perplexity.ai") };
+  const { prices } = (await Catalogue.for([perplexity])).find(perplexity, "sonar-deep-research");
+  t.equal(cost(usage, prices?.versionAt(Date.now())?.price ?? {}), usage.providerCost);
+  t.match(readUsage({ usage: { prompt_tokens: 3, completion_tokens: 9, reasoning_tokens: 5 } }), { out: { total: 9 } });
 });
