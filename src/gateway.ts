@@ -129,6 +129,7 @@ export class Gateway {
     const { limits, postgres } = config.store;
     if (limits === "memory" && !postgres) this.otherGateways = this.watchOthers();
     answerMetrics(this.answers, () => metrics.json(this, stores.ledger));
+    stores.ledger.watch();
     this.downstream.onEnded = (exchange) => metrics.countExchange(exchange);
     this.downstream.onRefused = (code) => metrics.countRefusal(code);
     this.downstream.onPreflight = () => metrics.countPreflight();

@@ -43,6 +43,8 @@ export interface LedgerStore extends PrunableRows {
     lastUsed(keys: readonly string[]): Promise<Map<string, number>>;
     page(span: LedgerRows, after?: RowCursor): LedgerEntry[] | Promise<LedgerEntry[]>;
     readonly state: "ok" | "waiting";
+    /** Asks a database that is not being written whether it responds, for `state`; to be called regularly. Absent for files. */
+    probe?(): void;
   };
   readonly objects: ObjectRows;
   close(): Promise<void>;
@@ -60,9 +62,15 @@ export async function openLedgerStore(
 ): Promise<LedgerStore> {
   if (typeof location !== "string" && !("inode" in location)) {
     const database = await PostgresDatabase.open(location, CONNECTIONS, durable);
-    const ledger = new PostgresLedger(database, warn);
+    let isClosing = false;
+    // Closing breaks off what is being asked: that is no outage, and rows that were not written stay in the journal.
+    const ledger = new PostgresLedger(database, (...warning) => isClosing || warn(...warning));
     const objects = new PostgresObjects(database);
-    return { ledger, objects, ...prunablePostgres(database), close: () => database.close() };
+    const close = () => {
+      isClosing = true;
+      return database.close();
+    };
+    return { ledger, objects, ...prunablePostgres(database), close };
   }
   // Durable, because journals are deleted once their rows are here, and the rows must survive what the journals would.
   const { file, inode } = typeof location === "string" ? { file: location } : location;

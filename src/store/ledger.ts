@@ -254,6 +254,8 @@ export abstract class Ledger {
   abstract close(): Promise<void>;
   /** Whether entries reach the disk. */
   abstract get state(): "ok" | "waiting";
+  /** From now on `state` also tells of a database that goes down before the first entry. */
+  watch(): void {}
   /** Reports whether exchanges that have ended, here or in other gateways on this machine, wait for the store: sums lack them. */
   isBehind(): boolean {
     return this.state === "waiting";

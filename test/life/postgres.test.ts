@@ -113,6 +113,19 @@ if (server) {
     t.comment(`${KILLS} kills of the database: ${whole.length} answers, ${rows} rows, ${others.length} failures`);
   });
 
+  t.test("a gateway without any request tells of a database that goes down, and that comes back", async (t) => {
+    const own = await startPostgres(t);
+    if (!own) return;
+    const gateway = await startProcess(t, await yamlFor(t, await own.database()));
+    const told = (text: RegExp) => gateway.lines().filter(({ msg }) => text.test(String(msg))).length;
+    await own.kill();
+    await eventually(async () => (await gateway.ready())?.body["store"] === "waiting", "the word of it");
+    t.equal(told(/ledger cannot be written: PostgreSQL at/), 1);
+    await own.start();
+    await eventually(async () => (await gateway.ready())?.body["store"] === "ok", "the word of its return");
+    t.equal(told(/is being written again/), 1);
+  });
+
   t.test("a frozen database makes nobody wait: known keys work, others get 503", async (t) => {
     const started = await withKnownKey(t);
     if (!started) return;

@@ -1,10 +1,12 @@
 import { join } from "node:path";
+import { setImmediate } from "node:timers/promises";
 import t from "tap";
 import { entryToRow } from "../../src/store/ledger-row.ts";
 import { openLedgerStore } from "../../src/store/ledger-store.ts";
 import { openPostgres } from "../../src/store/postgres/migrations.ts";
 import { entry } from "../support/ledger-contract.ts";
 import { placeOf, startPostgres } from "../support/postgres.ts";
+import { eventually } from "../support/process.ts";
 
 const server = await startPostgres(t);
 
@@ -25,4 +27,13 @@ t.test("a thread's ledger takes rows and queries, wherever it is", async (t) => 
     t.equal(store.ledger.state, "ok");
     await store.close();
   }
+});
+
+t.test("closing a database breaks off the question whether it responds, and that is no outage", async (t) => {
+  if (!server) return;
+  const store = await openLedgerStore(placeOf(await server.database()), false, (told) => t.fail(told));
+  store.ledger.probe?.();
+  await setImmediate();
+  await store.close();
+  await eventually(() => store.ledger.state === "waiting", "the end of the question");
 });

@@ -95,6 +95,11 @@ export class JournaledLedger extends Ledger implements ObjectJournal {
     return this.journal.writable && this.store === "ok" ? "ok" : "waiting";
   }
 
+  override watch(): void {
+    const isDatabase = typeof this.location !== "string" && !("inode" in this.location);
+    if (isDatabase) this.openLedger();
+  }
+
   override isBehind(): boolean {
     return super.isBehind() || listJournals(this.journal.folder).some(hasWaitingRows);
   }

@@ -50,6 +50,8 @@ const BATCH = 1_000;
 const WRITE_TIMEOUT = 5_000;
 const MAX_WRITE_TIMEOUT = 30_000;
 const QUERY_TIMEOUT = 600_000;
+/** Milliseconds without contact after which the database is asked whether it responds. */
+const PROBE_INTERVAL = 3_000;
 /** Milliseconds between checks that next month's table exists. */
 const PARTITION_CHECK_INTERVAL = 3_600_000;
 
@@ -98,6 +100,9 @@ export class PostgresLedger extends Ledger {
   private readonly rows: UsageRow[] = [];
   private flushing: Promise<void> = Promise.resolve();
   private outage = false;
+  private probing = false;
+  /** `performance.now()` of the last attempt to reach the database. */
+  private contactedAt = Number.NEGATIVE_INFINITY;
   /** Milliseconds for a batch; increases after each timeout, as a slow database would otherwise never finish one. */
   private deadline = WRITE_TIMEOUT;
   private partitionsCheckedAt = Number.NEGATIVE_INFINITY;
@@ -130,7 +135,25 @@ export class PostgresLedger extends Ledger {
 
   /** @throws Error when the store cannot be written; the rows stay in memory for the next flush. */
   override flush(): Promise<void> {
-    this.flushing = this.flushing.catch(() => {}).then(() => this.writeAll());
+    return this.enqueue(() => this.writeAll());
+  }
+
+  /**
+   * Asks a database to which nothing was written for some seconds whether it responds, so that an outage and its end are known
+   * without rows too. To be called regularly; never throws.
+   */
+  probe(): void {
+    if (this.probing || performance.now() - this.contactedAt < PROBE_INTERVAL) return;
+    this.probing = true;
+    this.enqueue(() => this.writeAll(true))
+      .catch(() => {})
+      .finally(() => {
+        this.probing = false;
+      });
+  }
+
+  private enqueue(work: () => Promise<void>): Promise<void> {
+    this.flushing = this.flushing.catch(() => {}).then(work);
     return this.flushing;
   }
 
@@ -205,11 +228,15 @@ export class PostgresLedger extends Ledger {
 
   /** Writes waiting rows; the database stays open. */
   override async close(): Promise<void> {
-    await this.flush().catch(() => {});
+    await (this.rows.length > 0 ? this.flush() : this.flushing).catch(() => {});
   }
 
-  private async writeAll(): Promise<void> {
+  /** @param probe also asks the database if there are no rows, as in an outage, whose end nothing else would show */
+  private async writeAll(probe = this.outage): Promise<void> {
+    if (this.rows.length === 0 && !probe) return;
     try {
+      // On the connection for transactions, as large queries may hold the others.
+      if (this.rows.length === 0) await this.database.transaction(async () => {}, WRITE_TIMEOUT);
       while (this.rows.length > 0) {
         const batch = this.rows.slice(0, batchLength(this.rows, BATCH));
         await this.write(batch);
@@ -220,6 +247,8 @@ export class PostgresLedger extends Ledger {
       this.outage = true;
       this.deadline = Math.min(this.deadline * 2, MAX_WRITE_TIMEOUT);
       throw error;
+    } finally {
+      this.contactedAt = performance.now();
     }
     if (this.outage) this.warn("The ledger is being written again; nothing was lost.", undefined, true);
     this.outage = false;

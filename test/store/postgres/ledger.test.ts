@@ -5,6 +5,7 @@ import { PostgresLedger } from "../../../src/store/postgres/ledger.ts";
 import { openPostgres } from "../../../src/store/postgres/migrations.ts";
 import { entry, ledgerContract } from "../../support/ledger-contract.ts";
 import { placeOf, startPostgres } from "../../support/postgres.ts";
+import { eventually } from "../../support/process.ts";
 
 const DAY = Date.UTC(2026, 10, 20);
 /** Rows of the test of many at a time. */
@@ -135,6 +136,31 @@ if (server) {
     t.match(await ledger.sums({ by: [] }), [{ requests: 50 }]);
     t.match(warnings, [/^The ledger cannot be written: .*Its rows wait in the journal\.$/, /written again/]);
     t.equal(warnings.length, 2);
+  });
+
+  t.test("an outage is known, and its end, while there is nothing to write", async (t) => {
+    const own = await startPostgres(t);
+    if (!own) return;
+    const { database } = await openPostgres(placeOf(await own.database()), 3);
+    t.teardown(() => database.close());
+    const warnings: string[] = [];
+    const ledger = new PostgresLedger(database, (text) => warnings.push(text));
+    const becomes = (state: string) =>
+      eventually(() => {
+        ledger.probe();
+        return ledger.state === state;
+      }, `the state "${state}"`);
+    ledger.append(entry());
+    await ledger.flush();
+    await own.kill();
+    await becomes("waiting");
+    await t.rejects(ledger.flush(), "nothing to write is no proof that the database is back");
+    t.match(warnings, [/^The ledger cannot be written: PostgreSQL at .*Its rows wait in the journal\.$/]);
+    await own.start();
+    await becomes("ok");
+    t.match(warnings.slice(1), [/written again/]);
+    t.equal(warnings.length, 2);
+    await ledger.close();
   });
 
   t.test("no query reads tables of months in which nothing can be", async (t) => {
