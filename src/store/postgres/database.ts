@@ -56,7 +56,7 @@ export class PostgresDatabase {
     return new PostgresDatabase(settings, connect, maxConnections, durable);
   }
 
-  /** @throws PostgresError of the database; StoreUnavailableError if it cannot be reached, or does not respond in time */
+  /** @throws PostgresError of the database; StoreUnavailableError if it cannot be reached, refuses the login, or does not respond in time */
   readonly query: PostgresQuery = (text, ...values) => this.withDeadline(DEADLINE, (ask) => ask(text, ...values));
 
   /** Runs queries like `query`, with their own deadline in milliseconds. */
@@ -142,7 +142,7 @@ export class PostgresDatabase {
     }
   }
 
-  /** Errors of an unreachable database name neither the server nor the setting it comes from. */
+  /** Errors of a database that is unreachable, or lets nobody in, name neither the server nor the setting it comes from. */
   private describeError(thrown: unknown): unknown {
     const code = postgresCode(thrown);
     if (thrown instanceof StoreUnavailableError) return thrown;
@@ -151,8 +151,10 @@ export class PostgresDatabase {
       const message = `PostgreSQL at ${displayUrl(this.settings)} (store: ledger): ${errorReason(thrown)}; ${advice}`;
       return Object.assign(new FileError(message, { cause: thrown }), { code });
     }
-    if (!isBroken(thrown) && !UNREACHABLE_CODES.has(code ?? "")) return thrown;
-    const away = `PostgreSQL at ${displayUrl(this.settings)} (store: ledger): ${errorReason(thrown)}`;
+    const isRefused = LOGIN_REFUSED.has(code ?? "");
+    if (!isBroken(thrown) && !isRefused && !UNREACHABLE_CODES.has(code ?? "")) return thrown;
+    const hint = isRefused ? `; ${hintOf(this.settings, code)}` : "";
+    const away = `PostgreSQL at ${displayUrl(this.settings)} (store: ledger): ${errorReason(thrown)}${hint}`;
     return new StoreUnavailableError(away, { cause: thrown, code });
   }
 
@@ -276,7 +278,8 @@ const errorReason = (error: unknown): string =>
 
 function hintOf({ user, database, tls }: PostgresSettings, code = ""): string | undefined {
   if (UNREACHABLE_CODES.has(code)) return "is PostgreSQL running there?";
-  if (code === "28P01") return `the password of ${user} in store.ledger is wrong or missing`;
+  if (code === "28P01")
+    return `the password of ${user} in store.ledger is wrong or missing: correct it, and restart the gateway`;
   if (code === "28000") return "pg_hba.conf of the server lets nobody in like that";
   if (code === "3D000") return `make it: create database "${database}" owner "${user}"`;
   if (code === "42501")
@@ -296,6 +299,9 @@ const ADVICE: ReadonlyMap<string, string> = new Map([
   ["42501", "grant its user what is missing, and try again"],
   ["53100", "its disk is full: free room there and try again"],
 ]);
+
+/** Codes of a server that refuses the connection: it may have accepted earlier ones, before a password was changed. */
+const LOGIN_REFUSED: ReadonlySet<string> = new Set(["28P01", "28000", "3D000", "53300"]);
 
 /** Codes of a server that is down, or not up yet. */
 export const UNREACHABLE_CODES: ReadonlySet<string> = new Set([

@@ -1,6 +1,8 @@
+import { readFileSync, writeFileSync } from "node:fs";
 import { connect, createServer, type Socket } from "node:net";
 import { join } from "node:path";
 import t from "tap";
+import { StoreUnavailableError } from "../../../src/core/errors.ts";
 import {
   numberPlaceholders,
   PostgresDatabase,
@@ -68,6 +70,31 @@ if (server) {
         /^PostgreSQL at \S+ \(store: ledger\): cannot execute INSERT in a read-only transaction; name the server that can be written/,
     });
     t.equal(postgresCode(thrown), "25006");
+  });
+
+  t.test("a server that refuses new connections is unavailable, and named with advice", async (t) => {
+    const url = await server.database();
+    await server.ask(url, "create role full login connection limit 0");
+    await server.ask(url, "create role rotated login password 'a-new-one'");
+    const hba = join(server.folder, "data", "pg_hba.conf");
+    writeFileSync(hba, `local all rotated scram-sha-256\n${readFileSync(hba, "utf8")}`);
+    await server.ask(url, "select pg_reload_conf()");
+    for (const [place, code, said] of [
+      [{ ...placeOf(url), user: "full" }, "53300", /too many connections for role .*; raise max_connections/],
+      [{ ...placeOf(url), user: "rotated" }, "28P01", /the password of rotated in store\.ledger is wrong or missing/],
+      [{ ...placeOf(url), user: "nobody_here" }, "28000", /role "nobody_here" does not exist; pg_hba\.conf/],
+      [{ ...placeOf(url), database: "none_here" }, "3D000", /database "none_here" does not exist; make it: /],
+    ] as const) {
+      const database = await PostgresDatabase.open({ ...place, password: "never-shown" }, 1);
+      t.teardown(() => database.close());
+      for (const asked of [database.query("select 1"), database.transaction(async () => {})]) {
+        const thrown = await asked.catch((error: unknown) => error);
+        t.ok(thrown instanceof StoreUnavailableError);
+        t.match(thrown, { code, message: said });
+        t.match(thrown, { message: /^PostgreSQL at \S+ \(store: ledger\): / });
+        t.notMatch((thrown as Error).message, /never-shown/);
+      }
+    }
   });
 
   t.test("a transaction whose connection is lost is not applied, and those after it are", async (t) => {
