@@ -3,6 +3,7 @@ import { connect, type Socket } from "node:net";
 import { nearest } from "../config/suggest.ts";
 import { StoreUnavailableError } from "../core/errors.ts";
 import type { Log } from "../core/log.ts";
+import { listenOptions, peerAddress } from "../core/networks.ts";
 import { createServer, type IncomingMessage, type ServerResponse } from "../core/node-http.ts";
 import type { SocketAddress } from "../downstream/listener.ts";
 import { HTTP2_PREFACE, http2Refusal } from "../wire/http2-refusal.ts";
@@ -87,7 +88,7 @@ export class Admin {
     if ("path" in listenAddress) await removeStaleSocket(listenAddress.path);
     if ("host" in listenAddress) this.listenHost = listenAddress.host;
     await new Promise<void>((ready, failed) =>
-      this.server.once("error", failed).listen({ ...listenAddress }, () => {
+      this.server.once("error", failed).listen({ ...listenOptions(listenAddress) }, () => {
         this.server.off("error", failed).on("error", () => {});
         ready();
       }),
@@ -134,7 +135,7 @@ export class Admin {
     const status = MALFORMED_STATUS[code] ?? "400 Bad Request";
     socket.end(code === HTTP2_PREFACE ? http2Refusal() : `HTTP/1.1 ${status}\r\nconnection: close\r\n\r\n`);
     socket.destroySoon();
-    this.parts.log.info({ address: socket.remoteAddress ?? "", cause: code }, "refused by the admin side");
+    this.parts.log.info({ address: peerAddress(socket), cause: code }, "refused by the admin side");
   }
 
   private probe({ method }: IncomingMessage, response: ServerResponse, path: string): void {

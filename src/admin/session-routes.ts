@@ -1,6 +1,7 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
 import { z } from "zod";
 import type { Log } from "../core/log.ts";
+import { peerAddress } from "../core/networks.ts";
 import type { Audit } from "../store/audit.ts";
 import { formatError } from "../text/format-error.ts";
 import type { Access, OidcResult } from "./access.ts";
@@ -60,7 +61,7 @@ export class SessionRoutes {
       if (cookie === undefined) throw new AdminError("signed_out", "That is not the token.");
       response.setHeader("set-cookie", cookie);
       const role = access.roleOf(token as string);
-      visitor = role && { role, who: role, address: request.socket.remoteAddress ?? "" };
+      visitor = role && { role, who: role, address: peerAddress(request.socket) };
     } else if (method !== "GET" && method !== "HEAD")
       throw new AdminError("method_not_allowed", "Only GET, POST, DELETE is answered here.", { allow: METHODS });
     const { role = null, who } = visitor ?? {};
@@ -85,11 +86,11 @@ export class SessionRoutes {
     try {
       arrival = await this.access.finishOidc(query, request);
     } catch (thrown) {
-      this.log.warn({ cause: formatError(thrown), address: request.socket.remoteAddress }, "the sign-in failed");
+      this.log.warn({ cause: formatError(thrown), address: peerAddress(request.socket) }, "the sign-in failed");
       return redirect(response, "/?sign_in=failed", [this.access.clearLoginCookie(request)]);
     }
     const { cookies } = arrival;
-    const address = request.socket.remoteAddress ?? "";
+    const address = peerAddress(request.socket);
     if (arrival.refused !== undefined) {
       this.log.warn({ who: arrival.who, why: arrival.refused, address }, "the sign-in failed");
       return redirect(response, `/?sign_in=${arrival.refused}`, cookies);

@@ -1,7 +1,7 @@
 import type { IncomingMessage } from "node:http";
 import { FailureLimiter } from "../core/failure-limiter.ts";
 import type { Log } from "../core/log.ts";
-import { addressLimitKey, LOOPBACK, Networks, plainAddress } from "../core/networks.ts";
+import { addressLimitKey, LOOPBACK, Networks, peerAddress } from "../core/networks.ts";
 import { AdminError } from "./errors.ts";
 import type { Role } from "./user.ts";
 
@@ -52,7 +52,7 @@ export class WrongTokens {
    * correct tokens are never refused, as anybody behind it could lock out all others.
    */
   private sender({ socket, headersDistinct }: IncomingMessage): { address: string; isShared: boolean } {
-    const peer = plainAddress(socket.remoteAddress ?? "") ?? "";
+    const peer = peerAddress(socket);
     const trust = new Networks(this.trust());
     const address = trust.has(peer) ? trust.clientAddress(peer, headersDistinct["x-forwarded-for"] ?? []) : peer;
     return { address, isShared: address === "" || LOOPBACK.test(address) || trust.has(address) };

@@ -5,6 +5,7 @@ import { ConfigError } from "../config/problems.ts";
 import { resolveReferences, unresolvedReason } from "../config/secrets.ts";
 import type { AdminAddress } from "../config/types.ts";
 import { parseAdminAddress } from "../config/values.ts";
+import { ALL_ADDRESSES } from "../core/networks.ts";
 import { request } from "../core/node-http.ts";
 import { UsageError } from "../text/format-error.ts";
 import { BUNDLED_CONFIG, type ConfigLocation } from "./verb.ts";
@@ -98,7 +99,7 @@ function connectionError(error: NodeJS.ErrnoException, name: string, unknown: Co
 }
 
 /** A listener on all addresses is reached on the loopback address. */
-const reachableHost = (host: string): string => (host === "0.0.0.0" || host === "::" ? "127.0.0.1" : host);
+const reachableHost = (host: string): string => (host === "0.0.0.0" || host === ALL_ADDRESSES ? "127.0.0.1" : host);
 
 /** The admin side that the command line names, or the one of gateway.yaml. @throws UsageError where that cannot be read either */
 export function selectAdmin(

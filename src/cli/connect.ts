@@ -4,6 +4,7 @@ import { homedir, tmpdir } from "node:os";
 import { delimiter, join } from "node:path";
 import { nearest } from "../config/suggest.ts";
 import { compileGlob } from "../core/glob.ts";
+import { ALL_ADDRESSES } from "../core/networks.ts";
 import { type Client, type ClientValues, fillPlaceholders, loadClients } from "../loader/clients.ts";
 import { UsageError } from "../text/format-error.ts";
 import { formatTable } from "../text/table.ts";
@@ -82,7 +83,7 @@ function knownModel(requested: string, models: readonly string[]): string {
 
 /** Returns the address at which clients on this machine reach a listener. */
 export const localUrl = ({ host, port }: ConnectSettings["listen"]): string => {
-  const near = host === "0.0.0.0" ? "127.0.0.1" : host === "::" ? "::1" : host;
+  const near = host === "0.0.0.0" || host === ALL_ADDRESSES ? "127.0.0.1" : host;
   return `http://${near.includes(":") ? `[${near}]` : near}:${port}`;
 };
 

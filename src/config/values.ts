@@ -1,7 +1,7 @@
 import { createHash, hash } from "node:crypto";
 import { basename, resolve } from "node:path";
 import type { Credential } from "../core/marketplace.ts";
-import { LOOPBACK } from "../core/networks.ts";
+import { ALL_ADDRESSES, LOOPBACK } from "../core/networks.ts";
 import { displayUrl, parsePostgresUrl, type StoreLocation } from "../store/postgres/place.ts";
 import { readOidc } from "./oidc.ts";
 import { type ConfigPath, offNotice, type Report } from "./problems.ts";
@@ -301,7 +301,7 @@ export function parseListenAddress(text: string): ListenAddress | string {
   const port = Number(found?.[3]);
   if (!found || port > 65535) return 'not an address to listen on; write it like 127.0.0.1:8080, :8080 or "[::1]:8080"';
   const host = found[1]?.replaceAll(/[[\]]/g, "");
-  return { host: found[2] === undefined ? "127.0.0.1" : host || "0.0.0.0", port };
+  return { host: found[2] === undefined ? "127.0.0.1" : host || ALL_ADDRESSES, port };
 }
 
 /** Fields in which a number is a port. */

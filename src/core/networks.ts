@@ -11,6 +11,20 @@ export function plainAddress(text: string): string | undefined {
   return isIP(address) === 0 ? undefined : address;
 }
 
+/** Returns the plain address of who opened a connection; empty for a Unix socket. */
+export const peerAddress = ({ remoteAddress = "" }: { readonly remoteAddress?: string | undefined }): string =>
+  plainAddress(remoteAddress) ?? "";
+
+/** The host of a listener for all addresses. */
+export const ALL_ADDRESSES = "::";
+
+/**
+ * Returns the options for `listen` of node. For all addresses they have no host: node then listens on those of IPv6 and IPv4, or of
+ * IPv4 alone where the system has no IPv6.
+ */
+export const listenOptions = (address: object): object =>
+  "host" in address && address.host === ALL_ADDRESSES ? { ...address, host: undefined } : address;
+
 /** Returns the key for limits per address: of IPv6 the /64, which one customer usually has as a whole. */
 export function addressLimitKey(address: string): string {
   if (!address.includes(":")) return address;

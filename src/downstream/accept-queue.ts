@@ -1,8 +1,12 @@
 import { closeSync, openSync, readSync } from "node:fs";
 import { type AddressInfo, connect, type Socket } from "node:net";
+import { networkInterfaces } from "node:os";
+
+/** Whether this machine reaches itself over IPv6: where that is off, a socket can still listen on `::`, for IPv4 alone. */
+const HAS_IPV6 = Object.values(networkInterfaces()).some((all) => all?.some(({ address }) => address === "::1"));
 
 /** Wildcard addresses, each with an address that reaches it. */
-const WILDCARDS: Readonly<Record<string, string>> = { "0.0.0.0": "127.0.0.1", "::": "::1" };
+const WILDCARDS: Readonly<Record<string, string>> = { "0.0.0.0": "127.0.0.1", "::": HAS_IPV6 ? "::1" : "127.0.0.1" };
 
 /** Returns a local address that reaches a listening address. */
 export const reachableAddress = ({ address, port }: AddressInfo) => ({ host: WILDCARDS[address] ?? address, port });

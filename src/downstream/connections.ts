@@ -1,6 +1,6 @@
 import type { ServerResponse } from "node:http";
 import type { Socket } from "node:net";
-import { addressLimitKey, Networks, plainAddress } from "../core/networks.ts";
+import { addressLimitKey, Networks, peerAddress } from "../core/networks.ts";
 import type { HeaderList } from "../wire/headers.ts";
 
 /** Connection limits, and the proxies that speak for other addresses. */
@@ -87,7 +87,7 @@ export class Connections {
     // process.
     socket.on("error", ignore);
     const { perAddress, trust } = this.limits;
-    const address = plainAddress(socket.remoteAddress ?? "") ?? "";
+    const address = peerAddress(socket);
     // Node adds a timeout to a connection with its first response: set from the start, all sockets have one shape for V8.
     socket.setTimeout(0);
     const proxy = trust.has(address);

@@ -1,5 +1,6 @@
 import { type AddressInfo, createServer, type Server, type Socket } from "node:net";
 import { setTimeout as sleep } from "node:timers/promises";
+import { listenOptions } from "../core/networks.ts";
 import { AcceptQueueFiller, MIN_BACKLOG } from "./accept-queue.ts";
 
 /** The source of connections: an address, or a listening socket that another process keeps. */
@@ -37,7 +38,7 @@ export class Listener {
   async listen(): Promise<AddressInfo> {
     const { address, server } = this;
     await new Promise<void>((ready, failed) =>
-      server.once("error", failed).listen({ ...address, backlog: BACKLOG }, () => {
+      server.once("error", failed).listen({ ...listenOptions(address), backlog: BACKLOG }, () => {
         server.off("error", failed);
         ready();
       }),

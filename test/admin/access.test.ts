@@ -4,10 +4,11 @@ import type { IncomingMessage } from "node:http";
 import { join } from "node:path";
 import t from "tap";
 import { Access } from "../../src/admin/access.ts";
+import { Admin } from "../../src/admin/admin.ts";
 import { WrongTokens } from "../../src/admin/wrong-tokens.ts";
 import type { RevokedSessions } from "../../src/store/revoked-sessions.ts";
 import { MemoryLog } from "../support/gateway.ts";
-import { startAdmin, TOKEN, VIEWER, WITH_TOKENS } from "./support.ts";
+import { startAdmin, TOKEN, VIEWER, WITH_TOKENS, YAML } from "./support.ts";
 
 const metrics = async (wrongTokens: number) => ({ type: "text/plain", text: String(wrongTokens) });
 
@@ -48,6 +49,21 @@ t.test(
     t.equal((await ask("GET", "/api/now", { headers: { cookie } })).status, 401);
   },
 );
+
+t.test("on all addresses an IPv4 client is known by its own address", async (t) => {
+  const { gateway, log } = await startAdmin(t, YAML);
+  const admin = new Admin(gateway, { log });
+  const { port } = new URL(await admin.listen({ host: "::", port: 0 }));
+  t.teardown(() => admin.close());
+  const off = await fetch(`http://127.0.0.1:${port}/api/providers/demo/off`, {
+    method: "POST",
+    headers: { "content-type": "application/json" },
+    body: "{}",
+  });
+  t.equal(off.status, 200, await off.text());
+  const { entries } = (await (await fetch(`http://127.0.0.1:${port}/api/audit`)).json()) as { entries: unknown[] };
+  t.match(entries, [{ who: "local", address: /^127\.0\.0\.1$/ }]);
+});
 
 t.test("another token in gateway.yaml ends the sessions of the previous token at once", async (t) => {
   const yaml = WITH_TOKENS.replace("$ADMIN_TOKEN", "$file:./token");

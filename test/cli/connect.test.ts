@@ -54,7 +54,7 @@ t.test("without a model no settings are printed, and the output explains how to 
 
 t.test("an address is accepted with or without its version, and local ones where clients reach them", async (t) => {
   t.match((await connect(t, ["claude", "--url", "http://h:1/v1/"])).text, /^export ANTHROPIC_BASE_URL=http:\/\/h:1$/m);
-  t.equal(localUrl({ host: "::", port: 1 }), "http://[::1]:1");
+  t.equal(localUrl({ host: "::", port: 1 }), "http://127.0.0.1:1");
   t.equal(localUrl({ host: "10.1.2.3", port: 1 }), "http://10.1.2.3:1");
 });
 

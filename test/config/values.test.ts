@@ -16,7 +16,7 @@ function read(file: unknown, env: NodeJS.ProcessEnv = {}) {
 t.test("addresses to listen on", async (t) => {
   for (const [text, host, port] of [
     ["127.0.0.1:8080", "127.0.0.1", 8080],
-    [":8080", "0.0.0.0", 8080],
+    [":8080", "::", 8080],
     ["8080", "127.0.0.1", 8080],
     ["[::1]:8080", "::1", 8080],
     ["[::]:80", "::", 80],

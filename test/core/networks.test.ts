@@ -1,5 +1,5 @@
 import t from "tap";
-import { addressLimitKey, Networks, plainAddress } from "../../src/core/networks.ts";
+import { addressLimitKey, listenOptions, Networks, peerAddress, plainAddress } from "../../src/core/networks.ts";
 
 t.test("an address is one alone, an IPv4-mapped address is one of IPv4", async (t) => {
   for (const [text, address] of [
@@ -13,6 +13,18 @@ t.test("an address is one alone, an IPv4-mapped address is one of IPv4", async (
     ["", undefined],
   ] as const)
     t.equal(plainAddress(text), address, text);
+});
+
+t.test("who opened a connection has a plain address, or none on a Unix socket", async (t) => {
+  t.equal(peerAddress({ remoteAddress: "::ffff:10.0.0.1" }), "10.0.0.1");
+  t.equal(peerAddress({ remoteAddress: "fd00::1" }), "fd00::1");
+  t.equal(peerAddress({}), "");
+});
+
+t.test("a listener for all addresses leaves the choice of the family to node", async (t) => {
+  t.same(listenOptions({ host: "::", port: 1 }), { host: undefined, port: 1 });
+  for (const other of [{ host: "0.0.0.0", port: 1 }, { host: "::1", port: 1 }, { fd: 3 }, { path: "/run/a.sock" }])
+    t.equal(listenOptions(other), other);
 });
 
 t.test("limits are per IPv4 address and per /64, in any notation", async (t) => {

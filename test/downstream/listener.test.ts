@@ -1,7 +1,9 @@
 import { once } from "node:events";
 import { type AddressInfo, connect, createServer, type Socket } from "node:net";
+import { networkInterfaces } from "node:os";
 import { Worker } from "node:worker_threads";
 import t from "tap";
+import { peerAddress } from "../../src/core/networks.ts";
 import { inheritedSocket, Listener } from "../../src/downstream/listener.ts";
 
 t.test("it delivers each connection, and none once it is closed; open ones continue", async (t) => {
@@ -18,6 +20,22 @@ t.test("it delivers each connection, and none once it is closed; open ones conti
   taken[0]?.end("still here");
   t.equal(String((await once(client, "data"))[0]), "still here");
   client.destroy();
+});
+
+t.test("a listener for all addresses takes IPv4, and IPv6 where the system has it", async (t) => {
+  const taken: Socket[] = [];
+  const listener = new Listener({ host: "::", port: 0 }, (socket) => taken.push(socket.resume()));
+  const { port } = await listener.listen();
+  const hasIpv6 = Object.values(networkInterfaces()).some((all) => all?.some(({ address }) => address === "::1"));
+  const hosts = ["127.0.0.1", ...(hasIpv6 ? ["::1"] : [])];
+  for (const [at, host] of hosts.entries()) {
+    const client = connect(port, host);
+    t.teardown(() => client.destroy());
+    await once(client, "connect");
+    while (taken.length <= at) await new Promise(setImmediate);
+    t.equal(peerAddress(taken[at] as Socket), host);
+  }
+  await listener.close();
 });
 
 /** Listeners that are closed under connections that come as fast as they are answered. */

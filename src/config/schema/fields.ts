@@ -11,7 +11,9 @@ export const address = (what: string) =>
   z
     .union([z.string(), z.number()], { error: "expected an address like 127.0.0.1:8080" })
     .transform(String)
-    .describe(`${what} HOST:PORT; :PORT listens on all addresses, PORT alone on 127.0.0.1. May contain $NAME.`);
+    .describe(
+      `${what} HOST:PORT; :PORT listens on all addresses of IPv4 and IPv6, PORT alone on 127.0.0.1. May contain $NAME.`,
+    );
 
 /** The name of a protocol. */
 export const protocol = (what: string) => z.string().describe(what).meta({ vocabulary: "protocols" });
