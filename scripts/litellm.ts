@@ -31,10 +31,11 @@ try {
   const read = (path: string) =>
     execFileSync("unzip", ["-p", join(folder, wheel), path], { maxBuffer: MAX_TABLE_BYTES }).toString();
   const rows = JSON.parse(read(TABLE)) as Record<string, LiteLlmRow>;
-  const lines = packLiteLlm(extractLiteLlm(rows, version)).models.map((each) => JSON.stringify(each));
+  const { models, ...head } = packLiteLlm(extractLiteLlm(rows, version));
+  const lines = models.map((each) => JSON.stringify(each));
   writeFileSync(
     new URL("litellm.json", TARGET),
-    `{"version":${JSON.stringify(version)},"models":[\n${lines.join(",\n")}\n]}\n`,
+    `${JSON.stringify(head).slice(0, -1)},"models":[\n${lines.join(",\n")}\n]}\n`,
   );
   writeFileSync(new URL("litellm.LICENSE", TARGET), read(`litellm-${version}.dist-info/licenses/LICENSE`));
   process.stdout.write(`litellm ${version}: ${lines.length} models\n`);

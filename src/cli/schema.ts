@@ -25,9 +25,9 @@ export async function runSchema(args: readonly string[], io: Terminal, vocabular
     return 2;
   }
   const text = JSON.stringify(await editorSchema(vocabulary, io), null, 1);
-  // npm prints its own lines before ours; a file given as argument contains none of them.
+  // npm prints its own lines before ours; a file given as argument contains none of them. It is for editors: not indented.
   if (file === undefined) io.out(text);
-  else return writeSchema(resolve(io.folder, file), `${text}\n`, io);
+  else return writeSchema(resolve(io.folder, file), `${text.replace(/^ +/gm, "")}\n`, io);
   return 0;
 }
 

@@ -20,8 +20,19 @@ export interface LiteLlmExtract {
 /** The extract as it is stored: many names, like those of regions, stand for equal models. */
 export interface StoredLiteLlmExtract {
   version: string;
-  models: readonly (readonly [names: readonly string[], model: LiteLlmModel])[];
+  /** What models can do; rows have the places in this list. */
+  abilities: readonly string[];
+  models: readonly StoredLiteLlmModel[];
 }
+
+/** A model, all of its names first. What is unknown is null, or left out at the end. */
+type StoredLiteLlmModel = readonly [
+  names: readonly string[],
+  can: readonly number[],
+  context: number | null,
+  output: number | null,
+  price?: Price,
+];
 
 /** Vendors by their names at LiteLLM, and the prefix of their models' names in its table. */
 const LITELLM_VENDORS: Readonly<Record<string, { vendor: string; prefix: string }>> = {
@@ -221,14 +232,26 @@ export function extractLiteLlm(rows: Readonly<Record<string, LiteLlmRow>>, versi
 /** Stores each model once, with all of its names. */
 export function packLiteLlm({ version, models }: LiteLlmExtract): StoredLiteLlmExtract {
   const groups = Map.groupBy(Object.entries(models), ([, model]) => JSON.stringify(model));
-  return {
-    version,
-    models: [...groups.values()].map((equal) => [equal.map(([name]) => name), (equal[0] as [string, LiteLlmModel])[1]]),
+  const abilities = [...new Set(Object.values(models).flatMap(({ can = [] }) => can))].sort();
+  const pack = (equal: readonly [string, LiteLlmModel][]): StoredLiteLlmModel => {
+    const names = equal.map(([name]) => name);
+    const { can = [], context = null, output = null, price } = (equal[0] as [string, LiteLlmModel])[1];
+    const facts = [names, can.map((each) => abilities.indexOf(each)), context, output] as const;
+    return price ? [...facts, price] : facts;
   };
+  return { version, abilities, models: [...groups.values()].map(pack) };
 }
 
 /** Returns a stored extract by names. */
-export const unpackLiteLlm = ({ version, models }: StoredLiteLlmExtract): LiteLlmExtract => ({
-  version,
-  models: Object.fromEntries(models.flatMap(([names, model]) => names.map((name) => [name, model]))),
-});
+export function unpackLiteLlm({ version, abilities, models }: StoredLiteLlmExtract): LiteLlmExtract {
+  const unpacked = models.flatMap(([names, can, context, output, price]) => {
+    const model: LiteLlmModel = {
+      ...(context !== null && { context }),
+      ...(output !== null && { output }),
+      ...(can.length > 0 && { can: can.map((at) => abilities[at] as string) }),
+      ...(price && { price }),
+    };
+    return names.map((name) => [name, model] as const);
+  });
+  return { version, models: Object.fromEntries(unpacked) };
+}
