@@ -98,6 +98,8 @@ const RATE_NAMES = [
   ...(["output", "reasoning", "output_audio", "output_image"] as const),
 ];
 
+const OUTPUT_PART = RATE_NAMES.indexOf("output");
+
 /** Returns the steps of rates, the highest first. */
 function priceSteps({ above = [], ...base }: TieredRates): PriceStep[] {
   const higher = above.map(({ tokens, ...own }) => ({ above: tokens, rates: tokenRates({ ...base, ...own }) }));
@@ -152,13 +154,14 @@ const normalizeTier = (tier: string): string => tier.toLowerCase().replace(ON_DE
 /**
  * Reports whether everything that an exchange used has a price, so that `cost` is complete.
  * @param isListed the price comes from a public table: what it omits is unknown. What an operator omits costs the same as the
- *   kind it is a part of, or nothing
+ *   kind it is a part of; tools cost nothing
  */
 export function isPriced(usage: Usage, price: Price, isListed: boolean): boolean {
   const { images, drawn, serverTools, tier } = usage;
   if (price.image !== undefined && price.input === undefined && price.output === undefined && !images) return false;
   if (images && imagePrice(images, price) === undefined) return false;
   if (drawn && !drawingRates(drawn.model, compiledPrice(price))) return false;
+  if (!hasTokenRates(usage, price)) return false;
   if (!isListed) return true;
   if (tier !== undefined && !DEFAULT_TIERS.has(tier) && !isTierPriced(usage, normalizeTier(tier), price)) return false;
   for (const name in serverTools) {
@@ -166,6 +169,21 @@ export function isPriced(usage: Usage, price: Price, isListed: boolean): boolean
     if (price.web_search === undefined || !WEB_SEARCHES.includes(name)) return false;
   }
   return true;
+}
+
+/** Returns the rate that a price of tokens lacks: no other one stands for it. */
+export function missingRate({ input, output }: Price): "input" | "output" | undefined {
+  if (input === undefined) return output === undefined ? undefined : "input";
+  return output === undefined ? "output" : undefined;
+}
+
+/** Reports whether a price of tokens has a rate for all of usage. */
+function hasTokenRates(usage: Usage, price: Price): boolean {
+  const missing = missingRate(price);
+  if (missing === undefined) return true;
+  const counts = tokenCounts(usage);
+  const isMissing = (part: number) => part < OUTPUT_PART === (missing === "input");
+  return RATE_NAMES.every((name, part) => counts[part] === 0 || !isMissing(part) || price[name] !== undefined);
 }
 
 /** Reports whether a public table has the rates of a tier for all tokens of usage: a standard rate is not the tier's. */

@@ -3,9 +3,11 @@ import { warningAt } from "../config/load.ts";
 import type { Config } from "../config/types.ts";
 import type { Limits } from "../core/limit-kinds.ts";
 import type { Marketplace, Target } from "../core/marketplace.ts";
+import { OPERATOR_SOURCE } from "../core/price-list.ts";
 import type { PluginProblem } from "../loader/problems.ts";
 import { Catalogue } from "../prices/catalogue.ts";
 import { buildMarketplace, enabledProviders } from "./marketplace-of.ts";
+import { missingTextRate } from "./price-warnings.ts";
 
 /**
  * Returns why the limits of a key created at run time could not be enforced; undefined: they can.
@@ -56,11 +58,11 @@ function missingFacts(
   const free = new Set(providers.filter(({ url }) => url === "demo:").map(({ name }) => name));
   const found = new Map<string, string>();
   for (const { hard, models, provider } of budgets) {
-    for (const { id, targets } of marketplace.list(models && { id: "", name: "", models }))
+    for (const { id, targets, capabilities } of marketplace.list(models && { id: "", name: "", models }))
       for (const target of targets) {
         const { name } = target.provider;
         if (free.has(name) || (provider !== undefined && provider !== name)) continue;
-        const message = missingFact(target, hard);
+        const message = missingFact(target, capabilities, hard);
         if (message !== undefined) found.set(message, id);
       }
   }
@@ -68,9 +70,17 @@ function missingFacts(
 }
 
 /** Returns a message about a fact that a budget needs and a target lacks. */
-function missingFact({ prices, facts, provider, model, modelId }: Target, hard: boolean): string | undefined {
+function missingFact(
+  { prices, facts, provider, model, modelId }: Target,
+  can: readonly string[],
+  hard: boolean,
+): string | undefined {
   if (!prices)
     return `a budget needs prices, and the price of ${provider.name}:${model} of the model ${JSON.stringify(modelId)} is unknown; give the model a price, like price: { input: 1.25, output: 10 }, or 0 if it costs nothing`;
+  const [own] = prices.all;
+  const missing = own?.source === OPERATOR_SOURCE ? missingTextRate(own.price, can) : undefined;
+  if (missing)
+    return `a budget needs prices, and the price of the model ${JSON.stringify(modelId)} at ${provider.name}:${model} has no ${missing}; add ${missing} to it, or 0 if it costs nothing`;
   if (hard && prices.all.some(({ price }) => (price.output ?? 0) > 0) && facts?.output === undefined)
     return `a budget needs to know how long answers are at most, and the model ${JSON.stringify(modelId)} does not say it; give it output: 64k, or make the budget soft`;
   return undefined;

@@ -175,6 +175,17 @@ t.test(
   },
 );
 
+t.test("a price without output leaves an answer's text unknown, and one without input its prompt", async (t) => {
+  const known = (price: Price, input: Usage["in"], out: Usage["out"]) => isPriced(usage(input, out), price, false);
+  t.notOk(known({ input: 1 }, { total: 5 }, { total: 3 }));
+  t.notOk(known({ input: 1 }, { total: 5 }, { total: 3, image: 3 }));
+  t.ok(known({ input: 1, output_image: 2 }, { total: 5 }, { total: 3, image: 3 }));
+  t.ok(known({ input: 1 }, { total: 5 }, { total: 0 }), "embeddings");
+  t.notOk(known({ output: 1 }, { total: 5 }, { total: 3 }));
+  t.ok(known({ output: 1, cached: 2 }, { total: 5, cached: 5 }, { total: 3 }));
+  t.ok(known({ request: 1 }, { total: 5 }, { total: 3 }), "tokens that cost nothing, as each request costs");
+});
+
 t.test("a public table without a tier, or without the price of a tool, leaves it unknown", async (t) => {
   const price: Price = { input: 1, flex: { input: 0.5 } };
   const known = (tier: string, listed = true) => isPriced(usage({ total: 1 }, {}, { tier }), price, listed);

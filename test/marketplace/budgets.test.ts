@@ -26,8 +26,8 @@ models:
   echo: { targets: [demo:echo] }
   priced: { targets: [p:x], price: { input: 1, output: 2 }, output: 1k }
   endless: { targets: [p:y], price: { input: 1, output: 2 } }
-  vectors: { targets: [p:v], price: { input: 1 } }
-  free: { targets: [p:f], price: { input: 0 } }
+  vectors: { targets: [p:v], price: { input: 1 }, can: [embeddings] }
+  free: { targets: [p:f], price: { input: 0, output: 0 } }
   secret: { targets: [p:zzz-nobody-knows] }
 `;
 
@@ -50,6 +50,20 @@ t.test(
     );
     t.same(await problems(t, PARTS + key("echo, priced, vectors, free")), [], "models with a price, and free ones");
     t.same(await problems(t, PARTS), [], "without limits, no price is required");
+  },
+);
+
+t.test(
+  "a price without output is an error where a budget reaches its model, which would answer for free",
+  async (t) => {
+    const limits = "limits: { models: { vectors: { budget: { amount: $1, soft: true } } } }\n";
+    t.match(await problems(t, PARTS.replace(", can: [embeddings]", "") + limits), [
+      /^8 a budget needs prices, and the price of the model "vectors" at p:v has no output; add output to it, or 0 /,
+    ]);
+    t.match(await problems(t, PARTS.replace("{ input: 1 }, can: [embeddings]", "{ output: 1 }") + limits), [
+      /has no input/,
+    ]);
+    t.same(await problems(t, PARTS.replace("{ input: 1 }, can: [embeddings]", "{ request: 1 }") + limits), []);
   },
 );
 

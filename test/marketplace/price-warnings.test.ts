@@ -12,7 +12,7 @@ models:
   known: { targets: [anthropic:claude-opus-5] }
   guessed: { targets: [anthropic:claude-sonnet-4-5-foo] }
   unknown: { targets: [own:x] }
-  said: { price: { input: 1 }, targets: [own:x] }
+  said: { price: { input: 1, output: 2 }, targets: [own:x] }
 `;
 
 t.test("prices that are unknown or guessed are reported with their place and the lines to write", async (t) => {
@@ -31,9 +31,27 @@ t.test("prices that are unknown or guessed are reported with their place and the
 });
 
 t.test("a price that must be meant for another number of tokens is told", async (t) => {
-  const yaml = YAML.replace("price: { input: 1 }", "price: { input: 2500 }");
+  const yaml = YAML.replace("price: { input: 1,", "price: { input: 2500,");
   const folder = t.testdir({ "gateway.yaml": yaml });
   const found = await priceWarnings(await loadConfig(`${folder}/gateway.yaml`, vocabulary, {}));
   t.match(found.at(-1), { line: 10, severity: "warning", message: /^own:x costs \$2500 per million input tokens; / });
   t.equal(found.length, 3);
+});
+
+t.test("a price without output, or without input, is reported, except of a model without texts", async (t) => {
+  const messages = async (price: string, more = "") => {
+    const yaml = YAML.replace("{ input: 1, output: 2 }", `${price}${more}`);
+    const folder = t.testdir({ "gateway.yaml": yaml });
+    return (await priceWarnings(await loadConfig(`${folder}/gateway.yaml`, vocabulary, {}))).slice(2);
+  };
+  t.match(await messages("{ input: 1 }"), [
+    {
+      line: 10,
+      severity: "warning",
+      message: /^the price of own:x has no output, .*; add output to the price, or 0 if/,
+    },
+  ]);
+  t.match(await messages("{ output: 1, cached: 2 }"), [{ message: /has no input, / }]);
+  t.same(await messages("{ input: 1 }", ", can: [embeddings]"), []);
+  t.same(await messages("{ request: 1 }"), []);
 });

@@ -406,7 +406,7 @@ t.test("WebSockets count among concurrent requests; their tokens and money are u
     startGateway(
       t,
       `providers: { a: { url: "http://127.0.0.1:${upstream.port}/v1", speaks: [openai-chat], websocket: true } }
-models: { m: { targets: [a:x], price: { input: 1 } } }
+models: { m: { targets: [a:x], price: { input: 1, output: 2 }, output: 1k } }
 limits: { ${limits} }
 `,
     );
@@ -437,7 +437,7 @@ t.test("a WebSocket ends when its key gets a limit that it cannot be held to, an
   const { port, gateway } = await startGateway(
     t,
     `providers: { a: { url: "http://127.0.0.1:${upstream.port}/v1", speaks: [openai-chat], websocket: true } }
-models: { m: { targets: [a:x], price: { input: 1 } } }
+models: { m: { targets: [a:x], price: { input: 1, output: 2 }, output: 1k } }
 `,
   );
   const { keys } = gateway.stores;
