@@ -19,7 +19,8 @@ export function initialEntry(
   const usage = estimates
     ? { in: { total: tokensOfBytes(body.length) }, out: {}, raw: undefined, ...(tier && { tier }) }
     : ZERO_USAGE;
-  const known = exchange.operation.generates && body.length > 0 && !isReportedLater(exchange);
+  const { generates } = exchange.operation;
+  const known = generates && body.length > 0 && !isReportedLater(exchange);
   const entry: LedgerEntry = {
     id: exchange.id,
     time: exchange.time,
@@ -33,9 +34,18 @@ export function initialEntry(
     streaming: false,
     attempts: [{ target: Marketplace.nameOf(attempt.target), startedAt: Math.round(attempt.startedAt) }],
     duration: 0,
-    source: !known ? "none" : estimates ? "estimated" : cut === "absorb" ? "absorbed" : "observed",
+    source: !generates
+      ? "free"
+      : !known
+        ? "none"
+        : estimates
+          ? "estimated"
+          : cut === "absorb"
+            ? "absorbed"
+            : "observed",
   };
   addCaller(entry, exchange);
+  if (!generates) entry.cost = 0;
   if (known) Object.assign(entry, { usage }, priceUsage(target, exchange.time, usage, prices));
   return entry;
 }
@@ -64,7 +74,7 @@ export function finalEntry(
   const { attempts, model, firstByte, outcome, answerer } = exchange;
   const last = attempts.at(-1);
   const usage = settled && last ? withDrawingModel(settled, last) : settled;
-  const free = attempts.every(isFree) && !(usage && hasCounts(usage));
+  const free = (!exchange.operation.generates || attempts.every(isFree)) && !(usage && hasCounts(usage));
   const entry: LedgerEntry = {
     id: exchange.id,
     time: exchange.time,

@@ -75,6 +75,16 @@ export function tokensInJson(json: unknown, protocol: Protocol, model = ""): num
   );
 }
 
+/**
+ * Returns about how many output tokens a parsed whole response has; undefined: it has no texts.
+ * @param model the vendor's name of the model
+ */
+export function answerTokens(json: unknown, protocol: Protocol, model = ""): number | undefined {
+  const { textFactor } = tokenWeights(protocol, model);
+  const texts = json === undefined ? [] : [...protocol.texts.response(json)].map(({ path }) => valueAt(json, path));
+  return texts.length === 0 ? undefined : Math.ceil(estimateTexts(texts) * textFactor);
+}
+
 /** Returns about how many tokens texts have, at a cost that is bounded however long they are. */
 function estimateTexts(texts: readonly unknown[]): number {
   let [tokens, counted, others] = [0, 0, 0];

@@ -3,6 +3,7 @@ import type { LedgerEntry, Usage } from "model-gateway/store";
 import type { DeliveredTokens } from "./delivered-tokens.ts";
 import { requestedOutput } from "./output-limit.ts";
 import { hasCounts } from "./price.ts";
+import { answerTokens } from "./requested.ts";
 import { reportedTier, requestedTier } from "./tier.ts";
 import { responseProtocol, tryRead, type UsageReading } from "./usage-reading.ts";
 
@@ -160,9 +161,15 @@ function estimateReceived(
     return withImages(exchange, { in: input, out: { total, image: total }, raw: undefined }, { count: imageCount });
   }
   const received = parser?.bytes || attempt?.unreadBytes || 0;
-  const text = delivered?.tokens ?? Math.ceil(Math.max(0, received - WHOLE_OVERHEAD) / BYTES_PER_TOKEN);
+  const text = delivered?.tokens ?? wholeTokens(parser?.json, received, exchange);
   const total = operation.task === "generate" ? limitOutput(text, exchange) : 0;
   return { in: input, out: { total }, raw: undefined };
+}
+
+/** Estimates the output tokens of a whole response: by its texts, where it is short, or else by its bytes. */
+function wholeTokens(json: unknown, received: number, exchange: DoneExchange): number {
+  const short = tryRead(() => answerTokens(json, responseProtocol(exchange), exchange.attempt?.target.model));
+  return short ?? Math.ceil(Math.max(0, received - WHOLE_OVERHEAD) / BYTES_PER_TOKEN);
 }
 
 /** Fills in what a whole answer's usage lacks: its text is billed whether or not it is counted. */

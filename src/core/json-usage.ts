@@ -8,6 +8,9 @@ const SMALL = 4096;
 /** A vendor's response may have any number of names: one for each token and its alternatives, where logprobs are requested. */
 const LIMITS = { maxKeys: 2 ** 31 - 1, maxDepth: 10_000, longNames: true } as const;
 
+/** U+FEFF, which some servers put before JSON. */
+const BYTE_ORDER_MARK = [0xef, 0xbb, 0xbf];
+
 /** Extracts usage from a JSON body as it passes, in the format of any of several protocols; keeps nothing else of it. */
 export class JsonUsage {
   /** Why usage could not be read: the body is not JSON, or a protocol's reader throws. Contains nothing of the body. */
@@ -16,12 +19,16 @@ export class JsonUsage {
   bytes = 0;
   /** The id that the usage belongs to, where it may be reported again; see `StoredResponses.late`. */
   late: string | undefined;
+  /** The parsed body, where it is whole and short. */
+  json: unknown;
   /** The response says that it is still being made. */
   unfinished = false;
 
   /** The members that a scan captures; determined when the first response is too large to be parsed. */
   private members: readonly string[] = [];
   private first: Buffer | undefined;
+  /** The bytes of a byte order mark that have been passed over; all, once the body has begun. */
+  private markBytes = 0;
   private scanner: Scanner | undefined;
   /** Counters of the members that mark images. */
   private readonly marks: readonly Occurrences[] | undefined;
@@ -34,7 +41,12 @@ export class JsonUsage {
   /** Takes the next bytes, with arbitrary boundaries. Never throws. */
   push(bytes: Buffer): void {
     this.bytes += bytes.length;
-    if (this.fault !== undefined) return;
+    const body = this.skipByteOrderMark(bytes);
+    if (this.fault === undefined && body.length > 0) this.take(body);
+  }
+
+  /** Takes the next bytes of the JSON text. */
+  private take(bytes: Buffer): void {
     if (this.marks) for (const mark of this.marks) mark.push(bytes);
     if (!this.first && bytes.length < SMALL) {
       this.first = bytes;
@@ -52,7 +64,8 @@ export class JsonUsage {
     const { first, scanner } = this;
     if (!first || this.fault !== undefined) return undefined;
     return this.recordFault(() => {
-      const json = scanner ? this.capturedMembers(scanner) : (JSON.parse(first.toString()) as unknown);
+      if (!scanner) this.json = JSON.parse(first.toString()) as unknown;
+      const json = scanner ? this.capturedMembers(scanner) : this.json;
       const images = this.protocols[0]?.images;
       return images ? this.addImages(images, json) : this.read(json);
     });
@@ -66,6 +79,16 @@ export class JsonUsage {
   /** Returns the loggable part of an error: foreign messages may quote what they read. */
   static loggableError(thrown: unknown): string {
     return thrown instanceof JsonError ? thrown.message : thrown instanceof Error ? thrown.name : "unknown";
+  }
+
+  private skipByteOrderMark(bytes: Buffer): Buffer {
+    let start = 0;
+    for (; this.markBytes < BYTE_ORDER_MARK.length && start < bytes.length; start++, this.markBytes++)
+      if (bytes[start] !== BYTE_ORDER_MARK[this.markBytes]) {
+        this.markBytes = BYTE_ORDER_MARK.length;
+        break;
+      }
+    return bytes.subarray(start);
   }
 
   private startScanner(): Scanner {

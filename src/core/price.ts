@@ -270,7 +270,7 @@ function tokenCounts({ in: input, out }: Pick<Usage, "in" | "out">): number[] {
     inputLeft -= part;
     return part;
   };
-  const { write, cachedAudio = 0, cachedImage = 0 } = input;
+  const { write, cachedAudio = 0, cachedImage = 0, cachedVideo = 0 } = input;
   const long = write ? (write["1h"] ?? 0) + (write["12h"] ?? 0) : 0;
   const hour = takeInput(long);
   const written = write ? takeInput(sumWrites(write) - long) : 0;
@@ -280,7 +280,8 @@ function tokenCounts({ in: input, out }: Pick<Usage, "in" | "out">): number[] {
   const cached = takeInput((input.cached ?? 0) - audioFromCache - imageFromCache);
   const audio = takeInput((input.audio ?? 0) - audioFromCache);
   const image = takeInput((input.image ?? 0) - imageFromCache);
-  const video = takeInput(input.video);
+  // From the cache, video costs as much as text.
+  const video = takeInput((input.video ?? 0) - cachedVideo);
   let outputLeft = out.total ?? 0;
   const takeOutput = (tokens: number | undefined): number => {
     const part = Math.max(0, Math.min(tokens ?? 0, outputLeft));

@@ -13,9 +13,10 @@ export interface Usage {
     image?: number;
     video?: number;
     document?: number;
-    /** Audio and image tokens among those read from the cache. */
+    /** Audio, image and video tokens among those read from the cache. */
     cachedAudio?: number;
     cachedImage?: number;
+    cachedVideo?: number;
     toolUse?: number;
   };
   out: {

@@ -70,7 +70,7 @@ export interface LedgerEntry {
    * are an estimate if that is higher. `estimated`: it reported nothing, and the tokens of the request and of the received part
    * of the response are estimated. `observed`: it was cut, and only what the provider had reported counts. `absorbed`: it was
    * cut, and costs nothing. `none`: unknown. `free`: no provider received the request, or all of them refused it (a status from
-   * 400 to 499, except 408 and 499).
+   * 400 to 499, except 408 and 499), or it generated nothing, such as a count of tokens or a look at a stored response.
    */
   source: "reported" | "partial" | "estimated" | "observed" | "absorbed" | "none" | "free";
   /**
@@ -79,7 +79,7 @@ export interface LedgerEntry {
    */
   once?: string;
   /**
-   * Integer nano-dollars at the price of the target that served; 0 if no provider received the request or all refused it;
+   * Integer nano-dollars at the price of the target that served; 0 if `source` is `free`;
    * absent if usage or price is unknown.
    */
   cost?: number;

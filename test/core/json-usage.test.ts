@@ -20,6 +20,18 @@ t.test("usage is parsed by the first protocol that understands it, however the b
   }
 });
 
+t.test("a byte order mark before the body is skipped, however the body is split", async (t) => {
+  const body = Buffer.from(`\ufeff{"text":"${"x".repeat(5000)}","usage":{"prompt_tokens":3,"completion_tokens":4}}`);
+  for (const text of [body, Buffer.from('\ufeff{"usage":{"prompt_tokens":3,"completion_tokens":4}}')])
+    for (const cut of [0, 1, 2, 3, 4, 20]) {
+      const usage = new JsonUsage([openaiChat]);
+      usage.push(text.subarray(0, cut));
+      usage.push(text.subarray(cut));
+      t.match(usage.end(), { in: { total: 3 }, out: { total: 4 } }, `cut at ${cut}`);
+      t.equal(usage.bytes, text.length);
+    }
+});
+
 t.test("usage in which no protocol finds a total is kept as the vendor's JSON", async (t) => {
   for (const told of [{ type: "duration", seconds: 9 }, { cost_in_usd_ticks: 200_000_000 }]) {
     const usage = new JsonUsage([openaiChat, openaiResponses]);

@@ -41,6 +41,8 @@ t.test("a provider that reports more parts than the total is not charged twice",
 });
 
 t.test("audio and images have their own prices, and others when read from the cache", async (t) => {
+  const watched = usage({ total: 100, cached: 50, cachedVideo: 50, video: 60 });
+  t.equal(cost(watched, { input: 1, cached: 0.1, input_video: 5 }), 40 * 1000 + 50 * 100 + 10 * 5000);
   const price = { input: 4, cached: 0.4, output: 16, input_audio: 32, cached_audio: 0.5, output_audio: 64 };
   const counted = usage({ total: 100, audio: 60, cached: 30, cachedAudio: 20 }, { total: 50, audio: 40 });
   t.equal(cost(counted, price), 30 * 4000 + 10 * 400 + 40 * 32_000 + 20 * 500 + 10 * 16_000 + 40 * 64_000);

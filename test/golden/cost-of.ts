@@ -211,7 +211,7 @@ function gemini(all: Json[]): Counted | undefined {
     ["cached", Math.max(0, number(usage["cachedContentTokenCount"]) - heard - seen)],
     ["input_audio", Math.max(0, of(asked, "AUDIO") - heard)],
     ["input_image", Math.max(0, of(asked, "IMAGE") - seen)],
-    ["input_video", of(asked, "VIDEO")],
+    ["input_video", Math.max(0, of(asked, "VIDEO") - of(["cacheTokensDetails"], "VIDEO"))],
   ]);
   const [candidates, thoughts] = [usage["candidatesTokenCount"], usage["thoughtsTokenCount"]];
   const prompt = number(usage["promptTokenCount"]) + number(usage["toolUsePromptTokenCount"]);

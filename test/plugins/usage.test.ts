@@ -639,8 +639,8 @@ store: { ledger: "sqlite:${folder}/kept.db" }\n`;
   for (let i = 0; i < 3; i++) await fetched(first.url);
   t.match(
     await first.gateway.stores.ledger.sums({ by: [] }),
-    [{ requests: 4, tokensIn: 0, cost: 0 }],
-    "nothing reported yet",
+    [{ requests: 4, unsettled: 1, tokensIn: 0, cost: 0 }],
+    "nothing reported yet; polls are free",
   );
   status = "completed";
   await Promise.all(Array.from({ length: 5 }, (_, i) => fetched(first.url, i % 2 ? "?stream=true" : "")));
@@ -689,7 +689,7 @@ t.test("an answer that was not made in the background was counted when it was ma
   );
   await (await ask("/v1/responses", { input: "x" })).text();
   await (await ask("/v1/responses/resp_2")).text();
-  t.match(await rows(2), [{ source: "reported" }, { source: "none", operation: "retrieve" }]);
+  t.match(await rows(2), [{ source: "reported" }, { source: "free", cost: 0, operation: "retrieve" }]);
   t.match(await ledger.sums({ by: [] }), [{ tokensIn: 5, tokensOut: 2 }]);
 });
 

@@ -107,6 +107,7 @@ function normalizeUsage(raw: JsonObject): Usage {
       document: modalityTokens(promptDetails, "DOCUMENT"),
       cachedAudio: modalityTokens(asList(raw["cacheTokensDetails"]), "AUDIO"),
       cachedImage: modalityTokens(asList(raw["cacheTokensDetails"]), "IMAGE"),
+      cachedVideo: modalityTokens(asList(raw["cacheTokensDetails"]), "VIDEO"),
       toolUse,
     }),
     out: dropUndefined({
@@ -166,7 +167,11 @@ export function usageMetadata({ in: input, out, tier }: Usage): JsonObject {
       AUDIO: input.audio,
       DOCUMENT: input.document,
     }),
-    cacheTokensDetails: modalityDetails(input.cached, { IMAGE: input.cachedImage, AUDIO: input.cachedAudio }),
+    cacheTokensDetails: modalityDetails(input.cached, {
+      IMAGE: input.cachedImage,
+      VIDEO: input.cachedVideo,
+      AUDIO: input.cachedAudio,
+    }),
     candidatesTokensDetails: modalityDetails(candidates, { IMAGE: out.image, AUDIO: out.audio }),
     serviceTier: TIER_NAMES.get(tier ?? ""),
   });

@@ -37,13 +37,13 @@ t.test("the kinds of cached tokens are known where they are reported", async (t)
     promptTokenCount: 100,
     cachedContentTokenCount: 60,
     cacheTokensDetails: [
-      { modality: "TEXT", tokenCount: 10 },
+      { modality: "VIDEO", tokenCount: 10 },
       { modality: "AUDIO", tokenCount: 30 },
       { modality: "IMAGE", tokenCount: 20 },
     ],
     totalTokenCount: 100,
   };
-  t.match(usage(told), { in: { total: 100, cached: 60, cachedAudio: 30, cachedImage: 20 } });
+  t.match(usage(told), { in: { total: 100, cached: 60, cachedAudio: 30, cachedImage: 20, cachedVideo: 10 } });
 });
 
 t.test("a count of 0 is left out on the wire; an unreported one is absent", async (t) => {

@@ -1,0 +1,58 @@
+import t, { type Test } from "tap";
+import { asking, startGateway } from "../../support/gateway.ts";
+import { httpUpstream } from "../../support/upstream.ts";
+
+const WORDS = "These are the eight words of an answer.";
+
+/** Returns the ledger's row of a request that the provider answers with this text. */
+async function row(t: Test, protocol: string, path: string, request: object, answer: string) {
+  const upstream = await httpUpstream((_, reply) =>
+    reply.writeHead(200, { "content-type": "application/json" }).end(answer),
+  );
+  t.teardown(() => upstream.close());
+  const base = `${upstream.origin.origin}/${protocol === "gemini" ? "v1beta" : "v1"}`;
+  const { url, gateway } = await startGateway(
+    t,
+    `providers: { up: { url: "${base}", speaks: [${protocol}] } }
+models: { m: { price: { input: 3, output: 15 }, targets: [up:x] } }\n`,
+  );
+  const body = JSON.stringify({ model: "m", ...request });
+  await (await fetch(url + path, { method: "POST", headers: asking(), body })).text();
+  await gateway.stores.ledger.flush();
+  return (await gateway.stores.ledger.recent(1))[0];
+}
+
+const messages = [{ role: "user", content: "Say something." }];
+
+t.test("a whole answer of a few words without usage is estimated by its words", async (t) => {
+  const message = { role: "assistant", content: WORDS };
+  for (const [protocol, path, request, answer] of [
+    ["openai-chat", "/v1/chat/completions", { messages }, { choices: [{ index: 0, message }] }],
+    ["anthropic-messages", "/v1/messages", { messages, max_tokens: 99 }, { content: [{ type: "text", text: WORDS }] }],
+    [
+      "gemini",
+      "/v1beta/models/m:generateContent",
+      { contents: [{ parts: [{ text: "Say something." }] }] },
+      { candidates: [{ content: { parts: [{ text: WORDS }] } }] },
+    ],
+  ] as const) {
+    const found = await row(t, protocol, path, request, JSON.stringify(answer));
+    const tokens = found?.usage?.out.total ?? 0;
+    t.equal(found?.source, "estimated", protocol);
+    t.ok(tokens >= 7 && tokens <= 14, `${protocol}: ${tokens}`);
+  }
+});
+
+t.test("a whole answer that begins with a byte order mark has the usage that it reports", async (t) => {
+  const usage = { prompt_tokens: 10, completion_tokens: 5, total_tokens: 15 };
+  const answer = `\ufeff${JSON.stringify({ choices: [], usage })}`;
+  t.match(await row(t, "openai-chat", "/v1/chat/completions", { messages }, answer), {
+    source: "reported",
+    cost: 10 * 3000 + 5 * 15_000,
+  });
+});
+
+t.test("a count of tokens is free", async (t) => {
+  const found = await row(t, "anthropic-messages", "/v1/messages/count_tokens", { messages }, '{"input_tokens":9}');
+  t.match(found, { source: "free", cost: 0, operation: "count_tokens" });
+});
