@@ -24,6 +24,8 @@ interface ForeignAccount {
   more?: ForeignFields;
   /** Members that the provider gets only where all its entries agree on them. */
   wanted?: ForeignFields;
+  /** A protocol that it speaks besides the usual ones, for the model that is added. */
+  speaks?: string | undefined;
 }
 
 interface DraftModel {
@@ -90,7 +92,26 @@ export class Draft {
   }
 
   /** Returns an account's provider: the same for the same vendor, address and key; undefined where its address is unknown. */
-  provider({ vendor: name, credential, url, path, more = {}, wanted = {} }: ForeignAccount): string | undefined {
+  provider({ speaks, ...account }: ForeignAccount): string | undefined {
+    const id = this.accountProvider(account);
+    const provider = id === undefined ? undefined : this.providers.get(id);
+    if (!provider || speaks === undefined) return id;
+    const { protocol } = provider;
+    const known = protocol === undefined ? foreignList(provider["speaks"]) : [protocol];
+    if (known.includes(speaks)) return id;
+    delete provider["protocol"];
+    provider["speaks"] = [...known, speaks];
+    return id;
+  }
+
+  private accountProvider({
+    vendor: name,
+    credential,
+    url,
+    path,
+    more = {},
+    wanted = {},
+  }: Omit<ForeignAccount, "speaks">): string | undefined {
     const vendor = this.vendor(name);
     const address = url ?? vendor?.provider.url;
     if (address === undefined) {

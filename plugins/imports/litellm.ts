@@ -48,6 +48,17 @@ const KNOWN_INFO = [
     "cache_creation_input_token_cost",
   ],
 ];
+/** Protocols that a provider needs for deployments of a mode. */
+const PROTOCOL_BY_MODE: Readonly<Record<string, string>> = {
+  embedding: "openai-embeddings",
+  image_generation: "openai-images",
+  completion: "openai-completions",
+  responses: "openai-responses",
+};
+/** Routes of LiteLLM's before the name of a deployment. */
+const ROUTE = /^(?:responses|o_series|gpt5_series)\//;
+/** Hosts of Azure that serve its OpenAI API for all deployments; others serve one model with the API that their path begins. */
+const AZURE_OPENAI = /\.(?:openai\.azure\.com|services\.ai\.azure\.com|cognitiveservices\.azure\.com)$/;
 /** Our counterparts of members. */
 const HINTS: Readonly<Record<string, string>> = {
   redis_host: "for shared limits use store: { limits: $REDIS_URL }",
@@ -69,6 +80,8 @@ const HINTS: Readonly<Record<string, string>> = {
   cache: "use a plugin, like examples/cache.ts",
   cache_params: "use a plugin, like examples/cache.ts",
   alerting: "use alerts: { webhook: $URL }",
+  rpm: "a target has none: use limits: { models: { NAME: { rpm: 500 } } }, or providers: for all models of a provider",
+  tpm: "a target has none: use limits: { models: { NAME: { tpm: 1M } } }, or providers: for all models of a provider",
   order: "targets are tried by balance: and weight; put later ones into a separate model, and that into fallback:",
   stream_timeout: "use timeouts:, for all or for a provider",
 };
@@ -161,20 +174,30 @@ function addDeployment(
     draft.reportLost(`${path} (${name})`, "a target is one model: name those that you use");
     return;
   }
-  const [vendor, model] = vendorOf(full, nonEmptyText(params["custom_llm_provider"]), draft);
+  const [vendor, route] = vendorOf(full, nonEmptyText(params["custom_llm_provider"]), draft);
+  const model = route.replace(ROUTE, "");
+  const mode = route.startsWith("responses/") ? "responses" : String(info["mode"]);
   if (SIGNING_VENDORS.test(vendor)) {
     draft.reportLost(`${path} (${name})`, `${vendor} requires signed requests, which the gateway cannot send`);
     return;
   }
-  const provider = addProvider(vendor, params, `${path}.litellm_params`, draft);
+  const provider = addProvider(vendor, params, `${path}.litellm_params`, PROTOCOL_BY_MODE[mode], draft);
   if (provider === undefined) return;
   const entry = draft.model(name);
   const weight = params["weight"];
+  const price = priceOf({ ...info, ...params });
   entry.targets.push({
     to: `${provider}:${model}`,
     ...(typeof weight === "number" && weight > 0 && { weight }),
-    ...priceOf({ ...info, ...params }),
+    ...(mode === "responses" && { via: PROTOCOL_BY_MODE[mode] }),
+    ...price,
   });
+  const base = nonEmptyText(info["base_model"])?.replace(/^.*\//, "");
+  if (base !== undefined && base !== model && !("price" in price))
+    draft.reportLost(
+      `${path}.model_info.base_model`,
+      `prices are those of the name "${model}" here: give the target the price of ${base}, price: { input: …, output: … }, as models --prices shows it`,
+    );
   const context = info["max_input_tokens"];
   const output = info["max_output_tokens"] ?? info["max_tokens"];
   if (typeof context === "number") entry.more["context"] ??= context;
@@ -199,7 +222,14 @@ function vendorOf(full: string, custom: string | undefined, draft: Draft): [vend
   return [first, full.slice(slash + 1)];
 }
 
-function addProvider(vendor: string, params: ForeignFields, path: string, draft: Draft): string | undefined {
+/** @param speaks a protocol that the deployment needs */
+function addProvider(
+  vendor: string,
+  params: ForeignFields,
+  path: string,
+  speaks: string | undefined,
+  draft: Draft,
+): string | undefined {
   const base = nonEmptyText(params["api_base"]) ?? nonEmptyText(params["base_url"]);
   const credential = nonEmptyText(params["api_key"]);
   const timeout = params["timeout"] ?? params["request_timeout"];
@@ -214,17 +244,28 @@ function addProvider(vendor: string, params: ForeignFields, path: string, draft:
       `${path}.api_base`,
       `the variable must contain the whole URL, with its version segment: ${variable}`,
     );
-    return draft.provider({ vendor, credential, url: `$${variable}`, path, wanted });
+    return draft.provider({ vendor, credential, url: `$${variable}`, path, wanted, speaks });
   }
   if (/^azure(?:_ai|_text)?$/.test(vendor)) {
     if (base === undefined || !URL.canParse(base)) {
       draft.reportLost(path, "an account at Azure needs its api_base");
       return undefined;
     }
-    const url = `${new URL(base).origin}/openai/v1`;
+    const { origin, hostname, pathname } = new URL(base);
+    if (vendor === "azure_ai" && !AZURE_OPENAI.test(hostname)) {
+      const usual = credential ?? "os.environ/AZURE_AI_API_KEY";
+      return draft.provider({
+        vendor,
+        credential: usual,
+        url: withVersion(origin + pathname, ""),
+        path,
+        wanted,
+        speaks,
+      });
+    }
     return draft.provider({
-      ...{ vendor: "azure", credential: credential ?? "os.environ/AZURE_API_KEY", url, path, wanted },
-      more: { header: "api-key" },
+      ...{ vendor: "azure", credential: credential ?? "os.environ/AZURE_API_KEY", url: `${origin}/openai/v1` },
+      ...{ path, wanted, speaks, more: { header: "api-key" } },
     });
   }
   const native = draft.vendor(vendor)?.provider.url;
@@ -237,6 +278,7 @@ function addProvider(vendor: string, params: ForeignFields, path: string, draft:
       url: base === undefined ? undefined : withVersion(base, version),
       path,
       wanted,
+      speaks,
     },
     more: compatible ? { protocol: "openai-chat" } : {},
   });

@@ -147,6 +147,49 @@ general_settings: { pass_through_endpoints: [], global_max_parallel_requests: 9,
   t.equal(lostAt("litellm_settings"), "");
 });
 
+t.test("LiteLLM's deployments at Azure have the address and protocols that they are called with", async (t) => {
+  const { model, provider, lostAt } = await imported(
+    t,
+    "litellm",
+    `model_list:
+  - { model_name: cohere, litellm_params: { model: azure_ai/command-r, api_base: "https://cohere.eastus.inference.ai.azure.com/v1/", api_key: os.environ/C } }
+  - { model_name: mistral, litellm_params: { model: azure_ai/mistral, api_base: "https://mistral.eastus.models.ai.azure.com/chat/completions?api-version=1", api_key: os.environ/M } }
+  - { model_name: foundry, litellm_params: { model: azure_ai/grok, api_base: "https://acme.services.ai.azure.com/models", api_key: os.environ/F } }
+  - { model_name: chat, litellm_params: { model: azure/o_series/mine, api_base: "https://acme.openai.azure.com", api_key: os.environ/A }, model_info: { base_model: azure/o3 } }
+  - { model_name: embed, litellm_params: { model: azure/embed, api_base: "https://acme.openai.azure.com", api_key: os.environ/A }, model_info: { mode: embedding, base_model: azure/embed } }
+  - { model_name: priced, litellm_params: { model: azure/x, api_base: "https://acme.openai.azure.com", api_key: os.environ/A, output_cost_per_token: 0.000001, tpm: 1000 }, model_info: { base_model: azure/o3, input_cost_per_token: 0.000001 } }
+`,
+    { C: "c-0123456789abcdef", M: "m-0123456789abcdef", F: "f-0123456789abcdef", A: "a-0123456789abcdef" },
+  );
+  const of = (id: string) => provider(model(id)?.targets[0]?.provider ?? "");
+  t.equal(String(of("cohere")?.url), "https://cohere.eastus.inference.ai.azure.com/v1");
+  t.equal(of("cohere")?.header, undefined, "a key there is a bearer token");
+  t.equal(String(of("mistral")?.url), "https://mistral.eastus.models.ai.azure.com/");
+  t.equal(String(of("foundry")?.url), "https://acme.services.ai.azure.com/openai/v1");
+  t.equal(of("foundry")?.header, "api-key");
+  t.match(model("chat")?.targets, [{ model: "mine" }]);
+  t.equal(of("embed"), of("chat"));
+  t.same(of("embed")?.speaks, ["openai-chat", "openai-embeddings"]);
+  t.match(lostAt("model_list.3.model_info.base_model"), /"mine" here: give the target the price of o3/);
+  for (const at of [4, 5]) t.equal(lostAt(`model_list.${at}.model_info`), "", "the price is known");
+  t.match(lostAt("model_list.5.litellm_params.tpm"), /limits: \{ models: .* providers: /);
+});
+
+t.test("LiteLLM's deployments for Responses are reached by that protocol, whatever clients speak", async (t) => {
+  const { model, provider } = await imported(
+    t,
+    "litellm",
+    `model_list:
+  - { model_name: pro, litellm_params: { model: openai/responses/o1-pro } }
+  - { model_name: codex, litellm_params: { model: openai/codex, api_base: "http://10.0.0.1/v1", api_key: none }, model_info: { mode: responses } }
+`,
+    { OPENAI_API_KEY: "sk-0123456789abcdef" },
+  );
+  t.match(model("pro")?.targets, [{ provider: "openai", model: "o1-pro", via: "openai-responses" }]);
+  t.match(model("codex")?.targets, [{ model: "codex", via: "openai-responses" }]);
+  t.same(provider("10.0.0.1")?.speaks, ["openai-chat", "openai-responses"]);
+});
+
 t.test(
   "other contents of LiteLLM's file: addresses in variables, providers by a member, conflicting settings",
   async (t) => {
