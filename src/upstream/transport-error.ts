@@ -7,7 +7,7 @@ import { TRANSPORT_REASONS } from "./transport-reasons.ts";
 export type Progress = "connecting" | "waiting" | "answering";
 
 /**
- * The cause of an upstream error, safe to log: a code and the provider's host, never a path, a header or a byte of a response.
+ * The cause of an upstream error, safe to log: a code, the provider's host and the proxy in front of it, never a path, a header or a byte of a response.
  * Codes are Node's (`ECONNREFUSED`, and `HPE_…` of its parser on pass-through paths), those of `http1/errors.ts`
  * (`CONNECTION_CLOSED`, `RESPONSE_…`, `PROXY_…`), and for our own limits `connect_timeout`, `first_byte_timeout`, `idle_timeout`,
  * `total_timeout`.
@@ -17,9 +17,12 @@ export class UpstreamFault extends Error {
   constructor(
     readonly code: string,
     readonly host: string,
+    proxy?: string,
   ) {
     const reason = TRANSPORT_REASONS.get(code);
-    super(`${code} at ${host}${reason === undefined ? "" : `: ${reason}`}`);
+    super(
+      `${code} at ${host}${proxy === undefined ? "" : ` through the proxy ${proxy}`}${reason === undefined ? "" : `: ${reason}`}`,
+    );
     // It would hide the message in the log, and shows only where in the gateway the transport's error arrived.
     delete this.stack;
   }
@@ -40,8 +43,8 @@ const LOCAL_FAULTS: Record<string, ErrorCode> = {
 export function transportError(thrown: unknown, progress: Progress, host: string): GatewayError {
   if (thrown instanceof GatewayError) return thrown;
   const code = transportErrorCode(thrown);
-  const cause = new UpstreamFault(code, host);
-  const message = thrown instanceof Http1Error ? thrown.explanation : undefined;
+  const { explanation: message, proxy } = thrown instanceof Http1Error ? thrown : {};
+  const cause = new UpstreamFault(code, host, proxy);
   return new GatewayError(gatewayErrorCode(code, progress), message === undefined ? { cause } : { message, cause });
 }
 

@@ -359,7 +359,8 @@ t.test(
     const environment = { http_proxy: proxy.address.replace("//", "//user:password@") };
     const { port, errors } = await passing(t, () => {}, {}, {}, { environment, origin: "http://provider.test" });
     t.match(await ask(port), { status: 502, body: "upstream_unreachable" });
-    t.match(errors[0]?.message, `The proxy ${proxy.address} answered 407`);
+    t.match(errors[0]?.message, "The gateway's proxy answered 407");
+    t.match(String(errors[0]?.cause), ` through the proxy ${proxy.address}`);
     t.match(proxy.heads[0], /^GET http:\/\/provider\.test\//);
     // Without a proxy it is the provider's.
     const direct = await passing(t, (socket) => socket.write("HTTP/1.1 407 x\r\ncontent-length: 2\r\n\r\nno"));
@@ -374,7 +375,8 @@ t.test("a proxy that opens no tunnel is named, without its credentials (fix: tun
   const environment = { https_proxy: proxy.address.replace("//", "//user:password@") };
   const { port, errors } = await passing(t, () => {}, {}, {}, { environment, origin: "https://provider.test" });
   t.match(await ask(port), { status: 502, body: "upstream_unreachable" });
-  t.match(errors[0]?.message, `The proxy ${proxy.address} answered 407`);
+  t.match(errors[0]?.message, "The gateway's proxy answered 407");
+  t.match(String(errors[0]?.cause), ` through the proxy ${proxy.address}`);
   t.notMatch(JSON.stringify([errors, String(errors[0]?.cause)]), /password/);
 });
 

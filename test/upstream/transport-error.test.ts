@@ -37,11 +37,18 @@ t.test("the gateway's own faults are not attributed to the provider", (t) => {
 
 t.test("a proxy that refuses makes the provider unreachable, whenever it does", (t) => {
   for (const progress of ["connecting", "waiting"] as const)
-    t.match(transportError(new Http1Error("PROXY_STATUS_407", "The proxy http://p:1 answered 407."), progress, "h"), {
-      code: "upstream_unreachable",
-      message: "The proxy http://p:1 answered 407.",
-      cause: { code: "PROXY_STATUS_407", host: "h" },
-    });
+    t.match(
+      transportError(
+        new Http1Error("PROXY_STATUS_407", "The gateway's proxy answered 407.", "http://p:1"),
+        progress,
+        "h",
+      ),
+      {
+        code: "upstream_unreachable",
+        message: "The gateway's proxy answered 407.",
+        cause: { code: "PROXY_STATUS_407", host: "h", message: "PROXY_STATUS_407 at h through the proxy http://p:1" },
+      },
+    );
   t.end();
 });
 

@@ -6,7 +6,7 @@
  * - `REQUEST_INVALID`: writing it would allow injection into the head; the message says which part.
  * - `BODY_LENGTH_WRONG`, `BODY_BROKEN_OFF`: a streamed body has another length than announced, or was cut off.
  * - `RESPONSE_…`: the response is not HTTP/1.1, or is ambiguous.
- * - `PROXY_…`: a proxy opened no connection to the provider; the message names it, without its credentials.
+ * - `PROXY_…`: a proxy opened no connection to the provider; `proxy` names it, without its credentials.
  *
  * The code goes to the log; no byte of a response does.
  */
@@ -26,6 +26,8 @@ export class Http1Error extends Error {
     readonly code: Http1ErrorCode,
     /** The part that clients may see. */
     readonly explanation?: string,
+    /** The proxy that it happened at, without its credentials: for the log, as it is of the operator's own network. */
+    readonly proxy?: string,
   ) {
     super(explanation ?? code);
   }

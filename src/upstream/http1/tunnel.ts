@@ -67,12 +67,13 @@ export function tunnelFailure(proxy: HttpProxy | undefined, thrown: Error & { st
 function proxyRefusal({ origin }: HttpProxy, status: number): Http1Error {
   return new Http1Error(
     `PROXY_STATUS_${status}`,
-    `The proxy ${origin} answered ${status}: it gives no way to the provider.`,
+    `The gateway's proxy answered ${status}: it gives no way to the provider.`,
+    origin,
   );
 }
 
 /** The error for a proxy that could not be reached, or did not respond. */
 export function proxyFailure({ origin }: HttpProxy, thrown: NodeJS.ErrnoException): Http1Error {
   if (thrown instanceof Http1Error && thrown.code.startsWith("PROXY_")) return thrown;
-  return new Http1Error(`PROXY_${thrown.code ?? thrown.name}`, `The proxy ${origin} could not be reached.`);
+  return new Http1Error(`PROXY_${thrown.code ?? thrown.name}`, "The gateway's proxy could not be reached.", origin);
 }

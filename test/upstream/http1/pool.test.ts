@@ -256,7 +256,8 @@ t.test("a proxy that requires authentication is an error; the provider's own res
   );
   const error = await failed(upstream.send(outgoing(origin, { path: "/ask" }), client()));
   t.match(error, { code: "upstream_unreachable", cause: { code: "PROXY_STATUS_407" } });
-  t.match(error.message, new RegExp(`^The proxy ${proxy.origin.origin} answered 407`));
+  t.match(error.message, /^The gateway's proxy answered 407/);
+  t.match(String(error.cause), ` through the proxy ${proxy.origin.origin}`);
   const response = await upstream.send(outgoing(origin), client());
   t.equal(response.status, 502);
   await whole(response);
