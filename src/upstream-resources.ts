@@ -1,7 +1,7 @@
 import { BufferMemory } from "./core/buffer-memory.ts";
 import type { Provider } from "./core/marketplace.ts";
 import type { Protocol } from "./core/protocol.ts";
-import { Agents } from "./upstream/agents.ts";
+import { Agents, readingProxies } from "./upstream/agents.ts";
 import { Demo } from "./upstream/demo.ts";
 import { Pools } from "./upstream/http1/pools.ts";
 
@@ -20,10 +20,10 @@ export class UpstreamResources {
   private readonly demos = new Map<string, { demo: Demo; address: URL }>();
   private readonly providersInUse = new Set<Providers>();
 
-  /** @throws Error for a proxy variable that is not a URL */
+  /** @throws FileError for an invalid address in a proxy variable */
   constructor(
     private readonly protocols: readonly Protocol[],
-    readonly pools = new Pools(),
+    readonly pools = readingProxies(() => new Pools()),
   ) {}
 
   /** Returns the address of the server behind `demo:`, which is started on first use. */

@@ -3,6 +3,7 @@ import { join } from "node:path";
 import t from "tap";
 import { Gateway } from "../src/gateway.ts";
 import { MemoryLog } from "../src/testing/memory-log.ts";
+import { formatError } from "../src/text/format-error.ts";
 import { loadWithVocabulary } from "../src/vocabulary.ts";
 import { asking, KEY, startGateway } from "./support/gateway.ts";
 import { eventually } from "./support/process.ts";
@@ -52,6 +53,7 @@ t.test("the in-process demo provider is not reached through a proxy; a wrong pro
     () => t.fail("it started"),
     (error) => error,
   );
+  t.equal(formatError(thrown), thrown.message, "without a stack");
   t.match(thrown.message, /^HTTP_PROXY is not the address of a proxy/);
 });
 

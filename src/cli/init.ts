@@ -8,7 +8,7 @@ import { compileGlob } from "../core/glob.ts";
 import { loadVendors } from "../loader/vendors.ts";
 import { Catalogue } from "../prices/catalogue.ts";
 import { fileFromOffers, formatGatewayFile, type NewFile } from "../setup/gateway-file.ts";
-import { readImport } from "../setup/imports.ts";
+import { checkImportKind, readImport } from "../setup/imports.ts";
 import { type ModelOffer, queryOffers, type VendorOffer } from "../setup/offers.ts";
 import { openStores } from "../store/open.ts";
 import { UsageError } from "../text/format-error.ts";
@@ -218,6 +218,7 @@ function pickModels(all: readonly ModelOffer[], text: string): Set<ModelOffer> {
 
 /** @throws UsageError for an unknown kind, or a file of another kind */
 async function fromImport(kind: string, named: string, io: Terminal): Promise<NewConfig> {
+  checkImportKind(kind);
   let text: string;
   try {
     text = readFileSync(resolve(io.folder, named), "utf8");

@@ -301,8 +301,9 @@ const SECRET_PATTERNS = [
   /(?<=authorization["']?[ \t]{0,40}:[ \t]{0,40}["']?)(?:(?:basic|bearer)[ \t]+)?[^\s"'$*&{}[\],][^\s"',}\]]*/gi, // with its scheme
   // Any entry of a list. The word boundary is checked first, which bounds the lookbehind to one line.
   /(?<![\w$.+/=-])(?=[\w.+/=-]{8})(?<=credentials?["']?[ \t]{0,40}:[ \t]{0,40}\[[^\]\n]{0,2000}?)[\w.+/=-]+/gi,
-  // The same after a typing error, but not a variable's name, nor the text after PASSWORD@ in our own advice.
-  /(?<=(?:\bkey|credential|secret|password|token|viewer|webhook|api_?key)[^\w$]{0,3})(?!(?-i:(?<=[A-Z])_[A-Z0-9_]+(?![\w.+/=-])))(?!(?-i:(?<=:\/\/USER:PASSWORD@)HOST\/DATABASE(?![\w.+/=-])))[\w.+/=-]{12,}/gi,
+  // The same after a typing error, but not a variable's name, nor the text after PASSWORD@ in our own advice, nor PostgreSQL's
+  // word about a wrong password.
+  /(?<=(?:\bkey|credential|secret|password|token|viewer|webhook|api_?key)[^\w$]{0,3})(?!(?-i:(?<=[A-Z])_[A-Z0-9_]+(?![\w.+/=-])))(?!(?-i:(?<=:\/\/USER:PASSWORD@)HOST\/DATABASE(?![\w.+/=-])))(?!(?-i:(?<=password )authentication failed for user "))[\w.+/=-]{12,}/gi,
 ];
 
 /** Returns every part of a text that looks like a secret. */

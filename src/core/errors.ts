@@ -405,7 +405,7 @@ export const storeUnavailable = (store: NonNullable<ErrorDetails["store"]>, unkn
     cause,
   });
 
-/** A file of the gateway cannot be used: the message names it and says why. */
+/** A file of the gateway, or a setting outside of gateway.yaml, cannot be used: the message names it and says why. */
 export class FileError extends Error {
   override readonly name = "FileError";
 }

@@ -15,6 +15,16 @@ interface ImportResult {
   lost: { path: string; why: string }[];
 }
 
+/** @throws UsageError for an unknown kind of file */
+export function checkImportKind(kind: string): void {
+  const names = importNames();
+  if (names.includes(kind)) return;
+  const near = nearest(kind, names);
+  throw new UsageError(
+    `--from ${kind}: ${near === undefined ? "" : `did you mean ${near}? `}known: ${names.join(", ")}`,
+  );
+}
+
 /**
  * Converts another gateway's file to a gateway.yaml.
  * @param about the first line of the new file
@@ -25,13 +35,7 @@ export async function readImport(
   text: string,
   about: string,
 ): Promise<{ file: NewFile; lost: ImportResult["lost"] }> {
-  const names = importNames();
-  if (!names.includes(kind)) {
-    const near = nearest(kind, names);
-    throw new UsageError(
-      `--from ${kind}: ${near === undefined ? "" : `did you mean ${near}? `}known: ${names.join(", ")}`,
-    );
-  }
+  checkImportKind(kind);
   let parsed: unknown;
   try {
     parsed = parse(text);

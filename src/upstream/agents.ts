@@ -1,5 +1,6 @@
 import { type AgentOptions, Agent as HttpsAgent } from "node:https";
 import type { Duplex } from "node:stream";
+import { FileError } from "../core/errors.ts";
 import { Agent as HttpAgent } from "../core/node-http.ts";
 import { type HttpProxy, Proxies } from "./http1/proxies.ts";
 
@@ -27,6 +28,18 @@ class TunnelAgent extends HttpsAgent {
 }
 
 /**
+ * Makes something that reads the proxy variables.
+ * @throws FileError for an invalid address in one of them: a mistake of the operator's, which needs no stack
+ */
+export function readingProxies<Result>(make: () => Result): Result {
+  try {
+    return make();
+  } catch (thrown) {
+    throw new FileError((thrown as Error).message, { cause: thrown });
+  }
+}
+
+/**
  * Node's own keep-alive agents, for pass-through requests. One for each account, so that no two credentials ever share a
  * connection; HTTP_PROXY, HTTPS_PROXY and NO_PROXY are respected.
  */
@@ -34,9 +47,12 @@ export class Agents {
   private readonly agents = new Map<string, HttpAgent>();
   private readonly proxies: Proxies;
 
-  /** @param environment where the proxy variables are looked up */
+  /**
+   * @param environment where the proxy variables are looked up
+   * @throws FileError for an invalid address in one of them
+   */
   constructor(private readonly environment: NodeJS.ProcessEnv) {
-    this.proxies = new Proxies(environment);
+    this.proxies = readingProxies(() => new Proxies(environment));
   }
 
   /**

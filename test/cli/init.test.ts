@@ -155,6 +155,7 @@ litellm_settings: { fallbacks: [{ c: [a] }] }
   t.match(text(), /^# Made by init --from litellm litellm\.yaml/);
   for (const [args, why] of [
     [["--from", "litelm", file], /did you mean litellm/],
+    [["--from", "litelm", "none.yaml"], /did you mean litellm/],
     [["--from", "litellm"], /needs a file/],
     [["--from", "litellm", "none.yaml"], /none\.yaml/],
     [["some.yaml"], /one word too many/],

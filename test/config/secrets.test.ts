@@ -246,6 +246,7 @@ t.test("the gateway's own placeholder is shown, and what only resembles it is no
     'the same as "token", so a viewer could change everything; write another secret',
     'ABC_TOKEN is not set; set it, or write "${ABC_TOKEN:-default}"',
     'PASSWORD is empty; set it, or write "${PASSWORD:-default}"',
+    'cannot be used: password authentication failed for user "gate"; the password of gate in store.ledger is wrong',
   ])
     t.equal(starSecrets(advice, []), advice);
   for (const [text, secret] of [
@@ -256,6 +257,8 @@ t.test("the gateway's own placeholder is shown, and what only resembles it is no
     ["password: HOST/DATABASE", "HOST/DATABASE"],
     ["${ABC_TOKEN:-default-of-mine}", "default-of-mine"],
     ["token:-default}", "-default"],
+    ["password authentication", "authentication"],
+    ["password: authentication failed for user", "authentication"],
   ] as const)
     t.notMatch(starSecrets(text, []), secret, text);
 });

@@ -5,6 +5,13 @@ import t from "tap";
 import { Agents } from "../../src/upstream/agents.ts";
 import { certificate, key } from "../support/tls.ts";
 
+t.test("an invalid proxy variable is a mistake of the operator's, named without its value", async (t) => {
+  t.throws(() => new Agents({ https_proxy: "socks5://secret.test:1" }), {
+    name: "FileError",
+    message: /^HTTPS_PROXY is not the address of a proxy: http:\/\/HOST:PORT or https:\/\/HOST:PORT is wanted\.$/,
+  });
+});
+
 t.test("an account has an agent for each scheme, and shares it with nobody", async (t) => {
   const agents = new Agents({});
   const one = agents.get(new URL("http://a.test/x"), "one");
