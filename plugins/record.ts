@@ -18,7 +18,7 @@ import {
 } from "model-gateway";
 import { inject, injectable } from "tsyringe";
 import { z } from "zod";
-import { Capture, type CaptureState, rawExchange, rawMessage } from "./record/capture.ts";
+import { Capture, type CaptureState, rawExchange, rawMessage, releasedBodies } from "./record/capture.ts";
 import { readRecorded } from "./record/file.ts";
 import type { RecordFileOptions } from "./record/messages.ts";
 import { MARGIN } from "./record/redactor.ts";
@@ -169,6 +169,7 @@ export default class Record implements Plugin {
     // The order is from the chain's end to its beginning; a plugin's own response passes only the beginning.
     if (exchange.answerer || state.provider) state.client = capture;
     else state.provider = capture;
+    state.released ??= releasedBodies(exchange, this.options.body_kilobytes * 1024);
     return capture.stage;
   }
 

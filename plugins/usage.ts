@@ -21,7 +21,7 @@ import { z } from "zod";
 import { chargeOf, finalEntry, initialEntry } from "./usage/entry.ts";
 import { addReasons } from "./usage/reasons.ts";
 import { REQUEST_RECORD } from "./usage/request-facts.ts";
-import { requestedTokens } from "./usage/requested.ts";
+import { askedFigures, requestedTokens } from "./usage/requested.ts";
 import { CUT_POLICIES, settle, settleCut, tokensOfBytes } from "./usage/settlement.ts";
 import { errorStage, readUnseen, streamStage, type UsageReading, wholeStage } from "./usage/usage-reading.ts";
 
@@ -69,6 +69,8 @@ export default class UsagePlugin implements Plugin {
     if (head.status >= 400 && !head.framing) return generates ? errorStage(exchange) : undefined;
     if (head.status >= 300) return undefined;
     const reading = this.reading(exchange);
+    const { attempt } = exchange;
+    if (generates && attempt?.releasesBody) reading.asked = askedFigures(exchange.asEnded, attempt, this.translations);
     const { cut } = this.options;
     if (head.framing && cut !== "absorb") exchange.drain ||= cut === "drain" || "end";
     return head.framing
@@ -89,7 +91,9 @@ export default class UsagePlugin implements Plugin {
   private writeInterim(exchange: DoneExchange, reading: UsageReading): void {
     if (!exchange.operation.generates) return;
     const { marketplace, redactor } = this;
-    const settled = settleCut(exchange, reading, this.options.cut, () => tokensOfBytes(exchange.attempt?.body.length));
+    const settled = settleCut(exchange, reading, this.options.cut, () =>
+      tokensOfBytes(reading.asked?.bytes ?? exchange.attempt?.body.length),
+    );
     const now = finalEntry(exchange, settled, undefined, { marketplace, redactor });
     this.ledger.begin({ ...now, outcome: "interrupted" });
   }
@@ -119,7 +123,9 @@ export default class UsagePlugin implements Plugin {
     exchange.onUsage = undefined;
     const reading = this.reading(exchange);
     readUnseen(exchange, reading);
-    const tokensIn = () => requestedTokens(exchange, this.translations) ?? tokensOfBytes(exchange.body.length);
+    const { asked } = reading;
+    const tokensIn = () =>
+      (asked ? asked.tokens : requestedTokens(exchange, this.translations)) ?? tokensOfBytes(exchange.body.length);
     const settled = settle(exchange, reading, this.options.cut, tokensIn);
     const { marketplace, redactor } = this;
     const written = finalEntry(exchange, settled, reading.lateId, { marketplace, redactor });

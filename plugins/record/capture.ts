@@ -30,6 +30,8 @@ export interface CaptureState {
   client?: Capture;
   /** Responses of attempts that were followed by another attempt, or by an error of the gateway's own. */
   failed?: Map<Attempt, FailedCapture>;
+  /** The beginnings of the bodies that are let go before the end. */
+  released?: Map<Attempt, RawBody>;
 }
 
 /** Maximum characters of a key that is found across the frames of a stream. */
@@ -107,9 +109,17 @@ function failedMessage({ head, body, bytes, isComplete }: FailedAnswer): RawMess
   };
 }
 
+type RawBody = Pick<RawMessage, "body" | "bytes">;
+
+/** Returns the beginnings of the bodies that are let go before the end. @param most maximum bytes of each */
+export const releasedBodies = ({ attempts }: ResponseExchange, most: number): Map<Attempt, RawBody> =>
+  new Map(attempts.filter((each) => each.releasesBody).map((each) => [each, rawBody(each.body, most)]));
+
 /** Adds a body's beginning, and its length. */
-function withBody(message: RawMessage, body: Body | undefined, most: number): RawMessage {
-  if (!body) return message;
+const withBody = (message: RawMessage, body: Body | undefined, most: number): RawMessage =>
+  body ? { ...message, ...rawBody(body, most) } : message;
+
+function rawBody(body: Body, most: number): RawBody {
   const pieces: Buffer[] = [];
   let length = 0;
   for (const piece of body.pieces) {
@@ -117,13 +127,13 @@ function withBody(message: RawMessage, body: Body | undefined, most: number): Ra
     pieces.push(piece.subarray(0, most + MARGIN - length + 1));
     length += piece.length;
   }
-  return { ...message, body: Buffer.concat(pieces), bytes: body.length };
+  return { body: Buffer.concat(pieces), bytes: body.length };
 }
 
 /** Returns the whole recording of an exchange, secrets included. @param most maximum bytes of each body */
 export function rawExchange(
   exchange: DoneExchange,
-  { head, body, provider, client, failed }: CaptureState & { head: RawMessage },
+  { head, body, provider, client, failed, released }: CaptureState & { head: RawMessage },
   most: number,
 ): RawExchange {
   const { id, time, outcome, status, error, answerer, attempts } = exchange;
@@ -142,7 +152,10 @@ export function rawExchange(
         ...{ target: name, protocol: protocol.name },
         ...(status !== undefined && { status }),
         ...(error && { error: error.code }),
-        request: withBody(rawMessage(`${method} ${name}`, headers.lines), attempt.body, most),
+        request: {
+          ...withBody(rawMessage(`${method} ${name}`, headers.lines), attempt.body, most),
+          ...released?.get(attempt),
+        },
         ...(at === last && provider && { answer: provider.message() }),
         ...(unserved && { answer: failedMessage(unserved.answer) }),
       };

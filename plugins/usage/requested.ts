@@ -1,6 +1,9 @@
-import type { Body, DoneExchange, Protocol, Translations } from "model-gateway";
+import type { Attempt, Body, DoneExchange, Protocol, Translations } from "model-gateway";
 import { sampledTokens } from "./long-request.ts";
+import { requestedOutput } from "./output-limit.ts";
+import { requestedTier } from "./tier.ts";
 import { estimateTokens, tokenWeights } from "./token-count.ts";
+import { type AskedFigures, tryRead } from "./usage-reading.ts";
 
 /** Bytes of a request that is parsed for an estimate: parsing a longer one would block the event loop. */
 const MAX_PARSED = 128 * 1024;
@@ -28,6 +31,16 @@ export function requestedTokens(exchange: DoneExchange, translations: Translatio
     // The body is not JSON; the provider has answered all the same.
     return undefined;
   }
+}
+
+/** Reads what an estimate will need of a request whose body is let go before the end. */
+export function askedFigures(exchange: DoneExchange, attempt: Attempt, translations: Translations): AskedFigures {
+  return {
+    bytes: attempt.body.length,
+    tokens: requestedTokens(exchange, translations),
+    tier: requestedTier(attempt, exchange.time),
+    output: tryRead(() => requestedOutput(attempt)),
+  };
 }
 
 /**

@@ -76,11 +76,14 @@ export function settleCut(
 ): Settlement {
   const reported = credibleUsage(exchange);
   if (isReportedLater(exchange) && !(reported && hasCounts(reported))) return { usage: undefined, source: "none" };
-  const { delivered } = reading;
+  const { delivered, asked } = reading;
   const source = reported && hasCounts(reported) ? "partial" : "estimated";
   if (!delivered) return { usage: reported, source: reported ? "partial" : "none" };
   if (cut === "observed" || cut === "absorb") return { usage: reported ?? ZERO_USAGE, source: cutSource(cut) };
-  return { usage: withTier(estimateCut(reported, delivered, tokensIn, exchange), exchange, reading), source };
+  return {
+    usage: withTier(estimateCut(reported, { delivered, asked }, tokensIn, exchange), exchange, reading),
+    source,
+  };
 }
 
 const cutSource = (cut: CutPolicy) => (cut === "absorb" ? "absorbed" : "observed");
@@ -92,14 +95,15 @@ const credibleUsage = ({ usage }: DoneExchange): Usage | undefined => (usage && 
 function withTier(
   usage: Usage,
   exchange: DoneExchange,
-  { tier: first, lastFrame, previousFrame }: UsageReading,
+  { tier: first, lastFrame, previousFrame, asked: figures }: UsageReading,
 ): Usage {
   if (usage.tier !== undefined && usage.tier !== "auto") return usage;
   const told = [lastFrame, previousFrame].map(
     (frame) => frame && tryRead(() => reportedTier(frame, responseProtocol(exchange))),
   );
   const attempt = exchange.attempt ?? exchange.attempts.at(-1);
-  const asked = () => (attempt && !exchange.form ? requestedTier(attempt, exchange.time) : undefined);
+  const asked = () =>
+    figures ? figures.tier : attempt && !exchange.form ? requestedTier(attempt, exchange.time) : undefined;
   const tier = told.find((each) => each !== undefined) ?? first ?? asked();
   return tier === undefined ? usage : { ...usage, tier };
 }
@@ -148,7 +152,7 @@ const WHOLE_OVERHEAD = 300;
 /** Estimates the usage of a response without reported usage, from what arrived: images, or bytes of text. */
 function estimateReceived(
   exchange: DoneExchange,
-  { delivered, parser, hasImage }: UsageReading,
+  { delivered, parser, hasImage, asked }: UsageReading,
   tokensIn: () => number,
 ): Usage {
   const { operation, attempt, protocol } = exchange;
@@ -162,7 +166,7 @@ function estimateReceived(
   }
   const received = parser?.bytes || attempt?.unreadBytes || 0;
   const text = delivered?.tokens ?? wholeTokens(parser?.json, received, exchange);
-  const total = operation.task === "generate" ? limitOutput(text, exchange) : 0;
+  const total = operation.task === "generate" ? limitOutput(text, exchange, asked) : 0;
   return { in: input, out: { total }, raw: undefined };
 }
 
@@ -179,9 +183,10 @@ function completeOutput(reported: Usage, estimate: Usage): Usage {
 }
 
 /** Returns an estimate of output tokens, at most as many as the request allows. */
-function limitOutput(tokens: number, exchange: DoneExchange): number {
+function limitOutput(tokens: number, exchange: DoneExchange, asked: UsageReading["asked"]): number {
   const attempt = exchange.attempt ?? exchange.attempts.at(-1);
-  const limit = attempt && !exchange.form ? tryRead(() => requestedOutput(attempt)) : undefined;
+  const read = () => (attempt && !exchange.form ? tryRead(() => requestedOutput(attempt)) : undefined);
+  const limit = asked ? asked.output : read();
   return Math.min(tokens, limit ?? Number.POSITIVE_INFINITY);
 }
 
@@ -229,7 +234,7 @@ export const ZERO_USAGE: Usage = { in: { total: 0 }, out: { total: 0 }, raw: und
 /** Estimates the usage of a stream that reported too little. */
 function estimateCut(
   reported: Usage | undefined,
-  delivered: DeliveredTokens,
+  { delivered, asked }: { delivered: DeliveredTokens; asked: UsageReading["asked"] },
   tokensIn: () => number,
   exchange: DoneExchange,
 ): Usage {
@@ -239,7 +244,7 @@ function estimateCut(
     out: {
       ...delivered.media,
       ...reported?.out,
-      total: Math.max(reported?.out.total ?? 0, limitOutput(delivered.tokens, exchange)),
+      total: Math.max(reported?.out.total ?? 0, limitOutput(delivered.tokens, exchange, asked)),
     },
     raw: reported?.raw,
   };

@@ -4,10 +4,23 @@ import { DeliveredTokens } from "./delivered-tokens.ts";
 import { hasTokens } from "./price.ts";
 import { reportedTier } from "./tier.ts";
 
+/** What an estimate needs of a request as it was sent to a provider. */
+export interface AskedFigures {
+  readonly bytes: number;
+  /** About how many tokens it has. */
+  readonly tokens: number | undefined;
+  /** Its service tier, where that is more expensive. */
+  readonly tier: string | undefined;
+  /** The most output tokens that it allows. */
+  readonly output: number | undefined;
+}
+
 /** What is known of a response besides the usage that its provider reports. */
 export interface UsageReading {
   /** Whether the ledger has an entry for the running exchange. */
   started?: true;
+  /** What an estimate needs of a request whose body is let go. */
+  asked?: AskedFigures;
   delivered?: DeliveredTokens;
   /** The response's id, where its usage may be reported again. */
   lateId?: string | undefined;

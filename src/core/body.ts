@@ -131,6 +131,14 @@ export class Body {
     }
   }
 
+  /** Returns its top-level members, each parsed on access: most readers need one or two of them. */
+  lazyMembers(): Record<string, unknown> {
+    const members: Record<string, unknown> = {};
+    for (const { name } of this.scan?.members ?? [])
+      Object.defineProperty(members, name, { get: () => this.value(name), enumerable: true, configurable: true });
+    return members;
+  }
+
   /**
    * Returns the first elements of a top-level array, parsed; none if the member is not an array.
    * @throws GatewayError `invalid_json`
@@ -199,6 +207,11 @@ export class Body {
     const value = this.value(name);
     if (countMembers(this.slice(member.start, member.end)) !== countParsedMembers(value)) throw duplicateMemberError();
     return value;
+  }
+
+  /** Lets go of the parsed value: who needs it again parses it again. */
+  releaseParsed(): void {
+    this.parsed = undefined;
   }
 
   /** Returns the whole body in one buffer, joined once. */

@@ -7,6 +7,12 @@ import { GatewayError } from "./errors.ts";
  */
 export const UNCOUNTED_BYTES = 64 * 1024;
 
+/**
+ * Bytes of each request's body that are not counted while it is answered: requests of the usual size are accepted whatever others
+ * hold, and as many as the limits of their keys allow.
+ */
+export const MAX_UNCOUNTED_BODY = 1024 * 1024;
+
 /** How many bytes may be buffered at the same time. */
 export interface BufferLimits {
   readonly perCaller: number;
@@ -34,6 +40,9 @@ interface CallerShare {
 export class BufferMemory {
   private used = 0;
   private readonly shares = new Map<string, CallerShare>();
+  /** Bytes that requests retain while they are answered, by caller, and their sum. */
+  private readonly retained = new Map<string, number>();
+  private allRetained = 0;
 
   /** @param now the time in milliseconds */
   constructor(readonly now: () => number = () => performance.now()) {}
@@ -83,6 +92,23 @@ export class BufferMemory {
   }
 
   /**
+   * Counts bytes that a caller retains while a request is answered; they never give way. All callers together may retain half of the
+   * total, one as much as it leaves free of that, and at most its own limit; its first request may take all that is free. One
+   * request always fits.
+   * @returns false where there is no room for them; nothing has changed then
+   */
+  retain(bytes: number, caller: string, { perCaller, total }: BufferLimits): boolean {
+    const own = this.retained.get(caller) ?? 0;
+    const free = total / 2 - this.allRetained - bytes;
+    if (bytes > 0 && this.allRetained > 0 && (free < 0 || (own > 0 && own + bytes > Math.min(free, perCaller))))
+      return false;
+    this.allRetained += bytes;
+    if (own + bytes > 0) this.retained.set(caller, own + bytes);
+    else this.retained.delete(caller);
+    return true;
+  }
+
+  /**
    * Returns the account that gives up its bytes for those that a caller needs: of the caller that has most, the one with the
    * largest product of bytes and age. None where the needy caller itself would have more than the average.
    */
@@ -124,6 +150,8 @@ export class BufferAccount {
   private inUse = 0;
   private closed = false;
   private callerId: string | undefined;
+  /** The bytes that it retains while its request is answered, and for whom. */
+  private retained: { readonly bytes: number; readonly caller: string } | undefined;
   /** Since when it has had bytes that are counted. */
   private since: number;
 
@@ -188,16 +216,37 @@ export class BufferAccount {
     this.close();
   }
 
-  /** Leaves the caller's share: what the account has counts for all callers together only. */
-  releaseShare(): void {
-    if (this.callerId !== undefined) this.memory.addToShare(-this.counted, this.callerId, this);
+  /**
+   * Leaves the caller's share, as the request goes on: what the account has counts for all callers together only. What exceeds
+   * `MAX_UNCOUNTED_BODY` is retained until the end.
+   * @throws GatewayError `overloaded` where there is no room for that
+   */
+  retain(): void {
+    const { callerId: caller } = this;
+    if (caller === undefined || this.closed) return;
+    const bytes = Math.max(0, this.inUse - MAX_UNCOUNTED_BODY);
+    if (!this.memory.retain(bytes, caller, this.limits)) throw retainedBodiesError();
+    this.retained = { bytes, caller };
+    this.memory.addToShare(-this.counted, caller, this);
     this.callerId = undefined;
+  }
+
+  /** Releases all but what is retained; nothing more is counted from now on. */
+  releaseRest(): void {
+    if (this.closed) return;
+    const { bytes } = this.retained ?? { bytes: 0 };
+    this.memory.add(bytes - this.counted, this);
+    this.counted = bytes;
+    this.closed = true;
   }
 
   /** Releases all of them; nothing is counted from now on. */
   close(): void {
+    this.closed = false;
     this.set(0);
     this.closed = true;
+    if (this.retained) this.memory.retain(-this.retained.bytes, this.retained.caller, this.limits);
+    this.retained = undefined;
   }
 }
 
@@ -208,6 +257,14 @@ export const bufferedAnswerError = (exceeded: keyof BufferLimits): GatewayError 
       exceeded === "perCaller"
         ? "The answers that are buffered at the same time for this key, or this network, are too large together."
         : "The answers that are buffered at the same time are too large together.",
+    retryAfter: randomRetryAfter(),
+  });
+
+const retainedBodiesError = (): GatewayError =>
+  new GatewayError("overloaded", {
+    message:
+      "The large requests that are being answered at the same time, with this key or from this network, or in all, take too much memory.",
+    hint: "Send fewer large requests at the same time.",
     retryAfter: randomRetryAfter(),
   });
 

@@ -5,6 +5,7 @@ import type { Edit } from "../wire/splice.ts";
 import { readTraceContext, type TraceContext } from "../wire/trace-context.ts";
 import { splitIntoFrames } from "./answer-frames.ts";
 import { Body } from "./body.ts";
+import { type BufferAccount, MAX_UNCOUNTED_BODY } from "./buffer-memory.ts";
 import { type Caller, checkCallerType } from "./caller.ts";
 import type { DryRun } from "./dry-run.ts";
 import { GatewayError } from "./errors.ts";
@@ -47,8 +48,12 @@ export class Attempt {
   path: string | undefined;
   /** The headers to send upstream; the engine sets the framing headers. */
   headers: HeaderList;
-  /** The body to send upstream, as edited by the plugins so far; initially the exchange's own body. */
+  /**
+   * The body to send upstream, as edited by the plugins so far; initially the exchange's own body. Empty after the response phase
+   * where `releasesBody`.
+   */
   body: Body;
+  private readonly clientProtocol: Protocol;
   /** What translating the request drops, and what it changes without changing the meaning; undefined: not translated. */
   losses: { readonly dropped: readonly string[]; readonly notices: readonly string[] } | undefined;
   /** The caller that a credential refusal counts for, where it counts for one caller only; undefined: it counts for all. */
@@ -85,7 +90,7 @@ export class Attempt {
 
   constructor(start: AttemptStart) {
     this.target = start.target;
-    this.protocol = start.protocol;
+    this.protocol = this.clientProtocol = start.protocol;
     this.method = start.method;
     this.headers = start.headers;
     this.body = start.body;
@@ -100,6 +105,11 @@ export class Attempt {
    */
   edit(edits: readonly Edit[]): void {
     this.body = this.body.edited(edits);
+  }
+
+  /** Whether it lets go of its body once its answer has begun: a large one, which only the translation has made. */
+  get releasesBody(): boolean {
+    return this.protocol !== this.clientProtocol && this.body.length > MAX_UNCOUNTED_BODY;
   }
 
   /** Returns members that case-insensitive servers read as a member that was checked, and the edits that remove them. */
@@ -347,8 +357,8 @@ export class Exchange {
   body: Body = Body.empty;
   /** Set for a multipart request; `body` then holds only the bytes around the form's `model`. */
   form: Form | undefined;
-  /** What a large body takes of the memory for bodies, until its response begins; set by the engine. */
-  bodyMemory: { releaseShare(): void; close(): void } | undefined;
+  /** What a large body takes of the memory for bodies; set by the engine. */
+  bodyMemory: Pick<BufferAccount, "retain" | "releaseRest" | "close"> | undefined;
   private knownCaller: Caller | undefined;
   model: Model | undefined;
   /** Best first. */
@@ -543,6 +553,12 @@ export class Exchange {
     if (edited !== before && this.pathModel === undefined && !isSameModel(before, edited))
       this.requestedModel = readModel(edited);
     this.body = edited;
+  }
+
+  /** Lets go of what no later phase needs of a large request but the client's body. Called by the engine after the response phase. */
+  releaseRequest(): void {
+    for (const attempt of this.attempts) if (attempt.releasesBody) attempt.body = Body.empty;
+    if (this.body.length > MAX_UNCOUNTED_BODY) this.body.releaseParsed();
   }
 
   /** Returns the human texts of the request, in any protocol; of all kinds by default. A form has none. */

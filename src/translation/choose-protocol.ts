@@ -1,4 +1,3 @@
-import type { Body } from "../core/body.ts";
 import type { Target } from "../core/marketplace.ts";
 import type { RoutedExchange } from "../core/phases.ts";
 import type { Protocols } from "../core/protocols.ts";
@@ -35,16 +34,8 @@ export function chooseProtocol(
   const configured = translatable(protocolName);
   if (configured) return { protocol: configured };
   const preferred = better && translatable(better.protocol);
-  if (preferred && better.isNeededFor(lazyMembers(exchange.body), { model, facts })) return { protocol: preferred };
+  if (preferred && better.isNeededFor(exchange.body.lazyMembers(), { model, facts })) return { protocol: preferred };
   if (own) return own;
   const first = provider.speaks.map(translatable).find((candidate) => candidate !== undefined);
   return first && { protocol: first, better: translatable(first.better?.protocol) };
-}
-
-/** Returns a body's top-level members, each parsed on access: most requests are judged by one or two of them. */
-function lazyMembers(body: Body): Record<string, unknown> {
-  const members: Record<string, unknown> = {};
-  for (const { name } of body.scan?.members ?? [])
-    Object.defineProperty(members, name, { get: () => body.value(name), enumerable: true, configurable: true });
-  return members;
 }

@@ -223,9 +223,12 @@ export interface ResponseContext {
   id: string;
   /** Unix seconds, where the upstream gave none. */
   created: number;
-  /** The client's request. */
-  conversation: Conversation;
-  /** The client's parsed body, for fields that the protocol echoes. */
+  /**
+   * The client's request. It is let go once an event has been encoded: read it in a constructor, or when the answer starts, as
+   * it is decoded anew later.
+   */
+  readonly conversation: Conversation;
+  /** The client's body, for fields that the protocol echoes: each is parsed when it is read. */
   request: Record<string, unknown>;
   /** Returns an envelope for opaque state: standard base64 that starts with `gw1state`. */
   seal(opaque: Opaque): string;

@@ -67,7 +67,7 @@ export class ExchangeTranslation {
   private decodeFailure: { readonly thrown: unknown } | undefined;
   /** The result of encoding in many ticks. */
   private prepared: { readonly attempt: Attempt; readonly result: () => WrittenRequest } | undefined;
-  private written: WrittenRequest | undefined;
+  private written: Pick<WrittenRequest, "names" | "wrapped"> | undefined;
   private losses: Losses | undefined;
 
   /**
@@ -204,10 +204,10 @@ export class ExchangeTranslation {
     const { exchange } = this;
     const prepared = this.prepared?.attempt === attempt ? this.prepared : undefined;
     this.prepared = undefined;
-    this.written = prepared
+    const { encoded, losses, names, wrapped } = prepared
       ? prepared.result()
       : writeRequest(this.conversation, destination(attempt.target, to), this.exchange.strict);
-    const { encoded, losses } = this.written;
+    this.written = { names, ...(wrapped && { wrapped }) };
     this.losses = attempt.losses = losses;
     attempt.protocol = to;
     attempt.operation = encoded.operation;
@@ -239,13 +239,21 @@ export class ExchangeTranslation {
       translation.reserve = (bytes) => head.reserve?.(bytes);
       const translator = new StreamTranslator(translation);
       this.setStreamHead(head, translator.framing);
-      return translator.stage;
+      return (frame) => {
+        const frames = translator.stage(frame);
+        if (Array.isArray(frames) && frames.length > 0) this.decoded = undefined;
+        return frames;
+      };
     }
     const bytes = await bodyOf(head, MAX_RESPONSE_BYTES);
     try {
-      return this.conversation.task === "count"
-        ? this.translateCount(attempt, head, bytes)
-        : this.translateWhole(translation, head, bytes);
+      const stage =
+        this.conversation.task === "count"
+          ? this.translateCount(attempt, head, bytes)
+          : this.translateWhole(translation, head, bytes);
+      // The client may take long to read the answer.
+      this.decoded = undefined;
+      return stage;
     } catch (thrown) {
       // The provider has done the work, and bills it.
       if (!framing) exchange.usage = usageOf(attempt, bytes);
@@ -344,26 +352,26 @@ export class ExchangeTranslation {
       to: exchange.protocol,
       operation: exchange.operation,
       source: { account: target.provider.name, model: target.model },
-      names: (this.written as WrittenRequest).names,
-      wrapped: this.written?.wrapped,
+      ...(this.written as Pick<WrittenRequest, "names" | "wrapped">),
       context: this.context(exchange),
     };
   }
 
   private context(exchange: ResponseExchange): ResponseContext {
-    const { envelopes, conversation, owners } = this;
+    const { envelopes, owners } = this;
+    const conversation = () => this.conversation;
     const caller = exchange.caller?.id ?? "";
-    const { body } = exchange;
-    let large: JsonObject | undefined;
+    let request: Record<string, unknown> | undefined;
     return {
       model: exchange.requestedModel ?? "",
       id: exchange.id,
       created: Math.floor(exchange.time / 1000),
-      conversation,
+      get conversation() {
+        return conversation();
+      },
       get request() {
-        if (body.length < LARGE_REQUEST_BYTES) return body.json() as JsonObject;
-        large ??= lazyMembers(body);
-        return large;
+        request ??= exchange.body.lazyMembers();
+        return request;
       },
       seal: (opaque) => envelopes.seal(opaque, owners[0]),
       mark: (id) => envelopes.ids.mark(id, owners[0] ?? ""),
@@ -391,22 +399,6 @@ const destination = ({ provider, model, facts = {} }: Target, protocol: Translat
   model,
   facts,
 });
-
-/** Returns the members of a body, each of which is parsed when it is read: an answer needs few of them. */
-function lazyMembers(body: Body): JsonObject {
-  const members: JsonObject = {};
-  for (const { name } of body.scan?.members ?? [])
-    Object.defineProperty(members, name, {
-      enumerable: true,
-      configurable: true,
-      get() {
-        const value = body.value(name);
-        Object.defineProperty(members, name, { value });
-        return value;
-      },
-    });
-  return members;
-}
 
 const contentTypeHeaders = (type: string): HeaderList => new HeaderList(["content-type", type]);
 

@@ -23,7 +23,8 @@ export interface OutgoingRequest {
   headers: readonly string[];
   /**
    * Pieces are sent unchanged. A stream is read no faster than the provider takes it, and destroyed when the attempt ends first.
-   * An IncomingMessage is not destroyed, because its socket still has to carry the response.
+   * An IncomingMessage is not destroyed, because its socket still has to carry the response. Pieces are let go once the head of
+   * the response has arrived.
    */
   body: readonly Buffer[] | AsyncIterable<Buffer> | Readable | undefined;
   /** Bytes of a streamed body, if known; undefined: chunked. Ignored for pieces, whose bytes are counted. */
@@ -70,7 +71,7 @@ export class UpstreamRequest implements UpstreamResponse, HttpRequest {
   readonly method: string;
   readonly path: string;
   readonly fields: readonly string[];
-  readonly body: Pieces | Readable | undefined;
+  body: Pieces | Readable | undefined;
   readonly length: number | undefined;
 
   private readonly pool: Pool;
@@ -169,6 +170,8 @@ export class UpstreamRequest implements UpstreamResponse, HttpRequest {
 
   onHead({ status, headers, encoding }: ResponseHead): void {
     if (this.ended) return;
+    // What is not written yet, the connection has. The request is not repeated from now on.
+    if (!(this.body instanceof Readable)) this.body = this.outgoing.body = undefined;
     const coding = encoding === undefined ? undefined : codingOf(encoding);
     if (status >= 300 && status < 400 && status !== 304)
       throw new GatewayError("upstream_redirect", { cause: this.fault(`STATUS_${status}`) });

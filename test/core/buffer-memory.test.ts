@@ -1,5 +1,5 @@
 import t from "tap";
-import { BufferMemory, UNCOUNTED_BYTES as FREE } from "../../src/core/buffer-memory.ts";
+import { BufferMemory, UNCOUNTED_BYTES as FREE, MAX_UNCOUNTED_BODY } from "../../src/core/buffer-memory.ts";
 
 const MIB = 1024 * 1024;
 const LIMITS = { perCaller: 16 * MIB, total: 64 * MIB };
@@ -40,15 +40,65 @@ t.test("an account that has left its caller's share counts for all, until it is 
   const memory = new BufferMemory();
   const [one, two] = [memory.account("a", LIMITS), memory.account("a", LIMITS)];
   t.equal(one.set(16 * MIB), undefined);
-  one.releaseShare();
+  one.retain();
   t.equal(memory.size, 16 * MIB - FREE);
   t.equal(two.set(16 * MIB), undefined, "the share is free again");
   t.equal(one.set(15 * MIB), undefined);
   t.equal(two.set(16 * MIB + FREE + 1), "perCaller", "and counts once");
   for (const account of [one, two]) account.close();
-  one.releaseShare();
+  one.retain();
   t.equal(memory.size, 0);
   t.equal(memory.account("a", LIMITS).set(16 * MIB + FREE), undefined);
+});
+
+/** Returns the account of a request with a body of this many MiB beyond the one that is not counted; undefined: it is refused. */
+function retainedBody(memory: BufferMemory, caller: string, mib: number, limits = LIMITS) {
+  const account = memory.account(caller, limits);
+  account.set(mib * MIB + MAX_UNCOUNTED_BODY);
+  try {
+    account.retain();
+    account.releaseRest();
+    return account;
+  } catch (error) {
+    t.match(error, { code: "overloaded", status: 503, retryAfter: Number });
+    account.close();
+    return undefined;
+  }
+}
+
+t.test("what large bodies take while they are answered is counted until their accounts are closed", async (t) => {
+  const memory = new BufferMemory();
+  const retained = retainedBody(memory, "a", 15);
+  t.equal(memory.size, 15 * MIB);
+  t.equal(retainedBody(memory, "a", 0) && memory.size, 15 * MIB, "a body up to 1 MiB takes nothing");
+  t.equal(memory.account("a", LIMITS).set(16 * MIB), undefined, "the share for bodies that arrive is free again");
+  retained?.close();
+  retained?.close();
+  t.equal(memory.size, 16 * MIB - FREE);
+});
+
+t.test("a caller may retain what stays free of half of the total, and at first all that is free", async (t) => {
+  const memory = new BufferMemory();
+  const retained = [8, 8].map((mib) => retainedBody(memory, "a", mib));
+  t.ok(retained.every(Boolean));
+  t.notOk(retainedBody(memory, "a", 1), "as much as is free");
+  t.ok(retainedBody(memory, "b", 8));
+  t.notOk(retainedBody(memory, "b", 1));
+  t.ok(retainedBody(memory, "c", 8));
+  t.notOk(retainedBody(memory, "d", 1), "half of the total is retained");
+  t.ok(retainedBody(memory, "d", 0));
+  retained[0]?.close();
+  t.notOk(retainedBody(memory, "a", 1));
+  t.ok(retainedBody(memory, "d", 8));
+});
+
+t.test("a caller may retain no more than may arrive for it at the same time; one body always fits", async (t) => {
+  const limits = { perCaller: 6 * MIB, total: 64 * MIB };
+  const memory = new BufferMemory();
+  t.ok(retainedBody(memory, "a", 4, limits));
+  t.notOk(retainedBody(memory, "a", 4, limits));
+  t.ok(retainedBody(memory, "a", 2, limits));
+  t.ok(retainedBody(new BufferMemory(), "a", 15, { perCaller: 16 * MIB, total: 16 * MIB }));
 });
 
 /** A memory with a clock, and what its accounts were told. */
@@ -109,7 +159,7 @@ t.test("what has arrived, and what has left its caller's share, is not given up"
   const { clock, memory, preempted, open } = preemptible();
   const [one, two] = ["a", "b"].map((caller) => [0, 1].map(() => open(caller, 8).account));
   for (const account of one ?? []) account.protect();
-  for (const account of two ?? []) account.releaseShare();
+  for (const account of two ?? []) account.retain();
   const plain = ["c", "d"].map((caller) => memory.account(caller, LIMITS));
   for (const account of plain) account.set(16 * MIB + FREE);
   clock.now = 60_000;

@@ -92,6 +92,8 @@ class BlockEncoder {
   private pendingState: Opaque | undefined;
   /** The key of the last block, when it is a text. */
   private textKey: TextKey | undefined;
+  /** The key of the conversation before the answer. */
+  private turnsKey = "";
 
   constructor(
     private readonly context: ResponseContext,
@@ -136,6 +138,8 @@ class BlockEncoder {
   private start(event: EventOf<"start">): void {
     this.makeId = callIds(event.id === "" ? this.context.id : event.id);
     this.usage = event.usage;
+    const { turns } = this.context.conversation;
+    this.turnsKey = new PrefixKey(turns).turn(turns.length);
     this.output.start({
       id: messageId(event.id, this.context),
       type: "message",
@@ -342,10 +346,8 @@ class BlockEncoder {
       else this.startNext();
     }
     if (this.droppedMedia && !this.hasContent) this.writeMediaNotice(this.droppedMedia);
-    if (this.pendingState && this.textKey) {
-      const { turns } = this.context.conversation;
-      this.context.remember(`${new PrefixKey(turns).turn(turns.length)} ${this.textKey}`, this.pendingState);
-    } else this.flushState();
+    if (this.pendingState && this.textKey) this.context.remember(`${this.turnsKey} ${this.textKey}`, this.pendingState);
+    else this.flushState();
     this.output.finish(this.stopMembers(), messageDeltaUsage(this.usage));
     this.output.frame("message_stop", { type: "message_stop" });
   }

@@ -31,7 +31,11 @@ class GenerateContentWriter implements ResponseEncoder {
   private usage: Usage | undefined;
   private frameTail = "";
 
-  constructor(private readonly context: ResponseContext) {}
+  private readonly showThoughts: boolean;
+
+  constructor(private readonly context: ResponseContext) {
+    this.showThoughts = context.conversation.reasoning?.show === true;
+  }
 
   event(event: Exclude<Event, { type: "error" }>, out: EncodedFrame[]): void {
     switch (event.type) {
@@ -68,7 +72,7 @@ class GenerateContentWriter implements ResponseEncoder {
   private candidateAt(choice: number): CandidateWriter {
     let candidate = this.candidates.get(choice);
     if (!candidate) {
-      candidate = new CandidateWriter(choice, this.frameTail, this.context);
+      candidate = new CandidateWriter(choice, this.frameTail, this.showThoughts, this.context);
       this.candidates.set(choice, candidate);
     }
     return candidate;
@@ -160,16 +164,15 @@ class CandidateWriter {
   /** The name of a called tool whose arguments are not an object. */
   private malformedCall: string | undefined;
   private readonly contentTail: string;
-  private readonly showThoughts: boolean;
 
   /** @param frameTail the members of each frame after its candidates, with the closing brace */
   constructor(
     private readonly index: number,
     private readonly frameTail: string,
+    private readonly showThoughts: boolean,
     private readonly context: ResponseContext,
   ) {
     this.contentTail = `],"role":"model"},"index":${index}`;
-    this.showThoughts = context.conversation.reasoning?.show === true;
   }
 
   /** Encodes an event of a block. @throws GatewayError `upstream_invalid` if too much is buffered */

@@ -41,9 +41,11 @@ class CompletionTextWriter {
   /** Choices whose text is a refusal. */
   private readonly refused = new Set<number>();
   private readonly echo: string;
+  private readonly hasTopLogprobs: boolean;
 
   constructor(private readonly context: ResponseContext) {
     const { prompt } = context.request;
+    this.hasTopLogprobs = (context.conversation.logprobs ?? 0) > 0;
     this.echo = context.request["echo"] === true ? (asText(prompt) ?? asText(asList(prompt)[0]) ?? "") : "";
   }
 
@@ -101,7 +103,7 @@ class CompletionTextWriter {
       choice,
       text,
       finish: null,
-      logprobs: completionLogprobs(logprobs, offset, (this.context.conversation.logprobs ?? 0) > 0),
+      logprobs: completionLogprobs(logprobs, offset, this.hasTopLogprobs),
     };
   }
 }

@@ -19,12 +19,12 @@ export const BodySchema = z.strictObject({
     .prefault("10s"),
   memory: quantity(parseSize, "64MiB, 1MB or 512KiB")
     .describe(
-      "Maximum memory for bodies that have not arrived completely or whose requests wait for limits, plugins or the beginning of a provider's answer, like 384MiB: what exceeds 64 KiB of each, decompressed. When it is used up, the key that has most gives way to one that has less than the average. Each of several `workers` has its share, but at least `memory_per_key`.",
+      "Maximum memory for bodies that have not arrived completely or whose requests wait for limits, plugins or the beginning of a provider's answer, like 384MiB: what exceeds 64 KiB of each, decompressed. When it is used up, the key that has most gives way to one that has less than the average. While a request is answered, what exceeds 1 MiB of its body goes on counting, and never gives way: for all keys up to half of `memory`, for one key up to as much as stays free of that half; the first such request of a key may have all that is free. A request that does not fit is a 503 before a provider gets it. Each of several `workers` has its share, but at least `memory_per_key`.",
     )
     .prefault("384MiB"),
   memory_per_key: quantity(parseSize, "64MiB, 1MB or 512KiB")
     .describe(
-      "The same for the bodies of one key, or of one client network without a key, in each of several `workers`, until its limits have admitted the request, like 128MiB; at least one of `limit` fits.",
+      "The same for the bodies of one key, or of one client network without a key, in each of several `workers`, until its limits have admitted the request, like 128MiB; at least one of `limit` fits. What exceeds 1 MiB of each body that is being answered may take as much again.",
     )
     .prefault("128MiB"),
 });
