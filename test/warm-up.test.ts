@@ -1,4 +1,5 @@
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { createRequire } from "node:module";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { setTimeout as after } from "node:timers/promises";
@@ -15,6 +16,11 @@ t.test("a warm-up has requests of every kind answered, and leaves nothing open",
   const log = new MemoryLog();
   const warmUp = await WarmUp.run(200, log);
   t.ok(warmUp && warmUp.sent >= 8);
+  const loaded = Object.keys(createRequire(import.meta.url).cache);
+  t.ok(
+    loaded.some((file) => file.includes("/prom-client/")),
+    "no request waits for what the first scrape needs",
+  );
   await warmUp?.close();
   await eventually(() => sockets() <= before, "its sockets to close");
   t.same(log.lines, []);
