@@ -57,8 +57,6 @@ const SHARED = /^(?:model-gateway|tsyringe|reflect-metadata)(?:\/|$)/;
 
 /** Folders whose compiled JavaScript is cached: compiling TypeScript takes a sixth of the CPU of a start. */
 const OURS = /^(?:src|plugins|test|scripts)\//;
-/** zod imports its sixty languages, each a module of its own: a twentieth of the CPU of a start. */
-const LANGUAGES = /\/zod\/v4\/locales\/index\.js$/;
 const require = nodeModule.createRequire(import.meta.url);
 /** @param {string} text */
 const hash = (text) => crypto.hash("sha1", text);
@@ -89,7 +87,6 @@ nodeModule.registerHooks({
   },
   load(url, context, next) {
     const path = url.startsWith("file:") ? fileURLToPath(url.split(/[?#]/)[0] ?? url) : "";
-    if (LANGUAGES.test(url)) return { format: "module", shortCircuit: true, source: languagesWhenUsed(path) };
     if (!/\.m?ts$/.test(path)) return next(url, context);
     const written = readFileSync(path, "utf8");
     const source =
@@ -99,16 +96,6 @@ nodeModule.registerHooks({
     return { format: "module", shortCircuit: true, source };
   },
 });
-
-/** Returns zod's list of languages with functions that load one when it is used. @param {string} path */
-function languagesWhenUsed(path) {
-  const written = readFileSync(path, "utf8");
-  const source = written.replace(
-    /^export \{ default as (\w+) \} from "(.+)\.js";$/gm,
-    'export const $1 = (...args) => require("$2.cjs")(...args);',
-  );
-  return `import { createRequire } from "node:module";\nconst require = createRequire(import.meta.url);\n${source}`;
-}
 
 /**
  * Returns a file as JavaScript, from the cache unless the file or the compiler has changed. A cache entry ends with hashes of its

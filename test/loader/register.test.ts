@@ -48,20 +48,6 @@ console.log(container.resolve(Whole).say(), new GatewayError("internal") instanc
   },
 );
 
-t.test("languages of zod are loaded when they are used", async (t) => {
-  const { stdout, stderr } = run(
-    t,
-    `import { createRequire, registerHooks } from "node:module";
-const loaded: string[] = [];
-registerHooks({ load: (url, context, next) => (loaded.push(...(/locales.(\\w+)\\.c?js$/.exec(url)?.slice(1) ?? [])), next(url, context)) });
-const { z } = await import("zod");
-console.log(loaded.sort().join());
-z.config(z.locales.de());
-console.log(z.string().safeParse(1).error?.issues[0]?.message, loaded.join(), Object.keys(z.locales).length > 50);`,
-  );
-  t.equal(stdout, "en,index\nUngültige Eingabe: erwartet string, erhalten Zahl en,index,de true\n", stderr);
-});
-
 t.test("classes and registries are the host's, whatever is installed beside a plugin", async (t) => {
   const own = folder(t, {
     "node_modules/tsyringe/package.json": '{ "main": "index.js" }',
