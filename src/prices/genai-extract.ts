@@ -21,7 +21,8 @@ export type GenaiConstraint =
 /** The data of a model, in the format of genai-prices. */
 export interface GenaiModel {
   readonly id: string;
-  readonly match: NameRule;
+  /** Absent in the extract: only the id itself. */
+  readonly match?: NameRule;
   readonly context_window?: number;
   readonly prices: GenaiTable | readonly { readonly constraint?: GenaiConstraint; readonly prices: GenaiTable }[];
 }
@@ -49,12 +50,18 @@ export function extractGenai(all: readonly GenaiVendor[], version: string, vendo
       ...(others && { fallback_model_providers: others }),
       models: models.map(({ id, match, context_window: context, prices }) => ({
         id,
-        match,
+        ...(match && !isIdAlone(match, id) && { match }),
         ...(context !== undefined && { context_window: context }),
         prices,
       })),
     })),
   };
+}
+
+/** Reports whether a rule matches the id and nothing else, as most do. */
+function isIdAlone(rule: NameRule, id: string): boolean {
+  if ("or" in rule) return rule.or.length > 0 && rule.or.every((each) => isIdAlone(each, id));
+  return "equals" in rule && rule.equals === id;
 }
 
 /** Serializes the extract with one model per line, so that diffs of prices are readable. */

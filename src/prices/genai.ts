@@ -70,7 +70,7 @@ function findVendorModel(
   { models, fallback_model_providers: others = [] }: GenaiVendor,
   model: string,
 ): GenaiModel | undefined {
-  const found = models.find(({ match }) => matchesRule(match, model.toLowerCase(), model));
+  const found = models.find(({ id, match = { equals: id } }) => matchesRule(match, model.toLowerCase(), model));
   if (found) return found;
   for (const other of others) {
     const vendor = table().vendors.find(({ id }) => id === other);
@@ -94,9 +94,9 @@ function matchesRule(rule: NameRule, name: string, written: string): boolean {
 const DATE = /[-@](?:\d{8}|\d{4}-\d{2}-\d{2})$/;
 
 /** Reports whether a rule names exactly this model, with or without a date. */
-function isExactMatch(model: string, id: string, match: NameRule): boolean {
+function isExactMatch(model: string, id: string, match: NameRule | undefined): boolean {
   const bare = model.replace(DATE, "");
-  return [model, bare].some((name) => name === id.toLowerCase() || matchesExactly(match, name));
+  return [model, bare].some((name) => name === id.toLowerCase() || (match && matchesExactly(match, name)));
 }
 
 function matchesExactly(rule: NameRule, name: string): boolean {

@@ -14,7 +14,7 @@ t.test("the committed extract and notice are those of the installed package: npm
 });
 
 t.test("other vendors, and descriptions for people, are left out", async (t) => {
-  const model = { id: "m", match: { equals: "m" }, prices: { input_mtok: 1 } };
+  const model = { id: "m", match: { starts_with: "m" }, prices: { input_mtok: 1 } };
   const all = [
     { id: "known", name: "Known", models: [{ ...model, description: "long", context_window: 9 }] },
     { id: "other", models: [model] },
@@ -22,4 +22,15 @@ t.test("other vendors, and descriptions for people, are left out", async (t) => 
   const cut = extractGenai(all, "1.2.3", ["known"]);
   t.same(cut, { version: "1.2.3", vendors: [{ id: "known", models: [{ ...model, context_window: 9 }] }] });
   t.same(JSON.parse(genaiExtractText(cut)), cut);
+});
+
+t.test("a rule that matches the model's id alone is left out", async (t) => {
+  const models = [{ equals: "m" }, { or: [{ equals: "m" }] }, { or: [{ equals: "m" }, { equals: "n" }] }].map(
+    (match) => ({ id: "m", match, prices: {} }),
+  );
+  const [vendor] = extractGenai([{ id: "known", models }], "1", ["known"]).vendors;
+  t.same(
+    vendor?.models.map(({ match }) => match),
+    [undefined, undefined, { or: [{ equals: "m" }, { equals: "n" }] }],
+  );
 });
