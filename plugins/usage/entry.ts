@@ -34,19 +34,13 @@ export function initialEntry(
     streaming: false,
     attempts: [{ target: Marketplace.nameOf(attempt.target), startedAt: Math.round(attempt.startedAt) }],
     duration: 0,
-    source: !generates
-      ? "free"
-      : !known
-        ? "none"
-        : estimates
-          ? "estimated"
-          : cut === "absorb"
-            ? "absorbed"
-            : "observed",
+    source: generates ? "none" : "free",
   };
   addCaller(entry, exchange);
   if (!generates) entry.cost = 0;
-  if (known) Object.assign(entry, { usage }, priceUsage(target, exchange.time, usage, prices));
+  if (!known) return entry;
+  const source = estimates ? "estimated" : cut === "absorb" ? "absorbed" : "observed";
+  Object.assign(entry, { usage, source }, priceUsage(target, exchange.time, usage, prices));
   return entry;
 }
 
