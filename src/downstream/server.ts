@@ -401,7 +401,7 @@ export class Downstream {
     const origin = passes && this.connections.origin(this.connections.get(request.socket), headers);
     const exchange = createExchange(request, query, destination, passes ? { ...known, origin, uploader } : known, keys);
     exchange.dropped.push(...dropped);
-    response.on("close", () => {
+    response.once("close", () => {
       if (!response.writableFinished) exchange.abort();
     });
     if (response.destroyed) exchange.abort();

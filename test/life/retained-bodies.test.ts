@@ -23,16 +23,12 @@ const PROBE = `
 import type { Attempt, SendExchange } from "model-gateway";
 export default class Probe {
   send(exchange: SendExchange, attempt: Attempt) {
-    (globalThis as never as { probed: unknown[] }).probed.push({ exchange, body: new WeakRef(attempt.body), bytes: new WeakRef(attempt.body.bytes()) });
+    (globalThis as never as { probed: unknown[] }).probed.push({ exchange: new WeakRef(exchange), body: new WeakRef(attempt.body), bytes: new WeakRef(attempt.body.bytes()) });
   }
 }`;
 
 interface Probed {
-  exchange: {
-    body: { length: number };
-    attempts: readonly { body: { length: number } }[];
-    slots: Map<unknown, unknown>;
-  };
+  exchange: WeakRef<{ body: { length: number }; slots: Map<unknown, unknown> }>;
   body: WeakRef<object>;
   bytes: WeakRef<object>;
 }
@@ -78,6 +74,16 @@ keys: { ${KEYS.map((key, i) => `k${i}: { key: ${key} }`).join(", ")} }
   return { ask, finish, memory, probed, running };
 }
 
+/** Reports whether none of these exist after some garbage collections. */
+async function areGone(...refs: WeakRef<object>[]): Promise<boolean> {
+  for (let i = 0; i < 50; i++) {
+    await new Promise((resolve) => setImmediate(resolve));
+    collect();
+    if (refs.every((ref) => ref.deref() === undefined)) return true;
+  }
+  return false;
+}
+
 const LARGE = "a ".repeat(MIB - 1000);
 
 t.test("large bodies of running streams have a bound, for a key and in all; what is small always passes", async (t) => {
@@ -112,15 +118,10 @@ t.test("a translated stream keeps nothing of its request but the client's body",
     const reader = stream.body?.getReader();
     await reader?.read();
     const { exchange, body, bytes } = probed.at(-1) as Probed;
-    const isGone = async () => {
-      await new Promise((resolve) => setImmediate(resolve));
-      collect();
-      return body.deref() === undefined && bytes.deref() === undefined;
-    };
-    for (let i = 0; i < 50 && !(await isGone()); i++);
-    t.ok(await isGone(), `${kind}: the body that was sent`);
-    t.ok(exchange.body.length > LARGE.length, "the client's body can be read");
-    const state = [...exchange.slots.values()].find((each) => (each as { translation?: object }).translation);
+    t.ok(await areGone(body, bytes), `${kind}: the body that was sent`);
+    const { body: kept, slots } = exchange.deref() ?? { body: { length: 0 }, slots: new Map() };
+    t.ok(kept.length > LARGE.length, "the client's body can be read");
+    const state = [...slots.values()].find((each) => (each as { translation?: object }).translation);
     t.equal(Reflect.get((state as { translation: object }).translation, "decoded"), undefined);
     finish();
     while (!(await reader?.read())?.done);
@@ -136,4 +137,14 @@ t.test("a translated stream that breaks off is estimated from what its request w
   const { outcome, estimated, tokens_in } = ended() ?? {};
   t.match({ outcome, estimated }, { outcome: "aborted", estimated: true });
   t.ok(Number(tokens_in) > MIB / 2, "a word of two letters is about a token");
+});
+
+t.test("an idle connection keeps nothing of its last request", async (t) => {
+  const { ask, finish, probed } = await setUp(t);
+  for (const kind of ["chat", "messages"]) {
+    const stream = await ask(0, kind, LARGE);
+    finish();
+    await stream.text();
+    t.ok(await areGone((probed.at(-1) as Probed).exchange), kind);
+  }
 });
