@@ -74,6 +74,8 @@ class ResponsesEncoder implements ResponseEncoder {
   private readonly compacting: boolean;
   private usage: Usage | undefined;
   private finish: EventOf<"finish"> | undefined;
+  /** Whether the answer had content that this protocol cannot express. */
+  private hasLost = false;
 
   /** @param completeOnly whether the complete response is written at once, so that it is already in memory */
   constructor(
@@ -103,6 +105,7 @@ class ResponsesEncoder implements ResponseEncoder {
         this.end(out);
         break;
       case "unmapped":
+        this.hasLost = true;
         this.context.drop(event.path, "It has no form in this protocol.");
         break;
       case "error":
@@ -145,7 +148,7 @@ class ResponsesEncoder implements ResponseEncoder {
     }
     this.writeRefusalReason(out);
     // The vendor answers with an empty message too, and clients index the first item. [S: litellm]
-    if (this.itemCount === 0 && this.finish?.reason === "stop") this.writeEmptyText(out);
+    if (this.itemCount === 0 && !this.hasLost && this.finish?.reason === "stop") this.writeEmptyText(out);
     const { status } = responseStatus(this.finish, this.refused);
     this.endItem(status === "incomplete" ? status : "completed", out);
     this.declareFinish();
@@ -215,6 +218,7 @@ class ResponsesEncoder implements ResponseEncoder {
   private apply(event: ItemBlockEvent, out: EncodedFrame[]): void {
     if (event.type === "open") {
       if (this.open(event, out)) this.block = event.block;
+      else this.hasLost = true;
     } else if (event.block === this.block) {
       if (this.textPending && (event.type === "text" ? event.text !== "" : event.type === "citation"))
         this.openText(out);

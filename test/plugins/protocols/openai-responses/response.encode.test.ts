@@ -518,6 +518,8 @@ t.test(
     t.equal(fault, undefined);
     for (const reason of ["length", "content_filter", "tool_calls"] as const)
       t.same((await checked(answer([], reason))).whole["output"], [], reason);
+    const lost = answer([[{ kind: "server", name: "shell", result: false }]], "stop");
+    t.same((await checked(lost)).whole["output"], [], "content without a form here is reported, not replaced");
   },
 );
 
