@@ -5,7 +5,7 @@ import { textAnswer } from "../translation/text-answer.ts";
 import { framingOf, type UpstreamAnswer } from "../upstream/attempts.ts";
 import { BufferedResponse } from "../upstream/buffered-response.ts";
 import type { BodyReceiver, UpstreamResponse } from "../upstream/response.ts";
-import { HeaderList } from "../wire/headers.ts";
+import { HeaderList, withLength } from "../wire/headers.ts";
 
 /**
  * Returns a plugin's answer in the form of an upstream response.
@@ -30,14 +30,16 @@ function buildResponse(
   const bytes = typeof body === "string" ? Buffer.from(body) : Buffer.isBuffer(body) ? body : undefined;
   const type = bytes || operation.framing === "array" ? "application/json" : "text/event-stream";
   const headers = new HeaderList(["content-type", type]);
-  for (const [name, value] of Object.entries(own)) headers.set(name, value);
+  // The length is that of the body, whatever it was said to be.
+  for (const [name, value] of Object.entries(own)) if (!isLength(name)) headers.set(name, value);
   // A 204 and a 304 have no body whose length it could be (RFC 9110 §8.6).
-  if (status === 204 || status === 304) headers.delete("content-length");
-  else if (bytes) headers.set("content-length", String(bytes.length));
+  const sized = bytes && status !== 204 && status !== 304 ? withLength(headers, bytes.length) : headers;
   const framing = bytes ? undefined : framingOf(status, headers.get("content-type"), operation);
   const pieces = bytes ? [bytes].values() : piecesOf(body);
-  return new BufferedResponse(new AnswerBody(pieces, bound), { status, headers, framing });
+  return new BufferedResponse(new AnswerBody(pieces, bound), { status, headers: sized, framing });
 }
+
+const isLength = (name: string): boolean => name.toLowerCase() === "content-length";
 
 /** Ends the pieces of an answer that is not sent, as its plugin has failed. */
 export function discardAnswer({ body, text }: Answer): void {

@@ -7,7 +7,7 @@ import type { ResponseExchange, RoutedExchange } from "../core/phases.ts";
 import { shorten } from "../core/shorten.ts";
 import type { Stage } from "../core/stage.ts";
 import { Frame } from "../wire/frame.ts";
-import { HeaderList } from "../wire/headers.ts";
+import { HeaderList, withLength } from "../wire/headers.ts";
 import type { JsonObject } from "../wire/values.ts";
 import type { ProtocolChoice } from "./choose-protocol.ts";
 import { isTranslatable, type ResponseContext, type TranslatedProtocol, translationOf } from "./codec.ts";
@@ -319,7 +319,7 @@ export class ExchangeTranslation {
     const bytes = Buffer.from(text);
     const { framing } = head;
     const state = new Framing(this.exchange.operation).state;
-    head.headers = contentTypeHeaders("application/json").set("content-length", String(bytes.length));
+    head.headers = withLength(contentTypeHeaders("application/json"), bytes.length);
     head.framing = undefined;
     head.translated = { framing, state };
     return (frame) => (frame.kind === "end" ? [new Frame("piece", bytes), frame] : []);

@@ -9,7 +9,7 @@ import type { Redactor } from "../core/redactor.ts";
 import type { ObjectAccess } from "../objects/objects.ts";
 import { translationOf } from "../translation/codec.ts";
 import { Frame } from "../wire/frame.ts";
-import { HeaderList } from "../wire/headers.ts";
+import { HeaderList, withLength } from "../wire/headers.ts";
 import { dropInvalidTrace } from "../wire/trace-context.ts";
 import { addCredential, upstreamPath } from "./address.ts";
 import {
@@ -397,8 +397,8 @@ export class Upstreams {
               status < 500 && (status === 401 || isCredentialError(protocol, status, received, body.bytes));
             addCredentialNotice(attempt, exchange, isAboutCredential);
           }
-          if (headers.has("content-length")) headers.set("content-length", String(body.bytes.length));
-          return new BufferedResponse(body, { status, headers, framing });
+          const sized = headers.has("content-length") ? withLength(headers, body.bytes.length) : headers;
+          return new BufferedResponse(body, { status, headers: sized, framing });
         },
         (thrown) => {
           attempt.error = GatewayError.from(thrown);

@@ -36,7 +36,7 @@ export class HeaderList {
 
   /**
    * Replaces all lines of that name by one; appends it if there was none.
-   * @throws TypeError for an invalid name or value, and for a header of the connection
+   * @throws TypeError for an invalid name or value, and for a header that frames the message
    */
   set(name: string, value: string): this {
     const { key } = checkHeader(name, value);
@@ -47,7 +47,7 @@ export class HeaderList {
     return this;
   }
 
-  /** @throws TypeError for an invalid name or value, and for a header of the connection */
+  /** @throws TypeError for an invalid name or value, and for a header that frames the message */
   append(name: string, value: string): this {
     const { key } = checkHeader(name, value);
     this.lines.push(name, value);
@@ -116,6 +116,9 @@ export class HeaderList {
   }
 }
 
+const LENGTH = "content-length";
+const LENGTHS: ReadonlySet<string> = new Set([LENGTH]);
+
 /** Matches a character that no value may contain. Searched unanchored, as V8 then tests many characters at once. */
 const UNSENDABLE = /[^\t\x20-\x7e\x80-\xff]/;
 
@@ -127,7 +130,7 @@ function checkHeader(name: string, value: string): HeaderName {
   const header = headerName(name);
   if (typeof name !== "string" || !header.isToken)
     throw new TypeError(`${JSON.stringify(name)} cannot be the name of a header.`);
-  if (header.isHopByHop) throw framingError(name);
+  if (header.isHopByHop || header.key === LENGTH) throw framingError(name);
   if (typeof value !== "string" || !isSendable(value))
     throw new TypeError(`The header ${name} has a value that cannot be sent.`);
   return header;
@@ -143,10 +146,13 @@ const framingError = (name: string): TypeError =>
  */
 export function checkHeaderLines(lines: readonly string[]): void {
   for (let i = 0; i < lines.length; i += 2) {
-    const name = lines[i] as string;
-    if (checkHeader(name, lines[i + 1] as string).key === "content-length") throw framingError(name);
+    checkHeader(lines[i] as string, lines[i + 1] as string);
   }
 }
+
+/** Returns headers with this length of the body: only who writes the body may say where it ends. */
+export const withLength = (headers: HeaderList, bytes: number): HeaderList =>
+  new HeaderList([...withoutHeaders(headers.lines, LENGTHS), LENGTH, String(bytes)]);
 
 /** Returns a copy of flat name, value lines without those whose lower-case name is in the set. */
 export function withoutHeaders(lines: readonly string[], names: ReadonlySet<string>): string[] {

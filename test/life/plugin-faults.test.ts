@@ -130,6 +130,7 @@ const VALUES = {
   "header name": ({ replyHeaders }) => void replyHeaders.push("x a", "b"),
   "header lines": ({ replyHeaders }) => void replyHeaders.push("x-a", "b\\r\\nx-evil: 1"),
   "a length": ({ replyHeaders }) => void replyHeaders.push("Content-Length", "5"),
+  "another length": ({ head, headers }) => void (head?.headers ?? headers).set("Content-Length", "5"),
   "other framing": ({ replyHeaders }) => void replyHeaders.push("transfer-encoding", "chunked"),
   "the connection": async ({ replyHeaders }) => void replyHeaders.push("connection", "close"),
   "half a header": ({ replyHeaders }) => void replyHeaders.push("x-a"),
@@ -156,7 +157,7 @@ chains: { llm: [sse, auth, unsendable, models, rewrite, usage] }
 `,
     { "unsendable.ts": UNSENDABLE },
   );
-  t.equal(UNSENDABLE_VALUES.length, 12);
+  t.equal(UNSENDABLE_VALUES.length, 13);
   for (const at of ["access", "request", "send", "response"])
     for (const value of UNSENDABLE_VALUES)
       for (const [state, { path, body }] of Object.entries(STATES)) {
