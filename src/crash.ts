@@ -1,4 +1,5 @@
 import { fileURLToPath } from "node:url";
+import { replaceSecrets } from "./config/options.ts";
 import type { Log } from "./core/log.ts";
 import type { LoadedPlugin } from "./loader/instances.ts";
 
@@ -20,7 +21,9 @@ interface CrashableGateway {
 export function stopAfterCrash(gateway: CrashableGateway, log: Log, leave: () => Promise<unknown>): void {
   let crashes = 0;
   process.on("uncaughtException", (thrown: unknown) => {
-    const cause = thrown instanceof Error ? (thrown.stack ?? thrown.message) : String(thrown);
+    const stack = thrown instanceof Error ? (thrown.stack ?? thrown.message) : String(thrown);
+    const secrets = new Map([...gateway.plugins.values()].flatMap(({ secrets }) => [...(secrets ?? [])]));
+    const cause = replaceSecrets(stack, secrets);
     if (++crashes <= MAX_LOGGED)
       log.error(
         { cause, plugin: pluginInStack(cause, gateway.plugins) },

@@ -2,6 +2,7 @@ import type { ServerResponse } from "node:http";
 import { isDeepStrictEqual } from "node:util";
 import type { DependencyContainer } from "tsyringe";
 import { servesKeyless } from "./config/keyless.ts";
+import { replaceSecrets } from "./config/options.ts";
 import { configSecrets } from "./config/secrets.ts";
 import type { Config, ConfiguredPath, ConfiguredPlugin } from "./config/types.ts";
 import { PageFiles } from "./console/page-files.ts";
@@ -215,6 +216,8 @@ export class Generation {
   private closed: Promise<void> | undefined;
   readonly limits: BodyLimits & { readonly memory: BufferLimits };
   readonly logFields: readonly LogField[];
+  /** Replaces the secrets among plugins' options in a text. */
+  readonly maskOptions: (text: string) => string;
   /** The sites whose pages may send requests; undefined: none. */
   readonly cors: Cors | undefined;
   /** Unix milliseconds. */
@@ -251,6 +254,8 @@ export class Generation {
     const { limit: maxBytes, memory: _memory, memory_per_key: _perKey, ...pace } = parts.config.body;
     this.limits = { maxBytes, memory: parts.bodyLimits, ...pace };
     this.logFields = parts.config.log.fields;
+    const secrets = new Map([...parts.config.plugins.values()].flatMap(({ secrets = [] }) => [...secrets]));
+    this.maskOptions = (text) => replaceSecrets(text, secrets);
     this.cors = parts.config.cors && new Cors(parts.config.cors);
   }
 

@@ -26,7 +26,8 @@ export function settle(
   tokensIn: () => number,
 ): Settlement {
   const reported = credibleUsage(exchange);
-  if (isReportedLater(exchange) && !(reported && hasCounts(reported))) return { usage: undefined, source: "none" };
+  if (isFetchedLater(exchange, reading) && !(reported && hasCounts(reported)))
+    return { usage: undefined, source: "none" };
   const isStreamedText = reading.delivered !== undefined && exchange.operation.task === "generate";
   if (isStreamedText) {
     if (hasArrived(exchange, reading) && reported?.out.total !== undefined)
@@ -75,7 +76,8 @@ export function settleCut(
   tokensIn: () => number,
 ): Settlement {
   const reported = credibleUsage(exchange);
-  if (isReportedLater(exchange) && !(reported && hasCounts(reported))) return { usage: undefined, source: "none" };
+  if (isFetchedLater(exchange, reading) && !(reported && hasCounts(reported)))
+    return { usage: undefined, source: "none" };
   const { delivered, asked } = reading;
   const source = reported && hasCounts(reported) ? "partial" : "estimated";
   if (!delivered) return { usage: reported, source: reported ? "partial" : "none" };
@@ -139,6 +141,13 @@ export function isReportedLater({ protocol, body }: Pick<DoneExchange, "protocol
   const kind = background === undefined ? undefined : body.member(background)?.kind;
   return kind !== undefined && kind !== "false" && kind !== "null";
 }
+
+/**
+ * Reports the same of an answer that has begun: of a stream only where its provider has said so, as one that ignores the request's
+ * member answers at once, and nobody fetches that again.
+ */
+const isFetchedLater = (exchange: DoneExchange, { delivered, background }: UsageReading): boolean =>
+  isReportedLater(exchange) && (delivered === undefined || background === true);
 
 /** Maximum credible tokens of one exchange: higher reports are ignored. */
 const MAX_CREDIBLE_TOKENS = 1e9;

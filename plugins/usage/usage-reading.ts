@@ -24,6 +24,8 @@ export interface UsageReading {
   delivered?: DeliveredTokens;
   /** The response's id, where its usage may be reported again. */
   lateId?: string | undefined;
+  /** Whether its provider has said that it is made in the background. */
+  background?: true;
   /** Whether it arrived completely, even if no client received it. */
   complete?: true;
   /** The parser of a whole response. */
@@ -84,7 +86,10 @@ export function streamStage(
     reading.lastFrame = frame;
     delivered?.observe(frame);
     reading.frames = (reading.frames ?? 0) + 1;
-    if (generates && reading.frames <= TIER_FRAMES) reading.tier ??= tryRead(() => reportedTier(frame, protocol));
+    if (generates && reading.frames <= TIER_FRAMES) {
+      reading.tier ??= tryRead(() => reportedTier(frame, protocol));
+      if (tryRead(() => protocol.storedResponses?.background.id(frame.json())) !== undefined) reading.background = true;
+    }
     if (marks?.some((mark) => frame.mayContain(mark, QUOTE))) reading.hasImage = true;
     if (!protocol.holdsUsage(frame)) return;
     const json = frame.json();

@@ -24,6 +24,8 @@ const MAX_ADDED_LENGTH = 200;
 export interface ExchangeLogParts {
   readonly log: Log;
   readonly redactor: Redactor;
+  /** Replaces the secrets among plugins' options in what a plugin has thrown. */
+  maskOptions(text: string): string;
   /** The fields to add. */
   readonly logFields: readonly LogField[];
 }
@@ -32,11 +34,8 @@ export interface ExchangeLogParts {
  * Writes one log line for each exchange, however it ended; a warning when the fault was not the client's.
  * @param failed what a plugin's `done` threw
  */
-export function logExchange(
-  exchange: Exchange,
-  { log, redactor, logFields }: ExchangeLogParts,
-  failed: GatewayError | undefined,
-): void {
+export function logExchange(exchange: Exchange, parts: ExchangeLogParts, failed: GatewayError | undefined): void {
+  const { log, redactor, logFields } = parts;
   const { error, caller, model, attempts, answerer, charge } = exchange;
   // As recorded in the ledger: estimated, where the provider reported none.
   const usage = charge?.usage ?? exchange.usage;
@@ -73,18 +72,17 @@ export function logExchange(
     dropped: exchange.dropped.length > 0 ? exchange.dropped.slice(0, MAX_LISTED).map(clean) : undefined,
     unsaid: exchange.droppedFromResponse.length > 0 ? exchange.droppedFromResponse.map(clean) : undefined,
     // `refusal` is a provider's own error that passed unchanged; no decision depends on it.
-    error: error ? errorFields(error, redactor) : last?.refusal,
+    error: error ? errorFields(error, parts) : last?.refusal,
   };
   if (exchange.usageError !== undefined)
     log.warn(
       { id: exchange.id, cause: exchange.usageError, count: ++unreadUsages },
       "the usage of an answer could not be read",
     );
-  const logFailure = (thrown: GatewayError, message: string): void =>
-    log.error(
-      { id: exchange.id, origin: thrown.origin, cause: redactor.text(causeOf(thrown) ?? thrown.message) },
-      message,
-    );
+  const logFailure = (thrown: GatewayError, text: string): void => {
+    const { origin, cause, message } = errorFields(thrown, parts);
+    log.error({ id: exchange.id, origin, cause: cause ?? message }, text);
+  };
   for (const thrown of exchange.failedErrors) logFailure(thrown, "a plugin failed to observe a failed attempt");
   if (failed) logFailure(failed, "a plugin failed to record");
   const all = logFields.length === 0 ? fields : { ...fields, ...addedFields(exchange, logFields, clean) };
@@ -97,7 +95,7 @@ function addedFields(
   names: readonly LogField[],
   clean: (text: string) => string,
 ): Partial<Record<LogField, unknown>> {
-  const short = (text: string | undefined) => (text === undefined ? undefined : clean(shorten(text, MAX_ADDED_LENGTH)));
+  const short = (text: string | undefined) => (text === undefined ? undefined : shorten(clean(text), MAX_ADDED_LENGTH));
   const values: Record<LogField, () => unknown> = {
     owner: () => short(caller?.owner),
     group: () => short(caller?.group),
@@ -116,10 +114,11 @@ function addedFields(
 }
 
 /** Returns an error for the log, without secrets: it may contain a provider's text, or what a plugin could not send. */
-function errorFields(error: GatewayError, redactor: Redactor) {
+function errorFields(error: GatewayError, { redactor, maskOptions }: ExchangeLogParts) {
   const { code, message, origin } = error;
+  const clean = (text: string) => redactor.text(origin === undefined ? text : maskOptions(text));
   const cause = causeOf(error);
-  return { code, message: redactor.text(message), origin, cause: cause && redactor.text(cause) };
+  return { code, message: clean(message), origin, cause: cause && clean(cause) };
 }
 
 /** Returns the cause of an error, for the log only: it is never sent to the client. */

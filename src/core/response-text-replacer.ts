@@ -94,6 +94,7 @@ export class ResponseTextReplacer {
         reserve?.(frame.bytes.length);
         return [];
       }
+      reserve?.(-length);
       const bytes = Buffer.concat(pieces.map((piece) => piece.bytes));
       const edits = this.editsOf(bytes);
       if (edits.length === 0) return [...pieces, frame];

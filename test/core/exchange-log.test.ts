@@ -17,9 +17,11 @@ const exchange = (lines: string[] = []): Exchange => {
   return new Exchange(arrival as ExchangeStart);
 };
 
+const maskOptions = (text: string) => text.replaceAll("an option's secret", "$OPTION");
+
 function logged(one: Exchange, failed?: GatewayError, logFields: readonly LogField[] = []) {
   const log = new MemoryLog();
-  logExchange(one, { log, redactor: new Redactor([SECRET]), logFields }, failed);
+  logExchange(one, { log, redactor: new Redactor([SECRET]), maskOptions, logFields }, failed);
   return log.lines;
 }
 
@@ -171,4 +173,14 @@ t.test("the line names the caller's trace, or the one that a plugin has started"
   one.traceId = "another";
   t.equal(logged(one)[0]?.fields["trace_id"], "another");
   t.equal(logged(exchange())[0]?.fields["trace_id"], undefined);
+});
+
+t.test("secrets among a plugin's options are masked in what a plugin has thrown, and nowhere else", async (t) => {
+  const one = exchange();
+  const cause = new Error("refused: an option's secret");
+  one.error = Object.assign(new GatewayError("plugin_failed", { cause }), { origin: "mod.request" });
+  const [line] = logged(one);
+  const { error } = line?.fields as { error: { cause: string } };
+  t.match(error.cause, "refused: $OPTION");
+  t.notMatch(error.cause, "secret");
 });

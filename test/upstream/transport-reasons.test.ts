@@ -25,7 +25,7 @@ t.test(
         headers: new HeaderList(),
       } as ExchangeStart);
       exchange.error = error;
-      logExchange(exchange, { log, redactor: new Redactor([]), logFields: [] }, undefined);
+      logExchange(exchange, { log, redactor: new Redactor([]), maskOptions: String, logFields: [] }, undefined);
       const [line] = log.lines as unknown as { fields: { error: { cause: string } } }[];
       const { cause = "" } = line?.fields.error ?? {};
       t.ok(cause.startsWith(`${code} at api.test: `), cause);

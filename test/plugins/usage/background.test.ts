@@ -92,3 +92,26 @@ t.test("a killed gateway leaves no estimate of a background answer, which is cou
   t.match(open.map(rowToEntry), [{ outcome: "interrupted", source: "none", usage: undefined, cost: undefined }]);
   leaving.abort();
 });
+
+t.test(
+  "a stream that breaks off is estimated where its provider ignores `background`: nobody fetches it",
+  async (t) => {
+    const beginning = BEGINNING.replaceAll('"background":true', '"background":false');
+    const upstream = await httpUpstream((_, reply) => {
+      reply.writeHead(200, { "content-type": "text/event-stream" });
+      reply.write(beginning, () => reply.destroy());
+    });
+    t.teardown(() => upstream.close());
+    const { url, log, gateway } = await startGateway(
+      t,
+      `providers: { up: { url: "${upstream.origin.origin}/v1", speaks: [openai-responses] } }
+models: { m: { price: { input: 3, output: 15, web_search: 0.01 }, targets: [up:x] } }\n`,
+    );
+    const body = JSON.stringify({ model: "m", input: "A question.", background: true, stream: true });
+    const response = await fetch(`${url}/v1/responses`, { method: "POST", headers: asking(), body });
+    await response.text().catch(() => {});
+    await until(() => log.lines.some(({ message }) => message === "exchange"), "its end");
+    await gateway.stores.ledger.flush();
+    t.match(await gateway.stores.ledger.recent(1), [{ source: "estimated", cost: Number }]);
+  },
+);
