@@ -1,6 +1,7 @@
 import type { ZodType } from "zod";
+import { replaceSecrets } from "../text/replace-secrets.ts";
 import { explainIssues } from "./issues.ts";
-import { optionSecrets, parseOptions, replaceSecrets, resolveOptions } from "./options.ts";
+import { optionSecrets, parseOptions, resolveOptions } from "./options.ts";
 import type { ConfigPath, Report } from "./problems.ts";
 import { COMMON_OPTIONS } from "./secrets.ts";
 import { unknownNameMessage } from "./suggest.ts";

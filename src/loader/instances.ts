@@ -1,10 +1,10 @@
 import { existsSync, readFileSync } from "node:fs";
 import { pathToFileURL } from "node:url";
 import type { DependencyContainer } from "tsyringe";
-import { replaceSecrets } from "../config/options.ts";
 import { buildPlugin, INJECTABLE, injectedTypes } from "../container.ts";
 import type { Plugin, PluginClass } from "../core/plugin.ts";
 import { Redactor } from "../core/redactor.ts";
+import { replaceSecrets } from "../text/replace-secrets.ts";
 import { methodsOf, misspeltMethods, PLUGIN_METHODS } from "./methods.ts";
 import { PluginError, type PluginProblem } from "./problems.ts";
 import { hasNewerPackage } from "./versions.ts";
