@@ -1,7 +1,7 @@
 import { fileURLToPath } from "node:url";
 import type { Log } from "./core/log.ts";
+import { replaceSecrets } from "./core/replace-secrets.ts";
 import type { LoadedPlugin } from "./loader/instances.ts";
-import { replaceSecrets } from "./text/replace-secrets.ts";
 
 /** Further failures that are logged while the gateway drains: a timer may fail every second. */
 const MAX_LOGGED = 20;

@@ -1,5 +1,5 @@
 import type { ZodType } from "zod";
-import { replaceSecrets } from "../text/replace-secrets.ts";
+import { replaceSecrets } from "../core/replace-secrets.ts";
 import { explainIssues } from "./issues.ts";
 import { optionSecrets, parseOptions, resolveOptions } from "./options.ts";
 import type { ConfigPath, Report } from "./problems.ts";

@@ -4,7 +4,7 @@ import type { DependencyContainer } from "tsyringe";
 import { buildPlugin, INJECTABLE, injectedTypes } from "../container.ts";
 import type { Plugin, PluginClass } from "../core/plugin.ts";
 import { Redactor } from "../core/redactor.ts";
-import { replaceSecrets } from "../text/replace-secrets.ts";
+import { replaceSecrets } from "../core/replace-secrets.ts";
 import { methodsOf, misspeltMethods, PLUGIN_METHODS } from "./methods.ts";
 import { PluginError, type PluginProblem } from "./problems.ts";
 import { hasNewerPackage } from "./versions.ts";

@@ -1,5 +1,5 @@
 import t from "tap";
-import { replaceSecrets } from "../../src/text/replace-secrets.ts";
+import { replaceSecrets } from "../../src/core/replace-secrets.ts";
 
 t.test("the longest secret is replaced first, and a short value is none", async (t) => {
   const secrets = new Map([
