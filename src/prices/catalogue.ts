@@ -91,18 +91,15 @@ function factsOf(tables: Tables, vendor: string, model: string): ModelFacts {
   const facts: ModelFacts = {};
   const imageRates = row?.can?.includes("tools") ? tables.imageRates(vendor) : undefined;
   const other = row?.price && completeTiers(row.price);
+  const drawing = imageRates ? { image_generation: imageRates } : {};
+  const whole = priced?.prices.map((each) =>
+    addRates(each, { ...missingRates(model, each.price, other), ...drawing }, litellmSource),
+  );
+  const first = whole?.every(({ price }) => hasAudioRates(model, price)) ? whole : undefined;
+  const second = other && hasAudioRates(model, other) ? [{ price: { ...other, ...drawing } }] : undefined;
   const doubted = priced?.guessed || MOVING_ALIASES[vendor]?.test(model);
-  if (priced && !(doubted && other)) {
-    const drawing = imageRates ? { image_generation: imageRates } : {};
-    const whole = priced.prices.map((each) =>
-      addRates(each, { ...missingRates(model, each.price, other), ...drawing }, litellmSource),
-    );
-    if (whole.every(({ price }) => hasAudioRates(model, price)))
-      facts.prices = new PriceList(whole, genaiSource, priced.guessed);
-  } else if (other) {
-    const price = imageRates ? { ...other, image_generation: imageRates } : other;
-    facts.prices = new PriceList([{ price }], litellmSource);
-  }
+  if (first && !(doubted && second)) facts.prices = new PriceList(first, genaiSource, priced?.guessed);
+  else if (second) facts.prices = new PriceList(second, litellmSource);
   if (priced?.context !== undefined && !priced.guessed) facts.context = { value: priced.context, source: genaiSource };
   else if (row?.context !== undefined) facts.context = { value: row.context, source: litellmSource };
   if (row?.output !== undefined) facts.output = { value: row.output, source: litellmSource };
@@ -111,7 +108,7 @@ function factsOf(tables: Tables, vendor: string, model: string): ModelFacts {
 }
 
 /** Models that genai-prices lists among the names of models with cheaper searches. */
-const SEARCH_MODEL = /-search-preview\b/;
+const MISPRICED_SEARCH = /-search-preview\b/;
 
 /** Models whose audio costs many times their text. */
 const AUDIO_MODEL = /(?:^|[-/])audio(?:-|$)/;
@@ -167,8 +164,7 @@ function missingRates(model: string, price: Price, other: Price | undefined): Pr
   )
     more.cache_write_1h = other.cache_write_1h;
   for (const name of AUDIO_RATES) if (price[name] === undefined && other[name] !== undefined) more[name] = other[name];
-  // Perplexity's models cost by request instead.
-  const lacksSearch = price.web_search === undefined && price.request === undefined;
-  if (other.web_search !== undefined && (lacksSearch || SEARCH_MODEL.test(model))) more.web_search = other.web_search;
+  const lacksSearch = price.web_search === undefined || MISPRICED_SEARCH.test(model);
+  if (other.web_search !== undefined && lacksSearch) more.web_search = other.web_search;
   return more;
 }

@@ -120,8 +120,9 @@ function genaiPrice(table: GenaiTable): Price {
   return {
     ...base,
     ...(steps.length > 0 ? { above: steps } : {}),
+    // Only models that search have a price for each request, which includes the searches.
+    ...(typeof requests === "number" ? { request: perUnit(requests), web_search: 0 } : {}),
     ...(typeof searches === "number" ? { web_search: perUnit(searches) } : {}),
-    ...(typeof requests === "number" ? { request: perUnit(requests) } : {}),
   };
 }
 

@@ -90,7 +90,7 @@ t.test("searches of a model that can nothing else have the price of its own row"
   t.equal((await priceOf("openai", "gpt-4o-mini-search-preview"))?.web_search, 0.025, "not that of gpt-4o-mini");
   t.equal((await priceOf("openai", "gpt-4o-mini"))?.web_search, 0.01);
   t.equal((await priceOf("openai", "gpt-5-search-api"))?.web_search, 0.01);
-  t.match(await priceOf("perplexity", "sonar"), { request: 0.012, web_search: undefined });
+  t.match(await priceOf("perplexity", "sonar"), { request: 0.012, web_search: 0 });
 });
 
 t.test("a model of audio has audio's rates, or no price", async (t) => {

@@ -79,8 +79,7 @@ function input(raw: JsonObject): Usage["in"] {
   const counts: Usage["in"] = {};
   const unreportedAudio = unreportedAudioTokens(raw);
   const prompt = asCount(raw["prompt_tokens"]);
-  // Perplexity reads the pages that it cites, at the price of input, beside the prompt. [D: sonar-deep-research]
-  const cited = asCount(raw["citation_tokens"]) ?? 0;
+  const cited = billedApart(raw, "citation_tokens") ?? 0;
   const total = prompt === undefined ? undefined : prompt + (unreportedAudio ?? 0) + cited;
   if (total !== undefined) counts.total = total;
   // DeepSeek, Moonshot and Mistral have members of their own beside the common one or instead of it.
@@ -105,7 +104,7 @@ function input(raw: JsonObject): Usage["in"] {
 function output(raw: JsonObject): Usage["out"] {
   const details = asObject(raw["completion_tokens_details"]) ?? NO_DETAILS;
   const counts: Usage["out"] = {};
-  const besides = additionalReasoning(raw);
+  const besides = billedApart(raw, "reasoning_tokens");
   const stated = totalOut(raw);
   const total = stated === undefined ? undefined : stated + (besides ?? 0);
   if (total !== undefined) counts.total = total;
@@ -137,11 +136,12 @@ function unreportedAudioTokens(raw: JsonObject): number | undefined {
   return Math.max(0, total - (prompt ?? 0) - (completion ?? 0));
 }
 
-/** Returns Perplexity's reasoning, which is in no total: it is reported beside its searches. [D: sonar-deep-research] */
-const additionalReasoning = (raw: JsonObject): number | undefined =>
-  raw["num_search_queries"] === undefined && raw["citation_tokens"] === undefined
-    ? undefined
-    : asCount(raw["reasoning_tokens"]);
+/**
+ * Returns a count of Perplexity's that is in no total: the pages that it read, at the price of input, or its reasoning. Only a
+ * model that bills them has their cost. [D: sonar-deep-research]
+ */
+const billedApart = (raw: JsonObject, name: "citation_tokens" | "reasoning_tokens"): number | undefined =>
+  asObject(raw["cost"])?.[`${name}_cost`] === undefined ? undefined : asCount(raw[name]);
 
 /** Returns the output tokens. Recorded from xAI and Google: only `total_tokens` includes reasoning, not `completion_tokens`. */
 function totalOut(raw: JsonObject): number | undefined {

@@ -2,7 +2,7 @@ import { isDeepStrictEqual } from "node:util";
 import t from "tap";
 import protocol from "../../../../plugins/protocols/openai-chat/index.ts";
 import { readUsage } from "../../../../plugins/protocols/openai-chat/usage.ts";
-import { cost } from "../../../../src/core/price.ts";
+import { cost, isPriced } from "../../../../src/core/price.ts";
 import type { Usage } from "../../../../src/core/usage.ts";
 import { Catalogue } from "../../../../src/prices/catalogue.ts";
 import { asEvent, eventsOf, jsonOf, recordings } from "../../../support/openai-recordings.ts";
@@ -131,20 +131,47 @@ t.test("audio tokens that are only part of the total are input, not output", asy
   });
 });
 
+const PERPLEXITY = { url: new URL("https://api.perplexity.ai") };
+
+/** Returns the listed price of a model of Perplexity's. */
+const perplexityPrice = async (model: string) =>
+  (await Catalogue.for([PERPLEXITY])).find(PERPLEXITY, model).prices?.versionAt(Date.now())?.price ?? {};
+
 t.test("what Perplexity counts beside the tokens of a chat costs as much as the vendor says", async (t) => {
-  const raw = {
-    ...{ prompt_tokens: 33, completion_tokens: 7163, total_tokens: 7196 },
-    ...{ citation_tokens: 20_016, num_search_queries: 18, reasoning_tokens: 73_997 },
-    cost: { total_cost: 0.409393 },
-  };
+  const counts = { prompt_tokens: 33, completion_tokens: 7163, total_tokens: 7196 };
+  const beside = { citation_tokens: 20_016, num_search_queries: 18, reasoning_tokens: 73_997 };
+  const costs = { input_tokens_cost: 0.000066, output_tokens_cost: 0.057304, search_queries_cost: 0.09 };
+  const besideCosts = { citation_tokens_cost: 0.040032, reasoning_tokens_cost: 0.221991 };
+  const raw = { ...counts, ...beside, cost: { ...costs, ...besideCosts, total_cost: 0.409393 } };
   const usage = readUsage({ usage: raw }) as Usage;
   t.match(usage, {
     in: { total: 33 + 20_016 },
     out: { total: 7163 + 73_997, reasoning: 73_997 },
     serverTools: { web_search: 18 },
   });
-  const perplexity = { url: new URL("https://api.perplexity.ai") };
-  const { prices } = (await Catalogue.for([perplexity])).find(perplexity, "sonar-deep-research");
-  t.equal(cost(usage, prices?.versionAt(Date.now())?.price ?? {}), usage.providerCost);
+  t.equal(cost(usage, await perplexityPrice("sonar-deep-research")), usage.providerCost);
+  t.match(
+    readUsage({ usage: { ...counts, ...beside, cost: { ...costs, total_cost: 0.14737 } } }),
+    { in: { total: 33 }, out: { total: 7163, reasoning: undefined }, serverTools: { web_search: 18 } },
+    "only what the vendor bills",
+  );
   t.match(readUsage({ usage: { prompt_tokens: 3, completion_tokens: 9, reasoning_tokens: 5 } }), { out: { total: 9 } });
+});
+
+t.test("a search of Perplexity's models that cost by request is in the price of the request", async (t) => {
+  for (const [model, request_cost, tokens_cost] of [
+    ["sonar", 0.012, 0.000018],
+    ["sonar-pro", 0.014, 0.000174],
+  ] as const) {
+    const total_cost = request_cost + tokens_cost;
+    const raw = {
+      ...{ prompt_tokens: 8, completion_tokens: 10, total_tokens: 18 },
+      ...{ citation_tokens: 900, reasoning_tokens: 70, num_search_queries: 1, search_context_size: "high" },
+      cost: { input_tokens_cost: 0, output_tokens_cost: 0, request_cost, total_cost },
+    };
+    const usage = readUsage({ usage: raw }) as Usage;
+    const price = await perplexityPrice(model);
+    t.ok(isPriced(usage, price, true), model);
+    t.equal(cost(usage, price), usage.providerCost, model);
+  }
 });
