@@ -28,7 +28,7 @@ export interface TieredRates extends Rates {
 export const SERVICE_TIERS = ["batch", "flex", "priority", "fast"] as const;
 type ServiceTier = (typeof SERVICE_TIERS)[number];
 
-/** Rates and those of service tiers; a rate missing in a tier is the usual one. */
+/** Rates and those of service tiers. A rate missing in a tier is the usual one in operators' prices, and unknown in a table's. */
 export type Price = TieredRates & {
   [tier in ServiceTier]?: TieredRates;
 } & {
@@ -131,8 +131,10 @@ function compiledPrice(price: Price): Compiled {
   return found;
 }
 
-/** Vendors' names for web searches in their tool counts. */
-const WEB_SEARCHES = ["web_search_requests", "web_search_calls", "web_search"];
+/** A search that only the citations of an answer tell of: others than the vendor of the model may have made it. */
+const CITED_SEARCH = "cited_web_search";
+/** Names for web searches in tool counts: vendors' ones, and that. */
+const WEB_SEARCHES = ["web_search_requests", "web_search_calls", "web_search", CITED_SEARCH];
 
 /** Returns the number of web searches, under any of these names. */
 function countSearches({ serverTools }: Usage): number {
@@ -146,8 +148,8 @@ const ON_DEMAND = /^on_demand_/;
 /** Tiers that are paid for separately. */
 const PREPAID_TIERS = new Set(["scale", "provisioned", "provisioned_throughput"]);
 const DEFAULT_TIERS = new Set(["default", "standard", "auto", "on_demand"]);
-/** Tools of vendors that cost only their tokens. */
-const FREE_TOOLS = new Set(["web_fetch_requests", "mcp_calls"]);
+/** Tools of vendors that cost only their tokens, unless they have a price. */
+const FREE_TOOLS = new Set(["web_fetch_requests", "mcp_calls", CITED_SEARCH]);
 
 const normalizeTier = (tier: string): string => tier.toLowerCase().replace(ON_DEMAND, "");
 

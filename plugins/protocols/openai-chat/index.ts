@@ -11,11 +11,8 @@ import { createDecoder, decodeResponse } from "./response.decode.ts";
 import { createEncoder, encodeResponse } from "./response.encode.ts";
 import { fields, support } from "./support.ts";
 import { opaque, texts } from "./texts.ts";
-import { chunkMedia, holdsUsage, readUsage, URL_CITATION } from "./usage.ts";
+import { chunkMedia, holdsUsage, readUsage, SEARCH_MODEL, URL_CITATION } from "./usage.ts";
 import { CHAT_COMPLETIONS } from "./wire.ts";
-
-/** Models that search the web in Chat too; others refuse `web_search_options`. [M: OpenAI] */
-const SEARCH_MODEL = /(?:^|[/-])search(?:-|$)/;
 
 /**
  * Whether requests need Responses: OpenAI's newer models think with function tools only there; in Chat they refuse an effort
@@ -46,7 +43,7 @@ const openaiChat: TranslatedProtocol = {
   ...fixedPaths({
     "/v1/chat/completions": CHAT_COMPLETIONS,
   }),
-  usageMembers: ["usage", "service_tier", "choices"],
+  usageMembers: ["usage", "service_tier", "choices", "model"],
   usageWords: { choices: URL_CITATION },
   output: { tokens: [["max_completion_tokens"], ["max_tokens"]], multipliers: [["n"]], background: "deferred" },
 

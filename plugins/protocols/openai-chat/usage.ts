@@ -13,8 +13,12 @@ import { holdsUsage as holdsFamilyUsage, providerCost } from "../openai/usage.ts
 
 /** The member of a citation, by which alone OpenAI's search models report that they have searched. */
 export const URL_CITATION = "url_citation";
-/** The count's name: the vendor does not report one. */
+/** The counts' names: the vendor does not report them. A model that does not search by itself has cited pages of others. */
 const SEARCHES = "web_search";
+const CITED_SEARCHES = "cited_web_search";
+
+/** Models that search the web in Chat too; others refuse `web_search_options`. [M: OpenAI] */
+export const SEARCH_MODEL = /(?:^|[/-])search(?:-|$)/;
 
 /** Reports whether a frame may contain usage, or citations of a search. */
 export const holdsUsage = (frame: Frame): boolean => holdsFamilyUsage(frame) || frame.mayContain(URL_CITATION);
@@ -27,12 +31,12 @@ export function readUsage(json: unknown, previous?: Usage): Usage | undefined {
   const body = asObject(json);
   const raw = asObject(body?.["usage"]) ?? asObject(asObject(body?.["x_groq"])?.["usage"]);
   if (!raw) {
-    if (!isCited(body)) return previous;
-    return { ...(previous ?? { in: {}, out: {}, raw: undefined }), serverTools: { [SEARCHES]: 1 } };
+    const cited = citedSearch(body);
+    return cited ? { ...(previous ?? { in: {}, out: {}, raw: undefined }), serverTools: cited } : previous;
   }
   const tier = asText(body?.["service_tier"]) ?? asText(raw["service_tier"]) ?? previous?.tier;
   const usage: Usage = { in: input(raw), out: output(raw), raw };
-  const serverTools = searches(raw) ?? (isCited(body) ? { [SEARCHES]: 1 } : previous?.serverTools);
+  const serverTools = searches(raw) ?? citedSearch(body) ?? previous?.serverTools;
   if (serverTools !== undefined) usage.serverTools = serverTools;
   if (tier !== undefined) usage.tier = tier;
   const cost = providerCost(raw);
@@ -48,13 +52,16 @@ function searches(raw: JsonObject): Usage["serverTools"] {
   return queries === undefined ? undefined : { [SEARCHES]: queries };
 }
 
-/** Reports whether a response or a chunk cites a page: its request was searched for, which is billed once. [D: OpenAI's prices] */
-const isCited = (body: JsonObject | undefined): boolean =>
-  asList(body?.["choices"]).some((choice) => {
+/** Returns the search for a response or chunk that cites a page, which is billed once for a request. [D: OpenAI's prices] */
+function citedSearch(body: JsonObject | undefined): Usage["serverTools"] {
+  const isCited = asList(body?.["choices"]).some((choice) => {
     const { message, delta } = asObject(choice) ?? {};
     const annotations = asList(asObject(message ?? delta)?.["annotations"]);
     return annotations.some((each) => asObject(asObject(each)?.[URL_CITATION]) !== undefined);
   });
+  if (!isCited) return undefined;
+  return { [SEARCH_MODEL.test(asText(body?.["model"]) ?? "") ? SEARCHES : CITED_SEARCHES]: 1 };
+}
 
 /** Bytes of base64 for each token of audio: 16 bits at 24 kHz, the only streamed form, with 20 tokens a second. [S] */
 const AUDIO_BYTES_PER_TOKEN = (24_000 * 2 * (4 / 3)) / 20;

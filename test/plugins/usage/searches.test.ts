@@ -1,9 +1,14 @@
 import t, { type Test } from "tap";
+import chat from "../../../plugins/protocols/openai-chat/index.ts";
+import { JsonUsage } from "../../../src/core/json-usage.ts";
+import { isPriced } from "../../../src/core/price.ts";
+import type { Usage } from "../../../src/core/usage.ts";
 import { asking, startGateway } from "../../support/gateway.ts";
 import { httpUpstream, until } from "../../support/upstream.ts";
 
 const event = (type: string, more: object) => `event: ${type}\ndata: ${JSON.stringify({ type, ...more })}\n\n`;
 const search = (more: object = {}) => ({ type: "web_search_call", id: "ws_1", status: "completed", ...more });
+const LISTED = { input: 1, output: 2 };
 const FILLER = "x".repeat(5000);
 
 /** Asks for an answer of a provider, and leaves a stream as soon as it has arrived. @returns the ledger's row */
@@ -113,5 +118,25 @@ t.test("a Chat answer with citations was searched for once, also in a stream who
   const told = await asked(chunk(cited) + chunk({}, { choices: [], usage }), {
     stream_options: { include_usage: true },
   });
-  t.match(told, { usage: { in: { total: 10 }, serverTools: { web_search: 1 } }, cost: EACH });
+  t.match(told, { usage: { in: { total: 10 }, serverTools: { cited_web_search: 1 } }, cost: EACH });
 });
+
+t.test(
+  "a Chat answer with citations at a listed price without searches is unpriced only of a search model",
+  async (t) => {
+    const usage = { prompt_tokens: 10, completion_tokens: 5, total_tokens: 15 };
+    const message = { annotations: [{ type: "url_citation", url_citation: { url: "http://x" } }] };
+    for (const filler of ["", FILLER])
+      for (const [model, price, priced] of [
+        ["openai/gpt-4o", LISTED, true],
+        ["research-1", LISTED, true],
+        ["openai/gpt-4o-search-preview", LISTED, false],
+        ["gpt-5-search-api-2025-10-14", LISTED, false],
+        ["gpt-5-search-api-2025-10-14", { ...LISTED, web_search: 0.01 }, true],
+      ] as const) {
+        const parser = new JsonUsage([chat]);
+        parser.push(Buffer.from(JSON.stringify({ id: "c", filler, model, choices: [{ index: 0, message }], usage })));
+        t.equal(isPriced(parser.end() as Usage, price, true), priced, model);
+      }
+  },
+);
