@@ -80,7 +80,7 @@ function missingFact(
   const [own] = prices.all;
   const missing = own?.source === OPERATOR_SOURCE ? missingTextRate(own.price, can) : undefined;
   if (missing)
-    return `a budget needs prices, and the price of the model ${JSON.stringify(modelId)} at ${provider.name}:${model} has no ${missing}; add ${missing} to it, or 0 if it costs nothing`;
+    return `a budget needs prices, and the price of the model ${JSON.stringify(modelId)} at ${provider.name}:${model} has no ${missing.rate}; ${missing.remedy}`;
   if (hard && prices.all.some(({ price }) => (price.output ?? 0) > 0) && facts?.output === undefined)
     return `a budget needs to know how long answers are at most, and the model ${JSON.stringify(modelId)} does not say it; give it output: 64k, or make the budget soft`;
   return undefined;

@@ -81,7 +81,15 @@ function commonFacts(
     const number = configured ?? (known.length === found.length && known.length > 0 ? Math.min(...known) : undefined);
     return number === undefined ? {} : { [name]: number };
   };
+  return {
+    ...smallest(context, "context"),
+    ...smallest(output, "output"),
+    capabilities: can ?? sharedAbilities(found),
+  };
+}
+
+/** Returns the abilities that all targets of a model have, according to the tables. */
+export function sharedAbilities(found: readonly ModelFacts[]): readonly string[] {
   const [first, ...others] = found.map((facts) => facts.can?.value ?? []);
-  const shared = first?.filter((ability) => others.every((abilities) => abilities.includes(ability))) ?? [];
-  return { ...smallest(context, "context"), ...smallest(output, "output"), capabilities: can ?? shared };
+  return first?.filter((ability) => others.every((abilities) => abilities.includes(ability))) ?? [];
 }

@@ -1,32 +1,51 @@
 import type { Problem } from "../config/problems.ts";
 import type { Config, ConfiguredModel } from "../config/types.ts";
+import type { Model } from "../core/marketplace.ts";
 import { missingRate, type Price } from "../core/price.ts";
 import { Catalogue } from "../prices/catalogue.ts";
+import { sharedAbilities } from "./marketplace-of.ts";
 
 /** USD per million input tokens: no model costs more, but a price for each thousand or each token looks like that. */
 const HIGHEST_INPUT = 1000;
 
-/** Abilities of models whose answers are no text. */
-const TEXTLESS: ReadonlySet<string> = new Set(["embeddings", "images"]);
+/** What models make instead of text, and what they can read besides it. */
+const OTHER_OUTPUT: ReadonlySet<string> = new Set(["embeddings", "images"]);
+const OTHER_INPUT: ReadonlySet<string> = new Set(["vision", "audio", "video", "files"]);
 
 /**
- * Returns the rate that a price of one's own lacks for a model's texts: `input` or `output`.
- * @param can the model's abilities
+ * Returns the rate that a price of one's own lacks for a model's texts, and how to add it; undefined where it lacks none.
+ * @param can the abilities that all of the model's targets have
  */
-export const missingTextRate = (price: Price, can: readonly string[]): "input" | "output" | undefined =>
-  can.some((ability) => TEXTLESS.has(ability)) ? undefined : missingRate(price);
+export function missingTextRate(price: Price, can: readonly string[]): { rate: string; remedy: string } | undefined {
+  const rate = missingRate(price);
+  const makesText =
+    !can.some((ability) => OTHER_OUTPUT.has(ability)) ||
+    can.some((ability) => !OTHER_OUTPUT.has(ability) && !OTHER_INPUT.has(ability));
+  if (rate === undefined || !makesText) return undefined;
+  return {
+    rate,
+    remedy: `add ${rate} to the price, or 0 if it costs nothing, or can: [embeddings] to the model if it answers without text`,
+  };
+}
 
 /** Returns warnings for targets whose price is unknown, incomplete, guessed from a model with a similar name, or in another unit. */
 export async function priceWarnings({ models, providers }: Config): Promise<Problem[]> {
   const catalogue = await Catalogue.for(providers);
   const byName = new Map(providers.map((provider) => [provider.name, provider]));
-  return models.flatMap((model) =>
-    model.targets.flatMap((target) => targetPriceWarnings(model, target, catalogue, byName)),
-  );
+  return models.flatMap((model) => {
+    const found = model.targets.flatMap(({ provider: name, model: theirs }) => {
+      const provider = byName.get(name);
+      return provider ? [catalogue.find(provider, theirs)] : [];
+    });
+    const capabilities = model.can ?? sharedAbilities(found);
+    return model.targets.flatMap((target) =>
+      targetPriceWarnings({ ...model, capabilities }, target, catalogue, byName),
+    );
+  });
 }
 
 function targetPriceWarnings(
-  { id, place, can }: ConfiguredModel,
+  { id, place, capabilities }: ConfiguredModel & Pick<Model, "capabilities">,
   { provider: name, model, price }: ConfiguredModel["targets"][number],
   catalogue: Catalogue,
   providers: ReadonlyMap<string, Config["providers"][number]>,
@@ -38,13 +57,13 @@ function targetPriceWarnings(
     );
   const provider = providers.get(name);
   if (!provider) return [];
-  const { prices, can: known } = catalogue.find(provider, model);
-  const missing = price && missingTextRate(price, can ?? known?.value ?? []);
+  const missing = price && missingTextRate(price, capabilities);
   if (missing)
     return warn(
-      `the price of ${name}:${model} has no ${missing}, so the cost of its answers is unknown; add ${missing} to the price, or 0 if it costs nothing`,
+      `the price of ${name}:${model} has no ${missing.rate}, so the cost of its answers is unknown; ${missing.remedy}`,
     );
   if (price) return [];
+  const { prices } = catalogue.find(provider, model);
   if (prices && !prices.guessed) return [];
   return warn(
     prices

@@ -58,8 +58,14 @@ t.test(
   async (t) => {
     const limits = "limits: { models: { vectors: { budget: { amount: $1, soft: true } } } }\n";
     t.match(await problems(t, PARTS.replace(", can: [embeddings]", "") + limits), [
-      /^8 a budget needs prices, and the price of the model "vectors" at p:v has no output; add output to it, or 0 /,
+      /^8 a budget needs prices, and the price of the model "vectors" at p:v has no output; add output to the price, or 0 .* can: \[embeddings\] to the model/,
     ]);
+    t.same(await problems(t, PARTS.replace("[embeddings]", "[embeddings, vision, audio]") + limits), [], "from media");
+    t.match(
+      await problems(t, PARTS.replace("[embeddings]", "[images, tools]") + limits),
+      [/has no output/],
+      "and text",
+    );
     t.match(await problems(t, PARTS.replace("{ input: 1 }, can: [embeddings]", "{ output: 1 }") + limits), [
       /has no input/,
     ]);

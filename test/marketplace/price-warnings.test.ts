@@ -48,10 +48,30 @@ t.test("a price without output, or without input, is reported, except of a model
     {
       line: 10,
       severity: "warning",
-      message: /^the price of own:x has no output, .*; add output to the price, or 0 if/,
+      message: /^the price of own:x has no output, .*; add output to the price, or 0 if .* can: \[embeddings\]/,
     },
   ]);
   t.match(await messages("{ output: 1, cached: 2 }"), [{ message: /has no input, / }]);
   t.same(await messages("{ input: 1 }", ", can: [embeddings]"), []);
+  t.same(await messages("{ input: 1 }", ", can: [images, vision]"), []);
+  t.match(await messages("{ input: 1 }", ", can: [images, tools]"), [{ message: /has no output/ }]);
   t.same(await messages("{ request: 1 }"), []);
+});
+
+t.test("abilities that a model of two targets has at only one of them exempt neither price", async (t) => {
+  const warnings = async (targets: string) => {
+    const yaml = `providers:
+  openai: { url: https://api.openai.com/v1, protocol: openai-chat }
+  own: { url: http://127.0.0.1:1/v1, protocol: openai-chat }
+models:
+  vectors: { price: { input: 1 }, targets: [${targets}] }
+`;
+    const folder = t.testdir({ "gateway.yaml": yaml });
+    return priceWarnings(await loadConfig(`${folder}/gateway.yaml`, vocabulary, {}));
+  };
+  t.same(await warnings("openai:text-embedding-3-small"), []);
+  t.match(await warnings("openai:text-embedding-3-small, own:x"), [
+    { message: /openai:text-embedding-3-small has no output/ },
+    { message: /own:x has no output/ },
+  ]);
 });
