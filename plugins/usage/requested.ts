@@ -89,13 +89,16 @@ export function tokensInJson(json: unknown, protocol: Protocol, model = ""): num
 }
 
 /**
- * Returns about how many output tokens a parsed whole response has; undefined: it has no texts.
+ * Returns about how many output tokens a parsed whole response has, without what tools of the vendor have found; undefined: it
+ * has no texts.
  * @param model the vendor's name of the model
  */
 export function answerTokens(json: unknown, protocol: Protocol, model = ""): number | undefined {
   const { textFactor } = tokenWeights(protocol, model);
-  const texts = json === undefined ? [] : [...protocol.texts.response(json)].map(({ path }) => valueAt(json, path));
-  return texts.length === 0 ? undefined : Math.ceil(estimateTexts(texts) * textFactor);
+  const places = json === undefined ? [] : [...protocol.texts.response(json)];
+  if (places.length === 0) return undefined;
+  const texts = places.filter(({ kind }) => kind !== "tool_result").map(({ path }) => valueAt(json, path));
+  return Math.ceil(estimateTexts(texts) * textFactor);
 }
 
 /** Returns about how many tokens texts have, at a cost that is bounded however long they are. */

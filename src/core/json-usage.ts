@@ -11,7 +11,7 @@ const LIMITS = { maxKeys: 2 ** 31 - 1, maxDepth: 10_000, longNames: true } as co
 /** U+FEFF, which some servers put before JSON. */
 const BYTE_ORDER_MARK = [0xef, 0xbb, 0xbf];
 
-/** Extracts usage from a JSON body as it passes, in the format of any of several protocols; keeps nothing else of it. */
+/** Extracts usage from a JSON body as it passes, in the format of any of several protocols. Of the rest it keeps a short body only. */
 export class JsonUsage {
   /** Why usage could not be read: the body is not JSON, or a protocol's reader throws. Contains nothing of the body. */
   fault: string | undefined;
@@ -26,7 +26,8 @@ export class JsonUsage {
 
   /** The members that a scan captures; determined when the first response is too large to be parsed. */
   private members: readonly string[] = [];
-  private first: Buffer | undefined;
+  /** What has arrived of a body that may be short. */
+  private beginning: Buffer | undefined;
   /** The bytes of a byte order mark that have been passed over; all, once the body has begun. */
   private markBytes = 0;
   private scanner: Scanner | undefined;
@@ -48,23 +49,22 @@ export class JsonUsage {
   /** Takes the next bytes of the JSON text. */
   private take(bytes: Buffer): void {
     if (this.marks) for (const mark of this.marks) mark.push(bytes);
-    if (!this.first && bytes.length < SMALL) {
-      this.first = bytes;
+    if (!this.scanner && (this.beginning?.length ?? 0) + bytes.length < SMALL) {
+      this.beginning = this.beginning ? Buffer.concat([this.beginning, bytes]) : bytes;
       return;
     }
     this.recordFault(() => {
       this.scanner ??= this.startScanner();
       this.scanner.push(bytes);
-      this.first ??= bytes;
     });
   }
 
   /** Returns the usage of the whole body. Never throws. */
   end(): Usage | undefined {
-    const { first, scanner } = this;
-    if (!first || this.fault !== undefined) return undefined;
+    const { beginning, scanner } = this;
+    if (!(beginning || scanner) || this.fault !== undefined) return undefined;
     return this.recordFault(() => {
-      if (!scanner) this.json = JSON.parse(first.toString()) as unknown;
+      if (!scanner) this.json = JSON.parse(String(beginning)) as unknown;
       const json = scanner ? this.capturedMembers(scanner) : this.json;
       const images = this.protocols[0]?.images;
       return images ? this.addImages(images, json) : this.read(json);
@@ -99,7 +99,8 @@ export class JsonUsage {
     ]);
     this.members = [...new Set(names)];
     const scanner = new Scanner({ capture: this.members, duplicates: "allow", ...LIMITS });
-    if (this.first) scanner.push(this.first);
+    if (this.beginning) scanner.push(this.beginning);
+    this.beginning = undefined;
     return scanner;
   }
 

@@ -20,6 +20,22 @@ t.test("usage is parsed by the first protocol that understands it, however the b
   }
 });
 
+t.test("a short body is kept, in however many pieces it arrives, and a long one is not", async (t) => {
+  for (const [text, kept] of [
+    ["A text.", true],
+    ["x".repeat(5000), false],
+  ] as const) {
+    const body = { usage: { prompt_tokens: 3, completion_tokens: 4 }, text };
+    const bytes = Buffer.from(JSON.stringify(body));
+    for (const size of [1, 7, 3000, bytes.length]) {
+      const usage = new JsonUsage([openaiChat]);
+      for (let at = 0; at < bytes.length; at += size) usage.push(bytes.subarray(at, at + size));
+      t.match(usage.end(), { in: { total: 3 }, out: { total: 4 } });
+      t.same(usage.json, kept ? body : undefined, `in pieces of ${size}`);
+    }
+  }
+});
+
 t.test("a byte order mark before the body is skipped, however the body is split", async (t) => {
   const body = Buffer.from(`\ufeff{"text":"${"x".repeat(5000)}","usage":{"prompt_tokens":3,"completion_tokens":4}}`);
   for (const text of [body, Buffer.from('\ufeff{"usage":{"prompt_tokens":3,"completion_tokens":4}}')])

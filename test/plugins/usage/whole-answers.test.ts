@@ -22,6 +22,7 @@ models: { m: { price: { input: 3, output: 15 }, targets: [up:x] } }\n`,
   return (await gateway.stores.ledger.recent(1))[0];
 }
 
+const CHAT = ["openai-chat", "/v1/chat/completions"] as const;
 const messages = [{ role: "user", content: "Say something." }];
 
 t.test("a whole answer of a few words without usage is estimated by its words", async (t) => {
@@ -41,6 +42,14 @@ t.test("a whole answer of a few words without usage is estimated by its words", 
     t.equal(found?.source, "estimated", protocol);
     t.ok(tokens >= 7 && tokens <= 14, `${protocol}: ${tokens}`);
   }
+});
+
+t.test("the sources of a short whole answer without usage are no output", async (t) => {
+  const choices = [{ index: 0, message: { role: "assistant", content: WORDS } }];
+  const search_results = [{ title: WORDS.repeat(9), snippet: WORDS.repeat(20), url: "https://a.example" }];
+  const plain = await row(t, ...CHAT, { messages }, JSON.stringify({ choices }));
+  const sourced = await row(t, ...CHAT, { messages }, JSON.stringify({ choices, search_results }));
+  t.match(sourced, { source: "estimated", usage: { out: { total: plain?.usage?.out.total } } });
 });
 
 t.test("a whole answer that begins with a byte order mark has the usage that it reports", async (t) => {
