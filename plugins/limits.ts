@@ -91,7 +91,7 @@ export default class LimitsPlugin implements Plugin {
     if (protocol.socket) {
       this.refuseUnmeasured(exchange, ON_SOCKET);
       this.sockets.add(exchange);
-    } else if (isDeferred(exchange)) this.refuseUnmeasured(exchange, DEFERRED);
+    } else if (exchange.wantsBackground) this.refuseUnmeasured(exchange, DEFERRED);
     if (caller?.limits) for (const target of exchange.targets) requirePrice(caller, target);
     // With fallbacks each attempt reserves its model's level, so that a model at its limit is skipped.
     const hasFallback = exchange.targets.some(({ modelId }) => modelId !== undefined && modelId !== model?.id);
@@ -269,12 +269,6 @@ const DEFERRED: Unmeasured = {
   why: "the usage of a background answer is not known until it is fetched",
   hint: "Send the request without background or deferred, streamed if it takes long, or use another key.",
 };
-
-/** Reports whether the response may be generated after this exchange: some servers accept `1` and `"yes"` for `true`. */
-function isDeferred({ protocol: { output }, operation, body }: RouteExchange): boolean {
-  const value = output?.background !== undefined && operation.generates && body.value(output.background);
-  return value !== undefined && value !== null && value !== false;
-}
 
 /**
  * Checks that a key's budget can be enforced. Models limited in gateway.yaml have prices, or it would not start; keys are

@@ -22,7 +22,7 @@ import { chargeOf, finalEntry, initialEntry } from "./usage/entry.ts";
 import { addReasons } from "./usage/reasons.ts";
 import { REQUEST_RECORD } from "./usage/request-facts.ts";
 import { askedFigures, requestedTokens } from "./usage/requested.ts";
-import { CUT_POLICIES, settle, settleCut, tokensOfBytes } from "./usage/settlement.ts";
+import { CUT_POLICIES, settle, tokensOfBytes } from "./usage/settlement.ts";
 import { errorStage, readUnseen, streamStage, type UsageReading, wholeStage } from "./usage/usage-reading.ts";
 
 /** Milliseconds between interim entries of a stream: the most that is missing if the gateway is killed. */
@@ -91,9 +91,8 @@ export default class UsagePlugin implements Plugin {
   private writeInterim(exchange: DoneExchange, reading: UsageReading): void {
     if (!exchange.operation.generates) return;
     const { marketplace, redactor } = this;
-    const settled = settleCut(exchange, reading, this.options.cut, () =>
-      tokensOfBytes(reading.asked?.bytes ?? exchange.attempt?.body.length),
-    );
+    const tokensIn = () => tokensOfBytes(reading.asked?.bytes ?? exchange.attempt?.body.length);
+    const settled = settle(exchange, reading, this.options.cut, tokensIn, true);
     const now = finalEntry(exchange, settled, undefined, { marketplace, redactor });
     this.ledger.begin({ ...now, outcome: "interrupted" });
   }

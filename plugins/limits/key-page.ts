@@ -93,23 +93,23 @@ export class KeyPage {
 
   /** Returns what was spent; queried at most every few seconds, for all callers together. */
   private spent(): Promise<Spent> {
-    const now = performance.now();
-    const day = this.startOf("day");
-    if (this.cached && now - this.cached.at < CACHE_MS && this.cached.day === day) return this.cached.spent;
-    const spent = this.query().catch((cause: unknown) => {
+    const [at, now] = [performance.now(), Date.now()];
+    const day = this.startOf("day", now);
+    if (this.cached && at - this.cached.at < CACHE_MS && this.cached.day === day) return this.cached.spent;
+    const spent = this.query(now).catch((cause: unknown) => {
       this.cached = undefined;
       throw Ledger.unavailableError(cause);
     });
-    this.cached = { at: now, day, spent };
+    this.cached = { at, day, spent };
     return spent;
   }
 
-  private async query(): Promise<Spent> {
+  private async query(now: number): Promise<Spent> {
     const [total, day, week, month] = await Promise.all([
       this.spentSince(0),
-      this.spentSince(this.startOf("day")),
-      this.spentSince(this.startOf("week")),
-      this.spentSince(this.startOf("month")),
+      this.spentSince(this.startOf("day", now)),
+      this.spentSince(this.startOf("week", now)),
+      this.spentSince(this.startOf("month", now)),
     ]);
     return { total, day, week, month };
   }
@@ -119,9 +119,9 @@ export class KeyPage {
     return new Map(sums.map(({ group: [key = ""], cost }) => [key, cost]));
   }
 
-  /** Unix milliseconds. */
-  private startOf(per: Exclude<keyof Spent, "total">): number {
-    return this.levels.calendar.span(per, Date.now()).start;
+  /** Returns the start of the period that has this moment; both in Unix milliseconds. */
+  private startOf(per: Exclude<keyof Spent, "total">, now: number): number {
+    return this.levels.calendar.span(per, now).start;
   }
 }
 

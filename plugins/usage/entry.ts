@@ -3,7 +3,7 @@ import type { LedgerEntry } from "model-gateway/store";
 import { withDrawingModel } from "./drawing-model.ts";
 import { ledgerAttempt } from "./ledger-attempt.ts";
 import { hasCounts, priceUsage, usageTokens } from "./price.ts";
-import { type CutPolicy, isReportedLater, type Settlement, tokensOfBytes, ZERO_USAGE } from "./settlement.ts";
+import { type CutPolicy, type Settlement, tokensOfBytes, ZERO_USAGE } from "./settlement.ts";
 import { requestedTier } from "./tier.ts";
 
 /** Returns an exchange's first entry, which stands if nothing follows: as if there were no response. */
@@ -20,7 +20,7 @@ export function initialEntry(
     ? { in: { total: tokensOfBytes(body.length) }, out: {}, raw: undefined, ...(tier && { tier }) }
     : ZERO_USAGE;
   const { generates } = exchange.operation;
-  const known = generates && body.length > 0 && !isReportedLater(exchange);
+  const known = generates && body.length > 0 && !exchange.wantsBackground;
   const entry: LedgerEntry = {
     id: exchange.id,
     time: exchange.time,

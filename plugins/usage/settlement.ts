@@ -18,25 +18,38 @@ export interface Settlement {
   source: LedgerEntry["source"];
 }
 
-/** Determines the usage to bill. @param tokensIn estimates the request's tokens */
+/** The usage that a provider has reported, if it is credible. */
+interface ReportedUsage {
+  reported: Usage | undefined;
+  /** Whether it has token counts. */
+  isCounted: boolean;
+}
+
+/**
+ * Determines the usage to bill.
+ * @param tokensIn estimates the request's tokens
+ * @param isRunning whether the exchange goes on: it is settled as if it broke off now
+ */
 export function settle(
   exchange: DoneExchange,
   reading: UsageReading,
   cut: CutPolicy,
   tokensIn: () => number,
+  isRunning = false,
 ): Settlement {
-  const reported = credibleUsage(exchange);
-  if (isFetchedLater(exchange, reading) && !(reported && hasCounts(reported)))
-    return { usage: undefined, source: "none" };
+  const { usage } = exchange;
+  const reported = usage && isCredible(usage) ? usage : undefined;
+  const report = { reported, isCounted: reported !== undefined && hasCounts(reported) };
+  if (isFetchedLater(exchange, reading) && !report.isCounted) return { usage: undefined, source: "none" };
+  if (isRunning) return settleCut(exchange, reading, cut, tokensIn, report);
   const isStreamedText = reading.delivered !== undefined && exchange.operation.task === "generate";
   if (isStreamedText) {
     if (hasArrived(exchange, reading) && reported?.out.total !== undefined)
-      return settleWhole(exchange, reading, cut, tokensIn);
-    return settleCut(exchange, reading, exchange.outcome === "completed" ? "estimate" : cut, tokensIn);
+      return settleWhole(exchange, reading, cut, tokensIn, report);
+    return settleCut(exchange, reading, exchange.outcome === "completed" ? "estimate" : cut, tokensIn, report);
   }
-  const isTold = reported !== undefined && hasCounts(reported);
-  if (isTold || !(isAbandoned(exchange) || hasBrokenOff(exchange)))
-    return settleWhole(exchange, reading, cut, tokensIn);
+  if (report.isCounted || !(isAbandoned(exchange) || hasBrokenOff(exchange)))
+    return settleWhole(exchange, reading, cut, tokensIn, report);
   if (isUnestimated(exchange, cut)) return { usage: ZERO_USAGE, source: cutSource(cut) };
   return { usage: withTier(estimateReceived(exchange, reading, tokensIn), exchange, reading), source: "estimated" };
 }
@@ -47,11 +60,11 @@ function settleWhole(
   reading: UsageReading,
   cut: CutPolicy,
   tokensIn: () => number,
+  { reported, isCounted }: ReportedUsage,
 ): Settlement {
   const { operation, outcome } = exchange;
-  const reported = credibleUsage(exchange);
   if (reported?.images) return { usage: withImages(exchange, reported, reported.images), source: "reported" };
-  if (!reported || !hasCounts(reported)) {
+  if (!reported || !isCounted) {
     // A provider that reports no usage, or none that can be parsed, has still done the work.
     if (outcome !== "completed" || !operation.generates || !isUnreported(exchange, reading))
       return { usage: reported, source: "none" };
@@ -62,36 +75,30 @@ function settleWhole(
   const isText = operation.task === "generate" && operation.generates;
   if (lacksOutput && isText && reading.parser && !isUnestimated(exchange, cut))
     return { usage: completeOutput(reported, estimateReceived(exchange, reading, tokensIn)), source: "partial" };
-  // A vendor may stop waiting for an answer that nobody asked to be made later; nothing tells what the rest of it costs.
+  // An unfinished answer that was not requested in the background: nothing tells what the rest of it costs.
   const isFinal = reading.lateId !== undefined || reading.parser?.unfinished !== true;
   const isComplete = (hasArrived(exchange, reading) && !lacksOutput) || isUsageFinal(exchange);
   return { usage: reported, source: isFinal && isComplete ? "reported" : "partial" };
 }
 
 /** Determines the usage of an exchange that broke off, from received text or reported usage. */
-export function settleCut(
+function settleCut(
   exchange: DoneExchange,
   reading: UsageReading,
   cut: CutPolicy,
   tokensIn: () => number,
+  { reported, isCounted }: ReportedUsage,
 ): Settlement {
-  const reported = credibleUsage(exchange);
-  if (isFetchedLater(exchange, reading) && !(reported && hasCounts(reported)))
-    return { usage: undefined, source: "none" };
   const { delivered, asked } = reading;
-  const source = reported && hasCounts(reported) ? "partial" : "estimated";
   if (!delivered) return { usage: reported, source: reported ? "partial" : "none" };
   if (cut === "observed" || cut === "absorb") return { usage: reported ?? ZERO_USAGE, source: cutSource(cut) };
   return {
     usage: withTier(estimateCut(reported, { delivered, asked }, tokensIn, exchange), exchange, reading),
-    source,
+    source: isCounted ? "partial" : "estimated",
   };
 }
 
 const cutSource = (cut: CutPolicy) => (cut === "absorb" ? "absorbed" : "observed");
-
-/** Returns the reported usage, if it is credible. */
-const credibleUsage = ({ usage }: DoneExchange): Usage | undefined => (usage && isCredible(usage) ? usage : undefined);
 
 /** Adds a tier to an estimate: the one in the frames, or else the more expensive one that was requested. */
 function withTier(
@@ -134,20 +141,11 @@ const isUnreported = ({ usage }: DoneExchange, { delivered, parser }: UsageReadi
 
 /**
  * Reports whether a response is made in the background, whoever waits for it: the request that fetches it complete has its
- * usage, and an estimate would be charged in addition.
+ * usage, and an estimate would be charged in addition. Of a stream only where its provider has said so, as one that ignores the
+ * request's member answers at once, and nobody fetches that again.
  */
-export function isReportedLater({ protocol, body }: Pick<DoneExchange, "protocol" | "body">): boolean {
-  const { background } = protocol.output ?? {};
-  const kind = background === undefined ? undefined : body.member(background)?.kind;
-  return kind !== undefined && kind !== "false" && kind !== "null";
-}
-
-/**
- * Reports the same of an answer that has begun: of a stream only where its provider has said so, as one that ignores the request's
- * member answers at once, and nobody fetches that again.
- */
-const isFetchedLater = (exchange: DoneExchange, { delivered, background }: UsageReading): boolean =>
-  isReportedLater(exchange) && (delivered === undefined || background === true);
+const isFetchedLater = ({ wantsBackground }: DoneExchange, { delivered, background }: UsageReading): boolean =>
+  wantsBackground && (delivered === undefined || background === true);
 
 /** Maximum credible tokens of one exchange: higher reports are ignored. */
 const MAX_CREDIBLE_TOKENS = 1e9;

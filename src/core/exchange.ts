@@ -485,6 +485,17 @@ export class Exchange {
     return operation.streams === "asked" ? body.member("stream")?.kind === "true" : operation.streams;
   }
 
+  /**
+   * Whether the client requests a response that is made in the background, and may be fetched later: some servers accept `1` and
+   * `"yes"` for `true`.
+   */
+  get wantsBackground(): boolean {
+    const { operation, body, protocol } = this;
+    const name = protocol.output?.background;
+    const kind = name === undefined || !operation.generates ? undefined : body.member(name)?.kind;
+    return kind !== undefined && kind !== "false" && kind !== "null";
+  }
+
   /** The model name that the client requested; a plugin may choose another. @throws TypeError for anything but a text */
   get requestedModel(): string | undefined {
     return this.requestedName;

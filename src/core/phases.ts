@@ -13,6 +13,7 @@ type AskedFields =
   | "pathModel"
   | "requestedModel"
   | "wantsStream"
+  | "wantsBackground"
   | "texts"
   | "model"
   | "targets";
@@ -30,6 +31,7 @@ export type RequestExchange = Pick<
   | "pathModel"
   | "requestedModel"
   | "wantsStream"
+  | "wantsBackground"
   | "edit"
   | "texts"
   | "mapText"

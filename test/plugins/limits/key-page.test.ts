@@ -58,3 +58,20 @@ t.test("a key's spending of the day, week and month is that of usage, in the gat
   clock.now = midnight + 24 * HOUR;
   t.match(await told(), { usage: 63, usage_daily: 0, usage_weekly: 7 }, "the next day begins at once");
 });
+
+t.test("all periods of a response are those of one moment, also at midnight", async (t) => {
+  const clock = { now: NOW };
+  t.intercept(Date, "now", { value: () => clock.now });
+  const asked: number[] = [];
+  const { stores } = keptLedger(t);
+  const ledger = Object.assign(Object.create(stores.ledger), {
+    async sums({ since }: { since: number }) {
+      asked.push(since);
+      clock.now = NOW + 24 * HOUR;
+      return [];
+    },
+  });
+  const limiter = { statuses: async () => [] } as unknown as Limiter;
+  await new KeyPage(limiter, new Levels({}, new Calendar(ZONE)), ledger).answer({ id: "k", name: "k" });
+  t.same(asked.slice(0, 2), [0, Date.UTC(2026, 9, 14, 18, 30)]);
+});
