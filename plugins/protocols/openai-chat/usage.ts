@@ -13,7 +13,7 @@ import { holdsUsage as holdsFamilyUsage, providerCost } from "../openai/usage.ts
 
 /** The member of a citation, by which alone OpenAI's search models report that they have searched. */
 export const URL_CITATION = "url_citation";
-/** The counts' names: the vendor does not report them. A model that does not search by itself has cited pages of others. */
+/** The counts' names, as the vendor reports none. For models that do not search by themselves somebody else may have searched. */
 const SEARCHES = "web_search";
 const CITED_SEARCHES = "cited_web_search";
 
@@ -147,8 +147,10 @@ function unreportedAudioTokens(raw: JsonObject): number | undefined {
  * Returns a count of Perplexity's that is in no total: the pages that it read, at the price of input, or its reasoning. Only a
  * model that bills them has their cost. [D: sonar-deep-research]
  */
-const billedApart = (raw: JsonObject, name: "citation_tokens" | "reasoning_tokens"): number | undefined =>
-  asObject(raw["cost"])?.[`${name}_cost`] === undefined ? undefined : asCount(raw[name]);
+function billedApart(raw: JsonObject, name: "citation_tokens" | "reasoning_tokens"): number | undefined {
+  const usd = asObject(raw["cost"])?.[`${name}_cost`];
+  return typeof usd === "number" && usd > 0 ? asCount(raw[name]) : undefined;
+}
 
 /** Returns the output tokens. Recorded from xAI and Google: only `total_tokens` includes reasoning, not `completion_tokens`. */
 function totalOut(raw: JsonObject): number | undefined {

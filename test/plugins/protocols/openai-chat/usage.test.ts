@@ -167,7 +167,7 @@ t.test("a search of Perplexity's models that cost by request is in the price of 
     const raw = {
       ...{ prompt_tokens: 8, completion_tokens: 10, total_tokens: 18 },
       ...{ citation_tokens: 900, reasoning_tokens: 70, num_search_queries: 1, search_context_size: "high" },
-      cost: { input_tokens_cost: 0, output_tokens_cost: 0, request_cost, total_cost },
+      cost: { citation_tokens_cost: null, reasoning_tokens_cost: 0, request_cost, total_cost },
     };
     const usage = readUsage({ usage: raw }) as Usage;
     const price = await perplexityPrice(model);
