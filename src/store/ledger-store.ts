@@ -62,15 +62,9 @@ export async function openLedgerStore(
 ): Promise<LedgerStore> {
   if (typeof location !== "string" && !("inode" in location)) {
     const database = await PostgresDatabase.open(location, CONNECTIONS, durable);
-    let isClosing = false;
-    // Closing breaks off what is being asked: that is no outage, and rows that were not written stay in the journal.
-    const ledger = new PostgresLedger(database, (...warning) => isClosing || warn(...warning));
+    const ledger = new PostgresLedger(database, warn);
     const objects = new PostgresObjects(database);
-    const close = () => {
-      isClosing = true;
-      return database.close();
-    };
-    return { ledger, objects, ...prunablePostgres(database), close };
+    return { ledger, objects, ...prunablePostgres(database), close: () => database.close() };
   }
   // Durable, because journals are deleted once their rows are here, and the rows must survive what the journals would.
   const { file, inode } = typeof location === "string" ? { file: location } : location;

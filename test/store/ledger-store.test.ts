@@ -37,3 +37,14 @@ t.test("closing a database breaks off the question whether it responds, and that
   await store.close();
   await eventually(() => store.ledger.state === "waiting", "the end of the question");
 });
+
+t.test("a row that the store refuses is reported as lost while its ledger is being closed", async (t) => {
+  if (!server) return;
+  const told: string[] = [];
+  const store = await openLedgerStore(placeOf(await server.database()), false, (message) => void told.push(message));
+  store.ledger.appendRow(entryToRow(entry({ time: 9e15 })));
+  const flushed = store.ledger.flush().catch(() => {});
+  await store.close();
+  await flushed;
+  t.match(told, [/^A ledger entry is lost, for the store refuses it/]);
+});

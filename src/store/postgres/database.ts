@@ -86,6 +86,11 @@ export class PostgresDatabase {
     return () => void sql.end({ timeout: 0 }).catch(() => {});
   }
 
+  /** Whether it is being closed, or is. */
+  get isClosed(): boolean {
+    return this.closed;
+  }
+
   /** Closes all connections after a short grace period. */
   async close(): Promise<void> {
     this.closed = true;

@@ -234,18 +234,23 @@ export class PostgresLedger extends Ledger {
   /** @param probe also asks the database if there are no rows, as in an outage, whose end nothing else would show */
   private async writeAll(probe = this.outage): Promise<void> {
     if (this.rows.length === 0 && !probe) return;
+    let wrote = false;
     try {
       // On the connection for transactions, as large queries may hold the others.
       if (this.rows.length === 0) await this.database.transaction(async () => {}, WRITE_TIMEOUT);
       while (this.rows.length > 0) {
         const batch = this.rows.slice(0, batchLength(this.rows, BATCH));
+        wrote = true;
         await this.write(batch);
         this.rows.splice(0, batch.length);
       }
     } catch (error) {
-      if (!this.outage) this.warn(`The ledger cannot be written: ${message(error)}. Its rows wait in the journal.`);
+      // Closing breaks off what is being asked: that is no outage, and rows that were not written stay in the journal.
+      if (!this.outage && !this.database.isClosed)
+        this.warn(`The ledger cannot be written: ${message(error)}. Its rows wait in the journal.`);
       this.outage = true;
-      this.deadline = Math.min(this.deadline * 2, MAX_WRITE_TIMEOUT);
+      // A question whether the database responds has a deadline of its own.
+      if (wrote) this.deadline = Math.min(this.deadline * 2, MAX_WRITE_TIMEOUT);
       throw error;
     } finally {
       this.contactedAt = performance.now();

@@ -163,6 +163,25 @@ if (server) {
     await ledger.close();
   });
 
+  t.test("failed questions whether the database responds do not extend the deadline of a batch", async (t) => {
+    const { ledger, database } = await open(t);
+    const transaction = database.transaction.bind(database);
+    database.transaction = async () => {
+      throw new Error("away");
+    };
+    ledger.probe();
+    for (let i = 0; i < 3; i++) await t.rejects(ledger.flush());
+    t.equal(ledger.state, "waiting");
+    const deadlines: unknown[] = [];
+    database.transaction = (work, deadline) => {
+      deadlines.push(deadline);
+      return transaction(work, deadline);
+    };
+    ledger.append(entry());
+    await ledger.flush();
+    t.ok(deadlines.includes(5000), `deadlines of ${deadlines} ms`);
+  });
+
   t.test("no query reads tables of months in which nothing can be", async (t) => {
     const { ledger, database } = await open(t);
     for (let month = 0; month < 12; month++) ledger.append(entry({ time: Date.UTC(2026, month, 3) }));
