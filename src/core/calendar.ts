@@ -1,5 +1,6 @@
 /** The period of a budget. `total`: once, for the whole lifetime. */
-export type Period = "hour" | "day" | "week" | "month" | "total";
+export const PERIODS = ["hour", "day", "week", "month", "total"] as const;
+export type Period = (typeof PERIODS)[number];
 
 /** Unix milliseconds: the start of a period, and its exclusive end. */
 interface PeriodSpan {

@@ -1,5 +1,5 @@
 import { randomUUID } from "node:crypto";
-import type { Calendar, Period } from "../../core/calendar.ts";
+import { type Calendar, PERIODS, type Period } from "../../core/calendar.ts";
 import { GatewayError } from "../../core/errors.ts";
 import type { LimitLevel } from "../../core/limits.ts";
 import { CountedNames, NO_CHARGE, namedCharge } from "../counted-names.ts";
@@ -183,6 +183,7 @@ export class RedisLimiter extends Limiter {
     }
     const used = this.countedNames.countOnce(charge);
     this.fallback.settle(id, used, unused, unreserved);
+    if (unreserved) this.addUnreserved(unreserved, used.cost);
     if (!hold) return;
     this.addUnreported(
       hold,
@@ -320,6 +321,8 @@ export class RedisLimiter extends Limiter {
       },
       (thrown) => {
         this.handleFailure(thrown);
+        // Where only the reply was lost, it counts twice until the ledger's sum is loaded again: rather too much than too little.
+        if (unreserved) this.addUnreserved(unreserved, this.countedNames.countOnce(charge).cost);
         if (hold) this.addUnreported(hold, charge, unused);
       },
     );
@@ -353,14 +356,31 @@ export class RedisLimiter extends Limiter {
     const { reservation, time, json, epoch, granted } = hold;
     if (epoch === undefined) {
       for (const level of reservation.levels)
-        if (level.scope !== unused && cost !== 0)
-          for (const { name } of levelSumNames(level, this.parts.calendar, time))
-            this.unreported.addPayment(name, cost);
+        if (level.scope !== unused) this.addPayments(levelSumNames(level, this.parts.calendar, time), cost);
     } else {
       const used = { tokens, cost };
       const sure = granted ? epoch : undefined;
       this.unreported.addSettlement({ id: reservation.id, time, json, used, unused, once, granted: sure });
     }
+    this.payIfShared();
+  }
+
+  /** Records a cost for all budgets that its scopes may have by now, to be sent to the server later. */
+  private addUnreserved({ scopes, time }: Unreserved, cost: number): void {
+    const { calendar } = this.parts;
+    for (const scope of scopes)
+      this.addPayments(
+        PERIODS.map((per) => sumName(scope, per, calendar, time)),
+        cost,
+      );
+    this.payIfShared();
+  }
+
+  private addPayments(sums: readonly SumName[], cost: number): void {
+    if (cost !== 0) for (const { name } of sums) this.unreported.addPayment(name, cost);
+  }
+
+  private payIfShared(): void {
     if (!this.fallback) this.pay().catch((thrown) => this.handleFailure(thrown));
   }
 

@@ -532,6 +532,23 @@ test("one process loses its connection to the server: what it spends meanwhile i
   t.match(await spent(other, levels), { spent: 126, reserved: 10 });
 });
 
+test("what was spent without a reservation while the server was unreachable counts in budgets that are added", async (t, redis) => {
+  const { limiters, clock } = await several(t, redis.url, 2);
+  const [lost, other] = limiters as [RedisLimiter, RedisLimiter];
+  const levels = budget(1000, "new");
+  const unreserved = { scopes: ["key:new"], time: clock.now };
+  t.match(await spent(other, levels), { spent: 0 });
+  clock.now += 1000;
+  (lost as unknown as { parts: { server: RedisServer } }).parts.server.disconnect();
+  lost.settle("", { tokens: 0, cost: 5 }, undefined, unreserved);
+  await eventually(() => lost.state === "apart", "the loss to be known");
+  lost.settle("", { tokens: 0, cost: 70 }, undefined, unreserved);
+  lost.settle("", { tokens: 0, cost: 70 }, undefined, { scopes: ["key:new"], time: START - 86_400_000 });
+  await eventually(() => lost.state === "ok", "it to be back");
+  await lost.statuses([]);
+  t.match(await spent(other, levels), { spent: 75 });
+});
+
 test("a server that does not respond delays a request by the deadline at most, and only the first", async (t, redis) => {
   const { limiters, logged } = await several(t, redis.url, 1);
   const [limiter] = limiters as [RedisLimiter];
