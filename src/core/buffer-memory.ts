@@ -71,10 +71,10 @@ export class BufferMemory {
       const share = (this.shares.get(caller)?.bytes ?? 0) + bytes;
       if (share > limits.perCaller) return "perCaller";
     }
-    while (bytes > 0 && this.used + bytes > limits.total) {
-      const loser = caller === undefined ? undefined : this.findLoser(caller, bytes, limits);
-      if (!loser) return "total";
-      loser.preempt();
+    if (bytes > 0 && this.used + bytes > limits.total) {
+      const losers = caller === undefined ? undefined : this.findLosers(caller, bytes, limits);
+      if (!losers) return "total";
+      for (const loser of losers) loser.preempt();
     }
     this.used += bytes;
     if (caller !== undefined) this.addToShare(bytes, caller, account);
@@ -108,26 +108,49 @@ export class BufferMemory {
     return true;
   }
 
-  /**
-   * Returns the account that gives up its bytes for those that a caller needs: of the caller that has most, the one with the
-   * largest product of bytes and age. None where the needy caller itself would have more than the average.
-   */
-  private findLoser(needy: string, bytes: number, { patience = PATIENCE }: BufferLimits): BufferAccount | undefined {
-    const own = this.shares.get(needy)?.bytes ?? 0;
-    const all = this.shares.values().reduce((sum, share) => sum + share.bytes, bytes);
-    const average = all / (this.shares.size + (this.shares.has(needy) ? 0 : 1));
-    if (own + bytes > average) return undefined;
-    let found: BufferAccount | undefined;
-    let most = average;
-    for (const share of this.shares.values()) {
-      if (share.bytes <= most) continue;
-      // A caller's only body is spared while it may still be on its way: it would be the one that is nearly complete.
-      const minAge = share.accounts.size > 1 ? 0 : patience;
-      const loser = costliest(share.accounts, minAge);
-      if (loser) [found, most] = [loser, share.bytes];
+  /** Returns the accounts that give up their bytes for those that a caller needs; undefined: they would not suffice. */
+  private findLosers(needy: string, bytes: number, limits: BufferLimits): readonly BufferAccount[] | undefined {
+    const shares = new Map(this.shares);
+    const losers: BufferAccount[] = [];
+    for (let excess = this.used + bytes - limits.total; excess > 0; ) {
+      const [caller, loser] = findLoser(shares, needy, bytes, limits) ?? [];
+      if (caller === undefined || !loser) return undefined;
+      losers.push(loser);
+      excess -= loser.size;
+      const { bytes: before, accounts } = shares.get(caller) as CallerShare;
+      const rest = { bytes: before - loser.size, accounts: accounts.difference(new Set([loser])) };
+      if (rest.bytes > 0) shares.set(caller, rest);
+      else shares.delete(caller);
     }
-    return found;
+    return losers;
   }
+}
+
+/**
+ * Returns the account that gives up its bytes for those that a caller needs, and its caller: the one that has most, of whose
+ * accounts it is the one with the largest product of bytes and age. None where the needy caller itself would have more than the
+ * average.
+ */
+function findLoser(
+  shares: ReadonlyMap<string, CallerShare>,
+  needy: string,
+  bytes: number,
+  { patience = PATIENCE }: BufferLimits,
+): readonly [caller: string, loser: BufferAccount] | undefined {
+  const own = shares.get(needy)?.bytes ?? 0;
+  const all = shares.values().reduce((sum, share) => sum + share.bytes, bytes);
+  const average = all / (shares.size + (shares.has(needy) ? 0 : 1));
+  if (own + bytes > average) return undefined;
+  let found: readonly [string, BufferAccount] | undefined;
+  let most = average;
+  for (const [caller, share] of shares) {
+    if (share.bytes <= most) continue;
+    // A caller's only body is spared while it may still be on its way: it would be the one that is nearly complete.
+    const minAge = share.accounts.size > 1 ? 0 : patience;
+    const loser = costliest(share.accounts, minAge);
+    if (loser) [found, most] = [[caller, loser], share.bytes];
+  }
+  return found;
 }
 
 /** Returns the account with the largest product of bytes and age, of those that may be preempted. */
@@ -153,7 +176,7 @@ export class BufferAccount {
   /** The bytes that it retains while its request is answered, and for whom. */
   private retained: { readonly bytes: number; readonly caller: string } | undefined;
   /** Since when it has had bytes that are counted. */
-  private since: number;
+  private since = 0;
 
   constructor(
     private readonly memory: BufferMemory,
@@ -162,7 +185,6 @@ export class BufferAccount {
     private onPreempted: PreemptListener | undefined,
   ) {
     this.callerId = caller;
-    this.since = memory.now();
   }
 
   /** The caller for whom its bytes count; undefined: they count for all together only. */
@@ -195,7 +217,7 @@ export class BufferAccount {
     const exceeded = more === 0 ? undefined : this.memory.add(more, this);
     if (exceeded !== undefined) return exceeded;
     this.inUse = bytes;
-    if (this.counted === 0) this.since = this.memory.now();
+    if (this.counted === 0 && more > 0) this.since = this.memory.now();
     this.counted += more;
     return undefined;
   }
@@ -234,7 +256,7 @@ export class BufferAccount {
   /** Releases all but what is retained; nothing more is counted from now on. */
   releaseRest(): void {
     if (this.closed) return;
-    const { bytes } = this.retained ?? { bytes: 0 };
+    const bytes = Math.min(this.retained?.bytes ?? 0, this.counted);
     this.memory.add(bytes - this.counted, this);
     this.counted = bytes;
     this.closed = true;

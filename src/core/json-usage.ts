@@ -88,7 +88,7 @@ export class JsonUsage {
         this.markBytes = BYTE_ORDER_MARK.length;
         break;
       }
-    return bytes.subarray(start);
+    return start > 0 ? bytes.subarray(start) : bytes;
   }
 
   private startScanner(): Scanner {

@@ -166,3 +166,38 @@ t.test("what has arrived, and what has left its caller's share, is not given up"
   t.equal(open("e", 1).exceeded, "total");
   t.same(preempted, []);
 });
+
+t.test("where what others could give up would not suffice, they give up nothing", async (t) => {
+  const { memory, preempted, open } = preemptible();
+  for (const half of ["one", "two"]) open("a", 8, `a ${half}`);
+  for (const caller of ["b", "c", "d"]) open(caller, 16);
+  const { size } = memory;
+  t.equal(open("e", 12).exceeded, "total", "the only accounts of the others are spared, and one of a's is too little");
+  t.same(preempted, []);
+  t.equal(memory.size, size);
+  t.equal(open("e", 8).exceeded, undefined);
+  t.same(preempted, ["a one"]);
+});
+
+t.test("what is retained of an account that has become smaller is what it has", async (t) => {
+  const memory = new BufferMemory();
+  const one = memory.account("a", LIMITS);
+  one.set(16 * MIB);
+  one.retain();
+  one.set(2 * FREE);
+  const others = ["b", "c", "d", "e"].map((caller) => memory.account(caller, LIMITS));
+  for (const other of others) other.set(16 * MIB);
+  one.releaseRest();
+  t.equal(memory.size, 4 * (16 * MIB - FREE) + FREE);
+  for (const account of [one, ...others]) account.close();
+  t.equal(memory.size, 0);
+});
+
+t.test("the clock is read only where bytes begin to count", async (t) => {
+  let reads = 0;
+  const account = new BufferMemory(() => ++reads).account("a", LIMITS);
+  for (const bytes of [1, FREE]) account.set(bytes);
+  t.equal(reads, 0);
+  for (const bytes of [FREE + 1, FREE + 2, 0]) account.set(bytes);
+  t.equal(reads, 1);
+});
