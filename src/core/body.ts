@@ -106,7 +106,9 @@ export class Body {
    */
   value(name: string): unknown {
     const member = this.member(name);
-    return member && this.parse(() => JSON.parse(this.slice(member.start, member.end).toString()));
+    if (!member) return undefined;
+    if (this.parsed) return (this.parsed.value as Record<string, unknown>)[name];
+    return this.parse(() => JSON.parse(this.slice(member.start, member.end).toString()));
   }
 
   /**

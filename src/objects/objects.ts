@@ -48,28 +48,28 @@ export class ObjectAccess {
   admit(exchange: Exchange): void | Promise<void> {
     const { objects } = exchange.protocol;
     const { storedResponseId } = exchange.operation;
+    const finder = objects && this.finderFor(objects);
     const all =
-      storedResponseId === undefined
-        ? objects && this.finderFor(objects).findInBody(exchange.body)
-        : [{ id: storedResponseId, param: undefined }];
+      storedResponseId === undefined ? finder?.findInBody(exchange.body) : [{ id: storedResponseId, param: undefined }];
     if (!all || all.length === 0) return;
     // Ids that the gateway issued are stored at no provider: the decoder of the request decides about them.
     const owners = ownersOf(this.share, exchange.caller);
     const native = exchange.targets.some((target) => isNative(target, exchange.protocol.name));
-    const compared = objects?.comparedWith?.join(".") ?? "";
+    const compared = (param: string | undefined) => param !== undefined && param === finder?.comparedPath;
     const named = all.filter(
-      ({ id, param, hasContent }) =>
-        param !== compared && (native || !hasContent) && !this.issued.isIssuedTo(id, owners),
+      ({ id, param, hasContent }) => !compared(param) && (native || !hasContent) && !this.issued.isIssuedTo(id, owners),
     );
     const absent = native ? notFound : notStored;
     const admitted =
       named.length > 0
         ? this.places(named, exchange.caller, (found) => limitTargets(exchange, found), absent)
         : undefined;
-    const comparisons = native ? all.filter(({ param }) => param === compared) : [];
+    if (!native || finder?.comparedPath === undefined) return admitted;
+    const comparisons = all.filter(({ param }) => compared(param));
     if (comparisons.length === 0) return admitted;
-    const checked = this.admitComparisons(exchange, comparisons);
-    return admitted && checked ? Promise.all([admitted, checked]).then(() => {}) : (admitted ?? checked);
+    // The targets that are left decide.
+    const check = () => this.admitComparisons(exchange, comparisons);
+    return admitted ? admitted.then(check) : check();
   }
 
   /** Leaves out what is only compared with, unless it is the caller's to name at every target's provider. */

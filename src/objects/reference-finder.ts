@@ -74,6 +74,8 @@ export function referenceFinder(members: ObjectMembers): ReferenceFinder {
 
 /** Finds the objects that a protocol's requests name. */
 export class ReferenceFinder {
+  /** The path of the member whose object is only compared with. */
+  readonly comparedPath: string | undefined;
   private readonly marks: MultiSearch;
   /** Types that agents send with each request, mostly without an id. */
   private readonly recallTypes: MultiSearch;
@@ -114,6 +116,7 @@ export class ReferenceFinder {
     } = members;
     const named = [...referenceTypes, ...Object.keys(inlineContent)];
     const types = [...named, ...sharedSourceTypes];
+    this.comparedPath = members.comparedWith?.join(".");
     this.marks = quoted([...anyDepth, ...objectsOnly, ...byPresence, ...types]);
     this.recallTypes = quoted(Object.keys(outputItems));
     this.watch = new Watch(

@@ -241,7 +241,8 @@ export class ExchangeTranslation {
       this.setStreamHead(head, translator.framing);
       return (frame) => {
         const frames = translator.stage(frame);
-        if (Array.isArray(frames) && frames.length > 0) this.decoded = undefined;
+        // A ping may come before the first event, whose encoding still reads the request.
+        if (translator.framing.state.frames > 0) this.decoded = undefined;
         return frames;
       };
     }

@@ -406,8 +406,9 @@ export class Upstreams {
         },
       );
     const { answers } = this.options;
-    const memory = answers?.memory.account(exchange.caller?.id ?? exchange.network, answers.limits);
-    const answer: UpstreamAnswer = new BufferedResponse(upstream, { status, headers, framing }, memory);
+    const openMemory =
+      answers && (() => answers.memory.account(exchange.caller?.id ?? exchange.network, answers.limits));
+    const answer: UpstreamAnswer = new BufferedResponse(upstream, { status, headers, framing }, openMemory);
     if (framing) {
       answer.redact = (frame) => redactErrorFrame(frame, protocol, redactor);
       answer.terminal = (frame) => protocol.terminal?.(frame) === true;

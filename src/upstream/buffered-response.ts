@@ -10,25 +10,30 @@ export class BufferedResponse implements Pick<UpstreamResponse, "read" | "resume
   readonly head: Head;
   private bytes: Buffer | undefined;
   private wholeBody: Promise<Buffer> | undefined;
+  /** Opened where anything is buffered: most responses are not. */
+  private memory: BufferAccount | undefined;
   /** The receiver to which the end is still due, after it has applied backpressure. */
   private pendingReceiver: BodyReceiver | undefined;
 
+  /** @param openMemory opens the account that counts what is buffered; undefined: it is not counted */
   constructor(
     private readonly upstream: Pick<UpstreamResponse, "read" | "resume" | "destroy">,
     head: Pick<Head, "status" | "headers" | "framing">,
-    private readonly memory?: BufferAccount,
+    private openMemory?: () => BufferAccount,
   ) {
     this.head = { ...head, readBody: (limit) => this.whole(limit), reserve: (bytes) => this.reserve(bytes) };
   }
 
   /** @throws GatewayError `overloaded` */
   private reserve(bytes: number): void {
+    this.memory ??= this.openMemory?.();
     const exceeded = this.memory?.add(bytes);
     if (exceeded !== undefined) throw bufferedAnswerError(exceeded);
   }
 
   /** Ends the count of what is buffered of it: the response has ended. */
   release(): void {
+    this.openMemory = undefined;
     this.memory?.close();
   }
 

@@ -30,6 +30,18 @@ t.test("a complete body is joined and parsed once", async (t) => {
   t.equal(Body.empty.bytes().length, 0);
 });
 
+t.test("a member of a body that has been parsed is not parsed again", async (t) => {
+  const body = new Body([CHAT], scan(CHAT));
+  const before = body.value("messages");
+  const { messages } = body.json() as { messages: unknown };
+  t.equal(body.value("messages"), messages);
+  t.equal(body.lazyMembers()["messages"], messages);
+  t.equal(body.value("toString"), undefined);
+  body.releaseParsed();
+  t.not(body.value("messages"), messages);
+  t.same([before, body.value("messages")], [messages, messages]);
+});
+
 const edited = (body: Body, name: string, json: string): Body => {
   const member = body.member(name);
   return body.edited([member ? replaceMember(member, json) : setMember(body.scan as Scan, name, json)]);

@@ -5,6 +5,7 @@ import { join } from "node:path";
 import t, { type Test } from "tap";
 import { Body } from "../../src/core/body.ts";
 import type { Caller } from "../../src/core/caller.ts";
+import type { Exchange } from "../../src/core/exchange.ts";
 import type { Protocol } from "../../src/core/protocol.ts";
 import type { IssuedIds } from "../../src/objects/issued.ts";
 import { ObjectAccess } from "../../src/objects/objects.ts";
@@ -263,6 +264,26 @@ t.test("an answer to compare caches with is named where it is the key's own, and
   const body = JSON.stringify({ model: "only-b", prompt_cache_options: { comparison_response_id: own }, input: "y" });
   const strict = await fetch(url() + PATHS.responses, { method: "POST", headers, body });
   t.equal(strict.status, 404, "a strict client loses nothing in silence");
+});
+
+t.test("an answer to compare caches with is judged by the targets that the request's objects leave", async (t) => {
+  const members = {
+    ...{ topLevel: [], anyDepth: ["file_id", "compared_id"], notSearched: [], createdIdMembers: [] },
+    ...{ createdIds: () => [], mayHoldIds: () => false, comparedWith: ["options", "compared_id"] },
+  };
+  const protocol = { name: "p", objects: members } as unknown as Protocol;
+  const find = (id: string) => [{ id, provider: "b", key: "me" }];
+  const owners = { find, findSoon: async (id: string) => find(id) } as unknown as Owners;
+  const issued = { isIssuedTo: () => false } as unknown as IssuedIds;
+  const objects = new ObjectAccess(owners, "key", [], issued, [protocol]);
+  const target = (name: string) => ({ provider: { name, speaks: ["p"] }, protocolName: "p" });
+  const text = '{"options":{"compared_id":"resp_1"},"list":[{"file_id":"file-1"}]}';
+  const exchange = {
+    ...{ protocol, operation: {}, caller: { id: "me" }, strict: true, targets: [target("a"), target("b")] },
+    body: new Body([Buffer.from(text)], "json"),
+  };
+  await objects.admit(exchange as unknown as Exchange);
+  t.match(exchange.targets, [{ provider: { name: "b" } }], "a strict client is not refused");
 });
 
 t.test("an answer that is not to be stored is not found", async (t) => {

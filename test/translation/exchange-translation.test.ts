@@ -304,6 +304,37 @@ models: { m: { targets: ["up:m"] } }
   },
 );
 
+t.test("a request is decoded once, also where a ping comes before the answer's first event", async (t) => {
+  const chunk =
+    '{"id":"c","choices":[{"index":0,"delta":{"content":"Hi"},"finish_reason":"stop"}],"usage":{"prompt_tokens":3,"completion_tokens":2}}';
+  const upstream = await httpUpstream((_, reply) =>
+    reply
+      .writeHead(200, { "content-type": "text/event-stream" })
+      .end(`: WAITING\n\ndata: ${chunk}\n\ndata: [DONE]\n\n`),
+  );
+  t.teardown(() => upstream.close());
+  let reads = 0;
+  listen(t, messages.translation.request, "decode", () => reads++);
+  // A ping is sent when the client has got none for some time.
+  const { now } = performance;
+  let shift = 0;
+  performance.now = () => now.call(performance) + shift;
+  t.teardown(() => {
+    performance.now = now;
+  });
+  listen(t, chat.translation.response, "decoder", () => {
+    shift = 10_000;
+  });
+  const { url } = await startGateway(
+    t,
+    `providers: { up: { url: "${upstream.origin.origin}/v1", speaks: [openai-chat] } }\nmodels: { m: { targets: [up:x] } }\n`,
+  );
+  const body = JSON.stringify({ model: "m", max_tokens: 9, stream: true, messages: [{ role: "user", content: "Hi" }] });
+  const answer = await fetch(`${url}/v1/messages`, { method: "POST", headers: asking(), body });
+  t.match(await answer.text(), /^event: ping\n.*\n\nevent: message_start\n/);
+  t.equal(reads, 1);
+});
+
 t.test("an answer to a large request parses only what it needs of it", async (t) => {
   const parsed: unknown[] = [];
   class Look {

@@ -130,11 +130,12 @@ t.test("what is buffered is counted until its release; where there is no room, t
   const memory = new BufferMemory();
   const limits = { perCaller: 100, total: 150 };
   const { seen, made, receiver } = upstream();
-  const counted = new BufferedResponse(
-    made,
-    { status: 200, headers: new HeaderList(), framing: undefined },
-    memory.account("a", limits),
-  );
+  let opened = 0;
+  const counted = new BufferedResponse(made, { status: 200, headers: new HeaderList(), framing: undefined }, () => {
+    opened++;
+    return memory.account("a", limits);
+  });
+  t.equal(opened, 0, "a response that is not buffered has no account");
   const whole = counted.head.readBody?.(1e6);
   receiver().chunk(Buffer.alloc(UNCOUNTED_BYTES + 100));
   t.equal(memory.size, 100);
@@ -142,6 +143,7 @@ t.test("what is buffered is counted until its release; where there is no room, t
   await t.rejects(whole as Promise<Buffer>, { code: "overloaded", status: 503 });
   t.equal(seen.destroyed, 1);
   t.throws(() => counted.head.reserve?.(1), { code: "overloaded" }, "of streams too");
+  t.equal(opened, 1);
   counted.release();
   t.equal(memory.size, 0);
 });

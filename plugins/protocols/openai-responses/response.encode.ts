@@ -27,20 +27,25 @@ const MAX_BUFFERED = 8 * 1024 * 1024;
 const ID_STEM_LENGTH = 36;
 
 /** Returns an encoder for a stream of response events. @throws GatewayError when the response is longer than 8 MiB */
-export const createEncoder = (context: ResponseContext): ResponseEncoder =>
-  encoderFor(new ResponsesEncoder(context, false), context);
+export const createEncoder = (context: ResponseContext): ResponseEncoder => encoderFor(context, false).encoder;
 
 /** Encodes a complete response: the one in the stream's last event. */
 export function encodeResponse(events: readonly Event[], context: ResponseContext): string {
-  const response = new ResponsesEncoder(context, true);
   const out: EncodedFrame[] = [];
-  const encoder = encoderFor(response, context);
+  const { response, encoder } = encoderFor(context, true);
   for (const event of events) if (event.type !== "error") encoder.event(event, out);
   return response.completeResponse();
 }
 
-const encoderFor = (response: ResponsesEncoder, context: ResponseContext): ResponseEncoder =>
-  requestsCompaction(context.request["input"]) ? new CompactionEncoder(response, context) : response;
+function encoderFor(
+  context: ResponseContext,
+  completeOnly: boolean,
+): { response: ResponsesEncoder; encoder: ResponseEncoder } {
+  // Read once: it is parsed then, and may be large.
+  const compacting = requestsCompaction(context.request["input"]);
+  const response = new ResponsesEncoder(context, completeOnly, compacting);
+  return { response, encoder: compacting ? new CompactionEncoder(response, context) : response };
+}
 
 type ItemBlockEvent = Extract<Event, { block: number }>;
 
@@ -70,21 +75,22 @@ class ResponsesEncoder implements ResponseEncoder {
   /** Whether the open block is a text of which nothing is written yet. */
   private textPending = false;
   private refused = false;
-  /** Whether the response may contain only a compaction. */
-  private readonly compacting: boolean;
   private usage: Usage | undefined;
   private finish: EventOf<"finish"> | undefined;
   /** Whether the answer had content that this protocol cannot express. */
   private hasLost = false;
 
-  /** @param completeOnly whether the complete response is written at once, so that it is already in memory */
+  /**
+   * @param completeOnly whether the complete response is written at once, so that it is already in memory
+   * @param compacting whether the response may contain only a compaction
+   */
   constructor(
     private readonly context: ResponseContext,
     private readonly completeOnly: boolean,
+    private readonly compacting: boolean,
   ) {
     this.frames = new SequenceWriter(completeOnly);
     this.echo = requestEcho(context.request);
-    this.compacting = requestsCompaction(context.request["input"]);
     this.id = safeId(context.id);
     this.created = context.created;
     this.newCallId = callIds(this.id);

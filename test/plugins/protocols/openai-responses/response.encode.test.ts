@@ -269,6 +269,14 @@ t.test("an answer too long to be repeated at the end is refused, of any content"
   }
 });
 
+t.test("the input of the request is read once: it may be large, and is parsed whenever it is read", async (t) => {
+  let reads = 0;
+  const { context } = withLosses();
+  Object.defineProperty(context.request, "input", { get: () => `${++reads}` });
+  createEncoder(context);
+  t.equal(reads, 1);
+});
+
 t.test("so is one of endlessly many blocks without content", async (t) => {
   const writer = createEncoder(withLosses().context);
   writer.event({ type: "start", id: "a", model: "theirs" }, []);
