@@ -1,5 +1,6 @@
 import { SPACES } from "./grammar.ts";
 
+const QUOTE = 34;
 const COLON = 58;
 const OPEN_OBJECT = 123;
 
@@ -9,7 +10,7 @@ interface Needle {
   readonly skip: Uint8Array;
 }
 
-const keyNeedles = new Map<string, Needle>();
+const memberSearches = new Map<string, MemberSearch>();
 const wordNeedles = new Map<string, Needle>();
 /** Bytes from which on a call of the native search costs less than it saves. */
 const NATIVE_SEARCH_LENGTH = 2048;
@@ -18,7 +19,7 @@ const NATIVE_SEARCH_LENGTH = 2048;
  * Reports whether bytes contain a word. For the size of an event this is faster than `includes`, which is mostly call overhead.
  */
 export function containsWord(bytes: Buffer, word: string): boolean {
-  const { needle, skip } = wordNeedles.get(word) ?? compileNeedle(wordNeedles, word, word);
+  const { needle, skip } = wordNeedles.get(word) ?? compileNeedle(word);
   if (bytes.length > NATIVE_SEARCH_LENGTH) return bytes.includes(needle);
   const last = needle.length - 1;
   for (let end = last; end < bytes.length; end += skip[bytes[end] as number] as number) {
@@ -33,24 +34,60 @@ export function containsWord(bytes: Buffer, word: string): boolean {
  * Reports whether the bytes may contain `"key"`, a colon and the first byte of its value (default: a brace), ignoring white
  * space. A fast check without parsing: it may report a key at another place, but never misses one.
  */
-export function mayContain(bytes: Buffer, key: string, opening: number = OPEN_OBJECT): boolean {
-  const { needle, skip } = keyNeedles.get(key) ?? compileNeedle(keyNeedles, key, JSON.stringify(key));
-  const last = needle.length - 1;
-  for (let end = last; end < bytes.length; end += skip[bytes[end] as number] as number) {
-    let i = last;
-    while (i >= 0 && bytes[end - last + i] === needle[i]) i--;
-    if (i >= 0) continue;
-    const colon = afterSpace(bytes, end + 1);
-    if (bytes[colon] === COLON && bytes[afterSpace(bytes, colon + 1)] === opening) return true;
+export function mayContain(bytes: Buffer, key: string, opening?: number): boolean {
+  let search = memberSearches.get(key);
+  if (!search) {
+    search = new MemberSearch([key]);
+    memberSearches.set(key, search);
   }
-  return false;
+  return search.mayBeIn(bytes, opening);
 }
 
-function compileNeedle(cache: Map<string, Needle>, name: string, text: string): Needle {
-  const needle = Buffer.from(text);
+/** Searches for any of several members at once: no slower than for one. */
+export class MemberSearch {
+  private readonly needles: readonly Buffer[];
+  /** The shift for each byte at the end of a window that is as long as the shortest of them. */
+  private readonly skip: Uint8Array;
+  private readonly window: number;
+
+  /** @param members their names */
+  constructor(members: readonly string[]) {
+    this.needles = members.map((name) => Buffer.from(JSON.stringify(name)));
+    this.window = Math.min(255, ...this.needles.map(({ length }) => length));
+    this.skip = new Uint8Array(256).fill(this.window);
+    for (const needle of this.needles)
+      for (let shift = this.window - 1; shift > 0; shift--) {
+        const byte = needle[needle.length - 1 - shift] as number;
+        this.skip[byte] = Math.min(this.skip[byte] as number, shift);
+      }
+  }
+
+  /** Reports whether bytes may contain one of them, as `mayContain` does. */
+  mayBeIn(bytes: Buffer, opening: number = OPEN_OBJECT): boolean {
+    const { skip, window } = this;
+    for (let end = window - 1; end < bytes.length; end += skip[bytes[end] as number] as number)
+      if (bytes[end] === QUOTE && this.endsAt(bytes, end, opening)) return true;
+    return false;
+  }
+
+  private endsAt(bytes: Buffer, end: number, opening: number): boolean {
+    for (const needle of this.needles) {
+      const last = needle.length - 1;
+      let i = last - 1;
+      while (i >= 0 && bytes[end - last + i] === needle[i]) i--;
+      if (i >= 0) continue;
+      const colon = afterSpace(bytes, end + 1);
+      if (bytes[colon] === COLON && bytes[afterSpace(bytes, colon + 1)] === opening) return true;
+    }
+    return false;
+  }
+}
+
+function compileNeedle(word: string): Needle {
+  const needle = Buffer.from(word);
   const skip = new Uint8Array(256).fill(needle.length);
   for (let i = 0; i < needle.length - 1; i++) skip[needle[i] as number] = needle.length - 1 - i;
-  cache.set(name, { needle, skip });
+  wordNeedles.set(word, { needle, skip });
   return { needle, skip };
 }
 

@@ -7,9 +7,10 @@ import {
   atMost,
   type Frame,
   type JsonObject,
+  MemberSearch,
   type Usage,
 } from "model-gateway/protocol";
-import { holdsUsage as holdsFamilyUsage, providerCost } from "../openai/usage.ts";
+import { providerCost } from "../openai/usage.ts";
 
 /** The member of a citation, by which alone OpenAI's search models report that they have searched. */
 export const URL_CITATION = "url_citation";
@@ -20,8 +21,10 @@ const CITED_SEARCHES = "cited_web_search";
 /** Models that search the web in Chat too; others refuse `web_search_options`. [M: OpenAI] */
 export const SEARCH_MODEL = /(?:^|[/-])search(?:-|$)/;
 
+const USAGE_MEMBERS = new MemberSearch(["usage", URL_CITATION]);
+
 /** Reports whether a frame may contain usage, or citations of a search. */
-export const holdsUsage = (frame: Frame): boolean => holdsFamilyUsage(frame) || frame.mayContain(URL_CITATION);
+export const holdsUsage = ({ bytes }: Frame): boolean => USAGE_MEMBERS.mayBeIn(bytes);
 
 /**
  * Decodes the usage of a complete response, or of the chunk that has it: one with empty `choices`, or the last one with some
