@@ -101,6 +101,8 @@ export class PassThroughObjects {
   private body: BodyReferenceFinder | undefined;
   /** Why the rest of the body is refused. */
   private preempted: GatewayError | undefined;
+  /** Ends the request, once it has begun. */
+  private fail: ((error: GatewayError) => void) | undefined;
   private length = 0;
   /** Bytes of the body that are kept. */
   private buffered = 0;
@@ -253,10 +255,16 @@ export class PassThroughObjects {
     return both(this.admitReferences(this.lastFound()), () => this.piece?.end());
   }
 
-  /** Refuses the rest of the body, and releases what is kept of it. */
+  /** Called when the request goes to the provider. @param fail ends it, also where its next byte never comes */
+  onStart(fail: (error: GatewayError) => void): void {
+    this.fail = fail;
+  }
+
+  /** Refuses the rest of the body, and releases what is kept of it: the connection and the provider's slot become free. */
   preempt(error: GatewayError): void {
     this.preempted = error;
     this.body = undefined;
+    this.fail?.(error);
   }
 
   /** Returns the objects that are known once the whole body has arrived, once. */

@@ -1,4 +1,5 @@
 import type { IncomingHttpHeaders } from "node:http";
+import type { GatewayError } from "../core/errors.ts";
 import type { Attempt, Exchange } from "../core/exchange.ts";
 import { JsonUsage } from "../core/json-usage.ts";
 import type { MaybePromise } from "../core/plugin.ts";
@@ -43,6 +44,10 @@ export class PassMeter implements PassObserver {
     private readonly settle = (): void => {},
   ) {
     exchange.received = 0;
+  }
+
+  onStart(fail: (error: GatewayError) => void): void {
+    this.objects?.onStart(fail);
   }
 
   onRequestBody(bytes: Buffer): MaybePromise<void> {

@@ -36,6 +36,8 @@ export interface OutgoingPass {
 
 /** Observes a pass-through request and its response, and decides which headers pass. */
 export interface PassObserver {
+  /** Called before anything else with a function that ends the request with an error, whatever it waits for. */
+  onStart?(fail: (error: GatewayError) => void): void;
   /**
    * Called with each piece of the request's body, which is forwarded when it has returned or its promise has settled.
    * @throws GatewayError where the piece must not be forwarded
@@ -111,6 +113,7 @@ export class PassThroughRequest {
     const { total } = outgoing.timeouts;
     if (total > 0) this.total = setTimeout(() => this.fail(this.timeoutErrorOf("total")), total).unref();
     response.once("close", () => this.onClose());
+    this.observer.onStart?.((error) => this.fail(error));
     if (this.body) {
       request.pipe(this.body);
       if (outgoing.pace) BodyRateMonitor.watch(request, outgoing.pace, (error) => this.fail(error));
