@@ -410,7 +410,10 @@ export class FileError extends Error {
   override readonly name = "FileError";
 }
 
-/** A store that is unreachable, does not respond or refuses the connection. The message names it by its setting and contains no password. */
+/**
+ * A store that is unreachable, does not respond or refuses the connection. The message names it by its setting and contains no
+ * password.
+ */
 export class StoreUnavailableError extends Error {
   /** The error code of the system or the store. */
   readonly code: string | undefined;

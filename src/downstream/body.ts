@@ -3,7 +3,7 @@ import { Body, invalidJsonError } from "../core/body.ts";
 import { type BodyRateLimits, type BodyRateListener, BodyRateMonitor } from "../core/body-rate.ts";
 import { type BufferAccount, noRoomError, type PreemptListener, UNCOUNTED_BYTES } from "../core/buffer-memory.ts";
 import { GatewayError } from "../core/errors.ts";
-import { isDecompressionBomb, MAX_RATIO } from "../upstream/decoding.ts";
+import { isDecompressionBomb, MAX_RATIO } from "../wire/decompression-bomb.ts";
 import type { HeaderList } from "../wire/headers.ts";
 import { JsonError, Scanner } from "../wire/json.ts";
 import { describeKind } from "../wire/members.ts";

@@ -1,5 +1,6 @@
 import { createBrotliDecompress, createGunzip, createInflate, createZstdDecompress } from "node:zlib";
 import { GatewayError } from "../core/errors.ts";
+import { isDecompressionBomb, MAX_RATIO } from "../wire/decompression-bomb.ts";
 import { withoutHeaders } from "../wire/headers.ts";
 import type { BodyInspector, BodyReceiver, UpstreamResponse } from "./response.ts";
 import { UpstreamFault } from "./transport-error.ts";
@@ -13,14 +14,6 @@ const DECODERS: Record<string, () => Decoder> = {
   br: createBrotliDecompress,
   zstd: createZstdDecompress,
 };
-
-/** The maximum ratio of decoded to encoded bytes, and the decoded size from which it applies. */
-export const MAX_RATIO = 100;
-const RATIO_FROM = 1 << 20;
-
-/** Reports whether a body grows to more than `MAX_RATIO` times its size when it is decoded. */
-export const isDecompressionBomb = (decoded: number, encoded: number): boolean =>
-  decoded > RATIO_FROM && decoded > MAX_RATIO * encoded;
 
 /** Headers that describe the encoded body. */
 const CODING_HEADERS: ReadonlySet<string> = new Set(["content-encoding", "content-length"]);

@@ -7,7 +7,8 @@ import { TRANSPORT_REASONS } from "./transport-reasons.ts";
 export type Progress = "connecting" | "waiting" | "answering";
 
 /**
- * The cause of an upstream error, safe to log: a code, the provider's host and the proxy in front of it, never a path, a header or a byte of a response.
+ * The cause of an upstream error, safe to log: a code, the provider's host and the proxy in front of it, never a path, a header
+ * or a byte of a response.
  * Codes are Node's (`ECONNREFUSED`, and `HPE_…` of its parser on pass-through paths), those of `http1/errors.ts`
  * (`CONNECTION_CLOSED`, `RESPONSE_…`, `PROXY_…`), and for our own limits `connect_timeout`, `first_byte_timeout`, `idle_timeout`,
  * `total_timeout`.

@@ -56,7 +56,10 @@ export class PostgresDatabase {
     return new PostgresDatabase(settings, connect, maxConnections, durable);
   }
 
-  /** @throws PostgresError of the database; StoreUnavailableError if it cannot be reached, refuses the login, or does not respond in time */
+  /**
+   * @throws PostgresError of the database; StoreUnavailableError if it cannot be reached, refuses the login, or does not respond in
+   * time
+   */
   readonly query: PostgresQuery = (text, ...values) => this.withDeadline(DEADLINE, (ask) => ask(text, ...values));
 
   /** Runs queries like `query`, with their own deadline in milliseconds. */
