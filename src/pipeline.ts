@@ -49,7 +49,7 @@ export async function runExchange(
       await chain.route(exchange);
     }
     // From here on the key's limits bound how many such requests it has, and the memory for bodies how large they are together.
-    exchange.bodyMemory?.retain();
+    exchange.bodyMemory?.retainWhileAnswered();
     // An answer of a plugin too, once a model is chosen: it may repeat what another key was answered about its objects.
     if (!exchange.answer || exchange.targets.length > 0) {
       const owned = parts.objects.admit(exchange);
@@ -58,10 +58,10 @@ export async function runExchange(
     answer = exchange.answer
       ? pluginAnswer(exchange, exchange.answer)
       : await parts.upstreams.reach(exchange, chain, reply);
-    exchange.bodyMemory?.releaseRest();
+    exchange.bodyMemory?.releaseAllButRetained();
     const made = chain.response(exchange, answer.head);
     const stages = made instanceof Promise ? await made : made;
-    exchange.releaseRequest();
+    exchange.releaseAllButBody();
     const objectStage = exchange.answer ? undefined : parts.objects.recordingStage(exchange, answer.head);
     await reply.stream(answer, objectStage ? [objectStage, ...stages] : stages);
   } catch (error) {

@@ -243,7 +243,7 @@ export class BufferAccount {
    * `MAX_UNCOUNTED_BODY` is retained until the end.
    * @throws GatewayError `overloaded` where there is no room for that
    */
-  retain(): void {
+  retainWhileAnswered(): void {
     const { callerId: caller } = this;
     if (caller === undefined || this.closed) return;
     const bytes = Math.max(0, this.inUse - MAX_UNCOUNTED_BODY);
@@ -254,7 +254,7 @@ export class BufferAccount {
   }
 
   /** Releases all but what is retained; nothing more is counted from now on. */
-  releaseRest(): void {
+  releaseAllButRetained(): void {
     if (this.closed) return;
     const bytes = Math.min(this.retained?.bytes ?? 0, this.counted);
     this.memory.add(bytes - this.counted, this);

@@ -358,7 +358,7 @@ export class Exchange {
   /** Set for a multipart request; `body` then holds only the bytes around the form's `model`. */
   form: Form | undefined;
   /** What a large body takes of the memory for bodies; set by the engine. */
-  bodyMemory: Pick<BufferAccount, "retain" | "releaseRest" | "close"> | undefined;
+  bodyMemory: Pick<BufferAccount, "retainWhileAnswered" | "releaseAllButRetained" | "close"> | undefined;
   private knownCaller: Caller | undefined;
   model: Model | undefined;
   /** Best first. */
@@ -567,7 +567,7 @@ export class Exchange {
   }
 
   /** Lets go of what no later phase needs of a large request but the client's body. Called by the engine after the response phase. */
-  releaseRequest(): void {
+  releaseAllButBody(): void {
     for (const attempt of this.attempts) if (attempt.releasesBody) attempt.body = Body.empty;
     if (this.body.length > MAX_UNCOUNTED_BODY) this.body.releaseParsed();
   }

@@ -40,13 +40,13 @@ t.test("an account that has left its caller's share counts for all, until it is 
   const memory = new BufferMemory();
   const [one, two] = [memory.account("a", LIMITS), memory.account("a", LIMITS)];
   t.equal(one.set(16 * MIB), undefined);
-  one.retain();
+  one.retainWhileAnswered();
   t.equal(memory.size, 16 * MIB - FREE);
   t.equal(two.set(16 * MIB), undefined, "the share is free again");
   t.equal(one.set(15 * MIB), undefined);
   t.equal(two.set(16 * MIB + FREE + 1), "perCaller", "and counts once");
   for (const account of [one, two]) account.close();
-  one.retain();
+  one.retainWhileAnswered();
   t.equal(memory.size, 0);
   t.equal(memory.account("a", LIMITS).set(16 * MIB + FREE), undefined);
 });
@@ -56,8 +56,8 @@ function retainedBody(memory: BufferMemory, caller: string, mib: number, limits 
   const account = memory.account(caller, limits);
   account.set(mib * MIB + MAX_UNCOUNTED_BODY);
   try {
-    account.retain();
-    account.releaseRest();
+    account.retainWhileAnswered();
+    account.releaseAllButRetained();
     return account;
   } catch (error) {
     t.match(error, { code: "overloaded", status: 503, retryAfter: Number });
@@ -159,7 +159,7 @@ t.test("what has arrived, and what has left its caller's share, is not given up"
   const { clock, memory, preempted, open } = preemptible();
   const [one, two] = ["a", "b"].map((caller) => [0, 1].map(() => open(caller, 8).account));
   for (const account of one ?? []) account.protect();
-  for (const account of two ?? []) account.retain();
+  for (const account of two ?? []) account.retainWhileAnswered();
   const plain = ["c", "d"].map((caller) => memory.account(caller, LIMITS));
   for (const account of plain) account.set(16 * MIB + FREE);
   clock.now = 60_000;
@@ -183,11 +183,11 @@ t.test("what is retained of an account that has become smaller is what it has", 
   const memory = new BufferMemory();
   const one = memory.account("a", LIMITS);
   one.set(16 * MIB);
-  one.retain();
+  one.retainWhileAnswered();
   one.set(2 * FREE);
   const others = ["b", "c", "d", "e"].map((caller) => memory.account(caller, LIMITS));
   for (const other of others) other.set(16 * MIB);
-  one.releaseRest();
+  one.releaseAllButRetained();
   t.equal(memory.size, 4 * (16 * MIB - FREE) + FREE);
   for (const account of [one, ...others]) account.close();
   t.equal(memory.size, 0);
