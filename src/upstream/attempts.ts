@@ -9,6 +9,7 @@ import type { Redactor } from "../core/redactor.ts";
 import type { ObjectAccess } from "../objects/objects.ts";
 import { translationOf } from "../translation/codec.ts";
 import { Frame } from "../wire/frame.ts";
+import { QUOTE } from "../wire/grammar.ts";
 import { HeaderList, withLength } from "../wire/headers.ts";
 import { dropInvalidTrace } from "../wire/trace-context.ts";
 import { addCredential, upstreamPath } from "./address.ts";
@@ -441,9 +442,20 @@ const createEndListener = (health: TargetHealth, slot: ProviderSlot): OutgoingRe
   },
 });
 
+/**
+ * Reports whether a frame has an error as another protocol writes it: in a member, or in that of its `response`; or bare, without
+ * a field of SSE. Only frames with such a member are parsed.
+ */
+function hasForeignError(frame: Frame): boolean {
+  if (!frame.mayContain("error") && !frame.mayContain("error", QUOTE)) return false;
+  if (frame.text === undefined) return true;
+  const json = frame.json() as { error?: unknown; response?: { error?: unknown } | null } | null | undefined;
+  return (json?.error ?? json?.response?.error ?? null) !== null;
+}
+
 /** Redacts error frames; all other frames pass byte for byte. */
 function redactErrorFrame(frame: Frame, protocol: Protocol, redactor: Redactor): Frame {
-  if (protocol.ending(frame) !== "error") return frame;
+  if (protocol.ending(frame) !== "error" && !hasForeignError(frame)) return frame;
   const bytes = redactor.bytes(frame.bytes);
   return bytes === frame.bytes ? frame : new Frame(frame.kind, bytes);
 }

@@ -49,6 +49,7 @@ t.test("texts in the form of a key are redacted, whoever owns it", async (t) => 
     `sk-proj-${b62}_${b62}-A`,
     `sk-ant-api03-${b62}`,
     `AIza${b62}01234567`,
+    `AIza${b62.slice(0, 16)}`,
     `gsk_${b62}${b62}`,
     `xai-${b62}${b62}`,
     "AKIAIOSFODNN7EXAMPLE",

@@ -168,3 +168,48 @@ t.test("the ledger has an attempt's queue time, and the duration of a failed one
   t.type(entry?.attempts[0]?.took, "number");
   t.equal(entry?.attempts[1]?.took, undefined);
 });
+
+t.test("an error in the shape of another protocol reaches the client without the credential", async (t) => {
+  const credential = "Canary-credential-0123456789";
+  const told = JSON.stringify(`the key ${credential} is wrong`);
+  const errors = [
+    `data: {"type":"response.failed","response":{"status":"failed","error":{"message":${told}}}}\n\n`,
+    `event: error\ndata: {"type":"error","error":{"type":"api_error","message":${told}}}\n\n`,
+    `data: {"error":{"code":500,"message":${told}}}\n\n`,
+    `data: {"error": ${told}}\n\n`,
+    `{"error":{"message":${told}}}\n\n`,
+  ];
+  const clients = [
+    ["openai-chat", "/v1/chat/completions", 'data: {"choices":[{"index":0,"delta":{"content":"a"}}]}'],
+    ["openai-responses", "/v1/responses", 'event: response.in_progress\ndata: {"type":"response.in_progress"}'],
+    ["anthropic-messages", "/v1/messages", 'event: ping\ndata: {"type":"ping"}'],
+    ["gemini", "/v1beta/models/m:streamGenerateContent?alt=sse", 'data: {"candidates":[{"content":{"parts":[]}}]}'],
+  ] as const;
+  let stream = "";
+  const upstream = await httpUpstream((_, reply) =>
+    reply.writeHead(200, { "content-type": "text/event-stream" }).end(stream),
+  );
+  t.teardown(() => upstream.close());
+  for (const [protocol, path, start] of clients) {
+    const running = await startGateway(
+      t,
+      `providers: { up: { url: "${upstream.origin.origin}/v1", credential: ${credential}, speaks: [${protocol}] } }
+models: { m: { targets: [{ to: "up:v" }] } }
+`,
+    );
+    for (const error of errors) {
+      stream = `${start}\n\n${error}`;
+      const body = JSON.stringify({ model: "m", stream: true, max_tokens: 9, messages: [], input: "a", contents: [] });
+      const response = await fetch(`${running.url}${path}`, { method: "POST", headers: asking(), body });
+      let text = "";
+      try {
+        for await (const piece of response.body ?? []) text += Buffer.from(piece).toString();
+      } catch {
+        // A stream without its terminal event is broken off.
+      }
+      t.equal(response.status, 200, `${protocol}: ${text}`);
+      t.ok(text.includes("the key *** is wrong"), `${protocol}: ${text}`);
+      t.notOk(text.includes(credential), `${protocol}: ${error}`);
+    }
+  }
+});
