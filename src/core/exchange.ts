@@ -582,14 +582,17 @@ export class Exchange {
     this.edit(mapTextEdits(this.body, this.protocol, kinds, map));
   }
 
-  /** Returns the texts, or pieces of texts, in a response frame; for use in a stage. */
+  /**
+   * Returns the texts, or pieces of texts, in a response frame; for use in a stage. In a stream, those with the same `piece` are one
+   * text; one without may repeat what came in pieces, so leave it out of a count if its kind has come in pieces.
+   */
   responseTexts(frame: Frame, kinds?: readonly TextKind[]): TextSpan[] {
     return responseTexts(frame.json(), this.answerProtocol, kinds);
   }
 
   /**
    * Returns the texts of a complete response, streamed or not, from the bytes of `head.readBody` or those that a stage has
-   * collected. Each text is complete.
+   * collected. Each text is complete, and left out where it repeats its pieces. A vendor may send one text in two members.
    */
   completeResponseTexts(bytes: Buffer, kinds?: readonly TextKind[]): TextSpan[] {
     return wholeResponseTexts(splitIntoFrames(bytes, this.head?.framing), this.answerProtocol, kinds);
