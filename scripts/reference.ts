@@ -206,6 +206,7 @@ ${labels.join("\n")}
 /** llms.txt: a list of the pages for language models. */
 export function llmsPage(): string {
   const pages = globSync("docs/*.md", { cwd: fileURLToPath(ROOT) }).sort();
+  const { files } = JSON.parse(readText("package.json")) as { files: string[] };
   const lines = pages.map((page) => {
     const [title = "", ...rest] = readText(page).split("\n");
     const first =
@@ -214,7 +215,8 @@ export function llmsPage(): string {
         .trim()
         .split(/\n\n|(?<=\.)\s/, 1)[0] ?? "";
     const about = /^[|`#]/.test(first) ? "" : `: ${first.replaceAll("\n", " ").replace(/:$/, ".")}`;
-    return `- [${title.replace(/^# /, "")}](${page})${about}`;
+    const place = files.includes(`!${page}`) ? " (in the repository only)" : "";
+    return `- [${title.replace(/^# /, "")}](${page})${place}${about}`;
   });
   return `# model-gateway
 
