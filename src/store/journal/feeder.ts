@@ -6,6 +6,7 @@ import type { JournalPlace, UsageRow } from "../ledger-row.ts";
 import type { CreatedObject } from "../object-rows.ts";
 import {
   ABANDONED_AFTER,
+  adoptPartFiles,
   isAbandoned,
   isOrphaned,
   journalFile,
@@ -111,6 +112,11 @@ export class JournalFeeder {
   async adopt(): Promise<void> {
     if (this.hasClockJumped()) return;
     const failures: unknown[] = [];
+    try {
+      adoptPartFiles(this.folder);
+    } catch (thrown) {
+      if ((thrown as NodeJS.ErrnoException).code !== "ENOENT") failures.push(thrown);
+    }
     for (const journal of listJournals(this.folder)) {
       if (journal.name === this.owner || this.stopped || !isAbandoned(journal)) continue;
       await this.feedAbandoned(journal).catch((thrown: unknown) => failures.push(thrown));

@@ -1,4 +1,4 @@
-import { readdirSync, readFileSync, statSync, unlinkSync, utimesSync } from "node:fs";
+import { existsSync, readdirSync, readFileSync, renameSync, statSync, unlinkSync, utimesSync } from "node:fs";
 import { join } from "node:path";
 
 /** Milliseconds without a write after which a journal counts as abandoned, if its process is not found. */
@@ -23,6 +23,9 @@ export const processName = (pid: number = process.pid): string => `${pid}-${proc
 export const journalFile = (folder: string, owner: string, number: number): string =>
   join(folder, `${owner}-${String(number).padStart(6, "0")}.jsonl`);
 
+/** Returns the path under which a journal's file is begun: it gets its own name once it is complete. */
+export const partFile = (file: string): string => `${file}.part`;
+
 /** Lists all journals in a folder; none if the folder does not exist. */
 export function listJournals(folder: string): ProcessJournal[] {
   let names: string[];
@@ -36,6 +39,27 @@ export function listJournals(folder: string): ProcessJournal[] {
     (name) => (NAME.exec(name) as RegExpExecArray)[1] as string,
   );
   return [...owners].map(([name, files]) => ({ name, files: files.map((file) => join(folder, file)) }));
+}
+
+/**
+ * Gives files that a process had begun when it was killed their names, as one may be the only copy of its lines; those whose
+ * names are taken are removed.
+ * @throws the system's error
+ */
+export function adoptPartFiles(folder: string): void {
+  for (const part of readdirSync(folder)) {
+    const file = part.slice(0, -partFile("").length);
+    const name = NAME.exec(file)?.[1];
+    const [from, to] = [join(folder, part), join(folder, file)];
+    if (name === undefined || part !== partFile(file) || !isAbandoned({ name, files: [from] })) continue;
+    try {
+      if (existsSync(to)) removeFiles([from]);
+      else renameSync(from, to);
+    } catch (thrown) {
+      // Another process may just have done this.
+      if ((thrown as NodeJS.ErrnoException).code !== "ENOENT") throw thrown;
+    }
+  }
 }
 
 /** Process id, its start, a random number, number of the file. */

@@ -1,6 +1,7 @@
 import { randomInt } from "node:crypto";
 import {
   closeSync,
+  constants,
   fdatasyncSync,
   fstatSync,
   fsyncSync,
@@ -15,7 +16,7 @@ import {
 import type { LedgerWarn, UnwrittenLines } from "../ledger.ts";
 import { type Cell, KIND_COLUMNS, USAGE_COLUMNS, type UsageRow } from "../ledger-row.ts";
 import type { CreatedObject } from "../object-rows.ts";
-import { journalFile, processName, removeFiles } from "./files.ts";
+import { journalFile, partFile, processName, removeFiles } from "./files.ts";
 
 /** Bytes of a file after which the next one is begun. */
 const MAX_FILE_BYTES = 8 * 1024 * 1024;
@@ -232,8 +233,9 @@ export class Journal {
   private switchFile(number: number, first: Buffer): number {
     mkdirSync(this.folder, { recursive: true, mode: 0o700 });
     const file = journalFile(this.folder, this.owner, number);
-    const part = `${file}.part`;
-    const fd = openSync(part, "ax+", 0o600);
+    const part = partFile(file);
+    // Its name is this journal's alone: what is there was left by a failed attempt.
+    const fd = openSync(part, constants.O_RDWR | constants.O_CREAT | constants.O_TRUNC | constants.O_APPEND, 0o600);
     try {
       this.writeTo(fd, first);
       renameSync(part, file);

@@ -125,6 +125,25 @@ t.test("journals of dead processes are fed to the ledger; unfinished exchanges a
   t.same(readdirSync(folder).sort(), [`${OWNER}-000001.jsonl`, "999999998-1-1-000001.jsonl"].sort());
 });
 
+t.test(
+  "a file that a process had begun when it was killed is read where it is the only copy, else removed",
+  async (t) => {
+    const { feeder: feeding, folder, kept } = feeder(t);
+    const old = new Date(Date.now() - 60_000);
+    const leave = (file: string, text: string, time = old) => {
+      writeFileSync(file, text);
+      utimesSync(file, time, time);
+    };
+    leave(`${journalFile(folder, "999999999-1-1", 1)}.part`, line("ended", "only") + line("ended", "cut").slice(0, -4));
+    leave(journalFile(folder, "999999998-1-1", 1), line("ended", "a"));
+    leave(`${journalFile(folder, "999999998-1-1", 1)}.part`, line("ended", "a"));
+    leave(`${journalFile(folder, "999999997-1-1", 1)}.part`, line("ended", "fresh"), new Date());
+    await feeding.adopt();
+    t.same(kept.sort(), ["a", "only"]);
+    t.same(readdirSync(folder), ["999999997-1-1-000001.jsonl.part"]);
+  },
+);
+
 t.test("after a jump of the clock, journals that seem untouched may be in use: they stay for a while", async (t) => {
   const { feeder: feeding, folder, kept } = feeder(t);
   const file = journalFile(folder, "999999999-1-1", 1);

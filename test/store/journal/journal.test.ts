@@ -1,4 +1,13 @@
-import { copyFileSync, readdirSync, readFileSync, renameSync, rmSync, statSync, writeFileSync } from "node:fs";
+import {
+  copyFileSync,
+  mkdirSync,
+  readdirSync,
+  readFileSync,
+  renameSync,
+  rmSync,
+  statSync,
+  writeFileSync,
+} from "node:fs";
 import { dirname, join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import t, { type Test } from "tap";
@@ -108,6 +117,22 @@ t.test("lines that cannot be written wait, and are written when they can be", as
   t.same(well, warnings.slice(1), "that is not an error");
   t.same([journal.unwritten, journal.failingSeconds], [undefined, 0]);
   t.same(readdirSync(folder), ["gateway.db.journal"]);
+});
+
+t.test("what a failed attempt to begin a file has left does not prevent the next one", (t) => {
+  const { journal, lines } = open(t, { full: 1, memory: 1000 });
+  journal.end("1", row("1"));
+  mkdirSync(journal.folder, { recursive: true });
+  for (const number of [1, 2]) writeFileSync(`${journalFile(journal.folder, journal.owner, number)}.part`, "left");
+  journal.write();
+  t.equal(journal.number, 2);
+  journal.end("2", row("2"));
+  journal.write();
+  t.same(
+    lines().map((line) => lineToRow(line).values[0]),
+    ["1", "2"],
+  );
+  t.end();
 });
 
 t.test("a file that is removed or moved is written again, completely", async (t) => {
