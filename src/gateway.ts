@@ -1,5 +1,4 @@
 import type { AddressInfo, Socket } from "node:net";
-import { setTimeout as sleep } from "node:timers/promises";
 import type { DependencyContainer } from "tsyringe";
 import { registerAdminAnswers } from "./admin/questions.ts";
 import type { Readiness } from "./admin/readiness.ts";
@@ -20,12 +19,12 @@ import { budgetPeriods, hasLimits } from "./core/limits.ts";
 import type { Log } from "./core/log.ts";
 import { Networks } from "./core/networks.ts";
 import { type Peers, type Question, QuestionHandlers } from "./core/peers.ts";
-import type { PriceVersion } from "./core/price-list.ts";
 import { withTimeout } from "./core/timeout.ts";
 import { KeyWatch } from "./downstream/key-watch.ts";
 import type { SocketAddress } from "./downstream/listener.ts";
 import { Downstream, type ServerLimits, type StopTimeouts } from "./downstream/server.ts";
 import { Generation, HEALTH_TOPIC, SWITCHES_TOPIC } from "./generation.ts";
+import { LatePrices } from "./late-prices.ts";
 import { codeVersions, type LoadedPlugin, packagesToRestart } from "./loader/instances.ts";
 import { pluginError } from "./loader/problems.ts";
 import type { MetricJson } from "./metrics/families.ts";
@@ -67,6 +66,7 @@ export interface PreparedReload {
 interface SharedParts {
   readonly started: StartSettings;
   readonly stores: Stores;
+  readonly prices: LatePrices;
   readonly carried: UpstreamResources;
   readonly limiter: Limiter;
   readonly process: DependencyContainer;
@@ -171,6 +171,7 @@ export class Gateway {
     if (stays !== undefined) log.warn({}, `store: ledger: ${stays}`);
     const stores = await connectStores(config.store, config.keys, warn, others);
     if (peers) shareWrongKeys(stores.keys, peers);
+    const prices = new LatePrices(stores.prices, log);
     let limiter: Limiter | undefined;
     try {
       limiter = await openLimiter(config, stores.ledger, log, processes, peers);
@@ -179,11 +180,12 @@ export class Gateway {
       const envelopes = new Envelopes(config.envelopes.key ?? (await stores.secret()));
       const carried = new UpstreamResources(vocabulary.protocolList, pools);
       const process = processContainer({ log });
-      const lasting = { started, stores, carried, limiter, process, log, processes, peers };
+      const lasting = { started, stores, prices, carried, limiter, process, log, processes, peers };
       const shared = { ...lasting, metrics: new ProcessMetrics(log) };
       const generation = await buildGeneration(loaded, envelopes, shared);
       return new Gateway(loaded, generation, envelopes, shared);
     } catch (thrown) {
+      prices.close();
       await limiter?.close();
       await stores.close();
       throw thrown;
@@ -409,10 +411,11 @@ export class Gateway {
     this.keyWatch.close();
     this.endKeyMetrics();
     this.otherGateways?.stop();
-    const { log, limiter } = this.shared;
+    const { log, limiter, prices } = this.shared;
     for (const { id, path } of left) log.error({ id, path }, "an exchange could not be ended and was abandoned");
     await this.reloads.whenIdle();
     await Promise.all(this.generations.map((generation) => generation.close(left.length === 0)));
+    prices.close();
     await limiter.close();
     await this.stores.ledger.written(limit - performance.now(), signal);
     await this.stores.close();
@@ -494,7 +497,7 @@ const PREPARE_TIMEOUT_MESSAGE = `the new configuration was not ready after ${PRE
 async function buildGeneration(
   { config: written, vocabulary }: LoadedConfig,
   envelopes: Envelopes,
-  { started, stores, peers, metrics, ...lasting }: SharedParts,
+  { started, stores, prices, peers, metrics, ...lasting }: SharedParts,
   former?: Generation,
 ): Promise<Generation> {
   const config = withStartSettings(written, started);
@@ -503,8 +506,16 @@ async function buildGeneration(
   const parts = { config, protocols, classes, keys, values: keptValues, ledger, owners, envelopes, former, ...lasting };
   const observed = { observer: metrics.pluginTimes, rates: metrics.providerRates };
   const generation = await Generation.build({ ...parts, ...observed, ...(peers && { peers }) });
-  await storePrices(stores, generation, lasting.log);
-  await logUnenforcedLimits(config, stores, lasting.log).catch(() => {});
+  const targets = generation.marketplace.models.flatMap((model) => model.targets);
+  try {
+    await prices.keep(targets.flatMap((target) => target.prices?.all ?? []));
+  } catch (thrown) {
+    await generation.close(false);
+    throw thrown;
+  }
+  await logUnenforcedLimits(config, stores, lasting.log).catch((thrown) =>
+    lasting.log.warn({ cause: formatError(thrown) }, "it is unknown whether keys have limits that are not enforced"),
+  );
   return generation;
 }
 
@@ -558,34 +569,6 @@ export const ledgerWarner =
   (log: Log): LedgerWarn =>
   (message, fields = {}, over = false) =>
     over ? log.info(fields, message) : log.error(fields, message);
-
-/**
- * Stores all prices, as ledger rows refer to them: while the database is unavailable, once it is back, like the rows. Never throws.
- */
-async function storePrices(stores: Stores, generation: Generation, log: Log): Promise<void> {
-  const targets = generation.marketplace.models.flatMap((model) => model.targets);
-  const prices = targets.flatMap((target) => target.prices?.all ?? []);
-  try {
-    await stores.prices.keep(prices);
-  } catch (thrown) {
-    log.warn({ cause: formatError(thrown) }, "the prices of gateway.yaml cannot be stored yet");
-    void storeLater(stores, prices);
-  }
-}
-
-/** Never throws. */
-async function storeLater(stores: Stores, prices: readonly PriceVersion[]): Promise<void> {
-  for (;;) {
-    await sleep(RETRY_DELAY, undefined, { ref: false });
-    try {
-      await stores.prices.keep(prices);
-      return;
-    } catch {}
-  }
-}
-
-/** Milliseconds between attempts to reach an unavailable database. */
-const RETRY_DELAY = 5000;
 
 /** Milliseconds for running exchanges after a failure that may have left the process in an unknown state. */
 export const CRASH_DRAIN = 10_000;
