@@ -99,7 +99,6 @@ export { foldCase } from "./wire/any-case.ts";
 export { parseExact, RawJson, writeJson } from "./wire/exact.ts";
 export { Frame } from "./wire/frame.ts";
 export { HeaderList } from "./wire/headers.ts";
-export { MemberSearch } from "./wire/may-contain.ts";
 export { isJsonText } from "./wire/nested.ts";
 export type { JsonPath } from "./wire/paths.ts";
 export {

@@ -60,9 +60,10 @@ export class Frame {
   /**
    * Reports whether its bytes may contain a member whose value begins with the byte `opening`, by default a brace. A fast check
    * without parsing: it may report a member at another place, but never misses one.
+   * @param members one, or a constant list of which any is enough
    */
-  mayContain(member: string, opening?: number): boolean {
-    return mayContain(this.bytes, member, opening);
+  mayContain(members: string | readonly string[], opening?: number): boolean {
+    return mayContain(this.bytes, members, opening);
   }
 
   /** Reports whether its bytes contain a word, at any place. */

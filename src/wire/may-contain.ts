@@ -10,7 +10,7 @@ interface Needle {
   readonly skip: Uint8Array;
 }
 
-const memberSearches = new Map<string, MemberSearch>();
+const memberSearches = new Map<string | readonly string[], MemberSearch>();
 const wordNeedles = new Map<string, Needle>();
 /** Bytes from which on a call of the native search costs less than it saves. */
 const NATIVE_SEARCH_LENGTH = 2048;
@@ -33,18 +33,19 @@ export function containsWord(bytes: Buffer, word: string): boolean {
 /**
  * Reports whether the bytes may contain `"key"`, a colon and the first byte of its value (default: a brace), ignoring white
  * space. A fast check without parsing: it may report a key at another place, but never misses one.
+ * @param keys one, or several, any of which is enough; a list is compiled once, so it must be a constant
  */
-export function mayContain(bytes: Buffer, key: string, opening?: number): boolean {
-  let search = memberSearches.get(key);
+export function mayContain(bytes: Buffer, keys: string | readonly string[], opening?: number): boolean {
+  let search = memberSearches.get(keys);
   if (!search) {
-    search = new MemberSearch([key]);
-    memberSearches.set(key, search);
+    search = new MemberSearch([keys].flat());
+    memberSearches.set(keys, search);
   }
   return search.mayBeIn(bytes, opening);
 }
 
 /** Searches for any of several members at once: no slower than for one. */
-export class MemberSearch {
+class MemberSearch {
   private readonly needles: readonly Buffer[];
   /** The shift for each byte at the end of a window that is as long as the shortest of them. */
   private readonly skip: Uint8Array;

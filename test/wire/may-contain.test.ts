@@ -1,5 +1,5 @@
 import t from "tap";
-import { containsWord, MemberSearch, mayContain } from "../../src/wire/may-contain.ts";
+import { containsWord, mayContain } from "../../src/wire/may-contain.ts";
 
 const sees = (text: string, key = "usage"): boolean => mayContain(Buffer.from(text), key);
 
@@ -34,7 +34,7 @@ t.test("an absent key is not found", async (t) => {
 });
 
 t.test("any of several members is found at every position, as each alone", async (t) => {
-  const search = new MemberSearch(["usage", "url_citation", "us"]);
+  const members = ["usage", "url_citation", "us"];
   const names = ['"usage"', '"url_citation"', '"us"'];
   const parts = [...names, ...names.map((name) => `${name}:`), ":{", '"', "usage", "tation", ":", " ", "{", "null,"];
   let seed = 1;
@@ -46,12 +46,12 @@ t.test("any of several members is found at every position, as each alone", async
   for (let n = 0; n < 5000; n++) {
     const text = Array.from({ length: 1 + next(12) }, () => parts[next(parts.length)]).join("");
     const alone = /"(?:usage|url_citation|us)"\s*:\s*\{/.test(text);
-    if (search.mayBeIn(Buffer.from(text)) !== alone) t.fail(text);
+    if (mayContain(Buffer.from(text), members) !== alone) t.fail(text);
     found[Number(alone)] = (found[Number(alone)] ?? 0) + 1;
   }
   t.ok(found.every((count) => count > 100));
-  t.ok(search.mayBeIn(Buffer.from('"usage":"'), '"'.charCodeAt(0)));
-  t.notOk(new MemberSearch([]).mayBeIn(Buffer.from('"usage":{')));
+  t.ok(mayContain(Buffer.from('"usage":"'), members, '"'.charCodeAt(0)));
+  t.notOk(mayContain(Buffer.from('"usage":{'), []));
 });
 
 t.test("a word is found at every position, in short and long bytes, and not where it is absent", async (t) => {

@@ -7,7 +7,6 @@ import {
   atMost,
   type Frame,
   type JsonObject,
-  MemberSearch,
   type Usage,
 } from "model-gateway/protocol";
 import { providerCost } from "../openai/usage.ts";
@@ -21,10 +20,10 @@ const CITED_SEARCHES = "cited_web_search";
 /** Models that search the web in Chat too; others refuse `web_search_options`. [M: OpenAI] */
 export const SEARCH_MODEL = /(?:^|[/-])search(?:-|$)/;
 
-const USAGE_MEMBERS = new MemberSearch(["usage", URL_CITATION]);
+const USAGE_MEMBERS = ["usage", URL_CITATION];
 
 /** Reports whether a frame may contain usage, or citations of a search. */
-export const holdsUsage = ({ bytes }: Frame): boolean => USAGE_MEMBERS.mayBeIn(bytes);
+export const holdsUsage = (frame: Frame): boolean => frame.mayContain(USAGE_MEMBERS);
 
 /**
  * Decodes the usage of a complete response, or of the chunk that has it: one with empty `choices`, or the last one with some
