@@ -9,7 +9,7 @@ import { Protocols } from "./core/protocols.ts";
 import { Redactor } from "./core/redactor.ts";
 import { servingProblems } from "./generation.ts";
 import { closePlugin, type LoadedPlugin, makePlugin, startPlugin } from "./loader/instances.ts";
-import { type PluginError, type PluginProblem, pluginError } from "./loader/problems.ts";
+import type { PluginError, PluginProblem } from "./loader/problems.ts";
 import { registrationProblems } from "./loader/registrations.ts";
 import { budgetProblems } from "./marketplace/budgets.ts";
 import { buildMarketplace, enabledProviders } from "./marketplace/marketplace-of.ts";
@@ -22,9 +22,6 @@ import { spendSince } from "./store/spend.ts";
 import { Envelopes } from "./translation/envelope.ts";
 import { Translations } from "./translation/translations.ts";
 import { Health } from "./upstream/health.ts";
-
-/** Milliseconds for a plugin to start and to close. */
-const START_TIMEOUT = 10_000;
 
 /** A log that discards everything. */
 export class NullLog extends Log {
@@ -69,7 +66,8 @@ export async function dryStartPlugins(
     try {
       const plugin = makePlugin(container, loaded, options);
       plugins.set(name, plugin);
-      await dryStart(plugin, loaded);
+      await startPlugin(plugin, loaded, true);
+      await closePlugin(plugin, loaded);
     } catch (thrown) {
       problems.push(...(thrown as PluginError).problems);
     }
@@ -88,17 +86,3 @@ async function missingPackages({ file, store }: Config): Promise<PluginProblem[]
     (thrown: Error) => [{ file, message: thrown.message }],
   );
 }
-
-/** @throws PluginError, also when it takes too long */
-async function dryStart(plugin: Plugin, loaded: LoadedPlugin): Promise<void> {
-  const late = Promise.withResolvers<never>();
-  const timer = setTimeout(() => late.reject(startTimeout(loaded)), START_TIMEOUT);
-  try {
-    await Promise.race([startPlugin(plugin, loaded, true).then(() => closePlugin(plugin, loaded)), late.promise]);
-  } finally {
-    clearTimeout(timer);
-  }
-}
-
-const startTimeout = ({ file, Class }: LoadedPlugin): PluginError =>
-  pluginError(file, `start() or close() of class ${Class.name} has not ended after ${START_TIMEOUT / 1000} s`);

@@ -26,7 +26,6 @@ import { Downstream, type ServerLimits, type StopTimeouts } from "./downstream/s
 import { Generation, HEALTH_TOPIC, SWITCHES_TOPIC } from "./generation.ts";
 import { LatePrices } from "./late-prices.ts";
 import { codeVersions, type LoadedPlugin, packagesToRestart } from "./loader/instances.ts";
-import { pluginError } from "./loader/problems.ts";
 import type { MetricJson } from "./metrics/families.ts";
 import { answerMetrics, PROCESS_METRICS, ProcessMetrics } from "./metrics/process-metrics.ts";
 import { type ReloadResult, Reloads, STOPPING } from "./reloads.ts";
@@ -120,7 +119,7 @@ export class Gateway {
     const { log, metrics, stores } = shared;
     this.endKeyMetrics = stores.keys.watch(({ id }) => metrics.forgetCaller(id));
     const secrets = () => configSecrets(this.config, this.loaded.env);
-    const act = async () => this.adopt(await this.withPrepareTimeout(this.prepare()));
+    const act = async () => this.adopt(await this.untilStop(this.prepare()));
     this.reloads = new Reloads(log, act, new AuditTrail(log, () => stores.audit, secrets), () =>
       servedFile(this.config),
     );
@@ -429,21 +428,16 @@ export class Gateway {
     await this.stop({ drain: Math.min(CRASH_DRAIN, this.config.drain || CRASH_DRAIN) });
   }
 
-  /** Limits the time of a preparation, as a plugin's start may never end, and ends it at a stop; a late result is discarded. */
-  private async withPrepareTimeout(preparing: Promise<PreparedReload>): Promise<PreparedReload> {
-    const late = Promise.withResolvers<never>();
-    const timer = setTimeout(
-      () => late.reject(pluginError(this.config.file, PREPARE_TIMEOUT_MESSAGE)),
-      PREPARE_TIMEOUT,
-    );
-    this.cancelPrepare = () => late.reject(new FormattedError(STOPPING));
+  /** Ends the wait for a preparation at a stop; a late result is discarded. */
+  private async untilStop(preparing: Promise<PreparedReload>): Promise<PreparedReload> {
+    const stop = Promise.withResolvers<never>();
+    this.cancelPrepare = () => stop.reject(new FormattedError(STOPPING));
     try {
-      return await Promise.race([preparing, late.promise]);
+      return await Promise.race([preparing, stop.promise]);
     } catch (thrown) {
       preparing.then((prepared) => this.discard(prepared)).catch(() => {});
       throw thrown;
     } finally {
-      clearTimeout(timer);
       this.cancelPrepare = () => {};
     }
   }
@@ -490,9 +484,6 @@ export class Gateway {
 
 /** Milliseconds that a start waits for past spending to be loaded. */
 const SPEND_TIMEOUT = 1000;
-/** Milliseconds for all plugins of a reload to start. */
-const PREPARE_TIMEOUT = 60_000;
-const PREPARE_TIMEOUT_MESSAGE = `the new configuration was not ready after ${PREPARE_TIMEOUT / 1000} s: the start() of a plugin has not ended`;
 
 async function buildGeneration(
   { config: written, vocabulary }: LoadedConfig,

@@ -50,26 +50,51 @@ export function makePlugin(container: DependencyContainer, loaded: LoadedPlugin,
   throw new PluginError([problemAt(file, Class, says)]);
 }
 
+/** Milliseconds that a plugin's `start` may take, and its `close`. */
+const START_TIMEOUT = 10_000;
+
 /**
- * Runs a plugin's `start`.
+ * Runs a plugin's `start`. A plugin that has started too late is closed.
  * @param dry passed to the plugin: true where it must open nothing, because nothing will be served.
- * @throws PluginError
+ * @param timeout milliseconds
+ * @throws PluginError, also when it takes too long
  */
-export async function startPlugin(plugin: Plugin, loaded: LoadedPlugin, dry: boolean): Promise<void> {
-  try {
-    await plugin.start?.({ dry });
-  } catch (thrown) {
-    throw new PluginError([thrownProblem(loaded, "start() of", thrown)], thrown);
-  }
+export async function startPlugin(
+  plugin: Plugin,
+  loaded: LoadedPlugin,
+  dry: boolean,
+  timeout = START_TIMEOUT,
+): Promise<void> {
+  const start = async () => plugin.start?.({ dry });
+  await runInTime("start() of", loaded, start, timeout, () => plugin.close?.());
 }
 
-/** Runs a plugin's `close`. @throws PluginError */
-export async function closePlugin(plugin: Plugin, loaded: LoadedPlugin): Promise<void> {
+/** Runs a plugin's `close`. @throws PluginError, also when it takes too long */
+export const closePlugin = (plugin: Plugin, loaded: LoadedPlugin): Promise<void> =>
+  runInTime("close() of", loaded, async () => plugin.close?.(), START_TIMEOUT);
+
+/** @param onLate called when `run` ends after the timeout */
+async function runInTime(
+  what: string,
+  loaded: LoadedPlugin,
+  run: () => Promise<void>,
+  timeout: number,
+  onLate?: () => unknown,
+): Promise<void> {
+  const { promise: late, resolve: giveUp } = Promise.withResolvers<"late">();
+  const timer = setTimeout(giveUp, timeout, "late");
+  const running = run();
   try {
-    await plugin.close?.();
+    if ((await Promise.race([running, late])) !== "late") return;
   } catch (thrown) {
-    throw new PluginError([thrownProblem(loaded, "close() of", thrown)], thrown);
+    throw new PluginError([thrownProblem(loaded, what, thrown)], thrown);
+  } finally {
+    clearTimeout(timer);
   }
+  running.then(onLate).catch(() => {});
+  const { file, Class } = loaded;
+  const says = `${what} class ${classLabel(Class)} has not ended after ${timeout / 1000} s${remedy(loaded)}`;
+  throw new PluginError([problemAt(file, Class, says)]);
 }
 
 /** The metadata that TypeScript emits for a type without a class: interfaces, unions, type imports, primitive values. */
@@ -119,16 +144,12 @@ function buildProblem(loaded: LoadedPlugin, thrown: unknown): PluginProblem {
 }
 
 /** Names the plugin's file and its configuration, as the mistake may be in either. */
-function thrownProblem(
-  { file, Class, place, secrets = new Map() }: LoadedPlugin,
-  what: string,
-  thrown: unknown,
-): PluginProblem {
+function thrownProblem(loaded: LoadedPlugin, what: string, thrown: unknown): PluginProblem {
+  const { file, Class, secrets = new Map() } = loaded;
   const error = thrown instanceof Error ? thrown : undefined;
   // Driver errors repeat addresses with their passwords, also in a normalized spelling.
   const reason = new Redactor(secrets.keys()).text(replaceSecrets(error?.message ?? String(thrown), secrets));
-  const configured = place === undefined ? "" : `; fix it or its options (${place}), or take it out of chains`;
-  const message = `${what} class ${classLabel(Class)} threw: ${reason}${configured}`;
+  const message = `${what} class ${classLabel(Class)} threw: ${reason}${remedy(loaded)}`;
   // Finds the first stack frame in the plugin's own file.
   for (const line of error?.stack?.split("\n") ?? []) {
     const place = /\(?([^()\s]+):(\d+):(\d+)\)?$/.exec(line);
@@ -138,6 +159,9 @@ function thrownProblem(
   }
   return { file, message };
 }
+
+const remedy = ({ place }: LoadedPlugin): string =>
+  place === undefined ? "" : `; fix it or its options (${place}), or take it out of chains`;
 
 /** Returns a problem at a class, or at a parameter of its constructor. */
 function problemAt(file: string, Class: PluginClass, message: string, parameter = ""): PluginProblem {

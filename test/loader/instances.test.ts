@@ -163,3 +163,22 @@ t.test("a plugin knows whether it is only validated", async (t) => {
     [{ message: /dry true/ }],
   );
 });
+
+t.test(
+  "a start that does not end in time is refused with its file and class, and closed when it ends late",
+  async (t) => {
+    const file = join(folder(t, { "p.ts": "\nexport default class P {}" }), "p.ts");
+    const [started, closed] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()];
+    class P {
+      start = () => started.promise;
+      close = () => closed.resolve();
+    }
+    const loaded = { file, Class: P, place: "gateway.yaml:4:3" };
+    await t.rejects(startPlugin(new P(), loaded, false, 20), {
+      name: "PluginError",
+      message: `${file}:2:1: start() of class P has not ended after 0.02 s; fix it or its options (gateway.yaml:4:3), or take it out of chains`,
+    });
+    started.resolve();
+    await closed.promise;
+  },
+);
