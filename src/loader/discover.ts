@@ -133,6 +133,16 @@ async function missingExportHint(message: string): Promise<string> {
   return hint;
 }
 
+/** Messages of Node about code of CommonJS, or read as such. */
+const COMMONJS =
+  /require\(\)|not defined in ES module scope|Cannot use import statement|Unexpected token 'export'|Cannot find module '(?:model-gateway|tsyringe)/;
+
+/** Returns a hint for such a message, which blames something else; empty for other messages. */
+const moduleHint = (message: string): string =>
+  COMMONJS.test(message)
+    ? `; plugins are ES modules: write import and export, in a .ts or .mjs file or beside a package.json with "type": "module"`
+    : "";
+
 async function importDefault(file: string, timeout: number, importing = importCode): Promise<unknown> {
   const late = Promise.withResolvers<never>();
   const waited = () => late.reject(new Error(`has not run to its end after ${timeout / 1000} s: a top-level await?`));
@@ -142,7 +152,7 @@ async function importDefault(file: string, timeout: number, importing = importCo
     return (await Promise.race([loading, late.promise])).default;
   } catch (thrown) {
     const { message } = thrown as Error;
-    throw pluginError(file, `${message}${await missingExportHint(message)}`, thrown);
+    throw pluginError(file, `${message}${await missingExportHint(message)}${moduleHint(message)}`, thrown);
   } finally {
     clearTimeout(timer);
   }

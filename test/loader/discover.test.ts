@@ -122,6 +122,18 @@ t.test("a misspelt import is reported with the probable name, and its place", as
     await t.rejects(loadPlugin(join(folder, file)), { message: told }, file);
 });
 
+t.test("a plugin of CommonJS is refused with what plugins are", async (t) => {
+  const files = {
+    "package.json": '{ "type": "commonjs" }',
+    "needs.js": 'require("model-gateway"); module.exports = class {};',
+    "mixed.js": "export default class Mixed {}",
+    "scope.mjs": 'const { injectable } = require("tsyringe"); export default class Scope {}',
+  };
+  const folder = t.testdir(files);
+  for (const name of ["needs.js", "mixed.js", "scope.mjs"])
+    await t.rejects(loadPlugin(join(folder, name)), { message: /; plugins are ES modules: write import/ }, name);
+});
+
 t.test("an option name that every plugin has in gateway.yaml cannot be a plugin's own", async (t) => {
   const text =
     'import { z } from "zod";\nexport default class P { static options = z.strictObject({ from: z.string() }); access() {} }';
