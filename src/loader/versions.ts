@@ -1,6 +1,6 @@
 import { createHash } from "node:crypto";
 import { readFileSync, realpathSync } from "node:fs";
-import { registerHooks } from "node:module";
+import { createRequire, registerHooks } from "node:module";
 import { dirname, resolve, sep } from "node:path";
 import { fileURLToPath, pathToFileURL } from "node:url";
 
@@ -20,6 +20,8 @@ interface CodeFile {
   readonly importedUrls: Set<string>;
 }
 
+/** Modules of CommonJS by file, whatever the URL that they are imported by. */
+const { cache: commonModules } = createRequire(import.meta.url);
 const SOURCE = fileURLToPath(new URL("..", import.meta.url));
 const files = new Map<string, CodeFile>();
 /** The URLs that the current load has resolved: one version per file, however many modules import it. */
@@ -151,6 +153,8 @@ function unusedUrl(file: string, version: string, tried: Set<string>): string {
   let address = tried.size === 0 ? plain : `${plain}?v=${version}`;
   for (let again = 2; tried.has(address); again++) address = `${plain}?v=${version}-${again}`;
   tried.add(address);
+  // Node resolves what CommonJS requires only where that is not cached.
+  for (const each of withImports(file)) delete commonModules[each];
   return address;
 }
 

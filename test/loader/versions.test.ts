@@ -33,6 +33,20 @@ t.test("code is imported again when it, or a file it imports from beside it, has
   t.equal(loads(), 2);
 });
 
+t.test("a changed file of CommonJS is read again too, also one that another requires", async (t) => {
+  const own = folder(t, {
+    "a.ts": 'import b from "./b.cjs";\nexport default b.n;',
+    "b.cjs": 'exports.n = require("./c.cjs") * 10;',
+    "c.cjs": "module.exports = 1;",
+  });
+  const file = join(own, "a.ts");
+  t.equal(await numbered(file), 10);
+  writeFileSync(join(own, "b.cjs"), 'exports.n = require("./c.cjs") * 100;');
+  t.equal(await numbered(file), 100);
+  writeFileSync(join(own, "c.cjs"), "module.exports = 2;");
+  t.equal(await numbered(file), 200);
+});
+
 t.test("code that never finishes loading delays the next import until the timeout", async (t) => {
   const own = folder(t, { "never.ts": "await new Promise(() => {});", "next.ts": "export default 7;" });
   importCode(join(own, "never.ts"), 20);
