@@ -1,8 +1,9 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
+import type { Attempt } from "./core/attempt.ts";
 import { Chain, isThenable, type Link } from "./core/chain.ts";
 import { DryRun } from "./core/dry-run.ts";
 import { GatewayError } from "./core/errors.ts";
-import type { Attempt, Exchange } from "./core/exchange.ts";
+import type { Exchange } from "./core/exchange.ts";
 import { Marketplace, type Target } from "./core/marketplace.ts";
 import { PHASES, type Phase, type Plugin } from "./core/plugin.ts";
 import type { ReceiveBody } from "./downstream/receive-body.ts";

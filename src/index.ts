@@ -1,10 +1,12 @@
 /// <reference types="node" preserve="true" />
 /** The exports for plugins: `import { … } from "model-gateway"`. */
 
+export type { Answer } from "./core/answer.ts";
+export type { Attempt } from "./core/attempt.ts";
 export type { Body } from "./core/body.ts";
 export type { Caller } from "./core/caller.ts";
 export { GatewayError } from "./core/errors.ts";
-export type { Answer, Attempt, FailedAnswer, Head } from "./core/exchange.ts";
+export type { FailedAnswer, Head } from "./core/head.ts";
 export { Log } from "./core/log.ts";
 export { Marketplace, type Model, type Target } from "./core/marketplace.ts";
 export type {

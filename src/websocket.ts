@@ -1,7 +1,8 @@
+import type { Attempt } from "./core/attempt.ts";
 import { Body } from "./core/body.ts";
 import type { Chain } from "./core/chain.ts";
 import { GatewayError } from "./core/errors.ts";
-import type { Attempt, Exchange } from "./core/exchange.ts";
+import type { Exchange } from "./core/exchange.ts";
 import { logExchange } from "./core/exchange-log.ts";
 import type { Marketplace, Provider } from "./core/marketplace.ts";
 import type { SocketProtocol } from "./core/protocol.ts";

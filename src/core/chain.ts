@@ -1,7 +1,9 @@
 import { Frame } from "../wire/frame.ts";
 import { checkHeaderLines } from "../wire/headers.ts";
+import type { Attempt } from "./attempt.ts";
 import { GatewayError } from "./errors.ts";
-import { type Attempt, type Exchange, type FailedAnswer, type Head, isFinalStatus } from "./exchange.ts";
+import type { Exchange } from "./exchange.ts";
+import { type FailedAnswer, type Head, isFinalStatus } from "./head.ts";
 import { checkCaller, checkUnlimited } from "./key-scope.ts";
 import { LIMIT_PLUGINS } from "./limits.ts";
 import { type MaybePromise, PHASES, type Phase, type Plugin } from "./plugin.ts";

@@ -3,235 +3,26 @@ import type { HeaderList } from "../wire/headers.ts";
 import type { Query } from "../wire/query.ts";
 import type { Edit } from "../wire/splice.ts";
 import { readTraceContext, type TraceContext } from "../wire/trace-context.ts";
+import type { Answer, Answerer } from "./answer.ts";
 import { splitIntoFrames } from "./answer-frames.ts";
+import type { Attempt } from "./attempt.ts";
 import { Body } from "./body.ts";
 import { type BufferAccount, MAX_UNCOUNTED_BODY } from "./buffer-memory.ts";
 import { type Caller, checkCallerType } from "./caller.ts";
 import type { DryRun } from "./dry-run.ts";
 import { GatewayError } from "./errors.ts";
-import { unnamedModelsNotAllowed } from "./key-scope.ts";
-import { type LookAlikes, lookAlikes } from "./look-alikes.ts";
-import type { Credential, Model, Target } from "./marketplace.ts";
+import type { Form } from "./form.ts";
+import type { Head } from "./head.ts";
+import type { Model, Target } from "./marketplace.ts";
 import { checkModel, isSameModel, readModel } from "./model-name.ts";
 import { addressLimitKey } from "./networks.ts";
-import { findOtherModels, type OtherModel, otherModelEdits } from "./other-models.ts";
-import type { Operation, Protocol, StreamState, TextKind } from "./protocol.ts";
+import type { Operation, Protocol, TextKind } from "./protocol.ts";
 import { type ResponseTextMatch, ResponseTextReplacer } from "./response-text-replacer.ts";
 import type { Slots } from "./slot.ts";
 import type { Stage } from "./stage.ts";
 import type { Replace } from "./text-replacer.ts";
 import { type MapText, mapTextEdits, requestTexts, responseTexts, type TextSpan, wholeResponseTexts } from "./texts.ts";
 import { checkUsage, type Usage } from "./usage.ts";
-
-/** What the engine knows about an attempt before any plugin has seen it. */
-export interface AttemptStart {
-  target: Target;
-  protocol: Protocol;
-  method: string;
-  headers: HeaderList;
-  body: Body;
-  startedAt: number;
-  caller?: string;
-}
-
-/** One try at one target. */
-export class Attempt {
-  readonly target: Target;
-  /** The protocol spoken upstream. */
-  protocol: Protocol;
-  /** The operation requested upstream, where it differs from the exchange's own. */
-  operation: Operation | undefined;
-  method: string;
-  /** The query of the upstream URL, without `?`, where it differs from the client's. */
-  query: string | undefined;
-  /** Path and query below the provider's origin; replaces the path that the protocol gives. */
-  path: string | undefined;
-  /** The headers to send upstream; the engine sets the framing headers. */
-  headers: HeaderList;
-  /**
-   * The body to send upstream, as edited by the plugins so far; initially the exchange's own body. Empty after the response phase
-   * where `releasesBody`.
-   */
-  body: Body;
-  private readonly clientProtocol: Protocol;
-  /** What translating the request drops, and what it changes without changing the meaning; undefined: not translated. */
-  losses: { readonly dropped: readonly string[]; readonly notices: readonly string[] } | undefined;
-  /** The caller that a credential refusal counts for, where it counts for one caller only; undefined: it counts for all. */
-  readonly caller: string | undefined;
-  /** The credential sent to the provider; undefined: none is configured. */
-  credential: Credential | undefined;
-  /** Milliseconds since the exchange began. */
-  readonly startedAt: number;
-  /** Milliseconds from the exchange's start until it began to wait for a slot at the provider; undefined: it did not wait. */
-  queuedAt: number | undefined;
-  /**
-   * Milliseconds from the exchange's start until its new connection was open; undefined: a pooled one was reused, or passthrough.
-   */
-  connectedAt: number | undefined;
-  /**
-   * Milliseconds from the exchange's start until it was handed to the provider's connection pool; undefined: not yet, or
-   * passthrough.
-   */
-  dispatchedAt: number | undefined;
-  /** Milliseconds from the exchange's start until the response (of a stream: its first frame) or the failure. */
-  respondedAt: number | undefined;
-  status: number | undefined;
-  /** Bytes that had arrived of a whole response that ended before any plugin could see it. */
-  unreadBytes: number | undefined;
-  /** True once the attempt was handed to the provider's connection pool, whatever happened to it there. */
-  dispatched = false;
-  /** True once the provider may have received any of it. */
-  sent = false;
-  /** The provider's own request id, for the log. */
-  requestId: string | undefined;
-  error: GatewayError | undefined;
-  /** The provider's error where the response passes unchanged, without secrets; for log and ledger only, never for decisions. */
-  refusal: Pick<GatewayError, "code" | "message"> | undefined;
-
-  constructor(start: AttemptStart) {
-    this.target = start.target;
-    this.protocol = this.clientProtocol = start.protocol;
-    this.method = start.method;
-    this.headers = start.headers;
-    this.body = start.body;
-    this.startedAt = start.startedAt;
-    this.caller = start.caller;
-  }
-
-  /**
-   * Changes the body of this attempt only.
-   * @param edits offsets in the current `body`
-   * @throws GatewayError when the body is no longer JSON
-   */
-  edit(edits: readonly Edit[]): void {
-    this.body = this.body.edited(edits);
-  }
-
-  /** Whether it lets go of its body once its answer has begun: a large one, which only the translation has made. */
-  get releasesBody(): boolean {
-    return this.protocol !== this.clientProtocol && this.body.length > MAX_UNCOUNTED_BODY;
-  }
-
-  /** Returns members that case-insensitive servers read as a member that was checked, and the edits that remove them. */
-  lookAlikes(): LookAlikes {
-    return lookAlikes(this.body, this.protocol);
-  }
-
-  /**
-   * Replaces the names of models that the body names besides the requested one.
-   * @param caller where it is restricted to some models, names are searched for at every place that can hold one
-   * @throws GatewayError `key_not_allowed` where a restricted caller leaves the choice to the vendor; also what `map` throws
-   */
-  mapOtherModels(caller: Caller | undefined, map: (model: OtherModel) => string): void {
-    const { body, protocol } = this;
-    const found = findOtherModels(body, protocol, caller?.models !== undefined);
-    const unnamed = caller?.models && found.find((each) => each.unnamed);
-    if (unnamed) throw unnamedModelsNotAllowed(caller, unnamed.path.join("."));
-    this.edit(otherModelEdits(body, found, map));
-  }
-}
-
-/** The rest of a form whose `model` part is in the body: buffered bytes before that part, and a stream of what follows it. */
-export interface Form {
-  /** False: the bytes after the body have not arrived yet and can be sent only once. */
-  readonly replayable: boolean;
-  /** Short fields that limit the output, as far as they have arrived. */
-  readonly fields: ReadonlyMap<string, string>;
-  /** Returns the whole form with `body` in its place; an error while streaming ends the request. */
-  withBody(body: readonly Buffer[]): readonly Buffer[] | AsyncIterable<Buffer>;
-  /** Returns the length of the whole form with a body of this many bytes; undefined: the client sent no length. */
-  lengthWithBody(body: number): number | undefined;
-  /** Frees the buffered bytes. */
-  close(): void;
-}
-
-/** A response in the client's protocol. */
-export interface BodyAnswer {
-  /** Default 200. */
-  status?: number;
-  /** Default `content-type`: JSON, or for a streamed body the type of the operation's streams. */
-  headers?: Record<string, string>;
-  /** The whole body; or a stream of chunks with arbitrary boundaries, pulled as fast as the client reads. */
-  body: string | Buffer | Iterable<Buffer> | AsyncIterable<Buffer>;
-  text?: never;
-}
-
-/**
- * A text in place of a model's, in `request` or `route` of a conversation. The engine encodes it in the client's protocol, as a
- * stream if the client requests one.
- */
-export interface TextAnswer {
-  text: string;
-  headers?: Record<string, string>;
-  status?: never;
-  body?: never;
-}
-
-/** A response that a plugin gives itself; no provider is requested then. */
-export type Answer = BodyAnswer | TextAnswer;
-
-/** Reports whether a status can be that of a final response. Vendors may send statuses that no RFC defines. */
-export const isFinalStatus = (status: number): boolean => Number.isInteger(status) && status >= 200 && status <= 999;
-
-/** The plugin that gave the response. */
-export interface Answerer {
-  readonly name: string;
-  /** Its index in the chain. */
-  readonly index: number;
-  /** The origin named in errors of its response, like `cache.answer`. */
-  readonly origin: string;
-  /** Milliseconds allowed for each chunk of its response; 0: no limit. */
-  readonly deadline: number;
-}
-
-/** The head of the upstream's response; stages and plugins of the response phase may change it. */
-export interface Head {
-  status: number;
-  headers: HeaderList;
-  /** How the body is framed if it is a stream of frames; undefined: chunks without framing. */
-  framing?: "sse" | "array" | undefined;
-  /**
-   * Reads the whole response before the head is sent downstream; stages then see the same bytes.
-   * @throws GatewayError when the response breaks off, or is larger than `limit` bytes
-   */
-  readBody?(limit: number): Promise<Buffer>;
-  /**
-   * Set by the engine: counts more bytes, or fewer, that are buffered of the response, until it has ended.
-   * @throws GatewayError `overloaded` where there is no room for them
-   */
-  reserve?(bytes: number): void;
-  /** True while a call of `readBody` is pending. */
-  isReading?: boolean;
-  /** Set by the engine: a stage may change the length of the body, so that the `content-length` in `headers` may not be sent. */
-  lengthIsOpen?: boolean;
-  /** Set by the engine: plugin and phase, like `own.response`, of a stage that has lost the event with which the stream ends. */
-  endingLostBy?: string | undefined;
-  /** Set when `readBody` has failed: returns the frames that arrived before, without an incomplete one. */
-  received?: (() => readonly Frame[]) | undefined;
-  /** Set by the stage that translates the response: `framing` is then the client's, and the upstream's is in here. */
-  translated?: TranslatedHead;
-}
-
-/**
- * A provider's response to an attempt that is not passed to the client: another attempt follows, or the gateway reports the error
- * in its own words. Its body is read only if `readBody` is called.
- */
-export interface FailedAnswer {
-  /** Status and headers, without the gateway's own secrets. */
-  readonly head: Head;
-  /**
-   * Reads the body in the background, for at most one second and up to `limit` bytes; of several calls the largest limit applies.
-   * Settles when reading has stopped. The phase should not await it, since the next attempt waits for the phase. The cut may fall
-   * inside a secret and leave its beginning: request more bytes than are shown.
-   */
-  readBody(limit: number): Promise<void>;
-  /** The part of the body received so far, without the gateway's own secrets; of a stream, its first event. */
-  readonly body: Buffer;
-  /** Number of body bytes received. */
-  readonly bytes: number;
-  /** Whether `body` is complete. */
-  readonly isComplete: boolean;
-}
 
 /**
  * A response in progress. An object and not a closure in the exchange: with a closure, for whatever reason, V8 keeps the
@@ -250,14 +41,6 @@ export interface ActiveResponse {
 
 /** Stands for the response from when a provider has the request until frames of it are sent to the client. */
 export const AWAITED_RESPONSE: ActiveResponse = { drain: (brief) => !brief, push: () => false };
-
-/** What the engine must know about a response that a stage translates. */
-interface TranslatedHead {
-  /** How the upstream frames its body. */
-  framing: Head["framing"];
-  /** The state of the client's stream so far, kept by that stage. */
-  state: StreamState;
-}
 
 /**
  * How an exchange ended.

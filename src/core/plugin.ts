@@ -1,5 +1,7 @@
 import type { ZodType } from "zod";
-import type { Answer, Attempt, FailedAnswer, Head } from "./exchange.ts";
+import type { Answer } from "./answer.ts";
+import type { Attempt } from "./attempt.ts";
+import type { FailedAnswer, Head } from "./head.ts";
 import type {
   AccessExchange,
   DoneExchange,

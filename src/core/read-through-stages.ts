@@ -1,6 +1,6 @@
 import type { Frame } from "../wire/frame.ts";
 import { splitIntoFrames } from "./answer-frames.ts";
-import type { Head } from "./exchange.ts";
+import type { Head } from "./head.ts";
 import { runStages, type Stage } from "./stage.ts";
 
 /**

@@ -1,5 +1,5 @@
 import type { Frame } from "../wire/frame.ts";
-import type { Head } from "./exchange.ts";
+import type { Head } from "./head.ts";
 import type { Protocol } from "./protocol.ts";
 
 const [LF, CR] = Buffer.from("\n\r");

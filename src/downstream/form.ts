@@ -2,7 +2,7 @@ import type { IncomingMessage } from "node:http";
 import { Body, invalidFormError } from "../core/body.ts";
 import { type BufferAccount, noRoomError, UNCOUNTED_BYTES } from "../core/buffer-memory.ts";
 import { GatewayError } from "../core/errors.ts";
-import type { Form } from "../core/exchange.ts";
+import type { Form } from "../core/form.ts";
 import { MAX_MODEL } from "../core/model-name.ts";
 import { FormError, FormScanner, parseBoundary } from "../wire/multipart.ts";
 import { type BodyLimits, bodyTooLarge, type OpenBufferAccount } from "./body.ts";

@@ -1,5 +1,7 @@
+import type { Answer, Answerer, BodyAnswer } from "../core/answer.ts";
 import { awaitPlugin, isThenable, type PluginDeadline, toPluginError } from "../core/chain.ts";
-import { type Answer, type Answerer, type BodyAnswer, type Exchange, isFinalStatus } from "../core/exchange.ts";
+import type { Exchange } from "../core/exchange.ts";
+import { isFinalStatus } from "../core/head.ts";
 import type { Operation } from "../core/protocol.ts";
 import { textAnswer } from "../translation/text-answer.ts";
 import { framingOf, type UpstreamAnswer } from "../upstream/attempts.ts";

@@ -1,5 +1,6 @@
+import type { Attempt } from "../core/attempt.ts";
 import type { Caller } from "../core/caller.ts";
-import type { Attempt, Exchange } from "../core/exchange.ts";
+import type { Exchange } from "../core/exchange.ts";
 import { Marketplace } from "../core/marketplace.ts";
 import type { Usage } from "../core/usage.ts";
 import { CountedNames, NO_CHARGE } from "../store/counted-names.ts";

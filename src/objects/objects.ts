@@ -1,7 +1,9 @@
+import type { Attempt } from "../core/attempt.ts";
 import type { Body } from "../core/body.ts";
 import type { Caller } from "../core/caller.ts";
 import { GatewayError } from "../core/errors.ts";
-import type { Attempt, Exchange, Head } from "../core/exchange.ts";
+import type { Exchange } from "../core/exchange.ts";
+import type { Head } from "../core/head.ts";
 import type { Provider, Target } from "../core/marketplace.ts";
 import type { ObjectMembers, Protocol } from "../core/protocol.ts";
 import type { Stage } from "../core/stage.ts";

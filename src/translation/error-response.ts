@@ -1,5 +1,5 @@
-import type { Head } from "../core/exchange.ts";
 import { statusFault } from "../core/fault.ts";
+import type { Head } from "../core/head.ts";
 import type { ResponseExchange } from "../core/phases.ts";
 import { translationOf } from "./codec.ts";
 import { toClientError } from "./faults.ts";

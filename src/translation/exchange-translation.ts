@@ -1,7 +1,8 @@
 import { setImmediate as turn } from "node:timers/promises";
+import type { Attempt } from "../core/attempt.ts";
 import { Body } from "../core/body.ts";
 import { GatewayError } from "../core/errors.ts";
-import type { Attempt, Head } from "../core/exchange.ts";
+import type { Head } from "../core/head.ts";
 import type { Target } from "../core/marketplace.ts";
 import type { ResponseExchange, RoutedExchange } from "../core/phases.ts";
 import { shorten } from "../core/shorten.ts";

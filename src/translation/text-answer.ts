@@ -1,5 +1,6 @@
+import type { BodyAnswer, TextAnswer } from "../core/answer.ts";
 import { Body } from "../core/body.ts";
-import type { BodyAnswer, Exchange, TextAnswer } from "../core/exchange.ts";
+import type { Exchange } from "../core/exchange.ts";
 import { clientTranslationOf } from "./codec.ts";
 import { encodeAnswer } from "./encode-answer.ts";
 import type { Event } from "./events.ts";

@@ -1,6 +1,6 @@
 import { Body } from "../core/body.ts";
 import { GatewayError } from "../core/errors.ts";
-import type { Head } from "../core/exchange.ts";
+import type { Head } from "../core/head.ts";
 import type { Marketplace, Model, Target } from "../core/marketplace.ts";
 import type { ResponseExchange, RoutedExchange, RouteExchange } from "../core/phases.ts";
 import type { Protocol } from "../core/protocol.ts";

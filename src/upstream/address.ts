@@ -1,4 +1,5 @@
-import type { Attempt, Exchange } from "../core/exchange.ts";
+import type { Attempt } from "../core/attempt.ts";
+import type { Exchange } from "../core/exchange.ts";
 import type { Protocol } from "../core/protocol.ts";
 
 /**

@@ -1,8 +1,10 @@
+import { Attempt } from "../core/attempt.ts";
 import type { BufferLimits, BufferMemory } from "../core/buffer-memory.ts";
 import type { Chain } from "../core/chain.ts";
 import { GatewayError } from "../core/errors.ts";
-import { Attempt, AWAITED_RESPONSE, type Exchange, type Head } from "../core/exchange.ts";
+import { AWAITED_RESPONSE, type Exchange } from "../core/exchange.ts";
 import { statusFault } from "../core/fault.ts";
+import type { Head } from "../core/head.ts";
 import type { Provider, Target, Timeouts } from "../core/marketplace.ts";
 import type { Operation, Protocol } from "../core/protocol.ts";
 import type { Redactor } from "../core/redactor.ts";

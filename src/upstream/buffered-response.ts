@@ -1,7 +1,7 @@
 import { splitReceived } from "../core/answer-frames.ts";
 import { type BufferAccount, bufferedAnswerError } from "../core/buffer-memory.ts";
 import { GatewayError } from "../core/errors.ts";
-import type { Head } from "../core/exchange.ts";
+import type { Head } from "../core/head.ts";
 import type { BodyReceiver, UpstreamResponse } from "./response.ts";
 
 /** A response that can be buffered before it is read, and is then delivered as if it came only now. */

@@ -1,5 +1,5 @@
 import { splitIntoFrames } from "../core/answer-frames.ts";
-import type { FailedAnswer, Head } from "../core/exchange.ts";
+import type { FailedAnswer, Head } from "../core/head.ts";
 import type { Redactor } from "../core/redactor.ts";
 import type { UpstreamResponse } from "./response.ts";
 

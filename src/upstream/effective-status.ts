@@ -1,4 +1,4 @@
-import type { Attempt } from "../core/exchange.ts";
+import type { Attempt } from "../core/attempt.ts";
 import type { RefusalScope } from "../core/protocol.ts";
 import { peekErrorBody } from "./peek-response.ts";
 import type { UpstreamResponse } from "./response.ts";

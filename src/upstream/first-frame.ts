@@ -1,5 +1,6 @@
+import type { Attempt } from "../core/attempt.ts";
 import { GatewayError } from "../core/errors.ts";
-import type { Attempt, Head } from "../core/exchange.ts";
+import type { Head } from "../core/head.ts";
 import { translationOf } from "../translation/codec.ts";
 import type { Event } from "../translation/events.ts";
 import { toClientError } from "../translation/faults.ts";

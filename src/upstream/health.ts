@@ -1,6 +1,7 @@
 import { hash } from "node:crypto";
+import type { Attempt } from "../core/attempt.ts";
 import { GatewayError } from "../core/errors.ts";
-import type { Attempt, Exchange } from "../core/exchange.ts";
+import type { Exchange } from "../core/exchange.ts";
 import type { Log } from "../core/log.ts";
 import { type Credential, Marketplace, type Target } from "../core/marketplace.ts";
 import { type CooldownScope, CredentialCooldowns } from "./credential-cooldowns.ts";

@@ -1,8 +1,9 @@
+import { Attempt } from "../core/attempt.ts";
 import { Body } from "../core/body.ts";
 import type { BufferAccount } from "../core/buffer-memory.ts";
 import type { Caller } from "../core/caller.ts";
 import { GatewayError } from "../core/errors.ts";
-import { Attempt, type Exchange } from "../core/exchange.ts";
+import type { Exchange } from "../core/exchange.ts";
 import { limitOwner } from "../core/limit-messages.ts";
 import type { LimitLevel } from "../core/limits.ts";
 import type { Provider } from "../core/marketplace.ts";

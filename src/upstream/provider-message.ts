@@ -1,4 +1,5 @@
-import type { Attempt, Exchange } from "../core/exchange.ts";
+import type { Attempt } from "../core/attempt.ts";
+import type { Exchange } from "../core/exchange.ts";
 import type { Redactor } from "../core/redactor.ts";
 
 /** Maximum characters that are kept of a provider's message: one line of the log. */

@@ -1,4 +1,4 @@
-import type { Attempt } from "../core/exchange.ts";
+import type { Attempt } from "../core/attempt.ts";
 import { Marketplace, type Target } from "../core/marketplace.ts";
 import type { HeaderList } from "../wire/headers.ts";
 

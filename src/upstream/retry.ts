@@ -1,5 +1,6 @@
+import type { Attempt } from "../core/attempt.ts";
 import { type ErrorCode, GatewayError } from "../core/errors.ts";
-import type { Attempt, Exchange } from "../core/exchange.ts";
+import type { Exchange } from "../core/exchange.ts";
 import type { RetryLimits, Target } from "../core/marketplace.ts";
 import { callerIdOf, type Health } from "./health.ts";
 import type { ProviderSlots } from "./provider-slots.ts";

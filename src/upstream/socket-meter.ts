@@ -1,6 +1,7 @@
 import type { IncomingHttpHeaders } from "node:http";
+import type { Attempt } from "../core/attempt.ts";
 import type { GatewayError } from "../core/errors.ts";
-import type { Attempt, Exchange } from "../core/exchange.ts";
+import type { Exchange } from "../core/exchange.ts";
 import { JsonUsage } from "../core/json-usage.ts";
 import type { SocketProtocol } from "../core/protocol.ts";
 import type { Redactor } from "../core/redactor.ts";

@@ -1,7 +1,9 @@
 import t from "tap";
+import type { Attempt } from "../../src/core/attempt.ts";
 import { Chain } from "../../src/core/chain.ts";
 import { GatewayError } from "../../src/core/errors.ts";
-import { type Attempt, Exchange, type ExchangeStart, type FailedAnswer, type Head } from "../../src/core/exchange.ts";
+import { Exchange, type ExchangeStart } from "../../src/core/exchange.ts";
+import type { FailedAnswer, Head } from "../../src/core/head.ts";
 import type { Limits } from "../../src/core/limit-kinds.ts";
 import type { Plugin } from "../../src/core/plugin.ts";
 import { Frame } from "../../src/wire/frame.ts";

@@ -1,6 +1,7 @@
 import t from "tap";
+import { Attempt, type AttemptStart } from "../../src/core/attempt.ts";
 import { GatewayError } from "../../src/core/errors.ts";
-import { Attempt, type AttemptStart, Exchange, type ExchangeStart } from "../../src/core/exchange.ts";
+import { Exchange, type ExchangeStart } from "../../src/core/exchange.ts";
 import { LOG_FIELDS, type LogField, logExchange } from "../../src/core/exchange-log.ts";
 import type { Target } from "../../src/core/marketplace.ts";
 import type { Protocol } from "../../src/core/protocol.ts";

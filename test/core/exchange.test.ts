@@ -1,6 +1,6 @@
 import t from "tap";
 import { Body } from "../../src/core/body.ts";
-import { Attempt, type AttemptStart, AWAITED_RESPONSE, Exchange, type ExchangeStart } from "../../src/core/exchange.ts";
+import { AWAITED_RESPONSE, Exchange, type ExchangeStart } from "../../src/core/exchange.ts";
 import type { Protocol } from "../../src/core/protocol.ts";
 import type { Member, Scan } from "../../src/wire/json.ts";
 import { setMember } from "../../src/wire/splice.ts";
@@ -123,15 +123,6 @@ t.test("another model in the body is another requested model; its position may d
   const other = asked("{}", { pathModel: "named" });
   put("model", '"body"')(other);
   t.equal(other.requestedModel, "named");
-});
-
-t.test("an attempt has its own body", async (t) => {
-  const one = asked('{"model":"a"}');
-  const attempt = new Attempt({ body: one.body } as AttemptStart);
-  attempt.edit([setMember(attempt.body.scan as Scan, "n", "1")]);
-  attempt.edit([setMember(attempt.body.scan as Scan, "m", "2")]);
-  t.same(attempt.body.json(), { m: 2, n: 1, model: "a" });
-  t.same(one.body.json(), { model: "a" });
 });
 
 t.test(

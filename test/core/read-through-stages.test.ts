@@ -1,6 +1,6 @@
 import t from "tap";
 import { splitReceived } from "../../src/core/answer-frames.ts";
-import type { Head } from "../../src/core/exchange.ts";
+import type { Head } from "../../src/core/head.ts";
 import { readThroughStages } from "../../src/core/read-through-stages.ts";
 import { runStages, type Stage } from "../../src/core/stage.ts";
 import { Frame } from "../../src/wire/frame.ts";

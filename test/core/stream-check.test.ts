@@ -1,5 +1,5 @@
 import t from "tap";
-import type { Head } from "../../src/core/exchange.ts";
+import type { Head } from "../../src/core/head.ts";
 import type { Protocol } from "../../src/core/protocol.ts";
 import { streamCheck } from "../../src/core/stream-check.ts";
 import { Frame } from "../../src/wire/frame.ts";

@@ -1,7 +1,8 @@
 import { mock } from "node:test";
 import t, { type Test } from "tap";
 import { GatewayError } from "../../src/core/errors.ts";
-import { Exchange, type ExchangeStart, type Head } from "../../src/core/exchange.ts";
+import { Exchange, type ExchangeStart } from "../../src/core/exchange.ts";
+import type { Head } from "../../src/core/head.ts";
 import type { Stage } from "../../src/core/stage.ts";
 import { ResponseStream } from "../../src/downstream/response-stream.ts";
 import { ResponseWriter } from "../../src/downstream/response-writer.ts";

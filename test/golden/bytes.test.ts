@@ -1,7 +1,8 @@
 import t from "tap";
 import Sse from "../../plugins/sse.ts";
 import UsagePlugin from "../../plugins/usage.ts";
-import { Exchange, type Head } from "../../src/core/exchange.ts";
+import { Exchange } from "../../src/core/exchange.ts";
+import type { Head } from "../../src/core/head.ts";
 import type { Marketplace } from "../../src/core/marketplace.ts";
 import type { Operation, Protocol } from "../../src/core/protocol.ts";
 import { Redactor } from "../../src/core/redactor.ts";

@@ -1,6 +1,7 @@
 import t from "tap";
+import { Attempt } from "../../src/core/attempt.ts";
 import { Body } from "../../src/core/body.ts";
-import { Attempt, type Exchange } from "../../src/core/exchange.ts";
+import type { Exchange } from "../../src/core/exchange.ts";
 import type { Provider } from "../../src/core/marketplace.ts";
 import { addCredential, upstreamPath } from "../../src/upstream/address.ts";
 import { HeaderList } from "../../src/wire/headers.ts";

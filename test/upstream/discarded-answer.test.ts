@@ -1,7 +1,7 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import t from "tap";
 import { GatewayError } from "../../src/core/errors.ts";
-import type { Head } from "../../src/core/exchange.ts";
+import type { Head } from "../../src/core/head.ts";
 import { Redactor } from "../../src/core/redactor.ts";
 import { DiscardedAnswer } from "../../src/upstream/discarded-answer.ts";
 import type { BodyReceiver } from "../../src/upstream/response.ts";

@@ -1,5 +1,5 @@
 import t, { type Test } from "tap";
-import type { Attempt } from "../../src/core/exchange.ts";
+import type { Attempt } from "../../src/core/attempt.ts";
 import { effectiveStatus } from "../../src/upstream/effective-status.ts";
 import { CHUNKED, client, outgoing, proxied, type Script, whole } from "../support/upstream.ts";
 

@@ -1,6 +1,6 @@
 import t from "tap";
+import { Attempt } from "../../src/core/attempt.ts";
 import { Body } from "../../src/core/body.ts";
-import { Attempt } from "../../src/core/exchange.ts";
 import type { Provider, Target } from "../../src/core/marketplace.ts";
 import { Health } from "../../src/upstream/health.ts";
 import { HeaderList } from "../../src/wire/headers.ts";

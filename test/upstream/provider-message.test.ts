@@ -1,5 +1,6 @@
 import t, { type Test } from "tap";
-import { Attempt, type AttemptStart, type Exchange } from "../../src/core/exchange.ts";
+import { Attempt, type AttemptStart } from "../../src/core/attempt.ts";
+import type { Exchange } from "../../src/core/exchange.ts";
 import { Redactor } from "../../src/core/redactor.ts";
 import { recordErrorMessage } from "../../src/upstream/provider-message.ts";
 import { asking, startGateway } from "../support/gateway.ts";

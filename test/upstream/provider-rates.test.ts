@@ -1,5 +1,5 @@
 import t from "tap";
-import type { Attempt } from "../../src/core/exchange.ts";
+import type { Attempt } from "../../src/core/attempt.ts";
 import { ProviderRates } from "../../src/upstream/provider-rates.ts";
 import { HeaderList } from "../../src/wire/headers.ts";
 

@@ -1,8 +1,9 @@
 import t from "tap";
 import openaiRealtime from "../../plugins/protocols/openai-realtime/index.ts";
+import { Attempt } from "../../src/core/attempt.ts";
 import { Body } from "../../src/core/body.ts";
 import { GatewayError } from "../../src/core/errors.ts";
-import { Attempt, Exchange } from "../../src/core/exchange.ts";
+import { Exchange } from "../../src/core/exchange.ts";
 import type { Operation } from "../../src/core/protocol.ts";
 import { Redactor } from "../../src/core/redactor.ts";
 import { SocketMeter } from "../../src/upstream/socket-meter.ts";

@@ -1,6 +1,6 @@
 import t from "tap";
 import { catalogue } from "../../../plugins/scrub/catalogue.ts";
-import type { Head } from "../../../src/core/exchange.ts";
+import type { Head } from "../../../src/core/head.ts";
 import type { Stage } from "../../../src/core/stage.ts";
 import { Frame, type FrameKind } from "../../../src/wire/frame.ts";
 import { HeaderList } from "../../../src/wire/headers.ts";

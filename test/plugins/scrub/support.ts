@@ -1,8 +1,9 @@
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import Scrub from "../../../plugins/scrub.ts";
+import { Attempt } from "../../../src/core/attempt.ts";
 import { Body } from "../../../src/core/body.ts";
-import { Attempt, Exchange } from "../../../src/core/exchange.ts";
+import { Exchange } from "../../../src/core/exchange.ts";
 import { Log } from "../../../src/core/log.ts";
 import { Marketplace, type Model, type Target } from "../../../src/core/marketplace.ts";
 import type { Operation, Protocol } from "../../../src/core/protocol.ts";

@@ -1,7 +1,7 @@
 import t from "tap";
 import { ledgerAttempt } from "../../../plugins/usage/ledger-attempt.ts";
+import type { Attempt } from "../../../src/core/attempt.ts";
 import { GatewayError } from "../../../src/core/errors.ts";
-import type { Attempt } from "../../../src/core/exchange.ts";
 import type { DoneExchange } from "../../../src/core/phases.ts";
 import { Redactor } from "../../../src/core/redactor.ts";
 
