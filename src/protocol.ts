@@ -3,6 +3,7 @@
 
 export { type ErrorKind, errorKindOf, GatewayError } from "./core/errors.ts";
 export { type ErrorNames, errorObject, type Fault, statusFault } from "./core/fault.ts";
+export type { ObjectMembers, RequestMembers, VendorObjects } from "./core/object-members.ts";
 export type {
   DemoAnswer,
   DemoFrame,
@@ -12,19 +13,16 @@ export type {
   ListedModel,
   Listing,
   LocatedOperation,
-  ObjectMembers,
   Operation,
   OtherModelMembers,
   Protocol,
   RateLimitState,
   RateLimitStates,
-  RequestMembers,
   SocketName,
   StoredResponses,
   StreamState,
   TextKind,
   TextPlace,
-  VendorObjects,
 } from "./core/protocol.ts";
 export { bearer, eventBytes, fixedPaths, post, SSE_PING } from "./core/protocol-parts.ts";
 export type { ExtraUsage, Usage } from "./core/usage.ts";

@@ -1,6 +1,6 @@
 import { Body, invalidFormError, invalidJsonError } from "../core/body.ts";
 import { GatewayError } from "../core/errors.ts";
-import type { RequestFiles } from "../core/protocol.ts";
+import type { RequestFiles } from "../core/object-members.ts";
 import { JsonError, type Scan, Scanner, type ScannerOptions } from "../wire/json.ts";
 import { FormError, type FormPart, FormScanner, parseBoundary, type ValueReceiver } from "../wire/multipart.ts";
 import { FormValueFinder } from "./form-value-finder.ts";

@@ -1,8 +1,9 @@
 import { type BufferAccount, noRoomError } from "../core/buffer-memory.ts";
 import { GatewayError } from "../core/errors.ts";
 import type { Exchange } from "../core/exchange.ts";
+import type { RequestFiles, ResumableUploads, VendorObjects } from "../core/object-members.ts";
 import type { MaybePromise } from "../core/plugin.ts";
-import type { Protocol, RequestFiles, ResumableUploads, VendorObjects } from "../core/protocol.ts";
+import type { Protocol } from "../core/protocol.ts";
 import { asList, asObject, asText, type JsonObject } from "../wire/values.ts";
 import { bodyReferenceFinder, requestLines } from "./body-reference-finder.ts";
 import { EventMemberExtractor, MemberExtractor } from "./member-extractor.ts";

@@ -1,4 +1,4 @@
-import type { RecognizedObjects } from "../core/protocol.ts";
+import type { RecognizedObjects } from "../core/object-members.ts";
 import { foldCase } from "../wire/any-case.ts";
 import { MultiSearch } from "../wire/multi-search.ts";
 import { asText, type JsonObject } from "../wire/values.ts";

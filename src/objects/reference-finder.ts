@@ -1,6 +1,6 @@
 import type { Body } from "../core/body.ts";
 import { type ErrorDetails, GatewayError } from "../core/errors.ts";
-import type { ObjectMembers } from "../core/protocol.ts";
+import type { ObjectMembers } from "../core/object-members.ts";
 import { anyCasePattern, ESCAPED_LETTER, foldCase } from "../wire/any-case.ts";
 import type { Scan } from "../wire/json.ts";
 import { MultiSearch } from "../wire/multi-search.ts";

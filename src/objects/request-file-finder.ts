@@ -1,5 +1,5 @@
 import { GatewayError } from "../core/errors.ts";
-import type { RequestFiles } from "../core/protocol.ts";
+import type { RequestFiles } from "../core/object-members.ts";
 import type { ValueReceiver } from "../wire/multipart.ts";
 import type { ObjectReference } from "./reference-finder.ts";
 import type { RequestLines } from "./request-lines.ts";

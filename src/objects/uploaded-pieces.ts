@@ -1,6 +1,6 @@
 import { createHash, type Hash } from "node:crypto";
+import type { UploadPiece } from "../core/object-members.ts";
 import type { MaybePromise } from "../core/plugin.ts";
-import type { UploadPiece } from "../core/protocol.ts";
 import type { ObjectReference } from "./reference-finder.ts";
 import type { RequestLines } from "./request-lines.ts";
 

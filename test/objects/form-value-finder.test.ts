@@ -1,7 +1,7 @@
 import t from "tap";
 import chat from "../../plugins/protocols/openai-chat/index.ts";
 import { GatewayError } from "../../src/core/errors.ts";
-import type { RequestFiles, VendorObjects } from "../../src/core/protocol.ts";
+import type { RequestFiles, VendorObjects } from "../../src/core/object-members.ts";
 import { bodyReferenceFinder } from "../../src/objects/body-reference-finder.ts";
 import { ReferenceFinder } from "../../src/objects/reference-finder.ts";
 

@@ -1,7 +1,7 @@
 import t from "tap";
 import { vendorObjects as gemini } from "../../plugins/protocols/gemini/objects.ts";
 import { vendorObjects as openai } from "../../plugins/protocols/openai/objects.ts";
-import type { VendorObjects } from "../../src/core/protocol.ts";
+import type { VendorObjects } from "../../src/core/object-members.ts";
 import { bodyReferenceFinder } from "../../src/objects/body-reference-finder.ts";
 import { ReferenceFinder } from "../../src/objects/reference-finder.ts";
 

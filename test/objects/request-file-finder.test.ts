@@ -1,6 +1,6 @@
 import t from "tap";
 import chat from "../../plugins/protocols/openai-chat/index.ts";
-import type { VendorObjects } from "../../src/core/protocol.ts";
+import type { VendorObjects } from "../../src/core/object-members.ts";
 import { bodyReferenceFinder } from "../../src/objects/body-reference-finder.ts";
 import { ReferenceFinder } from "../../src/objects/reference-finder.ts";
 
