@@ -192,7 +192,12 @@ function thoughtsOf(blocks: readonly Block[]): Thought[] {
     const opaque = block.said.map((saying) => asObject(saying["opaque"])).find((each) => each !== undefined);
     const entry = opaque?.["kind"] === "reasoning_details" ? asObject(JSON.parse(String(opaque["data"]))) : undefined;
     const own = entry?.["format"] === ENVELOPE_FORMAT ? entry : undefined;
-    return { text: textOf(block), own, state: own ? (own["signature"] ?? own["data"]) : opaque?.["data"] };
+    // An entry that repeats text of another block has it in its state alone.
+    return {
+      text: textOf(block) || String(own?.["text"] ?? own?.["summary"] ?? ""),
+      own,
+      state: own ? (own["signature"] ?? own["data"]) : opaque?.["data"],
+    };
   });
   const own = all.filter((thought) => thought.own !== undefined);
   const thoughts: Thought[] = [];
@@ -316,12 +321,14 @@ const EXCEPTIONS: readonly Exception[] = [
     }),
   },
   {
-    why: "thoughts are told to Chat's clients at once, and again with their state behind the answer",
+    why: "thoughts are told to Chat's clients at once, and again with their state behind the answer, but read once",
     in: ["openai-chat"],
     without({ blocks, ...answer }) {
-      const thoughts = thoughtsOf(blocks.filter(({ kind }) => kind === "reasoning"));
+      const reasoning = blocks.filter(({ kind }) => kind === "reasoning");
+      const thoughts = thoughtsOf(reasoning);
+      const told = reasoning.map(textOf).join("").replaceAll(/\s/g, "");
       const rest = blocks.filter(({ kind }) => kind !== "reasoning");
-      return { ...answer, blocks: rest, others: [...answer.others, { thoughts }] };
+      return { ...answer, blocks: rest, others: [...answer.others, { thoughts, told }] };
     },
   },
   {

@@ -441,6 +441,9 @@ const OPENINGS: Readonly<Record<string, { summary?: boolean; redacted?: boolean 
   "reasoning.encrypted": { redacted: true },
 };
 
+/** What separates the texts of several entries in `reasoning_content`. */
+const PARAGRAPH = "\n\n";
+
 /** Decodes the reasoning of one choice, in the dialect of its vendor. */
 class ThoughtReader {
   /** The source of the open block's text: a member, or the entries of `reasoning_details` with one type and index. */
@@ -449,6 +452,11 @@ class ThoughtReader {
   private entry: JsonObject | undefined;
   /** The text of the open block, in pieces. */
   private texts: string[] = [];
+  /** The text of `reasoning_content` or `reasoning` in all blocks, and how much of it entries of later deltas have repeated. */
+  private plain = "";
+  private repeated = 0;
+  /** The text of the open block's entry that has not been emitted, as it repeats that text so far. */
+  private unsent = "";
 
   constructor(
     private readonly completion: CompletionReader,
@@ -467,6 +475,7 @@ class ThoughtReader {
         if (!text) continue;
         this.switchTo(name);
         this.add(text);
+        this.plain += text;
         break;
       }
     if (delta["extra_content"] || delta["thought_signature"]) this.messageState(delta);
@@ -492,6 +501,8 @@ class ThoughtReader {
     const text = this.texts.join("");
     this.textSource = this.entry = undefined;
     this.texts = [];
+    this.repeated += this.unsent.length;
+    this.unsent = "";
     if (textSource === undefined) return;
     const { source, out } = this.completion;
     const member = entry && textMember(entry);
@@ -509,8 +520,32 @@ class ThoughtReader {
   }
 
   private add(text: string): void {
-    this.completion.out.push({ type: "text", block: this.choice.block("reasoning"), text });
+    this.emit(text);
     this.texts.push(text);
+  }
+
+  private emit(text: string): void {
+    this.completion.out.push({ type: "text", block: this.choice.block("reasoning"), text });
+  }
+
+  /**
+   * Adds text of an entry. It is not emitted while it repeats `reasoning_content` or `reasoning` of earlier deltas: some
+   * gateways stream these, and the complete entries at the end.
+   */
+  private addDetail(text: string): void {
+    if (this.texts.length === 0 && this.repeated > 0 && this.plain.startsWith(PARAGRAPH, this.repeated))
+      this.repeated += PARAGRAPH.length;
+    const repeats = this.texts.length === 0 || this.unsent !== "";
+    const pending = this.unsent + text;
+    this.texts.push(text);
+    this.unsent = repeats && this.plain.startsWith(pending, this.repeated) ? pending : "";
+    if (this.unsent === "") this.emit(pending);
+  }
+
+  /** Whether the open block came as `reasoning_content` or `reasoning`, with this text: an entry with it is its state. */
+  private repeatsOpenBlock(text: string): boolean {
+    const isPlain = this.textSource === "reasoning_content" || this.textSource === "reasoning";
+    return isPlain && this.choice.openKind === "reasoning" && this.texts.join("") === text;
   }
 
   /** Decodes the entries of `reasoning_details`. Returns whether they contain text. */
@@ -524,12 +559,20 @@ class ThoughtReader {
       }
       const { text: entryText, summary, ...rest } = entry;
       const { type, index } = entry;
-      this.switchTo(JSON.stringify([type, index]), ownProperty(OPENINGS, asText(type)));
-      this.mergeDetail(rest);
       const text = asText(entryText) || asText(summary);
+      const textSource = JSON.stringify([type, index]);
+      if (text && this.repeatsOpenBlock(text)) {
+        this.textSource = textSource;
+        this.repeated = this.plain.length;
+        this.mergeDetail(rest);
+        hasText = true;
+        continue;
+      }
+      this.switchTo(textSource, ownProperty(OPENINGS, asText(type)));
+      this.mergeDetail(rest);
       if (!text) continue;
       hasText = true;
-      this.add(text);
+      this.addDetail(text);
     }
     return hasText;
   }
