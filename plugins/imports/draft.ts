@@ -99,6 +99,13 @@ export class Draft {
     const { protocol } = provider;
     const known = protocol === undefined ? foreignList(provider["speaks"]) : [protocol];
     if (known.includes(speaks)) return id;
+    if (protocol !== undefined && !String(protocol).startsWith("openai-")) {
+      this.reportLost(
+        account.path,
+        `the provider ${id} is not called by ${speaks}: clients speak ${protocol} to this model`,
+      );
+      return id;
+    }
     delete provider["protocol"];
     provider["speaks"] = [...known, speaks];
     return id;

@@ -19,6 +19,8 @@ const VENDOR_BY_MODEL: readonly [RegExp, string][] = [
   [/^(?:mistral|codestral|ministral)/, "mistral"],
   [/^deepseek/, "deepseek"],
 ];
+/** Names of models for embeddings, of which entries without a `mode` are known to be such. */
+const EMBEDDING_NAME = /(?:^|[/:._-])(?:embed(?:ding)?s?|bge|gte|e5|titan-embed|voyage)(?:[/:._-]|$)/i;
 const KNOWN_PARAMS = [
   ...[
     "model",
@@ -55,6 +57,8 @@ const PROTOCOL_BY_MODE: Readonly<Record<string, string>> = {
   completion: "openai-completions",
   responses: "openai-responses",
 };
+/** Modes of deployments that are substitutes for each other. */
+const TEXT_MODES: ReadonlySet<string> = new Set(["chat", "responses"]);
 /** Routes of LiteLLM's before the name of a deployment. */
 const ROUTE = /^(?:responses|o_series|gpt5_series)\//;
 /** Hosts of Azure that serve its OpenAI API for all deployments; others serve one model with the API that their path begins. */
@@ -107,7 +111,10 @@ export default function litellm(file: unknown, vendors: readonly KnownVendor[]) 
   const usual = readRouterSettings(foreignFields(router_settings), draft);
   const special = foreignList(model_list)
     .map(foreignFields)
-    .filter(({ model_info }) => !["chat", "undefined"].includes(String(foreignFields(model_info)["mode"])));
+    .filter(({ model_info, litellm_params }) => {
+      const model = nonEmptyText(foreignFields(litellm_params)["model"]) ?? "";
+      return !TEXT_MODES.has(modeOf(foreignFields(model_info), model));
+    });
   readLitellmSettings(
     foreignFields(litellm_settings),
     usual,
@@ -176,12 +183,12 @@ function addDeployment(
   }
   const [vendor, route] = vendorOf(full, nonEmptyText(params["custom_llm_provider"]), draft);
   const model = route.replace(ROUTE, "");
-  const mode = route.startsWith("responses/") ? "responses" : String(info["mode"]);
+  const mode = route.startsWith("responses/") ? "responses" : modeOf(info, model);
   if (SIGNING_VENDORS.test(vendor)) {
     draft.reportLost(`${path} (${name})`, `${vendor} requires signed requests, which the gateway cannot send`);
     return;
   }
-  const provider = addProvider(vendor, params, `${path}.litellm_params`, PROTOCOL_BY_MODE[mode], draft);
+  const provider = addProvider([vendor, model], params, `${path}.litellm_params`, PROTOCOL_BY_MODE[mode], draft);
   if (provider === undefined) return;
   const entry = draft.model(name);
   const weight = params["weight"];
@@ -213,6 +220,10 @@ function addDeployment(
   draft.reportUnknown(told, KNOWN_INFO, `${path}.model_info.`);
 }
 
+/** The purpose of a deployment, by default `chat`. */
+const modeOf = (info: ForeignFields, model: string): string =>
+  nonEmptyText(info["mode"]) ?? (EMBEDDING_NAME.test(model) ? "embedding" : "chat");
+
 function vendorOf(full: string, custom: string | undefined, draft: Draft): [vendor: string, model: string] {
   const slash = full.indexOf("/");
   if (custom !== undefined) return [custom, full.startsWith(`${custom}/`) ? full.slice(slash + 1) : full];
@@ -224,7 +235,7 @@ function vendorOf(full: string, custom: string | undefined, draft: Draft): [vend
 
 /** @param speaks a protocol that the deployment needs */
 function addProvider(
-  vendor: string,
+  [vendor, model]: readonly [vendor: string, model: string],
   params: ForeignFields,
   path: string,
   speaks: string | undefined,
@@ -247,26 +258,9 @@ function addProvider(
     return draft.provider({ vendor, credential, url: `$${variable}`, path, wanted, speaks });
   }
   if (/^azure(?:_ai|_text)?$/.test(vendor)) {
-    if (base === undefined || !URL.canParse(base)) {
-      draft.reportLost(path, "an account at Azure needs its api_base");
-      return undefined;
-    }
-    const { origin, hostname, pathname } = new URL(base);
-    if (vendor === "azure_ai" && !AZURE_OPENAI.test(hostname)) {
-      const usual = credential ?? "os.environ/AZURE_AI_API_KEY";
-      return draft.provider({
-        vendor,
-        credential: usual,
-        url: withVersion(origin + pathname, ""),
-        path,
-        wanted,
-        speaks,
-      });
-    }
-    return draft.provider({
-      ...{ vendor: "azure", credential: credential ?? "os.environ/AZURE_API_KEY", url: `${origin}/openai/v1` },
-      ...{ path, wanted, speaks, more: { header: "api-key" } },
-    });
+    const at = base !== undefined && URL.canParse(base) ? azureAccount(vendor, model, new URL(base)) : undefined;
+    if (at === undefined) draft.reportLost(path, "an account at Azure needs its api_base");
+    return at && draft.provider({ ...at, credential: credential ?? at.credential, path, wanted, speaks });
   }
   const native = draft.vendor(vendor)?.provider.url;
   const version = native === undefined ? "/v1" : new URL(native).pathname;
@@ -282,6 +276,20 @@ function addProvider(
     },
     more: compatible ? { protocol: "openai-chat" } : {},
   });
+}
+
+/** Where a deployment at Azure is called, and with which key and protocol. */
+function azureAccount(vendor: string, model: string, { origin, hostname, pathname }: URL) {
+  if (vendor === "azure_ai" && /^claude/i.test(model)) {
+    // Claude is served by Anthropic's protocol only, at its prices.
+    const url = `${origin}/anthropic/v1`;
+    const more = { protocol: "anthropic-messages", vendor: "anthropic" };
+    return { vendor, credential: "os.environ/AZURE_AI_API_KEY", url, more };
+  }
+  if (vendor === "azure_ai" && !AZURE_OPENAI.test(hostname))
+    return { vendor, credential: "os.environ/AZURE_AI_API_KEY", url: withVersion(origin + pathname, "") };
+  const more = { header: "api-key" };
+  return { vendor: "azure", credential: "os.environ/AZURE_API_KEY", url: `${origin}/openai/v1`, more };
 }
 
 /** Converts prices to USD per million tokens, to six decimals, as in gateway.yaml. */

@@ -3,7 +3,8 @@ const HOSTS = {
   openai: /(^|\.)api\.openai\.com$/,
   anthropic: /^api\.anthropic\.com$/,
   google: /(^|\.)(generativelanguage|[a-z0-9-]*aiplatform)\.googleapis\.com$/,
-  azure: /\.(openai\.azure\.com|azure-api\.net|cognitiveservices\.azure\.com|services\.ai\.azure\.com)$/,
+  azure:
+    /\.(openai\.azure\.com|azure-api\.net|cognitiveservices\.azure\.com|(services|models|inference)\.ai\.azure\.com)$/,
   aws: /^bedrock-(runtime|mantle)\.[a-z0-9-]+\.(amazonaws\.com|api\.aws)$/,
   openrouter: /(^|\.)openrouter\.ai$/,
   groq: /^api\.groq\.com$/,

@@ -111,6 +111,49 @@ credential_list:
   },
 );
 
+t.test("models of LiteLLM's for embeddings get no text model as fallback, whether by mode or by name", async (t) => {
+  const names = ["text-embedding-3-small", "embed-english-v3", "bge-m3", "nomic-embed-text"];
+  const { model, provider, lostAt } = await imported(
+    t,
+    "litellm",
+    `model_list:
+  - { model_name: other, litellm_params: { model: gemini/gemini-embedding-001, api_key: os.environ/G } }
+  - { model_name: chat, litellm_params: { model: openai/x, api_base: "http://10.0.0.1/v1", api_key: none } }
+  - { model_name: by-mode, litellm_params: { model: openai/y, api_base: "http://10.0.0.1/v1", api_key: none }, model_info: { mode: embedding } }
+${names.map((name) => `  - { model_name: ${name}-x, litellm_params: { model: openai/${name}, api_base: "http://10.0.0.1/v1", api_key: none } }`).join("\n")}
+router_settings: { default_fallbacks: [chat] }
+litellm_settings: { fallbacks: [{ "*": [chat] }] }
+`,
+  );
+  t.same(model("by-mode")?.fallback, []);
+  t.same(provider("gemini")?.speaks, ["gemini"]);
+  t.match(lostAt("model_list.0.litellm_params"), /not called by openai-embeddings/);
+  for (const name of names) t.same(model(`${name}-x`)?.fallback, [], name);
+  t.same(provider("10.0.0.1")?.speaks, ["openai-chat", "openai-embeddings"]);
+});
+
+t.test("Claude at Azure is called by Anthropic's protocol, at Azure's address, with its prices", async (t) => {
+  const { model, provider, lost } = await imported(
+    t,
+    "litellm",
+    `model_list:
+${["", "/", "/anthropic", "/anthropic/v1/messages", "/models"]
+  .map(
+    (path, n) =>
+      `  - { model_name: c${n}, litellm_params: { model: azure_ai/claude-sonnet-4-5, api_base: "https://acme.services.ai.azure.com${path}", api_key: os.environ/F } }`,
+  )
+  .join("\n")}
+`,
+    { F: "f-0123456789abcdef" },
+  );
+  const names = new Set([0, 1, 2, 3, 4].map((n) => model(`c${n}`)?.targets[0]?.provider));
+  t.equal(names.size, 1);
+  const [name = ""] = names;
+  t.equal(String(provider(name)?.url), "https://acme.services.ai.azure.com/anthropic/v1");
+  t.match(provider(name), { speaks: ["anthropic-messages"], header: undefined, vendor: "anthropic", off: undefined });
+  t.same(lost, []);
+});
+
 t.test("a hidden alias of LiteLLM's is a model of its own that pages do not list", async (t) => {
   const { model } = await imported(
     t,

@@ -8,6 +8,8 @@ t.test("a vendor is recognised by its host", async (t) => {
   t.equal(at("https://generativelanguage.googleapis.com/v1beta"), "google");
   t.equal(at("https://europe-west1-aiplatform.googleapis.com/v1"), "google");
   t.equal(at("https://acme.openai.azure.com/openai/v1"), "azure");
+  for (const service of ["services", "models", "inference"])
+    t.equal(at(`https://acme.eastus.${service}.ai.azure.com/v1`), "azure", service);
   t.equal(at("https://bedrock-runtime.eu-central-1.amazonaws.com"), "aws");
 });
 
