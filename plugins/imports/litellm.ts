@@ -38,7 +38,7 @@ const KNOWN_PARAMS = [
     "cache_read_input_token_cost",
     "cache_creation_input_token_cost",
   ],
-  ...["timeout", "request_timeout", "max_parallel_requests", "api_version", "additional_drop_params"],
+  ...["timeout", "request_timeout", "max_parallel_requests", "api_version"],
 ];
 /** Facts that are taken from public tables here. */
 const KNOWN_INFO = [
@@ -86,6 +86,14 @@ const HINTS: Readonly<Record<string, string>> = {
   alerting: "use alerts: { webhook: $URL }",
   rpm: "a target has none: use limits: { models: { NAME: { rpm: 500 } } }, or providers: for all models of a provider",
   tpm: "a target has none: use limits: { models: { NAME: { tpm: 1M } } }, or providers: for all models of a provider",
+  additional_drop_params:
+    "fields that no provider of the protocol takes are dropped; for others use a plugin with request()",
+  access_groups: "limit keys to models: keys set KEY --models a,b",
+  team_id: "limit keys to models: keys set KEY --models a,b",
+  default_team_settings: "teams are groups of keys: keys set KEY --group NAME, and limits: { groups: … }",
+  guardrails: "use a plugin, like examples/prompt-guard.ts or examples/moderation.ts",
+  extra_headers: "use a plugin, like examples/stamp.ts; forward: of a provider passes headers of clients",
+  environment_variables: "set the variables themselves",
   order: "targets are tried by balance: and weight; put later ones into a separate model, and that into fallback:",
   stream_timeout: "use timeouts:, for all or for a provider",
 };
@@ -123,11 +131,7 @@ export default function litellm(file: unknown, vendors: readonly KnownVendor[]) 
   );
   addHiddenAliases(foreignFields(router_settings), draft);
   readGeneralSettings(foreignFields(general_settings), draft);
-  for (const name of Object.keys(others))
-    draft.reportLost(
-      name,
-      name === "environment_variables" ? "set the variables themselves" : "there is nothing like it in gateway.yaml",
-    );
+  draft.reportUnknown(others, [], "", "there is nothing like it in gateway.yaml");
   return draft.result();
 }
 

@@ -172,14 +172,28 @@ t.test("LiteLLM's budget of all requests is imported, and for other settings the
     t,
     "litellm",
     `model_list:
-  - { model_name: a, litellm_params: { model: openai/x, api_key: none, api_base: "http://10.0.0.1/v1", max_retries: 3, input_cost_per_token: 0.000001, output_cost_per_token: 0.000001 } }
+  - model_name: a
+    litellm_params: { model: openai/x, api_key: none, api_base: "http://10.0.0.1/v1", max_retries: 3, additional_drop_params: [seed], extra_headers: { a: b }, input_cost_per_token: 0.000001, output_cost_per_token: 0.000001 }
+    model_info: { access_groups: [beta], team_id: t }
 litellm_settings: { max_budget: 500, budget_duration: 30d }
+environment_variables: { A: b }
+guardrails: [{ guardrail_name: a }]
+mcp_servers: { a: { url: "http://10.0.0.2" } }
+vector_store_registry: []
 general_settings: { pass_through_endpoints: [], global_max_parallel_requests: 9, enable_jwt_auth: true, alerting_threshold: 300, ui_access_mode: admin_only }
 `,
   );
   t.match(JSON.stringify(config.limits.all), /500000000000/);
   for (const [path, why] of [
     ["model_list.0.litellm_params.max_retries", /retry/],
+    ["model_list.0.litellm_params.additional_drop_params", /plugin/],
+    ["model_list.0.litellm_params.extra_headers", /examples\/stamp\.ts/],
+    ["model_list.0.model_info.access_groups", /--models/],
+    ["model_list.0.model_info.team_id", /--models/],
+    ["environment_variables", /themselves/],
+    ["guardrails", /examples\/prompt-guard\.ts/],
+    ["mcp_servers", /nothing like it/],
+    ["vector_store_registry", /nothing like it/],
     ["general_settings.pass_through_endpoints", /pass: PROVIDER/],
     ["general_settings.global_max_parallel_requests", /concurrency/],
     ["general_settings.enable_jwt_auth", /oidc/],
