@@ -8,6 +8,7 @@ import { fileFromOffers, formatGatewayFile, priceAndContext } from "../src/setup
 import { listModels } from "../src/setup/listing.ts";
 import { queryOffers } from "../src/setup/offers.ts";
 import { buildVocabulary } from "../src/vocabulary.ts";
+import { connectProxy } from "./support/connect-proxy.ts";
 import { json, startVendor } from "./support/vendor.ts";
 
 const { protocolList, protocols } = await buildVocabulary(".");
@@ -56,6 +57,34 @@ t.test("a provider's models are listed in its protocol, and each form of list is
   const own = await startVendor(t, json(OPENAI));
   await listModels({ url: `${own.url}/v1`, protocol: chat, secret: "s", header: "api-key" });
   t.match(own.requests[0]?.headers, { "api-key": "s", authorization: undefined });
+});
+
+t.test("a provider behind the proxy of the environment is asked through it, and one in NO_PROXY is not", async (t) => {
+  const proxy = await connectProxy(t, {
+    answer: (socket) => socket.end(`HTTP/1.1 200 OK\r\nconnection: close\r\n\r\n${JSON.stringify(OPENAI)}`),
+  });
+  const env = { http_proxy: proxy.address.replace("//", "//me:secret@"), no_proxy: "127.0.0.1" };
+  const at = { url: "http://vendor.example/v1", protocol: chat, secret: "sk-1" };
+  t.match(await listModels(at, undefined, env), { status: 200, models: [{ id: "gpt-5.6" }, {}] });
+  t.match(proxy.heads, [/^GET http:\/\/vendor\.example\/v1\/models /]);
+  const own = await startVendor(t, json(OPENAI));
+  t.match(await listModels({ ...at, url: `${own.url}/v1` }, undefined, env), { status: 200 });
+  t.equal(own.requests.length, 1);
+  t.equal(proxy.heads.length, 1);
+});
+
+t.test("a proxy that refuses is told without its password", async (t) => {
+  const proxy = await connectProxy(t, { answer: (socket) => socket.end("HTTP/1.1 403 Forbidden\r\n\r\n") });
+  const env = { https_proxy: proxy.address.replace("//", "//me:secret@") };
+  const listed = await listModels({ url: "https://vendor.example/v1", protocol: chat }, undefined, env);
+  t.match(proxy.heads, [/^CONNECT vendor\.example:443 /]);
+  t.match(listed, { models: undefined, problem: /\S/ });
+  t.notMatch(listed.problem, /secret/);
+  const wrong = await listModels({ url: "https://vendor.example/v1", protocol: chat }, undefined, {
+    https_proxy: "nonsense:secret",
+  });
+  t.match(wrong, { problem: /HTTPS_PROXY/ });
+  t.notMatch(wrong.problem, /secret/);
 });
 
 t.test("a list of several pages is read to its end", async (t) => {

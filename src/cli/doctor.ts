@@ -8,6 +8,7 @@ import { missingSecretWarning } from "../store/secret.ts";
 import { formatError, UsageError } from "../text/format-error.ts";
 import { countNoun, formatTable } from "../text/table.ts";
 import { basePath } from "../upstream/address.ts";
+import { Agents } from "../upstream/agents.ts";
 import { checkStores } from "./store-warnings.ts";
 import { parseVerbArguments, type Terminal } from "./verb.ts";
 
@@ -42,10 +43,10 @@ export async function runDoctor(
     throw new UsageError(`--url "${values.url}" is not a URL; write one like https://gateway.example.com`);
   if (values.url !== undefined && key === undefined)
     throw new UsageError("--url needs a gateway key: --key, or the variable GATEWAY_KEY");
-  const found = await Promise.all(config.providers.map((provider) => providerFindings(provider, protocols)));
+  const found = await Promise.all(config.providers.map((provider) => providerFindings(provider, protocols, io.env)));
   const findings = [
     ...found.flatMap(({ findings }) => findings),
-    ...(await dnsFindings(config.providers)),
+    ...(await dnsFindings(config.providers, io.env)),
     ...(await storeFindings(config)),
     ...(await signInFindings(config)),
     ...secretFindings(config),
@@ -67,6 +68,7 @@ export async function runDoctor(
 async function providerFindings(
   provider: ConfiguredProvider,
   protocols: readonly Protocol[],
+  env: NodeJS.ProcessEnv,
 ): Promise<{ findings: DoctorFinding[]; listings: VendorListing[] }> {
   const { name, url, off, credentials, header } = provider;
   const finding = (state: DoctorFinding["state"], says: string): DoctorFinding => ({
@@ -84,7 +86,7 @@ async function providerFindings(
   for (const credential of each) {
     const query = { protocol, secret: credential?.secret, header };
     const address = `${url.origin}${basePath(url, protocol)}`;
-    const listing = await listModels({ url: address, ...query });
+    const listing = await listModels({ url: address, ...query }, undefined, env);
     listings.push(listing);
     const label = credential === undefined ? "" : `${credential.label}: `;
     const { models, problem, time, status } = listing;
@@ -93,7 +95,7 @@ async function providerFindings(
       // Some servers have no list; the response shows that they are reachable.
       const below = `${address}${protocol.versionSegment}`;
       findings.push(
-        (await listModels({ url: below, ...query })).models
+        (await listModels({ url: below, ...query }, undefined, env)).models
           ? finding("bad", `${label}its models are listed at another URL (404 here); write url: ${below}`)
           : finding(
               "ok",
@@ -105,8 +107,12 @@ async function providerFindings(
   return { findings, listings };
 }
 
-async function dnsFindings(providers: readonly ConfiguredProvider[]): Promise<DoctorFinding[]> {
-  const hosts = providers.flatMap(({ url, off }) => (url === "demo:" || off !== undefined ? [] : [url.hostname]));
+/** Looks up the names of providers, except for those that a proxy looks up. */
+async function dnsFindings(providers: readonly ConfiguredProvider[], env: NodeJS.ProcessEnv): Promise<DoctorFinding[]> {
+  const agents = new Agents(env);
+  const hosts = providers.flatMap(({ url, off }) =>
+    url === "demo:" || off !== undefined || agents.proxyFor(url) ? [] : [url.hostname],
+  );
   const names = [...new Set(hosts)].filter((host) => !/^[\d.]+$|^\[/.test(host));
   return Promise.all(
     names.map(async (name): Promise<DoctorFinding> => {

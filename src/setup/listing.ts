@@ -1,4 +1,7 @@
+import { request as secure } from "node:https";
+import { request as plain } from "../core/node-http.ts";
 import type { Protocol } from "../core/protocol.ts";
+import { Agents } from "../upstream/agents.ts";
 import { TRANSPORT_REASONS } from "../upstream/transport-reasons.ts";
 import { asObject } from "../wire/values.ts";
 
@@ -43,10 +46,18 @@ const TIMEOUT = 10_000;
 /** Limit of pages that are read; vendors have one or two. */
 const MAX_PAGES = 50;
 
-/** Lists all models of a provider, which costs nothing and checks the credential. Never throws. */
+/** Limit of characters of a page; long lists have half a million. */
+const MAX_PAGE = 33_554_432;
+
+/**
+ * Lists all models of a provider, which costs nothing and checks the credential. Never throws.
+ * @param timeout the timeout in milliseconds
+ * @param env where HTTPS_PROXY, HTTP_PROXY and NO_PROXY are looked up, as for requests of clients
+ */
 export async function listModels(
   { url, protocol, secret, header }: ListingRequest,
   timeout = TIMEOUT,
+  env: NodeJS.ProcessEnv = process.env,
 ): Promise<VendorListing> {
   const headers = new Headers({ accept: "application/json" });
   for (const [name, value] of protocol.defaultHeaders ?? []) headers.set(name, value);
@@ -54,17 +65,17 @@ export async function listModels(
     headers.set(...(header === undefined ? credentialHeader(protocol, secret) : ([header, secret] as const)));
   const began = performance.now();
   const took = () => Math.round(performance.now() - began);
+  let agents: Agents | undefined;
   try {
+    agents = new Agents(env);
     const all: VendorModel[] = [];
     const signal = AbortSignal.timeout(timeout);
     let query = "";
     for (let page = 1; ; page++) {
       const address = `${url.replace(/\/$/, "")}/models${query}`;
-      const response = await fetch(address, { headers, redirect: "manual", signal });
-      const dateHeader = Date.parse(response.headers.get("date") ?? "");
+      const { status, text, ...times } = await get(new URL(address), headers, agents, signal);
+      const dateHeader = Date.parse(times.date ?? "");
       const date = Number.isNaN(dateHeader) ? {} : { date: dateHeader };
-      const text = await response.text();
-      const { status } = response;
       if (status !== 200) return { status, problem: statusReason(status), time: took(), ...date };
       const found = parsePage(text);
       if (!found) return { status, problem: "its response is not a list of models", time: took(), ...date };
@@ -74,7 +85,32 @@ export async function listModels(
     }
   } catch (thrown) {
     return { problem: unreachableReason(thrown, timeout), time: took() };
+  } finally {
+    agents?.close();
   }
+}
+
+/** Requests a page. Redirects are not followed. */
+function get(
+  url: URL,
+  headers: Headers,
+  agents: Agents,
+  signal: AbortSignal,
+): Promise<{ status: number; text: string; date: string | undefined }> {
+  return new Promise((done, failed) => {
+    const fail = (error: Error) => failed(signal.aborted ? signal.reason : error);
+    const options = { agent: agents.get(url, "models", TIMEOUT), signal, headers: Object.fromEntries(headers) };
+    const outgoing = (url.protocol === "https:" ? secure : plain)(url, options, (answer) => {
+      let text = "";
+      answer.setEncoding("utf8").on("error", fail);
+      answer.on("data", (more: string) => {
+        text += more;
+        if (text.length > MAX_PAGE) outgoing.destroy(new Error("its response is too large"));
+      });
+      answer.on("end", () => done({ status: answer.statusCode ?? 0, text, date: answer.headers.date }));
+    });
+    outgoing.on("error", fail).end();
+  });
 }
 
 const credentialHeader = (protocol: Protocol, secret: string): [name: string, value: string] => {
@@ -101,7 +137,10 @@ export function unreachableReason(thrown: unknown, timeout: number): string {
   // Like browsers, fetch refuses ports of well-known other services.
   if (message === "bad port")
     return "not tested: fetch, which this test uses, blocks that port; the gateway itself can use it";
-  return TRANSPORT_REASONS.get(code ?? "") ?? `it could not be reached: ${message}`;
+  // An error of TLS that a write meets first has only OpenSSL's text; Node's own codes are made of the same words.
+  const [, reason] = /:SSL routines:[^:]*:([^:]+):/.exec(message) ?? [];
+  const name = reason === undefined ? code : `ERR_SSL_${reason.toUpperCase().replaceAll(" ", "_")}`;
+  return TRANSPORT_REASONS.get(name ?? "") ?? `it could not be reached: ${reason ?? message}`;
 }
 
 /** A page of a list, and the query of the next one. */

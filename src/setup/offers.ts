@@ -53,7 +53,11 @@ export async function queryOffers(
       const protocol = protocols.find(({ name }) => name === vendorProtocols(vendor)[0]);
       if (!protocol) return [];
       const secret = variable === undefined ? undefined : env[variable];
-      const listing = await listModels({ url, protocol, secret }, variable === undefined ? LOCAL_TIMEOUT : undefined);
+      const listing = await listModels(
+        { url, protocol, secret },
+        variable === undefined ? LOCAL_TIMEOUT : undefined,
+        env,
+      );
       if (variable === undefined && !listing.models?.length) return [];
       const models = modelOffers(vendor, url, listing, catalogue);
       return [{ vendor, ...(variable !== undefined && { variable }), url, listing, models }];

@@ -5,7 +5,9 @@ import { setTimeout as sleep } from "node:timers/promises";
 import t, { type Test } from "tap";
 import { type DoctorFinding, runDoctor } from "../../src/cli/doctor.ts";
 import { help, USAGE } from "../../src/cli/help/doctor.ts";
+import { measureArrivals } from "../../src/setup/arrivals.ts";
 import { loadWithVocabulary } from "../../src/vocabulary.ts";
+import { connectProxy } from "../support/connect-proxy.ts";
 import { asking, KEY, startGateway } from "../support/gateway.ts";
 import { json, startVendor } from "../support/vendor.ts";
 
@@ -153,6 +155,16 @@ store: { limits: "redis://127.0.0.1:1" }
   t.match(away.text, /^bad +sign-in +http:\/\/127\.0\.0\.1:1\/ +\S/m);
 });
 
+t.test("a provider behind a proxy is asked through it, and its name is left to the proxy", async (t) => {
+  const proxy = await connectProxy(t, {
+    answer: (socket) => socket.end('HTTP/1.1 200 OK\r\nconnection: close\r\n\r\n{"data":[{"id":"a"}]}'),
+  });
+  const env = { http_proxy: proxy.address };
+  const { text } = await doctor(t, '  far: { url: "http://far.invalid/v1", protocol: openai-chat }\n', [], env);
+  t.match(text, /^ok +provider +far +1 model in/m);
+  t.notMatch(text, /^\w+ +dns/m);
+});
+
 t.test("TLS on a plain port, and an unreachable port, are explained", async (t) => {
   const vendor = await startVendor(t, LIST);
   const { text } = await doctor(
@@ -162,7 +174,10 @@ t.test("TLS on a plain port, and an unreachable port, are explained", async (t) 
 `,
   );
   t.match(text, /^bad +provider +one +it does not use TLS at this port/m);
-  t.match(text, /^bad +provider +two +not tested: fetch, .* blocks that port/m);
+  t.match(text, /^bad +provider +two +no server listens there/m);
+  t.match(await measureArrivals("http://127.0.0.1:6000", "k", "m"), {
+    problem: /not tested: fetch, .* blocks that port/,
+  });
   t.notMatch(text, /OpenSSL|SSL routines|bad port/);
 });
 
