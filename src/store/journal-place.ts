@@ -1,10 +1,39 @@
-import type { JournalPlace, UsageRow } from "./ledger-row.ts";
+import { type JournalPlace, USAGE_COLUMNS, type UsageRow } from "./ledger-row.ts";
+import { DAY } from "./ledger-sums.ts";
 
 // Stores keep how far each journal has been inserted, in the transaction of its rows: once rows have been deleted, their ids no
 // longer show that a journal is read again.
 
 /** Bytes of a file that positions can distinguish: a thousand times a full one. */
 const MAX_BYTES = 2 ** 33;
+
+/** Days for which a store knows how far it has read a journal. */
+const POSITION_DAYS = 365;
+
+const TIME = USAGE_COLUMNS.indexOf("time");
+
+/** How far a journal has been inserted. */
+export interface InsertedJournal {
+  readonly position: number;
+  /** When its newest row began, in Unix milliseconds. */
+  readonly time: number;
+}
+
+/**
+ * Returns the time before which positions of journals are deleted, when rows are deleted before `before`: all rows of such a
+ * journal are older, and so are known to have been deleted wherever they come from. Unix milliseconds.
+ */
+export const journalCutoff = (before: number): number => Math.min(before, Date.now() - POSITION_DAYS * DAY);
+
+/**
+ * Reports whether a row has been inserted and deleted before: its journal is read again.
+ * @param position how far its journal has been inserted; 0: unknown
+ * @param before the time before which rows have been deleted
+ */
+export function wasDeleted({ place, values }: UsageRow, position: number, before: number): boolean {
+  const time = Number(values[TIME]);
+  return place !== undefined && time < before && (place.from < position || time < journalCutoff(before));
+}
 
 /** The position after the exchanges that a dead process left open: all of its journal is stored. */
 export const JOURNAL_END = Number.MAX_SAFE_INTEGER;
@@ -33,10 +62,14 @@ export function batchLength(rows: readonly UsageRow[], count: number): number {
 const isSamePlace = (a: JournalPlace | undefined, b: JournalPlace | undefined): boolean =>
   a !== undefined && a.journal === b?.journal && a.from === b.from;
 
-/** Returns the farthest position of each journal among rows. */
-export function farthestPositions(rows: readonly UsageRow[]): Map<string, number> {
-  const farthest = new Map<string, number>();
-  for (const { place } of rows)
-    if (place) farthest.set(place.journal, Math.max(place.to, farthest.get(place.journal) ?? 0));
-  return farthest;
+/** Returns how far each journal is inserted with these rows. */
+export function insertedJournals(rows: readonly UsageRow[]): Map<string, InsertedJournal> {
+  const inserted = new Map<string, InsertedJournal>();
+  for (const { place, values } of rows) {
+    if (!place) continue;
+    const { position, time } = inserted.get(place.journal) ?? { position: 0, time: 0 };
+    const farther = { position: Math.max(place.to, position), time: Math.max(Number(values[TIME]), time) };
+    inserted.set(place.journal, farther);
+  }
+  return inserted;
 }

@@ -7,12 +7,12 @@ import { journalFile, listJournals } from "../../src/store/journal/files.ts";
 import { StoreLineConsumer } from "../../src/store/journal/store-line-consumer.ts";
 import {
   batchLength,
-  farthestPositions,
+  insertedJournals,
   JOURNAL_END,
   journalPosition,
   placeOpenRows,
 } from "../../src/store/journal-place.ts";
-import { entryToRow, type UsageRow } from "../../src/store/ledger-row.ts";
+import { entryToRow, USAGE_COLUMNS, type UsageRow } from "../../src/store/ledger-row.ts";
 import { type LedgerStore, openLedgerStore } from "../../src/store/ledger-store.ts";
 import { openPostgres } from "../../src/store/postgres/migrations.ts";
 import type { PostgresSettings } from "../../src/store/postgres/place.ts";
@@ -20,8 +20,12 @@ import { folderFor } from "../support/folder.ts";
 import { entry } from "../support/ledger-contract.ts";
 import { placeOf, startPostgres } from "../support/postgres.ts";
 
-const OLD = Date.UTC(2026, 0, 1);
-const PRUNED = Date.UTC(2026, 3, 1);
+const DAY = 86_400_000;
+const TODAY = Math.floor(Date.now() / DAY) * DAY;
+const OLD = TODAY - 300 * DAY;
+const PRUNED = TODAY - 200 * DAY;
+/** Older than any position of a journal. */
+const ANCIENT = TODAY - 400 * DAY;
 const DEAD = "999999999-1-1";
 const server = await startPostgres(t);
 
@@ -158,13 +162,30 @@ function replays(name: string, place: () => Promise<string | PostgresSettings>):
     t.equal(await count(), 1800);
   });
 
+  t.test(`${name}: a journal whose position has been deleted counts once, with rows of several batches`, async (t) => {
+    const { folder, leave, adopt, prune, count } = journalsOf(t, await open(t));
+    leave(lines(600, "ended", ANCIENT) + lines(2, "begun", ANCIENT));
+    // Its newest row is younger, so its position stays.
+    leave(lines(2, "ended", ANCIENT) + lines(1, "ended"), "999999999-1-2");
+    cpSync(folder, `${folder}.copy`, { recursive: true, preserveTimestamps: true });
+    for (let reading = 1; reading <= 2; reading++) {
+      await adopt();
+      await prune();
+      t.equal(await count(), 605);
+      cpSync(`${folder}.copy`, folder, { recursive: true, preserveTimestamps: true });
+    }
+    leave(lines(1, "ended"), "999999999-1-3");
+    await adopt();
+    t.equal(await count(), 606, "late rows count, if they are not that old");
+  });
+
   t.test(`${name}: rows that are kept are known by their ids, wherever their journal is`, async (t) => {
     const { leave, adopt, prune, count } = journalsOf(t, await open(t));
     await prune();
     leave(lines(1, "ended"));
     await adopt();
     // Made by hand, under a name that has been used.
-    const recent = lines(2, "ended", Date.UTC(2026, 10, 20));
+    const recent = lines(2, "ended", TODAY);
     leave(recent.slice(0, recent.length / 2));
     await adopt();
     leave(recent, "999999999-1-2");
@@ -181,7 +202,11 @@ if (server)
     return settings;
   });
 
-const row = (place?: UsageRow["place"]): UsageRow => ({ kind: [], values: [], ...(place && { place }) });
+const TIME = USAGE_COLUMNS.indexOf("time");
+const row = (place?: UsageRow["place"], time = 0): UsageRow => ({
+  ...{ kind: [], values: USAGE_COLUMNS.map((_, column) => (column === TIME ? time : 0)) },
+  ...(place && { place }),
+});
 
 t.test("positions grow with files and bytes, and are exact", async (t) => {
   t.ok(journalPosition(1, 8 * 1024 ** 3 - 1) < journalPosition(2, 0));
@@ -202,6 +227,11 @@ t.test("open rows of a journal stay in one batch", async (t) => {
     [1, 2, 3, 5, 6, 7, 9].map((count) => batchLength(rows, count)),
     [1, 2, 5, 5, 6, 7, 8],
   );
-  t.same(farthestPositions(rows.slice(0, 6)), new Map([...[["a", JOURNAL_END] as const], ["b", 3]]));
+  const last = [row({ journal: "b", from: 3, to: 4 }, 9), row({ journal: "b", from: 4, to: 5 }, 7)];
+  const [a, b] = [
+    { position: JOURNAL_END, time: 0 },
+    { position: 5, time: 9 },
+  ];
+  t.same(insertedJournals([...rows.slice(0, 6), ...last]), new Map(Object.entries({ a, b })));
   t.equal(batchLength([], 5), 0);
 });

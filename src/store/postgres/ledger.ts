@@ -1,5 +1,5 @@
 import { sanitizeText } from "../../wire/utf8.ts";
-import { batchLength, farthestPositions } from "../journal-place.ts";
+import { batchLength, type InsertedJournal, insertedJournals, wasDeleted } from "../journal-place.ts";
 import {
   Ledger,
   type LedgerEntry,
@@ -293,18 +293,18 @@ export class PostgresLedger extends Ledger {
   }
 
   private put(rows: readonly UsageRow[]): Promise<void> {
-    const positions = farthestPositions(rows);
+    const journals = insertedJournals(rows);
     return this.database.transaction(async (ask) => {
       // First, so that concurrent readers of one journal wait for each other.
-      const unread = positions.size > 0 ? await withoutPruned(ask, rows, [...positions.keys()]) : rows;
-      await this.putCounted(ask, await countOnce(ask, distinct(unread)), positions);
+      const unread = journals.size > 0 ? await withoutPruned(ask, rows, [...journals.keys()]) : rows;
+      await this.putCounted(ask, await countOnce(ask, distinct(unread)), journals);
     }, this.deadline);
   }
 
   private async putCounted(
     ask: PostgresQuery,
     rows: readonly UsageRow[],
-    positions: ReadonlyMap<string, number>,
+    journals: ReadonlyMap<string, InsertedJournal>,
   ): Promise<void> {
     // Not in the transaction of the rows: a number that is rolled back would stay cached here.
     const kinds = await this.kinds.numbersFor(
@@ -320,7 +320,7 @@ export class PostgresLedger extends Ledger {
       for (const [at, name] of USAGE_COLUMNS.entries()) row[name] = clean(values[at]);
       return row;
     });
-    const ends = [...positions].map(([name, position]) => ({ name, position }));
+    const ends = [...journals].map(([name, inserted]) => ({ name, ...inserted }));
     await ask(PUT, JSON.stringify(given), JSON.stringify(ends));
   }
 
@@ -346,10 +346,7 @@ async function withoutPruned(
   const found = await ask(LOCK_JOURNALS, JSON.stringify(journals));
   const before = Number(found[0]?.["before"]);
   const positions = new Map(found.map(({ name, position }) => [name, Number(position)]));
-  return rows.filter(
-    ({ place, values }) =>
-      !place || Number(values[TIME]) >= before || place.from >= (positions.get(place.journal) ?? 0),
-  );
+  return rows.filter((row) => !wasDeleted(row, positions.get(row.place?.journal ?? "") ?? 0, before));
 }
 
 /** Returns the rows to write: usage counted before, in another row or earlier in this batch, does not count again. */
@@ -388,8 +385,8 @@ const BILLED_APART_PAGE = pageSql(DIALECT, true);
  * Locks how far journals have been inserted, and returns it. It also locks `usage_pruned`: what is not deleted by now stays until
  * the transaction ends, or begins to be deleted after it.
  */
-const LOCK_JOURNALS = `insert into journal (name, position)
-  select name, 0 from json_array_elements_text(?::text::json) as given (name) order by name
+const LOCK_JOURNALS = `insert into journal (name, position, time)
+  select name, 0, 0 from json_array_elements_text(?::text::json) as given (name) order by name
   on conflict (name) do update set position = journal.position
   returning name, position, (select coalesce(max(before), 0) from usage_pruned) as before`;
 
@@ -419,8 +416,8 @@ const PUT = `with given as (
   ), by_hour as (
     ${addToSumsSql("usage_hour", `select hour, ${PLACE}, ${SUM_COLUMNS.join(", ")} from hours order by 1, 2, 3, 4, 5`)}
   ), advanced as (
-    update journal set position = greatest(journal.position, ends.position)
-    from json_to_recordset(?::text::json) as ends (name text, position bigint) where journal.name = ends.name
+    update journal set position = greatest(journal.position, ends.position), time = greatest(journal.time, ends.time)
+    from json_to_recordset(?::text::json) as ends (name text, position bigint, time bigint) where journal.name = ends.name
   )
   ${addToSumsSql(
     "usage_day",

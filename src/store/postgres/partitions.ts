@@ -1,4 +1,5 @@
 import { setTimeout as sleep } from "node:timers/promises";
+import { journalCutoff } from "../journal-place.ts";
 import { DAY } from "../ledger-sums.ts";
 import { onceNameCutoff, type PrunableRows } from "../retention.ts";
 import { type PostgresDatabase, type PostgresQuery, postgresCode, scriptRunner, tableExists } from "./database.ts";
@@ -118,6 +119,7 @@ export async function* prunePostgres(database: PostgresDatabase, before: number)
   }
   const end = onceNameCutoff(before);
   while (Number((await database.withDeadline(LONG, (ask) => ask(FORGET, end)))[0]?.["rows"]) === BATCH);
+  await database.withDeadline(LONG, (ask) => ask(FORGET_JOURNALS, journalCutoff(before)));
 }
 
 const COUNT = "select count(*) as rows from usage where time >= ?::bigint and time < ?::bigint";
@@ -126,6 +128,10 @@ const FORGET = `with gone as (
     delete from usage_once where name in (select name from usage_once where time < ? order by time limit ${BATCH})
     returning 1
   ) select count(*) as rows from gone`;
+
+/** Without those in use, which a writer has locked, perhaps with others, in another order. */
+const FORGET_JOURNALS =
+  "delete from journal where name in (select name from journal where time < ? for update skip locked)";
 
 const REMOVE = `with gone as (
     delete from usage where time < ? and (time, id) in (select time, id from usage where time < ? order by time limit ${BATCH})

@@ -1,5 +1,5 @@
 import type { StatementSync } from "node:sqlite";
-import { batchLength, farthestPositions } from "../journal-place.ts";
+import { batchLength, insertedJournals, wasDeleted } from "../journal-place.ts";
 import {
   Ledger,
   type LedgerEntry,
@@ -107,7 +107,7 @@ export class SqliteLedger extends Ledger {
     this.pruned = database.prepare("select ifnull(max(before), 0) as before from usage_pruned");
     this.position = database.prepare("select position from journal where name = ?");
     this.advance = database.prepare(
-      "insert into journal values (?, ?) on conflict do update set position = max(position, excluded.position)",
+      "insert into journal values (?, ?, ?) on conflict do update set position = max(position, excluded.position), time = max(time, excluded.time)",
     );
     const placeholders = USAGE_COLUMNS.map(() => "?").join(", ");
     // Not `or ignore`, which would hide invalid rows besides duplicates.
@@ -283,7 +283,7 @@ export class SqliteLedger extends Ledger {
           const [hour, ...rest] = sum;
           this.sumUpDay.run(Number(hour) - (Number(hour) % DAY), ...rest);
         }
-        for (const position of farthestPositions(batch)) this.advance.run(...position);
+        for (const [name, { position, time }] of insertedJournals(batch)) this.advance.run(name, position, time);
       });
     } catch (error) {
       this.kinds.clearCache();
@@ -306,10 +306,9 @@ export class SqliteLedger extends Ledger {
     return Number(this.pruned.get()?.["before"]);
   }
 
-  /** Reports whether a row may have been deleted, and was inserted before: its journal is read again. */
-  private wasPruned({ place, values }: UsageRow, before: number): boolean {
-    if (!place || Number(values[TIME]) >= before) return false;
-    return place.from < Number(this.position.get(place.journal)?.["position"] ?? 0);
+  private wasPruned(row: UsageRow, before: number): boolean {
+    if (!row.place || Number(row.values[TIME]) >= before) return false;
+    return wasDeleted(row, Number(this.position.get(row.place.journal)?.["position"] ?? 0), before);
   }
 
   /** Returns the row to write in this transaction: usage that counts once may have been counted already. */

@@ -1,4 +1,5 @@
 import { setTimeout as sleep } from "node:timers/promises";
+import { journalCutoff } from "../journal-place.ts";
 import { DAY } from "../ledger-sums.ts";
 import { onceNameCutoff, type PrunableRows } from "../retention.ts";
 import type { SqliteDatabase } from "./database.ts";
@@ -39,9 +40,10 @@ export async function* pruneSqlite(
   const remove = database.prepare(
     `delete from usage where rowid in (select rowid from usage where time < ? order by time limit ${step.rows})`,
   );
-  const forget = database.prepare(
-    `delete from usage_once where name in (select name from usage_once where time < ? order by time limit ${step.rows})`,
-  );
+  const forget = (table: "usage_once" | "journal") =>
+    database.prepare(
+      `delete from ${table} where name in (select name from ${table} where time < ? order by time limit ${step.rows})`,
+    );
   const gone = async (statement: typeof remove, end: number) =>
     Number((await database.retryWhileBusy(() => database.transaction(() => statement.run(end)))).changes);
   for (;;) {
@@ -50,5 +52,7 @@ export async function* pruneSqlite(
     if (rows < step.rows) break;
     await sleep(step.pause);
   }
-  while ((await gone(forget, onceNameCutoff(before))) === step.rows) await sleep(step.pause);
+  const [names, journals] = [forget("usage_once"), forget("journal")];
+  while ((await gone(names, onceNameCutoff(before))) === step.rows) await sleep(step.pause);
+  while ((await gone(journals, journalCutoff(before))) === step.rows) await sleep(step.pause);
 }

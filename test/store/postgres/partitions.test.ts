@@ -1,4 +1,5 @@
 import t, { type Test } from "tap";
+import { entryToRow } from "../../../src/store/ledger-row.ts";
 import { PostgresLedger } from "../../../src/store/postgres/ledger.ts";
 import { openPostgres } from "../../../src/store/postgres/migrations.ts";
 import {
@@ -108,6 +109,30 @@ if (server) {
     append(0, "up young");
     await ledger.flush();
     t.match(await ledger.sums({ by: [] }), [{ requests: 2_103, cost: 2_102 }], "it does not count again");
+  });
+
+  t.test("positions of journals are deleted a year after their newest row, if no writer uses them", async (t) => {
+    const { database, ledger } = await open(t);
+    const writer = (await openPostgres(database.settings, 1)).database;
+    t.teardown(() => writer.close());
+    const day = 86_400_000;
+    const append = (journal: string, days: number) => {
+      const row = entryToRow(entry({ time: Date.now() - days * day }));
+      ledger.appendRow({ ...row, place: { journal, from: days, to: days + 1 } });
+    };
+    for (const journal of ["old", "in use", "used since"]) append(journal, 400);
+    for (const days of [300, 420]) append("used since", days);
+    await ledger.flush();
+    const prune = async (before: number) => {
+      for await (const _ of prunePostgres(database, Date.now() - before * day));
+      return (await database.query('select name from journal order by name collate "C"')).map(({ name }) => name);
+    };
+    t.same(await prune(410), ["in use", "old", "used since"], "those with rows stay");
+    await writer.transaction(async (ask) => {
+      await ask("select 1 from journal where name = 'in use' for update");
+      t.same(await prune(1), ["in use", "used since"]);
+    });
+    t.same(await prune(1), ["used since"]);
   });
 
   t.test(

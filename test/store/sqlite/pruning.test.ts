@@ -1,6 +1,9 @@
 import t from "tap";
+import { newId } from "../../../src/core/id.ts";
+import { entryToRow } from "../../../src/store/ledger-row.ts";
 import { pruneSqlite, sqlitePrunedBefore } from "../../../src/store/sqlite/pruning.ts";
 import { agedLedger, DAY, TODAY } from "../../support/aged-ledger.ts";
+import { entry } from "../../support/ledger-contract.ts";
 
 t.test("rows before a day are deleted in steps, and their sums stay", async (t) => {
   const { database, ledger, rows } = await agedLedger(t, 30);
@@ -43,3 +46,24 @@ t.test(
     t.equal(rows("usage_once"), 2, "entries older than the deleted rows stay");
   },
 );
+
+t.test("positions of journals are deleted a year after their newest row, if that has been deleted too", async (t) => {
+  const { database, ledger } = await agedLedger(t, 1);
+  const append = (journal: string, days: number) => {
+    const time = TODAY - days * DAY;
+    const row = entryToRow(entry({ id: newId(time), time }));
+    ledger.appendRow({ ...row, place: { journal, from: days, to: days + 1 } });
+  };
+  for (let i = 0; i < 7; i++) append(`old${i}`, 400);
+  append("used since", 400);
+  append("used since", 300);
+  append("used since", 420);
+  append("young", 20);
+  await ledger.flush();
+  const prune = async (before: number) => {
+    for await (const _ of pruneSqlite(database, before, { rows: 3, pause: 1 }));
+    return database.prepare("select name from journal order by name desc").all();
+  };
+  t.equal((await prune(TODAY - 410 * DAY)).length, 9, "those with rows stay");
+  t.same(await prune(TODAY - DAY), [{ name: "young" }, { name: "used since" }]);
+});
