@@ -6,7 +6,7 @@ import type { JournalPlace, UsageRow } from "../ledger-row.ts";
 import type { CreatedObject } from "../object-rows.ts";
 import {
   ABANDONED_AFTER,
-  adoptPartFiles,
+  filesToRead,
   isAbandoned,
   isOrphaned,
   journalFile,
@@ -112,11 +112,6 @@ export class JournalFeeder {
   async adopt(): Promise<void> {
     if (this.hasClockJumped()) return;
     const failures: unknown[] = [];
-    try {
-      adoptPartFiles(this.folder);
-    } catch (thrown) {
-      if ((thrown as NodeJS.ErrnoException).code !== "ENOENT") failures.push(thrown);
-    }
     for (const journal of listJournals(this.folder)) {
       if (journal.name === this.owner || this.stopped || !isAbandoned(journal)) continue;
       await this.feedAbandoned(journal).catch((thrown: unknown) => failures.push(thrown));
@@ -157,16 +152,17 @@ export class JournalFeeder {
   }
 
   /** Writes a whole journal into the ledger and removes it; the journal stays if that is interrupted. */
-  private async feedAbandoned({ name, files }: ProcessJournal): Promise<void> {
+  private async feedAbandoned(journal: ProcessJournal): Promise<void> {
     const open = new Map<unknown, UsageRow>();
     let end = 0;
-    for (const file of files) {
-      const number = journalFileNumber(file);
-      end = journalPosition(number, await this.feedFile(name, number, 0, Number.POSITIVE_INFINITY, open));
-    }
+    for (const file of filesToRead(journal))
+      end = journalPosition(
+        journalFileNumber(file),
+        await this.feedFile(journal.name, file, 0, Number.POSITIVE_INFINITY, open),
+      );
     if (this.stopped) return;
-    for (const row of placeOpenRows(open.values(), name, end, JOURNAL_END)) this.store.appendRow(row);
-    if (await this.flushWithRetry()) removeFiles(files);
+    for (const row of placeOpenRows(open.values(), journal.name, end, JOURNAL_END)) this.store.appendRow(row);
+    if (await this.flushWithRetry()) removeFiles(journal.files);
   }
 
   private async readNext(): Promise<void> {
@@ -196,27 +192,29 @@ export class JournalFeeder {
     while (!this.stopped && this.at.number <= number) {
       const { at, owner } = this;
       const last = at.number === number;
-      at.position = await this.feedFile(owner, at.number, at.position, last ? size : Number.POSITIVE_INFINITY);
+      const file = journalFile(this.folder, owner, at.number);
+      at.position = await this.feedFile(owner, file, at.position, last ? size : Number.POSITIVE_INFINITY);
       if (last || this.stopped) return;
-      removeFiles([journalFile(this.folder, owner, at.number)]);
+      removeFiles([file]);
       this.at = { number: at.number + 1, position: 0 };
     }
   }
 
   /**
-   * Writes the lines of a journal's file with that number into the ledger.
+   * Writes the lines of a journal's file into the ledger.
    * @param open collects exchanges that have begun and not ended; absent: they are skipped
    * @returns the position reached; an incomplete line at the end is not read
    */
   private async feedFile(
     journal: string,
-    number: number,
+    file: string,
     from: number,
     to: number,
     open?: Map<unknown, UsageRow>,
   ): Promise<number> {
+    const number = journalFileNumber(file);
     let position = from;
-    for (const lines of readLines(journalFile(this.folder, journal, number), from, to)) {
+    for (const lines of readLines(file, from, to)) {
       if (this.stopped) break;
       for (const { text, ...line } of lines) {
         const place = { journal, from: journalPosition(number, line.from), to: journalPosition(number, line.to) };

@@ -1,5 +1,5 @@
-import { existsSync, readdirSync, readFileSync, renameSync, statSync, unlinkSync, utimesSync } from "node:fs";
-import { join } from "node:path";
+import { readdirSync, readFileSync, statSync, unlinkSync, utimesSync } from "node:fs";
+import { basename, join } from "node:path";
 
 /** Milliseconds without a write after which a journal counts as abandoned, if its process is not found. */
 export const ABANDONED_AFTER = 2500;
@@ -26,7 +26,10 @@ export const journalFile = (folder: string, owner: string, number: number): stri
 /** Returns the path under which a journal's file is begun: it gets its own name once it is complete. */
 export const partFile = (file: string): string => `${file}.part`;
 
-/** Lists all journals in a folder; none if the folder does not exist. */
+/**
+ * Lists all journals in a folder; none if the folder does not exist. A file that a process had begun when it was killed is one of
+ * its journal's, as it may be the only copy of its lines.
+ */
 export function listJournals(folder: string): ProcessJournal[] {
   let names: string[];
   try {
@@ -34,39 +37,24 @@ export function listJournals(folder: string): ProcessJournal[] {
   } catch {
     return [];
   }
-  const owners = Map.groupBy(
-    names.filter((name) => NAME.test(name)),
-    (name) => (NAME.exec(name) as RegExpExecArray)[1] as string,
-  );
-  return [...owners].map(([name, files]) => ({ name, files: files.map((file) => join(folder, file)) }));
+  const journals = new Map<string, string[]>();
+  for (const file of names) {
+    const [, name, , part] = NAME.exec(file) ?? [];
+    if (name === undefined || (part !== undefined && !isOrphaned({ name, files: [] }))) continue;
+    journals.set(name, [...(journals.get(name) ?? []), join(folder, file)]);
+  }
+  return [...journals].map(([name, files]) => ({ name, files }));
 }
 
-/**
- * Gives files that a process had begun when it was killed their names, as one may be the only copy of its lines; those whose
- * names are taken are removed.
- * @throws the system's error
- */
-export function adoptPartFiles(folder: string): void {
-  for (const part of readdirSync(folder)) {
-    const file = part.slice(0, -partFile("").length);
-    const name = NAME.exec(file)?.[1];
-    const [from, to] = [join(folder, part), join(folder, file)];
-    if (name === undefined || part !== partFile(file) || !isAbandoned({ name, files: [from] })) continue;
-    try {
-      if (existsSync(to)) removeFiles([from]);
-      else renameSync(from, to);
-    } catch (thrown) {
-      // Another process may just have done this.
-      if ((thrown as NodeJS.ErrnoException).code !== "ENOENT") throw thrown;
-    }
-  }
-}
+/** Returns the files of a journal that hold its lines: not those that were begun to replace one that is still there. */
+export const filesToRead = ({ files }: ProcessJournal): string[] =>
+  files.filter((file) => !files.some((complete) => file === partFile(complete)));
 
 /** Process id, its start, a random number, number of the file. */
-const NAME = /^(\d+-\d+-\d+)-\d{6}\.jsonl$/;
+const NAME = /^(\d+-\d+-\d+)-(\d{6})\.jsonl(\.part)?$/;
 
 /** Returns the number of a journal's file, from its path. */
-export const journalFileNumber = (file: string): number => Number(file.slice(-"000000.jsonl".length, -".jsonl".length));
+export const journalFileNumber = (file: string): number => Number(NAME.exec(basename(file))?.[2]);
 
 /**
  * Reports whether no process will write to a journal again: its process is not found, and its files have not been touched for a

@@ -27,6 +27,8 @@ export type LedgerRequest =
   | { type: "failures"; span: LedgerSpan }
   | { type: "lastUsed"; keys: readonly string[] }
   | { type: "page"; span: LedgerRows; after: RowCursor | undefined }
+  /** Asks for the time (Unix milliseconds) before which rows have been deleted; 0: never. */
+  | { type: "prunedBefore" }
   /** Asks how far the ledger is behind. */
   | { type: "backlog" }
   /** Closes the ledger. What is not in it by then stays in the journal, which the next start reads. */

@@ -85,6 +85,8 @@ class WorkerLedger {
         return this.store.ledger.lastUsed(ask.keys);
       case "page":
         return this.store.ledger.page(ask.span, ask.after);
+      case "prunedBefore":
+        return (await this.store.age(Date.now())).pruned;
       case "journal":
         this.unwrittenSince = ask.writable ? undefined : performance.now();
         return undefined;

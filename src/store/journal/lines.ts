@@ -3,7 +3,7 @@ import { asObject } from "../../wire/values.ts";
 import { journalPosition, placeOpenRows } from "../journal-place.ts";
 import type { UsageRow } from "../ledger-row.ts";
 import type { CreatedObject } from "../object-rows.ts";
-import { journalFileNumber, listJournals } from "./files.ts";
+import { filesToRead, journalFileNumber, listJournals } from "./files.ts";
 import { type JournalLine, lineToRow } from "./journal.ts";
 
 /** Bytes per read: some hundred rows. */
@@ -98,10 +98,11 @@ export function readJournals(folder: string): JournalContent {
   const ended = new Map<unknown, UsageRow>();
   const opened: UsageRow[] = [];
   const objects: CreatedObject[] = [];
-  for (const { name, files } of listJournals(folder)) {
+  for (const journal of listJournals(folder)) {
+    const { name } = journal;
     const open = new Map<unknown, UsageRow>();
     let end = 0;
-    for (const file of files) {
+    for (const file of filesToRead(journal)) {
       const number = journalFileNumber(file);
       end = journalPosition(number, 0);
       for (const lines of readLines(file, 0, Number.POSITIVE_INFINITY))

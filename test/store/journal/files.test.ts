@@ -6,6 +6,7 @@ import {
   hasWaitingRows,
   isAbandoned,
   journalFile,
+  journalFileNumber,
   journalFolder,
   listJournals,
   processName,
@@ -29,6 +30,11 @@ t.test("journals are found by their writers, their files in the order in which t
     { name: "7-100-1", files: [files[1], files[0]] },
     { name: "7-100-2", files: [files[2]] },
   ]);
+  const [begun, living] = [`${journalFile(folder, `${dead}-5-1`, 2)}.part`, `${processName()}-1`];
+  for (const file of [begun, `${journalFile(folder, living, 2)}.part`]) writeFileSync(file, "");
+  const others = listJournals(folder).filter(({ name }) => !name.startsWith("7-"));
+  t.same(others, [{ name: `${dead}-5-1`, files: [begun] }], "that of a process that has ended");
+  t.equal(journalFileNumber(begun), 2);
   t.same(listJournals(join(folder, "none")), []);
   t.equal(journalFolder("/x/gateway.db"), "/x/gateway.db.journal");
   t.end();

@@ -13,6 +13,7 @@ import { LedgerThread } from "../../../src/store/journal/ledger-thread.ts";
 import type { LedgerEntry } from "../../../src/store/ledger.ts";
 import { entryToRow } from "../../../src/store/ledger-row.ts";
 import { SqliteDatabase } from "../../../src/store/sqlite/database.ts";
+import { pruneSqlite } from "../../../src/store/sqlite/pruning.ts";
 import { eventually } from "../../support/process.ts";
 import { leaveWaitingRows } from "../../support/waiting-rows.ts";
 
@@ -107,6 +108,23 @@ t.test("rows are those of the store and of all journals, each once", async (t) =
   const billedApart: string[] = [];
   for await (const { id } of ledger.entries({ billedApart: true })) billedApart.push(id);
   t.same(billedApart, ["5"]);
+  await ledger.close();
+});
+
+t.test("rows that have been deleted are none of the journal's either", async (t) => {
+  const { file, ledger } = open(t);
+  const other = new Journal(journalFolder(file), () => {});
+  t.teardown(() => other.close());
+  const day = Date.UTC(2026, 10, 20);
+  other.end("old", entryToRow(entry("old", { time: day - 1 })));
+  other.end("young", entryToRow(entry("young", { time: day })));
+  other.write();
+  const database = new SqliteDatabase(file);
+  for await (const _ of pruneSqlite(database, day, { rows: 1, pause: 1 }));
+  database.close();
+  const found: string[] = [];
+  for await (const { id } of ledger.entries({})) found.push(id);
+  t.same(found, ["young"]);
   await ledger.close();
 });
 

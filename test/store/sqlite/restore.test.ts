@@ -2,7 +2,7 @@ import { existsSync, mkdirSync, readdirSync, readFileSync, rmSync, statSync, wri
 import { join } from "node:path";
 import t, { type Test } from "tap";
 import { newId } from "../../../src/core/id.ts";
-import { journalFolder } from "../../../src/store/journal/files.ts";
+import { journalFile, journalFolder } from "../../../src/store/journal/files.ts";
 import { Journal } from "../../../src/store/journal/journal.ts";
 import type { LedgerEntry } from "../../../src/store/ledger.ts";
 import { entryToRow } from "../../../src/store/ledger-row.ts";
@@ -217,13 +217,17 @@ t.test(
     journal.begin("3", entryToRow(entry({ id: "3", time: DAY + 2, outcome: "interrupted" })));
     journal.write();
     journal.close();
+    // That of a process that was killed as it began the file.
+    const part = `${journalFile(journal.folder, "999999999-1-1", 1)}.part`;
+    const { kind, values } = entryToRow(entry({ id: "4", time: DAY + 3 }));
+    writeFileSync(part, `${JSON.stringify(["ended", [kind, values]])}\n`);
     await t.rejects(restoreSqlite(path, file, terms), {
       message:
-        "The store has exchanges from 2026-11-20T00:00:00.002Z, later than the backup's last (2026-11-20T00:00:00.000Z): they would be lost. To restore it all the same: --force.",
+        "The store has exchanges from 2026-11-20T00:00:00.003Z, later than the backup's last (2026-11-20T00:00:00.000Z): they would be lost. To restore it all the same: --force.",
     });
     const { kept = "" } = await restoreSqlite(path, file, { ...terms, force: true });
     t.same(ids(), ["1"]);
-    t.same(ids(kept), ["1", "2", "3"]);
+    t.same(ids(kept), ["1", "2", "3", "4"]);
     t.same(readdirSync(journal.folder), [], "no journal brings them back");
   },
 );
