@@ -3,6 +3,7 @@ import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
 import { join } from "node:path";
 import t from "tap";
+import { openStores } from "../src/store/open.ts";
 import { asking, startGateway } from "./support/gateway.ts";
 import { httpUpstream } from "./support/upstream.ts";
 
@@ -120,4 +121,36 @@ t.test("what waits for a restart is known without a load of gateway.yaml, unless
   t.same(await gateway.awaitingRestart(), ["workers"]);
   writeFileSync(file, text);
   await t.rejects(gateway.awaitingRestart(), { message: /ADMIN_TOKEN is not set/ });
+});
+
+t.test("keys of the store whose limits gateway.yaml does not enforce are logged by a start and a reload", async (t) => {
+  const ledger = join(t.testdir(), "gateway.db");
+  const stores = openStores(ledger, [], () => {});
+  const limits = { rpm: 5 };
+  for (const name of ["limited", "revoked"]) await stores.keys.create({ name, limits });
+  await stores.keys.create({ name: "free" });
+  const { id } = (await stores.keys.list()).find(({ name }) => name === "revoked") ?? { id: "" };
+  await stores.keys.revoke(id);
+  await stores.close();
+  const store = `store: { ledger: "sqlite:${ledger}" }\n`;
+  const unlimited = `${DEMO + store}chains: { llm: [sse, auth, models, rewrite, usage] }\n`;
+  const { gateway, folder, log } = await startGateway(t, unlimited);
+  const logged = () =>
+    log.lines.filter(({ message }) => message.startsWith("keys have limits")).map(({ fields }) => fields["keys"]);
+  t.match(
+    log.lines.find(({ message }) => message.startsWith("keys have limits")),
+    {
+      level: "error",
+      message:
+        'keys have limits, and nothing enforces them on /v1/messages: add "limits" to its chain, after "auth" and "models". Until then their requests there are refused.',
+    },
+  );
+  t.same(logged(), [["limited"]]);
+  const file = join(folder, "gateway.yaml");
+  writeFileSync(file, gateway.config.text.replace("models, rewrite", "models, limits, rewrite"));
+  await gateway.reload();
+  t.equal(logged().length, 1);
+  writeFileSync(file, gateway.config.text.replace("models, limits, rewrite", "models, rewrite"));
+  await gateway.reload();
+  t.same(logged(), [["limited"], ["limited"]]);
 });

@@ -1,11 +1,20 @@
+import { writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { DatabaseSync } from "node:sqlite";
 import { setTimeout as sleep } from "node:timers/promises";
 import t from "tap";
 import { FileError, StoreUnavailableError } from "../src/core/errors.ts";
 import type { Log } from "../src/core/log.ts";
 import type { PriceVersion } from "../src/core/price-list.ts";
 import { LatePrices } from "../src/late-prices.ts";
+import { openStores } from "../src/store/open.ts";
+import { openPostgres } from "../src/store/postgres/migrations.ts";
 import { PriceVersions } from "../src/store/price-versions.ts";
+import { startGateway } from "./support/gateway.ts";
+import { placeOf, startPostgres } from "./support/postgres.ts";
 import { eventually } from "./support/process.ts";
+
+const server = await startPostgres(t);
 
 const price = (version: string): PriceVersion => ({ version, price: {}, source: "gateway.yaml" });
 
@@ -71,3 +80,54 @@ t.test("nothing is tried after it was closed", async (t) => {
   await sleep(30);
   t.equal(versions.tries, 2);
 });
+
+/** @param run executes a statement in the store, which exists */
+function refused(
+  name: string,
+  missing: RegExp,
+  make: () => Promise<{ ledger: string; run: (sql: string) => unknown }>,
+) {
+  const yaml = (ledger: string, price: number) => `store: { ledger: "${ledger}" }
+providers: { demo: { url: "demo:" } }
+models: { echo: { targets: [demo:echo], price: { input: ${price}, output: 2 } } }
+`;
+
+  t.test(`${name}: a store that refuses prices fails a start and a reload with its message`, async (t) => {
+    const { ledger, run } = await make();
+    const { gateway, folder, log } = await startGateway(t, yaml(ledger, 1));
+    await run("alter table price rename to prices");
+    const file = join(folder, "gateway.yaml");
+    writeFileSync(file, gateway.config.text.replace("input: 1,", "input: 3,"));
+    await t.rejects(gateway.reload(), missing);
+    t.match(gateway.config.text, "input: 1,", "the former configuration stays");
+    await t.rejects(startGateway(t, yaml(ledger, 4)), missing);
+    t.same(
+      log.lines.filter(({ message }) => message.includes("cannot be stored")),
+      [],
+      "nothing is tried later",
+    );
+    await run("alter table prices rename to price");
+    await gateway.reload();
+    t.match(gateway.config.text, "input: 3,");
+  });
+}
+
+refused("SQLite", /no such table: price/, async () => {
+  const file = join(t.testdir(), "gateway.db");
+  await openStores(file, [], () => {}).close();
+  return {
+    ledger: `sqlite:${file}`,
+    run: (sql) => {
+      const database = new DatabaseSync(file, { timeout: 5000 });
+      database.exec(sql);
+      database.close();
+    },
+  };
+});
+
+if (server)
+  refused("PostgreSQL", /relation "price" does not exist/, async () => {
+    const ledger = await server.database();
+    await (await openPostgres(placeOf(ledger), 1)).database.close();
+    return { ledger, run: (sql) => server.ask(ledger, sql) };
+  });
