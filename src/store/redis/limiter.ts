@@ -311,7 +311,8 @@ export class RedisLimiter extends Limiter {
     const { tokens, cost, once = "" } = charge;
     const { id = "", levels = [] } = hold?.reservation ?? {};
     const amounts = [String(Math.ceil(tokens)), toDecimal(cost)];
-    const elsewhere = unreserved ? [String(unreserved.time), ...unreserved.scopes] : [];
+    const report = randomUUID();
+    const elsewhere = unreserved ? [report, String(unreserved.time), ...unreserved.scopes] : [];
     this.run("settle", [this.owner, id, ...amounts, unused, once, ...elsewhere], undefined, JOIN_TIMEOUT).then(
       (spent) => {
         if (!hold) return;
@@ -321,8 +322,8 @@ export class RedisLimiter extends Limiter {
       },
       (thrown) => {
         this.handleFailure(thrown);
-        // Where only the reply was lost, it counts twice until the ledger's sum is loaded again: rather too much than too little.
-        if (unreserved) this.addUnreserved(unreserved, this.countedNames.countOnce(charge).cost);
+        // Under its name, as the server may have counted it: perhaps only the reply was lost.
+        if (unreserved) this.addUnreserved(unreserved, this.countedNames.countOnce(charge).cost, report);
         if (hold) this.addUnreported(hold, charge, unused);
       },
     );
@@ -365,13 +366,18 @@ export class RedisLimiter extends Limiter {
     this.payIfShared();
   }
 
-  /** Records a cost for all budgets that its scopes may have by now, to be sent to the server later. */
-  private addUnreserved({ scopes, time }: Unreserved, cost: number): void {
+  /**
+   * Records a cost for all budgets that its scopes may have by now, to be sent to the server later.
+   * @param report the name under which the server may have counted it
+   */
+  private addUnreserved({ scopes, time }: Unreserved, cost: number, report?: string): void {
     const { calendar } = this.parts;
-    for (const scope of scopes)
-      this.addPayments(
-        PERIODS.map((per) => sumName(scope, per, calendar, time)),
-        cost,
+    const sums = scopes.flatMap((scope) => PERIODS.map((per) => sumName(scope, per, calendar, time)));
+    if (report === undefined) this.addPayments(sums, cost);
+    else
+      this.unreported.addNamedPayments(
+        report,
+        sums.map(({ name }) => ({ sum: name, cost })),
       );
     this.payIfShared();
   }

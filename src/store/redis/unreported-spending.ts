@@ -65,6 +65,12 @@ export class UnreportedSpending {
     this.payments.set(name, { sum, cost: cost + (this.payments.get(name)?.cost ?? 0), writing });
   }
 
+  /** Records payments that the server may have counted under a name already. */
+  addNamedPayments(name: string, payments: readonly UnreportedPayment[]): void {
+    const { writing } = this;
+    this.paymentBatches.push({ name, items: payments.map((payment) => ({ ...payment, writing })) });
+  }
+
   /**
    * Begins a write of everything spent so far to the ledger.
    * @returns a function to call when it is done, with Unix milliseconds

@@ -6,6 +6,7 @@ import { MemoryLimiter, type SpendSince } from "../../../src/store/memory-limite
 import type { FindCharges, RowCharge } from "../../../src/store/orphan-charges.ts";
 import { openRedisLimiter, RedisLimiter } from "../../../src/store/redis/limiter.ts";
 import { RedisServer } from "../../../src/store/redis/server.ts";
+import { startReplyCutter } from "../../support/cut-replies.ts";
 import { freePort } from "../../support/free-port.ts";
 import {
   granted,
@@ -547,6 +548,34 @@ test("what was spent without a reservation while the server was unreachable coun
   await eventually(() => lost.state === "ok", "it to be back");
   await lost.statuses([]);
   t.match(await spent(other, levels), { spent: 75 });
+});
+
+test("what was spent without a reservation counts once, whether the server has it and only the reply was lost, or not", async (t, redis) => {
+  const proxy = await startReplyCutter(t, redis.port);
+  const [direct, cuttable] = [await several(t, redis.url, 1), await several(t, `redis://127.0.0.1:${proxy.port}`, 1)];
+  const [[other], [lost]] = [direct.limiters, cuttable.limiters] as [[RedisLimiter], [RedisLimiter]];
+  const levels = [...budget(1000, "new"), ...budget(1000)];
+  const unreserved = { scopes: ["key:new"], time: START };
+  const hold = asking(budget(1000), 100);
+  granted(await lost.reserve(hold));
+  t.match(await spent(other, levels), { spent: 0 });
+  for (const { clock } of [direct, cuttable]) clock.now += 1000;
+  const cut = proxy.cutReplyTo("key:new");
+  lost.settle(hold.id, { tokens: 0, cost: 5 }, undefined, unreserved);
+  lost.settle("", { tokens: 0, cost: 70 }, undefined, unreserved);
+  await cut;
+  await eventually(() => lost.state === "apart", "the loss to be known");
+  t.match(await spent(other, levels), { spent: 75 }, "the server has them");
+  await eventually(() => lost.state === "ok", "it to be back");
+  await lost.statuses([]);
+  t.match(await spent(other, levels), { spent: 75 });
+  t.match(await spent(other, budget(1000)), { spent: 5, reserved: 0 });
+  (lost as unknown as { parts: { server: RedisServer } }).parts.server.disconnect();
+  lost.settle("", { tokens: 0, cost: 9 }, undefined, unreserved);
+  await eventually(() => lost.state === "apart", "the loss to be known");
+  await eventually(() => lost.state === "ok", "it to be back");
+  await lost.statuses([]);
+  t.match(await spent(other, levels), { spent: 84 }, "what the server did not get");
 });
 
 test("a server that does not respond delays a request by the deadline at most, and only the first", async (t, redis) => {

@@ -74,3 +74,15 @@ t.test(
     t.ok(arrears.empty);
   },
 );
+
+t.test("payments that the server may have counted are sent under their name, apart from others", async (t) => {
+  const arrears = new UnreportedSpending();
+  arrears.addPayment("s", 7);
+  arrears.addNamedPayments("known", [{ sum: "s", cost: 8 }]);
+  t.notOk(arrears.empty);
+  const told: (readonly string[])[] = [];
+  await Promise.all(arrears.report("now", 5000, async (_, args) => told.push(args)));
+  t.same(told.find(([name]) => name === "known")?.slice(1), ["s", "8", "5000"]);
+  t.same(told.find(([name]) => name !== "known")?.slice(1), ["s", "7", "5000"]);
+  t.ok(arrears.empty);
+});
