@@ -1,6 +1,7 @@
 import { readFileSync } from "node:fs";
 import { availableParallelism } from "node:os";
 import { dirname, relative, resolve } from "node:path";
+import { setImmediate as nextTurn } from "node:timers/promises";
 import type { StoreLocation } from "../store/postgres/place.ts";
 import * as build from "./build.ts";
 import { checkChains } from "./chain-checks.ts";
@@ -40,6 +41,8 @@ export async function loadConfig(
   if (source.problems.some((problem) => problem.severity === "error") && source.values === undefined)
     throw new ConfigError(source.problems);
 
+  // A gateway that serves loads a large file in three turns of its event loop.
+  await nextTurn();
   const shape = FileSchema.safeParse(values);
   if (!shape.success) explainIssues(shape.error.issues, FileSchema, values).forEach(report);
   const named = namedChains(values);
@@ -67,6 +70,7 @@ export async function loadConfig(
     checkChains(paths, chains, loaded, report);
   if (shape.success) checkSections(shape.data, { values, reading, paths, chains, vocabulary, report });
 
+  await nextTurn();
   const problems = sortProblems([...source.problems, ...findings.map((finding) => source.locate(finding))]);
   const errors = problems.filter((problem) => problem.severity === "error");
   if (!shape.success || errors.length > 0) throw new ConfigError(errors);

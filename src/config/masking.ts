@@ -34,7 +34,8 @@ export interface MaskedText {
  */
 export function mask(document: Document, text: string, enumeratedAt: EnumeratedValues): MaskedText {
   const { secrets: nodes, readable } = classifyScalars(document, enumeratedAt);
-  const secrets = new Set(findSecrets(text));
+  const looking = findSecrets(text);
+  const secrets = new Set(looking);
   const spans: Span[] = [];
   for (const [node, option] of nodes) {
     const [from, to] = nodeSpan(node) ?? [0, 0];
@@ -48,7 +49,7 @@ export function mask(document: Document, text: string, enumeratedAt: EnumeratedV
     for (const each of [secret, value, ...value.split("\n").map((line) => line.trim())])
       if (!option || !readable.includes(each)) secrets.add(each);
   }
-  const looked = starSecrets(text, findSecrets(text));
+  const looked = starSecrets(text, looking);
   const broken = document.errors.some(({ code }) => code !== "DUPLICATE_KEY");
   const shown = broken
     ? starSpans(starOptions(looked), [...spans, ...wordsOutsideScalars(document, text)])

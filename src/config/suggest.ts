@@ -6,8 +6,12 @@ export function nearest(word: string, words: Iterable<string>): string | undefin
   let best: string | undefined;
   let least = Number.POSITIVE_INFINITY;
   for (const candidate of words) {
-    const edits = editDistance(name, candidate.toLowerCase());
+    const other = candidate.toLowerCase();
+    if (other === name) return candidate;
     const maxEdits = Math.max(1, Math.floor(Math.min(name.length, candidate.length) / 3));
+    // Each edit changes the length by one at most: this spares most comparisons.
+    if (Math.abs(other.length - name.length) > maxEdits) continue;
+    const edits = editDistance(name, other);
     if (edits <= maxEdits && edits < least) {
       best = candidate;
       least = edits;

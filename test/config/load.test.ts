@@ -305,3 +305,16 @@ t.test("a ConfigError has its problems in machine-readable form", async (t) => {
     frame: /^> 1 \| listen: x/,
   });
 });
+
+t.test("a load leaves the event loop to others twice, as it may happen in a gateway that serves", async (t) => {
+  let turns = 0;
+  let loading = true;
+  const turn = () => {
+    turns++;
+    if (loading) setImmediate(turn);
+  };
+  setImmediate(turn);
+  await load(t, MINIMAL_CONFIG);
+  loading = false;
+  t.ok(turns >= 2, String(turns));
+});

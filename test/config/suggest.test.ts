@@ -6,6 +6,9 @@ t.test("the nearest word is suggested, in any case", async (t) => {
   t.equal(nearest("antropic", words), "anthropic");
   t.equal(nearest("OpenAI", words), "openai");
   t.equal(nearest("gmeini", words), "gemini");
+  t.equal(nearest("gemini", ["gemina", "Gemini", "gemini"]), "Gemini", "the first without an edit");
+  t.equal(nearest("geminixx", words), "gemini", "two letters longer");
+  t.equal(nearest("geminixxx", words), undefined);
 });
 
 t.test("a word with little in common is never suggested", async (t) => {
