@@ -33,14 +33,18 @@ class Versions extends PriceVersions {
   override async find(): Promise<undefined> {}
 }
 
-function open(error?: Error) {
+function open(error?: Error, interval?: number) {
   const versions = Object.assign(new Versions(), { error });
   const logged: string[] = [];
+  const causes: unknown[] = [];
   const log = {
-    warn: (_: object, message: string) => logged.push(`warn ${message}`),
+    warn: ({ cause }: { cause: unknown }, message: string) => {
+      logged.push(`warn ${message}`);
+      causes.push(cause);
+    },
     error: (_: object, message: string) => logged.push(`error ${message}`),
   } as unknown as Log;
-  return { versions, logged, prices: new LatePrices(versions, log, 5) };
+  return { versions, logged, causes, prices: new LatePrices(versions, log, 5, interval) };
 }
 
 t.test("prices are stored once the store can be written again, those of all reloads together", async (t) => {
@@ -70,6 +74,16 @@ t.test("an error that does not pass is thrown, and ends later attempts with a li
   await sleep(30);
   t.equal(versions.tries, tries);
   t.same(logged.slice(1), ["error prices of gateway.yaml cannot be stored"]);
+});
+
+t.test("while they cannot be stored, the log tells why again and again, with the reason of then", async (t) => {
+  const { versions, causes, prices } = open(new StoreUnavailableError("away"), 20);
+  await prices.keep([price("a")]);
+  await eventually(() => causes.length > 2, "two more lines");
+  versions.error = new FileError("the disk is full");
+  await eventually(() => /the disk is full/.test(String(causes.at(-1))), "another reason");
+  t.ok(causes.slice(0, 3).every((cause) => /away/.test(String(cause))));
+  prices.close();
 });
 
 t.test("nothing is tried after it was closed", async (t) => {
