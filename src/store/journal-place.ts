@@ -45,11 +45,10 @@ export const journalPosition = (file: number, bytes: number): number => file * M
  * Returns rows of open exchanges, placed behind a journal. If more of it is stored than its files have, they are from an earlier
  * copy: then what was open in them has ended since.
  * @param end the position at which its files end
- * @param after the position when all these rows are stored
+ * @param after the position when these rows are stored, all of them in one transaction
  */
 export function placeOpenRows(rows: Iterable<UsageRow>, journal: string, end: number, after = end): UsageRow[] {
-  const all = [...rows];
-  return all.map((row, n) => ({ ...row, place: { journal, from: end, to: n === all.length - 1 ? after : end } }));
+  return [...rows].map((row) => ({ ...row, place: { journal, from: end, to: after } }));
 }
 
 /** Returns how many of the first rows a transaction takes: about `count`, and all open ones of a journal or none. */

@@ -1,3 +1,4 @@
+import { spawnSync } from "node:child_process";
 import { cpSync, mkdirSync, statSync, utimesSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import t, { type Test } from "tap";
@@ -60,6 +61,34 @@ function journalsOf(t: Test, store: LedgerStore) {
     },
     count: async () => (await store.ledger.sums({ by: [] }))[0]?.requests ?? 0,
   };
+}
+
+/** Reads journals in a process that is killed before a commit. @returns whether there were so many commits */
+function readAndDie(at: string | PostgresSettings, folder: string, commit: number): boolean {
+  const source = new URL("../../src/store/", import.meta.url).href;
+  const program = `
+    const load = (file) => import(${JSON.stringify(source)} + file);
+    const { JournalFeeder } = await load("journal/feeder.ts");
+    const { StoreLineConsumer } = await load("journal/store-line-consumer.ts");
+    const { openLedgerStore } = await load("ledger-store.ts");
+    const store = await openLedgerStore(${JSON.stringify(at)}, false, () => {});
+    const { database } = store.ledger;
+    const { transaction } = database;
+    let commits = 0;
+    database.transaction = (...args) => {
+      if (++commits === ${commit}) process.kill(process.pid, "SIGKILL");
+      return transaction.apply(database, args);
+    };
+    await new JournalFeeder(${JSON.stringify(folder)}, "1-1-1", new StoreLineConsumer(store)).adopt();
+    await store.close();
+  `;
+  const loader = new URL("../../src/loader/register.js", import.meta.url).href;
+  const { signal, stderr } = spawnSync(process.execPath, ["--import", loader, "--input-type=module", "-e", program], {
+    encoding: "utf8",
+    timeout: 60_000,
+  });
+  if (signal === null && stderr !== "") throw new Error(stderr);
+  return signal === "SIGKILL";
 }
 
 function replays(name: string, place: () => Promise<string | PostgresSettings>): void {
@@ -179,6 +208,28 @@ function replays(name: string, place: () => Promise<string | PostgresSettings>):
     t.equal(await count(), 606, "late rows count, if they are not that old");
   });
 
+  t.test(`${name}: a reader is killed between the parts of a batch with a row that the store refuses`, async (t) => {
+    const at = await place();
+    const store = await open(t, at);
+    const { folder, leave, feeder, prune, count } = journalsOf(t, store);
+    // The last one has no month.
+    const open_ = lines(7, "begun") + lines(1, "begun", -1);
+    leave(lines(5, "ended") + open_);
+    for (let commits = 1, killed = true; killed; commits++) {
+      killed = readAndDie(at, folder, commits);
+      await prune();
+      t.ok(commits < 20);
+    }
+    cpSync(folder, `${folder}.copy`, { recursive: true, preserveTimestamps: true });
+    await feeder().adopt();
+    t.same(listJournals(folder), []);
+    t.equal(await count(), 12);
+    await prune();
+    cpSync(`${folder}.copy`, folder, { recursive: true, preserveTimestamps: true });
+    await feeder().adopt();
+    t.equal(await count(), 12, "also if the last row is the refused one");
+  });
+
   t.test(`${name}: rows that are kept are known by their ids, wherever their journal is`, async (t) => {
     const { leave, adopt, prune, count } = journalsOf(t, await open(t));
     await prune();
@@ -219,7 +270,7 @@ t.test("open rows of a journal stay in one batch", async (t) => {
   const open = placeOpenRows([row(), row(), row()], "a", 3, JOURNAL_END);
   t.same(
     open.map(({ place }) => place?.to),
-    [3, 3, JOURNAL_END],
+    [JOURNAL_END, JOURNAL_END, JOURNAL_END],
   );
   t.same(placeOpenRows([row()], "a", 3)[0]?.place, { journal: "a", from: 3, to: 3 });
   const rows = [...ended, ...open, ...placeOpenRows([row()], "b", 3), row(), row()];

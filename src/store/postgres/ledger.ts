@@ -57,6 +57,8 @@ const PARTITION_CHECK_INTERVAL = 3_600_000;
 
 /** Classes of PostgreSQL's codes for a row that can never be inserted: because of its values, constraints or size. */
 const BAD_ROW = /^(?:22|23|54)/;
+/** Ends a transaction without effect. */
+const UNDONE = new Error("undone");
 /** The code for a row whose month has no table. */
 const NO_MONTH = "23514";
 
@@ -266,39 +268,57 @@ export class PostgresLedger extends Ledger {
     try {
       await this.insert(rows);
     } catch (error) {
-      const bad = error instanceof RangeError || BAD_ROW.test(postgresCode(error) ?? "");
-      if (!bad) throw error;
-      if (rows.length === 1) {
-        this.warn(`A ledger entry is lost, for the store refuses it: ${message(error)}.`);
-        return;
-      }
-      const half = Math.ceil(rows.length / 2);
-      await this.write(rows.slice(0, half));
-      await this.write(rows.slice(half));
+      if (!isRefusal(error)) throw error;
+      // All others in one transaction, as of a journal's open rows all must be stored, or none.
+      await this.insert(await this.withoutRefused(rows, error));
     }
   }
 
-  private async insert(rows: readonly UsageRow[]): Promise<void> {
+  /** Finds the rows that the store refuses by trying parts of them. @param refusal of all of them */
+  private async withoutRefused(rows: readonly UsageRow[], refusal: unknown): Promise<readonly UsageRow[]> {
+    if (rows.length === 1) {
+      this.warn(`A ledger entry is lost, for the store refuses it: ${message(refusal)}.`);
+      return [];
+    }
+    const half = Math.ceil(rows.length / 2);
+    const accepted: UsageRow[] = [];
+    for (const part of [rows.slice(0, half), rows.slice(half)])
+      try {
+        await this.insert(part, true);
+        accepted.push(...part);
+      } catch (error) {
+        if (!isRefusal(error)) throw error;
+        accepted.push(...(await this.withoutRefused(part, error)));
+      }
+    return accepted;
+  }
+
+  /** @param trial whether nothing is stored */
+  private async insert(rows: readonly UsageRow[], trial = false): Promise<void> {
     const times = rows.map(({ values }) => Number(values[TIME]));
     await this.partitions.create(times);
     try {
-      await this.put(rows);
+      await this.put(rows, trial);
     } catch (error) {
       if (postgresCode(error) !== NO_MONTH) throw error;
       // Another process has just removed that month.
       this.partitions.clearCache();
       await this.partitions.create(times);
-      await this.put(rows);
+      await this.put(rows, trial);
     }
   }
 
-  private put(rows: readonly UsageRow[]): Promise<void> {
+  private async put(rows: readonly UsageRow[], trial: boolean): Promise<void> {
     const journals = insertedJournals(rows);
-    return this.database.transaction(async (ask) => {
+    const written = this.database.transaction(async (ask) => {
       // First, so that concurrent readers of one journal wait for each other.
       const unread = journals.size > 0 ? await withoutPruned(ask, rows, [...journals.keys()]) : rows;
       await this.putCounted(ask, await countOnce(ask, distinct(unread)), journals);
+      if (trial) throw UNDONE;
     }, this.deadline);
+    await written.catch((thrown: unknown) => {
+      if (thrown !== UNDONE) throw thrown;
+    });
   }
 
   private async putCounted(
@@ -423,5 +443,8 @@ const PUT = `with given as (
     "usage_day",
     `select hour - hour % ${DAY}, ${PLACE}, ${ADDED} from hours group by 1, 2, 3, 4, 5 order by 1, 2, 3, 4, 5`,
   )}`;
+
+/** Reports whether the store refuses a row for what it is. */
+const isRefusal = (error: unknown): boolean => error instanceof RangeError || BAD_ROW.test(postgresCode(error) ?? "");
 
 const message = (error: unknown): string => (error instanceof Error ? error.message : String(error));
