@@ -61,6 +61,49 @@ limits: { default: { budget: [$10/day, $20], concurrency: 900 }, models: { m: { 
   });
 }
 
+/** What each request costs, also one without an answer, in nano-dollars. */
+const EACH = 15_000_000;
+
+if (servers)
+  for (const lost of ["emptied", "restarted"])
+    t.test(`Redis is ${lost} while a killed gateway's journal is away: budgets lack what only that has`, async (t) => {
+      const { store, redis } = await freshStores(servers);
+      const upstream = await provider(t);
+      const yaml = `linger: off
+providers: { p: { url: "${upstream.origin.origin}/v1", speaks: [openai-chat] } }
+models: { m: { targets: [p:x], price: { input: 1000, output: 1000 }, output: 100 } }
+limits: { default: { budget: [$10/day, $20] }, all: { budget: $40 } }
+`;
+      const [dying, other] = (await startInstances(t, yaml, store, 2)) as [GatewayProcess, GatewayProcess];
+      for (const gateway of [dying, other, dying]) t.equal(await ask(gateway.url), 200);
+      const running = ask(dying.url, BODY.replace("{", '{"user":"hang",'));
+      await eventually(() => upstream.seen.length === 4, "the request that hangs");
+      await dying.end("SIGKILL");
+      await running;
+      const empty = async () => {
+        if (lost === "emptied") return redis.ask("FLUSHALL");
+        await redis.kill();
+        return redis.start();
+      };
+      await empty();
+      const together = async () => {
+        await budgetsOf(other);
+        return (await other.ready())?.body["limits"] !== "apart";
+      };
+      await eventually(together, "the gateway to count with Redis");
+      const [loaded = 0, ...same] = (await budgetsOf(other)).map(({ spent }) => spent);
+      t.same(same, [loaded, loaded]);
+      t.ok(loaded >= EACH && loaded <= 3 * EACH, "what the ledger has, including all of the gateway that is alive");
+      for (let i = 0; i < 2; i++) t.equal(await ask(other.url), 200);
+      await again(t, dying, `store: ${store}\ninstances: 2\n${yaml}`);
+      await eventually(async () => (await spending(other)) === 6 * EACH, "all rows to be in the ledger");
+      const counted = Array(3).fill({ spent: loaded + 2 * EACH, reserved: 0 });
+      t.same(await budgetsOf(other), counted, "nothing else is missing, or reserved");
+      await empty();
+      await eventually(together, "the gateway to count with Redis again");
+      t.same(await budgetsOf(other), Array(3).fill({ spent: 6 * EACH, reserved: 0 }), "until they are loaded again");
+    });
+
 /** Dies by `kill -9` when an exchange has its row, and before its cost is settled. */
 const DIES = `import { existsSync, rmSync } from "node:fs";
 import { Ledger } from "model-gateway/store";
