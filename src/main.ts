@@ -3,7 +3,7 @@ import { dirname, join, resolve } from "node:path";
 import { argumentErrorText, BUNDLED_CONFIG, COMMAND, type ConfigLocation, type Terminal } from "./cli/verb.ts";
 import { VERBS } from "./cli/verbs.ts";
 import { reportForeignExit } from "./crash.ts";
-import { UsageError } from "./text/format-error.ts";
+import { formatError, printError, UsageError } from "./text/format-error.ts";
 
 const EXIT_CODES = "Exit codes: 0 done, 1 could not be done or something is wrong, 2 not understood.";
 
@@ -104,24 +104,21 @@ async function main(argv: readonly string[]): Promise<number> {
   if (name === "run") handleEarlySignals();
   const verb = await loadVerb(name);
   if (name !== "run") exitOnBrokenPipe();
+  let code = 1;
   try {
-    const code = await verb.run(args, io, location);
-    return verb.exits ? process.exit(code) : code;
+    code = await verb.run(args, io, location);
   } catch (thrown) {
     if (thrown instanceof UsageError) {
       io.err(argumentErrorText(thrown.message, verb.USAGE, args));
-      return 2;
-    }
-    (await import("./text/format-error.ts")).printError(thrown, io, ours.includes("--json"));
-    return 1;
+      code = 2;
+    } else printError(thrown, io, ours.includes("--json"));
   }
+  return verb.exits ? process.exit(code) : code;
 }
 
 try {
   process.exitCode = await main(process.argv.slice(2));
 } catch (thrown) {
-  const text =
-    thrown instanceof UsageError ? thrown.message : (await import("./text/format-error.ts")).formatError(thrown);
-  process.stderr.write(`${text}\n`);
+  process.stderr.write(`${thrown instanceof UsageError ? thrown.message : formatError(thrown)}\n`);
   process.exitCode = thrown instanceof UsageError ? 2 : 1;
 }

@@ -1,34 +1,33 @@
 import { existsSync } from "node:fs";
-import { relative, resolve } from "node:path";
-import { parseArgs } from "node:util";
+import { relative } from "node:path";
 import { loadConfig } from "../config/load.ts";
 import type { Vocabulary } from "../config/plugins.ts";
 import { ConfigError, formatProblem, offNotice, type Problem } from "../config/problems.ts";
 import type { Config } from "../config/types.ts";
 import type { PluginProblem } from "../loader/problems.ts";
-import { printError, toProblem } from "../text/format-error.ts";
+import { printError, toProblem, UsageError } from "../text/format-error.ts";
 import { countNoun } from "../text/table.ts";
-import { help } from "./help/check.ts";
-import type { Terminal } from "./verb.ts";
+import { parseVerbArguments, type Terminal } from "./verb.ts";
 
 /**
- * Checks a file, then builds its plugins without serving. Exit codes: 0 valid, 1 problems, 2 usage or no such file.
+ * Checks a file, then builds its plugins without serving. Exit codes: 0 valid, 1 problems.
+ * @param file absolute
  * @param rehearse builds and starts every plugin of a valid file, and returns their problems
  * @param doubts returns warnings about the file, and problems of its environment
+ * @throws UsageError, also if there is no such file
  */
 export async function runCheck(
   args: readonly string[],
   io: Terminal,
+  file: string,
   vocabulary: Vocabulary,
   rehearse: (config: Config) => Promise<PluginProblem[]>,
   doubts: (config: Config) => Promise<Problem[]>,
 ): Promise<number> {
-  const parsed = parseArguments(args);
-  if (typeof parsed === "string") return printUsage(io, parsed);
-  const file = resolve(io.folder, parsed.file);
+  const { json = false } = parseVerbArguments(args, { json: { type: "boolean" } }).values;
   const below = relative(io.folder, file);
   const name = below.startsWith("..") ? file : below;
-  if (!existsSync(file)) return printUsage(io, `there is no file ${name}`);
+  if (!existsSync(file)) throw new UsageError(`there is no file ${name}`);
   try {
     const config = await loadConfig(file, vocabulary, io.env);
     const found = await rehearse(config);
@@ -36,7 +35,7 @@ export async function runCheck(
     const warnings = [...config.warnings, ...(await doubts(config))];
     const errors = warnings.filter(({ severity }) => severity === "error");
     if (errors.length > 0) throw new ConfigError(errors);
-    if (parsed.json) io.out(JSON.stringify({ ok: true, problems: warnings }));
+    if (json) io.out(JSON.stringify({ ok: true, problems: warnings }));
     else {
       for (const warning of warnings)
         if (!offNotices(config).has(warning.message)) io.err(`${formatProblem(warning)}\n`);
@@ -46,31 +45,12 @@ export async function runCheck(
   } catch (thrown) {
     if (!(thrown instanceof ConfigError)) throw thrown;
     const { problems } = thrown;
-    printError(thrown, io, parsed.json);
-    if (!parsed.json) {
+    printError(thrown, io, json);
+    if (!json) {
       io.err(`\n${name}: ${countNoun(problems.length, "problem")}`);
     }
     return 1;
   }
-}
-
-function parseArguments(args: readonly string[]): { file: string; json: boolean } | string {
-  try {
-    const { values, positionals } = parseArgs({
-      args: [...args],
-      options: { json: { type: "boolean", default: false } },
-      allowPositionals: true,
-    });
-    if (positionals.length > 1) return "one file at a time";
-    return { file: positionals[0] ?? "gateway.yaml", json: values.json };
-  } catch (thrown) {
-    return (thrown as Error).message;
-  }
-}
-
-function printUsage(io: Terminal, wrong: string): number {
-  io.err(`${wrong}\nusage: ${help}`);
-  return 2;
 }
 
 /** Returns the notices of parts that are off, which the summary contains already. */

@@ -7,6 +7,7 @@ import { UsageError } from "../text/format-error.ts";
 import { LIMIT_OPTIONS, type LimitOptions, mergeLimits } from "../text/key-limits.ts";
 import { parseMoment } from "../text/moments.ts";
 import { formatUtc } from "../text/table.ts";
+import { parseOption } from "./verb.ts";
 
 /** Command line options for the fields of a key. */
 export const FIELD_OPTIONS = {
@@ -89,17 +90,11 @@ function checkModel(model: string, known: readonly string[]): void {
   );
 }
 
+const checkAddress = (address: string) => parseOption("--addresses", () => new Networks([address]));
+
 function checkPath(path: string): void {
   if (!KEY_PATH.test(path))
     throw new UsageError(`--paths: ${path} is not a path; write one like /v1/chat/*, or GET /v1/files/*.`);
-}
-
-function checkAddress(address: string): void {
-  try {
-    new Networks([address]);
-  } catch (thrown) {
-    throw new UsageError(`--addresses: ${(thrown as Error).message}.`);
-  }
 }
 
 function parseTags(
@@ -123,12 +118,7 @@ function parseTags(
 
 function parseExpiry(text: string): number {
   const now = Date.now();
-  let at: number;
-  try {
-    at = parseMoment(text, 1, now);
-  } catch (thrown) {
-    throw new UsageError(`--expires: ${(thrown as Error).message}`);
-  }
+  const at = parseOption("--expires", () => parseMoment(text, 1, now));
   if (at <= now) throw new UsageError(`--expires: ${formatUtc(at)} has passed.`);
   return at;
 }

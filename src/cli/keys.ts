@@ -10,9 +10,8 @@ import { formatTable, formatUtc, groupDigits } from "../text/table.ts";
 import { cliAuthor } from "./author.ts";
 import { reportBehind } from "./behind.ts";
 import { type BudgetSpending, budgetSpending, formatSpending, groupBudgets } from "./budget-spending.ts";
-import { USAGE } from "./help/keys.ts";
 import { checkOptionsNotEmpty, FIELD_OPTIONS, type FieldOptions, parseKeyFields } from "./key-fields.ts";
-import { argumentErrorText, COMMAND, parseVerbArguments, type Terminal } from "./verb.ts";
+import { COMMAND, parseVerbArguments, printFailure, type Terminal } from "./verb.ts";
 
 const OVERLAP = "24h";
 
@@ -63,7 +62,7 @@ const KEY_ACTIONS: Record<
   revoke: { act: revoke, takes: [], named: true },
 };
 
-/** Runs the verb `keys`. Returns the exit code: 0 done, 1 failed, 2 not understood. */
+/** Runs the verb `keys`. Returns the exit code: 0 done, 1 failed. @throws UsageError */
 export async function runKeys(
   args: readonly string[],
   io: Terminal,
@@ -84,12 +83,7 @@ export async function runKeys(
     if (changed) await recordChange(changed, audit);
     return 0;
   } catch (error) {
-    if (error instanceof UsageError) {
-      io.err(argumentErrorText(error.message, USAGE, args));
-      return 2;
-    }
-    io.err(error instanceof Error ? error.message : String(error));
-    return 1;
+    return printFailure(error, io);
   }
 }
 

@@ -1,11 +1,11 @@
-import { parseArgs } from "node:util";
 import type { Config, ConfiguredModel, ConfiguredTarget } from "../config/types.ts";
 import { type Price, SERVICE_TIERS, type TieredRates } from "../core/price.ts";
 import { OPERATOR_SOURCE, PriceList, type PriceVersion } from "../core/price-list.ts";
 import { Catalogue, type ModelFacts, type SourcedFact } from "../prices/catalogue.ts";
 import { formatTable, groupDigits } from "../text/table.ts";
-import { USAGE } from "./help/models.ts";
-import { argumentErrorText, type Terminal } from "./verb.ts";
+import { parseVerbArguments, type Terminal } from "./verb.ts";
+
+const OPTIONS = { prices: { type: "boolean" }, json: { type: "boolean" } } as const;
 
 /** The facts of a target. */
 interface TargetLine {
@@ -23,19 +23,12 @@ interface ModelLine {
   targets: TargetLine[];
 }
 
-/** Runs the verb `models`. Returns the exit code: 0 done, 2 not understood. */
+/** Runs the verb `models`. Returns the exit code 0. @throws UsageError */
 export async function runModels(args: readonly string[], io: Terminal, config: Config): Promise<number> {
-  let parsed: { prices: boolean; json: boolean };
-  try {
-    const options = { prices: { type: "boolean", default: false }, json: { type: "boolean", default: false } } as const;
-    parsed = parseArgs({ args: [...args], options }).values;
-  } catch (error) {
-    io.err(argumentErrorText((error as Error).message, USAGE));
-    return 2;
-  }
+  const { prices, json } = parseVerbArguments(args, OPTIONS).values;
   const models = await modelLines(config);
-  if (parsed.json) io.out(JSON.stringify(models.map(modelJson), undefined, 2));
-  else for (const line of parsed.prices ? priceTable(models) : factTable(models)) io.out(line);
+  if (json) io.out(JSON.stringify(models.map(modelJson), undefined, 2));
+  else for (const line of prices ? priceTable(models) : factTable(models)) io.out(line);
   return 0;
 }
 

@@ -15,11 +15,10 @@ import {
   ledgerAdjustments,
   ledgerDays,
 } from "./comparison.ts";
-import { USAGE } from "./help/reconcile.ts";
 import { FIGURES, type Figures, type Invoice, parseInvoice } from "./invoice.ts";
 import { INVOICE_FIELDS, type InvoiceField, normalizeTitle } from "./invoice-columns.ts";
 import { shellWord } from "./shell.ts";
-import { argumentErrorText, parseVerbArguments, type Terminal } from "./verb.ts";
+import { parseOption, parseVerbArguments, printFailure, type Terminal } from "./verb.ts";
 
 const OPTIONS = {
   provider: { type: "string" },
@@ -48,6 +47,7 @@ interface ReconcileOptions {
 /**
  * Runs the verb `reconcile`. Returns the exit code: 0 both agree, 1 they differ, 2 they cannot be compared.
  * @param known providers of gateway.yaml; undefined: it cannot be read
+ * @throws UsageError
  */
 export async function runReconcile(
   args: readonly string[],
@@ -88,8 +88,7 @@ export async function runReconcile(
       io.out(line);
     return agrees(comparison, invoice) ? 0 : 1;
   } catch (error) {
-    if (error instanceof UsageError) io.err(argumentErrorText(error.message, USAGE));
-    else io.err(error instanceof Error ? error.message : String(error));
+    printFailure(error, io);
     return 2;
   }
 }
@@ -127,11 +126,7 @@ function parseArguments(args: readonly string[]): ReconcileOptions {
   const { provider, tolerance, timezone, columns = "", only = [], match = [], all, json } = values;
   const part = Number(/^(\d{1,2}(?:\.\d+)?)%$/.exec(tolerance)?.[1]) / 100;
   if (Number.isNaN(part)) throw new UsageError("--tolerance takes a share like 1% or 0.5%.");
-  try {
-    new Calendar(timezone);
-  } catch (thrown) {
-    throw new UsageError(`--timezone: ${(thrown as Error).message}.`);
-  }
+  parseOption("--timezone", () => new Calendar(timezone));
   return {
     file,
     providers: provider?.split(",").map((name) => name.trim()),

@@ -1,5 +1,4 @@
 import type { AddressInfo } from "node:net";
-import { parseArgs } from "node:util";
 import { Admin, type AdminListenAddress } from "../admin/admin.ts";
 import { metricsText } from "../admin/metrics.ts";
 import { openidClient } from "../admin/oidc.ts";
@@ -30,29 +29,23 @@ import { cliAuthor, watchAuthor } from "./author.ts";
 import { installedClientLines, KEY_VARIABLE, localUrl } from "./connect.ts";
 import { createFirstKey } from "./first-key.ts";
 import { chooseTrialModel, curlLines } from "./first-request.ts";
-import { help } from "./help/run.ts";
 import { maxOpenFiles, openFilesWarning } from "./open-files.ts";
 import { deferSignals, ignoreDebugSignal, untilStopped } from "./signals.ts";
-import { COMMAND, type Terminal } from "./verb.ts";
+import { COMMAND, parseVerbArguments, type Terminal } from "./verb.ts";
 
 /**
  * Starts the gateway, prints the first steps, and serves until a signal. The caller must then exit the process, which would
  * otherwise wait for a stalled reader of its output. Exit codes: 0 stopped, 1 could not start, failed while it ran or lost rows
- * as it stopped, 2 usage.
+ * as it stopped.
+ * @throws UsageError
  */
 export async function runGateway(
   args: readonly string[],
   io: Terminal,
   place: { file: string; folder: string },
 ): Promise<number> {
-  let options: { watch: boolean; json: boolean };
-  try {
-    const off = { type: "boolean", default: false } as const;
-    options = parseArgs({ args: [...args], options: { watch: off, json: off } }).values;
-  } catch (thrown) {
-    io.err(`${(thrown as Error).message}\nusage: ${help}`);
-    return 2;
-  }
+  const off = { type: "boolean", default: false } as const;
+  const { values: options } = parseVerbArguments(args, { watch: off, json: off });
   // A closed output pipe is no failure of the gateway.
   for (const stream of [process.stdout, process.stderr]) stream.on("error", () => {});
   ignoreDebugSignal();

@@ -1,29 +1,15 @@
 import { writeFileSync } from "node:fs";
 import { resolve } from "node:path";
-import { parseArgs } from "node:util";
 import { z } from "zod";
 import type { Vocabulary } from "../config/plugins.ts";
 import { FileSchema } from "../config/schema.ts";
-import { help } from "./help/schema.ts";
-import type { Terminal } from "./verb.ts";
+import { parseVerbArguments, type Terminal } from "./verb.ts";
 
 type Json = z.core.JSONSchema.BaseSchema;
 
-/** Prints the JSON Schema of gateway.yaml with the options of existing plugins. Exit codes: 0, 1 cannot be written, 2 usage. */
+/** Prints the JSON Schema of gateway.yaml with the options of existing plugins. Exit codes: 0, 1 cannot be written. */
 export async function runSchema(args: readonly string[], io: Terminal, vocabulary: Vocabulary): Promise<number> {
-  let file: string | undefined;
-  try {
-    const { positionals } = parseArgs({
-      args: [...args],
-      options: { json: { type: "boolean" } },
-      allowPositionals: true,
-    });
-    if (positionals.length > 1) throw new Error("one file at a time");
-    file = positionals[0];
-  } catch (thrown) {
-    io.err(`${(thrown as Error).message}\nusage: ${help}`);
-    return 2;
-  }
+  const [file] = parseVerbArguments(args, { json: { type: "boolean" } }, 1).positionals;
   const text = JSON.stringify(await editorSchema(vocabulary, io), null, 1);
   // npm prints its own lines before ours; a file given as argument contains none of them. It is for editors: not indented.
   if (file === undefined) io.out(text);

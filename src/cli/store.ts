@@ -10,8 +10,8 @@ import { parsePastMoment } from "../text/moments.ts";
 import { countNoun, formatTable, formatUtc, groupDigits } from "../text/table.ts";
 import { cliAuthor } from "./author.ts";
 import { reportBehind } from "./behind.ts";
-import { DEFAULT_ENTRIES, USAGE } from "./help/store.ts";
-import { argumentErrorText, parseVerbArguments, type Terminal } from "./verb.ts";
+import { DEFAULT_ENTRIES } from "./help/store.ts";
+import { parseOption, parseVerbArguments, printFailure, type Terminal } from "./verb.ts";
 
 /** Entries of the audit trail that are read at a time. */
 const PAGE = 1000;
@@ -53,7 +53,7 @@ interface StoreOperations {
   zone(): string;
 }
 
-/** Runs the verb `store`. Returns the exit code: 0 done, 1 failed or found problems, 2 not understood. */
+/** Runs the verb `store`. Returns the exit code: 0 done, 1 failed or found problems. @throws UsageError */
 export async function runStore(
   args: readonly string[],
   io: Terminal,
@@ -67,12 +67,7 @@ export async function runStore(
     maintenance = await openStore(command.verb === "migrate");
     return await runCommand(command, maintenance, io, missingSecretWarning);
   } catch (error) {
-    if (error instanceof UsageError) {
-      io.err(argumentErrorText(error.message, USAGE, args));
-      return 2;
-    }
-    io.err(error instanceof Error ? error.message : String(error));
-    return 1;
+    return printFailure(error, io);
   } finally {
     await maintenance?.close();
   }
@@ -224,30 +219,21 @@ function parseArguments(args: readonly string[], folder: string, zone: () => str
     throw new UsageError(`store ${verb} takes one file.`);
   if (file !== undefined) throw new UsageError(`store ${verb} takes no names.`);
   if (verb === "prune") return { verb, ...parseBefore(before, zone), json };
-  if (verb === "audit") return { verb, since: parseSince(since, zone), json };
+  if (verb === "audit")
+    return {
+      verb,
+      since: since === undefined ? undefined : parseOption("--since", () => parsePastMoment(since, Date.now(), zone)),
+      json,
+    };
   if (verb === "verify" || verb === "migrate") return { verb, json };
   throw new UsageError(`store has no command ${JSON.stringify(verb)}.`);
-}
-
-function parseSince(text: string | undefined, zone: () => string): number | undefined {
-  if (text === undefined) return undefined;
-  try {
-    return parsePastMoment(text, Date.now(), zone);
-  } catch (error) {
-    throw new UsageError(`--since: ${(error as Error).message}`);
-  }
 }
 
 /** Returns the first millisecond of the first day to keep. Days of requests that may still be running are refused. */
 function parseBefore(text: string | undefined, zone: () => string): { before: number; day: string } {
   if (text === undefined) throw new UsageError("store prune needs --before: the first day that is kept.");
   const now = Date.now();
-  let at: number;
-  try {
-    at = parsePastMoment(text, now, zone);
-  } catch (error) {
-    throw new UsageError(`--before: ${(error as Error).message}`);
-  }
+  const at = parseOption("--before", () => parsePastMoment(text, now, zone));
   const start = new Days(zone()).today(at);
   if (start > now - DAY)
     throw new UsageError("--before: rows of the last 24 hours cannot be deleted; name an earlier day.");

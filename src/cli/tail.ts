@@ -5,7 +5,7 @@ import type { Ledger, LedgerEntry } from "../store/ledger.ts";
 import { UsageError } from "../text/format-error.ts";
 import { parsePastMoment } from "../text/moments.ts";
 import { formatCost, formatUtc } from "../text/table.ts";
-import { COMMAND, parseVerbArguments, type Terminal } from "./verb.ts";
+import { COMMAND, parseOption, parseVerbArguments, type Terminal } from "./verb.ts";
 
 const OPTIONS = {
   key: { type: "string" },
@@ -36,8 +36,9 @@ export async function runTail(
   const pattern = status === undefined ? undefined : new RegExp(`^${status.replace("xx", "..")}$`);
   const names = new Map((await keys.list()).map(({ id, name }) => [id, name]));
   const key = values.key === undefined ? undefined : findKeyIds(values.key, names);
-  const since = values.since === undefined ? undefined : parseSince(values.since, zone);
   const began = Date.now();
+  const { since: text } = values;
+  const since = text === undefined ? undefined : parseOption("--since", () => parsePastMoment(text, began, zone));
   const seen = new Set<string>();
   for (let first = true; !signal.aborted; first = false) {
     for await (const entry of ledger.entries({ since: since ?? began - MAX_REQUEST_DURATION })) {
@@ -63,15 +64,6 @@ function findKeyIds(named: string, names: ReadonlyMap<string, string>): Set<stri
   const near = nearest(named, names.values());
   const hint = near === undefined ? `see ${COMMAND} keys list` : `did you mean "${near}"?`;
   throw new UsageError(`--key: there is no key "${named}"; ${hint}`);
-}
-
-/** @throws UsageError */
-function parseSince(text: string, zone: () => string): number {
-  try {
-    return parsePastMoment(text, Date.now(), zone);
-  } catch (thrown) {
-    throw new UsageError(`--since: ${(thrown as Error).message}`);
-  }
 }
 
 function entryText(entry: LedgerEntry, name: string | undefined): string {

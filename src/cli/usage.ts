@@ -1,4 +1,3 @@
-import { parseArgs } from "node:util";
 import { exactDollars } from "../config/units.ts";
 import type { Keys } from "../store/keys.ts";
 import type { Ledger, LedgerEntry, LedgerGroup, LedgerQuery, LedgerSpan, LedgerSum } from "../store/ledger.ts";
@@ -8,20 +7,28 @@ import { UsageError } from "../text/format-error.ts";
 import { parsePastMoment } from "../text/moments.ts";
 import { formatCost, formatCsv, formatTable, formatUtc, groupDigits, type TableColumn } from "../text/table.ts";
 import { reportBehind } from "./behind.ts";
-import { MAX_ENTRIES, USAGE, USAGE_GROUPS } from "./help/usage.ts";
-import { argumentErrorText, type Terminal } from "./verb.ts";
+import { MAX_ENTRIES, USAGE_GROUPS } from "./help/usage.ts";
+import { parseOption, parseVerbArguments, printFailure, type Terminal } from "./verb.ts";
 
-const UTC = () => "UTC";
+const OPTIONS = {
+  by: { type: "string" },
+  since: { type: "string" },
+  until: { type: "string" },
+  last: { type: "string" },
+  rows: { type: "boolean", default: false },
+  json: { type: "boolean", default: false },
+  csv: { type: "boolean", default: false },
+} as const;
 
-/** Runs the verb `usage`. Returns the exit code: 0 done, 1 failed, 2 not understood. @param zone the time zone of days */
+/** Runs the verb `usage`. Returns the exit code: 0 done, 1 failed. @param zone the time zone of days @throws UsageError */
 export async function runUsage(
   args: readonly string[],
   io: Terminal,
   stores: { keys: Keys; ledger: Ledger },
-  zone = UTC,
+  zone: () => string,
 ): Promise<number> {
   try {
-    const values = parseArguments(args);
+    const { values } = parseVerbArguments(args, OPTIONS);
     if (values.rows) {
       const span = parseRowsSpan(values, zone);
       reportBehind(stores.ledger, io, "store and journal");
@@ -37,12 +44,7 @@ export async function runUsage(
     for (const line of lines) io.out(line);
     return 0;
   } catch (error) {
-    if (error instanceof UsageError) {
-      io.err(argumentErrorText(error.message, USAGE, args));
-      return 2;
-    }
-    io.err(error instanceof Error ? error.message : String(error));
-    return 1;
+    return printFailure(error, io);
   }
 }
 
@@ -58,25 +60,6 @@ interface UsageOptions {
 
 /** The output format of sums. */
 type UsageFormat = "table" | "json" | "csv";
-
-function parseArguments(args: readonly string[]) {
-  try {
-    return parseArgs({
-      args: [...args],
-      options: {
-        by: { type: "string" },
-        since: { type: "string" },
-        until: { type: "string" },
-        last: { type: "string" },
-        rows: { type: "boolean", default: false },
-        json: { type: "boolean", default: false },
-        csv: { type: "boolean", default: false },
-      },
-    }).values;
-  } catch (error) {
-    throw new UsageError(error instanceof Error ? error.message : String(error));
-  }
-}
 
 function parseQuery(values: UsageOptions, zone: () => string): LedgerQuery {
   const by = (values.by ?? "model").split(",").map((word) => {
@@ -107,12 +90,7 @@ function parseSpan(values: UsageOptions, zone: () => string): LedgerSpan {
   const query: LedgerSpan = {};
   for (const bound of ["since", "until"] as const) {
     const text = values[bound];
-    if (text === undefined) continue;
-    try {
-      query[bound] = parsePastMoment(text, now, zone);
-    } catch (error) {
-      throw new UsageError(`--${bound}: ${(error as Error).message}`);
-    }
+    if (text !== undefined) query[bound] = parseOption(`--${bound}`, () => parsePastMoment(text, now, zone));
   }
   if ((query.since ?? 0) >= (query.until ?? Number.POSITIVE_INFINITY))
     throw new UsageError("--since must be before --until.");

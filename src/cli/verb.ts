@@ -68,8 +68,32 @@ export function parseVerbArguments<const T extends NonNullable<ParseArgsConfig["
       throw new Error(`"${positionals[maxPositionals]}" is one word too many; options begin with --.`);
     return parsed;
   } catch (thrown) {
-    throw new UsageError((thrown as Error).message);
+    // Node's hint for words that begin with - fits none of ours.
+    throw new UsageError((thrown as Error).message.replace(/ To specify a positional argument .*/s, ""));
   }
+}
+
+/**
+ * Parses an option's value.
+ * @param parse throws an Error that says what is accepted
+ * @throws UsageError that names the option
+ */
+export function parseOption<T>(option: string, parse: () => T): T {
+  try {
+    return parse();
+  } catch (thrown) {
+    throw new UsageError(`${option}: ${(thrown as Error).message.replace(/\.$/, "")}.`);
+  }
+}
+
+/**
+ * Prints an error's message, without a stack. Returns the exit code 1.
+ * @throws UsageError, which is printed with the verb's usage
+ */
+export function printFailure(thrown: unknown, io: Pick<Terminal, "err">): 1 {
+  if (thrown instanceof UsageError) throw thrown;
+  io.err(thrown instanceof Error ? thrown.message : String(thrown));
+  return 1;
 }
 
 /**

@@ -320,5 +320,5 @@ async function runCheck(args: string[], io: Terminal, location: ConfigLocation):
     ...addressWarnings(config, vocabulary.protocolList),
     ...(await priceWarnings(config)),
   ];
-  return check.runCheck([...args, file], io, vocabulary, (config) => dryStartPlugins(config, vocabulary), doubts);
+  return check.runCheck(args, io, file, vocabulary, (config) => dryStartPlugins(config, vocabulary), doubts);
 }

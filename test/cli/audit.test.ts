@@ -3,6 +3,7 @@ import { type Advice, runAudit } from "../../src/cli/audit.ts";
 import { help, USAGE } from "../../src/cli/help/audit.ts";
 import { loadConfig } from "../../src/config/load.ts";
 import { buildVocabulary } from "../../src/vocabulary.ts";
+import { captured } from "../support/terminal.ts";
 
 async function audit(
   t: Test,
@@ -13,10 +14,7 @@ async function audit(
   const { env = {}, more = {}, keys } = Object.assign({}, ...rest.filter((each) => typeof each === "object"));
   const folder = t.testdir({ "gateway.yaml": yaml, ...more });
   const config = await loadConfig(`${folder}/gateway.yaml`, await buildVocabulary(folder), env, folder);
-  const out: string[] = [];
-  const io = { out: (line: string) => out.push(line), err: (line: string) => out.push(line), env: {}, folder };
-  const code = await runAudit(args, io, config, yaml, keys);
-  return { code, text: out.join("\n") };
+  return captured((io) => runAudit(args, io, config, yaml, keys), { folder });
 }
 
 const WISE = `providers: { demo: { url: "demo:" } }
@@ -25,7 +23,7 @@ limits: { default: { budget: $10/month } }
 `;
 
 t.test("a secure file has no findings", async (t) => {
-  t.same(await audit(t, WISE, "--level", "low"), { code: 0, text: "no advice" });
+  t.hasStrict(await audit(t, WISE, "--level", "low"), { code: 0, text: "no advice" });
 });
 
 t.test("each risky setting is listed with its severity and the fix", async (t) => {

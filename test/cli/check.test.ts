@@ -1,30 +1,34 @@
+import { join } from "node:path";
 import t from "tap";
 import { runCheck } from "../../src/cli/check.ts";
-import { help } from "../../src/cli/help/check.ts";
+import type { Terminal } from "../../src/cli/verb.ts";
 import type { Problem } from "../../src/config/problems.ts";
 import type { PluginProblem } from "../../src/loader/problems.ts";
+import { UsageError } from "../../src/text/format-error.ts";
 import { MINIMAL_CONFIG, vocabulary } from "../config/fixture.ts";
+import { captured } from "../support/terminal.ts";
 
 /** Runs the verb in a folder with these files. */
-async function check(
+function check(
   t: { testdir(files: Record<string, string>): string },
   files: Record<string, string>,
   args: string[],
   env: NodeJS.ProcessEnv = {},
   wrong: PluginProblem[] = [],
   doubts: Problem[] = [],
+  file = "gateway.yaml",
 ) {
   const folder = t.testdir(files);
-  const out: string[] = [];
-  const err: string[] = [];
-  const code = await runCheck(
-    args,
-    { out: (line) => out.push(line), err: (line) => err.push(line), env, folder },
-    vocabulary,
-    async () => wrong,
-    async () => doubts,
-  );
-  return { code, out: out.join("\n"), err: err.join("\n") };
+  const run = (io: Terminal) =>
+    runCheck(
+      args,
+      io,
+      join(folder, file),
+      vocabulary,
+      async () => wrong,
+      async () => doubts,
+    );
+  return captured(run, { env, folder });
 }
 
 const FULL = `providers:
@@ -43,7 +47,7 @@ t.test("a valid file is summed up in one line", async (t) => {
 });
 
 t.test("what is disabled is listed with the reason", async (t) => {
-  const { code, out } = await check(t, { "other.yaml": FULL }, ["other.yaml"]);
+  const { code, out } = await check(t, { "other.yaml": FULL }, [], {}, [], [], "other.yaml");
   t.equal(
     out,
     "other.yaml: ok, 3 providers (2 off: a, A_KEY is not set; b, B_KEY is not set), 1 model, 2 keys (1 off: ci, CI_KEY is not set), 9 paths",
@@ -126,18 +130,13 @@ t.test("plugins that cannot be built are problems too, at their own places", asy
   t.equal(err, "/p/a.ts:3:5 error: one\n\n/p/b.ts:1:1 error: two\n\ngateway.yaml: 2 problems");
 });
 
-t.test("a wrong command line, or a missing file, prints the usage", async (t) => {
+t.test("a wrong command line, or a missing file, is a usage error", async (t) => {
   const files = { "gateway.yaml": MINIMAL_CONFIG };
-  const usage = `usage: ${help}`;
-  for (const [args, wrong] of [
+  for (const [args, message] of [
     [["--jsn"], /Unknown option '--jsn'/],
-    [["a", "b"], /one file at a time/],
-    [["gone.yaml"], /there is no file gone\.yaml/],
-  ] as const) {
-    const { code, out, err } = await check(t, files, [...args]);
-    t.equal(code, 2);
-    t.equal(out, "");
-    t.match(err, wrong);
-    t.ok(err.endsWith(usage));
-  }
+    [["b"], /"b" is one word too many/],
+  ] as const)
+    await t.rejects(check(t, files, [...args]), { constructor: UsageError, message });
+  const gone = { constructor: UsageError, message: "there is no file gone.yaml" };
+  await t.rejects(check(t, files, [], {}, [], [], "gone.yaml"), gone);
 });

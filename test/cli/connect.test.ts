@@ -1,59 +1,46 @@
 import { chmodSync, mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import t, { type Test } from "tap";
+import t from "tap";
 import { installedClients, localUrl, quoteKey, runConnect } from "../../src/cli/connect.ts";
 import { help, USAGE } from "../../src/cli/help/connect.ts";
 import { loadClients } from "../../src/loader/clients.ts";
 import { UsageError } from "../../src/text/format-error.ts";
+import { captured } from "../support/terminal.ts";
 
 const PLACE = { listen: { host: "0.0.0.0", port: 8080 }, models: ["fast", "gpt-*-mini*"] };
 
-async function connect(_t: Test, args: string[], env: Record<string, string> = {}, models = PLACE.models) {
-  const folder = tmpdir();
-  const out: string[] = [];
-  const err: string[] = [];
-  const io = { out: (line: string) => out.push(line), err: (line: string) => err.push(line), env, folder };
-  const code = await runConnect(args, io, async () => ({ ...PLACE, models }));
-  return { code, text: out.join("\n"), err: err.join("\n"), folder };
-}
+const connect = (args: string[], env: Record<string, string> = {}, models = PLACE.models) =>
+  captured((io) => runConnect(args, io, async () => ({ ...PLACE, models })), { env, folder: tmpdir() });
 
 t.test("every client's settings are printed with address, key and model in their places", async (t) => {
   for (const { id } of loadClients()) {
-    const { code, text } = await connect(t, [
-      id,
-      "--key",
-      "gw_k",
-      "--model",
-      "fast",
-      "--url",
-      "https://gw.example.com/",
-    ]);
+    const { code, text } = await connect([id, "--key", "gw_k", "--model", "fast", "--url", "https://gw.example.com/"]);
     t.equal(code, 0);
     t.match(text, /gw\.example\.com/, id);
     t.notMatch(text, /\{\{|gw\.example\.com\/[/"']?\/|\/v1\/v1/, `${id} has all placeholders replaced`);
   }
-  const { text } = await connect(t, ["claude", "--key", "gw_k"]);
+  const { text } = await connect(["claude", "--key", "gw_k"]);
   t.match(text, /^export ANTHROPIC_BASE_URL=http:\/\/127\.0\.0\.1:8080$/m);
   t.match(text, /^export ANTHROPIC_AUTH_TOKEN=gw_k$/m);
   t.match(text, /^unset ANTHROPIC_API_KEY$/m);
-  const { text: plain } = await connect(t, ["claude"]);
+  const { text: plain } = await connect(["claude"]);
   t.match(plain, /^export ANTHROPIC_AUTH_TOKEN="\$GATEWAY_KEY"$/m);
-  const told = JSON.parse((await connect(t, ["codex", "--json", "--key", "gw_k"])).text) as object;
+  const told = JSON.parse((await connect(["codex", "--json", "--key", "gw_k"])).text) as object;
   t.match(told, { client: "codex", env: { GATEWAY_KEY: "gw_k" }, files: [{ path: "~/.codex/config.toml" }] });
 });
 
 t.test("without a model no settings are printed, and the output explains how to add one", async (t) => {
   for (const args of [["codex"], ["codex", "--json"], ["codex", "--model", "fast"], ["codex", "--key", "k", "--"]]) {
-    const { code, text, err } = await connect(t, args, {}, []);
-    t.same([code, text], [1, ""], args.join(" "));
+    const { code, out, err } = await connect(args, {}, []);
+    t.same([code, out], [1, ""], args.join(" "));
     t.match(err, /no model yet.* models: \{ fast: \{ targets: \["PROVIDER:MODEL"\].* init --out -/);
   }
-  t.equal((await connect(t, [], {}, [])).code, 0, "clients are listed all the same");
+  t.equal((await connect([], {}, [])).code, 0, "clients are listed all the same");
 });
 
 t.test("an address is accepted with or without its version, and local ones where clients reach them", async (t) => {
-  t.match((await connect(t, ["claude", "--url", "http://h:1/v1/"])).text, /^export ANTHROPIC_BASE_URL=http:\/\/h:1$/m);
+  t.match((await connect(["claude", "--url", "http://h:1/v1/"])).text, /^export ANTHROPIC_BASE_URL=http:\/\/h:1$/m);
   t.equal(localUrl({ host: "::", port: 1 }), "http://127.0.0.1:1");
   t.equal(localUrl({ host: "10.1.2.3", port: 1 }), "http://10.1.2.3:1");
 });
@@ -67,8 +54,8 @@ t.test("an unknown client is a usage error that names a similar one", async (t) 
     [["curl-chat", "--key", "k", "--"], /not a program/],
     [["claude", "--"], /--key/],
   ] as const)
-    await t.rejects(connect(t, [...args]), { constructor: UsageError, message: why });
-  t.equal((await connect(t, ["claude", "--model", "gpt-9-mini"])).code, 0, "an alias's pattern is accepted for it");
+    await t.rejects(connect([...args]), { constructor: UsageError, message: why });
+  t.equal((await connect(["claude", "--model", "gpt-9-mini"])).code, 0, "an alias's pattern is accepted for it");
 });
 
 t.test(
@@ -84,19 +71,19 @@ t.test(
       chmodSync(join(bin, name), 0o755);
     }
     const env = { PATH: `${bin}:${process.env["PATH"]}`, ANTHROPIC_API_KEY: "sk-ant-own", GATEWAY_KEY: "gw_env" };
-    t.equal((await connect(t, ["claude", "--", "-p", "Say 'hi'"], env)).code, 7);
+    t.equal((await connect(["claude", "--", "-p", "Say 'hi'"], env)).code, 7);
     const claude = readFileSync(told, "utf8");
     t.match(claude, /^ANTHROPIC_AUTH_TOKEN=gw_env$/m);
     t.notMatch(claude, "sk-ant-own");
     t.match(claude, /^arg -p\narg Say 'hi'$/m);
-    t.equal((await connect(t, ["gemini", "--"], env)).code, 7);
+    t.equal((await connect(["gemini", "--"], env)).code, 7);
     t.match(readFileSync(told, "utf8"), /"selectedType": "gemini-api-key"/, "a settings file for one run");
-    t.equal((await connect(t, ["codex", "--model", "fast", "--", "exec", "x"], env)).code, 7);
+    t.equal((await connect(["codex", "--model", "fast", "--", "exec", "x"], env)).code, 7);
     t.match(
       readFileSync(told, "utf8"),
       /arg model_provider=gateway\n[\s\S]*base_url="http:\/\/127\.0\.0\.1:8080\/v1"[\s\S]*arg -m\narg fast\narg exec\narg x/,
     );
-    const missing = await connect(t, ["opencode", "--"], { ...env, PATH: bin });
+    const missing = await connect(["opencode", "--"], { ...env, PATH: bin });
     t.match(missing, { code: 1, err: /opencode is not on PATH/ });
   },
 );
@@ -108,10 +95,10 @@ t.test("clients on this machine are found by program or settings", async (t) => 
     here.map(({ id }) => id),
     ["claude", "codex"],
   );
-  const { text } = await connect(t, [], { PATH: join(folder, "bin"), HOME: join(folder, "home") });
+  const { text } = await connect([], { PATH: join(folder, "bin"), HOME: join(folder, "home") });
   t.match(text, /^claude +Claude Code +agent +anthropic-messages +yes$/m);
   t.match(text, /^gemini .* -$/m);
-  t.match(JSON.parse((await connect(t, ["--json"])).text), [{ id: String, here: false }]);
+  t.match(JSON.parse((await connect(["--json"])).text), [{ id: String, here: false }]);
 });
 
 t.test("texts are quoted as one shell word", async (t) => {

@@ -9,6 +9,7 @@ import { measureArrivals } from "../../src/setup/arrivals.ts";
 import { loadWithVocabulary } from "../../src/vocabulary.ts";
 import { connectProxy } from "../support/connect-proxy.ts";
 import { asking, KEY, startGateway } from "../support/gateway.ts";
+import { captured } from "../support/terminal.ts";
 import { json, startVendor } from "../support/vendor.ts";
 
 const LIST = json({ data: [{ id: "a" }, { id: "b" }] });
@@ -24,11 +25,8 @@ async function doctor(
   const folder = t.testdir({
     "gateway.yaml": `${more}providers:\n  demo: { url: "demo:" }\n${providers}models: { crawl: { targets: [${target}] } }\n`,
   });
-  const out: string[] = [];
-  const io = { out: (line: string) => out.push(line), err: (line: string) => out.push(line), env, folder };
   const { config, vocabulary } = await loadWithVocabulary({ file: join(folder, "gateway.yaml"), env });
-  const code = await runDoctor(args, io, config, vocabulary.protocolList);
-  return { code, text: out.join("\n") };
+  return captured((io) => runDoctor(args, io, config, vocabulary.protocolList), { env, folder });
 }
 
 t.test("each provider is called with each of its credentials, and what is wrong with one is reported", async (t) => {
@@ -93,9 +91,7 @@ t.test("a missing secret beside a ledger in use is reported before a start creat
   await running.gateway.stores.ledger.flush();
   const asked = async () => {
     const { config, vocabulary } = await loadWithVocabulary({ file, env: {} });
-    const out: string[] = [];
-    const io = { out: (line: string) => out.push(line), err: () => {}, env: {}, folder: running.folder };
-    return { code: await runDoctor([], io, config, vocabulary.protocolList), text: out.join("\n") };
+    return captured((io) => runDoctor([], io, config, vocabulary.protocolList), { folder: running.folder });
   };
   t.match(await asked(), { code: 0, text: /^(?!.*secret)/s });
   rmSync(join(running.folder, "gateway.db.secret"));

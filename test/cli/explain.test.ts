@@ -7,6 +7,7 @@ import type { Explanation } from "../../src/explain.ts";
 import { openStores } from "../../src/store/open.ts";
 import { UsageError } from "../../src/text/format-error.ts";
 import { loadWithVocabulary } from "../../src/vocabulary.ts";
+import { captured } from "../support/terminal.ts";
 import { json, startVendor } from "../support/vendor.ts";
 
 function openFile(fd: string): string | undefined {
@@ -40,12 +41,7 @@ store: { ledger: 'sqlite:./gateway.db' }
   });
   const env = { ONE: "secret-one-1234", CI: "ci-key-0123456789abcdef" };
   const loaded = await loadWithVocabulary({ file: join(folder, "gateway.yaml"), env });
-  const explained = async (...args: string[]) => {
-    const out: string[] = [];
-    const io = { out: (line: string) => out.push(line), err: (line: string) => out.push(line), env, folder };
-    const code = await runExplain(args, io, loaded);
-    return { code, text: out.join("\n") };
-  };
+  const explained = (...args: string[]) => captured((io) => runExplain(args, io, loaded), { env, folder });
   return { explained, vendor, folder };
 }
 

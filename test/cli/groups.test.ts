@@ -7,24 +7,15 @@ import type { LimitTable } from "../../src/core/limits.ts";
 import { openStores } from "../../src/store/open.ts";
 import { folderFor } from "../support/folder.ts";
 import { plainEntry } from "../support/plain-entry.ts";
+import { captured } from "../support/terminal.ts";
 
 /** A command line over stores in a new file. */
 function terminal(t: Test, limits: LimitTable["groups"] = undefined) {
   const stores = openStores(join(folderFor(t), "gateway.db"), [], () => {});
   t.teardown(() => stores.close());
-  const groups = async (...args: string[]) => {
-    const out: string[] = [];
-    const err: string[] = [];
-    const io = { out: (line: string) => out.push(line), err: (line: string) => err.push(line), env: {}, folder: "." };
-    const code = await runGroups(
-      args,
-      io,
-      stores,
-      () => "UTC",
-      () => limits,
-    );
-    return { code, out: out.join("\n"), err: err.join("\n") };
-  };
+  const zone = () => "UTC";
+  const groups = (...args: string[]) =>
+    captured((io) => runGroups(args, io, stores, zone, () => limits), {}, USAGE, args);
   const spend = (group: string | undefined, cost: number, time = Date.now() - 1000) =>
     stores.ledger.append(plainEntry(time, { cost, ...(group === undefined ? {} : { group }) }));
   return { groups, spend, stores };

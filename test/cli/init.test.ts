@@ -3,6 +3,7 @@ import { join } from "node:path";
 import t, { type Test } from "tap";
 import { help, USAGE } from "../../src/cli/help/init.ts";
 import { runInit } from "../../src/cli/init.ts";
+import { captured } from "../support/terminal.ts";
 import { json, startVendor } from "../support/vendor.ts";
 
 const MODELS = { data: [{ id: "gpt-5.6" }, { id: "gpt-5.4-mini" }, { id: "whisper-9" }] };
@@ -11,17 +12,8 @@ async function folderOf(t: Test) {
   const vendor = await startVendor(t, json(MODELS));
   const folder = t.testdir({});
   const env = { OPENAI_API_KEY: "sk-0123456789abcdef", OPENAI_BASE_URL: `${vendor.url}/v1`, PATH: "", HOME: folder };
-  const init = async (
-    args: string[],
-    ask?: (question: string) => Promise<string>,
-    own: Record<string, string> = env,
-  ) => {
-    const out: string[] = [];
-    const err: string[] = [];
-    const io = { out: (line: string) => out.push(line), err: (line: string) => err.push(line), env: own, folder };
-    const code = await runInit(args, io, ask ? { ask } : {});
-    return { code, out: out.join("\n"), err: err.join("\n") };
-  };
+  const init = (args: string[], ask?: (question: string) => Promise<string>, own: Record<string, string> = env) =>
+    captured((io) => runInit(args, io, ask ? { ask } : {}), { env: own, folder });
   const text = () => readFileSync(join(folder, "gateway.yaml"), "utf8");
   return { vendor, folder, init, text };
 }

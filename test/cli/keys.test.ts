@@ -8,6 +8,7 @@ import { isValidKey } from "../../src/store/key-format.ts";
 import { openStores } from "../../src/store/open.ts";
 import { folderFor } from "../support/folder.ts";
 import { plainEntry } from "../support/plain-entry.ts";
+import { captured } from "../support/terminal.ts";
 
 const CI = "a-key-of-the-operators-own-choice";
 
@@ -22,13 +23,7 @@ const WORLD: KeyConfig = {
 function terminal(t: Test, world = WORLD) {
   const stores = openStores(join(folderFor(t), "gateway.db"), [{ name: "ci", key: CI, models: ["fast"] }], () => {});
   t.teardown(() => stores.close());
-  const keys = async (...args: string[]) => {
-    const out: string[] = [];
-    const err: string[] = [];
-    const io = { out: (line: string) => out.push(line), err: (line: string) => err.push(line), env: {}, folder: "." };
-    const code = await runKeys(args, io, stores, () => world);
-    return { code, out: out.join("\n"), err: err.join("\n") };
-  };
+  const keys = (...args: string[]) => captured((io) => runKeys(args, io, stores, () => world), {}, USAGE, args);
   return { keys, stores };
 }
 
@@ -84,13 +79,12 @@ t.test("keys create and keys list tell limits and budgets in JSON, as keys show 
 
 t.test("keys list leaves limits out where gateway.yaml is invalid", async (t) => {
   const { stores } = terminal(t);
-  const out: string[] = [];
-  const io = { out: (line: string) => out.push(line), err: () => {}, env: {}, folder: "." };
-  const code = await runKeys(["list", "--json"], io, stores, () => {
+  const invalid = () => {
     throw new Error("gateway.yaml has a mistake");
-  });
+  };
+  const { code, out } = await captured((io) => runKeys(["list", "--json"], io, stores, invalid));
   t.equal(code, 0);
-  t.notOk("limits" in JSON.parse(out.join("\n"))[0]);
+  t.notOk("limits" in JSON.parse(out)[0]);
 });
 
 t.test("keys create prints the key once", async (t) => {
@@ -181,7 +175,7 @@ t.test("keys revoke revokes a key by id or name", async (t) => {
   const { keys, stores } = terminal(t);
   const one = await stores.keys.create({ name: "one" });
   const two = await stores.keys.create({ name: "two" });
-  t.same(await keys("revoke", "one"), { code: 0, out: "Revoked one.", err: "" });
+  t.hasStrict(await keys("revoke", "one"), { code: 0, out: "Revoked one.", err: "" });
   t.equal((await keys("revoke", two.record.id, "--json")).out, JSON.stringify({ revoked: two.record.id }));
   t.ok(stores.keys.find(one.key)?.revoked);
   t.ok(stores.keys.find(two.key)?.revoked);
@@ -343,7 +337,7 @@ t.test("keys rotate prints another key; the old one works for a while, or not at
 t.test("keys disable disables a key, and enable enables it again", async (t) => {
   const { keys, stores } = terminal(t);
   const key = (await keys("create", "one")).out;
-  t.same(await keys("disable", "one"), { code: 0, out: "Disabled one.", err: "" });
+  t.hasStrict(await keys("disable", "one"), { code: 0, out: "Disabled one.", err: "" });
   t.ok(stores.keys.find(key)?.disabled);
   t.match((await keys("list")).out, /one .*disabled 20/);
   t.match(JSON.parse((await keys("enable", "one", "--json")).out), { name: "one", disabled: null });

@@ -1,8 +1,9 @@
 import t, { type Test } from "tap";
-import { help } from "../../src/cli/help/models.ts";
+import { help, USAGE } from "../../src/cli/help/models.ts";
 import { runModels } from "../../src/cli/models.ts";
 import { loadConfig } from "../../src/config/load.ts";
 import { vocabulary } from "../config/fixture.ts";
+import { captured } from "../support/terminal.ts";
 
 const YAML = `providers:
   demo: { url: "demo:" }
@@ -19,11 +20,8 @@ models:
 async function models(t: Test, ...args: string[]) {
   const folder = t.testdir({ "gateway.yaml": YAML });
   const config = await loadConfig(`${folder}/gateway.yaml`, vocabulary, {});
-  const out: string[] = [];
-  const err: string[] = [];
-  const io = { out: (line: string) => out.push(line), err: (line: string) => err.push(line), env: {}, folder };
-  const code = await runModels(args, io, config);
-  return { code, out, err: err.join("\n") };
+  const { code, out, err } = await captured((io) => runModels(args, io, config), { folder }, USAGE, args);
+  return { code, out: out.split("\n"), err };
 }
 
 t.test("each target is a row with its abilities and limits, each figure with a letter for its source", async (t) => {

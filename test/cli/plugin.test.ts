@@ -6,17 +6,13 @@ import { fileURLToPath } from "node:url";
 import t from "tap";
 import { help, USAGE } from "../../src/cli/help/plugin.ts";
 import { runPlugin } from "../../src/cli/plugin.ts";
+import { captured } from "../support/terminal.ts";
 
 const folder = mkdtempSync(join(tmpdir(), "gateway-plugin-"));
 t.teardown(() => rmSync(folder, { recursive: true }));
 const COMMAND = fileURLToPath(new URL("../../bin/model-gateway", import.meta.url));
 
-async function plugin(...args: string[]) {
-  const out: string[] = [];
-  const io = { out: (line: string) => out.push(line), err: (line: string) => out.push(line), env: {}, folder };
-  const code = await runPlugin(args, io, ["auth", "models"]);
-  return { code, text: out.join("\n") };
-}
+const plugin = (...args: string[]) => captured((io) => runPlugin(args, io, ["auth", "models"]), { folder });
 
 /** The command itself, as it is typed. */
 function typed(...args: string[]) {
@@ -49,10 +45,12 @@ t.test("a missing test, and an option in the wrong place, are reported", async (
   });
   const empty = mkdtempSync(join(tmpdir(), "gateway-plugin-"));
   t.teardown(() => rmSync(empty, { recursive: true }));
-  const io = { out: () => {}, err: () => {}, env: {}, folder: empty };
-  await t.rejects(runPlugin(["test"], io, []), {
-    message: /no test\/\*\.test\.ts in this folder: plugin new NAME writes one/,
-  });
+  await t.rejects(
+    captured((io) => runPlugin(["test"], io, []), { folder: empty }),
+    {
+      message: /no test\/\*\.test\.ts in this folder: plugin new NAME writes one/,
+    },
+  );
 });
 
 t.test("an existing or invalid name is refused, and the plugins can be listed", async (t) => {
@@ -67,7 +65,7 @@ t.test("an existing or invalid name is refused, and the plugins can be listed", 
   }
   await t.rejects(plugin("new"), { message: /new NAME/ });
   await t.rejects(plugin(), { message: /new NAME/ });
-  t.same(await plugin("list"), { code: 0, text: "auth\nmodels" });
+  t.hasStrict(await plugin("list"), { code: 0, text: "auth\nmodels" });
   t.same(JSON.parse((await plugin("list", "--json")).text), ["auth", "models"]);
   t.match(USAGE, /docs\/plugins\.md/);
   t.match(help, /^plugin /);

@@ -1,22 +1,18 @@
 import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import t, { type Test } from "tap";
-import { help } from "../../src/cli/help/reconcile.ts";
+import { help, USAGE } from "../../src/cli/help/reconcile.ts";
 import { runReconcile } from "../../src/cli/reconcile.ts";
 import { priceVersion } from "../../src/core/price-list.ts";
 import { keptLedger } from "../support/kept-ledger.ts";
+import { captured } from "../support/terminal.ts";
 
 /** A command line over stores in a new file, and an invoice beside them. */
 function terminal(t: Test, invoice: string) {
   const { folder, stores, append } = keptLedger(t);
   writeFileSync(join(folder, "invoice.csv"), invoice);
-  const reconcile = async (...args: string[]) => {
-    const out: string[] = [];
-    const err: string[] = [];
-    const io = { out: (line: string) => out.push(line), err: (line: string) => err.push(line), env: {}, folder };
-    const code = await runReconcile(args, io, stores, ["p", "other"]);
-    return { code, out: out.join("\n"), err: err.join("\n") };
-  };
+  const reconcile = (...args: string[]) =>
+    captured((io) => runReconcile(args, io, stores, ["p", "other"]), { folder }, USAGE, args);
   return { reconcile: Object.assign(reconcile, { folder }), append, stores };
 }
 

@@ -4,6 +4,7 @@ import { runRoutes } from "../../src/cli/routes.ts";
 import { loadConfig } from "../../src/config/load.ts";
 import { UsageError } from "../../src/text/format-error.ts";
 import { buildVocabulary } from "../../src/vocabulary.ts";
+import { captured } from "../support/terminal.ts";
 
 const YAML = `providers: { demo: { url: "demo:" }, own: { url: "http://127.0.0.1:1/v1", protocol: openai-chat } }
 models: { echo: { targets: [demo:echo] } }
@@ -17,10 +18,9 @@ paths:
 t.test("each path is a line with its protocol, its chain and its plugins in order", async (t) => {
   const folder = t.testdir({ "gateway.yaml": YAML });
   const config = await loadConfig(`${folder}/gateway.yaml`, await buildVocabulary(folder), {});
-  const out: string[] = [];
-  const io = { out: (line: string) => out.push(line), err: t.fail, env: {}, folder };
-  t.equal(await runRoutes([], io, config), 0);
-  const text = out.join("\n");
+  const routes = (...args: string[]) => captured((io) => runRoutes(args, io, config), { folder });
+  const { code, text } = await routes();
+  t.equal(code, 0);
   t.match(
     text,
     /^\/v1\/messages +models, as anthropic-messages \(strict\) +llm +sse auth scrub models limits rewrite usage$/m,
@@ -30,14 +30,13 @@ t.test("each path is a line with its protocol, its chain and its plugins in orde
   t.match(text, /^\/v1\/models +plugin models +read +auth$/m);
   t.match(text, /\noff: \/v1beta\/models$/);
 
-  out.length = 0;
-  t.equal(await runRoutes(["--json"], io, config), 0);
-  const routes = JSON.parse(out.join("\n")) as { path: string }[];
+  const { code: also, out } = await routes("--json");
+  t.equal(also, 0);
   t.match(
-    routes.find(({ path }) => path === "/acme/chat"),
+    (JSON.parse(out) as { path: string }[]).find(({ path }) => path === "/acme/chat"),
     { protocol: "openai-chat", plugins: ["sse", "auth", "models", "limits", "rewrite", "usage"], strict: false },
   );
-  await t.rejects(runRoutes(["--prices"], io, config), { constructor: UsageError, message: /--prices/ });
+  await t.rejects(routes("--prices"), { constructor: UsageError, message: /--prices/ });
   t.match(USAGE, /^usage: .* routes \[--json\]/);
   t.match(help, /^routes /);
 });

@@ -8,6 +8,8 @@ import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import t, { type Test } from "tap";
 import { runGateway } from "../../src/cli/run.ts";
+import { UsageError } from "../../src/text/format-error.ts";
+import { captured } from "../support/terminal.ts";
 
 const ROOT = fileURLToPath(new URL("../..", import.meta.url));
 const YAML = `listen: 127.0.0.1:0
@@ -39,18 +41,9 @@ function start(t: Test, yaml: string, before?: { folder: string }, args = before
 }
 
 /** What is said of a start in this process, one that is over at once, and its exit code. */
-async function failed(t: Test, yaml: string, args: string[] = []) {
+function failed(t: Test, yaml: string, args: string[] = []) {
   const folder = t.testdir({ "gateway.yaml": yaml });
-  let text = "";
-  const line = (more: string) => {
-    text += `${more}\n`;
-  };
-  const code = await runGateway(
-    args,
-    { out: line, err: line, env: {}, folder },
-    { file: join(folder, "gateway.yaml"), folder },
-  );
-  return { code, text };
+  return captured((io) => runGateway(args, io, { file: join(folder, "gateway.yaml"), folder }), { folder });
 }
 
 /** What the `curl` that a start prints is answered, pasted into a shell. */
@@ -141,5 +134,5 @@ t.test("a start that fails prints the reason in a line and exits with 1", async 
 });
 
 t.test("a flag that does not exist is a usage error", async (t) => {
-  t.match(await failed(t, YAML, ["--wathc"]), { code: 2, text: /--wathc.*usage/s });
+  await t.rejects(failed(t, YAML, ["--wathc"]), { constructor: UsageError, message: /--wathc/ });
 });

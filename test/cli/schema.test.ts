@@ -2,21 +2,14 @@ import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import t from "tap";
 import { z } from "zod";
-import { help } from "../../src/cli/help/schema.ts";
 import { runSchema } from "../../src/cli/schema.ts";
 import type { Vocabulary } from "../../src/config/plugins.ts";
+import { UsageError } from "../../src/text/format-error.ts";
 import { vocabulary } from "../config/fixture.ts";
+import { captured } from "../support/terminal.ts";
 
-async function schema(folder: string, args: string[] = [], words: Vocabulary = vocabulary) {
-  const out: string[] = [];
-  const err: string[] = [];
-  const code = await runSchema(
-    args,
-    { out: (line) => out.push(line), err: (line) => err.push(line), env: {}, folder },
-    words,
-  );
-  return { code, out: out.join("\n"), err: err.join("\n") };
-}
+const schema = (folder: string, args: string[] = [], words: Vocabulary = vocabulary) =>
+  captured((io) => runSchema(args, io, words), { folder });
 
 type Json = { [name: string]: Json } & { enum?: string[] };
 
@@ -87,17 +80,14 @@ t.test("a plugin that cannot be loaded, or described, does not prevent the rest 
   t.same(Object.keys(JSON.parse(out).properties.plugins.properties), ["odd", "sse"]);
 });
 
-t.test("a wrong command line prints the usage", async (t) => {
-  for (const args of [["--x"], ["a", "b"]]) {
-    const { code, err } = await schema(t.testdir(), args);
-    t.equal(code, 2);
-    t.ok(err.endsWith(`usage: ${help}`));
-  }
+t.test("a wrong command line is a usage error", async (t) => {
+  await t.rejects(schema(t.testdir(), ["--x"]), { constructor: UsageError, message: /--x/ });
+  await t.rejects(schema(t.testdir(), ["a", "b"]), { constructor: UsageError, message: /"b" is one word too many/ });
 });
 
 t.test("a file that cannot be written is reported in a sentence", async (t) => {
   const folder = t.testdir({ file: "" });
-  t.same(await schema(folder, ["gone/x.json"]), {
+  t.hasStrict(await schema(folder, ["gone/x.json"]), {
     code: 1,
     out: "",
     err: `cannot write ${join(folder, "gone/x.json")}: there is no such folder`,

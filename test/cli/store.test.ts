@@ -3,12 +3,14 @@ import { join } from "node:path";
 import t, { type Test } from "tap";
 import { help, USAGE } from "../../src/cli/help/store.ts";
 import { runStore } from "../../src/cli/store.ts";
+import type { Terminal } from "../../src/cli/verb.ts";
 import type { NumberedAuditEntry } from "../../src/store/audit.ts";
 import { importStore, openMaintenance, openStores, restoreStore } from "../../src/store/open.ts";
 import type { StoreImport } from "../../src/store/postgres/import.ts";
 import { loadOrCreateSecret, missingSecretWarning } from "../../src/store/secret.ts";
 import { SqliteDatabase } from "../../src/store/sqlite/database.ts";
 import { plainEntry } from "../support/plain-entry.ts";
+import { captured } from "../support/terminal.ts";
 import { leaveWaitingRows } from "../support/waiting-rows.ts";
 
 const DAY = 86_400_000;
@@ -24,18 +26,16 @@ async function terminal(t: Test) {
   }
   await stores.close();
   let zone = "UTC";
-  const store = async (...args: string[]) => {
-    const out: string[] = [];
-    const err: string[] = [];
-    const io = { out: (line: string) => out.push(line), err: (line: string) => err.push(line), env: {}, folder };
-    const code = await runStore(args, io, {
-      openStore: () => openMaintenance(path),
-      restore: (file, terms) => restoreStore({ ledger: path }, file, terms),
-      importFrom: (file, terms) => importStore({ ledger: path }, file, terms),
-      missingSecretWarning: () => missingSecretWarning(path),
-      zone: () => zone,
-    });
-    return { code, out: out.join("\n"), err: err.join("\n") };
+  const store = (...args: string[]) => {
+    const run = (io: Terminal) =>
+      runStore(args, io, {
+        openStore: () => openMaintenance(path),
+        restore: (file, terms) => restoreStore({ ledger: path }, file, terms),
+        importFrom: (file, terms) => importStore({ ledger: path }, file, terms),
+        missingSecretWarning: () => missingSecretWarning(path),
+        zone: () => zone,
+      });
+    return captured(run, { folder }, USAGE, args);
   };
   const inZone = (name: string) => {
     zone = name;
@@ -227,28 +227,27 @@ t.test(
     const names = ["usage_kind", "usage_holder", "usage_hour", "usage_day", "usage_once", "usage_pruned"];
     const others = [...names, "price", "audit", "kept_value", "signed_out"].map((name) => [name, 0]);
     const rows = { ...Object.fromEntries(others), key: 2, usage: 1_500, object: 1 } as StoreImport["rows"];
-    const imported = async (secret: boolean, ...args: string[]) => {
-      const [out, err]: [string[], string[]] = [[], []];
-      const io = { out: (line: string) => out.push(line), err: (line: string) => err.push(line), env: {}, folder };
+    const imported = (secret: boolean, ...args: string[]) => {
       const unused = () => t.fail("not for this verb") as never;
-      const code = await runStore(["import", "old.db", ...args], io, {
-        ...{ openStore: unused, restore: unused, missingSecretWarning: unused, zone: unused },
-        async importFrom(file, { author, progress }) {
-          t.match([file, author], [join(folder, "old.db"), { who: /^cli:/ }]);
-          progress("usage: 1,500 rows");
-          return { rows, secret };
-        },
-      });
-      return { code, out: out.join("\n"), err };
+      const run = (io: Terminal) =>
+        runStore(["import", "old.db", ...args], io, {
+          ...{ openStore: unused, restore: unused, missingSecretWarning: unused, zone: unused },
+          async importFrom(file, { author, progress }) {
+            t.match([file, author], [join(folder, "old.db"), { who: /^cli:/ }]);
+            progress("usage: 1,500 rows");
+            return { rows, secret };
+          },
+        });
+      return captured(run, { folder });
     };
     t.match(await imported(true), {
       ...{
         code: 0,
         out: /old\.db: 2 keys, 1,500 requests, 1 object, with all sums/,
-        err: ["import: usage: 1,500 rows"],
+        err: "import: usage: 1,500 rows",
       },
     });
-    t.match((await imported(false)).err[1], /^import: warning: there is no .*old\.db\.secret/);
+    t.match((await imported(false)).err, /\nimport: warning: there is no .*old\.db\.secret/);
     t.same(JSON.parse((await imported(false, "--json")).out), { file: join(folder, "old.db"), rows, secret: false });
   },
 );

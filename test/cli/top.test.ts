@@ -1,8 +1,10 @@
 import t, { type Test } from "tap";
 import { help, USAGE } from "../../src/cli/help/top.ts";
 import { runTop } from "../../src/cli/top.ts";
+import type { Terminal } from "../../src/cli/verb.ts";
 import { startAdmin, TOKEN, VIEWER, WITH_TOKENS } from "../admin/support.ts";
 import { asking } from "../support/gateway.ts";
+import { captured } from "../support/terminal.ts";
 import { json, startVendor } from "../support/vendor.ts";
 
 const LIVE = { id: "01a", age: 5300, name: "ci", model: "fast", target: "acme:m", state: "streaming", tokens: 2100 };
@@ -11,18 +13,10 @@ async function top(t: Test, url: string, ...args: string[]) {
   return topAs(t, "token-1", url, args);
 }
 
-async function topAs(t: Test, token: string, url: string, args: readonly string[], signal?: AbortSignal) {
+function topAs(t: Test, token: string, url: string, args: readonly string[], signal?: AbortSignal) {
   const { hostname, port } = new URL(url);
-  const out: string[] = [];
-  const err: string[] = [];
-  const io = {
-    out: (line: string) => out.push(line),
-    err: (line: string) => err.push(line),
-    env: { ADMIN_TOKEN: token },
-    folder: t.testdirName,
-  };
-  const code = await runTop(args, io, { host: hostname, port: Number(port) }, signal);
-  return { code, out: out.join("\n"), err: err.join("\n") };
+  const run = (io: Terminal) => runTop(args, io, { host: hostname, port: Number(port) }, signal);
+  return captured(run, { env: { ADMIN_TOKEN: token }, folder: t.testdirName });
 }
 
 t.test("live requests are a line each, and JSON has all of them", async (t) => {

@@ -4,17 +4,13 @@ import { runUsage } from "../../src/cli/usage.ts";
 import { Days } from "../../src/core/calendar.ts";
 import type { LedgerEntry } from "../../src/store/ledger.ts";
 import { keptLedger } from "../support/kept-ledger.ts";
+import { captured } from "../support/terminal.ts";
 
 /** A command line over stores in a new file. */
 function terminal(t: Test) {
   const { stores, append } = keptLedger(t);
-  const usage = async (...args: string[]) => {
-    const out: string[] = [];
-    const err: string[] = [];
-    const io = { out: (line: string) => out.push(line), err: (line: string) => err.push(line), env: {}, folder: "." };
-    const code = await runUsage(args, io, stores, () => "Asia/Tokyo");
-    return { code, out: out.join("\n"), err: err.join("\n") };
-  };
+  const usage = (...args: string[]) =>
+    captured((io) => runUsage(args, io, stores, () => "Asia/Tokyo"), {}, USAGE, args);
   return { usage, append, stores };
 }
 
@@ -195,7 +191,7 @@ t.test("usage --rows prints a line for each request, the newest last", async (t)
 t.test("an invalid command line exits with 2 and prints what is accepted", async (t) => {
   const { usage } = terminal(t);
   const cases: [string[], RegExp][] = [
-    [["today"], /Unexpected argument 'today'/],
+    [["today"], /"today" is one word too many/],
     [["--group", "key"], /Unknown option '--group'/],
     [["--by", "colour"], /"colour": choose from key, group, model, target, tag, day/],
     [["--by", "key,key"], /twice/],

@@ -2,7 +2,14 @@ import { symlinkSync } from "node:fs";
 import { join } from "node:path";
 import { pathToFileURL } from "node:url";
 import t from "tap";
-import { argumentErrorText, COMMAND, commandAt, parseVerbArguments } from "../../src/cli/verb.ts";
+import {
+  argumentErrorText,
+  COMMAND,
+  commandAt,
+  parseOption,
+  parseVerbArguments,
+  printFailure,
+} from "../../src/cli/verb.ts";
 import { UsageError } from "../../src/text/format-error.ts";
 
 t.test("hints name the command that works for this installation", async (t) => {
@@ -21,11 +28,27 @@ t.test("options and arguments of a verb are parsed, and an unknown one is a usag
   const read = parseVerbArguments(["one", "--json", "--by", "day"], options, 1);
   t.same([read.values.json, read.values.by, read.positionals], [true, "day", ["one"]]);
   for (const [args, says] of [
-    [["--jsno"], /--jsno/],
+    [["--jsno"], /^Unknown option '--jsno'\.$/],
     [["one", "two"], /"two" is one word too many/],
     [["--by"], /--by/],
   ] as const)
     t.throws(() => parseVerbArguments(args, options, 1), { constructor: UsageError, message: says });
+});
+
+t.test("a wrong value is a usage error that names the option; other errors are printed without a stack", async (t) => {
+  t.equal(
+    parseOption("--n", () => 5),
+    5,
+  );
+  const wrong = () => {
+    throw new RangeError("take 1 to 9");
+  };
+  t.throws(() => parseOption("--n", wrong), { constructor: UsageError, message: "--n: take 1 to 9." });
+  const lines: string[] = [];
+  const err = (line: string) => lines.push(line);
+  t.equal(printFailure(new TypeError("the disk is full"), { err }), 1);
+  t.throws(() => printFailure(new UsageError("no"), { err }), { constructor: UsageError, message: "no" });
+  t.same(lines, ["the disk is full"]);
 });
 
 t.test("an unknown argument prints the lines of the usage that it concerns, and where the rest is", async (t) => {

@@ -3,9 +3,11 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import t from "tap";
 import { runCheck } from "../../src/cli/check.ts";
+import type { Terminal } from "../../src/cli/verb.ts";
 import type { Problem } from "../../src/config/problems.ts";
 import { dryStartPlugins } from "../../src/dry-start.ts";
 import { buildVocabulary } from "../../src/vocabulary.ts";
+import { captured } from "../support/terminal.ts";
 
 /** A file that check finds right. */
 const RIGHT = `listen: 127.0.0.1:8080
@@ -191,17 +193,18 @@ const ENV = { OPENAI_API_KEY: "sk-0123456789abcdefgh", CI_KEY: "ci-key-012345678
 
 async function check(yaml: string): Promise<{ code: number; problems: Problem[] }> {
   writeFileSync(join(folder, "gateway.yaml"), yaml);
-  const out: string[] = [];
-  const io = { out: (line: string) => out.push(line), err: (line: string) => out.push(line), env: ENV, folder };
   const vocabulary = await buildVocabulary(folder);
-  const code = await runCheck(
-    ["--json"],
-    io,
-    vocabulary,
-    (config) => dryStartPlugins(config, vocabulary),
-    async () => [],
-  );
-  return { code, problems: (JSON.parse(out.join("\n")) as { problems: Problem[] }).problems };
+  const run = (io: Terminal) =>
+    runCheck(
+      ["--json"],
+      io,
+      join(folder, "gateway.yaml"),
+      vocabulary,
+      (config) => dryStartPlugins(config, vocabulary),
+      async () => [],
+    );
+  const { code, text } = await captured(run, { env: ENV, folder });
+  return { code, problems: (JSON.parse(text) as { problems: Problem[] }).problems };
 }
 
 t.test("the file from which all others are derived is valid", async (t) => {

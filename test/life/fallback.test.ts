@@ -1,6 +1,7 @@
 import t from "tap";
 import { runUsage } from "../../src/cli/usage.ts";
 import { asking, startGateway } from "../support/gateway.ts";
+import { captured } from "../support/terminal.ts";
 import { httpUpstream } from "../support/upstream.ts";
 
 t.test("after a fallback, name and cost are those of the model that answered, everywhere", async (t) => {
@@ -32,9 +33,8 @@ models:
   t.match(entry, { model: "cheap", target: "up:fine", cost: 5e9, attempts: [{ target: "up:down" }, {}] });
   const line = running.log.lines.find(({ message }) => message === "exchange");
   t.match(line?.fields, { model: "cheap", asked: "dear", target: "up:fine" });
-  let printed = "";
-  const io = { out: (text: string) => (printed += `${text}\n`), err: () => {} };
-  t.equal(await runUsage([], io as never, stores), 0);
+  const { code, out: printed } = await captured((io) => runUsage([], io, stores, () => "UTC"));
+  t.equal(code, 0);
   t.match(printed, /^cheap +1 .*\$5/m);
   t.notMatch(printed, /dear/);
 });

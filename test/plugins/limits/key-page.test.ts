@@ -5,6 +5,7 @@ import { Calendar } from "../../../src/core/calendar.ts";
 import { Levels } from "../../../src/core/limits.ts";
 import type { Limiter } from "../../../src/store/limiter.ts";
 import { keptLedger } from "../../support/kept-ledger.ts";
+import { captured } from "../../support/terminal.ts";
 
 const ZONE = "Asia/Kolkata";
 /** There 10:00 on a Thursday; days begin in the middle of an hour of UTC. */
@@ -44,10 +45,9 @@ t.test("a key's spending of the day, week and month is that of usage, in the gat
   t.match(await told("new"), { usage: 0, usage_daily: 0, usage_weekly: 0, usage_monthly: 0 });
   t.equal(queries, 4, "for all callers together");
   const usage = async (since: string) => {
-    const out: string[] = [];
-    const io = { out: (line: string) => out.push(line), err: (line: string) => t.fail(line), env: {}, folder: "." };
-    await runUsage(["--since", since, "--by", "key", "--json"], io, stores, () => ZONE);
-    return (JSON.parse(out.join("")) as { key: string; cost: number }[]).find(({ key }) => key === "k")?.cost;
+    const args = ["--since", since, "--by", "key", "--json"];
+    const { text } = await captured((io) => runUsage(args, io, stores, () => ZONE));
+    return (JSON.parse(text) as { key: string; cost: number }[]).find(({ key }) => key === "k")?.cost;
   };
   for (const [since, usd] of [
     ["today", 1],

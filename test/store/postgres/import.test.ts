@@ -4,6 +4,7 @@ import { DatabaseSync } from "node:sqlite";
 import t, { type Test } from "tap";
 import { runKeys as keys } from "../../../src/cli/keys.ts";
 import { runUsage as usage } from "../../../src/cli/usage.ts";
+import type { Terminal } from "../../../src/cli/verb.ts";
 import { newId } from "../../../src/core/id.ts";
 import { journalFolder } from "../../../src/store/journal/files.ts";
 import { Journal } from "../../../src/store/journal/journal.ts";
@@ -13,6 +14,7 @@ import { PostgresMaintenance } from "../../../src/store/postgres/maintenance.ts"
 import { folderFor } from "../../support/folder.ts";
 import { entry } from "../../support/ledger-contract.ts";
 import { placeOf, startPostgres } from "../../support/postgres.ts";
+import { captured } from "../../support/terminal.ts";
 
 const HOUR = 3_600_000;
 const START = Date.UTC(2026, 9, 29);
@@ -58,13 +60,13 @@ async function usedStore(t: Test) {
 
 /** What a user sees of a store. */
 async function seen(stores: Stores) {
-  const verb = async (run: (io: Parameters<typeof usage>[1]) => Promise<number>) => {
-    const out: string[] = [];
-    t.equal(await run({ out: (line) => out.push(line), err: (line) => t.fail(line), env: {}, folder: "." }), 0);
-    return out.join("\n");
+  const verb = async (run: (io: Terminal) => Promise<number>) => {
+    const { code, out, err } = await captured(run);
+    t.same([code, err], [0, ""]);
+    return out;
   };
   const config = () => ({ models: [], limits: {}, timezone: "UTC", unenforceableReason: async () => undefined });
-  const sums = (by: string) => verb((io) => usage(["--by", by, "--json"], io, stores));
+  const sums = (by: string) => verb((io) => usage(["--by", by, "--json"], io, stores, () => "UTC"));
   return {
     keys: await verb((io) => keys(["list", "--json"], io, stores, config)),
     records: (await stores.keys.list()).map(({ hash, limits }) => ({ hash, limits })),
