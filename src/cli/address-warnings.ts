@@ -12,8 +12,8 @@ import { basePath } from "../upstream/address.ts";
 export function addressWarnings(
   config: Pick<Config, "file" | "text" | "providers">,
   protocols: readonly Protocol[],
-  vendors: readonly Vendor[] = loadVendors(),
 ): Problem[] {
+  const vendors = loadVendors();
   return config.providers.flatMap((provider) => {
     const path = ["providers", provider.name, "url"];
     const called = trailingOperation(provider, protocols);

@@ -310,7 +310,7 @@ export async function runAudit(
   if (values.json) io.out(JSON.stringify(advice, undefined, 2));
   else if (advice.length === 0) io.out("no advice");
   else {
-    const columns = ["LEVEL", "ID", "ABOUT", "PROBLEM", "FIX"].map((title) => ({ title }));
+    const columns = ["LEVEL", "ID", "ABOUT", "PROBLEM", "FIX"];
     for (const line of formatTable(columns, adviceRows(advice))) io.out(line);
   }
   return advice.some(({ level }) => LEVELS.indexOf(level) <= most) ? 1 : 0;

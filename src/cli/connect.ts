@@ -122,7 +122,7 @@ function listClients(clients: readonly Client[], io: Terminal, json: boolean): n
     io.out(JSON.stringify(rows, undefined, 2));
     return 0;
   }
-  const columns = ["CLIENT", "NAME", "KIND", "PROTOCOL", "HERE"].map((title) => ({ title }));
+  const columns = ["CLIENT", "NAME", "KIND", "PROTOCOL", "HERE"];
   const rows = clients.map((client) => [
     client.id,
     client.name,

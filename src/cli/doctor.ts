@@ -57,7 +57,7 @@ export async function runDoctor(
   ];
   if (values.json) io.out(JSON.stringify(findings, undefined, 2));
   else {
-    const columns = ["", "WHAT", "NAME", ""].map((title) => ({ title }));
+    const columns = ["", "WHAT", "NAME", ""];
     const rows = findings.map(({ state, what, name, says }) => [state, what, name, says]);
     for (const line of formatTable(columns, rows)) io.out(line);
     if (values.url === undefined) io.out("\nTo test the proxy in front: --url, with the URL that clients use.");

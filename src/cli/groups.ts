@@ -3,7 +3,7 @@ import { type GroupTotals, groupTotals } from "../store/group-lines.ts";
 import type { Keys } from "../store/keys.ts";
 import type { Ledger } from "../store/ledger.ts";
 import { parsePastMoment } from "../text/moments.ts";
-import { formatCost, formatTable, groupDigits } from "../text/table.ts";
+import { formatCost, formatTable, groupDigits, numberColumns } from "../text/table.ts";
 import { reportBehind } from "./behind.ts";
 import { type BudgetSpending, budgetSpending, formatSpending, groupBudgets } from "./budget-spending.ts";
 import { COMMAND, parseOption, parseVerbArguments, type Terminal } from "./verb.ts";
@@ -42,10 +42,7 @@ export async function runGroups(
   if (json) io.out(JSON.stringify(lines, undefined, 2));
   else if (lines.length === 0) io.out(`No groups yet. Put a key into one with: ${COMMAND} keys set KEY --group acme`);
   else {
-    const columns = [
-      ...[{ title: "GROUP" }, { title: "KEYS", right: true }, { title: "REQUESTS", right: true }],
-      ...[{ title: "COST", right: true }, ...(spent.length > 0 ? [{ title: "SPENT" }] : [])],
-    ];
+    const columns = ["GROUP", ...numberColumns("KEYS", "REQUESTS", "COST"), ...(spent.length > 0 ? ["SPENT"] : [])];
     const rows = lines.map(({ group, keys, requests, cost, budgets }) => [
       group,
       groupDigits(keys.length),

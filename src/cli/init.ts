@@ -12,7 +12,7 @@ import { checkImportKind, readImport } from "../setup/imports.ts";
 import { type ModelOffer, queryOffers, type VendorOffer } from "../setup/offers.ts";
 import { openStores } from "../store/open.ts";
 import { UsageError } from "../text/format-error.ts";
-import { formatTable, groupDigits } from "../text/table.ts";
+import { formatTable, groupDigits, numberColumns } from "../text/table.ts";
 import { buildVocabulary } from "../vocabulary.ts";
 import { installedClientLines, KEY_VARIABLE, localUrl } from "./connect.ts";
 import { createFirstKey } from "./first-key.ts";
@@ -169,8 +169,7 @@ function offerLines({ vendor, variable, listing, models }: VendorOffer, all: rea
   if (!listing.models) return [`${vendor.name} (${where}): ${listing.problem}`, ""];
   const priced = models.filter(({ price, preselected }) => price || preselected);
   const some = (priced.length > 0 ? priced : models).slice(0, MAX_CHOICES);
-  const columns = [{ title: "" }, { title: "#", right: true }, { title: "MODEL" }];
-  const numbers = ["CONTEXT", "INPUT", "OUTPUT"].map((title) => ({ title, right: true }));
+  const columns = ["", { right: "#" }, "MODEL", ...numberColumns("CONTEXT", "INPUT", "OUTPUT")];
   const rows = some.map((model) => [
     model.preselected ? "*" : "",
     String(all.indexOf(model) + 1),
@@ -181,7 +180,7 @@ function offerLines({ vendor, variable, listing, models }: VendorOffer, all: rea
   ]);
   const more = models.length > some.length ? [`     and ${models.length - some.length} more; choose them by name`] : [];
   const title = `${vendor.name} (${where}): ${models.length} ${models.length === 1 ? "model" : "models"}`;
-  return [title, ...formatTable([...columns, ...numbers], rows), ...more, ""];
+  return [title, ...formatTable(columns, rows), ...more, ""];
 }
 
 /** @throws UsageError for a name that no vendor lists */

@@ -172,11 +172,7 @@ async function list(_name: string, word: KeyActionContext): Promise<undefined> {
       record.expires === undefined ? "never" : formatUtc(record.expires),
       stateLabel(record),
     ]);
-    for (const line of formatTable(
-      titles.map((title) => ({ title })),
-      rows,
-    ))
-      io.out(line);
+    for (const line of formatTable(titles, rows)) io.out(line);
   }
 }
 
@@ -306,7 +302,7 @@ async function printKey(record: KeyRecord, { options: { json }, io, config, ledg
           ["old key", `${rotating > Date.now() ? "works" : "worked"} until ${formatUtc(rotating)}`] as [string, string],
         ]),
   ];
-  for (const line of formatTable([{ title: "FIELD" }, { title: "VALUE" }], fields).slice(1)) io.out(line);
+  for (const line of formatTable(["FIELD", "VALUE"], fields).slice(1)) io.out(line);
 }
 
 /** @throws Error for limits that could not be enforced */

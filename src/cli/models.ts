@@ -2,7 +2,7 @@ import type { Config, ConfiguredModel, ConfiguredTarget } from "../config/types.
 import { type Price, SERVICE_TIERS, type TieredRates } from "../core/price.ts";
 import { OPERATOR_SOURCE, PriceList, type PriceVersion } from "../core/price-list.ts";
 import { Catalogue, type ModelFacts, type SourcedFact } from "../prices/catalogue.ts";
-import { formatTable, groupDigits } from "../text/table.ts";
+import { formatTable, groupDigits, numberColumns } from "../text/table.ts";
 import { parseVerbArguments, type Terminal } from "./verb.ts";
 
 const OPTIONS = { prices: { type: "boolean" }, json: { type: "boolean" } } as const;
@@ -102,11 +102,7 @@ function sourcedTable(
   cellsOf: (line: TargetLine) => { cells: string[]; more: string[] },
 ): string[] {
   const rows = models.flatMap(({ model, targets }) => targets.map((line) => ({ model, line, ...cellsOf(line) })));
-  const columns = [
-    { title: "MODEL" },
-    { title: "TARGET" },
-    ...titles.map((title) => ({ title: `${title}  `, right: true })),
-  ];
+  const columns = ["MODEL", "TARGET", ...numberColumns(...titles.map((title) => `${title}  `))];
   const [head = "", ...lines] = formatTable(
     columns,
     rows.map(({ model, line, cells }) => [model.id, line.target, ...cells]),

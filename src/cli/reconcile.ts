@@ -4,7 +4,7 @@ import { Calendar } from "../core/calendar.ts";
 import type { Ledger } from "../store/ledger.ts";
 import type { PriceVersions } from "../store/price-versions.ts";
 import { UsageError } from "../text/format-error.ts";
-import { countNoun, formatCost, formatTable, groupDigits } from "../text/table.ts";
+import { countNoun, formatCost, formatTable, groupDigits, numberColumns } from "../text/table.ts";
 import {
   type ComparedDay,
   type Comparison,
@@ -178,12 +178,7 @@ const formatFigure = (name: keyof Figures, figure = 0): string =>
 function comparisonLines(comparison: Comparison, invoice: Invoice, { tolerance, all }: ReconcileOptions): string[] {
   const { days, unmatched, totals, providers } = comparison;
   const figures = FIGURES.filter((name) => invoice.figureNames.has(name));
-  const right = true;
-  const columns = [
-    ...[{ title: "DAY" }, { title: "MODEL" }, { title: "OF" }],
-    ...["INVOICE", "LEDGER", "DIFFERENCE"].map((title) => ({ title, right })),
-    { title: "NOTE" },
-  ];
+  const columns = ["DAY", "MODEL", "OF", ...numberColumns("INVOICE", "LEDGER", "DIFFERENCE"), "NOTE"];
   const row = (first: string[], name: keyof Figures, charged = 0, counted = 0, note = "") => [
     ...[...first, FIGURE_LABELS[name], formatFigure(name, charged), formatFigure(name, counted)],
     ...[`${charged > counted ? "+" : ""}${formatFigure(name, charged - counted)}`, note],

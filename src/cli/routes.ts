@@ -10,7 +10,7 @@ export async function runRoutes(args: readonly string[], io: Terminal, config: C
     io.out(JSON.stringify(routes, undefined, 2));
     return 0;
   }
-  const columns = ["PATH", "ANSWERS", "CHAIN", "PLUGINS"].map((title) => ({ title }));
+  const columns = ["PATH", "ANSWERS", "CHAIN", "PLUGINS"];
   const rows = routes.map(({ path, answers, chain, plugins, strict }) => [
     path,
     strict ? `${answers} (strict)` : answers,

@@ -17,18 +17,14 @@ import { isWorker } from "../workers/worker-process.ts";
 /** Milliseconds between two checks: a killed gateway looks alive for a shorter time. */
 const RECHECK = 3000;
 
-/**
- * Returns an error if several gateways currently count limits, each in its own memory.
- * @param again milliseconds until the second check
- */
+/** Returns an error if several gateways currently count limits, each in its own memory. */
 export async function doubleCountErrors(
   config: Pick<Config, "file" | "text" | "store" | "limits" | "keys">,
-  again = RECHECK,
 ): Promise<Problem[]> {
   const { ledger, limits, postgres } = config.store;
   const several = () => hasSeveralGateways(journalFolder(ledger), isWorker);
   if (limits !== "memory" || postgres || !several() || !(await isLimited(config))) return [];
-  await sleep(again);
+  await sleep(RECHECK);
   return several() ? [errorAt(config, { path: ["store"], message: COUNTED_TWICE })] : [];
 }
 

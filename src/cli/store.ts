@@ -184,7 +184,7 @@ async function readTrail(audit: Maintenance["audit"], since: number | undefined)
   }
 }
 
-const COLUMNS = ["TIME", "WHO", "FROM", "ACTION", "SUBJECT", "DETAIL"].map((title) => ({ title }));
+const COLUMNS = ["TIME", "WHO", "FROM", "ACTION", "SUBJECT", "DETAIL"];
 
 function auditRow({ time, who, address, action, subject, detail }: NumberedAuditEntry): string[] {
   const text = Object.keys(detail).length === 0 ? "" : JSON.stringify(withDollars(detail));

@@ -65,7 +65,6 @@ export async function runTop(
 
 function liveTable(live: readonly LiveLine[]): string[] {
   if (live.length === 0) return [];
-  const columns = [{ title: "AGE", right: true }, ...["KEY", "MODEL", "TARGET", "STATE"].map((title) => ({ title }))];
   const rows = live.map(({ age, name, key, model, target, state, tokens, id }) => [
     `${(age / 1000).toFixed(1)} s`,
     name ?? key ?? "-",
@@ -75,7 +74,7 @@ function liveTable(live: readonly LiveLine[]): string[] {
     tokens === undefined ? "-" : groupDigits(tokens),
     id,
   ]);
-  return formatTable([...columns, { title: "TOKENS", right: true }, { title: "ID" }], rows);
+  return formatTable([{ right: "AGE" }, "KEY", "MODEL", "TARGET", "STATE", { right: "TOKENS" }, "ID"], rows);
 }
 
 /** @throws Error with a message for people */

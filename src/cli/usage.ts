@@ -5,7 +5,7 @@ import { sumsByLocalDay } from "../store/ledger-days.ts";
 import { sumFields } from "../store/ledger-sums.ts";
 import { UsageError } from "../text/format-error.ts";
 import { parsePastMoment } from "../text/moments.ts";
-import { formatCost, formatCsv, formatTable, formatUtc, groupDigits, type TableColumn } from "../text/table.ts";
+import { formatCost, formatCsv, formatTable, formatUtc, groupDigits, numberColumns } from "../text/table.ts";
 import { reportBehind } from "./behind.ts";
 import { MAX_ENTRIES, USAGE_GROUPS } from "./help/usage.ts";
 import { parseOption, parseVerbArguments, printFailure, type Terminal } from "./verb.ts";
@@ -128,14 +128,9 @@ async function sums(
     return [JSON.stringify(groups, undefined, 2)];
   }
   if (found.length === 0) return ["No requests yet in that time."];
-  const right = true;
-  const columns: TableColumn[] = [
-    ...query.by.map((name) => ({ title: name.toUpperCase() })),
-    ...["REQUESTS", "FAILED", "TOKENS IN", "CACHED", "TOKENS OUT", "REASONING", "COST"].map((title) => ({
-      title,
-      right,
-    })),
-    { title: "UNSETTLED", right },
+  const columns = [
+    ...query.by.map((name) => name.toUpperCase()),
+    ...numberColumns("REQUESTS", "FAILED", "TOKENS IN", "CACHED", "TOKENS OUT", "REASONING", "COST", "UNSETTLED"),
   ];
   // Not the sum of the lines: an entry with two tags is in two lines.
   const [all] = await ledger.sums({ ...query, by: [] });
@@ -180,9 +175,9 @@ async function newest(count: number, json: boolean, names: UsageNames, ledger: L
   const entries = await ledger.recent(count);
   if (json) return [JSON.stringify(entries, undefined, 2)];
   if (entries.length === 0) return ["No requests yet."];
-  const columns: TableColumn[] = [
-    ...["TIME", "KEY", "MODEL", "TARGET", "STATUS", "OUTCOME"].map((title) => ({ title })),
-    ...["TRIES", "FIRST BYTE", "TIME", "TOKENS IN", "TOKENS OUT", "COST"].map((title) => ({ title, right: true })),
+  const columns = [
+    ...["TIME", "KEY", "MODEL", "TARGET", "STATUS", "OUTCOME"],
+    ...numberColumns("TRIES", "FIRST BYTE", "TIME", "TOKENS IN", "TOKENS OUT", "COST"),
   ];
   return formatTable(
     columns,

@@ -1,21 +1,20 @@
 import { plural } from "../core/plural.ts";
 
-/** A column of a plain text table; numbers are aligned to the right. */
-export interface TableColumn {
-  title: string;
-  right?: boolean;
-}
+/** A column of a plain text table: its title, or that of a column of numbers, which are aligned to the right. */
+export type TableColumn = string | { right: string };
+
+/** Returns columns of numbers. */
+export const numberColumns = (...titles: string[]): TableColumn[] => titles.map((right) => ({ right }));
 
 /** Formats a table: titles, then rows, columns two spaces apart, no trailing spaces. */
 export function formatTable(columns: readonly TableColumn[], rows: readonly (readonly string[])[]): string[] {
-  const lines = [columns.map(({ title }) => title), ...rows].map((row) =>
-    columns.map((_, at) => printable(row[at] ?? "")),
-  );
+  const titles = columns.map((column) => (typeof column === "string" ? column : column.right));
+  const lines = [titles, ...rows].map((row) => columns.map((_, at) => printable(row[at] ?? "")));
   const widths = columns.map((_, at) => Math.max(...lines.map((line) => width(line[at] ?? ""))));
   return lines.map((line) => {
     const cells = line.map((cell, at) => {
       const space = " ".repeat((widths[at] ?? 0) - width(cell));
-      return columns[at]?.right ? space + cell : cell + space;
+      return typeof columns[at] === "object" ? space + cell : cell + space;
     });
     return cells.join("  ").trimEnd();
   });

@@ -1,9 +1,17 @@
 import t from "tap";
-import { countNoun, formatCost, formatCsv, formatTable, formatUtc, groupDigits } from "../../src/text/table.ts";
+import {
+  countNoun,
+  formatCost,
+  formatCsv,
+  formatTable,
+  formatUtc,
+  groupDigits,
+  numberColumns,
+} from "../../src/text/table.ts";
 
 t.test("a table", async (t) => {
   const lines = formatTable(
-    [{ title: "NAME" }, { title: "COUNT", right: true }, { title: "NOTE" }],
+    ["NAME", ...numberColumns("COUNT"), "NOTE"],
     [
       ["a", "1", ""],
       ["ünï🗝", "1,000,000", "x"],
@@ -14,8 +22,8 @@ t.test("a table", async (t) => {
     ["NAME      COUNT  NOTE", "a             1", "ünï🗝  1,000,000  x"],
     "is in columns without a trailing space",
   );
-  t.same(formatTable([{ title: "NAME" }], [["a\u001b[2J\nb"]]), ["NAME", "a?[2J?b"], "lets no name move the cursor");
-  t.same(formatTable([{ title: "A" }, { title: "B" }], [["x"]]), ["A  B", "x"], "tolerates a short row");
+  t.same(formatTable(["NAME"], [["a\u001b[2J\nb"]]), ["NAME", "a?[2J?b"], "lets no name move the cursor");
+  t.same(formatTable(["A", "B"], [["x"]]), ["A  B", "x"], "tolerates a short row");
 });
 
 t.test("cells of CSV are quoted where they must be", async (t) => {
