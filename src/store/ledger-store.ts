@@ -1,25 +1,12 @@
 import type { LedgerLocation } from "./journal/ledger-messages.ts";
-import type {
-  LedgerEntry,
-  LedgerFailures,
-  LedgerFilter,
-  LedgerQuery,
-  LedgerRows,
-  LedgerSearch,
-  LedgerSpan,
-  LedgerSpeed,
-  LedgerSum,
-  LedgerWarn,
-  SpeedGroup,
-} from "./ledger.ts";
-import type { UsageRow } from "./ledger-row.ts";
+import type { LedgerWarn } from "./ledger.ts";
 import type { ObjectRows } from "./object-rows.ts";
 import { PostgresDatabase } from "./postgres/database.ts";
 import { PostgresLedger } from "./postgres/ledger.ts";
 import { PostgresObjects } from "./postgres/objects.ts";
 import { prunablePostgres } from "./postgres/partitions.ts";
 import type { PrunableRows } from "./retention.ts";
-import type { RowCursor } from "./row-cursor.ts";
+import type { SqlLedger } from "./sql-ledger.ts";
 import { SqliteDatabase } from "./sqlite/database.ts";
 import { SqliteLedger } from "./sqlite/ledger.ts";
 import { SqliteObjects } from "./sqlite/objects.ts";
@@ -30,22 +17,7 @@ const CONNECTIONS = 3;
 
 /** A ledger of any store, as the thread that feeds it uses it. */
 export interface LedgerStore extends PrunableRows {
-  readonly ledger: {
-    appendRow(row: UsageRow): void;
-    /** @throws Error when the store cannot be written; rows are kept and retried. */
-    flush(): Promise<void>;
-    sums(query: LedgerQuery): Promise<LedgerSum[]>;
-    recent(limit: number): Promise<LedgerEntry[]>;
-    search(search: LedgerSearch): Promise<LedgerEntry[]>;
-    reach(filter: LedgerFilter, rows: number): Promise<number | undefined>;
-    speeds(span: LedgerSpan, by?: SpeedGroup): Promise<LedgerSpeed[]>;
-    failures(span: LedgerSpan): Promise<LedgerFailures>;
-    lastUsed(keys: readonly string[]): Promise<Map<string, number>>;
-    page(span: LedgerRows, after?: RowCursor): LedgerEntry[] | Promise<LedgerEntry[]>;
-    readonly state: "ok" | "waiting";
-    /** Asks a database that is not being written whether it responds, for `state`; to be called regularly. Absent for files. */
-    probe?(): void;
-  };
+  readonly ledger: SqlLedger;
   readonly objects: ObjectRows;
   close(): Promise<void>;
 }

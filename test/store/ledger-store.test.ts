@@ -32,7 +32,7 @@ t.test("a thread's ledger takes rows and queries, wherever it is", async (t) => 
 t.test("closing a database breaks off the question whether it responds, and that is no outage", async (t) => {
   if (!server) return;
   const store = await openLedgerStore(placeOf(await server.database()), false, (told) => t.fail(told));
-  store.ledger.probe?.();
+  store.ledger.probe();
   await setImmediate();
   await store.close();
   await eventually(() => store.ledger.state === "waiting", "the end of the question");

@@ -103,7 +103,7 @@ class WorkerLedger {
     this.feeder.touch(this.unwrittenSince);
     const since = this.feeder.behindSince;
     this.lag.check(since);
-    this.store.ledger.probe?.();
+    this.store.ledger.probe();
     const behind = since !== undefined && performance.now() - since > MAX_LAG;
     const state = behind ? "waiting" : this.store.ledger.state;
     if (state !== this.state) post({ type: "state", ledger: this.number, state });

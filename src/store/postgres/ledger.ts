@@ -1,45 +1,19 @@
 import { sanitizeText } from "../../wire/utf8.ts";
 import { batchLength, type InsertedJournal, insertedJournals, wasDeleted } from "../journal-place.ts";
-import {
-  Ledger,
-  type LedgerEntry,
-  type LedgerFailures,
-  type LedgerFilter,
-  type LedgerQuery,
-  type LedgerRows,
-  type LedgerSearch,
-  type LedgerSpan,
-  type LedgerSpeed,
-  type LedgerSum,
-  type LedgerWarn,
-  type SpeedGroup,
-} from "../ledger.ts";
-import { readPages } from "../ledger-pages.ts";
-import { entryToRow, sqlRowToEntry, USAGE_COLUMNS, type UsageRow } from "../ledger-row.ts";
-import {
-  computeSpeeds,
-  failureQuery,
-  parseFailures,
-  parseReach,
-  reachQuery,
-  type SqlQuery,
-  searchQuery,
-  speedQuery,
-} from "../ledger-search.ts";
+import type { LedgerEntry, LedgerQuery, LedgerSum, LedgerWarn } from "../ledger.ts";
+import { entryToRow, USAGE_COLUMNS, type UsageRow } from "../ledger-row.ts";
+import type { SqlQuery } from "../ledger-search.ts";
 import {
   addToSumsSql,
   inWholeHours,
   type LedgerDialect,
-  newestRowsSql,
-  pageSql,
   parseSum,
   ROW_AS_SUMS,
   sumBounds,
   sumsSql,
 } from "../ledger-sql.ts";
 import { DAY, HOUR, SUM_COLUMNS } from "../ledger-sums.ts";
-import { lastUsedSql, parseLastUsed } from "../ledger-used.ts";
-import type { RowCursor } from "../row-cursor.ts";
+import { SqlLedger } from "../sql-ledger.ts";
 import { type PostgresDatabase, type PostgresQuery, type PostgresRow, postgresCode } from "./database.ts";
 import { PostgresDictionary } from "./dictionary.ts";
 import { Partitions, partitionOf } from "./partitions.ts";
@@ -92,7 +66,7 @@ const DIALECT: LedgerDialect = {
  * The ledger in PostgreSQL. Rows wait in memory until a flush: they are also in a journal, which is read again if the process
  * dies before.
  */
-export class PostgresLedger extends Ledger {
+export class PostgresLedger extends SqlLedger {
   private readonly kinds = new PostgresDictionary("usage_kind", {
     ...{ key: "text", model: "text", target: "text", protocol: "text", operation: "text", status: "integer" },
     ...{ outcome: "text", streaming: "integer", source: "text", price: "text" },
@@ -114,7 +88,7 @@ export class PostgresLedger extends Ledger {
     private readonly database: PostgresDatabase,
     private readonly warn: LedgerWarn = () => {},
   ) {
-    super();
+    super(DIALECT, "select value as key from json_array_elements_text(?::text::json)");
     this.partitions = new Partitions(database);
   }
 
@@ -122,16 +96,11 @@ export class PostgresLedger extends Ledger {
     return this.outage ? "waiting" : "ok";
   }
 
-  override begin(): void {}
-  override persist(): void {}
-  override async recovered(): Promise<void> {}
-
   override append(entry: LedgerEntry): void {
     this.appendRow(entryToRow(entry));
   }
 
-  /** Appends an entry that has already been converted to a row. */
-  appendRow(row: UsageRow): void {
+  override appendRow(row: UsageRow): void {
     this.rows.push(row);
   }
 
@@ -142,9 +111,9 @@ export class PostgresLedger extends Ledger {
 
   /**
    * Asks a database to which nothing was written for some seconds whether it responds, so that an outage and its end are known
-   * without rows too. To be called regularly; never throws.
+   * without rows too. Never throws.
    */
-  probe(): void {
+  override probe(): void {
     if (this.probing || performance.now() - this.contactedAt < PROBE_INTERVAL) return;
     this.probing = true;
     this.enqueue(() => this.writeAll(true))
@@ -160,55 +129,12 @@ export class PostgresLedger extends Ledger {
   }
 
   override async sums(query: LedgerQuery): Promise<LedgerSum[]> {
-    await this.flushWaiting();
+    await this.flushBuffered();
     const rows = await this.runLongQuery(async (ask) => {
       const [pruned] = await ask("select coalesce(max(before), 0) as before from usage_pruned");
       return ask(sumsSql(query, DIALECT), ...sumBounds(inWholeHours(query, Number(pruned?.["before"]))));
     });
     return rows.map((row) => parseSum(row, query));
-  }
-
-  override async *entries(span: LedgerRows): AsyncGenerator<LedgerEntry> {
-    await this.flushWaiting();
-    yield* readPages((after) => this.page(span, after));
-  }
-
-  /** Returns a page of the oldest rows of a span, or of those after a place. Without waiting rows. */
-  async page(
-    { since = 0, until = Number.MAX_SAFE_INTEGER, billedApart }: LedgerRows,
-    after?: RowCursor,
-  ): Promise<LedgerEntry[]> {
-    const from = after ?? { time: since, id: "" };
-    return entries(
-      await this.runLongQuery((ask) =>
-        ask(billedApart ? BILLED_APART_PAGE : PAGE, from.time, from.time, from.id, until),
-      ),
-    );
-  }
-
-  override async recent(limit: number): Promise<LedgerEntry[]> {
-    await this.flushWaiting();
-    return entries(await this.runLongQuery((ask) => ask(NEWEST, limit)));
-  }
-
-  override async reach(filter: LedgerFilter, rows: number): Promise<number | undefined> {
-    return parseReach(await this.queryRows(reachQuery(filter, rows)));
-  }
-
-  override async search(search: LedgerSearch): Promise<LedgerEntry[]> {
-    return entries(await this.queryRows(searchQuery(search, DIALECT)));
-  }
-
-  override async speeds(span: LedgerSpan, by?: SpeedGroup): Promise<LedgerSpeed[]> {
-    return computeSpeeds(await this.queryRows(speedQuery(span, by, DIALECT)));
-  }
-
-  override async failures(span: LedgerSpan): Promise<LedgerFailures> {
-    return parseFailures(await this.queryRows(failureQuery(span, DIALECT)));
-  }
-
-  override async lastUsed(keys: readonly string[]): Promise<Map<string, number>> {
-    return parseLastUsed(await this.queryRows({ text: LAST_USED, values: [JSON.stringify(keys)] }));
   }
 
   /** Runs a query that may take long, after a short one has shown that the database responds. */
@@ -217,14 +143,13 @@ export class PostgresLedger extends Ledger {
     return this.database.withDeadline(QUERY_TIMEOUT, work);
   }
 
-  private async queryRows({ text, values }: SqlQuery): Promise<readonly PostgresRow[]> {
-    await this.flushWaiting();
+  protected override async queryRows({ text, values }: SqlQuery): Promise<readonly PostgresRow[]> {
     const bound = values.map((value) => (typeof value === "string" ? sanitizeText(value) : value));
     return this.runLongQuery((ask) => ask(text, ...bound));
   }
 
-  /** Writes waiting rows before a query, but not during an outage: the query would wait for each attempt. */
-  private async flushWaiting(): Promise<void> {
+  /** Not during an outage: the query would wait for each attempt. */
+  protected override async flushBuffered(): Promise<void> {
     if (!this.outage) await this.flush().catch(() => {});
   }
 
@@ -391,15 +316,6 @@ function distinct(rows: readonly UsageRow[]): UsageRow[] {
 }
 
 const clean = (value: unknown): unknown => (typeof value === "string" ? sanitizeText(value) : value);
-
-/** The driver returns numbers beyond 32 bits as texts, which `sqlRowToEntry` parses. */
-const entries = (rows: readonly PostgresRow[]): LedgerEntry[] =>
-  rows.map((row) => sqlRowToEntry(row as Parameters<typeof sqlRowToEntry>[0]));
-
-const LAST_USED = lastUsedSql("select value as key from json_array_elements_text(?::text::json)");
-const NEWEST = newestRowsSql(DIALECT);
-const PAGE = pageSql(DIALECT);
-const BILLED_APART_PAGE = pageSql(DIALECT, true);
 
 /**
  * Locks how far journals have been inserted, and returns it. It also locks `usage_pruned`: what is not deleted by now stays until

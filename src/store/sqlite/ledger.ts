@@ -1,51 +1,12 @@
 import type { StatementSync } from "node:sqlite";
 import { batchLength, insertedJournals, wasDeleted } from "../journal-place.ts";
-import {
-  Ledger,
-  type LedgerEntry,
-  type LedgerFailures,
-  type LedgerFilter,
-  type LedgerQuery,
-  type LedgerRows,
-  type LedgerSearch,
-  type LedgerSpan,
-  type LedgerSpeed,
-  type LedgerSum,
-  type LedgerWarn,
-  type SpeedGroup,
-} from "../ledger.ts";
+import type { LedgerEntry, LedgerQuery, LedgerSum, LedgerWarn } from "../ledger.ts";
 import { SqliteDictionary } from "../ledger-kinds.ts";
-import { readPages } from "../ledger-pages.ts";
-import {
-  entryToRow,
-  estimateRowBytes,
-  HOLDER_COLUMNS,
-  sqlRowToEntry,
-  USAGE_COLUMNS,
-  type UsageRow,
-} from "../ledger-row.ts";
-import {
-  computeSpeeds,
-  failureQuery,
-  parseFailures,
-  parseReach,
-  reachQuery,
-  searchQuery,
-  speedQuery,
-} from "../ledger-search.ts";
-import {
-  addToSumsSql,
-  inWholeHours,
-  type LedgerDialect,
-  newestRowsSql,
-  pageSql,
-  parseSum,
-  sumBounds,
-  sumsSql,
-} from "../ledger-sql.ts";
+import { entryToRow, estimateRowBytes, HOLDER_COLUMNS, USAGE_COLUMNS, type UsageRow } from "../ledger-row.ts";
+import type { SqlQuery } from "../ledger-search.ts";
+import { addToSumsSql, inWholeHours, type LedgerDialect, parseSum, sumBounds, sumsSql } from "../ledger-sql.ts";
 import { DAY, HourSums, SUM_COLUMNS } from "../ledger-sums.ts";
-import { lastUsedSql, parseLastUsed } from "../ledger-used.ts";
-import type { RowCursor } from "../row-cursor.ts";
+import { SqlLedger } from "../sql-ledger.ts";
 import { type SqliteDatabase, sqliteCode } from "./database.ts";
 
 /** Rows per transaction, which blocks for about a millisecond. */
@@ -75,7 +36,7 @@ const DIALECT: LedgerDialect = {
 const TIME = USAGE_COLUMNS.indexOf("time");
 
 /** The ledger in SQLite. Entries are buffered in memory for up to a quarter of a second, or while the store is down. */
-export class SqliteLedger extends Ledger {
+export class SqliteLedger extends SqlLedger {
   private readonly kinds: SqliteDictionary;
   private readonly holders: SqliteDictionary;
   private readonly insert: StatementSync;
@@ -101,7 +62,7 @@ export class SqliteLedger extends Ledger {
     private readonly warn: LedgerWarn = () => {},
     private readonly journaled = false,
   ) {
-    super();
+    super(DIALECT, "select value as key from json_each(?)");
     this.kinds = new SqliteDictionary(database);
     this.holders = new SqliteDictionary(database, "usage_holder", HOLDER_COLUMNS);
     this.pruned = database.prepare("select ifnull(max(before), 0) as before from usage_pruned");
@@ -135,11 +96,6 @@ export class SqliteLedger extends Ledger {
     return this.outage ? "waiting" : "ok";
   }
 
-  /** Nothing in a store in memory survives the process. */
-  override begin(): void {}
-  override persist(): void {}
-  override async recovered(): Promise<void> {}
-
   override append(entry: LedgerEntry): void {
     let row: UsageRow;
     try {
@@ -152,8 +108,7 @@ export class SqliteLedger extends Ledger {
     this.appendRow(row);
   }
 
-  /** Appends an entry that has already been converted to a row. */
-  appendRow(row: UsageRow): void {
+  override appendRow(row: UsageRow): void {
     this.rows.push(row);
     this.bytes += estimateRowBytes(row);
     while (this.rows.length > MAX_ROWS || this.bytes > MAX_BYTES) this.dropOldest();
@@ -170,65 +125,20 @@ export class SqliteLedger extends Ledger {
   }
 
   override async sums(query: LedgerQuery): Promise<LedgerSum[]> {
-    await this.flush().catch(() => {});
+    await this.flushBuffered();
     const statement = this.database.prepare(sumsSql(query, DIALECT));
     // A sum of nano-dollars exceeds 2^53 at nine million dollars; beyond it is rounded instead of refused.
     statement.setReadBigInts(true);
     return statement.all(...sumBounds(inWholeHours(query, this.prunedBefore))).map((row) => parseSum(row, query));
   }
 
-  override async *entries(span: LedgerRows): AsyncGenerator<LedgerEntry> {
-    await this.flush().catch(() => {});
-    yield* readPages((after) => this.page(span, after));
-  }
-
-  /** Returns a page of the oldest rows of a span, or of those after a place. Without buffered rows. */
-  page({ since = 0, until = Number.MAX_SAFE_INTEGER, billedApart }: LedgerRows, after?: RowCursor): LedgerEntry[] {
-    const from = after ?? { time: since, id: "" };
-    return this.database
-      .prepare(billedApart ? BILLED_APART_PAGE : PAGE)
-      .all(from.time, from.time, from.id, until)
-      .map(sqlRowToEntry);
-  }
-
-  /** Without the vendors' own usage objects, which are not stored. */
-  override async recent(limit: number): Promise<LedgerEntry[]> {
-    await this.flush().catch(() => {});
-    const rows = this.database.prepare(NEWEST).all(limit);
-    return rows.map(sqlRowToEntry);
-  }
-
-  override async reach(filter: LedgerFilter, rows: number): Promise<number | undefined> {
-    await this.flush().catch(() => {});
-    const { text, values } = reachQuery(filter, rows);
-    return parseReach(this.database.prepare(text).all(...values));
-  }
-
-  override async search(search: LedgerSearch): Promise<LedgerEntry[]> {
-    await this.flush().catch(() => {});
-    const { text, values } = searchQuery(search, DIALECT);
-    return this.database
-      .prepare(text)
-      .all(...values)
-      .map(sqlRowToEntry);
-  }
-
-  override async speeds(span: LedgerSpan, by?: SpeedGroup): Promise<LedgerSpeed[]> {
-    await this.flush().catch(() => {});
-    const { text, values } = speedQuery(span, by, DIALECT);
+  protected override async queryRows({ text, values }: SqlQuery): Promise<readonly Record<string, unknown>[]> {
     // Not `iterate`, with which it takes twice as long.
-    return computeSpeeds(this.database.prepare(text).all(...values));
+    return this.database.prepare(text).all(...values);
   }
 
-  override async failures(span: LedgerSpan): Promise<LedgerFailures> {
+  protected override async flushBuffered(): Promise<void> {
     await this.flush().catch(() => {});
-    const { text, values } = failureQuery(span, DIALECT);
-    return parseFailures(this.database.prepare(text).all(...values));
-  }
-
-  override async lastUsed(keys: readonly string[]): Promise<Map<string, number>> {
-    await this.flush().catch(() => {});
-    return parseLastUsed(this.database.prepare(LAST_USED).all(JSON.stringify(keys)));
   }
 
   /** Writes buffered entries; the database stays open, as the keys share it. */
@@ -346,10 +256,5 @@ export class SqliteLedger extends Ledger {
     this.warn(message, undefined, lost === 0);
   }
 }
-
-const LAST_USED = lastUsedSql("select value as key from json_each(?)");
-const NEWEST = newestRowsSql(DIALECT);
-const PAGE = pageSql(DIALECT);
-const BILLED_APART_PAGE = pageSql(DIALECT, true);
 
 const message = (error: unknown): string => (error instanceof Error ? error.message : String(error));

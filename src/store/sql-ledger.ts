@@ -1,0 +1,107 @@
+import {
+  Ledger,
+  type LedgerEntry,
+  type LedgerFailures,
+  type LedgerFilter,
+  type LedgerRows,
+  type LedgerSearch,
+  type LedgerSpan,
+  type LedgerSpeed,
+  type SpeedGroup,
+} from "./ledger.ts";
+import { readPages } from "./ledger-pages.ts";
+import { sqlRowToEntry, type UsageRow } from "./ledger-row.ts";
+import {
+  computeSpeeds,
+  failureQuery,
+  parseFailures,
+  parseReach,
+  reachQuery,
+  type SqlQuery,
+  searchQuery,
+  speedQuery,
+} from "./ledger-search.ts";
+import { type LedgerDialect, newestRowsSql, pageSql } from "./ledger-sql.ts";
+import { lastUsedSql, parseLastUsed } from "./ledger-used.ts";
+import type { RowCursor } from "./row-cursor.ts";
+
+/** A ledger in a database. Rows are buffered in memory before they are written; queries write them first. */
+export abstract class SqlLedger extends Ledger {
+  private readonly newest: string;
+  private readonly allPages: string;
+  private readonly billedApartPages: string;
+
+  /** @param keys the query for the texts of a JSON array, as `key` */
+  constructor(
+    private readonly dialect: LedgerDialect,
+    private readonly keys: string,
+  ) {
+    super();
+    this.newest = newestRowsSql(dialect);
+    this.allPages = pageSql(dialect);
+    this.billedApartPages = pageSql(dialect, true);
+  }
+
+  /** Appends an entry that has already been converted to a row. */
+  abstract appendRow(row: UsageRow): void;
+  /** Returns all rows of a query. */
+  protected abstract queryRows(query: SqlQuery): Promise<readonly Record<string, unknown>[]>;
+  /** Writes buffered rows before a query, if that is possible now. */
+  protected abstract flushBuffered(): Promise<void>;
+
+  /** Asks a database that is not being written whether it responds, for `state`; to be called regularly. Files always do. */
+  probe(): void {}
+
+  /** Only a journal outlives the process. */
+  override begin(): void {}
+  override persist(): void {}
+  override async recovered(): Promise<void> {}
+
+  override async *entries(rows: LedgerRows): AsyncGenerator<LedgerEntry> {
+    await this.flushBuffered();
+    yield* readPages((after) => this.page(rows, after));
+  }
+
+  /** Returns a page of the oldest rows of a span, or of those after a place. Without buffered rows. */
+  async page(
+    { since = 0, until = Number.MAX_SAFE_INTEGER, billedApart }: LedgerRows,
+    after: RowCursor = { time: since, id: "" },
+  ): Promise<LedgerEntry[]> {
+    const text = billedApart ? this.billedApartPages : this.allPages;
+    return toEntries(await this.queryRows({ text, values: [after.time, after.time, after.id, until] }));
+  }
+
+  /** Without the vendors' own usage objects, which are not stored. */
+  override async recent(limit: number): Promise<LedgerEntry[]> {
+    return toEntries(await this.ask({ text: this.newest, values: [limit] }));
+  }
+
+  override async search(search: LedgerSearch): Promise<LedgerEntry[]> {
+    return toEntries(await this.ask(searchQuery(search, this.dialect)));
+  }
+
+  override async reach(filter: LedgerFilter, rows: number): Promise<number | undefined> {
+    return parseReach(await this.ask(reachQuery(filter, rows)));
+  }
+
+  override async speeds(span: LedgerSpan, by?: SpeedGroup): Promise<LedgerSpeed[]> {
+    return computeSpeeds(await this.ask(speedQuery(span, by, this.dialect)));
+  }
+
+  override async failures(span: LedgerSpan): Promise<LedgerFailures> {
+    return parseFailures(await this.ask(failureQuery(span, this.dialect)));
+  }
+
+  override async lastUsed(keys: readonly string[]): Promise<Map<string, number>> {
+    return parseLastUsed(await this.ask({ text: lastUsedSql(this.keys), values: [JSON.stringify(keys)] }));
+  }
+
+  private async ask(query: SqlQuery): Promise<readonly Record<string, unknown>[]> {
+    await this.flushBuffered();
+    return this.queryRows(query);
+  }
+}
+
+/** PostgreSQL's driver returns numbers beyond 32 bits as texts, which `sqlRowToEntry` parses. */
+const toEntries = (rows: readonly Record<string, unknown>[]): LedgerEntry[] =>
+  rows.map((row) => sqlRowToEntry(row as Parameters<typeof sqlRowToEntry>[0]));
