@@ -21,6 +21,13 @@ const VENDOR_BY_MODEL: readonly [RegExp, string][] = [
 ];
 /** Names of models for embeddings, of which entries without a `mode` are known to be such. */
 const EMBEDDING_NAME = /(?:^|[/:._-])(?:embed(?:ding)?s?|bge|gte|e5|titan-embed|voyage)(?:[/:._-]|$)/i;
+/** Members with prices in USD per token, by the name of the rate here. */
+const COSTS = {
+  input: "input_cost_per_token",
+  output: "output_cost_per_token",
+  cached: "cache_read_input_token_cost",
+  cache_write: "cache_creation_input_token_cost",
+};
 const KNOWN_PARAMS = [
   ...[
     "model",
@@ -32,23 +39,13 @@ const KNOWN_PARAMS = [
     "drop_params",
     "litellm_credential_name",
   ],
-  ...[
-    "input_cost_per_token",
-    "output_cost_per_token",
-    "cache_read_input_token_cost",
-    "cache_creation_input_token_cost",
-  ],
+  ...Object.values(COSTS),
   ...["timeout", "request_timeout", "max_parallel_requests", "api_version"],
 ];
 /** Facts that are taken from public tables here. */
 const KNOWN_INFO = [
   ...["id", "mode", "base_model", "max_tokens", "max_input_tokens", "max_output_tokens", "litellm_provider"],
-  ...[
-    "input_cost_per_token",
-    "output_cost_per_token",
-    "cache_read_input_token_cost",
-    "cache_creation_input_token_cost",
-  ],
+  ...Object.values(COSTS),
 ];
 /** Protocols that a provider needs for deployments of a mode. */
 const PROTOCOL_BY_MODE: Readonly<Record<string, string>> = {
@@ -65,24 +62,22 @@ const ROUTE = /^(?:responses|o_series|gpt5_series)\//;
 const AZURE_OPENAI = /\.(?:openai\.azure\.com|services\.ai\.azure\.com|cognitiveservices\.azure\.com)$/;
 /** Our counterparts of members. */
 const HINTS: Readonly<Record<string, string>> = {
-  redis_host: "for shared limits use store: { limits: $REDIS_URL }",
-  redis_port: "for shared limits use store: { limits: $REDIS_URL }",
-  redis_password: "for shared limits use store: { limits: $REDIS_URL }",
-  redis_url: "for shared limits use store: { limits: $REDIS_URL }",
-  max_budget: "use limits: { all: { budget: $500/month } }",
-  budget_duration: "use limits: { all: { budget: $500/month } }",
-  max_parallel_requests: "use limits: { all: { concurrency: 200 } }",
-  global_max_parallel_requests: "use limits: { all: { concurrency: 200 } }",
+  ...sameHint(
+    ["redis_host", "redis_port", "redis_password", "redis_url"],
+    "for shared limits use store: { limits: $REDIS_URL }",
+  ),
+  ...sameHint(["max_budget", "budget_duration"], "use limits: { all: { budget: $500/month } }"),
+  ...sameHint(["max_parallel_requests", "global_max_parallel_requests"], "use limits: { all: { concurrency: 200 } }"),
   max_retries: "use retry: { attempts: 1 }, for all models",
   pass_through_endpoints: "use paths: { /prefix/*: { pass: PROVIDER } }",
   enable_jwt_auth: "clients send keys of the gateway; people sign in to the console with admin: { oidc: … }",
   alerting_threshold: "alerts: has fixed rules, none of them for slow answers",
   ui_access_mode: "the console is only on the admin listener; permissions are in admin: { oidc: { roles: … } }",
-  success_callback: "use a plugin, like examples/langfuse.ts; /metrics, for Prometheus, is on the admin listener",
-  failure_callback: "use a plugin, like examples/langfuse.ts; /metrics, for Prometheus, is on the admin listener",
-  callbacks: "use a plugin, like examples/langfuse.ts; /metrics, for Prometheus, is on the admin listener",
-  cache: "use a plugin, like examples/cache.ts",
-  cache_params: "use a plugin, like examples/cache.ts",
+  ...sameHint(
+    ["success_callback", "failure_callback", "callbacks"],
+    "use a plugin, like examples/langfuse.ts; /metrics, for Prometheus, is on the admin listener",
+  ),
+  ...sameHint(["cache", "cache_params"], "use a plugin, like examples/cache.ts"),
   alerting: "use alerts: { webhook: $URL }",
   rpm: "a target has none: use limits: { models: { NAME: { rpm: 500 } } }, or providers: for all models of a provider",
   tpm: "a target has none: use limits: { models: { NAME: { tpm: 1M } } }, or providers: for all models of a provider",
@@ -103,6 +98,10 @@ const BALANCES: Readonly<Record<string, string>> = {
   "latency-based-routing": "latency",
   "cost-based-routing": "cheapest",
 };
+
+function sameHint(members: readonly string[], hint: string): Record<string, string> {
+  return Object.fromEntries(members.map((member) => [member, hint]));
+}
 
 /** Converts a config.yaml of LiteLLM's proxy. */
 export default function litellm(file: unknown, vendors: readonly KnownVendor[]) {
@@ -296,15 +295,11 @@ function azureAccount(vendor: string, model: string, { origin, hostname, pathnam
   return { vendor: "azure", credential: "os.environ/AZURE_API_KEY", url: `${origin}/openai/v1`, more };
 }
 
+const NO_SUCH_MODEL = "there is no such model in the file";
+
 /** Converts prices to USD per million tokens, to six decimals, as in gateway.yaml. */
 function priceOf(fields: ForeignFields): ForeignFields {
-  const names = {
-    input: "input_cost_per_token",
-    output: "output_cost_per_token",
-    cached: "cache_read_input_token_cost",
-    cache_write: "cache_creation_input_token_cost",
-  };
-  const price = Object.entries(names).flatMap(([ours, theirs]) => {
+  const price = Object.entries(COSTS).flatMap(([ours, theirs]) => {
     const each = Number(fields[theirs] ?? Number.NaN);
     return Number.isNaN(each) ? [] : [[ours, Number((each * 1e6).toFixed(6))]];
   });
@@ -318,10 +313,9 @@ function readFallbacks(value: unknown, path: string, draft: Draft): string[] {
     for (const [name, others] of Object.entries(foreignFields(each))) {
       const known = foreignList(others).flatMap((other) => nonEmptyText(other) ?? []);
       if (name === "*") usual.push(...known);
-      else if (!draft.has(name)) draft.reportLost(`${path} (${name})`, "there is no such model in the file");
+      else if (!draft.has(name)) draft.reportLost(`${path} (${name})`, NO_SUCH_MODEL);
       else draft.model(name).fallback.push(...known);
-      for (const other of known)
-        if (!draft.has(other)) draft.reportLost(`${path} (${name} → ${other})`, "there is no such model in the file");
+      for (const other of known) if (!draft.has(other)) draft.reportLost(`${path} (${name} → ${other})`, NO_SUCH_MODEL);
     }
   return usual;
 }
@@ -329,8 +323,7 @@ function readFallbacks(value: unknown, path: string, draft: Draft): string[] {
 /** Returns `[b, c]`, which follow the fallbacks of every model. */
 function readDefaultFallbacks(value: unknown, path: string, draft: Draft): string[] {
   const named = foreignList(value).flatMap((each) => nonEmptyText(each) ?? []);
-  for (const name of named)
-    if (!draft.has(name)) draft.reportLost(`${path} (${name})`, "there is no such model in the file");
+  for (const name of named) if (!draft.has(name)) draft.reportLost(`${path} (${name})`, NO_SUCH_MODEL);
   return named;
 }
 
@@ -374,7 +367,7 @@ function readRouterSettings(fields: ForeignFields, draft: Draft): DefaultFallbac
     const name = nonEmptyText(to) ?? nonEmptyText(foreignFields(to)["model"]);
     if (name !== undefined && draft.has(name) && isHidden(to)) continue;
     if (name !== undefined && draft.has(name)) draft.model(name).aliases.push(alias);
-    else draft.reportLost(`router_settings.model_group_alias.${alias}`, "there is no such model in the file");
+    else draft.reportLost(`router_settings.model_group_alias.${alias}`, NO_SUCH_MODEL);
   }
   const usual = readFallbacks(fields["fallbacks"], "router_settings.fallbacks", draft);
   const last = readDefaultFallbacks(fields["default_fallbacks"], "router_settings.default_fallbacks", draft);

@@ -1,8 +1,8 @@
 import { z } from "zod";
+import { network } from "../config/quantities.ts";
 import { GROUP, KEY_PATH, LABEL, TAG } from "../config/schema/key.ts";
 import { GatewayError } from "../core/errors.ts";
 import type { Limits } from "../core/limit-kinds.ts";
-import { Networks } from "../core/networks.ts";
 import { limitsProblem } from "../marketplace/budgets.ts";
 import { editDetail } from "../store/audit.ts";
 import { groupTotals } from "../store/group-lines.ts";
@@ -14,14 +14,6 @@ import { AdminError } from "./errors.ts";
 import { type AdminHandler, type AdminRequest, type AdminResponse, parseBody } from "./route.ts";
 import { querySpan } from "./span.ts";
 
-const network = z.string().refine((text) => {
-  try {
-    return new Networks([text]) !== undefined;
-  } catch {
-    return false;
-  }
-}, "expected an address or a range like 10.0.0.0/8");
-
 /** The fields of a key that a client may set; null removes a field. */
 export const KeyFieldsSchema = z.strictObject({
   name: z.string().min(1).max(100).optional(),
@@ -30,7 +22,7 @@ export const KeyFieldsSchema = z.strictObject({
   tags: z.record(z.string().regex(TAG), z.string().regex(LABEL)).nullish(),
   models: z.array(z.string().min(1)).nullish(),
   paths: z.array(z.string().regex(KEY_PATH)).nullish(),
-  addresses: z.array(network).nullish(),
+  addresses: z.array(network()).nullish(),
   expires: z.int().positive().nullish(),
   rpm: z.union([z.string(), z.int()]).nullish(),
   tpm: z.union([z.string(), z.int()]).nullish(),
@@ -180,17 +172,15 @@ function parseOverlap(text: string): number {
   }
 }
 
-export const disable: AdminHandler = async (gateway, request) => {
-  const act = (id: string) => gateway.stores.keys.disable(id);
-  const { result, audit } = await changeKey(gateway, request, "keys.disable", act);
-  return { body: { key: toShownKey(result, gateway.config) }, audit };
-};
-
-export const enable: AdminHandler = async (gateway, request) => {
-  const act = (id: string) => gateway.stores.keys.enable(id);
-  const { result, audit } = await changeKey(gateway, request, "keys.enable", act);
-  return { body: { key: toShownKey(result, gateway.config) }, audit };
-};
+const switchTo =
+  (state: "disable" | "enable"): AdminHandler =>
+  async (gateway, request) => {
+    const act = (id: string) => gateway.stores.keys[state](id);
+    const { result, audit } = await changeKey(gateway, request, `keys.${state}`, act);
+    return { body: { key: toShownKey(result, gateway.config) }, audit };
+  };
+export const disable = switchTo("disable");
+export const enable = switchTo("enable");
 
 export const revoke: AdminHandler = async (gateway, request) => {
   const act = async (id: string) => (await gateway.stores.keys.revoke(id)) || undefined;

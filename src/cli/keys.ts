@@ -57,8 +57,8 @@ const KEY_ACTIONS: Record<
   show: { act: show, takes: [], named: true },
   set: { act: set, takes: Object.keys(FIELD_OPTIONS), named: true },
   rotate: { act: rotate, takes: ["overlap"], named: true },
-  disable: { act: disable, takes: [], named: true },
-  enable: { act: enable, takes: [], named: true },
+  disable: { act: switchTo("disable"), takes: [], named: true },
+  enable: { act: switchTo("enable"), takes: [], named: true },
   revoke: { act: revoke, takes: [], named: true },
 };
 
@@ -193,16 +193,13 @@ async function set(name: string, word: KeyActionContext): Promise<AuditedChange>
   return { action: "keys.edit", subject: before?.name ?? after.name, detail: editDetail(before, edit) };
 }
 
-async function disable(name: string, { keys, io, options }: KeyActionContext): Promise<AuditedChange> {
-  const record = (await keys.disable(name)) ?? (await failUnchanged(name, keys, "disabled"));
-  printDone(record, "Disabled", name, options, io);
-  return { action: "keys.disable", subject: record.name, detail: {} };
-}
-
-async function enable(name: string, { keys, io, options }: KeyActionContext): Promise<AuditedChange> {
-  const record = (await keys.enable(name)) ?? (await failUnchanged(name, keys, "enabled"));
-  printDone(record, "Enabled", name, options, io);
-  return { action: "keys.enable", subject: record.name, detail: {} };
+function switchTo(state: "disable" | "enable") {
+  return async (name: string, { keys, io, options }: KeyActionContext): Promise<AuditedChange> => {
+    const record = (await keys[state](name)) ?? (await failUnchanged(name, keys, `${state}d`));
+    const done = state === "disable" ? "Disabled" : "Enabled";
+    io.out(options.json ? JSON.stringify(keyJson(record), undefined, 2) : `${done} ${name}.`);
+    return { action: `keys.${state}`, subject: record.name, detail: {} };
+  };
 }
 
 async function revoke(name: string, { keys, io, options }: KeyActionContext): Promise<AuditedChange> {
@@ -210,10 +207,6 @@ async function revoke(name: string, { keys, io, options }: KeyActionContext): Pr
   if (!(await keys.revoke(name))) await failUnchanged(name, keys, "revoked");
   io.out(options.json ? JSON.stringify({ revoked: name }) : `Revoked ${name}.`);
   return { action: "keys.revoke", subject: before?.name ?? name, detail: {} };
-}
-
-function printDone(record: KeyRecord, what: string, name: string, { json }: KeyOptions, io: Terminal): void {
-  io.out(json ? JSON.stringify(keyJson(record), undefined, 2) : `${what} ${name}.`);
 }
 
 /** Returns the limits that apply to a key, and the owners of its budgets: itself and its groups. */

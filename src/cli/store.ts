@@ -2,6 +2,7 @@ import { resolve } from "node:path";
 import { Days } from "../core/calendar.ts";
 import type { Limits } from "../core/limit-kinds.ts";
 import type { NumberedAuditEntry } from "../store/audit.ts";
+import { DAY, HOUR } from "../store/ledger-sums.ts";
 import type { Maintenance, ProgressListener, RestoreOptions, RestoreResult } from "../store/maintenance.ts";
 import type { StoreImport } from "../store/postgres/import.ts";
 import { UsageError } from "../text/format-error.ts";
@@ -17,9 +18,6 @@ import { parseOption, parseVerbArguments, printFailure, type Terminal } from "./
 const PAGE = 1000;
 /** Maximum characters of an entry's detail; JSON is not cut. */
 const MAX_DETAIL_LENGTH = 160;
-
-const HOUR = 3_600_000;
-const DAY = 24 * HOUR;
 
 const OPTIONS = {
   before: { type: "string" },

@@ -107,6 +107,18 @@ function parseLast({ last, by, since, until, csv }: UsageOptions): number {
   return number;
 }
 
+/** The figures of a sum, with their titles in the table and in CSV. */
+const FIGURES = [
+  ["requests", "REQUESTS", "requests"],
+  ["failed", "FAILED", "failed"],
+  ["tokensIn", "TOKENS IN", "tokens_in"],
+  ["cached", "CACHED", "cached"],
+  ["tokensOut", "TOKENS OUT", "tokens_out"],
+  ["reasoning", "REASONING", "reasoning"],
+  ["cost", "COST", "cost_usd"],
+  ["unsettled", "UNSETTLED", "unsettled"],
+] as const;
+
 type UsageNames = ReadonlyMap<string, string>;
 
 async function sums(
@@ -128,10 +140,8 @@ async function sums(
     return [JSON.stringify(groups, undefined, 2)];
   }
   if (found.length === 0) return ["No requests yet in that time."];
-  const columns = [
-    ...query.by.map((name) => name.toUpperCase()),
-    ...numberColumns("REQUESTS", "FAILED", "TOKENS IN", "CACHED", "TOKENS OUT", "REASONING", "COST", "UNSETTLED"),
-  ];
+  const titles = FIGURES.map(([, title]) => title);
+  const columns = [...query.by.map((name) => name.toUpperCase()), ...numberColumns(...titles)];
   // Not the sum of the lines: an entry with two tags is in two lines.
   const [all] = await ledger.sums({ ...query, by: [] });
   const total = { ...(all as LedgerSum), group: query.by.map((_, at) => (at === 0 ? "total" : "")) };
@@ -144,32 +154,19 @@ async function sums(
 
 function csvTitles({ by }: LedgerQuery): string[] {
   const groups = by.flatMap((name) => (name === "key" ? ["key", "key_name"] : [name]));
-  return [
-    ...groups,
-    ...["requests", "failed", "tokens_in", "cached", "tokens_out", "reasoning", "cost_usd", "unsettled"],
-  ];
+  return [...groups, ...FIGURES.map(([, , title]) => title)];
 }
 
 function csvCells({ by }: LedgerQuery, sum: LedgerSum, names: UsageNames): string[] {
   const groups = sum.group.flatMap((value, at) => (by[at] === "key" ? [value, names.get(value) ?? ""] : [value]));
-  const { requests, failed, tokensIn, cached, tokensOut, reasoning, cost, unsettled } = sum;
-  const counts = [requests, failed, tokensIn, cached, tokensOut, reasoning].map(String);
-  return [...groups, ...counts, exactDollars(cost), String(unsettled)];
+  const figures = FIGURES.map(([name]) => (name === "cost" ? exactDollars(sum.cost) : String(sum[name])));
+  return [...groups, ...figures];
 }
 
-function cells(sum: LedgerSum): string[] {
-  return [
-    ...sum.group,
-    groupDigits(sum.requests),
-    groupDigits(sum.failed),
-    groupDigits(sum.tokensIn),
-    groupDigits(sum.cached),
-    groupDigits(sum.tokensOut),
-    groupDigits(sum.reasoning),
-    formatCost(sum.cost),
-    groupDigits(sum.unsettled),
-  ];
-}
+const cells = (sum: LedgerSum): string[] => [
+  ...sum.group,
+  ...FIGURES.map(([name]) => (name === "cost" ? formatCost(sum.cost) : groupDigits(sum[name]))),
+];
 
 async function newest(count: number, json: boolean, names: UsageNames, ledger: Ledger): Promise<string[]> {
   const entries = await ledger.recent(count);

@@ -124,13 +124,8 @@ export function nearlySpentWarning(level: LimitLevel, { nano, per, soft }: Budge
  * Returns the highest share of each budget that a sum has reached since this process looked at it last.
  * @param before the highest sum seen before; 0: none, so that what other processes have spent is reported too
  */
-export function newBudgetMarks(
-  { kind, name, label, limits }: LimitLevel,
-  per: Period,
-  spent: number,
-  before: number,
-): readonly BudgetMark[] {
-  const { budgets = [] } = limits;
+export function newBudgetMarks(level: LimitLevel, per: Period, spent: number, before: number): readonly BudgetMark[] {
+  const { budgets = [] } = level.limits;
   if (spent <= before) return NONE;
   let marks: BudgetMark[] | undefined;
   for (const { nano, soft, per: budgetPeriod } of budgets) {
@@ -139,17 +134,7 @@ export function newBudgetMarks(
     const share = SHARES.find((share) => spent >= nano * share && before < nano * share);
     if (!share) continue;
     marks ??= [];
-    marks.push({
-      kind,
-      name,
-      ...(label !== undefined && { label }),
-      per,
-      limit: nano,
-      spent,
-      soft,
-      share,
-      refused: false,
-    });
+    marks.push({ ...limitedScope(level), per, limit: nano, spent, soft, share, refused: false });
   }
   return marks ?? NONE;
 }
@@ -164,19 +149,16 @@ export const markMessage = (mark: BudgetMark): string => spentMessage(mark, mark
 export function refusalMark({ limit, level, allowed, requested, per, spent = 0 }: Excess): BudgetMark | undefined {
   if (limit !== "budget" || per === undefined) return undefined;
   if (spent < allowed * NEARLY_SPENT || spent + requested <= allowed) return undefined;
-  const { kind, name, label } = level;
-  return {
-    kind,
-    name,
-    ...(label !== undefined && { label }),
-    per,
-    limit: allowed,
-    spent,
-    soft: false,
-    share: 1,
-    refused: true,
-  };
+  return { ...limitedScope(level), per, limit: allowed, spent, soft: false, share: 1, refused: true };
 }
+
+type LimitedScope = Pick<LimitLevel, "kind" | "name" | "label">;
+
+/** Returns what a level's limits apply to. */
+const limitedScope = ({ kind, name, label }: LimitedScope): LimitedScope => ({
+  ...{ kind, name },
+  ...(label !== undefined && { label }),
+});
 
 /** The error while spending is unknown: a budget that may be exhausted is not spent. */
 export const spendUnknownError = (cause?: unknown): GatewayError =>
@@ -212,12 +194,7 @@ const resetsField = (end: number): { resets?: number } => (Number.isFinite(end) 
 const retryAfterField = (seconds: number | undefined): { retryAfter?: number } =>
   seconds === undefined ? {} : { retryAfter: seconds };
 
-const spentMessage = (
-  level: Pick<LimitLevel, "kind" | "name" | "label">,
-  nano: number,
-  per: Period,
-  spent: number,
-): string =>
+const spentMessage = (level: LimitedScope, nano: number, per: Period, spent: number): string =>
   `${limitOwner(level)} has spent ${formatDollars(spent)} of ${formatDollars(nano)}${per === "total" ? "" : ` a ${per}`} (${Math.floor((spent / nano) * 100)} %).`;
 
 /** Returns whose limit was exceeded, its size, and what is left of it. */

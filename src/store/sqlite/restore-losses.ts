@@ -13,8 +13,7 @@ const keyRows = (database: DatabaseSync): Map<string, Record<string, unknown>> =
       .map((row) => [String(row["id"]), row]),
   );
 
-/**
- * Changes of keys, each as a sentence part like `key "ci" (k1) was revoked`. */
+/** Changes of keys, each like `key "ci" (k1) was revoked`. */
 interface KeyChanges {
   /** A restore keeps them: that a key was revoked, disabled or rotated, since the old secret may be known to others. */
   readonly retained: string[];
@@ -32,8 +31,7 @@ const RETAINED_COLUMNS: ReadonlySet<string> = new Set([
   "changed",
 ]);
 
-/** Returns the changes of keys that a store has and a backup does not.
- */
+/** Returns the changes of keys that a store has and a backup does not. */
 export function keyChangesSince(store: DatabaseSync, backup: DatabaseSync): KeyChanges {
   const before = keyRows(backup);
   const changes: KeyChanges = { retained: [], undone: [] };
