@@ -4,6 +4,7 @@ import type { Price } from "../core/price.ts";
 import { healthLimits } from "./health.ts";
 import type { Vocabulary } from "./plugins.ts";
 import { type GatewayFile, PATH_KINDS, SERVED_PATHS } from "./schema.ts";
+import { withoutUndefined } from "./tree.ts";
 import type {
   Config,
   ConfiguredKey,
@@ -17,13 +18,6 @@ import type { ConfigValues } from "./values.ts";
 
 /** The date of models without one, in Unix seconds: fixed, so that lists of models do not change over time. */
 const DEFAULT_CREATED = Date.UTC(2026, 0, 1) / 1000;
-
-/** Returns an object without its undefined members, which exactOptionalPropertyTypes refuses. */
-function withoutUndefined<T extends object>(members: T): { [K in keyof T]: Exclude<T[K], undefined> } {
-  return Object.fromEntries(Object.entries(members).filter(([, value]) => value !== undefined)) as {
-    [K in keyof T]: Exclude<T[K], undefined>;
-  };
-}
 
 /** Returns the admin access settings that are not secret. */
 export function adminAccess(admin: GatewayFile["admin"]): { hosts: string[]; session: number } {

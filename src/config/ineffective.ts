@@ -2,7 +2,7 @@ import { matchesAny } from "../core/glob.ts";
 import type { ConfigPath, Report } from "./problems.ts";
 import type { GatewayFile } from "./schema.ts";
 import { nearest, unknownNameMessage } from "./suggest.ts";
-import { atPath, entries, isMap, items, type YamlValue } from "./tree.ts";
+import { atPath, entries, isMap, items, withoutUndefined, type YamlValue } from "./tree.ts";
 import type { ConfiguredPath } from "./types.ts";
 import { formatCount, formatDuration } from "./units.ts";
 
@@ -134,11 +134,6 @@ interface Times {
   readonly timeouts: GatewayFile["timeouts"];
   readonly slow: number;
 }
-
-const withoutUndefined = <T extends object>(members: T): { [K in keyof T]: Exclude<T[K], undefined> } =>
-  Object.fromEntries(Object.entries(members).filter(([, value]) => value !== undefined)) as {
-    [K in keyof T]: Exclude<T[K], undefined>;
-  };
 
 /** Finds models whose maximum output exceeds their context. */
 export function checkOutputLimits({ models }: GatewayFile, report: Report): void {

@@ -155,31 +155,31 @@ function toSettings(file: GatewayFile, values: ConfigValues, protocols: readonly
   };
 }
 
+/** A loaded file. */
+type LoadedText = Pick<Config, "file" | "text">;
+
+const sourceOf = ({ file, text }: LoadedText): YamlSource => new YamlSource(displayPath(file), text);
+
 /** Returns a warning with its position in a loaded file. */
-export const warningAt = ({ file, text }: Pick<Config, "file" | "text">, finding: Finding): Problem =>
-  new YamlSource(displayPath(file), text).locate({ ...finding, severity: "warning" });
+export const warningAt = (config: LoadedText, finding: Finding): Problem =>
+  sourceOf(config).locate({ ...finding, severity: "warning" });
 
 /** Returns an error with its position in a loaded file; `check` fails because of it. */
-export const errorAt = ({ file, text }: Pick<Config, "file" | "text">, finding: Finding): Problem =>
-  new YamlSource(displayPath(file), text).locate({ ...finding, severity: "error" });
+export const errorAt = (config: LoadedText, finding: Finding): Problem =>
+  sourceOf(config).locate({ ...finding, severity: "error" });
 
 /** Returns the position of a setting in a loaded file; undefined if it does not set it. */
 export function settingPosition(
-  { file, text }: Pick<Config, "file" | "text">,
+  config: LoadedText,
   path: readonly string[],
 ): Pick<Problem, "file" | "line"> | undefined {
-  const source = new YamlSource(displayPath(file), text);
-  let value: unknown = source.values;
-  for (const step of path) {
-    if (typeof value !== "object" || value === null || !Object.hasOwn(value, step)) return undefined;
-    value = (value as Record<string, unknown>)[step];
-  }
-  return source.position({ path });
+  const source = sourceOf(config);
+  return atPath(source.values, ...path) === undefined ? undefined : source.position({ path });
 }
 
 /** Returns the literal secrets in a loaded file, which references could replace: the path and line of each. */
-export const literalSecrets = ({ file, text }: Pick<Config, "file" | "text">): { path: ConfigPath; line: number }[] =>
-  new YamlSource(displayPath(file), text).literalSecrets();
+export const literalSecrets = (config: LoadedText): { path: ConfigPath; line: number }[] =>
+  sourceOf(config).literalSecrets();
 
 /** Returns the error for an unreadable file, missing or with invalid YAML; undefined if it can be read. */
 export function readError(file: string): ConfigError | undefined {

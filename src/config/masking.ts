@@ -83,20 +83,20 @@ interface Scalars {
 const MAX_ALIAS_VISITS = 100_000;
 const MAX_PATH_DEPTH = 100;
 
-function classifyScalars(enumeratedAt: Document, words: EnumeratedValues): Scalars {
-  const { all, names, meant } = collectNodes(enumeratedAt);
+function classifyScalars(document: Document, enumeratedAt: EnumeratedValues): Scalars {
+  const { all, names, meant } = collectNodes(document);
   const secrets = new Map<Scalar, boolean>();
   const written = new Map<Scalar, ConfigPath>();
   const classify = (node: Scalar, path: ConfigPath) => {
     const value = String(node.value);
     if (isLiteralSecret(path, value)) written.set(node, path);
     if (isSecret(path, value)) secrets.set(node, false);
-    else if (isOptionText(path, value, words(path))) secrets.set(node, secrets.get(node) ?? true);
+    else if (isOptionText(path, value, enumeratedAt(path))) secrets.set(node, secrets.get(node) ?? true);
   };
   const resolved = (node: unknown): unknown => (isAlias(node) ? meant.get(node) : node);
   const nameOfKey = (pair: Pair): string => pairName({ key: resolved(pair.key) });
   let places = 0;
-  const waiting: [node: unknown, path: ConfigPath][] = [[enumeratedAt.contents, []]];
+  const waiting: [node: unknown, path: ConfigPath][] = [[document.contents, []]];
   for (let next = waiting.pop(); next !== undefined; next = waiting.pop()) {
     const path = next[1];
     const node = resolved(next[0]);

@@ -1,11 +1,10 @@
-import type { LogField } from "../core/exchange-log.ts";
 import type { LimitTable } from "../core/limits.ts";
-import type { Facts, Model, Provider, RetryLimits } from "../core/marketplace.ts";
+import type { Facts, Model, Provider } from "../core/marketplace.ts";
 import type { Price } from "../core/price.ts";
-import type { Share } from "../objects/share.ts";
 import type { StoreLocation } from "../store/postgres/place.ts";
 import type { FileEntries } from "./file-entries.ts";
 import type { Problem } from "./problems.ts";
+import type { GatewayFile } from "./schema.ts";
 
 /** An OpenID Connect identity provider for the admin side. */
 export interface OidcSettings {
@@ -27,8 +26,17 @@ export interface OidcSettings {
   };
 }
 
+/** Sections that are used as the schema parses and describes them: times in milliseconds, sizes in bytes; 0: no limit. */
+type PlainSections = Readonly<
+  Pick<
+    GatewayFile,
+    | ("answers" | "body" | "connections" | "drain" | "linger" | "log")
+    | ("retry" | "share" | "sockets" | "timezone" | "trust" | "warm_up")
+  >
+>;
+
 /** gateway.yaml with all defaults filled in, names checked and secrets resolved. */
-export interface Config {
+export interface Config extends PlainSections {
   /** The absolute path of the file. */
   readonly file: string;
   /** The absolute base of relative paths in it. */
@@ -60,7 +68,6 @@ export interface Config {
   /** Processes that serve requests; 1: this one, without a primary. */
   readonly workers: number;
   readonly providers: readonly ConfiguredProvider[];
-  readonly retry: RetryLimits;
   /** The share of a request's targets that is never taken out of use. */
   readonly keep: number;
   readonly models: readonly ConfiguredModel[];
@@ -74,34 +81,12 @@ export interface Config {
   readonly limits: LimitTable;
   /** All budgets in the file, and what they apply to. */
   readonly budgets: readonly ConfiguredBudget[];
-  /** The time zone in which days, weeks and months of budgets begin. */
-  readonly timezone: string;
   readonly keys: readonly ConfiguredKey[];
-  /** Who may name objects that a key made at a provider. */
-  readonly share: Share;
   readonly store: StoreSettings;
   /** Number of gateways that serve together; absent: not configured. */
   readonly instances?: number;
   /** The secret that envelopes are sealed with; absent: one stored with the ledger. */
   readonly envelopes: { readonly key?: string };
-  readonly body: {
-    /** Maximum bytes of a request's body. */
-    readonly limit: number;
-    /** Milliseconds between two chunks of it; 0: no limit. */
-    readonly idle: number;
-    /** Minimum bytes per second; 0: none. */
-    readonly slowest: number;
-    /** Milliseconds before that applies. */
-    readonly patience: number;
-    /** Maximum bytes of all bodies that are being received. */
-    readonly memory: number;
-    /** Maximum bytes of those of one key. */
-    readonly memory_per_key: number;
-  };
-  readonly answers: {
-    /** Maximum bytes of all answers that are buffered. */
-    readonly memory: number;
-  };
   /** Whether a caller's traceparent is forwarded to providers. */
   readonly trace: boolean;
   /** Absent: no alerts are sent. */
@@ -111,30 +96,7 @@ export interface Config {
     /** Milliseconds. */
     readonly repeat: number;
   };
-  /** Addresses and ranges of proxies whose X-Forwarded-For is trusted. */
-  readonly trust: readonly string[];
-  readonly connections: {
-    /** Maximum connections of one address. */
-    readonly per_address: number;
-    /** Milliseconds for the head of a request; 0: no limit. */
-    readonly head: number;
-    /** Milliseconds without a request; 0: no limit. */
-    readonly idle: number;
-  };
   readonly overload: OverloadSettings;
-  readonly sockets: {
-    /** Milliseconds without a byte in either direction; 0: no limit. */
-    readonly idle: number;
-    /** Maximum bytes of a message. */
-    readonly message: number;
-  };
-  /** Milliseconds for running exchanges at a stop; 0: no limit. */
-  readonly drain: number;
-  /** Milliseconds for which a stopping gateway still accepts connections, and serves idle ones after the last request. */
-  readonly linger: number;
-  /** Milliseconds of warm-up before the first request; 0: none. */
-  readonly warm_up: number;
-  readonly log: { readonly level: string; readonly fields: readonly LogField[] };
   /** Entries of the file for keys, groups and providers, in its own words. */
   readonly written: FileEntries;
   /** Notices to log once at start, one line each: what is off, and why. */

@@ -1,4 +1,4 @@
-import { createHash, hash } from "node:crypto";
+import { hash } from "node:crypto";
 import { basename, resolve } from "node:path";
 import type { Credential } from "../core/marketplace.ts";
 import { ALL_ADDRESSES, LOOPBACK } from "../core/networks.ts";
@@ -234,7 +234,7 @@ export class ValueReader {
     const [, variable, file] = /^(?:\$(\w+)|\$file:(.+))$/.exec(String(written)) ?? [];
     const label = variable ?? (file === undefined ? `#${at + 1}` : basename(file));
     // A changed secret counts as another account, as the file does not say which account it belongs to.
-    const account = `${provider}/${at}/${createHash("sha256").update(secret.value).digest("hex").slice(0, 12)}`;
+    const account = `${provider}/${at}/${hash("sha256", secret.value).slice(0, 12)}`;
     return { credential: { label, secret: secret.value, account } };
   }
 
@@ -252,8 +252,8 @@ export class ValueReader {
   }
 
   private readKey(name: string, entry: YamlValue): { hash?: string; off?: string } {
-    const hash = atPath(entry, "hash");
-    if (typeof hash === "string") return { hash: hash.toLowerCase() };
+    const written = atPath(entry, "hash");
+    if (typeof written === "string") return { hash: written.toLowerCase() };
     const path = ["keys", name, "key"];
     const secret = this.resolveSecret(path);
     if (secret?.off !== undefined) {
@@ -263,7 +263,7 @@ export class ValueReader {
     if (secret?.value === undefined) return {};
     const weak = /\s/.test(secret.value) ? "one with spaces or line breaks" : weakness(secret.value, MIN_KEY_LENGTH);
     if (weak) this.report({ path, message: `the key is ${weak}; ${KEY_HINT}` });
-    return { hash: createHash("sha256").update(secret.value).digest("hex") };
+    return { hash: hash("sha256", secret.value) };
   }
 
   /** Returns a secret, or why it is off: the variable it names is not set. */
