@@ -2,7 +2,7 @@ import t from "tap";
 import { billedParts, WEB_SEARCH_NAME } from "../../src/cli/billed-parts.ts";
 import { type PriceVersion, priceVersion } from "../../src/core/price-list.ts";
 import type { Usage } from "../../src/core/usage.ts";
-import type { LedgerEntry } from "../../src/store/ledger.ts";
+import { plainEntry } from "../support/plain-entry.ts";
 
 const termsOf = (price: PriceVersion["price"]): PriceVersion => ({
   version: priceVersion(price),
@@ -21,12 +21,7 @@ const terms = (version: string | undefined) => [small, large].find((each) => eac
 
 const parts = (usage: Partial<Usage>, cost: number | undefined, named: string[] = [], price = small.version) => {
   const all: Usage = { in: { total: 1000 }, out: { total: 100 }, raw: undefined, ...usage };
-  const entry: LedgerEntry = {
-    ...{ id: "1", time: 1, key: "", model: "fast", target: "p:small", protocol: "wire", operation: "generate" },
-    ...{ status: 200, outcome: "completed", streaming: false, attempts: [], duration: 1, source: "reported" },
-    ...{ usage: all, price },
-    ...(cost === undefined ? {} : { cost }),
-  };
+  const entry = plainEntry(1, { target: "p:small", usage: all, price, ...(cost === undefined ? {} : { cost }) });
   return billedParts("small", entry, terms, (name) => named.includes(name)).map(({ model, figures, unsettled }) => [
     ...[model, figures.tokensIn, figures.tokensOut, figures.cost, unsettled],
   ]);

@@ -5,6 +5,7 @@ import t from "tap";
 import { commonConfigHash, configHash } from "../../src/metrics/process-metrics.ts";
 import { JournaledLedger } from "../../src/store/journal/journaled-ledger.ts";
 import { asking, startGateway } from "../support/gateway.ts";
+import { plainEntry } from "../support/plain-entry.ts";
 import { eventually } from "../support/process.ts";
 
 t.test("a gateway.yaml is identified by half of its digest, which reveals nothing of it", async (t) => {
@@ -61,10 +62,7 @@ t.test("a ledger's backlog is reported with the bytes of its journal", async (t)
   t.teardown(() => rmSync(folder, { recursive: true }));
   const ledger = new JournaledLedger(join(folder, "l.db"), join(folder, "l.db.journal"));
   t.same(await ledger.backlog(), { lag: 0, oldest: 0, bytes: 0, errors: 0 });
-  ledger.append({
-    ...{ id: "01a", time: 1, key: "", model: "m", target: "", protocol: "p", operation: "o", status: 200 },
-    ...{ outcome: "completed", streaming: false, attempts: [], duration: 1, source: "free" },
-  });
+  ledger.append(plainEntry(1));
   await ledger.flush();
   const { bytes, errors } = await ledger.backlog();
   t.ok(bytes > 0);

@@ -1,11 +1,9 @@
 import t from "tap";
 import type { LedgerEntry } from "../../src/store/ledger.ts";
 import { mergeEntries, PAGE_ROWS, readPages } from "../../src/store/ledger-pages.ts";
+import { plainEntry } from "../support/plain-entry.ts";
 
-const entry = (time: number, id = `${time}`): LedgerEntry => ({
-  ...{ id, time, key: "k", model: "m", target: "p:m", protocol: "w", operation: "o", status: 200, attempts: [] },
-  ...{ outcome: "completed", streaming: false, duration: 1, source: "none" },
-});
+const entry = (time: number, id = `${time}`) => plainEntry(time, { id });
 
 async function ids(entries: AsyncIterable<LedgerEntry>): Promise<string[]> {
   const found: string[] = [];

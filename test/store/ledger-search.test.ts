@@ -5,19 +5,17 @@ import { PostgresLedger } from "../../src/store/postgres/ledger.ts";
 import { openPostgres } from "../../src/store/postgres/migrations.ts";
 import { SqliteDatabase } from "../../src/store/sqlite/database.ts";
 import { SqliteLedger } from "../../src/store/sqlite/ledger.ts";
+import { plainEntry } from "../support/plain-entry.ts";
 import { placeOf, startPostgres } from "../support/postgres.ts";
 
 const TIME = Date.UTC(2026, 10, 1);
 
-function entry(n: number, more: Partial<LedgerEntry> = {}): LedgerEntry {
-  const time = TIME + n;
-  return {
-    ...{ id: newId(time), time, key: "k", model: "m", target: "p:v", protocol: "tiny", operation: "chat" },
-    ...{ status: 200, outcome: "completed", streaming: true, duration: 1100, firstByte: 100, source: "reported" },
-    ...{ attempts: [], usage: { in: { total: 5 }, out: { total: 50 }, raw: undefined }, cost: n },
+const entry = (n: number, more: Partial<LedgerEntry> = {}) =>
+  plainEntry(TIME + n, {
+    ...{ target: "p:v", streaming: true, duration: 1100, firstByte: 100, cost: n },
+    usage: { in: { total: 5 }, out: { total: 50 }, raw: undefined },
     ...more,
-  } as LedgerEntry;
-}
+  });
 
 type Filled = (t: Test, entries: readonly LedgerEntry[]) => Promise<Ledger>;
 

@@ -1,14 +1,11 @@
 import t from "tap";
 import type { Usage } from "../../src/core/usage.ts";
-import type { LedgerEntry } from "../../src/store/ledger.ts";
 import { entryToRow } from "../../src/store/ledger-row.ts";
 import { HOUR, HourSums, SUM_COLUMNS } from "../../src/store/ledger-sums.ts";
+import { plainEntry } from "../support/plain-entry.ts";
 
-const entry: LedgerEntry = {
-  ...{ id: "1", time: 10 * HOUR, key: "k", model: "fast", target: "p:m", protocol: "wire", operation: "generate" },
-  ...{ status: 200, outcome: "completed", streaming: false, attempts: [], duration: 1, source: "reported", cost: 7 },
-  usage: { in: { total: 100, cached: 40 }, out: { total: 10, reasoning: 3 }, raw: undefined },
-};
+const usage = { in: { total: 100, cached: 40 }, out: { total: 10, reasoning: 3 }, raw: undefined };
+const entry = plainEntry(10 * HOUR, { id: "1", model: "fast", cost: 7, usage });
 
 t.test("rows of an hour, a kind and a holder are added up, and others separately", async (t) => {
   const sums = new HourSums();

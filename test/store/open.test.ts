@@ -3,6 +3,7 @@ import { join } from "node:path";
 import t from "tap";
 import { openMaintenance, openStores } from "../../src/store/open.ts";
 import { folderFor } from "../support/folder.ts";
+import { plainEntry } from "../support/plain-entry.ts";
 
 t.test("keys and ledger share one file, and closing writes what waits", async (t) => {
   const path = join(t.testdir(), "data", "gateway.db");
@@ -11,10 +12,7 @@ t.test("keys and ledger share one file, and closing writes what waits", async (t
     warnings.push(text),
   );
   const { key } = await first.keys.create({ name: "made" });
-  first.ledger.append({
-    ...{ id: "1", time: 1, key: "ci", model: "fast", target: "p:m", protocol: "x", operation: "y", status: 200 },
-    ...{ outcome: "completed", streaming: false, attempts: [], duration: 1, source: "none" },
-  });
+  first.ledger.append(plainEntry(1, { id: "1", key: "ci" }));
   await first.close();
   t.throws(() => first.keys.find(key), { code: "store_unavailable", status: 503 }, "queries fail");
 
@@ -31,10 +29,7 @@ t.test("written pages are checkpointed into the file by the ledger's thread, not
   const pages = () => statSync(`${path}-wal`).size / 4096;
   for (let i = 0; i < 200; i++) await keys.create({ name: `key${i}` });
   t.ok(pages() > 300, `${pages()} pages wait`);
-  ledger.append({
-    ...{ id: "1", time: 1, key: "ci", model: "fast", target: "p:m", protocol: "x", operation: "y", status: 200 },
-    ...{ outcome: "completed", streaming: false, attempts: [], duration: 1, source: "none" },
-  });
+  ledger.append(plainEntry(1, { id: "1", key: "ci" }));
   await ledger.flush();
   const before = pages();
   for (let i = 0; i < 5; i++) await keys.create({ name: `more${i}` });
@@ -44,11 +39,7 @@ t.test("written pages are checkpointed into the file by the ledger's thread, not
 
 t.test("a file moved before the first row of a run is not created anew: both it and the row are kept", async (t) => {
   const path = join(folderFor(t), "gateway.db");
-  const append = (stores: ReturnType<typeof openStores>, id: string) =>
-    stores.ledger.append({
-      ...{ id, time: 1, key: "ci", model: "fast", target: "p:m", protocol: "x", operation: "y", status: 200 },
-      ...{ outcome: "completed", streaming: false, attempts: [], duration: 1, source: "none" },
-    });
+  const append = (stores: ReturnType<typeof openStores>, id: string) => stores.ledger.append(plainEntry(1, { id }));
   const before = openStores(path, [], (text) => t.fail(text));
   append(before, "1");
   await before.close();

@@ -1,8 +1,8 @@
 import { join } from "node:path";
 import type { Test } from "tap";
-import { newId } from "../../src/core/id.ts";
 import { SqliteDatabase } from "../../src/store/sqlite/database.ts";
 import { SqliteLedger } from "../../src/store/sqlite/ledger.ts";
+import { plainEntry } from "./plain-entry.ts";
 
 export const DAY = 86_400_000;
 export const TODAY = Math.floor(Date.now() / DAY) * DAY;
@@ -12,11 +12,7 @@ export async function agedLedger(t: Test, each: number) {
   const database = new SqliteDatabase(join(t.testdir(), "gateway.db"));
   const ledger = new SqliteLedger(database);
   const append = (time: number, once?: string) =>
-    ledger.append({
-      ...{ id: newId(time), time, key: "k", model: "m", target: "p:m", protocol: "w", operation: "o", status: 200 },
-      ...{ outcome: "completed", streaming: false, attempts: [], duration: 1, source: "reported", cost: 1 },
-      ...(once === undefined ? {} : { once }),
-    });
+    ledger.append(plainEntry(time, { cost: 1, ...(once === undefined ? {} : { once }) }));
   for (let day = 0; day < 10; day++) for (let i = 0; i < each; i++) append(TODAY - day * DAY);
   await ledger.flush();
   t.teardown(async () => {

@@ -1,6 +1,6 @@
 import type { Test } from "tap";
-import { newId } from "../../src/core/id.ts";
 import type { Ledger, LedgerEntry, LedgerGroup, LedgerSum } from "../../src/store/ledger.ts";
+import { plainEntry } from "./plain-entry.ts";
 
 const HOUR = 3_600_000;
 /** Rows of the test with many. */
@@ -19,24 +19,12 @@ export interface LedgerUnderTest {
 
 /** Returns an exchange's entry with a new id. */
 export function entry(change: Partial<LedgerEntry> = {}): LedgerEntry {
-  return {
-    id: newId(DAY),
-    time: DAY,
-    key: "k1",
-    model: "fast",
-    target: "p:m",
-    protocol: "wire",
-    operation: "generate",
-    status: 200,
-    outcome: "completed",
-    streaming: false,
+  return plainEntry(DAY, {
+    ...{ key: "k1", model: "fast", protocol: "wire", operation: "generate", duration: 100, cost: 1_000 },
     attempts: [{ target: "p:m", status: 200, startedAt: 0.5 }],
-    duration: 100,
     usage: { in: { total: 100, cached: 40 }, out: { total: 10, reasoning: 3 }, raw: undefined },
-    source: "reported",
-    cost: 1_000,
     ...change,
-  };
+  });
 }
 
 /** Tests for a ledger in any store. */

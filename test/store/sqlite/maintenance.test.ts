@@ -3,7 +3,6 @@ import { existsSync, readdirSync, readFileSync, statSync, writeFileSync } from "
 import { join } from "node:path";
 import { DatabaseSync } from "node:sqlite";
 import t, { type Test } from "tap";
-import { newId } from "../../../src/core/id.ts";
 import { journalFolder } from "../../../src/store/journal/files.ts";
 import { Journal } from "../../../src/store/journal/journal.ts";
 import type { LedgerEntry } from "../../../src/store/ledger.ts";
@@ -13,16 +12,13 @@ import { SqliteDatabase } from "../../../src/store/sqlite/database.ts";
 import { SqliteLedger } from "../../../src/store/sqlite/ledger.ts";
 import { SqliteMaintenance } from "../../../src/store/sqlite/maintenance.ts";
 import { runKilledAfter } from "../../support/killed-after.ts";
+import { plainEntry } from "../../support/plain-entry.ts";
 
 const HOUR = 3_600_000;
 const DAY = Date.UTC(2026, 10, 20);
 
-const entry = (change: Partial<LedgerEntry> = {}): LedgerEntry => ({
-  ...{ id: newId(DAY), time: DAY, key: "k", model: "m", target: "p:m", protocol: "w", operation: "o", status: 200 },
-  ...{ outcome: "completed", streaming: false, attempts: [], duration: 1, source: "reported", cost: 3 },
-  usage: { in: { total: 100, cached: 40 }, out: { total: 10 }, raw: undefined },
-  ...change,
-});
+const USAGE = { in: { total: 100, cached: 40 }, out: { total: 10 }, raw: undefined };
+const entry = (change: Partial<LedgerEntry> = {}) => plainEntry(DAY, { cost: 3, usage: USAGE, ...change });
 
 /** A store with rows, and its care. */
 async function open(t: Test, entries: readonly LedgerEntry[]) {

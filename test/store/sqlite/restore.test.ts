@@ -1,7 +1,6 @@
 import { existsSync, mkdirSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import t, { type Test } from "tap";
-import { newId } from "../../../src/core/id.ts";
 import { journalFile, journalFolder } from "../../../src/store/journal/files.ts";
 import { Journal } from "../../../src/store/journal/journal.ts";
 import type { LedgerEntry } from "../../../src/store/ledger.ts";
@@ -11,13 +10,10 @@ import { SqliteDatabase } from "../../../src/store/sqlite/database.ts";
 import { SqliteMaintenance } from "../../../src/store/sqlite/maintenance.ts";
 import { restoreSqlite } from "../../../src/store/sqlite/restore.ts";
 import { runKilledAfter } from "../../support/killed-after.ts";
+import { plainEntry } from "../../support/plain-entry.ts";
 
 const DAY = Date.UTC(2026, 10, 20);
-const entry = (change: Partial<LedgerEntry> = {}): LedgerEntry => ({
-  ...{ id: newId(DAY), time: DAY, key: "k", model: "m", target: "p:m", protocol: "w", operation: "o", status: 200 },
-  ...{ outcome: "completed", streaming: false, attempts: [], duration: 1, source: "reported", cost: 3 },
-  ...change,
-});
+const entry = (change: Partial<LedgerEntry> = {}) => plainEntry(DAY, { cost: 3, ...change });
 const terms = { force: false, author: { who: "cli:me", address: "here" }, progress: () => {} };
 
 /** A store with a row and a key, and its backup. */
