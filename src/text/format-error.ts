@@ -8,7 +8,7 @@ export class UsageError extends Error {}
 
 /** An error that another process has already formatted with `formatError`: the message is complete. */
 export class FormattedError extends Error {
-  override readonly name = "KnownReason";
+  override readonly name = "FormattedError";
 }
 
 /** Formats why the program cannot continue, in one or more lines; with a stack only for unexpected errors. */

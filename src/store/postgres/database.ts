@@ -23,6 +23,9 @@ export type PostgresRow = Record<string, unknown>;
 /** Runs one query, with `?` for values; texts are prepared, so there should be few different ones. */
 export type PostgresQuery = (text: string, ...values: readonly PostgresValue[]) => Promise<PostgresRow[]>;
 
+/** Queries of one transaction; `script` runs several statements, like a file of them. */
+export type PostgresTransaction = PostgresQuery & { script(text: string): Promise<void> };
+
 /**
  * Connections to one database. They are opened on demand, and again after a loss. Every query has a deadline: if it is missed,
  * all connections are replaced, as the network may be dropping their packets.
@@ -71,7 +74,7 @@ export class PostgresDatabase {
    * Runs one transaction after the other: all of it is committed or, if `work` throws, nothing. `work` must not begin another
    * transaction.
    */
-  transaction<T>(work: (ask: PostgresQuery) => Promise<T>, deadline: number = DEADLINE): Promise<T> {
+  transaction<T>(work: (ask: PostgresTransaction) => Promise<T>, deadline: number = DEADLINE): Promise<T> {
     const done = this.lastTransaction.then(() => this.runTransaction(work, deadline));
     this.lastTransaction = done.catch(() => {});
     return done;
@@ -118,7 +121,7 @@ export class PostgresDatabase {
   }
 
   /** Implemented here, on a separate connection: the package's own transactions continue on a connection that was lost. */
-  private async runTransaction<T>(work: (ask: PostgresQuery) => Promise<T>, deadline: number): Promise<T> {
+  private async runTransaction<T>(work: (ask: PostgresTransaction) => Promise<T>, deadline: number): Promise<T> {
     this.transactionConnection ??= this.ownConnection();
     const { transactionConnection } = this;
     transactionConnection.lost = false;
@@ -224,23 +227,17 @@ export function numberPlaceholders(text: string): string {
 
 const numberedTexts = new Map<string, string>();
 
-/** Returns a function that runs several statements, like a file of them. */
-export const scriptRunner = (ask: PostgresQuery): ((text: string) => Promise<void>) =>
-  scriptRunners.get(ask) as (text: string) => Promise<void>;
-
-const scriptRunners = new WeakMap<PostgresQuery, (text: string) => Promise<void>>();
-
 /** @param check throws when no further query is allowed */
-function queryOn(sql: postgres.Sql, check: () => void = () => {}): PostgresQuery {
+function queryOn(sql: postgres.Sql, check: () => void = () => {}): PostgresTransaction {
   const ask: PostgresQuery = async (text, ...values) => {
     check();
     return sql.unsafe(numberPlaceholders(text), [...values], { prepare: true });
   };
-  scriptRunners.set(ask, async (text) => {
+  const script = async (text: string) => {
     check();
     await sql.unsafe(text);
-  });
-  return ask;
+  };
+  return Object.assign(ask, { script });
 }
 
 /** Reports whether we have a table of that name now: `to_regclass` may not see what other sessions have just created. */

@@ -7,7 +7,7 @@ import type { ProgressListener } from "../maintenance.ts";
 import { readSecret } from "../secret.ts";
 import { lockStore } from "../sqlite/restore.ts";
 import { PostgresAudit } from "./audit.ts";
-import { type PostgresQuery, SCHEMA } from "./database.ts";
+import { type PostgresQuery, type PostgresTransaction, SCHEMA } from "./database.ts";
 import { openPostgres } from "./migrations.ts";
 import { createPartition, partitionOf } from "./partitions.ts";
 import type { PostgresSettings } from "./place.ts";
@@ -94,7 +94,7 @@ async function claimEmptyTables(ask: PostgresQuery): Promise<void> {
 
 async function copyTables(
   source: DatabaseSync,
-  ask: PostgresQuery,
+  ask: PostgresTransaction,
   progress: ProgressListener,
 ): Promise<StoreImport["rows"]> {
   const counts = new Map<string, number>();
@@ -114,7 +114,7 @@ async function copyTables(
 }
 
 /** Creates the tables of the months of all rows. */
-async function createPartitions(source: DatabaseSync, ask: PostgresQuery): Promise<void> {
+async function createPartitions(source: DatabaseSync, ask: PostgresTransaction): Promise<void> {
   const next = source.prepare("select min(time) as time from usage where time >= ?");
   for (let from = Number.MIN_SAFE_INTEGER; ; ) {
     const time = next.get(from)?.["time"];

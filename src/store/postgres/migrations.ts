@@ -5,7 +5,6 @@ import {
   type PostgresQuery,
   postgresCode,
   SCHEMA,
-  scriptRunner,
   tableExists,
   UNREACHABLE_CODES,
   unusableDatabase,
@@ -84,15 +83,16 @@ async function migrate(database: PostgresDatabase): Promise<MigrationNumbers> {
     // Read again: another process may have migrated while this one waited for the lock.
     const from = await migrationsIn(ask);
     if (from > files.length) throw new Error("it was made by a newer version of model-gateway; use that one");
-    const run = scriptRunner(ask);
     if (from === 0) {
       const found = await ask("select 1 from pg_namespace where nspname = ?::text", SCHEMA);
-      if (found.length === 0) await run(`create schema ${SCHEMA}`);
-      await run("create table migration (number integer primary key, file text not null, time timestamptz not null)");
+      if (found.length === 0) await ask.script(`create schema ${SCHEMA}`);
+      await ask.script(
+        "create table migration (number integer primary key, file text not null, time timestamptz not null)",
+      );
     }
     for (const [i, file] of files.entries()) {
       if (i < from) continue;
-      await run(readFileSync(new URL(file, MIGRATIONS), "utf8"));
+      await ask.script(readFileSync(new URL(file, MIGRATIONS), "utf8"));
       await ask("insert into migration values (?::integer, ?::text, now())", i + 1, file);
     }
     return { from, to: files.length };

@@ -2,7 +2,13 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { journalCutoff } from "../journal-place.ts";
 import { DAY } from "../ledger-sums.ts";
 import { onceNameCutoff, type PrunableRows } from "../retention.ts";
-import { type PostgresDatabase, type PostgresQuery, postgresCode, scriptRunner, tableExists } from "./database.ts";
+import {
+  type PostgresDatabase,
+  type PostgresQuery,
+  type PostgresTransaction,
+  postgresCode,
+  tableExists,
+} from "./database.ts";
 
 /** The advisory lock for creating monthly tables: an arbitrary number. */
 const LOCK = 7_017_338_212;
@@ -41,12 +47,12 @@ export class Partitions {
 
   /** Creates the missing tables for some times. */
   async create(times: Iterable<number>): Promise<void> {
-    const listPartitions = new Map<string, MonthPartition>();
+    const missing = new Map<string, MonthPartition>();
     for (const time of times) {
       const month = partitionOf(time);
-      if (!this.known.has(month.table)) listPartitions.set(month.table, month);
+      if (!this.known.has(month.table)) missing.set(month.table, month);
     }
-    for (const month of listPartitions.values()) {
+    for (const month of missing.values()) {
       await this.database.transaction((ask) => createPartition(ask, month));
       this.known.add(month.table);
     }
@@ -59,19 +65,17 @@ export class Partitions {
 }
 
 /** Creates the table of a month, if it is missing. Must be called in a transaction. */
-export async function createPartition(ask: PostgresQuery, { table, from, to }: MonthPartition): Promise<void> {
+export async function createPartition(ask: PostgresTransaction, { table, from, to }: MonthPartition): Promise<void> {
   if (await tableExists(ask, table)) return;
   await ask("select pg_advisory_xact_lock(?::bigint)", LOCK);
   if (await tableExists(ask, table)) return;
   // Created separately and attached, so that others can write and read meanwhile.
-  await scriptRunner(
-    ask,
-  )(`create table ${table} (like usage including defaults including constraints including indexes);
+  await ask.script(`create table ${table} (like usage including defaults including constraints including indexes);
     alter table usage attach partition ${table} for values from (${from}) to (${to})`);
 }
 
 /** Lists the existing tables, oldest first. */
-export async function months(ask: PostgresQuery): Promise<MonthPartition[]> {
+export async function listPartitions(ask: PostgresQuery): Promise<MonthPartition[]> {
   const rows = await ask(
     "select relname as name from pg_inherits join pg_class on oid = inhrelid where inhparent = 'usage'::regclass order by 1",
   );
@@ -111,7 +115,8 @@ export async function* prunePostgres(database: PostgresDatabase, before: number)
     await ask("delete from usage_pruned");
     await ask("insert into usage_pruned values (?::bigint)", before);
   });
-  for (const month of await months(database.query)) if (month.to <= before) yield await dropPartition(database, month);
+  for (const month of await listPartitions(database.query))
+    if (month.to <= before) yield await dropPartition(database, month);
   for (;;) {
     const [gone] = await database.withDeadline(LONG, (ask) => ask(REMOVE, before, before));
     yield Number(gone?.["rows"]);
@@ -145,10 +150,9 @@ async function dropPartition(database: PostgresDatabase, { table, from, to }: Mo
   for (let tries = 1; ; tries++)
     try {
       return await database.transaction(async (ask) => {
-        const run = scriptRunner(ask);
-        await run(`set local lock_timeout = ${LOCKING}; lock table usage in access exclusive mode`);
+        await ask.script(`set local lock_timeout = ${LOCKING}; lock table usage in access exclusive mode`);
         if (!(await tableExists(ask, table))) return 0;
-        await run(`drop table ${table}`);
+        await ask.script(`drop table ${table}`);
         return Number(counted?.["rows"]);
       });
     } catch (thrown) {

@@ -40,7 +40,7 @@ export class RedisRefusal extends Error {
 
 /** The server does not respond, or not in time. */
 export class RedisUnavailable extends Error {
-  override readonly name = "RedisAway";
+  override readonly name = "RedisUnavailable";
 }
 
 const scripts = new Map<RedisScript, ScriptText>();

@@ -3,7 +3,7 @@ import { entryToRow } from "../../../src/store/ledger-row.ts";
 import { PostgresLedger } from "../../../src/store/postgres/ledger.ts";
 import { openPostgres } from "../../../src/store/postgres/migrations.ts";
 import {
-  months,
+  listPartitions,
   Partitions,
   partitionOf,
   postgresPrunedBefore,
@@ -19,7 +19,7 @@ async function open(t: Test) {
   if (!server) throw new Error("no PostgreSQL");
   const { database } = await openPostgres(placeOf(await server.database()), 4);
   t.teardown(() => database.close());
-  const tables = async () => (await months(database.query)).map(({ table }) => table);
+  const tables = async () => (await listPartitions(database.query)).map(({ table }) => table);
   return { database, tables, ledger: new PostgresLedger(database, (told) => t.fail(told)) };
 }
 

@@ -13,7 +13,7 @@ t.test("a server that is not there, or does not respond: it is down, and queries
   t.type(failed, RedisUnavailable);
   t.notMatch(String((failed as Error).message), /secret/);
   t.equal(nobody.address, `127.0.0.1:${port}`);
-  await t.rejects(nobody.run("beat", ["{gateway}:"]), { name: "RedisAway" });
+  await t.rejects(nobody.run("beat", ["{gateway}:"]), { name: "RedisUnavailable" });
 
   const sockets = new Set<{ destroy(): void }>();
   const silent = createServer((socket) => sockets.add(socket)).listen(0, "127.0.0.1");
@@ -36,7 +36,7 @@ t.test("a command after the end of its connection fails with the reason of that 
   await redis.kill();
   for (let n = 0; n < 2; n++)
     await t.rejects(server.run("beat", BEAT), {
-      ...{ name: "RedisAway", message: /Socket closed unexpectedly|ECONNRESET/ },
+      ...{ name: "RedisUnavailable", message: /Socket closed unexpectedly|ECONNRESET/ },
     });
 });
 
@@ -61,7 +61,7 @@ t.test("a server without TLS that is contacted with it is reported as such", asy
   const redis = await startRedis(t);
   if (!redis) return;
   await t.rejects((await RedisServer.create(redis.url.replace("redis:", "rediss:"))).connect(), {
-    name: "RedisAway",
+    name: "RedisUnavailable",
     message: /no reply within \d+ ms; does it speak TLS\? redis:\/\/ does without$/,
   });
 });
@@ -101,7 +101,7 @@ t.test("scripts that the server has forgotten are sent again, and a pause ends i
   await t.rejects(server.run("beat", BEAT, 50), { message: /no reply within \d+ ms/ });
   const unanswered = server.run("beat", BEAT, 60_000);
   server.disconnect();
-  await t.rejects(unanswered, { name: "RedisAway" }, "an unanswered command fails with the connection");
+  await t.rejects(unanswered, { name: "RedisUnavailable" }, "an unanswered command fails with the connection");
   redis.resume();
   await server.connect();
   t.ok(server.connected);
