@@ -1,20 +1,27 @@
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { readError } from "../config/load.ts";
-import { ConfigError } from "../config/problems.ts";
+import { ConfigError, type Problem } from "../config/problems.ts";
 import { resolveReferences, unresolvedReason } from "../config/secrets.ts";
 import type { AdminAddress } from "../config/types.ts";
 import { parseAdminAddress } from "../config/values.ts";
 import { ALL_ADDRESSES } from "../core/networks.ts";
 import { request } from "../core/node-http.ts";
 import { UsageError } from "../text/format-error.ts";
-import { BUNDLED_CONFIG, type ConfigLocation } from "./verb.ts";
+import { BUNDLED_CONFIG, type ConfigLocation, type Terminal } from "./verb.ts";
 
 /** Response timeout in milliseconds; a reload builds all plugins. */
 const PATIENCE = 70_000;
 
 /** The public path that lists the ways to sign in. */
 const SESSION_PATH = "/api/session";
+
+/** Options of the verbs that ask the admin side. */
+export const ADMIN_OPTIONS = {
+  admin: { type: "string" },
+  token: { type: "string" },
+  json: { type: "boolean" },
+} as const;
 
 /** A response of the admin side. */
 interface AdminReply {
@@ -67,6 +74,35 @@ export function requestAdmin(
     clientRequest.on("error", (error: NodeJS.ErrnoException) => failed(connectionError(error, name, admin.fileError)));
     clientRequest.end(sent && JSON.stringify(sent));
   });
+}
+
+/**
+ * Returns the admin side's response; undefined after printing an error.
+ * @param token the one on the command line
+ * @param sent a change
+ * @throws UsageError where the admin side is off; ConfigError with the problems of gateway.yaml
+ */
+export async function askAdmin(
+  admin: AdminEndpoint | undefined,
+  token: string | undefined,
+  io: Terminal,
+  path: string,
+  sent?: object,
+): Promise<unknown> {
+  if (!admin) throw new UsageError("admin: is off in gateway.yaml: send the gateway a SIGHUP, and look at its log.");
+  try {
+    const method = sent ? "POST" : "GET";
+    const { status, body } = await requestAdmin(admin, token ?? io.env["ADMIN_TOKEN"], path, method, sent);
+    if (status === 200) return body;
+    const { message, problems } = (body as { error: { message: string; problems?: Problem[] } }).error;
+    // Printed like the problems of a file that was read here.
+    if (problems) throw new ConfigError(problems);
+    io.err(message);
+  } catch (thrown) {
+    if (thrown instanceof ConfigError) throw thrown;
+    io.err((thrown as Error).message);
+  }
+  return undefined;
 }
 
 /** Returns why a request without a token, or with that one, is refused. */

@@ -1,6 +1,6 @@
 import type { ReloadResult } from "../reloads.ts";
-import { type AdminEndpoint, selectAdmin } from "./admin-client.ts";
-import { ADMIN_OPTIONS, adminResponse, printRestart } from "./reload.ts";
+import { ADMIN_OPTIONS, type AdminEndpoint, askAdmin, selectAdmin } from "./admin-client.ts";
+import { printRestart } from "./reload.ts";
 import { parseVerbArguments, type Terminal } from "./verb.ts";
 
 /** Runs the verb `diff`. Returns the exit code. @throws UsageError */
@@ -10,7 +10,7 @@ export async function runDiff(
   admin: AdminEndpoint | string | undefined,
 ): Promise<number> {
   const { values } = parseVerbArguments(args, ADMIN_OPTIONS);
-  const found = await adminResponse(io, selectAdmin(values.admin, admin, io.folder), values.token, "/api/config/diff");
+  const found = await askAdmin(selectAdmin(values.admin, admin, io.folder), values.token, io, "/api/config/diff");
   if (!found) return 1;
   const { changes, restart } = found as Pick<ReloadResult, "changes" | "restart">;
   if (values.json) io.out(JSON.stringify(found, undefined, 2));

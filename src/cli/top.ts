@@ -1,16 +1,10 @@
 import { setTimeout as sleep } from "node:timers/promises";
-import { ConfigError } from "../config/problems.ts";
 import { UsageError } from "../text/format-error.ts";
 import { formatTable, groupDigits } from "../text/table.ts";
-import { type AdminEndpoint, requestAdmin, selectAdmin } from "./admin-client.ts";
+import { ADMIN_OPTIONS, type AdminEndpoint, askAdmin, selectAdmin } from "./admin-client.ts";
 import { parseVerbArguments, type Terminal } from "./verb.ts";
 
-const OPTIONS = {
-  admin: { type: "string" },
-  token: { type: "string" },
-  once: { type: "boolean" },
-  json: { type: "boolean" },
-} as const;
+const OPTIONS = { ...ADMIN_OPTIONS, once: { type: "boolean" } } as const;
 
 /** The fields shown of a live request, as in docs/admin-api.md. */
 interface LiveLine {
@@ -42,16 +36,10 @@ export async function runTop(
     throw new UsageError(
       "admin: is off in gateway.yaml: without the admin listener the running requests are not known.",
     );
-  const token = values.token ?? io.env["ADMIN_TOKEN"];
   while (!signal.aborted) {
-    let live: LiveLine[];
-    try {
-      live = await fetchLive(admin, token);
-    } catch (thrown) {
-      if (thrown instanceof ConfigError) throw thrown;
-      io.err((thrown as Error).message);
-      return 1;
-    }
+    const answer = await askAdmin(admin, values.token, io, "/api/live");
+    if (!answer) return 1;
+    const { requests: live } = answer as { requests: LiveLine[] };
     if (values.json) {
       io.out(JSON.stringify(live, undefined, 2));
       return 0;
@@ -75,10 +63,4 @@ function liveTable(live: readonly LiveLine[]): string[] {
     id,
   ]);
   return formatTable([{ right: "AGE" }, "KEY", "MODEL", "TARGET", "STATE", { right: "TOKENS" }, "ID"], rows);
-}
-
-/** @throws Error with a message for people */
-async function fetchLive(admin: AdminEndpoint, token: string | undefined): Promise<LiveLine[]> {
-  const { body } = await requestAdmin(admin, token, "/api/live");
-  return (body as { requests: LiveLine[] }).requests;
 }
