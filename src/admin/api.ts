@@ -17,7 +17,10 @@ import { type AdminRequest, type AdminResponse, type AdminRoute, fromLedger, par
 import { querySpan } from "./span.ts";
 import { MAX_DAYS, SPEND_GROUPS, spend } from "./spend.ts";
 
-const FILTERS = ["key", "group", "model", "target", "outcome", "status"] as const;
+/** Fields by whose absence requests can be filtered. */
+const WITHOUT = ["key", "group", "model", "target"] as const;
+const TEXT_FILTERS = [...WITHOUT, "outcome"] as const;
+const FILTERS = [...TEXT_FILTERS, "status"] as const;
 /** Filters by a lower bound: the query's parameter, and the field of the search. */
 const BOUNDS = [
   ["slower", "durationAbove"],
@@ -31,8 +34,6 @@ const OUTCOMES = Object.keys({
   failed: true,
   interrupted: true,
 } satisfies Record<Outcome, true>);
-/** Fields by whose absence requests can be filtered. */
-const WITHOUT = ["key", "group", "model", "target"] as const;
 const SPEEDS: readonly SpeedGroup[] = ["model", "target", "key"];
 
 /** `user`: the system user who runs the verb `reload`, as the verb reports it. */
@@ -240,7 +241,7 @@ function numberParameter(query: URLSearchParams, name: string): number | undefin
 async function requests({ stores, config }: AdminGateway, { query }: AdminRequest): Promise<AdminResponse> {
   const limit = Math.min(numberParameter(query, "limit") ?? 100, MAX_LIMIT);
   const search: LedgerSearch = { limit: limit + 1, ...querySpan(query, config.timezone) };
-  for (const field of ["key", "group", "model", "target", "outcome"] as const) {
+  for (const field of TEXT_FILTERS) {
     const value = query.get(field);
     if (value !== null && value !== "") search[field] = value;
   }

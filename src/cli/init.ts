@@ -10,7 +10,7 @@ import { Catalogue } from "../prices/catalogue.ts";
 import { fileFromOffers, formatGatewayFile, type NewFile } from "../setup/gateway-file.ts";
 import { checkImportKind, readImport } from "../setup/imports.ts";
 import { type ModelOffer, queryOffers, type VendorOffer } from "../setup/offers.ts";
-import { openStores } from "../store/open.ts";
+import { openStores, runWithStores } from "../store/open.ts";
 import { UsageError } from "../text/format-error.ts";
 import { formatTable, groupDigits, numberColumns } from "../text/table.ts";
 import { buildVocabulary } from "../vocabulary.ts";
@@ -245,14 +245,8 @@ async function checkFile(file: string, io: Terminal): Promise<{ config?: Config;
 }
 
 /** Creates a key for the first run; undefined if there are keys. */
-async function firstKey({ store, keys }: Config, io: Terminal): Promise<string | undefined> {
-  const stores = openStores(store.ledger, keys, io.err, store);
-  try {
-    return await createFirstKey(stores, io.err);
-  } finally {
-    await stores.close();
-  }
-}
+const firstKey = ({ store, keys }: Config, io: Terminal): Promise<string | undefined> =>
+  runWithStores(openStores(store.ledger, keys, io.err, store), (stores) => createFirstKey(stores, io.err));
 
 /** Returns the next steps, to paste. */
 async function nextSteps(config: Config, key: string | undefined, io: Terminal): Promise<string[]> {

@@ -19,7 +19,7 @@ import { inheritedSocket } from "../downstream/listener.ts";
 import { Gateway } from "../gateway.ts";
 import { priceWarnings } from "../marketplace/price-warnings.ts";
 import { configSources, FileWatch } from "../reloads.ts";
-import { connectStores } from "../store/open.ts";
+import { connectStores, runWithStores } from "../store/open.ts";
 import { loadOrCreateSecret } from "../store/secret.ts";
 import { printError } from "../text/format-error.ts";
 import { type LoadedConfig, loadWithVocabulary } from "../vocabulary.ts";
@@ -250,12 +250,10 @@ async function firstKey(
   warn: (message: string) => void,
 ): Promise<string | undefined> {
   if (gateway instanceof Gateway) return createFirstKey(gateway.stores, warn);
-  const stores = await connectStores(store, keys, () => {});
-  try {
-    return await createFirstKey(stores, warn);
-  } finally {
-    await stores.close();
-  }
+  return runWithStores(
+    connectStores(store, keys, () => {}),
+    (stores) => createFirstKey(stores, warn),
+  );
 }
 
 const listenUrl = ({ family, address, port }: AddressInfo): string =>

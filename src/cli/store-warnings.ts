@@ -6,7 +6,7 @@ import { FileError } from "../core/errors.ts";
 import { hasLimits } from "../core/limits.ts";
 import { hasSeveralGateways, journalFolder } from "../store/journal/files.ts";
 import { leftBehindWarning } from "../store/left-behind.ts";
-import { connectToRead } from "../store/open.ts";
+import { connectToRead, runWithStores } from "../store/open.ts";
 import { isMissingPackage } from "../store/optional-package.ts";
 import { COUNTED_TWICE } from "../store/other-gateways.ts";
 import { PostgresDatabase, unusableDatabase } from "../store/postgres/database.ts";
@@ -30,12 +30,11 @@ export async function doubleCountErrors(
 
 async function isLimited({ store, limits, keys }: Pick<Config, "store" | "limits" | "keys">): Promise<boolean> {
   if (hasLimits(limits)) return true;
-  const stores = await connectToRead(store, keys, () => {});
-  try {
-    return (await stores.keys.list()).some((key) => key.limits && !key.revoked);
-  } finally {
-    await stores.close();
-  }
+  const records = await runWithStores(
+    connectToRead(store, keys, () => {}),
+    (stores) => stores.keys.list(),
+  );
+  return records.some((key) => key.limits && !key.revoked);
 }
 
 /** What stays in the default SQLite file where the ledger is an empty database now. */

@@ -269,28 +269,16 @@ async function withStores(
   makes = false,
 ): Promise<number> {
   const { store, keys, config, zone } = await loadStorePart(location, io);
-  const { connectStores, connectToRead } = await import("../store/open.ts");
-  const stores = await (makes ? connectStores : connectToRead)(store, keys, io.err);
-  try {
-    return await act(stores, config, zone);
-  } finally {
-    await stores.close();
-  }
+  const { connectStores, connectToRead, runWithStores } = await import("../store/open.ts");
+  const stores = (makes ? connectStores : connectToRead)(store, keys, io.err);
+  return runWithStores(stores, (stores) => act(stores, config, zone));
 }
 
 /** Returns the keys of file and store; undefined if the store cannot be read from here. */
 async function readableKeys({ store, keys }: Config): Promise<KeyRecord[] | undefined> {
-  const { connectToRead } = await import("../store/open.ts");
-  try {
-    const stores = await connectToRead(store, keys, () => {});
-    try {
-      return await stores.keys.list();
-    } finally {
-      await stores.close();
-    }
-  } catch {
-    return undefined;
-  }
+  const { connectToRead, runWithStores } = await import("../store/open.ts");
+  const stores = connectToRead(store, keys, () => {});
+  return runWithStores(stores, (stores) => stores.keys.list()).catch(() => undefined);
 }
 
 /** Checks the file and everything it refers to. */

@@ -119,6 +119,19 @@ export async function connectToRead(
   return openStores(IN_MEMORY, fileKeys, warn);
 }
 
+/** Runs `act` with stores that are closed afterwards. */
+export async function runWithStores<T>(
+  opening: Stores | Promise<Stores>,
+  act: (stores: Stores) => T | Promise<T>,
+): Promise<T> {
+  const stores = await opening;
+  try {
+    return await act(stores);
+  } finally {
+    await stores.close();
+  }
+}
+
 /**
  * Describes a store that does not exist yet; undefined: it exists, or is in memory.
  * @throws FileError when a database cannot be queried

@@ -22,7 +22,7 @@ import { type ReloadResult, Reloads } from "../reloads.ts";
 import { BudgetMarks, type TimedBudgetMark } from "../store/budget-marks.ts";
 import type { Ledger, UnwrittenLines } from "../store/ledger.ts";
 import { MemoryLimiter, type SpendSince } from "../store/memory-limiter.ts";
-import { connectStores, type Stores } from "../store/open.ts";
+import { connectStores, runWithStores, type Stores } from "../store/open.ts";
 import { findCharges } from "../store/orphan-charges.ts";
 import { spendSince } from "../store/spend.ts";
 import { isStillOnDisk, type LoadedConfig, loadWithVocabulary } from "../vocabulary.ts";
@@ -112,14 +112,8 @@ export class Primary {
     );
     const warn = (message: string) => log.warn({}, message);
     // The ledger is read once for each kind of period, and after a worker's death; the store is open only during that query.
-    const read = async <Result>(query: (ledger: Ledger) => Promise<Result>): Promise<Result> => {
-      const stores = await connectStores(config.store, config.keys, warn);
-      try {
-        return await query(stores.ledger);
-      } finally {
-        await stores.close();
-      }
-    };
+    const read = <Result>(query: (ledger: Ledger) => Promise<Result>): Promise<Result> =>
+      runWithStores(connectStores(config.store, config.keys, warn), ({ ledger }) => query(ledger));
     const spendingSince: SpendSince = (since) => read((ledger) => spendSince(ledger)(since));
     this.limiter = new MemoryLimiter(spendingSince, new Calendar(config.timezone), warn);
     this.limiter.onBudgetMark = this.marks.add;
