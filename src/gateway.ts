@@ -117,7 +117,7 @@ export class Gateway {
     this.downstream = new Downstream(() => this.serving, serverLimits(config, shared.processes));
     this.keyWatch = new KeyWatch(shared.stores.keys, this.downstream);
     const { log, metrics, stores } = shared;
-    this.endKeyMetrics = stores.keys.watch(({ id }) => metrics.forgetCaller(id));
+    this.endKeyMetrics = stores.keys.watch(({ id }) => metrics.exchanges.forgetCaller(id));
     const secrets = () => configSecrets(this.config, this.loaded.env);
     const act = async () => this.adopt(await this.untilStop(this.prepare()));
     this.reloads = new Reloads(log, act, new AuditTrail(log, () => stores.audit, secrets), () =>
@@ -129,9 +129,9 @@ export class Gateway {
     if (limits === "memory" && !postgres) this.otherGateways = this.watchOthers();
     answerMetrics(this.answers, () => metrics.json(this, stores.ledger));
     stores.ledger.watch();
-    this.downstream.onEnded = (exchange) => metrics.countExchange(exchange);
-    this.downstream.onRefused = (code) => metrics.countRefusal(code);
-    this.downstream.onPreflight = () => metrics.countPreflight();
+    this.downstream.onEnded = (exchange) => metrics.exchanges.countExchange(exchange);
+    this.downstream.onRefused = (code) => metrics.exchanges.countRefusal(code);
+    this.downstream.onPreflight = () => metrics.exchanges.countPreflight();
     shared.peers?.subscribe(SWITCHES_TOPIC, (name, off) => this.switch(name, off));
     shared.peers?.subscribe(HEALTH_TOPIC, (_key, news) => this.serving.upstreams.health.applyRemote(news));
   }

@@ -1,12 +1,4 @@
-import {
-  Draft,
-  type ForeignFields,
-  foreignFields,
-  foreignList,
-  type KnownVendor,
-  nonEmptyText,
-  withVersion,
-} from "./draft.ts";
+import { Draft, type ForeignFields, foreignFields, foreignList, type KnownVendor, nonEmptyText } from "./draft.ts";
 
 /** Converts a config.json of Bifrost. Its clients request `vendor/model`, which keeps working. */
 export default function bifrost(file: unknown, vendors: readonly KnownVendor[]) {
@@ -25,9 +17,7 @@ function addAccount(vendor: string, entry: ForeignFields, draft: Draft): void {
   const room = foreignFields(entry["concurrency_and_buffer_size"])["concurrency"];
   const seconds = network["default_request_timeout_in_seconds"];
   const base = nonEmptyText(network["base_url"]);
-  const native = draft.vendor(vendor)?.provider.url;
-  const url =
-    base === undefined ? undefined : withVersion(base, native === undefined ? "/v1" : new URL(native).pathname);
+  const url = base === undefined ? undefined : draft.withVersionOf(vendor, base);
   const wanted = {
     ...(typeof room === "number" && room > 0 && { concurrency: room }),
     ...(typeof seconds === "number" && seconds > 0 && { timeouts: { total: `${seconds}s` } }),
@@ -45,10 +35,9 @@ function addAccount(vendor: string, entry: ForeignFields, draft: Draft): void {
     }
     const provider = draft.provider({ vendor, credential: secret, url, path: here, wanted });
     if (provider === undefined) continue;
-    const weight = key["weight"];
     for (const model of models) {
       const own = draft.model(`${vendor}/${model}`);
-      own.targets.push({ to: `${provider}:${model}`, ...(typeof weight === "number" && weight > 0 && { weight }) });
+      draft.addTarget(`${vendor}/${model}`, `${provider}:${model}`, key["weight"]);
       if (!own.aliases.includes(model) && !draft.has(model)) own.aliases.push(model);
     }
     draft.reportUnknown(key, ["id", "name", "value", "models", "weight"], `${here}.`);

@@ -14,9 +14,11 @@ const ROUTE_ALIASES: Readonly<Record<string, readonly string[]>> = {
   background: ["claude-haiku-*"],
 };
 
+const variableOf = (text: string): string | undefined => /^\$\{?(\w+)\}?$/.exec(text)?.[1];
+
 /** Converts a config.json of claude-code-router: the client's model names are routed as its routes define. */
 export default function claudeCodeRouter(file: unknown, vendors: readonly KnownVendor[]) {
-  const draft = new Draft(vendors, (text) => /^\$\{?(\w+)\}?$/.exec(text)?.[1]);
+  const draft = new Draft(vendors, variableOf);
   const config = foreignFields(file);
   for (const [at, each] of foreignList(config["Providers"] ?? config["providers"]).entries())
     addAccount(foreignFields(each), `Providers.${at}`, draft);
@@ -30,7 +32,7 @@ export default function claudeCodeRouter(file: unknown, vendors: readonly KnownV
   const { HOST = "127.0.0.1", PORT, APIKEY, API_TIMEOUT_MS } = config;
   if (typeof PORT === "number" || typeof PORT === "string") draft.sections["listen"] = `${String(HOST)}:${PORT}`;
   if (typeof APIKEY === "string" && APIKEY !== "") {
-    const variable = /^\$\{?(\w+)\}?$/.exec(APIKEY)?.[1];
+    const variable = variableOf(APIKEY);
     if (variable === undefined)
       draft.reportLost("APIKEY", "the file contains it: put it into the variable CCR_API_KEY");
     draft.sections["keys"] = { router: { key: `$${variable ?? "CCR_API_KEY"}` } };
@@ -60,7 +62,7 @@ function addAccount(
   if (provider === undefined) return;
   for (const model of foreignList(models)) {
     const id = nonEmptyText(model);
-    if (id !== undefined) draft.model(id).targets.push({ to: `${provider}:${id}` });
+    if (id !== undefined) draft.addTarget(id, `${provider}:${id}`, undefined);
   }
   draft.reportUnknown(others, [], `${path}.`, "translation needs none; what a vendor wants beyond it a plugin can do");
 }

@@ -91,6 +91,12 @@ export class Draft {
     return this.vendors.find(({ id, also }) => id === name || also.includes(name));
   }
 
+  /** Returns an address with the version path of the vendor's own; `/v1` for an unknown vendor. */
+  withVersionOf(vendor: string, url: string): string {
+    const native = this.vendor(vendor)?.provider.url;
+    return withVersion(url, native === undefined ? "/v1" : new URL(native).pathname);
+  }
+
   /** Returns an account's provider: the same for the same vendor, address and key; undefined where its address is unknown. */
   provider({ speaks, ...account }: ForeignAccount): string | undefined {
     const id = this.accountProvider(account);
@@ -209,6 +215,11 @@ export class Draft {
     const model: DraftModel = { targets: [], aliases: [], fallback: [], more: {} };
     this.models.set(name, model);
     return model;
+  }
+
+  /** Adds a target to a model. @param weight as the other file has it */
+  addTarget(model: string, to: string, weight: unknown, more: ForeignFields = {}): void {
+    this.model(model).targets.push({ to, ...(typeof weight === "number" && weight > 0 && { weight }), ...more });
   }
 
   /** The names of all models so far. */

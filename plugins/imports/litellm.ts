@@ -194,14 +194,9 @@ function addDeployment(
   const provider = addProvider([vendor, model], params, `${path}.litellm_params`, PROTOCOL_BY_MODE[mode], draft);
   if (provider === undefined) return;
   const entry = draft.model(name);
-  const weight = params["weight"];
   const price = priceOf({ ...info, ...params });
-  entry.targets.push({
-    to: `${provider}:${model}`,
-    ...(typeof weight === "number" && weight > 0 && { weight }),
-    ...(mode === "responses" && { via: PROTOCOL_BY_MODE[mode] }),
-    ...price,
-  });
+  const via = mode === "responses" ? { via: PROTOCOL_BY_MODE[mode] } : {};
+  draft.addTarget(name, `${provider}:${model}`, params["weight"], { ...via, ...price });
   const base = nonEmptyText(info["base_model"])?.replace(/^.*\//, "");
   if (base !== undefined && base !== model && !("price" in price))
     draft.reportLost(
@@ -265,14 +260,12 @@ function addProvider(
     if (at === undefined) draft.reportLost(path, "an account at Azure needs its api_base");
     return at && draft.provider({ ...at, credential: credential ?? at.credential, path, wanted, speaks });
   }
-  const native = draft.vendor(vendor)?.provider.url;
-  const version = native === undefined ? "/v1" : new URL(native).pathname;
-  const compatible = native === undefined && base !== undefined;
+  const compatible = draft.vendor(vendor) === undefined && base !== undefined;
   return draft.provider({
     ...{
       vendor,
       credential,
-      url: base === undefined ? undefined : withVersion(base, version),
+      url: base === undefined ? undefined : draft.withVersionOf(vendor, base),
       path,
       wanted,
       speaks,

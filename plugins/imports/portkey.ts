@@ -81,9 +81,6 @@ function addTarget(target: ForeignFields, name: string, path: string, draft: Dra
     url: host === undefined ? undefined : withVersion(host),
   });
   if (provider === undefined) return;
-  const weight = target["weight"];
-  draft
-    .model(name)
-    .targets.push({ to: `${provider}:${model}`, ...(typeof weight === "number" && weight > 0 && { weight }) });
+  draft.addTarget(name, `${provider}:${model}`, target["weight"]);
   draft.reportUnknown(override, ["model"], `${path}.override_params.`, "clients say it themselves, or a plugin does");
 }

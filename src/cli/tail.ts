@@ -26,7 +26,7 @@ export async function runTail(
   args: readonly string[],
   io: Terminal,
   { keys, ledger }: { keys: Keys; ledger: Ledger },
-  zone = () => "UTC",
+  zone: () => string,
   signal = new AbortController().signal,
 ): Promise<number> {
   const { values } = parseVerbArguments(args, OPTIONS);

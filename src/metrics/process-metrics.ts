@@ -1,8 +1,7 @@
-import { createHash } from "node:crypto";
+import { hash } from "node:crypto";
 import { type IntervalHistogram, monitorEventLoopDelay } from "node:perf_hooks";
 import type { Registry } from "prom-client";
 import { YamlSource } from "../config/positions.ts";
-import type { Exchange } from "../core/exchange.ts";
 import type { Log } from "../core/log.ts";
 import { Marketplace } from "../core/marketplace.ts";
 import { type QuestionHandlers, question } from "../core/peers.ts";
@@ -35,7 +34,7 @@ export interface MeasuredGateway {
 
 /** The metrics of this process: counters kept for its lifetime, and gauges read at each scrape. */
 export class ProcessMetrics {
-  private readonly exchanges = new ExchangeMetrics();
+  readonly exchanges = new ExchangeMetrics();
   readonly pluginTimes: PluginTimes;
   readonly providerRates = new ProviderRates();
   /** Created at the first scrape, so that unscraped gateways pay nothing. */
@@ -43,26 +42,6 @@ export class ProcessMetrics {
 
   constructor(log: Pick<Log, "warn">) {
     this.pluginTimes = new PluginTimes(log, (plugin) => this.exchanges.countPluginFailure(plugin));
-  }
-
-  /** Counts an exchange that has ended. */
-  countExchange(exchange: Exchange): void {
-    this.exchanges.countExchange(exchange);
-  }
-
-  /** Forgets the budgets of a key that has changed, until its next request. @param id of the key */
-  forgetCaller(id: string): void {
-    this.exchanges.forgetCaller(id);
-  }
-
-  /** Counts a request that was refused before it became an exchange. */
-  countRefusal(code: string): void {
-    this.exchanges.countRefusal(code);
-  }
-
-  /** Counts an answered preflight of a browser. */
-  countPreflight(): void {
-    this.exchanges.countPreflight();
   }
 
   /** The counters and histograms that can be read without waiting. */
@@ -213,7 +192,7 @@ interface FileParts {
 }
 
 /** Identifies the text of a gateway.yaml without revealing it. */
-export const configHash = (text: string): string => createHash("sha256").update(text).digest("hex").slice(0, 32);
+export const configHash = (text: string): string => hash("sha256", text).slice(0, 32);
 
 /**
  * Identifies what gateways with one configuration have in common: gateway.yaml without the addresses on which one listens, and
