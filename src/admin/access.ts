@@ -163,7 +163,7 @@ export class Access {
     return this.setCookieValue(SESSION, "", request, 0);
   }
 
-  /** Calls `leave` when the visitor's session is ended here. @returns a function that unregisters it */
+  /** Calls `leave` when the user's session is ended here. @returns a function that unregisters it */
   onSignOut({ session }: AdminUser, leave: () => void): () => void {
     if (session === undefined) return () => {};
     const leavers = this.signOutListeners.get(session) ?? new Set();

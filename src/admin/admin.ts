@@ -173,18 +173,18 @@ export class Admin {
         "There is nothing here. /livez, /readyz, /metrics, /openapi.json and /api/… are answered.",
       );
     }
-    const visitor = await access.authenticate(request);
-    if (!visitor) throw this.unauthenticatedError();
+    const user = await access.authenticate(request);
+    if (!user) throw this.unauthenticatedError();
     if (path === "/metrics") await this.metrics(response);
     else if (path === OPENAPI_PATH && reads) sendJson(response, 200, adminOpenApi());
-    else if (path === "/api/live/events" && request.method === "GET") this.live.serve(request, response, visitor);
-    else await this.api(request, response, path, query, visitor);
+    else if (path === "/api/live/events" && request.method === "GET") this.live.serve(request, response, user);
+    else await this.api(request, response, path, query, user);
   }
 
   /** Reports whether the API would accept the sender; true where the store fails, because the API reports why. */
   private async isKnownUser(request: IncomingMessage): Promise<boolean> {
     return this.access.authenticate(request).then(
-      (visitor) => visitor !== undefined,
+      (user) => user !== undefined,
       () => true,
     );
   }

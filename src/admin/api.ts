@@ -357,10 +357,10 @@ async function withProblems<T>(act: () => Promise<T>): Promise<T> {
 }
 
 /** Writes no audit entry here: `reload` writes one itself, as for every reload. */
-async function reload(gateway: AdminGateway, { user: visitor, body }: AdminRequest): Promise<AdminResponse> {
-  const { user } = parseBody(Reload, body);
-  const { who, address } = visitor;
-  const by = { who, address, ...(user !== undefined && { detail: { cli: user } }) };
+async function reload(gateway: AdminGateway, { user, body }: AdminRequest): Promise<AdminResponse> {
+  const { user: cliUser } = parseBody(Reload, body);
+  const { who, address } = user;
+  const by = { who, address, ...(cliUser !== undefined && { detail: { cli: cliUser } }) };
   return { body: await withProblems(() => gateway.reload(by)) };
 }
 

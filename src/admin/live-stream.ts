@@ -62,9 +62,9 @@ export class LiveStream {
   ) {}
 
   /** @throws AdminError where there are too many watchers */
-  serve(request: IncomingMessage, response: ServerResponse, visitor: AdminUser): void {
+  serve(request: IncomingMessage, response: ServerResponse, user: AdminUser): void {
     if (this.watchers.size >= MAX_WATCHERS) throw new AdminError("too_many", `${MAX_WATCHERS} watch already.`);
-    const stop = this.access.onSignOut(visitor, () => this.end(watcher));
+    const stop = this.access.onSignOut(user, () => this.end(watcher));
     const watcher: Watcher = {
       request,
       response,

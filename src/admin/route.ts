@@ -59,9 +59,9 @@ export function parseBody<T extends z.ZodType>(expected: T, body: unknown): z.ou
  * may be in the store a moment later.
  */
 export function fromLedger(handler: AdminHandler): AdminHandler {
-  return async (subject, request) => {
-    const behind = subject.stores.ledger.isBehind();
-    const { body, ...rest } = await handler(subject, request);
+  return async (gateway, request) => {
+    const behind = gateway.stores.ledger.isBehind();
+    const { body, ...rest } = await handler(gateway, request);
     return { ...rest, body: behind ? { ...(body as object), behind } : body };
   };
 }

@@ -49,22 +49,22 @@ export class SessionRoutes {
     const { access } = this;
     const { method } = request;
     if (method === "DELETE") {
-      const visitor = await access.authenticate(request);
+      const user = await access.authenticate(request);
       response.setHeader("set-cookie", await access.signOut(request));
-      if (visitor?.session) await this.recordSession("session.close", visitor, {});
+      if (user?.session) await this.recordSession("session.close", user, {});
       return sendJson(response, 204, undefined);
     }
-    let visitor = await access.authenticate(request);
+    let user = await access.authenticate(request);
     if (method === "POST") {
       const { token } = SignInSchema.safeParse(await readJsonBody(request)).data ?? {};
       const cookie = token === undefined ? undefined : await access.signIn(token, request);
       if (cookie === undefined) throw new AdminError("signed_out", "That is not the token.");
       response.setHeader("set-cookie", cookie);
       const role = access.roleOf(token as string);
-      visitor = role && { role, who: role, address: peerAddress(request.socket) };
+      user = role && { role, who: role, address: peerAddress(request.socket) };
     } else if (method !== "GET" && method !== "HEAD")
       throw new AdminError("method_not_allowed", "Only GET, POST, DELETE is answered here.", { allow: METHODS });
-    const { role = null, who } = visitor ?? {};
+    const { role = null, who } = user ?? {};
     const more = { ...(who !== undefined && { who }), ...(role !== null && { timezone: this.timezone() }) };
     sendJson(response, 200, { role, ...more, sign_in: access.signInMethods, version: gatewayVersion() });
   }
@@ -82,20 +82,20 @@ export class SessionRoutes {
   }
 
   private async finishOidc(request: IncomingMessage, response: ServerResponse, query: string): Promise<void> {
-    let arrival: OidcResult;
+    let result: OidcResult;
     try {
-      arrival = await this.access.finishOidc(query, request);
+      result = await this.access.finishOidc(query, request);
     } catch (thrown) {
       this.log.warn({ cause: formatError(thrown), address: peerAddress(request.socket) }, "the sign-in failed");
       return redirect(response, "/?sign_in=failed", [this.access.clearLoginCookie(request)]);
     }
-    const { cookies } = arrival;
+    const { cookies } = result;
     const address = peerAddress(request.socket);
-    if (arrival.refused !== undefined) {
-      this.log.warn({ who: arrival.who, why: arrival.refused, address }, "the sign-in failed");
-      return redirect(response, `/?sign_in=${arrival.refused}`, cookies);
+    if (result.refused !== undefined) {
+      this.log.warn({ who: result.who, why: result.refused, address }, "the sign-in failed");
+      return redirect(response, `/?sign_in=${result.refused}`, cookies);
     }
-    const { who, role, to } = arrival;
+    const { who, role, to } = result;
     await this.recordSession("session.open", { who, address }, { role });
     redirect(response, to, cookies);
   }

@@ -79,7 +79,7 @@ function toRowFilters(
 class InvoiceReader {
   private readonly lines: InvoiceLine[] = [];
   private readonly unread: Invoice["unread"][number][] = [];
-  private readonly tells = new Set<keyof Figures>();
+  private readonly figureNames = new Set<keyof Figures>();
   private others = 0;
   private decimals = 0;
   private foreign: string | undefined;
@@ -90,7 +90,7 @@ class InvoiceReader {
   constructor(
     private readonly columns: InvoiceColumns,
     private readonly zone: string,
-    private readonly wanted: RowFilters,
+    private readonly filters: RowFilters,
   ) {
     const { currency = "" } = columns;
     if (!DOLLARS.has(currency.toLowerCase())) this.foreign = currency;
@@ -101,7 +101,7 @@ class InvoiceReader {
     const fail = (reason: string) => this.unread.push({ line, reason, text: cells.join(",") });
     // A line of totals.
     if (cells.some((cell) => /^(?:grand )?total:?$/i.test(cell)) && of("model") === "") return;
-    if (this.wanted.some(([column, values]) => !values.has(cells[column] ?? ""))) {
+    if (this.filters.some(([column, values]) => !values.has(cells[column] ?? ""))) {
       this.others++;
       return;
     }
@@ -114,7 +114,7 @@ class InvoiceReader {
       return;
     }
     const given = FIGURES.filter((name) => figures[name] !== undefined);
-    for (const name of given) this.tells.add(name);
+    for (const name of given) this.figureNames.add(name);
     if (given.length === 0 && cells.length < this.columns.titles.length) {
       fail("it has too few columns");
       return;
@@ -134,7 +134,7 @@ class InvoiceReader {
   }
 
   invoice(): Invoice {
-    const { lines, others, unread, tells: figureNames, decimals, foreign } = this;
+    const { lines, others, unread, figureNames, decimals, foreign } = this;
     // Half a unit of the last digit; more than six digits count as exact.
     const rounding = decimals > 6 ? 0 : 0.5 * 10 ** (9 - decimals);
     if (foreign === undefined) return { lines, others, unread, figureNames, rounding };
@@ -152,7 +152,7 @@ class InvoiceReader {
 
   /** Removes the money of lines in another currency. */
   private dropForeignMoney(currency: string, rounding: number): Invoice {
-    const { others, tells: figureNames, foreignLines } = this;
+    const { others, figureNames, foreignLines } = this;
     const unread = [...this.unread];
     const lines = this.lines.flatMap((each): InvoiceLine[] => {
       if (!foreignLines.has(each.line)) return [each];

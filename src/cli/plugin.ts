@@ -22,13 +22,13 @@ export async function runPlugin(args: readonly string[], io: Terminal, names: re
       `"${name}" cannot be a plugin's name: its class would be called ${className(name)}, which it imports.`,
     );
   if (names.includes(name)) {
-    io.err(`there is a plugin "${name}" already.`);
+    io.err(`there is a plugin "${name}" already: choose another name.`);
     return 1;
   }
   const files = [join(io.folder, "plugins", `${name}.ts`), join(io.folder, "test", `${name}.test.ts`)] as const;
   const taken = files.find((file) => existsSync(file));
   if (taken) {
-    io.err(`${relative(io.folder, taken)} exists.`);
+    io.err(`${relative(io.folder, taken)} exists: choose another name, or move it away.`);
     return 1;
   }
   for (const file of files) mkdirSync(dirname(file), { recursive: true });

@@ -72,14 +72,17 @@ export async function runReconcile(
       ...(await ledgerDays(stores.ledger, span, options.zone)),
       ...(await ledgerAdjustments(stores, span, options.zone, invoiceNameTest(invoice, options.modelNames))),
     ];
-    const nobody = findUnknown(options.providers ?? [], [...(known ?? []), ...days.map(({ provider }) => provider)]);
-    if (known && nobody) throw new UsageError(`--provider: there is no ${nobody}.`);
+    const unknownProvider = findUnknown(options.providers ?? [], [
+      ...(known ?? []),
+      ...days.map(({ provider }) => provider),
+    ]);
+    if (known && unknownProvider) throw new UsageError(`--provider: there is no ${unknownProvider}.`);
     // Only a warning: another month's file may have the name, and scripts use the same options each month.
-    const nothing = findUnknown(
+    const unknownName = findUnknown(
       [...options.modelNames.keys()],
       invoice.lines.map(({ name }) => name),
     );
-    if (nothing) io.err(`--match: this file has no ${nothing}.`);
+    if (unknownName) io.err(`--match: this file has no ${unknownName}.`);
     const providers = options.providers ?? invoiceProviders(invoice, days, options.modelNames);
     const comparison = compareInvoice(invoice, days, { ...options, providers });
     for (const line of options.json

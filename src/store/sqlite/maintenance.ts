@@ -125,7 +125,7 @@ export class SqliteMaintenance extends Maintenance {
 }
 
 function refuseExisting(file: string): void {
-  if (existsSync(file)) throw new Error(`${file} exists: a backup overwrites no file.`);
+  if (existsSync(file)) throw new Error(`${file} exists: a backup overwrites no file, name another.`);
 }
 
 /** Returns the number of migrations a file has seen. */
