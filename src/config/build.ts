@@ -3,6 +3,7 @@ import type { LimitTable } from "../core/limits.ts";
 import type { Price } from "../core/price.ts";
 import { healthLimits } from "./health.ts";
 import type { Vocabulary } from "./plugins.ts";
+import { AdminSchema } from "./schema/admin.ts";
 import { type GatewayFile, PATH_KINDS, SERVED_PATHS } from "./schema.ts";
 import { withoutUndefined } from "./tree.ts";
 import type {
@@ -21,11 +22,9 @@ const DEFAULT_CREATED = Date.UTC(2026, 0, 1) / 1000;
 
 /** Returns the admin access settings that are not secret. */
 export function adminAccess(admin: GatewayFile["admin"]): { hosts: string[]; session: number } {
-  return typeof admin === "string" ? { hosts: [], session: SESSION } : { hosts: admin.hosts, session: admin.session };
+  const { hosts, session } = typeof admin === "string" ? AdminSchema.parse({}) : admin;
+  return { hosts, session };
 }
-
-/** Default milliseconds of a console session. */
-const SESSION = 12 * 3_600_000;
 
 /** Returns the providers of a valid file. */
 export function configuredProviders(

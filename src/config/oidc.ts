@@ -1,5 +1,6 @@
 import { LOOPBACK } from "../core/networks.ts";
 import type { ConfigPath, Report } from "./problems.ts";
+import { OidcSchema } from "./schema/admin.ts";
 import { atPath, type YamlValue } from "./tree.ts";
 import type { OidcSettings } from "./types.ts";
 
@@ -19,30 +20,24 @@ export function readOidc(file: YamlValue, { text, secret, report }: OidcTexts): 
   const [issuer, url] = [secureUrl("issuer", text, report), secureUrl("url", text, report)];
   const client = text(...OIDC_PATH, "client_id");
   const password = atPath(written, "client_secret") === undefined ? undefined : secret([...OIDC_PATH, "client_secret"]);
-  const scope = (atPath(written, "scope") as string | undefined) ?? "openid profile email";
   const reportAt = (message: string, ...path: ConfigPath) => report({ path: [...OIDC_PATH, ...path], message });
-  if (typeof scope === "string" && !scope.split(" ").includes("openid"))
-    reportAt('openid must be among the scopes: write "openid profile email"', "scope");
   if (url && (url.pathname !== "/" || url.search !== ""))
     reportAt("the console is served at the root of its host: remove the path", "url");
-  const list = (role: string): readonly string[] => {
-    const values = atPath(written, "roles", role);
-    return Array.isArray(values) ? values.map(String) : [];
-  };
-  const [admin, viewer] = [list("admin"), list("viewer")];
-  // A value that is not a list is reported by the schema.
-  const misshapen = ["admin", "viewer"].some((role) => !Array.isArray(atPath(written, "roles", role) ?? []));
-  if (admin.length + viewer.length === 0 && !misshapen)
+  // Of another shape, which the schema reports, these are undefined.
+  const scope = OidcSchema.shape.scope.safeParse(atPath(written, "scope")).data;
+  const roles = OidcSchema.shape.roles.safeParse(atPath(written, "roles")).data;
+  if (scope !== undefined && !scope.split(" ").includes("openid"))
+    reportAt('openid must be among the scopes: write "openid profile email"', "scope");
+  if (roles?.admin.length === 0 && roles.viewer.length === 0)
     reportAt(
       'nobody could sign in: name values of the claim, like roles: { claim: groups, admin: [ops], viewer: ["*"] }',
       "roles",
     );
-  if (admin.includes("*")) reportAt('everybody could change everything: "*" is for viewer', "roles", "admin");
-  if (!issuer || !url || client === undefined) return undefined;
-  const claim = (atPath(written, "roles", "claim") as string | undefined) ?? "groups";
+  if (roles?.admin.includes("*")) reportAt('everybody could change everything: "*" is for viewer', "roles", "admin");
+  if (!issuer || !url || client === undefined || scope === undefined || !roles) return undefined;
   const name = atPath(written, "name") as string | undefined;
   return {
-    ...{ issuer, client_id: client, url, scope, roles: { claim, admin, viewer } },
+    ...{ issuer, client_id: client, url, scope, roles },
     ...(password !== undefined && { client_secret: password }),
     ...(name !== undefined && { name }),
   };

@@ -207,8 +207,8 @@ export class ObjectAccess {
     id: string,
     caller: Caller | undefined,
   ): OwnedObject | undefined | Promise<OwnedObject | undefined> {
-    const found = this.owners.findSoon(id, (rows) => rows.some((row) => row.model && this.mayUse(row, caller)));
     const allowed = (rows: readonly OwnedObject[]) => rows.find((row) => row.model && this.mayUse(row, caller));
+    const found = this.owners.findSoon(id, (rows) => allowed(rows) !== undefined);
     return found instanceof Promise ? found.then(allowed) : allowed(found);
   }
 

@@ -15,7 +15,8 @@ const OidcRolesSchema = z.strictObject({
     .default([]),
 });
 
-const OidcSchema = z.strictObject({
+/** Sign-in at an identity provider. */
+export const OidcSchema = z.strictObject({
   issuer: z.string().describe("Issuer URL of the identity provider, as in its discovery document. May contain $NAME."),
   client_id: z.string().min(1).describe("Client id of this gateway at the identity provider. May contain $NAME."),
   client_secret: z.string().describe("Client secret: $NAME or $file:/path; absent for a public client.").optional(),
