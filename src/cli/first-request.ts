@@ -1,5 +1,6 @@
 import type { Config } from "../config/types.ts";
 import { Catalogue } from "../prices/catalogue.ts";
+import { shellWord } from "./shell.ts";
 
 /** Abilities of models that do not generate text. */
 const NON_TEXT = ["embeddings", "images"];
@@ -30,6 +31,6 @@ export function curlLines(base: string, key: string, model: string): string[] {
   return [
     `  curl -N ${base}/v1/chat/completions -H "authorization: Bearer ${key}" \\`,
     "    -H 'content-type: application/json' \\",
-    `    -d '${body.replaceAll("'", "'\\''")}'`,
+    `    -d ${shellWord(body)}`,
   ];
 }

@@ -6,6 +6,8 @@ import { displayUrl, parsePostgresUrl, type StoreLocation } from "../store/postg
 import { readOidc } from "./oidc.ts";
 import { type ConfigPath, offNotice, type Report } from "./problems.ts";
 import { parseRedisAddress } from "./redis-address.ts";
+import { AdminSchema } from "./schema/admin.ts";
+import { FileSchema } from "./schema.ts";
 import { resolveReferences, unresolvedReason, weakness } from "./secrets.ts";
 import { atPath, entries, isMap, items, type YamlValue } from "./tree.ts";
 import type { AdminAddress, ListenAddress, OidcSettings } from "./types.ts";
@@ -35,6 +37,13 @@ interface ProviderValues {
   off?: string;
 }
 
+/** What the schema says where the file says nothing. */
+const DEFAULTS = {
+  listen: FileSchema.shape.listen.parse(undefined),
+  admin: AdminSchema.parse({}),
+  store: FileSchema.shape.store.parse(undefined),
+};
+
 /** Characters: a shorter gateway key can be guessed. */
 const MIN_KEY_LENGTH = 20;
 /** Characters, fewer than any vendor's: a shorter credential could not be told from ordinary words in an error message. */
@@ -61,7 +70,7 @@ export class ValueReader {
   }
 
   private readListeners(): void {
-    const address = parseListenAddress(this.resolveText("listen") ?? "127.0.0.1:8080");
+    const address = parseListenAddress(this.resolveText("listen") ?? DEFAULTS.listen);
     if (typeof address === "object") this.values.listen = address;
     else this.report({ path: ["listen"], message: address });
     this.readAdmin();
@@ -85,7 +94,7 @@ export class ValueReader {
     const path = isMap(written) ? ["admin", "listen"] : ["admin"];
     const text = this.resolveText(...path);
     if (text === "off") return;
-    const address = parseAdminAddress(text ?? "127.0.0.1:9090", this.folder);
+    const address = parseAdminAddress(text ?? DEFAULTS.admin.listen, this.folder);
     if (typeof address === "string") this.report({ path, message: address });
     else if (text === undefined && written === undefined) this.values.admin = { ...address, isDefault: true };
     else this.values.admin = address;
@@ -126,11 +135,11 @@ export class ValueReader {
   }
 
   private readStore(): void {
-    const limits = this.resolveText("store", "limits") ?? "memory";
+    const limits = this.resolveText("store", "limits") ?? DEFAULTS.store.limits;
     const address = limits === "memory" ? { url: limits } : parseRedisAddress(limits, this.folder);
     if ("url" in address) this.values.limits = address.url;
     else this.report({ path: ["store", "limits"], message: address.problem });
-    const ledger = this.resolveText("store", "ledger") ?? "sqlite:./data/gateway.db";
+    const ledger = this.resolveText("store", "ledger") ?? DEFAULTS.store.ledger;
     const file = /^sqlite:(.+)$/.exec(ledger)?.[1];
     const journal = this.resolveText("store", "journal");
     const wrong = (message: string) => this.report({ path: ["store", "ledger"], message });
