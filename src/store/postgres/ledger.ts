@@ -16,7 +16,7 @@ import { DAY, HOUR, SUM_COLUMNS } from "../ledger-sums.ts";
 import { SqlLedger } from "../sql-ledger.ts";
 import { type PostgresDatabase, type PostgresQuery, type PostgresRow, postgresCode } from "./database.ts";
 import { PostgresDictionary } from "./dictionary.ts";
-import { Partitions, partitionOf } from "./partitions.ts";
+import { Partitions, partitionOf, postgresPrunedBefore } from "./partitions.ts";
 
 /** Rows per statement. */
 const BATCH = 1_000;
@@ -131,8 +131,8 @@ export class PostgresLedger extends SqlLedger {
   override async sums(query: LedgerQuery): Promise<LedgerSum[]> {
     await this.flushBuffered();
     const rows = await this.runLongQuery(async (ask) => {
-      const [pruned] = await ask("select coalesce(max(before), 0) as before from usage_pruned");
-      return ask(sumsSql(query, DIALECT), ...sumBounds(inWholeHours(query, Number(pruned?.["before"]))));
+      const span = inWholeHours(query, await postgresPrunedBefore(ask));
+      return ask(sumsSql(query, DIALECT), ...sumBounds(span));
     });
     return rows.map((row) => parseSum(row, query));
   }

@@ -1,13 +1,13 @@
 import type { StatementSync } from "node:sqlite";
 import { batchLength, insertedJournals, wasDeleted } from "../journal-place.ts";
 import type { LedgerEntry, LedgerQuery, LedgerSum, LedgerWarn } from "../ledger.ts";
-import { SqliteDictionary } from "../ledger-kinds.ts";
 import { entryToRow, estimateRowBytes, HOLDER_COLUMNS, USAGE_COLUMNS, type UsageRow } from "../ledger-row.ts";
 import type { SqlQuery } from "../ledger-search.ts";
 import { addToSumsSql, inWholeHours, type LedgerDialect, parseSum, sumBounds, sumsSql } from "../ledger-sql.ts";
 import { DAY, HourSums, SUM_COLUMNS } from "../ledger-sums.ts";
 import { SqlLedger } from "../sql-ledger.ts";
 import { type SqliteDatabase, sqliteCode } from "./database.ts";
+import { SqliteDictionary } from "./dictionary.ts";
 
 /** Rows per transaction, which blocks for about a millisecond. */
 const BATCH = 250;

@@ -1,8 +1,8 @@
 import { join } from "node:path";
 import t, { type Test } from "tap";
-import { SqliteDictionary } from "../../src/store/ledger-kinds.ts";
-import { KIND_COLUMNS } from "../../src/store/ledger-row.ts";
-import { SqliteDatabase } from "../../src/store/sqlite/database.ts";
+import { KIND_COLUMNS } from "../../../src/store/ledger-row.ts";
+import { SqliteDatabase } from "../../../src/store/sqlite/database.ts";
+import { SqliteDictionary } from "../../../src/store/sqlite/dictionary.ts";
 
 const kind = (model: string) => ["k", model, "p:m", "wire", "generate", 200, "completed", 0, "reported", "p1"];
 

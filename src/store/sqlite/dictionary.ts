@@ -1,6 +1,6 @@
 import type { StatementSync } from "node:sqlite";
-import { KIND_COLUMNS, type UsageRow } from "./ledger-row.ts";
-import type { SqliteDatabase } from "./sqlite/database.ts";
+import { KIND_COLUMNS, type UsageRow } from "../ledger-row.ts";
+import type { SqliteDatabase } from "./database.ts";
 
 /** Maximum cached numbers. */
 const MAX_CACHED = 10_000;
