@@ -2,11 +2,10 @@ import type { LimitTable } from "../core/limits.ts";
 import { type GroupTotals, groupTotals } from "../store/group-lines.ts";
 import type { Keys } from "../store/keys.ts";
 import type { Ledger } from "../store/ledger.ts";
-import { parsePastMoment } from "../text/moments.ts";
 import { formatCost, formatTable, groupDigits, numberColumns } from "../text/table.ts";
 import { reportBehind } from "./behind.ts";
 import { type BudgetSpending, budgetSpending, formatSpending, groupBudgets } from "./budget-spending.ts";
-import { COMMAND, parseOption, parseVerbArguments, type Terminal } from "./verb.ts";
+import { COMMAND, parsePastOption, parseVerbArguments, type Terminal } from "./verb.ts";
 
 const OPTIONS = { since: { type: "string" }, json: { type: "boolean" } } as const;
 
@@ -23,8 +22,8 @@ export async function runGroups(
   zone: () => string,
   limits: () => LimitTable["groups"],
 ): Promise<number> {
-  const { since: text, json } = parseVerbArguments(args, OPTIONS).values;
-  const since = text === undefined ? undefined : parseOption("--since", () => parsePastMoment(text, Date.now(), zone));
+  const { values } = parseVerbArguments(args, OPTIONS);
+  const since = parsePastOption("--since", values.since, zone);
   reportBehind(ledger, io);
   const limited = limits();
   const owners = groupBudgets([...(limited?.keys() ?? [])], limited);
@@ -39,7 +38,7 @@ export async function runGroups(
     const budgets = spent.filter(({ name }) => name === line.group);
     return budgets.length === 0 ? line : { ...line, budgets };
   });
-  if (json) io.out(JSON.stringify(lines, undefined, 2));
+  if (values.json) io.out(JSON.stringify(lines, undefined, 2));
   else if (lines.length === 0) io.out(`No groups yet. Put a key into one with: ${COMMAND} keys set KEY --group acme`);
   else {
     const columns = ["GROUP", ...numberColumns("KEYS", "REQUESTS", "COST"), ...(spent.length > 0 ? ["SPENT"] : [])];

@@ -7,12 +7,11 @@ import type { Maintenance, ProgressListener, RestoreOptions, RestoreResult } fro
 import type { StoreImport } from "../store/postgres/import.ts";
 import { UsageError } from "../text/format-error.ts";
 import { formatOwnLimits } from "../text/key-limits.ts";
-import { parsePastMoment } from "../text/moments.ts";
 import { countNoun, formatTable, formatUtc, groupDigits } from "../text/table.ts";
 import { cliAuthor } from "./author.ts";
 import { reportBehind } from "./behind.ts";
 import { DEFAULT_ENTRIES } from "./help/store.ts";
-import { parseOption, parseVerbArguments, printFailure, type Terminal } from "./verb.ts";
+import { parsePastOption, parseVerbArguments, printFailure, type Terminal } from "./verb.ts";
 
 /** Entries of the audit trail that are read at a time. */
 const PAGE = 1000;
@@ -217,21 +216,16 @@ function parseArguments(args: readonly string[], folder: string, zone: () => str
     throw new UsageError(`store ${verb} takes one file.`);
   if (file !== undefined) throw new UsageError(`store ${verb} takes no names.`);
   if (verb === "prune") return { verb, ...parseBefore(before, zone), json };
-  if (verb === "audit")
-    return {
-      verb,
-      since: since === undefined ? undefined : parseOption("--since", () => parsePastMoment(since, Date.now(), zone)),
-      json,
-    };
+  if (verb === "audit") return { verb, since: parsePastOption("--since", since, zone), json };
   if (verb === "verify" || verb === "migrate") return { verb, json };
   throw new UsageError(`store has no command ${JSON.stringify(verb)}.`);
 }
 
 /** Returns the first millisecond of the first day to keep. Days of requests that may still be running are refused. */
 function parseBefore(text: string | undefined, zone: () => string): { before: number; day: string } {
-  if (text === undefined) throw new UsageError("store prune needs --before: the first day that is kept.");
   const now = Date.now();
-  const at = parseOption("--before", () => parsePastMoment(text, now, zone));
+  const at = parsePastOption("--before", text, zone, now);
+  if (at === undefined) throw new UsageError("store prune needs --before: the first day that is kept.");
   const start = new Days(zone()).today(at);
   if (start > now - DAY)
     throw new UsageError("--before: rows of the last 24 hours cannot be deleted; name an earlier day.");

@@ -3,9 +3,8 @@ import { nearest } from "../config/suggest.ts";
 import type { Keys } from "../store/keys.ts";
 import type { Ledger, LedgerEntry } from "../store/ledger.ts";
 import { UsageError } from "../text/format-error.ts";
-import { parsePastMoment } from "../text/moments.ts";
 import { formatCost, formatUtc } from "../text/table.ts";
-import { COMMAND, parseOption, parseVerbArguments, type Terminal } from "./verb.ts";
+import { COMMAND, parsePastOption, parseVerbArguments, type Terminal } from "./verb.ts";
 
 const OPTIONS = {
   key: { type: "string" },
@@ -37,8 +36,7 @@ export async function runTail(
   const names = new Map((await keys.list()).map(({ id, name }) => [id, name]));
   const key = values.key === undefined ? undefined : findKeyIds(values.key, names);
   const began = Date.now();
-  const { since: text } = values;
-  const since = text === undefined ? undefined : parseOption("--since", () => parsePastMoment(text, began, zone));
+  const since = parsePastOption("--since", values.since, zone);
   const seen = new Set<string>();
   for (let first = true; !signal.aborted; first = false) {
     for await (const entry of ledger.entries({ since: since ?? began - MAX_REQUEST_DURATION })) {

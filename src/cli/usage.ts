@@ -4,11 +4,10 @@ import type { Ledger, LedgerEntry, LedgerGroup, LedgerQuery, LedgerSpan, LedgerS
 import { sumsByLocalDay } from "../store/ledger-days.ts";
 import { sumFields } from "../store/ledger-sums.ts";
 import { UsageError } from "../text/format-error.ts";
-import { parsePastMoment } from "../text/moments.ts";
 import { formatCost, formatCsv, formatTable, formatUtc, groupDigits, numberColumns } from "../text/table.ts";
 import { reportBehind } from "./behind.ts";
 import { MAX_ENTRIES, USAGE_GROUPS } from "./help/usage.ts";
-import { parseOption, parseVerbArguments, printFailure, type Terminal } from "./verb.ts";
+import { parsePastOption, parseVerbArguments, printFailure, type Terminal } from "./verb.ts";
 
 const OPTIONS = {
   by: { type: "string" },
@@ -89,8 +88,8 @@ function parseSpan(values: UsageOptions, zone: () => string): LedgerSpan {
   const now = Date.now();
   const query: LedgerSpan = {};
   for (const bound of ["since", "until"] as const) {
-    const text = values[bound];
-    if (text !== undefined) query[bound] = parseOption(`--${bound}`, () => parsePastMoment(text, now, zone));
+    const time = parsePastOption(`--${bound}`, values[bound], zone, now);
+    if (time !== undefined) query[bound] = time;
   }
   if ((query.since ?? 0) >= (query.until ?? Number.POSITIVE_INFINITY))
     throw new UsageError("--since must be before --until.");

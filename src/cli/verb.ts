@@ -3,6 +3,7 @@ import { delimiter, join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { type ParseArgsConfig, parseArgs } from "node:util";
 import { UsageError } from "../text/format-error.ts";
+import { parsePastMoment } from "../text/moments.ts";
 
 /** The bundled gateway.yaml. */
 export const BUNDLED_CONFIG = fileURLToPath(new URL("../../gateway.yaml", import.meta.url));
@@ -85,6 +86,14 @@ export function parseOption<T>(option: string, parse: () => T): T {
     throw new UsageError(`${option}: ${(thrown as Error).message.replace(/\.$/, "")}.`);
   }
 }
+
+/** Parses an option's past moment to Unix milliseconds; undefined without one. @param zone of days @throws UsageError */
+export const parsePastOption = (
+  option: string,
+  text: string | undefined,
+  zone: () => string,
+  now = Date.now(),
+): number | undefined => (text === undefined ? undefined : parseOption(option, () => parsePastMoment(text, now, zone)));
 
 /**
  * Prints an error's message, without a stack. Returns the exit code 1.
