@@ -47,7 +47,7 @@ type AuditedChange = Pick<AuditEntry, "action" | "subject" | "detail">;
 const KEY_ACTIONS: Record<
   string,
   {
-    act(name: string, word: KeyActionContext): Promise<AuditedChange | undefined>;
+    act(name: string, context: KeyActionContext): Promise<AuditedChange | undefined>;
     takes: readonly string[];
     named: boolean;
   }
@@ -72,14 +72,14 @@ export async function runKeys(
   try {
     const { values, positionals } = parseVerbArguments(args, OPTIONS, Infinity);
     const [verb = "", name = "", ...more] = positionals;
-    const word = Object.hasOwn(KEY_ACTIONS, verb) ? KEY_ACTIONS[verb] : undefined;
-    if (!word)
+    const action = Object.hasOwn(KEY_ACTIONS, verb) ? KEY_ACTIONS[verb] : undefined;
+    if (!action)
       throw new UsageError(verb === "" ? `keys needs a command: ${actionNames()}.` : `keys has no command "${verb}".`);
-    if (word.named !== (name !== "") || more.length > 0) throw new UsageError(wrongArguments(verb, word.named));
+    if (action.named !== (name !== "") || more.length > 0) throw new UsageError(wrongArguments(verb, action.named));
     for (const option of Object.keys(values))
-      if (option !== "json" && !word.takes.includes(option))
+      if (option !== "json" && !action.takes.includes(option))
         throw new UsageError(`--${option} is not an option of keys ${verb}.`);
-    const changed = await word.act(name, { keys, ledger, io, options: values, config });
+    const changed = await action.act(name, { keys, ledger, io, options: values, config });
     if (changed) await recordChange(changed, audit);
     return 0;
   } catch (error) {
@@ -104,15 +104,15 @@ function wrongArguments(verb: string, named: boolean): string {
   return `keys ${verb} takes one id or name; put a name in quotes if it has spaces.`;
 }
 
-async function create(name: string, word: KeyActionContext): Promise<AuditedChange> {
-  const { keys, io, options, config } = word;
+async function create(name: string, context: KeyActionContext): Promise<AuditedChange> {
+  const { keys, io, options, config } = context;
   checkOptionsNotEmpty(options);
   const edit = parseKeyFields(options, config().models);
   await checkLimits(edit, config());
   const fields = Object.fromEntries(Object.entries(edit).filter(([, value]) => value !== null));
   const issued = await keys.create({ ...fields, name } as NewKey);
   // The key itself is printed whatever happens to the figures: it cannot be shown again.
-  const [figures] = options.json ? await limitFigures([issued.record], word).catch(() => []) : [];
+  const [figures] = options.json ? await limitFigures([issued.record], context).catch(() => []) : [];
   printIssued(issued, options, io, figures);
   return { action: "keys.create", subject: name, detail: fields };
 }
@@ -146,11 +146,11 @@ function printIssued({ key, record }: IssuedKey, { json }: KeyOptions, io: Termi
   io.err("Keep it now: only its hash is stored. Clients send it as their API key: Authorization: Bearer gw_…");
 }
 
-async function list(_name: string, word: KeyActionContext): Promise<undefined> {
-  const { keys, io, options } = word;
+async function list(_name: string, context: KeyActionContext): Promise<undefined> {
+  const { keys, io, options } = context;
   const records = await keys.list();
   if (options.json) {
-    const figures = await limitFigures(records, word);
+    const figures = await limitFigures(records, context);
     io.out(
       JSON.stringify(
         records.map((record, i) => ({ ...keyJson(record), ...figures[i] })),
@@ -176,20 +176,20 @@ async function list(_name: string, word: KeyActionContext): Promise<undefined> {
   }
 }
 
-async function show(name: string, word: KeyActionContext): Promise<undefined> {
-  const record = await findKey(name, word.keys);
+async function show(name: string, context: KeyActionContext): Promise<undefined> {
+  const record = await findKey(name, context.keys);
   if (!record) throw noSuchKey(name);
-  await printKey(record, word);
+  await printKey(record, context);
 }
 
-async function set(name: string, word: KeyActionContext): Promise<AuditedChange> {
-  const { keys, options, config } = word;
+async function set(name: string, context: KeyActionContext): Promise<AuditedChange> {
+  const { keys, options, config } = context;
   const before = await keys.show(name);
   const edit = parseKeyFields(options, config().models, before);
   if (Object.keys(edit).length === 0) throw new UsageError("keys set needs an option with a field to change.");
   await checkLimits({ ...before, ...edit }, config());
   const after = (await keys.edit(name, edit)) ?? (await failUnchanged(name, keys, "changed"));
-  await printKey(after, word);
+  await printKey(after, context);
   return { action: "keys.edit", subject: before?.name ?? after.name, detail: editDetail(before, edit) };
 }
 

@@ -102,7 +102,7 @@ export class SqliteMaintenance extends Maintenance {
 
   private async copy(part: string, progress: ProgressListener): Promise<void> {
     const all = statSync(this.path).size;
-    const word = setInterval(() => {
+    const timer = setInterval(() => {
       const done = existsSync(part) ? statSync(part).size : 0;
       progress(`copied ${megabytes(done)} of ${megabytes(all)}`);
     }, PROGRESS_INTERVAL);
@@ -110,7 +110,7 @@ export class SqliteMaintenance extends Maintenance {
     try {
       await copy(source, part, { rate: ALL });
     } finally {
-      clearInterval(word);
+      clearInterval(timer);
       source.close();
     }
   }
