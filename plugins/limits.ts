@@ -84,10 +84,18 @@ export default class LimitsPlugin implements Plugin {
   }
 
   route(exchange: RouteExchange): void | Promise<void> {
-    const { caller, model, protocol, dryRun } = exchange;
+    const { dryRun } = exchange;
     const longer = clampOutput(exchange);
     if (longer && this.meteredLevel(exchange)) applyClamp(exchange, longer);
-    if (dryRun) dryRun.maximum = worstCase(exchange, this.translations, this.pricesOf).maximum;
+    if (!dryRun) return this.reserveRouted(exchange);
+    return this.withWorstCase(exchange, ({ maximum }) => {
+      dryRun.maximum = maximum;
+      return this.reserveRouted(exchange);
+    });
+  }
+
+  private reserveRouted(exchange: RouteExchange): void | Promise<void> {
+    const { caller, model, protocol } = exchange;
     if (protocol.socket) {
       this.refuseUnmeasured(exchange, ON_SOCKET);
       this.sockets.add(exchange);
@@ -155,11 +163,36 @@ export default class LimitsPlugin implements Plugin {
     levels: readonly LimitLevel[],
   ): void | Promise<void> {
     if (levels.length === 0) return;
+    return this.withWorstCase(exchange, (worst) => this.reserveWorst(exchange, part, levels, worst));
+  }
+
+  /** Calls a function with the worst case: at once, or in a later tick for a large request. */
+  private withWorstCase(
+    exchange: RouteExchange | SendExchange,
+    use: (worst: WorstCase) => void | Promise<void>,
+  ): void | Promise<void> {
     const reserving = this.reservations(exchange);
-    reserving.worst ??= worstCase(exchange, this.translations, this.pricesOf);
+    const worst = reserving.worst ?? worstCase(exchange, this.translations, this.pricesOf);
+    if (!(worst instanceof Promise)) {
+      reserving.worst = worst;
+      return use(worst);
+    }
+    return worst.then((known) => {
+      reserving.worst = known;
+      // Nothing settles what is reserved after the end.
+      if (!reserving.ended) return use(known);
+    });
+  }
+
+  private reserveWorst(
+    exchange: RouteExchange | SendExchange,
+    part: "main" | "attempt",
+    levels: readonly LimitLevel[],
+    { plausibleTokens, unpriced, maximum, minimum }: WorstCase,
+  ): void | Promise<void> {
+    const reserving = this.reservations(exchange);
     const id =
       "attempts" in exchange && part === "attempt" ? `${exchange.id}/${exchange.attempts.length}` : exchange.id;
-    const { plausibleTokens, unpriced, maximum, minimum } = reserving.worst;
     if (unpriced !== undefined) requireLevelPrice(levels, unpriced);
     for (const level of levels) {
       const { tpm = 0 } = level.limits;

@@ -21,6 +21,8 @@ export interface WorstCase {
   readonly unpriced?: string;
 }
 
+type InputEstimate = NonNullable<Awaited<ReturnType<Translations["tokensIn"]>>>;
+
 export const NO_SPENDING: Spending = { tokens: 0, cost: 0 };
 
 /** JSON bytes per token: in nearly all texts a token has at least so many. */
@@ -67,16 +69,29 @@ export type PriceLookup = (model: string, provider: Target["provider"]) => Targe
 
 /**
  * Returns the worst case of an exchange at its most expensive target. Each fallback model that the vendor may call is counted
- * with a full response, because each may be billed.
+ * with a full response, because each may be billed. A promise for a large request, which is read in many ticks.
  */
 export function worstCase(
   exchange: RouteExchange | SendExchange,
   translations: Translations,
   pricesOf: PriceLookup = () => undefined,
+): WorstCase | Promise<WorstCase> {
+  if (!exchange.operation.generates) return { maximum: NO_SPENDING, minimum: NO_SPENDING, plausibleTokens: 0 };
+  const { body, form } = exchange;
+  if (form) return worstCaseOf(exchange, { likely: FORM_TOKENS, maximum: FORM_TOKENS }, pricesOf);
+  // Only who decodes the conversation knows which base64 the model reads as media, and which as text.
+  const read = body.length > SHORT_BODY ? translations.tokensIn(exchange) : undefined;
+  if (read instanceof Promise)
+    return read.then((tokens) => worstCaseOf(exchange, tokens ?? tokensByBytes(body), pricesOf));
+  return worstCaseOf(exchange, read ?? tokensByBytes(body), pricesOf);
+}
+
+function worstCaseOf(
+  exchange: RouteExchange | SendExchange,
+  { maximum: most, likely }: InputEstimate,
+  pricesOf: PriceLookup,
 ): WorstCase {
-  const { operation, protocol, targets, time } = exchange;
-  if (!operation.generates) return { maximum: NO_SPENDING, minimum: NO_SPENDING, plausibleTokens: 0 };
-  const { maximum: most, likely } = tokensIn(exchange, translations);
+  const { protocol, targets, time } = exchange;
   const imageTokens = imageToolTokens(exchange);
   const request: RequestedWork = {
     ...{ protocol, time, inputTokens: { most, likely } },
@@ -233,15 +248,7 @@ function dearestUsage(
   return usage;
 }
 
-function tokensIn(
-  exchange: RouteExchange | SendExchange,
-  translations: Translations,
-): NonNullable<ReturnType<Translations["tokensIn"]>> {
-  const { body, form } = exchange;
-  if (form) return { likely: FORM_TOKENS, maximum: FORM_TOKENS };
-  // Only who decodes the conversation knows which base64 the model reads as media, and which as text.
-  const read = body.length > SHORT_BODY ? translations.tokensIn(exchange) : undefined;
-  if (read) return read;
+function tokensByBytes(body: Body): InputEstimate {
   const most = mostTokens(body);
   return { likely: most, maximum: most };
 }

@@ -24,6 +24,8 @@ export class Body {
   private joined: Buffer | undefined;
   private parsed: { value: unknown } | undefined;
   private unique: boolean | undefined;
+  /** Where each buffer starts; known once several are sliced. */
+  private starts: readonly number[] | undefined;
 
   /**
    * @param found positions of its members; `json`: it is JSON, scanned on demand; undefined: it is not JSON
@@ -89,15 +91,35 @@ export class Body {
   slice(start: number, end: number): Buffer {
     if (this.buffers.length === 1) return (this.buffers[0] as Buffer).subarray(start, end);
     const parts: Buffer[] = [];
-    let base = 0;
-    for (const piece of this.buffers) {
+    let index = this.indexAt(start);
+    let base = this.starts?.[index] ?? 0;
+    for (let piece = this.buffers[index]; piece && base < end; piece = this.buffers[++index]) {
       const from = Math.max(start - base, 0);
       const to = Math.min(end - base, piece.length);
       if (from < to) parts.push(from === 0 && to === piece.length ? piece : piece.subarray(from, to));
       base += piece.length;
-      if (base >= end) break;
     }
     return parts.length === 1 ? (parts[0] as Buffer) : Buffer.concat(parts);
+  }
+
+  /** Returns the index of the buffer with an offset: a search through all of them for each slice would be quadratic. */
+  private indexAt(offset: number): number {
+    if (!this.starts) {
+      const starts: number[] = [];
+      let at = 0;
+      for (const { length } of this.buffers) {
+        starts.push(at);
+        at += length;
+      }
+      this.starts = starts;
+    }
+    let [low, high] = [0, this.starts.length - 1];
+    while (low < high) {
+      const middle = (low + high + 1) >> 1;
+      if ((this.starts[middle] as number) <= offset) low = middle;
+      else high = middle - 1;
+    }
+    return low;
   }
 
   /**

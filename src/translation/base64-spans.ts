@@ -1,8 +1,9 @@
 import type { ByteSpan } from "../wire/splice.ts";
 import type { Media } from "./conversation.ts";
+import { endsStep, runAtOnce, type Steps } from "./steps.ts";
 
 /** Base64 in a JSON text: of media, or of state that only its provider can read; and where it is. */
-interface Base64Span extends ByteSpan {
+export interface Base64Span extends ByteSpan {
   readonly kind: Media["media"] | "opaque";
 }
 
@@ -30,7 +31,10 @@ const MEDIA_TYPE = /\b(image|audio|video)(?:\\?\/|")|"input_(audio)"|\b(?:applic
  * Finds media and opaque state in a long JSON text by samples, without parsing it. Not those that are shorter than about a
  * kilobyte; base64 in other members is text.
  */
-export function base64Spans(pieces: readonly Buffer[]): Base64Span[] {
+export const base64Spans = (pieces: readonly Buffer[]): Base64Span[] => runAtOnce(base64SpansInSteps(pieces));
+
+/** Does the same in steps. */
+export function* base64SpansInSteps(pieces: readonly Buffer[]): Steps<Base64Span[]> {
   const found: Base64Span[] = [];
   let base = 0;
   /** The bytes before the current piece that may belong to base64 in it. */
@@ -42,6 +46,7 @@ export function base64Spans(pieces: readonly Buffer[]): Base64Span[] {
       if (!span) continue;
       found.push(span);
       at = span.end - base;
+      if (endsStep(found.length)) yield;
     }
     base += piece.length;
     before = piece.length < LEAD ? Buffer.concat([before, piece]).subarray(-LEAD) : piece.subarray(-LEAD);
@@ -67,16 +72,18 @@ interface Base64Sample {
 
 function spanAround(pieces: readonly Buffer[], { index, base, at, before }: Base64Sample): Base64Span | undefined {
   const piece = pieces[index] as Buffer;
-  const lead = (at < LEAD ? before.toString("latin1") : "") + piece.toString("latin1", Math.max(0, at - LEAD), at);
-  const quote = lead.lastIndexOf('"');
-  const name = lead.slice(Math.max(0, quote - NEAR), quote);
+  const own = piece.subarray(Math.max(0, at - LEAD), at);
+  const lead = at < LEAD ? Buffer.concat([before, own]) : own;
+  const quote = lead.lastIndexOf(QUOTE);
   // A string that begins further away has been judged by an earlier sample.
   if (quote < 0 || lead.length - quote > STEP + NEAR) return undefined;
+  const name = lead.toString("latin1", Math.max(0, quote - NEAR), quote);
   const isState = STATE_HOLDER.test(name);
   if (!isState && !HOLDER.test(name)) return undefined;
   const rest = readToQuote(pieces, index, base, at);
   if (!rest) return undefined;
-  const begin = lead.slice(quote) + piece.toString("latin1", at, at + SAMPLE);
+  const sample = lead.length - quote < NEAR ? piece.toString("latin1", at, at + SAMPLE) : "";
+  const begin = lead.toString("latin1", quote, quote + NEAR) + sample;
   const type = MEDIA_TYPE.exec(begin) ?? MEDIA_TYPE.exec(name) ?? MEDIA_TYPE.exec(rest.after);
   if (!isState && !type) return undefined;
   const kind = isState ? "opaque" : ((type?.[1] ?? type?.[2] ?? "file").toLowerCase() as Media["media"]);

@@ -1,42 +1,55 @@
 import type { Conversation, Media, Part } from "./conversation.ts";
 import { contentOf, tokensOfContent } from "./media-content.ts";
-import { countPieces, tokensOfText } from "./text-tokens.ts";
+import { endsStep, runAtOnce, type Steps } from "./steps.ts";
+import { type CountBudget, countBudget, countPieces, tokensOfText } from "./text-tokens.ts";
 
 /**
  * Estimates a request's tokens; rather too many than too few.
  * @param body its JSON text, or the byte length of that
  * @param tokensOf returns the tokens of media
  */
-export function estimateRequestTokens(
+export const estimateRequestTokens = (
   conversation: Conversation,
   body: string | number,
   tokensOf: (part: Media) => number = likelyTokensOf,
-): number {
+): number => runAtOnce(estimateRequestTokensInSteps(conversation, body, tokensOf));
+
+/** Does the same in steps. @param budget of all texts of the request */
+export function* estimateRequestTokensInSteps(
+  conversation: Conversation,
+  body: string | number,
+  tokensOf: (part: Media) => number,
+  budget: CountBudget = countBudget(),
+): Steps<number> {
   const text = typeof body === "string" ? body : "";
   /** The end of the text counted so far, media excluded; and how often media were not found in the text. */
   let at = 0;
   let misses = 0;
+  /** Of what is subtracted: sharing the other would make samples of one of two texts that are nearly the same. */
+  const missedBudget = countBudget();
   let bytes = typeof body === "number" ? body : Buffer.byteLength(body);
   let found = 0;
   let tokens = 0;
-  const count = (part: Part): void => {
-    if (part.kind === "tool_result") part.parts.forEach(count);
+  let n = 0;
+  function* count(part: Part): Steps<void> {
+    if (endsStep(n++)) yield;
+    if (part.kind === "tool_result") for (const inner of part.parts) yield* count(inner);
     if (part.kind !== "media") return;
     const base64 = "base64" in part.source ? part.source.base64 : "";
     bytes -= base64.length;
     const from = misses < MAX_MISSES ? findBase64(base64, text, at) : -1;
     if (from >= 0) {
-      found += countPieces(text.slice(at, from));
+      found += countPieces(text.slice(at, from), budget);
       at = from + base64.length;
     } else if (base64 !== "" && text !== "") {
       // Some clients escape the slashes of base64.
       misses++;
-      found -= countPieces(base64);
+      found -= countPieces(base64, missedBudget);
     }
     tokens += tokensOf(part);
-  };
-  for (const { parts } of conversation.turns) parts.forEach(count);
-  found += countPieces(text.slice(at));
+  }
+  for (const { parts } of conversation.turns) for (const part of parts) yield* count(part);
+  found += countPieces(text.slice(at), budget);
   return tokensOfText(bytes, found) + tokens;
 }
 

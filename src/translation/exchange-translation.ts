@@ -29,7 +29,7 @@ import {
   writeRequest,
   writeRequestInSteps,
 } from "./request.ts";
-import { runInTurns } from "./steps.ts";
+import { LARGE_REQUEST_BYTES, runInTurns } from "./steps.ts";
 import {
   decodeWhole,
   encodeWhole,
@@ -42,11 +42,6 @@ import { removeUnreadable } from "./unreadable.ts";
 /** Maximum bytes of a response that is translated as a whole, and of an error response. */
 const MAX_RESPONSE_BYTES = 64 * 1024 * 1024;
 const MAX_ERROR_BYTES = 1024 * 1024;
-/**
- * Bytes of a request from which it is decoded and encoded in many ticks: the work grows with the bytes, and blocks other
- * requests.
- */
-const LARGE_REQUEST_BYTES = 256 * 1024;
 /**
  * Reports whether a provider cannot count tokens, or not at the moment. It is estimated then: clients count to stay within
  * limits.

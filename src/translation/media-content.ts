@@ -1,5 +1,12 @@
 import type { Media } from "./conversation.ts";
-import { estimateByteTokens, tokensOfText } from "./text-tokens.ts";
+import {
+  type CountBudget,
+  countBudget,
+  countPieces,
+  countSampled,
+  estimateTextTokens,
+  tokensOfText,
+} from "./text-tokens.ts";
 
 /** Base64 of media, read only as far as needed. */
 export interface Base64Content {
@@ -7,7 +14,8 @@ export interface Base64Content {
   readonly head: string;
   /** Its characters. */
   readonly length: number;
-  readonly read: () => string;
+  /** Returns the characters from one offset to another; all by default. Escaped characters are one where they have been read. */
+  readonly read: (from?: number, to?: number) => string;
 }
 
 /** An estimate of tokens, and their upper bound. */
@@ -61,7 +69,7 @@ const tokensOfMedia = (media: Media["media"], length: number): number =>
 export const contentOf = (base64: string): Base64Content => ({
   head: base64.slice(0, HEAD_LENGTH),
   length: base64.length,
-  read: () => base64,
+  read: (from, to) => base64.slice(from, to),
 });
 
 const beginningOf = ({ head }: Base64Content): Buffer => Buffer.from(head, "base64");
@@ -81,15 +89,39 @@ function isText(content: Base64Content): boolean {
  * Returns the tokens of media. The declared type is the client's word: text under any type counts as text, and so does an image
  * that begins like none, because a vendor may read it by its content.
  */
-export function tokensOfContent(media: Media["media"], content: Base64Content): TokenRange {
+export function tokensOfContent(
+  media: Media["media"],
+  content: Base64Content,
+  budget: CountBudget = countBudget(),
+): TokenRange {
   const likely = tokensOfMedia(media, content.length);
   if (content.length === 0 || (media === "image" && isImage(content))) return { likely, maximum: likely };
   if (media === "image" || isText(content)) {
-    const asText = estimateByteTokens(Buffer.from(content.read(), "base64"));
+    const asText = tokensOfDecoded(content, budget);
     return media === "file" ? { likely: asText, maximum: asText } : { likely, maximum: Math.max(likely, asText) };
   }
   const maximum = media === "file" ? Math.max(PAGE_TOKENS, decodedLength(content)) : maximumOfRecording(content);
   return { likely, maximum: Math.max(likely, Math.min(MAX_PROMPT_TOKENS, maximum)) };
+}
+
+/** Estimates the tokens of content as a text in UTF-8. Of much only samples are decoded: what is no UTF-8 takes long. */
+function tokensOfDecoded(content: Base64Content, budget: CountBudget): number {
+  const decode = (from?: number, to?: number) => Buffer.from(content.read(from, to), "base64");
+  const length = decodedLength(content);
+  if (length <= budget.left) {
+    const bytes = decode();
+    return tokensOfText(bytes.length, countPieces(bytes.toString(), budget));
+  }
+  // Three bytes are four characters.
+  const text = (from: number, to: number) => decode(Math.floor(from / 3) * 4, Math.ceil(to / 3) * 4).toString();
+  return tokensOfText(length, countSampled(length, text, budget));
+}
+
+/** Returns the tokens of content that the model reads as the base64 that it is. */
+export function tokensOfUndecoded(content: Base64Content, budget: CountBudget): number {
+  const { length, read } = content;
+  if (length > budget.left) return tokensOfText(length, countSampled(length, read, budget));
+  return estimateTextTokens(read(), budget);
 }
 
 /** Returns the maximum tokens of audio or video: by the duration of uncompressed audio, else at the lowest bit rate. */

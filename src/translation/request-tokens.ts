@@ -1,13 +1,21 @@
 import { randomBytes } from "node:crypto";
 import type { Body } from "../core/body.ts";
-import { type ByteSpan, splice } from "../wire/splice.ts";
-import { base64Spans } from "./base64-spans.ts";
+import { type ByteSpan, type Edit, splice } from "../wire/splice.ts";
+import { base64SpansInSteps } from "./base64-spans.ts";
 import type { Media } from "./conversation.ts";
 import type { Envelopes } from "./envelope.ts";
-import { estimateRequestTokens } from "./estimate.ts";
-import { type Base64Content, contentOf, HEAD_LENGTH, type TokenRange, tokensOfContent } from "./media-content.ts";
-import { type ClientRequest, readRequest } from "./request.ts";
-import { estimateTextTokens } from "./text-tokens.ts";
+import { estimateRequestTokensInSteps } from "./estimate.ts";
+import {
+  type Base64Content,
+  contentOf,
+  HEAD_LENGTH,
+  type TokenRange,
+  tokensOfContent,
+  tokensOfUndecoded,
+} from "./media-content.ts";
+import { type ClientRequest, readRequestInSteps } from "./request.ts";
+import { endsStep, type Steps } from "./steps.ts";
+import { countBudget } from "./text-tokens.ts";
 
 /** The end of what a data URL has before its base64, and the maximum bytes up to there. */
 const DATA_URL_END = "base64,";
@@ -15,47 +23,60 @@ const MAX_DATA_URL_START = 256;
 const BACKSLASH = 0x5c;
 /** Bytes of the longest escape of a character. */
 const MAX_ESCAPE = 6;
-/** Bytes of a placeholder's random end: three bytes are four characters of base64. */
-const MARKER_BYTES = 18;
+/** Bytes of the random part of placeholders, and of the number after it: three bytes are four characters of base64. */
+const [MARKER_BYTES, NUMBER_BYTES] = [18, 6];
+/** A head without escapes, line ends and letters of the other alphabet. */
+const PLAIN = /^[A-Za-z0-9+/]+$/;
 
 /**
- * Returns the tokens of a request. Long base64 is not parsed: in its place the protocol's decoder gets a placeholder, and only
+ * Returns the tokens of a request, in steps. Long base64 is not parsed: in its place the protocol's decoder gets a placeholder, and only
  * where it reads that as media, the base64 counts as media. Anywhere else (a tool call's arguments, a schema) it is text.
  * @throws GatewayError where the request cannot be decoded
  */
-export function tokensOfRequest(
+export function* tokensInRequest(
   request: Omit<ClientRequest, "text" | "streaming">,
   body: Body,
   envelopes: Envelopes,
-): TokenRange {
-  const { text, contents } = replaceBase64(body);
+): Steps<TokenRange> {
+  const { text, contents } = yield* replaceBase64(body);
+  yield;
+  const budget = countBudget();
   const unread = new Set(contents.keys());
   let above = 0;
   const tokensOf = ({ media, source }: Media): number => {
     const base64 = "base64" in source ? source.base64 : "";
     unread.delete(base64);
-    const { likely, maximum } = tokensOfContent(media, contents.get(base64) ?? contentOf(base64));
+    const { likely, maximum } = tokensOfContent(media, contents.get(base64) ?? contentOf(base64), budget);
     above += maximum - likely;
     return likely;
   };
-  const conversation = readRequest({ ...request, streaming: false, text }, envelopes);
-  let likely = estimateRequestTokens(conversation, text, tokensOf);
-  for (const placeholder of unread) likely += estimateTextTokens((contents.get(placeholder) as Base64Content).read());
+  const conversation = yield* readRequestInSteps({ ...request, streaming: false, text }, envelopes);
+  yield;
+  let likely = yield* estimateRequestTokensInSteps(conversation, text, tokensOf, budget);
+  let n = 0;
+  for (const placeholder of unread) {
+    likely += tokensOfUndecoded(contents.get(placeholder) as Base64Content, budget);
+    if (endsStep(n++)) yield;
+  }
   return { likely, maximum: likely + above };
 }
 
 /** Replaces long base64 in a body. Returns its text, and by placeholder what was replaced. */
-function replaceBase64(body: Body): { text: string; contents: ReadonlyMap<string, Base64Content> } {
+function* replaceBase64(body: Body): Steps<{ text: string; contents: ReadonlyMap<string, Base64Content> }> {
   const contents = new Map<string, Base64Content>();
-  const edits = base64Spans(body.pieces).flatMap(({ kind, ...span }) => {
+  // Random, so that no other text of the client's is taken for it; generated once: that takes long.
+  const marker = Buffer.concat([randomBytes(MARKER_BYTES), Buffer.alloc(NUMBER_BYTES)]);
+  const edits: Edit[] = [];
+  for (const { kind, ...span } of yield* base64SpansInSteps(body.pieces)) {
     // State is not media. A quote after a backslash does not end the string: everything behind would be misread.
-    if (kind === "opaque" || body.slice(span.end - 1, span.end)[0] === BACKSLASH) return [];
+    if (kind === "opaque" || body.slice(span.end - 1, span.end)[0] === BACKSLASH) continue;
     const { content, start } = contentAt(body, span);
-    // Random, so that no other text of the client's is taken for it.
-    const placeholder = content.head + randomBytes(MARKER_BYTES).toString("base64");
+    marker.writeUIntBE(edits.length, MARKER_BYTES, NUMBER_BYTES);
+    const placeholder = content.head + marker.toString("base64");
     contents.set(placeholder, content);
-    return { start, end: span.end, bytes: Buffer.from(placeholder) };
-  });
+    edits.push({ start, end: span.end, bytes: Buffer.from(placeholder) });
+    if (endsStep(edits.length)) yield;
+  }
   return { text: Buffer.concat(splice(body.pieces, edits)).toString(), contents };
 }
 
@@ -67,13 +88,20 @@ export function contentAt(
   const before = body.slice(span.start, Math.min(span.end, span.start + MAX_DATA_URL_START)).toString("latin1");
   const at = before.indexOf(DATA_URL_END);
   const start = at < 0 ? span.start : span.start + at + DATA_URL_END.length;
-  const read = (until: number) => unescaped(body.slice(start, until).toString("latin1"));
-  const head = read(Math.min(span.end, start + MAX_ESCAPE * HEAD_LENGTH))
+  const length = span.end - start;
+  const read = (from = 0, to = length) =>
+    unescaped(body.slice(start + from, start + Math.min(to, length)).toString("latin1"));
+  return { content: { head: headOf(read), length, read }, start };
+}
+
+function headOf(read: Base64Content["read"]): string {
+  const plain = read(0, HEAD_LENGTH);
+  if (plain.length === HEAD_LENGTH && PLAIN.test(plain)) return plain;
+  return read(0, MAX_ESCAPE * HEAD_LENGTH)
     .replaceAll("-", "+")
     .replaceAll("_", "/")
     .replace(/[^A-Za-z0-9+/]/g, "")
     .slice(0, HEAD_LENGTH);
-  return { content: { head, length: span.end - start, read: () => read(span.end) }, start };
 }
 
 /** Resolves escaped slashes and letters, and removes line ends. */

@@ -1,12 +1,21 @@
 import { setImmediate as nextTurn } from "node:timers/promises";
-import { writeJson } from "../wire/exact.ts";
+import { RawJson, writeJson } from "../wire/exact.ts";
 import type { JsonObject } from "../wire/values.ts";
 
 /** Long work that pauses between its steps, to give other work a turn. */
 export type Steps<Result> = Generator<undefined, Result, undefined>;
 
+/**
+ * Bytes of a request from which it is read and written in many ticks of the event loop: the work grows with the bytes, and blocks
+ * other requests.
+ */
+export const LARGE_REQUEST_BYTES = 256 * 1024;
+
 /** Elements of a list per step. */
 const STEP = 512;
+
+/** Elements of a list that are serialized together, and characters of JSON after which a step ends earlier. */
+const [WRITTEN_TOGETHER, MAX_STEP_LENGTH] = [64, 1 << 20];
 
 /** Reports whether a step ends with the element at this index. */
 export const endsStep = (n: number): boolean => n % STEP === STEP - 1;
@@ -31,25 +40,39 @@ export async function runInTurns<Result>(
   return step.value;
 }
 
-/** Serializes an object like `writeJson`, in steps where a member is a long list. */
-export function* writeJsonInSteps(object: JsonObject): Steps<string> {
-  if (!Object.values(object).some((member) => Array.isArray(member) && member.length > STEP)) return writeJson(object);
+/** Serializes an object like `writeJson`, in steps where a list anywhere in it is long. */
+export const writeJsonInSteps = (object: JsonObject): Steps<string> => writingValue(object);
+
+function* writingValue(value: unknown): Steps<string> {
+  if (!holdsLongList(value)) return writeJson(value ?? null);
+  if (Array.isArray(value)) return yield* writingList(value);
   const members: string[] = [];
-  for (const [name, member] of Object.entries(object)) {
-    if (member === undefined) continue;
-    const text: string = Array.isArray(member) ? yield* writingList(member) : writeJson(member);
-    members.push(`${JSON.stringify(name)}:${text}`);
-  }
+  for (const [name, member] of Object.entries(value as JsonObject))
+    if (member !== undefined) members.push(`${JSON.stringify(name)}:${yield* writingValue(member)}`);
   return `{${members.join(",")}}`;
 }
 
 function* writingList(list: readonly unknown[]): Steps<string> {
   const texts: string[] = [];
-  for (let start = 0; start < list.length; start += STEP) {
-    texts.push(writeJson(list.slice(start, start + STEP)).slice(1, -1));
+  let length = 0;
+  for (let start = 0; start < list.length; start += WRITTEN_TOGETHER) {
+    const elements = list.slice(start, start + WRITTEN_TOGETHER);
+    if (elements.some(holdsLongList)) for (const each of elements) texts.push(yield* writingValue(each));
+    else texts.push(writeJson(elements).slice(1, -1));
+    length += texts.at(-1)?.length ?? 0;
+    const end = start + WRITTEN_TOGETHER;
+    if (end >= list.length || (length < MAX_STEP_LENGTH && !endsStep(end - 1))) continue;
+    length = 0;
     yield;
   }
   return `[${texts.join(",")}]`;
+}
+
+function holdsLongList(value: unknown): boolean {
+  if (typeof value !== "object" || value === null || value instanceof RawJson) return false;
+  if (Array.isArray(value)) return value.length > WRITTEN_TOGETHER || value.some(holdsLongList);
+  for (const name in value) if (holdsLongList((value as JsonObject)[name])) return true;
+  return false;
 }
 
 /** What a codec needs to work in steps. */

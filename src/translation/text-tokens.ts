@@ -6,14 +6,8 @@
 const BYTES_PER_TOKEN = 3;
 
 /** Estimates the tokens of a text. */
-export const estimateTextTokens = (text: string): number => tokensOfText(Buffer.byteLength(text), countPieces(text));
-
-/** Estimates the tokens of bytes as a text in UTF-8. Of many only samples are decoded: what is no UTF-8 takes long. */
-export const estimateByteTokens = (bytes: Buffer): number =>
-  tokensOfText(
-    bytes.length,
-    countSampled(bytes.length, (from, to) => bytes.toString("utf8", from, to)),
-  );
+export const estimateTextTokens = (text: string, budget?: CountBudget): number =>
+  tokensOfText(Buffer.byteLength(text), countPieces(text, budget));
 
 /** Estimates the tokens of a text of so many bytes and pieces. */
 export const tokensOfText = (bytes: number, pieces: number): number =>
@@ -24,25 +18,44 @@ const TOKENS_PER_PIECE = 1.1;
 
 const [SPACE, LOWER, UPPER, DIGIT, MARK] = [0, 1, 2, 3, 4];
 
-/** Characters or bytes of a text that is counted as a whole; number of samples of a longer one, and the length of each. */
-const [MAX_COUNTED, SAMPLES, SAMPLE_LENGTH] = [262_144, 128, 1024];
+/** Characters or bytes of texts that are counted as a whole; maximum samples of a longer one, and the length of each. */
+const [MAX_COUNTED, MAX_SAMPLES, SAMPLE_LENGTH] = [262_144, 128, 1024];
+/** The part of a text, and its minimum length, that is counted although other texts have used up the budget. */
+const [SAMPLED_PART, MIN_SAMPLE] = [1 / 32, 64];
+
+/** What may still be counted as a whole of the texts that are counted together. */
+export interface CountBudget {
+  /** Characters or bytes. */
+  left: number;
+}
+
+export const countBudget = (): CountBudget => ({ left: MAX_COUNTED });
 
 /** Counts the pieces of a text; those of a long one by samples. */
-export const countPieces = (text: string): number => countSampled(text.length, (from, to) => text.slice(from, to));
+export const countPieces = (text: string, budget?: CountBudget): number =>
+  countSampled(text.length, (from, to) => text.slice(from, to), budget);
 
 /**
- * Counts the pieces of a text of so many characters or bytes; those of a long one by samples, because counting all of it would
- * block the event loop. Where they are is random, so that nobody can write a text that has few pieces only there.
+ * Counts the pieces of a text of so many characters or bytes; those beyond the budget by samples, because counting all of it
+ * would block the event loop. Where they are is random, so that nobody can write a text that has few pieces only there.
  */
-function countSampled(length: number, read: (from: number, to: number) => string): number {
-  if (length <= MAX_COUNTED) return countAll(read(0, length));
-  const step = length / SAMPLES;
+export function countSampled(
+  length: number,
+  read: (from: number, to: number) => string,
+  budget: CountBudget = countBudget(),
+): number {
+  const counted = Math.min(length, Math.max(budget.left, MIN_SAMPLE, Math.ceil(length * SAMPLED_PART)));
+  const size = Math.min(counted, SAMPLE_LENGTH);
+  const samples = Math.min(Math.floor(counted / size), MAX_SAMPLES);
+  budget.left = Math.max(0, budget.left - (counted === length ? length : samples * size));
+  if (counted === length) return countAll(read(0, length));
+  const step = length / samples;
   let found = 0;
-  for (let n = 0; n < SAMPLES; n++) {
-    const from = Math.floor(n * step + Math.random() * (step - SAMPLE_LENGTH));
-    found += countAll(read(from, from + SAMPLE_LENGTH));
+  for (let n = 0; n < samples; n++) {
+    const from = Math.floor(n * step + Math.random() * (step - size));
+    found += countAll(read(from, from + size));
   }
-  return found * (step / SAMPLE_LENGTH);
+  return found * (step / size);
 }
 
 /**

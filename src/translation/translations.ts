@@ -16,7 +16,8 @@ import { estimateMediaTokens } from "./estimate.ts";
 import { ExchangeTranslation } from "./exchange-translation.ts";
 import { type TokenRange, tokensOfLong } from "./media-content.ts";
 import { isExclusive, modelReach, type Reach } from "./reach.ts";
-import { contentAt, tokensOfRequest } from "./request-tokens.ts";
+import { contentAt, tokensInRequest } from "./request-tokens.ts";
+import { LARGE_REQUEST_BYTES, runAtOnce, runInTurns } from "./steps.ts";
 
 /** Decides for each exchange of a generation whether and how it is translated. A plugin's constructor can request it. */
 export class Translations {
@@ -107,16 +108,19 @@ export class Translations {
 
   /**
    * Estimates the tokens of a request without a count, and their upper bound; undefined where it is not a conversation, or has
-   * no long base64: only that can be far fewer tokens than its bytes suggest.
+   * no long base64: only that can be far fewer tokens than its bytes suggest. A promise for a large request, which is read in many
+   * ticks of the event loop.
    */
-  tokensIn(exchange: RoutedExchange): TokenRange | undefined {
+  tokensIn(exchange: RoutedExchange): TokenRange | undefined | Promise<TokenRange | undefined> {
     const { protocol, operation, headers, query, caller, body } = exchange;
     if (operation.task !== "generate" || !clientTranslationOf(protocol)) return undefined;
     if (!hasLongBase64(body.pieces)) return undefined;
     const owners = ownersOf(this.share, caller);
+    const request = { protocol, operation, headers, query, caller: caller?.id ?? "", owners };
+    const steps = tokensInRequest(request, body, this.envelopes);
+    if (body.length >= LARGE_REQUEST_BYTES) return runInTurns(steps).catch(() => undefined);
     try {
-      const request = { protocol, operation, headers, query, caller: caller?.id ?? "", owners };
-      return tokensOfRequest(request, body, this.envelopes);
+      return runAtOnce(steps);
     } catch {
       // A provider has accepted what translation would refuse.
       return undefined;

@@ -19,6 +19,22 @@ gathered(t, "slices come without a copy where one piece holds them, and right wh
   t.equal(new Body([CHAT], undefined).slice(5, 5).length, 0);
 });
 
+gathered(
+  t,
+  "slices of many pieces, of which some are empty, are right in any order, also once they are joined",
+  async (t) => {
+    const pieces = Array.from({ length: CHAT.length }, (_, n) => [CHAT.subarray(n, n + 1), CHAT.subarray(0, 0)]).flat();
+    const body = new Body([CHAT.subarray(0, 0), ...pieces], scan(CHAT));
+    const check = () => {
+      for (let to = CHAT.length + 1; to >= 0; to -= 3)
+        for (let from = 0; from <= to; from += 2) t.ok(body.slice(from, to).equals(CHAT.subarray(from, to)));
+    };
+    check();
+    body.bytes();
+    check();
+  },
+);
+
 t.test("a complete body is joined and parsed once", async (t) => {
   const body = new Body([CHAT.subarray(0, 10), CHAT.subarray(10)], scan(CHAT));
   t.equal(body.bytes(), body.bytes());

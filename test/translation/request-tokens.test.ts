@@ -5,7 +5,8 @@ import type { Protocol } from "../../src/core/protocol.ts";
 import { loadProtocols } from "../../src/loader/discover.ts";
 import { Envelopes } from "../../src/translation/envelope.ts";
 import { HEAD_LENGTH } from "../../src/translation/media-content.ts";
-import { tokensOfRequest } from "../../src/translation/request-tokens.ts";
+import { tokensInRequest } from "../../src/translation/request-tokens.ts";
+import { runAtOnce } from "../../src/translation/steps.ts";
 import { estimateTextTokens } from "../../src/translation/text-tokens.ts";
 import { HeaderList } from "../../src/wire/headers.ts";
 import { SAY } from "../support/tiny.ts";
@@ -21,7 +22,7 @@ function tokensOf(parts: object[], size = 65_536) {
   const pieces: Buffer[] = [];
   for (let at = 0; at < bytes.length; at += size) pieces.push(bytes.subarray(at, at + size));
   const request = { protocol, operation: SAY, headers, query, caller: "" };
-  return tokensOfRequest(request, new Body(pieces, "json"), envelopes);
+  return runAtOnce(tokensInRequest(request, new Body(pieces, "json"), envelopes));
 }
 
 const png = (bytes: number): string =>
@@ -62,6 +63,70 @@ t.test("parsing does not depend on the length of the images", async (t) => {
     JSON.parse = parse;
   }
   t.ok(parsed > 0 && parsed < 2000, `${parsed}`);
+});
+
+/** Counts characters of texts that are gone through, not seconds. */
+function letters(work: () => void): number {
+  const { charCodeAt } = String.prototype;
+  let count = 0;
+  String.prototype.charCodeAt = function (this: string, at) {
+    count++;
+    return charCodeAt.call(this, at);
+  };
+  try {
+    work();
+  } finally {
+    Object.assign(String.prototype, { charCodeAt });
+  }
+  return count;
+}
+
+t.test(
+  "of many images that begin like none, and many texts between images, only small parts are gone through",
+  async (t) => {
+    const unknown = Buffer.alloc(1500).toString("base64");
+    const images = Array.from({ length: 4000 }, () => image(unknown));
+    const gone = letters(() => tokensOf(images));
+    t.ok(gone < 1_500_000, `${gone} of ${4000 * 1500}`);
+    const texts = Array.from({ length: 400 }, () => [{ type: "text", text: "Words, ".repeat(3000) }, image(png(2000))]);
+    const read = letters(() => tokensOf(texts.flat()));
+    t.ok(read < 2_000_000, `${read} of ${400 * 21_000}`);
+  },
+);
+
+t.test("samples of many files have about as many tokens as all of them", async (t) => {
+  for (const text of ["Words, and more words\n", "3.14159,2.71828\n", "a1b2c3d4"]) {
+    const bytes = Buffer.from(text.repeat(3000 / text.length));
+    const part = { type: "file", file: { file_data: `data:text/csv;base64,${bytes.toString("base64")}` } };
+    const ratio = tokensOf(Array(2000).fill(part)).maximum / 20 / tokensOf(Array(100).fill(part)).maximum;
+    t.ok(ratio > 0.95 && ratio < 1.05, `${ratio}: ${text}`);
+  }
+});
+
+t.test("escaped base64 counts as media and as a text, also where only samples of it are read", async (t) => {
+  const escaped = (base64: string): Buffer =>
+    Buffer.from(
+      JSON.stringify({ model: "m", messages: [{ role: "user", content: [image(base64)] }] }).replaceAll("/", "\\/"),
+    );
+  const tokens = (base64: string) => {
+    const request = { protocol, operation: SAY, headers, query, caller: "" };
+    return runAtOnce(tokensInRequest(request, new Body([escaped(base64)], "json"), envelopes));
+  };
+  t.ok(tokens(png(900_000)).maximum < 2000);
+  const noImage = tokens(Buffer.from("Words? Words! ".repeat(60_000)).toString("base64"));
+  t.ok(noImage.likely < 2000 && noImage.maximum >= 280_000, JSON.stringify(noImage));
+});
+
+t.test("many images are read in many steps", async (t) => {
+  const bytes = JSON.stringify({
+    model: "m",
+    messages: [{ role: "user", content: Array(4000).fill(image(png(1500))) }],
+  });
+  const request = { protocol, operation: SAY, headers, query, caller: "" };
+  const steps = tokensInRequest(request, new Body([Buffer.from(bytes)], "json"), envelopes);
+  let count = 1;
+  while (!steps.next().done) count++;
+  t.ok(count > (3 * 4000) / 512, `${count}`);
 });
 
 t.test("a quote that belongs to a string does not end its base64", async (t) => {

@@ -131,4 +131,8 @@ t.test("an object is written as JSON in steps where it has a long list, with the
   t.equal(steps([raw, undefined, null, "x"]), 1);
   t.equal(steps(Array.from({ length: 512 }, () => raw)), 1);
   t.ok(steps(Array.from({ length: 2000 }, (_, i) => (i % 3 ? { i, raw } : undefined))) > 3);
+  const image = { data: "A".repeat(3000), raw, none: undefined };
+  t.ok(steps([{ role: "user", content: Array(2000).fill(image) }]) > 3, "a list in an element of a short one");
+  t.ok(steps([{ content: [{ content: Array(2000).fill(image) }] }, undefined, raw]) > 3, "and deeper");
+  t.ok(steps(Array(300).fill({ ...image, data: "A".repeat(30_000) })) > 3, "a step ends earlier after long elements");
 });
