@@ -54,6 +54,9 @@ const STORED_FEATURES: ReadonlySet<Feature> = new Set(["stored_state", "cache_ha
 /** Maximum number of omitted paths in the log. */
 const MAX_LOGGED_DROPS = 20;
 
+/** A request encoded for a target, also as bytes where that took a tick of its own. */
+type PreparedBody = WrittenRequest & { readonly bytes?: Buffer };
+
 /** The translation of one exchange: its request is decoded once, and encoded for each target that needs it. */
 export class ExchangeTranslation {
   /** The request body that the state below was decoded from. */
@@ -62,7 +65,7 @@ export class ExchangeTranslation {
   /** The error of decoding in many ticks. */
   private decodeFailure: { readonly thrown: unknown } | undefined;
   /** The result of encoding in many ticks. */
-  private prepared: { readonly attempt: Attempt; readonly result: () => WrittenRequest } | undefined;
+  private prepared: { readonly attempt: Attempt; readonly result: () => PreparedBody } | undefined;
   private written: Pick<WrittenRequest, "names" | "wrapped"> | undefined;
   private losses: Losses | undefined;
 
@@ -113,7 +116,9 @@ export class ExchangeTranslation {
       const written = await runInTurns(
         writeRequestInSteps(conversation, destination(attempt.target, to), this.exchange.strict),
       );
-      this.prepared = { attempt, result: () => written };
+      await turn();
+      const bytes = Buffer.from(written.encoded.body);
+      this.prepared = { attempt, result: () => ({ ...written, bytes }) };
     } catch (thrown) {
       this.prepared = {
         attempt,
@@ -127,6 +132,8 @@ export class ExchangeTranslation {
 
   private async decodeInTurns(): Promise<Conversation | undefined> {
     try {
+      this.source.bytes();
+      await turn();
       const { received: clientRequest } = this;
       await turn();
       this.decoded = await runInTurns(readRequestInSteps(clientRequest, this.envelopes));
@@ -200,9 +207,10 @@ export class ExchangeTranslation {
     const { exchange } = this;
     const prepared = this.prepared?.attempt === attempt ? this.prepared : undefined;
     this.prepared = undefined;
-    const { encoded, losses, names, wrapped } = prepared
+    const written: PreparedBody = prepared
       ? prepared.result()
       : writeRequest(this.conversation, destination(attempt.target, to), this.exchange.strict);
+    const { encoded, losses, names, wrapped, bytes = Buffer.from(encoded.body) } = written;
     this.written = { names, ...(wrapped && { wrapped }) };
     this.losses = attempt.losses = losses;
     attempt.protocol = to;
@@ -210,7 +218,7 @@ export class ExchangeTranslation {
     attempt.method = encoded.operation.method;
     attempt.query = encoded.query ?? "";
     attempt.headers = targetHeaders(exchange, attempt, to, encoded.headers ?? [], this.exchange.wantsStream);
-    attempt.body = new Body([Buffer.from(encoded.body)], "json");
+    attempt.body = new Body([bytes], "json");
   }
 
   /** Reports to the client what the encoded request lost. */

@@ -46,26 +46,28 @@ export const writeJsonInSteps = (object: JsonObject): Steps<string> => writingVa
 function* writingValue(value: unknown): Steps<string> {
   if (!holdsLongList(value)) return writeJson(value ?? null);
   if (Array.isArray(value)) return yield* writingList(value);
-  const members: string[] = [];
+  // Strings are appended to each other, which copies none of them: `join` would copy all of a long one at each level.
+  let text = "";
   for (const [name, member] of Object.entries(value as JsonObject))
-    if (member !== undefined) members.push(`${JSON.stringify(name)}:${yield* writingValue(member)}`);
-  return `{${members.join(",")}}`;
+    if (member !== undefined) text += `${text === "" ? "" : ","}${JSON.stringify(name)}:${yield* writingValue(member)}`;
+  return `{${text}}`;
 }
 
 function* writingList(list: readonly unknown[]): Steps<string> {
-  const texts: string[] = [];
-  let length = 0;
+  let text = "";
+  let written = 0;
   for (let start = 0; start < list.length; start += WRITTEN_TOGETHER) {
     const elements = list.slice(start, start + WRITTEN_TOGETHER);
-    if (elements.some(holdsLongList)) for (const each of elements) texts.push(yield* writingValue(each));
-    else texts.push(writeJson(elements).slice(1, -1));
-    length += texts.at(-1)?.length ?? 0;
+    if (start > 0) text += ",";
+    if (elements.some(holdsLongList))
+      for (const [n, each] of elements.entries()) text += `${n > 0 ? "," : ""}${yield* writingValue(each)}`;
+    else text += writeJson(elements).slice(1, -1);
     const end = start + WRITTEN_TOGETHER;
-    if (end >= list.length || (length < MAX_STEP_LENGTH && !endsStep(end - 1))) continue;
-    length = 0;
+    if (end >= list.length || (text.length - written < MAX_STEP_LENGTH && !endsStep(end - 1))) continue;
+    written = text.length;
     yield;
   }
-  return `[${texts.join(",")}]`;
+  return `[${text}]`;
 }
 
 function holdsLongList(value: unknown): boolean {
