@@ -1,25 +1,27 @@
 import type { Conversation, Media, Part } from "./conversation.ts";
-import { contentOf, tokensOfContent } from "./media-content.ts";
+import { contentOf, likelyTokensOf } from "./media-content.ts";
 import { endsStep, runAtOnce, type Steps } from "./steps.ts";
 import { type CountBudget, countBudget, countPieces, tokensOfText } from "./text-tokens.ts";
 
 /**
  * Estimates a request's tokens; rather too many than too few.
  * @param body its JSON text, or the byte length of that
- * @param tokensOf returns the tokens of media
  */
-export const estimateRequestTokens = (
-  conversation: Conversation,
-  body: string | number,
-  tokensOf: (part: Media) => number = likelyTokensOf,
-): number => runAtOnce(estimateRequestTokensInSteps(conversation, body, tokensOf));
+export function estimateRequestTokens(conversation: Conversation, body: string | number): number {
+  const budget = countBudget();
+  return runAtOnce(estimateRequestTokensInSteps(conversation, body, (media) => tokensOfMedia(media, budget), budget));
+}
 
-/** Does the same in steps. @param budget of all texts of the request */
+/**
+ * Does the same in steps.
+ * @param tokensOf returns the tokens of media
+ * @param budget of all texts of the request
+ */
 export function* estimateRequestTokensInSteps(
   conversation: Conversation,
   body: string | number,
   tokensOf: (part: Media) => number,
-  budget: CountBudget = countBudget(),
+  budget: CountBudget,
 ): Steps<number> {
   const text = typeof body === "string" ? body : "";
   /** The end of the text counted so far, media excluded; and how often media were not found in the text. */
@@ -53,15 +55,16 @@ export function* estimateRequestTokensInSteps(
   return tokensOfText(bytes, found) + tokens;
 }
 
-const likelyTokensOf = ({ media, source }: Media): number =>
-  tokensOfContent(media, contentOf("base64" in source ? source.base64 : "")).likely;
+const tokensOfMedia = ({ media, source }: Media, budget: CountBudget): number =>
+  likelyTokensOf(media, contentOf("base64" in source ? source.base64 : ""), budget);
 
 /** Estimates the tokens of a request's media, which is everything but text. */
 export function estimateMediaTokens({ turns }: Conversation): number {
+  const budget = countBudget();
   const ofPart = (part: Part): number => {
     if (part.kind === "tool_result") return sum(part.parts.map(ofPart));
     if (part.kind !== "media" || "text" in part.source) return 0;
-    return likelyTokensOf(part);
+    return tokensOfMedia(part, budget);
   };
   return sum(turns.flatMap(({ parts }) => parts.map(ofPart)));
 }

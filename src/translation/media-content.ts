@@ -104,6 +104,12 @@ export function tokensOfContent(
   return { likely, maximum: Math.max(likely, Math.min(MAX_PROMPT_TOKENS, maximum)) };
 }
 
+/** Returns the likely tokens of media alone: only text files are read for them. */
+export const likelyTokensOf = (media: Media["media"], content: Base64Content, budget: CountBudget): number =>
+  media === "file" && content.length > 0 && isText(content)
+    ? tokensOfDecoded(content, budget)
+    : tokensOfMedia(media, content.length);
+
 /** Estimates the tokens of content as a text in UTF-8. Of much only samples are decoded: what is no UTF-8 takes long. */
 function tokensOfDecoded(content: Base64Content, budget: CountBudget): number {
   const decode = (from?: number, to?: number) => Buffer.from(content.read(from, to), "base64");

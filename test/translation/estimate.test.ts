@@ -100,6 +100,25 @@ t.test("images and other media count by kind, not by their bytes", async (t) => 
   );
 });
 
+t.test("images are not read, and of many text files only small parts are gone through", async (t) => {
+  const { charCodeAt } = String.prototype;
+  let letters = 0;
+  String.prototype.charCodeAt = function (this: string, at) {
+    letters++;
+    return charCodeAt.call(this, at);
+  };
+  try {
+    const all = (kind: "image" | "file") => talk(...Array(100).fill(media(kind, "QUJD".repeat(20_000))));
+    t.equal(estimateMediaTokens(all("image")), 160_000);
+    t.equal(estimateRequestTokens(all("image"), 0), 160_000);
+    t.equal(letters, 0);
+    t.equal(estimateMediaTokens(all("file")), 2_000_000);
+  } finally {
+    Object.assign(String.prototype, { charCodeAt });
+  }
+  t.ok(letters < 700_000, `${letters} of ${100 * 60_000}`);
+});
+
 t.test("media with a duration count more the longer they are", async (t) => {
   const short = estimateRequestTokens(talk(media("file", "A".repeat(1000))), "A".repeat(1000));
   const long = estimateRequestTokens(talk(media("file", "A".repeat(1_300_000))), "A".repeat(1_300_000));
