@@ -277,6 +277,10 @@ class DryReply implements ClientReply {
     answer.destroy();
   }
 
+  afterDelivery(run: () => void): void {
+    run();
+  }
+
   refuse(thrown: unknown): void {
     const error = GatewayError.from(thrown);
     this.exchange.status = error.status;

@@ -22,7 +22,7 @@ export interface ExchangeParts extends ExchangeLogParts {
 export type PipelineParts = Omit<ExchangeParts, "upstreams" | "proxy"> & { upstreams: Pick<Upstreams, "reach"> };
 
 /** The client side of a request. */
-export type ClientReply = ClientSide & Pick<Reply, "stream" | "refuse">;
+export type ClientReply = ClientSide & Pick<Reply, "stream" | "refuse" | "afterDelivery">;
 
 /** Runs a request from its checked head to its ledger entry. Never throws. */
 export async function runExchange(
@@ -72,7 +72,7 @@ export async function runExchange(
   } finally {
     exchange.form?.close();
     exchange.bodyMemory?.close();
-    answer?.release?.();
+    answer?.release?.(reply);
     parts.admission.release(exchange);
     const recorded = chain.done(exchange);
     logExchange(exchange, parts, recorded instanceof Promise ? await recorded : recorded);

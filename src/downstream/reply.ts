@@ -1,4 +1,5 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
+import { finished } from "node:stream";
 import { GatewayError } from "../core/errors.ts";
 import type { Exchange } from "../core/exchange.ts";
 import { newId } from "../core/id.ts";
@@ -53,6 +54,11 @@ export class Reply {
       this.running = new ResponseStream(exchange, upstream, stages, this.writer, { done: ended, fail });
       upstream.read(this.running);
     });
+  }
+
+  /** Runs `run` when all bytes of the response have been sent, or its connection is closed. */
+  afterDelivery(run: () => void): void {
+    finished(this.response, run);
   }
 
   /** Returns the gateway's own header lines for the response: name, value, … */

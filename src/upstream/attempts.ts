@@ -23,7 +23,7 @@ import {
   setShouldRetry,
   TRACE_HEADERS,
 } from "./allow-list.ts";
-import { BufferedResponse } from "./buffered-response.ts";
+import { BufferedResponse, type Delivery } from "./buffered-response.ts";
 import { DiscardedAnswer } from "./discarded-answer.ts";
 import { effectiveStatus } from "./effective-status.ts";
 import { ErrorBody } from "./error-body.ts";
@@ -58,8 +58,8 @@ export interface UpstreamAnswer {
   read: UpstreamResponse["read"];
   resume(): void;
   destroy(): void;
-  /** Ends the count of what is buffered of it, after its end. */
-  release?(): void;
+  /** Ends the count of what is buffered of it once it has been delivered. Called after its end. */
+  release?(delivery: Delivery): void;
   /** Reports whether a frame is the terminal event of the provider's protocol. */
   terminal?(frame: Frame): boolean;
   /** Returns an error frame of the provider without the secrets in it, and any other frame unchanged. */

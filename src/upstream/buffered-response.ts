@@ -4,6 +4,12 @@ import { GatewayError } from "../core/errors.ts";
 import type { Head } from "../core/head.ts";
 import type { BodyReceiver, UpstreamResponse } from "./response.ts";
 
+/** The delivery of a response to its client. */
+export interface Delivery {
+  /** Runs `run` when all bytes have been sent, or the connection is closed. */
+  afterDelivery(run: () => void): void;
+}
+
 /** A response that can be buffered before it is read, and is then delivered as if it came only now. */
 export class BufferedResponse implements Pick<UpstreamResponse, "read" | "resume" | "destroy"> {
   /** Its head, as stages and plugins see it. */
@@ -31,10 +37,11 @@ export class BufferedResponse implements Pick<UpstreamResponse, "read" | "resume
     if (exceeded !== undefined) throw bufferedAnswerError(exceeded);
   }
 
-  /** Ends the count of what is buffered of it: the response has ended. */
-  release(): void {
+  /** Ends the count of what is buffered of it, as the response has ended: a client may take long to read what was buffered. */
+  release(delivery: Delivery): void {
+    const { memory } = this;
     this.openMemory = undefined;
-    this.memory?.close();
+    if (memory) delivery.afterDelivery(() => memory.close());
   }
 
   /**

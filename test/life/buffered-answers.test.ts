@@ -1,9 +1,11 @@
-import type { Socket } from "node:net";
+import { connect, type Socket } from "node:net";
 import t, { type Test } from "tap";
 import { startGateway } from "../support/gateway.ts";
 import { rawUpstream, until } from "../support/upstream.ts";
 
 const KIB = 1024;
+/** More than the buffers of two sockets take. */
+const LARGE = 12 * 1024 * KIB;
 const KEYS = ["one", "two", "three"].map((name) => `key-${name}-0123456789abcdef`);
 
 const HEAD = "HTTP/1.1 200 OK\r\nconnection: close\r\ncontent-type:";
@@ -26,6 +28,7 @@ const ANSWERS: Record<string, [start: string, rest: string]> = {
     `${event("", "stop")}data: [DONE]\n\n`,
   ],
   whole: [`${HEAD} application/json\r\n\r\n${whole("a".repeat(400 * KIB)).slice(0, -1)}`, "}"],
+  large: [`${HEAD} application/json\r\n\r\n${whole("a".repeat(LARGE)).slice(0, -1)}`, "}"],
   small: [`${HEAD} application/json\r\n\r\n${whole("Hi")}`, ""],
 };
 
@@ -41,7 +44,7 @@ chains: { llm: [sse, auth, scrub, models, limits, rewrite, swap, usage] }
 const WITH_SCRUB = "plugins: { scrub: { aggregators: [up] } }\n";
 
 /** A gateway with room for the large answers of two keys, one each, and a provider that waits before the end of answers. */
-async function setUp(t: Test, more = "") {
+async function setUp(t: Test, more = "", memory = "800KiB") {
   const waiting: { socket: Socket; rest: string }[] = [];
   const upstream = await rawUpstream(async (socket, request) => {
     const { model } = JSON.parse(String(await request.body));
@@ -53,7 +56,7 @@ async function setUp(t: Test, more = "") {
   t.teardown(() => upstream.close());
   const running = await startGateway(
     t,
-    `answers: { memory: 800KiB }
+    `answers: { memory: ${memory} }
 providers: { up: { url: "${upstream.origin.origin}/v1", speaks: [openai-chat] } }
 models: { ${Object.keys(ANSWERS)
       .map((model) => `${model}: { targets: [up:${model}] }`)
@@ -79,7 +82,7 @@ ${more}`,
     for (const { socket, rest } of waiting.splice(0)) socket.end(rest);
   };
   const counted = (): number => Reflect.get(running.gateway.generation.upstreams, "options").answers.memory.size;
-  return { ask, counted, ended, finish, waiting };
+  return { ask, counted, ended, finish, url: running.url, waiting };
 }
 
 for (const { way, model, path, stream, more } of [
@@ -129,3 +132,30 @@ for (const { way, model, path, stream, more } of [
     t.equal((await again).status, 200, "and there is room again");
     await until(() => counted() === 0);
   });
+
+t.test("a whole answer that was translated counts until its client has read it, or has left", async (t) => {
+  const { ask, counted, ended, finish, url, waiting } = await setUp(t, "", "30MiB");
+  const askSlowly = (key: number): Socket => {
+    const { hostname, port } = new URL(url);
+    const body = JSON.stringify({ model: "large", max_tokens: 9, messages: [{ role: "user", content: "x" }] });
+    const head = [`POST /v1/messages HTTP/1.1`, `host: ${hostname}`, `authorization: Bearer ${KEYS[key]}`];
+    const client = connect(Number(port), hostname).pause();
+    client.write(`${[...head, `content-length: ${body.length}`].join("\r\n")}\r\n\r\n${body}`);
+    return client;
+  };
+  const clients = [askSlowly(0), askSlowly(1)];
+  await until(() => waiting.length === 2);
+  finish();
+  await until(() => ended().length === 2, "both to be written");
+  t.ok(counted() >= 2 * (LARGE - 64 * KIB), "their clients have read nothing");
+  const refused = ask(2, "large", "/v1/messages", false);
+  await until(() => waiting.length === 1);
+  finish();
+  t.equal((await refused).status, 503);
+  const [reader, leaver] = clients as [Socket, Socket];
+  leaver.destroy();
+  await until(() => counted() < LARGE, "the one that has left");
+  reader.resume();
+  await until(() => counted() === 0, "the one that reads");
+  reader.destroy();
+});
