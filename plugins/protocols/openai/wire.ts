@@ -96,19 +96,29 @@ export interface Base64DataUrl {
 export const isHttpUrl = (url: string): boolean => /^https?:/i.test(url);
 
 const DATA_URL = /^data:/i;
-const BASE64_DATA_URL = /^data:([^;,]*)(?:;[^;,]*)*?;base64,/i;
+const BASE64_END = /;base64,$/i;
+
+/** Maximum characters of a `data:` URL before its bytes: parameters hold at most a file's name, percent-encoded. */
+const MAX_DATA_URL_PREFIX = 4096;
 
 /** Parses a `data:` URL in base64 (RFC 2397); undefined for all others. */
 export function parseDataUrl(url: string): Base64DataUrl | undefined {
-  const match = BASE64_DATA_URL.exec(url);
-  return match ? { mime: match[1] ?? "", base64: url.slice(match[0].length), prefix: match[0] } : undefined;
+  if (!DATA_URL.test(url)) return undefined;
+  const prefix = url.slice(0, url.slice(0, MAX_DATA_URL_PREFIX).indexOf(",") + 1);
+  if (!BASE64_END.test(prefix)) return undefined;
+  return { mime: prefix.slice("data:".length, prefix.indexOf(";")), base64: url.slice(prefix.length), prefix };
 }
 
-/** Does the same for a client's field. @throws GatewayError for a `data:` URL that is not in base64. */
+/**
+ * Does the same for a client's field.
+ * @throws GatewayError for a `data:` URL that is not in base64, and for one with too much before its bytes
+ */
 export function readDataUrl(url: string, at: string): Base64DataUrl | undefined {
   const inline = parseDataUrl(url);
-  if (!inline && DATA_URL.test(url)) throw invalidField(at, `${at} must be in base64 where it is a data: URL.`);
-  return inline;
+  if (inline || !DATA_URL.test(url)) return inline;
+  if (url.length > MAX_DATA_URL_PREFIX && !url.slice(0, MAX_DATA_URL_PREFIX).includes(","))
+    throw invalidField(at, `${at} has more than ${MAX_DATA_URL_PREFIX} characters before the bytes of its data: URL.`);
+  throw invalidField(at, `${at} must be in base64 where it is a data: URL.`);
 }
 
 /** Returns a `data:` URL for bytes. */

@@ -43,6 +43,17 @@ t.test("a client's data: URL without base64 is refused with its path", async (t)
   t.match(readDataUrl("data:a/b;base64,AA", "messages.0"), { mime: "a/b", base64: "AA" });
 });
 
+t.test("a client's data: URL with too many parameters is refused with its path, at any length", async (t) => {
+  const [most, more] = [4096 - "data:a/b;".length - ";base64,".length, 12 << 20];
+  t.match(readDataUrl(`data:a/b;${"a".repeat(most)};base64,AA`, "messages.0"), { mime: "a/b", base64: "AA" });
+  for (const parameters of ["a".repeat(most + 1), "a;".repeat(more / 2), "a".repeat(more)])
+    t.throws(() => readDataUrl(`data:a/b;${parameters};base64,AA`, "messages.0"), {
+      ...{ code: "invalid_field", param: "messages.0" },
+      message: "messages.0 has more than 4096 characters before the bytes of its data: URL.",
+    });
+  t.match(readDataUrl(`data:a/b;base64,${"A,".repeat(more / 2)}`, "messages.0"), { mime: "a/b" });
+});
+
 t.test("a file without a name gets one that matches its type", async (t) => {
   t.same(
     ["application/pdf", "text/plain; charset=utf-8", "text/markdown", "application/vnd.ms-excel", "", undefined].map(
