@@ -27,6 +27,8 @@ const isBareError =
   (frame: Frame): boolean =>
     frame.kind === "event" && frame.text === undefined && protocol.ending(frame) === "error";
 
+const hasComment = (frame: Frame): boolean => frame.hasComment;
+
 /** Reports whether bytes are a part of a chunk. Short buffers share one pool, so the offsets must be compared too. */
 const isWithin = (bytes: Buffer, chunk: Buffer): boolean =>
   bytes.buffer === chunk.buffer &&
@@ -115,7 +117,8 @@ export class ResponseStream implements BodyReceiver, ActiveResponse {
   private takeRest(): readonly Frame[] {
     const rest = this.splitter?.end();
     const kind = this.splitter instanceof ArraySplitter ? "element" : "event";
-    return rest ? this.redactFrames([new Frame(kind, rest)], rest) : [];
+    // Its lines have not been read: it may have a comment.
+    return rest ? this.redactFrames([new Frame(kind, rest, 0, kind === "event")], rest) : [];
   }
 
   /** Whether events have reported an error, in which the response ends. An array is complete with its error. */
@@ -216,12 +219,13 @@ export class ResponseStream implements BodyReceiver, ActiveResponse {
     if (protocol.repeatsErrors) this.firstError = frames.find((frame) => protocol.ending(frame) === "error");
   }
 
-  /** Removes secrets from frames that report an error. One search of the chunk rules that out for nearly all frames. */
+  /** Removes secrets from errors and comments. One search of the chunk rules errors out for nearly all frames. */
   private redactFrames(frames: Frame[], chunk: Buffer): readonly Frame[] {
     const { upstream } = this;
     const [first] = frames;
     if (!upstream.redact || !first) return frames;
-    if (!chunk.includes(ERROR) && (isWithin(first.bytes, chunk) || !first.bytes.includes(ERROR))) return frames;
+    const hasNoError = !chunk.includes(ERROR) && (isWithin(first.bytes, chunk) || !first.bytes.includes(ERROR));
+    if (hasNoError && !frames.some(hasComment)) return frames;
     return frames.map((frame) => upstream.redact?.(frame) ?? frame);
   }
 

@@ -62,7 +62,7 @@ export interface UpstreamAnswer {
   release?(delivery: Delivery): void;
   /** Reports whether a frame is the terminal event of the provider's protocol. */
   terminal?(frame: Frame): boolean;
-  /** Returns an error frame of the provider without the secrets in it, and any other frame unchanged. */
+  /** Returns a frame of the provider without the secrets in its comments, or in all of it if it is an error; else unchanged. */
   redact?(frame: Frame): Frame;
 }
 
@@ -315,7 +315,7 @@ export class Upstreams {
   }
 
   private reportedError(frame: Frame, attempt: Attempt, { overloadedStatus }: Protocol): GatewayError | undefined {
-    return errorInFrame(redactErrorFrame(frame, attempt.protocol, this.redactor), attempt, overloadedStatus);
+    return errorInFrame(redactFrame(frame, attempt.protocol, this.redactor), attempt, overloadedStatus);
   }
 
   close(): Promise<void> {
@@ -413,7 +413,7 @@ export class Upstreams {
       answers && (() => answers.memory.account(exchange.caller?.id ?? exchange.network, answers.limits));
     const answer: UpstreamAnswer = new BufferedResponse(upstream, { status, headers, framing }, openMemory);
     if (framing) {
-      answer.redact = (frame) => redactErrorFrame(frame, protocol, redactor);
+      answer.redact = (frame) => redactFrame(frame, protocol, redactor);
       answer.terminal = (frame) => protocol.terminal?.(frame) === true;
     }
     return answer;
@@ -444,22 +444,37 @@ const createEndListener = (health: TargetHealth, slot: ProviderSlot): OutgoingRe
   },
 });
 
+/** Data of nearly all frames that are no error. */
+const OBJECT = /^\s*\{/;
+
 /**
- * Reports whether a frame has an error as another protocol writes it: in a member, or in that of its `response`; or bare, without
- * a field of SSE. Only frames with such a member are parsed.
+ * Reports whether a frame has an error as another protocol writes it: in a member, or in that of its `response`; in an event of
+ * that name; or as text, or bare, without a field of SSE. Only frames with such a member are parsed.
  */
 function hasForeignError(frame: Frame): boolean {
-  if (!frame.mayContain("error") && !frame.mayContain("error", QUOTE)) return false;
-  if (frame.text === undefined) return true;
+  if (!frame.containsWord("error")) return false;
+  const { event, text } = frame;
+  if (event?.includes("error") || text === undefined || !OBJECT.test(text)) return true;
+  // The value may stand on another line of the data than its name.
+  const mayBeSplit = text.includes("\n") && frame.containsWord('"error"');
+  if (!mayBeSplit && !frame.mayContain("error") && !frame.mayContain("error", QUOTE)) return false;
   const json = frame.json() as { error?: unknown; response?: { error?: unknown } | null } | null | undefined;
   return (json?.error ?? json?.response?.error ?? null) !== null;
 }
 
-/** Redacts error frames; all other frames pass byte for byte. */
-function redactErrorFrame(frame: Frame, protocol: Protocol, redactor: Redactor): Frame {
-  if (protocol.ending(frame) !== "error" && !hasForeignError(frame)) return frame;
-  const bytes = redactor.bytes(frame.bytes);
-  return bytes === frame.bytes ? frame : new Frame(frame.kind, bytes);
+/** A line that is a comment, as Latin-1; the first one of a stream may follow a byte order mark. */
+const COMMENT = /^(?:\xef\xbb\xbf)?:[^\r\n]*/gm;
+
+/** Redacts error frames, and comments; all else passes byte for byte. */
+function redactFrame(frame: Frame, protocol: Protocol, redactor: Redactor): Frame {
+  if (protocol.ending(frame) === "error" || hasForeignError(frame)) {
+    const bytes = redactor.bytes(frame.bytes);
+    return bytes === frame.bytes ? frame : new Frame(frame.kind, bytes);
+  }
+  if (!frame.hasComment) return frame;
+  const text = frame.bytes.toString("latin1");
+  const clean = text.replace(COMMENT, (comment) => redactor.text(comment));
+  return clean === text ? frame : new Frame(frame.kind, Buffer.from(clean, "latin1"));
 }
 
 /** Errors of one target that another target may not have. */

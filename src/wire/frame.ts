@@ -26,11 +26,15 @@ export class Frame {
   private parsed: { value: unknown } | undefined;
   private fields: { event: string | undefined; text: string | undefined } | undefined;
 
-  /** @param bomLength number of bytes before the first field that do not belong to it: a stream's byte order mark */
+  /**
+   * @param bomLength number of bytes before the first field that do not belong to it: a stream's byte order mark
+   * @param hasComment whether a line of an event is a comment
+   */
   constructor(
     readonly kind: FrameKind,
     readonly bytes: Buffer,
     private readonly bomLength = 0,
+    readonly hasComment = false,
   ) {}
 
   /** The event's name; undefined when it has none (SSE reads that as `message`). */
@@ -91,7 +95,7 @@ export class Frame {
       const line = Buffer.concat(data).toString().replaceAll("\n", " ");
       parts.splice(1, data.length, Buffer.from(line + otherLines.join("")));
     }
-    return new Frame(this.kind, Buffer.concat(parts), this.bomLength);
+    return new Frame(this.kind, Buffer.concat(parts), this.bomLength, this.hasComment);
   }
 
   /** Returns the positions of its data: a span for each data line. */

@@ -3,6 +3,7 @@ import { findByte } from "./grammar.ts";
 
 const LF = 10;
 const CR = 13;
+const COLON = 58;
 const BYTE_ORDER_MARK = [0xef, 0xbb, 0xbf];
 
 /** Bytes of a line that are read one by one before the native search continues from there. */
@@ -24,6 +25,8 @@ export class SseSplitter {
   /** A CR has occurred alone, so that a CR ends a line here without waiting for a LF. */
   private hasLoneCr = false;
   private first = true;
+  /** A line of the current event is a comment. */
+  private hasComment = false;
   private nextCr = -1;
   private nextLf = -1;
 
@@ -50,6 +53,7 @@ export class SseSplitter {
       if (this.awaitsLf) start = this.endEvent(frames, chunk, start, i);
     }
     while (i < length) {
+      if (this.blank && chunk[i] === COLON) this.hasComment = true;
       const end = this.lineEnd(chunk, i, length);
       if (end > i) this.blank = false;
       if (end === length) break;
@@ -83,7 +87,9 @@ export class SseSplitter {
     const bytes = this.buffer.complete(chunk, from, to);
     const bomLength = this.first && BYTE_ORDER_MARK.every((byte, i) => bytes[i] === byte) ? BYTE_ORDER_MARK.length : 0;
     this.first = false;
-    frames.push(new Frame("event", bytes, bomLength));
+    if (bomLength > 0 && bytes[bomLength] === COLON) this.hasComment = true;
+    frames.push(new Frame("event", bytes, bomLength, this.hasComment));
+    this.hasComment = false;
     return to;
   }
 

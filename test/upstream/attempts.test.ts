@@ -169,7 +169,7 @@ t.test("the ledger has an attempt's queue time, and the duration of a failed one
   t.equal(entry?.attempts[1]?.took, undefined);
 });
 
-t.test("an error in the shape of another protocol reaches the client without the credential", async (t) => {
+t.test("an error in any shape, and a comment, reach the client without the credential", async (t) => {
   const credential = "Canary-credential-0123456789";
   const told = JSON.stringify(`the key ${credential} is wrong`);
   const errors = [
@@ -178,6 +178,13 @@ t.test("an error in the shape of another protocol reaches the client without the
     `data: {"error":{"code":500,"message":${told}}}\n\n`,
     `data: {"error": ${told}}\n\n`,
     `{"error":{"message":${told}}}\n\n`,
+    `data: {"error":\ndata: {"message":${told}}}\n\n`,
+    `data: {"response":{"error"\rdata: :\rdata: ${told}}}\r\r`,
+    `event: error\ndata: ${told}\n\n`,
+    `data: error: ${told}\n\n`,
+    `<p>error: ${told}</p>\n\n`,
+    `: error ${told}\n\n`,
+    `: ${told}\r\n\r\n`,
   ];
   const clients = [
     ["openai-chat", "/v1/chat/completions", 'data: {"choices":[{"index":0,"delta":{"content":"a"}}]}'],
@@ -212,4 +219,17 @@ models: { m: { targets: [{ to: "up:v" }] } }
       t.notOk(text.includes(credential), `${protocol}: ${error}`);
     }
   }
+});
+
+t.test("comments are redacted beside data, which passes unchanged whatever words it has", async (t) => {
+  const secret = "secret-0-0123456789";
+  const said = JSON.stringify({ choices: [{ index: 0, delta: { content: `an error: ${secret}` } }], error: null });
+  const stream = (key: string) =>
+    `\ufeff: ${key}\ndata: ${said}\n: ${key}\n\n:\n\n: error ${key}\r: ${key}\r\rdata: [DONE]\n\n: ${key}`;
+  const upstream = await httpUpstream((_, reply) =>
+    reply.writeHead(200, { "content-type": "text/event-stream" }).end(stream(secret)),
+  );
+  t.teardown(() => upstream.close());
+  const response = await chat(await gateway(t, [upstream]), {}, '{"model":"m","stream":true}');
+  t.equal(Buffer.from(await response.arrayBuffer()).toString(), stream("***"));
 });

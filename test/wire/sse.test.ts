@@ -147,6 +147,18 @@ t.test("an event that is too large is refused, whole or in parts", async (t) => 
   t.throws(push, { message });
 });
 
+t.test("a frame tells whether one of its lines is a comment, however the stream is cut", async (t) => {
+  const stream = "\ufeff: a\n\ndata: :\n\ndata: b\r\n:\r\n\r\nid: c\n\n";
+  for (let size = 1; size <= stream.length; size++) {
+    const bytes = Buffer.from(stream);
+    const chunks = Array.from({ length: Math.ceil(bytes.length / size) }, (_, i) =>
+      bytes.subarray(i * size, (i + 1) * size),
+    );
+    const told = split(chunks).frames.map((frame) => frame.hasComment);
+    t.strictSame(told, [true, false, true, false], `${size} bytes each`);
+  }
+});
+
 t.test("a comment is a frame without content", async (t) => {
   const { frames, rest } = split([Buffer.from(": two\n: lines\n: data: x\n\n")]);
   t.strictSame(
