@@ -104,10 +104,10 @@ const admissionShare = ({ concurrency, perKey, queue, wait }: AdmissionLimits, p
 /** The least memory of a process for answers: as one key may have half of it, one of the maximum size fits. */
 const MIN_ANSWER_MEMORY = 128 * 1024 * 1024;
 
-/** Divides the memory for bodies among the processes; all of a key's connections may be at one of them. */
-const bodyMemoryShare = ({ memory, memory_per_key: perCaller }: Config["body"], processes = 1): BufferLimits => ({
+/** Divides the room for bodies among the processes; all of a key's connections may be at one of them. */
+const bodyShare = (room: number, perCaller: number, processes = 1): BufferLimits => ({
   perCaller,
-  total: Math.max(memory / processes, Math.min(memory, perCaller)),
+  total: Math.max(room / processes, Math.min(room, perCaller)),
 });
 
 function answerMemoryShare({ memory }: Config["answers"], processes = 1): BufferLimits {
@@ -163,8 +163,10 @@ interface GenerationMembers {
   readonly proxy: UpstreamProxy;
   /** What the bodies take that are being received. */
   readonly bodies: BufferMemory;
-  /** What they may take in this process. */
-  readonly bodyLimits: BufferLimits;
+  /** What the temporary files of forms take. */
+  readonly spools: BufferMemory;
+  /** Number of processes that share what bodies may take; undefined: one. */
+  readonly processes: number | undefined;
   readonly redactor: Redactor;
   readonly objects: ObjectAccess;
   readonly admission: Admission;
@@ -192,6 +194,7 @@ export class Generation {
   readonly upstreams: GenerationMembers["upstreams"];
   readonly proxy: GenerationMembers["proxy"];
   readonly bodies: GenerationMembers["bodies"];
+  readonly spools: GenerationMembers["spools"];
   readonly redactor: GenerationMembers["redactor"];
   readonly objects: GenerationMembers["objects"];
   readonly admission: GenerationMembers["admission"];
@@ -214,7 +217,7 @@ export class Generation {
   private onIdle: (() => void) | undefined;
   private openApiText: string | undefined;
   private closed: Promise<void> | undefined;
-  readonly limits: BodyLimits & { readonly memory: BufferLimits };
+  readonly limits: BodyLimits & { readonly memory: BufferLimits; readonly spool: BufferLimits };
   readonly logFields: readonly LogField[];
   /** Replaces the secrets among plugins' options in a text. */
   readonly maskOptions: (text: string) => string;
@@ -238,6 +241,7 @@ export class Generation {
     this.upstreams = parts.upstreams;
     this.proxy = parts.proxy;
     this.bodies = parts.bodies;
+    this.spools = parts.spools;
     this.redactor = parts.redactor;
     this.objects = parts.objects;
     this.admission = parts.admission;
@@ -251,8 +255,12 @@ export class Generation {
     this.log = parts.log;
     this.protocols = parts.protocols;
     this.common = parts.common;
-    const { limit: maxBytes, memory: _memory, memory_per_key: _perKey, ...pace } = parts.config.body;
-    this.limits = { maxBytes, memory: parts.bodyLimits, ...pace };
+    const { limit: maxBytes, memory, memory_per_key, spool, spool_per_key, ...pace } = parts.config.body;
+    this.limits = {
+      ...{ maxBytes, ...pace },
+      memory: bodyShare(memory, memory_per_key, parts.processes),
+      spool: bodyShare(spool, spool_per_key, parts.processes),
+    };
     this.logFields = parts.config.log.fields;
     const secrets = new Map([...parts.config.plugins.values()].flatMap(({ secrets = [] }) => [...secrets]));
     this.maskOptions = (text) => replaceSecrets(text, secrets);
@@ -301,7 +309,7 @@ export class Generation {
       const pages = await openPages(config, protocols, marketplace, health);
       const lasting = { config, providers, paths, upstreams, proxy, redactor, objects, limiter, levels, marketplace };
       const spoken = { protocols, common };
-      const bodies = { bodies: carried.bodies, bodyLimits: bodyMemoryShare(config.body, made.processes) };
+      const bodies = { bodies: carried.bodies, spools: carried.spools, processes: made.processes };
       return new Generation(
         { ...lasting, ...bodies, admission, budget, plugins: classes, health, pages, log, ...spoken },
         closers,

@@ -10,12 +10,13 @@ export type Providers = ReadonlyMap<string, Provider>;
 
 /**
  * Resources passed from one generation to the next: connections to providers, the built-in provider's server, and the memory
- * for messages, bodies and answers. Connections and servers that no living generation uses are closed.
+ * for messages, bodies, their temporary files and answers. Connections and servers that no living generation uses are closed.
  */
 export class UpstreamResources {
   readonly agents = new Agents(process.env);
   readonly messages = new BufferMemory();
   readonly bodies = new BufferMemory();
+  readonly spools = new BufferMemory();
   readonly answers = new BufferMemory();
   private readonly demos = new Map<string, { demo: Demo; address: URL }>();
   private readonly providersInUse = new Set<Providers>();

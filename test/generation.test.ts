@@ -212,13 +212,15 @@ t.test("several processes share the memory for bodies and answers, each with eno
     const { generation } = gateway;
     const answers = Reflect.get(generation.upstreams, "options").answers.limits;
     await gateway.stop({ drain: 0 });
-    return [generation.limits.memory.total / MIB, generation.limits.memory.perCaller / MIB, answers.total / MIB];
+    const { memory: bodies, spool } = generation.limits;
+    return [bodies.total, bodies.perCaller, answers.total, spool.total, spool.perCaller].map((bytes) => bytes / MIB);
   };
-  t.same(await limits(1, ""), [384, 128, 256]);
-  t.same(await limits(2, ""), [192, 128, 128]);
-  t.same(await limits(8, ""), [128, 128, 128]);
-  const more = "body: { memory: 4GiB, memory_per_key: 64MiB }\nanswers: { memory: 2GiB }\n";
-  t.same(await limits(8, more), [512, 64, 256]);
-  const less = "body: { memory: 32MiB }\nanswers: { memory: 64MiB }\n";
-  t.same(await limits(8, less), [32, 128, 64]);
+  t.same(await limits(1, ""), [384, 128, 256, 1024, 256]);
+  t.same(await limits(2, ""), [192, 128, 128, 512, 256]);
+  t.same(await limits(8, ""), [128, 128, 128, 256, 256]);
+  const more =
+    "body: { memory: 4GiB, memory_per_key: 64MiB, spool: 8GiB, spool_per_key: 96MiB }\nanswers: { memory: 2GiB }\n";
+  t.same(await limits(8, more), [512, 64, 256, 1024, 96]);
+  const less = "body: { memory: 32MiB, spool: 40MiB }\nanswers: { memory: 64MiB }\n";
+  t.same(await limits(8, less), [32, 128, 64, 40, 256]);
 });

@@ -293,7 +293,7 @@ const retainedBodiesError = (): GatewayError =>
 const preemptedError = (): GatewayError =>
   new GatewayError("overloaded", {
     message:
-      "The request was given up before it had arrived: others need memory, of which requests with this key, or from this network, have most.",
+      "The request was given up before it had arrived: others need room, of which requests with this key, or from this network, have most.",
     hint: "Send fewer large requests at the same time, and faster.",
     retryAfter: randomRetryAfter(),
   });
@@ -301,16 +301,18 @@ const preemptedError = (): GatewayError =>
 /**
  * Returns the error for a request whose body is given up.
  * @param exceeded the limit that it would exceed with the bytes that have arrived
+ * @param hint what the client can do
  */
-export const noRoomError = (exceeded: keyof BufferLimits): GatewayError =>
+export const noRoomError = (exceeded: keyof BufferLimits, hint?: string): GatewayError =>
   exceeded === "perCaller"
     ? new GatewayError("rate_limit_exceeded", {
         message:
           "The requests that arrive at the same time with this key, or from this network, are too large together.",
-        hint: "Send fewer large requests at the same time.",
+        hint: hint ?? "Send fewer large requests at the same time.",
         ...{ limit: "memory", retryAfter: randomRetryAfter() },
       })
     : new GatewayError("overloaded", {
         message: "The requests that arrive at the same time are too large together.",
+        ...(hint !== undefined && { hint }),
         retryAfter: randomRetryAfter(),
       });

@@ -1,4 +1,5 @@
 import type { IncomingMessage } from "node:http";
+import { randomRetryAfter } from "../core/admission.ts";
 import { Body, invalidFormError } from "../core/body.ts";
 import { type BufferAccount, noRoomError, UNCOUNTED_BYTES } from "../core/buffer-memory.ts";
 import { GatewayError } from "../core/errors.ts";
@@ -12,8 +13,15 @@ import { Spool } from "./spool.ts";
 /** Bytes of a form that are buffered in memory; more are buffered in a file. */
 const MEMORY_LIMIT = 256 * 1024;
 
+/** Codes of a file system, or of a quota, that has no room left. */
+const FULL: ReadonlySet<string> = new Set(["ENOSPC", "EDQUOT"]);
+
+const MODEL_FIRST = "Put the field model before the files.";
+
 interface FormReaderOptions {
   readonly openAccount: OpenBufferAccount;
+  /** Opens the account of its temporary file. */
+  readonly openSpoolAccount: OpenBufferAccount;
   /** Names of other short fields to read, as far as they have arrived. */
   readonly otherFields?: readonly string[] | undefined;
   /** Reports whether a field may not occur in the form. */
@@ -29,7 +37,7 @@ interface FormReaderOptions {
 export async function readForm(
   request: IncomingMessage,
   limits: BodyLimits,
-  { openAccount, otherFields, isForbidden }: FormReaderOptions,
+  options: FormReaderOptions,
 ): Promise<{ body: Body; form: Form }> {
   const boundary = parseBoundary(request.headers["content-type"] ?? "");
   if (boundary === undefined)
@@ -40,8 +48,8 @@ export async function readForm(
   if (request.headers["content-encoding"])
     throw new GatewayError("unsupported_encoding", { hint: "Send the form without content-encoding." });
   const declared = request.headers["content-length"];
-  const scanner = new FormScanner(boundary, "model", MAX_MODEL, otherFields, isForbidden);
-  const reader = new FormReader(new BodyPieces(request, limits), scanner, limits.maxBytes, declared, openAccount);
+  const scanner = new FormScanner(boundary, "model", MAX_MODEL, options.otherFields, options.isForbidden);
+  const reader = new FormReader(new BodyPieces(request, limits), scanner, limits.maxBytes, declared, options);
   try {
     return { body: await reader.readToModel(), form: reader };
   } catch (thrown) {
@@ -62,13 +70,14 @@ class FormReader implements Form {
   private readonly declared: number | undefined;
   private bodyEnd = 0;
   private account: BufferAccount | undefined;
+  private spoolAccount: BufferAccount | undefined;
 
   constructor(
     private readonly pieces: BodyPieces,
     private readonly scanner: FormScanner,
     private readonly maxBytes: number,
     declared: string | undefined,
-    private readonly openAccount: OpenBufferAccount,
+    private readonly options: Pick<FormReaderOptions, "openAccount" | "openSpoolAccount">,
   ) {
     this.declared = declared === undefined ? undefined : Number(declared);
   }
@@ -86,6 +95,7 @@ class FormReader implements Form {
       if (!scanner.found && this.to - this.from > MEMORY_LIMIT) await this.spill();
     }
     this.account?.protect();
+    this.spoolAccount?.protect();
     const base = this.from;
     const bytes = this.takeChecked();
     this.bodyEnd = this.from;
@@ -114,6 +124,7 @@ class FormReader implements Form {
     this.pieces.close();
     this.account?.close();
     this.spool?.close();
+    this.spoolAccount?.close();
   }
 
   private async *streamAround(body: readonly Buffer[]): AsyncGenerator<Buffer> {
@@ -143,11 +154,7 @@ class FormReader implements Form {
     }
     this.countMemory();
     if (searching && (scanner.found?.start ?? this.to) > this.maxBytes)
-      throw bodyTooLarge(
-        this.maxBytes,
-        "part in front of the field model of the ",
-        "Put the field model before the files.",
-      );
+      throw bodyTooLarge(this.maxBytes, "part in front of the field model of the ", MODEL_FIRST);
     if (piece) return;
     this.ended = true;
     if (!scanner.found)
@@ -158,22 +165,22 @@ class FormReader implements Form {
   private countMemory(): void {
     const bytes = this.to - this.from;
     if (bytes <= UNCOUNTED_BYTES && !this.account) return;
-    this.account ??= this.openAccount(this.maxBytes, (error) => this.pieces.abort(error));
+    this.account ??= this.options.openAccount(this.maxBytes, (error) => this.pieces.abort(error));
     const exceeded = this.account.set(bytes);
     if (exceeded !== undefined) throw noRoomError(exceeded);
   }
 
+  /** @throws GatewayError where there is no room for what is kept in the file */
   private async spill(): Promise<void> {
+    const pieces = this.takeChecked();
+    this.spoolAccount ??= this.options.openSpoolAccount(this.maxBytes, (error) => this.pieces.abort(error));
+    const exceeded = this.spoolAccount.set(this.from);
+    if (exceeded !== undefined) throw noRoomError(exceeded, MODEL_FIRST);
     try {
       this.spool ??= await Spool.open();
-      await this.spool.write(this.takeChecked());
+      await this.spool.write(pieces);
     } catch (cause) {
-      throw new GatewayError("internal", {
-        status: 503,
-        message: "There is no room to keep the form until its model is known.",
-        hint: "Put the field model before the files.",
-        cause,
-      });
+      throw spoolError(cause);
     }
   }
 
@@ -189,6 +196,18 @@ class FormReader implements Form {
     }
     return taken;
   }
+}
+
+/** Returns the error for a form that its file did not take. */
+function spoolError(cause: unknown): GatewayError {
+  const isFull = FULL.has(String((cause as NodeJS.ErrnoException).code));
+  return new GatewayError(isFull ? "overloaded" : "internal", {
+    status: 503,
+    message: "There is no room to keep the form until its model is known.",
+    hint: MODEL_FIRST,
+    cause,
+    ...(isFull && { retryAfter: randomRetryAfter() }),
+  });
 }
 
 function formError(error: unknown): GatewayError {

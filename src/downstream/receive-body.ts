@@ -1,10 +1,21 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
 import { Body } from "../core/body.ts";
-import type { BufferAccount, PreemptListener } from "../core/buffer-memory.ts";
+import type { BufferAccount, BufferLimits, PreemptListener } from "../core/buffer-memory.ts";
 import type { Exchange } from "../core/exchange.ts";
 import type { Generation } from "../generation.ts";
-import { type OpenBufferAccount, readBody } from "./body.ts";
+import { type BodyLimits, type OpenBufferAccount, readBody } from "./body.ts";
 import { readForm } from "./form.ts";
+
+/** Returns the limits within which a single body of this many bytes fits. */
+const roomFor = (
+  largest: number,
+  { perCaller, total }: BufferLimits,
+  { patience }: Pick<BodyLimits, "patience">,
+): BufferLimits => ({
+  perCaller: Math.max(perCaller, largest),
+  total: Math.max(total, largest),
+  patience,
+});
 
 /** Reads the body of an exchange, once its caller is known. */
 export type ReceiveBody = () => Body | Promise<Body>;
@@ -20,12 +31,7 @@ export function openBodyAccount(
   largest: number,
   onPreempted: PreemptListener,
 ): BufferAccount {
-  const { perCaller, total } = limits.memory;
-  const applied = {
-    perCaller: Math.max(perCaller, largest),
-    total: Math.max(total, largest),
-    patience: limits.patience,
-  };
+  const applied = roomFor(largest, limits.memory, limits);
   const account = bodies.account(exchange.caller?.id ?? exchange.network, applied, onPreempted);
   exchange.bodyMemory = account;
   return account;
@@ -39,7 +45,7 @@ export function createReceiveBody(
   exchange: Exchange,
   request: IncomingMessage,
   response: ServerResponse,
-  parts: Pick<Generation, "limits" | "objects" | "bodies">,
+  parts: Pick<Generation, "limits" | "objects" | "bodies" | "spools">,
   expectsContinue: boolean,
 ): ReceiveBody {
   const { limits, objects } = parts;
@@ -60,7 +66,12 @@ export function createReceiveBody(
     const otherFields = output?.multipliers.map(([name]) => String(name));
     const finder = objectMembers && objects.finderFor(objectMembers);
     const isForbidden = (field: string) => finder?.isReferenceField(field) ?? false;
-    return readForm(request, limits, { openAccount, otherFields, isForbidden }).then(({ body, form }) => {
+    const openSpoolAccount: OpenBufferAccount = (largest, onPreempted) => {
+      const { caller, network } = exchange;
+      return parts.spools.account(caller?.id ?? network, roomFor(largest, limits.spool, limits), onPreempted);
+    };
+    const options = { openAccount, openSpoolAccount, otherFields, isForbidden };
+    return readForm(request, limits, options).then(({ body, form }) => {
       exchange.form = form;
       return body;
     });

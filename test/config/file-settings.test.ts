@@ -54,6 +54,8 @@ const SETTINGS: readonly [path: string, written: string, other: string][] = [
   ["body.patience", "10s", "2s"],
   ["body.memory", "384MiB", "1GiB"],
   ["body.memory_per_key", "128MiB", "64MiB"],
+  ["body.spool", "1GiB", "2GiB"],
+  ["body.spool_per_key", "256MiB", "64MiB"],
   ["answers.memory", "256MiB", "64MiB"],
   ["sockets.message", "16MiB", "512KiB"],
   ["overload.per_key", "2k", "off"],

@@ -77,6 +77,8 @@ t.test("only providers and models are required", async (t) => {
       patience: 10_000,
       memory: 384 * 2 ** 20,
       memory_per_key: 128 * 2 ** 20,
+      spool: 2 ** 30,
+      spool_per_key: 256 * 2 ** 20,
     },
     answers: { memory: 256 * 2 ** 20 },
     sockets: { idle: 600_000, message: 16 * 2 ** 20 },

@@ -1,6 +1,7 @@
 import { readdirSync, readlinkSync } from "node:fs";
 import { connect, type Socket } from "node:net";
 import t, { type Test } from "tap";
+import { Spool } from "../../src/downstream/spool.ts";
 import { asking, KEY, type Running, startGateway } from "../support/gateway.ts";
 import { type RawRequest, rawUpstream, until } from "../support/upstream.ts";
 
@@ -202,6 +203,27 @@ t.test("a form that waits for its model is stored in an unnamed file, which is c
   await until(() => open() === 0, "the second file to be closed");
   t.equal(seen.length, 1);
 });
+
+for (const [reason, code, retryAfter] of [
+  ["ENOSPC", "overloaded", /^[123](?:\.\d+)?$/],
+  ["EDQUOT", "overloaded", /^[123](?:\.\d+)?$/],
+  ["EACCES", "internal", null],
+] as const)
+  t.test(`a form whose file meets ${reason} is refused as ${code}, with the reason in the log`, async (t) => {
+    const { write } = Spool.prototype;
+    t.teardown(() => Object.assign(Spool.prototype, { write }));
+    Spool.prototype.write = () => Promise.reject(Object.assign(new Error(`${reason}: writev`), { code: reason }));
+    const { running, seen } = await painting(t);
+    const refused = await post(running, file(500_000) + MODEL + END);
+    t.equal(refused.status, 503);
+    t.match(refused.headers.get("retry-after"), retryAfter);
+    t.match(await refused.json(), { error: { code, message: /no room .*Put the field model before the files/ } });
+    const lines = () => running.log.lines.filter(({ message }) => message === "exchange");
+    await until(() => lines().length > 0, "the log line");
+    t.match(lines(), [{ level: "warn", fields: { error: { code, cause: new RegExp(`${reason}: writev`) } } }]);
+    t.equal(running.gateway.generation.spools.size, 0);
+    t.equal(seen.length, 0);
+  });
 
 t.test("a second model after the first never completes the form: the provider's connection is closed", async (t) => {
   const { promise: cut, resolve } = Promise.withResolvers<void>();

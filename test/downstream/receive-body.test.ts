@@ -15,7 +15,7 @@ const MORE = "fifth-key-0123456789abcdef";
 const small = (t: Test, more = "", provider = '{ url: "demo:" }', patience = "10s") =>
   startGateway(
     t,
-    `body: { limit: 1MiB, memory: 4MiB, memory_per_key: 3MiB, patience: ${patience} }
+    `body: { limit: 1MiB, memory: 4MiB, memory_per_key: 3MiB, spool: 4MiB, spool_per_key: 3MiB, patience: ${patience} }
 providers: { demo: ${provider} }
 models: { echo: { targets: [demo:echo] } }
 keys: { test: { key: ${KEY}, concurrency: 1 }, other: { key: ${OTHER} }, third: { key: ${THIRD} },
@@ -223,6 +223,45 @@ t.test("forms of the key that has most give way to others while their model is a
   await until(() => refusedOf(held[0] ?? []).length >= 6, "some to make room");
   for (const { text } of refusedOf(held.flat())) t.match(text, /^HTTP\/1\.1 503 .*was given up before it had arrived/s);
   t.same(refusedOf(held[1] ?? []), []);
+});
+
+/** A form of which most waits in a file. */
+const SPOOLED = {
+  path: "/v1/images/edits",
+  headers: "content-type: multipart/form-data; boundary=b\r\n",
+  bytes: Buffer.from(
+    `--b\r\ncontent-disposition: form-data; name="image"; filename="a.png"\r\n\r\n${"a".repeat(900 * KIB)}`,
+  ),
+};
+
+t.test("what forms of a key keep in files until their model is known has a bound, until they end", async (t) => {
+  const running = await small(t);
+  const { spools } = running.gateway.generation;
+  const held = Array.from({ length: 6 }, () => hold(t, running, SPOOLED));
+  await until(() => refusedOf(held).length > 0, "some to be refused");
+  for (const { text } of refusedOf(held))
+    t.match(text, /^HTTP\/1\.1 429 .*retry-after: .*Put the field model before the files/is);
+  const other = hold(t, running, { ...SPOOLED, key: OTHER });
+  await until(() => spools.size > 3 * 1024 * KIB, "another key's form to be kept");
+  t.equal(other.text, "");
+  for (const { socket } of [...held, other]) socket.destroy();
+  await until(() => spools.size === 0, "all to be released");
+  const whole = hold(t, running, SPOOLED);
+  const end = '\r\n--b\r\ncontent-disposition: form-data; name="model"\r\n\r\necho\r\n--b--\r\n';
+  await until(() => spools.size > 0);
+  whole.socket.write(`${end.length.toString(16)}\r\n${end}\r\n0\r\n\r\n`);
+  await until(() => whole.text !== "" && spools.size === 0, "an answer, and its room");
+});
+
+t.test("the files of the key that has most give way to those of others", async (t) => {
+  const running = await small(t);
+  const { spools } = running.gateway.generation;
+  const held = Array.from({ length: 3 }, () => hold(t, running, SPOOLED));
+  await until(() => spools.size > 3 * 550 * KIB, "the forms of one key");
+  const others = [OTHER, THIRD].map((key) => hold(t, running, { ...SPOOLED, key }));
+  await until(() => refusedOf(held).length > 0, "one to make room");
+  for (const { text } of refusedOf(held)) t.match(text, /^HTTP\/1\.1 503 .*was given up before it had arrived/s);
+  t.same(refusedOf(others), []);
 });
 
 t.test(

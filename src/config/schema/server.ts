@@ -27,6 +27,16 @@ export const BodySchema = z.strictObject({
       "The same for the bodies of one key, or of one client network without a key, in each of several `workers`, until its limits have admitted the request, like 128MiB; at least one of `limit` fits. What exceeds 1 MiB of each body that is being answered may take as much again.",
     )
     .prefault("128MiB"),
+  spool: quantity(parseSize, "64MiB, 1MB or 512KiB")
+    .describe(
+      "Maximum room for temporary files (in `TMPDIR`) with what precedes the field `model` of forms, until their requests have been answered, like 1GiB. When it is used up, the key that has most gives way to one that has less than the average, while the model is awaited. Each of several `workers` has its share, but at least `spool_per_key`.",
+    )
+    .prefault("1GiB"),
+  spool_per_key: quantity(parseSize, "64MiB, 1MB or 512KiB")
+    .describe(
+      "The same for the forms of one key, or of one client network without a key, in each of several `workers`, like 256MiB; at least one of `limit` fits.",
+    )
+    .prefault("256MiB"),
 });
 
 /** Limits of answers. */
