@@ -279,13 +279,15 @@ export function invalidJsonError(error: JsonError): GatewayError {
   });
 }
 
-/** Returns a form's error as an error for the client. */
+/** Returns a form's error as an error for the client, which names the field at fault, if it is one. */
 export const invalidFormError = (error: FormError): GatewayError =>
-  new GatewayError("invalid_form", {
-    message: `The form is malformed, or not read alike by everybody, at byte ${error.at}: ${error.message}`,
-    hint: "Let a library for multipart/form-data write it.",
-    cause: error,
-  });
+  error.field !== undefined
+    ? new GatewayError("invalid_field", { message: error.message, param: error.field, cause: error })
+    : new GatewayError("invalid_form", {
+        message: `The form is malformed, or not read alike by everybody, at byte ${error.at}: ${error.message}`,
+        hint: "Let a library for multipart/form-data write it.",
+        cause: error,
+      });
 
 /** Returns the total number of members of all objects in a parsed value. The scanner limits its depth. */
 function countParsedMembers(value: unknown): number {

@@ -150,7 +150,7 @@ class FormReader implements Form {
         scanner.push(piece);
       } else scanner.end();
     } catch (error) {
-      throw formError(error);
+      throw error instanceof FormError ? invalidFormError(error) : GatewayError.from(error);
     }
     this.countMemory();
     if (searching && (scanner.found?.start ?? this.to) > this.maxBytes)
@@ -208,11 +208,4 @@ function spoolError(cause: unknown): GatewayError {
     cause,
     ...(isFull && { retryAfter: randomRetryAfter() }),
   });
-}
-
-function formError(error: unknown): GatewayError {
-  if (!(error instanceof FormError)) return GatewayError.from(error);
-  if (error.field !== undefined)
-    return new GatewayError("invalid_field", { message: error.message, param: error.field, cause: error });
-  return invalidFormError(error);
 }

@@ -268,13 +268,19 @@ class FormReferenceFinder implements BodyReferenceFinder {
         if (file?.isPurpose(name)) file.setPurpose(value);
         this.found.push(...finders.flatMap((each) => each.findInField(utf8(name), value)));
       },
-      receiver: (name, part) => file?.receiver(name) ?? this.valueReceiver(utf8(name), part),
+      receiver: (name, part) => file?.receiver(name, part) ?? this.valueReceiver(utf8(name), part),
     });
   }
 
   /** Returns the finder for the value of a field of another name. What is uploaded as a file names nothing. */
-  private valueReceiver(name: string, { isFile, type }: FormPart): ValueReceiver | undefined {
+  private valueReceiver(name: string, { isFile, type, hasOtherCharset }: FormPart): ValueReceiver | undefined {
     if (isFile && (UPLOAD_FIELD.test(name) || !JSON_TYPE.test(type))) return undefined;
+    if (hasOtherCharset)
+      throw new GatewayError("invalid_field", {
+        message: `The field ${name} cannot be checked for objects of other keys: it is in another character set.`,
+        hint: "Send it in UTF-8.",
+        param: name,
+      });
     return new FormValueFinder(name, this.finders, this.jsonFinder(), (found) => this.found.push(...found));
   }
 

@@ -1,6 +1,6 @@
 import { GatewayError } from "../core/errors.ts";
 import type { RequestFiles } from "../core/object-members.ts";
-import type { ValueReceiver } from "../wire/multipart.ts";
+import type { FormPart, ValueReceiver } from "../wire/multipart.ts";
 import type { ObjectReference } from "./reference-finder.ts";
 import type { RequestLines } from "./request-lines.ts";
 
@@ -32,10 +32,12 @@ export class RequestFileFinder implements ValueReceiver {
   }
 
   /** Called for each part that is not a short text. */
-  receiver(field: string): ValueReceiver | undefined {
+  receiver(field: string, { hasOtherCharset }: FormPart): ValueReceiver | undefined {
     // A purpose that is sent as a file cannot be read here, but perhaps by the vendor.
     if (this.isPurpose(field)) this.hasRequests = true;
-    return field === this.files.field && this.hasRequests !== false ? this : undefined;
+    if (field !== this.files.field || this.hasRequests === false) return undefined;
+    if (hasOtherCharset) this.lines.fail("It is in another character set than UTF-8.");
+    return this;
   }
 
   push(bytes: Buffer): void {

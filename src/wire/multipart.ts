@@ -13,7 +13,10 @@ const CONTENT_TYPE = new RegExp(String.raw`^multipart/form-data((?:${PARAMETER})
 const PARAMETERS = new RegExp(PARAMETER, "g");
 const BOUNDARY = /^[0-9A-Za-z'()+_,./:=?-]{1,70}$/;
 /** Character sets in which the letters of a name have the same bytes. */
-const CHARSET = /^(?:utf-?8|us-ascii|iso-8859-1)$/i;
+const CHARSETS = "(?:utf-?8|us-ascii|iso-8859-1)";
+const CHARSET = new RegExp(`^${CHARSETS}$`, "i");
+/** Matches a part's content type with another one, or with one that parsers could read differently. */
+const OTHER_CHARSET = new RegExp(String.raw`charset(?!=(?:${CHARSETS}|"${CHARSETS}")[ \t]*(?:;|$))`, "i");
 
 /** Matches, in a part's head, a control character or half a line break. */
 const CONTROL = /(?![\t\r\n\x80-\x9f])\p{Cc}|\r(?!\n)|(?<!\r)\n/u;
@@ -76,6 +79,8 @@ export interface FormPart {
   readonly isFile: boolean;
   /** Its content type, or the default one. */
   readonly type: string;
+  /** The content type names another character set than UTF-8, or one that is alike in ASCII. */
+  readonly hasOtherCharset: boolean;
 }
 
 /** Receives a part's value in pieces. */
@@ -311,6 +316,7 @@ export class FormScanner {
   /** Handles the start of a part. */
   private startPart(name: string, isFile: boolean, type: string): void {
     const { field, offset: at, otherFields } = this;
+    const hasOtherCharset = OTHER_CHARSET.test(type);
     // Parsers that know this name take its value as the character set of all other fields.
     if (name === "_charset_") this.fail("It has a field _charset_");
     // Parsers decode the name as UTF-8.
@@ -324,12 +330,14 @@ export class FormScanner {
     const normalizedName = name.trim().replace(/\[.*$/, "").toLowerCase();
     if ("wants" in otherFields) {
       if (!isFile && otherFields.wants(name)) this.currentField = name;
-      else this.receiver = otherFields.receiver?.(name, { isFile, type });
+      else this.receiver = otherFields.receiver?.(name, { isFile, type, hasOtherCharset });
     } else if (otherFields.includes(normalizedName)) {
       if (this.texts.has(normalizedName))
         throw new FormError(`The field ${normalizedName} occurs twice.`, at, normalizedName);
       this.currentField = normalizedName;
     }
+    if (hasOtherCharset && this.currentField !== undefined)
+      throw new FormError(`The field ${JSON.stringify(decodedName)} is in another character set.`, at, decodedName);
     if (field === undefined || normalizedName !== field) return;
     if (name !== field) throw new FormError(`The field ${JSON.stringify(name)} looks like ${field}.`, at, field);
     if (this.found) throw new FormError(`The field ${field} occurs twice.`, at, field);

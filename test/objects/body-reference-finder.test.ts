@@ -56,7 +56,20 @@ t.test(
       ["multipart/form-data; boundary=b", form('name="a[0].container[id]"', "cntr_1"), "a[0].container[id]=cntr_1"],
       ["multipart/form-data; boundary=b", form('name="container[type]"', "auto"), ""],
       ["multipart/form-data; boundary=b", form('name="file_id"; filename="x"', "file-1"), ""],
-      ["multipart/form-data; boundary=b", form('name="file_id"', "x".repeat(200)), "invalid_form"],
+      ["multipart/form-data; boundary=b", form('name="file_id"', "x".repeat(200)), "invalid_field"],
+      ...["file_id", "input_reference", 'session"; filename="x'].map(
+        (name) =>
+          [
+            "multipart/form-data; boundary=b",
+            form(`name="${name}"\r\ncontent-type: application/json; charset=utf-16`, "file-1"),
+            "invalid_field",
+          ] as const,
+      ),
+      [
+        "multipart/form-data; boundary=b",
+        form('name="file"; filename="x"\r\ncontent-type: text/plain; charset=utf-16', "file-1"),
+        "",
+      ],
       ["multipart/form-data; boundary=b", json, "invalid_form"],
       ["multipart/form-data; boundary=b; boundary=c", json, "unsupported_media_type"],
     ] as const)

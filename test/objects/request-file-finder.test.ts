@@ -80,6 +80,17 @@ t.test("a batch's line that cannot be read is refused, and so is a second purpos
       t.match(named([file(value), purpose("batch")], step), message, `by ${step}`);
     }
     t.match(named([purpose("user_data"), file(line("file-1")), purpose("batch")], step), /^invalid_form: .*twice/);
+    const utf16 = "\r\ncontent-type: text/plain; charset=utf-16";
+    const wide = Buffer.from("batch", "utf16le").toString("latin1");
+    for (const parts of [
+      [purpose(wide, utf16), file(line("file-1"))],
+      [file(line("file-1")), purpose(wide, utf16)],
+    ])
+      t.equal(named(parts, step), 'invalid_field: The field "purpose" is in another character set.');
+    const other = part("file", line("file-1"), `; filename="a.jsonl"${utf16}`);
+    t.match(named([purpose("batch"), other], step), /^invalid_field: Line 1 .*character set than UTF-8/);
+    t.match(named([other, purpose("batch")], step), /^invalid_field: Line 1 .*character set than UTF-8/);
+    t.equal(named([other, purpose("user_data")], step), "", "a file that is not run may be in any");
   }
 });
 

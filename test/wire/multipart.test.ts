@@ -204,6 +204,24 @@ t.test("short fields are read, split anywhere, and occur once; what is not short
   }
 });
 
+t.test("a field that is read is refused in another character set, and any other is not", async (t) => {
+  const read = (type: string, name = "n") => {
+    const scanner = new FormScanner("xx", "model", 256, ["n"]);
+    try {
+      scanner.push(Buffer.from(part(`name="${name}"\r\ncontent-type: ${type}`, "3") + MODEL + END));
+      return scanner.texts.get("n");
+    } catch (error) {
+      return `${(error as FormError).field}: ${(error as FormError).message}`;
+    }
+  };
+  for (const charset of ["utf-8", '"UTF8"', "us-ascii", "ISO-8859-1", "utf-8 ; format=flowed"])
+    t.equal(read(`text/plain; charset=${charset}`), "3", charset);
+  for (const charset of ["=utf-16", '="utf-16"', "=utf-7", "=", '="utf-8', "*=utf-8''utf-16", "=utf-8x", " =utf-16"])
+    for (const type of ["text/plain", "application/json", "text/plain; charset=utf-8"])
+      t.equal(read(`${type};Charset${charset}`), 'n: The field "n" is in another character set.', type + charset);
+  t.equal(read("text/plain; charset=utf-16", "other"), undefined);
+});
+
 t.test("a delimiter is found across the chunks of a long value", async (t) => {
   const said = (form: string, step: number) => {
     try {
