@@ -200,6 +200,10 @@ export class Gateway {
     return this.shared.stores;
   }
 
+  get limiter(): Limiter {
+    return this.shared.limiter;
+  }
+
   /** The generation for new requests. */
   get generation(): Generation {
     return this.serving;

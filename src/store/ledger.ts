@@ -1,6 +1,7 @@
 import { type GatewayError, storeUnavailable } from "../core/errors.ts";
 import type { Outcome } from "../core/exchange.ts";
 import type { Usage } from "../core/usage.ts";
+import type { RunningReservation } from "./limiter.ts";
 import type { PercentileFigures } from "./percentiles.ts";
 import type { RowCursor } from "./row-cursor.ts";
 
@@ -231,6 +232,15 @@ export abstract class Ledger {
    * owners live.
    */
   abstract recovered(): Promise<void>;
+  /** Records what running exchanges have reserved at a primary that is gone, once all that have ended are in the store. */
+  async recordOrphaned(_orphaned: readonly RunningReservation[]): Promise<void> {}
+  /**
+   * Returns what the exchanges of other processes on this machine have reserved at a primary that is gone.
+   * @param _isWorker whether the process of that id has a primary
+   */
+  async orphanedElsewhere(_isWorker: (pid: number) => boolean): Promise<readonly RunningReservation[]> {
+    return [];
+  }
   abstract sums(query: LedgerQuery): Promise<LedgerSum[]>;
   /** Newest first. */
   abstract recent(limit: number): Promise<LedgerEntry[]>;

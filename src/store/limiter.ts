@@ -35,6 +35,13 @@ export interface Reservation {
   readonly minimum: Spending;
 }
 
+/** A reservation that is counted in another process, which may end before the exchange. */
+export interface RunningReservation {
+  readonly reservation: Reservation;
+  /** When it was made; Unix milliseconds. */
+  readonly time: number;
+}
+
 /** The limit that was exceeded. */
 export interface Excess {
   readonly limit: "rpm" | "tpm" | "concurrency" | "budget";
@@ -105,6 +112,11 @@ export abstract class Limiter {
 
   get state(): LimiterState {
     return "ok";
+  }
+
+  /** Running reservations that another process counts. */
+  get running(): readonly RunningReservation[] {
+    return [];
   }
 
   /** Number of times that counts were lost. */

@@ -186,8 +186,12 @@ export class MemoryLimiter extends Limiter {
     await Promise.all(Array.from(periods, (per) => this.loadSpending(per, now)));
   }
 
-  /** Adds a running reservation made elsewhere, even without room for it. @param time when it was made */
-  adopt(reservation: Reservation, time: number): void {
+  /**
+   * Adds a running reservation made elsewhere, even without room for it.
+   * @param time when it was made
+   * @param owner the process that made it, where it may die
+   */
+  adopt(reservation: Reservation, time: number, owner?: string): void {
     const now = this.clock();
     const { levels, maximum: most } = reservation;
     const counts = levels.map(({ scope }) => this.countsOf(scope));
@@ -201,7 +205,7 @@ export class MemoryLimiter extends Limiter {
       for (const sum of count.sums)
         if (time >= sum.start && hasBudget(levels[i]?.limits.budgets, sum.per)) sum.pending += most.cost;
     }
-    this.reservations.set(reservation.id, { reservation, counts, time, owner: undefined });
+    this.reservations.set(reservation.id, { reservation, counts, time, owner });
   }
 
   override settle(id: string, charge: Charge, unused?: string, unreserved?: Unreserved): void {

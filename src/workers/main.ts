@@ -138,6 +138,7 @@ function handleMessages(gateway: Gateway, peers: WorkerPeers, queued: [ToWorker,
   process.on("message", onMessage);
   const orphaned = () => {
     peers.orphan();
+    void gateway.stores.ledger.recordOrphaned(gateway.limiter.running);
     log.error({}, "the primary is gone: this worker stops when running requests have ended");
     void stop({ linger: 0, drain: gateway.config.drain || Number.POSITIVE_INFINITY });
   };

@@ -32,7 +32,7 @@ import { OrphanWatch } from "./orphan-watch.ts";
 import { registerLimits } from "./shared-limiter.ts";
 import { registerWrongKeys } from "./shared-wrong-keys.ts";
 import { WaitingConnections } from "./waiting-connections.ts";
-import { WorkerProcess } from "./worker-process.ts";
+import { isWorker, WorkerProcess } from "./worker-process.ts";
 import { reloadWorkers } from "./worker-reloads.ts";
 import { isCount, WorkerTotals } from "./worker-totals.ts";
 
@@ -76,6 +76,7 @@ export class Primary {
   private generationNumber = 1;
   private readonly limiter: MemoryLimiter;
   private readonly orphans: OrphanWatch;
+  private adopting: Promise<void> | undefined;
   private readonly marks = new BudgetMarks();
   private readonly listener: Listener;
   private readonly slots: WorkerSlot[] = [];
@@ -111,18 +112,40 @@ export class Primary {
       () => servedFile(this.config),
     );
     const warn = (message: string) => log.warn({}, message);
-    // The ledger is read once for each kind of period, and after a worker's death; the store is open only during that query.
-    const read = <Result>(query: (ledger: Ledger) => Promise<Result>): Promise<Result> =>
-      runWithStores(connectStores(config.store, config.keys, warn), ({ ledger }) => query(ledger));
-    const spendingSince: SpendSince = (since) => read((ledger) => spendSince(ledger)(since));
+    const spendingSince: SpendSince = async (since) => {
+      await this.adoptOrphaned();
+      return this.orphans.readSums(() => this.readLedger((ledger) => spendSince(ledger)(since)));
+    };
     this.limiter = new MemoryLimiter(spendingSince, new Calendar(config.timezone), warn);
     this.limiter.onBudgetMark = this.marks.add;
-    this.orphans = new OrphanWatch(this.limiter, (ids) => read((ledger) => findCharges(ledger)(ids)));
+    this.orphans = new OrphanWatch(this.limiter, (ids) => this.readLedger((ledger) => findCharges(ledger)(ids)));
     registerLimits(this.answers, this.limiter);
     registerWrongKeys(this.answers);
     registerMergedKnownStore(this.answers, (question, payload) => this.askAll(question, payload));
     this.listener = new Listener(listenAddress, (socket) => this.passConnection(socket), true);
     this.checkTimer = setInterval(() => this.checkWorkers(), CHECK_INTERVAL);
+  }
+
+  /**
+   * The ledger is read at the start, once for each kind of period, and after a worker's death; the store is open only during that
+   * query.
+   */
+  private readLedger<Result>(query: (ledger: Ledger) => Promise<Result>): Promise<Result> {
+    const { store, keys } = this.started;
+    const warn = (message: string) => this.log.warn({}, message);
+    return runWithStores(connectStores(store, keys, warn), ({ ledger }) => query(ledger));
+  }
+
+  /** Reserves what the workers of a primary that was killed still run: only their rows tell what it has cost. */
+  private adoptOrphaned(): Promise<void> {
+    this.adopting ??= this.readLedger((ledger) => ledger.orphanedElsewhere(isWorker)).then(
+      (orphaned) => this.orphans.adopt(orphaned),
+      (thrown) => {
+        this.adopting = undefined;
+        throw thrown;
+      },
+    );
+    return this.adopting;
   }
 
   /** @throws the system's error for the address, or Error where a worker does not start */

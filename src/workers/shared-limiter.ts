@@ -7,6 +7,7 @@ import {
   type LimitStatus,
   type Reservation,
   type ReserveResult,
+  type RunningReservation,
   type Unreserved,
 } from "../store/limiter.ts";
 import type { MemoryLimiter } from "../store/memory-limiter.ts";
@@ -17,6 +18,8 @@ const STATUSES = question<readonly LimitLevel[], LimitStatus[]>("limits statuses
 
 /** The limits of all workers, which are counted in their primary. */
 export class SharedLimiter extends Limiter {
+  private readonly reservations = new Map<string, RunningReservation>();
+
   /** @param owner names this process: its reservations end with it */
   constructor(
     private readonly peers: Peers,
@@ -25,11 +28,19 @@ export class SharedLimiter extends Limiter {
     super();
   }
 
-  override reserve(reservation: Reservation): Promise<ReserveResult> {
-    return this.peers.ask(RESERVE, { reservation, owner: this.owner }).catch(throwUnavailable);
+  override get running(): readonly RunningReservation[] {
+    return [...this.reservations.values()];
+  }
+
+  override async reserve(reservation: Reservation): Promise<ReserveResult> {
+    const time = Date.now();
+    const reserved = await this.peers.ask(RESERVE, { reservation, owner: this.owner }).catch(throwUnavailable);
+    if ("grant" in reserved) this.reservations.set(reservation.id, { reservation, time });
+    return reserved;
   }
 
   override settle(id: string, used: Charge, unused?: string, unreserved?: Unreserved): void {
+    this.reservations.delete(id);
     const where = { ...(unused === undefined ? {} : { unused }), ...(unreserved && { unreserved }) };
     // Without a primary nothing is counted any more.
     this.peers.ask(SETTLE, { id, used, ...where }).catch(() => {});

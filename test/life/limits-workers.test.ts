@@ -17,6 +17,30 @@ t.test("workers share one budget, and one that dies leaves no reservation", asyn
   t.equal(await gateway.end(), 0);
 });
 
+t.test(
+  "what the workers of a killed primary still run stays reserved at the next one, and then counts once",
+  async (t) => {
+    const release = Promise.withResolvers<void>();
+    const upstream = await provider(t, release.promise);
+    const settings = yaml(upstream.origin, "$0.20", "workers: 2\nlinger: off");
+    const first = await startProcess(t, settings);
+    const held = Array.from({ length: 14 }, () => ask(first.url, BODY.replace("{", '{"user":"held",')));
+    await eventually(() => upstream.seen.length === 14, "the requests that run on");
+    t.equal(await ask(first.url), 200);
+    await first.end("SIGKILL");
+    const next = await startProcess(t, settings, { folder: first.folder });
+    const before = await Promise.all(Array.from({ length: 10 }, () => ask(next.url)));
+    t.equal(passed(before), 5, "a cent for each of the others is left");
+    t.match(await page(next), [{ budgets: [{ spent: 0.06, reserved: 0.14 }] }, { budgets: [{ spent: 0.06 }] }]);
+    release.resolve();
+    t.equal(passed(await Promise.all(held)), 14);
+    await eventually(async () => (await page(next))[0]?.budgets[0]?.reserved === 0, "the rows of the others");
+    t.match(await page(next), [{ budgets: [{ spent: 0.2 }] }, { budgets: [{ spent: 0.2 }] }]);
+    t.equal(await ask(next.url), 429);
+    t.equal(await next.end(), 0);
+  },
+);
+
 t.test("the reservations of a worker that is killed are released", async (t) => {
   const upstream = await provider(t);
   const WHERE = "export default class Where { access(exchange) { exchange.notices.push(String(process.pid)); } }";

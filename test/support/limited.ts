@@ -13,10 +13,11 @@ const WHOLE = JSON.stringify({
   usage: { prompt_tokens: 5, completion_tokens: 10, total_tokens: 15 },
 });
 
-/** Starts a provider that never responds to requests containing "hang". */
-export async function provider(t: Test) {
+/** Starts a provider that never responds to requests containing "hang", and to those containing "held" not before `release`. */
+export async function provider(t: Test, release?: Promise<void>) {
   const upstream = await httpUpstream(async ({ body }, reply) => {
     if (body.includes("hang")) return;
+    if (body.includes("held")) await release;
     await sleep(5);
     reply.writeHead(200, { "content-type": "application/json" }).end(WHOLE);
   });

@@ -31,3 +31,42 @@ t.test("the rows of a dead worker are looked up until the ledger can answer and 
   t.same(asked, [["a"], ["a"], ["a"]]);
   t.match(await limiter.statuses(levels), [{ budgets: [{ spent: 30, reserved: 0 }] }]);
 });
+
+t.test(
+  "what runs on without its primary stays reserved until it has a row, and no row counts in the sums too",
+  async (t) => {
+    const rows = new Map<string, RowCharge>();
+    const inSums = () => [...rows.values()].reduce((sum, { cost }) => sum + cost, 0);
+    const end = (id: string) => rows.set(id, { tokens: 0, cost: 30, model: "", provider: "" });
+    let reads = 0;
+    const limiter = new MemoryLimiter(
+      () =>
+        watch.readSums(async () => {
+          reads++;
+          // One ends before the first sums are read, and one after.
+          if (reads === 1) end("a");
+          const sum = inSums();
+          if (reads === 1) end("b");
+          return new Map([["key:ci", sum]]);
+        }),
+      new Calendar(),
+      () => {},
+    );
+    const watch = new OrphanWatch(limiter, async (ids) => new Map([...rows].filter(([id]) => ids.includes(id))));
+    t.teardown(() => watch.close());
+    const levels = [level("key", "ci", { budgets: [{ nano: 200, per: "day", soft: false }] })];
+    const maximum = { tokens: 0, cost: 40 };
+    const orphaned = ["a", "b", "c"].map((id) => ({
+      reservation: { id, levels, maximum, minimum: maximum },
+      time: Date.now(),
+    }));
+    watch.adopt(orphaned);
+    t.match(await limiter.statuses(levels), [{ budgets: [{ spent: 60, reserved: 40 }] }]);
+    t.ok(reads > 1);
+    const busy = setInterval(() => {}, 1000);
+    t.teardown(() => clearInterval(busy));
+    end("c");
+    await eventually(() => limiter.pending === 0, "the last row");
+    t.match(await limiter.statuses(levels), [{ budgets: [{ spent: 90, reserved: 0 }] }]);
+  },
+);

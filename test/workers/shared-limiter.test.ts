@@ -33,7 +33,9 @@ t.test("two processes share the counts of the one that responds, and one's reser
   t.match(await one.reserve(asked("a")), { grant: {} });
   t.match(await other.reserve(asked("b")), { grant: {} });
   t.match(await one.reserve(asked("c")), { excess: { limit: "concurrency", level: { name: "ci" } } });
+  t.match(one.running, [{ reservation: asked("a"), time: Number }], "what was refused does not run");
   one.settle("a", { tokens: 0, cost: 30 });
+  t.same(one.running, []);
   t.match(await other.statuses(LEVELS), [{ concurrency: { remaining: 1 }, budgets: [{ spent: 30, reserved: 40 }] }]);
   counts.release("2");
   t.match(await one.statuses(LEVELS), [{ concurrency: { remaining: 2 }, budgets: [{ spent: 30, reserved: 40 }] }]);

@@ -1,4 +1,4 @@
-import { readdirSync, readFileSync, statSync, unlinkSync, utimesSync } from "node:fs";
+import { readdirSync, readFileSync, readlinkSync, statSync, unlinkSync, utimesSync } from "node:fs";
 import { basename, join } from "node:path";
 
 /** Milliseconds without a write after which a journal counts as abandoned, if its process is not found. */
@@ -155,6 +155,24 @@ function bootNumber(): string {
 function parentPid(name: string): number | undefined {
   const parent = readProcStat(pidOf(name))?.[1];
   return parent === undefined ? undefined : Number(parent);
+}
+
+/**
+ * Reports whether the primary of a journal's process has ended: the parent is then whoever takes over orphaned processes, which is
+ * another program. False where that is not visible.
+ * @param isWorker whether the process of that id has a primary
+ */
+export function lostPrimary({ name }: ProcessJournal, isWorker: (pid: number) => boolean): boolean {
+  const [pid, parent] = [pidOf(name), parentPid(name)];
+  return parent !== undefined && isWorker(pid) && programOf(parent) !== programOf(pid);
+}
+
+function programOf(pid: number): string | undefined {
+  try {
+    return readlinkSync(`/proc/${pid}/exe`);
+  } catch {
+    return undefined;
+  }
 }
 
 const pidOf = (name: string): number => Number(name.split("-")[0]);

@@ -114,6 +114,12 @@ export class Journal {
     this.add(rowLine("ended", row));
   }
 
+  /** Records what running exchanges have reserved, in each file from now on. @param line of `orphanedLine` */
+  recordOrphaned(line: string): void {
+    this.open.set("", { line });
+    this.add(line);
+  }
+
   /** Records an object that was created. */
   addObject(object: CreatedObject): void {
     this.add(`${JSON.stringify(["made", object] satisfies JournalLine)}\n`);

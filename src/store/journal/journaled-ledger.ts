@@ -18,6 +18,7 @@ import {
 } from "../ledger.ts";
 import { mergeEntries, readPages } from "../ledger-pages.ts";
 import { entryToRow, isBilledApart, rowToEntry } from "../ledger-row.ts";
+import type { RunningReservation } from "../limiter.ts";
 import type { CreatedObject } from "../object-rows.ts";
 import { hasOtherJournals, hasWaitingRows, isOrphaned, listJournals } from "./files.ts";
 import { Journal, LOST_LINE, lostFields, unwrittenText } from "./journal.ts";
@@ -25,6 +26,7 @@ import type { ObjectJournal } from "./journaled-owners.ts";
 import type { LedgerLocation, LedgerRequest } from "./ledger-messages.ts";
 import { type LedgerListener, LedgerThread } from "./ledger-thread.ts";
 import { readJournals } from "./lines.ts";
+import { orphanedLine, readOrphaned } from "./orphaned-reservations.ts";
 
 /**
  * Milliseconds until the ledger's thread is notified that the journal has grown: each notification costs a transaction,
@@ -43,6 +45,8 @@ const POLL_INTERVAL = 50;
 const FLUSH_TIMEOUT = 1500;
 /** Milliseconds until a new thread is started, or a store that could not be opened is retried. */
 const AGAIN = 10_000;
+/** Maximum milliseconds to wait until processes have recorded what they have reserved at a primary that is gone. */
+const ORPHANED_TIMEOUT = 5000;
 /** Number of lost lines logged at once, and milliseconds of pause before the next. */
 const LOST_BATCH = 2000;
 const PAUSE = 200;
@@ -133,6 +137,22 @@ export class JournaledLedger extends Ledger implements ObjectJournal {
   addObject(object: CreatedObject): void {
     this.journal.addObject(object);
     this.persistImmediate ??= setImmediate(this.persistSoon);
+  }
+
+  override async recordOrphaned(orphaned: readonly RunningReservation[]): Promise<void> {
+    // What has ended before is then in the sums of whoever reads this.
+    await withTimeout(FLUSH_TIMEOUT, this.flush()).catch(() => {});
+    if (this.closed || !(this.journal.hasFile || orphaned.length > 0)) return;
+    this.journal.recordOrphaned(orphanedLine(orphaned));
+    this.persist();
+  }
+
+  override async orphanedElsewhere(isWorker: (pid: number) => boolean): Promise<readonly RunningReservation[]> {
+    const { folder, owner } = this.journal;
+    for (const end = Date.now() + ORPHANED_TIMEOUT; ; await sleep(POLL_INTERVAL)) {
+      const { orphaned, complete } = readOrphaned(folder, owner, isWorker);
+      if (complete || Date.now() >= end) return orphaned;
+    }
   }
 
   /** Whether other processes may use the same store: journals of theirs exist, or unread ones of dead processes. */

@@ -1,0 +1,55 @@
+import { spawn } from "node:child_process";
+import { once } from "node:events";
+import { mkdirSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import t from "tap";
+import { journalFile, processName } from "../../../src/store/journal/files.ts";
+import { Journal } from "../../../src/store/journal/journal.ts";
+import { readJournals } from "../../../src/store/journal/lines.ts";
+import { orphanedLine, readOrphaned } from "../../../src/store/journal/orphaned-reservations.ts";
+
+const spending = { tokens: 0, cost: 4 };
+const orphaned = ["a", "b"].map((id) => ({
+  reservation: { id, levels: [], maximum: spending, minimum: spending },
+  time: 5,
+}));
+
+t.test("what a process has reserved is read from its journal, however many files that has had since", (t) => {
+  const folder = join(t.testdir(), "journal");
+  t.same(
+    readOrphaned(folder, "1-1-1", () => true),
+    { orphaned: [], complete: true },
+  );
+  const journal = new Journal(folder, () => {}, { full: 1, memory: 1e6 });
+  journal.recordOrphaned(orphanedLine(orphaned));
+  journal.write();
+  t.equal(journal.number, 2);
+  t.same(
+    readOrphaned(folder, "1-1-1", () => true),
+    { orphaned, complete: true },
+  );
+  t.same(readOrphaned(folder, journal.owner, () => true).orphaned, [], "one's own is counted already");
+  t.match(readJournals(folder), { ended: [], open: [], objects: [] }, "it is no row");
+  journal.close();
+  t.end();
+});
+
+t.test("a process that goes on without its primary has not recorded it at once", async (t) => {
+  const folder = t.testdir();
+  // The shell ends, and its child goes on.
+  const shell = spawn("/bin/sh", ["-c", "sleep 60 > /dev/null 2>&1 & echo $!"]);
+  const [text] = (await once(shell.stdout, "data")) as [Buffer];
+  await once(shell, "close");
+  const pid = Number(text);
+  t.teardown(() => process.kill(pid, "SIGKILL"));
+  mkdirSync(folder, { recursive: true });
+  const file = journalFile(folder, `${processName(pid)}-1`, 1);
+  writeFileSync(file, "");
+  t.equal(readOrphaned(folder, "1-1-1", (worker) => worker === pid).complete, false);
+  t.ok(readOrphaned(folder, "1-1-1", () => false).complete, "it never had one");
+  writeFileSync(file, orphanedLine([]));
+  t.same(
+    readOrphaned(folder, "1-1-1", () => true),
+    { orphaned: [], complete: true },
+  );
+});
