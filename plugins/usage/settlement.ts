@@ -66,15 +66,19 @@ function settleWhole(
   if (reported?.images) return { usage: withImages(exchange, reported, reported.images), source: "reported" };
   if (!reported || !isCounted) {
     // A provider that reports no usage, or none that can be parsed, has still done the work.
-    if (outcome !== "completed" || !operation.generates || !isUnreported(exchange, reading))
+    if (outcome !== "completed" || !operation.generates || !isUnreported(reported, reading))
       return { usage: reported, source: "none" };
     const usage = { ...reported, ...estimateReceived(exchange, reading, tokensIn) };
     return { usage: withTier(usage, exchange, reading), source: "estimated" };
   }
   const lacksOutput = reported.out.total === undefined;
   const isText = operation.task === "generate" && operation.generates;
-  if (lacksOutput && isText && reading.parser && !isUnestimated(exchange, cut))
-    return { usage: completeOutput(reported, estimateReceived(exchange, reading, tokensIn)), source: "partial" };
+  if (isText && !isUnestimated(exchange, cut)) {
+    if (lacksOutput && reading.parser)
+      return { usage: completeOutput(reported, estimateReceived(exchange, reading, tokensIn)), source: "partial" };
+    if (reported.in.total === undefined && (reading.parser ?? reading.delivered))
+      return { usage: completeInput(reported, tokensIn()), source: "partial" };
+  }
   // An unfinished answer that was not requested in the background: nothing tells what the rest of it costs.
   const isFinal = reading.lateId !== undefined || reading.parser?.unfinished !== true;
   const isComplete = (hasArrived(exchange, reading) && !lacksOutput) || isUsageFinal(exchange);
@@ -136,7 +140,7 @@ const isUsageFinal = ({ outcome, attempts }: DoneExchange): boolean =>
   outcome === "completed" || (attempts.at(-1)?.status ?? 0) >= 400;
 
 /** Reports whether a response arrived without usage. */
-const isUnreported = ({ usage }: DoneExchange, { delivered, parser }: UsageReading): boolean =>
+const isUnreported = (usage: Usage | undefined, { delivered, parser }: UsageReading): boolean =>
   (delivered !== undefined || parser !== undefined) && usage?.providerCost === undefined;
 
 /**
@@ -147,11 +151,25 @@ const isUnreported = ({ usage }: DoneExchange, { delivered, parser }: UsageReadi
 const isFetchedLater = ({ wantsBackground }: DoneExchange, { delivered, background }: UsageReading): boolean =>
   wantsBackground && (delivered === undefined || background === true);
 
-/** Maximum credible tokens of one exchange: higher reports are ignored. */
+/** Maximum credible tokens, calls of tools and images, and nano-dollars of one exchange: reports with more are ignored. */
 const MAX_CREDIBLE_TOKENS = 1e9;
+const MAX_CREDIBLE_CALLS = 1e6;
+const MAX_CREDIBLE_COST = 1e15;
 
-const isCredible = ({ in: input, out }: Usage): boolean =>
-  (input.total ?? 0) <= MAX_CREDIBLE_TOKENS && (out.total ?? 0) <= MAX_CREDIBLE_TOKENS;
+function isCredible({
+  in: input,
+  out,
+  drawn,
+  besides = [],
+  serverTools = {},
+  images,
+  providerCost = 0,
+}: Usage): boolean {
+  const parts = [{ in: input, out }, ...(drawn ? [drawn] : []), ...besides];
+  const tokens = parts.reduce((sum, each) => sum + (each.in.total ?? 0) + (each.out.total ?? 0), 0);
+  const calls = Object.values(serverTools).reduce((sum, count) => sum + count, images?.count ?? 0);
+  return tokens <= MAX_CREDIBLE_TOKENS && calls <= MAX_CREDIBLE_CALLS && Math.abs(providerCost) <= MAX_CREDIBLE_COST;
+}
 
 /** Bytes of a whole response around its text, on average. */
 const WHOLE_OVERHEAD = 300;
@@ -187,6 +205,10 @@ function wholeTokens(json: unknown, received: number, exchange: DoneExchange): n
 function completeOutput(reported: Usage, estimate: Usage): Usage {
   const total = Math.max(estimate.out.total ?? 0, reported.out.reasoning ?? 0);
   return { ...reported, out: { ...reported.out, total } };
+}
+
+function completeInput(reported: Usage, estimate: number): Usage {
+  return { ...reported, in: { ...reported.in, total: Math.max(estimate, reported.in.cached ?? 0) } };
 }
 
 /** Returns an estimate of output tokens, at most as many as the request allows. */
