@@ -127,7 +127,7 @@ export const METRICS = {
   ),
   gateway_credential_up: gauge(
     ["provider", "credential"],
-    "0: the provider rejects the credential (401, 403), and it is retried now and then. 1: it is used.",
+    "0: the provider rejects the credential (401, 402, 403), and it is retried now and then. 1: it is used.",
     "min",
   ),
   gateway_upstream_ratelimit_remaining: gauge(

@@ -308,7 +308,8 @@ export class Health {
     if (!credential) return;
     if (status === 401)
       this.logRefusal(attempt, provider.cooldowns.recordRefusal(credential, now, caller), "everywhere");
-    else if (status === 403)
+    // Out of credit: models that cost nothing, or cheaper requests, may still be served.
+    else if (status === 402 || status === 403)
       this.logRefusal(attempt, cooldowns.recordRefusal(credential, now, caller), "at this target");
     else if (status === 429)
       cooldowns.recordWait(credential, now, Math.min(Math.max(wait, MIN_COOLDOWN), MAX_COOLDOWN), caller);

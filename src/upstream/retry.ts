@@ -11,7 +11,7 @@ import { SlidingWindow } from "./sliding-window.ts";
  *
  * - `final`: a response, or an error that a retry does not change.
  * - `unsent`: no provider has received the request.
- * - `refused`: a provider did not process it because of our credential: 401, 403 or 429, unless its body says that the request is
+ * - `refused`: a provider did not process it because of our credential: 401, 402, 403 or 429, unless its body says that the request is
  *   the cause (see `Protocol.refuses`).
  * - `failed`: a provider reported a failure: 5xx, or a stream that begins with an error.
  * - `late`: a provider did not begin to respond in time. It may still work on the request, and bill it.
@@ -39,7 +39,7 @@ export const outcomeOfError = (code: string): AttemptOutcome => BY_CODE[code as 
 
 /** Returns the outcome of an attempt by the status of its response, or of an error at the beginning of a stream. */
 export function outcomeOfStatus(status: number): AttemptOutcome {
-  if (status === 401 || status === 403 || status === 429) return "refused";
+  if (status === 401 || status === 402 || status === 403 || status === 429) return "refused";
   if (status === 504) return "late";
   return status >= 500 ? "failed" : "final";
 }

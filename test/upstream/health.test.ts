@@ -84,31 +84,35 @@ t.test("credentials take turns; a 429 lets one rest for the given time, at that 
   t.equal(ask(target, 200), soonest, "where all rest, the one whose rest ends first");
 });
 
-t.test("a 401 disables a credential at all models, a 403 at one, reported once; both are tried again", async (t) => {
-  for (const [status, elsewhere] of [
-    [401, false],
-    [403, true],
-  ] as const) {
-    const { health, ask, watch, log } = watched();
-    const target = targetOf("p", { credentials: credentialsOf("bad") });
-    ask(target, status);
-    t.notOk(health.isUsable(target));
-    t.equal(health.isUsable({ ...target, model: "n" }), elsewhere);
-    t.equal(health.credential(target)?.label, "bad", "the last one is used all the same");
-    ask(target, status);
-    watch.now += 300_000;
-    t.ok(health.isUsable(target));
-    ask(target, status);
-    const errors = () => log.lines.filter(({ level }) => level === "error");
-    t.match(errors(), [{ fields: { target: "p:m", credential: "bad", status } }]);
-    t.equal(errors().length, 1);
-    t.notMatch(JSON.stringify(log.lines), /secret of/);
-    watch.now += 300_000;
-    ask(target, 200);
-    t.ok(health.isUsable(target));
-    t.match(log.lines.at(-1), { level: "info", fields: { credential: "bad" } });
-  }
-});
+t.test(
+  "a 401 disables a credential at all models, a 402 or 403 at one, reported once; both are tried again",
+  async (t) => {
+    for (const [status, elsewhere] of [
+      [401, false],
+      [402, true],
+      [403, true],
+    ] as const) {
+      const { health, ask, watch, log } = watched();
+      const target = targetOf("p", { credentials: credentialsOf("bad") });
+      ask(target, status);
+      t.notOk(health.isUsable(target));
+      t.equal(health.isUsable({ ...target, model: "n" }), elsewhere);
+      t.equal(health.credential(target)?.label, "bad", "the last one is used all the same");
+      ask(target, status);
+      watch.now += 300_000;
+      t.ok(health.isUsable(target));
+      ask(target, status);
+      const errors = () => log.lines.filter(({ level }) => level === "error");
+      t.match(errors(), [{ fields: { target: "p:m", credential: "bad", status } }]);
+      t.equal(errors().length, 1);
+      t.notMatch(JSON.stringify(log.lines), /secret of/);
+      watch.now += 300_000;
+      ask(target, 200);
+      t.ok(health.isUsable(target));
+      t.match(log.lines.at(-1), { level: "info", fields: { credential: "bad" } });
+    }
+  },
+);
 
 t.test("repeated failures for one caller do not take the target from others", async (t) => {
   const { health, ask, log } = watched();
@@ -122,7 +126,7 @@ t.test("repeated failures for one caller do not take the target from others", as
 });
 
 t.test("refusals of one caller take no credential from others, until a second one is refused", async (t) => {
-  for (const status of [401, 403]) {
+  for (const status of [401, 402, 403]) {
     const { health, ask, watch, log } = watched();
     const target = targetOf("p", { credentials: credentialsOf("A") });
     const usable = () => ["x", "y", "z"].map((caller) => health.isUsable(target, caller));

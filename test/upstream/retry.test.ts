@@ -373,7 +373,7 @@ t.test("the budget: a share of the requests of ten seconds, and a minimum number
 t.test("the classification of statuses and errors", async (t) => {
   const of = (...statuses: number[]) => statuses.map(outcomeOfStatus);
   t.same(of(200, 400, 404, 409, 422), Array(5).fill("final"));
-  t.same(of(401, 403, 429), Array(3).fill("refused"));
+  t.same(of(401, 402, 403, 429), Array(4).fill("refused"));
   t.same(of(500, 502, 503, 529), Array(4).fill("failed"));
   t.equal(outcomeOfStatus(504), "late");
   t.same(
