@@ -11,13 +11,29 @@ export class FormattedError extends Error {
   override readonly name = "FormattedError";
 }
 
+type SystemError = NodeJS.ErrnoException & { address?: string; port?: number; hostname?: string };
+
+/** Why nothing can listen on an address, and what to do. */
+const LISTEN_REASONS: Readonly<Record<string, string>> = {
+  EADDRINUSE: "is taken: stop what listens there, or change it",
+  EADDRNOTAVAIL: "is no address of this machine: change it",
+  // For a Unix socket also where its folder does not exist.
+  EACCES:
+    "is not open to this user: low ports need root, a Unix socket needs a folder that the user may write; or change it",
+};
+
+/** Returns the address of an error of the system, or the path of a Unix socket, where the port is -1. */
+const listenAddressOf = ({ address = "", port = -1 }: SystemError): string =>
+  port < 0 ? address : `${address}:${port}`;
+
 /** Formats why the program cannot continue, in one or more lines; with a stack only for unexpected errors. */
 export function formatError(thrown: unknown): string {
-  const error = thrown as NodeJS.ErrnoException & { address?: string; port?: number };
-  if (error.code === "EADDRINUSE")
-    return `${error.address}:${error.port} is taken: stop what listens there, or change it in gateway.yaml, where listen: or admin: says it`;
-  if (error.code === "EACCES" && error.syscall === "listen")
-    return `not allowed to listen on ${error.address}:${error.port}`;
+  const error = thrown as SystemError;
+  const reason = error.syscall === "listen" ? LISTEN_REASONS[error.code ?? ""] : undefined;
+  if (reason !== undefined)
+    return `${listenAddressOf(error)} ${reason} in gateway.yaml, where listen: or admin: says it`;
+  if (error.syscall === "getaddrinfo")
+    return `${error.hostname} cannot be resolved (${error.code}): no host of that name is known`;
   const foreseen = [ConfigError, PluginError, FileError, StoreUnavailableError, FormattedError].some(
     (kind) => thrown instanceof kind,
   );

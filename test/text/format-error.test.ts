@@ -1,3 +1,4 @@
+import { createServer } from "node:net";
 import t from "tap";
 import { ConfigError } from "../../src/config/problems.ts";
 import { FileError, StoreUnavailableError } from "../../src/core/errors.ts";
@@ -10,15 +11,24 @@ t.test("an expected error is reported in one line, without a stack", async (t) =
     formatError(new StoreUnavailableError("PostgreSQL at x cannot be reached.")),
     "PostgreSQL at x cannot be reached.",
   );
-  const taken = Object.assign(new Error("listen EADDRINUSE"), { code: "EADDRINUSE", address: "127.0.0.1", port: 80 });
-  t.match(formatError(taken), /^127\.0\.0\.1:80 is taken: .*listen:/);
-  const refused = Object.assign(new Error("listen EACCES"), {
-    code: "EACCES",
-    syscall: "listen",
-    address: "::",
-    port: 80,
-  });
-  t.equal(formatError(refused), "not allowed to listen on :::80");
+  const listening = (code: string, address: string, port: number) =>
+    formatError(Object.assign(new Error(`listen ${code}`), { code, syscall: "listen", address, port }));
+  t.match(listening("EADDRINUSE", "127.0.0.1", 80), /^127\.0\.0\.1:80 is taken: .*listen:/);
+  t.match(listening("EACCES", "::", 80), /^:::80 is not open to this user: .*listen:/);
+});
+
+t.test("an address that cannot be listened on is reported in one line, with what to do", async (t) => {
+  const whyNot = (address: { host: string; port: number } | { path: string }) =>
+    new Promise<string>((resolve) => {
+      const server = createServer().listen(address, () => server.close(() => resolve("it listens")));
+      server.once("error", (error) => resolve(formatError(error)));
+    });
+  t.match(await whyNot({ host: "192.0.2.1", port: 8080 }), /^192\.0\.2\.1:8080 is no address of this machine: [^\n]*$/);
+  t.match(
+    await whyNot({ path: "/no/such/folder/a.sock" }),
+    /^\/no\/such\/folder\/a\.sock is not open to this user: [^\n]*$/,
+  );
+  t.match(await whyNot({ host: "name.invalid", port: 8080 }), /^name\.invalid cannot be resolved \(\w+\): [^\n]*$/);
 });
 
 t.test("an error reported by another process stays unchanged", async (t) => {
