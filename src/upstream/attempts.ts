@@ -442,6 +442,7 @@ const createEndListener = (health: TargetHealth, slot: ProviderSlot): OutgoingRe
     health.end(broken);
     slot.release();
   },
+  undecodable: () => health.recordBroken(),
 });
 
 /** Data of nearly all frames that are no error. */

@@ -41,8 +41,11 @@ export interface OutgoingRequest {
    * @param isNewConnection whether the connection was opened for it
    */
   onStart?: (isNewConnection: boolean) => void;
-  /** Notified once when the attempt is over, with whether the response broke off through the provider's fault. */
-  endListener?: { end(broken: boolean): void };
+  /**
+   * Notified once when the attempt is over, with whether the response broke off through the provider's fault; and later where one
+   * that did not cannot be decoded.
+   */
+  endListener?: { end(broken: boolean): void; undecodable(): void };
 }
 
 /** Notifies when the client leaves. An Exchange is one. */
@@ -179,7 +182,9 @@ export class UpstreamRequest implements UpstreamResponse, HttpRequest {
     this.headers = headers;
     this.progress = "answering";
     this.startTimeout("idle");
-    this.undelivered = coding === undefined ? this : new DecodedResponse(this, coding, this.outgoing.origin.host);
+    const { origin, endListener } = this.outgoing;
+    this.undelivered =
+      coding === undefined ? this : new DecodedResponse(this, coding, origin.host, () => endListener?.undecodable());
     this.scheduleDelivery();
   }
 

@@ -157,7 +157,11 @@ export class TargetHealth {
   /** Counts a request that ends. @param broken whether the response broke off through the provider's fault */
   end(broken: boolean): void {
     this.inFlight--;
-    if (!broken) return;
+    if (broken) this.recordBroken();
+  }
+
+  /** Records a response that broke off, or whose body cannot be decoded, through the provider's fault. */
+  recordBroken(): void {
     this.markFailure(undefined, this.clock());
     if (this.closed) this.openIfFailing();
   }

@@ -113,17 +113,21 @@ t.test("more than half of twenty within 30 s open it, though never five in a row
   t.ok(watch.now > 0);
 });
 
-t.test("interrupted responses, and first bytes that are too slow, count as failures in the share", async (t) => {
-  for (const broken of [true, false]) {
-    const { health, told } = watched({ slow: 1000 });
-    for (let i = 0; i < 20; i++) {
-      health.begin();
-      health.recordResponse(broken ? 10 : 1001);
-      health.end(broken);
+t.test(
+  "interrupted responses, those that cannot be decoded, and first bytes that are too slow, count as failures in the share",
+  async (t) => {
+    for (const way of ["broken", "undecodable", "slow"]) {
+      const { health, told } = watched({ slow: 1000 });
+      for (let i = 0; i < 20; i++) {
+        health.begin();
+        health.recordResponse(way === "slow" ? 1001 : 10);
+        health.end(way === "broken");
+        if (way === "undecodable") health.recordBroken();
+      }
+      t.same(told, [30_000], way);
     }
-    t.same(told, [30_000]);
-  }
-});
+  },
+);
 
 t.test("a late result of a request from before it opened changes nothing", async (t) => {
   const { ask, told } = watched();
