@@ -524,7 +524,7 @@ function thinkingAmount(config: ReasoningConfig, conversation: Conversation, con
   const { effort, budget } = config;
   const { thinking } = context.facts;
   const usesLevels = thinking === "level" || thinking === "adaptive";
-  if (isThinkingOff(config)) return usesLevels ? minimalThinking(conversation, context) : { thinkingBudget: 0 };
+  if (isThinkingOff(config)) return leastThinking(conversation, context, usesLevels);
   // -1 lets the model choose; an effort beside it is more precise.
   if (budget !== undefined && !usesLevels && (budget >= 0 || effort === undefined))
     return { thinkingBudget: fitBudget(budget, conversation, context) };
@@ -543,10 +543,18 @@ function thinkingAmount(config: ReasoningConfig, conversation: Conversation, con
   return { thinkingLevel: LEVEL_BY_EFFORT[nearestEffort] };
 }
 
-/** Returns the lowest level: models with levels cannot disable thinking. */
-function minimalThinking(conversation: Conversation, context: EncodeContext): JsonObject {
+/** Models known to think always, and their generation. [D] */
+const ALWAYS_THINKS = /(?:^|\/)gemini-(2\.5|[3-9](?:\.\d+)?)-pro(?!.*-(?:image|tts))/;
+/** The least that the models of generation 2.5 accept that think always. [D] */
+const MIN_BUDGET_OF_PRO = 128;
+
+/** Returns the least thinking: none, unless the model cannot disable it, as models with levels. */
+function leastThinking(conversation: Conversation, context: EncodeContext, usesLevels: boolean): JsonObject {
+  const generation = ALWAYS_THINKS.exec(context.model)?.[1];
+  if (generation === undefined && !usesLevels) return { thinkingBudget: 0 };
   context.change(reasoningPath(conversation), "thinking cannot be disabled for this model; the minimum is requested");
-  return { thinkingLevel: LEVEL_BY_EFFORT.none };
+  if (generation === "2.5" && !usesLevels) return { thinkingBudget: MIN_BUDGET_OF_PRO };
+  return { thinkingLevel: generation === undefined ? LEVEL_BY_EFFORT.none : LEVEL_BY_EFFORT.low };
 }
 
 function fitBudget(

@@ -9,7 +9,7 @@ import {
   type ReasoningConfig,
   type Setting,
 } from "model-gateway/protocol";
-import { effortForBudget, supportedEffort } from "../openai/request.encode.ts";
+import { effortForBudget, mayReason, supportedEffort } from "../openai/request.encode.ts";
 import { parseEffort } from "../openai/wire.ts";
 
 /**
@@ -54,9 +54,11 @@ function writeEffort(
   context: EncodeContext,
 ): Effort | undefined {
   if (effort === undefined && budget === undefined) return undefined;
+  // A model that does not reason refuses even the request not to.
+  if ((effort === "none" || budget === 0) && !mayReason(context.facts)) return undefined;
   if (context.facts.thinking === "none") {
     const feature = effort === undefined ? "reasoning_budget" : "reasoning_effort";
-    if (effort !== "none" && budget !== 0) context.drop(pathOfUse(conversation, feature), "This model does not think");
+    context.drop(pathOfUse(conversation, feature), "This model does not think");
     return undefined;
   }
   if (effort !== undefined) return supportedEffort(effort, conversation, context);

@@ -57,7 +57,7 @@ export const support: SupportTable = {
   tool_result_error: ["mapped", "as a text that mentions an error"],
   reasoning_effort: [
     "mapped",
-    "from other vendors' clients, minimal becomes low, xhigh and max the highest effort that the model is known to take, declared; dropped where the model is known not to think",
+    "from other vendors' clients, minimal becomes low, xhigh and max the highest effort that the model is known to take, and none the lowest where it is known to reason always, declared; dropped where the model is known not to think",
   ],
   reasoning_budget: ["mapped", "as the nearest effort, declared"],
   reasoning_summary: "dropped",

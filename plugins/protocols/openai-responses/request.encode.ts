@@ -24,7 +24,7 @@ import {
   writeJson,
   writeSettings,
 } from "model-gateway/protocol";
-import { cacheBreakpoint, checkPrefill, errorResultText, fitName } from "../openai/request.encode.ts";
+import { cacheBreakpoint, checkPrefill, errorResultText, fitName, mayReason } from "../openai/request.encode.ts";
 import { audioFormat, defaultFilename, formatDataUrl, isHttpUrl, isImageDetail, parseDataUrl } from "../openai/wire.ts";
 import { imageTool, RESPONSES_TOOL_CHOICE } from "./support.choice.ts";
 import { RESPONSES_SETTINGS, writeInclude } from "./support.ts";
@@ -72,15 +72,20 @@ export function* encodeRequestInSteps(conversation: Conversation, context: Encod
 /** Returns the conversation without thinking settings, where the model does not think. */
 function dropUnsupportedThinking(conversation: Conversation, context: EncodeContext): Conversation {
   const { reasoning, ...others } = conversation;
-  if (!reasoning || context.facts.thinking !== "none") return conversation;
+  if (!reasoning || mayReason(context.facts)) return conversation;
+  // What only the tables say is left to the vendor, unless the settings disable reasoning: it refuses even that.
+  if (context.facts.thinking === undefined && !isReasoningOff(reasoning)) return conversation;
   for (const feature of reasoningFeatures(reasoning))
     context.drop(pathOfUse(conversation, feature), "the model does not think");
   return others;
 }
 
+const isReasoningOff = ({ effort, budget }: ReasoningConfig): boolean => effort === "none" || budget === 0;
+
 /** Returns the features of requested reasoning; none where the settings disable it. */
-function reasoningFeatures({ effort, budget, show, summary }: ReasoningConfig): Feature[] {
-  if (effort === "none" || budget === 0) return [];
+function reasoningFeatures(reasoning: ReasoningConfig): Feature[] {
+  if (isReasoningOff(reasoning)) return [];
+  const { effort, budget, show, summary } = reasoning;
   return [
     ...(effort === undefined ? [] : ["reasoning_effort" as const]),
     ...(budget === undefined ? [] : ["reasoning_budget" as const]),

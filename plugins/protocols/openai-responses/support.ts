@@ -64,7 +64,7 @@ export const support: SupportTable = {
   tool_result_error: ["mapped", 'as `{"error": …}`, unless the text mentions an error'],
   reasoning_effort: [
     "mapped",
-    "from other vendors' clients, minimal becomes low, xhigh and max the highest effort that the model is known to take, declared",
+    "from other vendors' clients, minimal becomes low, xhigh and max the highest effort that the model is known to take, and none the lowest where it is known to reason always, declared",
   ],
   reasoning_budget: ["mapped", "as the nearest effort"],
   reasoning_summary: "mapped",

@@ -19,6 +19,10 @@ const EXTRA_EFFORTS: readonly (readonly [model: RegExp, efforts: readonly Effort
   [/(?:^|\/)gpt-(?:5\.[2-9]|[6-9])/, ["xhigh"]],
 ];
 
+/** Models known to reason always, which refuse the effort `none`. [D] */
+const ALWAYS_REASONS =
+  /(?:^|\/)(?:gpt-5(?:-mini|-nano|-codex)?|o[134](?:-mini|-pro)?|gpt-oss[-:]\d+b)(?:-\d{4}-\d{2}-\d{2})?$/;
+
 /**
  * Returns an effort that the model accepts: one from another vendor's client that the model is not known to accept becomes the
  * next one towards the middle, with a notice. Clients of these protocols send the value themselves.
@@ -38,6 +42,7 @@ function nearestEffort(effort: Effort, model: string): Effort {
   const extraEfforts = EXTRA_EFFORTS.find(([name]) => name.test(model))?.[1] ?? [];
   const accepts = (candidate: Effort) =>
     candidate === "low" || candidate === "medium" || candidate === "high" || extraEfforts.includes(candidate);
+  if (effort === "none" && ALWAYS_REASONS.test(model)) return EFFORT_ORDER.find(accepts) ?? effort;
   const index = EFFORT_ORDER.indexOf(effort);
   if (index < 0 || accepts(effort)) return effort;
   return (

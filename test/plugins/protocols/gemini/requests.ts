@@ -123,8 +123,9 @@ export const result = (callId: string, value: string, more: object = {}): Part =
 export function written(
   more: Partial<Conversation>,
   facts: Facts = {},
+  model?: string,
 ): DeclaredLosses & { body: Body; text: string; encoded: EncodedRequest; names: ToolNames } {
-  const given = givenContext(facts);
+  const given = givenContext(facts, model);
   const encoded = encodeRequest(conversation(more), given.context);
   return {
     ...given.losses,

@@ -281,6 +281,20 @@ t.test("models with thinking levels cannot turn it off, which is declared", asyn
   }
 });
 
+t.test("a model known to think always gets the least that it accepts, which is declared", async (t) => {
+  const least = (model: string, facts: Facts = {}) => {
+    const { body, changed } = written({ reasoning: { effort: "none" } }, facts, model);
+    return [body.generationConfig?.["thinkingConfig"], changed.length];
+  };
+  t.same(least("gemini-2.5-pro", { thinking: "budget" }), [{ thinkingBudget: 128 }, 1]);
+  t.same(least("models/gemini-2.5-pro-preview-06-05"), [{ thinkingBudget: 128 }, 1]);
+  for (const facts of [{}, { thinking: "level" }] as const)
+    t.same(least("gemini-3.1-pro-preview", facts), [{ thinkingLevel: "LOW" }, 1]);
+  t.same(least("gemini-3-flash", { thinking: "level" }), [{ thinkingLevel: "MINIMAL" }, 1]);
+  for (const model of ["gemini-2.5-flash", "gemini-3-flash", "gemini-3-pro-image-preview"])
+    t.same(least(model), [{ thinkingBudget: 0 }, 0]);
+});
+
 t.test("the description of a schema is left out, which is declared", async (t) => {
   const format = { kind: "schema", schema: new RawJson("{}"), description: "A city." } as const;
   t.match(written({ format, uses: [{ feature: "json_schema", path: "my.format" }] }).changed, [/^my\.format: /]);

@@ -400,6 +400,18 @@ t.test("model-dependent settings follow the facts about the model", async (t) =>
   t.throws(() => write({ uses }, { prefill: false }), { code: "invalid_field", param: "messages.1" });
 });
 
+t.test("a model known not to reason is not asked not to, which is no loss", async (t) => {
+  for (const facts of [{ reasons: false }, { thinking: "none" }] as const)
+    for (const reasoning of [{ effort: "none" }, { budget: 0 }, { effort: "none", budget: 0 }] as const) {
+      const { body, losses } = write({ reasoning }, facts);
+      t.same(Object.keys(body), ["model", "messages"]);
+      t.same([losses.dropped, losses.changed], [[], []]);
+    }
+  t.equal(write({ reasoning: { effort: "none" } }, {}).body["reasoning_effort"], "none");
+  const asked = write({ reasoning: { effort: "low" } }, { reasons: false });
+  t.equal(asked.body["reasoning_effort"], "low", "the vendor decides on a request");
+});
+
 t.test("what cannot be written is refused with the client's path", async (t) => {
   const media = (more: object): Partial<Conversation> => ({
     turns: [turn("user", { kind: "media", at: "messages.0.content.0", ...more } as Part)],

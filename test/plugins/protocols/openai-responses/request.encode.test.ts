@@ -78,6 +78,9 @@ t.test("nothing is lost where such a model is asked not to reason", async (t) =>
     const { body, losses } = written(plain({ reasoning, ...thinking }), { thinking: "none" });
     t.equal(body["reasoning"], undefined);
     t.same(losses.dropped, [], JSON.stringify(reasoning));
+    const listed = written(plain({ reasoning, ...thinking }), { reasons: false });
+    t.equal(listed.body["reasoning"], undefined, "public tables say that it does not reason");
+    t.same(listed.losses, losses);
   }
 });
 
