@@ -28,8 +28,7 @@ const better: NonNullable<TranslatedProtocol["better"]> = {
   },
   isNeededForConversation({ reasoning: { effort, budget } = {}, tools }, target) {
     const requested = effort ?? (budget === undefined ? undefined : effortForBudget(budget, target.model));
-    const reasons =
-      requested === undefined ? reasonsByDefault(target) : requested !== "none" && mayReason(target.facts);
+    const reasons = requested === undefined ? reasonsByDefault(target) : requested !== "none" && mayReason(target);
     if (reasons && tools.some(({ kind }) => kind === "function")) return true;
     return tools.some(({ kind }) => kind === "web_search") && !SEARCH_MODEL.test(target.model);
   },

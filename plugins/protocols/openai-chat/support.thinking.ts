@@ -55,7 +55,7 @@ function writeEffort(
 ): Effort | undefined {
   if (effort === undefined && budget === undefined) return undefined;
   // A model that does not reason refuses even the request not to.
-  if ((effort === "none" || budget === 0) && !mayReason(context.facts)) return undefined;
+  if ((effort === "none" || budget === 0) && !mayReason(context)) return undefined;
   if (context.facts.thinking === "none") {
     const feature = effort === undefined ? "reasoning_budget" : "reasoning_effort";
     context.drop(pathOfUse(conversation, feature), "This model does not think");

@@ -72,7 +72,7 @@ export function* encodeRequestInSteps(conversation: Conversation, context: Encod
 /** Returns the conversation without thinking settings, where the model does not think. */
 function dropUnsupportedThinking(conversation: Conversation, context: EncodeContext): Conversation {
   const { reasoning, ...others } = conversation;
-  if (!reasoning || mayReason(context.facts)) return conversation;
+  if (!reasoning || mayReason(context)) return conversation;
   // What only the tables say is left to the vendor, unless the settings disable reasoning: it refuses even that.
   if (context.facts.thinking === undefined && !isReasoningOff(reasoning)) return conversation;
   for (const feature of reasoningFeatures(reasoning))

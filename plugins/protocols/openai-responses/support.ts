@@ -280,9 +280,9 @@ function readInclude(body: Fields, name: string): number | undefined {
  * Returns `include`. Its row is only decoded, because reasoning must be returned encrypted in any case. Models that do not
  * reason refuse that. [F: "Encrypted content is not supported with this model."]
  */
-export function writeInclude({ logprobs }: Conversation, { facts }: EncodeContext): string[] | undefined {
+export function writeInclude({ logprobs }: Conversation, context: EncodeContext): string[] | undefined {
   const include = [
-    ...(mayReason(facts) ? [INCLUDE_ENCRYPTED] : []),
+    ...(mayReason(context) ? [INCLUDE_ENCRYPTED] : []),
     ...(logprobs === undefined ? [] : [INCLUDE_LOGPROBS]),
   ];
   return include.length > 0 ? include : undefined;

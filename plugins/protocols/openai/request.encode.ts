@@ -61,13 +61,18 @@ export function effortForBudget(budget: number, model: string): Effort | undefin
 /** Models that reason where a request sets no effort, and take function tools only in Responses then. [D] */
 const REASONS_BY_DEFAULT = /(?:^|\/)gpt-(?:5[.-][6-9]|[6-9])/;
 
+/** Models known by their names not to reason, whoever serves them. [D] */
+const NEVER_REASONS = /(?:^|[/:])(?:chat)?gpt-(?:3|4|audio)/;
+
+type TargetModel = Pick<EncodeContext, "model" | "facts">;
+
 /** Reports whether a model may reason: whether nothing says that it does not. */
-export const mayReason = ({ thinking, reasons }: EncodeContext["facts"]): boolean =>
-  thinking === undefined ? reasons !== false : thinking !== "none";
+export const mayReason = ({ model, facts: { thinking, reasons } }: TargetModel): boolean =>
+  thinking === undefined ? (reasons ?? !NEVER_REASONS.test(model)) : thinking !== "none";
 
 /** Reports whether a model reasons where a request sets no effort. */
-export const reasonsByDefault = ({ model, facts }: Pick<EncodeContext, "model" | "facts">): boolean =>
-  REASONS_BY_DEFAULT.test(model) && mayReason(facts);
+export const reasonsByDefault = (target: TargetModel): boolean =>
+  REASONS_BY_DEFAULT.test(target.model) && mayReason(target);
 
 /** A mark's lifetime here, by the requested one; undefined is the vendor's default, 30 minutes. [S] */
 const CACHE_TTLS: Readonly<Record<NonNullable<CacheMark["ttl"]>, "30m" | "12h" | undefined>> = {

@@ -156,7 +156,9 @@ export const ProviderSchema = z
       .optional(),
     vendor: z
       .enum(VENDORS)
-      .describe("The vendor whose list prices apply. When absent: the vendor to whom the address belongs.")
+      .describe(
+        "The vendor whose list prices and facts about models apply. When absent: the vendor to whom the address belongs.",
+      )
       .optional(),
     warm: milliseconds()
       .describe("How long one idle TLS connection is kept open after the last request, like 5m or off.")

@@ -76,7 +76,8 @@ t.test("translated conversations need Responses for the same reasons", async (t)
   t.equal(wants("gpt-5.6", { budget: -1 }), true);
   t.equal(wants("gpt-5.6"), true);
   t.equal(wants("gpt-5.6", { effort: "none" }), false);
-  t.equal(wants("gpt-4.1", { effort: "high" }, { reasons: false }), false);
+  t.equal(wants("another", { effort: "high" }, { reasons: false }), false);
+  t.equal(wants("gpt-4.1", { effort: "high" }), false, "its name says that it does not reason");
 });
 
 t.test(

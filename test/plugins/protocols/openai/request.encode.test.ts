@@ -6,6 +6,7 @@ import {
   errorResultText,
   fitLabel,
   fitName,
+  mayReason,
   promptCacheOptions,
   supportedEffort,
 } from "../../../../plugins/protocols/openai/request.encode.ts";
@@ -77,6 +78,22 @@ t.test("for a model known to accept more efforts, one of those", async (t) => {
     [1024, 24_577].map((budget) => effortForBudget(budget, "openai/gpt-5.6")),
     ["low", "xhigh"],
   );
+});
+
+t.test("a model may reason unless facts or its name say that it does not", async (t) => {
+  for (const model of [
+    "gpt-4o",
+    "openai/gpt-4.1-mini",
+    "ft:gpt-4o-2024-08-06:org::id",
+    "chatgpt-4o-latest",
+    "gpt-35-turbo",
+  ])
+    t.equal(mayReason({ model, facts: {} }), false, model);
+  for (const model of ["gpt-5", "gpt-oss-120b", "my-gpt-4-proxy", "another"])
+    t.equal(mayReason({ model, facts: {} }), true, model);
+  t.equal(mayReason({ model: "another", facts: { reasons: false } }), false);
+  t.equal(mayReason({ model: "gpt-4o", facts: { thinking: "level" } }), true, "gateway.yaml decides");
+  t.equal(mayReason({ model: "gpt-5", facts: { thinking: "none" } }), false);
 });
 
 t.test(
