@@ -215,7 +215,7 @@ function unpack(plain: Buffer): Opaque {
     data: data ?? "",
     ...(typeof account === "string" ? { account } : {}),
     ...(typeof model === "string" ? { model } : {}),
-    ...(on === "text" ? { on } : {}),
+    ...(on === "text" || on === "reasoning" ? { on } : {}),
     ...(call === undefined ? {} : { on: { call } }),
     ...(media === undefined ? {} : { on: { media } }),
     ...(extra === undefined || extra === null ? {} : { extra }),

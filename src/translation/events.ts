@@ -27,9 +27,10 @@ export interface Opaque {
   data: string;
   /**
    * The part it belongs to, when the client's protocol has no place for it there: the call with this id, the media with this
-   * `TextKey.ofMedia`, or the text that follows it. Absent: the reasoning that holds it.
+   * `TextKey.ofMedia`, the text that follows it, or the reasoning before the texts that precede it. Absent: the reasoning that
+   * holds it.
    */
-  on?: { call: string } | { media: string } | "text";
+  on?: { call: string } | { media: string } | "text" | "reasoning";
   /** True where the client did not send it and the gateway recalled it. */
   recalled?: true;
   /** Further state that must be sent back with it, like an item's summary parts; specific to the protocol. */

@@ -32,7 +32,7 @@ export function placeState(conversation: Conversation): void {
     const parts: Part[] = [];
     for (const [j, part] of turn.parts.entries()) {
       const opaque = part.kind === "reasoning" ? part.opaque : undefined;
-      if (opaque?.on === undefined) parts.push(part);
+      if (opaque?.on === undefined || opaque.on === "reasoning") parts.push(part);
       else if (opaque.on !== "text")
         attachState("call" in opaque.on ? calls.get(opaque.on.call) : media.get(opaque.on.media), opaque);
       else attachToText(turn.parts.slice(j + 1), conversation.turns[i + 1], part as Reasoning, parts);

@@ -153,6 +153,12 @@ t.test("a signature that is found by the last text is returned in its own conver
   t.same(at(sent.body, "contents.1.parts"), [{ text: "Yes.", thoughtSignature: second }], "a text with its own");
 });
 
+/** What a client keeps of a part that keeps signatures of calls only, and no thoughts. */
+function keptOfCalls({ thoughtSignature, ...part }: JsonObject): JsonObject[] {
+  if (part["functionCall"]) return [{ ...part, thoughtSignature }];
+  return part["thought"] || part["text"] === "" ? [] : [part];
+}
+
 t.test(
   "Claude's reasoning reaches Gemini clients as Gemini's does, and is returned complete, whatever the client keeps",
   async (t) => {
@@ -182,6 +188,10 @@ t.test(
           "each chunk as a content": values.map((value) => at(value, "candidates.0.content") as JsonObject),
           "no thoughts": [{ role: "model", parts: streamed.filter(({ thought, text }) => !thought || text === "") }],
           "the whole answer": [{ role: "model", parts: whole }],
+          // As LangChain.js and LangChain4j do.
+          ...(blocks.some((block) => block === call) && {
+            "signatures of calls only": [{ role: "model", parts: streamed.flatMap(keptOfCalls) }],
+          }),
         };
         for (const [name, contents] of Object.entries(histories)) {
           const results = contents.flatMap((content) =>

@@ -65,6 +65,7 @@ t.test("state of media is returned on it by its bytes, wherever the client put i
 });
 
 t.test("state of a text is returned on the text that follows it", async (t) => {
+  t.same(placed(assistant(text("one"), carrying("x", "reasoning"))), [[text("one"), carrying("x", "reasoning")]]);
   t.same(placed(assistant(text("one"), carrying("x", "text"), text("two"))), [
     [text("one"), { ...text("two"), opaque: opaque("x") }],
   ]);

@@ -14,6 +14,7 @@ import {
   type Part,
   parseExact,
   RawJson,
+  type Reasoning,
   readSettings,
   Steps,
   type ToolCall,
@@ -212,7 +213,11 @@ class ContentsReader {
     for (const part of parts) {
       const usesBefore = uses.length;
       for (const decoded of this.readPart(part, calls))
-        if (!mergeThought(turnParts, decoded, uses, usesBefore) && !(continuesTurn && mergeText(turnParts, decoded)))
+        if (decoded.kind === "reasoning" && decoded.opaque?.on === "reasoning") placeThoughtState(turnParts, decoded);
+        else if (
+          !mergeThought(turnParts, decoded, uses, usesBefore) &&
+          !(continuesTurn && mergeText(turnParts, decoded))
+        )
           turnParts.push(decoded);
     }
     return turnParts;
@@ -230,9 +235,9 @@ class ContentsReader {
     const opaque = this.openSignature(part);
     if (thought && (kind === "text" || kind === undefined)) return [this.readThought(part, opaque)];
     part.ignore("thought", "cosmetic");
-    const partState =
-      opaque && (opaque.protocol === GEMINI || opaque.on !== undefined) ? withoutPlace(opaque) : undefined;
-    const reasoning = opaque && !partState ? this.foreignReasoning(part, opaque) : [];
+    const isForeign = opaque && opaque.protocol !== GEMINI && (opaque.on === undefined || opaque.on === "reasoning");
+    const partState = opaque && !isForeign ? withoutPlace(opaque) : undefined;
+    const reasoning = isForeign ? this.foreignReasoning(part, opaque) : [];
     return [...reasoning, readKnownPart(kind ?? "text", part, partState, calls)];
   }
 
@@ -275,6 +280,18 @@ function mergeThought(turnParts: Part[], part: Part, uses: FeatureUse[], usesBef
   for (const use of uses.splice(usesBefore))
     if (use.feature !== "reasoning_text" || use.path !== part.at) uses.push(use);
   return true;
+}
+
+/**
+ * Puts a thought's state back to its thought before the texts that precede the state; before these texts if the client sends no
+ * thoughts.
+ */
+function placeThoughtState(turnParts: Part[], part: Reasoning): void {
+  const index = turnParts.findLastIndex(({ kind }) => kind !== "text") + 1;
+  const opaque = withoutPlace(part.opaque as Opaque);
+  const thought = turnParts[index - 1];
+  if (thought?.kind === "reasoning" && !thought.opaque) turnParts[index - 1] = { ...thought, opaque };
+  else turnParts.splice(index, 0, { ...part, opaque });
 }
 
 /** Joins a text that arrives in pieces. Returns true for a part merged into the one before. */

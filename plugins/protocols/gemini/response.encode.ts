@@ -135,6 +135,9 @@ function partState(event: EventOf<"open">): Opaque | undefined {
   return event.kind === "tool_call" && event.opaque ? { ...event.opaque, on: { call: event.id ?? "" } } : undefined;
 }
 
+/** Blocks between a thought and a call that do not separate them. */
+const HOLDING_KINDS: ReadonlySet<BlockKind> = new Set(["text", "refusal", "server"]);
+
 /** Encodes the parts of one candidate in the order of its blocks. */
 class CandidateWriter {
   /** The block being written. Events of other open blocks are buffered, because parts are sequential. */
@@ -146,7 +149,7 @@ class CandidateWriter {
   private arguments: string[] = [];
   /** The sealed state of the open text or call until it is written. */
   private signature: string | undefined;
-  /** State of a reasoning block that has ended; written with the next part. */
+  /** State of a reasoning block that has ended, until it is written. */
   private thoughtState: Opaque | undefined;
   /** Complete calls, written with the next part or with the last frame, so that the end needs no frame of its own. */
   private calls: string[] = [];
@@ -294,29 +297,47 @@ class CandidateWriter {
     const state = partState(event);
     this.signature = state && this.context.seal(state);
     if (event.kind === "refusal") this.refused = true;
-    if (!state && this.carriesThoughtState(event.kind)) {
-      this.signature = this.context.seal(this.thoughtState as Opaque);
-      this.thoughtState = undefined;
-    }
-    if (this.thoughtState) this.write(this.signaturePart(), { kind: "thought", signed: true, empty: true }, out);
+    if (this.thoughtState && !this.holdsThoughtState(event.kind)) this.writeThoughtState(event.kind, out);
     const continues = continuesPart(this.last, { kind: "text", signed: this.signature !== undefined, empty: false });
     const part = continues ? (this.last?.part ?? 0) : this.partCount;
     this.blockStart = { part, before: continues ? this.partBytes : 0 };
   }
 
   /**
-   * Reports whether a thought's state goes on the part that follows, as in the vendor's responses [F]: some clients send no
-   * thoughts back, only what is on other parts. [S: gemini-cli] State that the vendor itself put on a thought stays there.
+   * Reports whether a thought's state is held for a later call, on which the vendor puts it [F]: some clients send no thoughts
+   * back [S: gemini-cli], or signatures of calls only [S: LangChain.js]. State that the vendor itself put on a thought stays
+   * there.
    */
-  private carriesThoughtState(kind: BlockKind): boolean {
-    const { protocol, on } = this.thoughtState ?? {};
-    if (protocol === undefined || on !== undefined) return false;
-    return kind === "tool_call" || (kind === "text" && protocol !== GEMINI);
+  private holdsThoughtState(kind: BlockKind): boolean {
+    return HOLDING_KINDS.has(kind) && this.isThoughtStateFree && this.thoughtState?.protocol !== GEMINI;
+  }
+
+  /** Whether no call or media own the state. */
+  private get isThoughtStateFree(): boolean {
+    return this.thoughtState?.on === undefined || this.thoughtState.on === "reasoning";
+  }
+
+  /** Writes a thought's state: on the call that begins, unless it has its own, or in a part of its own. */
+  private writeThoughtState(kind: BlockKind, out: EncodedFrame[]): void {
+    if (kind === "tool_call" && this.signature === undefined && this.isThoughtStateFree) {
+      this.signature = this.context.seal(this.thoughtState as Opaque);
+      this.thoughtState = undefined;
+      return;
+    }
+    const partKind = this.thoughtState?.on === "reasoning" ? "text" : "thought";
+    this.write(this.signaturePart(), { kind: partKind, signed: true, empty: true }, out);
+  }
+
+  /** Marks a held state: a text now stands between it and its thought. */
+  private markThoughtState(): void {
+    if (this.thoughtState && this.holdsThoughtState("text"))
+      this.thoughtState = { ...this.thoughtState, on: "reasoning" };
   }
 
   private writeText({ text, logprobs }: EventOf<"text">, out: EncodedFrame[]): void {
     const { signature } = this;
     this.signature = undefined;
+    this.markThoughtState();
     const signed = signature !== undefined;
     const logprobsResult = logprobs === undefined ? undefined : encodeLogprobs(logprobs);
     const logprobsMember = logprobsResult ? `,"logprobsResult":${JSON.stringify(logprobsResult)}` : "";
@@ -377,10 +398,12 @@ class CandidateWriter {
     this.calls.push(`{"functionCall":{${id}"name":${JSON.stringify(name)},"args":${args}}${signature}}`);
   }
 
+  /** Returns the thought's state as a part: as the end of a turn without calls [F], or an empty thought. */
   private signaturePart(): string {
+    const { on } = this.thoughtState as Opaque;
     const signature = JSON.stringify(this.context.seal(this.thoughtState as Opaque));
     this.thoughtState = undefined;
-    return `{"text":"","thought":true,"thoughtSignature":${signature}}`;
+    return `{"text":"",${on === "reasoning" ? "" : '"thought":true,'}"thoughtSignature":${signature}}`;
   }
 
   /** Writes the complete calls. */

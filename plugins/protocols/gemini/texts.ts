@@ -132,16 +132,13 @@ export const opaque: OpaquePlaces = {
     const removed = new Set(removedPaths.map((path) => JSON.stringify(path)));
     for (const request of requestsIn(body)) {
       const turns: RemainingTurn[] = [];
-      let signatureRemoved = false;
+      let removal: ThoughtRemoval = "none";
       // Backwards, because a thought is removed with its signature, which may be on a later part or in the next content.
       for (const content of [...contentsIn(request)].reverse()) {
         const parts = [...partsIn(content)];
-        const { remaining, thoughtPieces, startsRemoved } = removeParts(
-          parts,
-          removed,
-          signatureRemoved && content.role === "assistant",
-        );
-        signatureRemoved = startsRemoved;
+        const after = content.role === "assistant" ? removal : "none";
+        const { remaining, thoughtPieces, before } = removeParts(parts, removed, after);
+        removal = before;
         if (remaining) for (const { path } of thoughtPieces) yield { path };
         else yield { path: content.path };
         if (remaining && content.role !== "system") turns.unshift({ role: content.role, parts: remaining });
@@ -184,31 +181,37 @@ function* signaturePlaces(part: ObjectPlace): Iterable<OpaquePlace> {
 
 const isThought = (part: ObjectPlace): boolean => part.object["thought"] === true && isText(part);
 
+/** Whether a thought is removed: its signature, on a later part, was; then its pieces one after another are. */
+type ThoughtRemoval = "none" | "signature" | "pieces";
+
 /**
  * Removes parts of a turn.
- * @param signatureRemoved whether a signature after these parts is removed that belongs to a thought
- * @returns the remaining parts, undefined if none remain; the pieces of thoughts whose signature is removed; and whether the
- * first part is such a thought or signature
+ * @param after what was removed after these parts
+ * @returns the remaining parts, undefined if none remain; the pieces of thoughts whose signature is removed; and what is removed
+ * of a thought that began before these parts
  */
-function removeParts(parts: readonly ObjectPlace[], removed: ReadonlySet<string>, signatureRemoved: boolean) {
+function removeParts(parts: readonly ObjectPlace[], removed: ReadonlySet<string>, after: ThoughtRemoval) {
   const remaining: ObjectPlace[] = [];
   const thoughtPieces: ObjectPlace[] = [];
-  let removesThought = signatureRemoved;
+  let removal = after;
   for (const part of parts.toReversed()) {
-    const thought = isThought(part);
-    if (removed.has(JSON.stringify(part.path))) removesThought = thought;
-    else if (removesThought && thought && memberIn(part, "thoughtSignature").value === undefined)
+    const { path, value } = memberIn(part, "thoughtSignature");
+    const unsigned = value === undefined;
+    if (removed.has(JSON.stringify(part.path))) removal = isThought(part) ? "pieces" : "signature";
+    else if (removal !== "none" && isThought(part) && unsigned) {
+      removal = "pieces";
       thoughtPieces.push(part);
-    else {
-      // The part after a thought may carry the thought's signature.
-      removesThought = removed.has(JSON.stringify(memberIn(part, "thoughtSignature").path));
+    } else {
+      // A part after a thought may carry its signature; texts may be between.
+      if (removed.has(JSON.stringify(path))) removal = "signature";
+      else if (removal === "pieces" || !unsigned || !isText(part)) removal = "none";
       remaining.push(part);
     }
   }
   return {
     remaining: parts.length > 0 && remaining.length === 0 ? undefined : remaining.reverse(),
     thoughtPieces,
-    startsRemoved: removesThought,
+    before: removal,
   };
 }
 

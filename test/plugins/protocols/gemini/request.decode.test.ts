@@ -3,7 +3,8 @@ import { CallMatcher } from "../../../../plugins/protocols/gemini/request.decode
 import { encodeRequest } from "../../../../plugins/protocols/gemini/request.encode.ts";
 import { fields, support } from "../../../../plugins/protocols/gemini/support.ts";
 import { GatewayError } from "../../../../src/core/errors.ts";
-import type { Conversation, Part, ToolCall, ToolResult } from "../../../../src/translation/conversation.ts";
+import type { Conversation, Part, Reasoning, ToolCall, ToolResult } from "../../../../src/translation/conversation.ts";
+import type { Opaque } from "../../../../src/translation/events.ts";
 import { mergeTurns } from "../../../../src/translation/turns.ts";
 import { gathered } from "../../../support/gathered.ts";
 import { hostileTexts, runLinear } from "../../../support/linear-work.ts";
@@ -197,6 +198,26 @@ t.test("state of another protocol is reasoning of its own before the part, and i
   t.match(
     partsOf({ text: "Hm.", thought: true, thoughtSignature }, { functionCall: { name: "f" }, thoughtSignature }),
     [{ kind: "reasoning", text: "Hm.", opaque }, { kind: "tool_call" }],
+  );
+});
+
+t.test("state of a thought before texts is returned to it, or before the texts where it was not sent", async (t) => {
+  const opaque: Opaque = { protocol: "some-protocol", kind: "signature", data: "x", on: "reasoning" };
+  const { on: _, ...placed } = opaque;
+  const turnOf = (...parts: object[]) =>
+    read({ contents: [{ role: "model", parts }] }, { open: () => opaque }).turns[0]?.parts ?? [];
+  const thoughtSignature = "sealed";
+  const thought = { text: "Hm.", thought: true };
+  const call = { functionCall: { name: "f" } };
+  const parts = [{ text: "A" }, { text: "B" }, { ...call, thoughtSignature }];
+  const after = [{ kind: "text" }, { kind: "text" }, { kind: "tool_call", opaque: undefined }];
+  t.match(turnOf(thought, ...parts), [{ kind: "reasoning", text: "Hm.", opaque: placed }, ...after]);
+  t.notOk("on" in ((turnOf(thought, ...parts)[0] as Reasoning).opaque ?? {}));
+  t.match(turnOf(...parts), [{ kind: "reasoning", text: "", opaque: placed }, ...after]);
+  t.match(
+    turnOf(call, { text: "A" }, { text: "", thoughtSignature }),
+    [{ kind: "tool_call" }, { kind: "reasoning", opaque: placed }, { kind: "text", text: "A" }, { text: "" }],
+    "not before the call of an earlier step",
   );
 });
 

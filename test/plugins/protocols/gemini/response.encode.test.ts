@@ -365,7 +365,7 @@ t.test("parts of a summary are paragraphs", async (t) => {
   );
 });
 
-t.test("state of reasoning is on the part that follows, shown or not", async (t) => {
+t.test("state of reasoning is on the next call, else on an empty text at the end, shown or not", async (t) => {
   const events: Event[] = [
     open(0, { kind: "reasoning" }),
     text(0, "Hm"),
@@ -377,16 +377,26 @@ t.test("state of reasoning is on the part that follows, shown or not", async (t)
     close(1),
   ];
   const signed = { text: "", thought: true, thoughtSignature: SEALED };
-  const answered = { text: "A", thoughtSignature: SEALED };
-  t.strictSame(parts(events), [answered, { text: "" }]);
-  t.strictSame(parts(events, shown()), [{ text: "Hm", thought: true }, answered, { text: "" }]);
+  const answered = [{ text: "A" }, { text: "", thoughtSignature: SEALED }];
+  t.strictSame(parts(events), answered);
+  t.strictSame(parts(events, shown()), [{ text: "Hm", thought: true }, ...answered]);
+  const thought = { text: "Hm", thought: true };
+  const called = { functionCall: { id: "one", name: "f", args: {} }, thoughtSignature: SEALED };
+  t.strictSame(parts([...events, ...call(2, "one", "{}")], shown()), [thought, { text: "A" }, called]);
+  const places: unknown[] = [];
+  const noting = { ...contextFor(), seal: ({ on }: Opaque) => String(places.push(on)) };
+  parts([...events, ...call(2, "one", "{}")], noting);
+  parts([...events.slice(0, 5), ...call(2, "one", "{}")], noting);
+  t.strictSame(places, ["reasoning", undefined], "it says whether texts are between");
+  const later: Event[] = [open(2, { kind: "reasoning" }), { type: "opaque", block: 2, opaque: state }, close(2)];
+  t.strictSame(parts([...events, ...later]), [...answered, signed], "one state on each part");
   t.strictSame(parts(events.slice(0, 5)), [signed], "where no part follows, on an empty thought");
   const again = [0, 2].flatMap((block): Event[] => [
     open(block, { kind: "reasoning", redacted: true }),
     { type: "opaque", block, opaque: state },
     close(block),
   ]);
-  t.strictSame(parts([...again, ...events.slice(5)]), [signed, answered, { text: "" }], "one state on each part");
+  t.strictSame(parts([...again, ...events.slice(5)]), [signed, ...answered], "one state on each part");
   const own = { ...state, protocol: "gemini", kind: "thoughtSignature" };
   const vendors = events.map((event) => (event.type === "opaque" ? { ...event, opaque: own } : event));
   t.strictSame(parts(vendors), [

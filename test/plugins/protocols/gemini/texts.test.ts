@@ -155,8 +155,26 @@ t.test("reasoning is removed with its state, a call and a text stay, and so do a
   t.equal(cleaned(request(pieces, text(state))).json, request(text()), "its signature may be on what follows it");
   t.equal(cleaned(request(pieces, call(state))).json, request(call()));
   t.equal(cleaned(request(call(state), pieces, text())).json, request(call(), pieces, text()), "one of its own stays");
+  const end = `{"text":"","thoughtSignature":"${foreign}"}`;
+  for (const [part, left] of [
+    [call(state), [call()]],
+    [end, []],
+  ] as const) {
+    t.equal(cleaned(request(pieces, text(), part)).json, request(text(), ...left), "or after texts");
+    t.equal(
+      cleaned(request(pieces, text(), pieces, text(), part)).json,
+      request(pieces, text(), text(), ...left),
+      "the last thought only",
+    );
+  }
+  t.equal(cleaned(request(pieces, text(), thought)).json, request(pieces, text()), "an earlier thought stays");
   const streamed = (...contents: string[]) =>
     `{"contents":[{"role":"user","parts":[{"text":"Hi"}]}${contents.map((parts) => `,{"role":"model","parts":[${parts}]}`).join("")}]}`;
+  t.equal(
+    cleaned(streamed('{"text":"Let me ","thought":true}', '{"text":"see.","thought":true}', text(), text(), end)).json,
+    streamed(text(), text()),
+    "each piece as a content, then texts",
+  );
   t.equal(
     cleaned(streamed('{"text":"Let me ","thought":true}', '{"text":"see.","thought":true}', text(state))).json,
     streamed(text()),
