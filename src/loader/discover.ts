@@ -11,7 +11,7 @@ import type { Protocol } from "../core/protocol.ts";
 import { pluginError } from "./problems.ts";
 // Before any plugin registers something.
 import "./registrations.ts";
-import { importCode } from "./versions.ts";
+import { endInTime, importCode } from "./versions.ts";
 
 /** The folder of the built-in plugins. */
 export const PLUGINS_FOLDER = fileURLToPath(new URL("../../plugins", import.meta.url));
@@ -77,7 +77,7 @@ function packageFile(name: string, folder: string): string | undefined {
  * @throws PluginError with file, field and reason.
  */
 export async function loadPlugin(file: string, timeout = IMPORT_TIMEOUT): Promise<PluginClass> {
-  const Class = (await importDefault(file, timeout)) as PluginClass | undefined;
+  const Class = (await defaultOf(file, importCode(file, timeout))) as PluginClass | undefined;
   if (typeof Class !== "function" || Class.prototype === undefined)
     throw pluginError(file, "the default export must be a class: export default class … implements Plugin");
   const { options, after, before }: { options?: unknown; after?: unknown; before?: unknown } = Class;
@@ -99,9 +99,10 @@ export async function loadProtocols(folder = join(PLUGINS_FOLDER, "protocols")):
     (entry) => entry.isDirectory() && existsSync(join(folder, entry.name, "index.ts")),
   );
   const protocols = await Promise.all(
-    names.map(
-      ({ name }) => importDefault(join(folder, name, "index.ts"), IMPORT_TIMEOUT, importOnce) as Promise<Protocol>,
-    ),
+    names.map(({ name }) => {
+      const file = join(folder, name, "index.ts");
+      return defaultOf(file, endInTime(import(pathToFileURL(file).href), IMPORT_TIMEOUT)) as Promise<Protocol>;
+    }),
   );
   for (const [i, protocol] of protocols.entries()) {
     const expected = names[i]?.name as string;
@@ -112,9 +113,6 @@ export async function loadProtocols(folder = join(PLUGINS_FOLDER, "protocols")):
     throw pluginError(folder, "exactly one protocol must be the common dialect");
   return protocols;
 }
-
-/** Imports the gateway's own code, of which there is one version only. */
-const importOnce = (file: string): Promise<unknown> => import(pathToFileURL(file).href);
 
 /** What most plugins import names from. */
 const COMMON_MODULES = ["model-gateway", "model-gateway/store", "model-gateway/protocol", "tsyringe"];
@@ -143,17 +141,12 @@ const moduleHint = (message: string): string =>
     ? `; plugins are ES modules: write import and export, in a .ts or .mjs file or beside a package.json with "type": "module"`
     : "";
 
-async function importDefault(file: string, timeout: number, importing = importCode): Promise<unknown> {
-  const late = Promise.withResolvers<never>();
-  const waited = () => late.reject(new Error(`has not run to its end after ${timeout / 1000} s: a top-level await?`));
-  const timer = setTimeout(waited, timeout);
+/** Returns the default export of a file's module. @throws PluginError */
+async function defaultOf(file: string, loading: Promise<unknown>): Promise<unknown> {
   try {
-    const loading = importing(file, timeout) as Promise<{ default?: unknown }>;
-    return (await Promise.race([loading, late.promise])).default;
+    return ((await loading) as { default?: unknown }).default;
   } catch (thrown) {
     const { message } = thrown as Error;
     throw pluginError(file, `${message}${await missingExportHint(message)}${moduleHint(message)}`, thrown);
-  } finally {
-    clearTimeout(timer);
   }
 }

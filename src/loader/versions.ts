@@ -28,7 +28,7 @@ const files = new Map<string, CodeFile>();
 let loading: Map<string, string> | undefined;
 let queue: Promise<unknown> = Promise.resolve();
 
-/** Maximum milliseconds for which a load may delay the next one. */
+/** Maximum milliseconds for which a module may run until its end. */
 const MAX_LOAD_TIME = 10_000;
 
 /** Digests of packages' plugins at their import: what runs until the process ends. */
@@ -52,13 +52,14 @@ registerHooks({
 
 /**
  * Imports a file of a plugin; returns the cached module where neither it nor its imports have changed.
- * @param longest milliseconds for which it may delay the next load
+ * @param timeout milliseconds from when its turn has come
+ * @throws Error as {@link endInTime}, and what the code throws
  */
-export function importCode(path: string, longest = MAX_LOAD_TIME): Promise<unknown> {
+export function importCode(path: string, timeout = MAX_LOAD_TIME): Promise<unknown> {
   const file = realPath(path);
   if (!isCode(file)) {
     if (!importedPackages.has(file)) importedPackages.set(file, packageDigest(file));
-    return import(pathToFileURL(file).href);
+    return endInTime(import(pathToFileURL(file).href), timeout);
   }
   const load = async () => {
     const resolved = new Map<string, string>();
@@ -71,19 +72,26 @@ export function importCode(path: string, longest = MAX_LOAD_TIME): Promise<unkno
       if (loading === resolved) loading = undefined;
     }
   };
-  // One load at a time, so that the resolved version of each file is known; a load that never ends does not block the next ones.
-  const before = queue;
-  const loaded = before.then(load);
-  queue = before.then(() => waitSettled(loaded, longest));
+  // One load at a time, so that the resolved version of each file is known; one that never ends does not count against the next.
+  const loaded = queue.then(() => endInTime(load(), timeout));
+  queue = loaded.catch(() => {});
   return loaded;
 }
 
-/** Waits until a promise has settled, but not longer than `longest` milliseconds. */
-async function waitSettled(loaded: Promise<unknown>, longest: number): Promise<void> {
-  const late = Promise.withResolvers<void>();
-  const timer = setTimeout(late.resolve, longest);
-  await Promise.race([loaded, late.promise]).catch(() => {});
-  clearTimeout(timer);
+/**
+ * Waits until a module has run to its end.
+ * @param timeout milliseconds
+ * @throws Error when that takes longer
+ */
+export async function endInTime<T>(loaded: Promise<T>, timeout: number): Promise<T> {
+  const late = Promise.withResolvers<never>();
+  const waited = () => late.reject(new Error(`has not run to its end after ${timeout / 1000} s: a top-level await?`));
+  const timer = setTimeout(waited, timeout);
+  try {
+    return await Promise.race([loaded, late.promise]);
+  } finally {
+    clearTimeout(timer);
+  }
 }
 
 /**
