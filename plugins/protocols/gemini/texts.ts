@@ -136,9 +136,9 @@ export const opaque: OpaquePlaces = {
       // Backwards, because a thought is removed with its signature, which may be on a later part or in the next content.
       for (const content of [...contentsIn(request)].reverse()) {
         const parts = [...partsIn(content)];
-        const after = content.role === "assistant" ? removal : "none";
-        const { remaining, thoughtPieces, before } = removeParts(parts, removed, after);
-        removal = before;
+        const isAnswer = content.role === "assistant";
+        const { remaining, thoughtPieces, before } = removeParts(parts, removed, isAnswer ? removal : "none");
+        removal = isAnswer ? before : "none";
         if (remaining) for (const { path } of thoughtPieces) yield { path };
         else yield { path: content.path };
         if (remaining && content.role !== "system") turns.unshift({ role: content.role, parts: remaining });
@@ -181,7 +181,7 @@ function* signaturePlaces(part: ObjectPlace): Iterable<OpaquePlace> {
 
 const isThought = (part: ObjectPlace): boolean => part.object["thought"] === true && isText(part);
 
-/** Whether a thought is removed: its signature, on a later part, was; then its pieces one after another are. */
+/** Whether a thought is removed: after its signature on a call or an end, before which texts may be, or its next piece. */
 type ThoughtRemoval = "none" | "signature" | "pieces";
 
 /**
@@ -202,8 +202,8 @@ function removeParts(parts: readonly ObjectPlace[], removed: ReadonlySet<string>
       removal = "pieces";
       thoughtPieces.push(part);
     } else {
-      // A part after a thought may carry its signature; texts may be between.
-      if (removed.has(JSON.stringify(path))) removal = "signature";
+      // The part after a thought may carry its signature; texts may be before a call that does.
+      if (removed.has(JSON.stringify(path))) removal = isText(part) ? "pieces" : "signature";
       else if (removal === "pieces" || !unsigned || !isText(part)) removal = "none";
       remaining.push(part);
     }
