@@ -146,7 +146,10 @@ const ASIDE: readonly (readonly [RegExp, string])[] = [
     /^systemd-analyze (?:security|verify)$|^go install helm\.sh\/helm\/v3\/cmd\/helm@v[\d.]+$/,
     "test/deploy.test.ts runs systemd's, and helm where one is named to it",
   ],
-  [/^jq -cR 'fromjson\? \| select\(\.journal\) \| \.journal' LOG > /, "jq's own: test/life/full-disk.test.ts puts the lines back"],
+  [
+    /^jq -cR 'fromjson\? \| select\(\.journal\) \| \.journal' LOG > /,
+    "jq's own: test/life/full-disk.test.ts puts the lines back",
+  ],
   [/^apt-get install /, "it changes the machine"],
   [/^kill -(?:9|HUP)$/, "signals: test/life/killed.test.ts, test/cli/signals.test.ts"],
   [/^(?:pg_(?:dump|restore)|psql)\b/, "they need PostgreSQL: test/store/postgres/maintenance.test.ts"],
