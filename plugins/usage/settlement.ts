@@ -73,12 +73,8 @@ function settleWhole(
   }
   const lacksOutput = reported.out.total === undefined;
   const isText = operation.task === "generate" && operation.generates;
-  if (isText && !isUnestimated(exchange, cut)) {
-    if (lacksOutput && reading.parser)
-      return { usage: completeOutput(reported, estimateReceived(exchange, reading, tokensIn)), source: "partial" };
-    if (reported.in.total === undefined && (reading.parser ?? reading.delivered))
-      return { usage: completeInput(reported, tokensIn()), source: "partial" };
-  }
+  if (lacksOutput && isText && reading.parser && !isUnestimated(exchange, cut))
+    return { usage: completeOutput(reported, estimateReceived(exchange, reading, tokensIn)), source: "partial" };
   // An unfinished answer that was not requested in the background: nothing tells what the rest of it costs.
   const isFinal = reading.lateId !== undefined || reading.parser?.unfinished !== true;
   const isComplete = (hasArrived(exchange, reading) && !lacksOutput) || isUsageFinal(exchange);
@@ -205,10 +201,6 @@ function wholeTokens(json: unknown, received: number, exchange: DoneExchange): n
 function completeOutput(reported: Usage, estimate: Usage): Usage {
   const total = Math.max(estimate.out.total ?? 0, reported.out.reasoning ?? 0);
   return { ...reported, out: { ...reported.out, total } };
-}
-
-function completeInput(reported: Usage, estimate: number): Usage {
-  return { ...reported, in: { ...reported.in, total: Math.max(estimate, reported.in.cached ?? 0) } };
 }
 
 /** Returns an estimate of output tokens, at most as many as the request allows. */

@@ -67,8 +67,8 @@ export interface LedgerEntry {
   /** Bytes of bodies that passed through unparsed. */
   bytes?: { up: number; down: number };
   /**
-   * `reported`: the provider reported everything. `partial`: it reported some usage before the exchange was cut, or input or
-   * output only; output tokens are an estimate if that is higher, and input tokens if it reported none. `estimated`: it reported nothing, and the tokens of the request and of the received part
+   * `reported`: the provider reported everything. `partial`: it reported some usage before the exchange was cut; output tokens
+   * are an estimate if that is higher. `estimated`: it reported nothing, and the tokens of the request and of the received part
    * of the response are estimated. `observed`: it was cut, and only what the provider had reported counts. `absorbed`: it was
    * cut, and costs nothing. `none`: unknown. `free`: no provider received the request, or all of them refused it (a status from
    * 400 to 499, except 408 and 499), or it generated nothing, such as a count of tokens or a look at a stored response.
