@@ -1,21 +1,25 @@
 import { setImmediate as nextTurn } from "node:timers/promises";
 import { RawJson, writeJson } from "../wire/exact.ts";
+import { parseInSteps } from "../wire/parse-in-steps.ts";
 import type { JsonObject } from "../wire/values.ts";
+import type { Event } from "./events.ts";
 
 /** Long work that pauses between its steps, to give other work a turn. */
 export type Steps<Result> = Generator<undefined, Result, undefined>;
 
 /**
- * Bytes of a request from which it is read and written in many ticks of the event loop: the work grows with the bytes, and blocks
- * other requests.
+ * Bytes of a request or a whole response from which it is read and written in many ticks of the event loop: the work grows with the
+ * bytes, and blocks other requests.
  */
-export const LARGE_REQUEST_BYTES = 256 * 1024;
+export const LARGE_BODY_BYTES = 256 * 1024;
 
 /** Elements of a list per step. */
 const STEP = 512;
 
-/** Elements of a list that are serialized together, and characters of JSON after which a step ends earlier. */
+/** Elements of a list that are serialized together, and characters of texts after which a step ends earlier. */
 const [WRITTEN_TOGETHER, MAX_STEP_LENGTH] = [64, 1 << 20];
+/** Characters of a text that are processed together; a longer one is cut. */
+const MAX_TEXT_LENGTH = 1 << 18;
 
 /** Reports whether a step ends with the element at this index. */
 export const endsStep = (n: number): boolean => n % STEP === STEP - 1;
@@ -40,17 +44,102 @@ export async function runInTurns<Result>(
   return step.value;
 }
 
-/** Serializes an object like `writeJson`, in steps where a list anywhere in it is long. */
-export const writeJsonInSteps = (object: JsonObject): Steps<string> => writingValue(object);
+let lastLarge: Promise<unknown> = Promise.resolve();
 
-function* writingValue(value: unknown): Steps<string> {
-  if (!holdsLongList(value)) return writeJson(value ?? null);
+/**
+ * Does work on a large body once all such work before it has ended: values that are parsed take many times the memory of their
+ * bytes, which nobody counts.
+ */
+export function oneAtATime<Result>(work: () => Promise<Result>): Promise<Result> {
+  const result = lastLarge.then(work);
+  lastLarge = result.catch(() => {});
+  return result;
+}
+
+/** Returns a list in parts of so many elements; any other value as it is. */
+function* partsOf(value: unknown, length: number): Iterable<unknown> {
+  if (!Array.isArray(value)) yield value;
+  else for (let start = 0; start < value.length; start += length) yield value.slice(start, start + length);
+}
+
+/** Returns a text in pieces: itself where it is not long. Surrogate pairs are not cut. */
+export function* piecesOfText(text: string): Iterable<string> {
+  let from = 0;
+  while (text.length - from > MAX_TEXT_LENGTH) {
+    let end = from + MAX_TEXT_LENGTH;
+    if (isHighSurrogate(text.charCodeAt(end - 1))) end--;
+    yield text.slice(from, end);
+    from = end;
+  }
+  yield text.slice(from);
+}
+
+/** Returns the bytes of a text in UTF-8, in steps. */
+export function* bytesInSteps(text: string): Steps<Buffer[]> {
+  const bytes: Buffer[] = [];
+  for (const [n, piece] of [...piecesOfText(text)].entries()) {
+    bytes.push(Buffer.from(piece));
+    if (endsPieces(n)) yield;
+  }
+  return bytes;
+}
+
+/** Joins pieces of bytes, in steps. @param length of all together */
+export function* joinInSteps(pieces: readonly Buffer[], length: number): Steps<Buffer> {
+  const joined = Buffer.allocUnsafeSlow(length);
+  let [at, written] = [0, 0];
+  for (const piece of pieces) {
+    at += piece.copy(joined, at);
+    if (at - written < MAX_STEP_LENGTH) continue;
+    written = at;
+    yield;
+  }
+  return joined;
+}
+
+/** Reports whether a step ends with the piece of a text at this index. */
+const endsPieces = (n: number): boolean => n % (MAX_STEP_LENGTH / MAX_TEXT_LENGTH) === 0;
+
+const isHighSurrogate = (code: number): boolean => code >= 0xd800 && code <= 0xdbff;
+
+/** Gives the events of a response to a function, in steps. */
+export function* forEachEvent(events: Iterable<Event>, act: (event: Event) => void): Steps<void> {
+  let length = 0;
+  let n = 0;
+  for (const event of events) {
+    act(event);
+    length += lengthOf(event);
+    if (length < MAX_STEP_LENGTH && !endsStep(n++)) continue;
+    length = 0;
+    yield;
+  }
+}
+
+function lengthOf(event: Event): number {
+  if (event.type === "media") return event.base64?.length ?? 0;
+  return event.type === "text" || event.type === "arguments" ? event.text.length : 0;
+}
+
+/** Serializes a value like `writeJson`, in steps where a list or a text anywhere in it is long. */
+export function* writeJsonInSteps(value: unknown): Steps<string> {
+  if (!isLong(value)) return writeJson(value ?? null);
+  if (typeof value === "string") return yield* writingText(value);
   if (Array.isArray(value)) return yield* writingList(value);
   // Strings are appended to each other, which copies none of them: `join` would copy all of a long one at each level.
   let text = "";
   for (const [name, member] of Object.entries(value as JsonObject))
-    if (member !== undefined) text += `${text === "" ? "" : ","}${JSON.stringify(name)}:${yield* writingValue(member)}`;
+    if (member !== undefined)
+      text += `${text === "" ? "" : ","}${JSON.stringify(name)}:${yield* writeJsonInSteps(member)}`;
   return `{${text}}`;
+}
+
+function* writingText(value: string): Steps<string> {
+  let text = "";
+  for (const [n, piece] of [...piecesOfText(value)].entries()) {
+    text += JSON.stringify(piece).slice(1, -1);
+    if (endsPieces(n)) yield;
+  }
+  return `"${text}"`;
 }
 
 function* writingList(list: readonly unknown[]): Steps<string> {
@@ -59,8 +148,8 @@ function* writingList(list: readonly unknown[]): Steps<string> {
   for (let start = 0; start < list.length; start += WRITTEN_TOGETHER) {
     const elements = list.slice(start, start + WRITTEN_TOGETHER);
     if (start > 0) text += ",";
-    if (elements.some(holdsLongList))
-      for (const [n, each] of elements.entries()) text += `${n > 0 ? "," : ""}${yield* writingValue(each)}`;
+    if (elements.some(isLong))
+      for (const [n, each] of elements.entries()) text += `${n > 0 ? "," : ""}${yield* writeJsonInSteps(each)}`;
     else text += writeJson(elements).slice(1, -1);
     const end = start + WRITTEN_TOGETHER;
     if (end >= list.length || (text.length - written < MAX_STEP_LENGTH && !endsStep(end - 1))) continue;
@@ -70,12 +159,20 @@ function* writingList(list: readonly unknown[]): Steps<string> {
   return `[${text}]`;
 }
 
-function holdsLongList(value: unknown): boolean {
+function isLong(value: unknown): boolean {
+  if (typeof value === "string") return value.length > MAX_TEXT_LENGTH;
   if (typeof value !== "object" || value === null || value instanceof RawJson) return false;
-  if (Array.isArray(value)) return value.length > WRITTEN_TOGETHER || value.some(holdsLongList);
-  for (const name in value) if (holdsLongList((value as JsonObject)[name])) return true;
+  if (Array.isArray(value)) return value.length > WRITTEN_TOGETHER || value.some(isLong);
+  for (const name in value) if (isLong((value as JsonObject)[name])) return true;
   return false;
 }
 
 /** What a codec needs to work in steps. */
-export const Steps = { atOnce: runAtOnce, endsStep, writingJson: writeJsonInSteps };
+export const Steps = {
+  atOnce: runAtOnce,
+  endsStep,
+  partsOf,
+  forEachEvent,
+  parsingJson: parseInSteps,
+  writingJson: writeJsonInSteps,
+};

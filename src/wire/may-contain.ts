@@ -10,8 +10,16 @@ interface Needle {
   readonly skip: Uint8Array;
 }
 
+interface AnyCaseNeedle extends Needle {
+  /** The usual ones, for the native search. */
+  readonly spellings: readonly Buffer[];
+}
+
 const memberSearches = new Map<string | readonly string[], MemberSearch>();
 const wordNeedles = new Map<string, Needle>();
+const anyCaseNeedles = new Map<string, AnyCaseNeedle>();
+/** The bit in which a lower-case ASCII letter differs from its capital. */
+const CASE_BIT = 0x20;
 /** Bytes from which on a call of the native search costs less than it saves. */
 const NATIVE_SEARCH_LENGTH = 2048;
 
@@ -25,6 +33,23 @@ export function containsWord(bytes: Buffer, word: string): boolean {
   for (let end = last; end < bytes.length; end += skip[bytes[end] as number] as number) {
     let i = last;
     while (i >= 0 && bytes[end - last + i] === needle[i]) i--;
+    if (i < 0) return true;
+  }
+  return false;
+}
+
+/**
+ * Reports whether bytes contain a word in any case. In many bytes only in a usual one (`word`, `Word`, `WORD`), for which there are
+ * native searches.
+ * @param word of lower-case ASCII letters
+ */
+export function containsAnyCase(bytes: Buffer, word: string): boolean {
+  const { needle, skip, spellings } = anyCaseNeedles.get(word) ?? compileAnyCase(word);
+  if (bytes.length > NATIVE_SEARCH_LENGTH) return spellings.some((spelling) => bytes.includes(spelling));
+  const last = needle.length - 1;
+  for (let end = last; end < bytes.length; end += skip[bytes[end] as number] as number) {
+    let i = last;
+    while (i >= 0 && ((bytes[end - last + i] as number) | CASE_BIT) === needle[i]) i--;
     if (i < 0) return true;
   }
   return false;
@@ -85,11 +110,25 @@ class MemberSearch {
 }
 
 function compileNeedle(word: string): Needle {
+  const compiled = newNeedle(word);
+  wordNeedles.set(word, compiled);
+  return compiled;
+}
+
+function newNeedle(word: string): Needle {
   const needle = Buffer.from(word);
   const skip = new Uint8Array(256).fill(needle.length);
   for (let i = 0; i < needle.length - 1; i++) skip[needle[i] as number] = needle.length - 1 - i;
-  wordNeedles.set(word, { needle, skip });
   return { needle, skip };
+}
+
+function compileAnyCase(word: string): AnyCaseNeedle {
+  const { needle, skip } = newNeedle(word);
+  for (const byte of needle) skip[byte & ~CASE_BIT] = skip[byte] as number;
+  const spellings = [word, word.toUpperCase(), word.slice(0, 1).toUpperCase() + word.slice(1)];
+  const compiled = { needle, skip, spellings: spellings.map((spelling) => Buffer.from(spelling)) };
+  anyCaseNeedles.set(word, compiled);
+  return compiled;
 }
 
 function afterSpace(bytes: Buffer, from: number): number {

@@ -8,7 +8,14 @@ import {
   writeRequest,
   writeRequestInSteps,
 } from "../../src/translation/request.ts";
-import { endsStep, runAtOnce, runInTurns, type Steps, writeJsonInSteps } from "../../src/translation/steps.ts";
+import {
+  endsStep,
+  oneAtATime,
+  runAtOnce,
+  runInTurns,
+  type Steps,
+  writeJsonInSteps,
+} from "../../src/translation/steps.ts";
 import { RawJson, writeJson } from "../../src/wire/exact.ts";
 import { HeaderList } from "../../src/wire/headers.ts";
 import { SAY } from "../support/tiny.ts";
@@ -50,6 +57,22 @@ t.test("the event loop turns between two steps", async (t) => {
     return seen;
   })();
   t.same(await runInTurns(steps), [0, 1, 2]);
+});
+
+t.test("work on large bodies is done one at a time, also behind work that has failed", async (t) => {
+  const order: string[] = [];
+  const work = (name: string, fails = false) =>
+    oneAtATime(async () => {
+      order.push(`${name} begins`);
+      await runInTurns(counting(5000, fails)).finally(() => order.push(`${name} ends`));
+      return name;
+    });
+  const all = await Promise.allSettled([work("one"), work("two", true), work("three")]);
+  t.match(all, [{ value: "one" }, { reason: { message: "at the end" } }, { value: "three" }]);
+  t.same(
+    order,
+    ["one", "two", "three"].flatMap((name) => [`${name} begins`, `${name} ends`]),
+  );
 });
 
 const COUNT = 4000;
@@ -97,6 +120,40 @@ t.test("long conversations are decoded and encoded in many steps, with the same 
       t.same(written.result, writeRequest(whole, to, false), `${from} to ${name}`);
       t.ok(written.count > COUNT / 512, `${from} is written to ${name} in ${written.count} steps`);
     }
+  }
+});
+
+t.test("the bytes of a large request are parsed in steps, with the same result as its text", async (t) => {
+  const envelopes = new Envelopes("a secret of the tests");
+  const content = 'Is it "cold" 😀\\?\n'.repeat(100_000);
+  const large: Record<ProtocolName, object> = {
+    "openai-chat": { model: "m", messages: [{ role: "user", content }], seed: 12345678901 },
+    "openai-responses": {
+      model: "m",
+      input: content,
+      tools: [{ type: "function", name: "f", parameters: { a: 1.5 } }],
+    },
+    "anthropic-messages": { model: "m", max_tokens: 9, messages: [{ role: "user", content }] },
+    gemini: { contents: [{ role: "user", parts: [{ text: content }] }] },
+  };
+  for (const from of PROTOCOLS) {
+    const received = {
+      protocol: SPOKEN[from],
+      operation: SAY,
+      streaming: false,
+      headers: new HeaderList(),
+      query: { get: () => null },
+      caller: "",
+    };
+    const text = JSON.stringify(large[from]);
+    const fromText = counted(readRequestInSteps({ ...received, text }, envelopes));
+    const fromBytes = counted(readRequestInSteps({ ...received, text: "", bytes: Buffer.from(text) }, envelopes));
+    t.same(fromBytes.result, fromText.result, from);
+    t.ok(fromBytes.count > fromText.count + 5, `${from} is read in ${fromBytes.count} steps`);
+    const cut = Buffer.from(text.slice(0, -1));
+    t.throws(() => counted(readRequestInSteps({ ...received, text: "", bytes: cut }, envelopes)), {
+      code: "invalid_json",
+    });
   }
 });
 

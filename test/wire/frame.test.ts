@@ -66,10 +66,10 @@ t.test("more than the buffer limit is refused", async (t) => {
 });
 
 /** The frame with another value put where the first `1` of its data stands. */
-function ones(kind: "event" | "element", text: string, value = "22"): string {
+function ones(kind: "event" | "element", text: string): string {
   const frame = new Frame(kind, Buffer.from(text));
   const at = frame.data.indexOf("1");
-  return frame.edited([{ start: at, end: at + 1, bytes: Buffer.from(value) }]).bytes.toString();
+  return frame.edited([{ start: at, end: at + 1, bytes: Buffer.from("22") }]).bytes.toString();
 }
 
 t.test("edits of the data leave all other bytes as they are", async (t) => {

