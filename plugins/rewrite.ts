@@ -26,15 +26,18 @@ const NOT_STREAMED = new Set<string | undefined>([undefined, "false", "null"]);
 export default class Rewrite implements Plugin {
   static after = ["models"];
 
-  private readonly state = slot((): { translation?: ReturnType<Translations["plan"]>; askedForUsage?: true } => ({}));
+  private readonly state = slot(
+    (): { translation?: Awaited<ReturnType<Translations["plan"]>>; askedForUsage?: true } => ({}),
+  );
 
   constructor(
     private readonly translations: Translations,
     private readonly marketplace: Marketplace,
   ) {}
 
-  route(exchange: RouteExchange): void {
+  route(exchange: RouteExchange): void | Promise<void> {
     const translation = this.translations.plan(exchange);
+    if (translation instanceof Promise) return translation;
     if (translation) this.state(exchange).translation = translation;
   }
 

@@ -109,6 +109,8 @@ export interface Protocol {
    * event follows it, `streamError` writes that error once more.
    */
   readonly repeatsErrors?: true;
+  /** True where usage leaves out counts that are zero, so that one which is absent is known. */
+  readonly omitsZeroCounts?: true;
   /** Returns true when a frame may hold usage, judged by its bytes without parsing. */
   holdsUsage(frame: Frame): boolean;
   /** Returns usage from a parsed frame or complete body; `before` is that of earlier frames, later values win. */
@@ -230,6 +232,16 @@ export interface TextPlace {
   readonly piece?: string;
   /** The string itself contains JSON, like a tool call's arguments: inserted text is escaped once more. */
   readonly json?: true;
+  /** In a response: the text that this member has, where some vendors repeat it in other members. */
+  readonly alternative?: TextAlternative;
+}
+
+/** One of several members that may all have one text: to redact it all are changed, to read it one is enough. */
+export interface TextAlternative {
+  /** The name of the text. */
+  readonly of: string;
+  /** The name of the member. */
+  readonly member: string;
 }
 
 /** What a protocol says over WebSockets. */

@@ -3,7 +3,7 @@ import { isJsonText } from "../wire/nested.ts";
 import { type JsonPath, pathEdits } from "../wire/paths.ts";
 import type { Edit } from "../wire/splice.ts";
 import type { Body } from "./body.ts";
-import type { Protocol, TextKind, TextPlace } from "./protocol.ts";
+import type { Protocol, TextAlternative, TextKind, TextPlace } from "./protocol.ts";
 import { checkTextNames } from "./text-names.ts";
 import { escapeJson, JsonTextOutput, type TextOutput, WholeTextOutput } from "./text-replacer.ts";
 
@@ -13,6 +13,8 @@ export interface TextSpan {
   readonly text: string;
   /** In a frame: pieces of the same name form one text, in the order of their frames. Absent: the text is complete here. */
   readonly piece?: string;
+  /** In a response: set where some vendors repeat the text in other members. */
+  readonly alternative?: TextAlternative;
 }
 
 const KIND_NAMES: Record<TextKind, true> = {
@@ -46,17 +48,19 @@ export function responseTexts(json: unknown, { texts }: Protocol, kinds?: readon
 
 /**
  * Returns the texts of a complete response from its frames: pieces are joined, and texts that a stream repeats in full after
- * their pieces are left out.
+ * their pieces, or a vendor in another member, are left out.
  */
 export function wholeResponseTexts(
   frames: readonly Frame[],
   protocol: Protocol,
   kinds?: readonly TextKind[],
 ): TextSpan[] {
-  const spans = frames.flatMap((frame) => {
-    const json = frame.json();
-    return json === undefined ? [] : responseTexts(json, protocol, kinds);
-  });
+  const spans = withoutRepetitions(
+    frames.flatMap((frame) => {
+      const json = frame.json();
+      return json === undefined ? [] : responseTexts(json, protocol, kinds);
+    }),
+  );
   const pieced = new Map<string, { kind: TextKind; text: string }>();
   const kindsInPieces = new Set(spans.flatMap(({ kind, piece }) => (piece === undefined ? [] : kind)));
   const whole: { kind: TextKind; text: string }[] = [];
@@ -70,6 +74,27 @@ export function wholeResponseTexts(
     }
   }
   return whole;
+}
+
+/** Leaves out members that only repeat another member's text, or its beginning; white space may differ. */
+function withoutRepetitions(spans: readonly TextSpan[]): readonly TextSpan[] {
+  const texts = new Map<string, Map<string, string>>();
+  for (const { alternative, text } of spans) {
+    if (!alternative) continue;
+    const { of, member } = alternative;
+    const members = texts.get(of) ?? new Map<string, string>();
+    texts.set(of, members.set(member, (members.get(member) ?? "") + text.replace(/\s+/g, "")));
+  }
+  const repeated = new Map([...texts].map(([of, members]) => [of, repeatedMembers(members)]));
+  return spans.filter(({ alternative }) => !alternative || !repeated.get(alternative.of)?.has(alternative.member));
+}
+
+/** Returns the members with the beginning of another's text; of equal texts the first one counts. */
+function repeatedMembers(members: ReadonlyMap<string, string>): Set<string> {
+  const longestFirst = [...members].sort(([, a], [, b]) => b.length - a.length);
+  const isRepeated = (text: string, n: number) =>
+    longestFirst.slice(0, n).some(([, longer]) => longer.startsWith(text));
+  return new Set(longestFirst.flatMap(([member, text], n) => (isRepeated(text, n) ? member : [])));
 }
 
 /** Returns the edits that replace texts of a request. @throws GatewayError `invalid_field` where a name is in other letters */
@@ -134,12 +159,13 @@ const checkJsonPlace = (place: TextPlace, text: string): TextPlace =>
 
 /** Returns the text at a place; of a complete JSON text, the strings in it. */
 function spansAt(json: unknown, place: TextPlace): TextSpan[] {
-  const { kind, piece } = place;
+  const { kind, piece, alternative } = place;
   const text = textAt(json, place.path);
-  if (piece !== undefined) return [{ kind, text, piece }];
+  const marked = alternative === undefined ? { kind } : { kind, alternative };
+  if (piece !== undefined) return [{ ...marked, text, piece }];
   const spans: TextSpan[] = [];
   const keep = (each: string): string => {
-    if (each !== "") spans.push({ kind, text: each });
+    if (each !== "") spans.push({ ...marked, text: each });
     return each;
   };
   replaceText(text, place, (encode) => new WholeTextOutput(keep, encode));

@@ -2,6 +2,7 @@
  * The interface between a protocol and translation: codecs for requests and responses in both directions, all through one
  * vocabulary (conversation.ts, events.ts). A whole response is the fold of its events.
  */
+import type { Body } from "../core/body.ts";
 import { type Fault } from "../core/fault.ts";
 import type { Facts } from "../core/marketplace.ts";
 import type { Operation, Protocol, QueryView, Task } from "../core/protocol.ts";
@@ -42,6 +43,8 @@ export interface Translation {
     decode(request: IncomingRequest): Conversation;
     /** Does the same in steps, for large requests; absent: they are parsed in one. */
     decodeInSteps?(request: IncomingRequest): Steps<Conversation>;
+    /** Names of members whose original text `decodeInSteps` needs; absent: `parameters` and `schema`. */
+    readonly rawMembers?: ReadonlySet<string>;
     /** Serializes a request for a vendor. @throws GatewayError as `context.refuse` makes it. */
     encode(conversation: Conversation, context: EncodeContext): EncodedRequest;
     /** Does the same in steps, for large requests; absent: they are serialized in one. */
@@ -67,10 +70,14 @@ export interface Translation {
     decoder(source: ResponseSource): ResponseDecoder;
     /** Parses a whole response from its body's JSON text. @throws GatewayError `upstream_invalid`. */
     decode(text: string, source: ResponseSource): Event[];
+    /** Does the same in steps, for large responses; absent: they are parsed in one. @param bytes the JSON text in UTF-8 */
+    decodeInSteps?(bytes: Buffer, source: ResponseSource): Steps<Event[]>;
     /** Returns an encoder for a stream, event by event. */
     encoder(context: ResponseContext): ResponseEncoder;
     /** Serializes a whole response as JSON text: the fold of the events. */
     encode(events: readonly Event[], context: ResponseContext): string;
+    /** Does the same in steps, for large responses; absent: they are serialized in one. */
+    encodeInSteps?(events: readonly Event[], context: ResponseContext): Steps<string>;
     /** Parses an error response. `text` can be anything, including HTML or nothing. */
     decodeError(status: number, headers: HeaderList, text: string): Fault;
   };
@@ -95,6 +102,18 @@ export interface OpaquePlaces {
     removedPaths: readonly JsonPath[],
     facts: Facts,
   ): Iterable<OpaqueConsequence>;
+  /** Repairs requests that lost state before the gateway; absent: the vendor requires none. */
+  readonly lost?: LostState;
+}
+
+/** The part of a model that decides which state it requires. */
+type StateTarget = Pick<EncodeContext, "model" | "facts">;
+
+interface LostState {
+  /** Reports whether a request may lack state that its target requires, without parsing all of it. */
+  mayBeIn(body: Body, target: StateTarget): boolean;
+  /** Returns what makes a request acceptable that its target is certain to refuse for the state that it lacks. */
+  repairs(body: Record<string, unknown>, target: StateTarget): Iterable<OpaqueConsequence>;
 }
 
 export interface OpaquePlace {
@@ -119,8 +138,8 @@ export interface OpaqueConsequence {
 
 /** The client's half of a translation: of a protocol whose requests are decoded, and never encoded for a provider. */
 export interface ClientTranslation {
-  readonly request: Pick<Translation["request"], "decode" | "decodeInSteps" | "fields">;
-  readonly response: Pick<Translation["response"], "encoder" | "encode">;
+  readonly request: Pick<Translation["request"], "decode" | "decodeInSteps" | "rawMembers" | "fields">;
+  readonly response: Pick<Translation["response"], "encoder" | "encode" | "encodeInSteps">;
 }
 
 /** A client's request. */
@@ -130,6 +149,8 @@ export interface IncomingRequest {
   streaming: boolean;
   /** The body as JSON text; it is an object. */
   text: string;
+  /** The body as `parseExact` returns it, where it is large and has been parsed in steps. */
+  parsed?: unknown;
   headers: HeaderList;
   query: QueryView;
   /**

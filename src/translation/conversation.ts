@@ -200,6 +200,8 @@ export interface Conversation {
   turns: Turn[];
   /** The client's own path of the turns, for errors where there are none. */
   turnsAt?: string;
+  /** The `PrefixKey` of all turns, where answers of the client's protocol are remembered by it. */
+  turnsKey?: string;
   tools: Tool[];
   toolChoice?: ToolChoice;
   /** False: at most one tool call per response. */

@@ -7,13 +7,17 @@ import { type CountBudget, countBudget, countPieces, tokensOfText } from "./text
  * Estimates a request's tokens; rather too many than too few.
  * @param body its JSON text, or the byte length of that
  */
-export function estimateRequestTokens(conversation: Conversation, body: string | number): number {
+export const estimateRequestTokens = (conversation: Conversation, body: string | number): number =>
+  runAtOnce(estimateLikelyTokensInSteps(conversation, body));
+
+/** Does the same in steps. */
+export function estimateLikelyTokensInSteps(conversation: Conversation, body: string | number): Steps<number> {
   const budget = countBudget();
-  return runAtOnce(estimateRequestTokensInSteps(conversation, body, (media) => tokensOfMedia(media, budget), budget));
+  return estimateRequestTokensInSteps(conversation, body, (media) => tokensOfMedia(media, budget), budget);
 }
 
 /**
- * Does the same in steps.
+ * Estimates a request's tokens in steps.
  * @param tokensOf returns the tokens of media
  * @param budget of all texts of the request
  */

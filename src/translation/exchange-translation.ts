@@ -15,7 +15,7 @@ import { isTranslatable, type ResponseContext, type TranslatedProtocol, translat
 import type { Conversation } from "./conversation.ts";
 import type { Envelopes } from "./envelope.ts";
 import { isJson } from "./error-response.ts";
-import { estimateRequestTokens } from "./estimate.ts";
+import { estimateLikelyTokensInSteps, estimateRequestTokens } from "./estimate.ts";
 import { toClientError } from "./faults.ts";
 import { FEATURES, type Feature } from "./features.ts";
 import { Framing } from "./framing.ts";
@@ -29,11 +29,13 @@ import {
   writeRequest,
   writeRequestInSteps,
 } from "./request.ts";
-import { LARGE_REQUEST_BYTES, runInTurns } from "./steps.ts";
+import { bytesInSteps, LARGE_BODY_BYTES, oneAtATime, runAtOnce, runInTurns, type Steps } from "./steps.ts";
 import {
   decodeWhole,
+  decodeWholeInSteps,
   encodeWhole,
   encodeWholeAsStream,
+  encodeWholeInSteps,
   type ResponseTranslation,
   StreamTranslator,
 } from "./translator.ts";
@@ -54,8 +56,14 @@ const STORED_FEATURES: ReadonlySet<Feature> = new Set(["stored_state", "cache_ha
 /** Maximum number of omitted paths in the log. */
 const MAX_LOGGED_DROPS = 20;
 
-/** A request encoded for a target, also as bytes where that took a tick of its own. */
-type PreparedBody = WrittenRequest & { readonly bytes?: Buffer };
+/** A request encoded for a target, also as bytes where that took ticks of its own. */
+type PreparedBody = WrittenRequest & { readonly bytes?: readonly Buffer[] };
+
+/** An answer to a token count, with an estimate. */
+interface CountEstimate {
+  body: string;
+  headers: Record<string, string>;
+}
 
 /** The translation of one exchange: its request is decoded once, and encoded for each target that needs it. */
 export class ExchangeTranslation {
@@ -102,7 +110,7 @@ export class ExchangeTranslation {
    */
   prepare(attempt: Attempt): Promise<void> | undefined {
     const choice = this.targets.get(attempt.target);
-    if (attempt.body.length < LARGE_REQUEST_BYTES || !choice) return undefined;
+    if (attempt.body.length < LARGE_BODY_BYTES || !choice) return undefined;
     this.resetIfChanged(attempt);
     return this.prepareInTurns(attempt, choice);
   }
@@ -117,7 +125,7 @@ export class ExchangeTranslation {
         writeRequestInSteps(conversation, destination(attempt.target, to), this.exchange.strict),
       );
       await turn();
-      const bytes = Buffer.from(written.encoded.body);
+      const bytes = await runInTurns(bytesInSteps(written.encoded.body));
       this.prepared = { attempt, result: () => ({ ...written, bytes }) };
     } catch (thrown) {
       this.prepared = {
@@ -132,11 +140,11 @@ export class ExchangeTranslation {
 
   private async decodeInTurns(): Promise<Conversation | undefined> {
     try {
-      this.source.bytes();
+      const bytes = this.source.bytes();
       await turn();
-      const { received: clientRequest } = this;
+      const request: ClientRequest = { ...this.received, bytes };
       await turn();
-      this.decoded = await runInTurns(readRequestInSteps(clientRequest, this.envelopes));
+      this.decoded = await runInTurns(readRequestInSteps(request, this.envelopes));
     } catch (thrown) {
       this.decodeFailure = { thrown };
     }
@@ -156,7 +164,8 @@ export class ExchangeTranslation {
   /**
    * Encodes an attempt in its planned protocol. Where that was chosen only as better for the request and cannot take it, the
    * protocol is used that it was better than.
-   * @returns false where the client's own bytes are sent, without the state that this provider cannot read
+   * @returns false where the client's own bytes are sent, without the state that this provider cannot read, and repaired where it
+   * would refuse them for state that they lack
    * @throws GatewayError `invalid_field`, `not_translatable`
    */
   encode(attempt: Attempt): boolean {
@@ -182,9 +191,10 @@ export class ExchangeTranslation {
 
   private removeUnreadableState(attempt: Attempt): void {
     const { protocol } = this.exchange;
-    if (!this.mayHoldState || !isTranslatable(protocol)) return;
+    if (!isTranslatable(protocol)) return;
     const { source } = this;
     const to = destination(attempt.target, protocol);
+    if (!this.mayHoldState && !mayLackState(this.exchange, source, attempt.target)) return;
     const { edits, losses } = removeUnreadable(
       source.bytes(),
       source.json() as JsonObject,
@@ -210,7 +220,7 @@ export class ExchangeTranslation {
     const written: PreparedBody = prepared
       ? prepared.result()
       : writeRequest(this.conversation, destination(attempt.target, to), this.exchange.strict);
-    const { encoded, losses, names, wrapped, bytes = Buffer.from(encoded.body) } = written;
+    const { encoded, losses, names, wrapped, bytes = [Buffer.from(encoded.body)] } = written;
     this.written = { names, ...(wrapped && { wrapped }) };
     this.losses = attempt.losses = losses;
     attempt.protocol = to;
@@ -218,7 +228,7 @@ export class ExchangeTranslation {
     attempt.method = encoded.operation.method;
     attempt.query = encoded.query ?? "";
     attempt.headers = targetHeaders(exchange, attempt, to, encoded.headers ?? [], this.exchange.wantsStream);
-    attempt.body = new Body([bytes], "json");
+    attempt.body = new Body(bytes, "json");
   }
 
   /** Reports to the client what the encoded request lost. */
@@ -252,10 +262,13 @@ export class ExchangeTranslation {
     }
     const bytes = await bodyOf(head, MAX_RESPONSE_BYTES);
     try {
+      const isLarge = bytes.length >= LARGE_BODY_BYTES;
       const stage =
         this.conversation.task === "count"
-          ? this.translateCount(attempt, head, bytes)
-          : this.translateWhole(translation, head, bytes);
+          ? await this.translateCount(attempt, head, bytes)
+          : isLarge
+            ? await this.translateInTurns(translation, head, bytes, exchange.signal)
+            : this.translateWhole(translation, head, bytes);
       // The client may take long to read the answer.
       this.decoded = undefined;
       return stage;
@@ -267,19 +280,49 @@ export class ExchangeTranslation {
   }
 
   private translateWhole(translation: ResponseTranslation, head: Head, bytes: Buffer): Stage {
-    const { framing } = head;
-    const events = decodeWhole(translation, bytes, framing);
-    if (!this.exchange.wantsStream) return this.replaceBody(head, encodeWhole(translation, events));
+    const events = decodeWhole(translation, bytes, head.framing);
+    if (!this.exchange.wantsStream) return this.replaceBody(head, [Buffer.from(encodeWhole(translation, events))]);
     const target = new Framing(this.exchange.operation);
-    const frames = encodeWholeAsStream(translation, events, target);
-    this.setStreamHead(head, target);
-    return (frame) => (frame.kind === "end" ? [...frames, frame] : []);
+    return this.replaceByStream(head, target, runAtOnce(encodeWholeAsStream(translation, events, target)));
   }
 
-  private translateCount(attempt: Attempt, head: Head, bytes: Buffer): Stage {
+  /**
+   * Does the same for a large response, in many ticks of the event loop, until the exchange has ended. The time that this takes
+   * depends on the provider's bytes: it is counted like that of reading them.
+   */
+  private async translateInTurns(
+    translation: ResponseTranslation,
+    head: Head,
+    bytes: Buffer,
+    signal: AbortSignal,
+  ): Promise<Stage> {
+    const nextTurn = () => turn(undefined, { signal });
+    const inTurns = <Result>(steps: Steps<Result>) => runInTurns(steps, nextTurn);
+    head.isReading = true;
+    try {
+      return await oneAtATime(async () => {
+        await nextTurn();
+        const events = await inTurns(decodeWholeInSteps(translation, bytes, head.framing));
+        await nextTurn();
+        if (this.exchange.wantsStream) {
+          const target = new Framing(this.exchange.operation);
+          return this.replaceByStream(head, target, await inTurns(encodeWholeAsStream(translation, events, target)));
+        }
+        const text = await inTurns(encodeWholeInSteps(translation, events));
+        await nextTurn();
+        return this.replaceBody(head, await inTurns(bytesInSteps(text)));
+      });
+    } catch (thrown) {
+      throw signal.aborted ? new GatewayError("client_gone") : thrown;
+    } finally {
+      head.isReading = false;
+    }
+  }
+
+  private translateCount(attempt: Attempt, head: Head, bytes: Buffer): Stage | Promise<Stage> {
     const countCodec = translationOf(attempt.protocol)?.count;
     try {
-      return this.replaceBody(head, this.encodeCount(countCodec?.decode(bytes.toString()) ?? 0));
+      return this.replaceBody(head, [Buffer.from(this.encodeCount(countCodec?.decode(bytes.toString()) ?? 0))]);
     } catch {
       // The response is not a token count.
       return this.replaceByEstimate(head);
@@ -290,19 +333,35 @@ export class ExchangeTranslation {
    * Replaces a count that the provider cannot make with an estimate: not every provider of a protocol has its counting
    * endpoint.
    */
-  replaceByEstimate(head: Head): Stage {
-    const { body, headers } = this.estimateCount();
-    const stage = this.replaceBody(head, body);
-    for (const [name, value] of Object.entries(headers)) head.headers.set(name, value);
-    head.status = 200;
-    return stage;
+  replaceByEstimate(head: Head): Stage | Promise<Stage> {
+    const replace = ({ body, headers }: CountEstimate): Stage => {
+      const stage = this.replaceBody(head, [Buffer.from(body)]);
+      for (const [name, value] of Object.entries(headers)) head.headers.set(name, value);
+      head.status = 200;
+      return stage;
+    };
+    const estimate = this.estimateCount();
+    return estimate instanceof Promise ? estimate.then(replace) : replace(estimate);
   }
 
   /**
-   * Returns an estimate of the request's tokens, marked as one.
+   * Returns an estimate of the request's tokens, marked as one. A promise for a large request, which is read in many ticks of the
+   * event loop.
    * @throws GatewayError `not_translatable` where most of the prompt may be stored at a vendor
    */
-  estimateCount(): { body: string; headers: Record<string, string> } {
+  estimateCount(): CountEstimate | Promise<CountEstimate> {
+    if (this.source.length >= LARGE_BODY_BYTES) return this.estimateInTurns();
+    this.refuseStoredFeatures();
+    return this.countEstimate(estimateRequestTokens(this.conversation, this.text));
+  }
+
+  private async estimateInTurns(): Promise<CountEstimate> {
+    if (!this.decoded && !this.decodeFailure) await this.decodeInTurns();
+    this.refuseStoredFeatures();
+    return this.countEstimate(await runInTurns(estimateLikelyTokensInSteps(this.conversation, this.text)));
+  }
+
+  private refuseStoredFeatures(): void {
     for (const { feature, path, hint, details } of this.conversation.uses)
       if (STORED_FEATURES.has(feature))
         new Losses("", this.exchange.strict).refuse(
@@ -311,7 +370,9 @@ export class ExchangeTranslation {
           hint,
           details,
         );
-    const total = estimateRequestTokens(this.conversation, this.text);
+  }
+
+  private countEstimate(total: number): CountEstimate {
     return { body: this.encodeCount(total), headers: { "gateway-estimate": "input_tokens" } };
   }
 
@@ -319,15 +380,21 @@ export class ExchangeTranslation {
     return translationOf(this.exchange.protocol)?.count?.encode(total) ?? "{}";
   }
 
-  /** Sets the head of a whole response, and returns the stage that replaces the upstream's bytes with its text. */
-  private replaceBody(head: Head, text: string): Stage {
-    const bytes = Buffer.from(text);
+  /** Sets the head of a whole response, and returns the stage that replaces the upstream's bytes with these. */
+  private replaceBody(head: Head, pieces: readonly Buffer[]): Stage {
     const { framing } = head;
     const state = new Framing(this.exchange.operation).state;
-    head.headers = withLength(contentTypeHeaders("application/json"), bytes.length);
+    const length = pieces.reduce((sum, piece) => sum + piece.length, 0);
+    head.headers = withLength(contentTypeHeaders("application/json"), length);
     head.framing = undefined;
     head.translated = { framing, state };
-    return (frame) => (frame.kind === "end" ? [new Frame("piece", bytes), frame] : []);
+    return (frame) => (frame.kind === "end" ? [...pieces.map((bytes) => new Frame("piece", bytes)), frame] : []);
+  }
+
+  /** Sets the head of a stream, and returns the stage that replaces the upstream's bytes with its frames. */
+  private replaceByStream(head: Head, framing: Framing, frames: readonly Frame[]): Stage {
+    this.setStreamHead(head, framing);
+    return (frame) => (frame.kind === "end" ? [...frames, frame] : []);
   }
 
   private setStreamHead(head: Head, { type, state }: Framing): void {
@@ -397,6 +464,16 @@ const protocolFor = (
   { protocol, better }: ProtocolChoice,
 ): TranslatedProtocol =>
   better && protocol.better?.isNeededForConversation(conversation, { model, facts }) ? better : protocol;
+
+/** Reports whether a target of the client's own protocol may refuse a request for state that was lost before the gateway. */
+export const mayLackState = (
+  { protocol, operation, strict }: RoutedExchange,
+  body: Body,
+  { model, facts = {} }: Target,
+): boolean =>
+  !strict &&
+  operation.task === "generate" &&
+  translationOf(protocol)?.request.opaque.lost?.mayBeIn(body, { model, facts }) === true;
 
 const destination = ({ provider, model, facts = {} }: Target, protocol: TranslatedProtocol): RequestDestination => ({
   protocol,

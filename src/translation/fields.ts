@@ -6,7 +6,7 @@ import type { FeatureUse } from "./conversation.ts";
 import type { Feature } from "./features.ts";
 
 /** Members whose value is raw JSON that only a vendor needs to understand. */
-const RAW: ReadonlySet<string> = new Set(["parameters", "schema"]);
+export const RAW_REQUEST_MEMBERS: ReadonlySet<string> = new Set(["parameters", "schema"]);
 
 const NONE: Readonly<Record<string, Feature>> = {};
 
@@ -212,14 +212,18 @@ export const isObject = (value: unknown): value is JsonObject =>
   !(value instanceof RawJson) && asObject(value) !== undefined;
 
 /**
- * Parses the members of a request's body.
+ * Returns the members of a request's body.
  * @param raw names of members whose original text is kept
  * @throws GatewayError `invalid_json`
  */
-export function requestFields({ text }: IncomingRequest, uses: FeatureUse[], raw: ReadonlySet<string> = RAW): Fields {
+export function requestFields(
+  request: IncomingRequest,
+  uses: FeatureUse[],
+  raw: ReadonlySet<string> = RAW_REQUEST_MEMBERS,
+): Fields {
   let body: JsonObject | undefined;
   try {
-    body = asObject(parseExact(text, raw));
+    body = asObject(request.parsed ?? parseExact(request.text, raw));
   } catch (cause) {
     throw new GatewayError("invalid_json", { cause });
   }

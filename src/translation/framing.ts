@@ -1,5 +1,6 @@
 import type { Operation, StreamState } from "../core/protocol.ts";
 import { Frame } from "../wire/frame.ts";
+import { inOwnMemory } from "../wire/own-memory.ts";
 import type { EncodedFrame } from "./codec.ts";
 
 /** Frames an encoder's output: as server-sent events, or as the elements of one JSON array that is closed at the end. */
@@ -40,7 +41,7 @@ export class Framing {
 
   private record(frame: Frame): Frame {
     const { state } = this;
-    state.first ??= frame.bytes;
+    state.first ??= inOwnMemory(frame.bytes);
     state.last = frame;
     state.frames++;
     return frame;

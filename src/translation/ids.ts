@@ -1,5 +1,6 @@
 import { createHash, hash } from "node:crypto";
 import type { Part, Turn } from "./conversation.ts";
+import { endsStep, piecesOfText, type Steps, writeJsonInSteps } from "./steps.ts";
 
 /** Characters that some protocol does not accept in the id of a tool call. */
 const UNSAFE = /[^a-zA-Z0-9_-]/g;
@@ -65,13 +66,39 @@ export class PrefixKey {
 
   /** Returns a key for all turns before this one; numbers must ascend. Its cost is the content since the previous number. */
   turn(number: number): string {
-    for (; this.nextTurn < number; this.nextTurn++) {
-      const { role, parts } = this.turns[this.nextTurn] as Turn;
-      const content = parts.flatMap(comparableContent);
-      if (content.length > 0) this.digest = hash("sha256", JSON.stringify([this.digest, role, content]), "base64url");
+    while (this.nextTurn < number) {
+      const keyed = this.takeTurn();
+      if (keyed) this.digest = hash("sha256", JSON.stringify(keyed), "base64url");
     }
     return this.digest;
   }
+
+  /** Does the same in steps. */
+  *turnInSteps(number: number): Steps<string> {
+    while (this.nextTurn < number) {
+      const keyed = this.takeTurn();
+      if (keyed) this.digest = yield* hashInSteps(keyed);
+      if (endsStep(this.nextTurn)) yield;
+    }
+    return this.digest;
+  }
+
+  /** Returns what the key changes by with the next turn; undefined for a turn without content. */
+  private takeTurn(): unknown {
+    const { role, parts } = this.turns[this.nextTurn++] as Turn;
+    const content = parts.flatMap(comparableContent);
+    return content.length > 0 ? [this.digest, role, content] : undefined;
+  }
+}
+
+function* hashInSteps(value: unknown): Steps<string> {
+  const json = yield* writeJsonInSteps(value);
+  const sha = createHash("sha256");
+  for (const [n, piece] of [...piecesOfText(json)].entries()) {
+    if (n > 0) yield;
+    sha.update(piece);
+  }
+  return sha.digest("base64url");
 }
 
 /** Returns a part without what clients may move or omit between two requests: marks, reasoning, state, places. */

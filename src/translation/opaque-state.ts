@@ -32,7 +32,8 @@ export function placeState(conversation: Conversation): void {
     const parts: Part[] = [];
     for (const [j, part] of turn.parts.entries()) {
       const opaque = part.kind === "reasoning" ? part.opaque : undefined;
-      if (opaque?.on === undefined || opaque.on === "reasoning") parts.push(part);
+      if (opaque?.on === undefined) parts.push(part);
+      else if (opaque.on === "reasoning") placeThoughtState(parts, part as Reasoning);
       else if (opaque.on !== "text")
         attachState("call" in opaque.on ? calls.get(opaque.on.call) : media.get(opaque.on.media), opaque);
       else attachToText(turn.parts.slice(j + 1), conversation.turns[i + 1], part as Reasoning, parts);
@@ -52,6 +53,19 @@ const withoutOwner = ({ on: _, ...opaque }: Opaque): Opaque => opaque;
 /** Attaches state to its part; state whose part is no longer in the request is discarded. */
 function attachState(part: ToolCall | Media | undefined, opaque: Opaque): void {
   if (part) part.opaque ??= withoutOwner(opaque);
+}
+
+/**
+ * Puts reasoning's state back to its reasoning before the texts that precede the state; before these texts if the client sends no
+ * reasoning.
+ * @param parts the turn's parts before the state
+ */
+function placeThoughtState(parts: Part[], part: Reasoning): void {
+  const index = parts.findLastIndex(({ kind }) => kind !== "text") + 1;
+  const opaque = withoutOwner(part.opaque as Opaque);
+  const thought = parts[index - 1];
+  if (thought?.kind === "reasoning" && !thought.opaque) parts[index - 1] = { ...thought, opaque };
+  else parts.splice(index, 0, { ...part, opaque });
 }
 
 /** The assistant's media by key, indexed on first use. */

@@ -3,6 +3,7 @@ import { type Facts } from "../core/marketplace.ts";
 import type { Operation, Protocol, QueryView } from "../core/protocol.ts";
 import type { HeaderList } from "../wire/headers.ts";
 import { NestedJson } from "../wire/nested.ts";
+import { parseInSteps } from "../wire/parse-in-steps.ts";
 import { declareAssistantMedia, moveMediaToUser } from "./assistant-media.ts";
 import { checkHasTurns, checkToolPairs } from "./checks.ts";
 import {
@@ -16,6 +17,7 @@ import {
 import type { Conversation, Foreign } from "./conversation.ts";
 import type { Envelopes } from "./envelope.ts";
 import type { Feature } from "./features.ts";
+import { RAW_REQUEST_MEMBERS } from "./fields.ts";
 import { Losses } from "./losses.ts";
 import { ToolNames } from "./names.ts";
 import { dropUnknownNamespaces } from "./namespaces.ts";
@@ -34,6 +36,8 @@ export interface ClientRequest {
   streaming: boolean;
   /** The body as JSON text. */
   text: string;
+  /** The body's bytes, where it is large and parsed in steps. */
+  bytes?: Buffer;
   headers: HeaderList;
   query: QueryView;
   /** The key's id; empty for callers without one. */
@@ -53,8 +57,9 @@ export const readRequest = (received: ClientRequest, envelopes: Envelopes): Conv
 export function* readRequestInSteps(received: ClientRequest, envelopes: Envelopes): Steps<Conversation> {
   const codec = requestCodec(received);
   const incoming = incomingRequest(received, envelopes);
-  const steps = codec.decodeInSteps?.(incoming);
-  if (!steps) return checkConversation(decodeAndPlaceState(() => codec.decode(incoming)));
+  if (!codec.decodeInSteps) return checkConversation(decodeAndPlaceState(() => codec.decode(incoming)));
+  if (received.bytes) incoming.parsed = yield* parseBody(received.bytes, codec.rawMembers);
+  const steps = codec.decodeInSteps(incoming);
   let step = withSyntaxErrors(() => steps.next());
   while (!step.done) {
     yield;
@@ -65,6 +70,14 @@ export function* readRequestInSteps(received: ClientRequest, envelopes: Envelope
   const conversation = decodeAndPlaceState(() => value);
   yield;
   return checkConversation(conversation);
+}
+
+function* parseBody(bytes: Buffer, raw = RAW_REQUEST_MEMBERS): Steps<unknown> {
+  try {
+    return yield* parseInSteps(bytes, raw);
+  } catch (cause) {
+    throw new GatewayError("invalid_json", { cause });
+  }
 }
 
 function checkConversation(conversation: Conversation): Conversation {

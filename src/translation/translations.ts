@@ -13,11 +13,11 @@ import { betterProtocolOf, clientTranslationOf, translationOf } from "./codec.ts
 import type { Envelopes } from "./envelope.ts";
 import { checkErrorResponse } from "./error-response.ts";
 import { estimateMediaTokens } from "./estimate.ts";
-import { ExchangeTranslation } from "./exchange-translation.ts";
+import { ExchangeTranslation, mayLackState } from "./exchange-translation.ts";
 import { type TokenRange, tokensOfLong } from "./media-content.ts";
 import { isExclusive, modelReach, type Reach } from "./reach.ts";
 import { contentAt, tokensInRequest } from "./request-tokens.ts";
-import { LARGE_REQUEST_BYTES, runAtOnce, runInTurns } from "./steps.ts";
+import { LARGE_BODY_BYTES, runAtOnce, runInTurns } from "./steps.ts";
 
 /** Decides for each exchange of a generation whether and how it is translated. A plugin's constructor can request it. */
 export class Translations {
@@ -36,10 +36,10 @@ export class Translations {
   /**
    * Keeps only the targets that can serve an exchange, each with its best protocol, and estimates a token count that no target
    * can make.
-   * @returns its translation; undefined where the client's bytes pass unchanged
+   * @returns its translation; undefined where the client's bytes pass unchanged; a promise where a large count is being estimated
    * @throws GatewayError `not_served` where no target can serve it, `no_target` where a plugin has left none
    */
-  plan(exchange: RouteExchange): ExchangeTranslation | undefined {
+  plan(exchange: RouteExchange): ExchangeTranslation | undefined | Promise<undefined> {
     const others = new Map<Target, ProtocolChoice>();
     const { targets } = exchange;
     exchange.targets = targets.filter((target) => {
@@ -47,10 +47,12 @@ export class Translations {
       if (chosen !== undefined && chosen !== "own") others.set(target, chosen);
       return chosen !== undefined;
     });
-    if (exchange.targets.length === 0 && !this.estimate(exchange))
+    if (exchange.targets.length === 0) {
+      if (this.canEstimateCount(exchange)) return this.answerByEstimate(exchange);
       throw targets.length === 0 ? new GatewayError("no_target") : notServed(exchange, targets);
+    }
     const mayHoldState = this.mayHoldState(exchange);
-    if (others.size === 0 && !mayHoldState) return undefined;
+    if (others.size === 0 && !mayHoldState && !this.mayLackState(exchange)) return undefined;
     return new ExchangeTranslation(
       exchange,
       others,
@@ -118,7 +120,7 @@ export class Translations {
     const owners = ownersOf(this.share, caller);
     const request = { protocol, operation, headers, query, caller: caller?.id ?? "", owners };
     const steps = tokensInRequest(request, body, this.envelopes);
-    if (body.length >= LARGE_REQUEST_BYTES) return runInTurns(steps).catch(() => undefined);
+    if (body.length >= LARGE_BODY_BYTES) return runInTurns(steps).catch(() => undefined);
     try {
       return runAtOnce(steps);
     } catch {
@@ -151,10 +153,15 @@ export class Translations {
   }
 
   /** Responds to a token count with an estimate, marked as one. */
-  private estimate(exchange: RouteExchange): boolean {
-    if (!this.canEstimateCount(exchange)) return false;
-    exchange.answer = { status: 200, ...this.translationForEstimate(exchange).estimateCount() };
-    return true;
+  private answerByEstimate(exchange: RouteExchange): undefined | Promise<undefined> {
+    const estimate = this.translationForEstimate(exchange).estimateCount();
+    if (estimate instanceof Promise)
+      return estimate.then((answer) => {
+        exchange.answer = { status: 200, ...answer };
+        return undefined;
+      });
+    exchange.answer = { status: 200, ...estimate };
+    return undefined;
   }
 
   /**
@@ -166,6 +173,14 @@ export class Translations {
     // Also where another protocol is better for the request: that one may be unable to take it.
     if (!targets.some(({ provider }) => provider.speaks.includes(protocol.name))) return false;
     return this.isMixed(protocol) && this.envelopes.mayBeIn(body.pieces);
+  }
+
+  /** Reports whether a target may refuse the client's own bytes for state that they lack. */
+  private mayLackState(exchange: RouteExchange): boolean {
+    const { protocol, targets, body } = exchange;
+    return targets.some(
+      (target) => target.provider.speaks.includes(protocol.name) && mayLackState(exchange, body, target),
+    );
   }
 
   private isMixed(protocol: RoutedExchange["protocol"]): boolean {

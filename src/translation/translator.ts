@@ -18,6 +18,7 @@ import type { Event } from "./events.ts";
 import { toClientError } from "./faults.ts";
 import { Framing } from "./framing.ts";
 import { NameRestorer } from "./restore-names.ts";
+import { forEachEvent, LARGE_BODY_BYTES, piecesOfText, runAtOnce, type Steps } from "./steps.ts";
 import { weightOf } from "./weight.ts";
 import { ResponseUnwrapper, type WrapKind } from "./wrap.ts";
 
@@ -47,6 +48,9 @@ export interface ResponseTranslation {
   /** Counts what a stream's events weigh; as `Head.reserve`. */
   reserve?(bytes: number): void;
 }
+
+/** How a response is framed; undefined: it is one JSON text. */
+type StreamFraming = "sse" | "array" | undefined;
 
 const responseCodec = ({
   to,
@@ -148,62 +152,134 @@ export class StreamTranslator {
  * @param framing the upstream's framing; a provider may stream an unstreamed request, or the other way round
  * @throws GatewayError the upstream's error, or `upstream_invalid`, `upstream_truncated`
  */
-export function decodeWhole(
-  translation: ResponseTranslation,
-  bytes: Buffer,
-  framing: "sse" | "array" | undefined,
-): Event[] {
-  const { from, source, names, wrapped, context, to } = translation;
+export function decodeWhole(translation: ResponseTranslation, bytes: Buffer, framing: StreamFraming): Event[] {
+  const { from, source } = translation;
   const { response: codec } = from.translation;
   const decoded = framing
-    ? decodeFrames(codec.decoder(source), splitFrames(bytes, framing))
+    ? runAtOnce(decodeFrames(codec.decoder(source), bytes, framing))
     : asUpstreamInvalid(() => codec.decode(bytes.toString(), source));
-  const restorer = new NameRestorer(names, from.name, source, context.id);
-  const restored: Event[] = [];
-  for (const event of decoded) {
-    if (event.type === "error") throw toClientError(event.fault, undefined, to.overloadedStatus);
-    if (event.type === "unmapped") context.drop(event.path, "not expressible in the client's protocol");
-    else if (event.type !== "ping") restorer.restore(event, restored);
+  const restorer = new WholeRestorer(translation);
+  for (const event of decoded) restorer.add(event);
+  return restorer.end();
+}
+
+/** Does the same in steps. Long texts become several events, so that no encoder gets much at once. */
+export function* decodeWholeInSteps(
+  translation: ResponseTranslation,
+  bytes: Buffer,
+  framing: StreamFraming,
+): Steps<Event[]> {
+  const { from, source } = translation;
+  const { decoder, decode, decodeInSteps } = from.translation.response;
+  let decoded: Event[];
+  if (framing) decoded = yield* decodeFrames(decoder(source), bytes, framing);
+  else if (decodeInSteps) decoded = yield* stepsAsUpstreamInvalid(decodeInSteps(bytes, source));
+  else decoded = asUpstreamInvalid(() => decode(bytes.toString(), source));
+  const restorer = new WholeRestorer(translation);
+  yield* forEachEvent(cutEvents(decoded), (event) => restorer.add(event));
+  return restorer.end();
+}
+
+/** Collects the events of a whole response, with the client's own tool names and without what wraps texts. */
+class WholeRestorer {
+  private readonly restored: Event[] = [];
+  private readonly unwrapped: Event[] = [];
+  private readonly restorer: NameRestorer;
+  private readonly unwrapper: ResponseUnwrapper | undefined;
+
+  constructor(private readonly translation: ResponseTranslation) {
+    const { from, source, names, wrapped, context } = translation;
+    this.restorer = new NameRestorer(names, from.name, source, context.id);
+    this.unwrapper = wrapped && new ResponseUnwrapper(wrapped);
   }
-  if (restored.at(-1)?.type !== "end") throw new GatewayError("upstream_truncated");
-  const unwrapper = wrapped && new ResponseUnwrapper(wrapped);
-  return unwrapper ? restored.flatMap((event) => unwrapper.unwrap(event)) : restored;
+
+  /** @throws GatewayError the upstream's error */
+  add(event: Event): void {
+    const { restored, unwrapper, translation } = this;
+    if (event.type === "error") throw toClientError(event.fault, undefined, translation.to.overloadedStatus);
+    if (event.type === "unmapped") translation.context.drop(event.path, "not expressible in the client's protocol");
+    else if (event.type !== "ping") this.restorer.restore(event, restored);
+    if (!unwrapper) return;
+    for (const each of restored) this.unwrapped.push(...unwrapper.unwrap(each));
+    restored.length = 0;
+  }
+
+  /** Returns all events. @throws GatewayError `upstream_truncated` */
+  end(): Event[] {
+    const events = this.unwrapper ? this.unwrapped : this.restored;
+    if (events.at(-1)?.type !== "end") throw new GatewayError("upstream_truncated");
+    return events;
+  }
+}
+
+/** Returns events, of which long texts are several. */
+function* cutEvents(events: readonly Event[]): Iterable<Event> {
+  for (const event of events)
+    if (!("text" in event) || event.text.length < LARGE_BODY_BYTES) yield event;
+    else {
+      const { type, block } = event;
+      const [first, ...others] = piecesOfText(event.text);
+      yield { ...event, text: first ?? "" };
+      for (const text of others)
+        yield type === "text" && event.part !== undefined
+          ? { type, block, text, part: event.part }
+          : { type, block, text };
+    }
 }
 
 /** Encodes a whole response as the client's JSON text. @throws GatewayError `upstream_invalid` */
 export const encodeWhole = (translation: ResponseTranslation, events: readonly Event[]): string =>
   asUpstreamInvalid(() => responseCodec(translation).encode(events, translation.context));
 
-/** Encodes a whole response as a stream. */
-export function encodeWholeAsStream(
+/** Does the same in steps. @throws GatewayError `upstream_invalid` */
+export function* encodeWholeInSteps(translation: ResponseTranslation, events: readonly Event[]): Steps<string> {
+  const { encodeInSteps } = responseCodec(translation);
+  if (!encodeInSteps) return encodeWhole(translation, events);
+  return yield* stepsAsUpstreamInvalid(encodeInSteps(events, translation.context));
+}
+
+/** Encodes a whole response as a stream, in steps. */
+export function* encodeWholeAsStream(
   translation: ResponseTranslation,
   events: readonly Event[],
   framing: Framing,
-): Frame[] {
+): Steps<Frame[]> {
   const encoder = responseCodec(translation).encoder(translation.context);
+  const frames: Frame[] = [];
   const written: EncodedFrame[] = [];
-  for (const event of events) if (event.type !== "error") encoder.event(event, written);
-  return [...framing.frames(written), ...framing.close()];
+  yield* forEachEvent(events, (event) => {
+    if (event.type !== "error") encoder.event(event, written);
+    for (const frame of framing.frames(written)) frames.push(frame);
+    written.length = 0;
+  });
+  return [...frames, ...framing.close()];
 }
 
-function decodeFrames(decoder: ResponseDecoder, frames: readonly Frame[]): Event[] {
+function* decodeFrames(decoder: ResponseDecoder, bytes: Buffer, framing: "sse" | "array"): Steps<Event[]> {
+  const splitter = framing === "sse" ? new SseSplitter() : new ArraySplitter();
   const out: Event[] = [];
-  for (const frame of frames) decoder.frame(frame, out);
+  for (let start = 0; start < bytes.length; start += LARGE_BODY_BYTES) {
+    if (start > 0) yield;
+    for (const frame of splitter.push(bytes.subarray(start, start + LARGE_BODY_BYTES))) decoder.frame(frame, out);
+  }
+  const remainder = splitter.end();
+  if (remainder) decoder.frame(new Frame(framing === "sse" ? "event" : "element", remainder), out);
   decoder.end(out);
   return out;
-}
-
-function splitFrames(bytes: Buffer, framing: "sse" | "array"): Frame[] {
-  const splitter = framing === "sse" ? new SseSplitter() : new ArraySplitter();
-  const frames = splitter.push(bytes);
-  const remainder = splitter.end();
-  return remainder ? [...frames, new Frame(framing === "sse" ? "event" : "element", remainder)] : frames;
 }
 
 /** Runs a codec; anything it throws counts as an error of the upstream's response. */
 function asUpstreamInvalid<Result>(run: () => Result): Result {
   try {
     return run();
+  } catch (thrown) {
+    throw GatewayError.from(thrown, "upstream_invalid");
+  }
+}
+
+function* stepsAsUpstreamInvalid<Result>(steps: Steps<Result>): Steps<Result> {
+  try {
+    return yield* steps;
   } catch (thrown) {
     throw GatewayError.from(thrown, "upstream_invalid");
   }

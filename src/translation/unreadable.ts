@@ -16,7 +16,8 @@ interface UnreadableEdits {
 
 /**
  * Removes other providers' opaque state from a request in the provider's own protocol, with everything that is invalid without
- * it, and restores the provider's own state to its raw form.
+ * it, and restores the provider's own state to its raw form. Where nothing is removed, state may have been lost before the
+ * gateway: what the provider is certain to refuse then is repaired, unless `strict` leaves the request as it is.
  * @param text the request, valid JSON
  * @param body the same, parsed
  * @param strict whether a loss is refused
@@ -33,6 +34,7 @@ export function removeUnreadable(
 ): UnreadableEdits {
   const losses = lossesFor(to, strict);
   const { opaque } = to.protocol.translation.request;
+  const { lost } = opaque;
   const remove: JsonPath[] = [];
   const replace: [JsonPath, string][] = [];
   const removedSpans: JsonPath[] = [];
@@ -50,12 +52,17 @@ export function removeUnreadable(
     if (strict) losses.drop(span.join("."), "Reasoning that another provider made can be read only by that provider");
     losses.note(UNREADABLE_NOTICE);
   }
-  if (removedSpans.length > 0)
-    for (const { path, json, why } of opaque.consequences?.(body, removedSpans, to.facts) ?? []) {
-      if (json === undefined) remove.push(path);
-      else replace.push([path, json]);
-      if (why !== undefined) losses.change(path.join("."), why);
-    }
+  const changes =
+    removedSpans.length > 0
+      ? opaque.consequences?.(body, removedSpans, to.facts)
+      : strict
+        ? []
+        : lost?.repairs(body, to);
+  for (const { path, json, why } of changes ?? []) {
+    if (json === undefined) remove.push(path);
+    else replace.push([path, json]);
+    if (why !== undefined) losses.change(path.join("."), why);
+  }
   return { edits: pathEdits(text, { remove: [...remove, ...removedSpans], replace }), losses };
 }
 

@@ -3,7 +3,7 @@
 import OpenAI from "openai";
 import t from "tap";
 import { type JsonObject } from "../../src/wire/values.ts";
-import { type Gate, gateway, speaking } from "../support/checklist.ts";
+import { type ChecklistGateway, gateway, speaking } from "../support/checklist.ts";
 import { asking, KEY } from "../support/gateway.ts";
 import { askedIn, SCRIPTS, TEXT, THOUGHT, THOUGHTFUL, TOKENS } from "../support/scripted.ts";
 import { faultsOf } from "../support/vendor-rules.ts";
@@ -53,7 +53,7 @@ const WHERE: Record<ProtocolName, { tool: string; choice: [path: string, none: u
   },
 };
 
-const sdkOf = ({ running }: Gate): OpenAI =>
+const sdkOf = ({ running }: ChecklistGateway): OpenAI =>
   new OpenAI({ baseURL: `${running.url}/v1`, apiKey: KEY, maxRetries: 0, defaultHeaders: asking() });
 const bodyFor = (vendor: ProtocolName, input: readonly unknown[], stream = false): JsonObject => ({
   model: `of-${vendor}`,
@@ -61,10 +61,14 @@ const bodyFor = (vendor: ProtocolName, input: readonly unknown[], stream = false
   ...ASK,
   input,
 });
-const sentText = ({ upstream }: Gate): string => upstream.seen.at(-1)?.body.toString() ?? "";
+const sentText = ({ upstream }: ChecklistGateway): string => upstream.seen.at(-1)?.body.toString() ?? "";
 
 /** A compaction of the history over one vendor. */
-async function compacted(gate: Gate, vendor: ProtocolName, stream: boolean): Promise<OpenAI.Responses.Response> {
+async function compacted(
+  gate: ChecklistGateway,
+  vendor: ProtocolName,
+  stream: boolean,
+): Promise<OpenAI.Responses.Response> {
   const { responses } = sdkOf(gate);
   const body = { ...ASK, model: `of-${vendor}`, input: [...history, trigger] };
   return stream ? responses.stream(body).finalResponse() : responses.create(body);

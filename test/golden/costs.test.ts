@@ -1,9 +1,10 @@
 import { createServer } from "node:http";
-import type { AddressInfo } from "node:net";
 import t, { type Test } from "tap";
 import { cost as reckoned } from "../../src/core/price.ts";
 import type { Usage } from "../../src/core/usage.ts";
 import { asking, startGateway } from "../support/gateway.ts";
+import { listen } from "../support/listen.ts";
+import { each } from "../support/raw.ts";
 import { type Recording, recordings } from "../support/recordings.ts";
 import { tried } from "../support/sample.ts";
 import { costOf, PRICE } from "./cost-of.ts";
@@ -26,9 +27,7 @@ async function between(t: Test, found: readonly Recording[]) {
     const { status, contentType, body } = found[Number(incoming.headers["x-recording"])] as Recording;
     response.writeHead(status, { "content-type": contentType }).end(body);
   });
-  await new Promise<void>((ready) => upstream.listen(0, "127.0.0.1", ready));
-  t.teardown(() => upstream.close());
-  const url = `http://127.0.0.1:${(upstream.address() as AddressInfo).port}/v1`;
+  const url = `http://127.0.0.1:${await listen(t, upstream)}/v1`;
   const protocols = [...new Set(found.map(({ protocol }) => protocol))];
   const lines = protocols.map((name) => `  ${name}: { url: "${url}", protocol: ${name}, forward: [x-recording] }`);
   const models = protocols.map((name) => `  ${name}: { price: ${JSON.stringify(PRICE)}, targets: ["${name}:m"] }`);
@@ -94,17 +93,13 @@ const NOT_TRANSLATED: Readonly<Record<string, string>> = {
 async function differing(t: Test, found: readonly Recording[], wanted: readonly Wanted[]) {
   const { url, gateway } = await between(t, found);
   const asked = new Map<string, Wanted>();
-  let next = 0;
-  const worker = async () => {
-    for (let at = next++; at < wanted.length; at = next++) {
-      const one = wanted[at] as Wanted;
-      const headers = asking({ "x-recording": String(one.index) });
-      const response = await fetch(url + one.path, { method: "POST", headers, body: JSON.stringify(one.body) });
-      await response.arrayBuffer().catch(() => undefined);
-      asked.set(response.headers.get("x-request-id") as string, one);
-    }
+  const ask = async (one: Wanted) => {
+    const headers = asking({ "x-recording": String(one.index) });
+    const response = await fetch(url + one.path, { method: "POST", headers, body: JSON.stringify(one.body) });
+    await response.arrayBuffer().catch(() => undefined);
+    asked.set(response.headers.get("x-request-id") as string, one);
   };
-  await Promise.all(Array.from({ length: AT_ONCE }, worker));
+  await each(wanted, ask, AT_ONCE);
   const { ledger } = gateway.stores;
   await ledger.flush();
   const odd: string[] = [];
@@ -215,9 +210,7 @@ t.test("after a fallback the price is that of the model that answered", async (t
     const fails = incoming.url?.startsWith("/down");
     response.writeHead(fails ? 503 : 200, { "content-type": "application/json" }).end(fails ? "{}" : body);
   });
-  await new Promise<void>((ready) => served.listen(0, "127.0.0.1", ready));
-  t.teardown(() => served.close());
-  const origin = `http://127.0.0.1:${(served.address() as AddressInfo).port}`;
+  const origin = `http://127.0.0.1:${await listen(t, served)}`;
   const { url, gateway } = await startGateway(
     t,
     `providers:

@@ -1,6 +1,4 @@
 import { hash } from "node:crypto";
-import { readFileSync } from "node:fs";
-import { join } from "node:path";
 import t from "tap";
 import { DeliveredTokens } from "../../plugins/usage/delivered-tokens.ts";
 import { tokensInJson } from "../../plugins/usage/requested.ts";
@@ -11,20 +9,10 @@ import { loadProtocols } from "../../src/loader/discover.ts";
 import { Frame } from "../../src/wire/frame.ts";
 import { SseSplitter } from "../../src/wire/sse.ts";
 import { type Recording, recordings } from "../support/recordings.ts";
-import { shared } from "../support/shared.ts";
 
 const all = recordings((lines) => lines)?.filter(
   ({ status, streaming, kinds }) => status < 300 && streaming && kinds.includes("stream"),
 );
-
-/** Whose each recording is. */
-function vendors(): ReadonlyMap<string, string> {
-  const lines = readFileSync(join(shared("recordings") ?? "", "index.jsonl"), "utf8")
-    .trim()
-    .split("\n");
-  const rows = lines.map((line) => JSON.parse(line) as { id: string; vendor: string });
-  return new Map(rows.map(({ id, vendor }) => [id, vendor]));
-}
 
 /** Protocols in which thoughts are told in short only: they are left out on both sides. */
 const IN_SHORT = new Set(["gemini", "openai-responses"]);
@@ -73,13 +61,12 @@ function counted(protocol: Protocol, recording: Recording): Omit<Sum, "streams">
 /** By protocol and vendor: of those that the weights were fitted on, of the others, and of all. */
 async function sums(): Promise<Map<string, { fitted: Sum; held: Sum; all: Sum }>> {
   const protocols = new Map((await loadProtocols()).map((protocol) => [protocol.name, protocol]));
-  const whose = vendors();
   const none = (): Sum => ({ streams: 0, told: 0, estimated: 0 });
   const found = new Map<string, { fitted: Sum; held: Sum; all: Sum }>();
   for (const recording of all ?? []) {
     const one = counted(protocols.get(recording.protocol) as Protocol, recording);
     if (!one) continue;
-    const name = `${recording.protocol} ${whose.get(recording.id)}`;
+    const name = `${recording.protocol} ${recording.vendor}`;
     const sum = found.get(name) ?? { fitted: none(), held: none(), all: none() };
     found.set(name, sum);
     const half = (hash("sha256", recording.id, "buffer")[0] as number) & 1 ? "held" : "fitted";
@@ -195,12 +182,11 @@ t.test(
   { skip: !asked && "recordings are absent" },
   async (t) => {
     const protocols = new Map((await loadProtocols()).map((protocol) => [protocol.name, protocol]));
-    const whose = vendors();
     const found = new Map<string, Sum>();
     for (const recording of asked ?? []) {
       const one = countedInput(protocols.get(recording.protocol) as Protocol, recording);
       if (!one) continue;
-      const name = `${recording.protocol} ${whose.get(recording.id)}`;
+      const name = `${recording.protocol} ${recording.vendor}`;
       const sum = found.get(name) ?? { streams: 0, told: 0, estimated: 0 };
       found.set(name, {
         streams: sum.streams + 1,

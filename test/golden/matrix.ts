@@ -1,9 +1,10 @@
 /** Every recorded answer, given as an upstream's to clients of the other protocols, judged by the clients' own SDKs. */
 import { createServer } from "node:http";
-import type { AddressInfo } from "node:net";
 import { pathToFileURL } from "node:url";
 import { type Digest, digest } from "../support/digest.ts";
 import { startGateway } from "../support/gateway.ts";
+import { listen, type Teardown } from "../support/listen.ts";
+import { each } from "../support/raw.ts";
 import { type Recording, recordings } from "../support/recordings.ts";
 import { shared } from "../support/shared.ts";
 import { ASK, PROTOCOLS, type ProtocolName } from "../support/vendor-sdks.ts";
@@ -27,14 +28,13 @@ export interface Origin {
   broken?: string;
 }
 
-interface Teardown {
-  teardown(act: () => unknown): unknown;
-}
-
 type Accepts = (body: object) => Promise<unknown>;
 
+/** Requests at a time. */
+const AT_ONCE = 8;
+
 /** The recorded 2xx answers of conversations, with their digests; undefined where the recordings are absent. */
-export async function origins(wanted?: RegExp): Promise<Origin[] | undefined> {
+export async function origins(): Promise<Origin[] | undefined> {
   const oracle = shared("recordings/sdk-oracle.mjs");
   const all = recordings();
   if (!oracle || !all) return undefined;
@@ -42,7 +42,7 @@ export async function origins(wanted?: RegExp): Promise<Origin[] | undefined> {
   const out: Origin[] = [];
   for (const each of all) {
     const spoken = PROTOCOLS.some((name) => name === each.protocol);
-    if (!spoken || each.status >= 300 || !isAnswer(each) || (wanted && !wanted.test(each.id))) continue;
+    if (!spoken || each.status >= 300 || !isAnswer(each)) continue;
     const recording = asEvents(each);
     const { protocol, streaming: stream, contentType, body } = recording;
     try {
@@ -75,9 +75,7 @@ async function between(t: Teardown, found: readonly Origin[]): Promise<string> {
     const { recording } = found[Number(incoming.headers["x-recording"])] as Origin;
     response.writeHead(recording.status, { "content-type": recording.contentType }).end(recording.body);
   });
-  await new Promise<void>((ready) => upstream.listen(0, "127.0.0.1", ready));
-  t.teardown(() => upstream.close());
-  const address = `http://127.0.0.1:${(upstream.address() as AddressInfo).port}/v1`;
+  const address = `http://127.0.0.1:${await listen(t, upstream)}/v1`;
   const providers = PROTOCOLS.map(
     (name) => `  ${name}: { url: "${address}", speaks: [${name}], forward: [x-recording] }`,
   );
@@ -127,31 +125,25 @@ function usages(source: Counts, got: Counts, to: string): [Counts, Counts] {
 type Counts = ReturnType<typeof usageOf>;
 
 /** Asks for every recording with every other protocol's SDK, whole and streamed, some at a time. */
-export async function matrix(t: Teardown, found: readonly Origin[], atOnce = 8): Promise<Verdict[]> {
+export async function matrix(t: Teardown, found: readonly Origin[]): Promise<Verdict[]> {
   const url = await between(t, found);
-  const verdicts: Verdict[] = [];
   const asked = found.flatMap((origin, index) =>
     PROTOCOLS.filter((client) => client !== origin.recording.protocol).flatMap((client) =>
       [false, true].map((stream) => ({ origin, index, client, stream })),
     ),
   );
-  let next = 0;
-  const worker = async () => {
-    for (let at = next++; at < asked.length; at = next++) {
-      const { origin, index, client, stream } = asked[at] as (typeof asked)[number];
-      const source = origin.recording.protocol as ProtocolName;
-      const verdict: Verdict = { recording: origin.recording.id, source, client, stream };
-      verdicts.push(verdict);
-      try {
-        const headers = { "x-recording": String(index) };
-        const answer = await ASK[client]({ url, model: `of-${source}`, stream, headers });
-        const fault = origin.digest && difference(origin.digest, digest(client, answer), source, client);
-        if (fault) verdict.fault = fault;
-      } catch (error) {
-        verdict.fault = `refused: ${String((error as Error).message).slice(0, 200)}`;
-      }
+  const ask = async ({ origin, index, client, stream }: (typeof asked)[number]): Promise<Verdict> => {
+    const source = origin.recording.protocol as ProtocolName;
+    const verdict: Verdict = { recording: origin.recording.id, source, client, stream };
+    try {
+      const headers = { "x-recording": String(index) };
+      const answer = await ASK[client]({ url, model: `of-${source}`, stream, headers });
+      const fault = origin.digest && difference(origin.digest, digest(client, answer), source, client);
+      if (fault) verdict.fault = fault;
+    } catch (error) {
+      verdict.fault = `refused: ${String((error as Error).message).slice(0, 200)}`;
     }
+    return verdict;
   };
-  await Promise.all(Array.from({ length: atOnce }, worker));
-  return verdicts;
+  return each(asked, ask, AT_ONCE);
 }

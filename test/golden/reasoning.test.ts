@@ -1,11 +1,11 @@
 import { createServer } from "node:http";
-import type { AddressInfo } from "node:net";
 import Anthropic from "@anthropic-ai/sdk";
 import { type Content, GoogleGenAI, type Part } from "@google/genai";
 import OpenAI from "openai";
 import t, { type Test } from "tap";
 import { asList, asObject, type JsonObject } from "../../src/wire/values.ts";
 import { KEY, startGateway } from "../support/gateway.ts";
+import { listen } from "../support/listen.ts";
 import { THINKING } from "../support/thinking-vendors.ts";
 import { PROTOCOLS, type ProtocolName } from "../support/vendor-sdks.ts";
 
@@ -118,6 +118,21 @@ const CLIENTS: Record<ProtocolName, Client> = {
   },
 };
 
+/** A client that requests no thinking, and sends its second request to another gateway. */
+async function unaskingClient(urls: readonly [string, string], model: string, stream: boolean) {
+  const [first, second] = urls.map((baseURL) => new Anthropic({ baseURL, apiKey: KEY, maxRetries: 0 }));
+  const tools = [{ name: "get_weather", input_schema: SCHEMA as Anthropic.Tool.InputSchema }];
+  const messages: Anthropic.MessageParam[] = [{ role: "user", content: PROMPT }];
+  const ask = { model, max_tokens: 4096, messages, tools };
+  const { content } = (await (stream ? first?.messages.stream(ask).finalMessage() : first?.messages.create(ask))) ?? {};
+  const results = content?.flatMap((block) =>
+    block.type === "tool_use" ? [{ type: "tool_result" as const, tool_use_id: block.id, content: "snow" }] : [],
+  );
+  messages.push({ role: "assistant", content: content ?? [] }, { role: "user", content: results ?? [] });
+  await second?.messages.create({ ...ask, messages });
+  return content?.map(({ type }) => type) ?? [];
+}
+
 /** A provider that thinks, and keeps what it was asked. */
 async function provider(t: Test, protocol: ProtocolName) {
   const asked: JsonObject[] = [];
@@ -134,9 +149,7 @@ async function provider(t: Test, protocol: ProtocolName) {
       reply.write(`${name ? `event: ${name}\n` : ""}data: ${JSON.stringify(value)}\n\n`);
     return reply.end(protocol === "openai-chat" ? "data: [DONE]\n\n" : "");
   });
-  await new Promise<void>((ready) => server.listen(0, "127.0.0.1", ready));
-  t.teardown(() => server.close());
-  return { asked, url: `http://127.0.0.1:${(server.address() as AddressInfo).port}/v1` };
+  return { asked, url: `http://127.0.0.1:${await listen(t, server)}/v1` };
 }
 
 const providers = Object.fromEntries(
@@ -144,7 +157,9 @@ const providers = Object.fromEntries(
 );
 const lines = PROTOCOLS.map((name) => `  ${name}: { url: "${providers[name]?.url}", speaks: [${name}] }\n`);
 const models = PROTOCOLS.map((name) => `  of-${name}: { targets: [${name}:any] }\n`);
-const gateway = await startGateway(t, `providers:\n${lines.join("")}models:\n${models.join("")}`);
+const yaml = `providers:\n${lines.join("")}models:\n${models.join("")}envelopes: { key: "0123456789abcdefghijklmnopqrstuvwxyz" }\n`;
+const gateway = await startGateway(t, yaml);
+const another = await startGateway(t, yaml);
 
 for (const vendor of PROTOCOLS)
   for (const client of PROTOCOLS)
@@ -160,3 +175,17 @@ for (const vendor of PROTOCOLS)
           t.same(state(asked.at(-1) as JsonObject), expected);
         },
       );
+
+for (const vendor of PROTOCOLS.filter((name) => name !== "anthropic-messages"))
+  for (const stream of [false, true])
+    t.test(
+      `reasoning of ${vendor} returns to it from a client that requests none, through another gateway, ${stream ? "streamed" : "whole"}`,
+      async (t) => {
+        const asked = providers[vendor]?.asked ?? [];
+        const types = await unaskingClient([gateway.url, another.url], `of-${vendor}`, stream);
+        t.notOk(types.includes("thinking"));
+        t.equal(types.at(-1), "tool_use");
+        const { state, expected } = THINKING[vendor];
+        t.same(state(asked.at(-1) as JsonObject), expected);
+      },
+    );

@@ -1,7 +1,8 @@
 import { createServer, request } from "node:http";
-import type { AddressInfo } from "node:net";
 import t, { type Test } from "tap";
 import { asking, startGateway } from "../support/gateway.ts";
+import { listen } from "../support/listen.ts";
+import { each } from "../support/raw.ts";
 import { type Recording, recordings } from "../support/recordings.ts";
 import { tried } from "../support/sample.ts";
 
@@ -35,9 +36,7 @@ async function upstream(t: Test, found: readonly Recording[]) {
     }
     response.end();
   });
-  await new Promise<void>((ready) => server.listen(0, "127.0.0.1", ready));
-  t.teardown(() => server.close());
-  return `http://127.0.0.1:${(server.address() as AddressInfo).port}/v1`;
+  return `http://127.0.0.1:${await listen(t, server)}/v1`;
 }
 
 interface Answer {
@@ -88,22 +87,18 @@ t.test(
     );
     t.ok(found.length > tried(1700), `${found.length} recordings`);
     const odd: string[] = [];
-    let next = 0;
-    const worker = async () => {
-      for (let index = next++; index < found.length; index = next++) {
-        const recording = found[index] as Recording;
-        const { status, body, whole } = await ask(port, recording, index);
-        const same = body.equals(withoutAccounts(recording)) && whole !== reportsError(recording);
-        const fine =
-          status === recording.status &&
-          (isCut(recording) ? body.subarray(0, recording.body.length).equals(recording.body) : same);
-        if (!fine)
-          odd.push(
-            `${recording.id}: ${status}, ${body.length} of ${recording.body.length} bytes, whole ${whole}, ends ${JSON.stringify(body.subarray(-80).toString())}`,
-          );
-      }
+    const check = async ([index, recording]: [number, Recording]) => {
+      const { status, body, whole } = await ask(port, recording, index);
+      const same = body.equals(withoutAccounts(recording)) && whole !== reportsError(recording);
+      const fine =
+        status === recording.status &&
+        (isCut(recording) ? body.subarray(0, recording.body.length).equals(recording.body) : same);
+      if (!fine)
+        odd.push(
+          `${recording.id}: ${status}, ${body.length} of ${recording.body.length} bytes, whole ${whole}, ends ${JSON.stringify(body.subarray(-80).toString())}`,
+        );
     };
-    await Promise.all(Array.from({ length: AT_ONCE }, worker));
+    await each([...found.entries()], check, AT_ONCE);
     t.same(odd, []);
     await gateway.stores.ledger.flush();
     const sums = await gateway.stores.ledger.sums({ by: ["model"] });

@@ -1,7 +1,5 @@
 /** Every recorded request, written for the vendors of the other protocols and judged by their rules. */
 
-import { readFileSync } from "node:fs";
-import { join } from "node:path";
 import { GatewayError } from "../../src/core/errors.ts";
 import { type Facts } from "../../src/core/marketplace.ts";
 import type { Operation } from "../../src/core/protocol.ts";
@@ -11,8 +9,8 @@ import { Envelopes } from "../../src/translation/envelope.ts";
 import { readRequest, type WrittenRequest, writeRequest } from "../../src/translation/request.ts";
 import { HeaderList } from "../../src/wire/headers.ts";
 import { Query } from "../../src/wire/query.ts";
+import { type RecordingEntry, recordingEntries, storedExchange } from "../support/recorded.ts";
 import { sample } from "../support/sample.ts";
-import { shared } from "../support/shared.ts";
 import { SPOKEN } from "../support/translations.ts";
 import { faultsOf, newestFaultsOf } from "../support/vendor-rules.ts";
 import { PROTOCOLS, type ProtocolName } from "../support/vendor-sdks.ts";
@@ -50,29 +48,20 @@ const FOLDERS: Readonly<Record<string, ProtocolName>> = {
   "gemini-count-tokens": "gemini",
 };
 
-interface Line {
-  id: string;
-  protocol: string;
-  has_request: boolean;
-}
-
 /** The recorded requests for conversations, however they were answered; undefined where the recordings are absent. */
 export function requests(): RecordedRequest[] | undefined {
-  const folder = shared("recordings");
-  if (!folder) return undefined;
-  const lines = readFileSync(join(folder, "index.jsonl"), "utf8").trim().split("\n");
-  return sample(lines).flatMap((line) => requestOf(folder, JSON.parse(line) as Line));
+  const entries = recordingEntries();
+  return entries.length > 0 ? sample(entries).flatMap(requestOf) : undefined;
 }
 
-function requestOf(folder: string, { id, protocol: directory, has_request }: Line): RecordedRequest[] {
+function requestOf(entry: RecordingEntry): RecordedRequest[] {
+  const { id, protocol: directory, has_request } = entry;
   const protocol = FOLDERS[directory];
   if (!protocol || !has_request) return [];
-  const { request } = JSON.parse(readFileSync(join(folder, `${id}.json`), "utf8")) as {
-    request: { path: string; body: unknown };
-  };
-  const operation = operationOf(protocol, request.path);
+  const { request } = storedExchange(entry);
+  const operation = operationOf(protocol, request?.path ?? "");
   // Nothing but the model's own operations is translated, and not what compacts a conversation.
-  return request.body && operation?.task ? [{ id, protocol, operation, text: JSON.stringify(request.body) }] : [];
+  return request?.body && operation?.task ? [{ id, protocol, operation, text: JSON.stringify(request.body) }] : [];
 }
 
 /** Vendors and other gateways mount a protocol wherever they like; how its paths end tells what is asked. */
@@ -178,9 +167,9 @@ export interface Tally {
   refused: Readonly<Record<string, number>>;
 }
 
-/** The verdicts as rows of a table: for models of which nothing is known, or for the newest ones. */
-export function tally(verdicts: readonly Verdict[], newest = false): Tally[] {
-  const counted = verdicts.filter((verdict) => verdict.newest === newest);
+/** The verdicts as rows of a table, for models of which nothing is known. */
+export function tally(verdicts: readonly Verdict[]): Tally[] {
+  const counted = verdicts.filter((verdict) => !verdict.newest);
   const pairs = PROTOCOLS.flatMap((source) => PROTOCOLS.map((target) => ({ source, target })));
   return pairs
     .filter(({ source, target }) => source !== target)

@@ -3,8 +3,10 @@ import type { Protocol } from "../../src/core/protocol.ts";
 import { ResponseTextReplacer } from "../../src/core/response-text-replacer.ts";
 import { runStages, type Stage } from "../../src/core/stage.ts";
 import { TextPattern, TextReplacer } from "../../src/core/text-replacer.ts";
-import { filterPlaces, replaceText, textAt } from "../../src/core/texts.ts";
+import { filterPlaces, replaceText, responseTexts, textAt, wholeResponseTexts } from "../../src/core/texts.ts";
 import { loadProtocols } from "../../src/loader/discover.ts";
+import type { TranslatedProtocol } from "../../src/translation/codec.ts";
+import type { Event } from "../../src/translation/events.ts";
 import { ArraySplitter } from "../../src/wire/array.ts";
 import { Frame } from "../../src/wire/frame.ts";
 import { SseSplitter } from "../../src/wire/sse.ts";
@@ -100,4 +102,46 @@ t.test("frames without such a text pass unchanged, each in its position", { skip
     if (before?.length !== after?.length || before?.some((frame, i) => frame !== after?.[i])) wrong.push(recording.id);
   }
   t.same(wrong, []);
+});
+
+/** The reasoning of an answer that its translation shows; undefined for an answer that reports an error. */
+function translatedReasoning(
+  { translation: { response } }: TranslatedProtocol,
+  { streaming, body }: Recording,
+  frames: readonly Frame[],
+): string | undefined {
+  const source = { account: "them", model: "any" };
+  const events: Event[] = streaming ? [] : response.decode(body.toString(), source);
+  if (streaming) {
+    const decoder = response.decoder(source);
+    for (const frame of frames) decoder.frame(frame, events);
+    decoder.end(events);
+  }
+  if (events.at(-1)?.type === "error") return undefined;
+  const reasoning = new Set<number>();
+  for (const event of events) if (event.type === "open" && event.kind === "reasoning") reasoning.add(event.block);
+  return events.map((event) => (event.type === "text" && reasoning.has(event.block) ? event.text : "")).join("");
+}
+
+t.test("a complete Chat answer has its reasoning once, as when it is translated", { skip }, async (t) => {
+  const protocol = protocols.get("openai-chat") as TranslatedProtocol;
+  const plain = (texts: readonly { text: string }[]) =>
+    texts
+      .map(({ text }) => text)
+      .join("")
+      .replace(/\s+/g, "");
+  const wrong: string[] = [];
+  let repeated = 0;
+  for (const recording of all ?? []) {
+    if (recording.protocol !== "openai-chat" || !recording.body.includes('"reasoning')) continue;
+    const frames = recording.streaming ? framesOf(recording) : [new Frame("piece", recording.body)];
+    const text = translatedReasoning(protocol, recording, frames);
+    if (text === undefined) continue;
+    const found = plain(wholeResponseTexts(frames, protocol, ["reasoning"]));
+    if (found !== plain([{ text }])) wrong.push(`${recording.id}: ${found}`);
+    const everywhere = frames.flatMap((frame) => responseTexts(frame.json() ?? {}, protocol, ["reasoning"]));
+    if (plain(everywhere).length > found.length) repeated++;
+  }
+  t.same(wrong, []);
+  t.ok(repeated > tried(5), `${repeated} repeat it`);
 });

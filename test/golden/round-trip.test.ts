@@ -21,7 +21,7 @@ import { SseSplitter } from "../../src/wire/sse.ts";
 import { asList, asObject } from "../../src/wire/values.ts";
 import { type Recording, recordings } from "../support/recordings.ts";
 import { tried } from "../support/sample.ts";
-import { streamed, translationOf, wishFor } from "../support/translations.ts";
+import { contextFor, streamed, translationOf } from "../support/translations.ts";
 import { PROTOCOLS, type ProtocolName } from "../support/vendor-sdks.ts";
 import { type RecordedRequest, requests } from "./request-matrix.ts";
 
@@ -80,7 +80,7 @@ const MADE = "made";
 /** An answer that was written anew: the bytes of its stream, and its events, streamed and whole. */
 function writtenAnew(protocol: ProtocolName, events: readonly Event[]) {
   const model = events.find((event) => event.type === "start")?.model ?? SOURCE.model;
-  const context = () => wishFor(protocol, { model, id: MADE, seal: ({ data }) => data });
+  const context = () => contextFor(protocol, { model, id: MADE, seal: ({ data }) => data });
   const body = Buffer.concat(
     streamed(protocol, events, context()).map(({ name, data }) =>
       Buffer.from(`${name === undefined ? "" : `event: ${name}\n`}data: ${data}\n\n`),

@@ -2,8 +2,7 @@
 
 import t from "tap";
 import { asList, asObject, type JsonObject } from "../../src/wire/values.ts";
-import { digest } from "../support/digest.ts";
-import { accumulated, type ProtocolName } from "../support/vendor-sdks.ts";
+import type { ProtocolName } from "../support/vendor-sdks.ts";
 import {
   at,
   candidate,
@@ -20,13 +19,10 @@ import {
   send,
   streamOf,
   type Told,
+  understood,
 } from "./sharp-cases.ts";
 
 const OTHERS = ["openai-chat", "openai-responses", "anthropic-messages"] as const;
-
-/** What the client's own SDK makes of it. */
-const understood = async (client: ProtocolName, { text }: Told) =>
-  digest(client, await accumulated(client, true, text));
 
 const types = ({ values }: Told) => values.map(({ type }) => type);
 const usageMetadata = { promptTokenCount: 100, candidatesTokenCount: 20, totalTokenCount: 120 };

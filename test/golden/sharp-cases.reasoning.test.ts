@@ -114,7 +114,7 @@ t.test("19: a signature on Gemini's last, empty text creates no empty text and i
     }
   const { content } = send(
     "anthropic-messages",
-    { max_tokens: 9, messages: [{ role: "user", content: "Hi" }] },
+    { max_tokens: 9, messages: [{ role: "user", content: "Hi" }], thinking: { type: "adaptive" } },
     "gemini",
   ).whole(gemini(parts).whole);
   t.same(
@@ -125,7 +125,12 @@ t.test("19: a signature on Gemini's last, empty text creates no empty text and i
 });
 
 t.test("a signature that is found by the last text is returned in its own conversation only", async (t) => {
-  const asking = (...messages: JsonObject[]): JsonObject => ({ max_tokens: 9, system: "Be brief.", messages });
+  const asking = (...messages: JsonObject[]): JsonObject => ({
+    max_tokens: 9,
+    system: "Be brief.",
+    messages,
+    thinking: { type: "adaptive" },
+  });
   const [oslo, rome] = ["Is it cold in Oslo?", "Is it cold in Rome?"].map((content) => ({ role: "user", content }));
   const marked = [{ type: "text", text: "Is it cold in Oslo?", cache_control: { type: "ephemeral" } }];
   const signed = (signature: string) => gemini([{ text: "Yes." }, { text: "", thoughtSignature: signature }]).whole;
@@ -258,7 +263,8 @@ t.test(
     t.same(at(send("openai-chat", { messages }, "gemini", { caller: "strips" }).body, "contents.1.parts"), parts);
     const other = send("openai-chat", { messages }, "gemini", { caller: "another" });
     t.match(other.notices, [/^messages\.1\.images\.0: .* bypass$/]);
-    const message = send("anthropic-messages", { max_tokens: 9, ...ask }, "gemini").whole(gemini(parts).whole);
+    const asksThinking = { max_tokens: 9, thinking: { type: "adaptive" }, ...ask };
+    const message = send("anthropic-messages", asksThinking, "gemini").whole(gemini(parts).whole);
     t.same(
       listAt(message, "content").map(({ type }) => type),
       ["text"],

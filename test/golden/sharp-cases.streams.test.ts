@@ -2,8 +2,6 @@
 
 import t from "tap";
 import { type JsonObject } from "../../src/wire/values.ts";
-import { digest } from "../support/digest.ts";
-import { accumulated, type ProtocolName } from "../support/vendor-sdks.ts";
 import {
   at,
   candidate,
@@ -17,17 +15,14 @@ import {
   responseStream,
   streamOf,
   type Told,
+  understood,
 } from "./sharp-cases.ts";
 
 const OTHERS = ["openai-responses", "anthropic-messages", "gemini"] as const;
 
-/** What the client's own SDK makes of it. */
-const understood = async (client: ProtocolName, { text }: Told) =>
-  digest(client, await accumulated(client, true, text));
-
 /** A piece of a call's arguments. */
-const piece = (index: number, args: string, more: JsonObject = {}): JsonObject => ({
-  tool_calls: [{ index, ...more, function: { arguments: args } }],
+const piece = (index: number, args: string): JsonObject => ({
+  tool_calls: [{ index, function: { arguments: args } }],
 });
 
 /** The first piece of a call. */

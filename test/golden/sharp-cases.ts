@@ -17,8 +17,9 @@ import { HeaderList } from "../../src/wire/headers.ts";
 import { Query } from "../../src/wire/query.ts";
 import { SseSplitter } from "../../src/wire/sse.ts";
 import { asList, asObject, type JsonObject } from "../../src/wire/values.ts";
+import { digest } from "../support/digest.ts";
 import { SPOKEN } from "../support/translations.ts";
-import type { ProtocolName } from "../support/vendor-sdks.ts";
+import { accumulated, type ProtocolName } from "../support/vendor-sdks.ts";
 
 const ENVELOPES = new Envelopes("a secret of the sharp cases");
 
@@ -44,6 +45,10 @@ export interface Told {
   /** What could not be told. */
   lost: string[];
 }
+
+/** What the client's own SDK makes of a stream. */
+export const understood = async (client: ProtocolName, { text }: Told) =>
+  digest(client, await accumulated(client, true, text));
 
 const PATHS: Record<ProtocolName, (stream: boolean) => [path: string, rest: string, query: string]> = {
   "openai-chat": () => ["/v1/chat/completions", "", ""],
@@ -178,7 +183,11 @@ export function refusalOf(client: ProtocolName, asked: JsonObject, vendor: Proto
 export const PLAIN: Record<ProtocolName, JsonObject> = {
   "openai-chat": { messages: [{ role: "user", content: "Hi" }], stream_options: { include_usage: true } },
   "openai-responses": { input: "Hi", store: false },
-  "anthropic-messages": { max_tokens: 1000, messages: [{ role: "user", content: "Hi" }] },
+  "anthropic-messages": {
+    max_tokens: 1000,
+    messages: [{ role: "user", content: "Hi" }],
+    thinking: { type: "adaptive" },
+  },
   gemini: {
     contents: [{ role: "user", parts: [{ text: "Hi" }] }],
     generationConfig: { thinkingConfig: { includeThoughts: true } },

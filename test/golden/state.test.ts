@@ -3,7 +3,7 @@ import t from "tap";
 import { asText, type JsonObject } from "../../src/wire/values.ts";
 import { CLIENTS, eventsOf } from "../support/four-clients.ts";
 import { type Recording, recordings } from "../support/recordings.ts";
-import { tried } from "../support/sample.ts";
+import { EVERY_CASE, tried } from "../support/sample.ts";
 import { accumulated, PROTOCOLS, type ProtocolName } from "../support/vendor-sdks.ts";
 import { asEvents } from "./matrix.ts";
 import { listAt, PLAIN, send } from "./sharp-cases.ts";
@@ -99,3 +99,33 @@ for (const [vendor, { back }] of Object.entries(VENDORS))
         t.same(faults, []);
       },
     );
+
+for (const vendor of ["openai-responses", "gemini"] as const)
+  t.test(
+    `the state of every recorded answer of ${vendor} with calls is returned through a client that requests no thinking, and no other`,
+    { skip: !found && "recordings are absent" },
+    async (t) => {
+      const faults: string[] = [];
+      let pieces = 0;
+      const { thinking: _, ...asked } = PLAIN["anthropic-messages"];
+      for (const [{ id, protocol, body, streaming }, wanted] of states) {
+        if (protocol !== vendor || wanted.length === 0) continue;
+        const first = send("anthropic-messages", asked, vendor, { stream: streaming });
+        const told = streaming ? first.streamed(body).text : JSON.stringify(first.whole(body.toString()));
+        if (told.includes('"type":"thinking"')) faults.push(`${id}: shows thinking`);
+        const uses = told.includes('"type":"tool_use"');
+        if (!uses && told.includes("redacted_thinking")) faults.push(`${id}: shows state without a call`);
+        if (!uses) continue;
+        pieces += wanted.length;
+        const second = send("anthropic-messages", await next("anthropic-messages", told, streaming), vendor, {
+          stream: streaming,
+        });
+        const is = VENDORS[vendor]?.back(second.body) ?? [];
+        if (JSON.stringify(is) !== JSON.stringify(wanted))
+          faults.push(`${id}: ${shown(is)} instead of ${shown(wanted)}`);
+      }
+      // A sample may have none.
+      t.ok(pieces > 20 || !EVERY_CASE, `${pieces} pieces of state`);
+      t.same(faults, []);
+    },
+  );

@@ -12,7 +12,7 @@ import { SseSplitter } from "../../src/wire/sse.ts";
 
 /** One turn of the user, in the words of all protocols at once. */
 const TURN = { role: "user", content: "Hello there", parts: [{ text: "Hello there" }] };
-const thoughts = { generationConfig: { thinkingConfig: { includeThoughts: true } } };
+const thoughts = { generationConfig: { thinkingConfig: { includeThoughts: true } }, thinking: { type: "adaptive" } };
 const BODY = { model: "demo", max_tokens: 900, messages: [TURN], contents: [TURN], input: "Hello there", ...thoughts };
 const SOURCE = { account: "demo", model: "demo" };
 

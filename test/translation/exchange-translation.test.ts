@@ -3,6 +3,7 @@ import messages from "../../plugins/protocols/anthropic-messages/index.ts";
 import chat from "../../plugins/protocols/openai-chat/index.ts";
 import { drive } from "../../src/testing.ts";
 import { asking, startGateway } from "../support/gateway.ts";
+import { eventually } from "../support/process.ts";
 import { httpUpstream } from "../support/upstream.ts";
 import { json, startVendor } from "../support/vendor.ts";
 
@@ -243,6 +244,93 @@ t.test("a large request is decoded and encoded in many turns of the event loop, 
   t.ok((await ask("Is it cold outside?", 10_001)) > 10_000 / 512);
 });
 
+t.test("a large whole answer is translated in many turns of the event loop, a small one in one", async (t) => {
+  let content = "Hi";
+  const upstream = await httpUpstream((_, reply) => {
+    const whole = { ...JSON.parse(WHOLE), choices: [{ index: 0, message: { content }, finish_reason: "stop" }] };
+    reply.writeHead(200, { "content-type": "application/json" }).end(JSON.stringify(whole));
+  });
+  t.teardown(() => upstream.close());
+  let turn = 0;
+  let counting = setImmediate(function next() {
+    turn++;
+    counting = setImmediate(next);
+  });
+  t.teardown(() => clearImmediate(counting));
+  const [read, written]: [number[], number[]] = [[], []];
+  const [reader, writer] = [chat.translation.response, messages.translation.response];
+  for (const name of ["decode", "decodeInSteps"] as const) listen(t, reader, name, () => read.push(turn));
+  for (const name of ["encode", "encodeInSteps"] as const) listen(t, writer, name, () => written.push(turn));
+  const { url } = await startGateway(
+    t,
+    `providers: { up: { url: "${upstream.origin.origin}/v1", speaks: [openai-chat] } }\nmodels: { m: { targets: [up:x] } }\n`,
+  );
+  const ask = async (text: string) => {
+    content = text;
+    read.length = written.length = 0;
+    const body = JSON.stringify({ model: "m", max_tokens: 9, messages: [{ role: "user", content: "Hi" }] });
+    const response = await fetch(`${url}/v1/messages`, { method: "POST", headers: asking(), body });
+    t.match(await response.json(), { content: [{ type: "text", text }] });
+    t.match([read.length, written.length], [1, 1]);
+    return (written[0] as number) - (read[0] as number);
+  };
+  t.equal(await ask("Hi"), 0);
+  t.ok((await ask("Is it cold outside?\n".repeat(200_000))) > 10);
+});
+
+t.test(
+  "large whole answers are translated one at a time, beyond a plugin's deadline, until their client leaves",
+  async (t) => {
+    const answer = Buffer.from(WHOLE.replace('"content":"', `"content":"${"Is it cold? ".repeat(300_000)}`));
+    const upstream = await httpUpstream((_, reply) =>
+      reply.writeHead(200, { "content-type": "application/json" }).end(answer),
+    );
+    t.teardown(() => upstream.close());
+    const running = { now: 0, most: 0, begun: 0, steps: 0 };
+    const reader = chat.translation.response;
+    const { decodeInSteps } = reader;
+    t.intercept(reader, "decodeInSteps", {
+      *value(...args: Parameters<typeof decodeInSteps & object>) {
+        running.begun++;
+        running.most = Math.max(running.most, ++running.now);
+        try {
+          const steps = (decodeInSteps as NonNullable<typeof decodeInSteps>).apply(reader, args);
+          for (let step = steps.next(); ; step = steps.next()) {
+            if (step.done) return step.value;
+            running.steps++;
+            yield;
+          }
+        } finally {
+          running.now--;
+        }
+      },
+    });
+    const { url, log } = await startGateway(
+      t,
+      `providers: { up: { url: "${upstream.origin.origin}/v1", speaks: [openai-chat] } }
+models: { m: { targets: [up:x] } }
+plugins: { rewrite: { deadline: 1ms } }
+`,
+    );
+    const ask = (signal?: AbortSignal) => {
+      const body = JSON.stringify({ model: "m", max_tokens: 9, messages: [{ role: "user", content: "Hi" }] });
+      return fetch(`${url}/v1/messages`, { method: "POST", headers: asking(), body, ...(signal && { signal }) });
+    };
+    const statuses = await Promise.all([ask(), ask(), ask()].map(async (response) => (await response).status));
+    t.same([statuses, running.most, running.now], [[200, 200, 200], 1, 0]);
+    const leaving = new AbortController();
+    running.begun = running.steps = 0;
+    const left = ask(leaving.signal);
+    await eventually(() => running.steps > 0, "it has begun");
+    leaving.abort();
+    await t.rejects(left);
+    await eventually(() => log.lines.some(({ fields }) => fields["outcome"] === "aborted"), "it is logged");
+    const { steps } = running;
+    t.equal((await ask()).status, 200, "the next one is translated");
+    t.ok(steps < running.steps - steps, `${steps} of ${running.steps - steps} steps`);
+  },
+);
+
 t.test(
   "a provider's answer that is deeper or longer than the client's protocol allows is not the gateway's fault",
   async (t) => {
@@ -351,4 +439,40 @@ t.test("an answer to a large request parses only what it needs of it", async (t)
     if (stream) t.ok(answer.events.at(-1)?.usage ?? answer.events.at(-2)?.usage, "what it needs is read");
   }
   t.same(parsed, [undefined, undefined]);
+});
+
+t.test("state that a client of the provider's own protocol lost is repaired, and no other byte changes", async (t) => {
+  const upstream = await httpUpstream((_, reply) =>
+    reply.writeHead(400, { "content-type": "application/json" }).end('{"error":{"message":"No."}}'),
+  );
+  t.teardown(() => upstream.close());
+  const { url } = await startGateway(
+    t,
+    `providers: { up: { url: "${upstream.origin.origin}", speaks: [gemini, anthropic-messages] } }\nmodels: { g: { targets: ["up:gemini-3-pro-preview"] }, c: { targets: ["up:claude-sonnet-4-5"] } }\n`,
+  );
+  const call = (more = "") => `{ "functionCall": {"name":"f" ,"args":{"n":1.0}}${more}}`;
+  const gemini = (parts: string) =>
+    `{"contents": [ {"role":"user","parts":[{"text":"Hi"}]}, {"role":"model","parts":[${parts}]}, {"role":"user","parts":[{"functionResponse":{"name":"f","response":{}}}]} ]}`;
+  const claude = (thinking = "") =>
+    `{"model":"claude-sonnet-4-5", "messages":[{"role":"user","content":"Hi"}, {"role":"assistant","content":[{"type":"tool_use","id":"a","name":"f","input":{"n": 1.0}}]}, {"role":"user","content":[{"type":"tool_result","tool_use_id":"a"}]}],"max_tokens":9000${thinking}}`;
+  const enabled = ', "thinking":{"type":"enabled","budget_tokens":1024}';
+  const bypass = ',"thoughtSignature":"skip_thought_signature_validator"';
+  for (const [path, sent, received, notice] of [
+    ["/v1beta/models/g:generateContent", gemini(call()), gemini(call(bypass)), /thoughtSignature: the call has no/],
+    [
+      "/v1/messages",
+      claude(enabled).replace("claude-sonnet-4-5", "c"),
+      claude(),
+      /thinking: no thinking: the thoughts/,
+    ],
+  ] as const)
+    for (const strict of [false, true]) {
+      const headers = { ...asking(), ...(strict ? { "gateway-strict": "1" } : {}) };
+      const response = await fetch(`${url}${path}`, { method: "POST", headers, body: sent });
+      const body = upstream.seen.at(-1)?.body.toString();
+      if (strict) t.not(body, received, "nothing is changed");
+      else t.equal(body, received);
+      if (strict) t.notMatch(response.headers.get("gateway-notice") ?? "", notice);
+      else t.match(response.headers.get("gateway-notice"), notice);
+    }
 });

@@ -27,7 +27,8 @@ t.test("the state contains what has been framed, with data that can be read", as
     const framing = new Framing(operation);
     const [first, last] = framing.frames([{ data: '{"n":1}' }, { data: '{"n":2}' }]);
     const { state } = framing;
-    t.equal(state.first, first?.bytes);
+    t.same(state.first, first?.bytes);
+    t.equal(state.first?.buffer.byteLength, first?.bytes.length, "it keeps no other memory alive");
     t.equal(state.last, last);
     t.same(state.last?.json(), { n: 2 });
     t.same([state.frames, state.operation], [2, operation]);

@@ -75,3 +75,28 @@ t.test("media are recognised by their bytes", async (t) => {
   t.equal(TextKey.ofMedia("aGk="), TextKey.ofMedia("aGk="));
   t.not(TextKey.ofMedia("aGk="), TextKey.ofMedia("aGo="));
 });
+
+t.test("the key of long content, and of many turns, is made in many steps, and is the same as at once", async (t) => {
+  const text = (text: string): Part => ({ kind: "text", at: "", text });
+  const user = (...parts: Part[]): Turn => ({ role: "user", at: "", parts });
+  const counted = (turns: readonly Turn[]) => {
+    const steps = new PrefixKey(turns).turnInSteps(turns.length);
+    for (let count = 1; ; count++) {
+      const { done, value } = steps.next();
+      if (done) return { key: value, count };
+    }
+  };
+  const long = "Is it cold? 😀".repeat(200_000);
+  for (const turns of [
+    [user(text("Hi")), user(text(long))],
+    [user({ kind: "media", at: "", media: "image", source: { base64: "QUJD".repeat(600_000) } }), user(text("Hi"))],
+    Array.from({ length: 5000 }, () => user(text("Hi"))),
+  ]) {
+    const { key, count } = counted(turns);
+    t.ok(count > 8, `${count} steps`);
+    t.equal(key, new PrefixKey(turns).turn(turns.length));
+    t.not(key, counted([...turns.slice(0, -1), user(text("Hi."))]).key);
+  }
+  t.not(counted([user(text(long))]).key, counted([user(text(`${long}.`))]).key);
+  t.equal(counted([user(text("Hi"))]).count, 1);
+});

@@ -65,11 +65,27 @@ t.test("state of media is returned on it by its bytes, wherever the client put i
 });
 
 t.test("state of a text is returned on the text that follows it", async (t) => {
-  t.same(placed(assistant(text("one"), carrying("x", "reasoning"))), [[text("one"), carrying("x", "reasoning")]]);
   t.same(placed(assistant(text("one"), carrying("x", "text"), text("two"))), [
     [text("one"), { ...text("two"), opaque: opaque("x") }],
   ]);
   t.same(placed(assistant(carrying("x", "text")), assistant(text("hi"))), [[{ ...text("hi"), opaque: opaque("x") }]]);
+});
+
+t.test("state of reasoning is returned to it, before the texts that precede the state", async (t) => {
+  const state = carrying("x", "reasoning");
+  const thought: Reasoning = { kind: "reasoning", text: "Hm.", at: "r" };
+  t.same(placed(assistant(text("a"), text("b"), state, call("c"))), [[carrying("x"), text("a"), text("b"), call("c")]]);
+  t.same(placed(assistant(thought, text("a"), state, call("c"))), [
+    [{ ...thought, opaque: opaque("x") }, text("a"), call("c")],
+  ]);
+  t.same(
+    placed(assistant(call("c"), text("a"), state)),
+    [[call("c"), carrying("x"), text("a")]],
+    "not before the call of an earlier step",
+  );
+  t.same(placed(assistant(text("a"), state, carrying("y"), call("c"))), [
+    [carrying("x"), text("a"), carrying("y"), call("c")],
+  ]);
 });
 
 t.test("where no text follows it was on an empty one", async (t) => {

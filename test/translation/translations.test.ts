@@ -19,7 +19,10 @@ const model = (...speaks: string[][]): Model =>
     targets: speaks.map((each) => ({ provider: provider(each), model: "theirs", weight: 1 })),
   }) as unknown as Model;
 
-function planned(speaks: string[][], { text = "{}", operation = SAY }: { text?: string; operation?: Operation } = {}) {
+function planned(
+  speaks: string[][],
+  { text = "{}", operation = SAY, protocol = tiny }: { text?: string; operation?: Operation; protocol?: Protocol } = {},
+) {
   const marketplace = new Marketplace([model(...speaks)]);
   const translations = new Translations(new Protocols([tiny, other]), envelopes, marketplace);
   const exchange = new Exchange({
@@ -32,7 +35,7 @@ function planned(speaks: string[][], { text = "{}", operation = SAY }: { text?: 
       query: new Query(""),
       headers: new HeaderList(),
     },
-    ...{ credentials: [], protocol: tiny as Protocol, operation, pathModel: "m" },
+    ...{ credentials: [], protocol, operation, pathModel: "m" },
   });
   exchange.body = new Body([Buffer.from(text)], "json");
   const [first] = marketplace.models;
@@ -43,6 +46,16 @@ function planned(speaks: string[][], { text = "{}", operation = SAY }: { text?: 
 
 t.test("where every target speaks the client's protocol nothing is translated", async (t) => {
   t.equal(planned([["tiny"], ["tiny", "other"]]).translation, undefined);
+});
+
+t.test("of requests to their own protocol only those have a translation that may lack state", async (t) => {
+  const { request } = tiny.translation;
+  const lost = { mayBeIn: (body: Body) => body.value("say") === "again", repairs: () => [] };
+  const opaque = { ...request.opaque, lost };
+  const protocol: Protocol = { ...tiny, ...{ translation: { ...tiny.translation, request: { ...request, opaque } } } };
+  t.equal(planned([["tiny"]], { protocol, text: '{"say":"Hi"}' }).translation, undefined);
+  t.ok(planned([["tiny"]], { protocol, text: '{"say":"again"}' }).translation);
+  t.equal(planned([["tiny"]], { protocol, text: '{"say":"again"}', operation: COUNT }).translation, undefined);
 });
 
 t.test("targets that cannot be called are left out, and the others are called in their protocol", async (t) => {
@@ -64,6 +77,19 @@ t.test("a model without a callable target is not served, and the message names w
 t.test("a count that no provider can compute is an estimate", async (t) => {
   const { exchange } = planned([["unheard-of"]], { operation: COUNT, text: '{"say":"Hello"}' });
   t.match(exchange.answer, { status: 200, headers: { "gateway-estimate": "input_tokens" } });
+});
+
+t.test("a large count is estimated in other turns of the event loop, and as one at once", async (t) => {
+  const say = "Is it cold outside? ".repeat(20_000);
+  const { translation, exchange } = planned([["unheard-of"]], { operation: COUNT, text: JSON.stringify({ say }) });
+  t.equal(exchange.answer, undefined);
+  t.equal(await translation, undefined);
+  const { body = "", headers } = exchange.answer as { body?: string; headers: object };
+  t.match(headers, { "gateway-estimate": "input_tokens" });
+  const { tokens } = JSON.parse(body) as { tokens: number };
+  t.ok(tokens > 80_000 && tokens < 160_000, String(tokens));
+  const cut = planned([["unheard-of"]], { operation: COUNT, text: `{"say":"${say}` });
+  await t.rejects(Promise.resolve(cut.translation), { code: "invalid_json" });
 });
 
 t.test("envelopes are searched for only where some model is served in another protocol", async (t) => {

@@ -63,7 +63,7 @@ export function* decodeRequestInSteps(request: IncomingRequest): Steps<Conversat
     protocol: ANTHROPIC_MESSAGES,
     task: request.task,
     stream: request.streaming,
-    turns: yield* turnsOf(body, request),
+    ...(yield* turnsOf(body, request)),
     turnsAt: "messages",
     tools: toolsOf(body),
     uses,
@@ -105,7 +105,7 @@ function isBilling(part: Part, uses: FeatureUse[]): boolean {
   return true;
 }
 
-function* turnsOf(body: Fields, request: IncomingRequest): Steps<Turn[]> {
+function* turnsOf(body: Fields, request: IncomingRequest): Steps<Pick<Conversation, "turns" | "turnsKey">> {
   const turns = systemTurns(body, request);
   const messages = body.list("messages") ?? throwInvalidField("messages", "must be a list.");
   const prefix = new PrefixKey(turns);
@@ -117,7 +117,13 @@ function* turnsOf(body: Fields, request: IncomingRequest): Steps<Turn[]> {
   }
   const last = turns.at(-1);
   if (last?.role === "assistant") body.uses.push({ feature: "prefill", path: last.at });
-  return turns;
+  // Here, where a large request is read in steps: the start of an answer, which needs it, is encoded in one.
+  return request.task === "generate"
+    ? {
+        turns,
+        turnsKey: request.parsed === undefined ? prefix.turn(turns.length) : yield* prefix.turnInSteps(turns.length),
+      }
+    : { turns };
 }
 
 const ROLES = ["user", "assistant", "system"] as const;

@@ -10,6 +10,7 @@ import {
   RawJson,
   type ResponseDecoder,
   type ResponseSource,
+  Steps,
   type Usage,
   writeJson,
 } from "model-gateway/protocol";
@@ -28,15 +29,27 @@ import {
 export const createDecoder = (source: ResponseSource): ResponseDecoder => new MessageStreamDecoder(source);
 
 /** Decodes a complete message. @throws GatewayError `upstream_invalid` */
-export function decodeResponse(text: string, source: ResponseSource): Event[] {
-  let body: JsonObject | undefined;
+export const decodeResponse = (text: string, source: ResponseSource): Event[] =>
+  Steps.atOnce(messageEvents(parseMessage(text), source));
+
+/** Does the same in steps. @throws GatewayError `upstream_invalid` */
+export function* decodeResponseInSteps(bytes: Buffer, source: ResponseSource): Steps<Event[]> {
+  return yield* messageEvents(yield* Steps.parsingJson(bytes, RAW_MEMBERS), source);
+}
+
+function parseMessage(text: string): unknown {
   try {
-    body = asObject(parseExact(text, RAW_MEMBERS));
+    return parseExact(text, RAW_MEMBERS);
   } catch (cause) {
     throw new GatewayError("upstream_invalid", { cause });
   }
+}
+
+function* messageEvents(json: unknown, source: ResponseSource): Steps<Event[]> {
+  const body = asObject(json);
   if (!body) throw new GatewayError("upstream_invalid");
-  if (body["type"] !== "error" && Array.isArray(body["content"])) return new MessageDecoder(source).message(body);
+  if (body["type"] !== "error" && Array.isArray(body["content"]))
+    return yield* new MessageDecoder(source).message(body);
   const fault = parseErrorEvent(body);
   if (!fault) throw new GatewayError("upstream_invalid");
   return [{ type: "error", fault }];
@@ -128,16 +141,17 @@ class BlockDecoder {
 }
 
 class MessageDecoder extends BlockDecoder {
-  message(body: JsonObject): Event[] {
+  *message(body: JsonObject): Steps<Event[]> {
     const usage = readUsage(body);
     const out: Event[] = [this.start(body, usage)];
-    asList(body["content"]).forEach((value, block) => {
+    for (const [block, value] of asList(body["content"]).entries()) {
       const content = asObject(value) ?? {};
       const type = this.open(block, content, out);
       if (type === "tool_use") out.push({ type: "arguments", block, text: inputText(content["input"]) });
       if (isServerBlock(type)) out.push({ type: "server", block, json: new RawJson(writeJson(content)) });
       out.push({ type: "close", block });
-    });
+      if (Steps.endsStep(block)) yield;
+    }
     out.push(this.finish(body));
     if (usage) out.push({ type: "usage", usage });
     out.push({ type: "end" });

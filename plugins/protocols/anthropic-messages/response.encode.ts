@@ -8,16 +8,17 @@ import {
   isEmptyArguments,
   type JsonObject,
   type Opaque,
-  PrefixKey,
   RawJson,
   type ResponseContext,
   type ResponseEncoder,
+  Steps,
   safeId,
   TextKey,
   type Usage,
   weightOf,
   writeJson,
 } from "model-gateway/protocol";
+import { asksForThinking } from "./support.thinking.ts";
 import { messageDeltaUsage, messageStartUsage } from "./usage.ts";
 import { holdsObject, STOP_REASONS, writeCitation } from "./wire.ts";
 
@@ -46,6 +47,16 @@ export function encodeResponse(events: readonly Event[], context: ResponseContex
   return message.json();
 }
 
+/** Does the same in steps. @throws GatewayError `upstream_invalid` */
+export function* encodeResponseInSteps(events: readonly Event[], context: ResponseContext): Steps<string> {
+  const message = new MessageWriter(context);
+  const blocks = new BlockEncoder(context, message);
+  yield* Steps.forEachEvent(events, (event) => {
+    if (event.type !== "error") blocks.event(event);
+  });
+  return yield* Steps.writingJson(message.whole);
+}
+
 /** Maximum characters of arguments that may turn out to be empty. */
 const MAX_EMPTY_ARGUMENTS = 16;
 
@@ -66,6 +77,8 @@ interface AnswerBlock {
   pendingArguments?: string;
   /** The state of unreadable reasoning. */
   redacted?: string;
+  /** The state of reasoning that is not shown. */
+  hidden?: Opaque;
 }
 
 const MEDIA_NAMES = { image: "an image", audio: "sound", video: "a film", file: "a file" } as const;
@@ -90,6 +103,10 @@ class BlockEncoder {
   private makeId: (() => string) | undefined;
   /** State of a text of which nothing is written yet. */
   private pendingState: Opaque | undefined;
+  /** Whether reasoning is shown: the vendor sends none to a client that has not requested it. */
+  private readonly showsThinking: boolean;
+  /** Where it is not: state so far, for the next call. */
+  private hiddenState: Opaque[] = [];
   /** The key of the last block, when it is a text. */
   private textKey: TextKey | undefined;
   /** The key of the conversation before the answer. */
@@ -98,7 +115,9 @@ class BlockEncoder {
   constructor(
     private readonly context: ResponseContext,
     private readonly output: BlockWriter,
-  ) {}
+  ) {
+    this.showsThinking = asksForThinking(context.conversation);
+  }
 
   event(event: WritableEvent): void {
     switch (event.type) {
@@ -138,8 +157,7 @@ class BlockEncoder {
   private start(event: EventOf<"start">): void {
     this.makeId = callIds(event.id === "" ? this.context.id : event.id);
     this.usage = event.usage;
-    const { turns } = this.context.conversation;
-    this.turnsKey = new PrefixKey(turns).turn(turns.length);
+    this.turnsKey = this.context.conversation.turnsKey ?? "";
     this.output.start({
       id: messageId(event.id, this.context),
       type: "message",
@@ -209,7 +227,9 @@ class BlockEncoder {
     else if (opening.kind === "tool_call") this.call(block, opening);
     else if (opening.kind === "text" && opening.opaque) {
       this.flushState();
-      this.pendingState = { ...opening.opaque, on: "text" };
+      const state: Opaque = { ...opening.opaque, on: "text" };
+      if (this.showsThinking) this.pendingState = state;
+      else this.hiddenState.push(state);
     }
   }
 
@@ -217,6 +237,7 @@ class BlockEncoder {
     const id = opening.id ? safeId(opening.id) : (this.makeId?.() ?? "");
     this.hasToolCall = true;
     this.flushState();
+    this.writeHiddenState();
     if (opening.opaque) this.writeState({ ...opening.opaque, on: { call: id } });
     const index = this.openBlock(block, { type: "tool_use", id, name: opening.name, input: {} });
     this.output.append(index, "input_json_delta", "");
@@ -243,15 +264,34 @@ class BlockEncoder {
     if (pendingState) this.writeState(pendingState);
   }
 
+  /**
+   * Writes state that was held because reasoning is not shown: between the texts and a call, since clients that request no
+   * thinking take the first block for the answer, and only a turn with calls is continued from its reasoning.
+   */
+  private writeHiddenState(): void {
+    for (const state of this.hiddenState.splice(0)) this.writeState(state);
+  }
+
+  /** Marks held state of reasoning: a text will stand between the reasoning's place and the state. */
+  private markHiddenState(): void {
+    for (const [n, state] of this.hiddenState.entries())
+      if (state.on === undefined) this.hiddenState[n] = { ...state, on: "reasoning" };
+  }
+
   private openBlock(block: AnswerBlock, content: JsonObject): number {
     const signed = this.pendingState !== undefined;
     this.flushState();
     this.textKey = content["type"] === "text" ? new TextKey(signed) : undefined;
+    if (this.textKey) this.markHiddenState();
     if (block.opening.kind !== "reasoning") this.hasContent = true;
     const index = this.index++;
     block.index = index;
     this.output.open(index, content);
     return index;
+  }
+
+  private hides({ opening }: AnswerBlock): boolean {
+    return opening.kind === "reasoning" && !this.showsThinking;
   }
 
   /** Returns the block's index, and opens the block if necessary. */
@@ -282,7 +322,7 @@ class BlockEncoder {
   }
 
   private text(block: AnswerBlock, { text, part }: EventOf<"text">): void {
-    if (text === "") return;
+    if (text === "" || this.hides(block)) return;
     const index = this.ensureOpen(block);
     if (block.opening.kind !== "reasoning") {
       if (block.opening.kind === "refusal") this.hasRefusal = true;
@@ -311,6 +351,10 @@ class BlockEncoder {
     const { opening } = block;
     // It belongs to media, which this protocol's responses cannot contain.
     if (typeof opaque.on === "object" && "media" in opaque.on) return;
+    if (this.hides(block)) {
+      block.hidden = opaque;
+      return;
+    }
     const sealed = this.context.seal(opaque);
     // A later one replaces it, and this block cannot grow: it is written when it closes.
     if (opening.kind === "reasoning" && opening.redacted) block.redacted = sealed;
@@ -330,6 +374,9 @@ class BlockEncoder {
   }
 
   private close(block: AnswerBlock): void {
+    const { hidden } = block;
+    // Empty state only names the origin of a text, which is not shown.
+    if (hidden && hidden.data !== "") this.hiddenState.push(hidden);
     if (block.redacted !== undefined) this.openBlock(block, { type: "redacted_thinking", data: block.redacted });
     const { index, pendingArguments } = block;
     if (index !== undefined && block.wrapped) this.output.append(index, "input_json_delta", '"}');
@@ -345,6 +392,9 @@ class BlockEncoder {
       if (this.current) this.close(this.current);
       else this.startNext();
     }
+    // A text's state after the last call would be the last block, which some clients take for the answer.
+    this.hiddenState = this.hiddenState.filter(({ on }) => this.hasToolCall && on !== "text");
+    this.writeHiddenState();
     if (this.droppedMedia && !this.hasContent) this.writeMediaNotice(this.droppedMedia);
     if (this.pendingState && this.textKey) this.context.remember(`${this.turnsKey} ${this.textKey}`, this.pendingState);
     else this.flushState();
@@ -524,9 +574,13 @@ export class MessageWriter implements BlockWriter {
 
   constructor(private readonly context: Pick<ResponseContext, "drop">) {}
 
+  get whole(): JsonObject {
+    return { ...this.message, content: this.content };
+  }
+
   /** Returns the message as JSON text. */
   json(): string {
-    return writeJson({ ...this.message, content: this.content });
+    return writeJson(this.whole);
   }
 
   start(message: JsonObject): void {

@@ -34,6 +34,9 @@ function readThinking(body: Fields, conversation: Conversation): void {
   if (Object.keys(reasoning).length > 0) conversation.reasoning = reasoning;
 }
 
+/** Reports whether a client has requested thinking, and so may get blocks of it. */
+export const asksForThinking = ({ reasoning }: Conversation): boolean => reasoning?.budget !== undefined;
+
 /** Decodes `thinking`. An unknown type only means that the model thinks. */
 function readThinkingKind(body: Fields, thinking: Fields, reasoning: ReasoningConfig): void {
   const type =
@@ -182,6 +185,20 @@ export function isThinkingLost(messages: readonly JsonObject[]): boolean {
     .filter(({ role }) => role !== "system")
     .slice(-2)
     .toReversed();
-  if (!asList(results?.["content"]).some((block) => typeOf(block) === "tool_result")) return false;
-  return calls?.["role"] === "assistant" && !THINKING_BLOCKS.has(typeOf(asList(calls["content"])[0]));
+  return results !== undefined && holdsResult(results) && calls?.["role"] === "assistant" && !beginsWithThinking(calls);
 }
+
+/**
+ * Reports whether no assistant turn of a tool loop at the end begins with thinking. If an earlier one does, the model itself may
+ * have called the next tool without further thoughts.
+ */
+export function lacksThinking(messages: readonly JsonObject[]): boolean {
+  if (!isThinkingLost(messages)) return false;
+  const start = messages.findLastIndex((message) => message["role"] === "user" && !holdsResult(message));
+  return !messages.slice(start + 1).some((message) => message["role"] === "assistant" && beginsWithThinking(message));
+}
+
+const holdsResult = ({ content }: JsonObject): boolean =>
+  asList(content).some((block) => typeOf(block) === "tool_result");
+
+const beginsWithThinking = ({ content }: JsonObject): boolean => THINKING_BLOCKS.has(typeOf(asList(content)[0]));

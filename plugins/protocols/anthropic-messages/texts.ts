@@ -11,7 +11,7 @@ import {
   type TextKind,
   type TextPlace,
 } from "model-gateway/protocol";
-import { isThinkingLost, LOST_THINKING } from "./support.thinking.ts";
+import { isThinkingLost, LOST_THINKING, lacksThinking } from "./support.thinking.ts";
 
 /** Positions of human text in requests, messages and events. */
 export const texts: NonNullable<Protocol["texts"]> = {
@@ -152,7 +152,30 @@ function* strings(value: unknown, path: JsonPath): Generator<StringPlace> {
 }
 
 /** Positions of opaque state that only its provider can read, and what must be removed with it. */
-export const opaque: OpaquePlaces = { find: opaquePlaces, consequences };
+export const opaque: OpaquePlaces = {
+  find: opaquePlaces,
+  consequences,
+  lost: {
+    mayBeIn(body, { model }) {
+      if (!CLAUDE.test(model) || !isByTokens(body.value("thinking"))) return false;
+      const messages = body.member("messages");
+      if (!messages) return false;
+      const bytes = body.slice(messages.start, messages.end);
+      // A client that keeps some thoughts keeps all: its requests need not be parsed.
+      return bytes.includes('"tool_result"') && !bytes.includes('thinking"');
+    },
+    *repairs(body, { model }) {
+      const messages = asList(body["messages"]).map((message) => asObject(message) ?? {});
+      if (CLAUDE.test(model) && isByTokens(body["thinking"]) && lacksThinking(messages))
+        yield { path: ["thinking"], why: LOST_THINKING };
+    },
+  },
+};
+
+/** The vendor's own models: imitations of the protocol may think without the thoughts before a call. */
+const CLAUDE = /claude/i;
+
+const isByTokens = (thinking: unknown): boolean => asObject(thinking)?.["type"] === "enabled";
 
 /** Each block type's member for such state. The state of a call or a text is a separate block, too. */
 const STATE_MEMBERS: ReadonlyMap<unknown, string> = new Map([
@@ -185,6 +208,5 @@ function* consequences(body: JsonObject, removedPaths: readonly JsonPath[]): Gen
     if (blocks.length === 0 && content.length > 0) yield { path: ["messages", i] };
     else remaining.push({ ...message, content: blocks });
   }
-  if (asObject(body["thinking"])?.["type"] === "enabled" && isThinkingLost(remaining))
-    yield { path: ["thinking"], why: LOST_THINKING };
+  if (isByTokens(body["thinking"]) && isThinkingLost(remaining)) yield { path: ["thinking"], why: LOST_THINKING };
 }

@@ -8,10 +8,10 @@ import {
 import { demo } from "./demo.ts";
 import { errorBody, parseErrorResponse, refuses, retryAfter, streamError } from "./errors.ts";
 import { objects, otherModels, vendorObjects } from "./objects.ts";
-import { decodeRequest, decodeRequestInSteps } from "./request.decode.ts";
+import { decodeRequest, decodeRequestInSteps, RAW_MEMBERS } from "./request.decode.ts";
 import { encodeRequest, encodeRequestInSteps } from "./request.encode.ts";
-import { createDecoder, decodeResponse } from "./response.decode.ts";
-import { createEncoder, encodeResponse } from "./response.encode.ts";
+import { createDecoder, decodeResponse, decodeResponseInSteps } from "./response.decode.ts";
+import { createEncoder, encodeResponse, encodeResponseInSteps } from "./response.encode.ts";
 import { fields, support } from "./support.ts";
 import { opaque, texts } from "./texts.ts";
 import { candidateMedia, countTokensCodec, holdsUsage, readUsage, SEARCH_QUERIES } from "./usage.ts";
@@ -102,6 +102,8 @@ const gemini: TranslatedProtocol = {
   error: errorBody,
   streamError,
   ending,
+  // Proto JSON leaves out zeros.
+  omitsZeroCounts: true,
   holdsUsage,
   usage: readUsage,
   texts,
@@ -116,6 +118,7 @@ const gemini: TranslatedProtocol = {
     request: {
       decode: decodeRequest,
       decodeInSteps: decodeRequestInSteps,
+      rawMembers: RAW_MEMBERS,
       encode: encodeRequest,
       encodeInSteps: encodeRequestInSteps,
       opaque,
@@ -126,8 +129,10 @@ const gemini: TranslatedProtocol = {
     response: {
       decoder: createDecoder,
       decode: decodeResponse,
+      decodeInSteps: decodeResponseInSteps,
       encoder: createEncoder,
       encode: encodeResponse,
+      encodeInSteps: encodeResponseInSteps,
       decodeError: parseErrorResponse,
     },
     count: countTokensCodec,

@@ -14,7 +14,6 @@ import {
   type Part,
   parseExact,
   RawJson,
-  type Reasoning,
   readSettings,
   Steps,
   type ToolCall,
@@ -35,7 +34,7 @@ import {
 } from "./wire.ts";
 
 /** Objects whose original text is kept. */
-const RAW_MEMBERS: ReadonlySet<string> = new Set(
+export const RAW_MEMBERS: ReadonlySet<string> = new Set(
   ["args", "response", "parameters", "parametersJsonSchema", "responseSchema", "responseJsonSchema", "schema"].flatMap(
     (name) => [name, snakeCase(name)],
   ),
@@ -53,7 +52,7 @@ export const decodeRequest = (incoming: IncomingRequest): Conversation => Steps.
 /** Does the same in steps. @throws GatewayError `invalid_field` with the client's own path */
 export function* decodeRequestInSteps(incoming: IncomingRequest): Steps<Conversation> {
   const uses: FeatureUse[] = [];
-  const body = parseBody(incoming.text, uses);
+  const body = parseBody(incoming, uses);
   yield;
   const request = (incoming.task === "count" && body.object("generateContentRequest")) || body;
   // The path names the model; here it is repeated.
@@ -78,10 +77,10 @@ export function* decodeRequestInSteps(incoming: IncomingRequest): Steps<Conversa
   return conversation;
 }
 
-function parseBody(text: string, uses: FeatureUse[]): ProtoFields {
+function parseBody({ parsed, text }: IncomingRequest, uses: FeatureUse[]): ProtoFields {
   let body: unknown;
   try {
-    body = parseExact(text, RAW_MEMBERS);
+    body = parsed ?? parseExact(text, RAW_MEMBERS);
   } catch (cause) {
     throw new GatewayError("invalid_json", { cause });
   }
@@ -127,8 +126,16 @@ function readResolution(config: ProtoFields, turns: readonly Turn[]): void {
 const detailFromLevel = (level: string | undefined): string | undefined =>
   level?.replace("MEDIA_RESOLUTION_", "").toLowerCase();
 
-/** Roles. Results of functions formerly had the role `function`. */
-const ROLES: Readonly<Record<string, Turn["role"]>> = { user: "user", model: "assistant", function: "user" };
+/** Roles. Results of functions formerly had the role `function`; Genkit gives them `tool`, which most models accept. [S: genkit] */
+const ROLES: Readonly<Record<string, Turn["role"]>> = {
+  user: "user",
+  model: "assistant",
+  function: "user",
+  tool: "user",
+};
+
+/** Those that are sent on as `user` without a loss; empty is the same as absent (proto JSON). */
+const USER_ROLES: ReadonlySet<string | undefined> = new Set(["function", "tool", ""]);
 
 /** Members of which a part has exactly one. [S] */
 const CONTENT_MEMBERS = [
@@ -191,8 +198,7 @@ class ContentsReader {
       const name = content.text("role");
       const role =
         ownProperty(ROLES, name || "user") ?? throwInvalidProtoField(content.path("role"), "must be user or model");
-      // Absent and empty are equivalent (proto JSON).
-      if (name === "function" || name === "") content.ignore("role", "cosmetic");
+      if (USER_ROLES.has(name)) content.ignore("role", "cosmetic");
       calls.beginTurn(role);
       const last = turns.at(-1);
       // Chats of the vendor's SDK keep each chunk of a stream as a content: pieces of one text or one thought are joined.
@@ -213,11 +219,7 @@ class ContentsReader {
     for (const part of parts) {
       const usesBefore = uses.length;
       for (const decoded of this.readPart(part, calls))
-        if (decoded.kind === "reasoning" && decoded.opaque?.on === "reasoning") placeThoughtState(turnParts, decoded);
-        else if (
-          !mergeThought(turnParts, decoded, uses, usesBefore) &&
-          !(continuesTurn && mergeText(turnParts, decoded))
-        )
+        if (!mergeThought(turnParts, decoded, uses, usesBefore) && !(continuesTurn && mergeText(turnParts, decoded)))
           turnParts.push(decoded);
     }
     return turnParts;
@@ -280,18 +282,6 @@ function mergeThought(turnParts: Part[], part: Part, uses: FeatureUse[], usesBef
   for (const use of uses.splice(usesBefore))
     if (use.feature !== "reasoning_text" || use.path !== part.at) uses.push(use);
   return true;
-}
-
-/**
- * Puts a thought's state back to its thought before the texts that precede the state; before these texts if the client sends no
- * thoughts.
- */
-function placeThoughtState(turnParts: Part[], part: Reasoning): void {
-  const index = turnParts.findLastIndex(({ kind }) => kind !== "text") + 1;
-  const opaque = withoutPlace(part.opaque as Opaque);
-  const thought = turnParts[index - 1];
-  if (thought?.kind === "reasoning" && !thought.opaque) turnParts[index - 1] = { ...thought, opaque };
-  else turnParts.splice(index, 0, { ...part, opaque });
 }
 
 /** Joins a text that arrives in pieces. Returns true for a part merged into the one before. */

@@ -18,6 +18,7 @@ import {
   RawJson,
   type ResponseDecoder,
   type ResponseSource,
+  Steps,
   TextKey,
   type Usage,
   writeJson,
@@ -28,8 +29,9 @@ import { CandidateSources } from "./response.decode.sources.ts";
 import { readUsage } from "./usage.ts";
 import { GEMINI, mediaKind, PART_KIND, rawReason } from "./wire.ts";
 
-/** Matches frames whose parts contain JSON that must keep its text; all others are parsed with `JSON.parse`. */
-const NEEDS_EXACT_PARSE = /"(?:functionCall|toolCall|toolResponse|functionResponse)"/;
+/** Members of parts that contain JSON which must keep its text; what has none of them is parsed with `JSON.parse`. */
+const EXACT_MEMBERS = ["functionCall", "toolCall", "toolResponse", "functionResponse"];
+const NEEDS_EXACT_PARSE = new RegExp(`"(?:${EXACT_MEMBERS.join("|")})"`);
 const RAW_MEMBERS: ReadonlySet<string> = new Set(["args", "response"]);
 
 /** The maximum number of candidates per response. */
@@ -50,6 +52,23 @@ export function decodeResponse(text: string, source: ResponseSource): Event[] {
   } catch (thrown) {
     throw GatewayError.from(thrown, "upstream_invalid");
   }
+  return completeEvents(reader, events);
+}
+
+/** Does the same in steps. @throws GatewayError `upstream_invalid` if it is no response */
+export function* decodeResponseInSteps(bytes: Buffer, source: ResponseSource): Steps<Event[]> {
+  const reader = new GenerateContentReader(source);
+  const events: Event[] = [];
+  let raw: NameSet | undefined;
+  for (const name of EXACT_MEMBERS) {
+    if (bytes.includes(`"${name}"`)) raw = RAW_MEMBERS;
+    yield;
+  }
+  yield* reader.readInSteps(yield* Steps.parsingJson(bytes, raw), events);
+  return completeEvents(reader, events);
+}
+
+function completeEvents(reader: GenerateContentReader, events: Event[]): Event[] {
   reader.end(events, true);
   const last = events.at(-1);
   if (last?.type === "error" && last.fault.code === "upstream_truncated") throw new GatewayError("upstream_invalid");
@@ -63,6 +82,15 @@ const parse = (text: string): unknown =>
 function bareText({ kind, bytes }: Frame): string | undefined {
   const text = kind === "event" ? bytes.toString().trim() : "";
   return text.startsWith("{") || text.startsWith("[") ? text : undefined;
+}
+
+const elementsOf = (value: unknown): readonly unknown[] => (Array.isArray(value) ? value : [value]);
+
+/** @throws Error if a value is not a response */
+function responseIn(value: unknown): JsonObject {
+  const response = asObject(value);
+  if (!response) throw new Error("This is not an answer.");
+  return response;
 }
 
 class GenerateContentReader implements ResponseDecoder {
@@ -94,10 +122,24 @@ class GenerateContentReader implements ResponseDecoder {
 
   /** Decodes one parsed frame. @throws Error if it is not a response */
   read(value: unknown, out: Event[]): void {
-    for (const element of Array.isArray(value) ? value : [value]) {
-      const response = asObject(element);
-      if (!response) throw new Error("This is not an answer.");
-      if (!this.ended) this.readResponse(response, out);
+    for (const element of elementsOf(value)) {
+      const response = responseIn(element);
+      if (!this.begin(response, out)) continue;
+      asList(response["candidates"]).forEach((candidate, position) => {
+        this.readerOf(candidate, position).read(asObject(candidate) ?? {}, out);
+      });
+      this.complete(response, out);
+    }
+  }
+
+  /** Does the same in steps. @throws Error if it is not a response */
+  *readInSteps(value: unknown, out: Event[]): Steps<void> {
+    for (const element of elementsOf(value)) {
+      const response = responseIn(element);
+      if (!this.begin(response, out)) continue;
+      for (const [position, candidate] of asList(response["candidates"]).entries())
+        yield* this.readerOf(candidate, position).readInSteps(asObject(candidate) ?? {}, out);
+      this.complete(response, out);
     }
   }
 
@@ -121,7 +163,7 @@ class GenerateContentReader implements ResponseDecoder {
     if (failure) {
       const when = candidates.some(({ hasAnswer }) => hasAnswer) ? "in the middle of its answer" : "before any output";
       const message = failure.message ?? `The model failed ${when}: ${failure.raw ?? "no reason given"}.`;
-      this.fail(out, new GatewayError("upstream_invalid", { message }));
+      this.fail(out, new GatewayError("upstream_model_failed", { message }));
       return;
     }
     out.push(...candidates.map(({ hasToolCall }, n) => explainFinish(finishes[n] as EventOf<"finish">, hasToolCall)));
@@ -136,16 +178,18 @@ class GenerateContentReader implements ResponseDecoder {
     out.push({ type: "error", fault });
   }
 
-  private readResponse(response: JsonObject, out: Event[]): void {
+  /** Returns whether the response is read: what follows an error is not. */
+  private begin(response: JsonObject, out: Event[]): boolean {
+    if (this.ended) return false;
     if (response["error"] !== undefined && response["error"] !== null) {
       this.fail(out, parseRpcError(502, response["error"]));
-      return;
+      return false;
     }
     this.start(response, out);
-    asList(response["candidates"]).forEach((value, position) => {
-      const candidate = asObject(value) ?? {};
-      this.candidateAt(asCount(candidate["index"]) ?? position).read(candidate, out);
-    });
+    return true;
+  }
+
+  private complete(response: JsonObject, out: Event[]): void {
     const feedback = asObject(response["promptFeedback"]);
     const raw = rawReason(feedback?.["blockReason"]);
     if (raw !== undefined)
@@ -176,7 +220,8 @@ class GenerateContentReader implements ResponseDecoder {
   }
 
   /** @throws GatewayError `upstream_invalid` if there are too many candidates */
-  private candidateAt(index: number): CandidateReader {
+  private readerOf(json: unknown, position: number): CandidateReader {
+    const index = asCount(asObject(json)?.["index"]) ?? position;
     let candidate = this.candidates.get(index);
     if (!candidate) {
       if (this.candidates.size >= MAX_CANDIDATES)
@@ -276,10 +321,28 @@ class CandidateReader {
   }
 
   read(candidate: JsonObject, out: Event[]): void {
+    for (const part of this.begin(candidate)) this.readPart(asObject(part) ?? {}, out);
+    this.complete(candidate, out);
+  }
+
+  /** Does the same in steps. */
+  *readInSteps(candidate: JsonObject, out: Event[]): Steps<void> {
+    for (const [n, part] of this.begin(candidate).entries()) {
+      this.readPart(asObject(part) ?? {}, out);
+      if (Steps.endsStep(n)) yield;
+    }
+    this.complete(candidate, out);
+  }
+
+  /** Returns the candidate's parts. */
+  private begin(candidate: JsonObject): readonly unknown[] {
     this.sources.read(candidate);
     this.logprobs = candidate["logprobsResult"] ? decodeLogprobs(candidate["logprobsResult"]) : undefined;
+    return asList(asObject(candidate["content"])?.["parts"]);
+  }
+
+  private complete(candidate: JsonObject, out: Event[]): void {
     const content = asObject(candidate["content"]) ?? {};
-    for (const part of asList(content["parts"])) this.readPart(asObject(part) ?? {}, out);
     this.pushLogprobs(out);
     this.unmapped.reportOthers(content, MAPPED_MEMBERS.content, "content.", out);
     this.unmapped.reportOthers(candidate, MAPPED_MEMBERS.candidate, "", out);

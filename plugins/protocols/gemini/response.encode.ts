@@ -15,6 +15,7 @@ import {
   parseExact,
   type ResponseContext,
   type ResponseEncoder,
+  Steps,
   type Usage,
   weightOf,
   writeJson,
@@ -93,17 +94,33 @@ class GenerateContentWriter implements ResponseEncoder {
  * @throws GatewayError `upstream_invalid` if a call's arguments are not an object
  */
 export function encodeResponse(events: readonly Event[], context: ResponseContext): string {
+  const joined = Steps.atOnce(joinFrames(events, context));
+  return typeof joined === "string" ? joined : writeJson(joined);
+}
+
+/** Does the same in steps. @throws GatewayError `upstream_invalid` if a call's arguments are not an object */
+export function* encodeResponseInSteps(events: readonly Event[], context: ResponseContext): Steps<string> {
+  const joined = yield* joinFrames(events, context);
+  return typeof joined === "string" ? joined : yield* Steps.writingJson(joined);
+}
+
+/** Returns the complete response; its text, if it is one frame. */
+function* joinFrames(events: readonly Event[], context: ResponseContext): Steps<JsonObject | string> {
   const writer = createEncoder(context);
   const out: EncodedFrame[] = [];
-  for (const event of events) if (event.type !== "error") writer.event(event, out);
-  const frames = out.map(({ data }) => parseExact(data, RAW_MEMBERS) as JsonObject);
+  const frames: JsonObject[] = [];
+  yield* Steps.forEachEvent(events, (event) => {
+    if (event.type !== "error") writer.event(event, out);
+    for (let frame = out[frames.length]; frame; frame = out[frames.length])
+      frames.push(parseExact(frame.data, RAW_MEMBERS) as JsonObject);
+  });
   const last = frames.at(-1);
   if (!last) throw new GatewayError("upstream_invalid");
   if (frames.length === 1) return out[0]?.data ?? "";
-  return writeJson({
-    ...last,
-    candidates: asList(last["candidates"]).map((candidate) => joinCandidate(asObject(candidate) ?? {}, frames)),
-  });
+  const candidates: JsonObject[] = [];
+  for (const candidate of asList(last["candidates"]))
+    candidates.push(yield* joinCandidate(asObject(candidate) ?? {}, frames));
+  return { ...last, candidates };
 }
 
 /** Members that keep their original text. */
@@ -378,10 +395,11 @@ class CandidateWriter {
     else if (signature !== undefined) this.write(textPart("", signature), { ...SIGNED_TEXT, empty: true }, out);
     this.signature = undefined;
     this.openEvent = undefined;
-    const text = this.text.join("");
+    const { text } = this;
     this.text = [];
-    this.grounding.placeCitations(text, this.blockStart.part, this.blockStart.before);
-    this.partBytes += Buffer.byteLength(text);
+    if (this.grounding.hasOpenCitations)
+      this.grounding.placeCitations(text.join(""), this.blockStart.part, this.blockStart.before);
+    this.partBytes += bytesOf(text);
   }
 
   private addCall({ name, kind, ...open }: EventOf<"open"> & { kind: "tool_call" }): void {
@@ -425,6 +443,18 @@ class CandidateWriter {
       data: `{"candidates":[{"content":{"parts":[${part}${this.contentTail}${moreMembers}}],${this.frameTail}`,
     });
   }
+}
+
+/** Returns the bytes of a text in UTF-8, of which the pieces may cut a surrogate pair: its halves alone are three bytes each. */
+function bytesOf(pieces: readonly string[]): number {
+  let bytes = 0;
+  let last = "";
+  for (const piece of pieces) {
+    if (piece === "") continue;
+    bytes += Buffer.byteLength(piece) - ((last + piece.slice(0, 1)).isWellFormed() && last !== "" ? 2 : 0);
+    last = piece.slice(-1).isWellFormed() ? "" : piece.slice(-1);
+  }
+  return bytes;
 }
 
 /** Finish reasons that can occur in the middle of a call. */
@@ -492,14 +522,18 @@ function partShape(part: JsonObject): PartShape {
 }
 
 /** Joins adjacent texts of one kind; empty texts are left out if there are other parts. */
-function joinParts(parts: readonly JsonObject[]): JsonObject[] {
+function* joinParts(frames: readonly JsonObject[]): Steps<JsonObject[]> {
   const joined: JsonObject[] = [];
-  for (const part of parts) {
-    const last = joined.at(-1);
-    const shape = partShape(part);
-    if (last && continuesPart(partShape(last), shape))
-      joined[joined.length - 1] = { ...last, ...part, text: `${last["text"]}${part["text"]}` };
-    else if (joined.length === 0 || shape.kind === "other" || !shape.empty || shape.signed) joined.push(part);
+  for (const [n, frame] of frames.entries()) {
+    for (const value of asList(asObject(frame["content"])?.["parts"])) {
+      const part = asObject(value) ?? {};
+      const last = joined.at(-1);
+      const shape = partShape(part);
+      if (last && continuesPart(partShape(last), shape))
+        joined[joined.length - 1] = { ...last, ...part, text: `${last["text"]}${part["text"]}` };
+      else if (joined.length === 0 || shape.kind === "other" || !shape.empty || shape.signed) joined.push(part);
+    }
+    if (Steps.endsStep(n)) yield;
   }
   return joined.length > 1 && isEmptyPart(joined[0]) ? joined.slice(1) : joined;
 }
@@ -509,16 +543,16 @@ function isEmptyPart(part: JsonObject | undefined): boolean {
   return kind !== "other" && !signed && empty;
 }
 
-/** Returns a candidate of the last frame with the parts of all frames. */
-export function joinCandidate(candidate: JsonObject, frames: readonly JsonObject[]): JsonObject {
+/** Returns a candidate of the last frame with the parts of all frames, in steps. */
+export function* joinCandidate(candidate: JsonObject, frames: readonly JsonObject[]): Steps<JsonObject> {
   const all = frames.flatMap((frame) => asList(frame["candidates"]).map((each) => asObject(each) ?? {}));
   const matching = all.filter((each) => each["index"] === candidate["index"]);
-  const contents = matching.map((each) => asObject(each["content"])).filter((content) => content !== undefined);
-  const parts = joinParts(contents.flatMap((content) => asList(content["parts"]).map((part) => asObject(part) ?? {})));
+  const hasContent = matching.some((each) => asObject(each["content"]) !== undefined);
+  const parts = yield* joinParts(matching);
   const logprobs = joinLogprobs(matching.map((each) => each["logprobsResult"]));
   return {
     ...candidate,
-    ...(contents.length === 0 ? {} : { content: { parts, role: "model" } }),
+    ...(hasContent ? { content: { parts, role: "model" } } : {}),
     ...(logprobs ? { logprobsResult: logprobs } : {}),
   };
 }
@@ -584,6 +618,11 @@ export class GroundingWriter {
     return this.chunks.size === 0;
   }
 
+  /** Whether a citation of the open block waits for its end. */
+  get hasOpenCitations(): boolean {
+    return this.openCitations.length > 0;
+  }
+
   /** Adds a citation of the open block. @throws GatewayError `upstream_invalid` if the citations are too large */
   addCitation(citation: Citation): void {
     const source = chunkJson(citation);
@@ -605,7 +644,6 @@ export class GroundingWriter {
    * @throws GatewayError `upstream_invalid` if the citations are too large
    */
   placeCitations(text: string, part: number, before: number): void {
-    if (this.openCitations.length === 0) return;
     const offsets = new TextOffsets(text);
     let last: { start: number; end: number; support: GroundingSupport } | undefined;
     for (const { chunk, start, end: upTo } of this.openCitations) {

@@ -56,7 +56,10 @@ export const support: SupportTable = {
   assistant_media: ["mapped", "with their signatures, or the vendor's bypass"],
   tool_result_media: "mapped",
   tool_result_error: "mapped",
-  reasoning_effort: ["mapped", "xhigh and max become high, declared"],
+  reasoning_effort: [
+    "mapped",
+    "xhigh and max become high, and minimal low where the model has no lower level, declared",
+  ],
   reasoning_budget: ["mapped", "at most 24576, declared; a level where the model takes levels"],
   reasoning_summary: ["mapped", "whether thoughts are shown, not how long they are"],
   reasoning_text: ["mapped", "as thoughts"],
@@ -530,21 +533,31 @@ function thinkingAmount(config: ReasoningConfig, conversation: Conversation, con
     return { thinkingBudget: fitBudget(budget, conversation, context) };
   if (effort !== undefined) {
     if (CLAMPED_EFFORTS.has(effort)) context.change(reasoningPath(conversation), `${effort} becomes high`);
-    return thinking === "budget"
-      ? { thinkingBudget: fitBudget(BUDGETS[effort], conversation, context, "reasoning_effort") }
-      : { thinkingLevel: LEVEL_BY_EFFORT[effort] };
+    if (thinking === "budget")
+      return { thinkingBudget: fitBudget(BUDGETS[effort], conversation, context, "reasoning_effort") };
+    const thinkingLevel = levelOf(effort, context.model);
+    if (thinkingLevel !== LEVEL_BY_EFFORT[effort])
+      context.change(reasoningPath(conversation), `${effort} becomes low, the lowest level of this model`);
+    return { thinkingLevel };
   }
   if (budget === undefined || budget < 0) return {};
-  const nearestEffort = ReasoningBudget.effortOf(budget);
+  const thinkingLevel = levelOf(ReasoningBudget.effortOf(budget), context.model);
   context.change(
     reasoningPath(conversation, "reasoning_budget"),
-    `the model thinks by levels: ${budget} tokens become ${LEVEL_BY_EFFORT[nearestEffort]}`,
+    `the model thinks by levels: ${budget} tokens become ${thinkingLevel}`,
   );
-  return { thinkingLevel: LEVEL_BY_EFFORT[nearestEffort] };
+  return { thinkingLevel };
 }
 
 /** Models known to think always, and their generation. [D] */
 const ALWAYS_THINKS = /(?:^|\/)gemini-(2\.5|[3-9](?:\.\d+)?)-pro(?!.*-(?:image|tts))/;
+
+/** Returns the level of an effort. Models that think always have none below LOW. [D] */
+function levelOf(effort: Effort, model: string): string {
+  const level = LEVEL_BY_EFFORT[effort];
+  return level === LEVEL_BY_EFFORT.minimal && ALWAYS_THINKS.test(model) ? LEVEL_BY_EFFORT.low : level;
+}
+
 /** The least that the models of generation 2.5 accept that think always. [D] */
 const MIN_BUDGET_OF_PRO = 128;
 
@@ -554,7 +567,7 @@ function leastThinking(conversation: Conversation, context: EncodeContext, usesL
   if (generation === undefined && !usesLevels) return { thinkingBudget: 0 };
   context.change(reasoningPath(conversation), "thinking cannot be disabled for this model; the minimum is requested");
   if (generation === "2.5" && !usesLevels) return { thinkingBudget: MIN_BUDGET_OF_PRO };
-  return { thinkingLevel: generation === undefined ? LEVEL_BY_EFFORT.none : LEVEL_BY_EFFORT.low };
+  return { thinkingLevel: levelOf("none", context.model) };
 }
 
 function fitBudget(

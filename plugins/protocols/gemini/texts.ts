@@ -3,6 +3,7 @@ import {
   asCount,
   asList,
   asObject,
+  type EncodeContext,
   type JsonObject,
   type JsonPath,
   type OpaqueConsequence,
@@ -146,7 +147,31 @@ export const opaque: OpaquePlaces = {
       if (facts.thinking !== "budget" && facts.thinking !== "none") yield* bypassSignatures(turns, removed);
     }
   },
+  lost: {
+    mayBeIn(body, target) {
+      const contents = body.member("contents");
+      if (!contents || !isKnownToRequireSignatures(target)) return false;
+      const bytes = body.slice(contents.start, contents.end);
+      // A client that keeps some signatures keeps all: its requests need not be parsed.
+      if (bytes.includes("thoughtSignature") || bytes.includes("thought_signature")) return false;
+      return bytes.includes("functionCall") || bytes.includes("function_call");
+    },
+    *repairs(body, target) {
+      if (!isKnownToRequireSignatures(target)) return;
+      const turns = [...contentsIn({ path: [], object: body })].flatMap((content) =>
+        content.role === "system" ? [] : [{ role: content.role, parts: [...partsIn(content)] }],
+      );
+      yield* bypassSignatures(turns, new Set());
+    },
+  },
 };
+
+/** The vendor's models that refuse calls without signatures. [D: thought signatures] */
+const GEMINI_3 = /(?:^|\/)gemini-(?:[3-9]|\d\d)(?!\d)/;
+
+/** Reports whether a model is certain to require signatures; one of unknown name is left to its provider. */
+const isKnownToRequireSignatures = ({ model, facts: { thinking } }: Pick<EncodeContext, "model" | "facts">): boolean =>
+  thinking === "level" || (thinking !== "budget" && thinking !== "none" && GEMINI_3.test(model));
 
 /** A turn with the parts that remain. */
 interface RemainingTurn {

@@ -13,6 +13,7 @@ import {
   ownProperty,
   type ResponseDecoder,
   type ResponseSource,
+  Steps,
   type Usage,
 } from "model-gateway/protocol";
 import { errorInChunk, errorInStreamFrame, parseError } from "../openai/errors.ts";
@@ -62,17 +63,78 @@ class ChatStreamReader implements ResponseDecoder {
 
 /** Decodes a complete response. @throws GatewayError `upstream_invalid` if it is none */
 export function decodeResponse(text: string, source: ResponseSource): Event[] {
-  const body = asObject(parseJson(text));
-  const out: Event[] = [];
   const completion = new CompletionReader(source);
-  completion.out = out;
+  const body = bodyFor(completion, parseJson(text));
+  if (body) completion.read(body, true);
+  return completeEvents(completion);
+}
+
+/** Does the same in steps. @throws GatewayError `upstream_invalid` if it is none */
+export function* decodeResponseInSteps(bytes: Buffer, source: ResponseSource): Steps<Event[]> {
+  const completion = new CompletionReader(source);
+  const body = bodyFor(completion, yield* Steps.parsingJson(bytes));
+  if (body)
+    for (const part of partsOfBody(body)) {
+      completion.read(part, true);
+      if (completion.ended) break;
+      yield;
+    }
+  return completeEvents(completion);
+}
+
+/** Returns the body of a complete response; undefined where it is an error, which is reported. */
+function bodyFor(completion: CompletionReader, json: unknown): JsonObject | undefined {
+  const body = asObject(json);
   const error = body && errorInChunk(body);
   if (!body || (asList(body["choices"]).length === 0 && error === undefined))
     throw new GatewayError("upstream_invalid");
-  if (error !== undefined) completion.fail(parseError(error));
-  else completion.read(body, true);
+  if (error === undefined) return body;
+  completion.fail(parseError(error));
+  return undefined;
+}
+
+function completeEvents(completion: CompletionReader): Event[] {
   if (!completion.ended) completion.end();
-  return out;
+  return completion.out;
+}
+
+/** Top-level members of some vendors that contain parts of the response. */
+const UNMAPPED_MEMBERS = ["citations", "search_results", "moderation"] as const;
+/** Returns a complete response in parts without long lists. Reading them one after the other has the same result. */
+function* partsOfBody(body: JsonObject): Iterable<JsonObject> {
+  for (const [i, value] of asList(body["choices"]).entries()) {
+    const choice = asObject(value);
+    const index = choice && { index: asCount(choice["index"]) ?? i };
+    for (const part of choice ? partsOfChoice(choice) : [])
+      yield { ...body, choices: [{ ...part, ...index }], ...NO_ENDING };
+  }
+  yield { ...body, choices: [] };
+}
+
+/** Elements of lists that are read together; images are long. */
+const [READ_TOGETHER, IMAGES_TOGETHER] = [512, 8];
+/** Members of a body that are read behind its choices. */
+const NO_ENDING: JsonObject = Object.fromEntries(["usage", "x_groq", ...UNMAPPED_MEMBERS].map((name) => [name, null]));
+
+/** Returns a complete choice in parts, in the order in which `ChoiceReader` reads its members. */
+function* partsOfChoice(choice: JsonObject): Iterable<JsonObject> {
+  const message = asObject(choice["message"]) ?? asObject(choice["delta"]);
+  const { content, refusal, annotations, tool_calls, function_call, audio, images, ...others } = message ?? {};
+  const isLong = [content, tool_calls].some((list) => asList(list).length > READ_TOGETHER);
+  if (!message || !(isLong || asList(images).length > IMAGES_TOGETHER)) {
+    yield choice;
+    return;
+  }
+  yield { message: others };
+  const contents = [...Steps.partsOf(content, READ_TOGETHER)];
+  const last = contents.pop();
+  for (const part of contents) yield { message: { content: part } };
+  yield { message: { content: last, refusal, annotations }, logprobs: choice["logprobs"] };
+  for (const part of Steps.partsOf(tool_calls, READ_TOGETHER)) yield { message: { tool_calls: part } };
+  yield { message: { function_call, audio } };
+  for (const part of Steps.partsOf(images, IMAGES_TOGETHER)) yield { message: { images: part } };
+  const { message: _, delta: __, logprobs: ___, ...ending } = choice;
+  yield ending;
 }
 
 function parseJson(text: string): unknown {
@@ -83,8 +145,6 @@ function parseJson(text: string): unknown {
   }
 }
 
-/** Top-level members of some vendors that contain parts of the response. */
-const UNMAPPED_MEMBERS = ["citations", "search_results", "moderation"] as const;
 /** The maximum number of choices that a request may have; the SDKs accept no more either. [S] */
 const MAX_CHOICES = 128;
 /** Characters of opaque state that may be kept before an event carries it. */

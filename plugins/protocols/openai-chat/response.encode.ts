@@ -13,6 +13,7 @@ import {
   type Opaque,
   type ResponseContext,
   type ResponseEncoder,
+  Steps,
   type Usage,
 } from "model-gateway/protocol";
 import { CHAT_FINISH_REASONS, declareFinish, isRefusalReason } from "../openai/response.encode.ts";
@@ -85,6 +86,9 @@ abstract class ChatDeltaWriter {
 
   /** Writes a delta to a choice's message. `finish` and `logprobs` are JSON. */
   protected abstract writeDelta(choice: number, members: string, finish: string, logprobs: string): void;
+
+  /** Writes members whose values are complete and may be long. */
+  protected abstract writeMembers(choice: number, members: JsonObject): void;
 
   /** Returns the response's id in this protocol's form, and the time of its creation. */
   protected head({ id, created }: EventOf<"start">): { id: string; created: number } {
@@ -159,6 +163,11 @@ abstract class ChatDeltaWriter {
       this.writeDelta(choice.index, `"role":"assistant","content":${content},"refusal":null`, "null", "null");
     }
     if (members !== "" || finish !== "null") this.writeDelta(choice.index, members, finish, logprobs);
+  }
+
+  private addMembers(choice: WrittenChoice, members: JsonObject): void {
+    this.add(choice, "");
+    this.writeMembers(choice.index, members);
   }
 
   private open(event: EventOf<"open">): void {
@@ -250,7 +259,7 @@ abstract class ChatDeltaWriter {
     if (!block) return;
     const { media, mime, choice } = block;
     if (media === "audio" && event.base64 !== undefined)
-      this.add(choice, `"audio":{"id":"audio_${this.context.id}","data":${JSON.stringify(event.base64)}}`);
+      this.addMembers(choice, { audio: { id: `audio_${this.context.id}`, data: event.base64 } });
     else if (media === "image") {
       const url = event.url ?? formatDataUrl(mime ?? "image/png", event.base64 ?? "");
       choice.images.push({ index: choice.images.length, type: "image_url", image_url: { url } });
@@ -278,13 +287,15 @@ abstract class ChatDeltaWriter {
       choice.hasRefusal = true;
       this.add(choice, `"refusal":${JSON.stringify(event.message)}`);
     }
-    const members: string[] = [];
-    if (choice.images.length > 0) members.push(`"images":${JSON.stringify(choice.images)}`);
     const details = choice.thoughts.flatMap((thought, index) => this.detailsOf(thought, index));
-    if (details.length > 0) members.push(`"reasoning_details":${JSON.stringify(details)}`);
     this.rememberReasoning(choice, details);
-    if (choice.annotations.length > 0) members.push(`"annotations":${JSON.stringify(choice.annotations)}`);
-    if (members.length > 0) this.add(choice, members.join(","));
+    const lists = Object.entries({
+      images: choice.images,
+      reasoning_details: details,
+      annotations: choice.annotations,
+    });
+    const members = lists.filter(([, list]) => list.length > 0);
+    if (members.length > 0) this.addMembers(choice, Object.fromEntries(members));
     declareFinish(event, choice.hasRefusal, this.context);
     // All that was kept for the end has been written.
     this.choices.delete(event.choice);
@@ -399,6 +410,10 @@ class ChatStreamWriter extends ChatDeltaWriter implements ResponseEncoder {
     const choiceEnd = `"delta":{${members}},"logprobs":${logprobs},"finish_reason":${finish}}]`;
     this.out.push({ data: `${this.chunkStart}{"index":${choice},${choiceEnd}${this.chunkEnd}` });
   }
+
+  protected writeMembers(choice: number, members: JsonObject): void {
+    this.writeDelta(choice, JSON.stringify(members).slice(1, -1), "null", "null");
+  }
 }
 
 /** Encodes a complete response: the merged deltas of a stream, always with usage. */
@@ -406,6 +421,13 @@ export function encodeResponse(events: readonly Event[], context: ResponseContex
   const writer = new ChatWholeWriter(context);
   for (const event of events) writer.event(event);
   return JSON.stringify(writer.body);
+}
+
+/** Does the same in steps. */
+export function* encodeResponseInSteps(events: readonly Event[], context: ResponseContext): Steps<string> {
+  const writer = new ChatWholeWriter(context);
+  yield* Steps.forEachEvent(events, (event) => writer.event(event));
+  return yield* Steps.writingJson(writer.body);
 }
 
 /** Returns the members for usage, and for the service tier if the provider reported one. */
@@ -433,17 +455,26 @@ class ChatWholeWriter extends ChatDeltaWriter {
   }
 
   protected writeDelta(index: number, members: string, finish: string, logprobs: string): void {
-    let choice = this.merged.get(index);
-    if (!choice) {
-      choice = { index, message: {}, logprobs: null, finish_reason: null };
-      this.merged.set(index, choice);
-    }
+    const choice = this.mergedChoice(index);
     mergeDelta(choice.message, JSON.parse(`{${members}}`) as JsonObject);
     if (logprobs !== "null") {
       choice.logprobs ??= { content: null, refusal: null };
       mergeDelta(choice.logprobs, JSON.parse(logprobs) as JsonObject);
     }
     if (finish !== "null") choice.finish_reason = JSON.parse(finish);
+  }
+
+  protected writeMembers(index: number, members: JsonObject): void {
+    mergeDelta(this.mergedChoice(index).message, members);
+  }
+
+  private mergedChoice(index: number): MergedChoice {
+    let choice = this.merged.get(index);
+    if (!choice) {
+      choice = { index, message: {}, logprobs: null, finish_reason: null };
+      this.merged.set(index, choice);
+    }
+    return choice;
   }
 }
 

@@ -73,14 +73,36 @@ function* responseTexts(json: unknown): Generator<TextPlace> {
     const { index, message, delta, text } = asObject(value) ?? {};
     const choice = `${asCount(index) ?? i}`;
     const at = ["choices", i];
-    yield* messageTexts(asObject(message) ?? {}, [...at, "message"], "assistant");
-    yield* messageTexts(asObject(delta) ?? {}, [...at, "delta"], "assistant", choice);
+    for (const place of messageTexts(asObject(message) ?? {}, [...at, "message"], "assistant"))
+      yield withAlternative(place, choice);
+    for (const place of messageTexts(asObject(delta) ?? {}, [...at, "delta"], "assistant", choice))
+      yield withAlternative(place, choice);
     // Together sends each text twice.
-    if (typeof text === "string") yield withPiece({ path: [...at, "text"], kind: "assistant" }, choice, "text");
+    const alternative = { of: `${choice} content`, member: "text" };
+    if (typeof text === "string")
+      yield { ...withPiece({ path: [...at, "text"], kind: "assistant" }, choice, "text"), alternative };
   }
   // Perplexity's sources.
   for (const [i, source] of asList(search_results).entries())
     yield* memberTexts(source, ["title", "snippet"], ["search_results", i], "tool_result");
+}
+
+/** Members of a message that some vendors fill with one text, and its name. */
+const ALTERNATIVES: ReadonlyMap<unknown, string> = new Map([
+  ["content", "content"],
+  ["reasoning_content", "reasoning"],
+  ["reasoning", "reasoning"],
+  ["reasoning_details", "reasoning"],
+]);
+
+/** Marks a text of a choice's message or delta that may be repeated in another member. */
+function withAlternative(place: TextPlace, choice: string): TextPlace {
+  const [, , , member] = place.path;
+  const of = ALTERNATIVES.get(member);
+  // Parts of content have texts of their own.
+  const isPart = member === "content" && place.path.length > 4;
+  if (of === undefined || isPart) return place;
+  return { ...place, alternative: { of: `${choice} ${of}`, member: String(member) } };
 }
 
 /** Yields the texts of a message or delta. @param choice of a delta: its number, part of the names of streamed texts */

@@ -8,6 +8,7 @@ import {
   type JsonObject,
   type ResponseContext,
   type ResponseEncoder,
+  Steps,
   type Usage,
 } from "model-gateway/protocol";
 import { CHAT_FINISH_REASONS, declareFinish } from "../openai/response.encode.ts";
@@ -163,26 +164,56 @@ interface MergedCompletionChoice {
 
 /** Encodes a complete text completion from its pieces. */
 export function encodeResponse(events: readonly Event[], context: ResponseContext): string {
-  const writer = new CompletionTextWriter(context);
-  const choices = new Map<number, MergedCompletionChoice>();
-  for (const piece of events.flatMap((event) => writer.pieces(event))) {
-    const choice = choices.get(piece.choice) ?? { text: "", index: piece.choice, logprobs: null, finish_reason: null };
-    choices.set(piece.choice, choice);
-    choice.text += piece.text;
-    choice.finish_reason = piece.finish ?? choice.finish_reason;
-    if (!piece.logprobs) continue;
-    if (choice.logprobs) appendLogprobs(choice.logprobs, piece.logprobs);
-    else choice.logprobs = piece.logprobs;
+  const completion = new CompletionMerger(context);
+  for (const event of events) completion.add(event);
+  return JSON.stringify(completion.body);
+}
+
+/** Does the same in steps. */
+export function* encodeResponseInSteps(events: readonly Event[], context: ResponseContext): Steps<string> {
+  const completion = new CompletionMerger(context);
+  yield* Steps.forEachEvent(events, (event) => completion.add(event));
+  return yield* Steps.writingJson(completion.body);
+}
+
+/** Merges pieces into a complete text completion. */
+class CompletionMerger {
+  private readonly writer: CompletionTextWriter;
+  private readonly choices = new Map<number, MergedCompletionChoice>();
+
+  constructor(private readonly context: ResponseContext) {
+    this.writer = new CompletionTextWriter(context);
   }
-  const { id, created, usage } = writer;
-  return JSON.stringify({
-    id,
-    object: "text_completion",
-    created,
-    model: context.model,
-    choices: [...choices.values()].sort((a, b) => a.index - b.index),
-    ...(usage ? { usage: writeUsage(usage) } : {}),
-  });
+
+  add(event: Event): void {
+    const { choices } = this;
+    for (const piece of this.writer.pieces(event)) {
+      const choice = choices.get(piece.choice) ?? {
+        text: "",
+        index: piece.choice,
+        logprobs: null,
+        finish_reason: null,
+      };
+      choices.set(piece.choice, choice);
+      choice.text += piece.text;
+      choice.finish_reason = piece.finish ?? choice.finish_reason;
+      if (!piece.logprobs) continue;
+      if (choice.logprobs) appendLogprobs(choice.logprobs, piece.logprobs);
+      else choice.logprobs = piece.logprobs;
+    }
+  }
+
+  get body(): JsonObject {
+    const { id, created, usage } = this.writer;
+    return {
+      id,
+      object: "text_completion",
+      created,
+      model: this.context.model,
+      choices: [...this.choices.values()].sort((a, b) => a.index - b.index),
+      ...(usage ? { usage: writeUsage(usage) } : {}),
+    };
+  }
 }
 
 /** Appends to the lists in place: a response has many pieces. */

@@ -16,6 +16,7 @@ import {
   RawJson,
   type ResponseDecoder,
   type ResponseSource,
+  Steps,
 } from "model-gateway/protocol";
 import { parseError } from "../openai/errors.ts";
 import { readUsage } from "./usage.ts";
@@ -41,15 +42,23 @@ export function createDecoder(source: ResponseSource): ResponseDecoder {
  * Decodes a complete response, as a stream of its items and its end.
  * @throws GatewayError `upstream_invalid` if it is not a response
  */
-export function decodeResponse(text: string, source: ResponseSource): Event[] {
-  const body = parseJson(text);
+export const decodeResponse = (text: string, source: ResponseSource): Event[] =>
+  Steps.atOnce(responseEvents(parseJson(text), source));
+
+/** Does the same in steps. @throws GatewayError `upstream_invalid` if it is not a response */
+export function* decodeResponseInSteps(bytes: Buffer, source: ResponseSource): Steps<Event[]> {
+  return yield* responseEvents(asObject(yield* Steps.parsingJson(bytes)), source);
+}
+
+function* responseEvents(body: JsonObject | undefined, source: ResponseSource): Steps<Event[]> {
   if (!Array.isArray(body?.["output"])) throw new GatewayError("upstream_invalid");
   const out: Event[] = [];
   const items = new ItemDecoder(source);
   out.push(startEvent(body, source));
-  asList(body["output"]).forEach((item, index) => {
+  for (const [index, item] of asList(body["output"]).entries()) {
     items.completeItem(index, asObject(item) ?? {}, out);
-  });
+    if (Steps.endsStep(index)) yield;
+  }
   finish(body, items, out);
   if (out.at(-1)?.type !== "error") out.push({ type: "end" });
   return out;

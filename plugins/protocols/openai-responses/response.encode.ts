@@ -11,6 +11,7 @@ import {
   type Opaque,
   type ResponseContext,
   type ResponseEncoder,
+  Steps,
   safeId,
   type Usage,
   weightOf,
@@ -34,6 +35,16 @@ export function encodeResponse(events: readonly Event[], context: ResponseContex
   const out: EncodedFrame[] = [];
   const { response, encoder } = encoderFor(context, true);
   for (const event of events) if (event.type !== "error") encoder.event(event, out);
+  return response.completeResponse();
+}
+
+/** Does the same in steps. */
+export function* encodeResponseInSteps(events: readonly Event[], context: ResponseContext): Steps<string> {
+  const out: EncodedFrame[] = [];
+  const { response, encoder } = encoderFor(context, true);
+  yield* Steps.forEachEvent(events, (event) => {
+    if (event.type !== "error") encoder.event(event, out);
+  });
   return response.completeResponse();
 }
 
@@ -135,7 +146,7 @@ class ResponsesEncoder implements ResponseEncoder {
   /** Returns the complete response after its end. */
   completeResponse(): string {
     const { status, incomplete_details: details } = responseStatus(this.finish, this.refused);
-    return this.responseJson(status, JSON.stringify(details), this.output.join(), this.usage);
+    return this.responseJson(status, JSON.stringify(details), joined(this.output), this.usage);
   }
 
   private start(event: EventOf<"start">, out: EncodedFrame[]): void {
@@ -420,6 +431,42 @@ function writeItemDone({ frames, index }: ItemPlace, item: string, out: EncodedF
 
 const itemPosition = ({ id, index }: ItemPlace): string => `"item_id":"${id}","output_index":${index}`;
 
+/**
+ * Returns JSON texts with commas. They are appended to each other, which copies none of them: `join` would copy all of a long one at
+ * each level.
+ */
+const joined = (texts: readonly string[]): string =>
+  texts.reduce((all, text) => (all === "" ? text : `${all},${text}`), "");
+
+const isHighSurrogate = (code: number): boolean => code >= 0xd800 && code <= 0xdbff;
+
+/** A string's JSON, built with its pieces, so that a long one is never serialized as a whole. */
+class JsonString {
+  private written = "";
+  /** The first half of a surrogate pair at the end, whose second half may follow: it is escaped only if it stays alone. */
+  private half = "";
+  isEmpty = true;
+
+  /** Appends a piece. Returns the JSON of the piece. */
+  add(piece: string): string {
+    const json = JSON.stringify(piece);
+    this.isEmpty = false;
+    const isCut = isHighSurrogate(piece.charCodeAt(piece.length - 1));
+    if (this.half === "" && !isCut) this.written += json.slice(1, -1);
+    else {
+      const text = this.half + piece;
+      this.half = isCut ? text.slice(-1) : "";
+      this.written += JSON.stringify(isCut ? text.slice(0, -1) : text).slice(1, -1);
+    }
+    return json;
+  }
+
+  /** Returns the JSON of the whole string. */
+  toString(): string {
+    return `"${this.written}${this.half === "" ? "" : JSON.stringify(this.half).slice(1, -1)}"`;
+  }
+}
+
 /** Encodes a message: consecutive texts and refusals, a part each. */
 class MessageItemWriter implements ItemWriter {
   private readonly parts: string[] = [];
@@ -457,12 +504,12 @@ class MessageItemWriter implements ItemWriter {
 
   private json(status: string): string {
     const { id } = this.place;
-    return `{"id":"${id}","type":"message","status":"${status}","role":"assistant","content":[${this.parts.join()}]}`;
+    return `{"id":"${id}","type":"message","status":"${status}","role":"assistant","content":[${joined(this.parts)}]}`;
   }
 }
 
 class TextPartWriter {
-  private readonly pieces: string[] = [];
+  private readonly text = new JsonString();
   private readonly logprobs: string[] = [];
   private readonly annotations: string[] = [];
   /** Citations that end with the text. */
@@ -478,10 +525,9 @@ class TextPartWriter {
     if (event.type === "text") {
       const logprobs = logprobsJson(event.logprobs);
       if (event.text === "" && logprobs === "") return;
-      this.pieces.push(event.text);
       this.length += event.text.length;
       if (logprobs !== "") this.logprobs.push(logprobs);
-      const members = `${this.at},"delta":${JSON.stringify(event.text)},"logprobs":[${logprobs}]`;
+      const members = `${this.at},"delta":${this.text.add(event.text)},"logprobs":[${logprobs}]`;
       this.place.frames.write("response.output_text.delta", members, out);
     } else if (event.type === "citation") {
       if (event.citation.end === undefined) this.openCitations.push(event);
@@ -491,7 +537,7 @@ class TextPartWriter {
 
   finish(out: EncodedFrame[]): string {
     for (const event of this.openCitations) this.writeCitation(event, out);
-    const text = JSON.stringify(this.pieces.join(""));
+    const text = String(this.text);
     const members = `${this.at},"text":${text},"logprobs":[${this.logprobs.join()}]`;
     this.place.frames.write("response.output_text.done", members, out);
     return this.json(text);
@@ -519,7 +565,7 @@ class TextPartWriter {
 }
 
 class RefusalPartWriter {
-  private readonly pieces: string[] = [];
+  private readonly text = new JsonString();
 
   constructor(
     private readonly place: ItemPlace,
@@ -528,12 +574,11 @@ class RefusalPartWriter {
 
   append(event: Event, out: EncodedFrame[]): void {
     if (event.type !== "text" || event.text === "") return;
-    this.pieces.push(event.text);
-    this.place.frames.write("response.refusal.delta", `${this.at},"delta":${JSON.stringify(event.text)}`, out);
+    this.place.frames.write("response.refusal.delta", `${this.at},"delta":${this.text.add(event.text)}`, out);
   }
 
   finish(out: EncodedFrame[]): string {
-    const text = JSON.stringify(this.pieces.join(""));
+    const text = String(this.text);
     this.place.frames.write("response.refusal.done", `${this.at},"refusal":${text}`, out);
     return this.json(text);
   }
@@ -552,7 +597,7 @@ function logprobsJson(logprobs: unknown): string {
 /** Encodes reasoning: readable text as parts of a summary, and the state that must be sent back. */
 class ReasoningWriter implements ItemWriter {
   private readonly parts: string[] = [];
-  private pieces: string[] = [];
+  private text = new JsonString();
   /** The open part, by its original number. */
   private part: number | undefined;
   private opaque: Opaque | undefined;
@@ -573,25 +618,28 @@ class ReasoningWriter implements ItemWriter {
       this.part = part;
       this.write("part.added", '"part":{"type":"summary_text","text":""}', out);
     }
-    this.pieces.push(event.text);
-    this.write("text.delta", `"delta":${JSON.stringify(event.text)}`, out);
+    this.write("text.delta", `"delta":${this.text.add(event.text)}`, out);
   }
 
   closeBlock(out: EncodedFrame[]): void {
     if (this.part === undefined) return;
-    const text = JSON.stringify(this.pieces.join(""));
+    const text = String(this.text);
     const part = `{"type":"summary_text","text":${text}}`;
     this.write("text.done", `"text":${text}`, out);
     this.write("part.done", `"part":${part}`, out);
     this.parts.push(part);
-    this.pieces = [];
+    this.text = new JsonString();
     this.part = undefined;
   }
 
   finish(_status: string, out: EncodedFrame[]): string {
     const { id, context } = this.place;
     const state = this.opaque ? `,"encrypted_content":${JSON.stringify(context.seal(this.opaque))}` : "";
-    return writeItemDone(this.place, `{"id":"${id}","type":"reasoning","summary":[${this.parts.join()}]${state}}`, out);
+    return writeItemDone(
+      this.place,
+      `{"id":"${id}","type":"reasoning","summary":[${joined(this.parts)}]${state}}`,
+      out,
+    );
   }
 
   private write(type: string, members: string, out: EncodedFrame[]): void {
@@ -602,8 +650,7 @@ class ReasoningWriter implements ItemWriter {
 
 /** Encodes a call of a function, or of a tool that takes free text. */
 class CallWriter implements ItemWriter {
-  private readonly pieces: string[] = [];
-  private text = '""';
+  private readonly text = new JsonString();
 
   /** @param id of the call, which the client's result names; unique in the response */
   constructor(
@@ -617,14 +664,12 @@ class CallWriter implements ItemWriter {
 
   append(event: Event, out: EncodedFrame[]): void {
     if (event.type !== "arguments" || event.text === "") return;
-    this.pieces.push(event.text);
-    this.write("delta", `"delta":${JSON.stringify(event.text)}`, out);
+    this.write("delta", `"delta":${this.text.add(event.text)}`, out);
   }
 
   closeBlock(out: EncodedFrame[]): void {
     // A function without arguments is called with an empty object; clients parse it.
-    if (this.pieces.length === 0 && !this.opening.custom) this.append({ type: "arguments", block: 0, text: "{}" }, out);
-    this.text = JSON.stringify(this.pieces.join(""));
+    if (this.text.isEmpty && !this.opening.custom) this.append({ type: "arguments", block: 0, text: "{}" }, out);
     this.write("done", `"${this.opening.custom ? "input" : "arguments"}":${this.text}`, out);
   }
 

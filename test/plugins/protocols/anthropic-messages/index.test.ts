@@ -146,7 +146,7 @@ t.test("tool reports when it may call none", async (t) => {
 });
 
 t.test("reasoning thinks, signs and then answers; the signature can be sent back", async (t) => {
-  const first = await client.messages.stream(ask("reasoning")).finalMessage();
+  const first = await client.messages.stream(ask("reasoning", { thinking: { type: "adaptive" } })).finalMessage();
   t.match(first.content, [
     { type: "thinking", thinking: /./, signature: /./ },
     { type: "text", text: "Hello, wide world!" },
@@ -157,6 +157,8 @@ t.test("reasoning thinks, signs and then answers; the signature can be sent back
     { role: "user", content: "More" },
   ];
   t.match((await client.messages.create(ask("echo", { messages }))).content, [{ text: "More" }]);
+  const unasked = await client.messages.create(ask("reasoning"));
+  t.match(unasked.content, [{ type: "text", text: "Hello, wide world!" }], "no thoughts for who requests none");
 });
 
 t.test("an answer longer than its limit stops there", async (t) => {

@@ -354,6 +354,95 @@ t.test("no state on a text is lost, wherever the text is", async (t) => {
   ]);
 });
 
+/** The content for a client that has not requested thinking. Nothing may be remembered for it. */
+const unasked = (...blocks: Event[]): JsonObject[] => {
+  const wanted = context({
+    conversation: read(question()),
+    remember: () => {
+      throw new Error("State is kept by this gateway alone.");
+    },
+  });
+  const content = whole(answer(...blocks), wanted)["content"] as JsonObject[];
+  const starts = frames(answer(...blocks), wanted).flatMap(({ content_block }) => content_block ?? []);
+  t.same(
+    starts.map((block) => (block as JsonObject)["type"]),
+    content.map(({ type }) => type),
+    "streamed and whole",
+  );
+  return content;
+};
+const thought = (block: number, data: string): Event[] => [
+  open(block, { kind: "reasoning", summary: true }),
+  say(block, "Hm."),
+  { type: "opaque", block, opaque: { ...opaque, data } },
+  close(block),
+];
+const said = (block: number, text: string, state?: object): Event[] => [
+  open(block, { kind: "text", ...(state && { opaque: state }) }),
+  say(block, text),
+  close(block),
+];
+const called = (block: number, id: string, state?: object): Event[] => [
+  open(block, { kind: "tool_call", id, name: "f", ...(state && { opaque: state }) }),
+  close(block),
+];
+const use = (id: string) => ({ type: "tool_use", id, name: "f", input: {} });
+const hidden = (data: string) => ({ type: "redacted_thinking", data: `gw1.sig.${data}` });
+
+t.test("an answer without calls has no trace of thinking for a client that has not requested it", async (t) => {
+  const text = { type: "text", text: "Hi" };
+  t.same(unasked(...thought(0, "A"), ...said(1, "Hi")), [text]);
+  t.same(unasked(...said(0, "Hi", opaque), open(1, { kind: "text", opaque }), close(1)), [text]);
+  t.same(unasked(...said(0, "Hi"), ...thought(1, "A")), [text]);
+  for (const thinking of [{ type: "disabled" }, undefined]) {
+    const conversation = read(question({ thinking, output_config: { effort: "high" } }));
+    t.same(whole(answer(...thought(0, "A"), ...said(1, "Hi")), context({ conversation }))["content"], [text]);
+  }
+  for (const thinking of [{ type: "adaptive" }, { type: "enabled", budget_tokens: 1024 }]) {
+    const conversation = read(question({ thinking }));
+    t.match(whole(answer(...thought(0, "A"), ...said(1, "Hi")), context({ conversation }))["content"], [
+      { type: "thinking", thinking: "Hm." },
+      text,
+    ]);
+  }
+});
+
+t.test("with calls the state stands between the texts and the call, with its place", async (t) => {
+  const text = { type: "text", text: "Hi" };
+  t.same(unasked(...thought(0, "A"), ...called(1, "a")), [hidden("A"), use("a")]);
+  t.same(unasked(...thought(0, "A"), ...said(1, "Hi"), ...called(2, "a", opaque)), [
+    text,
+    hidden("A.on-reasoning"),
+    hidden("STATE.on-a"),
+    use("a"),
+  ]);
+  t.same(unasked(...said(0, "Hi"), ...thought(1, "A"), ...called(2, "a"), ...thought(3, "B"), ...called(4, "b")), [
+    text,
+    hidden("A"),
+    use("a"),
+    hidden("B"),
+    use("b"),
+  ]);
+  t.same(unasked(...said(0, "Hi", opaque), ...called(1, "a")), [text, hidden("STATE.on-text"), use("a")]);
+  const unsigned: Event[] = [
+    open(0, { kind: "reasoning" }),
+    say(0, "Hm."),
+    { type: "opaque", block: 0, opaque: { ...opaque, kind: "unsigned", data: "" } },
+    close(0),
+  ];
+  t.same(unasked(...unsigned, ...called(1, "a")), [use("a")], "no state of its vendor's");
+});
+
+t.test("state that comes after the last call is written after it, but not after a text", async (t) => {
+  const late: Event[] = [
+    open(1, { kind: "reasoning", redacted: true }),
+    { type: "opaque", block: 1, opaque: { ...opaque, on: { call: "a" } } },
+    close(1),
+  ];
+  t.same(unasked(...called(0, "a"), ...late), [use("a"), hidden("STATE.on-a")]);
+  t.same(unasked(...called(0, "a"), ...said(1, "Hi", opaque)), [use("a"), { type: "text", text: "Hi" }]);
+});
+
 t.test("of several answers the first one is written, with its own end", async (t) => {
   const wanted = context();
   const told = answer(open(0, { kind: "text" }), say(0, "Hi"), close(0), {

@@ -1,5 +1,3 @@
-import { readFileSync } from "node:fs";
-import { join } from "node:path";
 import protocol from "../../../../plugins/protocols/anthropic-messages/index.ts";
 import { type Facts } from "../../../../src/core/marketplace.ts";
 import type {
@@ -16,7 +14,7 @@ import { Frame } from "../../../../src/wire/frame.ts";
 import { HeaderList } from "../../../../src/wire/headers.ts";
 import { NestedJson } from "../../../../src/wire/nested.ts";
 import { type JsonObject } from "../../../../src/wire/values.ts";
-import { shared } from "../../../support/shared.ts";
+import { recorded } from "../../../support/recorded.ts";
 
 export const NAME = "anthropic-messages";
 export const translation = protocol.translation as Translation;
@@ -108,7 +106,7 @@ export function context(more: Partial<ResponseContext> = {}): ResponseContext & 
     model: "asked",
     id: "01exchange",
     created: 1_790_000_000,
-    conversation: conversation([["user", text("Hi")]]),
+    conversation: conversation([["user", text("Hi")]], { reasoning: { budget: -1 } }),
     request: question(),
     mark: (id) => id,
     seal: ({ kind, data, on }: Opaque) =>
@@ -153,17 +151,7 @@ export const open = (block: number, opening: object): Event =>
 
 /** The recorded requests of this protocol; none where the recordings are absent. */
 export function requests(): { id: string; body: JsonObject; task: "generate" | "count" }[] {
-  const root = shared("recordings");
-  if (!root) return [];
-  const lines = readFileSync(join(root, "index.jsonl"), "utf8").trim().split("\n");
-  const ids = lines.map((line) => (JSON.parse(line) as { id: string }).id);
-  return ids
-    .filter((id) => /^anthropic(-count-tokens)?\//.test(id))
-    .flatMap((id) => {
-      const { request } = JSON.parse(readFileSync(join(root, `${id}.json`), "utf8")) as {
-        request?: { body?: JsonObject };
-      };
-      if (!request?.body) return [];
-      return [{ id, body: request.body, task: id.startsWith("anthropic-count") ? ("count" as const) : "generate" }];
-    });
+  return [...recorded("anthropic"), ...recorded("anthropic-count-tokens")].flatMap(({ id, protocol, request }) =>
+    request ? [{ id, body: request, task: protocol === "anthropic" ? ("generate" as const) : "count" }] : [],
+  );
 }

@@ -2,6 +2,7 @@ import { isDeepStrictEqual } from "node:util";
 import Anthropic from "@anthropic-ai/sdk";
 import t from "tap";
 import protocol from "../../../../plugins/protocols/anthropic-messages/index.ts";
+import { Body } from "../../../../src/core/body.ts";
 import type { TextPlace } from "../../../../src/core/protocol.ts";
 import { type JsonPath, pathEdits } from "../../../../src/wire/paths.ts";
 import { splice } from "../../../../src/wire/splice.ts";
@@ -248,6 +249,61 @@ t.test("a thinking budget is removed with thinking that a tool loop would need, 
   const over = ',{"role":"assistant","content":[{"type":"text","text":"Ho"}]},{"role":"user","content":"So?"}';
   t.match(without(ask(enabled, foreign, over)), { left: ask(enabled, "", over), told: [] }, "the loop is over");
 });
+
+t.test(
+  "a thinking budget is removed where a tool loop lost its thinking before the gateway, and this is reported",
+  async (t) => {
+    const use = (id: string) => ({ type: "tool_use", id, name: "f", input: {} });
+    const result = (id: string) => ({ role: "user", content: [{ type: "tool_result", tool_use_id: id }] });
+    const answer = (...content: object[]) => ({ role: "assistant", content });
+    const [user, said] = [
+      { role: "user", content: "Hi" },
+      { type: "text", text: "Let me look." },
+    ];
+    const [thought, hidden] = [
+      { type: "thinking", thinking: "Hm.", signature: "c2ln" },
+      { type: "redacted_thinking", data: "x" },
+    ];
+    const enabled = { type: "enabled", budget_tokens: 1024 };
+    const repairs = (messages: object[], thinking: object | undefined = enabled, model = "claude-sonnet-4-5") =>
+      [...(opaque.lost?.repairs({ messages, thinking }, { model, facts: {} }) ?? [])].map(({ path, json }) => [
+        path,
+        json,
+      ]);
+    const removed = [[["thinking"], undefined]];
+    t.same(repairs([user, answer(said, use("a")), result("a")]), removed);
+    t.same(repairs([user, answer(use("a")), result("a"), answer(said, use("b")), result("b")]), removed);
+    t.same(repairs([user, answer(thought, said), user, answer(use("a")), result("a")]), removed, "an earlier turn's");
+    t.same(repairs([user, answer(use("a")), result("a"), { role: "system", content: "A note." }]), removed);
+    for (const [why, ...messages] of [
+      ["it begins with thinking", user, answer(thought, use("a")), result("a")],
+      ["or redacted thinking", user, answer(hidden, use("a")), result("a")],
+      [
+        "the model goes on without further thoughts",
+        user,
+        answer(thought, use("a")),
+        result("a"),
+        answer(use("b")),
+        result("b"),
+      ],
+      ["the loop is over", user, answer(use("a")), result("a"), answer(said), user],
+      ["no call", user, answer(said), user],
+    ] as const)
+      t.same(repairs(messages as object[]), [], why);
+    const loop = [user, answer(use("a")), result("a")];
+    t.same(repairs(loop, { type: "adaptive" }), [], "which the vendor does not require");
+    t.same(repairs(loop, { type: "disabled" }), []);
+    t.same(repairs(loop, enabled, "kimi-k2"), [], "an imitation may allow it");
+    const mayLack = (body: object, model = "claude-sonnet-4-5") =>
+      opaque.lost?.mayBeIn(new Body([Buffer.from(JSON.stringify(body))], "json"), { model, facts: {} });
+    t.equal(mayLack({ messages: loop, thinking: enabled }), true);
+    t.equal(mayLack({ messages: [user], thinking: enabled }), false, "which need not be parsed");
+    const first = answer(thought, use("a"));
+    t.equal(mayLack({ messages: [user, first, result("a")], thinking: enabled }), false, "thoughts are kept");
+    t.equal(mayLack({ messages: loop }), false);
+    t.equal(mayLack({ messages: loop, thinking: enabled }, "kimi-k2"), false);
+  },
+);
 
 t.test("state in any place of a recorded request is found and removed without a trace", async (t) => {
   const wrong: string[] = [];

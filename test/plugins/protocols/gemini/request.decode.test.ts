@@ -5,6 +5,7 @@ import { fields, support } from "../../../../plugins/protocols/gemini/support.ts
 import { GatewayError } from "../../../../src/core/errors.ts";
 import type { Conversation, Part, Reasoning, ToolCall, ToolResult } from "../../../../src/translation/conversation.ts";
 import type { Opaque } from "../../../../src/translation/events.ts";
+import { placeState } from "../../../../src/translation/opaque-state.ts";
 import { mergeTurns } from "../../../../src/translation/turns.ts";
 import { gathered } from "../../../support/gathered.ts";
 import { hostileTexts, runLinear } from "../../../support/linear-work.ts";
@@ -138,6 +139,19 @@ t.test("a result before its call, or without one, is refused (22)", async (t) =>
   );
 });
 
+t.test("results of functions may have the roles user, function or tool, or none", async (t) => {
+  const roleOf = (role?: string) => {
+    const call = { role: "model", parts: [{ functionCall: { name: "f" } }] };
+    return read({ contents: [call, { role, parts: [{ functionResponse: { name: "f", response: {} } }] }] }).turns[1];
+  };
+  for (const role of ["user", "function", "tool", "", undefined])
+    t.match(roleOf(role), { role: "user", parts: [{ kind: "tool_result" }] }, `${role}`);
+  t.match(
+    refusal(() => roleOf("assistant")),
+    { param: "contents.1.role" },
+  );
+});
+
 t.test("a result is the content of output, of error, or the whole object", async (t) => {
   const result = (response: unknown, more = {}) =>
     read({
@@ -204,8 +218,11 @@ t.test("state of another protocol is reasoning of its own before the part, and i
 t.test("state of a thought before texts is returned to it, or before the texts where it was not sent", async (t) => {
   const opaque: Opaque = { protocol: "some-protocol", kind: "signature", data: "x", on: "reasoning" };
   const { on: _, ...placed } = opaque;
-  const turnOf = (...parts: object[]) =>
-    read({ contents: [{ role: "model", parts }] }, { open: () => opaque }).turns[0]?.parts ?? [];
+  const turnOf = (...parts: object[]) => {
+    const conversation = read({ contents: [{ role: "model", parts }] }, { open: () => opaque });
+    placeState(conversation);
+    return conversation.turns[0]?.parts ?? [];
+  };
   const thoughtSignature = "sealed";
   const thought = { text: "Hm.", thought: true };
   const call = { functionCall: { name: "f" } };

@@ -1,5 +1,3 @@
-import { readFileSync } from "node:fs";
-import { join } from "node:path";
 import { decodeRequest } from "../../../../plugins/protocols/gemini/request.decode.ts";
 import { encodeRequest } from "../../../../plugins/protocols/gemini/request.encode.ts";
 import type { GatewayError } from "../../../../src/core/errors.ts";
@@ -9,7 +7,7 @@ import type { Conversation, Part, Turn } from "../../../../src/translation/conve
 import { ToolNames } from "../../../../src/translation/names.ts";
 import { HeaderList } from "../../../../src/wire/headers.ts";
 import { NestedJson } from "../../../../src/wire/nested.ts";
-import { shared } from "../../../support/shared.ts";
+import { type RecordingEntry, recordingEntries, storedExchange } from "../../../support/recorded.ts";
 
 /** A request of this protocol with that body. */
 export function asked(body: unknown, more: Partial<IncomingRequest> = {}): IncomingRequest {
@@ -156,17 +154,14 @@ export interface RecordedRequest {
 
 /** All recorded requests of this protocol; none where the recordings are absent. */
 export function recordedRequests(): RecordedRequest[] {
-  const root = shared("recordings");
-  if (!root) return [];
-  const lines = readFileSync(join(root, "index.jsonl"), "utf8").trim().split("\n");
-  const ids = lines.map((line) => (JSON.parse(line) as { id: string }).id);
-  return ids.filter((id) => /^gemini(?:-count-tokens)?\//.test(id)).flatMap((id) => recordedRequest(root, id));
+  return recordingEntries()
+    .filter(({ protocol }) => /^gemini(?:-count-tokens)?$/.test(protocol))
+    .flatMap(recordedRequest);
 }
 
-function recordedRequest(root: string, id: string): RecordedRequest[] {
-  const { request } = JSON.parse(readFileSync(join(root, `${id}.json`), "utf8")) as {
-    request?: { path?: string; body?: Record<string, unknown> | null } | null;
-  };
+function recordedRequest(entry: RecordingEntry): RecordedRequest[] {
+  const { id } = entry;
+  const { request } = storedExchange(entry);
   if (!request?.body || !request.path) return [];
   const model = /models\/([^:?]+)/.exec(request.path)?.[1] ?? "";
   const task = request.path.includes(":countTokens") ? "count" : "generate";

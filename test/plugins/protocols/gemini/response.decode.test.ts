@@ -108,7 +108,7 @@ gathered(t, "an answer that failed before it said anything is an error, which ma
   for (const word of [...words, "UNEXPECTED_TOOL_CALL", "OTHER", "NO_IMAGE", "BRAND_NEW"]) {
     for (const parts of [[], [{ text: "" }], [thought], [{ executableCode: { code: "1" } }]]) {
       const events = read([event(failed(parts, word))]);
-      t.match(faultOf(events), { code: "upstream_invalid", status: 502, retry: true, message: new RegExp(word) });
+      t.match(faultOf(events), { code: "upstream_model_failed", status: 502, retry: true, message: new RegExp(word) });
       t.notOk(events.some(({ type }) => type === "finish" || type === "end"));
       t.same(
         decodeResponse(JSON.stringify(failed(parts, word)), SOURCE).map(({ type }) => type),
@@ -120,7 +120,11 @@ gathered(t, "an answer that failed before it said anything is an error, which ma
       const broken = words.includes(word) || (word === "UNEXPECTED_TOOL_CALL" && !("functionCall" in part));
       if (!broken) t.match(events.at(-2), { type: "finish", raw: word }, word);
       else {
-        t.match(faultOf(events), { code: "upstream_invalid", status: 502, message: new RegExp(`middle.*${word}`) });
+        t.match(faultOf(events), {
+          code: "upstream_model_failed",
+          status: 502,
+          message: new RegExp(`middle.*${word}`),
+        });
         t.notOk(
           events.some(({ type }) => type === "finish" || type === "end"),
           `${word} after content`,
@@ -131,7 +135,7 @@ gathered(t, "an answer that failed before it said anything is an error, which ma
   const told = failed([], "MALFORMED_FUNCTION_CALL", { finishMessage: "Malformed function call: f(" });
   t.equal(faultOf(read([event(told)]))?.message, "Malformed function call: f(");
   const nothing = JSON.stringify({ candidates: [{}], ...about });
-  t.match(faultOf(decodeResponse(nothing, SOURCE)), { code: "upstream_invalid" });
+  t.match(faultOf(decodeResponse(nothing, SOURCE)), { code: "upstream_model_failed" });
 });
 
 t.test("an empty answer that did not fail is an answer", async (t) => {
@@ -145,14 +149,14 @@ t.test("an empty answer that did not fail is an answer", async (t) => {
 
 t.test("where one of several answers failed, the others are decoded", async (t) => {
   const candidates = [{ finishReason: "MALFORMED_FUNCTION_CALL" }, { finishReason: "STOP" }];
-  t.match(faultOf(read([event({ candidates })])), { code: "upstream_invalid" });
+  t.match(faultOf(read([event({ candidates })])), { code: "upstream_model_failed" });
   const other = { content: { parts: [{ text: "A" }] }, finishReason: "STOP" };
   t.match(
     read([event({ candidates: [candidates[0], other] })]).filter(({ type }) => type === "finish"),
     [{ reason: "malformed_call" }, { reason: "stop" }],
   );
   const broken = { content: { parts: [{ text: "B" }] }, finishReason: "UNEXPECTED_TOOL_CALL" };
-  t.match(faultOf(read([event({ candidates: [broken, candidates[0]] })])), { code: "upstream_invalid" });
+  t.match(faultOf(read([event({ candidates: [broken, candidates[0]] })])), { code: "upstream_model_failed" });
   t.match(
     read([event({ candidates: [broken, other] })]).filter(({ type }) => type === "finish"),
     [{ reason: "malformed_call" }, { reason: "stop" }],

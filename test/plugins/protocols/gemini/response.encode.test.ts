@@ -14,6 +14,7 @@ import {
 } from "../../../../plugins/protocols/gemini/response.encode.ts";
 import type { EncodedFrame, ResponseContext } from "../../../../src/translation/codec.ts";
 import type { Citation, Event, FinishReason, Opaque, Opening } from "../../../../src/translation/events.ts";
+import { runAtOnce } from "../../../../src/translation/steps.ts";
 import { RawJson } from "../../../../src/wire/exact.ts";
 import { gathered } from "../../../support/gathered.ts";
 import { eventsIn, recorded } from "../../../support/recorded.ts";
@@ -164,7 +165,7 @@ gathered(t, "a whole answer is what its frames are together", async (t) => {
     const last = frames.at(-1) as { candidates: Json[] };
     const folded = {
       ...last,
-      candidates: last.candidates.map((each) => (frames.length === 1 ? each : joinCandidate(each, frames))),
+      candidates: last.candidates.map((each) => (frames.length === 1 ? each : runAtOnce(joinCandidate(each, frames)))),
     };
     t.strictSame(JSON.parse(encodeResponse(events, context)), folded);
   }
@@ -702,7 +703,7 @@ t.test("waiting blocks are limited, however small their pieces and of any kind",
 const shape = (kind: PartShape["kind"], signed = false, empty = false): PartShape => ({ kind, signed, empty });
 const joined = (...parts: object[]): unknown => {
   const frames = parts.map((part) => ({ candidates: [{ content: { parts: [part] }, index: 0 }] }));
-  return (joinCandidate({ index: 0 }, frames)["content"] as { parts: unknown } | undefined)?.parts;
+  return (runAtOnce(joinCandidate({ index: 0 }, frames))["content"] as { parts: unknown } | undefined)?.parts;
 };
 
 t.test("texts of one kind are joined; a signature begins a text and ends reasoning", async (t) => {
@@ -738,7 +739,9 @@ t.test("parts of all frames are joined in order", async (t) => {
 
 t.test("a candidate without any content stays without", async (t) => {
   t.strictSame(
-    joinCandidate({ index: 1, finishReason: "SAFETY" }, [{ candidates: [{ index: 0, content: { parts: [] } }] }]),
+    runAtOnce(
+      joinCandidate({ index: 1, finishReason: "SAFETY" }, [{ candidates: [{ index: 0, content: { parts: [] } }] }]),
+    ),
     {
       index: 1,
       finishReason: "SAFETY",

@@ -293,6 +293,14 @@ t.test("a model known to think always gets the least that it accepts, which is d
   t.same(least("gemini-3-flash", { thinking: "level" }), [{ thinkingLevel: "MINIMAL" }, 1]);
   for (const model of ["gemini-2.5-flash", "gemini-3-flash", "gemini-3-pro-image-preview"])
     t.same(least(model), [{ thinkingBudget: 0 }, 0]);
+  const minimal = (model: string, reasoning: ReasoningConfig = { effort: "minimal" }) => {
+    const { body, changed } = written({ reasoning }, { thinking: "level" }, model);
+    return [body.generationConfig?.["thinkingConfig"], ...changed];
+  };
+  const low = { thinkingLevel: "LOW", includeThoughts: true };
+  t.match(minimal("gemini-3-pro-preview"), [low, /minimal becomes low, the lowest level of this model/]);
+  t.match(minimal("gemini-3-pro-preview", { budget: 512 }), [low, /512 tokens become LOW/]);
+  t.same(minimal("gemini-3-flash"), [{ ...low, thinkingLevel: "MINIMAL" }]);
 });
 
 t.test("the description of a schema is left out, which is declared", async (t) => {

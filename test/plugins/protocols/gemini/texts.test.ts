@@ -1,6 +1,7 @@
 import t from "tap";
 import protocol from "../../../../plugins/protocols/gemini/index.ts";
 import { opaque, texts } from "../../../../plugins/protocols/gemini/texts.ts";
+import { Body } from "../../../../src/core/body.ts";
 import type { Facts } from "../../../../src/core/marketplace.ts";
 import type { TextPlace } from "../../../../src/core/protocol.ts";
 import { Envelopes } from "../../../../src/translation/envelope.ts";
@@ -131,10 +132,10 @@ const foreign = envelopes.seal({ protocol: "some-protocol", account: "other", ki
 const ours = envelopes.seal({ protocol: "gemini", account: "them", kind: "thoughtSignature", data: "c2ln" });
 
 /** A request's text without what the provider cannot read, and what was told of it. */
-function cleaned(json: string, facts: Facts = { thinking: "budget" }) {
+function cleaned(json: string, facts: Facts = { thinking: "budget" }, model = "theirs", strict = false) {
   const text = Buffer.from(json);
-  const to = { protocol, account: "them", model: "theirs", facts };
-  const { edits, losses } = removeUnreadable(text, JSON.parse(json) as JsonObject, envelopes, to, false);
+  const to = { protocol, account: "them", model, facts };
+  const { edits, losses } = removeUnreadable(text, JSON.parse(json) as JsonObject, envelopes, to, strict);
   return { json: Buffer.concat(splice([text], edits)).toString(), notices: losses.notices };
 }
 
@@ -244,10 +245,55 @@ t.test(
     );
     t.match(notices, [/Reasoning that another/, /^contents\.5\.parts\.0\.thoughtSignature: the call has no thought/]);
     t.equal(notices.length, 2);
-    const none = request(user, model(call()), result);
-    t.equal(cleaned(none, { thinking: "level" }).json, none, "where nothing is removed nothing is added");
   },
 );
+
+t.test(
+  "a call that lost its signature before the gateway gets the bypass where the model is known to refuse it",
+  async (t) => {
+    const user = '{ "role":"user","parts":[{"text":"Hi"}]}';
+    const result = '{"role":"user", "parts":[{"functionResponse":{"name":"f","response":{"n":1.0}}}]}';
+    const call = (signature = "") => `{"functionCall": {"name":"f" , "args":{"n":1.0}}${signature}}`;
+    const request = (...signatures: string[]) =>
+      `{ "systemInstruction":{"parts":[{"text":"Be brief."}]}, "contents":[${user}, {"role":"model","parts":[${call()}]}, ${result},
+      {"role":"model","parts":[{"text":"Ho"}]},${user}${signatures.map((each) => `,{"role":"model","parts":[{"text":"Ho"},${call(each)},${call()}]},${result}`).join("")}],"novel":1.0}`;
+    const bypass = ',"thoughtSignature":"skip_thought_signature_validator"';
+    const own = ', "thoughtSignature":"bmF0aXZl"';
+    const lost = request("", own, "");
+    for (const [facts, model] of [
+      [{}, "gemini-3-pro-preview"],
+      [{ thinking: "adaptive" }, "models/gemini-3.5-flash"],
+      [{ thinking: "level" }, "theirs"],
+    ] as const) {
+      const { json, notices } = cleaned(lost, facts, model);
+      t.equal(json, request(bypass, own, bypass), model);
+      t.match(notices, [/^contents\.5\.parts\.1\.thoughtSignature: the call has no thought signature/]);
+    }
+    for (const [facts, model, strict] of [
+      [{}, "gemini-2.5-pro"],
+      [{}, "theirs"],
+      [{ thinking: "budget" }, "gemini-3-pro-preview"],
+      [{ thinking: "none" }, "gemini-3-pro-preview"],
+      [{}, "gemini-3-pro-preview", true],
+    ] as const)
+      t.same(cleaned(lost, facts, model, strict), { json: lost, notices: [] }, `${model} ${JSON.stringify(facts)}`);
+    for (const complete of [request(), request(own), request(bypass, own)])
+      t.same(cleaned(complete, {}, "gemini-3-pro-preview"), { json: complete, notices: [] });
+  },
+);
+
+t.test("only requests with calls to such models are parsed to look for lost signatures", async (t) => {
+  const mayLack = (json: string, model: string, facts: Facts = {}) =>
+    protocol.translation.request.opaque.lost?.mayBeIn(new Body([Buffer.from(json)], "json"), { model, facts });
+  const asks = '{"contents":[{"parts":[{"functionCall":{}}]}]}';
+  t.equal(mayLack(asks, "gemini-3-pro-preview"), true);
+  t.equal(mayLack(asks.replace("functionCall", "function_call"), "theirs", { thinking: "level" }), true);
+  t.equal(mayLack(asks, "gemini-2.5-pro"), false);
+  const keeps = asks.replace("}}", '},"thoughtSignature":"s"}');
+  t.equal(mayLack(keeps, "gemini-3-pro-preview"), false, "signatures are kept");
+  t.equal(mayLack('{"contents":[{"parts":[{"text":"Hi"}]}],"tools":["functionCall"]}', "gemini-3-pro-preview"), false);
+  t.equal(mayLack("{}", "gemini-3-pro-preview"), false);
+});
 
 gathered(t, "outside of the places of an envelope every recorded request stays to the byte", { skip }, async (t) => {
   let count = 0;

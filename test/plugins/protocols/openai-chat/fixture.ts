@@ -1,5 +1,3 @@
-import { readFileSync } from "node:fs";
-import { join } from "node:path";
 import { GatewayError } from "../../../../src/core/errors.ts";
 import { type Facts } from "../../../../src/core/marketplace.ts";
 import { post } from "../../../../src/core/protocol-parts.ts";
@@ -16,7 +14,6 @@ import type { Event, EventOf, Opaque } from "../../../../src/translation/events.
 import { Frame } from "../../../../src/wire/frame.ts";
 import { HeaderList } from "../../../../src/wire/headers.ts";
 import { NestedJson } from "../../../../src/wire/nested.ts";
-import { shared } from "../../../support/shared.ts";
 
 /** An envelope of tests: the opaque state as text. */
 export const seal = (opaque: Opaque): string => `gw1.${Buffer.from(JSON.stringify(opaque)).toString("base64url")}`;
@@ -144,31 +141,3 @@ export const DONE = "[DONE]";
 /** The events of one type. */
 export const only = <Type extends Event["type"]>(events: readonly Event[], type: Type): EventOf<Type>[] =>
   events.filter((event) => event.type === type) as EventOf<Type>[];
-
-/** A recorded exchange with its request. */
-export interface Exchange {
-  id: string;
-  kinds: readonly string[];
-  status: number;
-  request: Record<string, unknown> | undefined;
-  body: string;
-}
-
-/** All recorded exchanges of one folder; none where the recordings are absent. */
-export function exchanges(folder: string): Exchange[] {
-  const root = shared("recordings");
-  if (!root) return [];
-  const lines = readFileSync(join(root, "index.jsonl"), "utf8").trim().split("\n");
-  const entries = lines.map(
-    (line) => JSON.parse(line) as { id: string; protocol: string; kinds: string[]; status: number },
-  );
-  return entries
-    .filter(({ protocol }) => protocol === folder)
-    .map(({ id, kinds, status }) => {
-      const { request, response } = JSON.parse(readFileSync(join(root, `${id}.json`), "utf8")) as {
-        request?: { body?: Record<string, unknown> };
-        response: { body_raw: string };
-      };
-      return { id, kinds, status, request: request?.body, body: response.body_raw };
-    });
-}

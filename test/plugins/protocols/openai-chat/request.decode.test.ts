@@ -5,7 +5,8 @@ import type { Translation } from "../../../../src/translation/codec.ts";
 import type { Conversation, Part, ToolCall } from "../../../../src/translation/conversation.ts";
 import type { Opaque } from "../../../../src/translation/events.ts";
 import { gathered } from "../../../support/gathered.ts";
-import { asked, exchanges, seal, terms } from "./fixture.ts";
+import { recorded } from "../../../support/recorded.ts";
+import { asked, seal, terms } from "./fixture.ts";
 import { ODD } from "./request.odd.ts";
 
 const { request } = openaiChat.translation as Translation;
@@ -30,7 +31,7 @@ t.test("unusual requests are decoded, or refused with a path of the client's", a
 
 gathered(t, "every recorded request asks only for features that its fields name", async (t) => {
   const known = new Set(request.fields.map(([, feature]) => feature));
-  const unknown = exchanges("openai-chat").flatMap(({ id, request: body }) => {
+  const unknown = recorded("openai-chat").flatMap(({ id, request: body }) => {
     const features = body ? request.decode(asked(body)).uses.map(({ feature }) => feature) : [];
     return features.filter((feature) => !known.has(feature)).map((feature) => `${id}: ${feature}`);
   });

@@ -5,8 +5,8 @@ import type { Translation } from "../../../../src/translation/codec.ts";
 import type { Event, EventOf } from "../../../../src/translation/events.ts";
 import { Frame } from "../../../../src/wire/frame.ts";
 import { SseSplitter } from "../../../../src/wire/sse.ts";
-import { eventsOf } from "../../../support/openai-recordings.ts";
-import { chunk, DONE, exchanges, frameOf, only, source, streamed } from "./fixture.ts";
+import { eventsIn, recorded } from "../../../support/recorded.ts";
+import { chunk, DONE, frameOf, only, source, streamed } from "./fixture.ts";
 
 const chat = openaiChat.translation as Translation;
 /** Bodies up to this size arrive byte by byte. */
@@ -61,16 +61,16 @@ const argumentsOf = (events: readonly Event[], block: number) =>
 t.test("every recorded stream yields the same events, wherever it is split", async (t) => {
   const random = numbers(7);
   const different: string[] = [];
-  for (const { id, kinds, status, body } of exchanges("openai-chat")) {
+  for (const { id, kinds, status, body } of recorded("openai-chat")) {
     if (!kinds.includes("stream") || status >= 300 || FAILED.includes(id)) continue;
     const frames = framesOf(body, body.length <= SMALL ? () => 1 : () => 1 + Math.floor(random() * 900));
-    if (!isDeepStrictEqual(streamed(chat, frames), streamed(chat, eventsOf(body)))) different.push(id);
+    if (!isDeepStrictEqual(streamed(chat, frames), streamed(chat, eventsIn(body)))) different.push(id);
   }
   t.same(different, []);
 });
 
 t.test("recorded streams that fail end in the provider's error", async (t) => {
-  for (const { id, body } of exchanges("openai-chat").filter(({ id }) => FAILED.includes(id))) {
+  for (const { id, body } of recorded("openai-chat").filter(({ id }) => FAILED.includes(id))) {
     const events = streamed(
       chat,
       framesOf(body, () => 4096),
@@ -740,7 +740,7 @@ t.test("media are decoded whole: each block has one event", async (t) => {
   const images = ["a", "b"].map((name) => ({ image_url: { url: `https://a.example/${name}.png` } }));
   const events = [
     ...readChunks(chunk({ images }), chunk({ images: images.slice(1), audio: { data: "AAAA" } })),
-    ...exchanges("openai-chat")
+    ...recorded("openai-chat")
       .filter(({ kinds, status }) => status < 300 && !kinds.includes("stream"))
       .flatMap(({ body }) => {
         try {

@@ -4,10 +4,10 @@ import t from "tap";
 import openaiChat from "../../../../plugins/protocols/openai-chat/index.ts";
 import type { Translation } from "../../../../src/translation/codec.ts";
 import type { Event, Opaque } from "../../../../src/translation/events.ts";
-import { eventsOf } from "../../../support/openai-recordings.ts";
 import { receiving } from "../../../support/openai-sdks.ts";
+import { eventsIn, recorded } from "../../../support/recorded.ts";
 import { sample } from "../../../support/sample.ts";
-import { asked, asStream, context, exchanges, seal, source, streamed, written } from "./fixture.ts";
+import { asked, asStream, context, seal, source, streamed, written } from "./fixture.ts";
 
 const chat = openaiChat.translation as Translation;
 const COUNTING = { stream_options: { include_usage: true } };
@@ -77,9 +77,9 @@ const thought = (block: number, text: string, opaque: Opaque | undefined, more: 
 
 t.test("of every recorded answer the SDK accumulates the stream to what is written whole", async (t) => {
   const different: string[] = [];
-  for (const { id, kinds, status, body } of sample(exchanges("openai-chat"))) {
+  for (const { id, kinds, status, body } of sample(recorded("openai-chat"))) {
     if (status >= 300 || id.includes("test_invalid_response")) continue;
-    const events = kinds.includes("stream") ? streamed(chat, eventsOf(body)) : chat.response.decode(body, source);
+    const events = kinds.includes("stream") ? streamed(chat, eventsIn(body)) : chat.response.decode(body, source);
     if (events.at(-1)?.type === "error") continue;
     const same = isDeepStrictEqual(withoutThoughts(await accumulated(events)), withoutThoughts(whole(events)));
     if (!same) different.push(id);

@@ -8,8 +8,7 @@ import { removeUnreadable } from "../../../../src/translation/unreadable.ts";
 import { type JsonPath, pathEdits } from "../../../../src/wire/paths.ts";
 import { splice } from "../../../../src/wire/splice.ts";
 import { asList, asObject, type JsonObject } from "../../../../src/wire/values.ts";
-import { eventsOf } from "../../../support/openai-recordings.ts";
-import { exchanges } from "./fixture.ts";
+import { eventsIn, recorded } from "../../../support/recorded.ts";
 import { ODD } from "./request.odd.ts";
 
 const valueAt = (json: unknown, path: JsonPath): unknown =>
@@ -80,6 +79,36 @@ t.test("the texts of a request are listed by role", async (t) => {
   ]);
 });
 
+t.test("members that some vendors fill with one text are marked in answers, and in requests are not", async (t) => {
+  const message = {
+    content: "A",
+    refusal: "N",
+    reasoning: "R",
+    reasoning_content: "R",
+    reasoning_details: [{ type: "reasoning.text", text: "R" }],
+    tool_calls: [{ function: { name: "f", arguments: "{}" } }],
+  };
+  const marks = (places: Iterable<TextPlace>) =>
+    [...places].map(({ alternative }) => alternative && `${alternative.of}: ${alternative.member}`);
+  const expected = [
+    "1 content: content",
+    undefined,
+    "1 reasoning: reasoning_content",
+    "1 reasoning: reasoning",
+    "1 reasoning: reasoning_details",
+    undefined,
+  ];
+  t.same(marks(texts.response({ choices: [{ index: 1, message }] })), expected);
+  t.same(marks(texts.response({ choices: [{ index: 1, delta: message, text: "A" }] })), [
+    ...expected,
+    "1 content: text",
+  ]);
+  const thinking = { type: "thinking", thinking: [{ type: "text", text: "T" }] };
+  const parts = { content: [thinking, { type: "text", text: "A" }] };
+  t.same(marks(texts.response({ choices: [{ index: 1, message: parts }] })), [undefined, undefined]);
+  t.same(new Set(marks(texts.request({ messages: [{ role: "assistant", ...message }] }))), new Set([undefined]));
+});
+
 t.test("for values of any type, listed places are of strings", async (t) => {
   const wrong: string[] = [];
   const odd = [null, 1, "x", [], {}, [null], [[]], { content: 1 }, [{ delta: 1 }], [{ message: { tool_calls: [1] } }]];
@@ -109,7 +138,7 @@ t.test("hostile JSON takes no more than linear time", async (t) => {
 
 t.test("every text of a recorded request can be changed in place, and nothing else changes", async (t) => {
   const wrong: string[] = [];
-  for (const { id, request } of exchanges("openai-chat")) {
+  for (const { id, request } of recorded("openai-chat")) {
     if (!request) continue;
     const text = JSON.stringify(request, null, 1);
     const paths = [...texts.request(request)].map(({ path }) => path);
@@ -163,9 +192,7 @@ function byMember(places: Iterable<readonly [member: string, text: string]>): Re
   return members;
 }
 
-const recordedStreams = exchanges("openai-chat").filter(
-  ({ kinds, status }) => status < 300 && kinds.includes("stream"),
-);
+const recordedStreams = recorded("openai-chat").filter(({ kinds, status }) => status < 300 && kinds.includes("stream"));
 
 t.test(
   "the pieces of every recorded stream add up to the texts of the whole answer",
@@ -175,7 +202,7 @@ t.test(
     for (const { id, body } of recordedStreams) {
       const choices: JsonObject[] = [];
       const pieces = new Map<string, { member: string; text: string }>();
-      for (const frame of eventsOf(body)) {
+      for (const frame of eventsIn(body)) {
         const json = frame.json() as JsonObject | undefined;
         for (const choice of asList(json?.["choices"]) as { index: number; delta?: JsonObject; text?: string }[]) {
           const all = choices[choice.index] ?? { index: choice.index, message: {} };
@@ -290,7 +317,7 @@ t.test("losses are refused with the client's path in strict mode", async (t) => 
 t.test("state in any message of a recorded request is removed without a trace", async (t) => {
   const wrong: string[] = [];
   let count = 0;
-  for (const { id, request } of exchanges("openai-chat")) {
+  for (const { id, request } of recorded("openai-chat")) {
     for (const [i, message] of (asList(request?.["messages"]) as JsonObject[]).entries()) {
       const thoughts = ["reasoning_details", "reasoning_content", "reasoning"].some((name) => message[name]);
       if (message["role"] !== "assistant" || thoughts || (!message["content"] && !message["tool_calls"])) continue;

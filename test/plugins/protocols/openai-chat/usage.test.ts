@@ -5,7 +5,7 @@ import { readUsage } from "../../../../plugins/protocols/openai-chat/usage.ts";
 import { cost, isPriced } from "../../../../src/core/price.ts";
 import type { Usage } from "../../../../src/core/usage.ts";
 import { Catalogue } from "../../../../src/prices/catalogue.ts";
-import { asEvent, eventsOf, jsonOf, recordings } from "../../../support/openai-recordings.ts";
+import { asEvent, eventsIn, jsonOf, recorded } from "../../../support/recorded.ts";
 
 t.test("every part of a full report is decoded", async (t) => {
   const usage = {
@@ -81,7 +81,7 @@ const SILENT = new Set(["openai-chat/pydantic-ai__test_openai.test_invalid_respo
 
 t.test("the usage of every recorded answer is read, whole or from the frames that may contain it", async (t) => {
   const wrong: string[] = [];
-  for (const { id, kinds, status, body } of recordings("openai-chat")) {
+  for (const { id, kinds, status, body } of recorded("openai-chat")) {
     if (status >= 300) continue;
     const fine = kinds.includes("stream") ? isStreamRead(body) : isWholeRead(jsonOf(body), SILENT.has(id));
     if (!fine) wrong.push(id);
@@ -100,7 +100,7 @@ function isWholeRead(json: unknown, silent: boolean): boolean {
 function isStreamRead(body: string): boolean {
   let usage: Usage | undefined;
   let last: unknown;
-  for (const frame of eventsOf(body)) {
+  for (const frame of eventsIn(body)) {
     if (protocol.holdsUsage(frame)) usage = readUsage(frame.json(), usage);
     const json = frame.json() as { usage?: object; x_groq?: { usage?: object } } | undefined;
     last = json?.usage ?? json?.x_groq?.usage ?? last;

@@ -1,7 +1,8 @@
 import t from "tap";
 import { decodeRequest } from "../../../../plugins/protocols/openai-completions/request.decode.ts";
 import { fields } from "../../../../plugins/protocols/openai-completions/support.ts";
-import { asked, exchanges } from "../openai-chat/fixture.ts";
+import { recorded } from "../../../support/recorded.ts";
+import { asked } from "../openai-chat/fixture.ts";
 
 const read = (body: object) => decodeRequest(asked({ model: "m", prompt: "Once", ...body }));
 
@@ -46,7 +47,7 @@ t.test("what no chat model can do is refused with the client's path", async (t) 
 
 t.test("every recorded request is decoded, or refused for its prompt or suffix", async (t) => {
   const known = new Set(fields.map(([, feature]) => feature));
-  for (const { id, request, status } of exchanges("openai-completions")) {
+  for (const { id, request, status } of recorded("openai-completions")) {
     if (!request || status >= 300) continue;
     try {
       for (const { feature } of decodeRequest(asked(request)).uses) t.ok(known.has(feature), `${id} ${feature}`);

@@ -4,10 +4,10 @@ import openaiChat from "../../../../plugins/protocols/openai-chat/index.ts";
 import openaiCompletions from "../../../../plugins/protocols/openai-completions/index.ts";
 import type { ClientTranslation, Translation } from "../../../../src/translation/codec.ts";
 import type { Event } from "../../../../src/translation/events.ts";
-import { eventsOf } from "../../../support/openai-recordings.ts";
 import { receiving } from "../../../support/openai-sdks.ts";
+import { eventsIn, recorded } from "../../../support/recorded.ts";
 import { sample } from "../../../support/sample.ts";
-import { asStream, context, exchanges, source, streamed, written } from "../openai-chat/fixture.ts";
+import { asStream, context, source, streamed, written } from "../openai-chat/fixture.ts";
 
 const text = openaiCompletions.clientTranslation as ClientTranslation;
 const chat = openaiChat.translation as Translation;
@@ -149,12 +149,29 @@ t.test("the log probabilities of many pieces are in order", async (t) => {
 
 t.test("every recorded chat answer reaches a client of text completions", async (t) => {
   const different: string[] = [];
-  for (const { id, kinds, status, body } of sample(exchanges("openai-chat"))) {
+  for (const { id, kinds, status, body } of sample(recorded("openai-chat"))) {
     if (status >= 300 || id.includes("test_invalid_response")) continue;
-    const events = kinds.includes("stream") ? streamed(chat, eventsOf(body)) : chat.response.decode(body, source);
+    const events = kinds.includes("stream") ? streamed(chat, eventsIn(body)) : chat.response.decode(body, source);
     if (events.at(-1)?.type === "error") continue;
     const textsOf = ({ choices }: { choices: { text: string }[] }) => choices.map(({ text }) => text).join("\0");
     if (textsOf(await accumulated(events)) !== textsOf(whole(events))) different.push(id);
   }
   t.same(different, []);
+});
+
+t.test("a long text is written in many steps, as at once", async (t) => {
+  const events: Event[] = [
+    { type: "start", id: "x", model: "m" },
+    { type: "open", block: 0, choice: 0, kind: "text" },
+    ...Array.from({ length: 40 }, (): Event => ({ type: "text", block: 0, text: "Is it 'cold'? 😀\n".repeat(10_000) })),
+    { type: "close", block: 0 },
+    { type: "finish", choice: 0, reason: "stop" },
+    { type: "end" },
+  ];
+  const steps = text.response.encodeInSteps?.(events, context());
+  let count = 0;
+  let step = steps?.next();
+  for (; step && !step.done; step = steps?.next()) count++;
+  t.ok(step?.value === text.response.encode(events, context()));
+  t.ok(count > 8, `${count} steps`);
 });

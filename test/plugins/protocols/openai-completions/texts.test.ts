@@ -1,7 +1,6 @@
 import t from "tap";
 import { texts } from "../../../../plugins/protocols/openai-completions/texts.ts";
-import { eventsOf } from "../../../support/openai-recordings.ts";
-import { exchanges } from "../openai-chat/fixture.ts";
+import { eventsIn, recorded } from "../../../support/recorded.ts";
 
 t.test("a prompt is the user's, one or several", async (t) => {
   t.same(
@@ -30,9 +29,9 @@ t.test("each choice has one text, streamed in pieces of one name", async (t) => 
 });
 
 t.test("every recorded stream contains nothing else", async (t) => {
-  for (const { id, kinds, status, body } of exchanges("openai-completions")) {
+  for (const { id, kinds, status, body } of recorded("openai-completions")) {
     if (status >= 300 || !kinds.includes("stream")) continue;
-    const frames = eventsOf(body).flatMap((frame) => (frame.json() === undefined ? [] : [frame.json()]));
+    const frames = eventsIn(body).flatMap((frame) => (frame.json() === undefined ? [] : [frame.json()]));
     const places = frames.flatMap((json) => [...texts.response(json)]);
     t.ok(places.length > 0, id);
     t.same([...new Set(places.map(({ piece }) => piece))], ["0 text"], id);

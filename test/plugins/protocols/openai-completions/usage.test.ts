@@ -2,7 +2,7 @@ import { isDeepStrictEqual } from "node:util";
 import t from "tap";
 import protocol from "../../../../plugins/protocols/openai-completions/index.ts";
 import { readUsage } from "../../../../plugins/protocols/openai-completions/usage.ts";
-import { asEvent, eventsOf, jsonOf, recordings } from "../../../support/openai-recordings.ts";
+import { asEvent, eventsIn, jsonOf, recorded } from "../../../support/recorded.ts";
 
 t.test("every part of a full report is decoded", async (t) => {
   const usage = {
@@ -32,11 +32,11 @@ t.test("unreported values are absent, and null keeps what was known", async (t) 
 
 t.test("the usage of every recorded answer is read", async (t) => {
   const wrong: string[] = [];
-  for (const { id, kinds, status, body } of recordings("openai-completions")) {
+  for (const { id, kinds, status, body } of recorded("openai-completions")) {
     if (status >= 300) continue;
     // None of the recorded requests for a stream asked for usage.
     const fine = kinds.includes("stream")
-      ? !eventsOf(body).some((frame) => protocol.holdsUsage(frame))
+      ? !eventsIn(body).some((frame) => protocol.holdsUsage(frame))
       : isRead(jsonOf(body) as { usage: { prompt_tokens: number; completion_tokens: number } });
     if (!fine) wrong.push(id);
   }

@@ -1,6 +1,6 @@
 import t from "tap";
 import { readUsage } from "../../../../plugins/protocols/openai-embeddings/usage.ts";
-import { jsonOf, recordings } from "../../../support/openai-recordings.ts";
+import { jsonOf, recorded } from "../../../support/recorded.ts";
 
 t.test("all tokens are input", async (t) => {
   const usage = { prompt_tokens: 3, total_tokens: 3 };
@@ -18,7 +18,7 @@ t.test("an answer without usage keeps what was known", async (t) => {
 });
 
 t.test("every recorded answer's tokens are read", async (t) => {
-  const wrong = recordings("openai-embeddings").filter(({ status, body }) => {
+  const wrong = recorded("openai-embeddings").filter(({ status, body }) => {
     if (status >= 300) return false;
     const json = jsonOf(body) as { usage: { total_tokens: number } };
     return readUsage(json)?.in.total !== json.usage.total_tokens;

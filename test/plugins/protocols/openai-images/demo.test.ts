@@ -4,8 +4,8 @@ import t, { type Test } from "tap";
 import { gradientPng } from "../../../../plugins/protocols/openai-images/demo.ts";
 import protocol from "../../../../plugins/protocols/openai-images/index.ts";
 import { Demo } from "../../../../src/upstream/demo.ts";
-import { eventsOf } from "../../../support/openai-recordings.ts";
 import { collect, demoOf, withSdks } from "../../../support/openai-sdks.ts";
+import { eventsIn } from "../../../support/recorded.ts";
 
 const isPng = (base64: string | undefined) => Buffer.from(base64 ?? "", "base64").toString("latin1", 1, 4) === "PNG";
 
@@ -55,7 +55,7 @@ t.test("its streams end, and contain usage, by the protocol's own rules", async 
     stream: true,
     partial_images: 1,
   });
-  const events = eventsOf(frames.map((frame) => String(frame.bytes)).join(""));
+  const events = eventsIn(frames.map((frame) => String(frame.bytes)).join(""));
   t.same(events.map(protocol.ending), [undefined, "complete"]);
   t.same(events.map(protocol.holdsUsage), [false, true]);
 });

@@ -2,7 +2,7 @@ import t from "tap";
 import protocol from "../../../../plugins/protocols/openai-images/index.ts";
 import { Frame } from "../../../../src/wire/frame.ts";
 import { HeaderList } from "../../../../src/wire/headers.ts";
-import { asEvent } from "../../../support/openai-recordings.ts";
+import { asEvent } from "../../../support/recorded.ts";
 
 const { ending } = protocol;
 

@@ -1,6 +1,6 @@
 import t from "tap";
 import { texts } from "../../../../plugins/protocols/openai-images/texts.ts";
-import { jsonOf, recordings } from "../../../support/openai-recordings.ts";
+import { jsonOf, recorded } from "../../../support/recorded.ts";
 
 t.test("a request's text is its prompt", async (t) => {
   t.same([...texts.request({ prompt: "a red kite", model: "any" })], [{ path: ["prompt"], kind: "user" }]);
@@ -19,7 +19,7 @@ t.test("an answer's are the prompts as the vendor revised them, streamed or whol
 });
 
 t.test("every revised prompt of the recordings is found", async (t) => {
-  for (const { body } of recordings("openai-images")) {
+  for (const { body } of recorded("openai-images")) {
     const told = [...body.matchAll(/"revised_prompt": *"./g)].length;
     t.equal([...texts.response(jsonOf(body))].length, told);
   }

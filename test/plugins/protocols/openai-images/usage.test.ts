@@ -1,7 +1,7 @@
 import t from "tap";
 import protocol from "../../../../plugins/protocols/openai-images/index.ts";
 import { readUsage } from "../../../../plugins/protocols/openai-images/usage.ts";
-import { asEvent, jsonOf, recordings } from "../../../support/openai-recordings.ts";
+import { asEvent, jsonOf, recorded } from "../../../support/recorded.ts";
 
 t.test("every part of a full report is decoded, in a whole answer as in an event", async (t) => {
   const usage = {
@@ -29,7 +29,7 @@ t.test("an answer without usage keeps what was known", async (t) => {
   t.equal(readUsage({ data: [] }), undefined);
 });
 
-for (const { id, status, body } of recordings("openai-images")) {
+for (const { id, status, body } of recorded("openai-images")) {
   if (status >= 300) continue;
   t.test(id, async (t) => {
     const json = jsonOf(body) as { usage?: { cost_in_usd_ticks: number } };

@@ -1,8 +1,8 @@
 import type OpenAI from "openai";
 import t from "tap";
 import protocol from "../../../../plugins/protocols/openai-responses/index.ts";
-import { eventsOf } from "../../../support/openai-recordings.ts";
 import { collect, demoOf, withSdks } from "../../../support/openai-sdks.ts";
+import { eventsIn } from "../../../support/recorded.ts";
 
 type Ask = OpenAI.Responses.ResponseCreateParamsNonStreaming;
 
@@ -162,7 +162,7 @@ t.test("an input that ends with a compaction trigger is answered by one compacti
 );
 
 const stream = (model: string) =>
-  eventsOf(
+  eventsIn(
     demoOf(protocol, PATH, { model, input, stream: true, tools: [weather] })
       .frames.map(({ bytes }) => String(bytes))
       .join(""),

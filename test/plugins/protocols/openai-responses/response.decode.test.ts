@@ -10,8 +10,8 @@ import { SseSplitter } from "../../../../src/wire/sse.ts";
 import { type JsonObject } from "../../../../src/wire/values.ts";
 import { gathered } from "../../../support/gathered.ts";
 import { hostileTexts, runLinear } from "../../../support/linear-work.ts";
-import { asEvent, eventsOf, recordings } from "../../../support/openai-recordings.ts";
 import { dice } from "../../../support/random-answers.ts";
+import { asEvent, eventsIn, recorded } from "../../../support/recorded.ts";
 import { decoded, frame, SOURCE } from "./answers.ts";
 import { added, between, call, completed, created, done, message, response, uses } from "./frames.ts";
 
@@ -449,9 +449,9 @@ const SEVERAL = /(azure|openai)-reasoning-encrypted-content\.1\.stream__0$/;
 
 t.test("every recorded stream ends once, with event lines or without", async (t) => {
   const faults: string[] = [];
-  for (const { id, kinds, status, body } of recordings("openai-responses")) {
+  for (const { id, kinds, status, body } of recorded("openai-responses")) {
     if (status >= 300 || !kinds.includes("stream") || id === MISPLACED) continue;
-    const frames = eventsOf(body);
+    const frames = eventsIn(body);
     const bare = frames.map(({ text }) => event(`data: ${text}\n\n`));
     for (const forms of [frames, bare]) {
       const endings = forms.map(ending).filter((found) => found !== undefined);

@@ -7,7 +7,7 @@ import {
   writeResponsesUsage,
 } from "../../../../plugins/protocols/openai-responses/usage.ts";
 import type { Usage } from "../../../../src/core/usage.ts";
-import { asEvent, eventsOf, jsonOf, recordings } from "../../../support/openai-recordings.ts";
+import { asEvent, eventsIn, jsonOf, recorded } from "../../../support/recorded.ts";
 
 t.test("every part of a full report is decoded, in a whole response as in an event", async (t) => {
   const usage = {
@@ -113,7 +113,7 @@ function ofWhole(body: string) {
 function ofStream(body: string) {
   let usage: Usage | undefined;
   let last: { usage?: object | null } | undefined;
-  for (const frame of eventsOf(body)) {
+  for (const frame of eventsIn(body)) {
     if (protocol.holdsUsage(frame)) usage = readUsage(frame.json(), usage);
     const { response } = (frame.json() ?? {}) as { response?: { usage?: object | null } };
     if (response?.usage) last = response;
@@ -123,7 +123,7 @@ function ofStream(body: string) {
 
 t.test("every recorded answer's usage is read, the same from an event as from a whole answer", async (t) => {
   const wrong: string[] = [];
-  for (const { id, kinds, status, body } of recordings("openai-responses")) {
+  for (const { id, kinds, status, body } of recorded("openai-responses")) {
     if (status >= 300 || id.startsWith(MISPLACED)) continue;
     const { raw, found } = kinds.includes("stream") ? ofStream(body) : ofWhole(body);
     // Counts of input tokens, and background responses that have not begun, report none.

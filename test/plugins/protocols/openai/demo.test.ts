@@ -1,6 +1,6 @@
 import t from "tap";
-import { eventsOf } from "../../../support/openai-recordings.ts";
 import { collect, demoOf, withSdks } from "../../../support/openai-sdks.ts";
+import { eventsIn } from "../../../support/recorded.ts";
 import { CHUNKED, MEMBERS } from "./members.ts";
 
 for (const [folder, { protocol, ask }] of Object.entries(MEMBERS)) {
@@ -35,7 +35,7 @@ for (const [folder, { protocol, path, body, stream }] of Object.entries(CHUNKED)
   t.test(`${folder}: usage is in a stream only when requested`, async (t) => {
     const eventsWith = (more: object) => {
       const { frames } = demoOf(protocol, path, { model: "echo", ...body, stream: true, ...more });
-      return eventsOf(frames.map((frame) => String(frame.bytes)).join(""));
+      return eventsIn(frames.map((frame) => String(frame.bytes)).join(""));
     };
     t.notOk(eventsWith({}).some(({ text }) => text?.includes("usage")));
     t.equal(eventsWith({}).filter(protocol.holdsUsage).length, 0);

@@ -3,7 +3,7 @@ import { errorBody, parseError, parseErrorResponse, refuses } from "../../../../
 import { GatewayError } from "../../../../src/core/errors.ts";
 import { HeaderList } from "../../../../src/wire/headers.ts";
 import { receiving, SDKS } from "../../../support/openai-sdks.ts";
-import { exchanges } from "../openai-chat/fixture.ts";
+import { recorded } from "../../../support/recorded.ts";
 import { MEMBERS } from "./members.ts";
 
 t.test("an error body has message, type, param and code, even when they are unknown", async (t) => {
@@ -165,7 +165,7 @@ t.test("anything may come instead of JSON", async (t) => {
 });
 
 t.test("every recorded refusal has its message", async (t) => {
-  for (const { id, status, body } of exchanges("openai-chat").filter(({ status }) => status >= 400)) {
+  for (const { id, status, body } of recorded("openai-chat").filter(({ status }) => status >= 400)) {
     const { message } = read(status, body);
     t.ok(body.includes(JSON.stringify(message).slice(1, 40)), id);
   }

@@ -3,8 +3,8 @@ import { streamError } from "../../../../plugins/protocols/openai/errors.ts";
 import { includeUsage } from "../../../../plugins/protocols/openai/usage.ts";
 import { GatewayError } from "../../../../src/core/errors.ts";
 import { Frame } from "../../../../src/wire/frame.ts";
-import { asEvent, eventsOf, recordings } from "../../../support/openai-recordings.ts";
 import { collect, receiving, SDKS } from "../../../support/openai-sdks.ts";
+import { asEvent, eventsIn, recorded } from "../../../support/recorded.ts";
 import { CHUNKED, MEMBERS } from "./members.ts";
 
 for (const [folder, { protocol }] of Object.entries(MEMBERS)) {
@@ -108,9 +108,9 @@ for (const [folder, { protocol, holding, finish }] of Object.entries(CHUNKED)) {
   });
 
   t.test(`${folder}: every recorded stream ends as its vendor ended it`, async (t) => {
-    const streams = recordings(folder).filter(({ kinds, status }) => status < 300 && kinds.includes("stream"));
+    const streams = recorded(folder).filter(({ kinds, status }) => status < 300 && kinds.includes("stream"));
     const wrong = streams.filter(({ id, body }) => {
-      const endings = eventsOf(body).map(ending);
+      const endings = eventsIn(body).map(ending);
       return endings.findLast((found) => found !== undefined) !== (FAILED.has(id) ? "error" : "complete");
     });
     t.same(
