@@ -130,6 +130,14 @@ export class Connections {
     }
   }
 
+  /** Sends a FIN to clients whose connections have no request, after at least one: they send the next one elsewhere. */
+  endIdle(): void {
+    for (const socket of this.open) {
+      const { lastResponse } = this.get(socket);
+      if (lastResponse?.writableFinished && socket.writable) socket.end();
+    }
+  }
+
   /** Sends a FIN to every client; data already written is still sent. */
   end(): void {
     for (const socket of this.open) socket.end();

@@ -1,5 +1,7 @@
+import type { Caller } from "../core/caller.ts";
 import { GatewayError } from "../core/errors.ts";
 import type { Exchange } from "../core/exchange.ts";
+import { groupAndParents } from "../core/limits.ts";
 import type { KeyChange, Keys } from "../store/keys.ts";
 
 /** Milliseconds between two checks for expired keys. */
@@ -11,7 +13,10 @@ interface RunningExchanges {
   interruptWhere(why: (exchange: Exchange) => GatewayError | undefined): void;
 }
 
-/** Ends running exchanges whose key is revoked, disabled or expires: streams and WebSockets may last for hours. */
+/**
+ * Ends running exchanges whose key is revoked, disabled or expires, or whose group is disabled: streams and WebSockets may last for
+ * hours.
+ */
 export class KeyWatch {
   private readonly unsubscribe: () => void;
   private readonly timer: NodeJS.Timeout;
@@ -29,10 +34,12 @@ export class KeyWatch {
     clearInterval(this.timer);
   }
 
-  private onKeyChange({ id, kind }: KeyChange): void {
-    if (kind === "changed") return;
-    const code = kind === "disabled" ? "disabled_api_key" : "revoked_api_key";
-    this.running.interruptWhere(({ caller }) => (caller?.id === id ? new GatewayError(code) : undefined));
+  private onKeyChange(change: KeyChange): void {
+    if ("id" in change && change.kind === "changed") return;
+    const concerns = ({ id, group = "" }: Caller) =>
+      "id" in change ? id === change.id : groupAndParents(group).includes(change.group);
+    const code = "id" in change && change.kind === "revoked" ? "revoked_api_key" : "disabled_api_key";
+    this.running.interruptWhere(({ caller }) => (caller && concerns(caller) ? new GatewayError(code) : undefined));
   }
 
   private endExpired(): void {

@@ -112,8 +112,9 @@ export class Reply {
       last = errorBytes;
     }
     writer.deferEnd(() => {
-      if (last) writer.write([last]);
-      writer.abort();
+      if (!last) return writer.abort();
+      writer.write([last]);
+      writer.abortAfterError();
     });
   }
 

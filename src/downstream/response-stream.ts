@@ -8,6 +8,8 @@ import { errorInFrame } from "../upstream/first-frame.ts";
 import type { BodyReceiver } from "../upstream/response.ts";
 import { ArraySplitter } from "../wire/array.ts";
 import { Frame } from "../wire/frame.ts";
+import { containsAnyCase } from "../wire/may-contain.ts";
+import { inOwnMemory } from "../wire/own-memory.ts";
 import { SseSplitter } from "../wire/sse.ts";
 import { type ResponseWriter, STALL_TIMEOUT } from "./response-writer.ts";
 
@@ -15,8 +17,6 @@ const END = new Frame("end", Buffer.alloc(0));
 /** Maximum bytes and milliseconds for reading on where a client leaves at the end and the usage follows at once. */
 const BRIEF_BYTES = 64 * 1024;
 const BRIEF_TIME = 250;
-/** Contained in every frame that reports an error, in any protocol. */
-const ERROR = Buffer.from("error");
 
 /** The end of an array that its provider has not closed. */
 const ARRAY_END = new Frame("element", Buffer.from("\n]"));
@@ -58,7 +58,9 @@ export class ResponseStream implements BodyReceiver, ActiveResponse {
   private over = false;
   /** The upstream's last frame. */
   private last: Frame | undefined;
-  /** The upstream's first frame that reports an error, where the protocol repeats it at the end. */
+  /** The last frame that went to the client. */
+  private lastWritten: Frame | undefined;
+  /** The upstream's first frame that reports an error, where frames pass untranslated. */
   private firstError: Frame | undefined;
   /** Bytes that may still be read after a client has left at the end; undefined: no limit. */
   private bytesLeft: number | undefined;
@@ -164,11 +166,12 @@ export class ResponseStream implements BodyReceiver, ActiveResponse {
   private breakOff(): void {
     const { exchange, writer, firstError, state, responseProtocol: protocol } = this;
     const { attempt } = exchange;
-    const error = firstError && attempt && !protocol.terminal?.(firstError) && errorInFrame(firstError, attempt);
+    const isMissed = protocol.repeatsErrors && firstError && !protocol.terminal?.(firstError);
+    const error = isMissed && attempt && errorInFrame(firstError, attempt);
     const repeated = error && protocol.streamError(error, exchange.id, state);
     writer.deferEnd(() => {
       if (repeated) writer.write([repeated]);
-      writer.abort();
+      writer.abortAfterError();
     });
   }
 
@@ -187,6 +190,7 @@ export class ResponseStream implements BodyReceiver, ActiveResponse {
   }
 
   private piece(bytes: Buffer): readonly Buffer[] {
+    this.upstream.mask?.apply(bytes);
     return this.stages.length === 0 ? [bytes] : this.passFrames([new Frame("piece", bytes)]);
   }
 
@@ -198,7 +202,7 @@ export class ResponseStream implements BodyReceiver, ActiveResponse {
     if (frames.length === 0) return [];
     this.last = frames.at(-1);
     if (!this.stageKeepsState) {
-      this.state.first ??= frames[0]?.bytes;
+      this.state.first ??= frames[0] && inOwnMemory(frames[0].bytes);
       this.state.last = this.last;
       this.state.frames += frames.length;
     }
@@ -216,17 +220,23 @@ export class ResponseStream implements BodyReceiver, ActiveResponse {
   private keepFirstError(frames: readonly Frame[]): void {
     if (this.firstError || this.stageKeepsState || !this.exchange.error) return;
     const { responseProtocol: protocol } = this;
-    if (protocol.repeatsErrors) this.firstError = frames.find((frame) => protocol.ending(frame) === "error");
+    this.firstError = frames.find((frame) => protocol.ending(frame) === "error");
+    if (this.firstError) this.upstream.noteError?.(this.firstError);
   }
 
-  /** Removes secrets from errors and comments. One search of the chunk rules errors out for nearly all frames. */
+  /** Removes secrets from frames. Two searches of the chunk rule them out for nearly all. */
   private redactFrames(frames: Frame[], chunk: Buffer): readonly Frame[] {
     const { upstream } = this;
     const [first] = frames;
     if (!upstream.redact || !first) return frames;
-    const hasNoError = !chunk.includes(ERROR) && (isWithin(first.bytes, chunk) || !first.bytes.includes(ERROR));
-    if (hasNoError && !frames.some(hasComment)) return frames;
+    const isHarmless = !this.mayHoldSecret(chunk) && (isWithin(first.bytes, chunk) || !this.mayHoldSecret(first.bytes));
+    if (isHarmless && !frames.some(hasComment)) return frames;
     return frames.map((frame) => upstream.redact?.(frame) ?? frame);
+  }
+
+  /** Reports whether bytes hold the credential, or may hold an error: all errors, of any protocol, contain that word. */
+  private mayHoldSecret(bytes: Buffer): boolean {
+    return containsAnyCase(bytes, "error") || this.upstream.mask?.isIn(bytes) === true;
   }
 
   /** Passes frames through all stages; returns the resulting bytes. */
@@ -239,6 +249,8 @@ export class ResponseStream implements BodyReceiver, ActiveResponse {
       this.write(bytesOf(out));
       throw thrown;
     }
+    const last = out.at(-1);
+    if (last && last.kind !== "end") this.lastWritten = last;
     return bytesOf(out);
   }
 
@@ -257,6 +269,14 @@ export class ResponseStream implements BodyReceiver, ActiveResponse {
   push(bytes: Buffer): boolean {
     if (!this.upstream.head.framing) return false;
     this.write([bytes]);
+    return true;
+  }
+
+  endIfDelivered(): boolean {
+    const { exchange, lastWritten, writer } = this;
+    if (!lastWritten || !writer.isFlushed || exchange.protocol.terminal?.(lastWritten) !== true) return false;
+    this.finish([]);
+    this.upstream.destroy();
     return true;
   }
 

@@ -3,6 +3,11 @@ import type { Socket } from "node:net";
 
 /** Milliseconds for which a client may read nothing before it is disconnected. */
 export const STALL_TIMEOUT = 60_000;
+/**
+ * Milliseconds between the last event of a stream that failed and the end of its connection: some clients discard what they have
+ * not read yet of a response that turns out to be incomplete, and the event with its error is lost.
+ */
+const CUT_DELAY = 200;
 /** Below this many bytes a copy into one buffer is cheaper than a vectored write. */
 const COPY_BELOW = 16 * 1024;
 const CRLF = Buffer.from("\r\n");
@@ -21,6 +26,8 @@ export class ResponseWriter {
   /** Pieces of a stream, sent as one chunk when the read that returned them has been processed. */
   private readonly pending: Buffer[] = [];
   private pendingBytes = 0;
+  /** Number of chunks of a stream that have been written after the last one of which the system has all bytes. */
+  private unflushed = 0;
 
   /**
    * @param beforeEnd called before the last bytes are sent
@@ -76,6 +83,7 @@ export class ResponseWriter {
     if (!socket || socket.destroyed) return;
     if (pendingBytes < COPY_BELOW) {
       socket.write(encodeChunk(pieces, pendingBytes));
+      this.noteUnflushed(socket);
       return;
     }
     socket.cork();
@@ -83,6 +91,21 @@ export class ResponseWriter {
     for (const piece of pieces) socket.write(piece);
     socket.write(CRLF);
     socket.uncork();
+    this.noteUnflushed(socket);
+  }
+
+  /** Whether the system has all bytes that were written of a stream. */
+  get isFlushed(): boolean {
+    return this.direct && this.pendingBytes === 0 && this.unflushed === 0;
+  }
+
+  /** Notes bytes that the system has not taken at once. */
+  private noteUnflushed(socket: Socket): void {
+    if (socket.writableLength === 0) return;
+    this.unflushed++;
+    socket.write("", (error) => {
+      if (!error) this.unflushed--;
+    });
   }
 
   /** Runs `go` when more can be written. */
@@ -167,11 +190,22 @@ export class ResponseWriter {
 
   /** Sends what was written, then closes the connection without ending the response: the client sees that it is incomplete. */
   abort(): void {
+    // Node buffers the writes of one tick, and would lose them.
+    this.flushThen((socket) => process.nextTick(() => socket.destroySoon()));
+  }
+
+  /** Does the same after an event with an error, which the client has time to read first. */
+  abortAfterError(): void {
+    this.flushThen((socket) => {
+      const timer = setTimeout(() => socket.destroySoon(), CUT_DELAY);
+      socket.once("close", () => clearTimeout(timer));
+    });
+  }
+
+  private flushThen(close: (socket: Socket) => void): void {
     this.flush();
     const { socket } = this.response;
     if (this.firstPiece) this.response.write(this.firstPiece);
-    // Node buffers the writes of one tick, and would lose them.
-    const close = (socket: Socket) => process.nextTick(() => socket.destroySoon());
     if (socket) close(socket);
     // Queued after a pipelined response: the socket is assigned at its turn, and buffered writes are sent immediately after that.
     else this.response.once("socket", close);

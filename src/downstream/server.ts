@@ -83,10 +83,13 @@ export class Downstream {
   onRefused: (code: string) => void = () => {};
   /** Called for each preflight that was answered. */
   onPreflight: () => void = () => {};
+  /** Called when a stop has begun and no more connections are accepted. */
+  onDrain: () => void = () => {};
   private readonly running = new UnorderedList<RunningExchange>();
   /** The gateway is stopping: connections end with their next response. */
   private stopBegun = false;
   private draining = false;
+  private endsIdle = false;
   /** `performance.now()` when a stop last had something to wait for. */
   private busyAt = 0;
   private readonly connections: Connections;
@@ -206,6 +209,12 @@ export class Downstream {
     this.connections.closeAfterResponses();
   }
 
+  /** Ends idle connections, and from now on each that becomes idle while this process stops. */
+  endIdle(): void {
+    this.endsIdle = true;
+    this.connections.endIdle();
+  }
+
   /** Refuses everything new from now on, as the process may be in an unknown state. */
   refuseAll(): void {
     this.draining = true;
@@ -244,6 +253,7 @@ export class Downstream {
     if (listener && !listener.isInherited) await waitUntil(() => late() || performance.now() - began >= linger);
     // While everything is refused, an error response is better than a refused connection.
     if (!this.draining || listener?.isInherited) await listener?.close();
+    this.onDrain();
     for (const { proxy } of new Set([this.current(), ...this.generations])) proxy.drain();
     do {
       await waitUntil(() => late() || this.isQuiet(linger));
@@ -267,6 +277,7 @@ export class Downstream {
 
   /** Reports whether nothing runs, nothing is being sent to a client, and no request is likely to arrive on open connections. */
   private isQuiet(linger: number): boolean {
+    if (this.endsIdle) this.connections.endIdle();
     if (this.running.size > 0 || this.overload.waiting > 0 || this.connections.isSending) {
       this.busyAt = performance.now();
       return false;
@@ -429,6 +440,8 @@ export class Downstream {
     const connection = this.connections.get(request.socket);
     connection.headsReceived++;
     const address = this.connections.clientAddress(connection, headers);
+    // The connection is no HTTP connection any more, and is not idle.
+    connection.lastResponse = undefined;
     const response = new HandshakeResponse(request);
     const serve = () => {
       try {

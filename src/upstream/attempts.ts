@@ -13,6 +13,7 @@ import { translationOf } from "../translation/codec.ts";
 import { Frame } from "../wire/frame.ts";
 import { QUOTE } from "../wire/grammar.ts";
 import { HeaderList, withLength } from "../wire/headers.ts";
+import { containsAnyCase } from "../wire/may-contain.ts";
 import { dropInvalidTrace } from "../wire/trace-context.ts";
 import { addCredential, upstreamPath } from "./address.ts";
 import {
@@ -24,6 +25,7 @@ import {
   TRACE_HEADERS,
 } from "./allow-list.ts";
 import { BufferedResponse, type Delivery } from "./buffered-response.ts";
+import { CredentialMask } from "./credential-mask.ts";
 import { DiscardedAnswer } from "./discarded-answer.ts";
 import { effectiveStatus } from "./effective-status.ts";
 import { ErrorBody } from "./error-body.ts";
@@ -62,7 +64,13 @@ export interface UpstreamAnswer {
   release?(delivery: Delivery): void;
   /** Reports whether a frame is the terminal event of the provider's protocol. */
   terminal?(frame: Frame): boolean;
-  /** Returns a frame of the provider without the secrets in its comments, or in all of it if it is an error; else unchanged. */
+  /** Notes the frame with which the provider reports an error. */
+  noteError?(frame: Frame): void;
+  /** Records for the target's health how it has ended. Called once, when the exchange has ended. */
+  recordEnd?(exchange: Exchange): void;
+  /** Masks the credential in pieces of a body. */
+  mask?: CredentialMask | undefined;
+  /** Returns a frame of the provider without the credential, and without secrets in its comments, or in all of it if it is an error. */
   redact?(frame: Frame): Frame;
 }
 
@@ -212,7 +220,7 @@ export class Upstreams {
       };
       const upstream = await this.proxy.send(
         outgoingRequest(exchange, attempt, {
-          endListener: createEndListener(this.health.recordStart(attempt), slot),
+          onEnd: createEndListener(this.health.recordStart(attempt), slot),
           onStart,
         }),
         client,
@@ -287,7 +295,10 @@ export class Upstreams {
     const isError = (frame: Frame) => attempt.protocol.ending(frame) === "error";
     const frame = await peekFirstFrame(upstream, framing, limit, isError);
     if (frame === "none") return invalidResponse("The provider's stream ended before its first event.");
-    return frame && this.reportedError(frame, attempt, protocol);
+    if (!frame) return undefined;
+    const error = this.reportedError(frame, attempt, protocol);
+    if (error || !isUnreadable(frame, attempt.protocol)) return error;
+    return invalidResponse("The first event of the provider's stream is not JSON.");
   }
 
   /**
@@ -405,6 +416,7 @@ export class Upstreams {
         },
         (thrown) => {
           attempt.error = GatewayError.from(thrown);
+          if (status < 500 && isProviderFault(attempt.error)) this.health.recordEnd(attempt, "broken");
           throw attempt.error;
         },
       );
@@ -412,9 +424,16 @@ export class Upstreams {
     const openMemory =
       answers && (() => answers.memory.account(exchange.caller?.id ?? exchange.network, answers.limits));
     const answer: UpstreamAnswer = new BufferedResponse(upstream, { status, headers, framing }, openMemory);
+    const mask = CredentialMask.of(attempt.credential);
+    answer.mask = mask;
+    let reported: GatewayError | undefined;
+    answer.recordEnd = (ended) => this.health.recordEnd(attempt, endOf(ended, reported));
     if (framing) {
-      answer.redact = (frame) => redactFrame(frame, protocol, redactor);
+      answer.redact = (frame) => redactFrame(frame, protocol, redactor, mask);
       answer.terminal = (frame) => protocol.terminal?.(frame) === true;
+      answer.noteError = (frame) => {
+        reported = errorInFrame(frame, attempt);
+      };
     }
     return answer;
   }
@@ -437,42 +456,70 @@ function clientWaitTime({ aborted, form, attempts, elapsed }: Exchange): number 
 }
 
 /** Returns the listener for the end of an attempt. */
-const createEndListener = (health: TargetHealth, slot: ProviderSlot): OutgoingRequest["endListener"] & object => ({
-  end: (broken) => {
-    health.end(broken);
-    slot.release();
-  },
-  undecodable: () => health.recordBroken(),
-});
+const createEndListener = (health: TargetHealth, slot: ProviderSlot) => (): void => {
+  health.end();
+  slot.release();
+};
 
+/** Reports whether an error of an answer, whose head was a success, is the provider's fault, and not the request's or the model's. */
+const isProviderFault = ({ code, status }: GatewayError): boolean =>
+  code.startsWith("upstream_") && code !== "upstream_model_failed" && status >= 500;
+
+/**
+ * Returns how an answer has ended.
+ * @param reported the error that the provider reported in its stream, of which the exchange's own tells no status
+ */
+function endOf({ error, aborted }: Exchange, reported: GatewayError | undefined): Parameters<Health["recordEnd"]>[1] {
+  if (!error) return aborted ? "unfinished" : "whole";
+  return isProviderFault(error) && isProviderFault(reported ?? error) ? "broken" : "unfinished";
+}
+
+/** Reports whether a frame's data begins like JSON and is none; other texts pass, which clients may ignore. */
+const isUnreadable = (frame: Frame, protocol: Protocol): boolean =>
+  OBJECT.test(frame.text ?? "") && frame.json() === undefined && protocol.ending(frame) === undefined;
+
+const ERROR_VALUE = /:\s*"error"/;
 /** Data of nearly all frames that are no error. */
 const OBJECT = /^\s*\{/;
 
 /**
  * Reports whether a frame has an error as another protocol writes it: in a member, or in that of its `response`; in an event of
- * that name; or as text, or bare, without a field of SSE. Only frames with such a member are parsed.
+ * that name; by its type; or as text, or bare, without a field of SSE. Only frames with such a member are parsed.
  */
 function hasForeignError(frame: Frame): boolean {
-  if (!frame.containsWord("error")) return false;
+  if (!containsAnyCase(frame.bytes, "error")) return false;
   const { event, text } = frame;
-  if (event?.includes("error") || text === undefined || !OBJECT.test(text)) return true;
+  if ((event !== undefined && /error/i.test(event)) || text === undefined || !OBJECT.test(text)) return true;
   // The value may stand on another line of the data than its name.
   const mayBeSplit = text.includes("\n") && frame.containsWord('"error"');
-  if (!mayBeSplit && !frame.mayContain("error") && !frame.mayContain("error", QUOTE)) return false;
-  const json = frame.json() as { error?: unknown; response?: { error?: unknown } | null } | null | undefined;
-  return (json?.error ?? json?.response?.error ?? null) !== null;
+  const mayHaveMember = mayBeSplit || frame.mayContain("error") || frame.mayContain("error", QUOTE);
+  if (!mayHaveMember && !ERROR_VALUE.test(text)) return false;
+  const json = frame.json() as ForeignError | null | undefined;
+  return (json?.error ?? json?.response?.error ?? null) !== null || json?.type === "error" || json?.object === "error";
+}
+
+/** The members by which protocols mark an error. */
+interface ForeignError {
+  readonly error?: unknown;
+  readonly response?: { readonly error?: unknown } | null;
+  readonly type?: unknown;
+  readonly object?: unknown;
 }
 
 /** A line that is a comment, as Latin-1; the first one of a stream may follow a byte order mark. */
 const COMMENT = /^(?:\xef\xbb\xbf)?:[^\r\n]*/gm;
 
-/** Redacts error frames, and comments; all else passes byte for byte. */
-function redactFrame(frame: Frame, protocol: Protocol, redactor: Redactor): Frame {
+/** Redacts error frames and comments, and masks the credential; all else passes byte for byte. */
+function redactFrame(frame: Frame, protocol: Protocol, redactor: Redactor, mask?: CredentialMask): Frame {
   if (protocol.ending(frame) === "error" || hasForeignError(frame)) {
     const bytes = redactor.bytes(frame.bytes);
     return bytes === frame.bytes ? frame : new Frame(frame.kind, bytes);
   }
-  if (!frame.hasComment) return frame;
+  const commented = frame.hasComment ? redactComments(frame, redactor) : frame;
+  return mask?.isIn(commented.bytes) ? commented.withBytes(mask.masked(commented.bytes)) : commented;
+}
+
+function redactComments(frame: Frame, redactor: Redactor): Frame {
   const text = frame.bytes.toString("latin1");
   const clean = text.replace(COMMENT, (comment) => redactor.text(comment));
   return clean === text ? frame : new Frame(frame.kind, Buffer.from(clean, "latin1"));
@@ -497,7 +544,7 @@ function previousFailure({ attempts }: Exchange): GatewayError | undefined {
 function outgoingRequest(
   exchange: Exchange,
   attempt: Attempt,
-  { endListener, onStart }: Required<Pick<OutgoingRequest, "endListener" | "onStart">>,
+  { onEnd, onStart }: Required<Pick<OutgoingRequest, "onEnd" | "onStart">>,
 ): OutgoingRequest {
   const { target, credential, headers, body } = attempt;
   const { provider } = target;
@@ -516,8 +563,8 @@ function outgoingRequest(
     warm: provider.warm,
     repeatable: idempotency !== undefined || isRepeatable(exchange),
     timeouts: exchange.attempts.length > 1 ? remainingTimeouts(provider.timeouts, exchange) : provider.timeouts,
-    endListener,
     onStart,
+    onEnd,
   };
 }
 

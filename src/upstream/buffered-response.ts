@@ -2,6 +2,8 @@ import { splitReceived } from "../core/answer-frames.ts";
 import { type BufferAccount, bufferedAnswerError } from "../core/buffer-memory.ts";
 import { GatewayError } from "../core/errors.ts";
 import type { Head } from "../core/head.ts";
+import { joinInSteps, LARGE_BODY_BYTES, runInTurns } from "../translation/steps.ts";
+import type { CredentialMask } from "./credential-mask.ts";
 import type { BodyReceiver, UpstreamResponse } from "./response.ts";
 
 /** The delivery of a response to its client. */
@@ -14,6 +16,8 @@ export interface Delivery {
 export class BufferedResponse implements Pick<UpstreamResponse, "read" | "resume" | "destroy"> {
   /** Its head, as stages and plugins see it. */
   readonly head: Head;
+  /** Masks our credential in it; undefined: there is nothing to mask. */
+  mask: CredentialMask | undefined;
   private bytes: Buffer | undefined;
   private wholeBody: Promise<Buffer> | undefined;
   /** Opened where anything is buffered: most responses are not. */
@@ -81,12 +85,22 @@ export class BufferedResponse implements Pick<UpstreamResponse, "read" | "resume
           }
         },
         end: () => {
-          this.bytes = pieces.length === 1 ? (pieces[0] as Buffer) : Buffer.concat(pieces);
-          resolve(this.bytes);
+          if (length >= LARGE_BODY_BYTES && pieces.length > 1) resolve(this.joinInTurns(pieces, length));
+          else resolve(this.keep(pieces.length === 1 ? (pieces[0] as Buffer) : Buffer.concat(pieces)));
         },
         fail,
       });
     });
+  }
+
+  private async joinInTurns(pieces: readonly Buffer[], length: number): Promise<Buffer> {
+    return this.keep(await runInTurns(joinInSteps(pieces, length)));
+  }
+
+  private keep(bytes: Buffer): Buffer {
+    this.mask?.apply(bytes);
+    this.bytes = bytes;
+    return bytes;
   }
 
   read(receiver: BodyReceiver): void {

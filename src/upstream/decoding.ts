@@ -49,15 +49,11 @@ export class DecodedResponse implements UpstreamResponse {
   private decoder: Decoder | undefined;
   private truncation: GatewayError | undefined;
 
-  /**
-   * @param coding a result of {@link codingOf}.
-   * @param onUndecodable called where the provider has sent all of a body that cannot be decoded
-   */
+  /** @param coding a result of {@link codingOf}. */
   constructor(
     private readonly encoded: UpstreamResponse,
     private readonly coding: string,
     private readonly host: string,
-    private readonly onUndecodable: () => void,
   ) {
     this.status = encoded.status;
     this.headers = withoutHeaders(encoded.headers, CODING_HEADERS);
@@ -118,7 +114,6 @@ export class DecodedResponse implements UpstreamResponse {
     decoder.once("error", (error: NodeJS.ErrnoException) => {
       this.destroy();
       const code = error.code ?? "ERR_DECODING";
-      if (!this.truncation) this.onUndecodable();
       const kind = code === "Z_BUF_ERROR" ? "upstream_truncated" : "upstream_invalid";
       receiver.fail(this.truncation ?? new GatewayError(kind, { cause: new UpstreamFault(code, this.host) }));
     });

@@ -305,6 +305,8 @@ export class Health {
     const now = this.clock();
     if (status >= 500) health.recordFailure(caller);
     else health.recordResponse(firstByte, caller);
+    // A refusal is an answer whatever becomes of its body.
+    if (status >= 300 && status < 500) health.recordWhole();
     if (!credential) return;
     if (status === 401)
       this.logRefusal(attempt, provider.cooldowns.recordRefusal(credential, now, caller), "everywhere");
@@ -318,6 +320,18 @@ export class Health {
       if (cooldowns.recordAcceptance(credential, now, caller) || wasRefused)
         this.log.info(attemptFields(attempt), "the provider accepts the credential again");
     }
+  }
+
+  /**
+   * Records the end of a response whose head was recorded.
+   * @param end `broken`: it broke off, cannot be read or reports a failure, through the provider's fault. `unfinished`: it ended for
+   * another reason
+   */
+  recordEnd({ target, caller }: Attempt, end: "whole" | "broken" | "unfinished"): void {
+    const { health } = this.stateOf(target);
+    if (end === "whole") health.recordWhole();
+    else if (end === "broken") health.recordBroken(caller);
+    else health.recordUnfinished();
   }
 
   /**
@@ -370,10 +384,11 @@ export class Health {
       };
       this.providers.set(name, provider);
       const { log, peers } = this;
-      const health = new TargetHealth(limits, this.clock, logChange(targetName, log), () => {
+      const publish = () => {
         const { time, remaining } = health.openTime;
         peers.publish({ about: targetName, until: time === 0 ? 0 : Date.now() + remaining, time });
-      });
+      };
+      const health = new TargetHealth(limits, this.clock, logChange(targetName, log), publish);
       state = { health, cooldowns: this.createCooldowns(targetName), provider };
       this.byName.set(targetName, state);
     }

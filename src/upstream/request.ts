@@ -41,11 +41,8 @@ export interface OutgoingRequest {
    * @param isNewConnection whether the connection was opened for it
    */
   onStart?: (isNewConnection: boolean) => void;
-  /**
-   * Notified once when the attempt is over, with whether the response broke off through the provider's fault; and later where one
-   * that did not cannot be decoded.
-   */
-  endListener?: { end(broken: boolean): void; undecodable(): void };
+  /** Called once when the attempt is over. */
+  onEnd?: () => void;
 }
 
 /** Notifies when the client leaves. An Exchange is one. */
@@ -182,9 +179,7 @@ export class UpstreamRequest implements UpstreamResponse, HttpRequest {
     this.headers = headers;
     this.progress = "answering";
     this.startTimeout("idle");
-    const { origin, endListener } = this.outgoing;
-    this.undelivered =
-      coding === undefined ? this : new DecodedResponse(this, coding, origin.host, () => endListener?.undecodable());
+    this.undelivered = coding === undefined ? this : new DecodedResponse(this, coding, this.outgoing.origin.host);
     this.scheduleDelivery();
   }
 
@@ -298,8 +293,7 @@ export class UpstreamRequest implements UpstreamResponse, HttpRequest {
     if (this.progress === "connecting") this.pool.cancel(this);
     else if (error) this.controller?.abort();
     if (this.body instanceof Readable) this.body.destroy();
-    const brokeOff = this.progress === "answering" && error?.code.startsWith("upstream_") === true;
-    this.outgoing.endListener?.end(brokeOff);
+    this.outgoing.onEnd?.();
     this.inspect();
   }
 

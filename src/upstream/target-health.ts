@@ -6,6 +6,12 @@ const LATENCY_WEIGHT = 0.3;
 /** Milliseconds after which a measured time to first byte counts a third: a target that got no requests is tried again. */
 const LATENCY_DECAY = 30_000;
 
+/**
+ * Milliseconds after which the answer of a probe counts as a success for now, although it still runs: streams may take minutes, and
+ * one request at a time is not enough for a target that has recovered.
+ */
+const MAX_TRIAL = 5000;
+
 /** For how long a target is open. */
 interface OpenTime {
   /** Milliseconds of the current open period; 0: the target is closed. */
@@ -65,6 +71,8 @@ export class TargetHealth {
   private openUntil = 0;
   /** The half-open probe is running. */
   private probing = false;
+  /** Time until which the probe's answer, whose head has come, is waited for; 0: it has not come. */
+  private trialUntil = 0;
   private latency = 0;
   private measuredAt = 0;
 
@@ -86,9 +94,15 @@ export class TargetHealth {
     return this.openFor === 0;
   }
 
-  /** Whether it may be used: it is closed, or a probe is due and none runs. */
+  /** Whether it may be used: it is closed, or a probe is due and none runs, or the answer of one has run for long. */
   get isUsable(): boolean {
-    return this.openFor === 0 || (!this.probing && this.clock() >= this.openUntil);
+    if (this.closed) return true;
+    const now = this.clock();
+    return this.probing ? this.isTrialOver(now) : now >= this.openUntil;
+  }
+
+  private isTrialOver(now: number): boolean {
+    return this.trialUntil > 0 && now >= this.trialUntil;
   }
 
   /** Whether at least its last two requests failed. */
@@ -135,7 +149,7 @@ export class TargetHealth {
     }
     this.openFor = Math.min(time, longest);
     this.openUntil = this.clock() + Math.min(remaining, longest);
-    this.probing = false;
+    this.endProbe();
   }
 
   /** Makes the next request the probe, without waiting for the end of the open period. */
@@ -149,27 +163,48 @@ export class TargetHealth {
   /** Counts a request that starts. */
   begin(): void {
     this.inFlight++;
-    if (this.closed || this.probing || this.clock() < this.openUntil) return;
-    this.probing = true;
-    this.onOpenTimeChange();
+    if (this.closed) return;
+    const now = this.clock();
+    if (this.probing) {
+      if (!this.isTrialOver(now)) return;
+      this.close();
+      // No answer has ended whole since it failed: one more failure opens it again.
+      this.failures = this.limits.failures - 1;
+    } else if (now >= this.openUntil) {
+      this.probing = true;
+      this.onOpenTimeChange();
+    }
   }
 
-  /** Counts a request that ends. @param broken whether the response broke off through the provider's fault */
-  end(broken: boolean): void {
+  /** Counts a request that ends. */
+  end(): void {
     this.inFlight--;
-    if (broken) this.recordBroken();
   }
 
-  /** Records a response that broke off, or whose body cannot be decoded, through the provider's fault. */
-  recordBroken(): void {
-    this.markFailure(undefined, this.clock());
-    if (this.closed) this.openIfFailing();
+  /** Records that an answer has ended whole, whose head was recorded: only that ends a row of failures. */
+  recordWhole(): void {
+    this.failures = 0;
+    // Mostly the probe's own. One that was already in flight closes it too while the probe runs, and not before.
+    if (this.probing) this.close();
+  }
+
+  /**
+   * Records an answer, whose head was recorded, that broke off, cannot be read or reports a failure of the provider.
+   * @param caller whose request may have caused it
+   */
+  recordBroken(caller?: string): void {
+    this.countFailure(caller, this.clock());
+  }
+
+  /** Records an answer, whose head was recorded, whose end shows nothing about the target: its client left. */
+  recordUnfinished(): void {
+    if (this.trialUntil > 0) this.recordInconclusive();
   }
 
   /** Records a request that showed nothing about the target: its client left, or it was refused. */
   recordInconclusive(): void {
     if (!this.probing) return;
-    this.probing = false;
+    this.endProbe();
     this.onOpenTimeChange();
   }
 
@@ -191,7 +226,7 @@ export class TargetHealth {
   }
 
   /**
-   * Records a response.
+   * Records the head of a response. It is neither a success nor a failure until the response has ended.
    * @param firstByte milliseconds to its first byte
    * @param caller whose request it answers
    */
@@ -201,15 +236,11 @@ export class TargetHealth {
     const isOutdated = this.measuredAt === 0 || now - this.measuredAt > LATENCY_DECAY;
     this.latency = isOutdated ? firstByte : this.latency + LATENCY_WEIGHT * (firstByte - this.latency);
     this.measuredAt = now;
-    this.failures = 0;
-    // The probe's own response closes it; one that was already in flight when it opened does not.
-    const wasProbe = this.probing;
-    this.probing = false;
+    if (this.probing && this.trialUntil === 0) this.trialUntil = now + MAX_TRIAL;
     this.window.add(now);
     const { slow } = this.limits;
     if (slow > 0 && firstByte > slow) this.markFailure(caller, now);
-    if (wasProbe) this.close();
-    else if (slow > 0 && this.closed) this.openIfFailing();
+    if (slow > 0 && this.closed) this.openIfFailing();
   }
 
   /**
@@ -218,9 +249,13 @@ export class TargetHealth {
    */
   recordFailure(caller?: string): void {
     const now = this.clock();
-    this.failures++;
     if (caller !== undefined) this.callers.record(caller, now);
     this.window.add(now);
+    this.countFailure(caller, now);
+  }
+
+  private countFailure(caller: string | undefined, now: number): void {
+    this.failures++;
     this.markFailure(caller, now);
     if (this.closed) this.openIfFailing();
     else if (this.probing) this.open(Math.min(2 * this.openFor, this.limits.longest));
@@ -253,15 +288,21 @@ export class TargetHealth {
   private open(time: number): void {
     this.openFor = time;
     this.openUntil = this.clock() + time;
-    this.probing = false;
+    this.endProbe();
     this.onStateChange(time);
     this.onOpenTimeChange();
   }
 
   private close(): void {
     this.openFor = 0;
+    this.endProbe();
     this.window.clear();
     this.onStateChange(0);
     this.onOpenTimeChange();
+  }
+
+  private endProbe(): void {
+    this.probing = false;
+    this.trialUntil = 0;
   }
 }

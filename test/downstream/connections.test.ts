@@ -288,6 +288,25 @@ t.test("an ended connection still delivers what was written, and closes when the
   t.notOk(connections.isSending);
 });
 
+t.test("an idle connection is ended, and one that has a request, or has not had any, is not", async (t) => {
+  const { connections, responses, client, got } = await pair(t);
+  const ask = () => client.write("GET / HTTP/1.1\r\nhost: a\r\n\r\n");
+  connections.endIdle();
+  ask();
+  await until(() => responses.length === 1);
+  connections.endIdle();
+  responses[0]?.writeHead(200, { "content-length": 2 }).end("ok");
+  await until(() => got.text.endsWith("ok"));
+  ask();
+  await until(() => responses.length === 2);
+  connections.endIdle();
+  responses[1]?.writeHead(200, { "content-length": 3 }).end("all");
+  await until(() => got.text.endsWith("all"));
+  t.notOk(got.ended);
+  connections.endIdle();
+  await until(() => got.ended);
+});
+
 t.test("a destroyed connection closes at once", async (t) => {
   const { connections, client } = await pair(t);
   const closed = once(client, "close");

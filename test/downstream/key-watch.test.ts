@@ -7,7 +7,7 @@ import { SqliteDatabase } from "../../src/store/sqlite/database.ts";
 import { SqliteKeys } from "../../src/store/sqlite/keys.ts";
 
 /** Exchanges of callers, and why each was ended. */
-function running(callers: { id: string; name: string; expires?: number }[]) {
+function running(callers: { id: string; name: string; group?: string; expires?: number }[]) {
   const ended: (string | undefined)[] = callers.map(() => undefined);
   const end = (why: (exchange: Exchange) => GatewayError | undefined) => {
     for (const [i, caller] of callers.entries()) ended[i] ??= why({ caller } as Exchange)?.code;
@@ -29,6 +29,19 @@ t.test("requests of a key that is revoked or disabled are ended, and no others",
   watch.close();
   await keys.revoke("c");
   t.equal(ended[2], undefined, "nobody watches any more");
+});
+
+t.test("requests of a group that is disabled, and of groups below it, are ended, and no others", async (t) => {
+  const database = new SqliteDatabase(":memory:");
+  t.teardown(() => database.close());
+  const keys = new SqliteKeys(database);
+  const { ended, end: interruptWhere } = running(
+    ["acme", "acme/research", "acme-2", undefined].map((group) => ({ id: "k", name: "k", ...(group && { group }) })),
+  );
+  const watch = new KeyWatch(keys, { interruptWhere });
+  t.teardown(() => watch.close());
+  await keys.disableGroup("acme");
+  t.same(ended, ["disabled_api_key", "disabled_api_key", undefined, undefined]);
 });
 
 t.test("requests of a key that expires are ended", async (t) => {

@@ -1,6 +1,6 @@
 import { once } from "node:events";
 import { createServer } from "node:http";
-import { type AddressInfo, connect } from "node:net";
+import { type AddressInfo, connect, Socket } from "node:net";
 import t, { type Test } from "tap";
 import { REFUSALS } from "../../src/core/errors.ts";
 import { endResponse } from "../../src/downstream/reply.ts";
@@ -227,6 +227,39 @@ t.test(
     t.match(translated.client.text, /^HTTP\/1\.1 502 [\s\S]*\{"type":"error"/);
   },
 );
+
+t.test("a client has received the error of a stream before its connection ends", async (t) => {
+  const { destroySoon } = Socket.prototype;
+  const order: string[] = [];
+  Socket.prototype.destroySoon = function (this: Socket) {
+    order.push("end");
+    destroySoon.call(this);
+  };
+  t.teardown(() => {
+    Socket.prototype.destroySoon = destroySoon;
+  });
+  const event = 'data: {"choices":[{"index":0,"delta":{"content":"a"}}]}\n\n';
+  const head = "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\nconnection: close\r\n\r\n";
+  for (const last of ["", 'data: {"error":{"message":"an error","code":503}}\n\n']) {
+    const upstream = await rawUpstream((socket) => void socket.write(head + event + last, () => socket.destroy()));
+    t.teardown(() => upstream.close());
+    const running = await startGateway(
+      t,
+      `providers: { up: { url: "${upstream.origin.origin}/v1", speaks: [openai-chat] } }\nmodels: { echo: { targets: [up:m] } }\n`,
+    );
+    const body = '{"model":"echo","stream":true,"messages":[]}';
+    const lines = Object.entries({ ...asking(), host: "a", "content-length": body.length });
+    const request = `POST /v1/chat/completions HTTP/1.1\r\n${lines.map((line) => line.join(": ")).join("\r\n")}\r\n\r\n${body}`;
+    const got = talk(t, running, request);
+    got.socket.on("data", () => {
+      if (got.text.includes('"error"') && order.length === 0) order.push("error");
+    });
+    await until(() => got.closed, "the end");
+    t.same(order.splice(0), ["error", "end"], got.text);
+    t.notMatch(got.text, /\r\n0\r\n/, "which does not look like that of a complete response");
+    t.equal(got.error, undefined, "and is no reset");
+  }
+});
 
 t.test("an error after the first bytes of a response that is no stream just closes the connection", async (t) => {
   // So little is not passed on before it is known to be no error: it leaves at once when it is cut.

@@ -396,6 +396,7 @@ t.test("the state holds what an error in the middle of the stream needs", async 
   flow.chunk(event("3"));
   t.equal(flow.state.frames, 3);
   t.equal(flow.state.first?.toString(), "data: 1\n\n");
+  t.equal(flow.state.first?.buffer.byteLength, 9, "it keeps no other memory alive as long as the stream");
   t.equal(flow.state.last?.text, "3");
 });
 

@@ -1,6 +1,7 @@
 import { once } from "node:events";
 import { createServer, type ServerResponse } from "node:http";
 import { type AddressInfo, connect, type Socket } from "node:net";
+import { mock } from "node:test";
 import t, { type Test } from "tap";
 import { ResponseWriter, STALL_TIMEOUT } from "../../src/downstream/response-writer.ts";
 import { until } from "../support/upstream.ts";
@@ -230,6 +231,23 @@ t.test("cut() delivers what was written, then closes without the last chunk", as
     t.ok(body.equals(Buffer.concat(writes.flat())));
     t.notOk(ended);
   }
+});
+
+t.test("after an event with an error the client can read it before its connection ends", async (t) => {
+  mock.timers.enable({ apis: ["setTimeout"] });
+  t.teardown(() => mock.timers.reset());
+  const { socket, whole, soFar } = await talk(t, (outlet) => {
+    outlet.head(200, [], true);
+    outlet.write([bytes(100)]);
+    outlet.abortAfterError();
+  });
+  while (chunks(soFar()).body.length < 100) await once(socket, "data");
+  for (let i = 0; i < 9; i++) await new Promise((next) => setImmediate(next));
+  t.notOk(socket.readableEnded);
+  mock.timers.tick(200);
+  const { body, ended } = chunks(await whole);
+  t.ok(body.equals(bytes(100)));
+  t.notOk(ended);
 });
 
 for (const [name, lines, request] of [
@@ -464,4 +482,26 @@ t.test("a chunk of a stream that throws does the same", async (t) => {
   });
   await whole;
   t.equal(told.length, 1);
+});
+
+t.test("a stream is flushed when the system has taken all that was written", async (t) => {
+  const { promise, resolve } = Promise.withResolvers<ResponseWriter>();
+  const { socket, whole } = await talk(t, (outlet) => {
+    outlet.head(200, ["content-type", "text/event-stream"], true);
+    resolve(outlet);
+  });
+  const outlet = await promise;
+  outlet.write([bytes(10)]);
+  t.notOk(outlet.isFlushed, "it waits for the end of this turn");
+  await until(() => outlet.isFlushed, "a small chunk is sent");
+  socket.pause();
+  const large = Buffer.alloc(32 << 20);
+  outlet.write([large]);
+  outlet.write([bytes(10)]);
+  await new Promise((done) => setImmediate(done));
+  t.notOk(outlet.isFlushed, "its client reads nothing");
+  socket.resume();
+  await until(() => outlet.isFlushed, "it has read all");
+  outlet.end();
+  t.equal(chunks(await whole).body.length, large.length + 20);
 });

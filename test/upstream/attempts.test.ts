@@ -1,5 +1,7 @@
+import type { ServerResponse } from "node:http";
 import t, { type Test } from "tap";
 import { asking, type Running, startGateway } from "../support/gateway.ts";
+import { eventually } from "../support/process.ts";
 import { type FakeUpstream, httpUpstream, rawUpstream, type SeenRequest } from "../support/upstream.ts";
 
 const answering = async (t: Test, status: number, headers: Record<string, string> = {}) => {
@@ -181,7 +183,12 @@ t.test("an error in any shape, and a comment, reach the client without the crede
     `data: {"error":\ndata: {"message":${told}}}\n\n`,
     `data: {"response":{"error"\rdata: :\rdata: ${told}}}\r\r`,
     `event: error\ndata: ${told}\n\n`,
+    `event: ERROR\ndata: {"detail":${told}}\n\n`,
+    `event: Stream.Error\ndata: {"detail":${told}}\n\n`,
+    `data: {"type": "error","code":"invalid","message":${told}}\n\n`,
+    `data: {"object":"error","message":${told}}\n\n`,
     `data: error: ${told}\n\n`,
+    `data: Error: ${told}\n\n`,
     `<p>error: ${told}</p>\n\n`,
     `: error ${told}\n\n`,
     `: ${told}\r\n\r\n`,
@@ -192,10 +199,11 @@ t.test("an error in any shape, and a comment, reach the client without the crede
     ["anthropic-messages", "/v1/messages", 'event: ping\ndata: {"type":"ping"}'],
     ["gemini", "/v1beta/models/m:streamGenerateContent?alt=sse", 'data: {"candidates":[{"content":{"parts":[]}}]}'],
   ] as const;
-  let stream = "";
-  const upstream = await httpUpstream((_, reply) =>
-    reply.writeHead(200, { "content-type": "text/event-stream" }).end(stream),
-  );
+  const upstream = await httpUpstream(({ body }, reply) => {
+    const [, n] = /"input":"(\d+)"/.exec(body.toString()) ?? [];
+    reply.writeHead(200, { "content-type": "text/event-stream" }).end(streams[Number(n)]);
+  });
+  const streams: string[] = [];
   t.teardown(() => upstream.close());
   for (const [protocol, path, start] of clients) {
     const running = await startGateway(
@@ -204,9 +212,16 @@ t.test("an error in any shape, and a comment, reach the client without the crede
 models: { m: { targets: [{ to: "up:v" }] } }
 `,
     );
-    for (const error of errors) {
-      stream = `${start}\n\n${error}`;
-      const body = JSON.stringify({ model: "m", stream: true, max_tokens: 9, messages: [], input: "a", contents: [] });
+    const read = async (error: string) => {
+      const n = streams.push(`${start}\n\n${error}`) - 1;
+      const body = JSON.stringify({
+        model: "m",
+        stream: true,
+        max_tokens: 9,
+        messages: [],
+        input: `${n}`,
+        contents: [],
+      });
       const response = await fetch(`${running.url}${path}`, { method: "POST", headers: asking(), body });
       let text = "";
       try {
@@ -217,9 +232,63 @@ models: { m: { targets: [{ to: "up:v" }] } }
       t.equal(response.status, 200, `${protocol}: ${text}`);
       t.ok(text.includes("the key *** is wrong"), `${protocol}: ${text}`);
       t.notOk(text.includes(credential), `${protocol}: ${error}`);
-    }
+    };
+    await Promise.all(errors.map(read));
   }
 });
+
+t.test(
+  "an answer that repeats the credential to the letter reaches the client with a mask of its length",
+  async (t) => {
+    const credential = "Canary-credential-0123456789";
+    const chunks = (content: string) =>
+      `\ufeffdata: ${JSON.stringify({ choices: [{ index: 0, delta: { content } }] })}\n\n${FINISH}`;
+    const whole = (content: string) =>
+      JSON.stringify({ choices: [{ index: 0, message: { role: "assistant", content }, finish_reason: "stop" }] });
+    let pieces: string[] = [];
+    let type = "";
+    const upstream = await httpUpstream(async (_, reply) => {
+      reply.writeHead(200, { "content-type": type, "content-length": Buffer.byteLength(pieces.join("")) });
+      for (const piece of pieces) await new Promise((sent) => reply.write(piece, () => setTimeout(sent, 1)));
+      reply.end();
+    });
+    t.teardown(() => upstream.close());
+    const { url } = await startGateway(
+      t,
+      `providers: { up: { url: "${upstream.origin.origin}/v1", credential: ${credential}, speaks: [openai-chat] } }
+models: { m: { targets: [up:m] } }
+paths: { "/pass/*": { pass: up, use: [auth] } }
+`,
+    );
+    const content = `it is ${credential}, ${credential.slice(0, 16)} and ${credential.slice(0, -1)}`;
+    const stars = "*".repeat(credential.length);
+    for (const [stream, text] of [
+      [true, chunks(content)],
+      [false, whole(content)],
+    ] as const)
+      for (const path of ["/v1/chat/completions", "/v1/messages", "/pass/chat/completions"])
+        for (const cut of [0, 10, 17, credential.length - 1]) {
+          const at = text.indexOf(credential) + cut;
+          type = stream ? "text/event-stream" : "application/json";
+          pieces = [text.slice(0, at), text.slice(at)];
+          const messages = [{ role: "user", content: "a" }];
+          const body = JSON.stringify({ model: "m", stream, max_tokens: 9, messages });
+          const response = await fetch(`${url}${path}`, { method: "POST", headers: asking(), body });
+          const got = Buffer.from(await response.arrayBuffer()).toString();
+          const name = `${path} ${stream} ${cut}: ${got}`;
+          t.notOk(got.includes(credential), name);
+          // What has passed before the end of the credential came is no more than the beginning of any key.
+          t.match(
+            got,
+            /it is (?:Canary-credentia|Canary-cre)?\*+, Canary-credentia and Canary-credential-012345678[^9]/,
+            name,
+          );
+          if (path !== "/v1/messages") t.equal(got.length, text.length);
+          const isWhole = path === "/v1/messages" || cut === 0 || (stream && path.startsWith("/v1"));
+          if (isWhole) t.ok(got.includes(stars), name);
+        }
+  },
+);
 
 t.test("comments are redacted beside data, which passes unchanged whatever words it has", async (t) => {
   const secret = "secret-0-0123456789";
@@ -232,4 +301,96 @@ t.test("comments are redacted beside data, which passes unchanged whatever words
   t.teardown(() => upstream.close());
   const response = await chat(await gateway(t, [upstream]), {}, '{"model":"m","stream":true}');
   t.equal(Buffer.from(await response.arrayBuffer()).toString(), stream("***"));
+});
+
+const SSE_HEAD = { "content-type": "text/event-stream" };
+const JSON_HEAD = { "content-type": "application/json" };
+const CHUNK = 'data: {"id":"c","object":"chat.completion.chunk","choices":[{"index":0,"delta":{"content":"a"}}]}\n\n';
+const FINISH = 'data: {"choices":[{"index":0,"delta":{},"finish_reason":"stop"}]}\n\ndata: [DONE]\n\n';
+/** Reports a failure, or a fault of the request, in the middle of a stream. */
+const reportOf = (type: string, code: number) => `data: {"error":{"message":"no","type":"${type}","code":${code}}}\n\n`;
+
+/** How answers end that have begun with a 200, and whether that is the provider's fault. */
+const ENDINGS: Record<string, { answer: (reply: ServerResponse) => unknown; isFault: boolean; whole?: true }> = {
+  "are cut": {
+    answer: (reply) => reply.writeHead(200, SSE_HEAD).write(CHUNK, () => setTimeout(() => reply.destroy(), 5)),
+    isFault: true,
+  },
+  stall: { answer: (reply) => reply.writeHead(200, SSE_HEAD).write(CHUNK), isFault: true },
+  "end without the terminal event": { answer: (reply) => reply.writeHead(200, SSE_HEAD).end(CHUNK), isFault: true },
+  "end in a failure": {
+    answer: (reply) => reply.writeHead(200, SSE_HEAD).end(CHUNK + reportOf("server_error", 503)),
+    isFault: true,
+  },
+  "end in a fault of the request": {
+    answer: (reply) => reply.writeHead(200, SSE_HEAD).end(CHUNK + reportOf("invalid_request_error", 400)),
+    isFault: false,
+  },
+  "begin with what is no JSON": {
+    answer: (reply) => reply.writeHead(200, SSE_HEAD).end(`data: {"choices":[{"index"\n\n${FINISH}`),
+    isFault: true,
+  },
+  "cannot be decoded": {
+    answer: (reply) => reply.writeHead(200, { ...SSE_HEAD, "content-encoding": "gzip" }).end("not packed"),
+    isFault: true,
+  },
+  "are errors that cannot be decoded": {
+    answer: (reply) => reply.writeHead(400, { ...JSON_HEAD, "content-encoding": "gzip" }).end("not packed"),
+    isFault: false,
+  },
+  "are whole": { answer: (reply) => reply.writeHead(200, SSE_HEAD).end(CHUNK + FINISH), isFault: false },
+  "are whole, but no JSON": {
+    answer: (reply) => reply.writeHead(200, JSON_HEAD).end('{"choices":[{"index":0,'),
+    isFault: true,
+    whole: true,
+  },
+};
+
+for (const [how, { answer, isFault, whole = false }] of Object.entries(ENDINGS))
+  t.test(`a target whose answers ${how} is ${isFault ? "" : "not "}suspended like one that refuses`, async (t) => {
+    const upstream = await httpUpstream((_, reply) => answer(reply));
+    t.teardown(() => upstream.close());
+    const { url, log } = await startGateway(
+      t,
+      `providers: { up: { url: "${upstream.origin.origin}/v1", speaks: [openai-chat], timeouts: { idle: 100ms }, health: { failures: 3, errors: off } } }
+models: { m: { targets: [up:m] } }
+retry: { attempts: 0 }
+`,
+    );
+    const paths = ["/v1/chat/completions", "/v1/messages"];
+    const ask = async (path: string) => {
+      const messages = [{ role: "user", content: "a" }];
+      const body = JSON.stringify({ model: "m", stream: !whole, max_tokens: 9, messages });
+      const response = await fetch(`${url}${path}`, { method: "POST", headers: asking(), body });
+      await response.text().catch(() => {});
+    };
+    // A whole answer is read only where it is translated.
+    for (let i = 0; i < 3; i++) await ask(paths[whole ? 1 : i % 2] as string);
+    const suspended = () => log.lines.some(({ message }) => message.startsWith("target is suspended"));
+    if (isFault) await eventually(suspended, "it is suspended");
+    else t.notOk(suspended());
+  });
+
+t.test("a target whose model fails in its answers is not suspended", async (t) => {
+  const candidates = [{ content: { role: "model", parts: [] }, finishReason: "MALFORMED_FUNCTION_CALL", index: 0 }];
+  const answer = JSON.stringify({ candidates, usageMetadata: { promptTokenCount: 1, totalTokenCount: 1 } });
+  const upstream = await httpUpstream(({ url }, reply) => {
+    if (url.includes("stream")) reply.writeHead(200, SSE_HEAD).end(`data: ${answer}\n\n`);
+    else reply.writeHead(200, JSON_HEAD).end(answer);
+  });
+  t.teardown(() => upstream.close());
+  const { url, log } = await startGateway(
+    t,
+    `providers: { up: { url: "${upstream.origin.origin}/v1beta", speaks: [gemini], health: { failures: 2, errors: off } } }
+models: { m: { targets: [up:m] } }
+retry: { attempts: 0 }
+`,
+  );
+  for (const stream of [true, false, true, false]) {
+    const body = JSON.stringify({ model: "m", stream, messages: [{ role: "user", content: "a" }] });
+    const response = await fetch(`${url}/v1/chat/completions`, { method: "POST", headers: asking(), body });
+    await response.text().catch(() => {});
+  }
+  t.equal(upstream.seen.length, 4);
+  t.notOk(log.lines.some(({ message }) => message.startsWith("target is suspended")));
 });

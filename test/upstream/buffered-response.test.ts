@@ -150,3 +150,22 @@ t.test("what is buffered counts until its delivery; where there is no room, the 
   deliver();
   t.equal(memory.size, 0);
 });
+
+t.test("the pieces of a large answer are joined in many turns of the event loop, and then passed on", async (t) => {
+  const { held, whole: read, receiver } = upstream();
+  const whole = read(1e9);
+  const pieces = Array.from({ length: 12 }, (_, i) => Buffer.alloc(1 << 20, String(i)));
+  for (const piece of pieces) receiver().chunk(piece);
+  let turns = 0;
+  let counting = setImmediate(function next() {
+    turns++;
+    counting = setImmediate(next);
+  });
+  t.teardown(() => clearImmediate(counting));
+  receiver().end();
+  t.ok(Buffer.concat(pieces).equals(await whole));
+  t.ok(turns >= 10, `${turns} turns`);
+  const { got, receiver: mine } = recorder();
+  held.read(mine);
+  t.same([got[0]?.length, got[1]], [12 << 20, "end"]);
+});

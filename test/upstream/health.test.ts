@@ -21,7 +21,8 @@ function watched(keep = 0.5) {
     const run = health.recordStart(attempt);
     if (status === 0) health.recordNoResponse(attempt, true);
     else health.recordResponse(attempt, status, wait, 10);
-    run.end(false);
+    if (status === 200) health.recordEnd(attempt, "whole");
+    run.end();
     return attempt.credential?.label;
   };
   const fail = (target: Target) => {
@@ -278,6 +279,8 @@ t.test("what one process observes of targets and credentials another one learns,
   other.health.recordStart(probe);
   t.notOk(one.health.isUsable(here), "one probe of all");
   other.health.recordResponse(probe, 200);
+  t.notOk(one.health.isUsable(here), "its answer is not whole");
+  other.health.recordEnd(probe, "whole");
   t.ok(one.health.isUsable(here), "both know that it has recovered");
 
   const good = one.ask(here, 401) === "A" ? "B" : "A";

@@ -6,8 +6,8 @@ import type { UpstreamResponse } from "../../src/upstream/response.ts";
 import {
   CHUNKED,
   client,
+  delayedLookup,
   failed,
-  heldLookup,
   OK,
   outgoing,
   proxied,
@@ -138,7 +138,7 @@ t.test("a client that disconnects ends the attempt in every state", async (t) =>
 t.test(
   "a client that disconnects while its connection is being established is reported at once, and nothing is sent",
   async (t) => {
-    const held = heldLookup();
+    const held = delayedLookup();
     let requests = 0;
     const { upstream, proxy } = await proxied(t, () => requests++, { lookup: held.lookup });
     const body = new Readable({ read() {} });

@@ -10,8 +10,8 @@ import type { OutgoingRequest } from "../../src/upstream/request.ts";
 import {
   CHUNKED,
   client,
+  delayedLookup,
   failed,
-  heldLookup,
   httpUpstream,
   OK,
   outgoing,
@@ -105,7 +105,7 @@ t.test("a provider without TLS is unreachable by https", async (t) => {
 });
 
 t.test("each timeout ends the attempt and is named", async (t) => {
-  const held = heldLookup();
+  const held = delayedLookup();
   const { upstream, proxy } = await proxied(t, () => {}, { lookup: held.lookup });
   const connect = proxy.send(outgoing(held.origin(upstream.origin), { timeouts: limits({ connect: 30 }) }), client());
   t.match(await failed(connect), {

@@ -17,10 +17,20 @@ function watched(limits = {}) {
       health.begin();
       if (well) health.recordResponse(firstByte);
       else health.recordFailure();
-      health.end(false);
+      if (well) health.recordWhole();
+      health.end();
     }
   };
-  return { health, ask, watch, told };
+  /** Requests whose answers begin well, and then break off. */
+  const breakOff = (count: number, caller?: string) => {
+    for (let i = 0; i < count; i++) {
+      health.begin();
+      health.recordResponse(10, caller);
+      health.recordBroken(caller);
+      health.end();
+    }
+  };
+  return { health, ask, breakOff, watch, told };
 }
 
 t.test("five failures in a row open it for 30 s; then one probe is let through, and closes it", async (t) => {
@@ -38,6 +48,7 @@ t.test("five failures in a row open it for 30 s; then one probe is let through, 
   health.begin();
   t.notOk(health.isUsable, "only one probe");
   health.recordResponse(5);
+  health.recordWhole();
   t.ok(health.isUsable);
   t.same(told, [30_000, 0]);
   ask(4, false);
@@ -51,7 +62,7 @@ t.test(
       for (let i = 0; i < count; i++) {
         health.begin();
         health.recordClientLeft(waited);
-        health.end(false);
+        health.end();
       }
     };
     const slow = watched({ slow: 3000, requests: 20, errors: 0.5, failures: 5 });
@@ -86,7 +97,7 @@ t.test(
       watch.now += openFor * 1000;
       health.begin();
       health.recordInconclusive();
-      health.end(false);
+      health.end();
       t.ok(health.isUsable);
       ask(1, false);
     }
@@ -113,21 +124,85 @@ t.test("more than half of twenty within 30 s open it, though never five in a row
   t.ok(watch.now > 0);
 });
 
-t.test(
-  "interrupted responses, those that cannot be decoded, and first bytes that are too slow, count as failures in the share",
-  async (t) => {
-    for (const way of ["broken", "undecodable", "slow"]) {
-      const { health, told } = watched({ slow: 1000 });
-      for (let i = 0; i < 20; i++) {
-        health.begin();
-        health.recordResponse(way === "slow" ? 1001 : 10);
-        health.end(way === "broken");
-        if (way === "undecodable") health.recordBroken();
-      }
-      t.same(told, [30_000], way);
-    }
-  },
-);
+t.test("answers that break off, and first bytes that are too slow, count as failures in the share", async (t) => {
+  for (const way of ["broken", "slow"]) {
+    const { ask, breakOff, told } = watched({ slow: 1000, failures: 100 });
+    for (let i = 0; i < 19; i++)
+      if (way === "slow") ask(1, true, 1001);
+      else breakOff(1);
+    t.same(told, [], way);
+    ask(1, true, 1001);
+    t.same(told, [30_000], way);
+  }
+});
+
+t.test("five answers in a row that begin well and break off open it; one that ends whole ends the row", async (t) => {
+  const { health, ask, breakOff, told } = watched();
+  breakOff(4);
+  ask(1, true);
+  breakOff(3);
+  ask(1, false);
+  for (let i = 0; i < 9; i++) health.recordResponse(10);
+  t.ok(health.isUsable, "a head alone is neither a failure");
+  breakOff(1);
+  t.notOk(health.isUsable, "nor a success");
+  t.same(told, [30_000]);
+});
+
+t.test("a probe is over when its answer is: one that breaks off opens it for twice as long", async (t) => {
+  const { health, ask, breakOff, watch, told } = watched({ longest: 60_000 });
+  ask(5, false);
+  watch.now += 30_000;
+  health.begin();
+  health.recordResponse(5);
+  t.match(health.condition, { state: "half-open", remaining: 0 });
+  t.notOk(health.isUsable, "its answer is not whole");
+  health.recordUnfinished();
+  t.ok(health.isUsable, "its client has left: another one may probe");
+  breakOff(1);
+  t.same(told, [30_000, 60_000]);
+  watch.now += 60_000;
+  health.begin();
+  health.recordUnfinished();
+  t.notOk(health.isUsable, "an older stream that ends does not end the probe, whose head has not come");
+  health.recordResponse(5);
+  health.recordWhole();
+  t.same(told, [30_000, 60_000, 0]);
+});
+
+t.test("a probe whose answer runs for 5 s closes it, until the next failure", async (t) => {
+  const { health, ask, breakOff, watch, told } = watched();
+  ask(5, false);
+  watch.now += 30_000;
+  health.begin();
+  health.recordResponse(5);
+  watch.now += 4999;
+  t.notOk(health.isUsable);
+  watch.now += 1;
+  t.ok(health.isUsable);
+  health.begin();
+  t.same([health.condition.state, told], ["closed", [30_000, 0]]);
+  t.ok(health.isUsable, "for more than one");
+  breakOff(1);
+  t.same(told, [30_000, 0, 30_000], "no answer had ended whole");
+  watch.now += 30_000;
+  health.begin();
+  health.recordResponse(5);
+  watch.now += 5000;
+  health.begin();
+  health.recordWhole();
+  breakOff(4);
+  t.ok(health.isUsable, "an answer has ended whole");
+});
+
+t.test("answers to one caller that break off do not open it while another one uses it", async (t) => {
+  const { health, breakOff } = watched();
+  health.recordResponse(10, "other");
+  breakOff(20, "one");
+  t.ok(health.isUsable);
+  breakOff(1, "other");
+  t.notOk(health.isUsable);
+});
 
 t.test("a late result of a request from before it opened changes nothing", async (t) => {
   const { ask, told } = watched();
@@ -145,7 +220,7 @@ t.test("its load is its time to the first byte, multiplied by its running reques
   t.ok(health.load > 190 && health.load < 200);
   health.begin();
   t.ok(health.load > 390 && health.load < 400);
-  health.end(false);
+  health.end();
   watch.now += 30_000;
   t.ok(health.load < 80);
   ask(1, true, 50);

@@ -4,7 +4,7 @@ import { createServer, setDefaultCACertificates, type TLSSocket } from "node:tls
 import t, { type Test } from "tap";
 import { Connector, type ConnectorOptions } from "../../../src/upstream/http1/connector.ts";
 import { certificate, key } from "../../support/tls.ts";
-import { heldLookup } from "../../support/upstream.ts";
+import { delayedLookup } from "../../support/upstream.ts";
 
 function opening(t: Test, connector: Connector): Promise<{ error?: Error | undefined; socket?: Socket | undefined }> {
   return new Promise((resolve) =>
@@ -37,7 +37,7 @@ t.test("a connection that cannot be established is reported once", async (t) => 
 });
 
 t.test("an aborted attempt is reported no more", async (t) => {
-  const { lookup, go } = heldLookup();
+  const { lookup, go } = delayedLookup();
   const told: unknown[] = [];
   connector("http://provider.test:1", { lookup }).open((error) => told.push(error))();
   go();
@@ -55,7 +55,7 @@ t.test("over TLS: the server name is sent, no other protocol offered, and the la
   server.listen(0, "127.0.0.1");
   await once(server, "listening");
   t.teardown(() => void server.close());
-  const { lookup, go } = heldLookup();
+  const { lookup, go } = delayedLookup();
   go();
   const read: string[] = [];
   const one = connector(`https://provider.test:${(server.address() as AddressInfo).port}`, { lookup }, read);
