@@ -1,5 +1,7 @@
 import { hash } from "node:crypto";
 import { GatewayError, storeUnavailable } from "../core/errors.ts";
+import { groupAndParents } from "../core/limits.ts";
+import type { MaybePromise } from "../core/plugin.ts";
 import { isValidKey, looksLikeKey, parseKeyId } from "./key-format.ts";
 import { type FileKey, fileKeyRecords, StoredKey } from "./key-rows.ts";
 import { type KeyChange, type KeyRecord, Keys } from "./keys.ts";
@@ -35,6 +37,8 @@ export abstract class CachedKeys extends Keys {
   protected readonly cache = new Map<string, StoredKey>();
   /** Milliseconds of the clock when the store last responded. */
   protected answeredAt = Number.NEGATIVE_INFINITY;
+  /** Groups that are disabled themselves, each with the Unix milliseconds since when. */
+  protected disabledGroups: ReadonlyMap<string, number> = new Map();
   private fileKeys = new Map<string, KeyRecord>();
   /** Until when an id counts as unknown; and until when further wrong keys of a known id are not looked up. */
   private readonly unknownUntil = new Map<string, number>();
@@ -68,6 +72,11 @@ export abstract class CachedKeys extends Keys {
   override watch(listener: (change: KeyChange) => void): () => void {
     this.listeners.add(listener);
     return () => this.listeners.delete(listener);
+  }
+
+  override disabledGroup(group: string): MaybePromise<string | undefined> {
+    if (this.disabledGroups.size === 0) return undefined;
+    return groupAndParents(group).find((each) => this.disabledGroups.has(each));
   }
 
   /** Clears the cache. */
@@ -142,6 +151,13 @@ export abstract class CachedKeys extends Keys {
     this.notify({ id, kind: revoked !== undefined ? "revoked" : disabled !== undefined ? "disabled" : "changed" });
   }
 
+  /** Replaces the disabled groups, and notifies listeners of further ones. */
+  protected applyDisabledGroups(rows: readonly Record<string, unknown>[]): void {
+    const before = this.disabledGroups;
+    this.disabledGroups = disabledGroupsOf(rows);
+    for (const group of this.disabledGroups.keys()) if (!before.has(group)) this.notify({ group });
+  }
+
   /** @throws GatewayError invalid_field for a name that is invalid, or used by a key of gateway.yaml */
   protected checkName(name: string): void {
     if (!/^[^\p{C}\s]([^\p{C}]{0,98}[^\p{C}\s])?$/u.test(name) || looksLikeKey(name))
@@ -177,6 +193,18 @@ export abstract class CachedKeys extends Keys {
     for (const listener of this.listeners) listener(change);
   }
 }
+
+/** The query for groups that are disabled. */
+export const DISABLED_GROUPS = "select name, disabled from key_group where disabled is not null order by name";
+
+/** Returns the groups of rows of that query, each with the Unix milliseconds since when. */
+export const disabledGroupsOf = (rows: readonly Record<string, unknown>[]): ReadonlyMap<string, number> =>
+  new Map(rows.map(({ name, disabled }) => [String(name), Number(disabled)]));
+
+/** Disables a group, which keeps the time of that if it was disabled before. */
+export const DISABLE_GROUP = `insert into key_group (name, disabled, changed) values (?, ?, ?)
+  on conflict (name) do update set disabled = excluded.disabled, changed = excluded.changed where key_group.disabled is null`;
+export const ENABLE_GROUP = "update key_group set disabled = null, changed = ? where name = ? and disabled is not null";
 
 /** Finds a key that a name means already, as its name or as its id: whatever changes keys takes both. */
 export const NAMED = "select 1 from key where (name = ? and revoked is null) or id = ?";

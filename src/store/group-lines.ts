@@ -9,11 +9,13 @@ export interface GroupTotals {
   requests: number;
   /** Nano-dollars. */
   cost: number;
+  /** Unix milliseconds since when it is disabled itself. */
+  disabled?: number;
 }
 
 /**
  * Returns groups with their spending, each before its subgroups.
- * @param more groups to include besides those of keys and of recorded usage
+ * @param more groups to include besides those of keys, of recorded usage, and those that are disabled
  */
 export async function groupTotals(
   keys: Keys,
@@ -31,6 +33,8 @@ export async function groupTotals(
       return line;
     });
   for (const group of more) lines(group);
+  for (const [group, disabled] of await keys.listDisabledGroups())
+    Object.assign(lines(group).at(-1) as object, { disabled });
   for (const { group, name, revoked } of await keys.list())
     if (group !== undefined && revoked === undefined) for (const line of lines(group)) line.keys.push(name);
   for (const { group, requests, cost } of await ledger.sums(query))

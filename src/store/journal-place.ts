@@ -10,6 +10,12 @@ const MAX_BYTES = 2 ** 33;
 /** Days for which a store knows how far it has read a journal. */
 const POSITION_DAYS = 365;
 
+/** Milliseconds for which a journal without rows may still be reported on. */
+const PLACED_TIME = 2 * DAY;
+
+/** Returns the time since which journals must have rows for their positions to be read. Unix milliseconds. */
+export const placedSince = (): number => Date.now() - PLACED_TIME;
+
 const TIME = USAGE_COLUMNS.indexOf("time");
 
 /** How far a journal has been inserted. */

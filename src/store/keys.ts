@@ -41,11 +41,10 @@ export interface IssuedKey {
 /** Counts a wrong key, as `Keys.countWrongKey`. */
 type WrongKeyCounter = (address: string, limit: number) => Promise<number | undefined>;
 
-/** A change of a key: it was revoked, disabled or edited. */
-export interface KeyChange {
-  readonly id: string;
-  readonly kind: "revoked" | "disabled" | "changed";
-}
+/** A change of a key: it was revoked, disabled or edited; or of a group, which was disabled with all groups below it. */
+export type KeyChange =
+  | { readonly id: string; readonly kind: "revoked" | "disabled" | "changed" }
+  | { readonly group: string };
 
 /**
  * Keys that this gateway issued or was given. Keys are named by id or name; a name means the key that has it now. A key of
@@ -92,8 +91,8 @@ export abstract class Keys {
   }
 
   /**
-   * Calls a listener on changes of keys by any process: within half a second on one machine. Expiry is not reported. Returns a
-   * function that ends it.
+   * Calls a listener on changes of keys and groups by any process: within half a second on one machine. Expiry is not reported.
+   * Returns a function that ends it.
    */
   abstract watch(listener: (change: KeyChange) => void): () => void;
   /** Creates a key; the result holds the only copy that will ever be shown. */
@@ -106,12 +105,24 @@ export abstract class Keys {
   /**
    * Creates a new key with the same id, name and scope; undefined if there is no such key in the store.
    * @param overlap milliseconds for which the old key works too; keys of earlier rotations stop working
+   * @param deliver is called before the change is committed; if it throws, nothing is changed
    */
-  abstract rotate(idOrName: string, overlap: number): Promise<IssuedKey | undefined>;
+  abstract rotate(
+    idOrName: string,
+    overlap: number,
+    deliver?: (issued: IssuedKey) => void,
+  ): Promise<IssuedKey | undefined>;
   /** Undefined if there is no such key in the store. */
   abstract disable(idOrName: string): Promise<KeyRecord | undefined>;
   abstract enable(idOrName: string): Promise<KeyRecord | undefined>;
   /** Revokes a key permanently; false if there is none. */
   abstract revoke(idOrName: string): Promise<boolean>;
+  /** Returns the group itself or the one above it that is disabled; undefined: none is. Cheap. */
+  abstract disabledGroup(group: string): MaybePromise<string | undefined>;
+  /** Lists groups that are disabled themselves, each with the Unix milliseconds since when. */
+  abstract listDisabledGroups(): Promise<ReadonlyMap<string, number>>;
+  /** Disables a group and all groups below it: their keys, those of gateway.yaml included, are refused. */
+  abstract disableGroup(group: string): Promise<void>;
+  abstract enableGroup(group: string): Promise<void>;
   abstract close(): void;
 }

@@ -14,7 +14,7 @@ import { Percentiles } from "./percentiles.ts";
 // Queries of the console for single rows, in SQL common to SQLite and PostgreSQL.
 
 /** Maximum rows of a span from which percentiles are computed, the newest: older ones change little. */
-const MAX_SPEED_ROWS = 50_000;
+const MAX_SPEED_ROWS = 20_000;
 const FOREVER = Number.MAX_SAFE_INTEGER;
 
 /** A query and its bound values. */

@@ -1,4 +1,4 @@
-import type { LedgerGroup, LedgerQuery, LedgerSpan, LedgerSum } from "./ledger.ts";
+import type { LedgerGroup, LedgerQuery, LedgerSpan, LedgerSum, PlacedSums } from "./ledger.ts";
 import { PAGE_ROWS } from "./ledger-pages.ts";
 import { BILLED_APART } from "./ledger-row.ts";
 import { DAY, HOUR, SUM_COLUMNS, WEEK } from "./ledger-sums.ts";
@@ -19,6 +19,8 @@ export interface LedgerDialect {
   readonly isIn: (column: string, select: string) => string;
   /** Whether sums are first added up in stored order, where that costs less than sorting all of them. */
   readonly preaggregates: boolean;
+  /** Collects names and positions as a JSON object, for a `select`. */
+  readonly positions: string;
   /** Orders rows of one millisecond: the later row has the greater value. */
   readonly insertOrder: string;
 }
@@ -48,6 +50,21 @@ export function sumsSql(query: LedgerQuery, { tags, preaggregates }: LedgerDiale
   const columns = by.map((group, at) => (HOLDER_GROUPS.includes(group) ? `${GROUPS[group]} as g${at}` : `g${at}`));
   return `select ${[...columns, AGGREGATES].join(", ")} from (${byHolder}) as by_holder join usage_holder as h on h.number = holder
     ${by.includes("tag") ? tags : ""} ${grouped(names)} ${order}`;
+}
+
+/**
+ * Returns the query for sums with how far they include each journal that has rows since a time, which is bound first: one
+ * statement sees one state of the store. Without any sums it has one row, whose `requests` are null.
+ */
+export const placedSumsSql = (query: LedgerQuery, dialect: LedgerDialect): string =>
+  `select placed.positions, sums.* from (select ${dialect.positions} as positions from journal where time >= ?) as placed
+    left join (${sumsSql(query, dialect)}) as sums on true`;
+
+/** Parses its rows. */
+export function parsePlacedSums(rows: readonly Record<string, unknown>[], query: LedgerQuery): PlacedSums {
+  const positions = JSON.parse(String(rows[0]?.["positions"])) as Record<string, number>;
+  const sums = rows.filter(({ requests }) => requests !== null).map((row) => parseSum(row, query));
+  return { sums, positions: new Map(Object.entries(positions)) };
 }
 
 /** Returns the leading columns of the stored order that a query needs; undefined if it needs nearly all. */

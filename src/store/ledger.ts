@@ -200,6 +200,18 @@ export interface LedgerBacklog {
   readonly errors: number;
 }
 
+/** A place in a journal: rows in the ledger's store are those before its position there. */
+export interface JournalEnd {
+  readonly journal: string;
+  readonly position: number;
+}
+
+/** Sums, and how far they include each journal that had rows within two days: positions by the journal's name. */
+export interface PlacedSums {
+  readonly sums: readonly LedgerSum[];
+  readonly positions: ReadonlyMap<string, number>;
+}
+
 /** Journal lines that are in memory only, and why: the folder, and the error of writing to it. */
 export interface UnwrittenLines {
   readonly lines: number;
@@ -225,6 +237,8 @@ export abstract class Ledger {
   abstract append(entry: LedgerEntry): void;
   /** Makes all entries so far survive the death of this process. Must be called before dependent bytes are sent. */
   abstract persist(): void;
+  /** Called before entries so far are read into the store, where others see them. */
+  onFeed: () => void = () => {};
   /** Waits until all entries so far are in the store. */
   abstract flush(): Promise<void>;
   /**
@@ -232,16 +246,27 @@ export abstract class Ledger {
    * owners live.
    */
   abstract recovered(): Promise<void>;
-  /** Records what running exchanges have reserved at a primary that is gone, once all that have ended are in the store. */
+  /**
+   * Records what running exchanges have reserved, for the process that succeeds this one or its primary, once all that have ended
+   * are in the store. A later record replaces it.
+   */
   async recordOrphaned(_orphaned: readonly RunningReservation[]): Promise<void> {}
   /**
-   * Returns what the exchanges of other processes on this machine have reserved at a primary that is gone.
+   * Returns what the running exchanges of processes on this machine have reserved that are stopping, or have lost their primary.
    * @param _isWorker whether the process of that id has a primary
    */
   async orphanedElsewhere(_isWorker: (pid: number) => boolean): Promise<readonly RunningReservation[]> {
     return [];
   }
+  /** The journal of this process, and where the entries so far end there. */
+  get place(): JournalEnd {
+    return { journal: "none", position: Number.MAX_SAFE_INTEGER };
+  }
   abstract sums(query: LedgerQuery): Promise<LedgerSum[]>;
+  /** Returns sums with the positions up to which they include the journals of processes. */
+  async placedSums(query: LedgerQuery): Promise<PlacedSums> {
+    return { sums: await this.sums(query), positions: new Map() };
+  }
   /** Newest first. */
   abstract recent(limit: number): Promise<LedgerEntry[]>;
   abstract search(search: LedgerSearch): Promise<LedgerEntry[]>;

@@ -23,6 +23,12 @@ export interface Unreserved {
   readonly time: number;
 }
 
+/** A charge of an exchange that reserved nothing. */
+export interface UnreservedCharge {
+  readonly charge: Charge;
+  readonly unreserved: Unreserved;
+}
+
 /** The usage that an exchange reserves before it begins. */
 export interface Reservation {
   /** Names it for `settle`. */
@@ -35,7 +41,7 @@ export interface Reservation {
   readonly minimum: Spending;
 }
 
-/** A reservation that is counted in another process, which may end before the exchange. */
+/** A reservation that is counted in a process which may end before the exchange, or be succeeded by another one. */
 export interface RunningReservation {
   readonly reservation: Reservation;
   /** When it was made; Unix milliseconds. */
@@ -114,7 +120,13 @@ export abstract class Limiter {
     return "ok";
   }
 
-  /** Running reservations that another process counts. */
+  /**
+   * Sends what was settled without a reservation to where it is counted: it may wait, as it matters only to budgets that are added.
+   * Called before the ledger's store has it, so that whoever reads a new budget's sum there counts it once.
+   */
+  sendUnreserved(): void {}
+
+  /** Running reservations of this process that are counted in memory, here or in the primary. */
   get running(): readonly RunningReservation[] {
     return [];
   }

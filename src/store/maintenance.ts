@@ -5,7 +5,7 @@ export type ProgressListener = (message: string) => void;
 
 /** How a backup replaces a store. */
 export interface RestoreOptions {
-  /** Also over a store with exchanges or changes of keys that the backup does not have. */
+  /** Also over a store with exchanges or changes of keys or groups that the backup does not have. */
   readonly force: boolean;
   /** Who restores, for the audit trail. */
   readonly author: Author;

@@ -30,6 +30,7 @@ import {
   type LimitStatus,
   type Reservation,
   type ReserveResult,
+  type RunningReservation,
   type Spending,
   type Unreserved,
 } from "./limiter.ts";
@@ -132,6 +133,8 @@ export class MemoryLimiter extends Limiter {
   private settled = 0;
   /** Whether the ledger could not return the spending of soft budgets, which was logged. */
   private softUnknownLogged = false;
+  /** Ends what watches other processes for it. */
+  onClose: () => void = () => {};
 
   /**
    * @param warn called when a soft budget is nearly spent, and when it is spent
@@ -151,6 +154,14 @@ export class MemoryLimiter extends Limiter {
   /** Number of reservations that have not been settled. */
   get pending(): number {
     return this.reservations.size;
+  }
+
+  override async close(): Promise<void> {
+    this.onClose();
+  }
+
+  override get running(): readonly RunningReservation[] {
+    return [...this.reservations.values()].filter(({ diedAt }) => diedAt === undefined);
   }
 
   /** @param owner the process that makes it, where there are several */
@@ -206,6 +217,29 @@ export class MemoryLimiter extends Limiter {
         if (time >= sum.start && hasBudget(levels[i]?.limits.budgets, sum.per)) sum.pending += most.cost;
     }
     this.reservations.set(reservation.id, { reservation, counts, time, owner });
+  }
+
+  /**
+   * Reads again what was spent, as other processes have spent something that was not counted here.
+   * @returns whether all sums are complete; exchanges may end during each reading
+   * @throws GatewayError when the ledger does not respond
+   */
+  async reload(): Promise<boolean> {
+    const now = this.clock();
+    let complete = true;
+    for (const per of [...this.ledgerSpending.keys()]) {
+      // A reading that runs may have begun before these were in the ledger.
+      await this.loading.get(per)?.catch(() => {});
+      await this.loadSpending(per, now);
+      const { start, settled, sums } = this.ledgerSpending.get(per) as LedgerSpending;
+      for (const [scope, counts] of this.scopes) {
+        const sum = counts.sum(per);
+        if (sum?.start !== start) continue;
+        if (counts.lastSettled > settled) complete = false;
+        else sum.spent = Math.max(sum.spent, sums.get(scope) ?? 0);
+      }
+    }
+    return complete;
   }
 
   override settle(id: string, charge: Charge, unused?: string, unreserved?: Unreserved): void {

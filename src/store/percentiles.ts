@@ -8,30 +8,33 @@ export interface PercentileFigures {
 
 /** The logarithm of the ratio between the bounds of a bucket. */
 const STEP = Math.log(1.12);
+/** The buckets of the smallest and largest values, 0.001 and 10 billion: values beyond count as these. */
+const [MIN_BUCKET, MAX_BUCKET] = [0.001, 1e10].map((value) => Math.floor(Math.log(value) / STEP)) as [number, number];
 
 /** Percentiles of any number of positive values, within 6 %, in little memory. */
 export class Percentiles {
-  private readonly buckets = new Map<number, number>();
+  private readonly buckets = new Uint32Array(MAX_BUCKET - MIN_BUCKET + 1);
   private count = 0;
 
   add(value: number): void {
     if (!(value > 0)) return;
-    const bucket = Math.floor(Math.log(value) / STEP);
-    this.buckets.set(bucket, (this.buckets.get(bucket) ?? 0) + 1);
+    const bucket = Math.max(MIN_BUCKET, Math.min(MAX_BUCKET, Math.floor(Math.log(value) / STEP)));
+    (this.buckets[bucket - MIN_BUCKET] as number)++;
     this.count++;
   }
 
   /** Undefined without values. */
   get figures(): PercentileFigures | undefined {
     if (this.count === 0) return undefined;
-    const sorted = [...this.buckets].sort(([a], [b]) => a - b);
     const at = (share: number) => {
       let left = Math.ceil(this.count * share);
-      for (const [bucket, count] of sorted) {
+      let bucket = MIN_BUCKET;
+      for (const count of this.buckets) {
         left -= count;
-        if (left <= 0) return Math.round(Math.exp((bucket + 0.5) * STEP) * 10) / 10;
+        if (left <= 0) break;
+        bucket++;
       }
-      return 0;
+      return Math.round(Math.exp((bucket + 0.5) * STEP) * 10) / 10;
     };
     return { p50: at(0.5), p95: at(0.95), p99: at(0.99), count: this.count };
   }

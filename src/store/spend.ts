@@ -1,6 +1,6 @@
 import { groupAndParents, limitScope } from "../core/limits.ts";
 import { withTimeout } from "../core/timeout.ts";
-import type { Ledger } from "./ledger.ts";
+import type { Ledger, LedgerSum } from "./ledger.ts";
 import type { SpendSince } from "./memory-limiter.ts";
 
 /** Milliseconds to wait for rows being written: a request waits for them. */
@@ -16,8 +16,42 @@ export const spendSince = (
   ledger: Pick<Ledger, "recovered" | "flush" | "sums">,
   timeout = FLUSH_TIMEOUT,
 ): SpendSince => {
-  let timedOut = false;
+  const flushed = flushAll(ledger, timeout);
   return async (since) => {
+    await flushed();
+    return sumByScope(await ledger.sums({ since, by: SCOPE_GROUPS }));
+  };
+};
+
+/** Like `spendSince`, with the positions up to which the amounts include each journal. */
+export const placedSpendSince = (
+  ledger: Pick<Ledger, "recovered" | "flush" | "placedSums">,
+  timeout = FLUSH_TIMEOUT,
+): ((since: number) => Promise<PlacedSpending>) => {
+  const flushed = flushAll(ledger, timeout);
+  return async (since) => {
+    await flushed();
+    const { sums, positions } = await ledger.placedSums({ since, by: SCOPE_GROUPS });
+    return { spent: sumByScope(sums), positions };
+  };
+};
+
+/** What was spent, in nano-dollars by scope, and how far that includes each journal. */
+export interface PlacedSpending {
+  readonly spent: ReadonlyMap<string, number>;
+  readonly positions: ReadonlyMap<string, number>;
+}
+
+function sumByScope(sums: readonly LedgerSum[]): Map<string, number> {
+  const spent = new Map<string, number>();
+  for (const { group, cost, assumedCost } of sums)
+    for (const scope of scopesOf(group)) spent.set(scope, (spent.get(scope) ?? 0) + cost + assumedCost);
+  return spent;
+}
+
+function flushAll(ledger: Pick<Ledger, "recovered" | "flush">, timeout: number): () => Promise<void> {
+  let timedOut = false;
+  return async () => {
     await ledger.recovered();
     try {
       await withTimeout(timedOut ? timeout * RETRY_SHARE : timeout, ledger.flush(), "the ledger (store: ledger)");
@@ -26,12 +60,8 @@ export const spendSince = (
       timedOut = true;
       throw thrown;
     }
-    const spent = new Map<string, number>();
-    for (const { group, cost, assumedCost } of await ledger.sums({ since, by: SCOPE_GROUPS }))
-      for (const scope of scopesOf(group)) spent.set(scope, (spent.get(scope) ?? 0) + cost + assumedCost);
-    return spent;
   };
-};
+}
 
 /** Returns a function that waits until everything spent so far is in the shared ledger; it rejects while the store is down. */
 export const ledgerFlusher = (ledger: Pick<Ledger, "flush">, timeout = FLUSH_TIMEOUT): (() => Promise<void>) => {

@@ -22,8 +22,8 @@ export const askKnownStore = async (peers: Peers): Promise<StoreSnapshot | undef
   (await peers.ask(KNOWN_STORE, null).catch(() => null)) ?? undefined;
 
 /**
- * Merges what several workers know: each key in its latest version, and the age of the worker that has lacked the database
- * longest.
+ * Merges what several workers know: each key in its latest version, the groups of the worker that heard last, and the age of the
+ * worker that has lacked the database longest.
  */
 function mergeKnownStores(all: readonly (StoreSnapshot | null)[]): StoreSnapshot | undefined {
   const known = all.filter((each) => each !== null);
@@ -37,5 +37,6 @@ function mergeKnownStores(all: readonly (StoreSnapshot | null)[]): StoreSnapshot
   }
   const seen = Math.min(...keys.map((each) => each.seen));
   const age = Math.max(...keys.map((each) => each.age));
-  return { ...first, keys: { seen, age, rows: [...rows.values()] } };
+  const [{ groups = [] } = {}] = keys.toSorted((one, other) => one.age - other.age);
+  return { ...first, keys: { seen, age, rows: [...rows.values()], groups } };
 }

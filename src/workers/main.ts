@@ -8,7 +8,7 @@ import { formatError } from "../text/format-error.ts";
 import { loadWithVocabulary } from "../vocabulary.ts";
 import { WarmUp } from "../warm-up.ts";
 import { registerKnownStore } from "./known-store.ts";
-import { LOST_ROWS_EXIT, type ToPrimary, type ToWorker, type WorkerStart } from "./messages.ts";
+import { LOST_ROWS_EXIT, type QuestionMessage, type ToPrimary, type ToWorker, type WorkerStart } from "./messages.ts";
 import { WorkerPeers } from "./worker-peers.ts";
 import { registerReloads } from "./worker-reloads.ts";
 
@@ -84,11 +84,11 @@ function acceptConnection(gateway: Gateway, id: number, socket: Socket | undefin
   gateway.accept(socket);
 }
 
-async function answerPrimary(answers: QuestionHandlers, id: number, name: string, question: unknown): Promise<void> {
+async function answerPrimary(answers: QuestionHandlers, { id, name, question }: QuestionMessage): Promise<void> {
   try {
-    sendToPrimary({ type: "answered", id, answer: await answers.answer(name, question) });
+    sendToPrimary({ type: "answer", id, answer: await answers.answer(name, question) });
   } catch (thrown) {
-    sendToPrimary({ type: "answered", id, failure: formatError(thrown) });
+    sendToPrimary({ type: "answer", id, failure: formatError(thrown) });
   }
 }
 
@@ -99,7 +99,7 @@ async function answerPrimary(answers: QuestionHandlers, id: number, name: string
 function queueMessages(peers: WorkerPeers): () => [ToWorker, Socket | undefined][] {
   const queued: [ToWorker, Socket | undefined][] = [];
   const onMessage = (message: ToWorker, socket: Socket | undefined) => {
-    if (message.type === "answer") peers.receiveAnswer(message);
+    if (message.type === "answer") peers.questions.receive(message);
     else queued.push([message, socket]);
   };
   const orphan = () => peers.orphan();
@@ -131,15 +131,15 @@ function handleMessages(gateway: Gateway, peers: WorkerPeers, queued: [ToWorker,
     else if (message.type === "stop") void stop(message);
     else if (message.type === "interrupt") interrupt.abort();
     else if (message.type === "fact") peers.receive(message);
-    else if (message.type === "ask") void answerPrimary(answers, message.id, message.name, message.question);
-    else if (message.type === "answer") peers.receiveAnswer(message);
+    else if (message.type === "question") void answerPrimary(answers, message);
+    else if (message.type === "answer") peers.questions.receive(message);
   };
   for (const [message, socket] of queued) onMessage(message, socket);
   process.on("message", onMessage);
   const orphaned = () => {
     peers.orphan();
-    void gateway.stores.ledger.recordOrphaned(gateway.limiter.running);
     log.error({}, "the primary is gone: this worker stops when running requests have ended");
+    void gateway.orphan();
     void stop({ linger: 0, drain: gateway.config.drain || Number.POSITIVE_INFINITY });
   };
   if (process.connected) process.once("disconnect", orphaned);

@@ -11,15 +11,14 @@ export const LOST_ROWS_EXIT = 4;
 export type ToWorker =
   /** The first message. */
   | ({ readonly type: "start" } & WorkerStart)
-  /** To be answered by an `answered` with its id. */
-  | { readonly type: "ask"; readonly id: number; readonly name: string; readonly question: unknown }
   | { readonly type: "connection"; readonly id: number }
   | { readonly type: "check" }
   | { readonly type: "leave" }
   | { readonly type: "stop"; readonly linger: number; readonly drain: number }
   | { readonly type: "interrupt" }
   | ({ readonly type: "fact" } & SharedFact)
-  | ({ readonly type: "answer" } & QuestionAnswer);
+  | QuestionMessage
+  | AnswerMessage;
 
 /** What a worker starts with. */
 export interface WorkerStart {
@@ -43,20 +42,21 @@ export type ToPrimary =
   | { readonly type: "metrics"; readonly metrics: readonly MetricJson[] }
   /** A crash outside of every request: the worker takes no more connections, and ends. */
   | { readonly type: "failed" }
-  | ({ readonly type: "answered" } & QuestionAnswer)
   | ({ readonly type: "fact" } & SharedFact)
-  | WorkerQuestion;
+  | QuestionMessage
+  | AnswerMessage;
 
-/** A question that one process answers for all. */
-export interface WorkerQuestion {
+/** A question of either side. */
+export interface QuestionMessage {
   readonly type: "question";
   readonly id: number;
   readonly name: string;
   readonly question: unknown;
 }
 
-/** The answer to a question of either side, or why there is none. */
-export interface QuestionAnswer {
+/** The answer to the question with this id, or why there is none. */
+export interface AnswerMessage {
+  readonly type: "answer";
   readonly id: number;
   readonly answer?: unknown;
   readonly failure?: string;

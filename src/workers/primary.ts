@@ -24,11 +24,11 @@ import type { Ledger, UnwrittenLines } from "../store/ledger.ts";
 import { MemoryLimiter, type SpendSince } from "../store/memory-limiter.ts";
 import { connectStores, runWithStores, type Stores } from "../store/open.ts";
 import { findCharges } from "../store/orphan-charges.ts";
+import { OrphanWatch } from "../store/orphan-watch.ts";
 import { spendSince } from "../store/spend.ts";
 import { isStillOnDisk, type LoadedConfig, loadWithVocabulary } from "../vocabulary.ts";
 import { registerMergedKnownStore } from "./known-store.ts";
-import { LOST_ROWS_EXIT, type QuestionAnswer, type ToPrimary, type WorkerQuestion } from "./messages.ts";
-import { OrphanWatch } from "./orphan-watch.ts";
+import { LOST_ROWS_EXIT, type QuestionMessage, type ToPrimary } from "./messages.ts";
 import { registerLimits } from "./shared-limiter.ts";
 import { registerWrongKeys } from "./shared-wrong-keys.ts";
 import { WaitingConnections } from "./waiting-connections.ts";
@@ -76,7 +76,6 @@ export class Primary {
   private generationNumber = 1;
   private readonly limiter: MemoryLimiter;
   private readonly orphans: OrphanWatch;
-  private adopting: Promise<void> | undefined;
   private readonly marks = new BudgetMarks();
   private readonly listener: Listener;
   private readonly slots: WorkerSlot[] = [];
@@ -112,13 +111,15 @@ export class Primary {
       () => servedFile(this.config),
     );
     const warn = (message: string) => log.warn({}, message);
-    const spendingSince: SpendSince = async (since) => {
-      await this.adoptOrphaned();
-      return this.orphans.readSums(() => this.readLedger((ledger) => spendSince(ledger)(since)));
-    };
+    const spendingSince: SpendSince = (since) =>
+      this.orphans.readSums(() => this.readLedger((ledger) => spendSince(ledger)(since)));
     this.limiter = new MemoryLimiter(spendingSince, new Calendar(config.timezone), warn);
     this.limiter.onBudgetMark = this.marks.add;
-    this.orphans = new OrphanWatch(this.limiter, (ids) => this.readLedger((ledger) => findCharges(ledger)(ids)));
+    this.orphans = new OrphanWatch(this.limiter, {
+      findCharges: (ids) => this.readLedger((ledger) => findCharges(ledger)(ids)),
+      findOrphaned: () => this.readLedger((ledger) => ledger.orphanedElsewhere(isWorker)),
+      isShared: () => this.stores.ledger.isShared(process.pid),
+    });
     registerLimits(this.answers, this.limiter);
     registerWrongKeys(this.answers);
     registerMergedKnownStore(this.answers, (question, payload) => this.askAll(question, payload));
@@ -134,18 +135,6 @@ export class Primary {
     const { store, keys } = this.started;
     const warn = (message: string) => this.log.warn({}, message);
     return runWithStores(connectStores(store, keys, warn), ({ ledger }) => query(ledger));
-  }
-
-  /** Reserves what the workers of a primary that was killed still run: only their rows tell what it has cost. */
-  private adoptOrphaned(): Promise<void> {
-    this.adopting ??= this.readLedger((ledger) => ledger.orphanedElsewhere(isWorker)).then(
-      (orphaned) => this.orphans.adopt(orphaned),
-      (thrown) => {
-        this.adopting = undefined;
-        throw thrown;
-      },
-    );
-    return this.adopting;
   }
 
   /** @throws the system's error for the address, or Error where a worker does not start */
@@ -455,14 +444,12 @@ export class Primary {
     for (const worker of this.workers) if (worker !== from) worker.send({ type: "fact", ...shared });
   }
 
-  private async answerQuestion({ id, name, question }: WorkerQuestion, from: WorkerProcess): Promise<void> {
-    let outcome: Omit<QuestionAnswer, "id">;
+  private async answerQuestion({ id, name, question }: QuestionMessage, from: WorkerProcess): Promise<void> {
     try {
-      outcome = { answer: await this.answers.answer(name, question) };
+      from.send({ type: "answer", id, answer: await this.answers.answer(name, question) });
     } catch (thrown) {
-      outcome = { failure: (thrown as Error).message };
+      from.send({ type: "answer", id, failure: (thrown as Error).message });
     }
-    from.send({ type: "answer", id, ...outcome });
     // The worker that asked has died in the meantime.
     if (!this.workers.has(from)) this.orphans.release(String(from.pid));
   }

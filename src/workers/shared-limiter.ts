@@ -9,16 +9,22 @@ import {
   type ReserveResult,
   type RunningReservation,
   type Unreserved,
+  type UnreservedCharge,
 } from "../store/limiter.ts";
 import type { MemoryLimiter } from "../store/memory-limiter.ts";
 
 const RESERVE = question<{ reservation: Reservation; owner: string }, ReserveResult>("limits reserve");
 const SETTLE = question<{ id: string; used: Charge; unused?: string; unreserved?: Unreserved }, true>("limits settle");
+const SETTLE_UNRESERVED = question<readonly UnreservedCharge[], true>("limits settle unreserved");
 const STATUSES = question<readonly LimitLevel[], LimitStatus[]>("limits statuses");
+
+/** Charges without a reservation that are sent together at most. */
+const MAX_UNSENT = 500;
 
 /** The limits of all workers, which are counted in their primary. */
 export class SharedLimiter extends Limiter {
   private readonly reservations = new Map<string, RunningReservation>();
+  private unsent: UnreservedCharge[] = [];
 
   /** @param owner names this process: its reservations end with it */
   constructor(
@@ -33,6 +39,7 @@ export class SharedLimiter extends Limiter {
   }
 
   override async reserve(reservation: Reservation): Promise<ReserveResult> {
+    this.sendUnreserved();
     const time = Date.now();
     const reserved = await this.peers.ask(RESERVE, { reservation, owner: this.owner }).catch(throwUnavailable);
     if ("grant" in reserved) this.reservations.set(reservation.id, { reservation, time });
@@ -40,13 +47,29 @@ export class SharedLimiter extends Limiter {
   }
 
   override settle(id: string, used: Charge, unused?: string, unreserved?: Unreserved): void {
-    this.reservations.delete(id);
+    if (!this.reservations.delete(id)) {
+      if (unreserved) this.unsent.push({ charge: used, unreserved });
+      if (this.unsent.length >= MAX_UNSENT) this.sendUnreserved();
+      return;
+    }
     const where = { ...(unused === undefined ? {} : { unused }), ...(unreserved && { unreserved }) };
     // Without a primary nothing is counted any more.
     this.peers.ask(SETTLE, { id, used, ...where }).catch(() => {});
   }
 
+  override sendUnreserved(): void {
+    const { unsent } = this;
+    if (unsent.length === 0) return;
+    this.unsent = [];
+    this.peers.ask(SETTLE_UNRESERVED, unsent).catch(() => {});
+  }
+
+  override async close(): Promise<void> {
+    this.sendUnreserved();
+  }
+
   override statuses(levels: readonly LimitLevel[]): Promise<LimitStatus[]> {
+    this.sendUnreserved();
     return this.peers.ask(STATUSES, levels).catch(throwUnavailable);
   }
 }
@@ -56,6 +79,10 @@ export function registerLimits(answers: QuestionHandlers, limiter: MemoryLimiter
   answers.set(RESERVE, ({ reservation, owner }) => limiter.reserve(reservation, owner));
   answers.set(SETTLE, ({ id, used, unused, unreserved }) => {
     limiter.settle(id, used, unused, unreserved);
+    return true;
+  });
+  answers.set(SETTLE_UNRESERVED, (charges) => {
+    for (const { charge, unreserved } of charges) limiter.settle("", charge, undefined, unreserved);
     return true;
   });
   answers.set(STATUSES, (levels) => limiter.statuses(levels));

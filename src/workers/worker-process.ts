@@ -5,9 +5,11 @@ import type { Readable } from "node:stream";
 import { fileURLToPath } from "node:url";
 import type { Readiness } from "../admin/readiness.ts";
 import type { Question } from "../core/peers.ts";
+import { withTimeout } from "../core/timeout.ts";
 import type { UnwrittenLines } from "../store/ledger.ts";
 import { FormattedError } from "../text/format-error.ts";
-import type { QuestionAnswer, ToPrimary, ToWorker, WorkerStart } from "./messages.ts";
+import type { ToPrimary, ToWorker, WorkerStart } from "./messages.ts";
+import { PendingQuestions } from "./pending-questions.ts";
 
 const ENTRY = fileURLToPath(new URL("./main.ts", import.meta.url));
 /** Reports whether a process is a worker of any gateway; false where the system does not show it. */
@@ -61,10 +63,7 @@ export class WorkerProcess {
   lastConnectionAt = 0;
   /** Connections that it has not taken yet, with the time of each. */
   private readonly unaccepted = new Map<number, { socket: Socket; at: number }>();
-
-  private lastQuestion = 0;
-  /** Questions that it has not answered yet. */
-  private readonly pendingQuestions = new Map<number, PromiseWithResolvers<unknown>>();
+  private readonly questions = new PendingQuestions((message) => this.send(message));
 
   /** @param args of `main.ts` in this folder */
   constructor(
@@ -89,7 +88,7 @@ export class WorkerProcess {
         this.unwritten = message.unwritten;
       } else if (message.type === "taken") this.onAccepted(message.id);
       else if (message.type === "closed") this.openConnections -= message.count;
-      else if (message.type === "answered") this.onAnswer(message);
+      else if (message.type === "answer") this.questions.receive(message);
       listener.onMessage(message, this);
     });
     this.child.once("disconnect", () => listener.onDisconnect(this));
@@ -97,8 +96,7 @@ export class WorkerProcess {
     this.child.on("error", () => {});
     this.child.once("exit", (code, signal) => {
       this.serving = false;
-      for (const { reject } of this.pendingQuestions.values()) reject(new Error("the worker has ended"));
-      this.pendingQuestions.clear();
+      this.questions.end("the worker has ended");
       // The worker has logged the reason itself, unless it was killed.
       ready.reject(new FormattedError(`a worker has ended before it was ready: ${signal ?? `exit code ${code}`}`));
       this.listener.onExit(this, this.takeUnaccepted());
@@ -157,29 +155,12 @@ export class WorkerProcess {
    * Sends a question to the worker. Rejects with the reason when there is no answer.
    * @param timeout milliseconds
    */
-  async ask<Ask, Answer>({ name }: Question<Ask, Answer>, question: Ask, timeout: number): Promise<Answer> {
-    const id = ++this.lastQuestion;
-    const pending = Promise.withResolvers<unknown>();
-    this.pendingQuestions.set(id, pending);
-    const timedOut = () => pending.reject(new Error(`a worker has not answered in ${timeout / 1000} s`));
-    const timer = setTimeout(timedOut, timeout);
-    try {
-      if (this.exitReason !== undefined) timedOut();
-      this.send({ type: "ask", id, name, question });
-      return (await pending.promise) as Answer;
-    } finally {
-      clearTimeout(timer);
-      this.pendingQuestions.delete(id);
-    }
+  ask<Ask, Answer>(question: Question<Ask, Answer>, payload: Ask, timeout: number): Promise<Answer> {
+    return withTimeout(timeout, this.questions.ask(question, payload), "a worker");
   }
 
   kill(): void {
     this.child.kill("SIGKILL");
-  }
-
-  private onAnswer({ id, answer, failure }: QuestionAnswer): void {
-    if (failure === undefined) this.pendingQuestions.get(id)?.resolve(answer);
-    else this.pendingQuestions.get(id)?.reject(new FormattedError(failure));
   }
 
   private onAccepted(id: number): void {

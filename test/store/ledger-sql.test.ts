@@ -20,7 +20,14 @@ t.test("a span is whole weeks, whole days and hours at both ends, and the remain
 t.test("a query has as many values as bounds, and tables of holders only where they are needed", async (t) => {
   const column = (name: string) => name;
   const own = { isIn: column, isList: column, items: column };
-  const dialect = { tags: "TAGS", join: "join", insertOrder: "id", preaggregates: false, ...own };
+  const dialect = {
+    tags: "TAGS",
+    join: "join",
+    positions: "POSITIONS",
+    insertOrder: "id",
+    preaggregates: false,
+    ...own,
+  };
   const plain = sumsSql({ by: ["model", "day"] }, dialect);
   t.equal(plain.split("?").length - 1, sumBounds({ by: [] }).length);
   t.notMatch(plain, /usage_holder|TAGS/);

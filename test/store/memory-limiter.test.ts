@@ -231,3 +231,23 @@ t.test("a reservation that is taken over counts in sums that are known already, 
   limiter.settle("other", { tokens: 0, cost: 10 });
   t.match(await limiter.statuses(key), [{ budgets: [{ spent: 10, reserved: 50 }] }]);
 });
+
+t.test("sums that are read again are not those of a reading that had begun before", async (t) => {
+  const early = Promise.withResolvers<ReadonlyMap<string, number>>();
+  const sums = (spent: number) => new Map([["key:ci", spent]]);
+  const readings = [sums(10), early.promise, sums(75)];
+  const limiter = new MemoryLimiter(
+    async () => (await readings.shift()) ?? sums(0),
+    new Calendar(),
+    () => {},
+    () => START,
+  );
+  const key = [level("key", "ci", { budgets: [{ nano: 200, per: "day", soft: false }] })];
+  t.match(await limiter.statuses(key), [{ budgets: [{ spent: 10 }] }]);
+  const prepared = limiter.prepare(["day"]);
+  const reloaded = limiter.reload();
+  early.resolve(sums(10));
+  await prepared;
+  t.equal(await reloaded, true);
+  t.match(await limiter.statuses(key), [{ budgets: [{ spent: 75 }] }]);
+});

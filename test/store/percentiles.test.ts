@@ -21,6 +21,14 @@ t.test("percentiles are within 6 % of the exact ones, for any values", async (t)
   }
 });
 
+t.test("values beyond all bounds count as the smallest and the largest ones", async (t) => {
+  const some = new Percentiles();
+  for (const value of [1e-9, 1e300, Number.POSITIVE_INFINITY]) some.add(value);
+  const { p50 = 0, p99 = 0, count } = some.figures ?? {};
+  t.equal(count, 3);
+  t.ok(p50 > 5e9 && p99 === p50 && Number.isFinite(p99), String(p99));
+});
+
 t.test("without values, and for invalid times, there are none", async (t) => {
   const none = new Percentiles();
   none.add(0);

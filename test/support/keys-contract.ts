@@ -3,6 +3,8 @@ import type { Test } from "tap";
 import type { CachedKeys } from "../../src/store/cached-keys.ts";
 import { generateKey, isValidKey } from "../../src/store/key-format.ts";
 import type { FileKey } from "../../src/store/key-rows.ts";
+import type { IssuedKey, KeyChange } from "../../src/store/keys.ts";
+import { eventually } from "./process.ts";
 
 const CI = "a-key-of-the-operators-own-choice";
 
@@ -162,6 +164,21 @@ export function keysContract(t: Test, open: (t: Test) => KeyStore | Promise<KeyS
     t.equal((await keys.find(third?.key ?? ""))?.expires, before + 1000, "no old key outlives the key");
   });
 
+  t.test("a key whose new secret cannot be delivered is not rotated", async (t) => {
+    const keys = (await open(t)).view();
+    const first = await keys.create({ name: "one" });
+    let second = "";
+    const deliver = (issued: IssuedKey) => {
+      second = issued.key;
+      throw new Error("nobody reads it");
+    };
+    await t.rejects(keys.rotate("one", 60_000, deliver), { message: "nobody reads it" });
+    t.ok(isValidKey(second));
+    t.equal(await keys.find(second), undefined);
+    t.match(await keys.find(first.key), { id: first.record.id, expires: undefined });
+    t.equal((await keys.show("one"))?.rotating, undefined);
+  });
+
   t.test("a key that is disabled is found as that, until it is enabled", async (t) => {
     const keys = (await open(t)).view();
     const { key, record } = await keys.create({ name: "one" });
@@ -175,5 +192,35 @@ export function keysContract(t: Test, open: (t: Test) => KeyStore | Promise<KeyS
     await keys.revoke("one");
     t.equal(await keys.enable(record.id), undefined, "a revoked one is not restored");
     t.equal(await keys.disable("nobody"), undefined);
+  });
+
+  t.test("a group is disabled with those below it, in every view, until it is enabled", async (t) => {
+    const store = await open(t);
+    const [keys, other] = [store.view(), store.view([{ name: "ci", key: CI, group: "acme/ci" }])];
+    const told: KeyChange[] = [];
+    other.watch((change) => told.push(change));
+    t.equal(await other.disabledGroup("acme/research"), undefined);
+    const before = Date.now();
+    await keys.disableGroup("acme");
+    t.equal(await keys.disabledGroup("acme/research"), "acme", "at once where it was disabled");
+    await eventually(async () => (await other.disabledGroup("acme/research")) === "acme", "the other view");
+    for (const [group, by] of [
+      ["acme", "acme"],
+      ["acme-2", undefined],
+      ["other/acme", undefined],
+    ] as const)
+      t.equal(await other.disabledGroup(group), by, group);
+    await eventually(() => told.length > 0, "the news");
+    t.same(told, [{ group: "acme" }]);
+    const [since] = (await keys.listDisabledGroups()).values();
+    t.ok(since !== undefined && since >= before && since <= Date.now());
+    await keys.disableGroup("acme");
+    await keys.disableGroup("acme/research");
+    t.same([...(await other.listDisabledGroups())][0], ["acme", since], "since when it was first");
+    await keys.enableGroup("acme");
+    await keys.enableGroup("nobody");
+    t.equal(await keys.disabledGroup("acme/research"), "acme/research", "stays disabled by itself");
+    t.equal(await keys.disabledGroup("acme"), undefined);
+    await eventually(async () => (await other.disabledGroup("acme")) === undefined, "the other view");
   });
 }

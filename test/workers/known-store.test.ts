@@ -20,11 +20,12 @@ function told(...all: readonly (StoreSnapshot | undefined)[]): Promise<StoreSnap
 }
 
 t.test("what several workers know is combined: the newest of each key, from the oldest look-up on", async (t) => {
-  const one = { schema: 7, secret: "ab", keys: { seen: 5, age: 100, rows: [row("a", 1), row("b", 5)] } };
-  const other = { schema: 7, secret: "ab", keys: { seen: 4, age: 900, rows: [row("b", 2), row("c", 3)] } };
+  const groups = [["acme", 3]] as const;
+  const one = { schema: 7, secret: "ab", keys: { seen: 5, age: 100, rows: [row("a", 1), row("b", 5)], groups } };
+  const other = { schema: 7, secret: "ab", keys: { seen: 4, age: 900, rows: [row("b", 2), row("c", 3)], groups: [] } };
   t.same(await told(one, undefined, other), {
     ...{ schema: 7, secret: "ab" },
-    keys: { seen: 4, age: 900, rows: [row("a", 1), row("b", 5), row("c", 3)] },
+    keys: { seen: 4, age: 900, rows: [row("a", 1), row("b", 5), row("c", 3)], groups },
   });
 });
 

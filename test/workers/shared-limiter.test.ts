@@ -42,8 +42,40 @@ t.test("two processes share the counts of the one that responds, and one's reser
   counts.settleOrphans(new Map([["b", { tokens: 0, cost: 50, model: "", provider: "" }]]));
   t.match(await one.statuses(LEVELS), [{ budgets: [{ spent: 80, reserved: 0 }] }]);
   one.settle("", { tokens: 0, cost: 7 }, undefined, { scopes: ["key:ci"], time: Date.now() });
+  one.sendUnreserved();
   t.match(await other.statuses(LEVELS), [{ budgets: [{ spent: 87 }] }], "also what was not reserved");
   t.equal(counts.pending, 0);
+});
+
+t.test("what was spent without a reservation is sent together, before anything is asked", async (t) => {
+  const answers = new QuestionHandlers();
+  const counts = new MemoryLimiter(
+    async () => new Map(),
+    new Calendar(),
+    () => {},
+  );
+  registerLimits(answers, counts);
+  const peers = new Peers(answers);
+  const asked: string[] = [];
+  const { ask } = peers;
+  peers.ask = (question, payload) => {
+    asked.push(question.name);
+    return ask.call(peers, question, payload) as never;
+  };
+  const limiter = new SharedLimiter(peers, "1");
+  await limiter.statuses(LEVELS);
+  const spend = () => limiter.settle("", { tokens: 0, cost: 1 }, undefined, { scopes: ["key:ci"], time: Date.now() });
+  for (let i = 0; i < 20; i++) spend();
+  t.match(await limiter.statuses(LEVELS), [{ budgets: [{ spent: 20 }] }]);
+  for (let i = 0; i < 20; i++) spend();
+  limiter.sendUnreserved();
+  limiter.sendUnreserved();
+  spend();
+  await limiter.close();
+  t.equal(asked.length, 5, asked.join());
+  for (let i = 0; i < 1000; i++) spend();
+  t.equal(asked.length, 7, "not too many wait");
+  t.match(await limiter.statuses(LEVELS), [{ budgets: [{ spent: 1041 }] }]);
 });
 
 t.test("where none responds, no request is let in", async (t) => {

@@ -19,25 +19,6 @@ t.test("a worker sends messages to its primary, and receives those of others", a
   t.same(heard, [["there", false], "there"]);
 });
 
-t.test("each question gets its own answer, in any order; one without an answer fails", async (t) => {
-  const sent: ToPrimary[] = [];
-  const peers = new WorkerPeers((message) => void sent.push(message));
-  const [first, second, third] = [peers.ask(SUM, [1]), peers.ask(SUM, [2]), peers.ask(SUM, [3])];
-  t.same(
-    sent.map((message) => message.type === "question" && [message.id, message.question]),
-    [
-      [1, [1]],
-      [2, [2]],
-      [3, [3]],
-    ],
-  );
-  peers.receiveAnswer({ id: 2, answer: 20 });
-  peers.receiveAnswer({ id: 1, answer: 10 });
-  peers.receiveAnswer({ id: 3, failure: "no" });
-  t.same([await first, await second], [10, 20]);
-  await t.rejects(third, /no/);
-});
-
 t.test("without a primary nothing is waited for: pending and future questions fail at once", async (t) => {
   const peers = new WorkerPeers(() => {});
   const asked = peers.ask(SUM, [1]);

@@ -152,7 +152,7 @@ function bootNumber(): string {
 }
 
 /** Returns the parent of a journal's process. */
-function parentPid(name: string): number | undefined {
+export function parentPid(name: string): number | undefined {
   const parent = readProcStat(pidOf(name))?.[1];
   return parent === undefined ? undefined : Number(parent);
 }

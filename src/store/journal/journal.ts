@@ -13,6 +13,7 @@ import {
   statSync,
   writeSync,
 } from "node:fs";
+import { journalPosition } from "../journal-place.ts";
 import type { LedgerWarn, UnwrittenLines } from "../ledger.ts";
 import { type Cell, KIND_COLUMNS, USAGE_COLUMNS, type UsageRow } from "../ledger-row.ts";
 import type { CreatedObject } from "../object-rows.ts";
@@ -93,6 +94,11 @@ export class Journal {
     return this.failed ? (performance.now() - this.failed.since) / 1000 : 0;
   }
 
+  /** The position at which the lines so far end, written or not. */
+  get endPosition(): number {
+    return journalPosition(Math.max(1, this.number), this.size + this.pendingBytes);
+  }
+
   /** Whether a file exists. */
   get hasFile(): boolean {
     return this.number > 0;
@@ -114,10 +120,14 @@ export class Journal {
     this.add(rowLine("ended", row));
   }
 
-  /** Records what running exchanges have reserved, in each file from now on. @param line of `orphanedLine` */
+  /**
+   * Records what running exchanges have reserved, in each file from now on; in none that cannot be written, as it is of no use in
+   * the log.
+   * @param line of `orphanedLine`
+   */
   recordOrphaned(line: string): void {
     this.open.set("", { line });
-    this.add(line);
+    if (this.writable) this.add(line);
   }
 
   /** Records an object that was created. */
@@ -177,7 +187,7 @@ export class Journal {
 
   private add(line: string): void {
     this.pending.push(line);
-    this.pendingBytes += line.length;
+    this.pendingBytes += Buffer.byteLength(line);
     if (this.pendingBytes <= this.limits.memory) return;
     // So many bytes in one turn of the event loop are written before its end.
     this.write();
@@ -284,7 +294,7 @@ export class Journal {
 
   private dropOldest(): void {
     const dropped = this.pending.splice(0, Math.ceil(this.pending.length / 100));
-    for (const line of dropped) this.pendingBytes -= line.length;
+    for (const line of dropped) this.pendingBytes -= Buffer.byteLength(line);
     if (!this.failed) return;
     if (this.failed.lost === 0) this.warn("Memory for the ledger's journal is full: its oldest lines are being lost.");
     this.failed.lost += dropped.length;

@@ -1,6 +1,7 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import { withTimeout } from "../../core/timeout.ts";
 import {
+  type JournalEnd,
   Ledger,
   type LedgerBacklog,
   type LedgerEntry,
@@ -13,6 +14,7 @@ import {
   type LedgerSpeed,
   type LedgerSum,
   type LedgerWarn,
+  type PlacedSums,
   type SpeedGroup,
   type UnwrittenLines,
 } from "../ledger.ts";
@@ -45,7 +47,7 @@ const POLL_INTERVAL = 50;
 const FLUSH_TIMEOUT = 1500;
 /** Milliseconds until a new thread is started, or a store that could not be opened is retried. */
 const AGAIN = 10_000;
-/** Maximum milliseconds to wait until processes have recorded what they have reserved at a primary that is gone. */
+/** Maximum milliseconds to wait until processes without a primary have recorded what they have reserved. */
 const ORPHANED_TIMEOUT = 5000;
 /** Number of lost lines logged at once, and milliseconds of pause before the next. */
 const LOST_BATCH = 2000;
@@ -140,6 +142,7 @@ export class JournaledLedger extends Ledger implements ObjectJournal {
   }
 
   override async recordOrphaned(orphaned: readonly RunningReservation[]): Promise<void> {
+    if (this.closed) return;
     // What has ended before is then in the sums of whoever reads this.
     await withTimeout(FLUSH_TIMEOUT, this.flush()).catch(() => {});
     if (this.closed || !(this.journal.hasFile || orphaned.length > 0)) return;
@@ -174,8 +177,9 @@ export class JournaledLedger extends Ledger implements ObjectJournal {
   /** @throws Error when the thread has died */
   override async flush(): Promise<void> {
     this.persist();
-    if (this.journal.hasFile)
-      await LedgerThread.shared().request(this.openLedger(), { type: "feed", ...this.journalPosition() });
+    if (!this.journal.hasFile) return;
+    this.onFeed();
+    await LedgerThread.shared().request(this.openLedger(), { type: "feed", ...this.journalPosition() });
   }
 
   override async recovered(): Promise<void> {
@@ -183,6 +187,14 @@ export class JournaledLedger extends Ledger implements ObjectJournal {
     const left = () => listJournals(folder).some((journal) => journal.name !== owner && isOrphaned(journal));
     if (left()) this.openLedger();
     for (const end = Date.now() + RECOVERY_TIMEOUT; left() && Date.now() < end; ) await sleep(POLL_INTERVAL);
+  }
+
+  override get place(): JournalEnd {
+    return { journal: this.journal.owner, position: this.journal.endPosition };
+  }
+
+  override async placedSums(query: LedgerQuery): Promise<PlacedSums> {
+    return (await this.request({ type: "placedSums", query })) as PlacedSums;
   }
 
   override async sums(query: LedgerQuery): Promise<LedgerSum[]> {
@@ -286,6 +298,7 @@ export class JournaledLedger extends Ledger implements ObjectJournal {
 
   private readonly feed = (): void => {
     this.timer = undefined;
+    this.onFeed();
     LedgerThread.shared().send(this.openLedger(), { type: "feed", ...this.journalPosition() });
   };
 

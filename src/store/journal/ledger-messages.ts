@@ -20,6 +20,7 @@ export type LedgerRequest =
   /** Tells whether the journal can be written; if not, its lines wait in memory. */
   | { type: "journal"; writable: boolean }
   | { type: "sums"; query: LedgerQuery }
+  | { type: "placedSums"; query: LedgerQuery }
   | { type: "recent"; limit: number }
   | { type: "search"; search: LedgerSearch }
   | { type: "reach"; filter: LedgerFilter; rows: number }

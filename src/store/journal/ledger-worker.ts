@@ -71,6 +71,8 @@ class WorkerLedger {
         return this.feeder.feed(ask);
       case "sums":
         return this.store.ledger.sums(ask.query);
+      case "placedSums":
+        return this.store.ledger.placedSums(ask.query);
       case "recent":
         return this.store.ledger.recent(ask.limit);
       case "search":

@@ -24,7 +24,7 @@ const PROGRESS_ROWS = 100_000;
  * follow those of days by themselves.
  */
 const TABLES = [
-  ...["key", "object", "price", "audit", "kept_value", "signed_out", "journal"],
+  ...["key", "key_group", "object", "price", "audit", "kept_value", "signed_out", "journal"],
   ...["usage_kind", "usage_holder", "usage", "usage_hour", "usage_day", "usage_once", "usage_pruned"],
 ] as const;
 /** Tables that a gateway fills by its start, before it has served anything: they do not make a database used. */

@@ -1,6 +1,16 @@
 import { hash } from "node:crypto";
+import type { MaybePromise } from "../../core/plugin.ts";
 import { sanitizeText } from "../../wire/utf8.ts";
-import { CachedKeys, keyStoreUnavailable, NAMED, nameTaken } from "../cached-keys.ts";
+import {
+  CachedKeys,
+  DISABLE_GROUP,
+  DISABLED_GROUPS,
+  disabledGroupsOf,
+  ENABLE_GROUP,
+  keyStoreUnavailable,
+  NAMED,
+  nameTaken,
+} from "../cached-keys.ts";
 import { generateKey } from "../key-format.ts";
 import { type FileKey, type KeyRow, keyColumns, rowToKeyRecord, StoredKey } from "../key-rows.ts";
 import type { IssuedKey, KeyChange, KeyEdit, KeyRecord, NewKey } from "../keys.ts";
@@ -23,6 +33,8 @@ export interface KeySnapshot {
   /** Milliseconds since the database last responded. */
   readonly age: number;
   readonly rows: readonly KeyRow[];
+  /** Disabled groups, each with the Unix milliseconds since when. */
+  readonly groups: readonly (readonly [name: string, disabled: number])[];
 }
 
 /** How often changes are polled, and whether notifications are used. */
@@ -107,12 +119,17 @@ export class PostgresKeys extends CachedKeys {
     });
   }
 
-  override async rotate(idOrName: string, overlap: number): Promise<IssuedKey | undefined> {
+  override async rotate(
+    idOrName: string,
+    overlap: number,
+    deliver?: (issued: IssuedKey) => void,
+  ): Promise<IssuedKey | undefined> {
     return this.changeKey(idOrName, async (ask, found) => {
       if (found.revoked !== undefined) return undefined;
       const { key } = generateKey(found.id);
       const old = overlap > 0 ? [found.hash, Date.now() + overlap] : [null, null];
       const record = await update(ask, found.id, ["hash", "old_hash", "old_until"], [hash("sha256", key), ...old]);
+      deliver?.({ key, record });
       return { key, record };
     });
   }
@@ -133,6 +150,26 @@ export class PostgresKeys extends CachedKeys {
     return revoked !== undefined;
   }
 
+  override disabledGroup(group: string): MaybePromise<string | undefined> {
+    this.startPolling();
+    if (this.lastChange !== undefined) return super.disabledGroup(group);
+    // Keys of gateway.yaml are found before the first poll.
+    return this.poll().then(() => super.disabledGroup(group));
+  }
+
+  override async listDisabledGroups(): Promise<ReadonlyMap<string, number>> {
+    return disabledGroupsOf(await this.database.query(DISABLED_GROUPS));
+  }
+
+  override async disableGroup(group: string): Promise<void> {
+    const now = Date.now();
+    await this.changeGroup(DISABLE_GROUP, group, now, now);
+  }
+
+  override async enableGroup(group: string): Promise<void> {
+    await this.changeGroup(ENABLE_GROUP, Date.now(), group);
+  }
+
   /**
    * Returns the cached keys, for a process that starts while the database is down; undefined before the database's first
    * response.
@@ -140,12 +177,13 @@ export class PostgresKeys extends CachedKeys {
   snapshot(): KeySnapshot | undefined {
     if (this.lastChange === undefined) return undefined;
     const rows = [...this.cache.values()].map(({ row }) => row);
-    return { seen: this.lastChange, age: this.clock() - this.answeredAt, rows };
+    return { seen: this.lastChange, age: this.clock() - this.answeredAt, rows, groups: [...this.disabledGroups] };
   }
 
   /** Starts with the keys cached by another process, for the rest of their allowed age. */
-  loadSnapshot({ seen, age, rows }: KeySnapshot): void {
+  loadSnapshot({ seen, age, rows, groups }: KeySnapshot): void {
     this.lastChange = seen;
+    this.disabledGroups = new Map(groups);
     this.answeredAt = this.clock() - age;
     for (const row of rows) this.cacheNewest(row);
   }
@@ -173,6 +211,11 @@ export class PostgresKeys extends CachedKeys {
       if ((found.disabled === undefined) === (disabled === null)) return found;
       return update(ask, found.id, ["disabled"], [disabled]);
     });
+  }
+
+  private async changeGroup(text: string, ...values: readonly PostgresValue[]): Promise<void> {
+    await this.database.query(text, ...values);
+    if (this.timer) await this.poll();
   }
 
   /** Changes a key, if it exists. */
@@ -241,6 +284,7 @@ export class PostgresKeys extends CachedKeys {
     const now = this.clock();
     try {
       await this.database.withDeadline(this.lastChange === undefined ? LOOKUP_TIMEOUT : POLL_TIMEOUT, async (ask) => {
+        this.applyDisabledGroups(await ask(DISABLED_GROUPS));
         if (this.lastChange === undefined) {
           const [row] = await ask("select last from key_change");
           this.lastChange = Number(row?.["last"]);

@@ -1,13 +1,15 @@
 import { sanitizeText } from "../../wire/utf8.ts";
-import { batchLength, type InsertedJournal, insertedJournals, wasDeleted } from "../journal-place.ts";
-import type { LedgerEntry, LedgerQuery, LedgerSum, LedgerWarn } from "../ledger.ts";
+import { batchLength, type InsertedJournal, insertedJournals, placedSince, wasDeleted } from "../journal-place.ts";
+import type { LedgerEntry, LedgerQuery, LedgerSum, LedgerWarn, PlacedSums } from "../ledger.ts";
 import { entryToRow, USAGE_COLUMNS, type UsageRow } from "../ledger-row.ts";
 import type { SqlQuery } from "../ledger-search.ts";
 import {
   addToSumsSql,
   inWholeHours,
   type LedgerDialect,
+  parsePlacedSums,
   parseSum,
+  placedSumsSql,
   ROW_AS_SUMS,
   sumBounds,
   sumsSql,
@@ -59,6 +61,7 @@ const DIALECT: LedgerDialect = {
   isIn: (column, select) => `coalesce(${column} in (${select}), false)`,
   // PostgreSQL aggregates in a hash table, and its sums of sums are not integers.
   preaggregates: false,
+  positions: "coalesce(json_object_agg(name, position), '{}')::text",
   insertOrder: "id",
 };
 
@@ -135,6 +138,15 @@ export class PostgresLedger extends SqlLedger {
       return ask(sumsSql(query, DIALECT), ...sumBounds(span));
     });
     return rows.map((row) => parseSum(row, query));
+  }
+
+  override async placedSums(query: LedgerQuery): Promise<PlacedSums> {
+    await this.flushBuffered();
+    const rows = await this.runLongQuery(async (ask) => {
+      const span = inWholeHours(query, await postgresPrunedBefore(ask));
+      return ask(placedSumsSql(query, DIALECT), placedSince(), ...sumBounds(span));
+    });
+    return parsePlacedSums(rows, query);
   }
 
   /** Runs a query that may take long, after a short one has shown that the database responds. */

@@ -1,11 +1,15 @@
 -- ARGV[3]: owner, [4]: milliseconds that it lives without another heartbeat, 0: it leaves, [5]: maximum number of holds to orphan,
 -- [6]: maximum number of orphans to return, [7]: least milliseconds until they are returned again, [8]: milliseconds to keep orphans.
--- Keys belong to one epoch of the server: a server that was restarted or replaced another one begins empty, regardless of its
+-- Keys belong to one epoch of the server: a server that was restarted, emptied or replaced another one begins empty, regardless of its
 -- stored data; gateways then send their running holds, and the ledger the money spent.
 local owner, life, most = ARGV[3], tonumber(ARGV[4]), tonumber(ARGV[5])
 local about = redis.pcall('INFO', 'server')
 local run = type(about) == 'string' and string.match(about, 'run_id:(%w+)') or '0'
-local epoch = string.sub(run, 1, 12)
+local begun = P .. string.sub(run, 1, 12)
+local time = redis.call('TIME')
+redis.call('SET', begun, time[1] .. time[2], 'NX')
+redis.call('PEXPIRE', begun, DAY)
+local epoch = string.sub(run, 1, 12) .. '-' .. redis.call('GET', begun)
 P = P .. epoch .. ':'
 local owners = P .. 'owners'
 local known = redis.call('ZSCORE', owners, owner)

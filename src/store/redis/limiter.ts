@@ -3,6 +3,7 @@ import { type Calendar, PERIODS, type Period } from "../../core/calendar.ts";
 import { GatewayError } from "../../core/errors.ts";
 import type { LimitLevel } from "../../core/limits.ts";
 import { CountedNames, NO_CHARGE, namedCharge } from "../counted-names.ts";
+import type { JournalEnd } from "../ledger.ts";
 import {
   markMessage,
   newBudgetMarks,
@@ -19,9 +20,11 @@ import {
   type Reservation,
   type ReserveResult,
   type Unreserved,
+  type UnreservedCharge,
 } from "../limiter.ts";
-import { type LimitPart, MemoryLimiter, type SpendSince } from "../memory-limiter.ts";
+import { type LimitPart, MemoryLimiter } from "../memory-limiter.ts";
 import { chargeOfRow, exchangeId, type FindCharges, ORPHAN_TIMEOUT, ORPHAN_TTL } from "../orphan-charges.ts";
+import type { PlacedSpending } from "../spend.ts";
 import { parseExcess, parseGrant, parseStatuses, ReplyReader } from "./replies.ts";
 import { REPLY_DEADLINE, RedisRefusal, type RedisScript, RedisServer, unusableRedis } from "./server.ts";
 import {
@@ -48,8 +51,11 @@ const JOIN_TIMEOUT = 5000;
 /** Reservations of dead processes that are orphaned in one step, and those that are looked up in the ledger with a heartbeat. */
 const END_BATCH = 500;
 const ORPHAN_BATCH = 100;
-/** Reservations that are adopted in one step. */
+/** Reservations that are adopted in one step, and charges without a reservation that are counted in one. */
 const ADOPT_BATCH = 50;
+const REPORT_BATCH = 50;
+/** Charges without a reservation that wait to be sent at most. */
+const MAX_UNSENT = 500;
 /** Milliseconds for which the ledger's sums are cached. */
 const LEDGER_TTL = 1000;
 /** Cached sums; those of them that are refreshed with each heartbeat; and milliseconds for which they are kept in use. */
@@ -82,10 +88,23 @@ interface KnownSum {
   readonly used: number;
 }
 
+/** A charge without a reservation, and the position of its row in the journal of this process. */
+interface PlacedCharge extends UnreservedCharge {
+  readonly position: number;
+}
+
+/** The ledger's sums, and when they were asked for: Unix milliseconds. */
+interface LedgerSums {
+  readonly asked: number;
+  readonly sums: Promise<PlacedSpending>;
+}
+
 interface RedisLimiterParts {
   readonly server: RedisServer;
-  /** Returns the sums from the ledger. */
-  readonly spentSince: SpendSince;
+  /** Returns what was spent since a time (Unix milliseconds) according to the ledger. */
+  readonly spentSince: (since: number) => Promise<PlacedSpending>;
+  /** Returns where this process's rows so far end in its journal. */
+  readonly place: () => JournalEnd;
   /** Looks up the costs of exchanges whose process has died. */
   readonly findCharges: FindCharges;
   /** Waits until everything spent here is in the ledger, visible to others. Rejects when the ledger cannot be written. */
@@ -113,8 +132,11 @@ export class RedisLimiter extends Limiter {
   private readonly sums = new Map<string, KnownSum>();
   /** The highest amount of each sum for which marks were reported. */
   private readonly reported = new Map<string, number>();
-  private readonly ledgerSums = new Map<number, { asked: number; sums: ReturnType<SpendSince> }>();
-  private readonly unreported = new UnreportedSpending();
+  private readonly ledgerSums = new Map<number, LedgerSums>();
+  private readonly unreported: UnreportedSpending;
+  /** The position up to which this process's rows are in the ledger's store. */
+  private stored = 0;
+  private unsent: PlacedCharge[] = [];
   private readonly countedNames = new CountedNames();
   /** Counts here while the server is unreachable. */
   private fallback: MemoryLimiter | undefined;
@@ -136,6 +158,7 @@ export class RedisLimiter extends Limiter {
   private constructor(private readonly parts: RedisLimiterParts) {
     super();
     this.clock = parts.clock ?? Date.now;
+    this.unreported = new UnreportedSpending(parts.place().journal);
     this.fallback = this.createFallback();
   }
 
@@ -178,12 +201,14 @@ export class RedisLimiter extends Limiter {
     const charge = namedCharge(id, settled);
     this.reservations.delete(id);
     if (!this.fallback) {
-      this.settleShared(hold, charge, unused, unreserved);
+      if (hold) this.settleShared(hold, charge, unused, unreserved);
+      else if (unreserved) this.unsent.push({ charge, unreserved, position: this.position });
+      if (this.unsent.length >= MAX_UNSENT) this.sendUnreserved();
       return;
     }
     const used = this.countedNames.countOnce(charge);
     this.fallback.settle(id, used, unused, unreserved);
-    if (unreserved) this.addUnreserved(unreserved, used.cost);
+    if (unreserved) this.addUnreserved(unreserved, used.cost, this.position);
     if (!hold) return;
     this.addUnreported(
       hold,
@@ -192,8 +217,16 @@ export class RedisLimiter extends Limiter {
     );
   }
 
+  override sendUnreserved(): void {
+    const { unsent } = this;
+    if (unsent.length === 0 || this.fallback) return;
+    this.unsent = [];
+    for (let at = 0; at < unsent.length; at += REPORT_BATCH) this.report(unsent.slice(at, at + REPORT_BATCH));
+  }
+
   override async statuses(levels: readonly LimitLevel[]): Promise<LimitStatus[]> {
     const { calendar } = this.parts;
+    this.sendUnreserved();
     for (let tries = MAX_TRIES; !this.fallback && tries > 0; tries--) {
       const now = this.clock();
       const packed = JSON.stringify(levels.map((level) => packLevel(level, 0, calendar, now)));
@@ -212,6 +245,7 @@ export class RedisLimiter extends Limiter {
   /** Running reservations end with their rows in the ledger. */
   override async close(): Promise<void> {
     await this.joining?.catch(() => {});
+    this.sendUnreserved();
     if (!this.fallback) await this.runBeat(0, 0).catch(() => {});
     this.stop();
   }
@@ -223,6 +257,7 @@ export class RedisLimiter extends Limiter {
   }
 
   private async reserveShared(reservation: Reservation, tries: number): Promise<ReserveResult> {
+    this.sendUnreserved();
     const { calendar } = this.parts;
     const now = this.clock();
     const json = packReservation(reservation, calendar, now);
@@ -301,46 +336,67 @@ export class RedisLimiter extends Limiter {
     else this.adopt([hold]).catch((thrown) => this.handleFailure(thrown));
   }
 
-  /** @param hold undefined: nothing was reserved */
-  private settleShared(
-    hold: RedisReservation | undefined,
-    charge: Charge,
-    unused: string,
-    unreserved?: Unreserved,
-  ): void {
+  private settleShared(hold: RedisReservation, charge: Charge, unused: string, unreserved?: Unreserved): void {
     const { tokens, cost, once = "" } = charge;
-    const { id = "", levels = [] } = hold?.reservation ?? {};
+    const { id } = hold.reservation;
+    const { epoch } = this;
     const amounts = [String(Math.ceil(tokens)), toDecimal(cost)];
     const report = randomUUID();
+    const { position } = this;
     const elsewhere = unreserved ? [report, String(unreserved.time), ...unreserved.scopes] : [];
-    this.run("settle", [this.owner, id, ...amounts, unused, once, ...elsewhere], undefined, JOIN_TIMEOUT).then(
-      (spent) => {
-        if (!hold) return;
+    const args = [this.owner, id, ...amounts, unused, once, this.unreported.rowPlace(position), ...elsewhere];
+    this.run("settle", args, undefined, JOIN_TIMEOUT).then(
+      (reply) => {
         // Other processes have ended it, because they considered this process dead.
-        if (spent === null) this.addUnreported(hold, charge, unused);
-        else this.tell(levels, spent, hold.time, unused);
+        if (reply === null) this.addUnreported(hold, charge, unused, position);
+        else this.onSettled(hold, reply, { unused, cost, position, epoch });
       },
       (thrown) => {
         this.handleFailure(thrown);
-        // Under its name, as the server may have counted it: perhaps only the reply was lost.
-        if (unreserved) this.addUnreserved(unreserved, this.countedNames.countOnce(charge).cost, report);
-        if (hold) this.addUnreported(hold, charge, unused);
+        if (unreserved) this.addNamed(report, [{ charge, unreserved, position }]);
+        this.addUnreported(hold, charge, unused, position);
       },
     );
   }
 
-  /** Reports budgets that are nearly spent, and warns of soft ones. @param spent of all sums, in the order of their levels */
-  private tell(levels: readonly LimitLevel[], spent: readonly unknown[], time: number, unused: string) {
-    const reader = new ReplyReader(spent);
+  /** Sends charges of exchanges that have reserved nothing. */
+  private report(charges: readonly PlacedCharge[]): void {
+    const name = randomUUID();
+    const counted = charges.flatMap(({ charge: { cost, once = "" }, unreserved: { scopes, time } }) => [
+      toDecimal(cost),
+      once,
+      String(time),
+      String(scopes.length),
+      ...scopes,
+    ]);
+    this.run("report", [name, ...counted], undefined, JOIN_TIMEOUT).catch((thrown) => {
+      this.handleFailure(thrown);
+      this.addNamed(name, charges);
+    });
+  }
+
+  /**
+   * Reports budgets that are nearly spent, and warns of soft ones.
+   * @param reply whether it counts, and the money spent of all sums, in the order of their levels
+   */
+  private onSettled(
+    { reservation: { levels }, time }: RedisReservation,
+    reply: readonly unknown[],
+    { unused, cost, position, epoch }: { unused: string; cost: number; position: number; epoch: string },
+  ): void {
+    const reader = new ReplyReader(reply);
+    const counts = reader.number() === 1;
     for (const level of levels)
       for (const { per, name } of levelSumNames(level, this.parts.calendar, time)) {
         const sum = reader.number();
         if (level.scope === unused) continue;
+        if (counts) this.unreported.addSent({ sum: name, cost, position }, epoch);
         for (const mark of newBudgetMarks(level, per, sum, this.lastReported(name, sum))) {
           if (mark.soft) this.parts.warn(markMessage(mark));
           this.onBudgetMark(mark);
         }
       }
+    if (epoch !== this.epoch) this.payIfShared();
   }
 
   /** Records the highest amount of a sum for which marks are reported, and returns the one before; 0: none. */
@@ -353,37 +409,51 @@ export class RedisLimiter extends Limiter {
   }
 
   /** Records the charge of a reservation, to be sent to the server later. */
-  private addUnreported(hold: RedisReservation, { tokens, cost, once = "" }: Charge, unused: string): void {
+  private addUnreported(
+    hold: RedisReservation,
+    { tokens, cost, once = "" }: Charge,
+    unused: string,
+    position = this.position,
+  ): void {
     const { reservation, time, json, epoch, granted } = hold;
     if (epoch === undefined) {
       for (const level of reservation.levels)
-        if (level.scope !== unused) this.addPayments(levelSumNames(level, this.parts.calendar, time), cost);
+        if (level.scope !== unused) this.addPayments(levelSumNames(level, this.parts.calendar, time), cost, position);
     } else {
       const used = { tokens, cost };
       const sure = granted ? epoch : undefined;
-      this.unreported.addSettlement({ id: reservation.id, time, json, used, unused, once, granted: sure });
+      this.unreported.addSettlement({ id: reservation.id, time, json, used, unused, once, granted: sure, position });
     }
     this.payIfShared();
   }
 
-  /**
-   * Records a cost for all budgets that its scopes may have by now, to be sent to the server later.
-   * @param report the name under which the server may have counted it
-   */
-  private addUnreserved({ scopes, time }: Unreserved, cost: number, report?: string): void {
-    const { calendar } = this.parts;
-    const sums = scopes.flatMap((scope) => PERIODS.map((per) => sumName(scope, per, calendar, time)));
-    if (report === undefined) this.addPayments(sums, cost);
-    else
-      this.unreported.addNamedPayments(
-        report,
-        sums.map(({ name }) => ({ sum: name, cost })),
-      );
+  /** Records a cost for all budgets that its scopes may have by now, to be sent to the server later. */
+  private addUnreserved(unreserved: Unreserved, cost: number, position: number): void {
+    this.addPayments(this.possibleSums(unreserved), cost, position);
     this.payIfShared();
   }
 
-  private addPayments(sums: readonly SumName[], cost: number): void {
-    if (cost !== 0) for (const { name } of sums) this.unreported.addPayment(name, cost);
+  /** Records such costs under a name under which the server may have counted them: perhaps only the reply was lost. */
+  private addNamed(name: string, charges: readonly PlacedCharge[]): void {
+    const payments = charges.flatMap(({ charge, unreserved, position }) => {
+      const { cost } = this.countedNames.countOnce(charge);
+      return this.possibleSums(unreserved).map((sum) => ({ sum: sum.name, cost, position }));
+    });
+    this.unreported.addNamedPayments(name, payments);
+    this.payIfShared();
+  }
+
+  private possibleSums({ scopes, time }: Unreserved): SumName[] {
+    return scopes.flatMap((scope) => PERIODS.map((per) => sumName(scope, per, this.parts.calendar, time)));
+  }
+
+  private addPayments(sums: readonly SumName[], cost: number, position: number): void {
+    for (const { name } of sums) this.unreported.addPayment({ sum: name, cost, position });
+  }
+
+  /** The position at which this process's rows so far end in its journal. */
+  private get position(): number {
+    return this.parts.place().position;
   }
 
   private payIfShared(): void {
@@ -391,7 +461,7 @@ export class RedisLimiter extends Limiter {
   }
 
   private async pay(): Promise<void> {
-    await Promise.all(this.unreported.report(this.epoch, this.clock(), (script, args) => this.send(script, args)));
+    await Promise.all(this.unreported.report((script, args) => this.send(script, args)));
   }
 
   /** Sends running reservations that the server does not know. */
@@ -434,6 +504,11 @@ export class RedisLimiter extends Limiter {
     this.failures++;
     this.fallback = this.createFallback();
     for (const { reservation, time } of this.reservations.values()) this.fallback.adopt(reservation, time);
+    for (const { charge, unreserved, position } of this.unsent.splice(0)) {
+      const used = this.countedNames.countOnce(charge);
+      this.fallback.settle("", used, undefined, unreserved);
+      this.addUnreserved(unreserved, used.cost, position);
+    }
     this.parts.server.disconnect();
     this.warnAway(thrown as Error);
     this.schedule();
@@ -482,7 +557,7 @@ export class RedisLimiter extends Limiter {
 
   /** Returns what the ledger knows or the server knew, whichever is more. */
   private async spentSince(since: number): Promise<ReadonlyMap<string, number>> {
-    const sums = new Map(await this.parts.spentSince(since));
+    const sums = new Map((await this.parts.spentSince(since)).spent);
     for (const { sum, spent } of this.sums.values())
       if (sum.start === since) sums.set(sum.scope, Math.max(spent, sums.get(sum.scope) ?? 0));
     return sums;
@@ -503,29 +578,30 @@ export class RedisLimiter extends Limiter {
   /** Sends the ledger's sums to the server. @throws GatewayError when the ledger does not respond */
   private async seedSums(names: readonly string[]): Promise<void> {
     const { calendar } = this.parts;
+    const { epoch } = this;
     const sumArguments = names.map(async (name) => {
       const sum = parseSumName(name);
-      const { asked, sums } = this.ledgerSumsSince(sum.start);
-      const spent = (await sums).get(sum.scope) ?? 0;
-      return [name, toDecimal(spent), String(asked), String(sumTtl(sum, calendar, this.clock()))];
+      const { spent, positions } = await this.ledgerSumsSince(sum.start);
+      const included = JSON.stringify(Object.fromEntries(positions));
+      return [name, toDecimal(spent.get(sum.scope) ?? 0), included, String(sumTtl(sum, calendar, this.clock()))];
     });
     const seedArguments = (await Promise.all(sumArguments)).flat();
     this.softUnknownLogged = false;
-    await this.run("seed", seedArguments);
+    // Another server's sums must be read after it has begun: what was reported to this one may not be in them.
+    if (epoch === this.epoch) await this.run("seed", seedArguments);
   }
 
   /** Returns the ledger's sums since then, from one query for many callers. */
-  private ledgerSumsSince(start: number): { asked: number; sums: ReturnType<SpendSince> } {
+  private ledgerSumsSince(start: number): Promise<PlacedSpending> {
     const asked = this.clock();
     const known = this.ledgerSums.get(start);
-    if (known && asked - known.asked < LEDGER_TTL) return known;
+    if (known && asked - known.asked < LEDGER_TTL) return known.sums;
     const sums = this.parts.spentSince(start).catch((cause: unknown) => {
       this.ledgerSums.delete(start);
       throw spendUnknownError(cause);
     });
-    const made = { asked, sums };
-    this.ledgerSums.set(start, made);
-    return made;
+    this.ledgerSums.set(start, { asked, sums });
+    return sums;
   }
 
   /** Schedules the next heartbeat, or the next attempt to reconnect. */
@@ -533,7 +609,6 @@ export class RedisLimiter extends Limiter {
     clearTimeout(this.timer);
     if (this.closed) return;
     const next = () => {
-      // Records the time by which others can see it in the ledger.
       if (this.fallback) this.write().catch(() => {});
       return (this.fallback ? this.join() : this.beat())
         .catch((thrown) => this.handleFailure(thrown))
@@ -543,7 +618,11 @@ export class RedisLimiter extends Limiter {
   }
 
   private async beat(): Promise<void> {
-    if (!(await this.sendHeartbeat())) await this.join();
+    this.sendUnreserved();
+    const { stored } = this;
+    if (await this.sendHeartbeat()) this.unreported.forgetSent(stored);
+    else await this.join();
+    if (this.unreported.hasSent) this.write().catch(() => {});
     await this.refreshSums();
   }
 
@@ -566,6 +645,10 @@ export class RedisLimiter extends Limiter {
     for (;;) {
       const [epoch, known, seen, ended, ...orphans] = await this.runBeat(PROCESS_TTL, ORPHAN_BATCH);
       const same = this.epoch === epoch && known === 1;
+      if (this.epoch !== epoch) {
+        this.unreported.changeServer(String(epoch));
+        this.ledgerSums.clear();
+      }
       this.epoch = String(epoch);
       this.processCount = Number(seen);
       // Without the ledger or the server they stay reserved, and a later heartbeat returns them again.
@@ -607,9 +690,9 @@ export class RedisLimiter extends Limiter {
   }
 
   private async writeOnce(): Promise<void> {
-    const written = this.unreported.beginLedgerWrite();
+    const { position } = this;
     await this.parts.flushLedger();
-    written(this.clock());
+    this.stored = position;
   }
 
   /** Writes everything spent until now. @throws Error when the ledger cannot be written: this process then keeps to its part */
@@ -626,11 +709,14 @@ export class RedisLimiter extends Limiter {
 
   private async joinOnce(): Promise<void> {
     const { server } = this.parts;
-    if (!server.connected) await server.connect();
-    if (!(await this.sendHeartbeat())) {
-      this.ledgerSums.clear();
-      this.mustRejoin = true;
+    if (!server.connected) {
+      const { stored } = this;
+      await server.connect().catch((thrown: unknown) => {
+        this.unreported.mergeStored(stored);
+        throw thrown;
+      });
     }
+    if (!(await this.sendHeartbeat())) this.mustRejoin = true;
     // Such a server loads its sums from the ledger: what is not there yet would be lost.
     if (this.mustRejoin && this.fallback) await this.writeAll();
     this.mustRejoin = false;

@@ -94,16 +94,18 @@ local function decrease(key, field, amount)
   redis.call('HINCRBY', key, field, minus)
 end
 
--- Adds money that another process spent without a hold: it counts if it was not in the ledger when the sum was loaded. If the sum is
--- not loaded, the money is stored for the next load, as a result may already be under way.
-local function owed(key, cost, since)
+-- Adds money whose row may be in the sum that was loaded from the ledger. It counts if it is not: a row has a place, the name of a
+-- journal and a position there, and a sum has the position up to which it includes each journal. If the sum is not loaded, the money
+-- is stored for the next load, as a result may already be under way.
+local function owed(key, cost, place)
   local seeded = redis.call('HGET', key, 'seeded')
   if not seeded then
-    increase(key, 'late:' .. since, cost)
+    increase(key, 'late:' .. place, cost)
     if redis.call('TTL', key) == -1 then redis.call('PEXPIRE', key, DAY) end
-  elseif tonumber(since) > tonumber(seeded) then
-    increase(key, 'spent', cost)
+    return
   end
+  local journal, position = string.match(place, '^(%S+) (%d+)$')
+  if tonumber(position) > (cjson.decode(seeded)[journal] or 0) then increase(key, 'spent', cost) end
 end
 
 -- Parses a stored hold: its time, and { most = { tokens, money }, least = { … }, levels = { { scope, rpm, tpm, tokens reserved,
@@ -148,8 +150,9 @@ local function unreserved(level, time, cost, counted)
 end
 
 -- Counts usage at all levels of a hold, instead of its worst case, or of `before`: { tokens, money, unused scope } that was
--- counted for it. Returns the money spent of each sum.
-local function charge(time, hold, tokens, cost, unused, before)
+-- counted for it. A sum that is not loaded gets it from the ledger, or from here, if the place of its row is known. Returns the
+-- money spent of each sum.
+local function charge(time, hold, tokens, cost, unused, before, place)
   local spent = {}
   for _, level in ipairs(hold.levels) do
     local scope, t, c = level[1], tokens, cost
@@ -165,10 +168,11 @@ local function charge(time, hold, tokens, cost, unused, before)
         decrease(key, 'pending', hold.most[2])
         if string.sub(redis.call('HGET', key, 'pending'), 1, 1) == '-' then redis.call('HSET', key, 'pending', '0') end
       end
-      -- A sum that is not loaded will get it from the ledger.
       if known[1] then
         increase(key, 'spent', c)
         decrease(key, 'spent', counted)
+      elseif place and not before then
+        owed(key, c, place)
       end
       spent[#spent + 1] = redis.call('HGET', key, 'spent') or ''
     end
@@ -178,10 +182,10 @@ local function charge(time, hold, tokens, cost, unused, before)
 end
 
 -- Replaces a removed hold with the actual usage. Returns the money spent of each sum.
-local function finish(text, tokens, cost, unused)
+local function finish(text, tokens, cost, unused, place)
   local time, hold = unpacked(text)
   for _, level in ipairs(hold.levels) do leave(level[1]) end
-  return charge(time, hold, tokens, cost, unused)
+  return charge(time, hold, tokens, cost, unused, nil, place)
 end
 
 -- Orphans: holds whose owner was taken for dead, { died, text, before, once }; the latter two if something was counted: as for

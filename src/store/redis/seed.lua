@@ -1,14 +1,15 @@
--- Loads the ledger's sums. ARGV[3…]: of each sum its name, money, when the ledger was queried, and milliseconds to keep it.
+-- Loads the ledger's sums. ARGV[3…]: of each sum its name, money, the positions up to which it includes the journals, as JSON, and
+-- milliseconds to keep it.
 for i = 3, #ARGV, 4 do
   local key = P .. 'spent:' .. ARGV[i]
   if redis.call('HSETNX', key, 'spent', ARGV[i + 1]) == 1 then
     redis.call('HSET', key, 'seeded', ARGV[i + 2])
     local fields = redis.call('HGETALL', key)
     for f = 1, #fields, 2 do
-      local since = string.match(fields[f], '^late:(%d+)$')
-      if since then
+      local place = string.match(fields[f], '^late:(.+)$')
+      if place then
         redis.call('HDEL', key, fields[f])
-        owed(key, fields[f + 1], since)
+        owed(key, fields[f + 1], place)
       end
     end
     redis.call('PEXPIRE', key, ARGV[i + 3])

@@ -11,7 +11,19 @@ const REPLY_TIMEOUT = 1000;
 export const REPLY_DEADLINE = 3000;
 
 /** Lua scripts that run on the server atomically. */
-const SCRIPTS = ["reserve", "settle", "beat", "adopt", "repay", "pay", "seed", "statuses", "look", "orphans"] as const;
+const SCRIPTS = [
+  "reserve",
+  "settle",
+  "report",
+  "beat",
+  "adopt",
+  "repay",
+  "pay",
+  "seed",
+  "statuses",
+  "look",
+  "orphans",
+] as const;
 export type RedisScript = (typeof SCRIPTS)[number];
 
 interface ScriptText {

@@ -4,7 +4,7 @@ import { toDecimal } from "./sum-names.ts";
 
 /** Items per script, so that none blocks the server for long. */
 const BATCH = 50;
-/** Number of payments tracked separately by ledger write; further ones are merged by sum. */
+/** Number of payments tracked separately by the position of their row; further ones are merged by sum. */
 const MAX_TRACKED = 20_000;
 
 /** A reservation settled while the server was unreachable; the server knows it, or may know it. */
@@ -19,105 +19,162 @@ interface UnreportedSettlement {
   readonly once: string;
   /** The epoch of the server that has certainly granted it. */
   readonly granted: string | undefined;
+  /** The position of its row in the journal of this process. */
+  readonly position: number;
 }
 
 interface UnreportedPayment {
   readonly sum: string;
+  /** Nano-dollars. */
   readonly cost: number;
+  /** The position of its row in the journal of this process. */
+  readonly position: number;
 }
-
-/** With the number of the ledger write that certainly includes it. */
-type Unreported<Item> = Item & { readonly writing: number };
 
 /** Sent under a name, so that a repeated batch counts once. */
 interface UnreportedBatch<Item> {
   readonly name: string;
-  readonly items: readonly Unreported<Item>[];
+  readonly items: readonly Item[];
 }
 
 type Send = (script: "repay" | "pay", args: readonly string[]) => Promise<unknown>;
 
-/** What was spent while the server was unreachable, and must be reported to it. */
+/**
+ * What was spent while the server was unreachable, and must be reported to it; and what was reported, as long as a server that
+ * replaces this one may load sums from the ledger without it.
+ */
 export class UnreportedSpending {
-  private settlements: Unreported<UnreportedSettlement>[] = [];
-  private payments = new Map<string, Unreported<UnreportedPayment>>();
+  private settlements: UnreportedSettlement[] = [];
+  private payments = new Map<string, UnreportedPayment>();
+  private storedPayments = new Map<string, UnreportedPayment>();
   private settlementBatches: UnreportedBatch<UnreportedSettlement>[] = [];
   private paymentBatches: UnreportedBatch<UnreportedPayment>[] = [];
-  /** The numbers of ledger writes begun and completed, and the completion times of those still needed; Unix milliseconds. */
-  private writing = 0;
-  private writesDone = 0;
-  private readonly writeTimes = new Map<number, number>();
+  private sent = new Map<string, UnreportedPayment>();
+  /** The epoch of the server to which all of it belongs. */
+  private epoch = "";
+
+  /** @param journal the name of this process's journal */
+  constructor(private readonly journal: string) {}
 
   get empty(): boolean {
     return (
-      this.settlements.length + this.payments.size + this.settlementBatches.length + this.paymentBatches.length === 0
+      this.settlements.length +
+        this.payments.size +
+        this.storedPayments.size +
+        this.settlementBatches.length +
+        this.paymentBatches.length ===
+      0
     );
   }
 
   addSettlement(settlement: UnreportedSettlement): void {
-    this.settlements.push({ ...settlement, writing: this.writing });
+    this.settlements.push(settlement);
   }
 
-  /** Records nano-dollars that were spent without a reservation on the server. */
-  addPayment(sum: string, cost: number): void {
-    const { writing } = this;
-    const name = this.payments.size < MAX_TRACKED ? `${sum} ${writing}` : sum;
-    this.payments.set(name, { sum, cost: cost + (this.payments.get(name)?.cost ?? 0), writing });
+  /** Records what was spent without a reservation on the server. */
+  addPayment(payment: UnreportedPayment): void {
+    track(this.payments, payment);
+  }
+
+  /**
+   * Merges payments up to a position by sum, as the server could not be reached after their rows were in the ledger's store: where
+   * it comes back empty, it loads sums with all of them.
+   */
+  mergeStored(position: number): void {
+    for (const [name, payment] of this.payments)
+      if (payment.position <= position) {
+        this.payments.delete(name);
+        track(this.storedPayments, { ...payment, position });
+      }
   }
 
   /** Records payments that the server may have counted under a name already. */
   addNamedPayments(name: string, payments: readonly UnreportedPayment[]): void {
-    const { writing } = this;
-    this.paymentBatches.push({ name, items: payments.map((payment) => ({ ...payment, writing })) });
+    this.paymentBatches.push({ name, items: payments });
   }
 
-  /**
-   * Begins a write of everything spent so far to the ledger.
-   * @returns a function to call when it is done, with Unix milliseconds
-   */
-  beginLedgerWrite(): (now: number) => void {
-    const writing = this.writing++;
-    return (now) => {
-      if (this.empty) this.writeTimes.clear();
-      // A failed write is covered by the next.
-      for (; this.writesDone <= writing; this.writesDone++) this.writeTimes.set(this.writesDone, now);
-    };
+  /** Whether something was reported that may not be in the ledger's store yet. */
+  get hasSent(): boolean {
+    return this.sent.size > 0;
   }
 
-  /**
-   * Reports everything at once, with the time since which it is in the ledger; failed batches are kept.
-   * @param epoch the server's epoch
-   * @param now Unix milliseconds, for what may not be in the ledger: it is counted, though it may be there
-   */
-  report(epoch: string, now: number, send: Send): Promise<unknown>[] {
-    const since = ({ writing }: Unreported<object>) => String(this.writeTimes.get(writing) ?? now);
+  /** Records what the server of an epoch has counted: if that is a former one, it must be reported to another. */
+  addSent(payment: UnreportedPayment, epoch: string): void {
+    if (epoch !== this.epoch) this.addPayment(payment);
+    else if (this.sent.size < MAX_TRACKED) track(this.sent, payment);
+  }
+
+  /** Forgets what was reported up to a position: whoever loads sums at another server from now on finds it in the ledger. */
+  forgetSent(position: number): void {
+    for (const [name, payment] of this.sent) if (payment.position <= position) this.sent.delete(name);
+  }
+
+  /** Takes note of a server, to which everything is reported once more: its sums may have been loaded without it. */
+  changeServer(epoch: string): void {
+    this.epoch = epoch;
+    for (const payment of this.sent.values()) this.addPayment(payment);
+    this.sent.clear();
+  }
+
+  /** Reports everything at once, with the positions of its rows; failed batches are kept. */
+  report(send: Send): Promise<unknown>[] {
+    const { epoch } = this;
     this.settlementBatches.push(...batches(this.settlements));
-    this.paymentBatches.push(...batches([...this.payments.values()]));
+    this.paymentBatches.push(...batches([...this.storedPayments.values(), ...this.payments.values()]));
     this.settlements = [];
+    this.storedPayments.clear();
     this.payments.clear();
     const settled = this.settlementBatches.map(async (batch) => {
-      await send("repay", [batch.name, ...batch.items.flatMap((item) => settlementArgs(item, epoch, since(item)))]);
+      await send("repay", [batch.name, ...batch.items.flatMap((item) => this.settlementArgs(item, epoch))]);
+      // A reply of a former server, or the second one.
+      if (epoch !== this.epoch || !this.settlementBatches.includes(batch)) return;
       this.settlementBatches = this.settlementBatches.filter((each) => each !== batch);
+      for (const item of batch.items) for (const payment of paymentsOf(item)) this.addSent(payment, epoch);
     });
     const paid = this.paymentBatches.map(async (batch) => {
-      await send("pay", [batch.name, ...batch.items.flatMap((item) => [item.sum, toDecimal(item.cost), since(item)])]);
+      await send("pay", [
+        batch.name,
+        ...batch.items.flatMap((item) => [item.sum, toDecimal(item.cost), this.rowPlace(item.position)]),
+      ]);
+      if (epoch !== this.epoch || !this.paymentBatches.includes(batch)) return;
       this.paymentBatches = this.paymentBatches.filter((each) => each !== batch);
+      for (const item of batch.items) this.addSent(item, epoch);
     });
     return [...settled, ...paid];
   }
+
+  /** Serializes the place of a row for scripts. */
+  rowPlace(position: number): string {
+    return `${this.journal} ${position}`;
+  }
+
+  private settlementArgs(owed: UnreportedSettlement, epoch: string): string[] {
+    const { id, time, json, used, unused, once, granted, position } = owed;
+    // A reservation that the server has granted and no longer has was settled before.
+    const counts = granted === epoch ? "" : "1";
+    const amounts = [String(Math.ceil(used.tokens)), toDecimal(used.cost)];
+    return [id, String(time), json, ...amounts, unused, this.rowPlace(position), once, counts];
+  }
 }
 
-function batches<Item>(items: readonly Unreported<Item>[]): UnreportedBatch<Item>[] {
+function track(payments: Map<string, UnreportedPayment>, { sum, cost, position }: UnreportedPayment): void {
+  if (cost === 0) return;
+  const name = payments.size < MAX_TRACKED ? `${sum} ${position}` : sum;
+  const known = payments.get(name);
+  payments.set(name, { sum, cost: cost + (known?.cost ?? 0), position: Math.max(position, known?.position ?? 0) });
+}
+
+/** Returns what a settlement adds to each sum of its reservation; see `packReservation`. */
+function paymentsOf({ json, used: { cost }, unused, position }: UnreportedSettlement): UnreportedPayment[] {
+  const { levels } = JSON.parse(json) as { levels: [string, number, number, number, number, [sum: string][]][] };
+  return levels.flatMap(([scope, , , , , budgets]) =>
+    scope === unused ? [] : [...new Set(budgets.map(([sum]) => sum))].map((sum) => ({ sum, cost, position })),
+  );
+}
+
+function batches<Item>(items: readonly Item[]): UnreportedBatch<Item>[] {
   const made: UnreportedBatch<Item>[] = [];
   for (let at = 0; at < items.length; at += BATCH)
     made.push({ name: randomUUID(), items: items.slice(at, at + BATCH) });
   return made;
-}
-
-function settlementArgs(owed: UnreportedSettlement, epoch: string, since: string): string[] {
-  const { id, time, json, used, unused, once, granted } = owed;
-  // A reservation that the server has granted and no longer has was settled before.
-  const counts = granted === epoch ? "" : "1";
-  const amounts = [String(Math.ceil(used.tokens)), toDecimal(used.cost)];
-  return [id, String(time), json, ...amounts, unused, since, once, counts];
 }

@@ -1,6 +1,16 @@
 import { hash } from "node:crypto";
 import type { SQLInputValue, StatementSync } from "node:sqlite";
-import { CachedKeys, keyStoreUnavailable, NAMED, nameTaken } from "../cached-keys.ts";
+import type { MaybePromise } from "../../core/plugin.ts";
+import {
+  CachedKeys,
+  DISABLE_GROUP,
+  DISABLED_GROUPS,
+  disabledGroupsOf,
+  ENABLE_GROUP,
+  keyStoreUnavailable,
+  NAMED,
+  nameTaken,
+} from "../cached-keys.ts";
 import { generateKey } from "../key-format.ts";
 import { type FileKey, keyColumns, rowToKeyRecord, StoredKey } from "../key-rows.ts";
 import type { IssuedKey, KeyChange, KeyEdit, KeyRecord, NewKey } from "../keys.ts";
@@ -20,6 +30,7 @@ export class SqliteKeys extends CachedKeys {
   private timer: NodeJS.Timeout | undefined;
   private readonly select: StatementSync;
   private readonly selectChanged: StatementSync;
+  private readonly selectDisabledGroups: StatementSync;
   private readonly dataVersion: StatementSync;
   private version = -1;
   private ownChanges: number;
@@ -39,6 +50,8 @@ export class SqliteKeys extends CachedKeys {
     super(fileKeys, clock);
     this.select = database.prepare("select * from key where id = ?");
     this.selectChanged = database.prepare("select * from key where changed > ? order by changed");
+    this.selectDisabledGroups = database.prepare(DISABLED_GROUPS);
+    this.disabledGroups = disabledGroupsOf(this.selectDisabledGroups.all());
     this.dataVersion = database.prepare("pragma data_version");
     this.lastChange = Number(database.prepare("select ifnull(max(changed), 0) as last from key").get()?.["last"]);
     this.ownChanges = database.keyChanges;
@@ -46,9 +59,7 @@ export class SqliteKeys extends CachedKeys {
 
   override find(presented: string): KeyRecord | undefined {
     const now = this.clock();
-    const recalled = this.lookUpCached(presented, now, () => {
-      if (now - this.polledAt >= POLL_INTERVAL || this.ownChanges !== this.database.keyChanges) this.poll(now);
-    });
+    const recalled = this.lookUpCached(presented, now, () => this.refresh(now));
     if ("record" in recalled) return recalled.record;
     const { id, digest, known } = recalled;
     // It may have been rotated a moment ago.
@@ -98,14 +109,20 @@ export class SqliteKeys extends CachedKeys {
     });
   }
 
-  override async rotate(idOrName: string, overlap: number): Promise<IssuedKey | undefined> {
+  override async rotate(
+    idOrName: string,
+    overlap: number,
+    deliver?: (issued: IssuedKey) => void,
+  ): Promise<IssuedKey | undefined> {
     return this.change(() => {
       const found = this.findStored(idOrName);
       if (!found || found.revoked !== undefined) return undefined;
       const { key } = generateKey(found.id);
       const old = overlap > 0 ? [found.hash, Date.now() + overlap] : [null, null];
       const record = this.update(found.id, ["hash", "old_hash", "old_until"], [hash("sha256", key), ...old]);
-      return record && { key, record };
+      const issued = record && { key, record };
+      if (issued) deliver?.(issued);
+      return issued;
     });
   }
 
@@ -125,6 +142,24 @@ export class SqliteKeys extends CachedKeys {
       if (found.revoked === undefined) this.update(found.id, ["revoked"], [Date.now()]);
       return true;
     });
+  }
+
+  override disabledGroup(group: string): MaybePromise<string | undefined> {
+    this.refresh(this.clock());
+    return super.disabledGroup(group);
+  }
+
+  override async listDisabledGroups(): Promise<ReadonlyMap<string, number>> {
+    return disabledGroupsOf(this.selectDisabledGroups.all());
+  }
+
+  override async disableGroup(group: string): Promise<void> {
+    const now = Date.now();
+    await this.change(() => this.database.prepare(DISABLE_GROUP).run(group, now, now));
+  }
+
+  override async enableGroup(group: string): Promise<void> {
+    await this.change(() => this.database.prepare(ENABLE_GROUP).run(Date.now(), group));
   }
 
   /** Clears the cache. The database stays open: the ledger shares it. */
@@ -189,6 +224,11 @@ export class SqliteKeys extends CachedKeys {
     if (this.database.prepare(NAMED).get(name, name)) throw nameTaken(name);
   }
 
+  /** Polls, unless that was a moment ago. */
+  private refresh(now: number): void {
+    if (now - this.polledAt >= POLL_INTERVAL || this.ownChanges !== this.database.keyChanges) this.poll(now);
+  }
+
   /** Polls for changed keys and reloads the cached ones. */
   private poll(now: number): void {
     this.polledAt = now;
@@ -219,6 +259,7 @@ export class SqliteKeys extends CachedKeys {
       this.lastChange = Number(row["changed"]);
       this.applyChange(new StoredKey(row));
     }
+    this.applyDisabledGroups(this.selectDisabledGroups.all());
   }
 
   /** The one place where a presented key reaches SQL: the id of a well-formed key, in a bound parameter. */

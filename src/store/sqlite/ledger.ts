@@ -1,9 +1,18 @@
 import type { StatementSync } from "node:sqlite";
-import { batchLength, insertedJournals, wasDeleted } from "../journal-place.ts";
-import type { LedgerEntry, LedgerQuery, LedgerSum, LedgerWarn } from "../ledger.ts";
+import { batchLength, insertedJournals, placedSince, wasDeleted } from "../journal-place.ts";
+import type { LedgerEntry, LedgerQuery, LedgerSum, LedgerWarn, PlacedSums } from "../ledger.ts";
 import { entryToRow, estimateRowBytes, HOLDER_COLUMNS, USAGE_COLUMNS, type UsageRow } from "../ledger-row.ts";
 import type { SqlQuery } from "../ledger-search.ts";
-import { addToSumsSql, inWholeHours, type LedgerDialect, parseSum, sumBounds, sumsSql } from "../ledger-sql.ts";
+import {
+  addToSumsSql,
+  inWholeHours,
+  type LedgerDialect,
+  parsePlacedSums,
+  parseSum,
+  placedSumsSql,
+  sumBounds,
+  sumsSql,
+} from "../ledger-sql.ts";
 import { DAY, HourSums, SUM_COLUMNS } from "../ledger-sums.ts";
 import { SqlLedger } from "../sql-ledger.ts";
 import { type SqliteDatabase, sqliteCode } from "./database.ts";
@@ -30,6 +39,7 @@ const DIALECT: LedgerDialect = {
   join: "cross join",
   isIn: (column, select) => `${column} in (${select})`,
   preaggregates: true,
+  positions: "json_group_object(name, position)",
   insertOrder: "usage.rowid",
 };
 
@@ -130,6 +140,14 @@ export class SqliteLedger extends SqlLedger {
     // A sum of nano-dollars exceeds 2^53 at nine million dollars; beyond it is rounded instead of refused.
     statement.setReadBigInts(true);
     return statement.all(...sumBounds(inWholeHours(query, this.prunedBefore))).map((row) => parseSum(row, query));
+  }
+
+  override async placedSums(query: LedgerQuery): Promise<PlacedSums> {
+    await this.flushBuffered();
+    const statement = this.database.prepare(placedSumsSql(query, DIALECT));
+    statement.setReadBigInts(true);
+    const bounds = sumBounds(inWholeHours(query, this.prunedBefore));
+    return parsePlacedSums(statement.all(placedSince(), ...bounds), query);
   }
 
   protected override async queryRows({ text, values }: SqlQuery): Promise<readonly Record<string, unknown>[]> {

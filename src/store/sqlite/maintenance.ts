@@ -1,4 +1,5 @@
 import { chmodSync, copyFileSync, existsSync, renameSync, statSync } from "node:fs";
+import { dirname } from "node:path";
 import { backup as copy, DatabaseSync } from "node:sqlite";
 import { hasWaitingRows, journalFolder, listJournals } from "../journal/files.ts";
 import { readJournals } from "../journal/lines.ts";
@@ -37,6 +38,7 @@ export class SqliteMaintenance extends Maintenance {
 
   override async backup(file: string, progress: ProgressListener): Promise<{ bytes: number; rows: number }> {
     refuseExisting(file);
+    if (!existsSync(dirname(file))) throw new Error(`There is no folder ${dirname(file)}: create it first.`);
     const part = newPartFile(file);
     try {
       // The journals first: a row may move from there into the store meanwhile, but never back.

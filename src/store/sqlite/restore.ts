@@ -28,7 +28,7 @@ const BUSY = 5;
  * name, with what its journals held.
  * @param path of the store, which nothing may use
  * @param file of the backup, which stays as it is
- * @param options `force`: also over a store with exchanges or changes of keys that the backup does not have
+ * @param options `force`: also over a store with exchanges or changes of keys or groups that the backup does not have
  * @throws Error that says why not; the store is as it was then
  */
 export async function restoreSqlite(path: string, file: string, options: RestoreOptions): Promise<RestoreResult> {
@@ -71,7 +71,7 @@ export async function restoreSqlite(path: string, file: string, options: Restore
 /**
  * Carries over to the checked copy what a restore must not undo, and records the restore in its audit trail.
  * @param store the one to be replaced
- * @returns changes of keys that the backup does not have
+ * @returns changes of keys and groups that the backup does not have
  * @throws Error where there are such changes and that was not asked for
  */
 function carryOver(
@@ -86,7 +86,7 @@ function carryOver(
     const { retained, undone } = changes;
     if (retained.length + undone.length > 0 && !options.force)
       throw new Error(
-        `The backup lacks later changes of keys: ${joinChanges([...retained, ...undone])}. To restore it all the same: --force; keys that were revoked or disabled stay so, and rotated ones keep their new secret.`,
+        `The backup lacks later changes of keys or groups: ${joinChanges([...retained, ...undone])}. To restore it all the same: --force; what was revoked or disabled stays so, and rotated keys keep their new secret.`,
       );
     const detail = { file, ...(undone.length > 0 && { undone: joinChanges(undone) }) };
     const what = { action: "store.restore", subject: "store", detail };

@@ -14,6 +14,7 @@ import type { LedgerEntry } from "../../../src/store/ledger.ts";
 import { entryToRow } from "../../../src/store/ledger-row.ts";
 import { SqliteDatabase } from "../../../src/store/sqlite/database.ts";
 import { pruneSqlite } from "../../../src/store/sqlite/pruning.ts";
+import { testPlacedSums } from "../../support/placed-sums.ts";
 import { eventually } from "../../support/process.ts";
 import { leaveWaitingRows } from "../../support/waiting-rows.ts";
 
@@ -55,6 +56,26 @@ t.test("entries are in the journal when persist returns, then in the store, and 
   t.match(await next.sums({ by: [] }), [{ requests: 2, failed: 0 }]);
   await next.close();
   t.same([warnings, ledger.state], [[], "ok"]);
+});
+
+t.test("sums tell how far they include each journal", async (t) => {
+  const { file } = open(t);
+  await testPlacedSums(t, file, journalFolder(file));
+});
+
+t.test("it says when entries go on into the store", async (t) => {
+  const { ledger } = open(t);
+  t.teardown(() => ledger.close());
+  let feeds = 0;
+  ledger.onFeed = () => feeds++;
+  await ledger.flush();
+  t.equal(feeds, 0, "there are none");
+  ledger.append(entry("1"));
+  const flushed = ledger.flush();
+  t.equal(feeds, 1);
+  await flushed;
+  ledger.append(entry("2"));
+  await eventually(() => feeds > 1, "them to be noticed");
 });
 
 t.test("when the thread has died another one continues: nothing is lost or duplicated", async (t) => {

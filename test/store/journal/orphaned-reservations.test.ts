@@ -29,9 +29,20 @@ t.test("what a process has reserved is read from its journal, however many files
     { orphaned, complete: true },
   );
   t.same(readOrphaned(folder, journal.owner, () => true).orphaned, [], "one's own is counted already");
+  journal.recordOrphaned(orphanedLine(orphaned.slice(1)));
+  journal.write();
+  t.same(readOrphaned(folder, "1-1-1", () => true).orphaned, orphaned.slice(1), "the last record");
   t.match(readJournals(folder), { ended: [], open: [], objects: [] }, "it is no row");
   journal.close();
   t.end();
+});
+
+t.test("what one's own workers have reserved is counted already", async (t) => {
+  const folder = t.testdir();
+  const worker = spawn("sleep", ["60"]);
+  t.teardown(() => worker.kill("SIGKILL"));
+  writeFileSync(journalFile(folder, `${processName(worker.pid)}-1`, 1), orphanedLine(orphaned));
+  t.same(readOrphaned(folder, "1-1-1", () => true).orphaned, []);
 });
 
 t.test("a process that goes on without its primary has not recorded it at once", async (t) => {

@@ -38,6 +38,7 @@ async function usedStore(t: Test) {
   for (const name of ["gone", "off", "turned"]) await stores.keys.create({ name });
   await stores.keys.revoke("gone");
   await stores.keys.disable("off");
+  await stores.keys.disableGroup("away");
   await stores.keys.rotate("turned", HOUR);
   for (let i = 0; i < ROWS; i++) {
     const held = i % 3 === 0 ? { key: record.id, group: "acme/x", tags: { team: "ü" } } : { key: "k2" };
@@ -95,6 +96,7 @@ if (server) {
     t.same(rest, { secret: true });
     t.match(rows, {
       key: 4,
+      key_group: 1,
       usage: ROWS + 2,
       object: 1,
       price: 1,
@@ -112,6 +114,7 @@ if (server) {
     const stores = await connectStores(at, [], (message) => t.fail(message));
     t.teardown(() => stores.close());
     t.same(await seen(stores), before);
+    t.same([...(await stores.keys.listDisabledGroups()).keys()], ["away"]);
     t.match(before.row, [{ cost: 1200, key: (await stores.keys.find(key))?.id, group: "acme/x" }]);
     t.match(before.journaled, [{ id: JOURNALED }]);
     t.same(await stores.secret(), secret);

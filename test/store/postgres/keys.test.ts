@@ -59,6 +59,7 @@ if (server) {
     t.equal(one.snapshot(), undefined, "not notified yet");
     const { key } = await one.create({ name: "one", models: ["a"] });
     t.match(await one.find(key), { name: "one" });
+    await one.disableGroup("acme");
     now = 9 * 60_000;
     const told = JSON.parse(JSON.stringify(one.snapshot()));
     t.equal(told.age, now);
@@ -71,6 +72,7 @@ if (server) {
     });
     other.loadSnapshot(told);
     t.match(await other.find(key), { name: "one", models: ["a"] });
+    t.equal(other.disabledGroup("acme/x"), "acme");
     later = 61_000;
     await t.rejects(async () => other.find(key), { message: /key store cannot answer/ });
   });
@@ -105,6 +107,23 @@ if (server) {
     await one.disable("two");
     await eventually(async () => (await heard.find(second.key))?.disabled !== undefined, "the change");
   });
+
+  t.test(
+    "every view is notified of a disabled group, also of keys of gateway.yaml asked for before a poll",
+    async (t) => {
+      const { view } = await open(t);
+      const one = await view();
+      const heard = await view([], undefined, { poll: 3_600_000, listen: true });
+      t.equal(await heard.disabledGroup("acme"), undefined);
+      const told: KeyChange[] = [];
+      heard.watch((change) => told.push(change));
+      await one.disableGroup("acme");
+      await eventually(() => told.length > 0, "the notification");
+      t.same(told, [{ group: "acme" }]);
+      t.equal(heard.disabledGroup("acme/x"), "acme", "at once and without a promise");
+      t.equal(await (await view()).disabledGroup("acme/x"), "acme");
+    },
+  );
 
   t.test("a listener reconnects when its connection is lost", async (t) => {
     const { view, url } = await open(t);

@@ -4,6 +4,7 @@ import { DIFFERING_DAYS, DIFFERING_HOURS, DIFFERING_WEEKS } from "../../../src/s
 import { PostgresLedger } from "../../../src/store/postgres/ledger.ts";
 import { openPostgres } from "../../../src/store/postgres/migrations.ts";
 import { entry, ledgerContract } from "../../support/ledger-contract.ts";
+import { testPlacedSums } from "../../support/placed-sums.ts";
 import { placeOf, startPostgres } from "../../support/postgres.ts";
 import { eventually } from "../../support/process.ts";
 
@@ -38,6 +39,11 @@ if (server) {
     const { ledger, view, database, count } = await open(t);
     const ask = async (text: string) => [...(await database.query(text))].map((row) => ({ ...row }));
     return { ledger, other: (await view()).ledger, rows: count, ask };
+  });
+
+  t.test("sums tell how far they include each journal", async (t) => {
+    const { url } = await open(t);
+    await testPlacedSums(t, placeOf(url), t.testdir());
   });
 
   t.test("concurrent writers of the same rows never deadlock, and each row counts once", async (t) => {

@@ -73,6 +73,7 @@ if (server) {
     run(commands.shift());
     await keys.revoke("leaked");
     await keys.disable("off");
+    await keys.disableGroup("acme");
     const rotated = await keys.rotate("rotated", 0);
     await keys.create({ name: "new" });
     ledger.append(entry({ time: DAY + 1, model: "m", key: "k" }));
@@ -89,8 +90,10 @@ if (server) {
     t.same(records.map(({ name }) => name).toSorted(), names);
     t.ok(records.find(({ name }) => name === "leaked")?.revoked);
     t.ok(records.find(({ name }) => name === "off")?.disabled);
+    t.same([...(await found.listDisabledGroups()).keys()], ["acme"]);
     t.equal((await found.find(rotated?.key ?? ""))?.name, "rotated");
     t.same(await server.ask(url, "select count(*)::int as rows from usage"), [{ rows: 1 }]);
-    t.same(await server.ask(url, "select to_regclass('public.keys_now') as helper"), [{ helper: null }]);
+    for (const helper of ["keys_now", "groups_now"])
+      t.same(await server.ask(url, `select to_regclass('public.${helper}') as helper`), [{ helper: null }]);
   });
 }

@@ -1,8 +1,9 @@
+import { setTimeout as sleep } from "node:timers/promises";
 import t, { type Test } from "tap";
 import { Calendar } from "../../../src/core/calendar.ts";
 import type { LimitLevel } from "../../../src/core/limits.ts";
 import type { Charge, Reservation, ReserveResult } from "../../../src/store/limiter.ts";
-import { MemoryLimiter, type SpendSince } from "../../../src/store/memory-limiter.ts";
+import { MemoryLimiter } from "../../../src/store/memory-limiter.ts";
 import type { FindCharges, RowCharge } from "../../../src/store/orphan-charges.ts";
 import { openRedisLimiter, RedisLimiter } from "../../../src/store/redis/limiter.ts";
 import { RedisServer } from "../../../src/store/redis/server.ts";
@@ -30,7 +31,8 @@ const make: MakeLimiter = async (t, spentSince, { clock, calendar, warn }) => {
   const server = await RedisServer.create(`${redis?.url}/${++database}`);
   const limiter = await RedisLimiter.open({
     server,
-    spentSince,
+    spentSince: async (since) => ({ spent: await spentSince(since), positions: new Map() }),
+    place: () => ({ journal: "own", position: 1 }),
     findCharges: noRows,
     flushLedger: written,
     calendar,
@@ -69,13 +71,24 @@ async function several(
   const ledger = new Map<string, number>();
   const rows = new Map<string, RowCharge>();
   const log = (message: string) => void logged.push(message);
-  const spentSince: SpendSince = async () => new Map(ledger);
+  /** Of each process: where its rows end in its journal, and how far that is in the ledger. */
+  const [ends, stored] = [Array.from({ length: count }, () => 0), Array.from({ length: count }, () => 0)];
+  const positions = writing === written ? ends : stored;
+  const spentSince = async () => ({
+    spent: new Map(ledger),
+    positions: new Map(positions.map((position, i) => [`journal${i}`, position])),
+  });
   const limiters: RedisLimiter[] = [];
   for (let i = 0; i < count; i++) {
     const limiter = await RedisLimiter.open({
       ...{ server: await RedisServer.create(url), spentSince, calendar: new Calendar(), warn: log, info: log },
       findCharges: async () => rows,
-      flushLedger: () => writing(i),
+      place: () => ({ journal: `journal${i}`, position: ++(ends[i] as number) }),
+      async flushLedger() {
+        const end = ends[i] as number;
+        await writing(i);
+        stored[i] = end;
+      },
       clock: () => clock.now,
       ...(instances !== undefined && { instances }),
     });
@@ -485,6 +498,8 @@ test("spending not yet in the ledger when a server comes back empty is not forgo
     limiters[i]?.settle(asked.id, { tokens: 0, cost });
   };
   const [early, late] = limiters as [RedisLimiter, RedisLimiter];
+  await spend(1, 30);
+  t.match(await spent(late, levels), { spent: 30 });
   await redis.kill();
   for (const [i, cost] of [40, 50].entries()) await spend(i, cost);
   await redis.start();
@@ -494,7 +509,7 @@ test("spending not yet in the ledger when a server comes back empty is not forgo
   clock.now += 100;
   slow.resolve();
   await eventually(() => late.state === "ok", "the other one");
-  for (const limiter of limiters) t.match(await spent(limiter, levels), { spent: 90 }, "the total");
+  for (const limiter of limiters) t.match(await spent(limiter, levels), { spent: 120 }, "the total");
 });
 
 test("spending reported while the ledger is queried counts if it was not in the result, and only then", async (t, redis) => {
@@ -503,13 +518,106 @@ test("spending reported while the ledger is queried counts if it was not in the 
   t.teardown(() => server.disconnect());
   const sum = "day:0:key:ci";
   const run = (script: "pay" | "seed" | "look", ...args: string[]) => server.run(script, ["p:", "5000", ...args]);
-  await run("pay", "a", sum, "10", "1999", sum, "20", "2001");
-  await run("pay", "a", sum, "10", "1999", sum, "20", "2001");
-  await run("seed", sum, "100", "2000", "60000");
-  await run("pay", "b", sum, "3", "1999", sum, "4", "2001");
-  t.same(await run("look", sum), ["124", "0"]);
+  await run("pay", "a", sum, "10", "one 2000", sum, "20", "one 2001", sum, "1000", "other 9000");
+  await run("pay", "a", sum, "10", "one 2000", sum, "20", "one 2001", sum, "1000", "other 9000");
+  await run("seed", sum, "100", '{"one":2000,"other":9000000000000001}', "60000");
+  await run("pay", "b", sum, "3", "one 1999", sum, "4", "one 2001", sum, "500", "third 1");
+  await run("pay", "c", sum, "7", "other 9000000000000001", sum, "8", "other 9000000000000002");
+  t.same(await run("look", sum), ["632", "0"]);
   t.same(await redis.ask("HKEYS", `p:spent:${sum}`).then((names) => (names as string[]).sort()), ["seeded", "spent"]);
   t.ok(Number(await redis.ask("PTTL", `p:spent:${sum}`)) <= 60_000);
+});
+
+test("whatever is settled while the server is lost and comes back empty counts once, in any order of events", async (t, redis) => {
+  const levels = [...budget(10 * USD), level("all", "", { budgets: [{ nano: 10 * USD, per: "total", soft: false }] })];
+  for (let seed = 1; seed <= 3; seed++) {
+    const next = numbers(seed);
+    const journals = Array.from({ length: 3 }, () => ({
+      end: 0,
+      rows: [] as { end: number; cost: number }[],
+      stored: 0,
+    }));
+    let total = 0;
+    const feed = (i: number, upTo = Number.POSITIVE_INFINITY) => {
+      const journal = journals[i] as (typeof journals)[number];
+      for (let row = journal.rows[0]; row && row.end <= upTo; row = journal.rows[0]) {
+        total += row.cost;
+        journal.stored = row.end;
+        journal.rows.shift();
+      }
+    };
+    let settled = 0;
+    const clock = { now: START };
+    const limiters: RedisLimiter[] = [];
+    for (const [i, journal] of journals.entries()) {
+      const limiter = await RedisLimiter.open({
+        ...{ server: await RedisServer.create(redis.url), calendar: new Calendar(), warn: () => {}, info: () => {} },
+        async spentSince() {
+          feed(i);
+          await sleep(next(3));
+          const found = {
+            spent: new Map(levels.map(({ scope }) => [scope, total])),
+            positions: new Map(journals.map(({ stored }, at) => [`journal${at}`, stored])),
+          };
+          await sleep(next(20));
+          return found;
+        },
+        place: () => ({ journal: `journal${i}`, position: journal.end }),
+        findCharges: noRows,
+        async flushLedger() {
+          if (i === 2) await sleep(300);
+          feed(i);
+        },
+        clock: () => clock.now,
+      });
+      t.teardown(() => limiter.close());
+      limiters.push(limiter);
+    }
+    let going = true;
+    const exchange = async (i: number) => {
+      const [limiter, journal] = [limiters[i] as RedisLimiter, journals[i] as (typeof journals)[number]];
+      const hold = asking(levels, 2000);
+      granted(await limiter.reserve(hold));
+      await sleep(next(60));
+      const cost = next(1000);
+      journal.end += 10 + next(90);
+      journal.rows.push({ end: journal.end, cost });
+      settled += cost;
+      limiter.settle(hold.id, { tokens: 0, cost });
+    };
+    const traffic = Array.from({ length: 12 }, async (_, n) => {
+      while (going) await exchange(n % 3);
+    });
+    const feeds = (async () => {
+      while (going) {
+        await sleep(next(12));
+        // Also a part of what was written; the rows of the last process stay in its journal.
+        const i = next(2);
+        feed(i, next(2) === 0 ? (journals[i]?.rows[0]?.end ?? 0) : Number.POSITIVE_INFINITY);
+      }
+    })();
+    await sleep(200);
+    // Emptied, it takes part in the exchanges of those that have not noticed.
+    if (seed === 3) await redis.ask("FLUSHALL");
+    else {
+      await redis.kill();
+      await sleep(next(400));
+      await redis.start();
+    }
+    const [first] = limiters as [RedisLimiter];
+    await eventually(() => limiters.every(({ state }) => state === "ok"), "all to be back");
+    await sleep(300);
+    going = false;
+    await Promise.all([...traffic, feeds]);
+    for (const limiter of limiters) await limiter.statuses([]);
+    await eventually(async () => (await spent(first, levels))?.reserved === 0, "the last to be reported");
+    t.same(
+      (await first.statuses(levels)).map(({ budgets }) => budgets[0]?.spent),
+      [settled, settled],
+      `seed ${seed}`,
+    );
+    for (const limiter of limiters) await limiter.close();
+  }
 });
 
 test("one process loses its connection to the server: what it spends meanwhile is reported when it is back", async (t, redis) => {
@@ -542,6 +650,7 @@ test("what was spent without a reservation while the server was unreachable coun
   clock.now += 1000;
   (lost as unknown as { parts: { server: RedisServer } }).parts.server.disconnect();
   lost.settle("", { tokens: 0, cost: 5 }, undefined, unreserved);
+  lost.sendUnreserved();
   await eventually(() => lost.state === "apart", "the loss to be known");
   lost.settle("", { tokens: 0, cost: 70 }, undefined, unreserved);
   lost.settle("", { tokens: 0, cost: 70 }, undefined, { scopes: ["key:new"], time: START - 86_400_000 });
@@ -563,6 +672,7 @@ test("what was spent without a reservation counts once, whether the server has i
   const cut = proxy.cutReplyTo("key:new");
   lost.settle(hold.id, { tokens: 0, cost: 5 }, undefined, unreserved);
   lost.settle("", { tokens: 0, cost: 70 }, undefined, unreserved);
+  lost.sendUnreserved();
   await cut;
   await eventually(() => lost.state === "apart", "the loss to be known");
   t.match(await spent(other, levels), { spent: 75 }, "the server has them");
@@ -572,10 +682,63 @@ test("what was spent without a reservation counts once, whether the server has i
   t.match(await spent(other, budget(1000)), { spent: 5, reserved: 0 });
   (lost as unknown as { parts: { server: RedisServer } }).parts.server.disconnect();
   lost.settle("", { tokens: 0, cost: 9 }, undefined, unreserved);
+  lost.sendUnreserved();
   await eventually(() => lost.state === "apart", "the loss to be known");
   await eventually(() => lost.state === "ok", "it to be back");
   await lost.statuses([]);
   t.match(await spent(other, levels), { spent: 84 }, "what the server did not get");
+});
+
+test("what was spent without a reservation is sent together, before anything else, and not lost with the server", async (t, redis) => {
+  const { limiters, clock } = await several(t, redis.url, 2);
+  const [busy, other] = limiters as [RedisLimiter, RedisLimiter];
+  const levels = budget(10_000, "new");
+  t.match(await spent(busy, levels), { spent: 0 });
+  const spend = (cost: number, once?: string) =>
+    busy.settle("", { tokens: 0, cost, ...(once && { once }) }, undefined, {
+      scopes: ["key:new", "all"],
+      time: clock.now,
+    });
+  const scripts = async () =>
+    Number(/cmdstat_evalsha:calls=(\d+)/.exec(String(await redis.ask("INFO", "commandstats")))?.[1]);
+  const before = await scripts();
+  for (let i = 0; i < 200; i++) spend(1);
+  for (let i = 0; i < 2; i++) spend(300, "background answer");
+  t.match(await spent(busy, levels), { spent: 500 });
+  t.ok((await scripts()) - before < 20);
+  t.match(await spent(other, levels), { spent: 500 });
+  clock.now += 1000;
+  spend(7);
+  (busy as unknown as { parts: { server: RedisServer } }).parts.server.disconnect();
+  await beat(busy).catch((thrown) =>
+    (busy as unknown as { handleFailure(thrown: unknown): void }).handleFailure(thrown),
+  );
+  await eventually(() => busy.state === "ok", "it to be back");
+  await busy.statuses([]);
+  t.match(await spent(other, levels), { spent: 507 });
+  spend(9);
+  await busy.close();
+  t.match(await spent(other, levels), { spent: 516 });
+});
+
+test("what waits to be sent when the server is lost counts once, where the ledger has its row and no later one", async (t, redis) => {
+  let [cost, stored, position] = [0, 0, 0];
+  const limiter = await RedisLimiter.open({
+    ...{ server: await RedisServer.create(redis.url), calendar: new Calendar(), warn: () => {}, info: () => {} },
+    spentSince: async () => ({ spent: new Map([["key:new", cost]]), positions: new Map([["own", stored]]) }),
+    place: () => ({ journal: "own", position }),
+    findCharges: noRows,
+    flushLedger: written,
+    clock: () => START,
+  });
+  t.teardown(() => limiter.close());
+  position = 10;
+  limiter.settle("", { tokens: 0, cost: 5 }, undefined, { scopes: ["key:new"], time: START });
+  [cost, stored, position] = [5, 10, 20];
+  (limiter as unknown as { handleFailure(thrown: Error): void }).handleFailure(new Error("a cut cable"));
+  await eventually(() => limiter.state === "ok", "it to be back");
+  await limiter.statuses([]);
+  t.match(await spent(limiter, budget(1000, "new")), { spent: 5 });
 });
 
 test("a server that does not respond delays a request by the deadline at most, and only the first", async (t, redis) => {
@@ -627,7 +790,11 @@ t.test("no server at the start: refused, unless the number of processes is confi
   const url = `redis://:secret@127.0.0.1:${await freePort()}`;
   const logged: string[] = [];
   const parts = {
-    ...{ spentSince: async () => new Map(), findCharges: noRows, flushLedger: written, calendar: new Calendar() },
+    ...{ findCharges: noRows, flushLedger: written, calendar: new Calendar() },
+    ...{
+      spentSince: async () => ({ spent: new Map(), positions: new Map() }),
+      place: () => ({ journal: "own", position: 1 }),
+    },
     ...{ warn: (message: string) => void logged.push(message), info: () => {} },
   };
   const failed = await openRedisLimiter(url, parts).catch((thrown: Error) => thrown);

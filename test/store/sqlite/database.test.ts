@@ -25,6 +25,7 @@ t.test("a new store", async (t) => {
       "journal",
       "kept_value",
       "key",
+      "key_group",
       "object",
       "price",
       "signed_out",

@@ -91,6 +91,9 @@ t.test("a backup that is killed once the copy has its name has its secret too", 
   t.ok(killed, stderr);
   t.equal(readFileSync(`${file}.secret`, "utf8"), "ab".repeat(32));
   await t.rejects(care.backup(file, progress), { message: /overwrites no file/ });
+  await t.rejects(care.backup(join(folder, "gone", "copy.db"), progress), {
+    message: `There is no folder ${join(folder, "gone")}: create it first.`,
+  });
 });
 
 t.test("of two backups to one file at once, one is complete, and the other overwrites nothing", async (t) => {

@@ -153,7 +153,7 @@ t.test("changes of keys since the backup are named, and only undone when that is
   await later.close();
   const changes = [`key "one" (${id}) was revoked`, `key "two" (${record.id}) was made`];
   await t.rejects(restoreSqlite(path, file, terms), {
-    message: `The backup lacks later changes of keys: ${changes.join(", ")}. To restore it all the same: --force; keys that were revoked or disabled stay so, and rotated ones keep their new secret.`,
+    message: `The backup lacks later changes of keys or groups: ${changes.join(", ")}. To restore it all the same: --force; what was revoked or disabled stays so, and rotated keys keep their new secret.`,
   });
   const restored = await restoreSqlite(path, file, { ...terms, force: true });
   t.same([restored.retained, restored.undone], [changes.slice(0, 1), changes.slice(1)]);
@@ -164,6 +164,38 @@ t.test("changes of keys since the backup are named, and only undone when that is
     { who: "a", action: "keys.revoke" },
   ]);
   await stores.close();
+});
+
+t.test("a group that was disabled since the backup stays so", async (t) => {
+  const { path, file } = await open(t);
+  const later = openStores(path, [], () => {});
+  await later.keys.disableGroup("acme");
+  await later.close();
+  await t.rejects(restoreSqlite(path, file, terms), {
+    message: /later changes of keys or groups: group "acme" was disabled/,
+  });
+  const { retained } = await restoreSqlite(path, file, { ...terms, force: true });
+  t.same(retained, ['group "acme" was disabled']);
+  const stores = openStores(path, [], () => {});
+  t.equal(await stores.keys.disabledGroup("acme/x"), "acme");
+  await stores.close();
+});
+
+t.test("a backup that was restored is restored again without changes to name", async (t) => {
+  const { folder, path } = await open(t);
+  const stores = openStores(path, [], () => {});
+  for (const name of ["revoked", "disabled", "plain"]) await stores.keys.create({ name });
+  await stores.keys.revoke("revoked");
+  await stores.keys.disable("disabled");
+  await stores.close();
+  const file = join(folder, "stopped.db");
+  const care = new SqliteMaintenance(path);
+  await care.backup(file, () => {});
+  care.close();
+  for (const _ of [1, 2]) {
+    const { retained, undone } = await restoreSqlite(path, file, terms);
+    t.same({ retained, undone }, { retained: undefined, undone: undefined });
+  }
 });
 
 t.test(

@@ -1,8 +1,10 @@
+import { mock } from "node:test";
 import t from "tap";
 import { Calendar } from "../../src/core/calendar.ts";
+import type { RunningReservation } from "../../src/store/limiter.ts";
 import { MemoryLimiter } from "../../src/store/memory-limiter.ts";
 import type { RowCharge } from "../../src/store/orphan-charges.ts";
-import { OrphanWatch } from "../../src/workers/orphan-watch.ts";
+import { OrphanWatch } from "../../src/store/orphan-watch.ts";
 import { level } from "../support/limiter-contract.ts";
 import { eventually } from "../support/process.ts";
 
@@ -18,9 +20,13 @@ t.test("the rows of a dead worker are looked up until the ledger can answer and 
   const answers = [Promise.reject(new Error("down")), new Map(), new Map<string, RowCharge>([["a", row]])];
   for (const answer of answers) Promise.resolve(answer).catch(() => {});
   const asked: (readonly string[])[] = [];
-  const watch = new OrphanWatch(limiter, async (ids) => {
-    asked.push(ids);
-    return (await answers.shift()) ?? new Map();
+  const watch = new OrphanWatch(limiter, {
+    async findCharges(ids) {
+      asked.push(ids);
+      return (await answers.shift()) ?? new Map();
+    },
+    findOrphaned: async () => [],
+    isShared: () => false,
   });
   t.teardown(() => watch.close());
   watch.release("1");
@@ -52,7 +58,11 @@ t.test(
       new Calendar(),
       () => {},
     );
-    const watch = new OrphanWatch(limiter, async (ids) => new Map([...rows].filter(([id]) => ids.includes(id))));
+    const watch = new OrphanWatch(limiter, {
+      findCharges: async (ids) => new Map([...rows].filter(([id]) => ids.includes(id))),
+      findOrphaned: async () => orphaned,
+      isShared: () => false,
+    });
     t.teardown(() => watch.close());
     const levels = [level("key", "ci", { budgets: [{ nano: 200, per: "day", soft: false }] })];
     const maximum = { tokens: 0, cost: 40 };
@@ -60,7 +70,6 @@ t.test(
       reservation: { id, levels, maximum, minimum: maximum },
       time: Date.now(),
     }));
-    watch.adopt(orphaned);
     t.match(await limiter.statuses(levels), [{ budgets: [{ spent: 60, reserved: 40 }] }]);
     t.ok(reads > 1);
     const busy = setInterval(() => {}, 1000);
@@ -70,3 +79,66 @@ t.test(
     t.match(await limiter.statuses(levels), [{ budgets: [{ spent: 90, reserved: 0 }] }]);
   },
 );
+
+t.test("what former processes have begun meanwhile counts once they have ended", async (t) => {
+  let [spent, reads, shared] = [30, 0, true];
+  const limiter = new MemoryLimiter(
+    () =>
+      watch.readSums(async () => {
+        reads++;
+        // An exchange of this process ends during the second reading, which may lack it.
+        if (reads === 2) limiter.settle("own", { tokens: 0, cost: 5 });
+        return new Map([["key:ci", spent]]);
+      }),
+    new Calendar(),
+    () => {},
+  );
+  const watch = new OrphanWatch(limiter, {
+    findCharges: async () => new Map(),
+    findOrphaned: async () => [],
+    isShared: () => shared,
+  });
+  t.teardown(() => watch.close());
+  const levels = [level("key", "ci", { budgets: [{ nano: 200, per: "day", soft: false }] })];
+  const maximum = { tokens: 0, cost: 40 };
+  await limiter.reserve({ id: "own", levels, maximum, minimum: maximum });
+  t.match(await limiter.statuses(levels), [{ budgets: [{ spent: 30, reserved: 40 }] }]);
+  const busy = setInterval(() => {}, 1000);
+  t.teardown(() => clearInterval(busy));
+  spent = 75;
+  shared = false;
+  await eventually(() => reads === 3, "the sums");
+  t.match(await limiter.statuses(levels), [{ budgets: [{ spent: 75, reserved: 0 }] }]);
+});
+
+t.test("a watch that was closed while it read asks nothing more", async (t) => {
+  mock.timers.enable({ apis: ["setTimeout"] });
+  t.teardown(() => mock.timers.reset());
+  const limiter = new MemoryLimiter(
+    () => watch.readSums(async () => new Map()),
+    new Calendar(),
+    () => {},
+  );
+  const found = Promise.withResolvers<RunningReservation[]>();
+  let asked = 0;
+  const watch = new OrphanWatch(limiter, {
+    async findCharges() {
+      asked++;
+      return new Map();
+    },
+    findOrphaned: () => found.promise,
+    isShared() {
+      asked++;
+      return true;
+    },
+  });
+  const levels = [level("key", "ci", { budgets: [{ nano: 200, per: "day", soft: false }] })];
+  const maximum = { tokens: 0, cost: 40 };
+  const statuses = limiter.statuses(levels);
+  watch.close();
+  found.resolve([{ reservation: { id: "a", levels, maximum, minimum: maximum }, time: Date.now() }]);
+  await statuses;
+  asked = 0;
+  mock.timers.tick(60_000);
+  t.equal(asked, 0);
+});
