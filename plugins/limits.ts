@@ -29,6 +29,9 @@ import {
 const NO_LEVELS: readonly LimitLevel[] = [];
 const NO_HEADERS: readonly string[] = [];
 
+/** The part of an exchange that a reservation is for: the whole, or its last attempt. */
+type ReservedPart = "main" | "attempt";
+
 interface MadeReservation {
   readonly id: string;
   readonly levels: readonly LimitLevel[];
@@ -38,7 +41,6 @@ interface MadeReservation {
 interface ReservationState {
   /** The worst case; known once the exchange is routed. */
   worst?: WorstCase;
-  /** The reservations for the whole exchange, and for its last attempt. */
   main?: MadeReservation;
   attempt?: MadeReservation;
   /** Whether the first one includes the level of the requested model. */
@@ -121,10 +123,11 @@ export default class LimitsPlugin implements Plugin {
     const own = this.levels.provider(provider.name);
     const levels = own ? (model ? [own, model] : [own]) : model ? [model] : NO_LEVELS;
     if (exchange.caller?.limits) requirePrice(exchange.caller, attempt.target);
+    const reserveAttempt = () => this.reserve(exchange, "attempt", levels);
     // On passthrough paths no exchange is routed.
-    if (reserving.main !== undefined || exchange.model) return this.reserve(exchange, "attempt", levels);
+    if (reserving.main !== undefined || exchange.model) return reserveAttempt();
     const all = this.reserve(exchange, "main", this.levels.forRequest(exchange.caller));
-    return all ? all.then(() => this.reserve(exchange, "attempt", levels)) : this.reserve(exchange, "attempt", levels);
+    return all ? all.then(reserveAttempt) : reserveAttempt();
   }
 
   done(exchange: DoneExchange): void {
@@ -159,7 +162,7 @@ export default class LimitsPlugin implements Plugin {
 
   private reserve(
     exchange: RouteExchange | SendExchange,
-    part: "main" | "attempt",
+    part: ReservedPart,
     levels: readonly LimitLevel[],
   ): void | Promise<void> {
     if (levels.length === 0) return;
@@ -186,11 +189,10 @@ export default class LimitsPlugin implements Plugin {
 
   private reserveWorst(
     exchange: RouteExchange | SendExchange,
-    part: "main" | "attempt",
+    part: ReservedPart,
     levels: readonly LimitLevel[],
     { plausibleTokens, unpriced, maximum, minimum }: WorstCase,
   ): void | Promise<void> {
-    const reserving = this.reservations(exchange);
     const id =
       "attempts" in exchange && part === "attempt" ? `${exchange.id}/${exchange.attempts.length}` : exchange.id;
     if (unpriced !== undefined) requireLevelPrice(levels, unpriced);
@@ -199,23 +201,22 @@ export default class LimitsPlugin implements Plugin {
       if (tpm > 0 && plausibleTokens > tpm) throw requestTooLarge(level, plausibleTokens);
     }
     const reserved = this.limiter.reserve({ id, levels, maximum, minimum });
-    if (!(reserved instanceof Promise)) return this.applyReserved(reserved, id, part, exchange, levels, reserving);
+    if (!(reserved instanceof Promise)) return this.applyReserved(reserved, exchange, part, { id, levels });
     return reserved.then((later) => {
       // The exchange ended while its reservation was pending.
-      if (reserving.ended && "grant" in later) this.limiter.settle(id, NO_SPENDING);
-      this.applyReserved(later, id, part, exchange, levels, reserving);
+      if (this.reservations(exchange).ended && "grant" in later) this.limiter.settle(id, NO_SPENDING);
+      this.applyReserved(later, exchange, part, { id, levels });
     });
   }
 
   /** Applies the result of a reservation. @throws GatewayError rate_limit_exceeded, insufficient_quota */
   private applyReserved(
     reserved: ReserveResult,
-    id: string,
-    part: "main" | "attempt",
     exchange: RouteExchange | SendExchange,
-    levels: readonly LimitLevel[],
-    reserving: ReservationState,
+    part: ReservedPart,
+    made: MadeReservation,
   ): void {
+    const reserving = this.reservations(exchange);
     const { protocol, notices, dryRun } = exchange;
     const { rateHeaders } = protocol;
     if ("excess" in reserved) {
@@ -225,8 +226,8 @@ export default class LimitsPlugin implements Plugin {
       if (rates && rateHeaders) showHeaders(exchange, reserving, rateHeaders(rates, Date.now()));
       throw limitExceeded(reserved.excess);
     }
-    reserving[part] = { id, levels };
-    if (dryRun) dryRun.notes.push(`has capacity: ${levels.map((level) => limitOwner(level)).join(", ")}`);
+    reserving[part] = made;
+    if (dryRun) dryRun.notes.push(`has capacity: ${made.levels.map((level) => limitOwner(level)).join(", ")}`);
     const { grant } = reserved;
     if (grant.warnings) notices.push(...grant.warnings);
     // A provider's remaining limit concerns all callers, and is not reported to one.

@@ -15,14 +15,14 @@ import {
   slot,
   Translations,
 } from "model-gateway";
-import { Ledger } from "model-gateway/store";
+import { Ledger, type LedgerEntry } from "model-gateway/store";
 import { inject, injectable } from "tsyringe";
 import { z } from "zod";
 import { chargeOf, finalEntry, initialEntry } from "./usage/entry.ts";
 import { addReasons } from "./usage/reasons.ts";
 import { REQUEST_RECORD } from "./usage/request-facts.ts";
-import { askedFigures, requestedTokens } from "./usage/requested.ts";
-import { CUT_POLICIES, settle, tokensOfBytes } from "./usage/settlement.ts";
+import { requestFigures } from "./usage/requested.ts";
+import { CUT_POLICIES, settle } from "./usage/settlement.ts";
 import { errorStage, readUnseen, streamStage, type UsageReading, wholeStage } from "./usage/usage-reading.ts";
 
 /** Milliseconds between interim entries of a stream: the most that is missing if the gateway is killed. */
@@ -70,7 +70,7 @@ export default class UsagePlugin implements Plugin {
     if (head.status >= 300) return undefined;
     const reading = this.reading(exchange);
     const { attempt } = exchange;
-    if (generates && attempt?.releasesBody) reading.asked = askedFigures(exchange.asEnded, attempt, this.translations);
+    if (generates && attempt?.releasesBody) reading.asked = { ...requestFigures(exchange.asEnded, this.translations) };
     const { cut } = this.options;
     if (head.framing && cut !== "absorb") exchange.drain ||= cut === "drain" || "end";
     return head.framing
@@ -90,11 +90,15 @@ export default class UsagePlugin implements Plugin {
   /** Writes the entry that stands if nothing follows: as for a stream that breaks off now. */
   private writeInterim(exchange: DoneExchange, reading: UsageReading): void {
     if (!exchange.operation.generates) return;
-    const { marketplace, redactor } = this;
-    const tokensIn = () => tokensOfBytes(reading.asked?.bytes ?? exchange.attempt?.body.length);
-    const settled = settle(exchange, reading, this.options.cut, tokensIn, true);
-    const now = finalEntry(exchange, settled, undefined, { marketplace, redactor });
-    this.ledger.begin({ ...now, outcome: "interrupted" });
+    this.ledger.begin({ ...this.entry(exchange, reading, true), outcome: "interrupted" });
+  }
+
+  /** @param isRunning whether the exchange goes on: as if it broke off now */
+  private entry(exchange: DoneExchange, reading: UsageReading, isRunning: boolean): LedgerEntry {
+    const { marketplace, redactor, translations } = this;
+    const asked = reading.asked ?? requestFigures(exchange, translations);
+    const settled = settle({ exchange, reading, cut: this.options.cut, asked, isRunning });
+    return finalEntry(exchange, settled, isRunning ? undefined : reading.lateId, { marketplace, redactor });
   }
 
   /** Responds to `GET /v1/requests/{id}` with the ledger's entry of a request, for the key that made it. */
@@ -122,13 +126,8 @@ export default class UsagePlugin implements Plugin {
     exchange.onUsage = undefined;
     const reading = this.reading(exchange);
     readUnseen(exchange, reading);
-    const { asked } = reading;
-    const tokensIn = () =>
-      (asked ? asked.tokens : requestedTokens(exchange, this.translations)) ?? tokensOfBytes(exchange.body.length);
-    const settled = settle(exchange, reading, this.options.cut, tokensIn);
-    const { marketplace, redactor } = this;
-    const written = finalEntry(exchange, settled, reading.lateId, { marketplace, redactor });
-    addReasons(written, exchange, redactor);
+    const written = this.entry(exchange, reading, false);
+    addReasons(written, exchange, this.redactor);
     exchange.charge = chargeOf(written);
     this.ledger.append(written);
   }

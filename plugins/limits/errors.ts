@@ -13,7 +13,7 @@ export function limitExceeded(excess: Excess): GatewayError {
     message: `${describeExcess(excess)} ${retryAdvice(excess)}`,
     retry,
     limit,
-    ...(retryAfter === undefined ? {} : { retryAfter }),
+    retryAfter,
   };
   return new GatewayError(limit === "budget" ? "insufficient_quota" : "rate_limit_exceeded", details);
 }

@@ -11,9 +11,9 @@ export class OpenSockets {
     private readonly keys: Keys,
     private readonly check: (exchange: RouteExchange) => void,
   ) {
-    this.unsubscribe = keys.watch(({ id, kind }) => {
-      // A revoked or disabled key's are ended by the engine.
-      if (kind === "changed") void this.onKeyChange(id);
+    this.unsubscribe = keys.watch((change) => {
+      // Those of a revoked or disabled key, or of a disabled group, are ended by the engine.
+      if ("id" in change && change.kind === "changed") void this.onKeyChange(change.id);
     });
   }
 

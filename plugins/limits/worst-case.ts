@@ -2,6 +2,7 @@ import {
   type Body,
   type Edit,
   GatewayError,
+  Marketplace,
   type Protocol,
   type RouteExchange,
   type SendExchange,
@@ -136,8 +137,8 @@ interface TargetWorstCase {
 
 function worstCaseAt(target: Target, request: RequestedWork, pricesOf: PriceLookup): TargetWorstCase {
   const { protocol, time, inputTokens, answers, imageTokens, imageModels } = request;
-  const { prices, provider, protocolName } = target;
-  const untranslated = isUntranslated(protocol, provider, protocolName);
+  const { prices, provider } = target;
+  const untranslated = Marketplace.isNative(target, protocol.name);
   const price = prices?.versionAt(time)?.price;
   let [tokens, maxCost, requestedOutput] = [0, 0, 0];
   let unpriced: string | undefined;
@@ -179,12 +180,6 @@ function outputLimitAt(
   if (requested === undefined) return maxOutputTokens;
   return untranslated ? requested : Math.min(requested, facts?.output ?? requested);
 }
-
-const isUntranslated = (
-  protocol: Protocol,
-  { speaks }: Target["provider"],
-  protocolName: string | undefined,
-): boolean => speaks.includes(protocol.name) && (protocolName ?? protocol.name) === protocol.name;
 
 const plausibleInput = (input: number, body: Body): number =>
   Math.min(input, Math.ceil(body.length / USUAL_BYTES_PER_TOKEN));
@@ -417,9 +412,9 @@ export interface OutputClamp {
  */
 export function clampOutput({ body, protocol, targets }: RouteExchange): OutputClamp | undefined {
   let most = 0;
-  for (const { provider, protocolName, facts } of targets)
-    if (isUntranslated(protocol, provider, protocolName))
-      most = Math.max(most, facts?.output ?? Number.POSITIVE_INFINITY);
+  for (const target of targets)
+    if (Marketplace.isNative(target, protocol.name))
+      most = Math.max(most, target.facts?.output ?? Number.POSITIVE_INFINITY);
   if (most === 0 || most === Number.POSITIVE_INFINITY) return undefined;
   const longer = (protocol.output?.tokens ?? []).filter((names) => {
     const asked = numberOf(valueAt(body, names));

@@ -1,9 +1,9 @@
-import type { Attempt, Body, DoneExchange, Protocol, Translations } from "model-gateway";
+import type { Body, DoneExchange, Protocol, Translations } from "model-gateway";
 import { sampledTokens } from "./long-request.ts";
 import { requestedOutput } from "./output-limit.ts";
 import { requestedTier } from "./tier.ts";
 import { estimateTokens, tokenWeights } from "./token-count.ts";
-import { type AskedFigures, tryRead } from "./usage-reading.ts";
+import { type RequestFigures, tryRead } from "./usage-reading.ts";
 
 /** Bytes of a request that is parsed for an estimate: parsing a longer one would block the event loop. */
 const MAX_PARSED = 128 * 1024;
@@ -33,13 +33,21 @@ export function requestedTokens(exchange: DoneExchange, translations: Translatio
   }
 }
 
-/** Reads what an estimate will need of a request whose body is let go before the end. */
-export function askedFigures(exchange: DoneExchange, attempt: Attempt, translations: Translations): AskedFigures {
+/** Returns the figures of a request, each computed when it is read; a copy has all of them. */
+export function requestFigures(exchange: DoneExchange, translations: Translations): RequestFigures {
+  const attempt = exchange.attempt ?? exchange.attempts.at(-1);
+  const sent = exchange.form ? undefined : attempt;
   return {
-    bytes: attempt.body.length,
-    tokens: requestedTokens(exchange, translations),
-    tier: requestedTier(attempt, exchange.time),
-    output: tryRead(() => requestedOutput(attempt)),
+    bytes: attempt?.body.length ?? 0,
+    get tokens() {
+      return requestedTokens(exchange, translations);
+    },
+    get tier() {
+      return sent && requestedTier(sent, exchange.time);
+    },
+    get output() {
+      return sent && tryRead(() => requestedOutput(sent));
+    },
   };
 }
 

@@ -1,11 +1,10 @@
 import type { DoneExchange } from "model-gateway";
 import type { LedgerEntry, Usage } from "model-gateway/store";
 import type { DeliveredTokens } from "./delivered-tokens.ts";
-import { requestedOutput } from "./output-limit.ts";
 import { hasCounts } from "./price.ts";
 import { answerTokens } from "./requested.ts";
-import { reportedTier, requestedTier } from "./tier.ts";
-import { responseProtocol, tryRead, type UsageReading } from "./usage-reading.ts";
+import { reportedTier } from "./tier.ts";
+import { type RequestFigures, responseProtocol, tryRead, type UsageReading } from "./usage-reading.ts";
 
 /** What is billed for a stream that breaks off before its provider has reported usage. */
 export const CUT_POLICIES = ["estimate", "observed", "absorb", "drain"] as const;
@@ -18,6 +17,16 @@ export interface Settlement {
   source: LedgerEntry["source"];
 }
 
+/** What the usage to bill is determined from. */
+interface SettlementInput {
+  readonly exchange: DoneExchange;
+  readonly reading: UsageReading;
+  readonly cut: CutPolicy;
+  readonly asked: RequestFigures;
+  /** Whether the exchange goes on: it is settled as if it broke off now. */
+  readonly isRunning: boolean;
+}
+
 /** The usage that a provider has reported, if it is credible. */
 interface ReportedUsage {
   reported: Usage | undefined;
@@ -25,95 +34,71 @@ interface ReportedUsage {
   isCounted: boolean;
 }
 
-/**
- * Determines the usage to bill.
- * @param tokensIn estimates the request's tokens
- * @param isRunning whether the exchange goes on: it is settled as if it broke off now
- */
-export function settle(
-  exchange: DoneExchange,
-  reading: UsageReading,
-  cut: CutPolicy,
-  tokensIn: () => number,
-  isRunning = false,
-): Settlement {
+/** Determines the usage to bill. */
+export function settle(input: SettlementInput): Settlement {
+  const { exchange, reading, cut } = input;
   const { usage } = exchange;
   const reported = usage && isCredible(usage) ? usage : undefined;
   const report = { reported, isCounted: reported !== undefined && hasCounts(reported) };
   if (isFetchedLater(exchange, reading) && !report.isCounted) return { usage: undefined, source: "none" };
-  if (isRunning) return settleCut(exchange, reading, cut, tokensIn, report);
+  if (input.isRunning) return settleCut(input, report);
   const isStreamedText = reading.delivered !== undefined && exchange.operation.task === "generate";
   if (isStreamedText) {
-    if (hasArrived(exchange, reading) && reported?.out.total !== undefined)
-      return settleWhole(exchange, reading, cut, tokensIn, report);
-    return settleCut(exchange, reading, exchange.outcome === "completed" ? "estimate" : cut, tokensIn, report);
+    if (hasArrived(exchange, reading) && reported?.out.total !== undefined) return settleWhole(input, report);
+    return settleCut(exchange.outcome === "completed" ? { ...input, cut: "estimate" } : input, report);
   }
-  if (report.isCounted || !(isAbandoned(exchange) || hasBrokenOff(exchange)))
-    return settleWhole(exchange, reading, cut, tokensIn, report);
+  if (report.isCounted || !(isAbandoned(exchange) || hasBrokenOff(exchange))) return settleWhole(input, report);
   if (isUnestimated(exchange, cut)) return { usage: ZERO_USAGE, source: cutSource(cut) };
-  return { usage: withTier(estimateReceived(exchange, reading, tokensIn), exchange, reading), source: "estimated" };
+  return { usage: withTier(estimateReceived(input), input), source: "estimated" };
 }
 
 /** Determines the usage of an exchange that is billed by what its provider reports, and estimates what that lacks. */
-function settleWhole(
-  exchange: DoneExchange,
-  reading: UsageReading,
-  cut: CutPolicy,
-  tokensIn: () => number,
-  { reported, isCounted }: ReportedUsage,
-): Settlement {
+function settleWhole(input: SettlementInput, { reported, isCounted }: ReportedUsage): Settlement {
+  const { exchange, reading, cut } = input;
   const { operation, outcome } = exchange;
   if (reported?.images) return { usage: withImages(exchange, reported, reported.images), source: "reported" };
   if (!reported || !isCounted) {
     // A provider that reports no usage, or none that can be parsed, has still done the work.
     if (outcome !== "completed" || !operation.generates || !isUnreported(reported, reading))
       return { usage: reported, source: "none" };
-    const usage = { ...reported, ...estimateReceived(exchange, reading, tokensIn) };
-    return { usage: withTier(usage, exchange, reading), source: "estimated" };
+    return { usage: withTier({ ...reported, ...estimateReceived(input) }, input), source: "estimated" };
   }
   const lacksOutput = reported.out.total === undefined;
   const isText = operation.task === "generate" && operation.generates;
   if (lacksOutput && isText && reading.parser && !isUnestimated(exchange, cut))
-    return { usage: completeOutput(reported, estimateReceived(exchange, reading, tokensIn)), source: "partial" };
+    return { usage: completeOutput(reported, estimateReceived(input)), source: "partial" };
+  if (isText && lacksInput(exchange, reported) && !isUnestimated(exchange, cut))
+    return { usage: { ...reported, in: { ...reported.in, total: estimateInput(input) } }, source: "partial" };
   // An unfinished answer that was not requested in the background: nothing tells what the rest of it costs.
   const isFinal = reading.lateId !== undefined || reading.parser?.unfinished !== true;
   const isComplete = (hasArrived(exchange, reading) && !lacksOutput) || isUsageFinal(exchange);
   return { usage: reported, source: isFinal && isComplete ? "reported" : "partial" };
 }
 
+/** Reports whether a provider has counted an output, but no input, which no prompt is without. */
+const lacksInput = (exchange: DoneExchange, { in: input, out }: Usage): boolean =>
+  input.total === undefined && out.total !== undefined && responseProtocol(exchange).omitsZeroCounts !== true;
+
 /** Determines the usage of an exchange that broke off, from received text or reported usage. */
-function settleCut(
-  exchange: DoneExchange,
-  reading: UsageReading,
-  cut: CutPolicy,
-  tokensIn: () => number,
-  { reported, isCounted }: ReportedUsage,
-): Settlement {
-  const { delivered, asked } = reading;
+function settleCut(input: SettlementInput, { reported, isCounted }: ReportedUsage): Settlement {
+  const { cut } = input;
+  const { delivered } = input.reading;
   if (!delivered) return { usage: reported, source: reported ? "partial" : "none" };
   if (cut === "observed" || cut === "absorb") return { usage: reported ?? ZERO_USAGE, source: cutSource(cut) };
-  return {
-    usage: withTier(estimateCut(reported, { delivered, asked }, tokensIn, exchange), exchange, reading),
-    source: isCounted ? "partial" : "estimated",
-  };
+  const usage = withTier(estimateCut(reported, delivered, input), input);
+  return { usage, source: isCounted ? "partial" : "estimated" };
 }
 
 const cutSource = (cut: CutPolicy) => (cut === "absorb" ? "absorbed" : "observed");
 
 /** Adds a tier to an estimate: the one in the frames, or else the more expensive one that was requested. */
-function withTier(
-  usage: Usage,
-  exchange: DoneExchange,
-  { tier: first, lastFrame, previousFrame, asked: figures }: UsageReading,
-): Usage {
+function withTier(usage: Usage, { exchange, reading, asked }: SettlementInput): Usage {
+  const { tier: first, lastFrame, previousFrame } = reading;
   if (usage.tier !== undefined && usage.tier !== "auto") return usage;
   const told = [lastFrame, previousFrame].map(
     (frame) => frame && tryRead(() => reportedTier(frame, responseProtocol(exchange))),
   );
-  const attempt = exchange.attempt ?? exchange.attempts.at(-1);
-  const asked = () =>
-    figures ? figures.tier : attempt && !exchange.form ? requestedTier(attempt, exchange.time) : undefined;
-  const tier = told.find((each) => each !== undefined) ?? first ?? asked();
+  const tier = told.find((each) => each !== undefined) ?? first ?? asked.tier;
   return tier === undefined ? usage : { ...usage, tier };
 }
 
@@ -142,15 +127,19 @@ const isUnreported = (usage: Usage | undefined, { delivered, parser }: UsageRead
 /**
  * Reports whether a response is made in the background, whoever waits for it: the request that fetches it complete has its
  * usage, and an estimate would be charged in addition. Of a stream only where its provider has said so, as one that ignores the
- * request's member answers at once, and nobody fetches that again.
+ * request's member answers at once, and nobody fetches that again; nor one that has not arrived, whose id nobody knows.
  */
-const isFetchedLater = ({ wantsBackground }: DoneExchange, { delivered, background }: UsageReading): boolean =>
-  wantsBackground && (delivered === undefined || background === true);
+const isFetchedLater = (
+  { wantsBackground }: DoneExchange,
+  { delivered, background, complete }: UsageReading,
+): boolean => wantsBackground && (delivered ? background : complete) === true;
 
 /** Maximum credible tokens, calls of tools and images, and nano-dollars of one exchange: reports with more are ignored. */
 const MAX_CREDIBLE_TOKENS = 1e9;
 const MAX_CREDIBLE_CALLS = 1e6;
 const MAX_CREDIBLE_COST = 1e15;
+/** Names of token counts in vendors' usage. */
+const TOKEN_COUNT = /(?:_tokens|TokenCount)$/;
 
 function isCredible({
   in: input,
@@ -160,24 +149,31 @@ function isCredible({
   serverTools = {},
   images,
   providerCost = 0,
+  raw,
 }: Usage): boolean {
+  if ((input.total === undefined || out.total === undefined) && hasInvalidCount(raw)) return false;
   const parts = [{ in: input, out }, ...(drawn ? [drawn] : []), ...besides];
   const tokens = parts.reduce((sum, each) => sum + (each.in.total ?? 0) + (each.out.total ?? 0), 0);
   const calls = Object.values(serverTools).reduce((sum, count) => sum + count, images?.count ?? 0);
   return tokens <= MAX_CREDIBLE_TOKENS && calls <= MAX_CREDIBLE_CALLS && Math.abs(providerCost) <= MAX_CREDIBLE_COST;
 }
 
+/** Reports whether a count is a number that no count can be: it looks like one that was not reported. */
+const hasInvalidCount = (raw: unknown): boolean =>
+  Object.entries(raw ?? {}).some(
+    ([name, count]) =>
+      typeof count === "number" && TOKEN_COUNT.test(name) && !(Number.isSafeInteger(count) && count >= 0),
+  );
+
 /** Bytes of a whole response around its text, on average. */
 const WHOLE_OVERHEAD = 300;
 
 /** Estimates the usage of a response without reported usage, from what arrived: images, or bytes of text. */
-function estimateReceived(
-  exchange: DoneExchange,
-  { delivered, parser, hasImage, asked }: UsageReading,
-  tokensIn: () => number,
-): Usage {
+function estimateReceived(settled: SettlementInput): Usage {
+  const { exchange, reading, asked } = settled;
+  const { delivered, parser, hasImage } = reading;
   const { operation, attempt, protocol } = exchange;
-  const input = { total: tokensIn() };
+  const input = { total: estimateInput(settled) };
   const images = (attempt?.protocol ?? protocol).images;
   // Partial images of a stream all belong to one image.
   const imageCount = hasImage ? 1 : (parser?.imageCount ?? 0);
@@ -187,7 +183,7 @@ function estimateReceived(
   }
   const received = parser?.bytes || attempt?.unreadBytes || 0;
   const text = delivered?.tokens ?? wholeTokens(parser?.json, received, exchange);
-  const total = operation.task === "generate" ? limitOutput(text, exchange, asked) : 0;
+  const total = operation.task === "generate" ? limitOutput(text, asked) : 0;
   return { in: input, out: { total }, raw: undefined };
 }
 
@@ -204,12 +200,8 @@ function completeOutput(reported: Usage, estimate: Usage): Usage {
 }
 
 /** Returns an estimate of output tokens, at most as many as the request allows. */
-function limitOutput(tokens: number, exchange: DoneExchange, asked: UsageReading["asked"]): number {
-  const attempt = exchange.attempt ?? exchange.attempts.at(-1);
-  const read = () => (attempt && !exchange.form ? tryRead(() => requestedOutput(attempt)) : undefined);
-  const limit = asked ? asked.output : read();
-  return Math.min(tokens, limit ?? Number.POSITIVE_INFINITY);
-}
+const limitOutput = (tokens: number, asked: RequestFigures): number =>
+  Math.min(tokens, asked.output ?? Number.POSITIVE_INFINITY);
 
 /** Outcomes that are not the provider's fault, after which it may still have done the work. */
 const ABANDONED_OUTCOMES: ReadonlySet<DoneExchange["outcome"]> = new Set(["aborted", "interrupted", "rejected"]);
@@ -253,25 +245,24 @@ function withImages(
 export const ZERO_USAGE: Usage = { in: { total: 0 }, out: { total: 0 }, raw: undefined };
 
 /** Estimates the usage of a stream that reported too little. */
-function estimateCut(
-  reported: Usage | undefined,
-  { delivered, asked }: { delivered: DeliveredTokens; asked: UsageReading["asked"] },
-  tokensIn: () => number,
-  exchange: DoneExchange,
-): Usage {
+function estimateCut(reported: Usage | undefined, delivered: DeliveredTokens, input: SettlementInput): Usage {
   return {
     ...reported,
-    in: { ...reported?.in, total: reported?.in.total ?? tokensIn() },
+    in: { ...reported?.in, total: reported?.in.total ?? estimateInput(input) },
     out: {
       ...delivered.media,
       ...reported?.out,
-      total: Math.max(reported?.out.total ?? 0, limitOutput(delivered.tokens, exchange, asked)),
+      total: Math.max(reported?.out.total ?? 0, limitOutput(delivered.tokens, input.asked)),
     },
     raw: reported?.raw,
   };
 }
 
+/** Estimates the request's tokens: while the exchange goes on by its size alone, which costs nothing. */
+const estimateInput = ({ exchange, asked, isRunning }: SettlementInput): number =>
+  isRunning ? tokensOfBytes(asked.bytes) : (asked.tokens ?? tokensOfBytes(exchange.body.length));
+
 /** Bytes of a request per token, on average. */
 const BYTES_PER_TOKEN = 4;
 /** Estimates the tokens of a request by its size. */
-export const tokensOfBytes = (bytes = 0): number => Math.ceil(bytes / BYTES_PER_TOKEN);
+export const tokensOfBytes = (bytes: number): number => Math.ceil(bytes / BYTES_PER_TOKEN);

@@ -5,7 +5,7 @@ import { hasTokens } from "./price.ts";
 import { reportedTier } from "./tier.ts";
 
 /** What an estimate needs of a request as it was sent to a provider. */
-export interface AskedFigures {
+export interface RequestFigures {
   readonly bytes: number;
   /** About how many tokens it has. */
   readonly tokens: number | undefined;
@@ -20,7 +20,7 @@ export interface UsageReading {
   /** Whether the ledger has an entry for the running exchange. */
   started?: true;
   /** What an estimate needs of a request whose body is let go. */
-  asked?: AskedFigures;
+  asked?: RequestFigures;
   delivered?: DeliveredTokens;
   /** The response's id, where its usage may be reported again. */
   lateId?: string | undefined;

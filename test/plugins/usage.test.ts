@@ -14,17 +14,15 @@ models: { m: { price: { input: 3, cached: 0.3, output: 15 }, targets: [up:x] } }
 `;
 
 /** The ledger's row of one request that the provider answers so. */
-async function row(
-  t: Test,
-  answer: string | Buffer,
-  type = "application/json",
-  status = 200,
-  path = "/v1/chat/completions",
-) {
+async function row(t: Test, answer: string | Buffer, type = "application/json", status = 200) {
   const upstream = await httpUpstream((_, reply) => reply.writeHead(status, { "content-type": type }).end(answer));
   t.teardown(() => upstream.close());
   const { url, gateway } = await startGateway(t, YAML(upstream.origin.origin));
-  const response = await fetch(url + path, { method: "POST", headers: asking(), body: '{"model":"m"}' });
+  const response = await fetch(`${url}/v1/chat/completions`, {
+    method: "POST",
+    headers: asking(),
+    body: '{"model":"m"}',
+  });
   t.equal(await response.text(), answer.toString());
   await gateway.stores.ledger.flush();
   return (await gateway.stores.ledger.recent(1))[0];
@@ -796,6 +794,86 @@ t.test("a client that disconnects at the end, just before the usage, is charged 
       usage: { in: { total: 40 }, out: { total: 555 } },
     });
   t.match((await leftAtEnd(t, "absorb", 30)).entry, { source: "absorbed", cost: 0 });
+});
+
+/** Streams up to their terminal event. */
+const ENDED = {
+  "openai-chat": {
+    path: "/v1/chat/completions",
+    frames: [
+      chunk({ content: "a" }),
+      chunk({}, { finish_reason: "stop" }),
+      `data: ${JSON.stringify({ id: "c1", choices: [], usage: { prompt_tokens: 40, completion_tokens: 555 } })}\n\n`,
+      "data: [DONE]\n\n",
+    ],
+  },
+  "openai-responses": {
+    path: "/v1/responses",
+    frames: [
+      'event: response.created\ndata: {"type":"response.created","response":{"id":"r1","status":"in_progress","output":[]}}\n\n',
+      'event: response.completed\ndata: {"type":"response.completed","response":{"id":"r1","status":"completed","output":[],"usage":{"input_tokens":40,"output_tokens":555}}}\n\n',
+    ],
+  },
+  "anthropic-messages": {
+    path: "/v1/messages",
+    frames: [
+      'event: message_start\ndata: {"type":"message_start","message":{"id":"m1","usage":{"input_tokens":40,"output_tokens":1}}}\n\n',
+      'event: message_delta\ndata: {"type":"message_delta","delta":{"stop_reason":"end_turn"},"usage":{"output_tokens":555}}\n\n',
+      'event: message_stop\ndata: {"type":"message_stop"}\n\n',
+    ],
+  },
+};
+
+/** A stream whose provider never ends it behind its frames, and whose client leaves with the last of them. */
+async function leftWithLast(t: Test, speaks: string, path: string, frames: readonly string[], cut: string) {
+  let closed = false;
+  const upstream = await httpUpstream((_, reply) => {
+    reply.writeHead(200, { "content-type": "text/event-stream" });
+    for (const frame of frames) reply.write(frame);
+    reply.on("close", () => {
+      closed = true;
+    });
+  });
+  t.teardown(() => upstream.close());
+  const yaml = `providers: { up: { url: "${upstream.origin.origin}/v1", speaks: [${speaks}] } }
+models: { m: { price: { input: 3, output: 15 }, targets: [up:x] } }
+plugins: { usage: { cut: ${cut} } }\n`;
+  const { url, gateway, log } = await startGateway(t, yaml);
+  const messages = [{ role: "user", content: "x" }];
+  const body = JSON.stringify({
+    model: "m",
+    stream: true,
+    max_tokens: 9,
+    messages,
+    input: "x",
+    stream_options: { include_usage: true },
+  });
+  const response = await fetch(`${url}${path}`, { method: "POST", headers: asking(), body });
+  let seen = "";
+  for await (const piece of response.body ?? []) {
+    seen += Buffer.from(piece).toString();
+    if (seen.endsWith(frames.at(-1) ?? "")) break;
+  }
+  await until(() => closed && log.lines.some(({ message }) => message === "exchange"), "the end");
+  await gateway.stores.ledger.flush();
+  const [entry] = await gateway.stores.ledger.recent(1);
+  return entry;
+}
+
+t.test("a client that disconnects with the terminal event has the whole answer, whatever `cut` says", async (t) => {
+  const cost = (40 * 3 + 555 * 15) * 1000;
+  for (const [speaks, { path, frames }] of Object.entries(ENDED))
+    for (const cut of ["estimate", "drain", "absorb"])
+      t.match(
+        await leftWithLast(t, speaks, path, frames, cut),
+        { outcome: "completed", status: 200, source: "reported", cost, error: undefined },
+        `${speaks} ${cut}`,
+      );
+});
+
+t.test("a client that disconnects just before the terminal event has left", async (t) => {
+  for (const [speaks, { path, frames }] of Object.entries(ENDED))
+    t.match(await leftWithLast(t, speaks, path, frames.slice(0, -1), "estimate"), { outcome: "aborted" }, speaks);
 });
 
 t.test("usage that does not come at once is not waited for", async (t) => {

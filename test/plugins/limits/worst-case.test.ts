@@ -176,9 +176,7 @@ models: { m: { targets: [p:m], price: { input: 1, output: 1 }, output: 100 } }
 });
 
 t.test("whether a document fits into the tokens of a minute is judged by its usual cost", async (t) => {
-  const upstream = await httpUpstream((_, reply) => {
-    reply.setHeader("content-type", "application/json").end("{}");
-  });
+  const upstream = await httpUpstream();
   t.teardown(() => upstream.close());
   const { url } = await startGateway(
     t,
@@ -250,9 +248,7 @@ keys:
 );
 
 t.test("of an answer whose length the request leaves open the longest counts that anybody knows", async (t) => {
-  const upstream = await httpUpstream((_, reply) => {
-    reply.setHeader("content-type", "application/json").end("{}");
-  });
+  const upstream = await httpUpstream();
   t.teardown(() => upstream.close());
   const { url } = await startGateway(
     t,
@@ -272,9 +268,7 @@ limits: { default: { budget: $0.02 } }
 });
 
 t.test("a picture that a tool of the vendor's may draw is reserved where it costs something", async (t) => {
-  const upstream = await httpUpstream((_, reply) => {
-    reply.setHeader("content-type", "application/json").end("{}");
-  });
+  const upstream = await httpUpstream();
   t.teardown(() => upstream.close());
   const { url } = await startGateway(
     t,
@@ -296,9 +290,7 @@ limits: { default: { budget: $0.16 } }
 });
 
 t.test("a picture that a tool would draw without a price is refused where a budget has to hold", async (t) => {
-  const upstream = await httpUpstream((_, reply) => {
-    reply.setHeader("content-type", "application/json").end("{}");
-  });
+  const upstream = await httpUpstream();
   t.teardown(() => upstream.close());
   const { url } = await startGateway(
     t,

@@ -115,3 +115,32 @@ models: { m: { price: { input: 3, output: 15, web_search: 0.01 }, targets: [up:x
     t.match(await gateway.stores.ledger.recent(1), [{ source: "estimated", cost: Number }]);
   },
 );
+
+t.test("a request whose client leaves before the answer is charged: nobody knows what to fetch", async (t) => {
+  for (const [cut, source] of [
+    ["estimate", "estimated"],
+    ["observed", "observed"],
+  ] as const)
+    for (const stream of [true, false]) {
+      const upstream = await httpUpstream(() => {});
+      t.teardown(() => upstream.close());
+      const { url, log, gateway } = await startGateway(
+        t,
+        `providers: { up: { url: "${upstream.origin.origin}/v1", speaks: [openai-responses] } }
+models: { m: { price: { input: 3, output: 15 }, targets: [up:x] } }
+plugins: { usage: { cut: ${cut} } }\n`,
+      );
+      const body = JSON.stringify({ model: "m", input: "A question.", background: true, stream });
+      const leaving = new AbortController();
+      const { signal } = leaving;
+      const left = fetch(`${url}/v1/responses`, { method: "POST", headers: asking(), body, signal }).catch(() => {});
+      await until(() => upstream.seen.length === 1, "the provider has the request");
+      leaving.abort();
+      await left;
+      await until(() => log.lines.some(({ message }) => message === "exchange"), "its end");
+      await gateway.stores.ledger.flush();
+      const [row] = await gateway.stores.ledger.recent(1);
+      t.match(row, { outcome: "aborted", source }, `${cut}, stream: ${stream}`);
+      t.equal((row?.cost ?? 0) > 0, cut === "estimate", `${row?.cost} nano-dollars`);
+    }
+});

@@ -23,6 +23,7 @@ models: { m: { price: { input: 3, output: 15, web_search: 0.01 }, targets: [up:x
 }
 
 const CHAT = ["openai-chat", "/v1/chat/completions"] as const;
+const GENERATE = "/v1beta/models/m:generateContent";
 const messages = [{ role: "user", content: "Say something." }];
 
 t.test("a whole answer of a few words without usage is estimated by its words", async (t) => {
@@ -32,7 +33,7 @@ t.test("a whole answer of a few words without usage is estimated by its words", 
     ["anthropic-messages", "/v1/messages", { messages, max_tokens: 99 }, { content: [{ type: "text", text: WORDS }] }],
     [
       "gemini",
-      "/v1beta/models/m:generateContent",
+      GENERATE,
       { contents: [{ parts: [{ text: "Say something." }] }] },
       { candidates: [{ content: { parts: [{ text: WORDS }] } }] },
     ],
@@ -61,6 +62,29 @@ t.test("a whole answer that begins with a byte order mark has the usage that it 
   });
 });
 
+t.test("usage without the input is completed by an estimate, unless its protocol leaves out zeros", async (t) => {
+  const choices = [{ index: 0, message: { role: "assistant", content: WORDS }, finish_reason: "stop" }];
+  const contents = [{ parts: [{ text: "Say something." }] }];
+  const candidates = [{ content: { parts: [{ text: WORDS }] }, finishReason: "STOP" }];
+  for (const [protocol, path, request, answer, isPartial] of [
+    [...CHAT, { messages }, { choices, usage: { completion_tokens: 10 } }, true],
+    [...CHAT, { messages }, { choices, usage: { prompt_tokens: null, completion_tokens: 10 } }, true],
+    [
+      "openai-responses",
+      "/v1/responses",
+      { input: "Say something." },
+      { output: [], usage: { output_tokens: 10 } },
+      true,
+    ],
+    ["gemini", GENERATE, { contents }, { candidates, usageMetadata: { candidatesTokenCount: 10 } }, false],
+  ] as const) {
+    const found = await row(t, protocol, path, request, JSON.stringify(answer));
+    const source = isPartial ? "partial" : "reported";
+    t.match(found, { outcome: "completed", source, usage: { out: { total: 10 } } }, `${protocol}: ${found?.source}`);
+    t.equal((found?.cost ?? 0) > 10 * 15_000, isPartial, `${protocol}: ${found?.cost} nano-dollars`);
+  }
+});
+
 t.test("usage that no exchange can have is not charged", async (t) => {
   const choices = [{ index: 0, message: { role: "assistant", content: WORDS }, finish_reason: "stop" }];
   const counts = { prompt_tokens: 10, completion_tokens: 5 };
@@ -69,12 +93,15 @@ t.test("usage that no exchange can have is not charged", async (t) => {
     { cost: 1e9 },
     { prompt_tokens: 1e12 },
     { num_search_queries: 2e6 },
+    { prompt_tokens: -5 },
+    { completion_tokens: 1.5 },
   ]) {
     const usage = { ...counts, ...absurd };
     const found = await row(t, ...CHAT, { messages }, JSON.stringify({ choices, usage }));
     t.match(found, { source: "estimated" }, JSON.stringify(absurd));
     t.ok((found?.cost ?? 0) < 1e6, `${found?.cost} nano-dollars`);
     t.equal(found?.usage?.serverTools, undefined);
+    t.ok((found?.usage?.in.total ?? 0) > 0, "input tokens");
   }
 });
 
