@@ -5,11 +5,15 @@ import { devNull, tmpdir } from "node:os";
 import { join } from "node:path";
 import { setTimeout as after } from "node:timers/promises";
 import { fileURLToPath } from "node:url";
+import { setFlagsFromString } from "node:v8";
 import { JsonLog, type Log } from "./core/log.ts";
 import { Gateway } from "./gateway.ts";
 import { promClient } from "./metrics/families.ts";
+import { Pools } from "./upstream/http1/pools.ts";
+import { loadWithVocabulary } from "./vocabulary.ts";
+import { isWhole, WarmUpProvider } from "./warm-up-provider.ts";
 
-/** The configuration of the warm-up: a gateway in front of the built-in provider, and its requests. */
+/** The configuration of the warm-up: a gateway in front of recorded answers, and its requests. */
 const CONFIG_FOLDER = new URL("../plugins/warm-up/", import.meta.url);
 /** The key in that gateway's file. */
 const WARM_UP_KEY = "rehearsal-0123456789abcdef";
@@ -20,26 +24,44 @@ const CLIENTS = 8;
 /** Requests per connection: closing one changes V8's type feedback. */
 const CONNECTION = 10;
 /** Requests after which there is hardly anything left to compile. */
-const ENOUGH = 5000;
+const ENOUGH = 10_000;
 /** Milliseconds after which the warm-up of a busy process is given up. */
 const MAX_WARM_UP_TIME = 60_000;
 /** Milliseconds without a real request before it continues. */
-const IDLE = 1000;
+const IDLE = 100;
+/**
+ * How often V8 calls a function before it compiles it with Maglev, and since it last saw a new type there; and whether it notes
+ * types only from the eighth call on. Fewer calls suffice here, because the same few requests come again and again.
+ */
+const WARM_UP_FLAGS = [
+  "--invocation-count-for-maglev=100",
+  "--minimum-invocations-after-ic-update=100",
+  "--no-lazy-feedback-allocation",
+];
+/** V8's own values. */
+const USUAL_FLAGS = [
+  "--invocation-count-for-maglev=400",
+  "--minimum-invocations-after-ic-update=500",
+  "--lazy-feedback-allocation",
+];
 
 interface WarmUpRequest {
   /** How often, relative to the others. */
   times: number;
   path: string;
+  /** Header lines of the client. */
+  headers?: readonly string[];
   /** Absent: the request is a GET. */
   body?: unknown;
 }
 
 /**
  * Makes V8 compile the code of requests before the first one arrives: separate gateways in this process, with the built-in
- * plugins in front of the built-in provider, a discarded log and a temporary ledger, serve requests that this process sends.
+ * plugins in front of recorded answers, a discarded log and a temporary ledger, serve requests that this process sends.
  */
 export class WarmUp {
   private readonly gateways: Gateway[] = [];
+  private provider: WarmUpProvider | undefined;
   private readonly sockets = new Set<Socket>();
   private readonly folder = mkdtempSync(join(tmpdir(), "gateway-warm-up-"));
   private readonly log = new JsonLog(openSync(devNull, "w"));
@@ -107,7 +129,16 @@ export class WarmUp {
   private async open(configFolder: URL): Promise<void> {
     const file = fileURLToPath(new URL("gateway.yaml", configFolder));
     const { folder, log } = this;
-    for (let i = 0; i < GATEWAYS; i++) this.gateways.push(await Gateway.start({ file, folder, env: {}, log }));
+    this.provider = await WarmUpProvider.start(new URL("answers.json", configFolder));
+    const env = { WARM_UP_PROVIDER: this.provider.url };
+    for (let i = 0; i < GATEWAYS; i++) {
+      // No proxy of the environment: the provider is in this process.
+      const pools = new Pools({ environment: {} });
+      const gateway = await Gateway.open(await loadWithVocabulary({ file, folder, env }), log, { pools });
+      this.gateways.push(gateway);
+      await gateway.listen(gateway.config.listen);
+    }
+    for (const flag of WARM_UP_FLAGS) setFlagsFromString(flag);
   }
 
   private async runClients(end: number): Promise<void> {
@@ -115,8 +146,10 @@ export class WarmUp {
   }
 
   private async end(): Promise<void> {
+    for (const flag of USUAL_FLAGS) setFlagsFromString(flag);
     for (const socket of this.sockets) socket.destroy();
     await Promise.all(this.gateways.map((gateway) => gateway.stop({ linger: 0, drain: 0 })));
+    this.provider?.close();
     await this.log.close();
     rmSync(this.folder, { recursive: true, force: true });
   }
@@ -165,7 +198,7 @@ export class WarmUp {
 /** Returns the serialized requests, each repeated `times` times. */
 function serializedRequests(configFolder: URL): Buffer[] {
   const all = JSON.parse(readFileSync(new URL("requests.json", configFolder), "utf8")) as WarmUpRequest[];
-  return all.flatMap(({ times, path, body }) => {
+  return all.flatMap(({ times, path, headers = [], body }) => {
     const text =
       body === undefined
         ? ""
@@ -174,18 +207,10 @@ function serializedRequests(configFolder: URL): Buffer[] {
       `${body === undefined ? "GET" : "POST"} ${path} HTTP/1.1`,
       "host: 127.0.0.1",
       `authorization: Bearer ${WARM_UP_KEY}`,
-      "user-agent: rehearsal",
       "accept: application/json",
+      ...headers,
       ...(body === undefined ? [] : ["content-type: application/json", `content-length: ${Buffer.byteLength(text)}`]),
     ];
     return Array<Buffer>(times).fill(Buffer.from(`${head.join("\r\n")}\r\n\r\n${text}`));
   });
-}
-
-/** Reports whether a response is complete: chunked, or with its content-length. */
-function isWhole(answer: string): boolean {
-  const head = answer.indexOf("\r\n\r\n");
-  if (head < 0) return false;
-  const length = /\r\ncontent-length: (\d+)/i.exec(answer.slice(0, head))?.[1];
-  return length === undefined ? answer.endsWith("\r\n0\r\n\r\n") : answer.length >= head + 4 + Number(length);
 }
