@@ -1,4 +1,4 @@
-import { type AccessExchange, GatewayError, Options, type Plugin } from "model-gateway";
+import { type AccessExchange, type Caller, GatewayError, Options, type Plugin } from "model-gateway";
 import { type KeyRecord, Keys } from "model-gateway/store";
 import { inject, injectable } from "tsyringe";
 import { z } from "zod";
@@ -28,7 +28,7 @@ export default class Auth implements Plugin {
 
   access(exchange: AccessExchange): void | Promise<void> {
     const { caller, credentials, uploader } = exchange;
-    if (caller) return;
+    if (caller) return this.checkGroup(caller);
     if (credentials.length === 0 && uploader) return this.admitUpload(exchange, uploader);
     const searches = credentials.map((presented) => this.keys.find(presented));
     const [only] = searches;
@@ -52,6 +52,14 @@ export default class Auth implements Plugin {
     await this.admit(exchange, record?.id === id ? [record] : []);
   }
 
+  /** @throws GatewayError for a caller whose group, or one above it, is disabled */
+  private checkGroup({ group, name }: Caller): void | Promise<void> {
+    if (group === undefined) return;
+    const disabled = this.keys.disabledGroup(group);
+    if (disabled instanceof Promise) return disabled.then((found) => refuseGroup(found, name));
+    refuseGroup(disabled, name);
+  }
+
   /** Checks the key found. Some clients send two credentials, of which one is a gateway key: that one counts. */
   private admit(exchange: AccessExchange, records: readonly KeyRecord[]): void | Promise<void> {
     const [record, second] = records;
@@ -61,7 +69,7 @@ export default class Auth implements Plugin {
       exchange.caller = this.keys.callerOf(record);
       const unusable = whyUnusable(record, exchange.time);
       if (unusable) throw unusable;
-      return;
+      return this.checkGroup(record);
     }
     if (exchange.credentials.length === 0 && this.options.anonymous) return;
     const [presented] = exchange.credentials;
@@ -72,6 +80,15 @@ export default class Auth implements Plugin {
     const counted = this.keys.countWrongKey(exchange.network, this.options.failures);
     return counted instanceof Promise ? counted.then(refuse) : refuse(counted);
   }
+}
+
+/** @throws GatewayError `disabled_api_key` */
+function refuseGroup(group: string | undefined, name: string): void {
+  if (group === undefined) return;
+  throw new GatewayError("disabled_api_key", {
+    message: `The group "${group}", to which the key "${name}" belongs, is switched off at the moment.`,
+    hint: "Ask the operator, who can switch it on again.",
+  });
 }
 
 /**

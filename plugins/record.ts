@@ -33,25 +33,23 @@ const HOUR = 60 * MINUTE;
 const UNKEYED_PER_MINUTE = 10;
 const MIB = 1_048_576;
 
-/** Limits events per span of milliseconds. */
-class RateLimiter {
-  private windowStart = 0;
+/** Limits the recordings of such requests. */
+class UnkeyedRate {
+  private minuteStart = 0;
   private count = 0;
 
-  constructor(
-    private readonly most: number,
-    private readonly span: number,
-  ) {}
-
-  /** Reports whether another event is allowed, and counts it. */
+  /** Reports whether another one may be recorded, and counts it. */
   take(): boolean {
     const now = performance.now();
-    if (now - this.windowStart >= this.span) [this.windowStart, this.count] = [now, 0];
-    return ++this.count <= this.most;
+    if (now - this.minuteStart >= MINUTE) [this.minuteStart, this.count] = [now, 0];
+    return ++this.count <= UNKEYED_PER_MINUTE;
   }
 }
 
-const Pattern = z.string().refine(isPattern, "expected a regular expression that matches no empty text");
+const Pattern = z.string().superRefine((source, context) => {
+  const message = patternProblem(source);
+  if (message !== undefined) context.addIssue({ code: "custom", message });
+});
 const RecordOptions = z
   .strictObject({
     sample: z
@@ -114,14 +112,17 @@ export default class Record implements Plugin {
   private readonly state = slot((): CaptureState => ({ instances: 0, sampled: false }));
   private readonly fileOptions: RecordFileOptions;
   private readonly patterns: RegExp | undefined;
+  /** Bytes of each body. */
+  private readonly maxBody: number;
   private thread: RecordThread | undefined;
-  private readonly unkeyedRate = new RateLimiter(UNKEYED_PER_MINUTE, MINUTE);
+  private readonly unkeyedRate = new UnkeyedRate();
 
   constructor(
     private readonly log: Log,
     @inject(Options) private readonly options: z.infer<typeof RecordOptions>,
   ) {
-    const { file, hours, megabytes, patterns } = options;
+    const { file, hours, megabytes, body_kilobytes, patterns } = options;
+    this.maxBody = body_kilobytes * 1024;
     this.fileOptions = { file: resolve(file), milliseconds: hours * HOUR, bytes: megabytes * MIB };
     this.patterns = patterns.length === 0 ? undefined : new RegExp(patterns.join("|"), "giu");
   }
@@ -132,8 +133,8 @@ export default class Record implements Plugin {
     if (isFolder(file)) throw new Error(`${file} is a folder: file names a file of its own`);
     if (isFolder(dirname(file)) === false) throw new Error(`${dirname(file)} is no folder`);
     if (dry) return;
-    const { body_kilobytes, queue_megabytes, patterns } = this.options;
-    const terms = { ...this.fileOptions, body: body_kilobytes * 1024, patterns };
+    const { queue_megabytes, patterns } = this.options;
+    const terms = { ...this.fileOptions, body: this.maxBody, patterns };
     this.thread = await RecordThread.start(terms, queue_megabytes * MIB, this.log);
   }
 
@@ -157,7 +158,7 @@ export default class Record implements Plugin {
     const state = this.state(exchange);
     if (!state.head || state.failed?.has(attempt)) return;
     state.failed ??= new Map();
-    state.failed.set(attempt, { answer, read: answer.readBody(this.options.body_kilobytes * 1024 + 2 * MARGIN) });
+    state.failed.set(attempt, { answer, read: answer.readBody(this.maxBody + 2 * MARGIN) });
   }
 
   response(exchange: ResponseExchange, head: Head): Stage | undefined {
@@ -165,11 +166,11 @@ export default class Record implements Plugin {
     if (!state.head) return undefined;
     const { credential } = exchange.attempt ?? {};
     const secrets = [...exchange.credentials, ...(credential ? [credential.secret] : [])];
-    const capture = new Capture(exchange, head, this.options.body_kilobytes * 1024, secrets, this.patterns);
+    const capture = new Capture(exchange, head, this.maxBody, secrets, this.patterns);
     // The order is from the chain's end to its beginning; a plugin's own response passes only the beginning.
     if (exchange.answerer || state.provider) state.client = capture;
     else state.provider = capture;
-    state.released ??= releasedBodies(exchange, this.options.body_kilobytes * 1024);
+    state.released ??= releasedBodies(exchange, this.maxBody);
     return capture.stage;
   }
 
@@ -182,8 +183,7 @@ export default class Record implements Plugin {
     const failed = options.errors && !["completed", "aborted"].includes(exchange.outcome);
     if (!head || !thread || (!state.sampled && !failed)) return;
     if (exchange.outcome === "rejected" && exchange.caller === undefined && !this.unkeyedRate.take()) return;
-    const keep = () =>
-      thread.keep(rawExchange(exchange, { ...state, head }, options.body_kilobytes * 1024), secretsOf(exchange));
+    const keep = () => thread.keep(rawExchange(exchange, { ...state, head }, this.maxBody), secretsOf(exchange));
     if (!state.failed) return keep();
     return Promise.all([...state.failed.values()].map(({ read }) => read)).then(keep);
   }
@@ -206,10 +206,12 @@ const secretsOf = ({ credentials, attempts }: DoneExchange): string[] => [
 /** Reports whether a path is a folder; undefined where it does not exist. */
 const isFolder = (place: string): boolean | undefined => statSync(place, { throwIfNoEntry: false })?.isDirectory();
 
-function isPattern(source: string): boolean {
+/** Returns why a text is no pattern; undefined: it is one. */
+function patternProblem(source: string): string | undefined {
   try {
-    return !new RegExp(source, "giu").test("");
-  } catch {
-    return false;
+    return new RegExp(source, "giu").test("") ? "this matches empty text, which is everywhere" : undefined;
+  } catch (thrown) {
+    // "Invalid regular expression: /…/giu: Unterminated group"
+    return `this is no regular expression: ${(thrown as Error).message.replace(/^.*: /s, "").toLowerCase()}`;
   }
 }

@@ -1,5 +1,3 @@
-import { once } from "node:events";
-import { type AddressInfo, createServer } from "node:net";
 import t from "tap";
 import { parse } from "yaml";
 import { loadVendors, type Vendor } from "../src/loader/vendors.ts";
@@ -9,6 +7,7 @@ import { listModels } from "../src/setup/listing.ts";
 import { queryOffers } from "../src/setup/offers.ts";
 import { buildVocabulary } from "../src/vocabulary.ts";
 import { connectProxy } from "./support/connect-proxy.ts";
+import { freePort } from "./support/free-port.ts";
 import { json, startVendor } from "./support/vendor.ts";
 
 const { protocolList, protocols } = await buildVocabulary(".");
@@ -123,11 +122,9 @@ t.test("a provider that cannot list its models is explained, never with the secr
   t.match(await listModels({ url: silent.url, protocol: chat }, 50), { problem: /within 0.05 s/, status: undefined });
   const dead = await startVendor(t, (request) => void request.socket.destroy());
   t.match(await listModels({ url: dead.url, protocol: chat }), { problem: /cut|could not be reached/ });
-  const gone = createServer().listen(0, "127.0.0.1");
-  await once(gone, "listening");
-  const { port } = gone.address() as AddressInfo;
-  gone.close();
-  t.match(await listModels({ url: `http://127.0.0.1:${port}/v1`, protocol: chat }), { problem: /no server listens/ });
+  t.match(await listModels({ url: `http://127.0.0.1:${await freePort()}/v1`, protocol: chat }), {
+    problem: /no server listens/,
+  });
 });
 
 const vendorsAt = (urls: Record<string, string>): Vendor[] =>

@@ -1,33 +1,46 @@
 /** Groups as a tree: keys, limits and spending, each with everything below it. */
 
 import { count, money } from "../common/format.js";
-import { html, Link, useState } from "../common/ui.js";
+import { Dot, html, Link, useState } from "../common/ui.js";
 import { Limits, USUAL_LIMITS } from "./limits.js";
-import { Table } from "./parts.js";
+import { Act, Table } from "./parts.js";
 import { Patch } from "./patch.js";
 import { saying } from "./yaml.js";
 
 /** Keys that are listed by name; further ones are counted. */
 const NAMED = 5;
 
-export function Groups({ groups }) {
+/** The group itself or the one above it that is switched off. @param groups all of them */
+export function groupOff(groups, path) {
+  const off = groups.filter(({ disabled }) => disabled).map(({ group }) => group);
+  return off.find((group) => path === group || path?.startsWith(`${group}/`));
+}
+
+export function Groups({ groups, may, done }) {
   const [open, show] = useState();
   const chosen = groups.find(({ group }) => group === open);
   const columns = [
     { title: "Group", head: true, of: ({ group }) => html`<${Name} path=${group} />` },
     { title: "Keys", of: ({ keys = [] }) => namesOf(keys) },
     { title: "Limits", of: (group) => html`<${Limits} of=${group} />` },
+    { title: "State", of: ({ group }) => stateOf(groupOff(groups, group), group) },
     { title: "Spent, 30 days", number: true, of: ({ cost }) => money(cost) },
     { title: "Requests", number: true, of: ({ requests }) => count(requests) },
     {
       title: "",
-      of: ({ group }) =>
-        html`<button type="button" class="small" aria-expanded=${String(open === group)} onClick=${() => show(open === group ? undefined : group)}>Limit<span class="hidden"> ${group}</span></button>`,
+      of: ({ group, disabled }) =>
+        html`<div class="acts">${may && html`<${Act} label=${disabled ? "Switch on" : "Switch off"} what=${group} sure=${disabled ? undefined : `Switch off all keys of ${group} and below it? What runs with them ends.`} act=${() => ["POST", `/api/groups/${encodeURIComponent(group)}/${disabled ? "enable" : "disable"}`]} done=${done} />`}
+          <button type="button" class="small" aria-expanded=${String(open === group)} onClick=${() => show(open === group ? undefined : group)}>Limit<span class="hidden"> ${group}</span></button></div>`,
     },
   ];
   return html`<${Table} caption="Groups" columns=${columns} rows=${groups} keyOf=${({ group }) => group} empty="No key is in a group." />
     ${chosen && html`<${Patch} what=${open} tree=${{ limits: { groups: { [open]: saying(chosen.written, USUAL_LIMITS) } } }} now />`}`;
 }
+
+const stateOf = (off, group) =>
+  off === undefined
+    ? html`<${Dot} state="ok">works<//>`
+    : html`<${Dot} state="off">switched off<//>${off !== group && html`<span class="sub">with ${off}</span>`}`;
 
 /** The last part of a path, indented by its depth; screen readers get the whole path. */
 function Name({ path }) {

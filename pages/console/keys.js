@@ -3,7 +3,7 @@
 import { counted, minute, money, utc } from "../common/format.js";
 import { Dot, html, Link, look, Ready, useMemo, useState, When } from "../common/ui.js";
 import { GROUPS, KEYS, SPENT, USED } from "./asks.js";
-import { Groups } from "./groups.js";
+import { Groups, groupOff } from "./groups.js";
 import { Issued } from "./issued.js";
 import { KeyForm } from "./key-form.js";
 import { Limits, USUAL_LIMITS } from "./limits.js";
@@ -29,13 +29,14 @@ export function KeysPage({ view, may }) {
   // Memoized, so that each part is redrawn only when its own data changes, not with every letter typed into a form.
   const table = useMemo(
     () => html`<${Ready} found=${keys}>
-      ${(found) => html`<${KeyTable} keys=${found.keys} view=${view} may=${may} spend=${spend.value?.rows} used=${used.value?.keys} edit=${setForm} done=${shown} />`}
+      ${(found) => html`<${KeyTable} keys=${found.keys} groups=${groups.value?.groups} view=${view} may=${may} spend=${spend.value?.rows} used=${used.value?.keys} edit=${setForm} done=${shown} />`}
     <//>`,
-    [keys.state, keys.value, spend.value, used.value, view.q, view.revoked, may],
+    [keys.state, keys.value, spend.value, used.value, groups.value, view.q, view.revoked, may],
   );
   const tree = useMemo(
-    () => html`<${Ready} found=${groups}>${(found) => html`<${Groups} groups=${found.groups} />`}<//>`,
-    [groups.state, groups.value],
+    () =>
+      html`<${Ready} found=${groups}>${(found) => html`<${Groups} groups=${found.groups} may=${may} done=${again} />`}<//>`,
+    [groups.state, groups.value, may],
   );
   return html`<h1>Keys</h1>
     ${issued && html`<${Issued} key=${issued.secret} issued=${issued} view=${view} close=${() => setIssued(undefined)} />`}
@@ -50,18 +51,20 @@ export function KeysPage({ view, may }) {
     ${tree}`;
 }
 
-const stateOf = ({ disabled, revoked, expires, rotating }) =>
+const stateOf = ({ disabled, revoked, expires, rotating }, off) =>
   revoked
     ? ["refused", "revoked"]
     : disabled
       ? ["off", "switched off"]
-      : expires && expires < Date.now()
-        ? ["off", "expired"]
-        : rotating > Date.now()
-          ? ["waiting", "the old one works too"]
-          : ["ok", "works"];
+      : off
+        ? ["off", `${off} is switched off`]
+        : expires && expires < Date.now()
+          ? ["off", "expired"]
+          : rotating > Date.now()
+            ? ["waiting", "the old one works too"]
+            : ["ok", "works"];
 
-function KeyTable({ keys, view, may, spend = [], used, edit, done }) {
+function KeyTable({ keys, groups = [], view, may, spend = [], used, edit, done }) {
   const costs = new Map(spend.map(({ group: [id], cost, requests }) => [id, { cost, requests }]));
   const words = (view.q ?? "").toLowerCase();
   const rows = keys.filter(
@@ -87,8 +90,10 @@ function KeyTable({ keys, view, may, spend = [], used, edit, done }) {
     },
     {
       title: "State",
-      of: (key) =>
-        html`<${Dot} state=${stateOf(key)[0]}>${stateOf(key)[1]}<//>${key.expires && html`<span class="sub">until <${When} ms=${key.expires} /></span>`}`,
+      of: (key) => {
+        const [state, words] = stateOf(key, groupOff(groups, key.group));
+        return html`<${Dot} state=${state}>${words}<//>${key.expires && html`<span class="sub">until <${When} ms=${key.expires} /></span>`}`;
+      },
     },
     { title: "Used last", of: ({ id }) => html`<${Used} known=${used !== undefined} hour=${used?.[id]} />` },
     {

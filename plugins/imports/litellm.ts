@@ -29,26 +29,17 @@ const COSTS = {
   cache_write: "cache_creation_input_token_cost",
 };
 const KNOWN_PARAMS = [
-  ...[
-    "model",
-    "api_key",
-    "api_base",
-    "base_url",
-    "custom_llm_provider",
-    "weight",
-    "drop_params",
-    "litellm_credential_name",
-  ],
+  ...["model", "api_key", "api_base", "base_url", "custom_llm_provider", "weight", "litellm_credential_name"],
   ...Object.values(COSTS),
-  ...["timeout", "request_timeout", "max_parallel_requests", "api_version"],
+  ...["timeout", "request_timeout", "max_parallel_requests"],
 ];
-/** Facts that are taken from public tables here. */
 const KNOWN_INFO = [
-  ...["id", "mode", "base_model", "max_tokens", "max_input_tokens", "max_output_tokens", "litellm_provider"],
+  ...["mode", "base_model", "max_tokens", "max_input_tokens", "max_output_tokens"],
   ...Object.values(COSTS),
 ];
 /** Protocols that a provider needs for deployments of a mode. */
-const PROTOCOL_BY_MODE: Readonly<Record<string, string>> = {
+const PROTOCOL_BY_MODE: Readonly<Record<string, string | undefined>> = {
+  chat: undefined,
   embedding: "openai-embeddings",
   image_generation: "openai-images",
   completion: "openai-completions",
@@ -56,6 +47,8 @@ const PROTOCOL_BY_MODE: Readonly<Record<string, string>> = {
 };
 /** Modes of deployments that are substitutes for each other. */
 const TEXT_MODES: ReadonlySet<string> = new Set(["chat", "responses"]);
+/** Most attempts that `retry:` takes. */
+const MAX_RETRIES = 9;
 /** Routes of LiteLLM's before the name of a deployment. */
 const ROUTE = /^(?:responses|o_series|gpt5_series)\//;
 /** Hosts of Azure that serve its OpenAI API for all deployments; others serve one model with the API that their path begins. */
@@ -89,6 +82,13 @@ const HINTS: Readonly<Record<string, string>> = {
   guardrails: "use a plugin, like examples/prompt-guard.ts or examples/moderation.ts",
   extra_headers: "use a plugin, like examples/stamp.ts; forward: of a provider passes headers of clients",
   environment_variables: "set the variables themselves",
+  api_version: "the address that ends with /openai/v1 has no versions",
+  drop_params:
+    "use paths: { PATH: { strict: true } }, or the header gateway-strict: fields that no target takes are then a 400",
+  set_verbose: "use log: { level: debug }",
+  json_logs: "log lines are always JSON",
+  id: "a target is named by its provider and model",
+  litellm_provider: "the vendor is the one in model: or custom_llm_provider:",
   order: "targets are tried by balance: and weight; put later ones into a separate model, and that into fallback:",
   stream_timeout: "use timeouts:, for all or for a provider",
 };
@@ -109,6 +109,8 @@ export default function litellm(file: unknown, vendors: readonly KnownVendor[]) 
   const { model_list, credential_list, router_settings, litellm_settings, general_settings, ...others } =
     foreignFields(file);
   const credentials = credentialsOf(credential_list);
+  for (const [at, entry] of foreignList(credential_list).entries())
+    draft.reportUnknown(foreignFields(entry), ["credential_name", "credential_values"], `credential_list.${at}.`);
   for (const [at, entry] of foreignList(model_list).entries())
     addDeployment(
       withCredential(foreignFields(entry), `model_list.${at}`, credentials, draft),
@@ -187,6 +189,13 @@ function addDeployment(
   const [vendor, route] = vendorOf(full, nonEmptyText(params["custom_llm_provider"]), draft);
   const model = route.replace(ROUTE, "");
   const mode = route.startsWith("responses/") ? "responses" : modeOf(info, model);
+  if (!Object.hasOwn(PROTOCOL_BY_MODE, mode)) {
+    draft.reportLost(
+      `${path} (${name})`,
+      `requests of mode ${mode} can only be passed on: paths: { /v1/…: { pass: PROVIDER } }`,
+    );
+    return;
+  }
   if (SIGNING_VENDORS.test(vendor)) {
     draft.reportLost(`${path} (${name})`, `${vendor} requires signed requests, which the gateway cannot send`);
     return;
@@ -196,26 +205,59 @@ function addDeployment(
   const entry = draft.model(name);
   const price = priceOf({ ...info, ...params });
   const via = mode === "responses" ? { via: PROTOCOL_BY_MODE[mode] } : {};
-  draft.addTarget(name, `${provider}:${model}`, params["weight"], { ...via, ...price });
+  const weight = numberAt(params, "weight", `${path}.litellm_params.`, draft);
+  if (weight === 0)
+    draft.reportLost(`${path}.litellm_params.weight`, "a target gets requests: take it out of targets: if it must not");
+  draft.addTarget(name, `${provider}:${model}`, weight, { ...via, ...price });
   const base = nonEmptyText(info["base_model"])?.replace(/^.*\//, "");
   if (base !== undefined && base !== model && !("price" in price))
     draft.reportLost(
       `${path}.model_info.base_model`,
       `prices are those of the name "${model}" here: give the target the price of ${base}, price: { input: …, output: … }, as models --prices shows it`,
     );
-  const context = info["max_input_tokens"];
-  const output = info["max_output_tokens"] ?? info["max_tokens"];
-  if (typeof context === "number") entry.more["context"] ??= context;
-  if (typeof output === "number") entry.more["output"] ??= output;
+  const context = numberAt(info, "max_input_tokens", `${path}.model_info.`, draft);
+  const output =
+    numberAt(info, "max_output_tokens", `${path}.model_info.`, draft) ??
+    numberAt(info, "max_tokens", `${path}.model_info.`, draft);
+  if (context !== undefined) entry.more["context"] ??= context;
+  if (output !== undefined) entry.more["output"] ??= output;
   draft.reportUnknown(others, [], `${path}.`);
   draft.reportUnknown(
-    params,
+    withoutDefaults(params),
     KNOWN_PARAMS,
     `${path}.litellm_params.`,
     "a target has nothing like it: clients say it themselves, or limits",
   );
-  const told = Object.fromEntries(Object.entries(info).filter(([field]) => !field.startsWith("supports_")));
-  draft.reportUnknown(told, KNOWN_INFO, `${path}.model_info.`);
+  reportInfo(info, name, `${path}.model_info.`, draft);
+}
+
+/** Reports what is known of a deployment and is not imported. */
+function reportInfo(info: ForeignFields, name: string, path: string, draft: Draft): void {
+  const isAbility = (field: string) => field.startsWith("supports_");
+  if (Object.keys(info).some(isAbility))
+    draft.reportLost(
+      `${path}supports_…`,
+      `what a model can is taken from public tables; where they are wrong, list all of it: models: { ${name}: { can: [tools, vision] } }`,
+    );
+  const others = Object.fromEntries(Object.entries(info).filter(([field]) => !isAbility(field)));
+  draft.reportUnknown(others, KNOWN_INFO, path);
+}
+
+/** Returns members without those that say what is the case here anyway. */
+const withoutDefaults = (fields: ForeignFields): ForeignFields =>
+  Object.fromEntries(Object.entries(fields).filter(([name, value]) => DEFAULTS[name] !== value));
+
+/** Values of members with which LiteLLM does what the gateway always does. */
+const DEFAULTS: ForeignFields = { drop_params: true, set_verbose: false, json_logs: true };
+
+/** Returns a number, which the file may have as a text; reports other values, like references to variables. */
+function numberAt(fields: ForeignFields, name: string, path: string, draft: Draft): number | undefined {
+  const value = fields[name];
+  if (value === undefined || value === null) return undefined;
+  const number = typeof value === "string" && value.trim() !== "" ? Number(value) : value;
+  if (typeof number === "number" && Number.isFinite(number)) return number;
+  draft.reportLost(`${path}${name}`, "it is not written as a number");
+  return undefined;
 }
 
 /** The purpose of a deployment, by default `chat`. */
@@ -241,11 +283,12 @@ function addProvider(
 ): string | undefined {
   const base = nonEmptyText(params["api_base"]) ?? nonEmptyText(params["base_url"]);
   const credential = nonEmptyText(params["api_key"]);
-  const timeout = params["timeout"] ?? params["request_timeout"];
-  const most = params["max_parallel_requests"];
+  const timeout =
+    numberAt(params, "timeout", `${path}.`, draft) ?? numberAt(params, "request_timeout", `${path}.`, draft);
+  const most = numberAt(params, "max_parallel_requests", `${path}.`, draft);
   const wanted = {
-    ...(typeof timeout === "number" && { timeouts: { total: `${timeout}s` } }),
-    ...(typeof most === "number" && { concurrency: most }),
+    ...(timeout !== undefined && { timeouts: { total: `${timeout}s` } }),
+    ...(most !== undefined && { concurrency: most }),
   };
   if (base?.startsWith("os.environ/")) {
     const variable = base.slice("os.environ/".length);
@@ -345,7 +388,10 @@ interface DefaultFallbacks {
 }
 
 function readRouterSettings(fields: ForeignFields, draft: Draft): DefaultFallbacks {
-  const { routing_strategy, num_retries, timeout, model_group_alias, allowed_fails, cooldown_time } = fields;
+  const { routing_strategy, model_group_alias } = fields;
+  const [timeout, allowedFails, cooldownTime] = ["timeout", "allowed_fails", "cooldown_time"].map((name) =>
+    numberAt(fields, name, "router_settings.", draft),
+  );
   const strategy = nonEmptyText(routing_strategy);
   const balance = strategy === undefined ? undefined : BALANCES[strategy];
   if (strategy !== undefined && balance === undefined)
@@ -364,13 +410,16 @@ function readRouterSettings(fields: ForeignFields, draft: Draft): DefaultFallbac
   }
   const usual = readFallbacks(fields["fallbacks"], "router_settings.fallbacks", draft);
   const last = readDefaultFallbacks(fields["default_fallbacks"], "router_settings.default_fallbacks", draft);
-  if (typeof num_retries === "number") draft.sections["retry"] = { attempts: Math.min(9, num_retries) };
-  if (typeof timeout === "number") draft.sections["timeouts"] = { total: `${timeout}s` };
+  readRetries(fields, "router_settings.", draft);
+  if (timeout !== undefined) draft.sections["timeouts"] = { total: `${timeout}s` };
   const health = {
-    ...(typeof allowed_fails === "number" && allowed_fails > 0 && { failures: allowed_fails }),
-    ...(typeof cooldown_time === "number" &&
-      cooldown_time > 0 && { open: `${cooldown_time}s`, longest: `${Math.max(cooldown_time, 30)}s` }),
+    ...(allowedFails !== undefined && allowedFails > 0 && { failures: allowedFails }),
+    ...(cooldownTime !== undefined &&
+      cooldownTime > 0 && { open: `${cooldownTime}s`, longest: `${Math.max(cooldownTime, 30)}s` }),
   };
+  for (const name of ["allowed_fails", "cooldown_time"])
+    if (Number(fields[name]) === 0)
+      draft.reportLost(`router_settings.${name}`, "targets that fail rest: use health: { failures: 1, open: 1s }");
   if (Object.keys(health).length > 0) draft.sections["health"] = health;
   const known = [
     "routing_strategy",
@@ -384,6 +433,13 @@ function readRouterSettings(fields: ForeignFields, draft: Draft): DefaultFallbac
   ];
   draft.reportUnknown(fields, known, "router_settings.");
   return { usual, last };
+}
+
+function readRetries(fields: ForeignFields, path: string, draft: Draft): void {
+  const retries = numberAt(fields, "num_retries", path, draft);
+  if (retries === undefined) return;
+  draft.sections["retry"] ??= { attempts: Math.min(MAX_RETRIES, retries) };
+  if (retries > MAX_RETRIES) draft.reportLost(`${path}num_retries`, `retry: { attempts } is at most ${MAX_RETRIES}`);
 }
 
 /**
@@ -405,23 +461,20 @@ function readLitellmSettings(
     if (fallback.length === 0) fallback.push(...given.usual, ...more);
     fallback.push(...given.last, ...last);
   }
-  const { num_retries, request_timeout } = fields;
-  if (typeof num_retries === "number") draft.sections["retry"] ??= { attempts: Math.min(9, num_retries) };
-  if (typeof request_timeout === "number") draft.sections["timeouts"] ??= { total: `${request_timeout}s` };
+  readRetries(fields, "litellm_settings.", draft);
+  const timeout = numberAt(fields, "request_timeout", "litellm_settings.", draft);
+  if (timeout !== undefined) draft.sections["timeouts"] ??= { total: `${timeout}s` };
   const budget = budgetOf(fields);
   if (budget !== undefined) draft.sections["limits"] = { all: { budget } };
-  // Unsupported fields are always dropped here, and named in the response.
   const known = [
     "fallbacks",
     "default_fallbacks",
     "num_retries",
     "request_timeout",
-    "drop_params",
-    "set_verbose",
-    "json_logs",
     ...(budget === undefined ? [] : ["max_budget", "budget_duration"]),
   ];
-  draft.reportUnknown(fields, known, "litellm_settings.");
+  // Unsupported fields are dropped here, and named in the response.
+  draft.reportUnknown(withoutDefaults(fields), known, "litellm_settings.");
 }
 
 /** Durations of budgets that are periods here. */

@@ -131,6 +131,10 @@ export const ROUTES: readonly AdminRoute[] = [
   route("GET", "groups", "Groups, each with what is below it.", fromLedger(keys.groups), {
     ...{ query: SPAN, responseFields: ["since", "until", "groups", "behind?"] },
   }),
+  route("POST", "groups/{group}/disable", "Switches a group and those below it off.", keys.disableGroup, {
+    status: 204,
+  }),
+  route("POST", "groups/{group}/enable", "Switches a group on again.", keys.enableGroup, { status: 204 }),
   route("GET", "providers", "Providers with their targets and credentials, and the health of each.", allProviders, {
     responseFields: ["providers"],
   }),

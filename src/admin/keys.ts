@@ -188,6 +188,18 @@ export const revoke: AdminHandler = async (gateway, request) => {
   return { audit };
 };
 
+const switchGroup =
+  (state: "disable" | "enable"): AdminHandler =>
+  async ({ stores, config }, { names: [name = ""] }) => {
+    const limited = [...(config.limits.groups?.keys() ?? [])];
+    const lines = await fromStore(groupTotals(stores.keys, stores.ledger, { by: ["group"] }, limited));
+    if (!lines.some(({ group }) => group === name)) throw new AdminError("not_found", `There is no group ${name}.`);
+    await fromStore(stores.keys[`${state}Group`](name));
+    return { audit: { action: `groups.${state}`, subject: name, detail: {} } };
+  };
+export const disableGroup = switchGroup("disable");
+export const enableGroup = switchGroup("enable");
+
 /**
  * Lists groups with everything below them, as the verb `groups` shows them, and their limits in gateway.yaml, whether or not a
  * key is in them.

@@ -7,6 +7,7 @@ import { Calendar } from "../core/calendar.ts";
 import { GatewayError } from "../core/errors.ts";
 import { Exchange } from "../core/exchange.ts";
 import { newId } from "../core/id.ts";
+import { plainAddress } from "../core/networks.ts";
 import type { RouteMatch } from "../downstream/paths.ts";
 import { takeKeys } from "../downstream/presented-keys.ts";
 import { wantsStrict } from "../downstream/strict-header.ts";
@@ -73,7 +74,7 @@ export async function runExplain(args: readonly string[], io: Terminal, loaded: 
     model: values.model,
     headers,
     named,
-    address: values.address ?? "127.0.0.1",
+    address: parseAddress(values.address ?? "127.0.0.1"),
   };
   // The store matters only if a key is named.
   const warn = values.key === undefined ? () => {} : io.err;
@@ -116,6 +117,14 @@ function parseRequestTarget(text: string): [method: string, path: string, query:
   const found = /^(?:([A-Za-z]+)[: ])?(\/[^?]*)(?:\?(.*))?$/.exec(text);
   if (!found) throw new UsageError(`"${text}" is not a path; write one like /v1/messages or GET:/v1/models`);
   return [found[1]?.toUpperCase() ?? "", found[2] as string, found[3] ?? ""];
+}
+
+/** @throws UsageError */
+function parseAddress(text: string): string {
+  const address = plainAddress(text);
+  if (address === undefined)
+    throw new UsageError(`--address ${text}: write an IP address like 203.0.113.7 or 2001:db8::7`);
+  return address;
 }
 
 /** @throws UsageError */

@@ -1,13 +1,13 @@
 import type { Limits } from "../core/limit-kinds.ts";
 import { groupAndParents, keyLimits, type LimitTable, limitScope } from "../core/limits.ts";
-import { type Audit, type AuditEntry, editDetail } from "../store/audit.ts";
+import { type Audit, editDetail } from "../store/audit.ts";
 import type { IssuedKey, KeyEdit, KeyRecord, Keys, NewKey } from "../store/keys.ts";
 import type { Ledger } from "../store/ledger.ts";
 import { UsageError } from "../text/format-error.ts";
 import { formatLimitOptions } from "../text/key-limits.ts";
 import { parseTimeSpan } from "../text/moments.ts";
 import { formatTable, formatUtc, groupDigits } from "../text/table.ts";
-import { cliAuthor } from "./author.ts";
+import { type AuditedChange, recordChange } from "./author.ts";
 import { reportBehind } from "./behind.ts";
 import { type BudgetSpending, budgetSpending, formatSpending, groupBudgets } from "./budget-spending.ts";
 import { checkOptionsNotEmpty, FIELD_OPTIONS, type FieldOptions, parseKeyFields } from "./key-fields.ts";
@@ -33,15 +33,13 @@ export interface KeyConfig {
 /** The context of an action. */
 interface KeyActionContext {
   keys: Keys;
+  audit: Audit;
   ledger: Ledger;
   io: Terminal;
   options: KeyOptions;
   /** @throws ConfigError if gateway.yaml is invalid: most actions work without it. */
   config(): KeyConfig;
 }
-
-/** A change for the audit trail, with the same names as in the admin API. */
-type AuditedChange = Pick<AuditEntry, "action" | "subject" | "detail">;
 
 /** Each action, its options, and whether it needs a key. */
 const KEY_ACTIONS: Record<
@@ -79,20 +77,11 @@ export async function runKeys(
     for (const option of Object.keys(values))
       if (option !== "json" && !action.takes.includes(option))
         throw new UsageError(`--${option} is not an option of keys ${verb}.`);
-    const changed = await action.act(name, { keys, ledger, io, options: values, config });
+    const changed = await action.act(name, { keys, audit, ledger, io, options: values, config });
     if (changed) await recordChange(changed, audit);
     return 0;
   } catch (error) {
     return printFailure(error, io);
-  }
-}
-
-/** @throws Error if the trail cannot be written: the change, already printed, stays */
-async function recordChange(changed: AuditedChange, audit: Audit): Promise<void> {
-  try {
-    await audit.add({ time: Date.now(), ...cliAuthor(), ...changed });
-  } catch (thrown) {
-    throw new Error(`This is done, but missing in the audit trail: ${(thrown as Error).message}`);
   }
 }
 
@@ -105,7 +94,7 @@ function wrongArguments(verb: string, named: boolean): string {
 }
 
 async function create(name: string, context: KeyActionContext): Promise<AuditedChange> {
-  const { keys, io, options, config } = context;
+  const { keys, audit, io, options, config } = context;
   checkOptionsNotEmpty(options);
   const edit = parseKeyFields(options, config().models);
   await checkLimits(edit, config());
@@ -113,8 +102,16 @@ async function create(name: string, context: KeyActionContext): Promise<AuditedC
   const issued = await keys.create({ ...fields, name } as NewKey);
   // The key itself is printed whatever happens to the figures: it cannot be shown again.
   const [figures] = options.json ? await limitFigures([issued.record], context).catch(() => []) : [];
-  printIssued(issued, options, io, figures);
-  return { action: "keys.create", subject: name, detail: fields };
+  const created = { action: "keys.create", subject: name, detail: fields };
+  try {
+    printIssued(issued, "it was revoked at once", options, io, figures);
+  } catch (thrown) {
+    await keys.revoke(issued.record.id);
+    for (const change of [created, { action: "keys.revoke", subject: name, detail: {} }])
+      await recordChange(change, audit);
+    throw thrown;
+  }
+  return created;
 }
 
 /** @throws UsageError */
@@ -128,22 +125,35 @@ function parseOverlap(text: string): number {
 
 async function rotate(name: string, { keys, io, options }: KeyActionContext): Promise<AuditedChange> {
   const { overlap = OVERLAP } = options;
-  const made = (await keys.rotate(name, parseOverlap(overlap))) ?? (await failUnchanged(name, keys, "rotated"));
-  printIssued(made, options, io);
+  const deliver = (issued: IssuedKey) => printIssued(issued, "the old one stays", options, io);
+  const made =
+    (await keys.rotate(name, parseOverlap(overlap), deliver)) ?? (await failUnchanged(name, keys, "rotated"));
   const until = made.record.rotating;
   if (!options.json)
     io.err(until === undefined ? "The old one no longer works." : `The old one works until ${formatUtc(until)}.`);
   return { action: "keys.rotate", subject: made.record.name, detail: { overlap } };
 }
 
-function printIssued({ key, record }: IssuedKey, { json }: KeyOptions, io: Terminal, figures?: LimitFigures): void {
-  if (json) {
-    io.out(JSON.stringify({ key, ...keyJson(record), ...figures }, undefined, 2));
-    return;
+/**
+ * Prints a new key, alone on standard output, so that KEY=$(… keys create ci) works.
+ * @param undone what happens if it cannot be printed
+ * @throws Error if standard output cannot be written: nobody has the key then
+ */
+function printIssued(
+  { key, record }: IssuedKey,
+  undone: string,
+  { json }: KeyOptions,
+  io: Terminal,
+  figures?: LimitFigures,
+): void {
+  try {
+    io.outNow(json ? JSON.stringify({ key, ...keyJson(record), ...figures }, undefined, 2) : key);
+  } catch (thrown) {
+    // Without the error's code, which the store would take for one of its own.
+    throw new Error(`The new key cannot be printed, so ${undone}: ${(thrown as Error).message}.`);
   }
-  // Alone on standard output, so that KEY=$(… keys create ci) works.
-  io.out(key);
-  io.err("Keep it now: only its hash is stored. Clients send it as their API key: Authorization: Bearer gw_…");
+  if (!json)
+    io.err("Keep it now: only its hash is stored. Clients send it as their API key: Authorization: Bearer gw_…");
 }
 
 async function list(_name: string, context: KeyActionContext): Promise<undefined> {
@@ -161,7 +171,8 @@ async function list(_name: string, context: KeyActionContext): Promise<undefined
   } else if (records.length === 0) io.out(`No keys yet. Create one with: ${COMMAND} keys create NAME`);
   else {
     const titles = ["ID", "NAME", "GROUP", "OWNER", "MODELS", "SOURCE", "CREATED", "EXPIRES", "STATE"];
-    const rows = records.map((record) => [
+    const groups = await Promise.all(records.map((record) => disabledGroupOf(record, keys)));
+    const rows = records.map((record, i) => [
       record.id,
       record.name,
       record.group ?? "-",
@@ -170,7 +181,7 @@ async function list(_name: string, context: KeyActionContext): Promise<undefined
       sourceLabel(record),
       record.source === "file" ? "-" : formatUtc(record.created),
       record.expires === undefined ? "never" : formatUtc(record.expires),
-      stateLabel(record),
+      stateLabel(record, groups[i]),
     ]);
     for (const line of formatTable(titles, rows)) io.out(line);
   }
@@ -246,7 +257,10 @@ async function limitFigures(
 }
 
 /** Prints a key completely: as JSON, or one field per line. */
-async function printKey(record: KeyRecord, { options: { json }, io, config, ledger }: KeyActionContext): Promise<void> {
+async function printKey(
+  record: KeyRecord,
+  { options: { json }, keys, io, config, ledger }: KeyActionContext,
+): Promise<void> {
   const { limits: all, timezone } = config();
   const { own, owners } = limitsOf(record, all);
   const limits = formatLimitOptions(own);
@@ -264,7 +278,7 @@ async function printKey(record: KeyRecord, { options: { json }, io, config, ledg
   const fields: [string, string][] = [
     ["id", record.id],
     ["name", record.name],
-    ["state", stateLabel(record)],
+    ["state", stateLabel(record, await disabledGroupOf(record, keys))],
     ["source", sourceLabel(record)],
     ["group", record.group ?? "-"],
     ["owner", record.owner ?? "-"],
@@ -306,11 +320,16 @@ async function checkLimits({ limits, models }: KeyEdit, { unenforceableReason }:
 
 const sourceLabel = ({ source }: KeyRecord): string => (source === "file" ? "gateway.yaml" : "store");
 
-function stateLabel({ revoked, disabled, expires }: KeyRecord): string {
+/** @param group the one by which it is disabled */
+function stateLabel({ revoked, disabled, expires }: KeyRecord, group: string | undefined): string {
   if (revoked !== undefined) return `revoked ${formatUtc(revoked)}`;
   if (expires !== undefined && expires <= Date.now()) return "expired";
-  return disabled === undefined ? "on" : `disabled ${formatUtc(disabled)}`;
+  if (disabled !== undefined) return `disabled ${formatUtc(disabled)}`;
+  return group === undefined ? "on" : `disabled by group ${group}`;
 }
+
+const disabledGroupOf = ({ group }: KeyRecord, keys: Keys) =>
+  group === undefined ? undefined : keys.disabledGroup(group);
 
 /** Finds a key by id or name; if no key has the name now, the last revoked one that had it. */
 async function findKey(idOrName: string, keys: Keys): Promise<KeyRecord | undefined> {

@@ -20,21 +20,30 @@ const POLL_INTERVAL = 500;
 /** Maximum milliseconds of a request's duration: rows of longer ones are not found. */
 const MAX_REQUEST_DURATION = 3_600_000;
 
-/** Runs the verb `tail`. Returns the exit code. @param zone the time zone of days @param signal ends it @throws UsageError */
+/** What gateway.yaml says that concerns requests. */
+interface TailConfig {
+  /** The time zone of days. */
+  zone(): string;
+  /** Undefined: gateway.yaml is invalid. */
+  models(): readonly { readonly id: string; readonly aliases: readonly string[] }[] | undefined;
+}
+
+/** Runs the verb `tail`. Returns the exit code. @param signal ends it @throws UsageError */
 export async function runTail(
   args: readonly string[],
   io: Terminal,
   { keys, ledger }: { keys: Keys; ledger: Ledger },
-  zone: () => string,
+  { zone, models }: TailConfig,
   signal = new AbortController().signal,
 ): Promise<number> {
   const { values } = parseVerbArguments(args, OPTIONS);
-  const { status, model, json, once } = values;
+  const { status, json, once } = values;
   if (status !== undefined && !/^[1-5](?:\d\d|xx)$/.test(status))
     throw new UsageError(`--status ${status}: write one of 100 to 599 like 429, or 1xx to 5xx.`);
   const pattern = status === undefined ? undefined : new RegExp(`^${status.replace("xx", "..")}$`);
   const names = new Map((await keys.list()).map(({ id, name }) => [id, name]));
   const key = values.key === undefined ? undefined : findKeyIds(values.key, names);
+  const model = values.model === undefined ? undefined : await findModelId(values.model, models(), ledger);
   const began = Date.now();
   const since = parsePastOption("--since", values.since, zone);
   const seen = new Set<string>();
@@ -62,6 +71,24 @@ function findKeyIds(named: string, names: ReadonlyMap<string, string>): Set<stri
   const near = nearest(named, names.values());
   const hint = near === undefined ? `see ${COMMAND} keys list` : `did you mean "${near}"?`;
   throw new UsageError(`--key: there is no key "${named}"; ${hint}`);
+}
+
+/**
+ * Returns the id of a model by its id or another name of it. Models that gateway.yaml has no longer may have requests.
+ * @throws UsageError if there is none
+ */
+async function findModelId(
+  named: string,
+  models: ReturnType<TailConfig["models"]>,
+  ledger: Pick<Ledger, "sums">,
+): Promise<string> {
+  const found = models?.find(({ id, aliases }) => id === named || aliases.includes(named));
+  if (!models || found) return found?.id ?? named;
+  const used = (await ledger.sums({ by: ["model"] })).flatMap(({ group }) => group);
+  if (used.includes(named)) return named;
+  const near = nearest(named, [...models.map(({ id }) => id), ...used]);
+  const hint = near === undefined ? `see ${COMMAND} models` : `did you mean "${near}"?`;
+  throw new UsageError(`--model: there is no model "${named}"; ${hint}`);
 }
 
 function entryText(entry: LedgerEntry, name: string | undefined): string {

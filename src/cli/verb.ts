@@ -11,6 +11,8 @@ export const BUNDLED_CONFIG = fileURLToPath(new URL("../../gateway.yaml", import
 /** The output of a verb, and its view of the process. */
 export interface Terminal {
   out(line: string): void;
+  /** Writes to standard output before it returns, for what cannot be printed again. @throws Error if that cannot be written */
+  outNow(line: string): void;
   err(line: string): void;
   env: NodeJS.ProcessEnv;
   /** The base of relative paths. */

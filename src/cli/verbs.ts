@@ -97,7 +97,9 @@ export const VERBS: Readonly<Record<string, () => Promise<Verb>>> = {
     ...(await import("./help/tail.ts")),
     async run(args, io, location) {
       const { runTail } = await import("./tail.ts");
-      return withStores(location, io, (stores, _, zone) => runTail(args, io, stores, zone));
+      return withStores(location, io, (stores, config, zone) =>
+        runTail(args, io, stores, { zone, models: () => validConfig(config)?.models }),
+      );
     },
   }),
   reload: async () => ({

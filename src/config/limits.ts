@@ -66,11 +66,13 @@ export function checkLimitSharing(
 ): void {
   if (limits === undefined || !limitPlaces(file).some(({ limits }) => hasAnyLimit(limits))) return;
   const { instances } = file;
+  // Where it is absent, the ledger says that there are several.
+  const path = instances === undefined ? ["store", "ledger"] : ["instances"];
   const message = unsharedLimitsReason({ ledger, limits }, instances);
-  if (message !== undefined) report({ path: ["store"], message });
+  if (message !== undefined) report({ path, message });
   if (limits !== "memory" && !isPostgres(ledger) && (instances ?? 1) > 1)
     report({
-      path: ["store"],
+      path,
       message: `budgets count what is in the ledger, so all ${instances} gateways need the same ledger, and a file cannot be shared between machines: set store: ledger: postgres://HOST`,
       severity: "warning",
     });

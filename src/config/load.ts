@@ -196,15 +196,24 @@ const formatPosition = ({ file, line, column }: Pick<Problem, "file" | "line" | 
   `${file}:${line}:${column}`;
 
 function readConfigText(file: string): string {
+  let bytes: Buffer;
   try {
-    return readFileSync(file, "utf8");
+    bytes = readFileSync(file);
   } catch (thrown) {
     const code = (thrown as NodeJS.ErrnoException).code;
-    const message = `cannot be read: ${code === "ENOENT" ? "there is no such file" : code}`;
-    const problem: Problem = { file: displayPath(file), line: 1, column: 1, message, frame: "", severity: "error" };
-    throw new ConfigError([problem]);
+    throw unreadableError(file, `cannot be read: ${code === "ENOENT" ? "there is no such file" : code}`);
   }
+  if (isUtf16(bytes)) throw unreadableError(file, "is UTF-16; save it as UTF-8");
+  return bytes.toString("utf8");
 }
+
+function unreadableError(file: string, message: string): ConfigError {
+  return new ConfigError([{ file: displayPath(file), line: 1, column: 1, message, frame: "", severity: "error" }]);
+}
+
+/** Reports whether a file begins with a byte order mark of UTF-16, or with an ASCII character in it. */
+const isUtf16 = ([first, second]: Buffer): boolean =>
+  (first === 0xff && second === 0xfe) || (first === 0xfe && second === 0xff) || first === 0 || second === 0;
 
 /** Returns a path relative to the working folder if the file is below it: short, and terminals make it a link. */
 function displayPath(file: string): string {

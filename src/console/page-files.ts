@@ -123,11 +123,11 @@ export class PageFiles {
   private static own: Promise<PageFiles> | undefined;
 
   /** @throws the system's error for a file */
-  static async load(folder = PAGES): Promise<PageFiles> {
+  private static async load(): Promise<PageFiles> {
     // A glob would load Node's parser of patterns, which takes more than reading all of them.
-    const own = readdirSync(folder, { recursive: true, encoding: "utf8" })
+    const own = readdirSync(PAGES, { recursive: true, encoding: "utf8" })
       .filter((name) => extname(name) in TYPES)
-      .map((name) => [name.replaceAll("\\", "/"), join(folder, name)]);
+      .map((name) => [name.replaceAll("\\", "/"), join(PAGES, name)]);
     const others = Object.entries(PACKAGES).map(([name, from]) => [name, fileURLToPath(import.meta.resolve(from))]);
     const names = [...own, ...others].sort(([a = ""], [b = ""]) => (a < b ? -1 : 1)) as [string, string][];
     const read = await Promise.all(names.map(async ([name, place]) => [name, await readFile(place)] as const));

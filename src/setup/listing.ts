@@ -61,8 +61,10 @@ export async function listModels(
 ): Promise<VendorListing> {
   const headers = new Headers({ accept: "application/json" });
   for (const [name, value] of protocol.defaultHeaders ?? []) headers.set(name, value);
-  if (secret !== undefined)
-    headers.set(...(header === undefined ? credentialHeader(protocol, secret) : ([header, secret] as const)));
+  if (secret !== undefined) {
+    const [name, value] = header === undefined ? protocol.credential(secret) : [header, secret];
+    headers.set(name, value);
+  }
   const began = performance.now();
   const took = () => Math.round(performance.now() - began);
   let agents: Agents | undefined;
@@ -112,11 +114,6 @@ function get(
     outgoing.on("error", fail).end();
   });
 }
-
-const credentialHeader = (protocol: Protocol, secret: string): [name: string, value: string] => {
-  const [name, value] = protocol.credential(secret);
-  return [name, value];
-};
 
 const statusReason = (status: number): string =>
   status === 401 || status === 403

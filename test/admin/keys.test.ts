@@ -183,3 +183,26 @@ t.test("the last use of a key is shown to the hour", async (t) => {
   await gateway.stores.ledger.flush();
   t.same((await ask("GET", "/api/used")).body, { keys: { [id]: hour } }, "only existing keys");
 });
+
+t.test("a group is switched off and on, which the audit trail shows, and an unknown one is not found", async (t) => {
+  const { ask } = await startAdmin(t);
+  const { secret } = (await ask("POST", "/api/keys", { body: { name: "ci", group: "acme/research" } })).body;
+  t.ok(secret);
+  t.equal((await ask("POST", "/api/groups/acme%2Fresearch/disable")).status, 204);
+  t.match((await ask("GET", "/api/groups")).body.groups, [
+    { group: "acme", disabled: undefined },
+    { disabled: Number },
+  ]);
+  t.equal((await ask("POST", "/api/groups/acme%2Fresearch/enable")).status, 204);
+  t.match((await ask("GET", "/api/groups")).body.groups, [{ group: "acme" }, { disabled: undefined }]);
+  t.match(await ask("POST", "/api/groups/none/disable"), {
+    status: 404,
+    body: { error: { message: /no group none/ } },
+  });
+  const { entries } = (await ask("GET", "/api/audit")).body;
+  t.match(entries, [
+    { action: "groups.enable", subject: "acme/research" },
+    { action: "groups.disable", subject: "acme/research" },
+    { action: "keys.create" },
+  ]);
+});

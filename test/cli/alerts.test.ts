@@ -5,7 +5,7 @@ import { startReceiver } from "../support/webhook.ts";
 const terminal = () => {
   const lines: string[] = [];
   const say = (line: string) => lines.push(line);
-  return { lines, io: { out: say, err: say, env: {}, folder: "/" } };
+  return { lines, io: { out: say, outNow: say, err: say, env: {}, folder: "/" } };
 };
 
 t.test("a test alert is posted, and the result is printed without the address", async (t) => {

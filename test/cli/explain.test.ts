@@ -88,6 +88,18 @@ t.test("a key can be named, and what it may not do is reported with exit code 1"
   await t.rejects(explained("--key", "nobody"), /there is no key "nobody"/);
 });
 
+t.test("a key whose group is disabled is refused with the group's name", async (t) => {
+  const { explained, folder } = await folderOf(t);
+  const stores = openStores(join(folder, "gateway.db"), [], () => {});
+  await stores.keys.create({ name: "one", group: "acme/research" });
+  await stores.keys.disableGroup("acme");
+  await stores.close();
+  t.match(await explained("--key", "one"), {
+    code: 1,
+    text: /refused +401 disabled_api_key by auth\.access: The group "acme"/,
+  });
+});
+
 t.test("credentials of the request count where no key is named", async (t) => {
   const { explained } = await folderOf(t);
   const bearer = (token: string) => ["--header", `authorization: Bearer ${token}`, "--model", "fast"];
@@ -130,6 +142,8 @@ t.test("a body comes from the command line, from a file, or is a short default o
     [["--body", "@none.json"], /none\.json/],
     [["--header", "wrong"], /--header "wrong"/],
     [["nothing"], /"nothing" is not a path/],
+    [["--address", "10.0.0"], /--address 10\.0\.0: write an IP address like /],
+    [["--address", "10.0.0.0/8"], /--address 10\.0\.0\.0\/8: /],
     [["/open/v1/x"], /pass unread/],
     [["/v1/embeddings"], /needs a body/],
   ] as const)

@@ -28,7 +28,7 @@ async function folderOf(t: Test, { checkout }: { checkout: boolean }) {
       return answers.shift() ?? "";
     };
     const print = (line: string) => void out.push(line);
-    const io = { out: print, err: print, env: { PATH: "", HOME: folder, ...env }, folder };
+    const io = { out: print, outNow: print, err: print, env: { PATH: "", HOME: folder, ...env }, folder };
     const place = await firstRun({ file: bundled, folder }, io, { ask, bundled });
     return { asked, place, out: out.join("\n") };
   };
@@ -74,7 +74,7 @@ t.test("a folder without a gateway.yaml gets one if the user agrees", async (t) 
 
 t.test("without a terminal, or with --config, the given file is used", async (t) => {
   const { folder, bundled } = await folderOf(t, { checkout: true });
-  const io = { out: () => {}, err: () => {}, env: { OPENAI_API_KEY: "sk-0123456789abcdef" }, folder };
+  const io = { out: () => {}, outNow: () => {}, err: () => {}, env: { OPENAI_API_KEY: "sk-0123456789abcdef" }, folder };
   t.equal((await firstRun({ file: bundled, folder }, io)).file, bundled);
   const ask = () => Promise.reject(new Error("nobody is asked"));
   t.equal((await firstRun({ file: "/else.yaml", folder }, io, { ask, bundled })).file, "/else.yaml");

@@ -82,3 +82,46 @@ t.test("an invalid command line exits with 2 and prints what is accepted", async
   t.match(help, /^groups/);
   t.match(USAGE, /^usage: npm start -- groups/);
 });
+
+t.test("a group is disabled and enabled again, which its state and the audit trail show", async (t) => {
+  const { groups, stores } = terminal(t, new Map<string, Limits>([["limited", { rpm: 1 }]]));
+  await stores.keys.create({ name: "a", group: "acme/research" });
+  t.hasStrict(await groups("disable", "acme"), { code: 0, out: "Disabled acme.", err: "" });
+  t.hasStrict(await groups("disable", "limited"), { code: 0, out: "Disabled limited." });
+  t.match(
+    (await groups()).out,
+    /^GROUP .* STATE\nacme .* disabled \d.*Z\nacme\/research .* disabled by acme\nlimited .* disabled /,
+  );
+  const [acme, research] = JSON.parse((await groups("--json")).out);
+  t.match(
+    [acme, research],
+    [
+      { group: "acme", disabled: /^\d{4}-/ },
+      { group: "acme/research", disabled: undefined },
+    ],
+  );
+  await groups("disable", "acme/research");
+  t.match(await groups("enable", "acme/research"), {
+    code: 0,
+    out: "Enabled acme/research; acme is still disabled, and its keys with it.",
+  });
+  t.hasStrict(await groups("enable", "acme", "--json"), { code: 0, out: '{"group":"acme","disabled_by":null}' });
+  await groups("enable", "limited");
+  t.notMatch((await groups()).out, "STATE");
+  const entries = await stores.audit.list(10);
+  t.match(entries.at(-1), { who: /^cli:/, action: "groups.disable", subject: "acme" });
+  t.same(entries.map(({ action, subject }) => `${action} ${subject}`).slice(0, 2), [
+    "groups.enable limited",
+    "groups.enable acme",
+  ]);
+});
+
+t.test("a misspelt group, command or option disables nothing", async (t) => {
+  const { groups, stores } = terminal(t);
+  await stores.keys.create({ name: "a", group: "acme" });
+  t.hasStrict(await groups("disable", "acne"), { code: 1, out: "", err: "There is no group acne; did you mean acme?" });
+  t.match(await groups("disable", "other"), { code: 1, out: "", err: /There is no group other; see: .* groups$/ });
+  for (const args of [["disable"], ["disabel", "acme"], ["disable", "acme", "--since", "24h"], ["disable", "a", "b"]])
+    t.match(await groups(...args), { code: 2, out: "" }, args.join(" "));
+  t.equal((await stores.keys.listDisabledGroups()).size, 0);
+});

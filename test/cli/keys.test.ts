@@ -142,6 +142,34 @@ t.test("a key is shown even if the audit trail cannot be written, with a notice"
   t.match(made.err, /missing in the audit trail: the disk is full/);
 });
 
+t.test("a key that cannot be printed is not left behind, and none is replaced by it", async (t) => {
+  const { keys, stores } = terminal(t);
+  const unprinted = (...args: string[]) => {
+    const outNow = () => {
+      throw Object.assign(new Error("EPIPE: broken pipe, write"), { code: "EPIPE" });
+    };
+    return captured((io) => runKeys(args, { ...io, outNow }, stores, () => WORLD));
+  };
+  for (const json of [[], ["--json"]])
+    t.hasStrict(await unprinted("create", "ci-2", ...json), {
+      code: 1,
+      out: "",
+      err: "The new key cannot be printed, so it was revoked at once: EPIPE: broken pipe, write.",
+    });
+  t.match((await stores.keys.list()).slice(1), [{ revoked: Number }, { revoked: Number }]);
+  const { out: key } = await keys("create", "one");
+  t.hasStrict(await unprinted("rotate", "one", "--overlap", "0s"), {
+    code: 1,
+    out: "",
+    err: "The new key cannot be printed, so the old one stays: EPIPE: broken pipe, write.",
+  });
+  t.match(await stores.keys.find(key), { name: "one", expires: undefined });
+  const actions = (await stores.audit.list(10)).map(({ action, subject }) => `${action} ${subject}`);
+  t.same(actions.toReversed(), [
+    ...["keys.create ci-2", "keys.revoke ci-2", "keys.create ci-2", "keys.revoke ci-2", "keys.create one"],
+  ]);
+});
+
 t.test("keys create makes no key of an empty option", async (t) => {
   const { keys, stores } = terminal(t);
   const { code, err } = await keys("create", "one", "--models", "");
@@ -343,6 +371,14 @@ t.test("keys disable disables a key, and enable enables it again", async (t) => 
   t.match(JSON.parse((await keys("enable", "one", "--json")).out), { name: "one", disabled: null });
   t.equal(stores.keys.find(key)?.disabled, undefined);
   t.match(await keys("disable", "nobody"), { code: 1, err: /no key nobody that can be disabled/ });
+});
+
+t.test("keys list and show name the group by which a key is disabled", async (t) => {
+  const { keys, stores } = terminal(t);
+  await keys("create", "one", "--group", "acme/x");
+  await stores.keys.disableGroup("acme");
+  t.match((await keys("list")).out, /^\S+ +one .* disabled by group acme$/m);
+  t.match((await keys("show", "one")).out, /^state +disabled by group acme$/m);
 });
 
 t.test("a key can only be limited to existing models", async (t) => {

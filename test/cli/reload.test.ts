@@ -19,7 +19,8 @@ const verb = async (
   env: NodeJS.ProcessEnv = { ADMIN_TOKEN: TOKEN },
 ) => {
   const said: string[] = [];
-  const io = { out: (line: string) => said.push(line), err: (line: string) => said.push(line), env, folder: "/" };
+  const say = (line: string) => void said.push(line);
+  const io = { out: say, outNow: say, err: say, env, folder: "/" };
   const { hostname: host, port } = new URL(base ?? "http://off");
   const admin = base === undefined ? undefined : { host, port: Number(port) };
   const code = await act(args, io, admin).catch((thrown) => {
@@ -130,12 +131,8 @@ t.test("if nothing responds and the file does not say where, the file's mistake 
   for (const act of [reload.runReload, diff.runDiff, top.runTop]) {
     for (const args of [[], ["--json"]]) {
       const said: string[] = [];
-      const io = {
-        out: (line: string) => said.push(line),
-        err: (line: string) => said.push(line),
-        env: {},
-        folder: "/",
-      };
+      const say = (line: string) => void said.push(line);
+      const io = { out: say, outNow: say, err: say, env: {}, folder: "/" };
       const thrown = await act(args, io, usual).then(
         () => t.fail("nobody responds"),
         (error) => error,
@@ -148,6 +145,7 @@ t.test("if nothing responds and the file does not say where, the file's mistake 
     }
     const named = {
       out() {},
+      outNow() {},
       err: (line: string) => t.match(line, /^no gateway answers at 127\.0\.0\.1:9: does/),
       env: {},
       folder: "/",

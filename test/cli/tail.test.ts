@@ -21,10 +21,20 @@ t.test("requests that match are printed as they end, once each", async (t) => {
     const answer = await fetch(`${url}/v1/chat/completions`, { method: "POST", headers: asking(), body });
     await answer.text();
   };
+  let models: Parameters<typeof runTail>[3]["models"] = () => [{ id: "echo", aliases: ["repeat"] }];
   const tail = (args: string[], signal?: AbortSignal) => {
     const out: string[] = [];
-    const io = { out: (line: string) => out.push(line), err: t.fail, env: {}, folder };
-    return { out, ended: runTail(args, io, { keys: gateway.stores.keys, ledger }, () => "UTC", signal) };
+    const io = { out: (line: string) => out.push(line), outNow: t.fail, err: t.fail, env: {}, folder };
+    return {
+      out,
+      ended: runTail(
+        args,
+        io,
+        { keys: gateway.stores.keys, ledger },
+        { zone: () => "UTC", models: () => models() },
+        signal,
+      ),
+    };
   };
   await ask("echo");
   await gateway.stores.ledger.flush();
@@ -54,6 +64,19 @@ t.test("requests that match are printed as they end, once each", async (t) => {
   t.equal(await own.ended, 0);
   t.equal(own.out.length, 3, "by its name");
   await t.rejects(tail(["--key", "tst"]).ended, { message: /no key "tst"; did you mean "test"\?/ });
+  const other = tail(["--once", "--model", "repeat"]);
+  t.equal(await other.ended, 0);
+  t.equal(other.out.length, 2, "by another name of the model");
+  await t.rejects(tail(["--model", "ecko"]).ended, {
+    message: /--model: there is no model "ecko"; did you mean "echo"\?/,
+  });
+  await t.rejects(tail(["--model", "gpt-5"]).ended, { message: /no model "gpt-5"; see .* models/ });
+  models = () => [];
+  const removed = tail(["--once", "--model", "echo"]);
+  t.equal(await removed.ended, 0);
+  t.equal(removed.out.length, 2, "a model that gateway.yaml has no longer");
+  models = () => undefined;
+  t.equal(await tail(["--once", "--model", "ecko"]).ended, 0, "with an invalid gateway.yaml any name may be right");
   for (const status of ["bad", "700", "9xx", "0xx", "099", "42", "4x"])
     await t.rejects(tail(["--status", status]).ended, {
       message: `--status ${status}: write one of 100 to 599 like 429, or 1xx to 5xx.`,

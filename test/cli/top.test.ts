@@ -67,7 +67,7 @@ t.test("an admin API that does not respond, or refuses the token, is reported wi
   t.match(await top(t, (await startVendor(t, json({}, 401))).url, "--once"), { code: 1, err: /refuses this token/ });
   t.match(await top(t, (await startVendor(t, json({}, 404))).url, "--once"), { code: 1, err: /answers 404/ });
   t.match(await top(t, "http://127.0.0.1:1", "--once"), { code: 1, err: /no gateway answers at 127\.0\.0\.1:1/ });
-  await t.rejects(runTop([], { out: t.fail, err: t.fail, env: {}, folder: "" }, undefined), {
+  await t.rejects(runTop([], { out: t.fail, outNow: t.fail, err: t.fail, env: {}, folder: "" }, undefined), {
     message: /admin: is off/,
   });
   t.match(USAGE, /--token/);

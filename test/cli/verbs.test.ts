@@ -18,11 +18,13 @@ async function act(name: string, args: string[], { file, folder } = place) {
   const lines: string[] = [];
   const line = (text: string) => void lines.push(text);
   const verb = await (VERBS[name] as (typeof VERBS)[string])();
-  const code = await verb.run(args, { out: line, err: line, env: {}, folder }, { file, folder }).catch((thrown) => {
-    if (!(thrown instanceof UsageError)) throw thrown;
-    lines.push(thrown.message, verb.USAGE);
-    return 2;
-  });
+  const code = await verb
+    .run(args, { out: line, outNow: line, err: line, env: {}, folder }, { file, folder })
+    .catch((thrown) => {
+      if (!(thrown instanceof UsageError)) throw thrown;
+      lines.push(thrown.message, verb.USAGE);
+      return 2;
+    });
   return { code, text: lines.join("\n") };
 }
 

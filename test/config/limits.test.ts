@@ -81,9 +81,9 @@ t.test("limits that each of several gateways would count on its own are mistakes
   const limits = "limits: { all: { rpm: 5 } }\n";
   const store = (text: string) => `${MINIMAL_CONFIG}${limits}store: { ${text} }\n`;
   t.same(await complaints(t, `${MINIMAL_CONFIG}${limits}instances: 3\n`), [
-    "1:1 there are 3 gateways, and each counts limits in its own memory, so a client gets each limit once per gateway: set store: limits: redis://HOST, or instances: 1 if there is only one gateway",
+    "4:12 there are 3 gateways, and each counts limits in its own memory, so a client gets each limit once per gateway: set store: limits: redis://HOST, or instances: 1 if there is only one gateway",
   ]);
-  t.match(await complaints(t, `${store("limits: memory")}instances: 2\n`), [/^4:1 there are 2 gateways/]);
+  t.match(await complaints(t, `${store("limits: memory")}instances: 2\n`), [/^5:12 there are 2 gateways/]);
   await load(t, `${MINIMAL_CONFIG}instances: 3\n`);
   await load(t, `${MINIMAL_CONFIG}${limits}instances: 1\n`);
   const shared = await load(t, store("limits: redis://h:1/2"));
@@ -100,10 +100,12 @@ t.test("a ledger in PostgreSQL implies several gateways, unless the file says ot
     told.length = 0;
     const limits = { groups: {}, models: {}, providers: {}, all: { rpm: 5 }, ...limited };
     const file = { limits, keys: {}, ...more } as unknown as Parameters<typeof checkLimitSharing>[0];
-    checkLimitSharing(file, { ledger, limits: where }, ({ message }) => told.push(message));
+    checkLimitSharing(file, { ledger, limits: where }, ({ path, message }) =>
+      told.push(`${path.join(".")}: ${message}`),
+    );
     return [...told];
   };
-  t.match(check({}), [/a ledger in PostgreSQL is for several gateways.*instances: 1/]);
+  t.match(check({}), [/^store\.ledger: a ledger in PostgreSQL is for several gateways.*instances: 1/]);
   t.same(check({ instances: 1 }), []);
   t.same(check({}, "postgres://h/d", "redis://h"), []);
   t.same(check({}, undefined, undefined, { all: {} }), [], "nothing is limited");

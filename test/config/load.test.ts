@@ -1,3 +1,4 @@
+import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import t from "tap";
@@ -235,6 +236,20 @@ t.test("a missing file is reported without an excerpt", async (t) => {
     name: "ConfigError",
     message: /^\S*gone\.yaml:1:1 error: cannot be read: there is no such file$/,
   });
+});
+
+t.test("a file in UTF-16 is reported as that", async (t) => {
+  const yaml = "providers: {}\n";
+  const little = Buffer.from(yaml, "utf16le");
+  const marked = Buffer.from(`\uFEFF${yaml}`, "utf16le");
+  for (const bytes of [little, Buffer.from(little).swap16(), marked, Buffer.from(marked).swap16()]) {
+    const file = join(t.testdir({}), "wide.yaml");
+    writeFileSync(file, bytes);
+    await t.rejects(loadConfig(file, vocabulary, {}), {
+      name: "ConfigError",
+      message: /^\S*wide\.yaml:1:1 error: is UTF-16; save it as UTF-8$/,
+    });
+  }
 });
 
 t.test("warnings list what is disabled with its position, and do not count as mistakes", async (t) => {

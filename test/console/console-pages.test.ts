@@ -1,8 +1,8 @@
 import { createServer } from "node:http";
-import type { AddressInfo } from "node:net";
 import t from "tap";
 import { ConsolePages } from "../../src/console/console-pages.ts";
 import { PageFiles } from "../../src/console/page-files.ts";
+import { listen } from "../support/listen.ts";
 
 const pages = new ConsolePages(await PageFiles.shared());
 const server = createServer(async (request, response) => {
@@ -10,9 +10,7 @@ const server = createServer(async (request, response) => {
   const { pathname, searchParams } = new URL(`http://console${request.url}`);
   if (!(await pages.serve(request, response, pathname, searchParams, known))) response.writeHead(404).end();
 });
-await new Promise<void>((ready) => server.listen(0, "127.0.0.1", ready));
-t.teardown(() => server.close());
-const base = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
+const base = `http://127.0.0.1:${await listen(t, server)}`;
 
 t.test("every page of the console is one shell, which requests its data from the API", async (t) => {
   for (const path of ["/", "/requests", "/requests/01a2", "/money", "/providers", "/keys", "/config", "/audit"]) {

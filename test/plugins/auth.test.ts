@@ -233,6 +233,29 @@ t.test("a disabled key is refused as disabled, and works again once it is enable
   t.equal((await ask(running, { "x-api-key": key })).status, 200);
 });
 
+t.test(
+  "keys of a disabled group are refused with its name, those of gateway.yaml too, until it is enabled",
+  async (t) => {
+    const named = "a-key-of-the-operators-own-choice";
+    const running = await startGateway(t, `${YAML}keys: { theirs: { key: ${named}, group: acme/research } }\n`);
+    const { keys } = running.gateway.stores;
+    const { key } = await keys.create({ name: "one", group: "acme" });
+    const ungrouped = await keys.create({ name: "two" });
+    await keys.disableGroup("acme");
+    for (const [secret, name] of [
+      [named, "theirs"],
+      [key, "one"],
+    ] as const) {
+      const refused = await ask(running, { "x-api-key": secret });
+      t.equal(refused.status, 401);
+      t.match(await refused.json(), { error: { message: `The group "acme", to which the key "${name}" belongs, is` } });
+    }
+    t.equal((await ask(running, { "x-api-key": ungrouped.key })).status, 200);
+    await keys.enableGroup("acme");
+    for (const secret of [named, key]) t.equal((await ask(running, { "x-api-key": secret })).status, 200);
+  },
+);
+
 t.test("with `anonymous: true` a request without a key passes, one with a wrong key does not", async (t) => {
   const running = await startGateway(t, `${YAML}plugins: { auth: { anonymous: true } }\n`);
   t.equal((await ask(running, {})).status, 200);

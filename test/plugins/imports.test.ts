@@ -45,6 +45,8 @@ t.test("a LiteLLM file of 40 models becomes a gateway.yaml that check accepts", 
     ["model_list.11", /signed/],
     ["model_list.12", /signed/],
     ["model_list.2.litellm_params.rpm", /limits/],
+    ["model_list.1.litellm_params.api_version", /no versions/],
+    ["model_list.7.model_info.supports_…", /can: /],
     ["model_list.34.litellm_params.temperature", /clients/],
     ["model_list.5.litellm_params (timeouts)", /whole provider openai/],
     ["model_list.28.litellm_params (concurrency)", /whole provider llm\.acme\.example/],
@@ -56,7 +58,7 @@ t.test("a LiteLLM file of 40 models becomes a gateway.yaml that check accepts", 
     ["general_settings.database_url", /store/],
   ] as const)
     t.match(lostAt(path), why, path);
-  t.equal(lost.length, 15);
+  t.equal(lost.length, 17);
   t.notMatch(text + JSON.stringify(lost), "sk-written-in-the-file");
   t.match(provider("openai-3")?.off, /OPENAI_API_KEY_FROM_FILE is not set/, "it may be of another account");
 });
@@ -203,6 +205,47 @@ general_settings: { pass_through_endpoints: [], global_max_parallel_requests: 9,
     t.match(lostAt(path), why, path);
   t.equal(lostAt("litellm_settings"), "");
 });
+
+t.test(
+  "members of LiteLLM's file that would change nothing here are reported, unless they ask for nothing else",
+  async (t) => {
+    const { config, lost, lostAt } = await imported(
+      t,
+      "litellm",
+      `model_list:
+  - model_name: a
+    litellm_params: { model: openai/x, api_key: none, api_base: "http://10.0.0.1/v1", weight: "3", timeout: "60", max_parallel_requests: os.environ/MOST, drop_params: true, api_version: "2025-04-01" }
+    model_info: { id: one, mode: chat, supports_vision: true, supports_function_calling: true, max_input_tokens: "8000", litellm_provider: openai }
+  - { model_name: a, litellm_params: { model: openai/y, api_key: none, api_base: "http://10.0.0.1/v1", weight: 0, timeout: 60 } }
+  - { model_name: ranks, litellm_params: { model: cohere/rerank-v3, api_key: none }, model_info: { mode: rerank } }
+router_settings: { num_retries: "2", allowed_fails: 0, timeout: os.environ/WAIT }
+credential_list: [{ credential_name: c, credential_values: { api_key: none }, credential_info: { description: d } }]
+litellm_settings: { drop_params: false, set_verbose: true, json_logs: true, num_retries: 12 }
+`,
+    );
+    t.match(config.models, [{ id: "a", context: 8000, targets: [{ weight: 3 }, { weight: 1 }] }]);
+    t.equal(config.models.length, 1);
+    t.match(config.retry, { attempts: 2 });
+    t.match(config.providers, [{ timeouts: { total: 60_000 } }]);
+    const expected: [path: string, why: RegExp][] = [
+      ["model_list.0.litellm_params.max_parallel_requests", /not written as a number/],
+      ["model_list.0.litellm_params.api_version", /no versions/],
+      ["model_list.0.model_info.supports_…", /models: \{ a: \{ can: \[tools, vision\] \} \}/],
+      ["model_list.0.model_info.id", /provider and model/],
+      ["model_list.0.model_info.litellm_provider", /custom_llm_provider/],
+      ["model_list.1.litellm_params.weight", /gets requests/],
+      ["model_list.2 (ranks)", /mode rerank .* pass: PROVIDER/],
+      ["router_settings.timeout", /not written as a number/],
+      ["router_settings.allowed_fails", /failures: 1/],
+      ["litellm_settings.num_retries", /at most 9/],
+      ["credential_list.0.credential_info", /nothing like it/],
+      ["litellm_settings.drop_params", /strict: true/],
+      ["litellm_settings.set_verbose", /level: debug/],
+    ];
+    for (const [path, why] of expected) t.match(lostAt(path), why, path);
+    t.equal(lost.length, expected.length, JSON.stringify(lost));
+  },
+);
 
 t.test("LiteLLM's deployments at Azure have the address and protocols that they are called with", async (t) => {
   const { model, provider, lostAt } = await imported(

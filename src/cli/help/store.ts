@@ -24,9 +24,9 @@ All but restore and import can be run while gateways run.
            FILE.secret, the secret of envelopes
   restore  checks a backup and replaces the store and its secret by it, when all gateways have stopped. The old store is kept
            beside it as gateway.db.until-TIME, with its journals' rows. If the old store has exchanges after the
-           backup's last one, or changes of keys that the backup lacks, they would be lost: then --force is required. Keys
-           that were revoked or disabled stay so, rotated ones keep their new secret, and the audit trail keeps all its
-           entries
+           backup's last one, or changes of keys or groups that the backup lacks, they would be lost: then --force is
+           required. What was revoked or disabled stays so, rotated keys keep their new secret, and the audit trail keeps
+           all its entries
   import   copies a SQLite store, rows in its journals and its secret included, into the empty PostgreSQL database that
            gateway.yaml names, when all gateways have stopped: all of it or, if that fails, nothing
   verify   checks the file, and that the hourly sums match their rows; exit code 1 if they do not,
@@ -34,10 +34,10 @@ All but restore and import can be run while gateways run.
   prune    deletes the rows of requests from before a day; their hourly sums stay. The file keeps its size: new rows
            use the free space
   migrate  updates the store's schema, as every start does; it is the only one of these verbs that creates a missing store
-  audit    shows the audit trail, newest first: starts, reloads, and each change of keys, providers and sessions, with who
+  audit    shows the audit trail, newest first: starts, reloads, and each change of keys, groups, providers and sessions, with who
            made it and from where
 
-  --force         also replaces a store with later exchanges or changes of keys
+  --force         also replaces a store with later exchanges or changes of keys or groups
   --before WHEN   the first day that is kept, at least a day ago; days are those of gateway.yaml's
                   timezone: ${PAST_MOMENT_FORMS}
   --since WHEN    shows all entries from this time on; absent: the last ${DEFAULT_ENTRIES}: ${PAST_MOMENT_FORMS}
