@@ -2,7 +2,7 @@ import { GatewayError, type Head, Log, Options, type Plugin, type ResponseExchan
 import { inject, injectable } from "tsyringe";
 import { z } from "zod";
 
-const Verdict = z.object({ results: z.array(z.object({ flagged: z.boolean() })) });
+const ModerationResponse = z.object({ results: z.array(z.object({ flagged: z.boolean() })) });
 
 /**
  * Sends a response to a moderation endpoint before its first byte goes to the client. It is buffered until both are complete.
@@ -42,7 +42,7 @@ export default class Moderation implements Plugin {
         body: JSON.stringify({ input, ...(model && { model }) }),
         signal: AbortSignal.any([left, AbortSignal.timeout(seconds * 1000)]),
       });
-      return Verdict.parse(await response.json()).results.some(({ flagged }) => flagged);
+      return ModerationResponse.parse(await response.json()).results.some(({ flagged }) => flagged);
     } catch (thrown) {
       this.log.warn({ cause: String((thrown as Error).name) }, "moderation does not answer");
       if (silent === "pass") return false;

@@ -117,13 +117,12 @@ export default class Scrub implements Plugin {
     const { body, target } = attempt;
     const { name } = exchange.protocol;
     const table = this.table(name);
-    const { speaks, url } = target.provider;
-    if (!table.exceptions || !body.scan || !speaks.includes(name) || (target.protocolName ?? name) !== name) return;
+    if (!table.exceptions || !body.scan || !Marketplace.isNative(target, name)) return;
     const { found, edits } = table.exceptions.search(
       body.scan,
       (start, end) => body.slice(start, end),
       this.shouldRemove,
-      url.hostname,
+      target.provider.url.hostname,
     );
     attempt.edit(edits);
     this.reportMarks(exchange, found);

@@ -231,7 +231,7 @@ ${lines.join("\n")}
 
 ## Sources
 
-- [Schema of gateway.yaml](gateway.schema.json)
+- [Schema of gateway.yaml](gateway.schema.json) (in the repository; \`model-gateway schema\` writes it)
 - [Examples of plugins](examples/README.md)
 - [How to work on it](CONTRIBUTING.md)
 `;

@@ -21,56 +21,39 @@ interface ProcessParts {
   log: Log;
 }
 
-interface GenerationParts {
-  keys: Keys;
-  values: KeptValues;
-  ledger: Ledger;
-  levels: Levels;
-  limiter: Limiter;
-  marketplace: Marketplace;
-  objects: ObjectAccess;
-  health: Health;
-  translations: Translations;
-  redactor: Redactor;
-}
+/** The parts of a generation, by the classes that constructors ask for. */
+const PART_CLASSES = {
+  keys: Keys,
+  values: KeptValues,
+  ledger: Ledger,
+  levels: Levels,
+  limiter: Limiter,
+  marketplace: Marketplace,
+  objects: ObjectAccess,
+  health: Health,
+  translations: Translations,
+  redactor: Redactor,
+} as const;
+
+type PartClasses = typeof PART_CLASSES;
+type GenerationParts = { [Name in keyof PartClasses]: InstanceType<PartClasses[Name]> };
 
 /** Casts an abstract class to a token: such classes are tokens at run time, which tsyringe's types do not allow. */
-const token = <T>(type: abstract new (...parts: never[]) => T): InjectionToken<T> =>
-  type as unknown as InjectionToken<T>;
+const token = (type: abstract new (...parts: never[]) => unknown): InjectionToken => type as unknown as InjectionToken;
 
 export function processContainer(parts: ProcessParts): DependencyContainer {
   return container.createChildContainer().register(token(Log), { useValue: parts.log });
 }
 
 export function generationContainer(parent: DependencyContainer, parts: GenerationParts): DependencyContainer {
-  return parent
-    .createChildContainer()
-    .register(token(Keys), { useValue: parts.keys })
-    .register(token(KeptValues), { useValue: parts.values })
-    .register(token(Ledger), { useValue: parts.ledger })
-    .register(token(Levels), { useValue: parts.levels })
-    .register(token(Limiter), { useValue: parts.limiter })
-    .register(token(Marketplace), { useValue: parts.marketplace })
-    .register(token(ObjectAccess), { useValue: parts.objects })
-    .register(token(Health), { useValue: parts.health })
-    .register(token(Translations), { useValue: parts.translations })
-    .register(Redactor, { useValue: parts.redactor });
+  const own = parent.createChildContainer();
+  for (const name of Object.keys(PART_CLASSES) as (keyof PartClasses)[])
+    own.register(token(PART_CLASSES[name]), { useValue: parts[name] });
+  return own;
 }
 
 /** Names of the types that a plugin's constructor may inject. */
-export const INJECTABLE: readonly string[] = [
-  Health,
-  KeptValues,
-  Keys,
-  Ledger,
-  Levels,
-  Limiter,
-  Log,
-  Marketplace,
-  ObjectAccess,
-  Redactor,
-  Translations,
-].map(({ name }) => name);
+export const INJECTABLE: readonly string[] = [Log, ...Object.values(PART_CLASSES)].map(({ name }) => name).sort();
 
 /** Returns the type of each constructor parameter of a class, or its explicit token (`@inject(…)`). */
 export function injectedTypes(Class: PluginClass): readonly unknown[] {

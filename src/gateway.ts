@@ -36,9 +36,10 @@ import type { Limiter } from "./store/limiter.ts";
 import { MemoryLimiter } from "./store/memory-limiter.ts";
 import { connectStores, type Stores } from "./store/open.ts";
 import { findCharges } from "./store/orphan-charges.ts";
+import { OrphanWatch } from "./store/orphan-watch.ts";
 import { COUNTED_TWICE, OtherGatewayWatch } from "./store/other-gateways.ts";
 import { openRedisLimiter } from "./store/redis/limiter.ts";
-import { ledgerFlusher, spendSince } from "./store/spend.ts";
+import { ledgerFlusher, placedSpendSince, spendSince } from "./store/spend.ts";
 import { FormattedError, formatError } from "./text/format-error.ts";
 import { Envelopes } from "./translation/envelope.ts";
 import type { Pools } from "./upstream/http1/pools.ts";
@@ -47,6 +48,7 @@ import { type ConfigPlace, isStillOnDisk, type LoadedConfig, loadWithVocabulary 
 import { askKnownStore } from "./workers/known-store.ts";
 import { SharedLimiter } from "./workers/shared-limiter.ts";
 import { shareWrongKeys } from "./workers/shared-wrong-keys.ts";
+import { isWorker } from "./workers/worker-process.ts";
 
 interface GatewayOptions extends ConfigPlace {
   log: Log;
@@ -117,7 +119,9 @@ export class Gateway {
     this.downstream = new Downstream(() => this.serving, serverLimits(config, shared.processes));
     this.keyWatch = new KeyWatch(shared.stores.keys, this.downstream);
     const { log, metrics, stores } = shared;
-    this.endKeyMetrics = stores.keys.watch(({ id }) => metrics.exchanges.forgetCaller(id));
+    this.endKeyMetrics = stores.keys.watch((change) => {
+      if ("id" in change) metrics.exchanges.forgetCaller(change.id);
+    });
     const secrets = () => configSecrets(this.config, this.loaded.env);
     const act = async () => this.adopt(await this.untilStop(this.prepare()));
     this.reloads = new Reloads(log, act, new AuditTrail(log, () => stores.audit, secrets), () =>
@@ -132,6 +136,7 @@ export class Gateway {
     this.downstream.onEnded = (exchange) => metrics.exchanges.countExchange(exchange);
     this.downstream.onRefused = (code) => metrics.exchanges.countRefusal(code);
     this.downstream.onPreflight = () => metrics.exchanges.countPreflight();
+    if (limits === "memory") this.downstream.onDrain = () => this.recordRunning();
     shared.peers?.subscribe(SWITCHES_TOPIC, (name, off) => this.switch(name, off));
     shared.peers?.subscribe(HEALTH_TOPIC, (_key, news) => this.serving.upstreams.health.applyRemote(news));
   }
@@ -173,7 +178,9 @@ export class Gateway {
     const prices = new LatePrices(stores.prices, log);
     let limiter: Limiter | undefined;
     try {
-      limiter = await openLimiter(config, stores.ledger, log, processes, peers);
+      const opened = await openLimiter(config, stores.ledger, log, processes, peers);
+      limiter = opened;
+      stores.ledger.onFeed = () => opened.sendUnreserved();
       // The first requests wait for anything that takes longer, like the journals of crashed processes.
       await withTimeout(SPEND_TIMEOUT, limiter.prepare(budgetPeriods(config.limits))).catch(() => {});
       const envelopes = new Envelopes(config.envelopes.key ?? (await stores.secret()));
@@ -353,16 +360,36 @@ export class Gateway {
   private watchOthers(): OtherGatewayWatch {
     const { stores, log, peers } = this.shared;
     const parent = peers && process.ppid;
-    const limited = async () =>
-      hasLimits(this.config.limits) || (await stores.keys.list()).some(({ limits, revoked }) => limits && !revoked);
     return new OtherGatewayWatch(
       () => stores.ledger.isShared(parent),
-      limited,
+      () => this.isLimited(),
       (twice) => {
         if (twice) log.error({}, COUNTED_TWICE);
         else log.warn({}, "no other gateway uses the same store any more: limits are counted once");
       },
     );
+  }
+
+  private async isLimited(): Promise<boolean> {
+    if (hasLimits(this.config.limits)) return true;
+    return (await this.stores.keys.list()).some(({ limits, revoked }) => limits && !revoked);
+  }
+
+  /**
+   * Handles the loss of the primary, before this process stops. Where limits are counted there, what arrives on idle connections
+   * could not be served, while its clients can connect to the next primary.
+   */
+  async orphan(): Promise<void> {
+    if (this.config.store.limits !== "memory") return;
+    // What runs was recorded when the stop began.
+    if (this.stopping) this.recordRunning();
+    // If the store does not respond, some keys may have limits.
+    if (await this.isLimited().catch(() => true)) this.downstream.endIdle();
+  }
+
+  /** Records what running exchanges have reserved, for the process that succeeds this one or its primary. */
+  recordRunning(): void {
+    void this.stores.ledger.recordOrphaned(this.limiter.running);
   }
 
   get unwritten(): UnwrittenLines | undefined {
@@ -533,13 +560,31 @@ async function openLimiter(
   peers?: Peers,
 ): Promise<Limiter> {
   const warn = (message: string) => log.warn({}, message);
-  const [spentSince, calendar] = [spendSince(ledger), new Calendar(timezone)];
-  if (url === "memory") return peers ? new SharedLimiter(peers) : new MemoryLimiter(spentSince, calendar, warn);
+  const calendar = new Calendar(timezone);
+  if (url === "memory") return peers ? new SharedLimiter(peers) : watchedLimiter(ledger, calendar, warn);
   const info = (message: string) => log.info({}, message);
   // Each worker of each gateway counts there separately.
   const most = instances === undefined ? {} : { instances: instances * processes };
-  const known = { spentSince, findCharges: findCharges(ledger), flushLedger: ledgerFlusher(ledger) };
+  const known = {
+    spentSince: placedSpendSince(ledger),
+    place: () => ledger.place,
+    findCharges: findCharges(ledger),
+    flushLedger: ledgerFlusher(ledger),
+  };
   return openRedisLimiter(url, { ...known, calendar, warn, info, ...most });
+}
+
+/** Returns a limiter of this process alone, which also counts what former processes still run. */
+function watchedLimiter(ledger: Ledger, calendar: Calendar, warn: (message: string) => void): MemoryLimiter {
+  const spentSince = spendSince(ledger);
+  const limiter = new MemoryLimiter((since) => orphans.readSums(() => spentSince(since)), calendar, warn);
+  const orphans = new OrphanWatch(limiter, {
+    findCharges: findCharges(ledger),
+    findOrphaned: () => ledger.orphanedElsewhere(isWorker),
+    isShared: () => ledger.isShared(),
+  });
+  limiter.onClose = () => orphans.close();
+  return limiter;
 }
 
 /** Logs keys with limits, which are in the store, that gateway.yaml does not enforce. */

@@ -1,4 +1,4 @@
-import { existsSync, readFileSync } from "node:fs";
+import { existsSync, readFileSync, writeFileSync } from "node:fs";
 import { dirname, join, resolve } from "node:path";
 import { argumentErrorText, BUNDLED_CONFIG, COMMAND, type ConfigLocation, type Terminal } from "./cli/verb.ts";
 import { VERBS } from "./cli/verbs.ts";
@@ -41,11 +41,12 @@ function configPlace(args: string[], folder: string): ConfigLocation {
 const verbUsage = ({ USAGE }: { USAGE: string }): string =>
   USAGE.includes("Exit codes:") ? USAGE : `${USAGE}\n\n${EXIT_CODES}`;
 
-/** Exits when the reader of the output closes it early, as `head` does. */
-function exitOnBrokenPipe(): void {
+/** Exits when standard output cannot be written: without an error where its reader closed it early, as `head` does. */
+function exitOnOutputError(): void {
   process.stdout.on("error", (error: NodeJS.ErrnoException) => {
     if (error.code === "EPIPE") process.exit(0);
-    throw error;
+    process.stderr.write(`Standard output cannot be written: ${error.message}.\n`);
+    process.exit(1);
   });
 }
 
@@ -77,6 +78,7 @@ async function loadVerb(word: string) {
 async function main(argv: readonly string[]): Promise<number> {
   const io: Terminal = {
     out: (line) => void process.stdout.write(`${line}\n`),
+    outNow: (line) => writeFileSync(process.stdout.fd, `${line}\n`),
     err: (line) => void process.stderr.write(`${line}\n`),
     env: process.env,
     folder: process.cwd(),
@@ -103,7 +105,7 @@ async function main(argv: readonly string[]): Promise<number> {
   const name = word ?? "run";
   if (name === "run") handleEarlySignals();
   const verb = await loadVerb(name);
-  if (name !== "run") exitOnBrokenPipe();
+  if (name !== "run") exitOnOutputError();
   let code = 1;
   try {
     code = await verb.run(args, io, location);

@@ -73,6 +73,7 @@ export async function runExchange(
     exchange.form?.close();
     exchange.bodyMemory?.close();
     answer?.release?.(reply);
+    answer?.recordEnd?.(exchange);
     parts.admission.release(exchange);
     const recorded = chain.done(exchange);
     logExchange(exchange, parts, recorded instanceof Promise ? await recorded : recorded);

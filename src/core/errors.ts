@@ -110,7 +110,7 @@ export const REFUSALS = {
     "access",
     401,
     "authentication",
-    "This gateway key is switched off at the moment.",
+    "This gateway key, or its group, is switched off at the moment.",
     "Ask the operator, who can switch it on again.",
   ),
   too_many_wrong_keys: refuse(
@@ -200,6 +200,14 @@ export const REFUSALS = {
     true,
   ),
   upstream_invalid: refuse("send", 502, "upstream", "The provider's answer is not valid.", undefined, true),
+  upstream_model_failed: refuse(
+    "response",
+    502,
+    "upstream",
+    "The provider's model ended its answer with a failure.",
+    undefined,
+    true,
+  ),
   upstream_redirect: refuse(
     "send",
     502,
@@ -242,9 +250,9 @@ export interface ErrorDetails {
   /** Replaces the table's hint. */
   hint?: string;
   /** The client's own field path that is at fault, like `messages.0.content`. */
-  param?: string;
+  param?: string | undefined;
   /** Seconds after which a retry makes sense; left out unless it is a number from 0 on. */
-  retryAfter?: number;
+  retryAfter?: number | undefined;
   /** Replaces the table's status; only for codes that cover several. 300 to 599, below 400 where a provider has redirected. */
   status?: number;
   /** Replaces the table's kind; only for codes that cover several. */

@@ -121,9 +121,9 @@ function errorFields(error: GatewayError, { redactor, maskOptions }: ExchangeLog
   return { code, message: clean(message), origin, cause: cause && clean(cause) };
 }
 
-/** Returns the cause of an error, for the log only: it is never sent to the client. */
-function causeOf(error: GatewayError): string | undefined {
-  const { cause } = error;
+/** Returns the cause of an error, for the log only: it is never sent to the client. A client's mistake needs no stack. */
+function causeOf({ cause, status }: GatewayError): string | undefined {
   if (cause === undefined) return undefined;
-  return shorten(cause instanceof Error ? (cause.stack ?? cause.message) : String(cause), MAX_CAUSE_LENGTH);
+  if (!(cause instanceof Error)) return shorten(String(cause), MAX_CAUSE_LENGTH);
+  return shorten((status < 500 ? undefined : cause.stack) ?? cause.message, MAX_CAUSE_LENGTH);
 }

@@ -35,17 +35,24 @@ export interface ActiveResponse {
    * @returns false: the rest is not read
    */
   drain(brief: boolean): boolean;
+  /** Called when the client has left: ends the response as complete if the client has all of it. Returns false if it has not. */
+  endIfDelivered(): boolean;
   /** Writes a whole frame between two frames of the response. Returns false if it is not a stream. */
   push(bytes: Buffer): boolean;
 }
 
 /** Stands for the response from when a provider has the request until frames of it are sent to the client. */
-export const AWAITED_RESPONSE: ActiveResponse = { drain: (brief) => !brief, push: () => false };
+export const AWAITED_RESPONSE: ActiveResponse = {
+  drain: (brief) => !brief,
+  endIfDelivered: () => false,
+  push: () => false,
+};
 
 /**
  * How an exchange ended.
  *
- * - `completed`: the whole response was written to the client's connection: a provider's below 400, or a plugin's of any status.
+ * - `completed`: the whole response was written to the client's connection: a provider's below 400, or a plugin's of any status; of
+ *   a stream at least up to its terminal event, at which some clients leave.
  * - `aborted`: the client left before that.
  * - `upstream_error`: the provider responded with a status from 400 on, whether its body passed or was translated to another
  *   protocol; could not be reached, was too slow or broke off; or its stream reported an error. The status tells which.
@@ -375,7 +382,7 @@ export class Exchange {
 
   /**
    * Returns the texts of a complete response, streamed or not, from the bytes of `head.readBody` or those that a stage has
-   * collected. Each text is complete, and left out where it repeats its pieces. A vendor may send one text in two members.
+   * collected. Each text is complete, and left out where it repeats its pieces or another member's text.
    */
   completeResponseTexts(bytes: Buffer, kinds?: readonly TextKind[]): TextSpan[] {
     return wholeResponseTexts(splitIntoFrames(bytes, this.head?.framing), this.answerProtocol, kinds);
@@ -476,7 +483,7 @@ export class Exchange {
 
   /** Handles the client's disconnection. Called by the engine, once. */
   abort(): void {
-    if (this.clientGone || this.interruptedBy) return;
+    if (this.clientGone || this.interruptedBy || this.activeResponse?.endIfDelivered()) return;
     this.clientGone = true;
     if (!this.drain || !this.activeResponse?.drain(this.drain === "end")) this.fireAbort();
   }

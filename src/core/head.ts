@@ -21,7 +21,7 @@ export interface Head {
    * @throws GatewayError `overloaded` where there is no room for them
    */
   reserve?(bytes: number): void;
-  /** True while a call of `readBody` is pending. */
+  /** True while a call of `readBody` is pending, or a large body is translated: that is not the plugin's time. */
   isReading?: boolean;
   /** Set by the engine: a stage may change the length of the body, so that the `content-length` in `headers` may not be sent. */
   lengthIsOpen?: boolean;

@@ -194,6 +194,11 @@ export class Marketplace {
     return name;
   }
 
+  /** Reports whether a target's provider speaks a protocol, so that requests of it are sent there without translation. */
+  static isNative({ provider, protocolName }: Target, protocol: string): boolean {
+    return provider.speaks.includes(protocol) && (protocolName ?? protocol) === protocol;
+  }
+
   private readonly byName = new Map<string, Model>();
   /** Aliases with a `*`, which matches any text; the longest first. */
   private readonly byPattern: { pattern: RegExp; length: number; model: Model }[] = [];
@@ -231,11 +236,11 @@ export class Marketplace {
   pricesAt({ name: provider }: Pick<Provider, "name">, model: string): PriceList | undefined {
     const targets = this.models.flatMap((each) => each.targets).filter((target) => target.provider.name === provider);
     const named = this.find(model)?.targets.find((target) => target.provider.name === provider);
-    const undated = model.replace(DATE, "");
+    const undated = undatedName(model);
     return [
       targets.find((target) => target.model === model),
       named,
-      targets.find((target) => target.model.replace(DATE, "") === undated),
+      targets.find((target) => undatedName(target.model) === undated),
     ].find((target) => target?.prices)?.prices;
   }
 
@@ -298,8 +303,8 @@ export class Marketplace {
   }
 }
 
-/** The date suffix of a vendor's model version. */
-const DATE = /[-@](?:\d{8}|\d{4}-\d{2}-\d{2})$/;
+/** Returns a vendor's name of a model without the date of its version, which comes last. */
+export const undatedName = (name: string): string => name.replace(/[-@](?:\d{8}|\d{4}-\d{2}-\d{2})$/, "");
 
 const isAllowed = (model: Model, caller: Caller | undefined): boolean =>
   !caller?.models || matchesAny(caller.models, model.id);

@@ -4,8 +4,9 @@ import type { Caller } from "../core/caller.ts";
 import { GatewayError } from "../core/errors.ts";
 import type { Exchange } from "../core/exchange.ts";
 import type { Head } from "../core/head.ts";
-import type { Provider, Target } from "../core/marketplace.ts";
+import { Marketplace, type Provider, type Target } from "../core/marketplace.ts";
 import type { ObjectMembers } from "../core/object-members.ts";
+import type { MaybePromise } from "../core/plugin.ts";
 import type { Protocol } from "../core/protocol.ts";
 import type { Stage } from "../core/stage.ts";
 import type { OwnedObject, Owners } from "../store/owners.ts";
@@ -48,7 +49,7 @@ export class ObjectAccess {
    * Admits a request that names only objects its caller may use, and limits its targets to the providers that store them.
    * @throws GatewayError `object_not_found`, with the same message whether another key owns the object or nobody does
    */
-  admit(exchange: Exchange): void | Promise<void> {
+  admit(exchange: Exchange): MaybePromise<void> {
     const { objects } = exchange.protocol;
     const { storedResponseId } = exchange.operation;
     const finder = objects && this.finderFor(objects);
@@ -57,7 +58,7 @@ export class ObjectAccess {
     if (!all || all.length === 0) return;
     // Ids that the gateway issued are stored at no provider: the decoder of the request decides about them.
     const owners = ownersOf(this.share, exchange.caller);
-    const native = exchange.targets.some((target) => isNative(target, exchange.protocol.name));
+    const native = exchange.targets.some((target) => Marketplace.isNative(target, exchange.protocol.name));
     const compared = (param: string | undefined) => param !== undefined && param === finder?.comparedPath;
     const named = all.filter(
       ({ id, param, hasContent }) => !compared(param) && (native || !hasContent) && !this.issued.isIssuedTo(id, owners),
@@ -76,7 +77,7 @@ export class ObjectAccess {
   }
 
   /** Leaves out what is only compared with, unless it is the caller's to name at every target's provider. */
-  private admitComparisons(exchange: Exchange, comparisons: readonly ObjectReference[]): void | Promise<void> {
+  private admitComparisons(exchange: Exchange, comparisons: readonly ObjectReference[]): MaybePromise<void> {
     const decide = (found: readonly (readonly OwnedObject[])[]) => {
       const isKnown = (rows: readonly OwnedObject[]) =>
         exchange.targets.every(({ provider }) =>
@@ -96,7 +97,7 @@ export class ObjectAccess {
    * client's protocol may be an object's address in the provider's.
    * @throws GatewayError `object_not_found` at the client's own field
    */
-  admitTranslated(exchange: Pick<Exchange, "caller" | "body">, attempt: Attempt): void | Promise<void> {
+  admitTranslated(exchange: Pick<Exchange, "caller" | "body">, attempt: Attempt): MaybePromise<void> {
     const { caller } = exchange;
     const { operation, protocol, target, body } = attempt;
     const { objects } = protocol;
@@ -122,11 +123,7 @@ export class ObjectAccess {
    * Admits a request that names only objects its caller may use at one provider.
    * @throws GatewayError `object_not_found`
    */
-  admitAtProvider(
-    provider: string,
-    named: readonly ObjectReference[],
-    caller: Caller | undefined,
-  ): void | Promise<void> {
+  admitAtProvider(provider: string, named: readonly ObjectReference[], caller: Caller | undefined): MaybePromise<void> {
     return this.places(named, caller, (found) => {
       for (const { object, providers } of found) if (providers && !providers.has(provider)) throw notFound(object);
     });
@@ -142,7 +139,7 @@ export class ObjectAccess {
         throw new GatewayError("object_not_found", {
           message: `${param}: The lines of this file have not been checked for objects of other keys, or are no longer known to be the same.`,
           hint: "Upload it anew through this gateway, with one JSON object in each line and objects of this key only; or send the requests inside this one; or let the operator set open: true on the path.",
-          ...(param === undefined ? {} : { param }),
+          param,
         });
   }
 
@@ -203,10 +200,7 @@ export class ObjectAccess {
   }
 
   /** Returns the stored answer with an id, if the caller may use it. */
-  findStoredResponse(
-    id: string,
-    caller: Caller | undefined,
-  ): OwnedObject | undefined | Promise<OwnedObject | undefined> {
+  findStoredResponse(id: string, caller: Caller | undefined): MaybePromise<OwnedObject | undefined> {
     const allowed = (rows: readonly OwnedObject[]) => rows.find((row) => row.model && this.mayUse(row, caller));
     const found = this.owners.findSoon(id, (rows) => allowed(rows) !== undefined);
     return found instanceof Promise ? found.then(allowed) : allowed(found);
@@ -221,7 +215,7 @@ export class ObjectAccess {
     caller: Caller | undefined,
     then: (found: readonly LocatedObject[]) => void,
     absent = notFound,
-  ): void | Promise<void> {
+  ): MaybePromise<void> {
     const objects = mergeReferences(named);
     const excess = objects[MAX_OBJECTS];
     if (excess) throw tooManyObjects(excess);
@@ -295,7 +289,7 @@ const tooManyObjects = ({ param }: ObjectReference): GatewayError =>
   new GatewayError("invalid_field", {
     message: `The request names more than ${MAX_OBJECTS} objects.`,
     hint: "Ask with fewer at a time.",
-    ...(param === undefined ? {} : { param }),
+    param,
   });
 
 /** Removes the member that names an answer to compare with, and reports it as dropped. */
@@ -315,7 +309,7 @@ function limitTargets(exchange: Exchange, found: readonly LocatedObject[]): void
   for (const { object, providers } of found) {
     if (!providers) continue;
     const { id, param, unknownIdError, hasContent } = object;
-    const reads = (target: Target) => !hasContent || isNative(target, exchange.protocol.name);
+    const reads = (target: Target) => !hasContent || Marketplace.isNative(target, exchange.protocol.name);
     const targets = exchange.targets.filter((target) => providers.has(target.provider.name) || !reads(target));
     if (unknownIdError && targets.length < exchange.targets.length)
       exchange.objectError ??= new GatewayError("object_not_found", {
@@ -328,7 +322,7 @@ function limitTargets(exchange: Exchange, found: readonly LocatedObject[]): void
       throw new GatewayError("invalid_field", {
         message: `"${id}" is kept by a provider that does not serve this model, or not together with the others.`,
         hint: "Name the model it was made for.",
-        ...(param === undefined ? {} : { param }),
+        param,
       });
     exchange.targets = targets;
   }
@@ -336,7 +330,7 @@ function limitTargets(exchange: Exchange, found: readonly LocatedObject[]): void
 
 const notFound = ({ id, param, byPresence, unknownIdError }: ObjectReference): GatewayError =>
   new GatewayError("object_not_found", {
-    ...(param === undefined ? {} : { param }),
+    param,
     ...(byPresence && {
       message: `${param}: ${id} acts for the operator's account at the provider, and is not allowed here.`,
       hint: `Leave it out; the operator can allow it with \`shared: [${id}]\` of the provider in gateway.yaml.`,
@@ -354,7 +348,7 @@ function atClientField(thrown: unknown, sent: Body, clientBody: Body): unknown {
     message: `${param === undefined ? "" : `${param}: `}The object at this address is stored at the model's provider and does not belong to this key.`,
     hint: "Send the bytes themselves, or an address that anybody can read.",
     cause: thrown,
-    ...(param === undefined ? {} : { param }),
+    param,
   });
 }
 
@@ -369,14 +363,10 @@ function pathOf(text: string, value: unknown): string[] | undefined {
   return undefined;
 }
 
-/** Reports whether requests of a protocol go to a target without translation. */
-const isNative = ({ provider, protocolName }: Target, name: string): boolean =>
-  provider.speaks.includes(name) && (protocolName === undefined || protocolName === name);
-
 /** Where no provider of the model uses the client's protocol, the id can be no stored object, whatever key sends it. */
 const notStored = ({ param, unknownIdError }: ObjectReference): GatewayError =>
   new GatewayError("object_not_found", {
-    ...(param === undefined ? {} : { param }),
+    param,
     message: `${param === undefined ? "" : `${param}: `}No provider of this model stores the object named here.`,
     hint: "Send its content instead, or name a model whose provider speaks the protocol of this path.",
     ...unknownIdError,

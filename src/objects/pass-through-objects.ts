@@ -191,7 +191,7 @@ export class PassThroughObjects {
    * Checks the ids in path and query.
    * @throws GatewayError `object_not_found`, `key_not_allowed`
    */
-  admit(): void | Promise<void> {
+  admit(): MaybePromise<void> {
     const admitted = this.isChecked ? this.admitAddress() : undefined;
     const { path, objects, provider, exchange } = this;
     const id = exchange.method === "DELETE" && this.uploads.length > 0 ? path?.id : undefined;
@@ -200,7 +200,7 @@ export class PassThroughObjects {
     return admitted ? admitted.then(endMark) : endMark();
   }
 
-  private admitAddress(): void | Promise<void> {
+  private admitAddress(): MaybePromise<void> {
     const { path, exchange, session, open } = this;
     if (session !== undefined && exchange.uploader !== (exchange.caller?.id ?? ""))
       throw new GatewayError("object_not_found", { param: session });
@@ -235,7 +235,7 @@ export class PassThroughObjects {
    * Checks a piece of the request's body before it is forwarded.
    * @throws GatewayError as `admit`; the provider does not have the whole body then
    */
-  onRequestData(bytes: Buffer): void | Promise<void> {
+  onRequestData(bytes: Buffer): MaybePromise<void> {
     if (this.preempted) throw this.preempted;
     if (!this.body) return;
     this.purpose?.check(bytes);
@@ -252,7 +252,7 @@ export class PassThroughObjects {
   }
 
   /** Checks the rest when the whole body has arrived, before its end is forwarded. @throws GatewayError as `onRequestData` */
-  onRequestEnd(): void | Promise<void> {
+  onRequestEnd(): MaybePromise<void> {
     return both(this.admitReferences(this.lastFound()), () => this.piece?.end());
   }
 
@@ -277,7 +277,7 @@ export class PassThroughObjects {
     return found;
   }
 
-  private admitReferences(named: readonly ObjectReference[]): void | Promise<void> {
+  private admitReferences(named: readonly ObjectReference[]): MaybePromise<void> {
     const { objects, provider, exchange, open } = this;
     if (named.length === 0) return;
     const admitted = objects.admitAtProvider(provider, named, exchange.caller);

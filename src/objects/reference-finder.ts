@@ -406,11 +406,10 @@ export class ReferenceFinder {
 
 /** @throws GatewayError `invalid_field` for more objects than are looked up */
 function addReference(found: ObjectReference[], object: ObjectReference): void {
-  const { param } = object;
   if (found.length >= MAX_REFERENCES)
     throw new GatewayError("invalid_field", {
       message: `The request names more than ${MAX_REFERENCES} objects.`,
-      ...(param !== undefined && { param }),
+      param: object.param,
     });
   found.push(object);
 }

@@ -4,6 +4,7 @@ import type { Exchange } from "../core/exchange.ts";
 import { otherModelNotAllowed } from "../core/key-scope.ts";
 import type { Marketplace, Provider } from "../core/marketplace.ts";
 import type { SocketProtocol } from "../core/protocol.ts";
+import { letterVariants } from "../wire/any-case.ts";
 import { JsonError, Scanner } from "../wire/json.ts";
 import { MultiSearch } from "../wire/multi-search.ts";
 import type { ObjectAccess } from "./objects.ts";
@@ -87,9 +88,6 @@ function checkJsonLimits(message: Buffer): void {
 /** Returns all case variants of a short word. */
 function caseVariants(word: string): string[] {
   let all = [""];
-  for (const letter of word) {
-    const both = new Set([letter.toLowerCase(), letter.toUpperCase()]);
-    all = all.flatMap((before) => [...both].map((each) => before + each));
-  }
+  for (const letter of word) all = all.flatMap((before) => letterVariants(letter).map((each) => before + each));
   return all;
 }

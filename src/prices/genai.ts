@@ -1,4 +1,5 @@
 import { readFileSync } from "node:fs";
+import { undatedName } from "../core/marketplace.ts";
 import type { Price, Rates } from "../core/price.ts";
 import type { DatedPrice } from "../core/price-list.ts";
 import type { GenaiConstraint, GenaiExtract, GenaiModel, GenaiTable, GenaiVendor, NameRule } from "./genai-extract.ts";
@@ -91,11 +92,9 @@ function matchesRule(rule: NameRule, name: string, written: string): boolean {
   return new RegExp(rule.regex).test(written);
 }
 
-const DATE = /[-@](?:\d{8}|\d{4}-\d{2}-\d{2})$/;
-
 /** Reports whether a rule names exactly this model, with or without a date. */
 function isExactMatch(model: string, id: string, match: NameRule | undefined): boolean {
-  const bare = model.replace(DATE, "");
+  const bare = undatedName(model);
   return [model, bare].some((name) => name === id.toLowerCase() || (match && matchesExactly(match, name)));
 }
 

@@ -1,9 +1,9 @@
 import { readFileSync } from "node:fs";
+import { undatedName } from "../core/marketplace.ts";
 import type { Rates } from "../core/price.ts";
 import { type LiteLlmExtract, type LiteLlmModel, type StoredLiteLlmExtract, unpackLiteLlm } from "./litellm-extract.ts";
 
 const FILE = new URL("litellm.json", import.meta.url);
-const DATE = /[-@](?:\d{8}|\d{4}-\d{2}-\d{2})$/;
 
 let extract: LiteLlmExtract | undefined;
 
@@ -19,9 +19,7 @@ export function litellmModel(vendor: string, model: string): LiteLlmModel | unde
   const { models } = table();
   const name = `${vendor}:${model}`;
   return (
-    ownModel(models, name) ??
-    ownModel(models, name.replace(DATE, "")) ??
-    ownModel(models, latestDated().get(name) ?? "")
+    ownModel(models, name) ?? ownModel(models, undatedName(name)) ?? ownModel(models, latestDated().get(name) ?? "")
   );
 }
 
@@ -31,9 +29,9 @@ let latestNames: ReadonlyMap<string, string> | undefined;
 function latestDated(): ReadonlyMap<string, string> {
   latestNames ??= new Map(
     Object.keys(table().models)
-      .filter((name) => DATE.test(name))
+      .filter((name) => undatedName(name) !== name)
       .sort()
-      .map((name) => [name.replace(DATE, ""), name]),
+      .map((name) => [undatedName(name), name]),
   );
   return latestNames;
 }
