@@ -174,7 +174,8 @@ t.test("a type's name is defined once", async (t) => {
 /** The functions that the same file of several protocol folders exports: what `index.ts` is put together from. */
 const PROTOCOL_INTERFACE = new Set([
   ...["decodeRequest", "decodeRequestInSteps", "encodeRequest", "encodeRequestInSteps"],
-  ...["createDecoder", "decodeResponse", "createEncoder", "encodeResponse", "readUsage", "holdsUsage", "ending"],
+  ...["createDecoder", "decodeResponse", "decodeResponseInSteps"],
+  ...["createEncoder", "encodeResponse", "encodeResponseInSteps", "readUsage", "holdsUsage", "ending"],
   ...["errorBody", "streamError", "parseErrorResponse", "refuses", "rateHeaders", "demo"],
 ]);
 
@@ -281,13 +282,14 @@ const VAGUE = /^(?:Lane|Line|Call|Way|Gate|Item|Thing|Data|Info)$|Words$/;
 
 t.test("names contain no metaphors", async (t) => {
   const found = new Set<string>();
-  for (const file of [...SOURCES, ...PLUGINS])
+  const shared = files("{scripts,test/{support,bench,drivers,examples}}/**/*.ts");
+  for (const file of [...SOURCES, ...PLUGINS, ...EXAMPLES, ...shared]) {
     for (const [name] of code(file).matchAll(/[A-Za-z_$][\w$]*/g))
       for (const word of name.replaceAll(/([a-z0-9])([A-Z])/g, "$1_$2").split("_"))
         if (PICTURES.test(word)) found.add(`${name} in ${file}`);
-  for (const file of [...SOURCES, ...PLUGINS])
     for (const [, name = ""] of code(file).matchAll(/^(?:export )?(?:abstract )?(?:interface|type|class|enum) (\w+)/gm))
       if (VAGUE.test(name)) found.add(`${name} in ${file}`);
+  }
   t.same([...found], []);
 });
 

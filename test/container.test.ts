@@ -1,18 +1,10 @@
 import t from "tap";
 import { inject, injectable } from "tsyringe";
-import { buildPlugin, generationContainer, processContainer } from "../src/container.ts";
-import type { Levels } from "../src/core/limits.ts";
+import { buildPlugin } from "../src/container.ts";
 import { Log } from "../src/core/log.ts";
 import { Marketplace } from "../src/core/marketplace.ts";
 import { Options, type Plugin, type PluginClass } from "../src/core/plugin.ts";
-import { Redactor } from "../src/core/redactor.ts";
-import type { ObjectAccess } from "../src/objects/objects.ts";
-import type { KeptValues } from "../src/store/kept-values.ts";
-import type { Keys } from "../src/store/keys.ts";
-import type { Ledger } from "../src/store/ledger.ts";
-import type { Limiter } from "../src/store/limiter.ts";
-import type { Translations } from "../src/translation/translations.ts";
-import type { Health } from "../src/upstream/health.ts";
+import { containerWith } from "./support/container.ts";
 import { MemoryLog } from "./support/gateway.ts";
 
 @injectable()
@@ -27,19 +19,7 @@ class Asking implements Plugin {
 }
 
 const log = new MemoryLog();
-const generation = (marketplace: Marketplace) =>
-  generationContainer(processContainer({ log }), {
-    keys: {} as Keys,
-    values: {} as KeptValues,
-    ledger: {} as Ledger,
-    levels: {} as Levels,
-    limiter: {} as Limiter,
-    objects: {} as ObjectAccess,
-    health: {} as Health,
-    marketplace,
-    translations: {} as Translations,
-    redactor: new Redactor([]),
-  });
+const generation = (marketplace: Marketplace) => containerWith(log, { marketplace });
 
 t.test("an abstract class is its own token, and options are specific to each instance", async (t) => {
   const market = new Marketplace([]);

@@ -1,7 +1,6 @@
 import { spawn } from "node:child_process";
 import { existsSync, globSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { createServer } from "node:http";
-import type { AddressInfo } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
@@ -10,6 +9,7 @@ import { parse } from "yaml";
 import { PAGES } from "../scripts/reference.ts";
 import { compileGlob } from "../src/core/glob.ts";
 import { linksIn } from "./support/links.ts";
+import { listen } from "./support/listen.ts";
 import { eventually } from "./support/process.ts";
 
 const ROOT = fileURLToPath(new URL("..", import.meta.url));
@@ -207,9 +207,7 @@ t.test("every verb that a page names works as written there", async (t) => {
   const webhook = createServer((request, reply) => {
     request.on("data", (bytes: Buffer) => posted.push(bytes.toString())).on("end", () => reply.end("ok"));
   });
-  await new Promise<void>((done) => webhook.listen(0, "127.0.0.1", done));
-  t.teardown(() => webhook.close());
-  const { port } = webhook.address() as AddressInfo;
+  const port = await listen(t, webhook);
   writeFileSync(
     join(folder, "gateway.yaml"),
     `listen: 127.0.0.1:0

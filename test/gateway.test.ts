@@ -1,10 +1,10 @@
 import { writeFileSync } from "node:fs";
 import { createServer } from "node:http";
-import type { AddressInfo } from "node:net";
 import { join } from "node:path";
 import t from "tap";
 import { openStores } from "../src/store/open.ts";
 import { asking, startGateway } from "./support/gateway.ts";
+import { listen } from "./support/listen.ts";
 import { httpUpstream } from "./support/upstream.ts";
 
 const DEMO =
@@ -70,10 +70,7 @@ t.test("forms are answered too, and refused where they name no model", async (t)
 });
 
 t.test("a start that fails leaves nothing open, and reports why", async (t) => {
-  const taken = createServer().listen(0, "127.0.0.1");
-  t.teardown(() => taken.close());
-  await new Promise((ready) => taken.once("listening", ready));
-  const { port } = taken.address() as AddressInfo;
+  const port = await listen(t, createServer());
   await t.rejects(startGateway(t, `listen: 127.0.0.1:${port}\n${DEMO}`), { code: "EADDRINUSE" });
   await t.rejects(startGateway(t, DEMO.replace("demo:echo", "dmo:echo")), { message: /did you mean "demo"/ });
 });

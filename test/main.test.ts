@@ -1,5 +1,15 @@
 import { spawnSync } from "node:child_process";
-import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
+import {
+  closeSync,
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  openSync,
+  readFileSync,
+  rmSync,
+  symlinkSync,
+  writeFileSync,
+} from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
@@ -13,9 +23,10 @@ const YAML =
 writeFileSync(join(folder, "gateway.yaml"), YAML);
 writeFileSync(join(folder, "wrong.yaml"), YAML.replace("providers", "provders"));
 
+const LOADED = ["--import", `${ROOT}src/loader/register.js`, `${ROOT}src/main.ts`];
+
 function run(args: string[], command = process.execPath, cwd = folder) {
-  const before =
-    command === process.execPath ? ["--import", `${ROOT}src/loader/register.js`, `${ROOT}src/main.ts`] : [];
+  const before = command === process.execPath ? LOADED : [];
   const { stdout, stderr, status } = spawnSync(command, [...before, ...args], {
     cwd,
     encoding: "utf8",
@@ -38,6 +49,23 @@ t.test("every verb works, and help lists them all", async (t) => {
   t.match(run(["usage"]), { status: 0, out: /No requests/ });
   t.match(run(["groups"]), { status: 0, out: /No groups/ });
   t.match(run(["store", "verify"]), { status: 0, out: /no errors/ });
+});
+
+t.test("output for a full disk is an error of one sentence, and a key for it is revoked", async (t) => {
+  const full = openSync("/dev/full", "w");
+  t.teardown(() => closeSync(full));
+  const write = (...args: string[]) =>
+    spawnSync(process.execPath, [...LOADED, ...args], {
+      ...{ cwd: folder, encoding: "utf8", stdio: ["ignore", full, "pipe"] },
+      env: { PATH: process.env["PATH"] },
+    });
+  t.match(write("routes"), { status: 1, stderr: /^Standard output cannot be written: ENOSPC[^\n]*\n$/ });
+  const { status, stderr } = write("keys", "create", "unread");
+  t.match(
+    { status, stderr },
+    { status: 1, stderr: /^The new key cannot be printed, so it was revoked at once: ENOSPC[^\n]*\n$/ },
+  );
+  t.match(run(["keys", "list"]).out, /unread .* revoked /);
 });
 
 t.test("without a gateway.yaml of its own a folder uses the bundled one, and keeps its own data", async (t) => {

@@ -94,11 +94,11 @@ function snippet(code: string): string {
 const folder = installed(t);
 
 /**
- * Pictures, decisions, and pages about work on the repository stay there, and those that are made from the declarations in
- * types/, which are packed.
+ * Pictures, decisions, files for containers and dashboards, and pages about work on the repository stay there, and those that are
+ * made from the declarations in types/, which are packed.
  */
 const REPOSITORY_ONLY =
-  /\.png$|(?:^|\/)(?:decisions\/|(?:architecture|money|performance|reliability|CONTRIBUTING|plugin-api|protocol-api)\.md$)/;
+  /\.png$|(?:^|\/)(?:decisions\/|deploy\/(?:compose|grafana|helm|kubernetes)\/|(?:architecture|fidelity|money|performance|reliability|CONTRIBUTING|plugin-api|protocol-api)\.md$)/;
 
 t.test("every link of a packed page leads to a packed file", async (t) => {
   const place = join(folder, "node_modules/model-gateway");

@@ -2,8 +2,9 @@ import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "nod
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { pathToFileURL } from "node:url";
+import { freePort } from "../support/free-port.ts";
 import { here, node, program, root, tools } from "./build.ts";
-import { freePort, type Launch, ready, residentKb, start, stop, tree } from "./machine.ts";
+import { type Launch, ready, residentKb, start, stop, tree } from "./machine.ts";
 import { models } from "./scenarios.ts";
 
 export const candidateNames = ["direct", "nginx", "bare", "portkey", "gateway"] as const;

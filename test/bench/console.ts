@@ -182,14 +182,14 @@ ${keys.join("\n")}
     ["--import", "./src/loader/register.js", "src/main.ts", "run", "--config", join(folder, "gateway.yaml")],
     { stdio: ["ignore", "pipe", "inherit"] },
   );
-  let said = "";
-  child.stdout.setEncoding("utf8").on("data", (text: string) => (said += text));
-  while (!said.includes("Try it")) {
+  let output = "";
+  child.stdout.setEncoding("utf8").on("data", (text: string) => (output += text));
+  while (!output.includes("Try it")) {
     if (child.exitCode !== null) throw new Error("the gateway has not started");
     await sleep(50);
   }
-  const base = /listens on (\S+)/.exec(said)?.[1] ?? "";
-  const admin = /admin +(\S+)/.exec(said)?.[1] ?? "";
+  const base = /listens on (\S+)/.exec(output)?.[1] ?? "";
+  const admin = /admin +(\S+)/.exec(output)?.[1] ?? "";
   const ending = new AbortController();
   try {
     if (PARTS.includes("cpu")) await measureCpu(child, admin);

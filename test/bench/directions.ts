@@ -1,11 +1,9 @@
 // Measures the cost per chunk of translating a stream, in every direction. See README.md.
 
-import { type TranslatedProtocol } from "../../src/translation/codec.ts";
 import type { Event } from "../../src/translation/events.ts";
-import { ToolNames } from "../../src/translation/names.ts";
 import { StreamTranslator } from "../../src/translation/translator.ts";
 import { Frame } from "../../src/wire/frame.ts";
-import { SPOKEN, sse, streamed, wishFor } from "../support/translations.ts";
+import { sse, streamed, translationBetween } from "../support/translations.ts";
 import { PROTOCOLS, type ProtocolName } from "../support/vendor-sdks.ts";
 
 /** Deltas of text in a stream, and of a tool call's arguments. */
@@ -58,25 +56,9 @@ function parseAndStringify(chunk: Buffer): Buffer {
   return Buffer.from(`data: ${JSON.stringify(value)}\n\n`);
 }
 
-function crossing(from: ProtocolName, to: ProtocolName) {
-  const spoken = SPOKEN[to] as TranslatedProtocol;
-  const { operation } =
-    spoken.locate(spoken.paths[0] as string, "any:streamGenerateContent", new URLSearchParams("alt=sse")) ?? {};
-  if (!operation) throw new Error(`${to} has no operation`);
-  return {
-    side: spoken.translation,
-    from: SPOKEN[from] as TranslatedProtocol,
-    to: spoken,
-    operation,
-    source: { account: "them", model: "any" },
-    names: new ToolNames(),
-    context: wishFor(to),
-  };
-}
-
 function translating(from: ProtocolName, to: ProtocolName): () => (chunk: Buffer) => unknown {
   return () => {
-    const { stage } = new StreamTranslator(crossing(from, to));
+    const { stage } = new StreamTranslator(translationBetween(from, to));
     return (chunk) => stage(new Frame("event", chunk));
   };
 }

@@ -7,9 +7,10 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { setTimeout as after } from "node:timers/promises";
 import { parseArgs } from "node:util";
+import { freePort } from "../support/free-port.ts";
 import { here, node, root } from "./build.ts";
 import { type LargeRequest, requests } from "./large/requests.ts";
-import { freePort, pinned, ready, start, stopAll } from "./machine.ts";
+import { pinned, ready, start, stopAll } from "./machine.ts";
 
 const { values: options } = parseArgs({
   options: {

@@ -1,7 +1,6 @@
 import { type ChildProcess, execFileSync, spawn } from "node:child_process";
 import { openSync, readFileSync } from "node:fs";
 import { request } from "node:http";
-import { createServer } from "node:net";
 import { cpus } from "node:os";
 import { setTimeout as sleep } from "node:timers/promises";
 import { program, tools } from "./build.ts";
@@ -115,18 +114,6 @@ export function stopAll(): void {
   for (const child of children) if (child.pid !== undefined) kill(tree(child.pid), "SIGKILL");
 }
 
-/** Returns an unused port. */
-export function freePort(): Promise<number> {
-  return new Promise((resolve, reject) => {
-    const server = createServer();
-    server.once("error", reject);
-    server.listen(0, "127.0.0.1", () => {
-      const address = server.address();
-      server.close(() => resolve(typeof address === "object" && address ? address.port : 0));
-    });
-  });
-}
-
 function answers(port: number): Promise<boolean> {
   return new Promise((resolve) => {
     const asked = request({ host: "127.0.0.1", port, path: "/", agent: false, timeout: 1000 }, (response) => {
@@ -149,6 +136,6 @@ export async function ready(name: string, child: ChildProcess, port: number, log
     if (await answers(port)) return;
     await sleep(100);
   }
-  const said = readFileSync(logFile, "utf8").trimEnd().split("\n").slice(-25).join("\n");
-  throw new Error(`${name} does not answer on port ${port}. It said:\n${said}`);
+  const tail = readFileSync(logFile, "utf8").trimEnd().split("\n").slice(-25).join("\n");
+  throw new Error(`${name} does not answer on port ${port}. It said:\n${tail}`);
 }

@@ -14,11 +14,11 @@ const ROUNDS = 9;
 /** Milliseconds for which a measured turn repeats the work. */
 const TURN_MS = 30;
 
-let sink: unknown;
+let result: unknown;
 
 function milliseconds(work: () => unknown, times: number): number {
   const begun = process.hrtime.bigint();
-  for (let i = 0; i < times; i++) sink = work();
+  for (let i = 0; i < times; i++) result = work();
   return Number(process.hrtime.bigint() - begun) / 1e6;
 }
 
@@ -139,4 +139,4 @@ console.log(`Node ${process.version}`);
 bodies();
 streams();
 limits();
-if (sink === undefined) console.log("nothing was measured");
+if (result === undefined) console.log("nothing was measured");

@@ -42,7 +42,7 @@ const LONG = 1000;
  * One stretch of work on the serving thread: when, and microseconds of wall time, as the kernel's CPU ticks are longer than any
  * stretch.
  */
-interface Go {
+interface Stretch {
   begun: number;
   ended: number;
   took: number;
@@ -51,13 +51,13 @@ interface Go {
 }
 
 /** Stretches of one kind: their number, and the long ones. */
-class Held {
+class Stretches {
   count = 0;
-  private readonly long: Go[] = [];
+  private readonly long: Stretch[] = [];
 
-  add(go: Go): void {
+  add(stretch: Stretch): void {
     this.count++;
-    if (go.took > LONG / 4) this.long.push(go);
+    if (stretch.took > LONG / 4) this.long.push(stretch);
   }
 
   forget(): void {
@@ -66,23 +66,24 @@ class Held {
   }
 
   /** Summarizes them; those with a garbage collection are listed separately, as its time does not depend on them. */
-  told(collections: readonly Go[]): string {
-    const collected = ({ begun, ended }: Go) => collections.some((one) => one.begun < ended && one.ended > begun);
-    const apart = this.long.filter((go) => !collected(go));
-    const none: Go = { begun: 0, ended: 0, took: 0, calls: 0 };
-    const longest = (goes: readonly Go[]) => goes.reduce((most, go) => (go.took > most.took ? go : most), none);
-    const words = ({ took, calls }: Go) => `${Math.round(took)} µs${calls > 1 ? ` for ${calls} calls` : ""}`;
-    const over = (goes: readonly Go[]) => goes.filter(({ took }) => took > LONG).length;
+  summary(collections: readonly Stretch[]): string {
+    const collected = ({ begun, ended }: Stretch) => collections.some((one) => one.begun < ended && one.ended > begun);
+    const apart = this.long.filter((stretch) => !collected(stretch));
+    const none: Stretch = { begun: 0, ended: 0, took: 0, calls: 0 };
+    const longest = (stretches: readonly Stretch[]) =>
+      stretches.reduce((most, stretch) => (stretch.took > most.took ? stretch : most), none);
+    const words = ({ took, calls }: Stretch) => `${Math.round(took)} µs${calls > 1 ? ` for ${calls} calls` : ""}`;
+    const over = (stretches: readonly Stretch[]) => stretches.filter(({ took }) => took > LONG).length;
     const most = apart.length === 0 ? `${LONG / 4} µs` : words(longest(apart));
     return `${this.count} times, at most ${most}, ${over(apart)} of more than 1 ms; ${over(this.long) - over(apart)} more with a collection of garbage, at most ${words(longest(this.long))}`;
   }
 }
-const held: Record<string, Held> = {};
+const stretches: Record<string, Stretches> = {};
 /** All stretches in one turn of the event loop. */
-let turn: Go | undefined;
-const turns = new Held();
+let turn: Stretch | undefined;
+const turns = new Stretches();
 /** For comparison, the clock is polled for as long after each turn: long stretches there are caused by the machine. */
-const idling = new Held();
+const idling = new Stretches();
 /** Stretches in which another program had the core: their duration proves nothing. */
 let interrupted = 0;
 
@@ -98,8 +99,8 @@ function interruptions(): string | undefined {
 /** Measures every call of a method. */
 function watch(owner: object, name: string, label: string): void {
   const real = Reflect.get(owner, name) as (...given: unknown[]) => unknown;
-  const sum = new Held();
-  held[label] = sum;
+  const sum = new Stretches();
+  stretches[label] = sum;
   Reflect.set(owner, name, function (this: unknown, ...given: unknown[]) {
     const before = interruptions();
     const begun = performance.now();
@@ -109,21 +110,21 @@ function watch(owner: object, name: string, label: string): void {
       interrupted++;
       return result;
     }
-    const go = { begun, ended, took: (ended - begun) * 1000, calls: 1 };
-    sum.add(go);
-    inTurn(go);
+    const stretch = { begun, ended, took: (ended - begun) * 1000, calls: 1 };
+    sum.add(stretch);
+    inTurn(stretch);
     return result;
   });
 }
 
-function inTurn(go: Go): void {
+function inTurn(stretch: Stretch): void {
   if (turn) {
-    turn.took += go.took;
+    turn.took += stretch.took;
     turn.calls++;
-    turn.ended = go.ended;
+    turn.ended = stretch.ended;
     return;
   }
-  const one = { ...go };
+  const one = { ...stretch };
   turn = one;
   setImmediate(() => {
     turn = undefined;
@@ -269,9 +270,9 @@ the gateway in all: ${words(all)} (medians of ${ROUNDS} rounds of ${REQUESTS})`)
   watch(MemoryLimiter.prototype, "settle", "limiter settle");
   // Watched methods are recompiled first.
   await load.round(full, REQUESTS);
-  for (const sum of [...Object.values(held), turns, idling]) sum.forget();
+  for (const sum of [...Object.values(stretches), turns, idling]) sum.forget();
   interrupted = 0;
-  const collections: Go[] = [];
+  const collections: Stretch[] = [];
   const observer = new PerformanceObserver((list) => {
     for (const { startTime: begun, duration } of list.getEntries())
       collections.push({ begun, ended: begun + duration, took: duration * 1000, calls: 0 });
@@ -280,8 +281,8 @@ the gateway in all: ${words(all)} (medians of ${ROUNDS} rounds of ${REQUESTS})`)
   for (let i = 0; i < ROUNDS; i++) await load.round(full, REQUESTS);
   await sleep(100);
   observer.disconnect();
-  for (const [label, sum] of Object.entries({ ...held, "all of one turn": turns, "nothing, for as long": idling }))
-    console.log(`${label}: ${sum.told(collections)}`);
+  for (const [label, sum] of Object.entries({ ...stretches, "all of one turn": turns, "nothing, for as long": idling }))
+    console.log(`${label}: ${sum.summary(collections)}`);
   console.log(`${interrupted} left out, within which another program had the core`);
   load.stop();
   for (const gateway of gateways) await gateway.stop({ drain: 0 });

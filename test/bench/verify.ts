@@ -16,14 +16,18 @@ interface Answer {
   pieces: number[];
 }
 
-interface Wish {
+interface AskOptions {
   body?: BodyName;
   /** Disconnect after so many pieces. */
   leaveAfter?: number;
   timeoutMs?: number;
 }
 
-function ask(running: Running, model: string, { body = "1k", leaveAfter, timeoutMs = 5000 }: Wish): Promise<Answer> {
+function ask(
+  running: Running,
+  model: string,
+  { body = "1k", leaveAfter, timeoutMs = 5000 }: AskOptions,
+): Promise<Answer> {
   const bytes = Buffer.from(readFileSync(bodyFile(body), "utf8").replace('"MODEL"', JSON.stringify(model)));
   const headers: Record<string, string | number> = {
     "content-type": "application/json",
@@ -108,10 +112,10 @@ async function gone(upstream: Running): Promise<number> {
 }
 
 /** Measures the time until the upstream sees that the client has disconnected. */
-async function leaving(running: Running, upstream: Running, model: string, wish: Wish): Promise<string> {
+async function leaving(running: Running, upstream: Running, model: string, options: AskOptions): Promise<string> {
   await sleep(300);
   const before = await gone(upstream);
-  await ask(running, model, wish);
+  await ask(running, model, options);
   const left = performance.now();
   while (performance.now() - left < 3000) {
     if ((await gone(upstream)) > before) return `${(performance.now() - left).toFixed(0)} ms`;

@@ -121,6 +121,12 @@ t.test("a failure of the gateway is a warning with its cause, a refusal is not",
   t.match(logged(one), [{ level: "warn", fields: { error } }]);
 });
 
+t.test("a client's mistake has no stack", async (t) => {
+  const one = exchange();
+  one.error = new GatewayError("invalid_json", { cause: new SyntaxError("a comma is missing at byte 3") });
+  t.match(logged(one), [{ fields: { error: { cause: /^a comma is missing at byte 3$/ } } }]);
+});
+
 t.test("a line is short, however long the cause of its error is", async (t) => {
   for (const cause of [new Error("a word ".repeat(100_000)), "a word ".repeat(100_000)]) {
     const one = exchange();

@@ -125,6 +125,18 @@ t.test("another model in the body is another requested model; its position may d
   t.equal(other.requestedModel, "named");
 });
 
+const UNDELIVERED = { endIfDelivered: () => false, push: () => false };
+
+t.test("a client that disconnects once it has all of a response has not left it", async (t) => {
+  const one = exchange();
+  const heard: string[] = [];
+  one.drain = true;
+  one.onAbort(() => heard.push("abort"));
+  one.activeResponse = { ...UNDELIVERED, drain: () => heard.push("read on") > 0, endIfDelivered: () => true };
+  one.abort();
+  t.same([one.aborted, heard], [false, []]);
+});
+
 t.test(
   "if a plugin needs the rest of a response, a client that disconnects does not end it, but an interruption does",
   async (t) => {
@@ -132,7 +144,7 @@ t.test(
     const heard: string[] = [];
     one.drain = true;
     one.onAbort(() => heard.push("abort"));
-    one.activeResponse = { drain: (brief) => heard.push(`read on ${brief}`) > 0, push: () => false };
+    one.activeResponse = { drain: (brief) => heard.push(`read on ${brief}`) > 0, ...UNDELIVERED };
     one.abort();
     t.same([one.aborted, heard], [true, ["read on false"]]);
     one.interrupt();
@@ -146,7 +158,7 @@ t.test("if only an end is needed, the response reports whether it has been reach
     const heard: string[] = [];
     one.drain = "end";
     one.onAbort(() => heard.push("abort"));
-    one.activeResponse = { drain: (brief) => heard.push(`read on ${brief}`) > 0 && ends, push: () => false };
+    one.activeResponse = { drain: (brief) => heard.push(`read on ${brief}`) > 0 && ends, ...UNDELIVERED };
     one.abort();
     t.same(heard, ends ? ["read on true"] : ["read on true", "abort"]);
   }

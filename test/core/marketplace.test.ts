@@ -136,3 +136,15 @@ t.test("a model's price at a provider is found by the vendor's name, with or wit
   );
   t.same(["unpriced", "echo", "elsewhere", "sage-55"].map(usd), [undefined, undefined, undefined, undefined]);
 });
+
+t.test(
+  "a target takes a protocol that its provider speaks untranslated, unless gateway.yaml names another for it",
+  async (t) => {
+    const native = (protocolName?: string) =>
+      Marketplace.isNative({ provider: { speaks: ["one", "two"] }, protocolName } as unknown as Target, "one");
+    t.ok(native());
+    t.ok(native("one"));
+    t.notOk(native("two"));
+    t.notOk(Marketplace.isNative({ provider: { speaks: ["two"] }, protocolName: "one" } as unknown as Target, "one"));
+  },
+);

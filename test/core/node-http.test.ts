@@ -10,7 +10,8 @@ t.test("a gateway with the built-in plugins serves without loading undici", asyn
     const { JsonLog } = await import("${new URL("src/core/log.ts", ROOT)}");
     const file = ${JSON.stringify(fileURLToPath(new URL("plugins/warm-up/gateway.yaml", ROOT)))};
     const folder = process.cwd();
-    const gateway = await Gateway.start({ file, folder, env: {}, log: new JsonLog(2) });
+    const env = { WARM_UP_PROVIDER: "http://127.0.0.1:9" };
+    const gateway = await Gateway.start({ file, folder, env, log: new JsonLog(2) });
     const loaded = process.moduleLoadList.map((each) => each.split(" ").at(-1));
     console.log(loaded.includes("http"), loaded.filter((each) => each.includes("undici")).join());
     await gateway.stop({ linger: 0, drain: 0 });`;

@@ -111,3 +111,30 @@ t.test("a complete response has each text once: pieces are merged, and full repe
   ]);
   t.same(wholeResponseTexts(frames, SPEAKS_TEXT, ["reasoning"]), [{ kind: "reasoning", text: "Hm." }]);
 });
+
+t.test(
+  "of members that repeat one text, a complete response has the first or longest, and others that differ",
+  async (t) => {
+    const event = (...texts: object[]) => new Frame("event", Buffer.from(`data: ${JSON.stringify({ t: texts })}\n\n`));
+    const read = (...frames: object[][]) =>
+      wholeResponseTexts(
+        frames.map((texts) => event(...texts)),
+        SPEAKS_TEXT,
+      ).map(({ text }) => text);
+    const one = (d: string) => ({ k: "reasoning", p: "one", d, a: ["thoughts", "one"] });
+    const two = (d: string, of = "thoughts") => ({ k: "reasoning", p: "two", d, a: [of, "two"] });
+    t.same(read([one("Let me "), two("Let me ")], [one("see."), two("see.")]), ["Let me see."]);
+    t.same(read([one("Let me ")], [one("see.")], [two("Let  me\nsee.")]), ["Let me see."], "white space may differ");
+    t.same(read([one("Let me")], [two("Let me see.")]), ["Let me see."], "the beginning");
+    t.same(read([two("Let me see.")]), ["Let me see."]);
+    t.same(
+      read([one("Let me see."), two("It is cold.")]),
+      ["Let me see.", "It is cold."],
+      "nothing unread is left out",
+    );
+    t.same(read([one("Hm."), two("Hm.", "others")]), ["Hm.", "Hm."], "another text");
+    t.same(responseTexts({ t: [two("Hm.")] }, SPEAKS_TEXT), [
+      { kind: "reasoning", text: "Hm.", piece: "two", alternative: { of: "thoughts", member: "two" } },
+    ]);
+  },
+);

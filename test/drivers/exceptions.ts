@@ -12,18 +12,18 @@ interface Exception {
   reason: string;
 }
 
-const PICTURES = "images and embeddings pass only to providers that speak their protocol";
+const UNTRANSLATED = "images and embeddings pass only to providers that speak their protocol";
 const STOP = "it sends stop sequences, which Responses cannot say; leaving them out would change the answer";
 
 export const EXCEPTIONS: readonly Exception[] = [
-  { driver: "openai", behind: ["chat", "resp", "ant", "gem"], scenarios: ["images.*", "embed"], reason: PICTURES },
+  { driver: "openai", behind: ["chat", "resp", "ant", "gem"], scenarios: ["images.*", "embed"], reason: UNTRANSLATED },
   {
     driver: "aisdk",
     behind: ["chat", "resp", "ant", "gem"],
     scenarios: ["compat.embed", "compat.imagegen"],
-    reason: PICTURES,
+    reason: UNTRANSLATED,
   },
-  { driver: "genai", behind: ["chat", "resp", "ant"], scenarios: ["embed"], reason: PICTURES },
+  { driver: "genai", behind: ["chat", "resp", "ant"], scenarios: ["embed"], reason: UNTRANSLATED },
   { driver: "openai", behind: ["resp"], scenarios: ["chat.system"], reason: STOP },
   { driver: "anthropic", behind: ["resp"], scenarios: ["system"], reason: STOP },
   { driver: "genai", behind: ["resp"], scenarios: ["text"], reason: STOP },

@@ -73,16 +73,16 @@ function started(args: readonly string[], ready: RegExp): Promise<Started> {
     clearTimeout(forced);
   };
   return new Promise((resolve, reject) => {
-    let said = "";
+    let output = "";
     const late = setTimeout(() => fail("did not become ready"), READY);
     const fail = (how: string) => {
       clearTimeout(late);
       child.kill("SIGKILL");
-      reject(new Error(`${args.join(" ")} ${how}:\n${said}`));
+      reject(new Error(`${args.join(" ")} ${how}:\n${output}`));
     };
     const read = (text: string) => {
-      said = (said + text).slice(-100_000);
-      const url = ready.exec(said)?.[1];
+      output = (output + text).slice(-100_000);
+      const url = ready.exec(output)?.[1];
       if (!url) return;
       clearTimeout(late);
       resolve({ url, stop });

@@ -4,6 +4,7 @@ import { mkdtempSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { parseArgs } from "node:util";
+import { each } from "../support/raw.ts";
 import { shared } from "../support/shared.ts";
 import { BEHIND, type Behind, configuration, DRIVERS, type Driver, modelsFor } from "./drivers.ts";
 import { allowed } from "./exceptions.ts";
@@ -77,17 +78,6 @@ async function drive(
   return result;
 }
 
-/** Runs `work` on every entry, some at a time, in order. */
-async function some<T, R>(entries: readonly T[], atOnce: number, work: (entry: T) => Promise<R>): Promise<R[]> {
-  const waiting = [...entries];
-  const results: R[] = [];
-  const worker = async () => {
-    for (let entry = waiting.shift(); entry !== undefined; entry = waiting.shift()) results.push(await work(entry));
-  };
-  await Promise.all(Array.from({ length: atOnce }, worker));
-  return results;
-}
-
 async function main(): Promise<number> {
   if (options.help) {
     console.log(USAGE);
@@ -115,11 +105,11 @@ async function main(): Promise<number> {
     try {
       const place = { folder, gateway, stub, key };
       const all = runs(drivers);
-      const results = await some(all, Number(options.jobs), (each) => drive(each, place));
-      for (const [i, each] of all.entries()) {
+      const results = await each(all, (run) => drive(run, place), Number(options.jobs));
+      for (const [i, run] of all.entries()) {
         const scenarios = late(results[i] as Result);
         if (scenarios.length > 0)
-          results[i] = again(results[i] as Result, await drive(each, place, scenarios.join(",")));
+          results[i] = again(results[i] as Result, await drive(run, place, scenarios.join(",")));
       }
       console.log(summary(results));
       return results.some(({ failures }) => failures.length > 0) ? 1 : 0;

@@ -17,7 +17,9 @@ function token(claims: object, { secret = SECRET, alg = "HS256" } = {}): string 
 }
 
 t.test("tokens of the company are accepted beside the gateway's keys", async (t) => {
-  const { url } = await startExamples(t, YAML, CHAIN, { "company-token": { secret: SECRET, models: ["echo"] } });
+  const { url, gateway } = await startExamples(t, YAML, CHAIN, {
+    "company-token": { secret: SECRET, models: ["echo"] },
+  });
   const ask = async (credential: string, model = "echo") => {
     const headers = { ...asking(), authorization: `Bearer ${credential}` };
     const body = JSON.stringify({ model, messages: [{ role: "user", content: "hi" }] });
@@ -38,5 +40,7 @@ t.test("tokens of the company are accepted beside the gateway's keys", async (t)
     "a.b.c",
   ])
     t.match(await ask(wrong), { status: 401, text: /invalid_token/ }, wrong);
+  await gateway.stores.keys.disableGroup("acme");
+  t.match(await ask(token(claims)), { status: 401, text: /The group \\"acme\\"/ }, "its group may be disabled");
   t.match(await ask("gw_no_such_key"), { status: 401, text: /invalid_api_key/ });
 });

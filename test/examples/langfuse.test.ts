@@ -1,8 +1,8 @@
 import { createServer } from "node:http";
-import type { AddressInfo } from "node:net";
 import t, { type Test } from "tap";
 import Langfuse from "../../examples/langfuse.ts";
 import { drive } from "../../src/testing.ts";
+import { listen } from "../support/listen.ts";
 
 interface Ingested {
   id: string;
@@ -22,9 +22,7 @@ async function receiver(t: Test, status = 207) {
     batches.push(batch);
     response.writeHead(status).end(JSON.stringify({ successes: [], errors: [] }));
   });
-  await new Promise<void>((ready) => server.listen(0, "127.0.0.1", ready));
-  t.teardown(() => server.close());
-  return { batches, asked, url: `http://127.0.0.1:${(server.address() as AddressInfo).port}` };
+  return { batches, asked, url: `http://127.0.0.1:${await listen(t, server)}` };
 }
 
 const keys = { public_key: "pk", secret_key: "sk" };

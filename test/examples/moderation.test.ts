@@ -1,8 +1,8 @@
 import { createServer } from "node:http";
-import type { AddressInfo } from "node:net";
 import t, { type Test } from "tap";
 import Moderation from "../../examples/moderation.ts";
 import { drive } from "../../src/testing.ts";
+import { listen } from "../support/listen.ts";
 
 /** An endpoint that flags what is bad, and never answers what is slow. */
 async function endpoint(t: Test) {
@@ -13,12 +13,7 @@ async function endpoint(t: Test) {
     if (input.some((text) => text.includes("slow"))) return;
     response.end(JSON.stringify({ results: input.map((text) => ({ flagged: text.includes("bad") })) }));
   });
-  await new Promise<void>((ready) => server.listen(0, "127.0.0.1", ready));
-  t.teardown(() => {
-    server.closeAllConnections();
-    server.close();
-  });
-  return { seen, url: `http://127.0.0.1:${(server.address() as AddressInfo).port}/v1/moderations` };
+  return { seen, url: `http://127.0.0.1:${await listen(t, server)}/v1/moderations` };
 }
 
 t.test("nothing of a response is sent before it is checked, in every protocol, streamed or whole", async (t) => {

@@ -47,8 +47,8 @@ t.test("the provider receives placeholders, the client the original values", asy
         t.equal(status, 200, `${about}: ${text}`);
         t.notMatch(sent, /jane|home/, `${about}: nothing of it was sent`);
         t.match(sent, /<address-1>.*<address-2>.*<address-9>/s, about);
-        const said = stream ? streamed(eventsOf(text)) : read(JSON.parse(text)).text;
-        t.equal(said, `You wrote: ${TOLD}`, `${about}, ${stream ? "streamed" : "whole"}`);
+        const answer = stream ? streamed(eventsOf(text)) : read(JSON.parse(text)).text;
+        t.equal(answer, `You wrote: ${TOLD}`, `${about}, ${stream ? "streamed" : "whole"}`);
         t.notMatch(text, /<address-[12]/, `${about}: in thoughts and calls too`);
         if (!stream) t.same(read(JSON.parse(text)).calls[0]?.args, { city: TOLD }, about);
       }
@@ -83,9 +83,9 @@ t.test("a large text is searched in many turns, and addresses are found wherever
   await using driven = await drive(Redact);
   const protocol = "openai-chat";
   for (const text of [...aroundSteps(ADDRESS), ...aroundSteps(`x@y.org,${ADDRESS}`)]) {
-    const { sent, text: said } = await driven.ask({ protocol, text }, (seen) => seen.texts("user")[0] ?? "");
+    const { sent, text: answer } = await driven.ask({ protocol, text }, (seen) => seen.texts("user")[0] ?? "");
     t.match(sent[0]?.texts("user")[0], /[ .]<address-1>(?:,<address-2>)? \./);
-    t.ok(said === text, "and restored");
+    t.ok(answer === text, "and restored");
   }
   const long = `${"a".repeat(64)}@b.org`;
   for (const text of aroundSteps(`b${long}`)) {

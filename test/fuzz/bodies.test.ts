@@ -1,5 +1,4 @@
 import { readFileSync } from "node:fs";
-import { join } from "node:path";
 import t from "tap";
 import { Body } from "../../src/core/body.ts";
 import { readModel } from "../../src/core/model-name.ts";
@@ -10,6 +9,7 @@ import { CLIENT_BODIES } from "../support/client-bodies.ts";
 import { startGateway } from "../support/gateway.ts";
 import { dice } from "../support/random-answers.ts";
 import { each, post } from "../support/raw.ts";
+import { type RecordingEntry, recordingEntries, storedExchange } from "../support/recorded.ts";
 import { shared } from "../support/shared.ts";
 import { httpUpstream } from "../support/upstream.ts";
 import { PROTOCOLS, type ProtocolName } from "../support/vendor-sdks.ts";
@@ -48,15 +48,9 @@ const FOLDERS: Record<string, ProtocolName> = {
 /** Requests to begin with: what agents send, what the vendors document, what was recorded. */
 function bases(protocol: ProtocolName): object[] {
   const found = [...RICH_REQUESTS[protocol], JSON.parse(CLIENT_BODIES[protocol].body)] as object[];
-  const root = shared("recordings");
-  if (!root) return found;
-  const lines = readFileSync(join(root, "index.jsonl"), "utf8").trim().split("\n");
-  const ids = lines
-    .map((line) => JSON.parse(line) as { id: string; protocol: string; has_request: boolean })
-    .filter((line) => line.has_request && FOLDERS[line.protocol] === protocol);
-  for (let i = 0; i < ids.length; i += Math.ceil(ids.length / 40)) {
-    const file = readFileSync(join(root, `${ids[i]?.id}.json`), "utf8");
-    const { body } = (JSON.parse(file) as { request: { body: unknown } }).request;
+  const entries = recordingEntries().filter((entry) => entry.has_request && FOLDERS[entry.protocol] === protocol);
+  for (let i = 0; i < entries.length; i += Math.ceil(entries.length / 40)) {
+    const body = storedExchange(entries[i] as RecordingEntry).request?.body;
     if (typeof body === "object" && body !== null && !Array.isArray(body)) found.push(body);
   }
   return found;

@@ -1,9 +1,9 @@
-import { once } from "node:events";
-import { type AddressInfo, connect, createServer, type Socket } from "node:net";
+import { connect, createServer, type Socket } from "node:net";
 import t, { type Test } from "tap";
 import { KEY, startGateway } from "../support/gateway.ts";
 import { gathered } from "../support/gathered.ts";
 import { dechunked, type MadeUp, madeUp, strictly } from "../support/http-grammar.ts";
+import { listen } from "../support/listen.ts";
 import { entrance, KEPT, WAYS } from "../support/nginx.ts";
 import { afterHearing } from "../support/patience.ts";
 import { dice } from "../support/random-answers.ts";
@@ -104,13 +104,11 @@ async function strictUpstream(t: Test) {
       }
     });
   });
-  server.listen(0, "127.0.0.1");
-  await once(server, "listening");
+  const port = await listen(t, server);
   t.teardown(() => {
     for (const socket of open) socket.destroy();
-    server.close();
   });
-  return { port: (server.address() as AddressInfo).port, seen, wrong, met };
+  return { port, seen, wrong, met };
 }
 
 const idIn = (text: string): string => /"user":"([^"]*)"/.exec(text)?.[1] ?? "?";

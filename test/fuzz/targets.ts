@@ -18,7 +18,15 @@ import { RICH_REQUESTS } from "../golden/rich-requests.ts";
 import { CLIENT_BODIES } from "../support/client-bodies.ts";
 import { cut, holds, type Target } from "../support/guided.ts";
 import { randomAnswer } from "../support/random-answers.ts";
-import { crossing, received, SPOKEN, sse, streamed, translationOf, wishFor } from "../support/translations.ts";
+import {
+  contextFor,
+  received,
+  SPOKEN,
+  sse,
+  streamed,
+  translationBetween,
+  translationOf,
+} from "../support/translations.ts";
 import type { ProtocolName } from "../support/vendor-sdks.ts";
 import { type Cast, changedJson, JSON_WORDS, orRefused, parsed } from "./judging.ts";
 import { HTTP_TARGETS } from "./targets.http.ts";
@@ -202,9 +210,10 @@ const answer = (protocol: ProtocolName): Target => ({
   seeds: () =>
     [1, 2, 3, 4, 5, 6].flatMap((seed) => {
       const events = randomAnswer(seed);
-      return [sse(streamed(protocol, events)), translationOf(protocol).response.encode(events, wishFor(protocol))].map(
-        (text) => Buffer.from(text),
-      );
+      return [
+        sse(streamed(protocol, events)),
+        translationOf(protocol).response.encode(events, contextFor(protocol)),
+      ].map((text) => Buffer.from(text));
     }),
   words: [...JSON_WORDS, ...SSE_WORDS, ...(sse(streamed(protocol, randomAnswer(3))).match(/"\w+":?/g) ?? [])],
   change: (bytes, cast) => (bytes[0] === 123 ? changedJson(bytes, cast) : changedEvent(bytes, cast)),
@@ -213,7 +222,7 @@ const answer = (protocol: ProtocolName): Target => ({
     const usage = (json: unknown) => [spoken.usage(json), [...spoken.texts.response(json)].length];
     if (bytes[0] === 123) usage(parsed(bytes)?.json);
     for (const target of PROTOCOLS.filter((each) => each !== protocol)) {
-      const way = crossing(protocol, target);
+      const way = translationBetween(protocol, target);
       if (bytes[0] === 123) orRefused(() => JSON.parse(encodeWhole(way, decodeWhole(way, bytes, undefined))));
       else orRefused(() => through(new StreamTranslator(way), bytes));
     }

@@ -6,7 +6,7 @@ import { Frame } from "../../src/wire/frame.ts";
 import { SseSplitter } from "../../src/wire/sse.ts";
 import { type Digest, digest } from "../support/digest.ts";
 import { dice, randomAnswer } from "../support/random-answers.ts";
-import { crossing, sse, streamed, translationOf, wishFor } from "../support/translations.ts";
+import { contextFor, sse, streamed, translationBetween, translationOf } from "../support/translations.ts";
 import { accumulated, PROTOCOLS, type ProtocolName } from "../support/vendor-sdks.ts";
 import { wronged } from "../support/wrong-values.ts";
 
@@ -54,7 +54,7 @@ for (const protocol of PROTOCOLS) {
       const events = randomAnswer(seed);
       try {
         const stream = digest(protocol, await accumulated(protocol, true, sse(streamed(protocol, events))));
-        const text = translationOf(protocol).response.encode(events, wishFor(protocol));
+        const text = translationOf(protocol).response.encode(events, contextFor(protocol));
         const whole = digest(protocol, await accumulated(protocol, false, text));
         const expected = JSON.stringify(bare(told(events), protocol));
         if (JSON.stringify(bare(stream, protocol)) !== expected)
@@ -102,7 +102,7 @@ function thrown(act: () => void): string | undefined {
 /** Frames whose values are wrong here and there, as they leave for another client. */
 function crossed(from: ProtocolName, to: ProtocolName, seed: number): void {
   const cast = dice(seed);
-  const translator = new StreamTranslator(crossing(from, to));
+  const translator = new StreamTranslator(translationBetween(from, to));
   const frames = streamed(from, randomAnswer(seed)).map(({ name, data }) => {
     if (data === "[DONE]" || cast(6) > 0) return { ...(name && { name }), data };
     return { ...(name && { name }), data: JSON.stringify(wronged(JSON.parse(data), cast)) };
@@ -121,10 +121,12 @@ for (const from of PROTOCOLS)
       let whole = 0;
       for (const to of PROTOCOLS.filter((each) => each !== from))
         for (let seed = 1; seed <= WRONG; seed++) {
-          const body = JSON.parse(translationOf(from).response.encode(randomAnswer(seed), wishFor(from))) as unknown;
+          const body = JSON.parse(translationOf(from).response.encode(randomAnswer(seed), contextFor(from))) as unknown;
           const bytes = Buffer.from(JSON.stringify(wronged(body, dice(seed))));
           const one = thrown(() => {
-            JSON.parse(encodeWhole(crossing(from, to), decodeWhole(crossing(from, to), bytes, undefined)));
+            JSON.parse(
+              encodeWhole(translationBetween(from, to), decodeWhole(translationBetween(from, to), bytes, undefined)),
+            );
             whole++;
           });
           const other = thrown(() => crossed(from, to, seed));

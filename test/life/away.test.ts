@@ -175,25 +175,24 @@ test("PostgreSQL down: a worker that exits is replaced, and knows the keys that 
     await Promise.all(all.map((answer) => answer.text()));
     return [...new Set(all.map(({ status }) => status))].sort();
   };
-  const workers = () => {
-    const text = readFileSync(`/proc/${gateway.child.pid}/task/${gateway.child.pid}/children`, "utf8");
-    return text.trim().split(" ").map(Number);
-  };
   const serve = async (before: readonly number[]) => {
     const isReady = async () => (await gateway.ready())?.body["workers"] === "2 of 2";
     // In this order: until the primary has noticed the end of a worker, it counts that one as ready.
-    await eventually(async () => !workers().some((pid) => before.includes(pid)) && (await isReady()), "the successors");
+    await eventually(
+      async () => !gateway.workers().some((pid) => before.includes(pid)) && (await isReady()),
+      "the successors",
+    );
   };
   t.same([await ask(seen), await ask(keyOf("plain"))], [[200], [200]]);
   await postgres.kill();
   t.teardown(() => postgres.start());
-  for (const pid of workers()) {
+  for (const pid of gateway.workers()) {
     process.kill(pid, "SIGKILL");
     await serve([pid]);
     t.same([await ask(seen), await ask(keyOf("plain")), await ask(unseen)], [[200], [200], [503]]);
   }
   t.match(told(gateway.lines()), /is unavailable: this worker starts with what the other workers know of it/);
-  const before = workers();
+  const before = gateway.workers();
   gateway.child.kill("SIGUSR2");
   await serve(before);
   t.same([await ask(seen), await ask(unseen)], [[200], [503]]);

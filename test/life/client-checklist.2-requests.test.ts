@@ -5,7 +5,7 @@ import { gzipSync, zstdCompressSync } from "node:zlib";
 import t, { type Test } from "tap";
 import { type JsonObject } from "../../src/wire/values.ts";
 import { at, listAt } from "../golden/sharp-cases.ts";
-import { type Gate, gateway, PAIRS, pathFor, speaking } from "../support/checklist.ts";
+import { type ChecklistGateway, gateway, PAIRS, pathFor, speaking } from "../support/checklist.ts";
 import { CLIENT_BODIES } from "../support/client-bodies.ts";
 import { CLIENTS, type Client, eventsOf } from "../support/four-clients.ts";
 import { asking, startGateway } from "../support/gateway.ts";
@@ -18,7 +18,7 @@ const clientOf = (name: ProtocolName): Client => CLIENTS[name] as Client;
 const question = (client: ProtocolName, vendor: ProtocolName, text: string): string =>
   JSON.stringify(clientOf(client).with(clientOf(client).ask(text, "f"), `of-${vendor}`, false));
 /** What a provider was asked last, as text. */
-const sentText = (gate: Gate): string => gate.upstream.seen.at(-1)?.body.toString() ?? "";
+const sentText = (gate: ChecklistGateway): string => gate.upstream.seen.at(-1)?.body.toString() ?? "";
 
 t.test("bodies over 100 KB, 12 MB with pictures; chunked; Expect: 100-continue; gzip and zstd", async (t) => {
   const gate = await gateway(t);
@@ -51,7 +51,7 @@ t.test("bodies over 100 KB, 12 MB with pictures; chunked; Expect: 100-continue; 
 });
 
 /** The status of the answer to a body of unknown length that waits to be asked for. */
-function announced({ running: { port } }: Gate, path: string, body: Buffer): Promise<number | undefined> {
+function announced({ running: { port } }: ChecklistGateway, path: string, body: Buffer): Promise<number | undefined> {
   const headers = { ...asking(), expect: "100-continue", "transfer-encoding": "chunked" };
   return new Promise((resolve, reject) => {
     const outgoing = request({ port, host: "127.0.0.1", method: "POST", path, headers }, (response) =>
@@ -66,7 +66,7 @@ function announced({ running: { port } }: Gate, path: string, body: Buffer): Pro
 }
 
 /** A request of one of the agents, with a model of ours. */
-async function agent(gate: Gate, client: ProtocolName, vendor: ProtocolName, more: JsonObject = {}) {
+async function agent(gate: ChecklistGateway, client: ProtocolName, vendor: ProtocolName, more: JsonObject = {}) {
   const { path, headers, body } = CLIENT_BODIES[client];
   const own = JSON.stringify({ ...(JSON.parse(body) as JsonObject), ...more });
   const text = Object.keys(more).length === 0 ? body : own;
@@ -75,7 +75,7 @@ async function agent(gate: Gate, client: ProtocolName, vendor: ProtocolName, mor
 }
 
 /** To a provider of the client's own protocol the body goes unchanged but for the model's name. */
-async function unchanged(t: Test, gate: Gate, client: ProtocolName) {
+async function unchanged(t: Test, gate: ChecklistGateway, client: ProtocolName) {
   await agent(gate, client, client);
   const { body, headers } = CLIENT_BODIES[client];
   t.equal(sentText(gate), body.replace('"asked"', '"any"'), `${client}: byte for byte`);
@@ -159,7 +159,12 @@ t.test("Responses: developer messages, added tools, namespaces, grammars, pictur
 });
 
 /** Thoughts reach a client, and what their provider needs to go on from them comes back to it. */
-async function goesOn(t: Test, gate: Gate, client: ProtocolName, vendor: ProtocolName): Promise<JsonObject> {
+async function goesOn(
+  t: Test,
+  gate: ChecklistGateway,
+  client: ProtocolName,
+  vendor: ProtocolName,
+): Promise<JsonObject> {
   gate.answer((reply) => reply.setHeader("content-type", "application/json").end(JSON.stringify(THOUGHTFUL[vendor])));
   const { ask, next, with: named } = clientOf(client);
   const model = `of-${vendor}`;

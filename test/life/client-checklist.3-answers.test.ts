@@ -7,7 +7,7 @@ import { answering, events, type Got } from "../golden/sharp-http.ts";
 import { gateway, PAIRS, pathFor, speaking } from "../support/checklist.ts";
 import { digest } from "../support/digest.ts";
 import { gathered } from "../support/gathered.ts";
-import { type Line, REFUSAL, TEXT, TOKENS } from "../support/scripted.ts";
+import { type AnswerKind, REFUSAL, TEXT, TOKENS } from "../support/scripted.ts";
 import { accumulated, PROTOCOLS, type ProtocolName } from "../support/vendor-sdks.ts";
 
 /** The frames of a stream, comments left out. */
@@ -237,7 +237,7 @@ t.test("refusals also as text; a call without arguments as {}; never a 200 with 
     "anthropic-messages": "content.0.input",
     gemini: "candidates.0.content.parts.0.functionCall.args",
   };
-  const say = async (line: Line, client: ProtocolName, vendor: ProtocolName): Promise<unknown> => {
+  const say = async (line: AnswerKind, client: ProtocolName, vendor: ProtocolName): Promise<unknown> => {
     gate.answer(speaking(line));
     return JSON.parse((await gate.ask(client, vendor, { stream: false })).text);
   };

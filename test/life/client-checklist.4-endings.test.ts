@@ -4,7 +4,7 @@ import { connect } from "node:net";
 import { constants, createGzip } from "node:zlib";
 import t, { type Test } from "tap";
 import { requestOf } from "../golden/sharp-http.ts";
-import { type Gate, gateway, PAIRS, speaking } from "../support/checklist.ts";
+import { type ChecklistGateway, gateway, PAIRS, speaking } from "../support/checklist.ts";
 import { asking, KEY, startGateway } from "../support/gateway.ts";
 import { gathered } from "../support/gathered.ts";
 import { PIECES, SCRIPTS } from "../support/scripted.ts";
@@ -21,7 +21,7 @@ const begun = (vendor: ProtocolName): number => framesOf(vendor).findIndex((fram
  * What a connection brings from a question to its end, without the sizes of its chunks but of one without any bytes.
  * @param arrived runs when the first piece of the text is there
  */
-function raw({ running: { port } }: Gate, client: ProtocolName, vendor: ProtocolName, arrived: () => void) {
+function raw({ running: { port } }: ChecklistGateway, client: ProtocolName, vendor: ProtocolName, arrived: () => void) {
   const [path, body] = requestOf(client, vendor);
   const head = `POST ${path} HTTP/1.1\r\nhost: gateway\r\nauthorization: Bearer ${KEY}\r\n`;
   const length = `content-type: application/json\r\ncontent-length: ${Buffer.byteLength(body)}\r\n\r\n`;
@@ -93,7 +93,7 @@ const PATH: Record<ProtocolName, string> = {
 };
 
 /** Asks; the answer is to be read or left. */
-function streamed(gate: Gate, client: ProtocolName, vendor: ProtocolName, agent?: Agent) {
+function streamed(gate: ChecklistGateway, client: ProtocolName, vendor: ProtocolName, agent?: Agent) {
   const [path, body] = requestOf(client, vendor);
   const { port } = gate.running;
   const headers = asking({ "accept-encoding": "gzip, deflate, br, zstd" });

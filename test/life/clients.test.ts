@@ -11,10 +11,10 @@ const SPEAKS = "[openai-chat, openai-responses, anthropic-messages, gemini]";
 const ASKED =
   'contents":[{"role":"user","parts":[{"text":"Hi"}]}],"messages":[{"role":"user","content":"Hi"}],"input":"Hi';
 const body = (model: string) => `{"model":"${model}","max_tokens":9,"${ASKED}"}`;
-const demo = (t: Test, more = ""): Promise<Running> =>
+const demo = (t: Test): Promise<Running> =>
   startGateway(
     t,
-    `providers: { demo: { url: "demo:" } }\nmodels: { echo: { aliases: [acme/echo], targets: [demo:echo] }, error-429: { targets: [demo:error-429] } }\n${more}`,
+    `providers: { demo: { url: "demo:" } }\nmodels: { echo: { aliases: [acme/echo], targets: [demo:echo] }, error-429: { targets: [demo:error-429] } }\n`,
   );
 const post = (url: string, headers: Record<string, string>, text = body("echo")) =>
   fetch(url, { method: "POST", headers: { "content-type": "application/json", ...headers }, body: text });

@@ -1,12 +1,11 @@
-import { once } from "node:events";
 import { readFileSync, writeFileSync } from "node:fs";
 import { createServer } from "node:http";
-import type { AddressInfo } from "node:net";
 import { join } from "node:path";
 import t, { type Test } from "tap";
 import { noBrowser } from "../support/browser.ts";
 import { consolePage, type StartedConsole, startConsole } from "../support/console.ts";
 import { asking, KEY } from "../support/gateway.ts";
+import { listen } from "../support/listen.ts";
 import { open, socketUpstream } from "../support/sockets.ts";
 
 /** A provider whose streams do not end. */
@@ -20,13 +19,7 @@ async function endless(t: Test): Promise<number> {
     );
     response.on("close", () => clearInterval(timer));
   });
-  server.listen(0, "127.0.0.1");
-  await once(server, "listening");
-  t.teardown(() => {
-    server.closeAllConnections();
-    server.close();
-  });
-  return (server.address() as AddressInfo).port;
+  return listen(t, server);
 }
 
 /** Has the gateway reload its file with one thing changed. */

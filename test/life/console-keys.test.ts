@@ -112,6 +112,32 @@ t.test(
   },
 );
 
+t.test("a group is switched off with its keys, and on again", options, async (t) => {
+  const gateway = await startConsole(t, YAML);
+  const { keys } = gateway.gateway.stores;
+  await keys.create({ name: "member", group: "acme/research" });
+  const page = await consolePage(t, gateway, "/keys");
+  page.on("dialog", (dialog) => void dialog.accept());
+  const state = (table: string, name: string) =>
+    page
+      .getByRole("table", { name: table })
+      .locator("tbody tr")
+      .filter({ has: page.getByRole("link", { name, exact: true }) })
+      .locator('td[data-title="State"]');
+  await page.getByRole("button", { name: "Switch off acme", exact: true }).click();
+  await state("Groups", "acme").getByText("switched off").waitFor();
+  await state("Groups", "acme/research").getByText("with acme").waitFor();
+  await state("Keys", "member").getByText("acme is switched off").waitFor();
+  t.equal(await keys.disabledGroup("acme/research"), "acme");
+  for (const { where, faults, overflow } of await looksOf(page)) {
+    t.same(faults, [], `${where}: axe finds nothing serious`);
+    t.ok(overflow <= 0, `${where}: nothing is wider than the window`);
+  }
+  await page.getByRole("button", { name: "Switch on acme", exact: true }).click();
+  await state("Keys", "member").getByText("works").waitFor();
+  t.equal(await keys.disabledGroup("acme"), undefined);
+});
+
 t.test("a key that was just made is shown with client settings for its allowed models", options, async (t) => {
   const gateway = await startConsole(t, YAML);
   const page = await consolePage(t, gateway, "/keys");

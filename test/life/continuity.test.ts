@@ -122,7 +122,8 @@ t.test("a conversation that has moved stays at the provider of its newest state"
   const headers = {};
   let conversation: { body: JsonObject; by: number } | undefined;
   while (!conversation || conversation.by !== 0) {
-    const body = { ...client.ask(`${Math.random()}`, "look"), include: ["reasoning.encrypted_content"], store: false };
+    const asked = { ...client.ask(`${Math.random()}`, "look"), ...client.thinking };
+    const body = { ...asked, include: ["reasoning.encrypted_content"], store: false };
     const { answer, by } = await ask(client, body, headers);
     conversation = { body: client.next(body, answer, "and"), by };
   }

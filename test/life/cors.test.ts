@@ -1,9 +1,8 @@
-import { once } from "node:events";
 import { createServer } from "node:http";
-import type { AddressInfo } from "node:net";
 import t from "tap";
 import { noBrowser, openBrowser } from "../support/browser.ts";
 import { KEY, startGateway } from "../support/gateway.ts";
+import { listen } from "../support/listen.ts";
 
 t.test(
   "a script of another site may call the gateway where gateway.yaml names the site, and only there",
@@ -11,10 +10,8 @@ t.test(
   async (t) => {
     const site = createServer((_, response) => {
       response.writeHead(200, { "content-type": "text/html" }).end("<!doctype html><title>Another site</title>");
-    }).listen(0, "127.0.0.1");
-    await once(site, "listening");
-    t.teardown(() => site.close());
-    const origin = `http://127.0.0.1:${(site.address() as AddressInfo).port}`;
+    });
+    const origin = `http://127.0.0.1:${await listen(t, site)}`;
     const yaml = 'providers: { demo: { url: "demo:" } }\nmodels: { echo: { targets: [demo:echo] } }\n';
     const closed = await startGateway(t, yaml);
     const open = await startGateway(t, `${yaml}cors: { origins: ["${origin}"] }\n`);

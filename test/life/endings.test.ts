@@ -47,9 +47,9 @@ interface Got {
   whole: boolean;
 }
 
-function ask({ port }: Running, path: string, more: Record<string, string> = {}): Promise<Got> {
+function ask({ port }: Running, path: string): Promise<Got> {
   return new Promise((resolve, reject) => {
-    const outgoing = request({ port, host: "127.0.0.1", method: "POST", path, headers: asking(more) }, (response) => {
+    const outgoing = request({ port, host: "127.0.0.1", method: "POST", path, headers: asking() }, (response) => {
       let body = "";
       const settle = () => resolve({ status: response.statusCode ?? 0, body, whole: response.complete });
       response

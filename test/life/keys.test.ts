@@ -155,7 +155,7 @@ async function streaming(t: Test, more = "") {
   // This process is another one than the gateway's.
   const stores = openStores(join(gateway.folder, "gateway.db"), [], () => {});
   t.teardown(() => stores.close());
-  const { key } = await stores.keys.create({ name: "one" });
+  const { key } = await stores.keys.create({ name: "one", group: "acme/research" });
   const stream = await ask(gateway.url, key, STREAMS[0] as (typeof STREAMS)[number]);
   t.equal(stream.status, 200);
   return { gateway, key, stream, stores };
@@ -173,6 +173,22 @@ t.test(
     for (const text of texts) t.match(await text, /was revoked/);
     await eventually(async () => (await list(gateway.url, key)).status === 401, "the refusal");
     await eventually(() => gateway.ledger().outcomes["rejected"] === 4, "the ledger");
+  },
+);
+
+t.test(
+  "a group that another process disables is refused, and its running exchanges end, in every worker",
+  async (t) => {
+    const { gateway, key, stream } = await streaming(t, "workers: 2\n");
+    const others = await Promise.all(
+      [1, 2, 3].map(() => ask(gateway.url, key, STREAMS[0] as (typeof STREAMS)[number])),
+    );
+    const texts = [stream, ...others].map(said);
+    await cli(gateway, "groups", "disable", "acme");
+    for (const text of texts) t.match(await text, /switched off/);
+    await eventually(async () => (await list(gateway.url, key)).status === 401, "the refusal");
+    await cli(gateway, "groups", "enable", "acme");
+    await eventually(async () => (await list(gateway.url, key)).status === 200, "the key to work again");
   },
 );
 

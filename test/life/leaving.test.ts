@@ -1,11 +1,11 @@
 import { once } from "node:events";
 import { readdirSync } from "node:fs";
-import type { AddressInfo } from "node:net";
 import { connect, createServer, type Socket } from "node:net";
 import { monitorEventLoopDelay } from "node:perf_hooks";
 import { setTimeout as after } from "node:timers/promises";
 import t, { type Test } from "tap";
 import { deafPort } from "../support/deaf-port.ts";
+import { listen } from "../support/listen.ts";
 import { eventually, startProcess } from "../support/process.ts";
 import { type RawRequest, rawUpstream } from "../support/upstream.ts";
 
@@ -55,8 +55,8 @@ interface Client {
 const keyOf = (name: string) => `key-of-${name}-0123456789`;
 const request = (path: string, name: string, body: string, length = Buffer.byteLength(body)) =>
   `POST ${path} HTTP/1.1\r\nhost: a\r\nx-api-key: ${keyOf(name)}\r\ncontent-type: application/json\r\ncontent-length: ${length}\r\n\r\n${body}`;
-const body = ({ name, lane }: Place, more = "") =>
-  `{"model":"${name}","max_tokens":9,"stream":true,"messages":[{"role":"user","content":"lane-${lane} "}]${more}}`;
+const body = ({ name, lane }: Place) =>
+  `{"model":"${name}","max_tokens":9,"stream":true,"messages":[{"role":"user","content":"lane-${lane} "}]}`;
 const chat = (place: Place) => request("/v1/chat/completions", place.name, body(place));
 const messages = (place: Place) => request("/v1/messages", place.name, body(place));
 const got = (text: string) => (client: Client) => eventually(() => client.text.includes(text), text);
@@ -161,9 +161,8 @@ t.test(
     const failing = await rawUpstream((socket) => socket.write("HTTP/1.1 500 No\r\ncontent-length: 0\r\n\r\n"));
     t.teardown(() => failing.close());
     const deaf = await deafPort(t);
-    const silent = createServer().listen(0, "127.0.0.1");
-    await once(silent, "listening");
-    t.teardown(() => silent.close());
+    const silent = createServer();
+    const silentPort = await listen(t, silent);
     const all = [...states.map(({ name }) => name), "connecting", "tls"];
     const gateway = await startProcess(
       t,
@@ -179,7 +178,7 @@ ${states
   )
   .join("\n")}
   connecting: { url: "http://127.0.0.1:${deaf}/v1", speaks: [openai-chat], timeouts: { connect: 60s } }
-  tls: { url: "https://127.0.0.1:${(silent.address() as AddressInfo).port}/v1", speaks: [openai-chat], timeouts: { connect: 60s } }
+  tls: { url: "https://127.0.0.1:${silentPort}/v1", speaks: [openai-chat], timeouts: { connect: 60s } }
   failing: { url: "${failing.origin.origin}/v1", speaks: [openai-chat] }
 models:
 ${all.map((name) => `  ${name}: { targets: ["${STATES[name]?.behind ?? name}:m"${STATES[name]?.behind ? `, "${name}:m"` : ""}] }`).join("\n")}

@@ -1,4 +1,3 @@
-import { readFileSync } from "node:fs";
 import { setTimeout as sleep } from "node:timers/promises";
 import t, { type Test } from "tap";
 import { asking } from "../support/gateway.ts";
@@ -64,9 +63,7 @@ limits: { default: { budget: $1/day, concurrency: 900 } }
   );
   const streamed = () => frames.length === STREAMS && frames.every((count) => count >= FRAMES);
   await eventually(streamed, "the streams");
-  const { pid } = gateway.child;
-  const workers = readFileSync(`/proc/${pid}/task/${pid}/children`, "utf8").split(" ").filter(Boolean);
-  for (const worker of workers) process.kill(Number(worker), "SIGKILL");
+  for (const pid of gateway.workers()) process.kill(pid, "SIGKILL");
   await Promise.all(streams);
   let told: Partial<Awaited<ReturnType<typeof keyOf>>> = {};
   await eventually(async () => {

@@ -104,6 +104,41 @@ limits: { default: { budget: [$10/day, $20] }, all: { budget: $40 } }
       t.same(await budgetsOf(other), Array(3).fill({ spent: 6 * EACH, reserved: 0 }), "until they are loaded again");
     });
 
+if (servers)
+  t.test("Redis is killed and comes back empty under traffic: budgets equal the ledger's sum", async (t) => {
+    const { store, redis } = await freshStores(servers);
+    const upstream = await provider(t);
+    const yaml = `linger: off
+providers: { p: { url: "${upstream.origin.origin}/v1", speaks: [openai-chat] } }
+models: { m: { targets: [p:x], price: { input: 1000, output: 1000 }, output: 100 } }
+limits: { default: { budget: [$1000/day, $2000] }, all: { budget: $4000 } }
+`;
+    const gateways = await startInstances(t, yaml, store, 2);
+    let going = true;
+    const statuses: number[] = [];
+    const traffic = Array.from({ length: 8 }, async (_, i) => {
+      while (going) statuses.push(await ask((gateways[i % 2] as GatewayProcess).url));
+    });
+    for (let i = 0; i < 2; i++) {
+      const before = statuses.length;
+      await eventually(() => statuses.length > before + 60, "traffic");
+      await redis.kill();
+      await redis.start();
+      const apart = async (gateway: GatewayProcess) => (await gateway.ready())?.body["limits"] === "apart";
+      await eventually(async () => (await Promise.all(gateways.map(apart))).includes(true), "the loss to be known");
+      await eventually(async () => !(await Promise.all(gateways.map(apart))).includes(true), "Redis to be back");
+    }
+    const before = statuses.length;
+    await eventually(() => statuses.length > before + 60, "traffic");
+    going = false;
+    await Promise.all(traffic);
+    t.same(new Set(statuses), new Set([200]));
+    const [one] = gateways as [GatewayProcess];
+    await eventually(async () => (await spending(one)) === statuses.length * EACH, "all rows to be in the ledger");
+    const expected = Array(3).fill({ spent: statuses.length * EACH, reserved: 0 });
+    for (const gateway of gateways) t.same(await budgetsOf(gateway), expected);
+  });
+
 /** Dies by `kill -9` when an exchange has its row, and before its cost is settled. */
 const DIES = `import { existsSync, rmSync } from "node:fs";
 import { Ledger } from "model-gateway/store";

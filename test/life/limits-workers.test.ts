@@ -1,5 +1,7 @@
+import { Agent, request } from "node:http";
+import { connect } from "node:net";
 import t from "tap";
-import { asking } from "../support/gateway.ts";
+import { asking, KEY } from "../support/gateway.ts";
 import { ask, BODY, page, passed, provider, yaml } from "../support/limited.ts";
 import { eventually, startProcess } from "../support/process.ts";
 
@@ -40,6 +42,74 @@ t.test(
     t.equal(await next.end(), 0);
   },
 );
+
+t.test("the workers of a killed primary end idle connections, where they cannot count limits", async (t) => {
+  for (const limits of [true, false]) {
+    const release = Promise.withResolvers<void>();
+    const upstream = await provider(t, release.promise);
+    const settings = yaml(upstream.origin, "$0.90", "workers: 2");
+    const gateway = await startProcess(t, limits ? settings : settings.replace(/^limits:.*$/m, ""));
+    const held = Array.from({ length: 8 }, () => ask(gateway.url, BODY.replace("{", '{"user":"held",')));
+    await eventually(() => upstream.seen.length === 8, "requests in both workers");
+    const head = `POST /v1/chat/completions HTTP/1.1\r\nhost: a\r\nauthorization: Bearer ${KEY}\r\ncontent-type: application/json\r\ncontent-length: ${BODY.length}\r\n\r\n`;
+    const kept = Array.from({ length: 20 }, () => {
+      const socket = connect(gateway.port, "127.0.0.1");
+      const got = { statuses: [] as string[], ended: false, ask: () => socket.write(head + BODY) };
+      socket.setEncoding("latin1").on("data", (text: string) => {
+        for (const [, status = ""] of text.matchAll(/^HTTP\/1.1 (\d+)/gm)) got.statuses.push(status);
+      });
+      socket.on("end", () => (got.ended = true)).on("error", () => {});
+      t.teardown(() => socket.destroy());
+      got.ask();
+      return got;
+    });
+    const statuses = () => kept.flatMap((each) => each.statuses);
+    await eventually(() => statuses().length === 20, "the answers");
+    await gateway.end("SIGKILL");
+    if (limits) await eventually(() => kept.every(({ ended }) => ended), "the end of idle connections");
+    else for (const each of kept) each.ask();
+    if (!limits) await eventually(() => statuses().length === 40, "the answers of the workers");
+    t.same(new Set(statuses()), new Set(["200"]));
+    t.equal(upstream.seen.length, limits ? 28 : 48);
+    release.resolve();
+    t.equal(passed(await Promise.all(held)), 8);
+  }
+});
+
+for (const workers of [1, 2])
+  t.test(`with \`workers: ${workers}\` what a stopping gateway still runs is reserved at its successor`, async (t) => {
+    const release = Promise.withResolvers<void>();
+    const upstream = await provider(t, release.promise);
+    const settings = yaml(upstream.origin, "$0.20", `workers: ${workers}`);
+    const first = await startProcess(t, settings);
+    const agent = new Agent({ keepAlive: true, maxSockets: 1 });
+    t.teardown(() => agent.destroy());
+    const kept = (body: string) =>
+      new Promise<number | undefined>((resolve, reject) => {
+        const options = { method: "POST", agent, headers: asking() };
+        request(`${first.url}/v1/chat/completions`, options, (answer) =>
+          answer.resume().once("end", () => resolve(answer.statusCode)),
+        )
+          .once("error", reject)
+          .end(body);
+      });
+    t.equal(await kept(BODY), 200);
+    const held = Array.from({ length: 13 }, () => ask(first.url, BODY.replace("{", '{"user":"held",')));
+    await eventually(() => upstream.seen.length === 14, "the requests that run on");
+    const ended = first.end();
+    const next = await startProcess(t, settings, { folder: first.folder });
+    const before = await Promise.all(Array.from({ length: 10 }, () => ask(next.url)));
+    t.equal(passed(before), 6, "a cent for each of the others is left");
+    t.match(await page(next), [{ budgets: [{ spent: 0.07, reserved: 0.13 }] }, { budgets: [{ spent: 0.07 }] }]);
+    t.equal(await kept(BODY), 200, "the first one serves what comes on its connections");
+    release.resolve();
+    t.equal(passed(await Promise.all(held)), 13);
+    t.equal(await ended, 0);
+    await eventually(async () => (await page(next))[0]?.budgets[0]?.spent === 0.21, "the rows of the first");
+    t.match(await page(next), [{ budgets: [{ spent: 0.21, reserved: 0 }] }, { budgets: [{ spent: 0.21 }] }]);
+    t.equal(await ask(next.url), 429);
+    t.equal(await next.end(), 0);
+  });
 
 t.test("the reservations of a worker that is killed are released", async (t) => {
   const upstream = await provider(t);

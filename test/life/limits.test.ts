@@ -30,8 +30,8 @@ const whole = (reply: Reply) => reply.writeHead(200, { "content-type": "applicat
 const ask = (url: string, body = BODY, init: RequestInit = {}) =>
   fetch(`${url}/v1/chat/completions`, { method: "POST", headers: asking(), body, ...init });
 
-async function asked(url: string, body = BODY): Promise<{ status: number; text: string; headers: Headers }> {
-  const answer = await ask(url, body);
+async function asked(url: string): Promise<{ status: number; text: string; headers: Headers }> {
+  const answer = await ask(url, BODY);
   return { status: answer.status, text: await answer.text(), headers: answer.headers };
 }
 

@@ -1,8 +1,8 @@
 import { once } from "node:events";
 import { createServer, type IncomingMessage, request, type ServerResponse } from "node:http";
-import type { AddressInfo } from "node:net";
 import t, { type Test } from "tap";
 import { asking, KEY, startGateway } from "../support/gateway.ts";
+import { listen } from "../support/listen.ts";
 
 const OTHER = "other-key-0123456789abcdef";
 
@@ -20,12 +20,6 @@ async function patientProvider(t: Test) {
     seen.most = Math.max(seen.most, waiting.length);
     response.on("close", () => void waiting.splice(waiting.indexOf(entry) >>> 0, waiting.includes(entry) ? 1 : 0));
   });
-  server.listen(0, "127.0.0.1");
-  await once(server, "listening");
-  t.teardown(() => {
-    server.closeAllConnections();
-    server.close();
-  });
   const answer = () => {
     const next = waiting.shift();
     next?.response.writeHead(200, { "content-type": "application/json" }).end(
@@ -38,7 +32,7 @@ async function patientProvider(t: Test) {
     );
     return next?.user;
   };
-  return { url: `http://127.0.0.1:${(server.address() as AddressInfo).port}/v1`, waiting, seen, answer };
+  return { url: `http://127.0.0.1:${await listen(t, server)}/v1`, waiting, seen, answer };
 }
 
 const yaml = (

@@ -90,8 +90,8 @@ paths:
     return name;
   };
   /** Has the vendor run the requests in a file. */
-  const run = (key: string, fileName: string, path = "/v1beta/models/m:batchGenerateContent") =>
-    ask(key, "POST", path, { batch: { inputConfig: { fileName } } });
+  const run = (key: string, fileName: string) =>
+    ask(key, "POST", "/v1beta/models/m:batchGenerateContent", { batch: { inputConfig: { fileName } } });
   return { upstream, url, ask, begin, sendPiece, upload, run };
 }
 

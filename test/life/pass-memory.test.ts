@@ -1,10 +1,10 @@
 import { once } from "node:events";
 import { createServer, request } from "node:http";
-import type { AddressInfo } from "node:net";
 import { Readable, Writable } from "node:stream";
 import { pipeline } from "node:stream/promises";
 import t from "tap";
 import { KEY } from "../support/gateway.ts";
+import { listen } from "../support/listen.ts";
 import { KEPT, startNginx } from "../support/nginx.ts";
 import { ownGateway, ROOT, started } from "../support/processes.ts";
 import { open, type Seen, socketUpstream } from "../support/sockets.ts";
@@ -68,13 +68,7 @@ t.test(`${SIZE / MIB} MiB up and down ${ROUNDS} times take no more memory than i
       );
     }
   });
-  upstream.listen(0, "127.0.0.1");
-  await once(upstream, "listening");
-  t.teardown(() => {
-    upstream.closeAllConnections();
-    upstream.close();
-  });
-  const to = (upstream.address() as AddressInfo).port;
+  const to = await listen(t, upstream);
   const proxies = {
     bare: await started(t, ["--input-type=module", "-e", BARE, String(to)], ROOT),
     ours: await ownGateway(t, `http://127.0.0.1:${to}/v1`, "paths: { /v1/files/*: { pass: a, open: true } }\n"),

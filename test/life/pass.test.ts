@@ -41,9 +41,9 @@ ${more}`,
   );
 }
 
-const raw = async (t: Test, script: Script, more?: string, provider?: string) => {
+const raw = async (t: Test, script: Script) => {
   const upstream = await rawUpstream(script);
-  return { upstream, running: await passing(t, upstream, more, provider) };
+  return { upstream, running: await passing(t, upstream) };
 };
 
 const http = async (t: Test, answer?: Parameters<typeof httpUpstream>[0], more?: string) => {

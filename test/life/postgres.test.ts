@@ -40,8 +40,8 @@ async function storesAt(t: Test, url: string) {
   return stores;
 }
 
-const list = (gateway: GatewayProcess, key: string, path = "/v1/models") =>
-  fetch(gateway.url + path, { headers: asking({ authorization: `Bearer ${key}`, "x-api-key": key }) });
+const list = (gateway: GatewayProcess, key: string) =>
+  fetch(`${gateway.url}/v1/models`, { headers: asking({ authorization: `Bearer ${key}`, "x-api-key": key }) });
 
 /** What the ledger holds: outcomes by id, and what is wrong with it. */
 async function ledgerOf({ ask }: PostgresServer, url: string) {

@@ -1,9 +1,8 @@
 import { connect } from "node:net";
 import { setTimeout as sleep } from "node:timers/promises";
 import t from "tap";
-import { childGateway } from "../support/child-gateway.ts";
 import { KEY } from "../support/gateway.ts";
-import { eventually } from "../support/process.ts";
+import { eventually, startProcess } from "../support/process.ts";
 import { dice } from "../support/random-answers.ts";
 import { each, send } from "../support/raw.ts";
 import { socketUpstream } from "../support/sockets.ts";
@@ -11,6 +10,9 @@ import { rawUpstream } from "../support/upstream.ts";
 
 /** Connections that are reset. */
 const COUNT = Number(process.env["GATEWAY_TEST_RESETS"] ?? 600);
+/** As operators have it: with protection against overload. */
+const OWN = "log: { level: error }\noverload: {}\n";
+const DEMO = 'providers: { demo: { url: "demo:" } }\nmodels: { any: { targets: [demo:echo] } }\n';
 
 const BODY = '{"model":"any","stream":true,"messages":[{"role":"user","content":"hi"}]}';
 const key = `x-api-key: ${KEY}\r\n`;
@@ -111,9 +113,9 @@ t.test(
       else if (cast(2) === 0) socket.destroy();
     });
     t.teardown(() => upstream.close());
-    const { port, ended, said } = await childGateway(
+    const gateway = await startProcess(
       t,
-      `providers:
+      `${OWN}providers:
   up: { url: "${upstream.origin.origin}/v1", speaks: [openai-chat, openai-images] }
   live: { url: "http://127.0.0.1:${sockets.port}/v1", speaks: [openai-chat], websocket: true }
 models:
@@ -121,11 +123,12 @@ models:
 paths: { "/v1/files/*": { pass: live }, "/v1/files": { pass: up } }
 `,
     );
+    const { port } = gateway;
     const numbers = Array.from({ length: COUNT }, (_, n) => n);
     await each(numbers, (n) => provoke(port, ASKED[n % ASKED.length] as string, dice(n + 1)), 24);
     await sleep(300);
-    t.equal(ended(), undefined, `the process is alive: ${said().slice(-2000)}`);
-    t.notMatch(said(), /the gateway failed/);
+    t.notOk(gateway.hasEnded, `the process is alive: ${gateway.text.slice(-2000)}`);
+    t.notMatch(gateway.text, /the gateway failed/);
     // On a busy machine it may still have to read what they left behind.
     for (const request of [head("GET /"), head("GET /v1/models", key)])
       await eventually(async () => (await send(port, request)).statuses[0] === 200, "an answer");
@@ -133,11 +136,9 @@ paths: { "/v1/files/*": { pass: live }, "/v1/files": { pass: up } }
 );
 
 t.test("the same on the admin side, and with workers", { timeout: 600_000 }, async (t) => {
-  const { port, ended, said } = await childGateway(
-    t,
-    'workers: 2\nproviders: { demo: { url: "demo:" } }\nmodels: { any: { targets: [demo:echo] } }\n',
-  );
-  const admin = Number(/admin +http:\/\/127\.0\.0\.1:(\d+)/.exec(said())?.[1]);
+  const gateway = await startProcess(t, `${OWN}workers: 2\n${DEMO}`);
+  const { port } = gateway;
+  const admin = Number(new URL(gateway.admin).port);
   const paths = ["/livez", "/metrics", "/api/now", "/api/live/events", "/api/keys", "/nowhere", "/"];
   const own = [
     ...paths.map((path) => head(`GET ${path}`)),
@@ -151,20 +152,17 @@ t.test("the same on the admin side, and with workers", { timeout: 600_000 }, asy
     each(numbers, (n) => provoke(port, ASKED[n % ASKED.length] as string, dice(n + 1)), 12),
   ]);
   await sleep(300);
-  t.equal(ended(), undefined, `the process is alive: ${said().slice(-2000)}`);
-  t.notMatch(said(), /the gateway failed|a worker has died/);
+  t.notOk(gateway.hasEnded, `the process is alive: ${gateway.text.slice(-2000)}`);
+  t.notMatch(gateway.text, /the gateway failed|a worker has died/);
   await eventually(async () => (await send(port, head("GET /v1/models", key))).statuses[0] === 200, "an answer");
   const ready = head("GET /readyz").replace("host: a", "host: localhost");
   await eventually(async () => (await send(admin, ready)).statuses[0] === 200, "an answer of the admin side");
 });
 
 t.test("a reader of the gateway's output cannot end it by closing the pipe", async (t) => {
-  const { port, child, ended } = await childGateway(
-    t,
-    'providers: { demo: { url: "demo:" } }\nmodels: { any: { targets: [demo:echo] } }\n',
-  );
-  child.stdout?.destroy();
-  child.stderr?.destroy();
-  for (let i = 0; i < 20; i++) t.same((await send(port, posted("/v1/chat/completions", "{"))).statuses, [400]);
-  t.equal(ended(), undefined);
+  const gateway = await startProcess(t, OWN + DEMO);
+  gateway.child.stdout?.destroy();
+  gateway.child.stderr?.destroy();
+  for (let i = 0; i < 20; i++) t.same((await send(gateway.port, posted("/v1/chat/completions", "{"))).statuses, [400]);
+  t.notOk(gateway.hasEnded);
 });

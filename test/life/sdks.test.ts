@@ -175,7 +175,9 @@ t.test("anthropic", async (t) => {
     const tools: Anthropic.Tool[] = [
       { name: "get_weather", input_schema: SCHEMA as unknown as Anthropic.Tool.InputSchema },
     ];
-    const thought = await client.messages.stream(ask("reasoning")).finalMessage();
+    const thought = await client.messages
+      .stream({ ...ask("reasoning"), thinking: { type: "adaptive" } })
+      .finalMessage();
     t.match(thought.content[0], { type: "thinking", signature: /./ });
     const first = await client.messages.create({ ...ask("tool"), tools });
     const call = first.content.find((block) => block.type === "tool_use");

@@ -1,9 +1,9 @@
 import { connect, type Socket } from "node:net";
 import { setTimeout as sleep } from "node:timers/promises";
 import t, { type Test } from "tap";
-import { childGateway } from "../support/child-gateway.ts";
-import { BARE, startNginx } from "../support/nginx.ts";
-import { eventually } from "../support/process.ts";
+import { KEY } from "../support/gateway.ts";
+import { entrance, WAYS } from "../support/nginx.ts";
+import { eventually, startProcess } from "../support/process.ts";
 import { post } from "../support/raw.ts";
 
 /** Slow connections; the plan's own number is 4,000. */
@@ -57,16 +57,14 @@ function attack(t: Test, port: number, count: number, { start, drip, reads }: Sl
   return sockets;
 }
 
-for (const way of ["directly", "behind nginx"] as const)
+for (const way of WAYS)
   t.test(`slow connections delay nobody's responses, and are ended, ${way}`, { timeout: 300_000 }, async (t) => {
-    const {
-      port: own,
-      ended,
-      said,
-    } = await childGateway(t, `connections: { head: 1s, idle: 2s }\nbody: { idle: 1s, patience: 1s }\n${YAML}`, {
-      keys: { slow: SLOW_KEY },
-    });
-    const port = way === "directly" ? own : (await startNginx(t, own, BARE))?.port;
+    const gateway = await startProcess(
+      t,
+      `log: { level: error }\noverload: {}\nconnections: { head: 1s, idle: 2s }\nbody: { idle: 1s, patience: 1s }
+keys: { test: { key: ${KEY} }, slow: { key: ${SLOW_KEY} } }\n${YAML}`,
+    );
+    const port = await entrance(t, way, gateway.port);
     if (port === undefined) return;
     const each = Math.ceil(COUNT / Object.keys(KINDS).length);
     const open = Object.values(KINDS).map((slow) => attack(t, port, each, slow));
@@ -99,5 +97,5 @@ for (const way of ["directly", "behind nginx"] as const)
         "none is left",
       );
     }
-    t.equal(ended(), undefined, said().slice(-1000));
+    t.notOk(gateway.hasEnded, gateway.text.slice(-1000));
   });

@@ -36,9 +36,7 @@ models: { echo: { targets: [demo:echo] } }
   writeFileSync(file, `${next}timezone: Pacific/Auckland\ninstances: 3\n`);
   const reloaded = (await (await fetch(`${gateway.admin}/api/reload`, { method: "POST" })).json()) as object;
   t.match(reloaded, { restart: ["instances", "store", "timezone"] });
-  const { pid: primary } = gateway.child;
-  const workers = readFileSync(`/proc/${primary}/task/${primary}/children`, "utf8").trim().split(/\s+/);
-  process.kill(Number(workers[0]), "SIGKILL");
+  process.kill(gateway.workers()[0] as number, "SIGKILL");
   await eventually(
     async () => gateway.text.includes("a worker has died") && (await gateway.ready())?.body["workers"] === "2 of 2",
     "the successor",

@@ -30,10 +30,10 @@ async function before(t: Test, speaks: string, type: string, body: string, statu
     t,
     `providers: { up: { url: "${upstream.origin.origin}/v1", speaks: [${speaks}] } }\nmodels: { m: { targets: [up:vendor]${more} } }\n`,
   );
-  const ask = async (path: string, json: object, headers = {}) => {
+  const ask = async (path: string, json: object) => {
     const response = await fetch(running.url + path, {
       method: "POST",
-      headers: asking(headers),
+      headers: asking(),
       body: JSON.stringify(json),
     });
     return { status: response.status, headers: response.headers, text: await response.text() };
@@ -215,7 +215,7 @@ models:
           headers: asking(),
           body: JSON.stringify(client.with(body, model, false)),
         });
-      const body = client.ask("Think.", "f");
+      const body = { ...client.ask("Think.", "f"), ...client.thinking };
       const answer = (await (await post("far", body)).json()) as JsonObject;
       const next = client.next(body, answer, "Again.");
       t.match(JSON.stringify(next), /"gw1state/, name);

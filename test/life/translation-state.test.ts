@@ -190,7 +190,7 @@ t.test(
       await at("a-key-of-all-instances"),
       await at("a-key-of-its-own-only"),
     ];
-    const body = client.ask("Think.", "f");
+    const body = { ...client.ask("Think.", "f"), ...client.thinking };
     const next = client.next(body, (await (await one(body)).json()) as JsonObject, "Again.");
     t.match(JSON.stringify(next), /"gw1state/);
     t.equal((await same(next)).status, 200);

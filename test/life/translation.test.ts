@@ -95,7 +95,7 @@ t.test(
   "reasoning is returned with the state that the provider needs to continue, and the provider gets that back",
   async (t) => {
     await each(t, async (t, client, provider, running) => {
-      const body = client.ask("Think.", "get_weather");
+      const body = { ...client.ask("Think.", "get_weather"), ...client.thinking };
       const answer = await whole(running, client, body, `${provider}-reasoning`);
       t.match(client.read(answer).text, "Think.");
       if (provider !== "openai-chat") t.match(JSON.stringify(answer), /"gw1state[\w+/]{40,}={0,2}"/);
@@ -110,7 +110,7 @@ t.test(
 t.test("a provider of another protocol gets the conversation without reasoning that it cannot read", async (t) => {
   await each(t, async (t, client, provider, running) => {
     if (provider === "openai-chat") return;
-    const body = client.ask("Think.", "get_weather");
+    const body = { ...client.ask("Think.", "get_weather"), ...client.thinking };
     const answer = await whole(running, client, body, `${provider}-reasoning`);
     const next = client.next(body, answer, "Again.");
     for (const other of NAMES.filter((name) => name !== provider)) {

@@ -2,7 +2,6 @@ import { spawn } from "node:child_process";
 import { once } from "node:events";
 import { mkdtempSync, rmSync } from "node:fs";
 import { createServer } from "node:http";
-import type { AddressInfo } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import OpenAI from "openai";
@@ -10,6 +9,7 @@ import { OpenAIRealtimeWS } from "openai/realtime/ws";
 import t, { type Test } from "tap";
 import { CHROMIUM, noBrowser } from "../support/browser.ts";
 import { KEY, startGateway } from "../support/gateway.ts";
+import { listen } from "../support/listen.ts";
 import { entrance, WAYS } from "../support/nginx.ts";
 import { overTls, socketUpstream } from "../support/sockets.ts";
 
@@ -105,11 +105,9 @@ async function browse(t: Test, script: string): Promise<unknown> {
     const tell = 'const tell = (what) => fetch("/", { method: "POST", body: JSON.stringify(what) });';
     response.setHeader("content-type", "text/html").end(`<script>${tell}${script}</script>`);
   });
-  page.listen(0, "127.0.0.1");
-  await once(page, "listening");
+  const address = `http://127.0.0.1:${await listen(t, page)}/`;
   const folder = mkdtempSync(join(tmpdir(), "browser-"));
   const flags = ["--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--no-first-run"];
-  const address = `http://127.0.0.1:${(page.address() as AddressInfo).port}/`;
   const child = spawn(CHROMIUM ?? "chromium", [...flags, `--user-data-dir=${folder}`, address], {
     stdio: "ignore",
     detached: true,
@@ -120,8 +118,6 @@ async function browse(t: Test, script: string): Promise<unknown> {
     // Its helpers are in its group.
     if (child.pid !== undefined && child.exitCode === null) process.kill(-child.pid, "SIGKILL");
     await gone;
-    page.closeAllConnections();
-    page.close();
     rmSync(folder, { recursive: true, force: true, maxRetries: 5 });
   });
   return promise;

@@ -1,4 +1,3 @@
-import { readFileSync } from "node:fs";
 import { Agent, request } from "node:http";
 import t from "tap";
 import { asking } from "../support/gateway.ts";
@@ -42,9 +41,7 @@ models: { echo: { targets: [demo:echo] } }
   const before = { requests: 16, observed: 16 };
   await eventually(async () => (await counted(gateway)).requests === 16, "the counts of all");
   t.same(await counted(gateway), before);
-  const { pid: primary } = gateway.child;
-  const pids = readFileSync(`/proc/${primary}/task/${primary}/children`, "utf8").trim().split(/\s+/);
-  for (const pid of pids) process.kill(Number(pid), "SIGKILL");
+  for (const pid of gateway.workers()) process.kill(pid, "SIGKILL");
   await eventually(async () => {
     const { requests, observed } = await counted(gateway);
     // Of a single scrape below that Prometheus would make a restart from 0.

@@ -1,44 +1,26 @@
 import { join } from "node:path";
 import t, { type Test } from "tap";
-import { generationContainer, processContainer } from "../../src/container.ts";
-import type { Levels } from "../../src/core/limits.ts";
 import { Marketplace } from "../../src/core/marketplace.ts";
 import { Protocols } from "../../src/core/protocols.ts";
-import { Redactor } from "../../src/core/redactor.ts";
 import { loadPlugin } from "../../src/loader/discover.ts";
 import { closePlugin, makePlugin, startPlugin } from "../../src/loader/instances.ts";
 import type { PluginError, PluginProblem } from "../../src/loader/problems.ts";
-import type { ObjectAccess } from "../../src/objects/objects.ts";
-import type { KeptValues } from "../../src/store/kept-values.ts";
-import type { Keys } from "../../src/store/keys.ts";
-import type { Ledger } from "../../src/store/ledger.ts";
-import type { Limiter } from "../../src/store/limiter.ts";
 import { Envelopes } from "../../src/translation/envelope.ts";
 import { Translations } from "../../src/translation/translations.ts";
-import type { Health } from "../../src/upstream/health.ts";
+import { containerWith } from "../support/container.ts";
 import { MemoryLog } from "../support/gateway.ts";
 import { folder } from "./folder.ts";
 
 const marketplace = new Marketplace([]);
-const container = generationContainer(processContainer({ log: new MemoryLog() }), {
-  keys: {} as Keys,
-  values: {} as KeptValues,
-  ledger: {} as Ledger,
-  levels: {} as Levels,
-  limiter: {} as Limiter,
-  objects: {} as ObjectAccess,
-  health: {} as Health,
-  marketplace,
-  translations: new Translations(new Protocols([]), new Envelopes(), marketplace),
-  redactor: new Redactor([]),
-});
+const translations = new Translations(new Protocols([]), new Envelopes(), marketplace);
+const container = containerWith(new MemoryLog(), { marketplace, translations });
 
 const IMPORTS =
   'import { inject, injectable } from "tsyringe";\nimport { Log, Options } from "model-gateway"; import { Keys, type Ledger } from "model-gateway/store";\n';
 
 /** What is said of a plugin of that text, without the imports' two lines, after building, starting and closing it. */
-async function problemsOf(t: Test, text: string, name = "p.ts"): Promise<PluginProblem[]> {
-  const file = join(folder(t, { [name]: IMPORTS + text }), name);
+async function problemsOf(t: Test, text: string): Promise<PluginProblem[]> {
+  const file = join(folder(t, { "p.ts": IMPORTS + text }), "p.ts");
   try {
     const loaded = { file, Class: await loadPlugin(file) };
     const plugin = makePlugin(container, loaded, { a: 1 });

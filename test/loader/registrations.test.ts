@@ -7,7 +7,7 @@ import { registrationProblems } from "../../src/loader/registrations.ts";
 import { folder } from "./folder.ts";
 
 const IMPORTS = 'import { container, injectable, registry, singleton } from "tsyringe";\n';
-const plugin = (more: string, inside = "") => `${IMPORTS}${more}\nexport default class P { access() {} ${inside} }\n`;
+const plugin = (more: string) => `${IMPORTS}${more}\nexport default class P { access() {} }\n`;
 
 /** Loads the plugins among the files, and returns what is said of them. */
 async function problemsOf(t: Test, files: Record<string, string>, names = Object.keys(files)) {

@@ -152,12 +152,15 @@ t.test("long-running calls read and write only buckets and tables that are share
   }
 });
 
+/** Whether the path is open, more of gateway.yaml, and the status of a request that may show what other keys made. */
+const EXPOSURES = [
+  [false, "", 403],
+  [true, "", 200],
+  [false, "share: all\n", 200],
+] as const;
+
 t.test("lists, and objects of unknown owners, are shown by an open path or with share: all", async (t) => {
-  for (const [open, more, status] of [
-    [false, "", 403],
-    [true, "", 200],
-    [false, "share: all\n", 200],
-  ] as const) {
+  for (const [open, more, status] of EXPOSURES) {
     const { ask } = await passing(t, more, open);
     for (const path of ["/v1/files", "/v1/vector_stores?limit=9", "/v1/organization/usage", "/v1beta/files"])
       t.equal((await ask("mine", "GET", path)).status, path.startsWith("/v1beta") && more === "" ? 403 : status, path);
@@ -345,11 +348,7 @@ t.test("an unreadable body that could name objects is refused, except on an open
 });
 
 t.test("calls on the whole account are for open paths, or for share: all", async (t) => {
-  for (const [open, more, status] of [
-    [false, "", 403],
-    [true, "", 200],
-    [false, "share: all\n", 200],
-  ] as const) {
+  for (const [open, more, status] of EXPOSURES) {
     const { ask } = await passing(t, more, open);
     for (const path of [
       ...["/v1/webhook_endpoints", "/v1/Webhook_Endpoints;x", "/v1/organization/invites", "/v1/organization/roles"],

@@ -111,8 +111,8 @@ models:
   spared: { targets: [spare:s] }
 `,
   );
-  const listed = async (path: string, headers = asking()) =>
-    JSON.stringify(await (await fetch(url + path, { headers })).json()).match(/alone|backed|spared/g);
+  const listed = async (path: string) =>
+    JSON.stringify(await (await fetch(url + path, { headers: asking() })).json()).match(/alone|backed|spared/g);
   const paths = ["/v1/models", "/v1beta/models"];
   for (const path of paths) t.ok((await listed(path))?.includes("alone"), path);
   gateway.switch("demo", true);

@@ -1,34 +1,19 @@
 import t from "tap";
 import { type CatalogueEntry, catalogue } from "../../plugins/scrub/catalogue.ts";
 import Scrub from "../../plugins/scrub.ts";
-import { buildPlugin, generationContainer, processContainer } from "../../src/container.ts";
+import { buildPlugin } from "../../src/container.ts";
 import { Attempt } from "../../src/core/attempt.ts";
 import { GatewayError } from "../../src/core/errors.ts";
-import type { Levels } from "../../src/core/limits.ts";
 import { Marketplace, type Target } from "../../src/core/marketplace.ts";
-import { Redactor } from "../../src/core/redactor.ts";
-import type { ObjectAccess } from "../../src/objects/objects.ts";
-import type { KeptValues } from "../../src/store/kept-values.ts";
-import type { Keys } from "../../src/store/keys.ts";
-import type { Ledger } from "../../src/store/ledger.ts";
-import type { Limiter } from "../../src/store/limiter.ts";
-import type { Translations } from "../../src/translation/translations.ts";
-import type { Health } from "../../src/upstream/health.ts";
 import { HeaderList } from "../../src/wire/headers.ts";
+import { containerWith } from "../support/container.ts";
+import { MemoryLog } from "../support/gateway.ts";
 import { gathered } from "../support/gathered.ts";
+import { recorded } from "../support/recorded.ts";
 import { shared } from "../support/shared.ts";
-import { type Asked, bodyOf, exchange, Kept, model, pass, recorded, scrub } from "./scrub/support.ts";
+import { type Asked, bodyOf, exchange, model, PROTOCOLS, pass, scrub } from "./scrub/support.ts";
 
 const SECRET = "sk-very-secret-7f3a";
-const PROTOCOLS = [
-  "openai-chat",
-  "openai-completions",
-  "openai-responses",
-  "openai-images",
-  "openai-embeddings",
-  "anthropic-messages",
-  "gemini",
-];
 
 /** A value that makes a body member a mark of its entry. */
 const VALUES: Record<string, string> = {
@@ -117,7 +102,7 @@ gathered(t, "every mark of the catalogue", async (t) => {
       }
       t.notMatch(JSON.stringify([error?.message, error?.param]), SECRET, "no value in a refusal");
       for (const mode of ["strip", "report"]) {
-        const log = new Kept();
+        const log = new MemoryLog();
         const passed = pass(scrub({ mode }, [model("fast")], log), exchange(carries));
         const said = JSON.stringify([passed.notices, log.lines]);
         t.notMatch(said, SECRET, "no value in a notice or the log");
@@ -169,9 +154,8 @@ t.test("recorded requests of the vendors themselves pass unchanged", { skip: !sh
   const plugin = scrub({ mode: "reject" });
   let seen = 0;
   for (const [protocol, [folder, vendor]] of Object.entries(vendors)) {
-    const requests = recorded(folder, vendor);
-    for (const { id, request } of requests) {
-      if (typeof request !== "object" || request === null) continue;
+    for (const { id, vendor: its, request } of recorded(folder)) {
+      if (its !== vendor || typeof request !== "object") continue;
       const body = JSON.stringify(request);
       seen++;
       if (bodyOf(pass(plugin, exchange({ protocol, body }))) !== body) t.fail(`${id} is changed`);
@@ -321,18 +305,7 @@ t.test("a form and an array are ignored", async (t) => {
 });
 
 t.test("the container constructs it with its services", async (t) => {
-  const parent = generationContainer(processContainer({ log: new Kept() }), {
-    keys: {} as Keys,
-    values: {} as KeptValues,
-    ledger: {} as Ledger,
-    levels: {} as Levels,
-    limiter: {} as Limiter,
-    objects: {} as ObjectAccess,
-    health: {} as Health,
-    marketplace: new Marketplace([model("fast")]),
-    translations: {} as Translations,
-    redactor: new Redactor([]),
-  });
+  const parent = containerWith(new MemoryLog(), { marketplace: new Marketplace([model("fast")]) });
   const plugin = buildPlugin(parent, Scrub, Scrub.options.parse({})) as Scrub;
   const passed = pass(plugin, exchange({ asked: "openrouter/fast", body: '{"route":"x"}' }));
   t.equal(passed.requestedModel, "fast");

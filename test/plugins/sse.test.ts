@@ -7,9 +7,9 @@ const DELTA =
 const END =
   'data: {"id":"c","object":"chat.completion.chunk","choices":[{"index":0,"delta":{},"finish_reason":"stop"}]}\n\n';
 
-async function through(t: Test, stream: string, status = 200) {
+async function through(t: Test, stream: string) {
   const upstream = await httpUpstream((_, reply) =>
-    reply.writeHead(status, { "content-type": "text/event-stream" }).end(stream),
+    reply.writeHead(200, { "content-type": "text/event-stream" }).end(stream),
   );
   t.teardown(() => upstream.close());
   const { url, gateway, log } = await startGateway(

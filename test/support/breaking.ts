@@ -1,21 +1,17 @@
-import { type AddressInfo, createServer } from "node:net";
+import { createServer } from "node:net";
 import { setTimeout as after } from "node:timers/promises";
 import type { Test } from "tap";
+import { listen } from "./listen.ts";
 
 /**
- * Starts a server that responds with these pieces, each as a chunk, and then closes the connection without the last chunk.
- * Returns its address.
+ * Starts a server that responds with these pieces of an event stream, each as a chunk, and then closes the connection without the
+ * last chunk. Returns its address.
  */
-export async function breaking(
-  t: Test,
-  type: string,
-  pieces: readonly (string | Buffer)[],
-  between = 20,
-): Promise<string> {
+export async function breaking(t: Test, pieces: readonly (string | Buffer)[], between = 20): Promise<string> {
   const server = createServer((socket) => {
     socket.on("error", () => {});
     socket.once("data", async () => {
-      socket.write(`HTTP/1.1 200 OK\r\ncontent-type: ${type}\r\ntransfer-encoding: chunked\r\n\r\n`);
+      socket.write(`HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n`);
       for (const piece of pieces) {
         if (between > 0) await after(between);
         const bytes = Buffer.from(piece);
@@ -24,7 +20,5 @@ export async function breaking(
       socket.destroySoon();
     });
   });
-  await new Promise<void>((ready) => server.listen(0, "127.0.0.1", ready));
-  t.teardown(() => server.close());
-  return `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
+  return `http://127.0.0.1:${await listen(t, server)}`;
 }

@@ -1,7 +1,7 @@
-import { once } from "node:events";
-import { type AddressInfo, connect, createServer, type Socket } from "node:net";
+import { connect, createServer, type Socket } from "node:net";
 import { createServer as createTlsServer } from "node:tls";
 import type { Test } from "tap";
+import { listen } from "./listen.ts";
 import { certificate, key } from "./tls.ts";
 
 /** An HTTP proxy whose state tests can inspect. */
@@ -50,12 +50,9 @@ export async function connectProxy(
     });
   };
   const server = secure ? createTlsServer({ cert: certificate, key }, serve) : createServer(serve);
-  server.listen(0, "127.0.0.1");
-  await once(server, "listening");
+  const port = await listen(t, server);
   t.teardown(() => {
     for (const socket of sockets) socket.destroy();
-    server.close();
   });
-  const { port } = server.address() as AddressInfo;
   return { address: `${secure ? "https" : "http"}://127.0.0.1:${port}`, heads, sockets };
 }

@@ -1,5 +1,6 @@
-import { type AddressInfo, connect, createServer, type Socket } from "node:net";
+import { connect, createServer, type Socket } from "node:net";
 import type { Test } from "tap";
+import { listen } from "./listen.ts";
 
 /** A proxy before a server that loses replies. */
 export interface ReplyCutter {
@@ -38,13 +39,12 @@ export async function startReplyCutter(t: Test, to: number): Promise<ReplyCutter
       socket.on("error", close).on("close", close);
     }
   });
-  await new Promise<void>((ready) => server.listen(0, "127.0.0.1", ready));
+  const port = await listen(t, server);
   t.teardown(() => {
     for (const socket of open) socket.destroy();
-    server.close();
   });
   return {
-    port: (server.address() as AddressInfo).port,
+    port,
     cutReplyTo: (text) =>
       new Promise((done) => {
         armed = { text, done };

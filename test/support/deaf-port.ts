@@ -13,8 +13,8 @@ const FILLING = 4;
 export async function deafPort(t: Test): Promise<number> {
   const child = spawn(process.execPath, ["-e", PROGRAM], { stdio: ["ignore", "pipe", "inherit"] });
   t.teardown(() => child.kill("SIGKILL"));
-  const [said] = await once(child.stdout, "data");
-  const port = Number(String(said));
+  const [output] = await once(child.stdout, "data");
+  const port = Number(String(output));
   child.kill("SIGSTOP");
   const fillers = Array.from({ length: FILLING }, () => connect(port, "127.0.0.1").on("error", () => {}));
   t.teardown(() => {

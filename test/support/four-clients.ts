@@ -14,6 +14,8 @@ export interface Client {
   path(model: string, stream: boolean): string;
   /** A first request, with a tool of the given name. */
   ask(text: string, tool: string): JsonObject;
+  /** What a request for reasoning has besides; nothing where `ask` already requests it. */
+  readonly thinking: JsonObject;
   /** The same request with model and stream, if the path does not contain them. */
   with(body: JsonObject, model: string, stream: boolean): JsonObject;
   /** Parses a complete response. */
@@ -37,6 +39,7 @@ const chat: Client = {
     messages: [{ role: "user", content }],
     tools: [{ type: "function", function: { name, parameters: SCHEMA } }],
   }),
+  thinking: { reasoning_effort: "high" },
   with: inBody,
   read(answer) {
     const message = at(answer, "choices", 0, "message") as JsonObject;
@@ -65,6 +68,7 @@ const responses: Client = {
     store: false,
     include: ["reasoning.encrypted_content"],
   }),
+  thinking: { reasoning: { effort: "high" } },
   with: inBody,
   read(answer) {
     const items = list(answer["output"]);
@@ -99,6 +103,7 @@ const messages: Client = {
     messages: [{ role: "user", content }],
     tools: [{ name, input_schema: SCHEMA }],
   }),
+  thinking: { thinking: { type: "adaptive" } },
   with: inBody,
   read(answer) {
     const blocks = list(answer["content"]);
@@ -132,6 +137,7 @@ const gemini: Client = {
     tools: [{ functionDeclarations: [{ name, parametersJsonSchema: SCHEMA }] }],
     generationConfig: { thinkingConfig: { includeThoughts: true } },
   }),
+  thinking: {},
   with: (body) => body,
   read(answer) {
     const parts = list(at(answer, "candidates", 0, "content", "parts"));

@@ -4,6 +4,7 @@ import { dirname, join } from "node:path";
 import { Gateway } from "../../src/gateway.ts";
 import { SqliteDatabase } from "../../src/store/sqlite/database.ts";
 import { MemoryLog } from "../../src/testing/memory-log.ts";
+import type { Teardown } from "./listen.ts";
 
 /** A key of test gateways. */
 export const KEY = "test-key-0123456789abcdef";
@@ -33,10 +34,6 @@ function storeFile(): Buffer {
   } finally {
     rmSync(folder, { recursive: true, force: true });
   }
-}
-
-interface Teardown {
-  teardown(act: () => unknown): unknown;
 }
 
 /**

@@ -45,12 +45,12 @@ const FAILING = {
 t.test(
   "a failed case is listed with its message, among those that passed; a run without cases fails too",
   async (t) => {
-    const said = run([...Object.values(FAILING).map((check) => `t.ok(true); ${check} t.ok(true);`), ""]);
+    const output = run([...Object.values(FAILING).map((check) => `t.ok(true); ${check} t.ok(true);`), ""]);
     for (const [i, word] of Object.keys(FAILING).entries()) {
-      t.match(said[i], /not ok 1 - 3 checks/, word);
-      t.match(said[i], word);
-      t.match(said[i], "failed: 1", word);
+      t.match(output[i], /not ok 1 - 3 checks/, word);
+      t.match(output[i], word);
+      t.match(output[i], "failed: 1", word);
     }
-    t.match(said.at(-1), /not ok 1 - there is no case to check/);
+    t.match(output.at(-1), /not ok 1 - there is no case to check/);
   },
 );

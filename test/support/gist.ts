@@ -120,8 +120,8 @@ class Gist {
   private original({ name, namespace }: { name: string; namespace?: string }): { name: string; namespace?: string } {
     const original = namespace === undefined ? this.names.original(name) : { name, namespace };
     const { tools } = this.conversation;
-    const offered = tools.some((tool) => "namespace" in tool && tool.namespace === original.namespace);
-    return offered || namespace === undefined ? original : { name };
+    const isListed = tools.some((tool) => "namespace" in tool && tool.namespace === original.namespace);
+    return isListed || namespace === undefined ? original : { name };
   }
 
   private media({ at, source, mime, filename, detail }: Media, turn: string): void {

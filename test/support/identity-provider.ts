@@ -1,7 +1,7 @@
 import { generateKeyPairSync } from "node:crypto";
 import { createServer, type RequestListener } from "node:http";
-import type { AddressInfo } from "node:net";
 import type { Test } from "tap";
+import { listen } from "./listen.ts";
 
 /** The users of a provider: claims besides `sub`. */
 export type People = Readonly<Record<string, Readonly<Record<string, unknown>>>>;
@@ -33,12 +33,7 @@ export async function startIdentityProvider(
     if (request.url === "/token") await beforeToken();
     answer(request, response);
   });
-  await new Promise<void>((ready) => server.listen(0, "127.0.0.1", ready));
-  t.teardown(() => {
-    server.close();
-    server.closeAllConnections();
-  });
-  const issuer = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
+  const issuer = `http://127.0.0.1:${await listen(t, server)}`;
   const { privateKey } = generateKeyPairSync("rsa", { modulusLength: 2048 });
   const provider = new Provider(issuer, {
     clients: [{ client_id: CLIENT.id, client_secret: CLIENT.secret, redirect_uris: [redirect] }],

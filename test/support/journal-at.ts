@@ -1,10 +1,7 @@
 import { subscribe, unsubscribe } from "node:diagnostics_channel";
 import { join } from "node:path";
 import { readJournals } from "../../src/store/journal/lines.ts";
-
-interface Teardown {
-  teardown(act: () => unknown): unknown;
-}
+import type { Teardown } from "./listen.ts";
 
 /** Rows in a journal at one moment: of exchanges that have ended, and of open ones. */
 export interface JournalAt {

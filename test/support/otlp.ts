@@ -1,7 +1,7 @@
 import { createServer } from "node:http";
-import type { AddressInfo } from "node:net";
 import { buffer } from "node:stream/consumers";
 import { gunzipSync } from "node:zlib";
+import { listen, type Teardown } from "./listen.ts";
 
 /** A span as received by a collector. */
 export interface ReceivedSpan {
@@ -43,7 +43,7 @@ const members = (attributes: Attributes = []) =>
   Object.fromEntries(attributes.map(({ key, value }) => [key, plainOf(value)]));
 
 /** Starts a collector for OTLP over HTTP with JSON (opentelemetry-proto, trace service). */
-export async function startCollector(t: { teardown(act: () => unknown): unknown }) {
+export async function startCollector(t: Teardown) {
   const spans: ReceivedSpan[] = [];
   const requests: { path: string | undefined; authorization: string | undefined }[] = [];
   const how = { status: 200 };
@@ -66,11 +66,5 @@ export async function startCollector(t: { teardown(act: () => unknown): unknown 
           });
     response.writeHead(how.status, { "content-type": "application/json" }).end("{}");
   });
-  await new Promise<void>((ready) => server.listen(0, "127.0.0.1", ready));
-  t.teardown(() => {
-    server.close();
-    server.closeAllConnections();
-  });
-  const { port } = server.address() as AddressInfo;
-  return { url: `http://127.0.0.1:${port}`, spans, requests, how };
+  return { url: `http://127.0.0.1:${await listen(t, server)}`, spans, requests, how };
 }

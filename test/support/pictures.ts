@@ -68,7 +68,7 @@ t.test("pictures", { skip: noBrowser }, async (t) => {
 
   const browser = await openBrowser();
   t.teardown(() => browser.close());
-  const picture = async (
+  const screenshot = async (
     name: string,
     address: string,
     { height = 860, dark = false, act = async (_: Page) => {} } = {},
@@ -87,9 +87,9 @@ t.test("pictures", { skip: noBrowser }, async (t) => {
       await context.close();
     }
   };
-  await picture("marketplace", `${gateway.url}/`, { height: 800 });
-  await picture("model", `${gateway.url}/models/claude-opus-5`);
-  await picture("playground", `${gateway.url}/play?a=echo&b=demo-reasoning`, {
+  await screenshot("marketplace", `${gateway.url}/`, { height: 800 });
+  await screenshot("model", `${gateway.url}/models/claude-opus-5`);
+  await screenshot("playground", `${gateway.url}/play?a=echo&b=demo-reasoning`, {
     act: async (page) => {
       await page.getByLabel("Key", { exact: true }).fill(KEY);
       for (const text of ["What is the weather in Lisbon today?", "And tomorrow?"]) {
@@ -111,9 +111,9 @@ t.test("pictures", { skip: noBrowser }, async (t) => {
     await new Promise((later) => setTimeout(later, n * 250));
     await gateway.askModel("demo-slow", { key: n % 4 === 3 ? OTHER : KEY, text: "one two three" });
   });
-  await picture("now", `${gateway.base}/`, { act: (page) => page.locator("tbody tr").nth(4).waitFor() });
+  await screenshot("now", `${gateway.base}/`, { act: (page) => page.locator("tbody tr").nth(4).waitFor() });
   await Promise.all(running);
-  await picture("request", `${gateway.base}/requests/${id}`, { dark: true, height: 700 });
-  await picture("money", `${gateway.base}/money?since=7d`, { height: 860 });
-  await picture("config", `${gateway.base}/config`, { dark: true });
+  await screenshot("request", `${gateway.base}/requests/${id}`, { dark: true, height: 700 });
+  await screenshot("money", `${gateway.base}/money?since=7d`, { height: 860 });
+  await screenshot("config", `${gateway.base}/config`, { dark: true });
 });

@@ -18,6 +18,7 @@ import { fileURLToPath } from "node:url";
 import postgres from "postgres";
 import type { Test } from "tap";
 import { type PostgresSettings, parsePostgresUrl } from "../../src/store/postgres/place.ts";
+import { childrenOf } from "./process.ts";
 
 /** The folder of all versions in Debian's packages. */
 const VERSIONS = "/usr/lib/postgresql";
@@ -100,19 +101,19 @@ export async function startPostgres(t: Test): Promise<PostgresServer | undefined
   ];
   appendFileSync(join(data, "postgresql.conf"), `\n${base.join("\n")}\n`);
   let child: ChildProcess | undefined;
-  let said = "";
+  let output = "";
   const start = async (...settings: readonly string[]) => {
     const args = ["-D", data, ...settings.flatMap((setting) => ["-c", setting])];
     const server = spawn(join(bin, "postgres"), args, { ...options, stdio: ["ignore", "ignore", "pipe"] });
     child = server;
-    server.stderr.setEncoding("utf8").on("data", (text: string) => (said += text));
+    server.stderr.setEncoding("utf8").on("data", (text: string) => (output += text));
     for (let i = 0; i < 1500; i++) {
-      if (server.exitCode !== null) throw new Error(`PostgreSQL does not start: ${said}`);
+      if (server.exitCode !== null) throw new Error(`PostgreSQL does not start: ${output}`);
       const ready = await asked("postgres", "select 1").catch(() => undefined);
       if (ready) return;
       await after(20);
     }
-    throw new Error(`PostgreSQL does not answer: ${said}`);
+    throw new Error(`PostgreSQL does not answer: ${output}`);
   };
   const end = async (signal: NodeJS.Signals) => {
     const server = child;
@@ -177,8 +178,7 @@ export function placeOf(url: string): PostgresSettings {
 }
 
 function below(pid: number): number[] {
-  const children = readFileSync(`/proc/${pid}/task/${pid}/children`, "utf8").split(" ").filter(Boolean).map(Number);
-  return children.flatMap((child) => [...below(child), child]);
+  return childrenOf(pid).flatMap((child) => [...below(child), child]);
 }
 
 function signalled(pid: number, signal: NodeJS.Signals): void {

@@ -30,6 +30,9 @@ export interface GatewayProcess {
   end(signal?: NodeJS.Signals): Promise<number | string | null>;
   /** Resolves when it ends. */
   ended: Promise<number | string | null>;
+  readonly hasEnded: boolean;
+  /** Returns the ids of its workers' processes. */
+  workers(): number[];
   /** Returns the ledger's outcomes, and the number of duplicate ids. */
   ledger(): { outcomes: Record<string, number>; twice: number };
   /** Returns the CPU seconds of its processes; the kernel counts in hundredths. */
@@ -136,10 +139,14 @@ export async function startProcess(
         () => undefined,
       ),
     ended,
+    get hasEnded() {
+      return child.exitCode !== null || child.signalCode !== null;
+    },
     end(signal = "SIGTERM") {
       child.kill(signal);
       return ended;
     },
+    workers: () => childrenOf(child.pid as number),
     ledger() {
       const rows = rowsOf(folder);
       return {
@@ -163,9 +170,12 @@ function cpuOf(pid: number): number {
   const fields = readFileSync(`/proc/${pid}/stat`, "utf8")
     .replace(/^.*\) /s, "")
     .split(" ");
-  const children = readFileSync(`/proc/${pid}/task/${pid}/children`, "utf8").split(" ").filter(Boolean);
-  return children.reduce((sum, child) => sum + cpuOf(Number(child)), Number(fields[11]) + Number(fields[12]));
+  return childrenOf(pid).reduce((sum, child) => sum + cpuOf(child), Number(fields[11]) + Number(fields[12]));
 }
+
+/** Returns the ids of a process's children. */
+export const childrenOf = (pid: number): number[] =>
+  readFileSync(`/proc/${pid}/task/${pid}/children`, "utf8").split(" ").filter(Boolean).map(Number);
 
 function rowsOf(folder: string): { id: string; outcome: string; key: string }[] {
   const database = new DatabaseSync(join(folder, "gateway.db"), { readOnly: true, timeout: 5000 });

@@ -39,8 +39,8 @@ export async function startPrometheus(t: Test, target: string, rules: string[]):
   const child = spawn("prometheus", [...places, `--web.listen-address=127.0.0.1:${port}`], {
     stdio: ["ignore", "ignore", "pipe"],
   });
-  let said = "";
-  child.stderr.setEncoding("utf8").on("data", (text: string) => (said += text));
+  let output = "";
+  child.stderr.setEncoding("utf8").on("data", (text: string) => (output += text));
   t.teardown(async () => {
     child.kill("SIGKILL");
     if (child.exitCode === null && child.signalCode === null) await once(child, "exit");
@@ -48,7 +48,7 @@ export async function startPrometheus(t: Test, target: string, rules: string[]):
   });
   const url = `http://127.0.0.1:${port}`;
   await eventually(async () => {
-    if (child.exitCode !== null) throw new Error(`no Prometheus: ${said}`);
+    if (child.exitCode !== null) throw new Error(`no Prometheus: ${output}`);
     return (await fetch(`${url}/-/ready`).catch(() => undefined))?.ok === true;
   }, "Prometheus");
   return {

@@ -1,13 +1,12 @@
-import { readFileSync } from "node:fs";
-import { join } from "node:path";
+import { type RecordingEntry, recordingEntries, storedExchange } from "./recorded.ts";
 import { sample } from "./sample.ts";
-import { shared } from "./shared.ts";
 
-/** One recorded exchange with a provider. */
+/** A recorded exchange with a provider, as the gateway can replay it. */
 export interface Recording {
   id: string;
   protocol: string;
-  kinds: string[];
+  vendor: string;
+  kinds: readonly string[];
   status: number;
   /** The recorded body. */
   body: Buffer;
@@ -39,30 +38,22 @@ const FOLDERS: Record<string, { protocol: string; path: (stream: "sse" | "array"
   "openai-images": { protocol: "openai-images", path: () => "/v1/images/generations" },
 };
 
-interface Line {
-  id: string;
-  protocol: string;
-  kinds: string[];
-}
-
 /**
- * Returns every recording that a path of the gateway can replay; undefined if the folder is absent.
+ * Returns every recording that a path of the gateway can replay; undefined if the recordings are absent.
  * @param of selects some of them
  */
-export function recordings(of: (lines: readonly string[]) => readonly string[] = sample): Recording[] | undefined {
-  const folder = shared("recordings");
-  if (!folder) return undefined;
-  const lines = readFileSync(join(folder, "index.jsonl"), "utf8").trim().split("\n");
-  return of(lines).flatMap((line) => read(folder, JSON.parse(line) as Line));
+export function recordings(
+  of: (entries: readonly RecordingEntry[]) => readonly RecordingEntry[] = sample,
+): Recording[] | undefined {
+  const entries = recordingEntries();
+  return entries.length > 0 ? of(entries).flatMap(read) : undefined;
 }
 
-function read(folder: string, { id, protocol: directory, kinds }: Line): Recording[] {
+function read(entry: RecordingEntry): Recording[] {
+  const { id, protocol: directory, vendor, kinds } = entry;
   const known = FOLDERS[directory];
   if (!known) return [];
-  const { request, response } = JSON.parse(readFileSync(join(folder, `${id}.json`), "utf8")) as {
-    request?: { body?: unknown } | null;
-    response: { status: number; headers: Record<string, string>; body_raw: string };
-  };
+  const { request, response } = storedExchange(entry);
   const asked = kinds.includes("json_array_stream") ? "array" : kinds.includes("stream") ? "sse" : "no";
   const framed = asked === "sse" && response.status < 300 ? "text/event-stream" : "application/json";
   const recorded = response.headers["content-type"];
@@ -73,13 +64,14 @@ function read(folder: string, { id, protocol: directory, kinds }: Line): Recordi
     {
       id,
       protocol: known.protocol,
+      vendor,
       kinds,
       status: response.status,
       body: Buffer.from(response.body_raw),
       contentType,
       path,
       streaming,
-      request: typeof request?.body === "object" && request.body ? request.body : undefined,
+      request: typeof request?.body === "object" ? (request.body ?? undefined) : undefined,
     },
   ];
 }

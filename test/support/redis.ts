@@ -57,10 +57,10 @@ export async function startRedis(
     child = spawn(BINARY, [...place, "--save", "", "--appendonly", "no", ...options], {
       stdio: ["ignore", "pipe", "pipe"],
     });
-    let said = "";
-    child.stdout?.setEncoding("utf8").on("data", (text: string) => (said += text));
-    for (let i = 0; i < 600 && !/Ready to accept connections/.test(said); i++) {
-      if (child.exitCode !== null) throw new Error(`no ${BINARY}: ${said}`);
+    let output = "";
+    child.stdout?.setEncoding("utf8").on("data", (text: string) => (output += text));
+    for (let i = 0; i < 600 && !/Ready to accept connections/.test(output); i++) {
+      if (child.exitCode !== null) throw new Error(`no ${BINARY}: ${output}`);
       await sleep(20);
     }
   };

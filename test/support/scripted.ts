@@ -3,7 +3,7 @@ import type { SeenRequest } from "./upstream.ts";
 import type { ProtocolName } from "./vendor-sdks.ts";
 
 /** The response of a scripted provider: a text, a call of the tool `f`, the same without arguments, a textual refusal. */
-export type Line = "text" | "call" | "bare-call" | "refusal";
+export type AnswerKind = "text" | "call" | "bare-call" | "refusal";
 
 /** The text, in the pieces of its stream. */
 export const PIECES = ["Hel", "lo ", "you."] as const;
@@ -12,16 +12,17 @@ export const REFUSAL = "I cannot help with that.";
 /** Tokens of every response: 21 in, of which 8 are cached, and 9 out. */
 export const TOKENS = { in: 21, cached: 8, out: 9 } as const;
 
-const ARGUMENTS: Record<Line, string> = { text: "", call: '{"city":"Rome"}', "bare-call": "", refusal: "" };
-const isCall = (line: Line): boolean => line === "call" || line === "bare-call";
-const piecesOf = (line: Line): readonly string[] => (line === "text" ? PIECES : line === "refusal" ? [REFUSAL] : []);
+const ARGUMENTS: Record<AnswerKind, string> = { text: "", call: '{"city":"Rome"}', "bare-call": "", refusal: "" };
+const isCall = (answer: AnswerKind): boolean => answer === "call" || answer === "bare-call";
+const piecesOf = (answer: AnswerKind): readonly string[] =>
+  answer === "text" ? PIECES : answer === "refusal" ? [REFUSAL] : [];
 const frame = (value: JsonObject): string =>
   `${value["type"] === undefined ? "" : `event: ${value["type"]}\n`}data: ${JSON.stringify(value)}\n\n`;
 
 /** A provider's response in its protocol, as frames of a stream and as one body. */
 interface Script {
-  frames(line: Line): string[];
-  whole(line: Line): JsonObject;
+  frames(answer: AnswerKind): string[];
+  whole(answer: AnswerKind): JsonObject;
 }
 
 const CHAT_USAGE = {
@@ -33,79 +34,81 @@ const CHAT_USAGE = {
 const chatBase = (object: string) => ({ id: "chatcmpl-1", object, created: 1_790_000_000, model: "vendor" });
 const chatChunk = (delta: JsonObject, finish_reason: string | null = null): string =>
   frame({ ...chatBase("chat.completion.chunk"), choices: [{ index: 0, delta, finish_reason }] });
-const chatCall = (line: Line) => ({
+const chatCall = (answer: AnswerKind) => ({
   id: "call_1",
   type: "function",
-  function: { name: "f", arguments: ARGUMENTS[line] },
+  function: { name: "f", arguments: ARGUMENTS[answer] },
 });
 
 const chat: Script = {
-  frames(line) {
-    const member = line === "refusal" ? "refusal" : "content";
-    const calls = isCall(line) ? [chatChunk({ tool_calls: [{ index: 0, ...chatCall(line) }] })] : [];
+  frames(answer) {
+    const member = answer === "refusal" ? "refusal" : "content";
+    const calls = isCall(answer) ? [chatChunk({ tool_calls: [{ index: 0, ...chatCall(answer) }] })] : [];
     return [
       chatChunk({ role: "assistant" }),
-      ...piecesOf(line).map((piece) => chatChunk({ [member]: piece })),
+      ...piecesOf(answer).map((piece) => chatChunk({ [member]: piece })),
       ...calls,
-      chatChunk({}, isCall(line) ? "tool_calls" : "stop"),
+      chatChunk({}, isCall(answer) ? "tool_calls" : "stop"),
       frame({ ...chatBase("chat.completion.chunk"), choices: [], usage: CHAT_USAGE }),
       "data: [DONE]\n\n",
     ];
   },
-  whole(line) {
+  whole(answer) {
     const message = {
       role: "assistant",
-      content: line === "text" ? TEXT : null,
-      refusal: line === "refusal" ? REFUSAL : null,
-      ...(isCall(line) ? { tool_calls: [chatCall(line)] } : {}),
+      content: answer === "text" ? TEXT : null,
+      refusal: answer === "refusal" ? REFUSAL : null,
+      ...(isCall(answer) ? { tool_calls: [chatCall(answer)] } : {}),
     };
-    const finish_reason = isCall(line) ? "tool_calls" : "stop";
+    const finish_reason = isCall(answer) ? "tool_calls" : "stop";
     return { ...chatBase("chat.completion"), choices: [{ index: 0, message, finish_reason }], usage: CHAT_USAGE };
   },
 };
 
-const responsesItem = (line: Line): JsonObject =>
-  isCall(line)
+const responsesItem = (answer: AnswerKind): JsonObject =>
+  isCall(answer)
     ? {
         id: "fc_1",
         type: "function_call",
         status: "completed",
         call_id: "call_1",
         name: "f",
-        arguments: ARGUMENTS[line],
+        arguments: ARGUMENTS[answer],
       }
-    : { id: "msg_1", type: "message", status: "completed", role: "assistant", content: [responsesPart(line)] };
-const responsesPart = (line: Line): JsonObject =>
-  line === "refusal"
+    : { id: "msg_1", type: "message", status: "completed", role: "assistant", content: [responsesPart(answer)] };
+const responsesPart = (answer: AnswerKind): JsonObject =>
+  answer === "refusal"
     ? { type: "refusal", refusal: REFUSAL }
     : { type: "output_text", text: TEXT, annotations: [], logprobs: [] };
 
 const responses: Script = {
-  frames(line) {
-    const end = responses.whole(line);
+  frames(answer) {
+    const end = responses.whole(answer);
     const open = { ...end, status: "in_progress", output: [], usage: null };
-    const item = responsesItem(line);
+    const item = responsesItem(answer);
     const at = { item_id: item["id"], output_index: 0 };
-    const within = isCall(line) ? [] : messageEvents(line, { ...at, content_index: 0 });
-    const empty = isCall(line) ? { arguments: "" } : { content: [] };
+    const within = isCall(answer) ? [] : messageEvents(answer, { ...at, content_index: 0 });
+    const empty = isCall(answer) ? { arguments: "" } : { content: [] };
     const events: JsonObject[] = [
       { type: "response.created", response: open },
       { type: "response.output_item.added", output_index: 0, item: { ...item, status: "in_progress", ...empty } },
-      ...(line === "call" ? [{ type: "response.function_call_arguments.delta", ...at, delta: ARGUMENTS.call }] : []),
-      ...(isCall(line) ? [{ type: "response.function_call_arguments.done", ...at, arguments: ARGUMENTS[line] }] : []),
+      ...(answer === "call" ? [{ type: "response.function_call_arguments.delta", ...at, delta: ARGUMENTS.call }] : []),
+      ...(isCall(answer)
+        ? [{ type: "response.function_call_arguments.done", ...at, arguments: ARGUMENTS[answer] }]
+        : []),
       ...within,
       { type: "response.output_item.done", output_index: 0, item },
       { type: "response.completed", response: end },
     ];
     return events.map((event, sequence_number) => frame({ ...event, sequence_number }));
   },
-  whole: (line) => ({
+  whole: (answer) => ({
     id: "resp_1",
     object: "response",
     created_at: 1_790_000_000,
     status: "completed",
     model: "vendor",
-    output: [responsesItem(line)],
+    output: [responsesItem(answer)],
     error: null,
     incomplete_details: null,
     usage: {
@@ -118,28 +121,31 @@ const responses: Script = {
   }),
 };
 
-function messageEvents(line: Line, at: JsonObject): JsonObject[] {
-  const kind = line === "refusal" ? "refusal" : "output_text";
-  const part = responsesPart(line);
-  const member = line === "refusal" ? "refusal" : "text";
+function messageEvents(answer: AnswerKind, at: JsonObject): JsonObject[] {
+  const kind = answer === "refusal" ? "refusal" : "output_text";
+  const part = responsesPart(answer);
+  const member = answer === "refusal" ? "refusal" : "text";
   return [
     { type: "response.content_part.added", ...at, part: { ...part, [member]: "" } },
-    ...piecesOf(line).map((delta) => ({ type: `response.${kind}.delta`, ...at, delta })),
+    ...piecesOf(answer).map((delta) => ({ type: `response.${kind}.delta`, ...at, delta })),
     { type: `response.${kind}.done`, ...at, [member]: part[member] },
     { type: "response.content_part.done", ...at, part },
   ];
 }
 
 const MESSAGE_USAGE = { input_tokens: TOKENS.in - TOKENS.cached, cache_read_input_tokens: TOKENS.cached };
-const stopReason = (line: Line): string => (isCall(line) ? "tool_use" : line === "refusal" ? "refusal" : "end_turn");
+const stopReason = (answer: AnswerKind): string =>
+  isCall(answer) ? "tool_use" : answer === "refusal" ? "refusal" : "end_turn";
 
 const messages: Script = {
-  frames(line) {
-    const message = { ...messages.whole(line), content: [], stop_reason: null };
-    const block = isCall(line) ? { type: "tool_use", id: "toolu_1", name: "f", input: {} } : { type: "text", text: "" };
-    const deltas = isCall(line)
-      ? [{ type: "input_json_delta", partial_json: ARGUMENTS[line] }]
-      : piecesOf(line).map((text) => ({ type: "text_delta", text }));
+  frames(answer) {
+    const message = { ...messages.whole(answer), content: [], stop_reason: null };
+    const block = isCall(answer)
+      ? { type: "tool_use", id: "toolu_1", name: "f", input: {} }
+      : { type: "text", text: "" };
+    const deltas = isCall(answer)
+      ? [{ type: "input_json_delta", partial_json: ARGUMENTS[answer] }]
+      : piecesOf(answer).map((text) => ({ type: "text_delta", text }));
     return [
       { type: "message_start", message: { ...message, usage: { ...MESSAGE_USAGE, output_tokens: 1 } } },
       { type: "content_block_start", index: 0, content_block: block },
@@ -147,29 +153,29 @@ const messages: Script = {
       { type: "content_block_stop", index: 0 },
       {
         type: "message_delta",
-        delta: { stop_reason: stopReason(line), stop_sequence: null },
+        delta: { stop_reason: stopReason(answer), stop_sequence: null },
         usage: { output_tokens: TOKENS.out },
       },
       { type: "message_stop" },
     ].map(frame);
   },
-  whole: (line) => ({
+  whole: (answer) => ({
     id: "msg_1",
     type: "message",
     role: "assistant",
     model: "vendor",
-    content: isCall(line)
-      ? [{ type: "tool_use", id: "toolu_1", name: "f", input: JSON.parse(ARGUMENTS[line] || "{}") as JsonObject }]
-      : [{ type: "text", text: piecesOf(line).join("") }],
-    stop_reason: stopReason(line),
+    content: isCall(answer)
+      ? [{ type: "tool_use", id: "toolu_1", name: "f", input: JSON.parse(ARGUMENTS[answer] || "{}") as JsonObject }]
+      : [{ type: "text", text: piecesOf(answer).join("") }],
+    stop_reason: stopReason(answer),
     stop_sequence: null,
     usage: { ...MESSAGE_USAGE, output_tokens: TOKENS.out },
   }),
 };
 
-const geminiPart = (line: Line, text: string): JsonObject =>
-  isCall(line)
-    ? { functionCall: { name: "f", ...(line === "call" ? { args: JSON.parse(ARGUMENTS.call) as JsonObject } : {}) } }
+const geminiPart = (answer: AnswerKind, text: string): JsonObject =>
+  isCall(answer)
+    ? { functionCall: { name: "f", ...(answer === "call" ? { args: JSON.parse(ARGUMENTS.call) as JsonObject } : {}) } }
     : { text };
 const geminiChunk = (parts: JsonObject[], finishReason?: string): JsonObject => ({
   candidates: [{ index: 0, content: { role: "model", parts }, ...(finishReason ? { finishReason } : {}) }],
@@ -182,16 +188,16 @@ const geminiChunk = (parts: JsonObject[], finishReason?: string): JsonObject => 
   modelVersion: "vendor",
   responseId: "r1",
 });
-const geminiEnd = (line: Line): string => (line === "refusal" ? "SAFETY" : "STOP");
+const geminiEnd = (answer: AnswerKind): string => (answer === "refusal" ? "SAFETY" : "STOP");
 
 const gemini: Script = {
-  frames(line) {
-    const pieces = isCall(line) ? [""] : piecesOf(line);
+  frames(answer) {
+    const pieces = isCall(answer) ? [""] : piecesOf(answer);
     return pieces.map((piece, i) =>
-      frame(geminiChunk([geminiPart(line, piece)], i === pieces.length - 1 ? geminiEnd(line) : undefined)),
+      frame(geminiChunk([geminiPart(answer, piece)], i === pieces.length - 1 ? geminiEnd(answer) : undefined)),
     );
   },
-  whole: (line) => geminiChunk([geminiPart(line, piecesOf(line).join(""))], geminiEnd(line)),
+  whole: (answer) => geminiChunk([geminiPart(answer, piecesOf(answer).join(""))], geminiEnd(answer)),
 };
 
 /** The script of each protocol. */

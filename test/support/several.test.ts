@@ -18,8 +18,8 @@ async function shared(t: Test, bodies: Readonly<Record<string, string>>, process
   const env = Object.entries(process.env).filter(([name]) => !/^_?TAP|^NODE_OPTIONS$/.test(name));
   const options = { cwd: ROOT, env: Object.fromEntries(env) };
   return new Promise((resolve, reject) =>
-    execFile(process.execPath, args, options, (error, said) =>
-      error ? reject(error) : resolve(JSON.parse(said.replaceAll(`${folder}/`, "")) as Ran[]),
+    execFile(process.execPath, args, options, (error, output) =>
+      error ? reject(error) : resolve(JSON.parse(output.replaceAll(`${folder}/`, "")) as Ran[]),
     ),
   );
 }

@@ -125,13 +125,13 @@ export async function runFiles(files: readonly string[], together = files.length
     late(0);
     if (code !== 0) ended = `its process ended with ${signal ?? code}`;
   });
-  let said = "";
+  let output = "";
   const closed = new Promise((resolve) => child.once("close", resolve));
   child.stdout?.pipe(summary);
-  for await (const text of summary) said += text;
+  for await (const text of summary) output += text;
   await closed;
   const { count } = summary;
-  const lines = said.split("\n").slice(0, -3);
+  const lines = output.split("\n").slice(0, -3);
   if (ended !== "" && count.failed === 0) {
     count.failed++;
     lines.push(`FAIL ${files.join(", ")}: ${ended}`);

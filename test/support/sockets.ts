@@ -1,13 +1,9 @@
-import { once } from "node:events";
 import { createServer, type IncomingMessage } from "node:http";
-import { type AddressInfo, connect, type Socket } from "node:net";
+import { connect, type Socket } from "node:net";
 import { createServer as createTlsServer } from "node:tls";
 import { WebSocket, WebSocketServer } from "ws";
+import { listen, type Teardown } from "./listen.ts";
 import { certificate, key } from "./tls.ts";
-
-interface Teardown {
-  teardown(act: () => unknown): unknown;
-}
 
 /** A WebSocket provider. */
 export interface SocketUpstream {
@@ -43,19 +39,15 @@ export async function socketUpstream(t: Teardown, talk: Talk = (message) => mess
     socket.on("message", (bytes) => {
       const message = String(bytes);
       upstream.messages.push(message);
-      const said = talk(message, socket);
-      if (typeof said === "number") socket.close(said, "said so");
-      else if (said !== undefined) socket.send(said);
+      const answer = talk(message, socket);
+      if (typeof answer === "number") socket.close(answer, "said so");
+      else if (answer !== undefined) socket.send(answer);
     });
   });
-  server.listen(0, "127.0.0.1");
-  await once(server, "listening");
   t.teardown(() => {
     for (const socket of sockets.clients) socket.terminate();
-    server.closeAllConnections();
-    server.close();
   });
-  return Object.assign(upstream, { port: (server.address() as AddressInfo).port, codes });
+  return Object.assign(upstream, { port: await listen(t, server), codes });
 }
 
 /** Terminates TLS in front of a port, like a load balancer; returns its own port. */
@@ -72,13 +64,10 @@ export async function overTls(t: Teardown, to: number): Promise<number> {
       one.pipe(other);
     }
   });
-  server.listen(0, "127.0.0.1");
-  await once(server, "listening");
   t.teardown(() => {
     for (const socket of open) socket.destroy();
-    server.close();
   });
-  return (server.address() as AddressInfo).port;
+  return listen(t, server);
 }
 
 /** A client's view of its WebSocket. */

@@ -15,6 +15,7 @@ export async function captured(
   const io: Terminal = {
     ...{ env, folder },
     out: (line) => void printed.push({ line, to: "out" }),
+    outNow: (line) => void printed.push({ line, to: "out" }),
     err: (line) => void printed.push({ line, to: "err" }),
   };
   const code = await run(io).catch((thrown: unknown) => {

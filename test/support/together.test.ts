@@ -14,9 +14,9 @@ async function run(t: Test, bodies: Readonly<Record<string, string>>, seconds = 
   const env = Object.entries(process.env).filter(([name]) => !/^_?TAP|^NODE_OPTIONS$/.test(name));
   const args = ["--import", file("../../src/loader/register.js"), file("../all.ts"), names.join(",")];
   const options = { cwd: ROOT, env: { ...Object.fromEntries(env), TAP_TIMEOUT: String(seconds) } };
-  return new Promise<{ said: string; failed: boolean }>((resolve) =>
-    execFile(process.execPath, args, options, (error, said) =>
-      resolve({ said: said.replaceAll(`${folder}/`, ""), failed: error !== null }),
+  return new Promise<{ output: string; failed: boolean }>((resolve) =>
+    execFile(process.execPath, args, options, (error, output) =>
+      resolve({ output: output.replaceAll(`${folder}/`, ""), failed: error !== null }),
     ),
   );
 }
@@ -53,33 +53,36 @@ const CASES: Readonly<Record<string, { body: string; seconds?: number; says: Reg
 t.jobs = 4;
 for (const [what, { body, seconds, says }] of Object.entries(CASES)) {
   t.test(`${what} is a failure of its file between others in one process`, async (t) => {
-    const { said, failed } = await run(t, { a: FINE, b: body, c: FINE }, seconds);
-    t.match(said, says);
-    t.match(said, /^ok {3}a\.ts, 1 assertions/m);
-    t.match(said, /, [1-9]\d* failed\n$/);
+    const { output, failed } = await run(t, { a: FINE, b: body, c: FINE }, seconds);
+    t.match(output, says);
+    t.match(output, /^ok {3}a\.ts, 1 assertions/m);
+    t.match(output, /, [1-9]\d* failed\n$/);
     t.ok(failed);
-    if (!/^ok {3}c\.ts/m.test(said)) t.match(said, /^FAIL c\.ts/m, "a file that did not run is reported");
+    if (!/^ok {3}c\.ts/m.test(output)) t.match(output, /^FAIL c\.ts/m, "a file that did not run is reported");
   });
   if (seconds === undefined)
     t.test(`${what} is a failure of a file alone`, async (t) => {
-      const { said, failed } = await run(t, { b: body });
-      t.match(said, /^FAIL b\.ts[\s\S]*, [1-9]\d* failed\n$/m);
+      const { output, failed } = await run(t, { b: body });
+      t.match(output, /^FAIL b\.ts[\s\S]*, [1-9]\d* failed\n$/m);
       t.ok(failed);
     });
 }
 
 t.test("files of one process have a test each, with results and an end of their own", async (t) => {
-  const { said, failed } = await run(t, {
+  const { output, failed } = await run(t, {
     a: 't.teardown(() => { globalThis.ended = true; });\nt.test("one", async (t) => t.ok(true));\nt.ok(1);',
     b: 't.test("two", async (t) => t.equal(globalThis.ended, true));',
   });
-  t.match(said, /^ok {3}a\.ts, 2 assertions.*\nok {3}b\.ts, 1 assertions.*\n0 skipped, 0 todo\n3 passed, 0 failed\n$/);
-  t.notOk(failed, said);
+  t.match(
+    output,
+    /^ok {3}a\.ts, 2 assertions.*\nok {3}b\.ts, 1 assertions.*\n0 skipped, 0 todo\n3 passed, 0 failed\n$/,
+  );
+  t.notOk(failed, output);
 });
 
 t.test("a file with a longer timeout than others has it beside others too", async (t) => {
   const slow = "await new Promise((resolve) => setTimeout(resolve, 9000));";
   const body = `t.setTimeout(90_000);\nt.test("slow", { timeout: 90_000 }, async (t) => { ${slow} t.ok(true); });`;
-  const { said } = await run(t, { a: body, b: FINE }, 3);
-  t.match(said, /^ok {3}a\.ts, 1 assertions.*\nok {3}b\.ts, 1 assertions/);
+  const { output } = await run(t, { a: body, b: FINE }, 3);
+  t.match(output, /^ok {3}a\.ts, 1 assertions.*\nok {3}b\.ts, 1 assertions/);
 });

@@ -29,12 +29,12 @@ const plain = (protocol: string): Conversation => ({
   stream: true,
   turns: [{ role: "user", at: "messages.0", parts: [{ kind: "text", text: "Hi", at: "messages.0.content" }] }],
   tools: [],
-  reasoning: { show: true },
+  reasoning: { show: true, budget: -1 },
   uses: [],
 });
 
 /** Returns an encoder's context for a client that asked for everything a response can contain. */
-export function wishFor(protocol: ProtocolName, more: Partial<ResponseContext> = {}): ResponseContext {
+export function contextFor(protocol: ProtocolName, more: Partial<ResponseContext> = {}): ResponseContext {
   return {
     model: "any",
     id: "01test",
@@ -58,7 +58,7 @@ export function wishFor(protocol: ProtocolName, more: Partial<ResponseContext> =
 export function streamed(
   protocol: ProtocolName,
   events: readonly Event[],
-  context = wishFor(protocol),
+  context = contextFor(protocol),
 ): EncodedFrame[] {
   const out: EncodedFrame[] = [];
   const encoder = translationOf(protocol).response.encoder(context);
@@ -86,13 +86,13 @@ export function received(name: ProtocolName, text: string): ClientRequest {
 }
 
 /** Returns the translation of a response from one protocol's vendor to another one's client. */
-export function crossing(from: ProtocolName, to: ProtocolName): ResponseTranslation {
+export function translationBetween(from: ProtocolName, to: ProtocolName): ResponseTranslation {
   return {
     from: SPOKEN[from] as TranslatedProtocol,
     to: SPOKEN[to],
     operation: operationOf(to, "any:streamGenerateContent", new URLSearchParams("alt=sse")),
     source: { account: "them", model: "theirs" },
     names: new ToolNames(),
-    context: wishFor(to),
+    context: contextFor(to),
   };
 }

@@ -106,7 +106,7 @@ export function failed(sent: Promise<UpstreamResponse>): Promise<GatewayError> {
 }
 
 /** A lookup that delays every connection until `go()`; `origin` gives an upstream a name to look up. */
-export function heldLookup() {
+export function delayedLookup() {
   const { promise, resolve: go } = Promise.withResolvers<void>();
   let asked = 0;
   const lookup: LookupFunction = (_name, _options, done) => {

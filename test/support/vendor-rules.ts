@@ -32,10 +32,10 @@ class Court {
   }
 }
 
-/** A number in the body, if present, must be within bounds. */
-function within(court: Court, body: JsonObject, name: string, least: number, most: number): void {
+/** A number in the body, if present, must be from 0 to a limit. */
+function within(court: Court, body: JsonObject, name: string, most: number): void {
   const value = body[name];
-  court.need(value === undefined || (Number(value) >= least && Number(value) <= most), name, `${least} to ${most}`);
+  court.need(value === undefined || (Number(value) >= 0 && Number(value) <= most), name, `0 to ${most}`);
 }
 
 /** Vendors fetch only addresses on the web. */
@@ -137,8 +137,8 @@ const anthropic: Judge = (body, task) => {
     court.need(/^[a-zA-Z0-9_-]{1,128}$/.test(String(tool["name"])), `tools.${i}`, "a strange name");
     court.need(asObject(tool["input_schema"])?.["type"] === "object", `tools.${i}`, "the schema is no object's");
   });
-  within(court, body, "temperature", 0, 1);
-  within(court, body, "top_p", 0, 1);
+  within(court, body, "temperature", 1);
+  within(court, body, "top_p", 1);
   const { cache_control: whole, ...marked } = body;
   const marks = JSON.stringify(marked).split('"cache_control":{').length - (whole ? 0 : 1);
   court.need(marks <= 4, "cache_control", "more than four marks");
@@ -206,8 +206,8 @@ const chat: Judge = (body) => {
     court.need(ID.test(String(asked?.["name"])), `tools.${i}`, "a strange name");
   });
   court.need(asList(body["stop"]).length <= 4, "stop", "more than four");
-  within(court, body, "temperature", 0, 2);
-  within(court, body, "top_p", 0, 1);
+  within(court, body, "temperature", 2);
+  within(court, body, "top_p", 1);
   return court.faults;
 };
 
@@ -275,8 +275,8 @@ const responses: Judge = (body, task) => {
     court.need(ID.test(String(tool["name"])), `tools.${i}`, "a strange name");
     court.need(typeof tool["strict"] === "boolean", `tools.${i}`, "strict is not said");
   });
-  within(court, body, "temperature", 0, 2);
-  within(court, body, "top_p", 0, 1);
+  within(court, body, "temperature", 2);
+  within(court, body, "top_p", 1);
   return court.faults;
 };
 
@@ -341,8 +341,8 @@ const gemini: Judge = (body) => {
       court.only(each, "tools", "name description parametersJsonSchema parameters");
     }
   const config = asObject(asked["generationConfig"]) ?? {};
-  within(court, config, "temperature", 0, 2);
-  within(court, config, "topP", 0, 1);
+  within(court, config, "temperature", 2);
+  within(court, config, "topP", 1);
   const thinking = asObject(config["thinkingConfig"]) ?? {};
   court.need(!("thinkingBudget" in thinking && "thinkingLevel" in thinking), "thinkingConfig", "budget and level");
   return court.faults;

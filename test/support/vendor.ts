@@ -1,6 +1,5 @@
-import { once } from "node:events";
 import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
-import type { AddressInfo } from "node:net";
+import { listen, type Teardown } from "./listen.ts";
 
 /** A vendor on a local port that responds as a test defines. */
 export interface ScriptedVendor {
@@ -8,10 +7,6 @@ export interface ScriptedVendor {
   url: string;
   /** Its requests, in order. */
   requests: { method: string; url: string; headers: IncomingMessage["headers"] }[];
-}
-
-interface Teardown {
-  teardown(act: () => unknown): unknown;
 }
 
 /** Starts a vendor, stopped with the test. */
@@ -25,12 +20,7 @@ export async function startVendor(
     request.resume();
     answer(request, response);
   });
-  await once(server.listen(0, "127.0.0.1"), "listening");
-  t.teardown(() => {
-    server.closeAllConnections();
-    server.close();
-  });
-  return { url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`, requests };
+  return { url: `http://127.0.0.1:${await listen(t, server)}`, requests };
 }
 
 /** Responds to every request with this JSON. */

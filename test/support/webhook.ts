@@ -1,6 +1,6 @@
 import { createServer } from "node:http";
-import type { AddressInfo } from "node:net";
 import { text } from "node:stream/consumers";
+import { listen, type Teardown } from "./listen.ts";
 
 /** A request received by a webhook. */
 export interface ReceivedAlert {
@@ -21,27 +21,26 @@ export interface AlertReceiver {
   until(count: number): Promise<ReceivedAlert[]>;
 }
 
-export async function startReceiver(t: { teardown(act: () => unknown): unknown }): Promise<AlertReceiver> {
+export async function startReceiver(t: Teardown): Promise<AlertReceiver> {
   const received: ReceivedAlert[] = [];
   const answers: AlertReceiver["answers"] = [];
   let arrived = () => {};
   const server = createServer(async (request, response) => {
     const body = await text(request);
-    const { status, body: said = "ok", headers } = answers.shift() ?? { status: 200 };
+    const { status, body: content = "ok", headers } = answers.shift() ?? { status: 200 };
     if (request.method === "POST" && request.url === "/services/T0/B0/canary-of-webhook" && status < 300)
       received.push(JSON.parse(body) as ReceivedAlert);
-    response.writeHead(status, headers).end(said);
+    response.writeHead(status, headers).end(content);
     arrived();
-  });
-  await new Promise<void>((ready) => server.listen(0, "127.0.0.1", ready));
-  t.teardown(() => {
-    server.close();
-    server.closeAllConnections();
   });
   const until = async (count: number) => {
     while (received.length < count) await new Promise<void>((resolve) => (arrived = resolve));
     return received;
   };
-  const { port } = server.address() as AddressInfo;
-  return { url: `http://127.0.0.1:${port}/services/T0/B0/canary-of-webhook`, received, answers, until };
+  return {
+    url: `http://127.0.0.1:${await listen(t, server)}/services/T0/B0/canary-of-webhook`,
+    received,
+    answers,
+    until,
+  };
 }

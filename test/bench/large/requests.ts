@@ -23,8 +23,8 @@ const fill = (start: string, what: string | Buffer, end: string, size = SIZE): B
   const length = Math.floor((size - head.length - tail.length) / what.length) * what.length;
   return Buffer.concat([head, Buffer.alloc(length, what), tail]);
 };
-const said = (start: string, what: string, end: string, model = "same"): Buffer =>
-  fill(`{"model":"${model}","messages":[{"role":"user","content":${start}`, what, `${end}}]}`);
+const chatBody = (start: string, what: string, end: string): Buffer =>
+  fill(`{"model":"same","messages":[{"role":"user","content":${start}`, what, `${end}}]}`);
 
 const PLAIN = "The quick brown fox jumps over the lazy dog, and then it does so once more for good measure. ";
 
@@ -134,27 +134,36 @@ export const requests: Record<string, () => LargeRequest> = {
     path: CHAT,
     body: fill('{"model":"same","messages":[{"role":"user","content":"', PLAIN, '"}]}', 1.5e6),
   }),
-  text: () => ({ path: CHAT, body: said('"', PLAIN, '"') }),
-  "text in chunks": () => ({ path: CHAT, body: said('"', PLAIN, '"'), writing: "chunks" }),
-  "text in segments": () => ({ path: CHAT, body: said('"', PLAIN, '"'), writing: "segments" }),
-  "text without a key": () => ({ path: CHAT, body: said('"', PLAIN, '"'), keyless: true }),
-  "text in chunks without a key": () => ({ path: CHAT, body: said('"', PLAIN, '"'), writing: "chunks", keyless: true }),
+  text: () => ({ path: CHAT, body: chatBody('"', PLAIN, '"') }),
+  "text in chunks": () => ({ path: CHAT, body: chatBody('"', PLAIN, '"'), writing: "chunks" }),
+  "text in segments": () => ({ path: CHAT, body: chatBody('"', PLAIN, '"'), writing: "segments" }),
+  "text without a key": () => ({ path: CHAT, body: chatBody('"', PLAIN, '"'), keyless: true }),
+  "text in chunks without a key": () => ({
+    path: CHAT,
+    body: chatBody('"', PLAIN, '"'),
+    writing: "chunks",
+    keyless: true,
+  }),
   "short texts": () => ({
     path: CHAT,
-    body: said('["a"', ',"Is it cold outside today, and what shall I wear tonight, if it is not to be too warm?"', "]"),
+    body: chatBody(
+      '["a"',
+      ',"Is it cold outside today, and what shall I wear tonight, if it is not to be too warm?"',
+      "]",
+    ),
   }),
-  "one text of \\n": () => ({ path: CHAT, body: said('"', "\\n", '"') }),
-  'one text of \\"': () => ({ path: CHAT, body: said('"', '\\"', '"') }),
-  "texts of \\u": () => ({ path: CHAT, body: said('["a"', `,"${"\\u0061".repeat(60)}"`, "]") }),
-  "short texts of \\u": () => ({ path: CHAT, body: said('["a"', `,"${"\\u0061".repeat(16)}"`, "]") }),
-  "short texts of \\n": () => ({ path: CHAT, body: said('["a"', `,"${"\\n".repeat(50)}"`, "]") }),
-  "blanks inside": () => ({ path: CHAT, body: said("[", " ", "]") }),
-  "lines inside": () => ({ path: CHAT, body: said("[", "\n        ", "]") }),
+  "one text of \\n": () => ({ path: CHAT, body: chatBody('"', "\\n", '"') }),
+  'one text of \\"': () => ({ path: CHAT, body: chatBody('"', '\\"', '"') }),
+  "texts of \\u": () => ({ path: CHAT, body: chatBody('["a"', `,"${"\\u0061".repeat(60)}"`, "]") }),
+  "short texts of \\u": () => ({ path: CHAT, body: chatBody('["a"', `,"${"\\u0061".repeat(16)}"`, "]") }),
+  "short texts of \\n": () => ({ path: CHAT, body: chatBody('["a"', `,"${"\\n".repeat(50)}"`, "]") }),
+  "blanks inside": () => ({ path: CHAT, body: chatBody("[", " ", "]") }),
+  "lines inside": () => ({ path: CHAT, body: chatBody("[", "\n        ", "]") }),
   "blanks outside": () => ({
     path: CHAT,
     body: fill('{"model":"same",', " ", '"messages":[{"role":"user","content":"a"}]}'),
   }),
-  "blanks between": () => ({ path: CHAT, body: said("[0", `${" ".repeat(90)},0`, "]") }),
+  "blanks between": () => ({ path: CHAT, body: chatBody("[0", `${" ".repeat(90)},0`, "]") }),
   "form, model first": () => form(noise(), true),
   "form, model last": () => form(noise(), false),
   "form of near-delimiters, model first": () => form("\r\n--", true),

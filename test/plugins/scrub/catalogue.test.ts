@@ -1,16 +1,7 @@
 import t from "tap";
 import { catalogue, marksIn } from "../../../plugins/scrub/catalogue.ts";
 import { gathered } from "../../support/gathered.ts";
-
-const PROTOCOLS = [
-  "openai-chat",
-  "openai-completions",
-  "openai-responses",
-  "openai-images",
-  "openai-embeddings",
-  "anthropic-messages",
-  "gemini",
-];
+import { PROTOCOLS } from "./support.ts";
 
 gathered(t, "a pattern stands once in its place, in a form that can match", async (t) => {
   const seen = new Set<string>();

@@ -3,8 +3,8 @@ import type { Mark } from "../../../plugins/scrub/catalogue.ts";
 import { MarkNames, MarkTree, ModelMarks, markTableFor } from "../../../plugins/scrub/match.ts";
 import { scan } from "../../../src/wire/json.ts";
 
-const mark = (pattern: string, owner = "o"): Mark => ({
-  owner,
+const mark = (pattern: string): Mark => ({
+  owner: "o",
   where: "body",
   pattern,
   kinds: undefined,
