@@ -13,6 +13,9 @@ import { inOwnMemory } from "../wire/own-memory.ts";
 import { SseSplitter } from "../wire/sse.ts";
 import { type ResponseWriter, STALL_TIMEOUT } from "./response-writer.ts";
 
+/** Reports whether bytes may hold an error: all errors, of any protocol, contain that word. */
+const mayBeError = (bytes: Buffer): boolean => containsAnyCase(bytes, "error");
+
 const END = new Frame("end", Buffer.alloc(0));
 /** Maximum bytes and milliseconds for reading on where a client leaves at the end and the usage follows at once. */
 const BRIEF_BYTES = 64 * 1024;
@@ -190,7 +193,6 @@ export class ResponseStream implements BodyReceiver, ActiveResponse {
   }
 
   private piece(bytes: Buffer): readonly Buffer[] {
-    this.upstream.mask?.apply(bytes);
     return this.stages.length === 0 ? [bytes] : this.passFrames([new Frame("piece", bytes)]);
   }
 
@@ -224,19 +226,14 @@ export class ResponseStream implements BodyReceiver, ActiveResponse {
     if (this.firstError) this.upstream.noteError?.(this.firstError);
   }
 
-  /** Removes secrets from frames. Two searches of the chunk rule them out for nearly all. */
+  /** Removes secrets from errors and comments. One search of the chunk rules errors out for nearly all frames. */
   private redactFrames(frames: Frame[], chunk: Buffer): readonly Frame[] {
     const { upstream } = this;
     const [first] = frames;
     if (!upstream.redact || !first) return frames;
-    const isHarmless = !this.mayHoldSecret(chunk) && (isWithin(first.bytes, chunk) || !this.mayHoldSecret(first.bytes));
-    if (isHarmless && !frames.some(hasComment)) return frames;
+    const hasNoError = !mayBeError(chunk) && (isWithin(first.bytes, chunk) || !mayBeError(first.bytes));
+    if (hasNoError && !frames.some(hasComment)) return frames;
     return frames.map((frame) => upstream.redact?.(frame) ?? frame);
-  }
-
-  /** Reports whether bytes hold the credential, or may hold an error: all errors, of any protocol, contain that word. */
-  private mayHoldSecret(bytes: Buffer): boolean {
-    return containsAnyCase(bytes, "error") || this.upstream.mask?.isIn(bytes) === true;
   }
 
   /** Passes frames through all stages; returns the resulting bytes. */

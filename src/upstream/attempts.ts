@@ -25,7 +25,6 @@ import {
   TRACE_HEADERS,
 } from "./allow-list.ts";
 import { BufferedResponse, type Delivery } from "./buffered-response.ts";
-import { CredentialMask } from "./credential-mask.ts";
 import { DiscardedAnswer } from "./discarded-answer.ts";
 import { effectiveStatus } from "./effective-status.ts";
 import { ErrorBody } from "./error-body.ts";
@@ -68,9 +67,7 @@ export interface UpstreamAnswer {
   noteError?(frame: Frame): void;
   /** Records for the target's health how it has ended. Called once, when the exchange has ended. */
   recordEnd?(exchange: Exchange): void;
-  /** Masks the credential in pieces of a body. */
-  mask?: CredentialMask | undefined;
-  /** Returns a frame of the provider without the credential, and without secrets in its comments, or in all of it if it is an error. */
+  /** Returns a frame of the provider without the secrets in its comments, or in all of it if it is an error; else unchanged. */
   redact?(frame: Frame): Frame;
 }
 
@@ -424,12 +421,10 @@ export class Upstreams {
     const openMemory =
       answers && (() => answers.memory.account(exchange.caller?.id ?? exchange.network, answers.limits));
     const answer: UpstreamAnswer = new BufferedResponse(upstream, { status, headers, framing }, openMemory);
-    const mask = CredentialMask.of(attempt.credential);
-    answer.mask = mask;
     let reported: GatewayError | undefined;
     answer.recordEnd = (ended) => this.health.recordEnd(attempt, endOf(ended, reported));
     if (framing) {
-      answer.redact = (frame) => redactFrame(frame, protocol, redactor, mask);
+      answer.redact = (frame) => redactFrame(frame, protocol, redactor);
       answer.terminal = (frame) => protocol.terminal?.(frame) === true;
       answer.noteError = (frame) => {
         reported = errorInFrame(frame, attempt);
@@ -509,17 +504,13 @@ interface ForeignError {
 /** A line that is a comment, as Latin-1; the first one of a stream may follow a byte order mark. */
 const COMMENT = /^(?:\xef\xbb\xbf)?:[^\r\n]*/gm;
 
-/** Redacts error frames and comments, and masks the credential; all else passes byte for byte. */
-function redactFrame(frame: Frame, protocol: Protocol, redactor: Redactor, mask?: CredentialMask): Frame {
+/** Redacts error frames, and comments; all else passes byte for byte. */
+function redactFrame(frame: Frame, protocol: Protocol, redactor: Redactor): Frame {
   if (protocol.ending(frame) === "error" || hasForeignError(frame)) {
     const bytes = redactor.bytes(frame.bytes);
     return bytes === frame.bytes ? frame : new Frame(frame.kind, bytes);
   }
-  const commented = frame.hasComment ? redactComments(frame, redactor) : frame;
-  return mask?.isIn(commented.bytes) ? commented.withBytes(mask.masked(commented.bytes)) : commented;
-}
-
-function redactComments(frame: Frame, redactor: Redactor): Frame {
+  if (!frame.hasComment) return frame;
   const text = frame.bytes.toString("latin1");
   const clean = text.replace(COMMENT, (comment) => redactor.text(comment));
   return clean === text ? frame : new Frame(frame.kind, Buffer.from(clean, "latin1"));

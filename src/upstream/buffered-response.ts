@@ -3,7 +3,6 @@ import { type BufferAccount, bufferedAnswerError } from "../core/buffer-memory.t
 import { GatewayError } from "../core/errors.ts";
 import type { Head } from "../core/head.ts";
 import { joinInSteps, LARGE_BODY_BYTES, runInTurns } from "../translation/steps.ts";
-import type { CredentialMask } from "./credential-mask.ts";
 import type { BodyReceiver, UpstreamResponse } from "./response.ts";
 
 /** The delivery of a response to its client. */
@@ -16,8 +15,6 @@ export interface Delivery {
 export class BufferedResponse implements Pick<UpstreamResponse, "read" | "resume" | "destroy"> {
   /** Its head, as stages and plugins see it. */
   readonly head: Head;
-  /** Masks our credential in it; undefined: there is nothing to mask. */
-  mask: CredentialMask | undefined;
   private bytes: Buffer | undefined;
   private wholeBody: Promise<Buffer> | undefined;
   /** Opened where anything is buffered: most responses are not. */
@@ -98,7 +95,6 @@ export class BufferedResponse implements Pick<UpstreamResponse, "read" | "resume
   }
 
   private keep(bytes: Buffer): Buffer {
-    this.mask?.apply(bytes);
     this.bytes = bytes;
     return bytes;
   }

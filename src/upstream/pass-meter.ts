@@ -9,7 +9,6 @@ import { StreamUsage } from "../core/stream-usage.ts";
 import type { PassThroughObjects } from "../objects/pass-through-objects.ts";
 import { HeaderList } from "../wire/headers.ts";
 import { requestIdOf, setShouldRetry } from "./allow-list.ts";
-import { CredentialMask } from "./credential-mask.ts";
 import type { PassObserver } from "./pass.ts";
 import type { PassPath } from "./pass-path.ts";
 import { preventRendering } from "./prevent-rendering.ts";
@@ -26,8 +25,6 @@ export class PassMeter implements PassObserver {
   private usage: JsonUsage | undefined;
   private streamed: StreamUsage | undefined;
   private createsObjects = false;
-  /** Masks our credential in a successful response. */
-  private mask: CredentialMask | undefined;
   changeBody: PassObserver["changeBody"];
   /** Whether the provider does not accept our credential. */
   refused = false;
@@ -72,7 +69,6 @@ export class PassMeter implements PassObserver {
     if (id !== undefined) attempt.requestId = this.redactor.text(id);
     attempt.status = status;
     exchange.status = status;
-    if (status < 400) this.mask = CredentialMask.of(attempt.credential);
     this.refused = status === 401;
     addCredentialNotice(attempt, exchange);
     exchange.streaming = headers.get("content-type")?.startsWith("text/event-stream") ?? false;
@@ -107,7 +103,6 @@ export class PassMeter implements PassObserver {
     const { exchange } = this;
     exchange.firstByte ??= exchange.elapsed;
     exchange.written += bytes.length;
-    this.mask?.apply(bytes);
     if (this.createsObjects) this.objects?.onResponseData(bytes);
     this.usage?.push(bytes);
     if (!this.streamed) return;

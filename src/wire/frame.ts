@@ -81,11 +81,6 @@ export class Frame {
     return parts.length === 2 ? (parts[1] as Buffer) : Buffer.concat(parts.slice(1));
   }
 
-  /** Returns the frame with other bytes, of which no line begins or ends elsewhere. */
-  withBytes(bytes: Buffer): Frame {
-    return new Frame(this.kind, bytes, this.bomLength, this.hasComment);
-  }
-
   /** Returns the frame with edits at offsets in its `data`, which is JSON; all other fields are kept. */
   edited(edits: readonly Edit[]): Frame {
     const spans = this.spans();

@@ -122,7 +122,7 @@ t.test("an upstream error is thrown with its message, and the state is what was 
   });
   const { state } = translator.framing;
   t.equal(state.frames, frames.length);
-  t.equal(state.first, frames[0]?.bytes);
+  t.same(state.first, frames[0]?.bytes);
   t.equal(state.last, frames.at(-1));
 });
 

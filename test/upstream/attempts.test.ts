@@ -237,59 +237,6 @@ models: { m: { targets: [{ to: "up:v" }] } }
   }
 });
 
-t.test(
-  "an answer that repeats the credential to the letter reaches the client with a mask of its length",
-  async (t) => {
-    const credential = "Canary-credential-0123456789";
-    const chunks = (content: string) =>
-      `\ufeffdata: ${JSON.stringify({ choices: [{ index: 0, delta: { content } }] })}\n\n${FINISH}`;
-    const whole = (content: string) =>
-      JSON.stringify({ choices: [{ index: 0, message: { role: "assistant", content }, finish_reason: "stop" }] });
-    let pieces: string[] = [];
-    let type = "";
-    const upstream = await httpUpstream(async (_, reply) => {
-      reply.writeHead(200, { "content-type": type, "content-length": Buffer.byteLength(pieces.join("")) });
-      for (const piece of pieces) await new Promise((sent) => reply.write(piece, () => setTimeout(sent, 1)));
-      reply.end();
-    });
-    t.teardown(() => upstream.close());
-    const { url } = await startGateway(
-      t,
-      `providers: { up: { url: "${upstream.origin.origin}/v1", credential: ${credential}, speaks: [openai-chat] } }
-models: { m: { targets: [up:m] } }
-paths: { "/pass/*": { pass: up, use: [auth] } }
-`,
-    );
-    const content = `it is ${credential}, ${credential.slice(0, 16)} and ${credential.slice(0, -1)}`;
-    const stars = "*".repeat(credential.length);
-    for (const [stream, text] of [
-      [true, chunks(content)],
-      [false, whole(content)],
-    ] as const)
-      for (const path of ["/v1/chat/completions", "/v1/messages", "/pass/chat/completions"])
-        for (const cut of [0, 10, 17, credential.length - 1]) {
-          const at = text.indexOf(credential) + cut;
-          type = stream ? "text/event-stream" : "application/json";
-          pieces = [text.slice(0, at), text.slice(at)];
-          const messages = [{ role: "user", content: "a" }];
-          const body = JSON.stringify({ model: "m", stream, max_tokens: 9, messages });
-          const response = await fetch(`${url}${path}`, { method: "POST", headers: asking(), body });
-          const got = Buffer.from(await response.arrayBuffer()).toString();
-          const name = `${path} ${stream} ${cut}: ${got}`;
-          t.notOk(got.includes(credential), name);
-          // What has passed before the end of the credential came is no more than the beginning of any key.
-          t.match(
-            got,
-            /it is (?:Canary-credentia|Canary-cre)?\*+, Canary-credentia and Canary-credential-012345678[^9]/,
-            name,
-          );
-          if (path !== "/v1/messages") t.equal(got.length, text.length);
-          const isWhole = path === "/v1/messages" || cut === 0 || (stream && path.startsWith("/v1"));
-          if (isWhole) t.ok(got.includes(stars), name);
-        }
-  },
-);
-
 t.test("comments are redacted beside data, which passes unchanged whatever words it has", async (t) => {
   const secret = "secret-0-0123456789";
   const said = JSON.stringify({ choices: [{ index: 0, delta: { content: `an error: ${secret}` } }], error: null });
