@@ -10,10 +10,12 @@ import { saying } from "./yaml.js";
 /** Keys that are listed by name; further ones are counted. */
 const NAMED = 5;
 
-/** The group itself or the one above it that is switched off. @param groups all of them */
+/** The group itself or the nearest one above it that is switched off. @param groups all of them */
 export function groupOff(groups, path) {
-  const off = groups.filter(({ disabled }) => disabled).map(({ group }) => group);
-  return off.find((group) => path === group || path?.startsWith(`${group}/`));
+  const off = groups.map((each) => each.disabled && each.group);
+  let at = path;
+  while (at && !off.includes(at)) at = at.slice(0, Math.max(0, at.lastIndexOf("/")));
+  return at || undefined;
 }
 
 export function Groups({ groups, may, done }) {

@@ -570,7 +570,8 @@ function asked(conversation: Conversation, unsaid: ReadonlySet<string>, dropped?
     if (last?.role === role) last.parts.push(...said);
     else if (said.length > 0) turns.push({ role, parts: said });
   }
-  const { turns: _, turnsAt: __, tools, choices, toolChoice, format, reasoning, ...rest } = conversation;
+  // The key of the turns is made of them, before neighbours are joined.
+  const { turns: _, turnsAt: __, turnsKey: ___, tools, choices, toolChoice, format, reasoning, ...rest } = conversation;
   const effort = asObject(meaning(reasoning, unsaid)) ?? {};
   const settings = {
     ...rest,

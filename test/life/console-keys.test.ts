@@ -133,6 +133,10 @@ t.test("a group is switched off with its keys, and on again", options, async (t)
     t.same(faults, [], `${where}: axe finds nothing serious`);
     t.ok(overflow <= 0, `${where}: nothing is wider than the window`);
   }
+  await page.getByRole("button", { name: "Switch off acme/research", exact: true }).click();
+  await state("Keys", "member").getByText("acme/research is switched off").waitFor();
+  await page.getByRole("button", { name: "Switch on acme/research", exact: true }).click();
+  await state("Keys", "member").getByText("acme is switched off").waitFor();
   await page.getByRole("button", { name: "Switch on acme", exact: true }).click();
   await state("Keys", "member").getByText("works").waitFor();
   t.equal(await keys.disabledGroup("acme"), undefined);

@@ -518,7 +518,9 @@ t.test(
       );
       const ask = async (key: KeyName, input: unknown) => {
         const headers = { authorization: `Bearer ${KEYS[key]}`, "content-type": "application/json" };
-        const body = JSON.stringify({ model: "both", input, include: ["reasoning.encrypted_content"], store: false });
+        const reasoning = { effort: "high" };
+        const include = ["reasoning.encrypted_content"];
+        const body = JSON.stringify({ model: "both", input, reasoning, include, store: false });
         const answer = await fetch(`${url}/v1/responses`, { method: "POST", headers, body });
         return { status: answer.status, json: (await answer.json()) as { output: { encrypted_content?: string }[] } };
       };
@@ -544,7 +546,7 @@ ${FILE_KEYS}`;
     let running = await startGateway(t, yaml);
     const ask = async (key: KeyName, input: unknown) => {
       const headers = { authorization: `Bearer ${KEYS[key]}`, "content-type": "application/json" };
-      const body = JSON.stringify({ model: "both", input });
+      const body = JSON.stringify({ model: "both", input, reasoning: { effort: "high" } });
       const answer = await fetch(`${running.url}/v1/responses`, { method: "POST", headers, body });
       const dropped = answer.headers.get("gateway-dropped");
       const json = (await answer.json()) as { output?: { id: string; type: string }[]; error?: { message: string } };
