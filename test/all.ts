@@ -3,11 +3,11 @@
 // start others, run in one of their own, as `npx tap FILE` has it.
 import { globSync } from "node:fs";
 import { fileURLToPath } from "node:url";
-import { type Ran, runFiles, totals } from "./support/several.ts";
+import { type Ran, runFiles, totals, whenIdle } from "./support/several.ts";
 
 const ROOT = fileURLToPath(new URL("..", import.meta.url));
-/** Processes at a time. */
-const JOBS = 2;
+/** Processes at a time, and further ones while cores are idle. */
+const [JOBS, FURTHER] = [2, 1];
 /** Files of one process: few enough that both cores have something to do until the end. */
 const SHARE = 25;
 
@@ -57,14 +57,23 @@ function processes(): string[][] {
 const given = process.argv.slice(2).map((each) => each.split(","));
 const waiting = given.length > 0 ? given : processes();
 const all: Ran[] = [];
-const job = async () => {
-  for (let files = waiting.shift(); files !== undefined; files = waiting.shift()) {
-    const ran = await runFiles(files);
-    console.log(ran.lines.join("\n"));
-    all.push(ran);
-  }
+const next = async () => {
+  const ran = await runFiles(waiting.shift() ?? []);
+  console.log(ran.lines.join("\n"));
+  all.push(ran);
 };
+const job = async () => {
+  while (waiting.length > 0) await next();
+};
+const further = new Set<Promise<void>>();
+const stop = whenIdle(() => {
+  if (further.size >= FURTHER || waiting.length === 0) return;
+  const one: Promise<void> = next().finally(() => further.delete(one));
+  further.add(one);
+});
 await Promise.all(Array.from({ length: JOBS }, job));
+stop();
+await Promise.all(further);
 const { text, failed } = totals(all);
 console.log(text);
 process.exitCode = failed === 0 ? 0 : 1;

@@ -50,18 +50,28 @@ export function take(file: number, taken: string): boolean {
   }
 }
 
-/** Returns the cores' idle and total time since boot. */
+/** Returns the cores' idle and total time since boot. What runs at a lower priority leaves a core to others. */
 function cores(): { idle: number; all: number } {
   const times = cpus().map((core) => core.times);
   const all = times.reduce((sum, { user, nice, sys, idle, irq }) => sum + user + nice + sys + idle + irq, 0);
-  return { idle: times.reduce((sum, { idle }) => sum + idle, 0), all };
+  return { idle: times.reduce((sum, { nice, idle }) => sum + nice + idle, 0), all };
+}
+
+/** Calls a function whenever cores are idle, as tests may wait more than they work. Returns a function that ends this. */
+export function whenIdle(act: () => void): () => void {
+  let before = cores();
+  const looks = setInterval(() => {
+    const now = cores();
+    if (now.idle - before.idle > IDLE * (now.all - before.all)) act();
+    before = now;
+  }, LOOK);
+  return () => clearInterval(looks);
 }
 
 /**
  * Runs test files in several processes: each takes the next file after finishing another.
  * @param least processes from the start
- * @param most maximum number of processes; another one is started whenever cores are idle, as files may wait more than they
- * work
+ * @param most maximum number of processes; another one is started whenever cores are idle
  */
 export async function runShared(files: readonly string[], least: number, most = least): Promise<Ran[]> {
   const taken = mkdtempSync(join(tmpdir(), "gateway-taken-"));
@@ -75,16 +85,13 @@ export async function runShared(files: readonly string[], least: number, most = 
     }
   };
   const jobs = Array.from({ length: Math.min(least, files.length) }, job);
-  let before = cores();
-  const looks = setInterval(() => {
-    const now = cores();
-    if (now.idle - before.idle > IDLE * (now.all - before.all) && jobs.length < most && left() > 0) jobs.push(job());
-    before = now;
-  }, LOOK);
+  const stop = whenIdle(() => {
+    if (jobs.length < most && left() > 0) jobs.push(job());
+  });
   try {
     for (const each of jobs) await each;
   } finally {
-    clearInterval(looks);
+    stop();
     rmSync(taken, { recursive: true });
   }
   return all;
