@@ -1,6 +1,10 @@
 /** A promise was not settled in time. */
 export class TimeoutError extends Error {}
 
+/** Returns a time limit as messages name it. */
+export const formatTimeLimit = (milliseconds: number): string =>
+  milliseconds < 1000 ? `${Math.round(milliseconds)} ms` : `${Math.round(milliseconds / 100) / 10} s`;
+
 /**
  * Awaits a promise for a limited time. The operation itself is not stopped.
  * @param deadline milliseconds
@@ -10,7 +14,7 @@ export class TimeoutError extends Error {}
 export async function withTimeout<T>(deadline: number, answer: Promise<T>, what = "it"): Promise<T> {
   const expired = Promise.withResolvers<never>();
   const timer = setTimeout(
-    () => expired.reject(new TimeoutError(`${what} has not answered in ${deadline} ms`)),
+    () => expired.reject(new TimeoutError(`${what} has not answered in ${formatTimeLimit(deadline)}`)),
     deadline,
   );
   try {

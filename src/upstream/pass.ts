@@ -7,6 +7,7 @@ import { GatewayError } from "../core/errors.ts";
 import type { Timeouts } from "../core/marketplace.ts";
 import type { MaybePromise } from "../core/plugin.ts";
 import type { Redactor } from "../core/redactor.ts";
+import { formatTimeLimit } from "../core/timeout.ts";
 import { HeaderList } from "../wire/headers.ts";
 import { isClosedByPeer } from "./http1/connection.ts";
 import type { HttpProxy } from "./http1/proxies.ts";
@@ -323,7 +324,7 @@ export class PassThroughRequest {
       this.fail(response.writableNeedDrain ? new GatewayError("client_gone") : this.timeoutErrorOf("idle"));
     else if (!request.complete && !upstream?.writableNeedDrain) this.fail(new GatewayError("body_timeout"));
     else {
-      const message = `The provider took nothing of the request for ${idle} ms.`;
+      const message = `The provider took nothing of the request for ${formatTimeLimit(idle)}.`;
       this.fail(new GatewayError("upstream_timeout", { message, cause: this.fault("idle_timeout") }));
     }
   }

@@ -1,5 +1,6 @@
 import { type ErrorCode, GatewayError } from "../core/errors.ts";
 import type { Timeouts } from "../core/marketplace.ts";
+import { formatTimeLimit } from "../core/timeout.ts";
 import { Http1Error } from "./http1/errors.ts";
 import { TRANSPORT_REASONS } from "./transport-reasons.ts";
 
@@ -67,7 +68,7 @@ function transportErrorCode(thrown: unknown): string {
  * Returns the error for an exceeded timeout, with its name and duration. Where the connect timeout is exceeded, nothing was sent.
  */
 export function timeoutError(limit: keyof Timeouts, ms: number, host: string): GatewayError {
-  const time = ms < 1000 ? `${ms} ms` : `${ms / 1000} s`;
+  const time = formatTimeLimit(ms);
   const messages: Record<keyof Timeouts, string> = {
     connect: `No connection to the provider could be made within ${time}.`,
     first_byte: `The provider did not begin to answer within ${time}.`,

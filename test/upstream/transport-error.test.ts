@@ -74,6 +74,7 @@ t.test("timeouts are reported in common units", (t) => {
   t.match(timeoutError("idle", 250, "h").message, "for 250 ms ");
   t.match(timeoutError("first_byte", 600_000, "h").message, "within 600 s.");
   t.match(timeoutError("connect", 1500, "h").message, "within 1.5 s.");
+  t.match(timeoutError("total", 4987.123, "h").message, "after 5 s.", "what a former attempt has left");
   t.same(
     (["connect", "first_byte", "idle", "total"] as const).map((limit) => timeoutError(limit, 1, "h").code),
     ["upstream_unreachable", "upstream_timeout", "upstream_timeout", "upstream_timeout"],
