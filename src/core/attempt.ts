@@ -43,6 +43,8 @@ export class Attempt {
   private readonly clientProtocol: Protocol;
   /** What translating the request drops, and what it changes without changing the meaning; undefined: not translated. */
   losses: { readonly dropped: readonly string[]; readonly notices: readonly string[] } | undefined;
+  /** Its number among the requests to its target, by which its end is told from that of an older one. Set by the engine. */
+  requestNumber = 0;
   /** The caller that a credential refusal counts for, where it counts for one caller only; undefined: it counts for all. */
   readonly caller: string | undefined;
   /** The credential sent to the provider; undefined: none is configured. */

@@ -264,9 +264,10 @@ export class Health {
   }
 
   /** Records that an attempt is about to be sent. */
-  recordStart({ target, credential, caller }: Attempt): TargetHealth {
+  recordStart(attempt: Attempt): TargetHealth {
+    const { target, credential, caller } = attempt;
     const { health, cooldowns, provider } = this.stateOf(target);
-    health.begin();
+    attempt.requestNumber = health.begin();
     if (credential) {
       const now = this.clock();
       cooldowns.recordUse(credential, now, caller);
@@ -300,13 +301,13 @@ export class Health {
    * @param firstByte milliseconds to the first byte
    */
   recordResponse(attempt: Attempt, status: number, wait = DEFAULT_COOLDOWN, firstByte = 0): void {
-    const { target, credential, caller } = attempt;
+    const { target, credential, caller, requestNumber } = attempt;
     const { health, cooldowns, provider } = this.stateOf(target);
     const now = this.clock();
-    if (status >= 500) health.recordFailure(caller);
-    else health.recordResponse(firstByte, caller);
+    if (status >= 500) health.recordFailure(requestNumber, caller);
+    else health.recordResponse(requestNumber, firstByte, caller);
     // A refusal is an answer whatever becomes of its body.
-    if (status >= 300 && status < 500) health.recordWhole();
+    if (status >= 300 && status < 500) health.recordWhole(requestNumber);
     if (!credential) return;
     if (status === 401)
       this.logRefusal(attempt, provider.cooldowns.recordRefusal(credential, now, caller), "everywhere");
@@ -327,11 +328,11 @@ export class Health {
    * @param end `broken`: it broke off, cannot be read or reports a failure, through the provider's fault. `unfinished`: it ended for
    * another reason
    */
-  recordEnd({ target, caller }: Attempt, end: "whole" | "broken" | "unfinished"): void {
+  recordEnd({ target, caller, requestNumber }: Attempt, end: "whole" | "broken" | "unfinished"): void {
     const { health } = this.stateOf(target);
-    if (end === "whole") health.recordWhole();
-    else if (end === "broken") health.recordBroken(caller);
-    else health.recordUnfinished();
+    if (end === "whole") health.recordWhole(requestNumber);
+    else if (end === "broken") health.recordBroken(requestNumber, caller);
+    else health.recordInconclusive(requestNumber);
   }
 
   /**
@@ -339,10 +340,10 @@ export class Health {
    * @param isProviderFault whether that was the provider's fault
    * @param waited milliseconds that its client waited before it left; 0: the client did not leave
    */
-  recordNoResponse({ target }: Attempt, isProviderFault: boolean, waited = 0): void {
+  recordNoResponse({ target, requestNumber }: Attempt, isProviderFault: boolean, waited = 0): void {
     const { health } = this.stateOf(target);
-    if (isProviderFault) health.recordFailure();
-    else health.recordClientLeft(waited);
+    if (isProviderFault) health.recordFailure(requestNumber);
+    else health.recordClientLeft(requestNumber, waited);
   }
 
   private logRefusal(attempt: Attempt, scope: CooldownScope | undefined, where: string): void {

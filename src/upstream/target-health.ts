@@ -55,12 +55,15 @@ class LastCallers {
 
 /**
  * Circuit breaker of one target: closed (used as usual), open (not used), then half-open (probed with one request). Its clock is
- * monotonic.
+ * monotonic. Requests are numbered: while it is half-open only the probe, and requests that began after it, tell whether the target
+ * has recovered.
  */
 export class TargetHealth {
   /** Requests in flight. */
   inFlight = 0;
 
+  /** The number of the latest request. */
+  private lastRequest = 0;
   private failures = 0;
   private readonly callers = new LastCallers();
   /** Callers whose requests failed. */
@@ -69,8 +72,8 @@ export class TargetHealth {
   /** Milliseconds of the open period; 0: it is closed. */
   private openFor = 0;
   private openUntil = 0;
-  /** The half-open probe is running. */
-  private probing = false;
+  /** The number of the half-open probe that is running; 0: none is. */
+  private probe = 0;
   /** Time until which the probe's answer, whose head has come, is waited for; 0: it has not come. */
   private trialUntil = 0;
   private latency = 0;
@@ -98,7 +101,12 @@ export class TargetHealth {
   get isUsable(): boolean {
     if (this.closed) return true;
     const now = this.clock();
-    return this.probing ? this.isTrialOver(now) : now >= this.openUntil;
+    return this.probe > 0 ? this.isTrialOver(now) : now >= this.openUntil;
+  }
+
+  /** Reports whether a probe runs, and a request is it or began after it. */
+  private isInTrial(request: number): boolean {
+    return this.probe > 0 && request >= this.probe;
   }
 
   private isTrialOver(now: number): boolean {
@@ -136,7 +144,7 @@ export class TargetHealth {
 
   /** For how long other processes leave it alone: while a probe runs here, for one open period, in which the probe should end. */
   get openTime(): OpenTime {
-    const until = this.probing ? this.clock() + this.openFor : this.openUntil;
+    const until = this.probe > 0 ? this.clock() + this.openFor : this.openUntil;
     return { time: this.openFor, remaining: this.closed ? 0 : Math.max(0, until - this.clock()) };
   }
 
@@ -160,20 +168,22 @@ export class TargetHealth {
     this.onOpenTimeChange();
   }
 
-  /** Counts a request that starts. */
-  begin(): void {
+  /** Counts a request that starts. Returns its number, by which the rest of it is recorded. */
+  begin(): number {
     this.inFlight++;
-    if (this.closed) return;
+    const request = ++this.lastRequest;
+    if (this.closed) return request;
     const now = this.clock();
-    if (this.probing) {
-      if (!this.isTrialOver(now)) return;
+    if (this.probe > 0) {
+      if (!this.isTrialOver(now)) return request;
       this.close();
       // No answer has ended whole since it failed: one more failure opens it again.
       this.failures = this.limits.failures - 1;
     } else if (now >= this.openUntil) {
-      this.probing = true;
+      this.probe = request;
       this.onOpenTimeChange();
     }
+    return request;
   }
 
   /** Counts a request that ends. */
@@ -182,28 +192,22 @@ export class TargetHealth {
   }
 
   /** Records that an answer has ended whole, whose head was recorded: only that ends a row of failures. */
-  recordWhole(): void {
+  recordWhole(request: number): void {
     this.failures = 0;
-    // Mostly the probe's own. One that was already in flight closes it too while the probe runs, and not before.
-    if (this.probing) this.close();
+    if (this.isInTrial(request)) this.close();
   }
 
   /**
    * Records an answer, whose head was recorded, that broke off, cannot be read or reports a failure of the provider.
    * @param caller whose request may have caused it
    */
-  recordBroken(caller?: string): void {
-    this.countFailure(caller, this.clock());
-  }
-
-  /** Records an answer, whose head was recorded, whose end shows nothing about the target: its client left. */
-  recordUnfinished(): void {
-    if (this.trialUntil > 0) this.recordInconclusive();
+  recordBroken(request: number, caller?: string): void {
+    this.countFailure(request, caller, this.clock());
   }
 
   /** Records a request that showed nothing about the target: its client left, or it was refused. */
-  recordInconclusive(): void {
-    if (!this.probing) return;
+  recordInconclusive(request: number): void {
+    if (request !== this.probe) return;
     this.endProbe();
     this.onOpenTimeChange();
   }
@@ -212,17 +216,17 @@ export class TargetHealth {
    * Records a client that left before the response.
    * @param waited milliseconds; more than the `slow` limit counts as a slow response
    */
-  recordClientLeft(waited: number): void {
+  recordClientLeft(request: number, waited: number): void {
     const { slow, longest } = this.limits;
     if (slow === 0 || waited <= slow) {
-      this.recordInconclusive();
+      this.recordInconclusive(request);
       return;
     }
     const now = this.clock();
     this.window.add(now);
     this.markFailure(undefined, now);
     if (this.closed) this.openIfFailing();
-    else if (this.probing) this.open(Math.min(2 * this.openFor, longest));
+    else if (this.isInTrial(request)) this.open(Math.min(2 * this.openFor, longest));
   }
 
   /**
@@ -230,13 +234,13 @@ export class TargetHealth {
    * @param firstByte milliseconds to its first byte
    * @param caller whose request it answers
    */
-  recordResponse(firstByte: number, caller?: string): void {
+  recordResponse(request: number, firstByte: number, caller?: string): void {
     const now = this.clock();
     this.callers.record(caller, now);
     const isOutdated = this.measuredAt === 0 || now - this.measuredAt > LATENCY_DECAY;
     this.latency = isOutdated ? firstByte : this.latency + LATENCY_WEIGHT * (firstByte - this.latency);
     this.measuredAt = now;
-    if (this.probing && this.trialUntil === 0) this.trialUntil = now + MAX_TRIAL;
+    if (request === this.probe) this.trialUntil = now + MAX_TRIAL;
     this.window.add(now);
     const { slow } = this.limits;
     if (slow > 0 && firstByte > slow) this.markFailure(caller, now);
@@ -247,18 +251,18 @@ export class TargetHealth {
    * Records a failure of the provider.
    * @param caller whose request may have caused it; undefined: no request did
    */
-  recordFailure(caller?: string): void {
+  recordFailure(request: number, caller?: string): void {
     const now = this.clock();
     if (caller !== undefined) this.callers.record(caller, now);
     this.window.add(now);
-    this.countFailure(caller, now);
+    this.countFailure(request, caller, now);
   }
 
-  private countFailure(caller: string | undefined, now: number): void {
+  private countFailure(request: number, caller: string | undefined, now: number): void {
     this.failures++;
     this.markFailure(caller, now);
     if (this.closed) this.openIfFailing();
-    else if (this.probing) this.open(Math.min(2 * this.openFor, this.limits.longest));
+    else if (this.isInTrial(request)) this.open(Math.min(2 * this.openFor, this.limits.longest));
   }
 
   private markFailure(caller: string | undefined, now: number): void {
@@ -302,7 +306,6 @@ export class TargetHealth {
   }
 
   private endProbe(): void {
-    this.probing = false;
-    this.trialUntil = 0;
+    this.probe = this.trialUntil = 0;
   }
 }

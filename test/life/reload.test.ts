@@ -2,6 +2,7 @@ import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { setTimeout as after } from "node:timers/promises";
 import t, { type Test } from "tap";
+import type { Attempt } from "../../src/core/attempt.ts";
 import { asking, type Running, startGateway } from "../support/gateway.ts";
 import { httpUpstream } from "../support/upstream.ts";
 
@@ -244,7 +245,9 @@ t.test("health is kept where the provider is unchanged, and a removed key ends i
   if (!target) throw new Error("no target");
   const { health } = gateway.generation.upstreams;
   for (let i = 0; i < 20; i++) {
-    health.recordStart({ target } as never).recordFailure();
+    const attempt = { target } as Attempt;
+    health.recordStart(attempt);
+    health.recordResponse(attempt, 503);
   }
   t.notOk(health.isUsable(target));
   writeFileSync(join(folder, "gateway.yaml"), yaml(origin, 9));

@@ -64,6 +64,25 @@ t.test("targets of one name share their health, for all models they serve", asyn
   t.match(log.lines, [{ level: "warn", fields: { target: "a:m", seconds: 30 } }]);
 });
 
+t.test("an answer from before a target was suspended does not end its probe", async (t) => {
+  const { health, fail, watch } = watched();
+  const target = targetOf("a");
+  const start = { protocol: tiny, method: "POST", headers: new HeaderList(), body: Body.empty, startedAt: 0 };
+  const [old, probe] = [new Attempt({ target, ...start }), new Attempt({ target, ...start })];
+  health.recordStart(old);
+  health.recordResponse(old, 200);
+  fail(target);
+  watch.now += 30_000;
+  health.recordStart(probe);
+  health.recordResponse(probe, 200);
+  for (const end of ["whole", "unfinished", "broken"] as const) {
+    health.recordEnd(old, end);
+    t.notOk(health.isUsable(target), end);
+  }
+  health.recordEnd(probe, "whole");
+  t.ok(health.isUsable(target));
+});
+
 t.test("credentials take turns; a 429 lets one rest for the given time, at that model", async (t) => {
   const { health, ask, watch } = watched();
   const target = targetOf("p", { credentials: credentialsOf("one", "two", "three") });

@@ -14,19 +14,19 @@ function watched(limits = {}) {
   /** Requests that end so, one after another. */
   const ask = (count: number, well: boolean, firstByte = 10) => {
     for (let i = 0; i < count; i++) {
-      health.begin();
-      if (well) health.recordResponse(firstByte);
-      else health.recordFailure();
-      if (well) health.recordWhole();
+      const request = health.begin();
+      if (well) health.recordResponse(request, firstByte);
+      else health.recordFailure(request);
+      if (well) health.recordWhole(request);
       health.end();
     }
   };
   /** Requests whose answers begin well, and then break off. */
   const breakOff = (count: number, caller?: string) => {
     for (let i = 0; i < count; i++) {
-      health.begin();
-      health.recordResponse(10, caller);
-      health.recordBroken(caller);
+      const request = health.begin();
+      health.recordResponse(request, 10, caller);
+      health.recordBroken(request, caller);
       health.end();
     }
   };
@@ -45,10 +45,10 @@ t.test("five failures in a row open it for 30 s; then one probe is let through, 
   t.notOk(health.isUsable);
   watch.now += 1;
   t.ok(health.isUsable);
-  health.begin();
+  const probe = health.begin();
   t.notOk(health.isUsable, "only one probe");
-  health.recordResponse(5);
-  health.recordWhole();
+  health.recordResponse(probe, 5);
+  health.recordWhole(probe);
   t.ok(health.isUsable);
   t.same(told, [30_000, 0]);
   ask(4, false);
@@ -60,8 +60,7 @@ t.test(
   async (t) => {
     const leave = ({ health }: ReturnType<typeof watched>, count: number, waited: number) => {
       for (let i = 0; i < count; i++) {
-        health.begin();
-        health.recordClientLeft(waited);
+        health.recordClientLeft(health.begin(), waited);
         health.end();
       }
     };
@@ -95,8 +94,7 @@ t.test(
     for (const openFor of [30, 60, 120, 240, 300, 300]) {
       t.equal(told.at(-1), openFor * 1000);
       watch.now += openFor * 1000;
-      health.begin();
-      health.recordInconclusive();
+      health.recordInconclusive(health.begin());
       health.end();
       t.ok(health.isUsable);
       ask(1, false);
@@ -142,7 +140,7 @@ t.test("five answers in a row that begin well and break off open it; one that en
   ask(1, true);
   breakOff(3);
   ask(1, false);
-  for (let i = 0; i < 9; i++) health.recordResponse(10);
+  for (let i = 0; i < 9; i++) health.recordResponse(health.begin(), 10);
   t.ok(health.isUsable, "a head alone is neither a failure");
   breakOff(1);
   t.notOk(health.isUsable, "nor a success");
@@ -153,29 +151,57 @@ t.test("a probe is over when its answer is: one that breaks off opens it for twi
   const { health, ask, breakOff, watch, told } = watched({ longest: 60_000 });
   ask(5, false);
   watch.now += 30_000;
-  health.begin();
-  health.recordResponse(5);
+  const probe = health.begin();
+  health.recordResponse(probe, 5);
   t.match(health.condition, { state: "half-open", remaining: 0 });
   t.notOk(health.isUsable, "its answer is not whole");
-  health.recordUnfinished();
+  health.recordInconclusive(probe);
   t.ok(health.isUsable, "its client has left: another one may probe");
   breakOff(1);
   t.same(told, [30_000, 60_000]);
-  watch.now += 60_000;
-  health.begin();
-  health.recordUnfinished();
-  t.notOk(health.isUsable, "an older stream that ends does not end the probe, whose head has not come");
-  health.recordResponse(5);
-  health.recordWhole();
-  t.same(told, [30_000, 60_000, 0]);
+});
+
+t.test("only the probe, and requests that began after it, show whether a target has recovered", async (t) => {
+  const opened = (limits = {}) => {
+    const target = watched(limits);
+    const old = target.health.begin();
+    target.health.recordResponse(old, 5);
+    target.ask(5, false);
+    target.watch.now += 30_000;
+    const probe = target.health.begin();
+    return { ...target, old, probe };
+  };
+  for (const end of ["recordWhole", "recordBroken", "recordInconclusive", "recordFailure"] as const) {
+    const { health, told, old, probe } = opened();
+    for (const head of [false, true]) {
+      if (head) health.recordResponse(probe, 5);
+      health[end](old);
+      t.notOk(health.isUsable, `${end}: the end of an older request leaves the probe alone`);
+    }
+    t.same(told, [30_000]);
+    health.recordWhole(probe);
+    t.same(told, [30_000, 0]);
+  }
+  const impatient = opened({ slow: 3000 });
+  impatient.health.recordClientLeft(impatient.old, 5000);
+  t.same(impatient.told, [30_000], "nor does its client that has not waited for it");
+  const forced = opened();
+  const later = forced.health.begin();
+  forced.health.recordInconclusive(later);
+  t.notOk(forced.health.isUsable, "the probe still runs");
+  forced.health.recordResponse(later, 5);
+  forced.health.recordWhole(later);
+  t.same(forced.told, [30_000, 0], "a whole answer to a newer request is as good as the probe's");
+  const failing = opened({ longest: 60_000 });
+  failing.health.recordFailure(failing.health.begin());
+  t.same(failing.told, [30_000, 60_000], "and a failure as bad");
 });
 
 t.test("a probe whose answer runs for 5 s closes it, until the next failure", async (t) => {
   const { health, ask, breakOff, watch, told } = watched();
   ask(5, false);
   watch.now += 30_000;
-  health.begin();
-  health.recordResponse(5);
+  health.recordResponse(health.begin(), 5);
   watch.now += 4999;
   t.notOk(health.isUsable);
   watch.now += 1;
@@ -186,18 +212,18 @@ t.test("a probe whose answer runs for 5 s closes it, until the next failure", as
   breakOff(1);
   t.same(told, [30_000, 0, 30_000], "no answer had ended whole");
   watch.now += 30_000;
-  health.begin();
-  health.recordResponse(5);
+  const probe = health.begin();
+  health.recordResponse(probe, 5);
   watch.now += 5000;
   health.begin();
-  health.recordWhole();
+  health.recordWhole(probe);
   breakOff(4);
   t.ok(health.isUsable, "an answer has ended whole");
 });
 
 t.test("answers to one caller that break off do not open it while another one uses it", async (t) => {
   const { health, breakOff } = watched();
-  health.recordResponse(10, "other");
+  health.recordResponse(health.begin(), 10, "other");
   breakOff(20, "one");
   t.ok(health.isUsable);
   breakOff(1, "other");
@@ -238,11 +264,11 @@ t.test(
     health.probeNow();
     t.ok(health.isUsable);
     t.match(health.condition, { state: "half-open", remaining: 0 });
-    health.begin();
+    const probe = health.begin();
     t.notOk(health.isUsable, "by one request");
     health.probeNow();
     t.notOk(health.isUsable, "which runs already");
-    health.recordFailure();
+    health.recordFailure(probe);
     t.equal(health.condition.state, "open");
     health.probeNow();
     ask(1, true);
@@ -255,35 +281,35 @@ t.test(
   "failures of one caller's requests alone do not open it while another one uses it; one of theirs does",
   async (t) => {
     const { health, watch } = watched({ window: 60_000 });
-    health.recordResponse(10, "other");
+    health.recordResponse(health.begin(), 10, "other");
     watch.now += 60_000;
-    for (let i = 0; i < 20; i++) health.recordFailure("one");
+    for (let i = 0; i < 20; i++) health.recordFailure(health.begin(), "one");
     t.ok(health.isUsable);
-    health.recordFailure("other");
+    health.recordFailure(health.begin(), "other");
     t.notOk(health.isUsable, "it fails for both");
   },
 );
 
 t.test("failures of the only caller within the window open it, and so do those that no request caused", async (t) => {
   const alone = watched({ window: 60_000 });
-  alone.health.recordResponse(10, "other");
+  alone.health.recordResponse(alone.health.begin(), 10, "other");
   alone.watch.now += 60_001;
-  for (let i = 0; i < 5; i++) alone.health.recordFailure("one");
+  for (let i = 0; i < 5; i++) alone.health.recordFailure(alone.health.begin(), "one");
   t.notOk(alone.health.isUsable);
   const unreachable = watched({ window: 60_000 });
-  unreachable.health.recordResponse(10, "other");
-  for (let i = 0; i < 4; i++) unreachable.health.recordFailure("one");
+  unreachable.health.recordResponse(unreachable.health.begin(), 10, "other");
+  for (let i = 0; i < 4; i++) unreachable.health.recordFailure(unreachable.health.begin(), "one");
   t.ok(unreachable.health.isUsable);
-  unreachable.health.recordFailure();
+  unreachable.health.recordFailure(unreachable.health.begin());
   t.notOk(unreachable.health.isUsable);
 });
 
 t.test("a share of failures of one caller alone does not open it either; with another one's it does", async (t) => {
   const { health } = watched({ errors: 0.5, requests: 20, failures: 100 });
   for (let i = 0; i < 40; i++)
-    if (i % 4 === 0) health.recordResponse(10, "other");
-    else health.recordFailure("one");
+    if (i % 4 === 0) health.recordResponse(health.begin(), 10, "other");
+    else health.recordFailure(health.begin(), "one");
   t.ok(health.isUsable);
-  health.recordFailure("other");
+  health.recordFailure(health.begin(), "other");
   t.notOk(health.isUsable);
 });
