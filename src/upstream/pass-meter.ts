@@ -47,8 +47,9 @@ export class PassMeter implements PassObserver {
     exchange.received = 0;
   }
 
-  onStart(fail: (error: GatewayError) => void): void {
+  onStart(fail: (error: GatewayError) => void, endIfDelivered: () => boolean): void {
     this.objects?.onStart(fail);
+    this.exchange.activeResponse = { drain: () => false, endIfDelivered, push: () => false };
   }
 
   onRequestBody(bytes: Buffer): MaybePromise<void> {
@@ -99,17 +100,18 @@ export class PassMeter implements PassObserver {
     return headerObject(headers);
   }
 
-  onResponseBody(bytes: Buffer): void {
+  onResponseBody(bytes: Buffer): boolean {
     const { exchange } = this;
     exchange.firstByte ??= exchange.elapsed;
     exchange.written += bytes.length;
     if (this.createsObjects) this.objects?.onResponseData(bytes);
     this.usage?.push(bytes);
-    if (!this.streamed) return;
+    if (!this.streamed) return false;
     // Updated with every piece, because the client may leave before the end.
     this.streamed.push(bytes);
     exchange.usage = this.streamed.usage;
     exchange.usageError = this.streamed.fault;
+    return this.streamed.hasTerminated;
   }
 
   onErrorBody(body: Buffer): IncomingHttpHeaders {

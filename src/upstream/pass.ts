@@ -37,8 +37,12 @@ export interface OutgoingPass {
 
 /** Observes a pass-through request and its response, and decides which headers pass. */
 export interface PassObserver {
-  /** Called before anything else with a function that ends the request with an error, whatever it waits for. */
-  onStart?(fail: (error: GatewayError) => void): void;
+  /**
+   * Called before anything else.
+   * @param fail ends the request with an error, whatever it waits for
+   * @param endIfDelivered as of `ActiveResponse`
+   */
+  onStart?(fail: (error: GatewayError) => void, endIfDelivered: () => boolean): void;
   /**
    * Called with each piece of the request's body, which is forwarded when it has returned or its promise has settled.
    * @throws GatewayError where the piece must not be forwarded
@@ -50,8 +54,11 @@ export interface PassObserver {
   onResponseHead(status: number, rawHeaders: readonly string[]): IncomingHttpHeaders;
   /** Changes the response's body, which is buffered for it; undefined: the body is streamed unchanged. */
   readonly changeBody?: ((body: Buffer) => Buffer) | undefined;
-  /** Called with each piece of the response's body as it goes to the client. */
-  onResponseBody(bytes: Buffer): void;
+  /**
+   * Called with each piece of the response's body as it goes to the client. Returns whether it is a stream that has come to its
+   * terminal event.
+   */
+  onResponseBody(bytes: Buffer): boolean;
   /** Called with the whole body of an error response before its head is sent. Returns headers that replace those of the head. */
   onErrorBody(body: Buffer): IncomingHttpHeaders;
   /**
@@ -75,6 +82,8 @@ export class PassThroughRequest {
   private repeated = false;
   /** The observer was notified that the response is complete. */
   private endNotified = false;
+  /** Whether the system has all bytes up to a stream's terminal event. */
+  private isDelivered = false;
   private total: NodeJS.Timeout | undefined;
   /** Runs until there is a connection, then from the end of the request to the head of the response. */
   private deadline: NodeJS.Timeout | undefined;
@@ -114,7 +123,10 @@ export class PassThroughRequest {
     const { total } = outgoing.timeouts;
     if (total > 0) this.total = setTimeout(() => this.fail(this.timeoutErrorOf("total")), total).unref();
     response.once("close", () => this.onClose());
-    this.observer.onStart?.((error) => this.fail(error));
+    this.observer.onStart?.(
+      (error) => this.fail(error),
+      () => this.endIfDelivered(),
+    );
     if (this.body) {
       request.pipe(this.body);
       if (outgoing.pace) BodyRateMonitor.watch(request, outgoing.pace, (error) => this.fail(error));
@@ -257,7 +269,7 @@ export class PassThroughRequest {
       // its `end` event.
       let remaining = Number(headers.get("content-length") ?? Number.POSITIVE_INFINITY);
       answer.on("data", (bytes: Buffer) => {
-        observer.onResponseBody(bytes);
+        if (observer.onResponseBody(bytes)) this.noteDelivery();
         remaining -= bytes.length;
         if (remaining <= 0) this.notifyEnd();
       });
@@ -334,6 +346,24 @@ export class PassThroughRequest {
     if (this.endNotified || this.error || this.response.destroyed) return;
     this.endNotified = true;
     this.observer.onResponseEnd();
+  }
+
+  /** Called before a stream's terminal event is written. */
+  private noteDelivery(): void {
+    const note = (error: unknown) => {
+      this.isDelivered = !error;
+    };
+    setImmediate(() => this.response.socket?.write("", note));
+  }
+
+  /** Called when the client has left, which some do at the terminal event. */
+  private endIfDelivered(): boolean {
+    if (!this.isDelivered || this.error) return false;
+    if (!this.endNotified) this.observer.onResponseEnd();
+    this.endNotified = true;
+    this.upstream?.destroy();
+    this.end.resolve();
+    return true;
   }
 
   private fail(error: GatewayError): void {

@@ -33,6 +33,21 @@ t.test(
   },
 );
 
+t.test("a stream has come to its end with the terminal event of any of the protocols, as its last event", async (t) => {
+  const usage = new StreamUsage([anthropic, chat]);
+  t.notOk(usage.hasTerminated);
+  usage.push(stream({ choices: [] }));
+  t.notOk(usage.hasTerminated);
+  usage.push(Buffer.from("data: [DONE]\n"));
+  t.notOk(usage.hasTerminated, "the event is not whole");
+  usage.push(Buffer.from("\n"));
+  t.ok(usage.hasTerminated);
+  usage.push(stream({ choices: [] }));
+  t.notOk(usage.hasTerminated);
+  usage.push(Buffer.from('event: message_stop\ndata: {"type":"message_stop"}\n\n'));
+  t.ok(usage.hasTerminated);
+});
+
 t.test("an event without JSON has no usage, and one that is too large ends parsing, which is reported", async (t) => {
   const usage = new StreamUsage([responses]);
   usage.push(Buffer.from('data: {"usage":secret}\n\n'));

@@ -361,6 +361,48 @@ for (const way of WAYS) {
 }
 
 t.test(
+  "a client that leaves at the terminal event of a stream has all of it; one that has not got that has left",
+  async (t) => {
+    const event = (content: string) => `data: {"choices":[{"index":0,"delta":{"content":"${content}"}}]}\n\n`;
+    const usage = `data: {"choices":[],"usage":{"prompt_tokens":14,"completion_tokens":45}}\n\n`;
+    const done = "data: [DONE]\n\n";
+    let text = "";
+    // The end of the body never comes.
+    const { upstream, running } = await raw(t, (socket) =>
+      socket.write(
+        `HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n${text.length.toString(16)}\r\n${text}\r\n`,
+      ),
+    );
+    const leaveAfter = async (awaited: string) => {
+      const before = ended(running).length;
+      const asked = httpRequest({
+        ...{ port: running.port, host: "127.0.0.1", path: "/vendors/one/chat/completions", method: "POST" },
+        headers: asking(),
+      });
+      asked.on("error", () => {}).end("{}");
+      const [answer] = (await once(asked, "response")) as [IncomingMessage];
+      answer.on("error", () => {});
+      let received = "";
+      for await (const piece of answer) {
+        received += piece;
+        if (received.includes(awaited)) break;
+      }
+      asked.destroy();
+      await until(() => ended(running).length > before);
+      await until(() => upstream.open === 0, "the provider to hear of it");
+      return ended(running).at(-1);
+    };
+    text = event("Hi") + usage + done;
+    t.match(await leaveAfter(done), { status: 200, outcome: "completed", bytes: text.length });
+    t.match((await ledger(running))[0], { outcome: "completed", usage: { in: { total: 14 }, out: { total: 45 } } });
+    text = event("Hi") + usage;
+    t.match(await leaveAfter(usage), { outcome: "aborted" });
+    text = event("x".repeat(1 << 16)).repeat(500) + done;
+    t.match(await leaveAfter("xxx"), { outcome: "aborted" }, "it has not read so far");
+  },
+);
+
+t.test(
   "calls that create a vendor's own keys are refused, in any spelling, unless the path is marked mint",
   async (t) => {
     const { upstream, running } = await http(

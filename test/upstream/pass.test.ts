@@ -44,6 +44,7 @@ class Count implements PassObserver {
   }
   onResponseBody(bytes: Buffer) {
     Count.received += bytes.length;
+    return false;
   }
   static ended: (() => void) | undefined;
   onResponseEnd() {
