@@ -7,8 +7,10 @@ import type { Target } from "../core/marketplace.ts";
 import type { ResponseExchange, RoutedExchange } from "../core/phases.ts";
 import { shorten } from "../core/shorten.ts";
 import type { Stage } from "../core/stage.ts";
+import type { Usage } from "../core/usage.ts";
 import { Frame } from "../wire/frame.ts";
 import { HeaderList, withLength } from "../wire/headers.ts";
+import { parseInSteps } from "../wire/parse-in-steps.ts";
 import type { JsonObject } from "../wire/values.ts";
 import type { ProtocolChoice } from "./choose-protocol.ts";
 import { isTranslatable, type ResponseContext, type TranslatedProtocol, translationOf } from "./codec.ts";
@@ -121,11 +123,11 @@ export class ExchangeTranslation {
     if (!conversation) return;
     try {
       const to = protocolFor(conversation, attempt.target, choice);
-      const written = await runInTurns(
+      const written = await this.inTurns(
         writeRequestInSteps(conversation, destination(attempt.target, to), this.exchange.strict),
       );
-      await turn();
-      const bytes = await runInTurns(bytesInSteps(written.encoded.body));
+      await this.nextTurn();
+      const bytes = await this.inTurns(bytesInSteps(written.encoded.body));
       this.prepared = { attempt, result: () => ({ ...written, bytes }) };
     } catch (thrown) {
       this.prepared = {
@@ -141,14 +143,24 @@ export class ExchangeTranslation {
   private async decodeInTurns(): Promise<Conversation | undefined> {
     try {
       const bytes = this.source.bytes();
-      await turn();
+      await this.nextTurn();
       const request: ClientRequest = { ...this.received, bytes };
-      await turn();
-      this.decoded = await runInTurns(readRequestInSteps(request, this.envelopes));
+      await this.nextTurn();
+      this.decoded = await this.inTurns(readRequestInSteps(request, this.envelopes));
     } catch (thrown) {
       this.decodeFailure = { thrown };
     }
     return this.decoded;
+  }
+
+  /** Runs each step in a tick of its own. @throws GatewayError `client_gone` once the exchange has ended */
+  private inTurns<Result>(steps: Steps<Result>): Promise<Result> {
+    return runInTurns(steps, () => this.nextTurn());
+  }
+
+  private async nextTurn(): Promise<void> {
+    await turn();
+    if (this.exchange.signal.aborted) throw new GatewayError("client_gone");
   }
 
   /** The client's request, decoded. @throws GatewayError `invalid_field`, `invalid_json` */
@@ -267,14 +279,14 @@ export class ExchangeTranslation {
         this.conversation.task === "count"
           ? await this.translateCount(attempt, head, bytes)
           : isLarge
-            ? await this.translateInTurns(translation, head, bytes, exchange.signal)
+            ? await this.translateInTurns(translation, head, bytes)
             : this.translateWhole(translation, head, bytes);
       // The client may take long to read the answer.
       this.decoded = undefined;
       return stage;
     } catch (thrown) {
       // The provider has done the work, and bills it.
-      if (!framing) exchange.usage = usageOf(attempt, bytes);
+      if (!framing) exchange.usage ??= await usageOf(attempt, bytes);
       throw thrown;
     }
   }
@@ -290,30 +302,22 @@ export class ExchangeTranslation {
    * Does the same for a large response, in many ticks of the event loop, until the exchange has ended. The time that this takes
    * depends on the provider's bytes: it is counted like that of reading them.
    */
-  private async translateInTurns(
-    translation: ResponseTranslation,
-    head: Head,
-    bytes: Buffer,
-    signal: AbortSignal,
-  ): Promise<Stage> {
-    const nextTurn = () => turn(undefined, { signal });
-    const inTurns = <Result>(steps: Steps<Result>) => runInTurns(steps, nextTurn);
+  private async translateInTurns(translation: ResponseTranslation, head: Head, bytes: Buffer): Promise<Stage> {
     head.isReading = true;
     try {
       return await oneAtATime(async () => {
-        await nextTurn();
-        const events = await inTurns(decodeWholeInSteps(translation, bytes, head.framing));
-        await nextTurn();
+        await this.nextTurn();
+        const events = await this.inTurns(decodeWholeInSteps(translation, bytes, head.framing));
+        await this.nextTurn();
         if (this.exchange.wantsStream) {
           const target = new Framing(this.exchange.operation);
-          return this.replaceByStream(head, target, await inTurns(encodeWholeAsStream(translation, events, target)));
+          const frames = await this.inTurns(encodeWholeAsStream(translation, events, target));
+          return this.replaceByStream(head, target, frames);
         }
-        const text = await inTurns(encodeWholeInSteps(translation, events));
-        await nextTurn();
-        return this.replaceBody(head, await inTurns(bytesInSteps(text)));
+        const text = await this.inTurns(encodeWholeInSteps(translation, events));
+        await this.nextTurn();
+        return this.replaceBody(head, await this.inTurns(bytesInSteps(text)));
       });
-    } catch (thrown) {
-      throw signal.aborted ? new GatewayError("client_gone") : thrown;
     } finally {
       head.isReading = false;
     }
@@ -358,7 +362,7 @@ export class ExchangeTranslation {
   private async estimateInTurns(): Promise<CountEstimate> {
     if (!this.decoded && !this.decodeFailure) await this.decodeInTurns();
     this.refuseStoredFeatures();
-    return this.countEstimate(await runInTurns(estimateLikelyTokensInSteps(this.conversation, this.text)));
+    return this.countEstimate(await this.inTurns(estimateLikelyTokensInSteps(this.conversation, this.text)));
   }
 
   private refuseStoredFeatures(): void {
@@ -410,7 +414,7 @@ export class ExchangeTranslation {
     const text = await bodyOf(head, MAX_ERROR_BYTES).then(String, () => "");
     const { decodeError } = (attempt.protocol as TranslatedProtocol).translation.response;
     const fault = decodeError(status, headers, text);
-    const usage = usageOf(attempt, Buffer.from(text));
+    const usage = await usageOf(attempt, Buffer.from(text));
     // Some responses report zeros for work that was not done.
     if (usage && (usage.in.total ?? 0) + (usage.out.total ?? 0) > 0) exchange.usage = usage;
     // An error that no client could parse has one code, translated or not.
@@ -511,9 +515,10 @@ function targetHeaders(
   return result;
 }
 
-function usageOf({ protocol }: Attempt, bytes: Buffer) {
+/** Returns the usage in a whole response; of a large one in many ticks of the event loop. */
+async function usageOf({ protocol }: Attempt, bytes: Buffer): Promise<Usage | undefined> {
   try {
-    return protocol.usage(JSON.parse(bytes.toString()));
+    return protocol.usage(await runInTurns(parseInSteps(bytes)));
   } catch {
     return undefined;
   }

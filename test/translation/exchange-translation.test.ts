@@ -244,6 +244,47 @@ t.test("a large request is decoded and encoded in many turns of the event loop, 
   t.ok((await ask("Is it cold outside?", 10_001)) > 10_000 / 512);
 });
 
+t.test("a large request whose client leaves is not translated to its end, and no provider is asked", async (t) => {
+  let requests = 0;
+  const upstream = await httpUpstream((_, reply) => {
+    requests++;
+    reply.writeHead(200, { "content-type": "application/json" }).end(WHOLE);
+  });
+  t.teardown(() => upstream.close());
+  let steps = 0;
+  const { decodeInSteps } = messages.translation.request;
+  t.intercept(messages.translation.request, "decodeInSteps", {
+    *value(...args: Parameters<NonNullable<typeof decodeInSteps>>) {
+      const decoding = (decodeInSteps as NonNullable<typeof decodeInSteps>)(...args);
+      for (let step = decoding.next(); ; step = decoding.next()) {
+        if (step.done) return step.value;
+        steps++;
+        yield;
+      }
+    },
+  });
+  const { url, log } = await startGateway(
+    t,
+    `providers: { up: { url: "${upstream.origin.origin}/v1", speaks: [openai-chat] } }\nmodels: { m: { targets: [up:x] } }\n`,
+  );
+  const content = "Is it cold outside? ".repeat(20);
+  const asked = Array.from({ length: 20_001 }, (_, i) => ({ role: i % 2 ? "assistant" : "user", content }));
+  const body = JSON.stringify({ model: "m", max_tokens: 9, messages: asked });
+  const ask = (signal?: AbortSignal) =>
+    fetch(`${url}/v1/messages`, { method: "POST", headers: asking(), body, ...(signal && { signal }) });
+  t.equal((await ask()).status, 200);
+  const all = steps;
+  steps = requests = 0;
+  const leaving = new AbortController();
+  const left = ask(leaving.signal);
+  await eventually(() => steps > 0, "it has begun");
+  leaving.abort();
+  await t.rejects(left);
+  await eventually(() => log.lines.some(({ fields }) => fields["outcome"] === "aborted"), "it is logged");
+  t.ok(steps < all, `${steps} of ${all} steps`);
+  t.equal(requests, 0);
+});
+
 t.test("a large whole answer is translated in many turns of the event loop, a small one in one", async (t) => {
   let content = "Hi";
   const upstream = await httpUpstream((_, reply) => {
@@ -312,6 +353,14 @@ models: { m: { targets: [up:x] } }
 plugins: { rewrite: { deadline: 1ms } }
 `,
     );
+    const { parse } = JSON;
+    let longest = 0;
+    t.intercept(JSON, "parse", {
+      value(text: string, reviver?: Parameters<typeof parse>[1]) {
+        longest = Math.max(longest, text.length);
+        return parse(text, reviver);
+      },
+    });
     const ask = (signal?: AbortSignal) => {
       const body = JSON.stringify({ model: "m", max_tokens: 9, messages: [{ role: "user", content: "Hi" }] });
       return fetch(`${url}/v1/messages`, { method: "POST", headers: asking(), body, ...(signal && { signal }) });
@@ -325,6 +374,7 @@ plugins: { rewrite: { deadline: 1ms } }
     leaving.abort();
     await t.rejects(left);
     await eventually(() => log.lines.some(({ fields }) => fields["outcome"] === "aborted"), "it is logged");
+    t.ok(longest < 1_000_000, "its usage is not searched in one turn either");
     const { steps } = running;
     t.equal((await ask()).status, 200, "the next one is translated");
     t.ok(steps < running.steps - steps, `${steps} of ${running.steps - steps} steps`);
