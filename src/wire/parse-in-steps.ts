@@ -215,8 +215,9 @@ class PartReader {
   private *longString(start: number): Generator<undefined, number, undefined> {
     const { bytes } = this;
     const level = this.current;
-    const isName = level.isObject && isBlank(bytes.toString("utf8", level.element, start));
-    const isKept = !isName && !this.isInRaw();
+    const isName = () => level.isObject && isBlank(bytes.toString("utf8", level.element, start));
+    // In this order: in a raw member the text before the string may be long.
+    const isKept = !this.isInRaw() && !isName();
     let text = "";
     let from = start + 1;
     for (;;) {

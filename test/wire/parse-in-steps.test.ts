@@ -123,3 +123,20 @@ t.test(
     t.throws(() => parsed(holders(4_000_001)), { message: /over 4000000 objects and arrays/ });
   },
 );
+
+t.test("each byte is decoded a few times at most, also in a text that is invalid", async (t) => {
+  const strings = Array(200)
+    .fill(`"${"x".repeat(1100)}"`)
+    .join(" ");
+  for (const text of [`{"args":{"a" ${strings}}}`, `{"args":[${strings}]}`, `{"a" ${strings}}`, `[${strings}]`]) {
+    const bytes = Buffer.from(text);
+    let decoded = 0;
+    const decode = bytes.toString;
+    bytes.toString = (encoding, from = 0, to = bytes.length) => {
+      decoded += to - from;
+      return decode.call(bytes, encoding, from, to);
+    };
+    t.throws(() => parsed(bytes, RAW, 1000), SyntaxError);
+    t.ok(decoded < 3 * bytes.length, `${decoded} of ${bytes.length}`);
+  }
+});
