@@ -1,17 +1,25 @@
 import { ArraySplitter } from "../wire/array.ts";
 import { Frame } from "../wire/frame.ts";
 import { SseSplitter } from "../wire/sse.ts";
+import { GatewayError } from "./errors.ts";
 
 const END = new Frame("end", Buffer.alloc(0));
 
-/** Splits a complete response into the frames it would have been streamed in, followed by the end frame. */
+/**
+ * Splits a complete response into the frames it would have been streamed in, followed by the end frame.
+ * @throws GatewayError `upstream_invalid` where a frame is too large
+ */
 export function splitIntoFrames(bytes: Buffer, framing: "sse" | "array" | undefined): Frame[] {
   if (!framing) return [...splitReceived(bytes, framing), END];
   const splitter = splitterOf(framing);
-  const frames = splitter.push(bytes);
-  const rest = splitter.end();
-  if (rest) frames.push(new Frame(framing === "sse" ? "event" : "element", rest));
-  return [...frames, END];
+  try {
+    const frames = splitter.push(bytes);
+    const rest = splitter.end();
+    if (rest) frames.push(new Frame(framing === "sse" ? "event" : "element", rest));
+    return [...frames, END];
+  } catch (thrown) {
+    throw GatewayError.from(thrown, "upstream_invalid");
+  }
 }
 
 /** Splits the beginning of a response into the frames that are complete; unframed bytes are one piece. */

@@ -155,9 +155,9 @@ export class StreamTranslator {
 export function decodeWhole(translation: ResponseTranslation, bytes: Buffer, framing: StreamFraming): Event[] {
   const { from, source } = translation;
   const { response: codec } = from.translation;
-  const decoded = framing
-    ? runAtOnce(decodeFrames(codec.decoder(source), bytes, framing))
-    : asUpstreamInvalid(() => codec.decode(bytes.toString(), source));
+  const decoded = asUpstreamInvalid(() =>
+    framing ? runAtOnce(decodeFrames(codec.decoder(source), bytes, framing)) : codec.decode(bytes.toString(), source),
+  );
   const restorer = new WholeRestorer(translation);
   for (const event of decoded) restorer.add(event);
   return restorer.end();
@@ -171,10 +171,10 @@ export function* decodeWholeInSteps(
 ): Steps<Event[]> {
   const { from, source } = translation;
   const { decoder, decode, decodeInSteps } = from.translation.response;
-  let decoded: Event[];
-  if (framing) decoded = yield* decodeFrames(decoder(source), bytes, framing);
-  else if (decodeInSteps) decoded = yield* stepsAsUpstreamInvalid(decodeInSteps(bytes, source));
-  else decoded = asUpstreamInvalid(() => decode(bytes.toString(), source));
+  const steps = framing ? decodeFrames(decoder(source), bytes, framing) : decodeInSteps?.(bytes, source);
+  const decoded = steps
+    ? yield* stepsAsUpstreamInvalid(steps)
+    : asUpstreamInvalid(() => decode(bytes.toString(), source));
   const restorer = new WholeRestorer(translation);
   yield* forEachEvent(cutEvents(decoded), (event) => restorer.add(event));
   return restorer.end();

@@ -21,3 +21,9 @@ t.test("a complete response becomes the frames of a stream, and its end", async 
   ]);
   t.same(shown(""), [["end", ""]]);
 });
+
+t.test("a frame that is too large is the provider's fault", async (t) => {
+  const bytes = Buffer.alloc(17 << 20, "x");
+  for (const framing of ["sse", "array"] as const)
+    t.throws(() => splitIntoFrames(bytes, framing), { code: "upstream_invalid" });
+});

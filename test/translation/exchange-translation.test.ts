@@ -143,6 +143,22 @@ t.test("a stream is written as a stream, and a whole answer as a whole one, what
   t.match(streamed.text, /event: message_stop/);
 });
 
+t.test("a stream that comes unasked and has an event that is too long is the provider's fault", async (t) => {
+  const event = `data: {"choices":[{"index":0,"delta":{"content":"${"x".repeat(17 << 20)}"}}]}\n\n`;
+  const upstream = await httpUpstream((_, reply) =>
+    reply.writeHead(200, { "content-type": "text/event-stream" }).end(`${event}data: [DONE]\n\n`),
+  );
+  t.teardown(() => upstream.close());
+  const { url } = await startGateway(
+    t,
+    `providers: { up: { url: "${upstream.origin.origin}/v1", speaks: [openai-chat] } }\nmodels: { m: { targets: [up:x] } }\n`,
+  );
+  const body = JSON.stringify({ model: "m", max_tokens: 9, messages: [{ role: "user", content: "Hi" }] });
+  const response = await fetch(`${url}/v1/messages`, { method: "POST", headers: asking(), body });
+  t.equal(response.status, 502);
+  t.match(await response.text(), "The provider's answer is not valid");
+});
+
 t.test("a stored object is not counted by its name: a count that no target can compute is refused", async (t) => {
   const { url } = await startGateway(
     t,
