@@ -17,6 +17,7 @@ const VendorFile = z.strictObject({
     protocol: nonEmpty.optional(),
   }),
   suggest: z.array(z.looseObject({ id: nonEmpty })).default([]),
+  facts: z.array(z.strictObject({ ids: z.array(nonEmpty), facts: z.record(nonEmpty, z.unknown()) })).default([]),
   also: z.array(nonEmpty).default([]),
 });
 

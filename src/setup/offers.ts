@@ -83,13 +83,16 @@ function modelOffers(
   const now = Date.now();
   // A model whose id is not allowed in the file cannot be offered.
   const named = available.filter(({ id }) => MODEL_ID.test(id));
+  const generations = vendor.facts.map(({ ids, facts }) => ({ facts, patterns: ids.map(compileGlob) }));
   const known = named.map((model): ModelOffer => {
-    const facts = catalogue.find({ url: new URL(url) }, model.id);
-    const price = facts.prices?.guessed ? undefined : facts.prices?.versionAt(now)?.price;
-    const context = facts.context?.value ?? model.context;
+    const found = catalogue.find({ url: new URL(url) }, model.id);
+    const price = found.prices?.guessed ? undefined : found.prices?.versionAt(now)?.price;
+    const context = found.context?.value ?? model.context;
+    const own = generations.find(({ patterns }) => patterns.some((pattern) => pattern.test(model.id)));
+    const facts = own?.facts ?? {};
     return {
       id: model.id,
-      entry: {},
+      entry: Object.keys(facts).length === 0 ? {} : { facts },
       ...(context !== undefined && { context }),
       ...(price && { price }),
       created: model.created ?? 0,
@@ -100,7 +103,7 @@ function modelOffers(
   for (const { id, ...entry } of vendor.suggest) {
     const pattern = compileGlob(id);
     const best = newest.find((model) => pattern.test(model.id));
-    if (best) Object.assign(best, { preselected: true, entry });
+    if (best) Object.assign(best, { preselected: true, entry: { ...entry, ...best.entry } });
   }
   if (!newest.some(({ preselected }) => preselected))
     for (const model of newest.filter(({ price }) => price || vendor.variables.length === 0).slice(0, PRESELECTED))

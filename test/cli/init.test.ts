@@ -36,6 +36,26 @@ t.test(
   },
 );
 
+t.test("each model gets the facts of its generation, also one that was not suggested", async (t) => {
+  const ids = ["claude-opus-4-6", "claude-sonnet-4-5-20250929", "claude-opus-5", "claude-3-7-sonnet-20250219"];
+  const claude = await startVendor(t, json({ data: ids.map((id) => ({ id })) }));
+  const names = ["models/gemini-2.5-flash", "models/gemini-3.1-pro-preview"];
+  const gemini = await startVendor(t, json({ models: names.map((name) => ({ name })) }));
+  const { init, text, folder } = await folderOf(t);
+  await init(["--models", "*"], undefined, {
+    ...{ PATH: "", HOME: folder },
+    ...{ ANTHROPIC_API_KEY: "sk-0123456789abcdef", ANTHROPIC_BASE_URL: claude.url },
+    ...{ GEMINI_API_KEY: "sk-0123456789abcdef", GOOGLE_GEMINI_BASE_URL: gemini.url },
+  });
+  const factsOf = (id: string) => new RegExp(`^  ${id}: .*?facts: (\\{.*?\\})`, "m").exec(text())?.[1];
+  t.equal(factsOf("claude-opus-5"), "{ sampling: false, thinking: adaptive, prefill: false }");
+  t.equal(factsOf("claude-opus-4-6"), "{ thinking: adaptive, prefill: false }");
+  t.equal(factsOf("claude-sonnet-4-5-20250929"), "{ thinking: budget, system_in_place: false }");
+  t.equal(factsOf("claude-3-7-sonnet-20250219"), undefined);
+  t.equal(factsOf("gemini-3.1-pro-preview"), "{ thinking: level }");
+  t.equal(factsOf("gemini-2.5-flash"), undefined, "its thinking has a budget, as the gateway knows by its name");
+});
+
 t.test("clients found on this machine get their settings, with the key filled in", async (t) => {
   const { init, folder } = await folderOf(t);
   const programs = join(folder, "programs");
