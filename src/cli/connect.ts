@@ -8,6 +8,7 @@ import { ALL_ADDRESSES } from "../core/networks.ts";
 import { type Client, type ClientValues, fillPlaceholders, loadClients } from "../loader/clients.ts";
 import { UsageError } from "../text/format-error.ts";
 import { formatTable } from "../text/table.ts";
+import type { ChooseModel } from "./first-request.ts";
 import { shellWord } from "./shell.ts";
 import { COMMAND, parseVerbArguments, type Terminal } from "./verb.ts";
 
@@ -26,6 +27,8 @@ export interface ConnectSettings {
   listen: { host: string; port: number };
   /** Ids and aliases; those with a provider that is on come first. */
   models: readonly string[];
+  /** Chooses the model of a client for which none is named; absent: the first one. */
+  choose?: ChooseModel;
 }
 
 /**
@@ -47,8 +50,8 @@ export async function runConnect(
   }
   const client = clients.find(({ id }) => id === name);
   if (!client) throw new UsageError(unknownClient(name, clients));
-  const { listen, models } = await loadSettings();
-  const [first] = models;
+  const { listen, models, choose } = await loadSettings();
+  const first = choose?.(client.protocol) ?? models[0];
   if (first === undefined) {
     io.err(
       `The gateway has no model yet, so no client can use it. Add one to gateway.yaml, like  models: { fast: { targets: ["PROVIDER:MODEL"] } }, or see which ones the keys in your environment allow: ${COMMAND} init --out -`,
@@ -171,11 +174,19 @@ export function clientLines(client: Client, settings: ClientValues): string[] {
 }
 
 /** Describes the settings of all clients found on this machine; empty without clients. */
-export function installedClientLines(settings: ClientValues, io: Terminal): string[] {
+export function installedClientLines(
+  settings: Omit<ClientValues, "model">,
+  choose: ChooseModel,
+  io: Terminal,
+): string[] {
   const here = installedClients(loadClients(), io, io.env["HOME"]);
   if (here.length === 0) return [];
   const title = `clients on this machine, and their settings (again with: ${COMMAND} connect ID):`;
-  return ["", title, ...here.flatMap((client) => ["", ...clientLines(client, settings)])];
+  const linesOf = (client: Client) => {
+    const model = choose(client.protocol);
+    return model === undefined ? [] : ["", ...clientLines(client, { ...settings, model })];
+  };
+  return ["", title, ...here.flatMap(linesOf)];
 }
 
 /** Quotes a text as one word of a POSIX shell; `KEY_VARIABLE` stays a variable. */

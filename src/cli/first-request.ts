@@ -5,16 +5,22 @@ import { shellWord } from "./shell.ts";
 /** Abilities of models that do not generate text. */
 const NON_TEXT = ["embeddings", "images"];
 
-/** Returns a model that can answer a greeting, according to the file and public tables. */
-export async function chooseTrialModel({
+/** Chooses a model for a client of a protocol, or for any; undefined where none can be used. */
+export type ChooseModel = (protocol?: string) => string | undefined;
+
+/**
+ * Returns a chooser of models that can answer a greeting, according to the file and public tables: the first one that a provider
+ * serves in the client's own protocol, because agents work best with the models that they are made for; otherwise the first one.
+ */
+export async function trialModels({
   models,
   providers,
-}: Pick<Config, "models" | "providers">): Promise<string | undefined> {
+}: Pick<Config, "models" | "providers">): Promise<ChooseModel> {
   const on = new Map(providers.flatMap((each) => (each.off === undefined ? [[each.name, each]] : [])));
   const usable = models.filter(({ targets }) => targets.some(({ provider }) => on.has(provider)));
   const sellers = [...on.values()].flatMap(({ url }) => (url instanceof URL ? { url } : []));
   const catalogue = await Catalogue.for(sellers);
-  const textModel = usable.find(({ id, can, targets }) => {
+  const textModels = usable.filter(({ id, can, targets }) => {
     const tableAbilities = targets.map(({ provider, model }) => {
       const url = on.get(provider)?.url;
       return url instanceof URL ? catalogue.find({ url }, model).can?.value : undefined;
@@ -22,7 +28,13 @@ export async function chooseTrialModel({
     const abilities = can ?? tableAbilities.find(Boolean) ?? (/embed/i.test(id) ? NON_TEXT : []);
     return !NON_TEXT.some((ability) => abilities.includes(ability));
   });
-  return (textModel ?? usable[0])?.id;
+  // The built-in provider speaks every protocol, and is nobody's first choice.
+  const isNative = ({ targets }: Config["models"][number], protocol: string) =>
+    targets.some(({ provider }) => on.get(provider)?.url !== "demo:" && on.get(provider)?.speaks.includes(protocol));
+  return (protocol) => {
+    const native = protocol === undefined ? undefined : textModels.find((model) => isNative(model, protocol));
+    return (native ?? textModels[0] ?? usable[0])?.id;
+  };
 }
 
 /** Returns a request to paste into a shell. */

@@ -16,7 +16,7 @@ import { formatTable, groupDigits, numberColumns } from "../text/table.ts";
 import { buildVocabulary } from "../vocabulary.ts";
 import { installedClientLines, KEY_VARIABLE, localUrl } from "./connect.ts";
 import { createFirstKey } from "./first-key.ts";
-import { chooseTrialModel, curlLines } from "./first-request.ts";
+import { curlLines, trialModels } from "./first-request.ts";
 import { COMMAND, parseVerbArguments, type Terminal } from "./verb.ts";
 
 const OPTIONS = {
@@ -251,7 +251,8 @@ const firstKey = ({ store, keys }: Config, io: Terminal): Promise<string | undef
 /** Returns the next steps, to paste. */
 async function nextSteps(config: Config, key: string | undefined, io: Terminal): Promise<string[]> {
   const { listen } = config;
-  const model = await chooseTrialModel(config);
+  const choose = await trialModels(config);
+  const model = choose();
   const lines = ["", "start it:", "", `  ${COMMAND} run`];
   if (key !== undefined) lines.push("", `key, shown once: ${key}   (more with: ${COMMAND} keys create NAME)`);
   if (model !== undefined)
@@ -263,5 +264,5 @@ async function nextSteps(config: Config, key: string | undefined, io: Terminal):
       "",
       `no model can be used yet: see ${COMMAND} check; then set up clients with ${COMMAND} connect`,
     ];
-  return [...lines, ...installedClientLines({ address: localUrl(listen), key: key ?? KEY_VARIABLE, model }, io)];
+  return [...lines, ...installedClientLines({ address: localUrl(listen), key: key ?? KEY_VARIABLE }, choose, io)];
 }

@@ -28,7 +28,7 @@ import { Primary } from "../workers/primary.ts";
 import { cliAuthor, watchAuthor } from "./author.ts";
 import { installedClientLines, KEY_VARIABLE, localUrl } from "./connect.ts";
 import { createFirstKey } from "./first-key.ts";
-import { chooseTrialModel, curlLines } from "./first-request.ts";
+import { curlLines, trialModels } from "./first-request.ts";
 import { maxOpenFiles, openFilesWarning } from "./open-files.ts";
 import { deferSignals, ignoreDebugSignal, untilStopped } from "./signals.ts";
 import { COMMAND, parseVerbArguments, type Terminal } from "./verb.ts";
@@ -233,12 +233,13 @@ async function printGreeting(
       io.out(`  note       ${notice}`);
   if (key) io.out(`  key        ${key}   (shown once; more with: ${COMMAND} keys create NAME)`);
   else io.out(`  key        one of yours (${COMMAND} keys list)`);
-  const model = await chooseTrialModel(config);
+  const choose = await trialModels(config);
+  const model = choose();
   if (model !== undefined) {
     const address = localUrl({ host: at.address, port: at.port });
     io.out("\nTry it:\n");
     for (const line of curlLines(address, key ?? KEY_VARIABLE, model)) io.out(line);
-    if (key !== undefined) for (const line of installedClientLines({ address, key, model }, io)) io.out(line);
+    if (key !== undefined) for (const line of installedClientLines({ address, key }, choose, io)) io.out(line);
     io.out("");
   }
 }

@@ -214,11 +214,13 @@ const loadVerbConfig = async (location: ConfigLocation, io: Terminal): Promise<C
   (await loadGateway(location, io)).config;
 
 /** Returns the address and models for clients of the gateway. */
-function connectSettings({ listen, models, providers }: Config): ConnectSettings {
+async function connectSettings(config: Config): Promise<ConnectSettings> {
+  const { listen, models, providers } = config;
   const on = new Set(providers.flatMap(({ name, off }) => (off === undefined ? [name] : [])));
   const usable = models.filter(({ targets }) => targets.some(({ provider }) => on.has(provider)));
   const names = [...usable, ...models].flatMap(({ id, aliases }) => [id, ...aliases]);
-  return { listen, models: [...new Set(names)] };
+  const { trialModels } = await import("./first-request.ts");
+  return { listen, models: [...new Set(names)], choose: await trialModels(config) };
 }
 
 /** Returns gateway.yaml's content; undefined if it is invalid. */

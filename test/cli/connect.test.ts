@@ -39,6 +39,15 @@ t.test("without a model no settings are printed, and the output explains how to 
   t.equal((await connect([], {}, [])).code, 0, "clients are listed all the same");
 });
 
+t.test("without --model a client gets the model that is chosen for its protocol", async (t) => {
+  const choose = (protocol?: string) => (protocol === "anthropic-messages" ? "sonnet" : "fast");
+  const { text } = await captured(
+    (io) => runConnect(["claude", "--key", "k"], io, async () => ({ ...PLACE, models: ["fast", "sonnet"], choose })),
+    { env: {}, folder: tmpdir() },
+  );
+  t.match(text, /^export ANTHROPIC_MODEL=sonnet$/m);
+});
+
 t.test("an address is accepted with or without its version, and local ones where clients reach them", async (t) => {
   t.match((await connect(["claude", "--url", "http://h:1/v1/"])).text, /^export ANTHROPIC_BASE_URL=http:\/\/h:1$/m);
   t.equal(localUrl({ host: "::", port: 1 }), "http://127.0.0.1:1");
