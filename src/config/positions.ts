@@ -73,7 +73,7 @@ export class YamlSource {
         this.values = this.document.toJS({ maxAliasCount: 100 });
         this.problems = problems;
       } catch (thrown) {
-        this.problems = [...problems, this.problemAt([0, 0], (thrown as Error).message)];
+        this.problems = [...problems, this.problemAt(this.lastAliasSpan(), conversionMessage(thrown as Error))];
       }
   }
 
@@ -149,6 +149,13 @@ export class YamlSource {
       },
     });
     return problems;
+  }
+
+  /** Returns the position of the last alias, which multiplies all before it. */
+  private lastAliasSpan(): Span {
+    let span: Span = [0, 0];
+    visit(this.document, { Alias: (_, node) => void (span = nodeSpan(node) ?? span) });
+    return span;
   }
 
   private span({ path, key, part }: Finding): Span {
@@ -266,8 +273,15 @@ export class YamlSource {
   }
 }
 
+/** Returns why valid YAML has no values. */
+const conversionMessage = ({ message }: Error): string =>
+  message.startsWith("Excessive alias count")
+    ? "aliases (*name) of aliases make the file too large; write out what they repeat"
+    : message;
+
 /** Returns a syntax error's message; the library's may repeat source text after a colon, which may contain a secret. */
 function syntaxMessage(mistake: YAMLError): string {
   const message = mistake.message.replace(/:.*$/s, "").replace(/(["'])quote$/, "$1");
+  if (message.includes("call stack")) return "nested too deeply; a bracket may have been repeated by mistake";
   return SYNTAX[mistake.code] ?? message.charAt(0).toLowerCase() + message.slice(1);
 }

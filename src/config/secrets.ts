@@ -32,6 +32,14 @@ export function resolveReferences(text: string, env: NodeJS.ProcessEnv, folder: 
   return { value };
 }
 
+/** References as other programs write them, and one behind another word. */
+const FOREIGN_REFERENCE =
+  /^(?:os\.environ[/[]|process\.env\.|vault:|env[.:])\S+$|^\$?\{\{.*\}\}$|^%[A-Za-z_]\w*%$|\s\$[A-Za-z_]\w*$/;
+
+/** Returns why a text is not the secret itself, but where another program would find it; undefined for any other text. */
+export const foreignReference = (text: string): string | undefined =>
+  FOREIGN_REFERENCE.test(text) ? `the gateway would take this text itself for the secret; ${FORMS}` : undefined;
+
 const unsetVariable = (name: string, env: NodeJS.ProcessEnv): ResolvedText => ({
   unset: name,
   why: `${name} is ${env[name] === undefined ? "not set" : "empty"}`,

@@ -8,7 +8,7 @@ import { type ConfigPath, offNotice, type Report } from "./problems.ts";
 import { parseRedisAddress } from "./redis-address.ts";
 import { AdminSchema } from "./schema/admin.ts";
 import { FileSchema } from "./schema.ts";
-import { resolveReferences, unresolvedReason, weakness } from "./secrets.ts";
+import { foreignReference, resolveReferences, unresolvedReason, weakness } from "./secrets.ts";
 import { atPath, entries, isMap, items, type YamlValue } from "./tree.ts";
 import type { AdminAddress, ListenAddress, OidcSettings } from "./types.ts";
 
@@ -50,6 +50,9 @@ const MIN_KEY_LENGTH = 20;
 const MIN_CREDENTIAL_LENGTH = 8;
 const KEY_HINT = `a key has ${MIN_KEY_LENGTH} characters or more that nobody can guess: openssl rand -hex 32`;
 
+const sameKeyMessage = (owner: string): string =>
+  `the same key as ${JSON.stringify(owner)}; give each its own, or remove one`;
+
 /** Resolves the secrets and parses the addresses of a file of any shape. No message repeats a secret. */
 export class ValueReader {
   readonly values: ConfigValues = { tokens: {}, providers: new Map(), keys: new Map() };
@@ -85,7 +88,7 @@ export class ValueReader {
     )
       this.report({
         path: [atPath(this.file, "admin") === undefined ? "listen" : "admin"],
-        message: "listen and admin have the same address",
+        message: "listen and admin have the same address; write another port, like admin: 127.0.0.1:9090",
       });
   }
 
@@ -232,15 +235,22 @@ export class ValueReader {
     const secret = this.resolveSecret(path);
     if (secret?.off !== undefined) return { off: secret.off };
     if (secret?.value === undefined) return {};
+    const [, variable, file] = /^(?:\$(\w+)|\$file:(.+))$/.exec(String(written)) ?? [];
     // Only characters allowed in a header value; anything else comes from a copying error.
     if (!/^[\x21-\x7e]([\x20-\x7e]*[\x21-\x7e])?$/.test(secret.value))
       this.report({ path, message: "the credential holds a line break, an outer space or a character outside ASCII" });
+    else if (/^bearer\s/i.test(secret.value) && atPath(this.file, "providers", provider, "header") === undefined)
+      this.report({
+        path,
+        message:
+          'the credential begins with "Bearer", which is added anyway; write the key alone, or header: authorization',
+      });
     else {
       const weak = weakness(secret.value, MIN_CREDENTIAL_LENGTH);
-      const mend = "write the vendor's credential, or remove the field if the provider needs none";
+      const source = variable === undefined ? "write" : `set ${variable} to`;
+      const mend = `${source} the vendor's credential, or remove the field if the provider needs none`;
       if (weak) this.report({ path, message: `the credential is ${weak}; ${mend}` });
     }
-    const [, variable, file] = /^(?:\$(\w+)|\$file:(.+))$/.exec(String(written)) ?? [];
     const label = variable ?? (file === undefined ? `#${at + 1}` : basename(file));
     // A changed secret counts as another account, as the file does not say which account it belongs to.
     const account = `${provider}/${at}/${hash("sha256", secret.value).slice(0, 12)}`;
@@ -254,8 +264,7 @@ export class ValueReader {
       this.values.keys.set(name, key);
       if (key.hash === undefined) continue;
       const owner = owners.get(key.hash);
-      if (owner !== undefined)
-        this.report({ path: ["keys", name], key: true, message: `the same key as ${JSON.stringify(owner)}` });
+      if (owner !== undefined) this.report({ path: ["keys", name], key: true, message: sameKeyMessage(owner) });
       owners.set(key.hash, name);
     }
   }
@@ -279,7 +288,8 @@ export class ValueReader {
   private resolveSecret(path: ConfigPath): { value?: string; off?: string } | undefined {
     const written = atPath(this.file, ...path);
     if (typeof written !== "string") return undefined;
-    const found = resolveReferences(written, this.env, this.folder);
+    const foreign = foreignReference(written);
+    const found = foreign ? { wrong: foreign } : resolveReferences(written, this.env, this.folder);
     if ("unset" in found) return { off: found.why };
     if ("value" in found)
       return found.value === ""

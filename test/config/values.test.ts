@@ -77,7 +77,7 @@ t.test("an address whose variable is not set is a mistake, with the fix", async 
 
 t.test("the two listeners cannot share an address", async (t) => {
   t.same(read({ listen: "8080", admin: "127.0.0.1:8080" }).said, [
-    "error admin listen and admin have the same address",
+    "error admin listen and admin have the same address; write another port, like admin: 127.0.0.1:9090",
   ]);
   t.same(read({ listen: "127.0.0.1:0", admin: "127.0.0.1:0" }).said, []);
 });
@@ -172,6 +172,34 @@ t.test("a credential that cannot be in a header is a mistake", async (t) => {
   );
 });
 
+t.test("what another program would take for a reference is a mistake, as it would be the secret itself", async (t) => {
+  for (const text of [
+    ...["os.environ/OPENAI_API_KEY", "process.env.OPENAI_API_KEY", "env.OPENAI_API_KEY", "env:OPENAI_API_KEY"],
+    ...["{{ OPENAI_API_KEY_OF_US }}", "${{ secrets.OPENAI_API_KEY }}", "%OPENAI_API_KEY%", "Bearer $OPENAI_API_KEY"],
+  ]) {
+    const { said } = read({ providers: { a: { url: "https://x", credential: text } }, keys: { a: { key: text } } });
+    for (const path of ["providers.a.credential", "keys.a.key"])
+      t.match(
+        said.find((line) => line.includes(path)),
+        /^error .* (?:this text itself|not a reference).*write \$NAME/,
+        text,
+      );
+  }
+  const written = "x$ABC_9f$-env.-{{4}}-%q%-8d2";
+  t.same(read({ keys: { a: { key: written } } }).said, [], "only whole texts");
+});
+
+t.test("a credential with the word Bearer needs a header of its own, as it is added otherwise", async (t) => {
+  const provider = { url: "https://x", credential: "Bearer sk-0123456789" };
+  t.match(read({ providers: { a: provider } }).said, [/^error providers.a.credential .*write the key alone/]);
+  t.same(read({ providers: { a: { ...provider, header: "authorization" } } }).said, []);
+});
+
+t.test("a guessable credential of a variable is to be changed there", async (t) => {
+  const { said } = read({ providers: { a: { url: "https://x", credential: "$A_KEY" } } }, { A_KEY: "short" });
+  t.match(said, [/the credential is shorter than 8 characters; set A_KEY to the vendor's credential/]);
+});
+
 t.test("a guessable credential is a mistake, and is not repeated", async (t) => {
   for (const value of ["test", "changeme", "sk-...", "<YOUR_API_KEY>", "your-api-key-here", "xxxxxxxxxxxx"]) {
     const { said } = read({ providers: { a: { url: "https://x", credential: "$A" } } }, { A: value });
@@ -226,7 +254,7 @@ t.test("a key that is not set is disabled; a guessable or duplicate one is a mis
   t.same(said, [
     'warning keys.a.key key "a" is off: GONE is not set',
     `error keys.b.key the key is shorter than 20 characters${MAKE_ONE}`,
-    'error keys.d the same key as "c"',
+    'error keys.d the same key as "c"; give each its own, or remove one',
     `error keys.e.key the key is one with spaces or line breaks${MAKE_ONE}`,
   ]);
 });
