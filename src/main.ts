@@ -50,6 +50,17 @@ function exitOnOutputError(): void {
   });
 }
 
+/** Prints a text that is no verb's. Returns the exit code. */
+function print(io: Terminal, text: string): number {
+  exitOnOutputError();
+  io.out(text);
+  return 0;
+}
+
+/** Resolves when the output has been written; where it cannot be, `exitOnOutputError` ends the process a moment later. */
+const outputWritten = (): Promise<void> =>
+  new Promise((done) => process.stdout.write("", (error) => void (error ? undefined : done())));
+
 /** Handles signals before the gateway has started: it is about to read its file anyway, and has nothing to stop. */
 function handleEarlySignals(): void {
   for (const signal of ["SIGHUP", "SIGUSR2"] as const) process.on(signal, () => {});
@@ -85,21 +96,14 @@ async function main(argv: readonly string[]): Promise<number> {
   };
   // Arguments after -- belong to another program that a verb starts; npm start removes its own --.
   const args = argv[0] === "--" ? argv.slice(1) : [...argv];
-  if (args[0] === "--version") {
-    io.out(version());
-    return 0;
-  }
+  if (args[0] === "--version") return print(io, version());
   const location = configPlace(args, io.folder);
   const word = args[0]?.startsWith("-") ? undefined : args.shift();
-  if (args[0] === "--version") {
-    io.out(version());
-    return 0;
-  }
+  if (args[0] === "--version") return print(io, version());
   const ours = args.includes("--") ? args.slice(0, args.indexOf("--")) : args;
   if (word === "help" || ours.includes("--help") || ours.includes("-h")) {
     const named = word === "help" ? ours.find((arg) => !arg.startsWith("-")) : word;
-    io.out(named === undefined ? await help() : verbUsage(await loadVerb(named)));
-    return 0;
+    return print(io, named === undefined ? await help() : verbUsage(await loadVerb(named)));
   }
   reportForeignExit(io.err);
   const name = word ?? "run";
@@ -115,7 +119,9 @@ async function main(argv: readonly string[]): Promise<number> {
       code = 2;
     } else printError(thrown, io, ours.includes("--json"));
   }
-  return verb.exits ? process.exit(code) : code;
+  if (!verb.exits) return code;
+  if (name !== "run") await outputWritten();
+  return process.exit(code);
 }
 
 try {

@@ -190,3 +190,20 @@ t.test("`npm start` and the installed command start Node with the same flags", a
   t.ok(flags);
   t.match(readFileSync(`${ROOT}bin/model-gateway`, "utf8"), `\nflags="${flags}"\n`);
 });
+
+t.test(
+  "output on a full disk is a sentence and exit code 1, also of help and of verbs that end their process",
+  async (t) => {
+    if (!existsSync("/dev/full")) return void t.comment("there is no /dev/full here");
+    for (const args of [["help"], ["--version"], ["usage", "--help"], ["check", "--json"], ["routes"]]) {
+      const full = openSync("/dev/full", "w");
+      const { status, stderr } = spawnSync(process.execPath, [...LOADED, ...args], {
+        ...{ cwd: folder, encoding: "utf8", env: { PATH: process.env["PATH"] } },
+        stdio: ["ignore", full, "pipe"],
+      });
+      closeSync(full);
+      t.equal(status, 1, args.join(" "));
+      t.match(stderr, /^Standard output cannot be written: ENOSPC.*\.\n$/, args.join(" "));
+    }
+  },
+);

@@ -12,10 +12,7 @@ export type ChooseModel = (protocol?: string) => string | undefined;
  * Returns a chooser of models that can answer a greeting, according to the file and public tables: the first one that a provider
  * serves in the client's own protocol, because agents work best with the models that they are made for; otherwise the first one.
  */
-export async function trialModels({
-  models,
-  providers,
-}: Pick<Config, "models" | "providers">): Promise<ChooseModel> {
+export async function trialModels({ models, providers }: Pick<Config, "models" | "providers">): Promise<ChooseModel> {
   const on = new Map(providers.flatMap((each) => (each.off === undefined ? [[each.name, each]] : [])));
   const usable = models.filter(({ targets }) => targets.some(({ provider }) => on.has(provider)));
   const sellers = [...on.values()].flatMap(({ url }) => (url instanceof URL ? { url } : []));

@@ -18,7 +18,10 @@ export class PluginError extends Error {
     readonly problems: readonly PluginProblem[],
     cause?: unknown,
   ) {
-    super(problems.map(formatPluginProblem).join("\n"), cause === undefined ? undefined : { cause });
+    super(
+      problems.map(formatPluginProblem).join(problems.some(({ frame }) => frame) ? "\n\n" : "\n"),
+      cause === undefined ? undefined : { cause },
+    );
   }
 }
 
@@ -28,5 +31,5 @@ export function pluginError(file: string, message: string, cause?: unknown): Plu
 }
 
 const formatPluginProblem = ({ file, line, column, message, frame }: PluginProblem): string =>
-  (line === undefined ? `${file}: ${message}` : `${file}:${line}:${column ?? 1}: ${message}`) +
+  (line === undefined ? `${file}: ${message}` : `${file}:${line}:${column ?? 1} error: ${message}`) +
   (frame ? `\n${frame}` : "");

@@ -16,6 +16,6 @@ t.test("requests are accepted in the configured hours, also over midnight", asyn
 t.test("a zone that does not exist is refused at start, with the file", async (t) => {
   const started = startExample(t, "opening-hours", { open: "08:00", close: "17:00", zone: "Mars/Olympus" });
   await t.rejects(started, {
-    message: /opening-hours\.ts:\d+:\d+: the constructor of class OpeningHours threw: Invalid time zone/,
+    message: /opening-hours\.ts:\d+:\d+ error: the constructor of class OpeningHours threw: Invalid time zone/,
   });
 });

@@ -119,7 +119,7 @@ t.test("the place of options that a constructor or start rejects is reported bes
   );
   const loaded = { file, Class: await loadPlugin(file), place: "gateway.yaml:4:3" };
   await t.rejects(startPlugin(makePlugin(container, loaded, {}), loaded, true), {
-    message: `${file}:2:19: start() of class P threw: no such zone; fix it or its options (gateway.yaml:4:3), or take it out of chains`,
+    message: `${file}:2:19 error: start() of class P threw: no such zone; fix it or its options (gateway.yaml:4:3), or take it out of chains`,
   });
 });
 
@@ -158,7 +158,7 @@ t.test(
     const loaded = { file, Class: P, place: "gateway.yaml:4:3" };
     await t.rejects(startPlugin(new P(), loaded, false, 20), {
       name: "PluginError",
-      message: `${file}:2:1: start() of class P has not ended after 0.02 s; fix it or its options (gateway.yaml:4:3), or take it out of chains`,
+      message: `${file}:2:1 error: start() of class P has not ended after 0.02 s; fix it or its options (gateway.yaml:4:3), or take it out of chains`,
     });
     started.resolve();
     await closed.promise;

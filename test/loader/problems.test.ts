@@ -6,6 +6,6 @@ t.test("each problem is one line with its file, and its place where that is know
     { file: "/a.ts", message: "wrong" },
     { file: "/b.ts", line: 3, column: 7, message: "also wrong" },
   ]);
-  t.equal(error.message, "/a.ts: wrong\n/b.ts:3:7: also wrong");
+  t.equal(error.message, "/a.ts: wrong\n/b.ts:3:7 error: also wrong");
   t.equal(pluginError("/a.ts", "wrong", "why").cause, "why");
 });

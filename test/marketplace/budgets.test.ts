@@ -80,7 +80,7 @@ t.test("the place of such a model is shown", async (t) => {
   const line = "> 11 |   secret: { targets: [p:zzz-nobody-knows] }";
   t.match(found, { line: 11, column: 3 });
   t.ok(found?.frame?.includes(line));
-  t.match(new PluginError(found ? [found] : []).message, /:11:3: a budget needs [^\n]+\n.*\n> 11 \| {3}secret: /);
+  t.match(new PluginError(found ? [found] : []).message, /:11:3 error: a budget needs [^\n]+\n.*\n> 11 \| {3}secret: /);
 });
 
 t.test("only what a limit can reach needs a price, and a soft budget needs no maximum output", async (t) => {

@@ -55,6 +55,6 @@ t.test("with --json errors in gateway.yaml are reported as check reports them, a
   ]);
   const framed = new PluginError([{ file: "/x/g.yaml", line: 5, column: 3, message: "no", frame: "> 5 | a" }]);
   t.match(JSON.parse(say(framed, true).out[0] ?? "").problems, [{ line: 5, column: 3, frame: "> 5 | a" }]);
-  t.same(say(framed, false).err, ["/x/g.yaml:5:3: no\n> 5 | a"]);
+  t.same(say(framed, false).err, ["/x/g.yaml:5:3 error: no\n> 5 | a"]);
   t.same(say(new FileError("gone"), true), { out: [], err: ["gone"] });
 });
