@@ -56,8 +56,10 @@ const PRIVATE_NETWORKS = new Networks([
   "192.168.0.0/16",
   "fc00::/7",
 ]);
+/** Names that no public name server resolves: of containers, services of a cluster, and local networks. */
+const PRIVATE_NAME = /^[^.:]+$|\.(?:local|localhost|internal|svc|lan|home\.arpa)$/;
 const isPrivateHost = (host: string): boolean =>
-  host === "localhost" || PRIVATE_NETWORKS.has(host.replace(/^\[|\]$/g, ""));
+  PRIVATE_NAME.test(host) || PRIVATE_NETWORKS.has(host.replace(/^\[|\]$/g, ""));
 const isLoopback = (host: string): boolean => host === "localhost" || host === "::1" || host.startsWith("127.");
 
 /** First octets of public IPv4 addresses, and public IPv6 addresses of all regions. */
@@ -112,7 +114,7 @@ const RULES: readonly Rule[] = [
     id: "plain-http",
     level: "high",
     setting: ["url"],
-    says: "its credential and all requests are sent unencrypted over public networks",
+    says: "all requests, with its credential if it has one, are sent unencrypted over public networks",
     fix: "use https",
     find: ({ providers }) =>
       providers.flatMap(({ name, url }) =>
@@ -310,8 +312,7 @@ export async function runAudit(
   if (values.json) io.out(JSON.stringify(advice, undefined, 2));
   else if (advice.length === 0) io.out("no advice");
   else {
-    const columns = ["LEVEL", "ID", "ABOUT", "PROBLEM", "FIX"];
-    for (const line of formatTable(columns, adviceRows(advice))) io.out(line);
+    for (const line of formatTable(["LEVEL", "ID", "PROBLEM, PLACE, FIX"], adviceRows(advice))) io.out(line);
   }
   return advice.some(({ level }) => LEVELS.indexOf(level) <= most) ? 1 : 0;
 }
@@ -335,13 +336,17 @@ function advicePosition(
 /** Number of subjects named per piece of advice. */
 const MAX_SUBJECTS = 3;
 
-/** One row for each id. */
+/** Three rows for each id: lines that a terminal can show. */
 function adviceRows(advice: readonly Advice[]): string[][] {
   const byId = Map.groupBy(advice, ({ id }) => id);
-  return [...byId.values()].map((all) => {
+  return [...byId.values()].flatMap((all) => {
     const [{ level, id, says, fix }] = all as [Advice, ...Advice[]];
     const named = all.slice(0, MAX_SUBJECTS).map(({ about, at }) => (at === undefined ? about : `${about} (${at})`));
     const more = all.length > MAX_SUBJECTS ? `, and ${all.length - MAX_SUBJECTS} more` : "";
-    return [level, id, named.join(", ") + more, says, fix];
+    return [
+      [level, id, says],
+      ["", "", named.join(", ") + more],
+      ["", "", `fix: ${fix}`],
+    ];
   });
 }

@@ -78,11 +78,14 @@ keys: { ci: { key: ci-key-0123456789abcdef }, old: { key: $OLD, expires: 2020-01
     ...[["expired-key keys old", "gateway.yaml:13"] as const, ["no-probes admin", "gateway.yaml:2"] as const],
   ])
     t.equal(places.get(what), at, what);
-  t.match((await audit(t, yaml)).text, /^high +no-auth +paths \/open \(\S*gateway\.yaml:11\) +anyone/m);
+  t.match(
+    (await audit(t, yaml)).text,
+    /^high +no-auth +anyone .*\n +paths \/open \(\S*gateway\.yaml:11\)\n +fix: put "auth"/m,
+  );
   t.notMatch(found.join("; "), "expired-key keys new");
   t.notMatch(found.join("; "), "cut-streams", "no budget has to hold");
   const budget = `${WISE.replace(/^.*\n/, `providers: { far: { url: "https://llm.example.com/v1", protocol: openai-chat } }\n`).replace("demo:echo", "far:echo")}plugins: { usage: {} }\n`;
-  t.match((await audit(t, budget)).text, /^low +cut-streams +plugins usage \(\S+:4\) /m);
+  t.match((await audit(t, budget)).text, /^low +cut-streams +when .*\n +plugins usage \(\S+:4\)\n/m);
   const drained = budget.replace("usage: {}", "usage: { cut: drain }");
   t.notMatch((await audit(t, drained)).text, "cut-streams");
 });
@@ -151,7 +154,7 @@ t.test(
       ).replace("demo:echo", "far:echo");
     t.match(
       (await audit(t, far(""))).text,
-      /^low +long-wait +providers far \(\S+:1\) +its first byte may take longer/m,
+      /^low +long-wait +its first byte may take longer.*\n +providers far \(\S+:1\)\n/m,
     );
     t.match((await audit(t, far(", timeouts: { first_byte: off }"))).text, "long-wait");
     for (const more of [", timeouts: { first_byte: 2m }", ", health: { slow: 20s }"])
@@ -161,7 +164,7 @@ t.test(
 
 t.test("the level decides the exit code, and advice can be left out by its id", async (t) => {
   const yaml = WISE.replace("limits:", "x-limits:");
-  t.match(await audit(t, yaml), { code: 0, text: /^medium +no-limits +limits +a key may spend without limit/m });
+  t.match(await audit(t, yaml), { code: 0, text: /^medium +no-limits +a key may spend without limit\n +limits\n/m });
   t.match(await audit(t, yaml, "--level", "medium"), { code: 1 });
   t.match(await audit(t, yaml, "--level", "medium", "--ignore", "no-limits"), { code: 0, text: "no advice" });
   await t.rejects(audit(t, yaml, "--level", "loud"), { message: /choose from high, medium, low/ });
@@ -191,7 +194,7 @@ t.test("clients that are trusted like proxies are found, in whatever pieces they
     '["2000::/3"]',
     "[127.0.0.1, 64.0.0.0/2]",
   ])
-    t.match(await found(trust), /^high +trusted-clients +trust \(\S+:4\) /m, trust);
+    t.match(await found(trust), /^high +trusted-clients +clients name .*\n +trust \(\S+:4\)\n/m, trust);
   for (const trust of [
     "[127.0.0.1, 10.0.0.0/8, 172.16.0.0/12, 192.168.0.0/16, 'fc00::/7']",
     "[104.16.0.0/13, 162.158.0.0/15, 172.64.0.0/13, '2400:cb00::/32', '2606:4700::/32', '2a06:98c0::/29']",
@@ -210,3 +213,15 @@ t.test("limits of a group in which no key is are told, once the keys are known",
   t.equal((await audit(t, yaml)).text, "no advice");
   t.equal((await audit(t, yaml, { keys: [] })).text, "no advice", "as before the first key");
 });
+
+t.test(
+  "unencrypted requests are advised against where others can read them, not to a container or a cluster's service",
+  async (t) => {
+    const found = async (host: string) =>
+      (await audit(t, WISE.replace("} }", `}, up: { url: "http://${host}/v1", protocol: openai-chat } }`))).text;
+    for (const host of ["vllm:8000", "vllm.models.svc", "gpu.local", "localhost:1", "10.0.0.5"])
+      t.notMatch(await found(host), /^high +plain-http/m, host);
+    for (const host of ["llm.example.com", "8.8.8.8", "[2a00::1]"])
+      t.match(await found(host), /^high +plain-http/m, host);
+  },
+);
