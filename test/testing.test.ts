@@ -99,6 +99,30 @@ t.test("bodies, headers, keys and paths can be set by the author", async (t) => 
   t.match(await driven.ledger(), [{ status: 401 }, { status: 400 }, { status: 200, key: "other" }]);
 });
 
+t.test("a plugin that must follow another one is driven behind it, and its own path is asked with GET", async (t) => {
+  /** Counts what requests have cost, and tells it on a path of its own. */
+  class Spent implements Plugin {
+    static after = ["usage"];
+    private cost = 0;
+    done: NonNullable<Plugin["done"]> = ({ charge }) => {
+      this.cost += charge?.cost ?? 0;
+    };
+    serve: NonNullable<Plugin["serve"]> = ({ method }) => ({ body: JSON.stringify({ method, cost: this.cost }) });
+  }
+  await using driven = await drive(Spent, {
+    gateway: {
+      models: { any: { targets: ["any:priced"], price: { input: 10, output: 10 } } },
+      paths: { "/spent": { serve: "spent", use: ["auth"] } },
+    },
+  });
+  await driven.ask({ protocol: "gemini" }, { text: "Yes.", tokens: [60, 40] });
+  const told = await driven.ask({ protocol: "openai-chat", method: "GET", path: "/spent" });
+  t.same([told.status, told.json()], [200, { method: "GET", cost: 1_000_000 }]);
+  const models = await driven.ask({ protocol: "openai-chat", method: "GET", path: "/v1/models" });
+  t.equal(models.json().data[0].id, "any");
+  t.equal((await driven.ask({ protocol: "openai-chat", method: "DELETE" })).status, 405);
+});
+
 t.test("keys, models and providers of the author are used beside those of the test", async (t) => {
   await using driven = await drive(Stamp, {
     options: { text: "here" },

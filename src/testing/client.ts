@@ -34,6 +34,8 @@ export interface TestRequest {
   key?: string | null;
   /** Path and query, where they are not the protocol's usual ones. */
   path?: string;
+  /** The method, where it is not the protocol's usual one. Another one than `POST` sends no body, unless `body` is given. */
+  method?: string;
   /** Size in bytes of the pieces in which request and response are sent; by default one piece per frame. */
   chunkBytes?: number;
   /** Bytes of the response's body after which the client leaves; by default it stays. */
@@ -68,11 +70,13 @@ export interface ResponseContent {
 /** Encodes a request in its protocol. @throws Error for one that needs an explicit body */
 export function encodeTest(protocol: Protocol, asked: TestRequest): EncodedTest {
   const { model = "any", stream = false, body, headers = {} } = asked;
+  const { method: own = "POST", path: at = protocol.paths[0] ?? "/" } = asked;
+  if (body === undefined && own !== "POST") return { method: own, path: at, headers, body: Buffer.alloc(0) };
   const { method = "POST", path, json } = encodeConversation(protocol, asked, model, stream);
-  const own = typeof body === "string" || Buffer.isBuffer(body);
-  const bytes = Buffer.from(own ? body : JSON.stringify({ ...json, ...body }));
+  const isWhole = typeof body === "string" || Buffer.isBuffer(body);
+  const bytes = Buffer.from(isWhole ? body : JSON.stringify({ ...json, ...body }));
   return {
-    method,
+    method: asked.method ?? method,
     path: asked.path ?? path,
     headers: { "content-type": "application/json", ...headers, "content-length": String(bytes.length) },
     body: bytes,

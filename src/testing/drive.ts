@@ -32,7 +32,7 @@ export interface DriveOptions {
   name?: string;
   /**
    * The chain with the plugin; by default the usual chain, with it before `rewrite`, or before the first plugin in its own
-   * `before`; at both ends if `twice`.
+   * `before` and after the last in its `after`; at both ends if `twice`.
    */
   chain?: readonly string[];
   /**
@@ -292,11 +292,11 @@ function observerPlugins({ exchanges, names }: Marks): [string, PluginClass][] {
 /** Returns the gateway.yaml of a gateway under test. */
 function gatewayYaml(
   name: string,
-  { before = [], twice = false }: PluginClass,
+  { before = [], after = [], twice = false }: PluginClass,
   {
     options = {},
     gateway = {},
-    chain = twice ? [name, ...DEFAULT_CHAIN, name] : chainWith(name, before),
+    chain = twice ? [name, ...DEFAULT_CHAIN, name] : chainWith(name, before, after),
   }: DriveOptions,
   protocols: readonly Protocol[],
 ): string {
@@ -324,8 +324,9 @@ function gatewayYaml(
   return JSON.stringify(sections, undefined, 2);
 }
 
-/** Returns the usual chain with a plugin before `rewrite`, or further ahead where its `before` requires it. */
-function chainWith(name: string, before: readonly string[]): string[] {
+/** Returns the usual chain with a plugin before `rewrite`, or where its `before` and `after` require it. */
+function chainWith(name: string, before: readonly string[], after: readonly string[]): string[] {
   const places = [...before, "rewrite"].map((each) => DEFAULT_CHAIN.indexOf(each)).filter((at) => at >= 0);
-  return DEFAULT_CHAIN.toSpliced(Math.min(...places), 0, name);
+  const earliest = after.map((each) => DEFAULT_CHAIN.indexOf(each) + 1);
+  return DEFAULT_CHAIN.toSpliced(Math.max(Math.min(...places), ...earliest), 0, name);
 }
