@@ -59,7 +59,6 @@ export class PostgresKeys extends CachedKeys {
   /** Ids of the running query: changes of them may be seen before their older rows. */
   private queriedIds: ReadonlySet<string> = new Set();
   private polling: Promise<void> | undefined;
-  private pollAgain = false;
   private timer: NodeJS.Timeout | undefined;
   private unlisten: (() => void) | undefined;
 
@@ -264,20 +263,16 @@ export class PostgresKeys extends CachedKeys {
     if ((await ask(NAMED, clean, clean)).length > 0) throw nameTaken(name);
   }
 
-  /** Polls for changed keys and reloads the cached ones. Never throws. */
+  /**
+   * Polls for changed keys and reloads the cached ones. A poll that runs does not suffice, as it may have begun before a change that
+   * is known by now; all who wait for its end share the next one. Never throws.
+   */
   private async poll(): Promise<void> {
-    // One poll at a time; a request during a poll starts another, as it may concern newer changes.
-    if (this.polling) {
-      this.pollAgain = true;
-      return this.polling;
-    }
-    this.polling = this.readChanges().finally(() => {
+    await this.polling;
+    this.polling ??= this.readChanges().finally(() => {
       this.polling = undefined;
     });
     await this.polling;
-    if (!this.pollAgain) return;
-    this.pollAgain = false;
-    await this.poll();
   }
 
   private async readChanges(): Promise<void> {
@@ -329,7 +324,7 @@ export class PostgresKeys extends CachedKeys {
     if (now < this.pausedUntil) throw keyStoreUnavailable(this.failure);
     try {
       // The first poll must precede reads: rows read earlier would be taken for newer than they are.
-      if (this.lastChange === undefined) await this.poll();
+      if (this.lastChange === undefined) await (this.polling ?? this.poll());
       if (this.lastChange === undefined) throw this.failure ?? new Error("it does not answer");
       this.queriedIds = ids;
       const rows = await this.database.withDeadline(LOOKUP_TIMEOUT, (ask) => ask(SELECT, [...ids].join(",")));
