@@ -35,9 +35,6 @@ const SHORT_BODY = 4096;
 const ESCAPE = "\\u00";
 /** A member's name, followed by the member names and indices that lead to a value. */
 type MemberPath = readonly (string | number)[];
-const SERVICE = ["service_tier"];
-/** The value's form at all vendors. */
-const PRIORITY = /priority/i;
 /** What may be before the first value in lists of lists. */
 const BEFORE_VALUES: ReadonlySet<number | undefined> = new Set(Buffer.from("[], \t\r\n"));
 const DIGITS: ReadonlySet<number | undefined> = new Set(Buffer.from("0123456789-"));
@@ -295,14 +292,11 @@ function between(pieces: readonly Buffer[], start: number, end: number): Buffer[
  * Returns the responses that a request asks for, the main one first; one of zero tokens where the protocol has no output
  * tokens.
  */
-function requestedAnswers({ body, form, protocol: { output } }: RouteExchange | SendExchange): RequestedAnswer[] {
+function requestedAnswers({ body, form, protocol }: RouteExchange | SendExchange): RequestedAnswer[] {
+  const { output } = protocol;
   const at = (path: MemberPath) => valueAt(body, path);
-  const named = (output?.tierMembers ?? SERVICE).map((name) => at([name]));
-  const service = named.some((tier) => typeof tier === "string" && PRIORITY.test(tier)) ? "priority" : undefined;
-  if (!output) return [{ tokens: 0, times: 1, tier: service }];
-  const [member, value, name] = output.premiumTier ?? [];
-  const tierOf = (asked: unknown) => (asked === value ? name : service);
-  const tier = member === undefined ? service : tierOf(at([member]));
+  const tier = Marketplace.premiumTier(protocol, (name) => at([name]));
+  if (!output) return [{ tokens: 0, times: 1, tier }];
   const tokens = outputLimitOf(output.tokens, at);
   const first: RequestedAnswer = {
     tokens,
@@ -317,11 +311,13 @@ function requestedAnswers({ body, form, protocol: { output } }: RouteExchange | 
     throw new GatewayError("invalid_field", { message, param: output.fallbackModels as string });
   }
   const others = further.map((entry: Record<string, unknown> | null): RequestedAnswer => {
-    const own = member === undefined ? undefined : entry?.[member];
+    const [member = ""] = output.premiumTier ?? [];
+    const own = entry?.[member];
     return {
       tokens: outputLimitOf(output.tokens, (path) => valueBelow(entry, path)) ?? tokens,
       times: 1,
-      tier: own === undefined ? tier : tierOf(own),
+      tier:
+        own === undefined ? tier : Marketplace.premiumTier(protocol, (name) => (name === member ? own : at([name]))),
       model: String(entry?.["model"] ?? ""),
     };
   });

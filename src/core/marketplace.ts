@@ -4,6 +4,7 @@ import { compileGlob, matchesAny } from "./glob.ts";
 import { modelNotAllowed, otherModelNotAllowed, otherModelNotServed } from "./key-scope.ts";
 import { checkModel } from "./model-name.ts";
 import type { PriceList } from "./price-list.ts";
+import { premiumTier, tierMembers } from "./service-tier.ts";
 import type { Shape } from "./shape.ts";
 
 /** A credential for a provider. */
@@ -198,6 +199,9 @@ export class Marketplace {
   static isNative({ provider, protocolName }: Target, protocol: string): boolean {
     return provider.speaks.includes(protocol) && (protocolName ?? protocol) === protocol;
   }
+
+  static readonly premiumTier = premiumTier;
+  static readonly tierMembers = tierMembers;
 
   private readonly byName = new Map<string, Model>();
   /** Aliases with a `*`, which matches any text; the longest first. */
