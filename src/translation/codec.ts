@@ -147,8 +147,8 @@ export interface IncomingRequest {
   operation: Operation;
   task: Task;
   streaming: boolean;
-  /** The body as JSON text; it is an object. */
-  text: string;
+  /** The body as JSON text, which is an object. Read it only where `parsed` is missing: that of a large one is made on demand. */
+  readonly text: string;
   /** The body as `parseExact` returns it, where it is large and has been parsed in steps. */
   parsed?: unknown;
   headers: HeaderList;

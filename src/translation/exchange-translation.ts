@@ -144,7 +144,7 @@ export class ExchangeTranslation {
     try {
       const bytes = this.source.bytes();
       await this.nextTurn();
-      const request: ClientRequest = { ...this.received, bytes };
+      const request = this.received(bytes);
       await this.nextTurn();
       this.decoded = await this.inTurns(readRequestInSteps(request, this.envelopes));
     } catch (thrown) {
@@ -168,7 +168,7 @@ export class ExchangeTranslation {
     const { decodeFailure } = this;
     this.decoded ??= this.source.parse(() => {
       if (decodeFailure) throw decodeFailure.thrown;
-      return readRequest(this.received, this.envelopes);
+      return readRequest(this.received(), this.envelopes);
     });
     return this.decoded;
   }
@@ -219,10 +219,19 @@ export class ExchangeTranslation {
     attempt.edit(edits);
   }
 
-  private get received(): ClientRequest {
+  /** @param bytes of the body, to parse it in steps */
+  private received(bytes?: Buffer): ClientRequest {
     const { protocol, operation, headers, query, caller, wantsStream: streaming } = this.exchange;
-    const { text } = this;
-    return { protocol, operation, streaming, text, headers, query, caller: caller?.id ?? "", owners: this.owners };
+    const { owners } = this;
+    const text = () => this.text;
+    const request = { protocol, operation, streaming, headers, query, caller: caller?.id ?? "", owners };
+    return {
+      ...request,
+      ...(bytes && { bytes }),
+      get text() {
+        return text();
+      },
+    };
   }
 
   private translate(attempt: Attempt, to: TranslatedProtocol): void {

@@ -34,8 +34,8 @@ export interface ClientRequest {
   side?: ClientTranslation;
   operation: Operation;
   streaming: boolean;
-  /** The body as JSON text. */
-  text: string;
+  /** The body as JSON text; of a large one made on demand. */
+  readonly text: string;
   /** The body's bytes, where it is large and parsed in steps. */
   bytes?: Buffer;
   headers: HeaderList;
@@ -100,12 +100,14 @@ const requestCodec = ({
 }: ClientRequest): ClientTranslation["request"] => side.request;
 
 function incomingRequest(received: ClientRequest, envelopes: Envelopes): IncomingRequest {
-  const { protocol, operation, streaming, text, headers, query, caller, owners } = received;
+  const { protocol, operation, streaming, headers, query, caller, owners } = received;
   return {
     operation,
     task: operation.task ?? "generate",
     streaming,
-    text,
+    get text() {
+      return received.text;
+    },
     headers,
     query,
     open: (data, kind) =>

@@ -77,10 +77,10 @@ export function* decodeRequestInSteps(incoming: IncomingRequest): Steps<Conversa
   return conversation;
 }
 
-function parseBody({ parsed, text }: IncomingRequest, uses: FeatureUse[]): ProtoFields {
+function parseBody(incoming: IncomingRequest, uses: FeatureUse[]): ProtoFields {
   let body: unknown;
   try {
-    body = parsed ?? parseExact(text, RAW_MEMBERS);
+    body = incoming.parsed ?? parseExact(incoming.text, RAW_MEMBERS);
   } catch (cause) {
     throw new GatewayError("invalid_json", { cause });
   }
