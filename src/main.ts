@@ -1,4 +1,5 @@
-import { existsSync, readFileSync, writeFileSync } from "node:fs";
+import { existsSync, fstatSync, readFileSync, statSync, writeFileSync } from "node:fs";
+import { devNull } from "node:os";
 import { dirname, join, resolve } from "node:path";
 import { argumentErrorText, BUNDLED_CONFIG, COMMAND, type ConfigLocation, type Terminal } from "./cli/verb.ts";
 import { VERBS } from "./cli/verbs.ts";
@@ -61,6 +62,18 @@ function print(io: Terminal, text: string): number {
 const outputWritten = (): Promise<void> =>
   new Promise((done) => process.stdout.write("", (error) => void (error ? undefined : done())));
 
+/**
+ * Writes a line to standard output before it returns.
+ * @throws Error if that cannot be written, or nobody can read it: for an output that was closed, Node opens the null device
+ */
+function writeNow(line: string): void {
+  const { fd } = process.stdout;
+  const { rdev } = fstatSync(fd);
+  if (rdev !== 0 && rdev === statSync(devNull, { throwIfNoEntry: false })?.rdev)
+    throw new Error(`standard output is closed, or ${devNull}`);
+  writeFileSync(fd, `${line}\n`);
+}
+
 /** Handles signals before the gateway has started: it is about to read its file anyway, and has nothing to stop. */
 function handleEarlySignals(): void {
   for (const signal of ["SIGHUP", "SIGUSR2"] as const) process.on(signal, () => {});
@@ -89,7 +102,7 @@ async function loadVerb(word: string) {
 async function main(argv: readonly string[]): Promise<number> {
   const io: Terminal = {
     out: (line) => void process.stdout.write(`${line}\n`),
-    outNow: (line) => writeFileSync(process.stdout.fd, `${line}\n`),
+    outNow: writeNow,
     err: (line) => void process.stderr.write(`${line}\n`),
     env: process.env,
     folder: process.cwd(),

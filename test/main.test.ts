@@ -68,6 +68,24 @@ t.test("output for a full disk is an error of one sentence, and a key for it is 
   t.match(run(["keys", "list"]).out, /unread .* revoked /);
 });
 
+t.test("a key for an output that nobody can read, closed or the null device, is revoked", async (t) => {
+  for (const [name, output] of [
+    ["closed", ">&-"],
+    ["thrown", ">/dev/null"],
+  ] as const) {
+    const { status, stderr } = spawnSync(
+      "/bin/sh",
+      ["-c", `exec "$0" "$@" ${output}`, process.execPath, ...LOADED, "keys", "create", name],
+      {
+        ...{ cwd: folder, encoding: "utf8", env: { PATH: process.env["PATH"] } },
+      },
+    );
+    const told = "The new key cannot be printed, so it was revoked at once: standard output is closed, or /dev/null.\n";
+    t.same({ status, stderr }, { status: 1, stderr: told }, output);
+    t.match(run(["keys", "list"]).out, new RegExp(`${name} .* revoked `));
+  }
+});
+
 t.test("without a gateway.yaml of its own a folder uses the bundled one, and keeps its own data", async (t) => {
   const empty = join(folder, "empty");
   mkdirSync(empty);
