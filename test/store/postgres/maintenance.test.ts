@@ -52,48 +52,59 @@ if (server) {
     t.notMatch(copyInstructions({ ...placeOf(url), password: "never-shown" }), /never-shown/);
   });
 
-  t.test("the documented commands restore a copy, and keep what has happened to keys since", async (t) => {
-    const url = await server.database();
-    const { database } = await openPostgres(placeOf(url), 2);
-    const ledger = new PostgresLedger(database, (told) => t.fail(told));
-    ledger.append(entry({ time: DAY, model: "m", key: "k" }));
-    await ledger.flush();
-    const keys = new PostgresKeys(database, []);
-    const names = ["kept", "leaked", "off", "rotated"];
-    for (const name of names) await keys.create({ name });
-    const commands = [...readFileSync(DOC, "utf8").matchAll(/^(?:pg_dump|pg_restore|psql) .*$/gm)].map(
-      ([line]) => line,
-    );
-    t.equal(commands.length, 5);
-    const file = join(t.testdir(), "copy");
-    const run = (command = "") => {
-      const text = command.replaceAll("'postgres://USER@HOST:5432/DATABASE'", `'${url}'`).replace("FILE", file);
-      execFileSync("bash", ["-c", text], { stdio: "pipe", env: { PATH: `${postgresBinaries()}:/usr/bin:/bin` } });
-    };
-    run(commands.shift());
-    await keys.revoke("leaked");
-    await keys.disable("off");
-    await keys.disableGroup("acme");
-    const rotated = await keys.rotate("rotated", 0);
-    await keys.create({ name: "new" });
-    ledger.append(entry({ time: DAY + 1, model: "m", key: "k" }));
-    await ledger.close();
-    keys.close();
-    await database.close();
-    for (const command of commands) run(command);
+  for (const version of ["this", "an older"])
+    t.test(
+      `the documented commands restore a copy of ${version} version, and keep what has happened to keys since`,
+      async (t) => {
+        const url = await server.database();
+        const { database } = await openPostgres(placeOf(url), 2);
+        const ledger = new PostgresLedger(database, (told) => t.fail(told));
+        ledger.append(entry({ time: DAY, model: "m", key: "k" }));
+        await ledger.flush();
+        const keys = new PostgresKeys(database, []);
+        const names = ["kept", "leaked", "off", "rotated"];
+        for (const name of names) await keys.create({ name });
+        const commands = [
+          ...readFileSync(DOC, "utf8").matchAll(/^(?:pg_dump|pg_restore|psql|npm start -- store migrate\b)(?: .*)?$/gm),
+        ].map(([line]) => line);
+        t.equal(commands.length, 6);
+        const file = join(t.testdir(), "copy");
+        const migrate = async () => {
+          await (await PostgresMaintenance.open(placeOf(url))).close();
+        };
+        const run = (command = "") => {
+          if (command.startsWith("npm")) return migrate();
+          const text = command.replaceAll("'postgres://USER@HOST:5432/DATABASE'", `'${url}'`).replace("FILE", file);
+          execFileSync("bash", ["-c", text], { stdio: "pipe", env: { PATH: `${postgresBinaries()}:/usr/bin:/bin` } });
+        };
+        if (version === "an older")
+          await server.ask(url, "drop table key_group; delete from migration where file = '011-key-groups.sql'");
+        run(commands.shift());
+        await migrate();
+        await keys.revoke("leaked");
+        await keys.disable("off");
+        await keys.disableGroup("acme");
+        const rotated = await keys.rotate("rotated", 0);
+        await keys.create({ name: "new" });
+        ledger.append(entry({ time: DAY + 1, model: "m", key: "k" }));
+        await ledger.close();
+        keys.close();
+        await database.close();
+        for (const command of commands) await run(command);
 
-    const restored = await openPostgres(placeOf(url), 2);
-    t.teardown(() => restored.database.close());
-    const found = new PostgresKeys(restored.database, []);
-    t.teardown(() => found.close());
-    const records = await found.list();
-    t.same(records.map(({ name }) => name).toSorted(), names);
-    t.ok(records.find(({ name }) => name === "leaked")?.revoked);
-    t.ok(records.find(({ name }) => name === "off")?.disabled);
-    t.same([...(await found.listDisabledGroups()).keys()], ["acme"]);
-    t.equal((await found.find(rotated?.key ?? ""))?.name, "rotated");
-    t.same(await server.ask(url, "select count(*)::int as rows from usage"), [{ rows: 1 }]);
-    for (const helper of ["keys_now", "groups_now"])
-      t.same(await server.ask(url, `select to_regclass('public.${helper}') as helper`), [{ helper: null }]);
-  });
+        const restored = await openPostgres(placeOf(url), 2);
+        t.teardown(() => restored.database.close());
+        const found = new PostgresKeys(restored.database, []);
+        t.teardown(() => found.close());
+        const records = await found.list();
+        t.same(records.map(({ name }) => name).toSorted(), names);
+        t.ok(records.find(({ name }) => name === "leaked")?.revoked);
+        t.ok(records.find(({ name }) => name === "off")?.disabled);
+        t.same([...(await found.listDisabledGroups()).keys()], ["acme"]);
+        t.equal((await found.find(rotated?.key ?? ""))?.name, "rotated");
+        t.same(await server.ask(url, "select count(*)::int as rows from usage"), [{ rows: 1 }]);
+        for (const helper of ["keys_now", "groups_now"])
+          t.same(await server.ask(url, `select to_regclass('public.${helper}') as helper`), [{ helper: null }]);
+      },
+    );
 }
