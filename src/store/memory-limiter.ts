@@ -235,8 +235,9 @@ export class MemoryLimiter extends Limiter {
       for (const [scope, counts] of this.scopes) {
         const sum = counts.sum(per);
         if (sum?.start !== start) continue;
+        // All that is in the ledger has been spent; what was settled here meanwhile may be missing there.
+        sum.spent = Math.max(sum.spent, sums.get(scope) ?? 0);
         if (counts.lastSettled > settled) complete = false;
-        else sum.spent = Math.max(sum.spent, sums.get(scope) ?? 0);
       }
     }
     return complete;

@@ -111,6 +111,36 @@ t.test("what former processes have begun meanwhile counts once they have ended",
   t.match(await limiter.statuses(levels), [{ budgets: [{ spent: 75, reserved: 0 }] }]);
 });
 
+t.test("what former processes have begun counts also where exchanges end during each reading", async (t) => {
+  let [spent, reads, shared] = [30, 0, true];
+  const limiter = new MemoryLimiter(
+    () =>
+      watch.readSums(async () => {
+        const sums = new Map([["key:ci", spent]]);
+        limiter.settle(`own${reads++}`, { tokens: 0, cost: 1 });
+        return sums;
+      }),
+    new Calendar(),
+    () => {},
+  );
+  const watch = new OrphanWatch(limiter, {
+    findCharges: async () => new Map(),
+    findOrphaned: async () => [],
+    isShared: () => shared,
+  });
+  t.teardown(() => watch.close());
+  const levels = [level("key", "ci", { budgets: [{ nano: 20_000, per: "day", soft: false }] })];
+  const maximum = { tokens: 0, cost: 1 };
+  for (let i = 0; i < 100; i++) await limiter.reserve({ id: `own${i}`, levels, maximum, minimum: maximum });
+  const busy = setInterval(() => {}, 1000);
+  t.teardown(() => clearInterval(busy));
+  spent = 9000;
+  shared = false;
+  const counted = async () => (await limiter.statuses(levels))[0]?.budgets[0]?.spent ?? 0;
+  await eventually(async () => (await counted()) >= 9000, "what they have spent");
+  t.ok((await counted()) < 9100);
+});
+
 t.test("a watch that was closed while it read asks nothing more", async (t) => {
   mock.timers.enable({ apis: ["setTimeout"] });
   t.teardown(() => mock.timers.reset());
