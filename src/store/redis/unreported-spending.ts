@@ -50,6 +50,8 @@ export class UnreportedSpending {
   private settlementBatches: UnreportedBatch<UnreportedSettlement>[] = [];
   private paymentBatches: UnreportedBatch<UnreportedPayment>[] = [];
   private sent = new Map<string, UnreportedPayment>();
+  /** Number of them at which older ones are merged. */
+  private maxSent = MAX_TRACKED;
   /** The epoch of the server to which all of it belongs. */
   private epoch = "";
 
@@ -100,8 +102,16 @@ export class UnreportedSpending {
 
   /** Records what the server of an epoch has counted: if that is a former one, it must be reported to another. */
   addSent(payment: UnreportedPayment, epoch: string): void {
-    if (epoch !== this.epoch) this.addPayment(payment);
-    else if (this.sent.size < MAX_TRACKED) track(this.sent, payment);
+    if (epoch !== this.epoch) {
+      this.addPayment(payment);
+      return;
+    }
+    if (this.sent.size >= this.maxSent) {
+      this.sent = mergeOlder(this.sent);
+      // There may be many sums.
+      this.maxSent = Math.max(MAX_TRACKED, 2 * this.sent.size);
+    }
+    track(this.sent, payment, true);
   }
 
   /** Forgets what was reported up to a position: whoever loads sums at another server from now on finds it in the ledger. */
@@ -157,11 +167,24 @@ export class UnreportedSpending {
   }
 }
 
-function track(payments: Map<string, UnreportedPayment>, { sum, cost, position }: UnreportedPayment): void {
+/** @param apart whether it is tracked by the position of its row, and not merged by sum */
+function track(
+  payments: Map<string, UnreportedPayment>,
+  { sum, cost, position }: UnreportedPayment,
+  apart = payments.size < MAX_TRACKED,
+): void {
   if (cost === 0) return;
-  const name = payments.size < MAX_TRACKED ? `${sum} ${position}` : sum;
+  const name = apart ? `${sum} ${position}` : sum;
   const known = payments.get(name);
   payments.set(name, { sum, cost: cost + (known?.cost ?? 0), position: Math.max(position, known?.position ?? 0) });
+}
+
+/** Merges the older half by sum: most of it is in the ledger's store already, and nothing of the rest may be missing. */
+function mergeOlder(payments: ReadonlyMap<string, UnreportedPayment>): Map<string, UnreportedPayment> {
+  const merged = new Map<string, UnreportedPayment>();
+  const half = payments.size / 2;
+  for (const [i, payment] of [...payments.values()].entries()) track(merged, payment, i >= half);
+  return merged;
 }
 
 /** Returns what a settlement adds to each sum of its reservation; see `packReservation`. */

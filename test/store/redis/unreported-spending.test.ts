@@ -128,3 +128,24 @@ t.test("payments that the server may have counted are sent under their name, apa
   t.same(told.find(([name]) => name !== "known")?.slice(1), ["s", "7", "own 5"]);
   t.ok(arrears.empty);
 });
+
+t.test(
+  "however much was reported that the ledger's store lacks, all of it is repeated to another server",
+  async (t) => {
+    const arrears = new UnreportedSpending("own");
+    const count = 50_001;
+    for (let position = 1; position <= count; position++)
+      arrears.addSent({ sum: `s${position % 3}`, cost: 1, position }, "");
+    arrears.forgetSent(100);
+    arrears.changeServer("next");
+    let [sum, items] = [0, 0];
+    const paid = arrears.report(async (_, args) => {
+      for (let at = 2; at < args.length; at += 3, items++) sum += Number(args[at]);
+    });
+    await Promise.all(paid);
+    t.equal(sum, count, "what is merged stays until all of it is there");
+    t.ok(items < 20_100, `${items} items`);
+    arrears.forgetSent(count);
+    t.notOk(arrears.hasSent);
+  },
+);
