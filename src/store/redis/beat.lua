@@ -5,11 +5,29 @@
 local owner, life, most = ARGV[3], tonumber(ARGV[4]), tonumber(ARGV[5])
 local about = redis.pcall('INFO', 'server')
 local run = type(about) == 'string' and string.match(about, 'run_id:(%w+)') or '0'
-local begun = P .. string.sub(run, 1, 12)
+
+-- The format of everything that scripts store, to be raised with it: gateways of other versions have keys of their own at this server, and
+-- count apart. Once they have left it for as long as their rows may need to the ledger, all begins anew, with sums that include these.
+local FORMAT, RUN = '2', string.sub(run, 1, 12)
+local formats, begun, mixed = P .. 'formats', P .. RUN .. '-' .. FORMAT, P .. RUN .. '-' .. FORMAT .. ':mixed'
+if life > 0 then redis.call('ZADD', formats, now + life, FORMAT) end
+redis.call('PEXPIRE', formats, DAY)
+-- The first format had no such list.
+local others = redis.call('ZCOUNT', P .. RUN .. ':owners', '(' .. whole(now), '+inf')
+for _, format in ipairs(redis.call('ZRANGEBYSCORE', formats, '(' .. whole(now), '+inf')) do
+  if format ~= FORMAT then others = others + 1 end
+end
+local last = tonumber(redis.call('GET', mixed))
+if others > 0 then
+  redis.call('SET', mixed, whole(now), 'PX', DAY)
+elseif last and now - last >= life and life > 0 then
+  redis.call('DEL', mixed, begun)
+  last = nil
+end
 local time = redis.call('TIME')
 redis.call('SET', begun, time[1] .. time[2], 'NX')
 redis.call('PEXPIRE', begun, DAY)
-local epoch = string.sub(run, 1, 12) .. '-' .. redis.call('GET', begun)
+local epoch = RUN .. '-' .. FORMAT .. '-' .. redis.call('GET', begun)
 P = P .. epoch .. ':'
 local owners = P .. 'owners'
 local known = redis.call('ZSCORE', owners, owner)
@@ -46,7 +64,7 @@ end
 local alive = redis.call('ZCOUNT', owners, '(' .. whole(now), '+inf')
 
 -- Orphans whose row is to be looked up: of each its id and JSON.
-local reply = { epoch, known and 1 or 0, alive, ended }
+local reply = { epoch, known and 1 or 0, alive, ended, (others > 0 or last) and 1 or 0 }
 for _, id in ipairs(redis.call('ZRANGEBYSCORE', DUE, '-inf', now, 'LIMIT', 0, ARGV[6])) do
   local text = redis.call('HGET', ORPHANS, id)
   local orphan = text and cjson.decode(text)

@@ -1,4 +1,5 @@
 import { randomUUID } from "node:crypto";
+import { setTimeout as sleep } from "node:timers/promises";
 import { type Calendar, PERIODS, type Period } from "../../core/calendar.ts";
 import { GatewayError } from "../../core/errors.ts";
 import type { LimitLevel } from "../../core/limits.ts";
@@ -25,6 +26,7 @@ import {
 import { type LimitPart, MemoryLimiter } from "../memory-limiter.ts";
 import { chargeOfRow, exchangeId, type FindCharges, ORPHAN_TIMEOUT, ORPHAN_TTL } from "../orphan-charges.ts";
 import type { PlacedSpending } from "../spend.ts";
+import { KnownSums } from "./known-sums.ts";
 import { parseExcess, parseGrant, parseStatuses, ReplyReader } from "./replies.ts";
 import { REPLY_DEADLINE, RedisRefusal, type RedisScript, RedisServer, unusableRedis } from "./server.ts";
 import {
@@ -46,6 +48,9 @@ const HEARTBEAT_INTERVAL = 2000;
 const PROCESS_TTL = 10_000;
 /** Milliseconds between attempts to reconnect. */
 const RETRY = 1000;
+/** Milliseconds in which all that reach a server find out that it is back or was emptied; and between questions whether all are there. */
+const GATHER_TIME = 3000;
+const GATHER_POLL = 20;
 /** Milliseconds for commands sent after a reconnect. */
 const JOIN_TIMEOUT = 5000;
 /** Reservations of dead processes that are orphaned in one step, and those that are looked up in the ledger with a heartbeat. */
@@ -58,12 +63,8 @@ const REPORT_BATCH = 50;
 const MAX_UNSENT = 500;
 /** Milliseconds for which the ledger's sums are cached. */
 const LEDGER_TTL = 1000;
-/** Cached sums; those of them that are refreshed with each heartbeat; and milliseconds for which they are kept in use. */
+/** Sums of which the reported marks are remembered. */
 const MAX_SUMS = 20_000;
-const MAX_REFRESHED = 500;
-const SUM_IDLE = 600_000;
-/** Milliseconds for which amounts pending in other processes are assumed to be still pending. */
-const PENDING_TTL = 60_000;
 /** Maximum retries of a reservation after its missing sums have been sent. */
 const MAX_TRIES = 5;
 
@@ -77,15 +78,6 @@ interface RedisReservation {
   readonly epoch: string | undefined;
   /** Whether the server has confirmed it. */
   readonly granted: boolean;
-}
-
-interface KnownSum {
-  readonly sum: SumName;
-  spent: number;
-  pending: number;
-  /** When these amounts were valid, and when the sum was last used here; Unix milliseconds. */
-  at: number;
-  readonly used: number;
 }
 
 /** A charge without a reservation, and the position of its row in the journal of this process. */
@@ -129,7 +121,7 @@ export class RedisLimiter extends Limiter {
   private readonly owner = randomUUID();
   private readonly clock: () => number;
   private readonly reservations = new Map<string, RedisReservation>();
-  private readonly sums = new Map<string, KnownSum>();
+  private readonly known = new KnownSums();
   /** The highest amount of each sum for which marks were reported. */
   private readonly reported = new Map<string, number>();
   private readonly ledgerSums = new Map<number, LedgerSums>();
@@ -143,14 +135,19 @@ export class RedisLimiter extends Limiter {
   private epoch = "";
   private processCount = 1;
   private joining: Promise<void> | undefined;
+  /** Resolves when all processes that have counted apart count with the server. Never rejects. */
+  private beginning: Promise<void> | undefined;
+  private readonly ending = new AbortController();
   private writing: Promise<void> | undefined;
   /** Whether the server has forgotten this process, or never known it, and they do not count together yet. */
   private mustRejoin = true;
   private timer: NodeJS.Timeout | undefined;
   private closed = false;
-  private awayLogged = false;
+  /** Whether it has counted apart, which was logged, and does not count with the others yet. */
+  private isAway = false;
   /** The server's last refusal that was logged. */
   private lastRefusal: string | undefined;
+  private isMixed = false;
   private failures = 0;
   /** Whether the ledger could not return the spending of soft budgets, which was logged. */
   private softUnknownLogged = false;
@@ -244,6 +241,7 @@ export class RedisLimiter extends Limiter {
 
   /** Running reservations end with their rows in the ledger. */
   override async close(): Promise<void> {
+    this.ending.abort();
     await this.joining?.catch(() => {});
     this.sendUnreserved();
     if (!this.fallback) await this.runBeat(0, 0).catch(() => {});
@@ -257,6 +255,7 @@ export class RedisLimiter extends Limiter {
   }
 
   private async reserveShared(reservation: Reservation, tries: number): Promise<ReserveResult> {
+    if (this.beginning) await this.beginning;
     this.sendUnreserved();
     const { calendar } = this.parts;
     const now = this.clock();
@@ -265,7 +264,7 @@ export class RedisLimiter extends Limiter {
     let reply: readonly unknown[];
     try {
       reply = await this.run("reserve", [this.owner, reservation.id, json]);
-      if (reply[0] === "owner") await this.join();
+      if (reply[0] === "owner") await this.introduce();
     } catch (thrown) {
       this.handleFailure(thrown);
       // The server may have reserved it nevertheless.
@@ -277,7 +276,11 @@ export class RedisLimiter extends Limiter {
       const time = reader.number();
       this.processCount = reader.number();
       this.keep({ reservation, time, json, epoch, granted: true });
-      return { grant: parseGrant(reader, reservation, calendar, now, (...told) => this.cacheSum(now, ...told)) };
+      return {
+        grant: parseGrant(reader, reservation, calendar, now, ({ scope }, { per }, state) =>
+          this.known.set(sumName(scope, per, calendar, now), state, now),
+        ),
+      };
     }
     if (kind === "excess") {
       const excess = parseExcess(new ReplyReader(rest), reservation, calendar, now);
@@ -501,6 +504,12 @@ export class RedisLimiter extends Limiter {
     if (thrown instanceof GatewayError) throw thrown;
     if (this.fallback && !this.closed) this.warnRefused(thrown);
     if (this.fallback || this.closed) return;
+    this.parts.server.disconnect();
+    this.countApart(thrown as Error);
+  }
+
+  /** Keeps to this process's part from now on. */
+  private countApart(reason: Error): void {
     this.failures++;
     this.fallback = this.createFallback();
     for (const { reservation, time } of this.reservations.values()) this.fallback.adopt(reservation, time);
@@ -509,14 +518,13 @@ export class RedisLimiter extends Limiter {
       this.fallback.settle("", used, undefined, unreserved);
       this.addUnreserved(unreserved, used.cost, position);
     }
-    this.parts.server.disconnect();
-    this.warnAway(thrown as Error);
+    this.warnAway(reason);
     this.schedule();
   }
 
   private warnAway({ message }: Error): void {
     const { server, warn } = this.parts;
-    this.awayLogged = true;
+    this.isAway = true;
     const until = this.instances === 1 ? "counts alone" : `keeps to one part in ${this.instances} of what was left`;
     warn(
       `limits: Redis at ${server.address} (store: limits) is unavailable (${message}): this process ${until}, until it is back`,
@@ -546,8 +554,7 @@ export class RedisLimiter extends Limiter {
       instances: this.instances,
       pendingElsewhere: (scope: string, per: Period, start: number) => {
         const { name } = sumName(scope, per, calendar, start);
-        const known = this.sums.get(name);
-        return known && this.clock() - known.at < PENDING_TTL ? Math.max(0, known.pending - (own.get(name) ?? 0)) : 0;
+        return Math.max(0, this.known.pendingAt(name, this.clock()) - (own.get(name) ?? 0));
       },
     };
     const alone = new MemoryLimiter((since) => this.spentSince(since), calendar, warn, this.clock, part);
@@ -558,21 +565,8 @@ export class RedisLimiter extends Limiter {
   /** Returns what the ledger knows or the server knew, whichever is more. */
   private async spentSince(since: number): Promise<ReadonlyMap<string, number>> {
     const sums = new Map((await this.parts.spentSince(since)).spent);
-    for (const { sum, spent } of this.sums.values())
-      if (sum.start === since) sums.set(sum.scope, Math.max(spent, sums.get(sum.scope) ?? 0));
+    for (const [scope, spent] of this.known.spentSince(since)) sums.set(scope, Math.max(spent, sums.get(scope) ?? 0));
     return sums;
-  }
-
-  private cacheSum(
-    at: number,
-    { scope }: LimitLevel,
-    { per }: { per: Period },
-    state: { spent: number; pending: number },
-  ) {
-    const sum = sumName(scope, per, this.parts.calendar, at);
-    this.sums.delete(sum.name);
-    this.sums.set(sum.name, { sum, spent: state.spent, pending: state.pending, at, used: at });
-    if (this.sums.size > MAX_SUMS) this.sums.delete(this.sums.keys().next().value as string);
   }
 
   /** Sends the ledger's sums to the server. @throws GatewayError when the ledger does not respond */
@@ -620,8 +614,8 @@ export class RedisLimiter extends Limiter {
   private async beat(): Promise<void> {
     this.sendUnreserved();
     const { stored } = this;
-    if (await this.sendHeartbeat()) this.unreported.forgetSent(stored);
-    else await this.join();
+    if (await this.introduce()) this.unreported.forgetSent(stored);
+    if (this.fallback) return;
     if (this.unreported.hasSent) this.write().catch(() => {});
     await this.refreshSums();
   }
@@ -629,32 +623,39 @@ export class RedisLimiter extends Limiter {
   /** Refreshes the cached sums used here: what is left of them is divided when the server is lost. */
   private async refreshSums(): Promise<void> {
     const at = this.clock();
-    const known = [...this.sums.values()].slice(-MAX_REFRESHED).filter(({ used }) => at - used < SUM_IDLE);
-    if (known.length === 0) return;
-    const reader = new ReplyReader(
-      await this.run(
-        "look",
-        known.map(({ sum }) => sum.name),
-      ),
-    );
-    for (const each of known) Object.assign(each, { spent: reader.number(), pending: reader.number(), at });
+    const names = this.known.inUse(at);
+    if (names.length === 0) return;
+    const reader = new ReplyReader(await this.run("look", names));
+    for (const name of names) this.known.refresh(name, { spent: reader.number(), pending: reader.number() }, at);
   }
 
   /** Sends a heartbeat. @returns whether the server still knows this process */
   private async sendHeartbeat(): Promise<boolean> {
     for (;;) {
-      const [epoch, known, seen, ended, ...orphans] = await this.runBeat(PROCESS_TTL, ORPHAN_BATCH);
+      const [epoch, known, seen, ended, mixed, ...orphans] = await this.runBeat(PROCESS_TTL, ORPHAN_BATCH);
+      this.reportVersions(mixed === 1);
       const same = this.epoch === epoch && known === 1;
       if (this.epoch !== epoch) {
         this.unreported.changeServer(String(epoch));
         this.ledgerSums.clear();
       }
+      // Others have not been seen by another server yet.
+      this.processCount = this.epoch === epoch ? Number(seen) : Math.max(Number(seen), this.processCount);
       this.epoch = String(epoch);
-      this.processCount = Number(seen);
       // Without the ledger or the server they stay reserved, and a later heartbeat returns them again.
       if (orphans.length > 0) void this.settleOrphans(orphans as string[]).catch(() => {});
       if (Number(ended) < END_BATCH) return same;
     }
+  }
+
+  /** Logs when gateways of another version, which count apart, begin to use the server, and when they have left it. */
+  private reportVersions(mixed: boolean): void {
+    if (mixed === this.isMixed) return;
+    this.isMixed = mixed;
+    const { server, warn, info } = this.parts;
+    const others = `limits: gateways of another version of model-gateway use Redis at ${server.address} (store: limits)`;
+    if (mixed) warn(`${others}, and count apart: until they are stopped, budgets may be exceeded by what they spend`);
+    else info(`${others} no more: what they have spent is loaded from the ledger`);
   }
 
   /** @param life milliseconds until this process counts as dead @param orphans maximum number to return */
@@ -701,7 +702,24 @@ export class RedisLimiter extends Limiter {
     await this.write();
   }
 
-  /** Joins the shared count: at the start, when the server is back, or when it has forgotten this process. */
+  /**
+   * Sends a heartbeat, and what this process runs if the server has forgotten it. If the server was emptied, it knows nothing of what others
+   * run: this process keeps to its part until it joins them.
+   * @returns whether the server still knew it
+   */
+  private async introduce(): Promise<boolean> {
+    const { epoch } = this;
+    const known = await this.sendHeartbeat();
+    if (known || this.fallback || this.closed) return known;
+    if (epoch === this.epoch) await this.sendAll();
+    else {
+      this.mustRejoin = true;
+      this.countApart(new Error("its counts begin anew"));
+    }
+    return false;
+  }
+
+  /** Joins the shared count: at the start, and when the server is back. */
   private join(): Promise<void> {
     this.joining ??= this.joinOnce().finally(() => (this.joining = undefined));
     return this.joining;
@@ -718,15 +736,52 @@ export class RedisLimiter extends Limiter {
     }
     if (!(await this.sendHeartbeat())) this.mustRejoin = true;
     // Such a server loads its sums from the ledger: what is not there yet would be lost.
-    if (this.mustRejoin && this.fallback) await this.writeAll();
-    this.mustRejoin = false;
-    // Sent in this turn of the event loop, before any other command: commands keep their order.
+    if (this.mustRejoin) await this.writeAll();
+    const gathered = await this.gather();
+    if (gathered && !(await this.sendHeartbeat())) {
+      this.mustRejoin = true;
+      throw new Error("its counts begin anew again");
+    }
     this.fallback = undefined;
-    await Promise.all([this.adopt([...this.reservations.values()]), this.pay()]);
-    if (this.awayLogged)
+    const sent = this.sendAll();
+    if (gathered) this.beginning = this.awaitOthers(sent);
+    await sent;
+    this.mustRejoin = false;
+    if (this.isAway)
       this.parts.info(`limits: Redis at ${server.address} (store: limits) is back, and all count together again`);
-    this.awayLogged = false;
+    this.isAway = false;
     this.lastRefusal = undefined;
+  }
+
+  /**
+   * Waits for other processes that have counted apart: what they have reserved meanwhile must not be available here.
+   * @returns whether there may be others
+   */
+  private async gather(): Promise<boolean> {
+    const [left] = await this.run("gather", [this.owner, this.isAway ? String(GATHER_TIME) : "0"]);
+    if (Number(left) === 0 && !this.isAway) return false;
+    await sleep(Number(left), undefined, { ref: false, signal: this.ending.signal }).catch(() => {});
+    return true;
+  }
+
+  /**
+   * Waits until all that have gathered have sent what they run; the server forgets those that do not. Never rejects.
+   * @param sent resolves when this process has
+   */
+  private async awaitOthers(sent: Promise<void>): Promise<void> {
+    try {
+      await sent;
+      while (Number((await this.run("gather", [this.owner, ""]))[0]) > 0)
+        await sleep(GATHER_POLL, undefined, { ref: false });
+    } catch {
+      // The server is lost again, and whoever waits finds out.
+    }
+    this.beginning = undefined;
+  }
+
+  /** Sends what runs and what was spent in this turn of the event loop, before any other command: commands keep their order. */
+  private async sendAll(): Promise<void> {
+    await Promise.all([this.adopt([...this.reservations.values()]), this.pay()]);
   }
 }
 

@@ -17,6 +17,7 @@ const SCRIPTS = [
   "report",
   "beat",
   "adopt",
+  "gather",
   "repay",
   "pay",
   "seed",

@@ -605,6 +605,7 @@ test("whatever is settled while the server is lost and comes back empty counts o
       await redis.start();
     }
     const [first] = limiters as [RedisLimiter];
+    await eventually(() => limiters.some(({ state }) => state === "apart"), "the loss to be known");
     await eventually(() => limiters.every(({ state }) => state === "ok"), "all to be back");
     await sleep(300);
     going = false;
@@ -619,6 +620,71 @@ test("whatever is settled while the server is lost and comes back empty counts o
     for (const limiter of limiters) await limiter.close();
   }
 });
+
+for (const loss of ["killed", "emptied", "silent"])
+  test(`a budget is not exceeded under a flood of requests while the server is ${loss} and comes back`, async (t, redis) => {
+    const { limiters } = await several(t, redis.url, 3, 3);
+    const levels = budget(1000);
+    let reserved = 0;
+    const reserve = async (limiter: RedisLimiter) => {
+      if ("grant" in (await limiter.reserve(asking(levels, 10)))) reserved += 10;
+    };
+    for (const limiter of limiters) for (let i = 0; i < 20; i++) await reserve(limiter);
+    for (const limiter of limiters) await beat(limiter);
+    t.equal(reserved, 600);
+    if (loss === "emptied") await redis.ask("FLUSHALL");
+    else if (loss === "killed") await redis.kill();
+    else redis.pause();
+    let going = true;
+    // The third one has nothing to do, and finds out later.
+    const flood = limiters.slice(0, 2).map(async (limiter) => {
+      while (going) {
+        await Promise.all(Array.from({ length: 10 }, () => reserve(limiter)));
+        await sleep(5);
+      }
+    });
+    const states = () => limiters.map(({ state }) => state);
+    await eventually(() => states().every((state) => state === "apart"), "the loss to be known to all");
+    t.ok(reserved <= 600 + 2 * 134, `each its part: ${reserved}`);
+    if (loss === "killed") await redis.start();
+    redis.resume();
+    await eventually(() => states().every((state) => state === "ok"), "all to be back");
+    await sleep(300);
+    going = false;
+    await Promise.all(flood);
+    t.equal(reserved, 1000, "all of it is available again, and no more");
+  });
+
+for (const format of ["the first", "another"])
+  test(`gateways whose scripts have ${format} format count apart, and in budgets once they have gone`, async (t, redis) => {
+    const { limiters, clock, logged, ledger } = await several(t, redis.url, 2);
+    const [one, other] = limiters as [RedisLimiter, RedisLimiter];
+    const levels = budget(1000);
+    const hold = asking(levels, 100);
+    granted(await one.reserve(hold));
+    const live = async () => {
+      const life = String(clock.now + 10_000);
+      if (format === "another") return redis.ask("ZADD", "{gateway}:formats", life, "a later one");
+      const run = /run_id:(\w{12})/.exec(String(await redis.ask("INFO", "server")))?.[1];
+      return redis.ask("ZADD", `{gateway}:${run}:owners`, life, "its id");
+    };
+    await live();
+    for (let i = 0; i < 3; i++) {
+      clock.now += 2000;
+      await beat(one);
+    }
+    t.equal(logged.filter((line) => /another version .* count apart/.test(line)).length, 1, "once");
+    // What they have spent.
+    ledger.set("key:ci", 300);
+    t.match(await spent(other, levels), { spent: 0, reserved: 100 });
+    for (let i = 0; i < 2; i++) {
+      clock.now += 9000;
+      await Promise.all([beat(one), beat(other)]);
+    }
+    t.equal(logged.filter((line) => /another version .* no more/.test(line)).length, 2);
+    await eventually(() => limiters.every(({ state }) => state === "ok"), "all to count anew");
+    for (const limiter of limiters) t.match(await spent(limiter, levels), { spent: 300, reserved: 100 });
+  });
 
 test("one process loses its connection to the server: what it spends meanwhile is reported when it is back", async (t, redis) => {
   const { limiters, clock } = await several(t, redis.url, 2);
@@ -783,6 +849,8 @@ test("a server that was emptied while all are connected gets the running request
   await redis.ask("FLUSHALL");
   granted(await other.reserve(asking(levels, 1)));
   granted(await one.reserve(asking(levels, 1)));
+  t.same([one.state, other.state], ["apart", "apart"], "each keeps to its part until both have found out");
+  await eventually(() => limiters.every(({ state }) => state === "ok"), "all to be back");
   t.match(await spent(other, levels), { spent: 90, reserved: 102 });
 });
 
