@@ -588,8 +588,11 @@ export class RedisLimiter extends Limiter {
   /** Returns the ledger's sums since then, from one query for many callers. */
   private ledgerSumsSince(start: number): Promise<PlacedSpending> {
     const asked = this.clock();
+    // A clock that was set back makes none last longer.
+    for (const [since, known] of this.ledgerSums)
+      if (Math.abs(asked - known.asked) >= LEDGER_TTL) this.ledgerSums.delete(since);
     const known = this.ledgerSums.get(start);
-    if (known && asked - known.asked < LEDGER_TTL) return known.sums;
+    if (known) return known.sums;
     const sums = this.parts.spentSince(start).catch((cause: unknown) => {
       this.ledgerSums.delete(start);
       throw spendUnknownError(cause);
@@ -753,10 +756,7 @@ export class RedisLimiter extends Limiter {
     this.lastRefusal = undefined;
   }
 
-  /**
-   * Waits for other processes that have counted apart: what they have reserved meanwhile must not be available here.
-   * @returns whether there may be others
-   */
+  /** Waits for others that have counted apart: what they have reserved is not available. @returns whether there may be some */
   private async gather(): Promise<boolean> {
     const [left] = await this.run("gather", [this.owner, this.isAway ? String(GATHER_TIME) : "0"]);
     if (Number(left) === 0 && !this.isAway) return false;

@@ -707,6 +707,20 @@ test("one process loses its connection to the server: what it spends meanwhile i
   t.match(await spent(other, levels), { spent: 126, reserved: 10 });
 });
 
+test("the ledger's sums are kept for a second, not for each period that has begun, also if the clock is set back", async (t, redis) => {
+  const { limiters, clock, ledger } = await several(t, redis.url, 1);
+  const [limiter] = limiters as [RedisLimiter];
+  const { ledgerSums } = limiter as unknown as { ledgerSums: ReadonlyMap<number, unknown> };
+  for (const hours of [0, 24, 48]) {
+    clock.now = START + hours * 3_600_000;
+    t.match(await spent(limiter, budget(1000)), { spent: 0 });
+    t.equal(ledgerSums.size, 1);
+  }
+  ledger.set("key:other", 70);
+  clock.now -= 5000;
+  t.match(await spent(limiter, budget(1000, "other")), { spent: 70 });
+});
+
 test("what was spent without a reservation while the server was unreachable counts in budgets that are added", async (t, redis) => {
   const { limiters, clock } = await several(t, redis.url, 2);
   const [lost, other] = limiters as [RedisLimiter, RedisLimiter];
