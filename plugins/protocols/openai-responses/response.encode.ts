@@ -670,7 +670,9 @@ class CallWriter implements ItemWriter {
   closeBlock(out: EncodedFrame[]): void {
     // A function without arguments is called with an empty object; clients parse it.
     if (this.text.isEmpty && !this.opening.custom) this.append({ type: "arguments", block: 0, text: "{}" }, out);
-    this.write("done", `"${this.opening.custom ? "input" : "arguments"}":${this.text}`, out);
+    // Typed clients require the function's name here.
+    const members = this.opening.custom ? '"input"' : `"name":${JSON.stringify(this.opening.name)},"arguments"`;
+    this.write("done", `${members}:${this.text}`, out);
   }
 
   finish(status: "completed" | "incomplete", out: EncodedFrame[]): string {

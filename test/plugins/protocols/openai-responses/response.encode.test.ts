@@ -190,6 +190,12 @@ t.test("calls keep their arguments, names, namespaces, and ids that distinguish 
     },
     { id: `fc_${id}_3`, ...plain, call_id: "call_up-1_0", arguments: "not JSON" },
   ]);
+  const ends = valuesOf(frames).filter(({ type }) => String(type).endsWith("function_call_arguments.done"));
+  t.same(
+    ends.map(({ name }) => name),
+    ["find", "find", "find"],
+    "typed clients require the name",
+  );
 });
 
 t.test("state on a call or a text comes directly before it", async (t) => {
