@@ -86,11 +86,12 @@ export const percent = (share) =>
 const MONTHS = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
 const two = (number) => String(number).padStart(2, "0");
 
-/** Formats a moment in the reader's time zone. */
+/** Formats a moment in the reader's time zone, with the year where it is another than this one. */
 export function moment(ms) {
   const date = new Date(ms);
+  const year = date.getFullYear() === new Date().getFullYear() ? "" : ` ${date.getFullYear()}`;
   const time = [date.getHours(), date.getMinutes(), date.getSeconds()].map(two).join(":");
-  return `${MONTHS[date.getMonth()]} ${two(date.getDate())}, ${time}`;
+  return `${MONTHS[date.getMonth()]} ${two(date.getDate())}${year}, ${time}`;
 }
 
 /** The same without seconds. */

@@ -42,7 +42,7 @@ function Difference({ may, again }) {
     }
   };
   return html`<p class="bar">
-      <button type="button" onClick=${compare}>Compare with the file on disk</button>
+      <button type="button" class="small" onClick=${compare}>Compare with the file on disk</button>
       ${
         may &&
         html`<${Act} label="Reload" act=${() => ["POST", "/api/reload"]} done=${(answer) => {

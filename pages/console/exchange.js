@@ -155,7 +155,7 @@ function TimeLine({ request }) {
     {
       title: "Time line",
       of: ({ from, to, kind }) =>
-        html`<div class="line" aria-hidden="true"><span class=${kind} style=${{ left: share(from), width: share(to - from) }}></span></div>`,
+        html`<div class="line" aria-hidden="true"><span class=${kind} style=${{ left: `min(${share(from)}, calc(100% - 3px))`, width: share(to - from) }}></span></div>`,
     },
   ];
   return html`<h2>Time line</h2><${Table} caption="What the time went to" columns=${columns} rows=${parts} />`;

@@ -60,9 +60,7 @@ const stateOf = ({ disabled, revoked, expires, rotating }, off) =>
         ? ["off", `${off} is switched off`]
         : expires && expires < Date.now()
           ? ["off", "expired"]
-          : rotating > Date.now()
-            ? ["waiting", "the old one works too"]
-            : ["ok", "works"];
+          : [rotating > Date.now() ? "waiting" : "ok", "works"];
 
 function KeyTable({ keys, groups = [], view, may, spend = [], used, edit, done }) {
   const costs = new Map(spend.map(({ group: [id], cost, requests }) => [id, { cost, requests }]));
@@ -92,7 +90,7 @@ function KeyTable({ keys, groups = [], view, may, spend = [], used, edit, done }
       title: "State",
       of: (key) => {
         const [state, words] = stateOf(key, groupOff(groups, key.group));
-        return html`<${Dot} state=${state}>${words}<//>${key.expires && html`<span class="sub">until <${When} ms=${key.expires} /></span>`}`;
+        return html`<${Dot} state=${state}>${words}<//>${key.expires && html`<span class="sub">until <${When} ms=${key.expires} /></span>`}${state === "waiting" && html`<span class="sub">its old secret too, until <${When} ms=${key.rotating} /></span>`}`;
       },
     },
     { title: "Used last", of: ({ id }) => html`<${Used} known=${used !== undefined} hour=${used?.[id]} />` },

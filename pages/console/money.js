@@ -93,7 +93,7 @@ function Sums({ rows: own, by, span, nameOf, before }) {
   const rows = [...own, ...ended.map(({ group }) => ({ group, ...zero }))];
   const columns = [
     {
-      title: by,
+      title: by.charAt(0).toUpperCase() + by.slice(1),
       head: true,
       of: ({ group: [value] }) =>
         by === "tag" || by === "day"

@@ -162,7 +162,7 @@ function FailedAttempts({ rows }) {
 /** The gateway's own time, from the head of a request to its first attempt. */
 function Overhead({ of: found }) {
   if (!found) return null;
-  return html`<p class="small">Beside it our own part, from a request's head to its first attempt: ${duration(found.p50)} median, ${duration(found.p95)} p95, of the newest ${found.count}.</p>`;
+  return html`<p class="quiet small">The gateway's own time, from a request's head to its first attempt: ${duration(found.p50)} median, ${duration(found.p95)} p95, of the newest ${counted(found.count, "request")}.</p>`;
 }
 
 function Speed({ what, rows }) {

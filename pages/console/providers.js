@@ -11,6 +11,8 @@ const REFRESH = 3000;
 const STATES = { closed: "in use", open: "suspended", "half-open": "being tried", off: "switched off" };
 const CREDENTIALS = { ok: "ok", waiting: "rate limited", refused: "not accepted" };
 
+/** Returns the credentials with which a target cannot be used now. */
+const unwell = ({ credentials = [] }) => credentials.filter(({ state }) => state !== "ok");
 const until = (moment) => (moment && moment > Date.now() ? ` for ${duration(moment - Date.now())}` : "");
 
 export function Providers({ may }) {
@@ -110,11 +112,14 @@ function Provider({ provider, models, may, again }) {
       of: ({ recent }) =>
         recent?.requests > 0 ? `${percent(recent.failed / recent.requests)} of ${count(recent.requests)}` : "–",
     },
-    {
-      title: "Credentials there",
-      of: (target) =>
-        html`${(target.credentials ?? []).filter(({ state }) => state !== "ok").map((each) => html`<${Credential} credential=${each} />`)}`,
-    },
+    ...(targets.some((target) => unwell(target).length > 0)
+      ? [
+          {
+            title: "Credentials there",
+            of: (target) => html`${unwell(target).map((each) => html`<${Credential} credential=${each} />`)}`,
+          },
+        ]
+      : []),
     ...(may && !off
       ? [
           {

@@ -127,7 +127,7 @@ function ModelTable({ models }) {
 const Row = ({ model }) => html`<tr>
   <th scope="row">
     <span class="name"><${Link} to=${`/models/${model.id}`}>${model.name}<//></span>
-    <span class="slug"><code>${model.id}</code> <${Copy} text=${model.id} what=${`the id ${model.id}`} /></span>
+    <span class="slug">${model.name !== model.id && html`<code>${model.id}</code> `}<${Copy} text=${model.id} what=${`the id ${model.id}`} /></span>
     ${model.description && html`<span class="quiet small">${model.description}</span>`}
   </th>
   <td><${Abilities} can=${model.can} /></td>
@@ -160,4 +160,4 @@ export const Protocols = ({ protocols }) => html`<ul class="chips" aria-label="P
 </ul>`;
 
 export const Health = ({ model }) =>
-  html`<${Dot} state=${model.state}>${STATES[model.state]}<//> ${model.firstByte !== undefined && html`<span class="sub quiet small">first byte ${duration(model.firstByte)}</span>`}`;
+  html`<${Dot} state=${model.state}>${STATES[model.state]}<//> ${model.firstByte !== undefined && html`<span class="sub quiet small whole">first byte ${duration(model.firstByte)}</span>`}`;

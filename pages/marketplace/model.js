@@ -23,7 +23,7 @@ export function ModelPage({ facts, id, view, apiKey, setKey }) {
   return html`<p class="small"><${Link} to="/">Models<//> / <span class="mono">${model.id}</span></p>
     <h1>${model.name}</h1>
     <p class="quiet">
-      <code>${model.id}</code> <${Copy} text=${model.id} what="the id" /> ${model.description && html`· ${model.description}`}
+      ${model.name !== model.id && html`<code>${model.id}</code> `}<${Copy} text=${model.id} what="the id" /> ${model.description && html`· ${model.description}`}
     </p>
     <p><${Link} to=${`/play?a=${encodeURIComponent(model.id)}`}>Try it in the playground<//></p>
     <div class="cards">

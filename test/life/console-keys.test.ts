@@ -142,6 +142,27 @@ t.test("a group is switched off with its keys, and on again", options, async (t)
   t.equal(await keys.disabledGroup("acme"), undefined);
 });
 
+t.test(
+  "of a rotated key with an expiry, both ends are shown: its own, and that of its old secret",
+  options,
+  async (t) => {
+    const gateway = await startConsole(t, YAML);
+    const { keys } = gateway.gateway.stores;
+    const HOUR = 3_600_000;
+    const expires = Date.now() + 400 * 24 * HOUR;
+    const { record } = await keys.create({ name: "turning", expires });
+    await keys.rotate(record.id, HOUR);
+    const page = await consolePage(t, gateway, "/keys");
+    const row = page.getByRole("table", { name: "Keys" }).locator("tbody tr").filter({ hasText: "turning" });
+    const state = row.locator('td[data-title="State"]');
+    await state.getByText("old secret").waitFor();
+    const ends = await state.locator("time").evaluateAll((all) => all.map((each) => each.getAttribute("datetime")));
+    t.equal(ends[0], new Date(expires).toISOString());
+    t.ok(Date.parse(ends[1] ?? "") < Date.now() + 2 * HOUR, `${ends[1]} is that of the old secret`);
+    t.match(await state.innerText(), `${new Date(expires).getFullYear()}, `, "another year is named");
+  },
+);
+
 t.test("a key that was just made is shown with client settings for its allowed models", options, async (t) => {
   const gateway = await startConsole(t, YAML);
   const page = await consolePage(t, gateway, "/keys");
