@@ -235,7 +235,11 @@ export class Draft {
   result() {
     const models = [...this.models].flatMap(([name, { targets, aliases, fallback, more }]) => {
       if (targets.length === 0) return [];
-      const known = fallback.filter((each) => each !== name && this.has(each));
+      const own = new Set(targets.map(({ to }) => to));
+      // What falls back to its own targets would only ask them twice.
+      const known = fallback.filter(
+        (each) => this.has(each) && this.model(each).targets.some(({ to }) => !own.has(to)),
+      );
       const entry = {
         ...more,
         ...(aliases.length > 0 && { aliases: [...new Set(aliases)] }),

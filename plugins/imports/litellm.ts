@@ -86,6 +86,14 @@ const HINTS: Readonly<Record<string, string>> = {
   drop_params:
     "use paths: { PATH: { strict: true } }, or the header gateway-strict: fields that no target takes are then a 400",
   set_verbose: "use log: { level: debug }",
+  headers: "use a plugin, like examples/stamp.ts; forward: of a provider passes headers of clients",
+  ...sameHint(
+    ["azure_ad_token", "tenant_id", "client_id", "client_secret", "azure_username", "azure_password", "azure_scope"],
+    "tokens of Entra ID are not fetched: give the provider an API key of the resource as its credential",
+  ),
+  ssl_verify: "certificates are always checked: name your own authority in the variable NODE_EXTRA_CA_CERTS",
+  ...sameHint(["tags", "tag_regex"], "targets are not chosen by tags; keys have them: keys set KEY --tag NAME=VALUE"),
+  keep_alive: "the server itself keeps models loaded, like OLLAMA_KEEP_ALIVE",
   json_logs: "log lines are always JSON",
   id: "a target is named by its provider and model",
   litellm_provider: "the vendor is the one in model: or custom_llm_provider:",
@@ -189,10 +197,15 @@ function addDeployment(
   const [vendor, route] = vendorOf(full, nonEmptyText(params["custom_llm_provider"]), draft);
   const model = route.replace(ROUTE, "");
   const mode = route.startsWith("responses/") ? "responses" : modeOf(info, model);
-  if (!Object.hasOwn(PROTOCOL_BY_MODE, mode)) {
+  const native = draft.vendor(vendor)?.provider;
+  const isRealtime =
+    mode === "realtime" && native?.["websocket"] === true && nonEmptyText(params["api_base"]) === undefined;
+  if (!isRealtime && !Object.hasOwn(PROTOCOL_BY_MODE, mode)) {
     draft.reportLost(
       `${path} (${name})`,
-      `requests of mode ${mode} can only be passed on: paths: { /v1/…: { pass: PROVIDER } }`,
+      mode === "realtime"
+        ? "its provider needs websocket: true: add it, and the model"
+        : `requests of mode ${mode} can only be passed on: paths: { /v1/…: { pass: PROVIDER } }`,
     );
     return;
   }

@@ -113,6 +113,23 @@ credential_list:
   },
 );
 
+t.test("a model of LiteLLM's for realtime is one here, where its provider takes WebSockets", async (t) => {
+  const { model, lostAt } = await imported(
+    t,
+    "litellm",
+    `model_list:
+  - { model_name: voice, litellm_params: { model: openai/gpt-realtime }, model_info: { mode: realtime } }
+  - { model_name: other, litellm_params: { model: groq/voice }, model_info: { mode: realtime } }
+  - { model_name: text, litellm_params: { model: openai/gpt-5.4-mini, azure_ad_token: os.environ/AD } }
+router_settings: { default_fallbacks: [text], model_group_alias: { old: { model: text, hidden: true } } }
+`,
+  );
+  t.match(model("voice"), { targets: [{ provider: "openai", model: "gpt-realtime" }], fallback: [] });
+  t.match(lostAt("model_list.1 (other)"), /websocket: true/);
+  t.match(lostAt("model_list.2.litellm_params.azure_ad_token"), /API key/);
+  t.same(model("old")?.fallback, [], "no model falls back to the very targets that it has");
+});
+
 t.test("models of LiteLLM's for embeddings get no text model as fallback, whether by mode or by name", async (t) => {
   const names = ["text-embedding-3-small", "embed-english-v3", "bge-m3", "nomic-embed-text"];
   const { model, provider, lostAt } = await imported(
