@@ -2,6 +2,7 @@ import { existsSync, realpathSync } from "node:fs";
 import { delimiter, join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { type ParseArgsConfig, parseArgs } from "node:util";
+import { nearest } from "../config/suggest.ts";
 import { UsageError } from "../text/format-error.ts";
 import { parsePastMoment } from "../text/moments.ts";
 
@@ -72,7 +73,10 @@ export function parseVerbArguments<const T extends NonNullable<ParseArgsConfig["
     return parsed;
   } catch (thrown) {
     // Node's hint for words that begin with - fits none of ours.
-    throw new UsageError((thrown as Error).message.replace(/ To specify a positional argument .*/s, ""));
+    const message = (thrown as Error).message.replace(/ To specify a positional argument .*/s, "");
+    const unknown = /^Unknown option '--(.+)'/.exec(message)?.[1];
+    const near = unknown === undefined ? undefined : nearest(unknown, Object.keys(options));
+    throw new UsageError(near === undefined ? message : `${message.replace(/\.$/, "")}, did you mean --${near}?`);
   }
 }
 

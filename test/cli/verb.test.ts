@@ -28,7 +28,8 @@ t.test("options and arguments of a verb are parsed, and an unknown one is a usag
   const read = parseVerbArguments(["one", "--json", "--by", "day"], options, 1);
   t.same([read.values.json, read.values.by, read.positionals], [true, "day", ["one"]]);
   for (const [args, says] of [
-    [["--jsno"], /^Unknown option '--jsno'\.$/],
+    [["--jsno"], /^Unknown option '--jsno', did you mean --json\?$/],
+    [["--nothing"], /^Unknown option '--nothing'\.$/],
     [["one", "two"], /"two" is one word too many/],
     [["--by"], /--by/],
   ] as const)
