@@ -173,7 +173,8 @@ function Days({ rows, all, zone, nameOf, by }) {
     () => daily(by === "day" ? rows.map((row) => ({ ...row, group: ["all", ...row.group] })) : rows, all),
     [rows, all],
   );
-  if (series.length === 0) return html`<p class="empty">Nothing was spent in that time.</p>`;
+  // Without any request the table below says so.
+  if (series.length === 0) return rows.length > 0 && html`<p class="empty">Nothing was spent in that time.</p>`;
   const named = series.map(({ name, values }) => ({ name: name === "others" ? name : nameOf(name), values }));
   const columns = [
     { title: `Day (${zone})`, head: true, of: ({ day }) => day },

@@ -30,7 +30,7 @@ export function Now({ may }) {
       <section aria-labelledby="speed">
         <h2 id="speed">Speed in the last hour</h2>
         <${Ready} found=${hour}>
-          ${({ models, targets }) => html`<${Speed} what="Model" rows=${models} /><${Speed} what="Target" rows=${targets} />`}
+          ${({ models, targets }) => html`<${Speed} what="Model" rows=${models} />${targets.length > 0 && html`<${Speed} what="Target" rows=${targets} />`}`}
         <//>
       </section>
     </div>`;
@@ -81,8 +81,8 @@ function Figures({ facts }) {
     <${Card} title="Requests a second" value=${facts.requests_per_second?.toFixed(1) ?? "–"} under=${`${count(hour.requests)} in the last hour`} />
     <${Card} title="Errors, last hour" value=${percent(failed)} state=${failed > 0.05 ? "bad" : ""} under=${`${count(hour.ours)} ours, ${count(hour.upstream)} theirs; refused: ${count(there)} by providers, ${count(refused)} here or left`} />
     <${Card} title="429, last hour" value=${count((hour.limited_here ?? 0) + (hour.limited_there ?? 0))} under=${`${counted(hour.limited_here, "request")} by our limits, ${counted(hour.limited_there, "attempt")} by providers`} />
-    <${Card} title="First byte, p50 / p95" value=${spread(first)} under=${`of ${counted(first?.count, "answer")}`} />
-    <${Card} title="Tokens a second, p50 / p95" value=${spread(tokens, (n) => count(Math.round(n)))} under=${`of ${counted(tokens?.count, "stream")}`} />
+    <${Card} title="First byte, p50 / p95" value=${spread(first)} under=${`of ${counted(first?.count ?? 0, "answer")}`} />
+    <${Card} title="Tokens a second, p50 / p95" value=${spread(tokens, (n) => count(Math.round(n)))} under=${`of ${counted(tokens?.count ?? 0, "stream")}`} />
     <${Card} title="Spent today" value=${money(today)} under=${change} />
     <${Card} title="Up for" value=${duration(facts.time - facts.started)} under=${`version ${facts.version}, generation ${facts.generation}, store ${facts.parts?.store ?? "?"}`} />
   </div>

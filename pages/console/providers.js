@@ -53,9 +53,12 @@ function Models({ all }) {
     {
       title: "Targets and weights",
       of: ({ targets }) =>
-        targets.map(
-          (target) => html`<span class="chip"><span class="mono">${named(target)}</span> × ${target.weight}</span> `,
-        ),
+        targets.length === 0
+          ? html`<${Dot} state="off">off, as its providers are<//>`
+          : targets.map(
+              (target) =>
+                html`<span class="chip"><span class="mono">${named(target)}</span> × ${target.weight}</span> `,
+            ),
     },
     { title: "Shared", of: ({ balance }) => SHARED[balance] ?? balance },
     {

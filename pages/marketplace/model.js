@@ -19,7 +19,7 @@ export function ModelPage({ facts, id, view, apiKey, setKey }) {
   const model = facts.models.find((each) => each.id === id) ?? facts.models.find((each) => each.aliases.includes(id));
   if (!model)
     return html`<h1>No model "${id}"</h1>
-      <p>It is not listed, or only for some keys. <${Link} to="/">All models<//></p>`;
+      <p>It is switched off, not listed, or only for some keys. <${Link} to="/">All models<//></p>`;
   return html`<p class="small"><${Link} to="/">Models<//> / <span class="mono">${model.id}</span></p>
     <h1>${model.name}</h1>
     <p class="quiet">

@@ -82,7 +82,12 @@ t.test("a gateway without requests shows how to send the first one, and it works
     const address = /http:\/\/127\.0\.0\.1:\d+/.exec(curl)?.[0] ?? "";
     const text = curl.replace(address, gateway.url).replace("YOUR_KEY", KEY);
     t.not(text, curl);
-    if (path === "/") continue;
+    if (path === "/") {
+      await page.getByText("No attempt failed in the last hour.").waitFor();
+      t.equal(await page.getByText("No request in the last hour.").count(), 1, "not for models and again for targets");
+      t.equal(await page.getByText("of 0 answers").count(), 1);
+      continue;
+    }
     const { stdout } = await promisify(execFile)("sh", ["-c", text]);
     t.match(stdout, /Hello/);
     await gateway.gateway.stores.ledger.flush();

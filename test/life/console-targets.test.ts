@@ -76,3 +76,10 @@ t.test(
     );
   },
 );
+
+t.test("a model whose providers are off says so, where its targets would be", { skip: noBrowser }, async (t) => {
+  const yaml = CONSOLE_YAML.replace("models:\n", "models:\n  lost: { targets: [away:x] }\n");
+  const page = await consolePage(t, await startConsole(t, yaml), "/providers");
+  const row = page.getByRole("row").filter({ has: page.getByText("lost", { exact: true }) });
+  await row.getByText("off, as its providers are").waitFor();
+});
