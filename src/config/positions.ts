@@ -154,7 +154,11 @@ export class YamlSource {
   /** Returns the position of the last alias, which multiplies all before it. */
   private lastAliasSpan(): Span {
     let span: Span = [0, 0];
-    visit(this.document, { Alias: (_, node) => void (span = nodeSpan(node) ?? span) });
+    visit(this.document, {
+      Alias: (_, node) => {
+        span = nodeSpan(node) ?? span;
+      },
+    });
     return span;
   }
 
