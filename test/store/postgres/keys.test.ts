@@ -125,6 +125,39 @@ if (server) {
     },
   );
 
+  t.test(
+    "a group that is disabled while the first poll runs is refused by a request that comes afterwards",
+    async (t) => {
+      const { view, url } = await open(t);
+      const one = await view();
+      const { database } = await openPostgres(placeOf(url), 2);
+      // The first reply is slow.
+      const [asked, late] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()];
+      const withDeadline = database.withDeadline.bind(database);
+      database.withDeadline = (deadline, work) =>
+        withDeadline(deadline, (ask) =>
+          work(async (text, ...values) => {
+            const rows = await ask(text, ...values);
+            asked.resolve();
+            await late.promise;
+            return rows;
+          }),
+        );
+      const slow = new PostgresKeys(database, [], undefined, { poll: 3_600_000, listen: false });
+      t.teardown(async () => {
+        slow.close();
+        await database.close();
+      });
+      const before = slow.disabledGroup("acme");
+      await asked.promise;
+      await one.disableGroup("acme");
+      const after = slow.disabledGroup("acme/x");
+      late.resolve();
+      t.equal(await before, undefined);
+      t.equal(await after, "acme");
+    },
+  );
+
   t.test("a listener reconnects when its connection is lost", async (t) => {
     const { view, url } = await open(t);
     const one = await view();
