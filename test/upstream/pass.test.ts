@@ -44,7 +44,11 @@ class Count implements PassObserver {
   }
   onResponseBody(bytes: Buffer) {
     Count.received += bytes.length;
-    return false;
+    return bytes.includes("[DONE]");
+  }
+  static endIfDelivered: () => boolean = () => false;
+  onStart(_fail: unknown, endIfDelivered: () => boolean) {
+    Count.endIfDelivered = endIfDelivered;
   }
   static ended: (() => void) | undefined;
   onResponseEnd() {
@@ -135,6 +139,42 @@ function ask(port: number, options: RequestOptions = {}, body?: string) {
     },
   );
 }
+
+t.test(
+  "a client that leaves at a stream's terminal event has all of it, unless the event has not left the gateway",
+  async (t) => {
+    for (const isHeld of [false, true]) {
+      let provider: Socket | undefined;
+      const { port, ends, requests, upstream } = await passing(t, (socket) => {
+        provider = socket;
+        socket.write("HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n5\r\nfirst\r\n");
+      });
+      const asked = httpRequest({ port, host: "127.0.0.1" }).on("error", () => {});
+      asked.end();
+      const [answer] = (await once(asked, "response")) as [IncomingMessage];
+      let text = "";
+      answer.on("data", (piece: Buffer) => (text += piece)).on("error", () => {});
+      await until(() => text === "first", "the first bytes");
+      const { socket } = requests[0] as IncomingMessage;
+      let isDelivered: boolean | undefined;
+      // As for an exchange: before the pass hears of it.
+      socket.prependOnceListener("close", () => {
+        isDelivered = Count.endIfDelivered();
+      });
+      if (isHeld) socket.cork();
+      const before = Count.received;
+      provider?.write("6\r\n[DONE]\r\n");
+      await until(() => Count.received > before && (isHeld || text === "first[DONE]"), "the terminal event");
+      for (let i = 0; i < 9; i++) await new Promise((next) => setImmediate(next));
+      // Node would still send what it holds after a regular end.
+      if (isHeld) asked.socket?.resetAndDestroy();
+      else asked.destroy();
+      await until(() => ends.length === 1, "its end");
+      t.same([isDelivered, ends], isHeld ? [false, ["client_gone"]] : [true, [undefined]]);
+      await until(() => upstream.open === 0, "the provider to hear of it");
+    }
+  },
+);
 
 t.test("DELETE and OPTIONS with chunks are sent with chunks, and cause no second request (fix: framed)", async (t) => {
   const smuggled = "GET /smuggled HTTP/1.1\r\nhost: x\r\n\r\n";
