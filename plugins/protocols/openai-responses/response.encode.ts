@@ -19,6 +19,7 @@ import {
 } from "model-gateway/protocol";
 import { isRefusalReason } from "../openai/response.encode.ts";
 import { servedTier } from "../openai/wire.ts";
+import { JsonString, joined } from "./response.encode.json.ts";
 import { writeResponsesUsage } from "./usage.ts";
 import { requestsCompaction, SUMMARY_STATE } from "./wire.ts";
 
@@ -430,42 +431,6 @@ function writeItemDone({ frames, index }: ItemPlace, item: string, out: EncodedF
 }
 
 const itemPosition = ({ id, index }: ItemPlace): string => `"item_id":"${id}","output_index":${index}`;
-
-/**
- * Returns JSON texts with commas. They are appended to each other, which copies none of them: `join` would copy all of a long one at
- * each level.
- */
-const joined = (texts: readonly string[]): string =>
-  texts.reduce((all, text) => (all === "" ? text : `${all},${text}`), "");
-
-const isHighSurrogate = (code: number): boolean => code >= 0xd800 && code <= 0xdbff;
-
-/** A string's JSON, built with its pieces, so that a long one is never serialized as a whole. */
-class JsonString {
-  private written = "";
-  /** The first half of a surrogate pair at the end, whose second half may follow: it is escaped only if it stays alone. */
-  private half = "";
-  isEmpty = true;
-
-  /** Appends a piece. Returns the JSON of the piece. */
-  add(piece: string): string {
-    const json = JSON.stringify(piece);
-    this.isEmpty = false;
-    const isCut = isHighSurrogate(piece.charCodeAt(piece.length - 1));
-    if (this.half === "" && !isCut) this.written += json.slice(1, -1);
-    else {
-      const text = this.half + piece;
-      this.half = isCut ? text.slice(-1) : "";
-      this.written += JSON.stringify(isCut ? text.slice(0, -1) : text).slice(1, -1);
-    }
-    return json;
-  }
-
-  /** Returns the JSON of the whole string. */
-  toString(): string {
-    return `"${this.written}${this.half === "" ? "" : JSON.stringify(this.half).slice(1, -1)}"`;
-  }
-}
 
 /** Encodes a message: consecutive texts and refusals, a part each. */
 class MessageItemWriter implements ItemWriter {
