@@ -1,4 +1,5 @@
 import type { AddressInfo } from "node:net";
+import { relative } from "node:path";
 import { Admin, type AdminListenAddress } from "../admin/admin.ts";
 import { metricsText } from "../admin/metrics.ts";
 import { openidClient } from "../admin/oidc.ts";
@@ -31,7 +32,7 @@ import { createFirstKey } from "./first-key.ts";
 import { curlLines, trialModels } from "./first-request.ts";
 import { maxOpenFiles, openFilesWarning } from "./open-files.ts";
 import { deferSignals, ignoreDebugSignal, untilStopped } from "./signals.ts";
-import { COMMAND, parseVerbArguments, type Terminal } from "./verb.ts";
+import { BUNDLED_CONFIG, COMMAND, parseVerbArguments, type Terminal } from "./verb.ts";
 
 /**
  * Starts the gateway, prints the first steps, and serves until a signal. The caller must then exit the process, which would
@@ -196,6 +197,15 @@ interface Greeting {
   key: string | undefined;
 }
 
+/** Describes the gateway.yaml that is in effect: the bundled one is used where a folder has none of its own. */
+export function fileInUse(file: string, folder: string, bundled = BUNDLED_CONFIG): string {
+  const below = relative(folder, file);
+  const shown = below.startsWith("..") ? file : below;
+  return file === bundled && below !== "gateway.yaml"
+    ? `${shown}   (the one that came along; write your own with: ${COMMAND} init)`
+    : shown;
+}
+
 async function printGreeting(
   config: Config,
   { address: at, admin, key }: Greeting,
@@ -224,6 +234,7 @@ async function printGreeting(
   io.out(`model-gateway listens on ${listenUrl(at)}`);
   if (admin) io.out(`  admin      ${admin}   (console, /livez, /readyz)`);
   if (config.workers > 1) io.out(`  workers    ${config.workers}   (SIGUSR2 replaces them one by one)`);
+  io.out(`  file       ${fileInUse(config.file, io.folder)}`);
   io.out(`  providers  ${on.join(", ") || "none"}`);
   for (const { name, off: why } of off) io.out(`             ${name} is off: ${why}`);
   io.out(`  models     ${usable.join(", ") || "none"}`);

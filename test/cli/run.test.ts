@@ -7,7 +7,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import t, { type Test } from "tap";
-import { runGateway } from "../../src/cli/run.ts";
+import { fileInUse, runGateway } from "../../src/cli/run.ts";
 import { UsageError } from "../../src/text/format-error.ts";
 import { captured } from "../support/terminal.ts";
 
@@ -67,6 +67,7 @@ t.test(
     await until(() => text().includes('"Hello"'));
     t.match(text(), /listens on http:\/\/127\.0\.0\.1:\d+/);
     t.match(text(), /providers +demo\n +vendor is off: VENDOR_KEY is not set/);
+    t.match(text(), /file +gateway\.yaml\n/);
     t.match(text(), /models +echo\n/);
     t.match(text(), /key +gw_/);
     t.match(await pasted(text()), /Hello.*data: \[DONE\]/s);
@@ -131,6 +132,14 @@ t.test("a start that fails prints the reason in a line and exits with 1", async 
     busy.text(),
     /is taken: stop what listens there, or change it in gateway\.yaml, where listen: or admin: says it/,
   );
+});
+
+t.test("the file in effect is named, and said to be the bundled one where a folder has none", async (t) => {
+  const bundled = "/app/node_modules/model-gateway/gateway.yaml";
+  t.equal(fileInUse("/app/gateway.yaml", "/app", bundled), "gateway.yaml");
+  t.equal(fileInUse("/etc/gateway.yaml", "/app", bundled), "/etc/gateway.yaml");
+  t.match(fileInUse(bundled, "/app", bundled), /^node_modules\/model-gateway\/gateway\.yaml {3}\(.* init\)$/);
+  t.equal(fileInUse("/checkout/gateway.yaml", "/checkout", "/checkout/gateway.yaml"), "gateway.yaml");
 });
 
 t.test("a flag that does not exist is a usage error", async (t) => {
