@@ -3,6 +3,7 @@ import { basename, dirname, relative, resolve } from "node:path";
 import { createInterface } from "node:readline/promises";
 import { loadConfig } from "../config/load.ts";
 import { ConfigError } from "../config/problems.ts";
+import { nearest } from "../config/suggest.ts";
 import type { Config } from "../config/types.ts";
 import { compileGlob } from "../core/glob.ts";
 import { loadVendors } from "../loader/vendors.ts";
@@ -192,13 +193,16 @@ async function chooseModels(
   const marked = new Set(all.filter((model) => model.preselected));
   if (models !== undefined) return pickModels(all, models);
   if (yes || !ask || all.length === 0) return marked;
-  for (;;) {
-    const answer = await ask("Which models? Numbers or names, separated by commas; Enter takes those with *: ");
+  for (let mistake = ""; ; ) {
+    const answer = await ask(
+      `${mistake}Which models? Numbers or names, separated by commas; Enter takes those with *: `,
+    );
     if (answer.trim() === "") return marked;
     try {
       return pickModels(all, answer);
     } catch (thrown) {
       if (!(thrown instanceof UsageError)) throw thrown;
+      mistake = `${thrown.message}\n`;
     }
   }
 }
@@ -209,7 +213,9 @@ function pickModels(all: readonly ModelOffer[], text: string): Set<ModelOffer> {
   for (const name of text.split(/[\s,]+/).filter(Boolean)) {
     const pattern = compileGlob(name);
     const found = all.filter((model, at) => String(at + 1) === name || pattern.test(model.id));
-    if (found.length === 0) throw new UsageError(`no vendor found here lists a model "${name}".`);
+    const near = found.length > 0 ? undefined : nearest(name, new Set(all.map(({ id }) => id)));
+    const meant = near === undefined ? "." : `, did you mean "${near}"?`;
+    if (found.length === 0) throw new UsageError(`no vendor found here lists a model "${name}"${meant}`);
     for (const model of found) chosen.add(model);
   }
   return chosen;

@@ -83,7 +83,7 @@ t.test("clients get no model while none can be used", async (t) => {
 
 t.test("the user chooses by number and name, and is asked again after a mistake", async (t) => {
   const { init, text } = await folderOf(t);
-  const answers = ["nothing-like-it", "whisper-9, gpt-5.4*"];
+  const answers = ["whispr-9", "whisper-9, gpt-5.4*"];
   const asked: string[] = [];
   const ask = async (question: string) => {
     asked.push(question);
@@ -91,6 +91,7 @@ t.test("the user chooses by number and name, and is asked again after a mistake"
   };
   t.equal((await init([], ask)).code, 0);
   t.equal(asked.length, 2);
+  t.match(asked[1], /^no vendor found here lists a model "whispr-9", did you mean "whisper-9"\?\nWhich models/);
   t.match(text(), /whisper-9: /);
   t.match(text(), /gpt-5\.4-mini: /);
   t.notMatch(text(), /gpt-5\.6/);
