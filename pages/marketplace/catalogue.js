@@ -4,7 +4,7 @@ import { counted, duration, price, tokens } from "../common/format.js";
 import { Copy, Dot, html, Link, look, More, PART, useEffect, useRef, useState } from "../common/ui.js";
 
 /** Labels of a model's states. */
-export const STATES = { ok: "well", degraded: "in part", down: "down" };
+export const STATES = { ok: "well", degraded: "in part", tried: "being tried", down: "down" };
 
 /** Sort orders by their name in the URL; `of` returns the sort key. */
 const ORDERS = {
@@ -127,7 +127,7 @@ function ModelTable({ models }) {
 const Row = ({ model }) => html`<tr>
   <th scope="row">
     <span class="name"><${Link} to=${`/models/${model.id}`}>${model.name}<//></span>
-    <span class="slug">${model.name !== model.id && html`<code>${model.id}</code> `}<${Copy} text=${model.id} what=${`the id ${model.id}`} /></span>
+    <span class=${model.name === model.id ? "slug same" : "slug"}>${model.name !== model.id && html`<code>${model.id}</code> `}<${Copy} text=${model.id} what=${`the id ${model.id}`} /></span>
     ${model.description && html`<span class="quiet small">${model.description}</span>`}
   </th>
   <td><${Abilities} can=${model.can} /></td>

@@ -6,8 +6,8 @@ import { FEATURES, type Feature, type Support, supportOf } from "../translation/
 import { modelReach, type Reach } from "../translation/reach.ts";
 import type { Health } from "../upstream/health.ts";
 
-/** How many of a model's targets are usable: all, some or none. */
-type ModelState = "ok" | "degraded" | "down";
+/** How many of a model's targets are well: all, or some; none, but one is tried again after its failures; or none is used. */
+type ModelState = "ok" | "degraded" | "tried" | "down";
 
 /** Members that a card copies from the model. */
 type CopiedField = "id" | "name" | "description" | "aliases" | "created" | "context" | "output";
@@ -62,7 +62,8 @@ export function modelCard(model: Model, served: readonly string[], { health, pro
   const targets = model.targets.map((target) =>
     targetCard(target, health, now, model.balance === "weighted" ? all : 0),
   );
-  const usable = model.targets.filter((target) => health.isUsable(target)).length;
+  const used = targets.filter((_, at) => health.isUsable(model.targets[at] as Target));
+  const well = used.filter(({ state }) => state === "closed").length;
   const quickest = Math.min(...targets.flatMap(({ firstByte }) => firstByte ?? []));
   const [first] = targets;
   return {
@@ -74,7 +75,7 @@ export function modelCard(model: Model, served: readonly string[], { health, pro
     ...(model.context === undefined ? {} : { context: model.context }),
     ...(model.output === undefined ? {} : { output: model.output }),
     can: model.capabilities,
-    state: usable === targets.length ? "ok" : usable > 0 ? "degraded" : "down",
+    state: well === targets.length ? "ok" : well > 0 ? "degraded" : used.length > 0 ? "tried" : "down",
     ...(Number.isFinite(quickest) ? { firstByte: quickest } : {}),
     ...(first?.price && { price: first.price }),
     protocols: reachByProtocol(model, served, protocols),

@@ -1,11 +1,15 @@
 import t from "tap";
 import { modelCard, protocolCards } from "../../src/console/model-card.ts";
+import { Attempt } from "../../src/core/attempt.ts";
+import { Body } from "../../src/core/body.ts";
 import type { Model, Target } from "../../src/core/marketplace.ts";
 import { PriceList } from "../../src/core/price-list.ts";
 import { loadProtocols } from "../../src/loader/discover.ts";
 import { Health } from "../../src/upstream/health.ts";
+import { HeaderList } from "../../src/wire/headers.ts";
 import { MemoryLog } from "../support/gateway.ts";
 import { credentialsOf, providerOf } from "../support/provider.ts";
+import { tiny } from "../support/tiny.ts";
 
 const protocols = await loadProtocols();
 const served = protocols.map(({ name }) => name);
@@ -60,6 +64,30 @@ t.test("shares, prices and health are those of the targets", async (t) => {
   t.match(card, { state: "ok", price: { input: 3 }, targets: [{ priceSources: { input: "gateway.yaml" } }, {}] });
   const latency = modelCard(model([first, second], { balance: "latency" }), served, surroundings);
   t.equal(latency.targets[0]?.share, undefined, "the shares vary over time");
+});
+
+t.test("a target that is tried again after its failures does not make its model well before it has answered", (t) => {
+  const watch = { now: 1000 };
+  const own = new Health(0.5, new MemoryLog(), () => watch.now);
+  const [failing, other] = [target(["gemini"]), target(["anthropic-messages"])];
+  const stateOf = (...targets: Target[]) => modelCard(model(targets), served, { ...surroundings, health: own }).state;
+  const answer = (status: number) => {
+    const start = { protocol: tiny, method: "POST", headers: new HeaderList(), body: Body.empty, startedAt: 0 };
+    const attempt = new Attempt({ target: failing, ...start });
+    attempt.status = status;
+    const run = own.recordStart(attempt);
+    own.recordResponse(attempt, status, undefined, 10);
+    if (status === 200) own.recordEnd(attempt, "whole");
+    run.end();
+  };
+  t.equal(stateOf(failing), "ok");
+  for (let i = 0; i < 5; i++) answer(503);
+  t.same([stateOf(failing), stateOf(failing, other)], ["down", "degraded"]);
+  watch.now += 300_000;
+  t.same([stateOf(failing), stateOf(failing, other)], ["tried", "degraded"]);
+  answer(200);
+  t.equal(stateOf(failing), "ok");
+  t.end();
 });
 
 t.test("a protocol's losses are those that its table declares", async (t) => {
