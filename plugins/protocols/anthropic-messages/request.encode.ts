@@ -22,9 +22,9 @@ import {
   writeSettings,
 } from "model-gateway/protocol";
 import { choicePath, fitToolName, forcesToolCall, TOOL_CHOICE_SETTINGS } from "./support.choice.ts";
-import { whyUnenforceable } from "./support.schema.ts";
+import { enforceableSchema, whyUnenforceable } from "./support.schema.ts";
 import { thinkingCodec } from "./support.thinking.ts";
-import { answerSettings, cacheControl, enforceableSchema, promptSettings } from "./support.ts";
+import { answerSettings, cacheControl, promptSettings } from "./support.ts";
 import { ANTHROPIC_MESSAGES, COUNT_TOKENS, MESSAGES, opaqueData } from "./wire.ts";
 
 /**

@@ -1,6 +1,4 @@
 import {
-  asList,
-  asObject,
   type CacheMark,
   type Conversation,
   type EncodeContext,
@@ -9,15 +7,13 @@ import {
   type Format,
   invalidField,
   type JsonObject,
-  parseExact,
   pathOfUse,
   RawJson,
   type Setting,
   type SupportTable,
   settingFields,
-  writeJson,
 } from "model-gateway/protocol";
-import { isOpenMap, whyUnenforceable } from "./support.schema.ts";
+import { enforceableSchema, whyUnenforceable } from "./support.schema.ts";
 
 /** How each feature is handled in a Messages request. */
 export const support: SupportTable = {
@@ -243,114 +239,3 @@ export const fields: readonly (readonly [field: string, feature: Feature])[] = [
   ["tool_result.is_error", "tool_result_error"],
   ["server_tool_use, mcp_tool_use, their results, compaction, and what is newer", "foreign_block"],
 ];
-
-/** String formats that the vendor enforces. [S: the SDK's schema transform] */
-const FORMATS: ReadonlySet<unknown> = new Set(
-  "date-time time date duration email hostname uri ipv4 ipv6 uuid".split(" "),
-);
-
-/** Keywords that the vendor enforces, besides those handled below. [S, D: structured outputs] */
-const ENFORCED_KEYWORDS: ReadonlySet<string> = new Set(
-  "type title description enum const default anyOf allOf $ref $defs definitions items properties required pattern".split(
-    " ",
-  ),
-);
-
-/**
- * Returns a schema that the vendor can enforce. It refuses keywords that it cannot enforce: those are moved into the
- * description, where the model reads them, and a notice is given. A schema without them keeps its original text.
- */
-export function enforceableSchema(schema: RawJson, path: string, context: EncodeContext): RawJson {
-  const fitter = new SchemaFitter();
-  const fitted = fitter.schema(parseExact(schema.text), "");
-  if (fitter.closed) context.change(path, "only the named members are allowed");
-  if (fitter.union) context.change(path, "oneOf as anyOf");
-  if (fitter.unenforced.length > 0)
-    context.change(path, `not enforced, only described to the model: ${listPlaces(fitter.unenforced)}`);
-  return fitter.changed ? new RawJson(writeJson(fitted)) : schema;
-}
-
-/** Maximum number of places named in one notice. */
-const MAX_LISTED = 5;
-
-function listPlaces(places: readonly string[]): string {
-  const unlisted = places.length - MAX_LISTED;
-  return places.slice(0, MAX_LISTED).join(", ") + (unlisted > 0 ? ` and ${unlisted} more` : "");
-}
-
-/** Returns a value as an object; undefined for RawJson numbers. */
-const objectOf = (value: unknown): JsonObject | undefined => (value instanceof RawJson ? undefined : asObject(value));
-
-class SchemaFitter {
-  changed = false;
-  /** Whether an object was open, which the vendor does not allow. */
-  closed = false;
-  /** Whether a `oneOf` was weakened. */
-  union = false;
-  /** Places of keywords that the vendor does not enforce. */
-  readonly unenforced: string[] = [];
-
-  schema(value: unknown, at: string): unknown {
-    const schema = objectOf(value);
-    if (!schema) return value;
-    const out: JsonObject = {};
-    const described: [name: string, member: unknown][] = [];
-    for (const name in schema)
-      if (!this.keyword(name, schema, at, out)) described.push([name, this.describe(schema[name], `${at}.${name}`)]);
-    const { type, properties, additionalProperties } = schema;
-    if ([type].flat().includes("object") || (properties ?? additionalProperties) !== undefined) this.close(schema, out);
-    if (described.length > 0) {
-      const ownDescription = typeof out["description"] === "string" ? `${out["description"]}\n\n` : "";
-      out["description"] = ownDescription + writeJson(Object.fromEntries(described));
-    }
-    return out;
-  }
-
-  /** Handles a keyword; returns false for one that the vendor does not enforce. */
-  private keyword(name: string, schema: JsonObject, at: string, out: JsonObject): boolean {
-    const path = `${at}.${name}`;
-    const member = schema[name];
-    if (name === "properties" || name === "$defs" || name === "definitions") out[name] = this.schemaMap(member, path);
-    else if (name === "items") out[name] = this.schema(member, path);
-    else if (name === "anyOf" || name === "allOf")
-      out[name] = asList(member).map((alternative, i) => this.schema(alternative, `${path}.${i}`));
-    else if (name === "oneOf" && !Object.hasOwn(schema, "anyOf")) this.oneOf(member, path, out);
-    else if (
-      name === "format"
-        ? FORMATS.has(member)
-        : name === "minItems"
-          ? member === 0 || member === 1
-          : ENFORCED_KEYWORDS.has(name)
-    )
-      out[name] = member;
-    else if (name === "$schema") this.changed = true;
-    else return name === "additionalProperties";
-    return true;
-  }
-
-  private schemaMap(member: unknown, at: string): JsonObject {
-    const schemas = Object.entries(objectOf(member) ?? {});
-    return Object.fromEntries(schemas.map(([name, schema]) => [name, this.schema(schema, `${at}.${name}`)]));
-  }
-
-  private oneOf(member: unknown, at: string, out: JsonObject): void {
-    this.changed = true;
-    this.union = true;
-    out["anyOf"] = asList(member).map((alternative, i) => this.schema(alternative, `${at}.${i}`));
-  }
-
-  private describe(member: unknown, at: string): unknown {
-    this.changed = true;
-    this.unenforced.push(at.slice(1));
-    return member;
-  }
-
-  /** Closes an object, as required. One without named members is left for `whyUnenforceable`. */
-  private close(schema: JsonObject, out: JsonObject): void {
-    const additional = schema["additionalProperties"];
-    out["additionalProperties"] = isOpenMap(schema) ? additional : false;
-    if (additional === false || isOpenMap(schema)) return;
-    this.changed = true;
-    this.closed = true;
-  }
-}

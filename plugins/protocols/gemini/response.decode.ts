@@ -27,12 +27,11 @@ import { parseRpcError } from "./errors.ts";
 import { PartialArguments } from "./response.decode.arguments.ts";
 import { CandidateSources } from "./response.decode.sources.ts";
 import { readUsage } from "./usage.ts";
-import { GEMINI, mediaKind, PART_KIND, rawReason } from "./wire.ts";
+import { GEMINI, mediaKind, PART_KIND, RAW_PART_MEMBERS, rawReason } from "./wire.ts";
 
 /** Members of parts that contain JSON which must keep its text; what has none of them is parsed with `JSON.parse`. */
 const EXACT_MEMBERS = ["functionCall", "toolCall", "toolResponse", "functionResponse"];
 const NEEDS_EXACT_PARSE = new RegExp(`"(?:${EXACT_MEMBERS.join("|")})"`);
-const RAW_MEMBERS: ReadonlySet<string> = new Set(["args", "response"]);
 
 /** The maximum number of candidates per response. */
 const MAX_CANDIDATES = 128;
@@ -61,7 +60,7 @@ export function* decodeResponseInSteps(bytes: Buffer, source: ResponseSource): S
   const events: Event[] = [];
   let raw: NameSet | undefined;
   for (const name of EXACT_MEMBERS) {
-    if (bytes.includes(`"${name}"`)) raw = RAW_MEMBERS;
+    if (bytes.includes(`"${name}"`)) raw = RAW_PART_MEMBERS;
     yield;
   }
   yield* reader.readInSteps(yield* Steps.parsingJson(bytes, raw), events);
@@ -76,7 +75,7 @@ function completeEvents(reader: GenerateContentReader, events: Event[]): Event[]
 }
 
 const parse = (text: string): unknown =>
-  NEEDS_EXACT_PARSE.test(text) ? parseExact(text, RAW_MEMBERS) : JSON.parse(text);
+  NEEDS_EXACT_PARSE.test(text) ? parseExact(text, RAW_PART_MEMBERS) : JSON.parse(text);
 
 /** Returns the JSON of an error that is sent among events without `data:`. [F] */
 function bareText({ kind, bytes }: Frame): string | undefined {

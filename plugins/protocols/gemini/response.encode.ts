@@ -21,7 +21,7 @@ import {
   writeJson,
 } from "model-gateway/protocol";
 import { usageMetadata } from "./usage.ts";
-import { GEMINI, partFromState, TextOffsets } from "./wire.ts";
+import { GEMINI, partFromState, RAW_PART_MEMBERS, TextOffsets } from "./wire.ts";
 
 /** Creates an encoder for a stream: each frame is a response with what is new; the last one has finish reasons and usage. */
 export const createEncoder = (context: ResponseContext): ResponseEncoder => new GenerateContentWriter(context);
@@ -112,7 +112,7 @@ function* joinFrames(events: readonly Event[], context: ResponseContext): Steps<
   yield* Steps.forEachEvent(events, (event) => {
     if (event.type !== "error") writer.event(event, out);
     for (let frame = out[frames.length]; frame; frame = out[frames.length])
-      frames.push(parseExact(frame.data, RAW_MEMBERS) as JsonObject);
+      frames.push(parseExact(frame.data, RAW_PART_MEMBERS) as JsonObject);
   });
   const last = frames.at(-1);
   if (!last) throw new GatewayError("upstream_invalid");
@@ -122,9 +122,6 @@ function* joinFrames(events: readonly Event[], context: ResponseContext): Steps<
     candidates.push(yield* joinCandidate(asObject(candidate) ?? {}, frames));
   return { ...last, candidates };
 }
-
-/** Members that keep their original text. */
-const RAW_MEMBERS: ReadonlySet<string> = new Set(["args", "response"]);
 
 /** Events of one block. */
 type PartEvent = EventOf<"open" | "text" | "arguments" | "opaque" | "citation" | "media" | "server" | "close">;

@@ -21,6 +21,9 @@ import {
 /** The name of this protocol in opaque state and foreign blocks. */
 export const GEMINI = "gemini";
 
+/** Objects in parts of responses whose original text is kept. */
+export const RAW_PART_MEMBERS: ReadonlySet<string> = new Set(["args", "response"]);
+
 /**
  * The kind of opaque state that is a whole part as JSON text: other protocols cannot express what the vendor executed itself.
  */

@@ -9,7 +9,7 @@ import {
   type RequestMembers,
 } from "model-gateway/protocol";
 import { CHOOSING_TOOLS, LOOKED_UP_ITEMS, SCHEMA_MEMBERS, UNREAD_MEMBERS } from "../openai/objects.ts";
-import { IMAGE_TOOL, ITEM_REFERENCE } from "./wire.ts";
+import { IMAGE_CALL, IMAGE_TOOL, ITEM_REFERENCE } from "./wire.ts";
 
 /** Events with ids; only the beginning of other events is checked. */
 const ID_EVENTS = /response\.(?:created|output_item\.)/;
@@ -26,7 +26,7 @@ function* createdIds(json: JsonObject, request: RequestMembers): Generator<strin
   for (const value of [item, ...asList(output)]) {
     const { id, type, container_id: container } = asObject(value) ?? {};
     // Clients send an image back with its id, stored or not.
-    if ((isStored || type === "image_generation_call") && typeof id === "string") yield id;
+    if ((isStored || type === IMAGE_CALL) && typeof id === "string") yield id;
     if (typeof container === "string") yield container;
   }
 }

@@ -35,6 +35,7 @@ import { RESPONSES_SETTINGS, UNTRANSLATED_FIELDS } from "./support.ts";
 import {
   COMPACTION,
   COMPACTION_TRIGGER,
+  IMAGE_CALL,
   IMAGE_TOOL,
   ITEM_REFERENCE,
   OPENAI_RESPONSES,
@@ -333,8 +334,6 @@ const RESEND_HINT = "Send the item itself instead of its id, as SDKs do with `st
 
 /** Types of items of the vendor's tools; they are named after the tool. */
 const ITEM_OF_TOOL = /^(.+)_(?:call|call_output|list_tools|approval_request|approval_response)$/;
-
-const IMAGE_CALL = "image_generation_call";
 
 const BASE64 = /^[A-Za-z0-9+/]+={0,2}$/;
 /** The allowed subtype of a media type. */

@@ -20,7 +20,7 @@ import {
 } from "model-gateway/protocol";
 import { parseError } from "../openai/errors.ts";
 import { readUsage } from "./usage.ts";
-import { OPENAI_RESPONSES, type ReasoningExtra } from "./wire.ts";
+import { IMAGE_CALL, OPENAI_RESPONSES, type ReasoningExtra } from "./wire.ts";
 
 /** Events without content, or with content that the end of their item repeats. The lookahead keeps a long type linear. */
 const IGNORED_EVENTS =
@@ -476,7 +476,7 @@ class ItemDecoder {
   /** Decodes an image that the model made: a response in every protocol with images. */
   private readImage(item: IncomingItem, json: JsonObject, out: Event[]): boolean {
     const base64 = asText(json["result"]);
-    if (item.type !== "image_generation_call" || !base64) return false;
+    if (item.type !== IMAGE_CALL || !base64) return false;
     const mime = `image/${asText(json["output_format"]) ?? "png"}`;
     const { number: block } = this.openBlock(item, 0, "image", { kind: "media", media: "image", mime }, out);
     out.push({ type: "media", block, base64 });

@@ -12,6 +12,7 @@ import {
   type Usage,
 } from "model-gateway/protocol";
 import { IMAGE_TOKENS, providerCost } from "../openai/usage.ts";
+import { IMAGE_CALL } from "./wire.ts";
 
 /** Decodes usage from a complete response or compaction, or from a lifecycle event's `response`. */
 export function readUsage(json: unknown, previous?: Usage): Usage | undefined {
@@ -43,7 +44,6 @@ export function readUsage(json: unknown, previous?: Usage): Usage | undefined {
 
 /** The event with a whole item, and the items that cost money: an image, and a web search. */
 const ITEM_DONE = "response.output_item.done";
-const IMAGE_CALL = "image_generation_call";
 export const SEARCH_CALL = "web_search_call";
 /** Events of an image that has begun, and of one whose item follows. */
 const IMAGE_EVENTS = [`response.${IMAGE_CALL}.partial_image`, `response.${IMAGE_CALL}.completed`];

@@ -44,6 +44,8 @@ export interface ReasoningExtra {
 
 /** The vendor's tool that generates images. */
 export const IMAGE_TOOL = "image_generation";
+/** The type of an item with an image that the tool has made. */
+export const IMAGE_CALL = "image_generation_call";
 
 /** Sizes of images with their aspect ratios. [S] */
 export const IMAGE_SIZES: readonly { size: string; aspect: string }[] = [
