@@ -154,8 +154,26 @@ interface Closer {
   close(): void | Promise<void>;
 }
 
-/** The parts of a generation. */
-interface GenerationMembers {
+/** The parts of a generation, and the number of processes that share what bodies may take; undefined: one. */
+type GenerationMembers = Pick<
+  Generation,
+  | (
+      | "config"
+      | "providers"
+      | "paths"
+      | "upstreams"
+      | "proxy"
+      | "bodies"
+      | "spools"
+      | "redactor"
+      | "objects"
+      | "admission"
+    )
+  | ("budget" | "limiter" | "levels" | "marketplace" | "plugins" | "health" | "pages" | "log" | "protocols" | "common")
+> & { readonly processes: number | undefined };
+
+/** One loaded gateway.yaml: an exchange keeps the generation it began with, which closes when its last one has ended. */
+export class Generation {
   readonly config: Config;
   readonly providers: Providers;
   readonly paths: Paths;
@@ -165,8 +183,6 @@ interface GenerationMembers {
   readonly bodies: BufferMemory;
   /** What the temporary files of forms take. */
   readonly spools: BufferMemory;
-  /** Number of processes that share what bodies may take; undefined: one. */
-  readonly processes: number | undefined;
   readonly redactor: Redactor;
   readonly objects: ObjectAccess;
   readonly admission: Admission;
@@ -184,34 +200,6 @@ interface GenerationMembers {
   readonly protocols: readonly Protocol[];
   /** The dialect used where nothing shows the caller's. */
   readonly common: Protocol;
-}
-
-/** One loaded gateway.yaml: an exchange keeps the generation it began with, which closes when its last one has ended. */
-export class Generation {
-  readonly config: GenerationMembers["config"];
-  readonly providers: GenerationMembers["providers"];
-  readonly paths: GenerationMembers["paths"];
-  readonly upstreams: GenerationMembers["upstreams"];
-  readonly proxy: GenerationMembers["proxy"];
-  readonly bodies: GenerationMembers["bodies"];
-  readonly spools: GenerationMembers["spools"];
-  readonly redactor: GenerationMembers["redactor"];
-  readonly objects: GenerationMembers["objects"];
-  readonly admission: GenerationMembers["admission"];
-  readonly budget: GenerationMembers["budget"];
-  readonly limiter: GenerationMembers["limiter"];
-  readonly levels: GenerationMembers["levels"];
-  readonly marketplace: GenerationMembers["marketplace"];
-  /** The loaded plugins, by name. */
-  readonly plugins: GenerationMembers["plugins"];
-  readonly health: GenerationMembers["health"];
-  /** Pages for browsers; undefined: off. */
-  readonly pages: GenerationMembers["pages"];
-  readonly log: GenerationMembers["log"];
-  /** All loaded protocols. */
-  readonly protocols: GenerationMembers["protocols"];
-  /** The dialect used where nothing shows the caller's. */
-  readonly common: GenerationMembers["common"];
   private running = 0;
   private begunCount = 0;
   private onIdle: (() => void) | undefined;
@@ -284,8 +272,8 @@ export class Generation {
       carried.hold(providers);
       closers.push({ name: "upstreams", close: () => carried.release(providers) });
       const marketplace = buildMarketplace(config.models, providers, await Catalogue.for(providers.values()));
-      const unkept = budgetProblems(config, marketplace);
-      if (unkept.length > 0) throw new PluginError(unkept);
+      const problems = budgetProblems(config, marketplace);
+      if (problems.length > 0) throw new PluginError(problems);
       const health = createHealth(made, former, providers, marketplace);
       const levels = new Levels(config.limits, new Calendar(config.timezone));
       const translations = new Translations(new Protocols(protocols), envelopes, marketplace, config.share);
