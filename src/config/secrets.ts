@@ -1,6 +1,7 @@
 import { readFileSync } from "node:fs";
 import { resolve } from "node:path";
 import shapes from "../core/key-shapes.json" with { type: "json" };
+import { decodeOrKeep } from "../wire/query.ts";
 import type { ConfigPath } from "./problems.ts";
 import { nearest } from "./suggest.ts";
 import type { Config } from "./types.ts";
@@ -99,14 +100,6 @@ const pathAndQuery = ({ pathname, search }: URL): string => `${pathname}${search
 
 /** Adds a scheme to a proxy address without one. */
 const withScheme = (text: string): string => (text.includes("://") ? text : `http://${text}`);
-
-function decodeOrKeep(text: string): string {
-  try {
-    return decodeURIComponent(text);
-  } catch {
-    return text;
-  }
-}
 
 /** A text with fewer different characters is a pattern and no secret. */
 const MIN_DISTINCT = 5;

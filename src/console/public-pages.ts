@@ -4,6 +4,7 @@ import type { Protocol } from "../core/protocol.ts";
 import type { ServerRequest } from "../downstream/server-request.ts";
 import type { Client } from "../loader/clients.ts";
 import type { Health } from "../upstream/health.ts";
+import { decodeOrKeep } from "../wire/query.ts";
 import { modelCard, type ProtocolCard, protocolCards } from "./model-card.ts";
 import { PageFile, type PageFiles } from "./page-files.ts";
 
@@ -62,7 +63,7 @@ export class PublicPages {
   /** Returns false for the page of an unknown model. */
   private hasModelOf(path: string): boolean {
     const id = /^\/models\/(.+)$/.exec(path)?.[1];
-    const model = id === undefined ? undefined : this.facts.marketplace.find(decodePath(id));
+    const model = id === undefined ? undefined : this.facts.marketplace.find(decodeOrKeep(id));
     return id === undefined || (model !== undefined && isPublic(model));
   }
 
@@ -94,12 +95,4 @@ const isPage = (path: string): boolean =>
 function pageScript(path: string): string {
   const name = path === "/play" ? "play" : path.startsWith("/models/") ? "model" : "catalogue";
   return `marketplace/${name}.js`;
-}
-
-function decodePath(text: string): string {
-  try {
-    return decodeURIComponent(text);
-  } catch {
-    return text;
-  }
 }

@@ -67,6 +67,15 @@ export class Query {
   }
 }
 
+/** Returns a text without its percent escapes; unchanged if one of them is broken. */
+export function decodeOrKeep(text: string): string {
+  try {
+    return decodeURIComponent(text);
+  } catch {
+    return text;
+  }
+}
+
 const decode = (text: string): string => decodeURIComponent(text.replaceAll("+", " "));
 
 function parsePair(raw: string): { name: string; value: string; raw: string } {
