@@ -181,7 +181,7 @@ const PARAMETERS: Readonly<Record<string, readonly string[]>> = {
 function modelEntry(model: ListedModel) {
   const { id, name, created, context = null, output = null, capabilities: can, protocols, price } = model;
   const able = (what: string) => can.includes(what);
-  const talks = Object.keys(protocols).some((protocol) => !/-(?:images|embeddings)$/.test(protocol));
+  const writesText = Object.keys(protocols).some((protocol) => !/-(?:images|embeddings)$/.test(protocol));
   const of = (table: Readonly<Record<string, string | readonly string[]>>) =>
     Object.entries(table).flatMap(([what, names]) => (able(what) ? names : []));
   return {
@@ -202,13 +202,13 @@ function modelEntry(model: ListedModel) {
     architecture: {
       input_modalities: ["text", ...of(INPUTS)],
       output_modalities: [
-        ...(talks ? ["text"] : []),
+        ...(writesText ? ["text"] : []),
         ...(able("images") ? ["image"] : []),
         ...(able("embeddings") ? ["embeddings"] : []),
       ],
     },
     top_provider: { context_length: context, max_completion_tokens: output, is_moderated: false },
-    supported_parameters: [...(talks ? ["max_tokens"] : []), ...of(PARAMETERS)],
+    supported_parameters: [...(writesText ? ["max_tokens"] : []), ...of(PARAMETERS)],
     capabilities: Object.fromEntries(can.map((what) => [what, true])),
     protocols,
     pricing: {

@@ -202,11 +202,11 @@ const SUBJECTS: Partial<Record<MarkPlace, (name: string) => string>> = {
 function foreignFieldError(first: FoundMark, others: readonly FoundMark[]): GatewayError {
   const name = displayName(first);
   const { owner, where } = first.mark;
-  const mend =
+  const fix =
     where === "model" ? "Use a name that GET /v1/models lists." : "Remove it: this gateway chooses providers itself.";
   return new GatewayError("foreign_field", {
     message: `${SUBJECTS[where]?.(name) ?? `The field "${name}"`} belongs to ${owner}, not to this gateway.`,
-    hint: others.length > 0 ? `${mend} The same holds for ${markList(others)}.` : mend,
+    hint: others.length > 0 ? `${fix} The same holds for ${markList(others)}.` : fix,
     param: where === "model" ? "model" : name,
   });
 }

@@ -267,7 +267,7 @@ t.test("every protocol's folder has the same files", async (t) => {
 
 /** Words that say in pictures what the field has a plain word for. */
 const PICTURES =
-  /^(?:lanes?|crossings?|passages?|outlets?|flows?|sinks?|(?:re)?tellings?|alarms?|glances?|wish(?:es)?|fates?|said|offered|held|reached|verdicts?|pictures?)$/i;
+  /^(?:lanes?|crossings?|passages?|outlets?|flows?|sinks?|(?:re)?tell(?:s|ings?)?|alarms?|glances?|wish(?:es)?|fates?|(?:un)?said|saying|offered|held|reached|verdicts?|pictures?)$/i;
 
 /** A file's code without comments and without the texts of its strings. */
 const code = (file: string): string =>
@@ -282,7 +282,7 @@ const VAGUE = /^(?:Lane|Line|Call|Way|Gate|Item|Thing|Data|Info)$|Words$/;
 
 t.test("names contain no metaphors", async (t) => {
   const found = new Set<string>();
-  const shared = files("{scripts,test/{support,bench,drivers,examples}}/**/*.ts");
+  const shared = [...files("{scripts,test/{support,bench,drivers,examples}}/**/*.ts"), ...files("pages/**/*.js")];
   for (const file of [...SOURCES, ...PLUGINS, ...EXAMPLES, ...shared]) {
     for (const [name] of code(file).matchAll(/[A-Za-z_$][\w$]*/g))
       for (const word of name.replaceAll(/([a-z0-9])([A-Z])/g, "$1_$2").split("_"))

@@ -24,8 +24,8 @@ export const ending = ({ status, outcome }) => `${status > 0 ? `${status} ` : ""
 /** Returns a display name for each key's id: its name, with the id where several keys have or had that name. */
 export function keyNames(keys) {
   const names = new Map();
-  const held = Map.groupBy(keys, ({ name }) => name);
-  for (const { id, name } of keys) names.set(id, held.get(name).length > 1 && name !== id ? `${name} (${id})` : name);
+  const byName = Map.groupBy(keys, ({ name }) => name);
+  for (const { id, name } of keys) names.set(id, byName.get(name).length > 1 && name !== id ? `${name} (${id})` : name);
   return names;
 }
 

@@ -104,8 +104,8 @@ export async function fetchJson(address, options) {
     json = undefined;
   }
   if (!response.ok || json === undefined) {
-    const told = json?.error?.message ?? (typeof json?.error === "string" ? json.error : undefined);
-    throw Object.assign(new Error(told ?? `The gateway answered ${response.status}.`), {
+    const message = json?.error?.message ?? (typeof json?.error === "string" ? json.error : undefined);
+    throw Object.assign(new Error(message ?? `The gateway answered ${response.status}.`), {
       status: response.status,
       json,
     });

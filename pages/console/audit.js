@@ -13,7 +13,7 @@ function Detail({ detail }) {
       html`<li><span class="quiet">${what}:</span> ${
         changed &&
         html`${from ?? html`<i class="quiet">not set</i>`} <span aria-hidden="true">→</span><span class="hidden">now</span> `
-      }${to === undefined ? html`<i class="quiet">not set</i>` : to.includes("\n") ? html`<pre class="said">${to}</pre>` : to}</li>`,
+      }${to === undefined ? html`<i class="quiet">not set</i>` : to.includes("\n") ? html`<pre class="verbatim">${to}</pre>` : to}</li>`,
   )}</ul>
     <details class="small"><summary>JSON</summary><span class="mono">${JSON.stringify(detail)}</span></details>`;
 }

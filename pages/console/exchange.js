@@ -88,7 +88,7 @@ function Ended({ request, nameOf, may }) {
 function Kept({ id, may }) {
   const [asked, setAsked] = useState(false);
   const found = useApi(asked ? `/api/requests/${id}/recorded` : undefined);
-  return html`<h2>What was said</h2>
+  return html`<h2>Request and answer</h2>
     ${!may && html`<p class="quiet">Request and answer are shown to admins.</p>`}
     ${may && !asked && html`<p><button type="button" onClick=${() => setAsked(true)}>Show request and answer</button> <span class="quiet small">if the plugin record kept them; the audit trail notes who has looked</span></p>`}
     ${

@@ -5,7 +5,7 @@ import { Dot, html, Link, useState } from "../common/ui.js";
 import { Limits, USUAL_LIMITS } from "./limits.js";
 import { Act, Table } from "./parts.js";
 import { Patch } from "./patch.js";
-import { saying } from "./yaml.js";
+import { withUnset } from "./yaml.js";
 
 /** Keys that are listed by name; further ones are counted. */
 const NAMED = 5;
@@ -36,7 +36,7 @@ export function Groups({ groups, may, done }) {
     },
   ];
   return html`<${Table} caption="Groups" columns=${columns} rows=${groups} keyOf=${({ group }) => group} empty="No key is in a group." />
-    ${chosen && html`<${Patch} what=${open} tree=${{ limits: { groups: { [open]: saying(chosen.written, USUAL_LIMITS) } } }} now />`}`;
+    ${chosen && html`<${Patch} what=${open} tree=${{ limits: { groups: { [open]: withUnset(chosen.written, USUAL_LIMITS) } } }} now />`}`;
 }
 
 const stateOf = (off, group) =>

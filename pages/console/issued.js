@@ -16,9 +16,9 @@ export const Issued = ({ issued: { key, secret }, view, close }) => html`<div cl
   </section>`;
 
 function Settings({ issued, secret, view }) {
-  const told = useApi(CLIENTS);
+  const clientSettings = useApi(CLIENTS);
   const models = useApi(MODELS);
-  return html`<${Ready} found=${told}>
+  return html`<${Ready} found=${clientSettings}>
     ${({ clients, listen }) => html`<${Ready} found=${models}>
       ${({ models: all }) => html`<${Filled} clients=${clients} listen=${listen} models=${all.filter(({ id }) => mayUse(issued, id))} secret=${secret} view=${view} />`}
     <//>`}

@@ -9,7 +9,7 @@ import { KeyForm } from "./key-form.js";
 import { Limits, USUAL_LIMITS } from "./limits.js";
 import { Act, Table, Typed, useApi } from "./parts.js";
 import { Patch } from "./patch.js";
-import { saying } from "./yaml.js";
+import { withUnset } from "./yaml.js";
 
 export function KeysPage({ view, may }) {
   const keys = useApi(KEYS);
@@ -135,5 +135,5 @@ const USUAL = { models: ["fast-*"], paths: ["/v1/*"], addresses: ["10.0.0.0/8"],
 function FileKey({ of: { name, written } }) {
   const [open, show] = useState(false);
   return html`<button type="button" class="small" aria-expanded=${String(open)} onClick=${() => show(!open)}>Change in gateway.yaml<span class="hidden"> ${name}</span></button>
-    ${open && html`<${Patch} what=${name} tree=${{ keys: { [name]: saying(written, USUAL) } }} now />`}`;
+    ${open && html`<${Patch} what=${name} tree=${{ keys: { [name]: withUnset(written, USUAL) } }} now />`}`;
 }

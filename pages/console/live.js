@@ -15,7 +15,7 @@ export function useLive() {
   const [hour, setHour] = useState({ state: "loading" });
   useLayoutEffect(() => {
     const rows = new Map();
-    const { source, retell } = opened();
+    const { source, replay } = opened();
     const stale = (error) => (before) => (before.value ? { ...before, state: "stale", error } : before);
     source.onopen = () => rows.clear();
     source.addEventListener("live", ({ data }) => {
@@ -49,7 +49,7 @@ export function useLive() {
         setHour(failed(error));
       });
     };
-    retell();
+    replay();
     return () => source.close();
   }, []);
   return { live, now, hour };

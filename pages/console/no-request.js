@@ -16,9 +16,9 @@ export function NoRequest({ children }) {
 
 /** A request that works as pasted, except for the key. */
 function First() {
-  const told = useApi(CLIENTS);
+  const clientSettings = useApi(CLIENTS);
   const models = useApi(MODELS);
-  return html`<${Ready} found=${told}>
+  return html`<${Ready} found=${clientSettings}>
     ${({ clients, listen }) => html`<${Ready} found=${models}>
       ${({ models: all }) => html`<div class="banner" role="status"><${Pasted} clients=${clients} listen=${listen} models=${all} /></div>`}
     <//>`}

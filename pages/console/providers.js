@@ -5,7 +5,7 @@ import { Dot, html, Ready, useState } from "../common/ui.js";
 import { MODELS, PROVIDERS } from "./asks.js";
 import { Act, Table, useApi } from "./parts.js";
 import { Patch } from "./patch.js";
-import { saying } from "./yaml.js";
+import { withUnset } from "./yaml.js";
 
 const REFRESH = 3000;
 const STATES = { closed: "in use", open: "suspended", "half-open": "being tried", off: "switched off" };
@@ -77,7 +77,7 @@ function Models({ all }) {
 
 /** Returns a provider's settings in the file, and the defaults in force as comments. */
 export const patchOfProvider = ({ name, concurrency = 20, health, written }) => ({
-  providers: { [name]: saying({ ...written, health: saying(written.health ?? {}, health) }, { concurrency }) },
+  providers: { [name]: withUnset({ ...written, health: withUnset(written.health ?? {}, health) }, { concurrency }) },
 });
 
 /**

@@ -13,7 +13,7 @@ const WITHOUT = ["key", "group", "model", "target"];
 const REFRESH = 10_000;
 
 /**
- * Loads the requests of an API URL. Where few match, the API returns them in parts, which are shown as they arrive; `reached` is
+ * Loads the requests of an API URL. Where few match, the API returns them in parts, which are shown as they arrive; `searchedTo` is
  * how far back the search is while it continues. A result of several parts is not reloaded, as it is expensive.
  */
 async function searched(address, show) {
@@ -22,9 +22,9 @@ async function searched(address, show) {
   for (let parts = 1; ; parts++) {
     const { requests: part, next } = await get(place.pathname + place.search);
     requests.push(...part);
-    const reached = requests.length < PAGE && next ? Number(next.split("_")[0]) : undefined;
-    const value = { requests: [...requests], next, reached, lasting: parts > 1 };
-    if (reached === undefined || !show(value)) return value;
+    const searchedTo = requests.length < PAGE && next ? Number(next.split("_")[0]) : undefined;
+    const value = { requests: [...requests], next, searchedTo, lasting: parts > 1 };
+    if (searchedTo === undefined || !show(value)) return value;
     place.searchParams.set("before", next);
   }
 }
@@ -59,9 +59,9 @@ export function Requests({ view }) {
       ${({
         requests,
         next,
-        reached,
-      }) => html`${(requests.length > 0 || !reached) && html`<${RequestTable} requests=${requests} nameOf=${nameOf} />`}
-        ${reached && html`<p class="quiet" role="status">Still searching what came before <${When} ms=${reached} />…</p>`}
+        searchedTo,
+      }) => html`${(requests.length > 0 || !searchedTo) && html`<${RequestTable} requests=${requests} nameOf=${nameOf} />`}
+        ${searchedTo && html`<p class="quiet" role="status">Still searching what came before <${When} ms=${searchedTo} />…</p>`}
         <p class="bar">
           ${view.before && html`<button type="button" onClick=${() => look({ before: "" }, {})}>Newest</button>`}
           ${next && html`<button type="button" onClick=${() => look({ before: next }, {})}>Older</button>`}

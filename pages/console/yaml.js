@@ -13,7 +13,7 @@ const scalar = (value) =>
 const key = (name) => (/^[\w./][\w./@*-]*$/.test(name) && isWord(name) ? name : JSON.stringify(name));
 
 /** A setting that the file lacks, with an example value: written as a comment, so that pasting the lines changes nothing. */
-class Unsaid {
+class UnsetSetting {
   constructor(value) {
     this.value = value;
   }
@@ -24,29 +24,30 @@ class Unsaid {
  * @param written as in the file
  * @param more example values of unset settings
  */
-export const saying = (written, more) => ({
+export const withUnset = (written, more) => ({
   ...written,
   ...Object.fromEntries(
-    Object.entries(more).flatMap(([name, value]) => (name in written ? [] : [[name, new Unsaid(value)]])),
+    Object.entries(more).flatMap(([name, value]) => (name in written ? [] : [[name, new UnsetSetting(value)]])),
   ),
 });
 
 /** Reports whether a value is a mapping. */
 const isTree = (value) =>
-  value !== null && typeof value === "object" && !Array.isArray(value) && !(value instanceof Unsaid);
+  value !== null && typeof value === "object" && !Array.isArray(value) && !(value instanceof UnsetSetting);
 
 /**
  * Reports whether a value is to be written as a comment. A key with only comments below it would have the value null, so it
  * becomes one too.
  */
-const isUnsaid = (value) =>
-  value instanceof Unsaid || (isTree(value) && Object.keys(value).length > 0 && Object.values(value).every(isUnsaid));
+const isUnset = (value) =>
+  value instanceof UnsetSetting ||
+  (isTree(value) && Object.keys(value).length > 0 && Object.values(value).every(isUnset));
 
-const said = (value) =>
-  value instanceof Unsaid
-    ? said(value.value)
+const plainValue = (value) =>
+  value instanceof UnsetSetting
+    ? plainValue(value.value)
     : isTree(value)
-      ? Object.fromEntries(Object.entries(value).map(([name, each]) => [name, said(each)]))
+      ? Object.fromEntries(Object.entries(value).map(([name, each]) => [name, plainValue(each)]))
       : value;
 
 /** Formats a value in one line. */
@@ -59,11 +60,11 @@ const inline = (value) =>
           .map(([name, each]) => `${key(name)}: ${inline(each)}`)
           .join(", ")} }`;
 
-/** Formats a tree of plain values as YAML; settings added by `saying` become comments. */
+/** Formats a tree of plain values as YAML; settings added by `withUnset` become comments. */
 export function yaml(tree, indent = "") {
   return Object.entries(tree)
     .map(([name, value]) => {
-      if (isUnsaid(value)) return yaml({ [name]: said(value) }).replaceAll(/^/gm, `${indent}# `);
+      if (isUnset(value)) return yaml({ [name]: plainValue(value) }).replaceAll(/^/gm, `${indent}# `);
       if (!isTree(value)) return `${indent}${key(name)}: ${inline(value)}`;
       return `${indent}${key(name)}:\n${yaml(value, `${indent}  `)}`;
     })

@@ -22,14 +22,14 @@ export const chat = {
   read(json) {
     if (json.error) return [{ error: json.error.message ?? String(json.error) }];
     const delta = json.choices?.[0]?.delta ?? {};
-    const told = [];
+    const deltas = [];
     const reasoning = delta.reasoning_content ?? delta.reasoning;
-    if (reasoning) told.push({ reasoning });
-    if (delta.content) told.push({ text: delta.content });
-    if (delta.refusal) told.push({ text: delta.refusal });
+    if (reasoning) deltas.push({ reasoning });
+    if (delta.content) deltas.push({ text: delta.content });
+    if (delta.refusal) deltas.push({ text: delta.refusal });
     for (const call of delta.tool_calls ?? [])
-      told.push({ call: { at: call.index ?? 0, name: call.function?.name, json: call.function?.arguments ?? "" } });
-    if (json.usage) told.push({ usage: { in: json.usage.prompt_tokens, out: json.usage.completion_tokens } });
-    return told;
+      deltas.push({ call: { at: call.index ?? 0, name: call.function?.name, json: call.function?.arguments ?? "" } });
+    if (json.usage) deltas.push({ usage: { in: json.usage.prompt_tokens, out: json.usage.completion_tokens } });
+    return deltas;
   },
 };

@@ -40,23 +40,23 @@ export const gemini = {
   }),
   read(json) {
     if (json.error) return [{ error: json.error.message ?? String(json.error) }];
-    const told = [];
+    const deltas = [];
     for (const [at, part] of (json.candidates?.[0]?.content?.parts ?? []).entries()) {
       if (part.functionCall)
-        told.push({
+        deltas.push({
           call: {
             at: `${json.responseId}/${at}/${part.functionCall.name}`,
             name: part.functionCall.name,
             json: JSON.stringify(part.functionCall.args ?? {}),
           },
         });
-      else if (part.text) told.push(part.thought ? { reasoning: part.text } : { text: part.text });
+      else if (part.text) deltas.push(part.thought ? { reasoning: part.text } : { text: part.text });
     }
     const { usageMetadata: usage } = json;
     if (usage)
-      told.push({
+      deltas.push({
         usage: { in: usage.promptTokenCount, out: (usage.candidatesTokenCount ?? 0) + (usage.thoughtsTokenCount ?? 0) },
       });
-    return told;
+    return deltas;
   },
 };

@@ -108,8 +108,8 @@ function priceRows(own, prefix = "", figure = undefined) {
 
 function PriceTable({ model }) {
   const priced = model.targets.filter((target) => target.price);
-  const told = ({ price, priceSources }) => JSON.stringify([price, priceSources]);
-  const same = priced.every((target) => told(target) === told(priced[0]));
+  const priceKey = ({ price, priceSources }) => JSON.stringify([price, priceSources]);
+  const same = priced.every((target) => priceKey(target) === priceKey(priced[0]));
   const lists = same ? priced.slice(0, 1) : priced;
   return html`<section aria-labelledby="prices">
     <h2 id="prices">Prices</h2>

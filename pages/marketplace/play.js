@@ -30,7 +30,7 @@ export function Playground({ facts, view, apiKey, setKey }) {
   const [limit, setLimit] = useState("");
   const [rounds, setRounds] = useState([]);
   // Rounds before this index are shown in the transcript only, later ones in the panes too.
-  const [told, setTold] = useState(0);
+  const [roundsBefore, setRoundsBefore] = useState(0);
   const ids = useRef(0);
   const tools = useMemo(() => toolsOf(toolText), [toolText]);
   if (talking.length === 0)
@@ -44,12 +44,12 @@ export function Playground({ facts, view, apiKey, setKey }) {
     if (!ready) return;
     ids.current++;
     setRounds([...rounds, roundOf(ids.current, draft, images, Object.fromEntries(panes))]);
-    setTold(rounds.length);
+    setRoundsBefore(rounds.length);
     setDraft("");
     setImages([]);
   };
   const choose = (changes) => {
-    setTold(rounds.length);
+    setRoundsBefore(rounds.length);
     look(changes);
   };
   const request = { system, tools: tools.list, limit: Number(limit) || 0 };
@@ -89,12 +89,12 @@ export function Playground({ facts, view, apiKey, setKey }) {
             round=${last?.id ?? 0}
             apiKey=${apiKey}
             alone=${!second}
-            tellsCost=${facts.serves.some((path) => path.startsWith("/v1/requests"))}
+            showsCost=${facts.serves.some((path) => path.startsWith("/v1/requests"))}
             ended=${(round, answer) => setRounds((all) => answered(all, round, column, answer))}
           />`,
       )}
     </div>
-    ${rounds.map((round, at) => html`<${Round} key=${round.id} round=${round} inPanes=${Boolean(second) && at >= told} />`)}
+    ${rounds.map((round, at) => html`<${Round} key=${round.id} round=${round} inPanes=${Boolean(second) && at >= roundsBefore} />`)}
     <form onSubmit=${send} onDragOver=${(event) => event.preventDefault()} onDrop=${(event) => dropped(event, images, setImages)}>
       <label class="field">Message; drop a picture here, Ctrl+Enter sends
         <textarea
@@ -116,7 +116,7 @@ export function Playground({ facts, view, apiKey, setKey }) {
 /** A question and each model's answer to it. @param inPanes whether the answers are shown in the panes above */
 const Round = ({ round: { text, images, answers }, inPanes }) => html`<div class="turn">
     <strong class="small">You</strong>
-    <div class="said">${text}</div>
+    <div class="verbatim">${text}</div>
     ${images.length > 0 && html`<span class="quiet small">${images.length} picture(s)</span>`}
   </div>
   ${
@@ -130,7 +130,7 @@ const Round = ({ round: { text, images, answers }, inPanes }) => html`<div class
 
 const Answered = ({ answer }) => html`<div class="turn">
   <strong class="small mono">${answer.model}</strong>
-  ${answer.text && html`<div class="said">${answer.text}</div>`}
+  ${answer.text && html`<div class="verbatim">${answer.text}</div>`}
   ${answer.calls?.length > 0 && html`<span class="quiet small">calls ${answer.calls.map(({ name }) => name).join(", ")}</span>`}
   ${answer.error && html`<span class="bad small">${answer.error}</span>`}
   ${!isKept(answer) && html`<span class="quiet small">Not sent on with what you ask next: ${answer.state === "whole" ? "no text" : answer.state}.</span>`}
@@ -188,7 +188,7 @@ async function taken(files, images, set) {
 }
 
 /** One model's pane. Each new round sends a request. */
-function Pane({ model, protocol, request, round, apiKey, ended, alone, tellsCost }) {
+function Pane({ model, protocol, request, round, apiKey, ended, alone, showsCost }) {
   const [answer, set] = useState(EMPTY);
   const [sent, setSent] = useState();
   const stop = useRef(() => {});
@@ -212,7 +212,7 @@ function Pane({ model, protocol, request, round, apiKey, ended, alone, tellsCost
     setSent({ dialect, body });
     // A response of a former conversation is no longer drawn.
     const show = (answer) => before.current === round && set(answer);
-    run({ dialect, model, body, apiKey, control, tellsCost, show, ended: (answer) => ended(round, answer) });
+    run({ dialect, model, body, apiKey, control, showsCost, show, ended: (answer) => ended(round, answer) });
   }, [round]);
   const curl = curlOf(sent?.dialect ?? dialect, model.id, sent?.body ?? body);
   return html`<section class="pane" aria-label=${model.id}>
@@ -224,9 +224,9 @@ function Pane({ model, protocol, request, round, apiKey, ended, alone, tellsCost
         ${answer.headers.length > 0 && html`<ul class="plain mono small" aria-label=${`Headers of ${model.id}`}>${answer.headers.map(([name, value]) => html`<li key=${name}>${name}: ${value}</li>`)}</ul>`}
         ${
           answer.reasoning !== "" &&
-          html`<details open=${answer.text === ""}><summary>Reasoning</summary><div class="said reasoning">${answer.reasoning}</div></details>`
+          html`<details open=${answer.text === ""}><summary>Reasoning</summary><div class="verbatim reasoning">${answer.reasoning}</div></details>`
         }
-        ${(alone ? answer.state === "streaming" : true) && html`<div class="said" aria-live="polite" aria-busy=${String(answer.state === "streaming")}>${answer.text}</div>`}
+        ${(alone ? answer.state === "streaming" : true) && html`<div class="verbatim" aria-live="polite" aria-busy=${String(answer.state === "streaming")}>${answer.text}</div>`}
         ${answer.calls.map(
           (call) =>
             html`<div class="card" key=${call.at}><p class="title">calls</p><strong class="mono">${call.name}</strong><pre class="mono">${pretty(call.json)}</pre></div>`,
@@ -295,7 +295,7 @@ function Bar({ answer, model }) {
 }
 
 /** Sends a request; calls `show` as the response grows, and `ended` with its result. Never throws. */
-async function run({ dialect, model, body, apiKey, control, tellsCost, show, ended }) {
+async function run({ dialect, model, body, apiKey, control, showsCost, show, ended }) {
   const began = performance.now();
   const answer = { ...EMPTY, state: "streaming", began, events: [], calls: [], usage: {} };
   let drawn = 0;
@@ -313,7 +313,7 @@ async function run({ dialect, model, body, apiKey, control, tellsCost, show, end
       signal: control.signal,
     });
     answer.headers = [...response.headers].filter(([name]) => name.startsWith("gateway-") || name === "x-request-id");
-    if (response.headers.get("content-type")?.includes("json")) throw new Error(told(await response.json()));
+    if (response.headers.get("content-type")?.includes("json")) throw new Error(errorText(await response.json()));
     for await (const event of eventsOf(response)) {
       const at = performance.now() - began;
       if (answer.events.length < SHOWN) answer.events.push({ at, raw: event.raw });
@@ -331,7 +331,7 @@ async function run({ dialect, model, body, apiKey, control, tellsCost, show, end
   const { state, text, calls, error } = answer;
   ended({ state, text, calls, error });
   // A stopped request is settled later, so its cost remains an estimate here.
-  const cost = tellsCost && answer.state === "whole" ? await costOf(answer.headers, apiKey) : undefined;
+  const cost = showsCost && answer.state === "whole" ? await costOf(answer.headers, apiKey) : undefined;
   if (cost !== undefined) show((now) => ({ ...now, cost }));
 }
 
@@ -347,7 +347,7 @@ async function costOf(headers, apiKey) {
   }
 }
 
-const told = (json) => json?.error?.message ?? JSON.stringify(json);
+const errorText = (json) => json?.error?.message ?? JSON.stringify(json);
 
 function take(answer, piece, at) {
   if (piece.text || piece.reasoning || piece.call) answer.first ??= at;

@@ -61,8 +61,8 @@ export class AnswerFacts {
     }
   }
 
-  private readMembers(told: Members): void {
-    for (const members of [told, asMembers(told["message"]), asMembers(told["response"])]) {
+  private readMembers(json: Members): void {
+    for (const members of [json, asMembers(json["message"]), asMembers(json["response"])]) {
       this.id ??= text(members["id"]) ?? text(members["responseId"]);
       this.model ??= text(members["model"]) ?? text(members["modelVersion"]);
       const reasons = [
@@ -74,7 +74,7 @@ export class AnswerFacts {
       ];
       this.finishReasons.push(...reasons.filter((reason) => reason !== undefined));
     }
-    const delta = text(asMembers(told["delta"])["stop_reason"]);
+    const delta = text(asMembers(json["delta"])["stop_reason"]);
     if (delta) this.finishReasons.push(delta);
   }
 }

@@ -57,16 +57,16 @@ export function startTracing({ sdk, exporter, resources }: TracePackages, option
 
 /** Logs failed exports, at most once a minute: the library itself does not report them. */
 function loggingExporter(sending: SpanExporter, host: string, log: Log): SpanExporter {
-  let [told, lost] = [Number.NEGATIVE_INFINITY, 0];
+  let [warnedAt, lost] = [Number.NEGATIVE_INFINITY, 0];
   return {
     export(spans, done) {
       sending.export(spans, (result) => {
         if (result.error ?? result.code !== 0) {
           lost += spans.length;
           const now = performance.now();
-          if (now - told >= WARN_INTERVAL) {
+          if (now - warnedAt >= WARN_INTERVAL) {
             log.warn({ host, lost, cause: result.error?.message }, "spans could not be sent");
-            [told, lost] = [now, 0];
+            [warnedAt, lost] = [now, 0];
           }
         }
         done(result);

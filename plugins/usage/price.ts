@@ -16,12 +16,12 @@ export function priceUsage(
   prices: Prices,
 ): Pick<LedgerEntry, "cost" | "price" | "usage" | "assumedCost"> {
   const terms = target && priceTerms(target, usage.model, time, prices);
-  const reckoned =
+  const priced =
     terms && isPriceable(usage, terms)
       ? totalCost(usage, terms, (model) => priceTerms(target, model, time, prices))
       : undefined;
-  if (!terms || !reckoned) return { assumedCost: assumedCost(usage, target, time) };
-  const { cost, besides } = reckoned;
+  if (!terms || !priced) return { assumedCost: assumedCost(usage, target, time) };
+  const { cost, besides } = priced;
   return besides ? { cost, price: terms.version, usage: { ...usage, besides } } : { cost, price: terms.version };
 }
 

@@ -95,10 +95,10 @@ const cutSource = (cut: CutPolicy) => (cut === "absorb" ? "absorbed" : "observed
 function withTier(usage: Usage, { exchange, reading, asked }: SettlementInput): Usage {
   const { tier: first, lastFrame, previousFrame } = reading;
   if (usage.tier !== undefined && usage.tier !== "auto") return usage;
-  const told = [lastFrame, previousFrame].map(
+  const reportedTiers = [lastFrame, previousFrame].map(
     (frame) => frame && tryRead(() => reportedTier(frame, responseProtocol(exchange))),
   );
-  const tier = told.find((each) => each !== undefined) ?? first ?? asked.tier;
+  const tier = reportedTiers.find((each) => each !== undefined) ?? first ?? asked.tier;
   return tier === undefined ? usage : { ...usage, tier };
 }
 
@@ -227,18 +227,18 @@ const hasBrokenOff = ({ error, operation, attempts }: DoneExchange): boolean =>
 function withImages(
   { operation, attempt, protocol, body, form }: DoneExchange,
   usage: Usage,
-  told: NonNullable<Usage["images"]>,
+  reported: NonNullable<Usage["images"]>,
 ): Usage {
   const images = (attempt?.protocol ?? protocol).images;
   if (!images) return usage;
   const asked = (name: "size" | "quality") => {
-    if (told[name] !== undefined) return {};
+    if (reported[name] !== undefined) return {};
     if (form) return { [name]: "unread" };
     const value = body.member(images[`${name}Member`]) && body.value(images[`${name}Member`]);
     return typeof value === "string" ? { [name]: value } : {};
   };
   const edited = images.editOperations.includes(operation.name) ? { edited: true as const } : {};
-  return { ...usage, images: { ...told, ...asked("size"), ...asked("quality"), ...edited } };
+  return { ...usage, images: { ...reported, ...asked("size"), ...asked("quality"), ...edited } };
 }
 
 /** Usage that costs nothing. */

@@ -166,11 +166,11 @@ export class Access {
   /** Calls `leave` when the user's session is ended here. @returns a function that unregisters it */
   onSignOut({ session }: AdminUser, leave: () => void): () => void {
     if (session === undefined) return () => {};
-    const leavers = this.signOutListeners.get(session) ?? new Set();
-    this.signOutListeners.set(session, leavers.add(leave));
+    const listeners = this.signOutListeners.get(session) ?? new Set();
+    this.signOutListeners.set(session, listeners.add(leave));
     return () => {
-      leavers.delete(leave);
-      if (leavers.size === 0) this.signOutListeners.delete(session);
+      listeners.delete(leave);
+      if (listeners.size === 0) this.signOutListeners.delete(session);
     };
   }
 

@@ -128,14 +128,14 @@ export class LiveStream {
   private async sendFigures(look: number): Promise<void> {
     const { gateway } = this;
     const pending: Promise<void>[] = [];
-    const tell = async (name: string, found: Promise<object>) => {
+    const sendWhenReady = async (name: string, found: Promise<object>) => {
       const text = formatEvent(name, await found);
       for (const { response } of this.watchers) if (!response.writableNeedDrain) response.write(text);
     };
-    if (look % FIGURES === 0) pending.push(tell("now", overview(gateway)));
+    if (look % FIGURES === 0) pending.push(sendWhenReady("now", overview(gateway)));
     if (look % LAST_HOUR === 0) {
       const hour = lastHour(gateway).catch(() => ({ problem: "The ledger does not respond." }));
-      pending.push(tell("hour", hour));
+      pending.push(sendWhenReady("hour", hour));
     }
     await Promise.all(pending);
   }

@@ -11,7 +11,7 @@ import { UsageError } from "../text/format-error.ts";
 import { BUNDLED_CONFIG, type ConfigLocation, type Terminal } from "./verb.ts";
 
 /** Response timeout in milliseconds; a reload builds all plugins. */
-const PATIENCE = 70_000;
+const TIMEOUT = 70_000;
 
 /** The public path that lists the ways to sign in. */
 const SESSION_PATH = "/api/session";
@@ -57,7 +57,7 @@ export function requestAdmin(
     ...(sent && { "content-type": "application/json" }),
   };
   return new Promise((done, failed) => {
-    const clientRequest = request({ ...where, path, method, headers, timeout: PATIENCE }, (answer) => {
+    const clientRequest = request({ ...where, path, method, headers, timeout: TIMEOUT }, (answer) => {
       let text = "";
       answer.setEncoding("utf8").on("data", (more: string) => (text += more));
       answer.on("error", failed).on("end", () => {
@@ -68,9 +68,7 @@ export function requestAdmin(
         else done({ status, body: JSON.parse(text) });
       });
     });
-    clientRequest.on("timeout", () =>
-      clientRequest.destroy(new Error(`it did not answer within ${PATIENCE / 1000} s`)),
-    );
+    clientRequest.on("timeout", () => clientRequest.destroy(new Error(`it did not answer within ${TIMEOUT / 1000} s`)));
     clientRequest.on("error", (error: NodeJS.ErrnoException) => failed(connectionError(error, name, admin.fileError)));
     clientRequest.end(sent && JSON.stringify(sent));
   });

@@ -25,11 +25,11 @@ export interface Advice {
   about: string;
   /** `file:line`; absent: the file does not contain it. */
   at?: string;
-  says: string;
+  message: string;
   fix: string;
 }
 
-type Rule = Pick<Advice, "id" | "level" | "says" | "fix"> & {
+type Rule = Pick<Advice, "id" | "level" | "message" | "fix"> & {
   /** The setting to change, below what the advice concerns. */
   setting?: readonly string[];
   /** Returns what it concerns; empty: nothing to advise. */
@@ -92,13 +92,13 @@ const pathsWithout = (plugin: string) => (config: Config) =>
   );
 
 /** Approximate milliseconds that clients wait for a first byte: programs vary, people wait less. */
-const PATIENCE = 120_000;
+const CLIENT_TIMEOUT = 120_000;
 
 const RULES: readonly Rule[] = [
   {
     id: "no-auth",
     level: "high",
-    says: "anyone who reaches it may use the providers' accounts",
+    message: "anyone who reaches it may use the providers' accounts",
     fix: 'put "auth" into its chain',
     find: pathsWithout("auth"),
   },
@@ -106,7 +106,7 @@ const RULES: readonly Rule[] = [
     id: "anonymous",
     level: "high",
     setting: ["anonymous"],
-    says: "requests without a key are accepted",
+    message: "requests without a key are accepted",
     fix: "remove anonymous: true from plugins: auth",
     find: (config) => (acceptsKeyless(config) ? ["plugins auth"] : []),
   },
@@ -114,7 +114,7 @@ const RULES: readonly Rule[] = [
     id: "plain-http",
     level: "high",
     setting: ["url"],
-    says: "all requests, with its credential if it has one, are sent unencrypted over public networks",
+    message: "all requests, with its credential if it has one, are sent unencrypted over public networks",
     fix: "use https",
     find: ({ providers }) =>
       providers.flatMap(({ name, url }) =>
@@ -124,14 +124,15 @@ const RULES: readonly Rule[] = [
   {
     id: "trusted-clients",
     level: "high",
-    says: "clients name their own address in X-Forwarded-For: keys bound to addresses and limits per address do not hold",
+    message:
+      "clients name their own address in X-Forwarded-For: keys bound to addresses and limits per address do not hold",
     fix: "list the addresses of the proxies only, like trust: [127.0.0.1]",
     find: ({ trust }) => (containsInternet(trust) ? ["trust"] : []),
   },
   {
     id: "written-secret",
     level: "high",
-    says: "the file contains a secret, which every copy of the file reveals",
+    message: "the file contains a secret, which every copy of the file reveals",
     fix: "write $NAME or $file:/run/secrets/NAME",
     find: (_config, file) =>
       literalSecrets(file).map(({ path, line }) => ({
@@ -142,14 +143,14 @@ const RULES: readonly Rule[] = [
   {
     id: "open-pass",
     level: "high",
-    says: "keys with a budget or a list of models may use everything of the provider there, without being counted",
+    message: "keys with a budget or a list of models may use everything of the provider there, without being counted",
     fix: "remove open: true and mint: true, or use separate keys for the path",
     find: ({ paths }) => paths.flatMap(({ path, pass }) => (pass?.open || pass?.mint ? [`paths ${path}`] : [])),
   },
   {
     id: "no-limits",
     level: "medium",
-    says: "a key may spend without limit",
+    message: "a key may spend without limit",
     fix: "limits: { default: { budget: $50/month } }",
     find: ({ limits }) =>
       limits.default?.budgets?.some(({ soft }) => !soft) || limits.all?.budgets?.some(({ soft }) => !soft)
@@ -159,21 +160,21 @@ const RULES: readonly Rule[] = [
   {
     id: "no-limits-plugin",
     level: "medium",
-    says: "no limits apply there",
+    message: "no limits apply there",
     fix: 'put "limits" after "models" in its chain',
     find: pathsWithout("limits"),
   },
   {
     id: "no-usage",
     level: "medium",
-    says: "usage there is not recorded in the ledger",
+    message: "usage there is not recorded in the ledger",
     fix: 'put "usage" at the end of its chain',
     find: pathsWithout("usage"),
   },
   {
     id: "public-listener",
     level: "medium",
-    says: "it accepts connections from everywhere, without TLS",
+    message: "it accepts connections from everywhere, without TLS",
     fix: "listen on 127.0.0.1 with nginx in front (deploy/nginx), and trust: [127.0.0.1]",
     find: ({ listen }) => (isLoopback(listen.host) ? [] : ["listen"]),
   },
@@ -181,21 +182,21 @@ const RULES: readonly Rule[] = [
     id: "public-admin",
     level: "medium",
     setting: ["listen"],
-    says: "its tokens, and the contents of requests, are sent unencrypted over the network",
+    message: "its tokens, and the contents of requests, are sent unencrypted over the network",
     fix: "admin: { listen: 127.0.0.1:9090 }, and a proxy with TLS in front if people sign in from elsewhere",
     find: ({ admin }) => (!admin || "path" in admin || isLoopback(admin.host) ? [] : ["admin"]),
   },
   {
     id: "shared-objects",
     level: "medium",
-    says: "each key can use files and answers that other keys created",
+    message: "each key can use files and answers that other keys created",
     fix: "remove share: all",
     find: ({ share }) => (share === "all" ? ["share"] : []),
   },
   {
     id: "no-fallback",
     level: "low",
-    says: "it is unavailable while its only target is",
+    message: "it is unavailable while its only target is",
     fix: "add a second target, or fallback: [another model]",
     find: ({ models, providers }) => {
       const demo = new Set(providers.filter(({ url }) => url === "demo:").map(({ name }) => name));
@@ -207,7 +208,7 @@ const RULES: readonly Rule[] = [
   {
     id: "unused-group",
     level: "low",
-    says: "no key is in this group or below it, so its limits apply to nobody",
+    message: "no key is in this group or below it, so its limits apply to nobody",
     fix: "correct its name, or remove it",
     find: ({ limits }, _file, groups) => {
       const used = groups && new Set([...groups].flatMap(groupAndParents));
@@ -218,7 +219,7 @@ const RULES: readonly Rule[] = [
   {
     id: "lasting-key",
     level: "low",
-    says: "it never expires",
+    message: "it never expires",
     fix: "expires: 2027-12-31",
     find: ({ keys }) => keys.flatMap(({ name, expires }) => (expires === undefined ? [`keys ${name}`] : [])),
   },
@@ -226,7 +227,7 @@ const RULES: readonly Rule[] = [
     id: "expired-key",
     level: "low",
     setting: ["expires"],
-    says: "it has expired",
+    message: "it has expired",
     fix: "remove it, or set a later date",
     find: ({ keys }) =>
       keys.flatMap(({ name, expires = Number.POSITIVE_INFINITY }) => (expires <= Date.now() ? [`keys ${name}`] : [])),
@@ -235,7 +236,8 @@ const RULES: readonly Rule[] = [
     id: "cut-streams",
     level: "low",
     setting: ["cut"],
-    says: "when a client leaves an answer before its end, what the provider has not sent yet, and reasoning it has not reported yet, is not counted",
+    message:
+      "when a client leaves an answer before its end, what the provider has not sent yet, and reasoning it has not reported yet, is not counted",
     fix: "plugins: { usage: { cut: drain } }, which reads each answer to its end, if clients must not be able to exceed budgets in this way",
     find: ({ budgets, providers, plugins }) => {
       const { cut } = (plugins.get("usage")?.options ?? {}) as { cut?: string };
@@ -246,24 +248,26 @@ const RULES: readonly Rule[] = [
   {
     id: "long-wait",
     level: "low",
-    says: "its first byte may take longer than clients wait: when it hangs they leave, and no other target is tried",
+    message: "its first byte may take longer than clients wait: when it hangs they leave, and no other target is tried",
     fix: "health: { slow: 60s }, or timeouts: { first_byte: 60s }, below the time after which clients give up",
     find: ({ providers }) =>
       providers.flatMap(({ name, url, health, timeouts: { first_byte: longest } }) =>
-        url !== "demo:" && health.slow === 0 && (longest === 0 || longest > PATIENCE) ? [`providers ${name}`] : [],
+        url !== "demo:" && health.slow === 0 && (longest === 0 || longest > CLIENT_TIMEOUT)
+          ? [`providers ${name}`]
+          : [],
       ),
   },
   {
     id: "no-scrub",
     level: "low",
-    says: "marks of other services are forwarded to providers",
+    message: "marks of other services are forwarded to providers",
     fix: 'put "scrub" after "auth" in its chain',
     find: pathsWithout("scrub"),
   },
   {
     id: "no-probes",
     level: "low",
-    says: "nothing can check its health",
+    message: "nothing can check its health",
     fix: "admin: 127.0.0.1:9090",
     find: ({ admin }) => (admin ? [] : ["admin"]),
   },
@@ -271,7 +275,7 @@ const RULES: readonly Rule[] = [
     id: "debug-log",
     level: "low",
     setting: ["level"],
-    says: "the log contains more than necessary",
+    message: "the log contains more than necessary",
     fix: "log: { level: info }",
     find: ({ log }) => (["debug", "trace"].includes(log.level) ? ["log"] : []),
   },
@@ -297,9 +301,9 @@ export async function runAudit(
     .split(",")
     .map((id) => id.trim())
     .filter(Boolean);
-  const strange = ignored.find((id) => !RULES.some((rule) => rule.id === id));
-  if (strange !== undefined)
-    throw new UsageError(`--ignore ${strange}: unknown id; known are ${RULES.map(({ id }) => id).join(", ")}.`);
+  const unknownId = ignored.find((id) => !RULES.some((rule) => rule.id === id));
+  if (unknownId !== undefined)
+    throw new UsageError(`--ignore ${unknownId}: unknown id; known are ${RULES.map(({ id }) => id).join(", ")}.`);
   const file = { file: config.file, text };
   const serving = keys?.filter(({ revoked }) => revoked === undefined) ?? [];
   const groups = serving.length === 0 ? undefined : new Set(serving.flatMap(({ group }) => group ?? []));
@@ -340,11 +344,11 @@ const MAX_SUBJECTS = 3;
 function adviceRows(advice: readonly Advice[]): string[][] {
   const byId = Map.groupBy(advice, ({ id }) => id);
   return [...byId.values()].flatMap((all) => {
-    const [{ level, id, says, fix }] = all as [Advice, ...Advice[]];
+    const [{ level, id, message, fix }] = all as [Advice, ...Advice[]];
     const named = all.slice(0, MAX_SUBJECTS).map(({ about, at }) => (at === undefined ? about : `${about} (${at})`));
     const more = all.length > MAX_SUBJECTS ? `, and ${all.length - MAX_SUBJECTS} more` : "";
     return [
-      [level, id, says],
+      [level, id, message],
       ["", "", named.join(", ") + more],
       ["", "", `fix: ${fix}`],
     ];

@@ -44,13 +44,13 @@ export function billedParts(
     parts.push(toBilledPart(drawn.model, drawn, moneyOf({ drawn })));
   if (serverTools && names(WEB_SEARCH_NAME))
     parts.push(toBilledPart(WEB_SEARCH_NAME, NO_TOKENS, moneyOf({ serverTools })));
-  const apart = parts.reduce((sum, { figures }) => sum + figures.cost, 0);
-  if (served === asked) return parts.length === 0 ? [] : [...parts, toBilledPart(asked, NO_TOKENS, -apart)];
+  const separateCost = parts.reduce((sum, { figures }) => sum + figures.cost, 0);
+  if (served === asked) return parts.length === 0 ? [] : [...parts, toBilledPart(asked, NO_TOKENS, -separateCost)];
   const all = toBilledPart(served, usage, cost ?? 0);
   const unsettled = cost === undefined || (source !== "reported" && source !== "free") ? 1 : 0;
   return [
     ...parts,
-    { ...all, figures: { ...all.figures, cost: all.figures.cost - apart }, unsettled },
+    { ...all, figures: { ...all.figures, cost: all.figures.cost - separateCost }, unsettled },
     { model: asked, figures: negate(all.figures), unsettled: -unsettled },
   ];
 }

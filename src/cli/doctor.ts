@@ -24,7 +24,7 @@ export interface DoctorFinding {
   state: "ok" | "bad" | "off" | "unknown";
   what: string;
   name: string;
-  says: string;
+  message: string;
 }
 
 /** Maximum clock difference in milliseconds: keys expire and budgets begin by our clock. */
@@ -58,7 +58,7 @@ export async function runDoctor(
   if (values.json) io.out(JSON.stringify(findings, undefined, 2));
   else {
     const columns = ["", "WHAT", "NAME", ""];
-    const rows = findings.map(({ state, what, name, says }) => [state, what, name, says]);
+    const rows = findings.map(({ state, what, name, message }) => [state, what, name, message]);
     for (const line of formatTable(columns, rows)) io.out(line);
     if (values.url === undefined) io.out("\nTo test the proxy in front: --url, with the URL that clients use.");
   }
@@ -71,11 +71,11 @@ async function providerFindings(
   env: NodeJS.ProcessEnv,
 ): Promise<{ findings: DoctorFinding[]; listings: VendorListing[] }> {
   const { name, url, off, credentials, header } = provider;
-  const finding = (state: DoctorFinding["state"], says: string): DoctorFinding => ({
+  const finding = (state: DoctorFinding["state"], message: string): DoctorFinding => ({
     state,
     what: "provider",
     name,
-    says,
+    message,
   });
   if (off !== undefined) return { findings: [finding("off", off)], listings: [] };
   if (url === "demo:") return { findings: [finding("ok", "built in")], listings: [] };
@@ -119,10 +119,10 @@ async function dnsFindings(providers: readonly ConfiguredProvider[], env: NodeJS
       const began = performance.now();
       try {
         const found = await lookup(name, { all: true });
-        const says = `${found.length} ${found.length === 1 ? "address" : "addresses"} in ${Math.round(performance.now() - began)} ms`;
-        return { state: "ok", what: "dns", name, says };
+        const message = `${found.length} ${found.length === 1 ? "address" : "addresses"} in ${Math.round(performance.now() - began)} ms`;
+        return { state: "ok", what: "dns", name, message };
       } catch (thrown) {
-        return { state: "bad", what: "dns", name, says: `not found: ${(thrown as NodeJS.ErrnoException).code}` };
+        return { state: "bad", what: "dns", name, message: `not found: ${(thrown as NodeJS.ErrnoException).code}` };
       }
     }),
   );
@@ -133,7 +133,7 @@ async function storeFindings(config: Config): Promise<DoctorFinding[]> {
   const answers = await checkStores(config);
   return answers.map(({ setting, problem }) => ({
     ...{ what: "store", name: setting },
-    ...(problem === undefined ? { state: "ok", says: "usable" } : { state: "bad", says: problem }),
+    ...(problem === undefined ? { state: "ok", message: "usable" } : { state: "bad", message: problem }),
   }));
 }
 
@@ -144,16 +144,16 @@ async function signInFindings({ adminAccess: { oidc } }: Config): Promise<Doctor
   const began = performance.now();
   try {
     await new OidcSignIn(oidc).begin("/");
-    return [{ ...finding, state: "ok", says: `usable, in ${Math.round(performance.now() - began)} ms` }];
+    return [{ ...finding, state: "ok", message: `usable, in ${Math.round(performance.now() - began)} ms` }];
   } catch (thrown) {
-    return [{ ...finding, state: "bad", says: formatError(thrown) }];
+    return [{ ...finding, state: "bad", message: formatError(thrown) }];
   }
 }
 
 /** Checks the secret beside a SQLite file that is in use. */
 function secretFindings({ store: { ledger, postgres }, envelopes }: Config): DoctorFinding[] {
-  const says = postgres || envelopes.key !== undefined ? undefined : missingSecretWarning(ledger);
-  return says === undefined ? [] : [{ state: "bad", what: "secret", name: `${ledger}.secret`, says }];
+  const message = postgres || envelopes.key !== undefined ? undefined : missingSecretWarning(ledger);
+  return message === undefined ? [] : [{ state: "bad", what: "secret", name: `${ledger}.secret`, message }];
 }
 
 /** Compares our clock with the median of the providers': they are not all wrong by the same time. */
@@ -164,12 +164,12 @@ function clockFindings(listings: readonly VendorListing[]): DoctorFinding[] {
   const seconds = Math.round(Math.abs(skew) / 1000);
   const clock = { what: "clock", name: "" };
   if (Math.abs(skew) <= MAX_SKEW)
-    return [{ ...clock, state: "ok", says: `within ${Math.max(1, seconds)} s of the providers'` }];
+    return [{ ...clock, state: "ok", message: `within ${Math.max(1, seconds)} s of the providers'` }];
   return [
     {
       ...clock,
       state: "bad",
-      says: `${seconds} s ${skew > 0 ? "ahead of" : "behind"} the providers': keys expire and budgets begin by this clock; enable NTP`,
+      message: `${seconds} s ${skew > 0 ? "ahead of" : "behind"} the providers': keys expire and budgets begin by this clock; enable NTP`,
     },
   ];
 }
@@ -187,27 +187,28 @@ async function frontFinding(url: string, key: string, model: string | undefined)
     return {
       ...finding,
       state: "unknown",
-      says: "not tested: gateway.yaml has no model with the target slow of the built-in provider; name a model that streams for at least a second with --model",
+      message:
+        "not tested: gateway.yaml has no model with the target slow of the built-in provider; name a model that streams for at least a second with --model",
     };
   const arrivals = await measureArrivals(url, key, model);
-  if ("problem" in arrivals) return { ...finding, state: "bad", says: arrivals.problem };
+  if ("problem" in arrivals) return { ...finding, state: "bad", message: arrivals.problem };
   const { first, last, pieces } = arrivals;
   const buffered = isBuffered(arrivals);
   if (buffered === undefined)
     return {
       ...finding,
       state: "unknown",
-      says: `not conclusive: the whole answer of ${model} took only ${Math.round(last)} ms; name a model that streams for at least a second with --model, like one with the target demo:slow`,
+      message: `not conclusive: the whole answer of ${model} took only ${Math.round(last)} ms; name a model that streams for at least a second with --model, like one with the target demo:slow`,
     };
   if (buffered)
     return {
       ...finding,
       state: "bad",
-      says: `buffers streams: all of it arrived at once after ${Math.round(last)} ms; disable buffering there (deploy/nginx has the block)`,
+      message: `buffers streams: all of it arrived at once after ${Math.round(last)} ms; disable buffering there (deploy/nginx has the block)`,
     };
   return {
     ...finding,
     state: "ok",
-    says: `forwards streams at once: first piece after ${Math.round(first)} ms, ${pieces} pieces in ${Math.round(last)} ms`,
+    message: `forwards streams at once: first piece after ${Math.round(first)} ms, ${pieces} pieces in ${Math.round(last)} ms`,
   };
 }

@@ -69,10 +69,10 @@ export async function runInit(
   };
   if (outputFile !== undefined && existsSync(outputFile) && !values.force) return refuse();
   const quiet = json || out === "-";
-  const say = (line: string) => (quiet ? undefined : io.out(line));
+  const print = (line: string) => (quiet ? undefined : io.out(line));
   const made =
     from === undefined
-      ? await fromEnvironment(values, io, say, quiet ? undefined : ask)
+      ? await fromEnvironment(values, io, print, quiet ? undefined : ask)
       : await fromImport(from, named as string, io);
   const text = formatGatewayFile(made.file);
   if (outputFile === undefined) {
@@ -136,7 +136,7 @@ function mergeLost(lost: NewConfig["lost"]): string[] {
 async function fromEnvironment(
   values: { models?: string | undefined; yes?: boolean | undefined },
   io: Terminal,
-  say: (line: string) => void,
+  print: (line: string) => void,
   ask: Prompt,
 ): Promise<NewConfig> {
   const { protocolList } = await buildVocabulary(io.folder);
@@ -144,12 +144,12 @@ async function fromEnvironment(
   const offers = await queryOffers(vendors, protocolList, io.env, (sellers) => Catalogue.for(sellers));
   if (offers.length === 0) {
     const variables = vendors.flatMap(({ variables }) => variables.slice(0, 1)).slice(0, 6);
-    say(
+    print(
       `The environment has no vendor's key (${variables.join(", ")}, …): the file has only the built-in provider demo.\n`,
     );
   }
   const all = offers.flatMap(({ models }) => models);
-  for (const offer of offers) for (const line of offerLines(offer, all)) say(line);
+  for (const offer of offers) for (const line of offerLines(offer, all)) print(line);
   const chosen = await chooseModels(all, values, ask);
   const found = offers.map(({ vendor, variable, url, listing, models }) => ({
     vendor: vendor.id,

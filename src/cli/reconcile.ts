@@ -234,7 +234,7 @@ function comparisonJson(comparison: Comparison, invoice: Invoice, { tolerance, z
   const { days, ...rest } = comparison;
   const { others, unread, currency = "usd", foreign, figureNames } = invoice;
   const shown = days.filter(({ differ }) => all || differ.length > 0);
-  const told = {
+  const summary = {
     agrees: agrees(comparison, invoice),
     tolerance,
     timezone: zone,
@@ -242,7 +242,7 @@ function comparisonJson(comparison: Comparison, invoice: Invoice, { tolerance, z
     days: days.length,
   };
   return JSON.stringify(
-    { ...told, currency, ...(foreign && { foreign }), ...rest, differences: shown, others, unread },
+    { ...summary, currency, ...(foreign && { foreign }), ...rest, differences: shown, others, unread },
     undefined,
     2,
   );

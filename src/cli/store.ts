@@ -129,24 +129,24 @@ async function runCommand(
   withoutSecret: StoreOperations["missingSecretWarning"],
 ): Promise<number> {
   const progress: ProgressListener = (message) => io.err(`${command.verb}: ${message}`);
-  const say = (report: object, text: string) => io.out(command.json ? JSON.stringify(report) : text);
+  const print = (report: object, text: string) => io.out(command.json ? JSON.stringify(report) : text);
   if (command.verb === "backup") {
     const behind = reportBehind(maintenance, io, "store and journal");
     const { bytes, rows } = await maintenance.backup(command.file, progress);
     const missing = withoutSecret();
     const warning = missing && `the copy has no secret: ${missing}`;
     if (warning) progress(`warning: ${warning}`);
-    say(
+    print(
       { file: command.file, bytes, rows, ...(warning && { warning }), ...behind },
       `${command.file}: ${countNoun(rows, "row")}, ${groupDigits(bytes)} bytes, verified.`,
     );
   } else if (command.verb === "prune") {
     const removed = await maintenance.prune(command.before, progress);
     const { day } = command;
-    say({ removed, before: day }, `${countNoun(removed, "row")} from before ${day} deleted; their hourly sums stay.`);
+    print({ removed, before: day }, `${countNoun(removed, "row")} from before ${day} deleted; their hourly sums stay.`);
   } else if (command.verb === "migrate") {
     const { from, to } = maintenance.migrated;
-    say(
+    print(
       maintenance.migrated,
       from === to
         ? `The store is up to date (version ${to}).`

@@ -34,13 +34,13 @@ export function checkChains(
     };
     if (!has("auth", "access")) {
       const noCaller = "no plugin of the chain checks keys, so";
-      const mend = 'put "auth" into it';
+      const fix = 'put "auth" into it';
       warnPaths(
         ({ protocol, pass }) => protocol ?? pass,
-        `${noCaller} anybody may use the providers' accounts; ${mend}`,
+        `${noCaller} anybody may use the providers' accounts; ${fix}`,
       );
       // An operator's own plugin may serve everybody on purpose, or check access itself.
-      warnPaths(({ serve = "" }) => plugins.get(serve)?.builtIn, `${noCaller} anybody may read it; ${mend}`);
+      warnPaths(({ serve = "" }) => plugins.get(serve)?.builtIn, `${noCaller} anybody may read it; ${fix}`);
     }
     if (!has("models", "route"))
       warnPaths(

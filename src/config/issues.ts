@@ -6,7 +6,7 @@ import { atPath, isMap, type YamlValue } from "./tree.ts";
 
 type Issue = z.core.$ZodIssue;
 type Missing = { path: ConfigPath; name: string };
-type Stray = { path: ConfigPath; name: string };
+type UnknownKey = { path: ConfigPath; name: string };
 
 /**
  * Turns schema issues into messages, each with a path. A misspelt name and the name that is missing because of it become one
@@ -21,16 +21,16 @@ export function explainIssues(
   base: ConfigPath = [],
 ): Finding[] {
   const missing: Missing[] = [];
-  const stray: Stray[] = [];
+  const unknownKeys: UnknownKey[] = [];
   const findings: Finding[] = [];
   for (const issue of issues.flatMap((issue) => intendedBranch(issue, values))) {
     const path = issue.path as ConfigPath;
-    if (issue.code === "unrecognized_keys") stray.push(...issue.keys.map((name) => ({ path, name })));
+    if (issue.code === "unrecognized_keys") unknownKeys.push(...issue.keys.map((name) => ({ path, name })));
     else if (issue.code === "invalid_type" && isMissing(values, path))
       missing.push({ path: path.slice(0, -1), name: String(path.at(-1)) });
     else findings.push(toFinding(issue, atPath(values, ...path), [...base, ...path], typesAt(schema, path)));
   }
-  for (const { path, name } of stray) {
+  for (const { path, name } of unknownKeys) {
     const allowed = allowedKeys(schema, path);
     const taken = atPath(values, ...path);
     const free = allowed.filter((word) => !isMap(taken) || !Object.hasOwn(taken, word));
@@ -43,12 +43,12 @@ export function explainIssues(
     const homes = allowed
       .filter((word) => allowedKeys(schema, [...path, word]).includes(name))
       .map((word) => `"${word}"`);
-    const glued = allowed.find((word) => name.startsWith(`${word}:`));
+    const keyWithValue = allowed.find((word) => name.startsWith(`${word}:`));
     findings.push({
       path: [...base, ...path, name],
       key: true,
-      message: glued
-        ? `a space is missing after "${glued}:"`
+      message: keyWithValue
+        ? `a space is missing after "${keyWithValue}:"`
         : near
           ? didYouMeanMessage("key", name, near)
           : homes.length > 0

@@ -49,11 +49,11 @@ export function mask(document: Document, text: string, enumeratedAt: EnumeratedV
     for (const each of [secret, value, ...value.split("\n").map((line) => line.trim())])
       if (!option || !readable.includes(each)) secrets.add(each);
   }
-  const looked = starSecrets(text, looking);
+  const maskedText = starSecrets(text, looking);
   const broken = document.errors.some(({ code }) => code !== "DUPLICATE_KEY");
   const shown = broken
-    ? starSpans(starOptions(looked), [...spans, ...wordsOutsideScalars(document, text)])
-    : starSpans(looked, spans);
+    ? starSpans(starOptions(maskedText), [...spans, ...wordsOutsideScalars(document, text)])
+    : starSpans(maskedText, spans);
   return { text: starSecrets(starCommentedOptions(shown), secrets), secrets };
 }
 
@@ -168,8 +168,8 @@ function wordsOutsideScalars(document: Document, text: string): Span[] {
       .filter(([word]) => !/^[#&*]/.test(word))
       .map(({ 0: word, index }) => [from + index, from + index + word.length]);
   const between = bounds.flatMap((from, i) => (i % 2 === 0 ? found(from, bounds[i + 1] ?? from, BETWEEN) : []));
-  const spoilt = [...names].filter(({ value }) => /\s/.test(String(value)));
-  return [...between, ...spoilt.flatMap((name) => found(...(nodeSpan(name) ?? [0, 0]), LONG_WORD))];
+  const multiWordNames = [...names].filter(({ value }) => /\s/.test(String(value)));
+  return [...between, ...multiWordNames.flatMap((name) => found(...(nodeSpan(name) ?? [0, 0]), LONG_WORD))];
 }
 
 /** The start of a line up to the value: dashes, and a name with its colon. */

@@ -248,8 +248,8 @@ export class ValueReader {
     else {
       const weak = weakness(secret.value, MIN_CREDENTIAL_LENGTH);
       const source = variable === undefined ? "write" : `set ${variable} to`;
-      const mend = `${source} the vendor's credential, or remove the field if the provider needs none`;
-      if (weak) this.report({ path, message: `the credential is ${weak}; ${mend}` });
+      const fix = `${source} the vendor's credential, or remove the field if the provider needs none`;
+      if (weak) this.report({ path, message: `the credential is ${weak}; ${fix}` });
     }
     const label = variable ?? (file === undefined ? `#${at + 1}` : basename(file));
     // A changed secret counts as another account, as the file does not say which account it belongs to.

@@ -147,14 +147,14 @@ function findLoser(
     if (share.bytes <= most) continue;
     // A caller's only body is spared while it may still be on its way: it would be the one that is nearly complete.
     const minAge = share.accounts.size > 1 ? 0 : patience;
-    const loser = costliest(share.accounts, minAge);
+    const loser = heaviestAccount(share.accounts, minAge);
     if (loser) [found, most] = [[caller, loser], share.bytes];
   }
   return found;
 }
 
 /** Returns the account with the largest product of bytes and age, of those that may be preempted. */
-function costliest(accounts: Iterable<BufferAccount>, minAge: number): BufferAccount | undefined {
+function heaviestAccount(accounts: Iterable<BufferAccount>, minAge: number): BufferAccount | undefined {
   let found: BufferAccount | undefined;
   let highest = -1;
   for (const account of accounts) {

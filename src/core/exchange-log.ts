@@ -70,7 +70,8 @@ export function logExchange(exchange: Exchange, parts: ExchangeLogParts, failed:
     bytes_up: exchange.received,
     close: exchange.closeCode,
     dropped: exchange.dropped.length > 0 ? exchange.dropped.slice(0, MAX_LISTED).map(clean) : undefined,
-    unsaid: exchange.droppedFromResponse.length > 0 ? exchange.droppedFromResponse.map(clean) : undefined,
+    dropped_from_response:
+      exchange.droppedFromResponse.length > 0 ? exchange.droppedFromResponse.map(clean) : undefined,
     // `refusal` is a provider's own error that passed unchanged; no decision depends on it.
     error: error ? errorFields(error, parts) : last?.refusal,
   };

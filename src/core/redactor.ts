@@ -132,8 +132,8 @@ function inBase64(secret: string): string[] {
       .replace(/=+$/, "");
     // The first characters contain bits of the text before the secret, the last one bits of what follows.
     const whole = Math.floor(((before + secret.length) * 8) / 6);
-    const steady = encoded.slice(Math.ceil((before * 8) / 6), whole);
-    return [...new Set([steady, steady.replaceAll("+", "-").replaceAll("/", "_")])].filter(
+    const unmixed = encoded.slice(Math.ceil((before * 8) / 6), whole);
+    return [...new Set([unmixed, unmixed.replaceAll("+", "-").replaceAll("/", "_")])].filter(
       (text) => text.length >= MIN_SECRET_LENGTH,
     );
   });

@@ -46,8 +46,8 @@ export function makePlugin(container: DependencyContainer, loaded: LoadedPlugin,
   const methods = methodsOf(plugin);
   if (methods.some((name) => PLUGIN_METHODS.includes(name))) return plugin;
   const found = misspeltMethods(methods).join(", ") || `it has ${methods.join(", ") || "no methods"}`;
-  const says = `class ${classLabel(Class)} fills no phase: ${found}; phases are ${PLUGIN_METHODS.join(", ")}`;
-  throw new PluginError([problemAt(file, Class, says)]);
+  const message = `class ${classLabel(Class)} fills no phase: ${found}; phases are ${PLUGIN_METHODS.join(", ")}`;
+  throw new PluginError([problemAt(file, Class, message)]);
 }
 
 /** Milliseconds that a plugin's `start` may take, and its `close`. */
@@ -93,8 +93,8 @@ async function runInTime(
   }
   running.then(onLate).catch(() => {});
   const { file, Class } = loaded;
-  const says = `${what} class ${classLabel(Class)} has not ended after ${timeout / 1000} s${remedy(loaded)}`;
-  throw new PluginError([problemAt(file, Class, says)]);
+  const message = `${what} class ${classLabel(Class)} has not ended after ${timeout / 1000} s${remedy(loaded)}`;
+  throw new PluginError([problemAt(file, Class, message)]);
 }
 
 /** The metadata that TypeScript emits for a type without a class: interfaces, unions, type imports, primitive values. */
@@ -137,10 +137,10 @@ function buildProblem(loaded: LoadedPlugin, thrown: unknown): PluginProblem {
     );
   if (!part) return thrownProblem(loaded, "the constructor of", thrown);
   const [, name = "", number] = part;
-  const says =
+  const explanation =
     `class ${classLabel(Class)} cannot be built: parameter ${Number(number) + 1} (${name}) of its constructor asks for what is not there; ` +
     `there are ${INJECTABLE.join(", ")}, and @inject(Options)`;
-  return problemAt(file, Class, says, name);
+  return problemAt(file, Class, explanation, name);
 }
 
 /** Names the plugin's file and its configuration, as the mistake may be in either. */

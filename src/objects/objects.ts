@@ -109,9 +109,9 @@ export class ObjectAccess {
       const named = this.finderFor(objects)
         .findInBody(body)
         .filter(({ id }) => !this.issued.isIssuedTo(id, owners));
-      const judged = named.length === 0 ? undefined : this.admitAtProvider(target.provider.name, named, caller);
-      if (!(judged instanceof Promise)) return;
-      return judged.catch((thrown) => {
+      const admission = named.length === 0 ? undefined : this.admitAtProvider(target.provider.name, named, caller);
+      if (!(admission instanceof Promise)) return;
+      return admission.catch((thrown) => {
         throw mapError(thrown);
       });
     } catch (thrown) {
@@ -148,10 +148,10 @@ export class ObjectAccess {
    * @throws GatewayError as `admitAtProvider`, and `store_unavailable` where only the store has the answer
    */
   admitSync(provider: string, named: readonly ObjectReference[], caller: Caller | undefined): void {
-    const judged = named.length === 0 ? undefined : this.admitAtProvider(provider, named, caller);
-    if (!judged) return;
+    const admission = named.length === 0 ? undefined : this.admitAtProvider(provider, named, caller);
+    if (!admission) return;
     // Its result is no longer of use, and an unhandled rejection would end the process.
-    judged.catch(() => {});
+    admission.catch(() => {});
     throw new GatewayError("store_unavailable", {
       message: "The gateway must ask its store whether this key may name that object, and cannot wait for it here.",
     });

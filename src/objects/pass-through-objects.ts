@@ -37,11 +37,11 @@ interface ObjectPath {
  */
 export function objectPath(
   path: string,
-  { collections, actions, public: anybodys }: VendorObjects,
+  { collections, actions, public: publicParts }: VendorObjects,
 ): ObjectPath | undefined {
   const parts = pathSegments(path);
   const found = outermostCollection(parts, collections);
-  if (!found) return parts.some((part) => anybodys.includes(part.toLowerCase())) ? { owned: false } : undefined;
+  if (!found) return parts.some((part) => publicParts.includes(part.toLowerCase())) ? { owned: false } : undefined;
   const [id] = found.below;
   return id === undefined || actions.includes(id) ? { owned: true } : { owned: true, id };
 }

@@ -60,20 +60,20 @@ export class RecognizedObjectFinder {
     value: unknown,
     path: PathNode,
     member: string,
-    judged: boolean,
+    readsIds: boolean,
     onFound: (id: string, path: PathNode) => void,
   ): void {
     if (typeof value === "string") {
-      const id = judged && !this.texts.has(foldCase(member)) ? this.recognized.id(value, member) : undefined;
+      const id = readsIds && !this.texts.has(foldCase(member)) ? this.recognized.id(value, member) : undefined;
       if (id !== undefined) onFound(id, path);
     }
     if (typeof value !== "object" || value === null) return;
     if (Array.isArray(value)) {
-      for (let i = 0; i < value.length; i++) this.walk(value[i], { above: path, step: i }, member, judged, onFound);
+      for (let i = 0; i < value.length; i++) this.walk(value[i], { above: path, step: i }, member, readsIds, onFound);
       return;
     }
     const object = value as JsonObject;
-    const read = judged || this.content.has(asText(object["type"]));
+    const read = readsIds || this.content.has(asText(object["type"]));
     for (const name in object) {
       const inner = object[name];
       if (inner === null || (typeof inner !== "object" && typeof inner !== "string") || this.skipped(name)) continue;

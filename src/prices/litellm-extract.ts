@@ -188,9 +188,9 @@ function sizedPrices(rows: Readonly<Record<string, LiteLlmRow>>): Map<string, Re
     const sizes = found.get(model) ?? {};
     found.set(model, sizes);
     const size = `${width}x${height}`;
-    const grades = quality?.[2] === USUAL_QUALITY ? [USUAL_QUALITY, ""] : [quality?.[2] ?? ""];
-    for (const grade of grades)
-      for (const sizeKey of size === USUAL_SIZE ? [size, ""] : [size]) sizes[`${grade} ${sizeKey}`.trim()] = usd;
+    const qualities = quality?.[2] === USUAL_QUALITY ? [USUAL_QUALITY, ""] : [quality?.[2] ?? ""];
+    for (const qualityKey of qualities)
+      for (const sizeKey of size === USUAL_SIZE ? [size, ""] : [size]) sizes[`${qualityKey} ${sizeKey}`.trim()] = usd;
   }
   return found;
 }

@@ -9,7 +9,7 @@ interface ChunkArrivals {
 }
 
 /** Timeout in milliseconds, for a response that takes three seconds. */
-const PATIENCE = 60_000;
+const TIMEOUT = 60_000;
 /** Milliseconds between the first and last piece of text below which a stream of a second was buffered on its way. */
 const AT_ONCE = 100;
 /** Shortest duration in milliseconds of a response that allows a verdict: a shorter one may have been generated at once. */
@@ -31,7 +31,7 @@ export async function measureArrivals(
         stream: true,
         messages: [{ role: "user", content: "one two three four five six" }],
       }),
-      signal: AbortSignal.timeout(PATIENCE),
+      signal: AbortSignal.timeout(TIMEOUT),
       redirect: "manual",
     });
     if (response.status !== 200 || !response.body)
@@ -47,7 +47,7 @@ export async function measureArrivals(
     if (first === undefined || last === undefined) return { problem: "the stream contained no text" };
     return { first, last, pieces: times.length };
   } catch (thrown) {
-    return { problem: unreachableReason(thrown, PATIENCE) };
+    return { problem: unreachableReason(thrown, TIMEOUT) };
   }
 }
 

@@ -58,7 +58,7 @@ t.test("each provider is called with each of its credentials, and what is wrong 
   t.equal(well, 0);
   t.match(
     (JSON.parse(told) as DoctorFinding[]).find(({ what }) => what === "clock"),
-    { state: "ok", says: /within \d+ s/ },
+    { state: "ok", message: /within \d+ s/ },
   );
 });
 

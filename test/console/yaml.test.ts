@@ -2,7 +2,7 @@ import t from "tap";
 import { parse } from "yaml";
 
 // Written for browsers, and without types.
-const { saying, yaml }: { saying: (written: object, more: object) => object; yaml: (tree: object) => string } =
+const { withUnset, yaml }: { withUnset: (written: object, more: object) => object; yaml: (tree: object) => string } =
   await import(new URL("../../pages/console/yaml.js", import.meta.url).href);
 
 t.test("generated lines have the same meaning as the file, whatever their strings", async (t) => {
@@ -20,12 +20,12 @@ t.test("generated lines have the same meaning as the file, whatever their string
 });
 
 t.test("defaults are comments, and so is a name without values below it", async (t) => {
-  const health = saying({ open: "1m" }, { open: "30s", failures: 5 });
+  const health = withUnset({ open: "1m" }, { open: "30s", failures: 5 });
   t.equal(
-    yaml({ providers: { up: saying({ health }, { concurrency: 20 }) } }),
+    yaml({ providers: { up: withUnset({ health }, { concurrency: 20 }) } }),
     "providers:\n  up:\n    health:\n      open: 1m\n      # failures: 5\n    # concurrency: 20",
   );
-  const nothing = yaml({ limits: { groups: { acme: saying({}, { rpm: 300, budget: ["$5/day"] }) } } });
+  const nothing = yaml({ limits: { groups: { acme: withUnset({}, { rpm: 300, budget: ["$5/day"] }) } } });
   t.equal(nothing, "# limits:\n#   groups:\n#     acme:\n#       rpm: 300\n#       budget: [$5/day]");
   t.same(parse(nothing), null, "an empty group would be an error in the file");
   t.match(parse(nothing.replaceAll(/^# /gm, "")), { limits: { groups: { acme: { rpm: 300 } } } });

@@ -160,7 +160,7 @@ t.test("keys sent in place of a model, a path or a member are not logged", async
         model: "***",
         path: "/v1beta/models/***:generateContent",
         dropped: ["provider", "***", "***"],
-        unsaid: ["event", "***"],
+        dropped_from_response: ["event", "***"],
       },
     },
   ]);

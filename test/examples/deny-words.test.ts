@@ -5,7 +5,7 @@ import { asking } from "../support/gateway.ts";
 import { aroundSteps, countTurns, STEP, startExample } from "./example.ts";
 
 /** How a user says something, protocol by protocol. */
-const SAYING: Record<string, (text: string) => object> = {
+const BODIES: Record<string, (text: string) => object> = {
   "/v1/chat/completions": (content) => ({ messages: [{ role: "user", content }] }),
   "/v1/messages": (text) => ({ max_tokens: 9, messages: [{ role: "user", content: [{ type: "text", text }] }] }),
   "/v1/responses": (input) => ({ input }),
@@ -14,7 +14,7 @@ const SAYING: Record<string, (text: string) => object> = {
 
 t.test("a denied word is refused in every protocol, and the same letters within another word are not", async (t) => {
   const { url } = await startExample(t, "deny-words", { words: ["bluebird", "c++"] });
-  for (const [path, body] of Object.entries(SAYING)) {
+  for (const [path, body] of Object.entries(BODIES)) {
     const model = path.startsWith("/v1/") ? { model: "echo" } : {};
     const say = (text: string) =>
       fetch(url + path, { method: "POST", headers: asking(), body: JSON.stringify({ ...model, ...body(text) }) });

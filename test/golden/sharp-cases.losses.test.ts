@@ -245,7 +245,7 @@ t.test("omissions from a whole answer are named in the header, those from a stre
   };
   t.equal(await asked({ stream_options: undefined, unheard_of: 1 }), "unheard_of, executableCode");
   t.equal(await asked({ stream: true }), null, "its head was sent before");
-  for (const line of log.lines.slice(-2)) t.same(line.fields["unsaid"], ["executableCode"]);
+  for (const line of log.lines.slice(-2)) t.same(line.fields["dropped_from_response"], ["executableCode"]);
 });
 
 t.test("an omission from an answer without a name in the protocol is described, wherever it is", async (t) => {

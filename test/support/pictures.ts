@@ -99,7 +99,7 @@ t.test("pictures", { skip: noBrowser }, async (t) => {
           .getByText(/^whole/)
           .nth(1)
           .waitFor();
-        await page.locator(".pane .said").filter({ hasText: text }).nth(1).waitFor();
+        await page.locator(".pane .verbatim").filter({ hasText: text }).nth(1).waitFor();
       }
       await page
         .getByText(/^Events/)

@@ -12,6 +12,6 @@ provider fails, what others can read. Each piece of advice has an id and a level
 
   --level LEVEL   exit code 1 for advice of this level or above: high, medium or low; absent: high
   --ignore IDS    leaves these out, separated by commas
-  --json          prints [{ id, level, about, at, says, fix }]; at: file:line, where to change the file
+  --json          prints [{ id, level, about, at, message, fix }]; at: file:line, where to change the file
 
 Exit codes: 0 no advice of that level, 1 some, 2 not understood.`;
