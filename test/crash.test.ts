@@ -5,7 +5,7 @@ import { fileURLToPath } from "node:url";
 import t from "tap";
 import { pluginInStack } from "../src/crash.ts";
 import type { LoadedPlugin } from "../src/loader/instances.ts";
-import { eventually as until } from "./support/process.ts";
+import { until } from "./support/until.ts";
 
 const ROOT = fileURLToPath(new URL("..", import.meta.url));
 const KEY = "test-key-0123456789abcdef";

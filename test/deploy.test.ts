@@ -11,6 +11,7 @@ import { buildVocabulary } from "../src/vocabulary.ts";
 import { asking } from "./support/gateway.ts";
 import { startPair } from "./support/nginx.ts";
 import { startProcess } from "./support/process.ts";
+import { until } from "./support/until.ts";
 import { json, startVendor } from "./support/vendor.ts";
 
 const ROOT = fileURLToPath(new URL("..", import.meta.url));
@@ -411,7 +412,7 @@ t.test("two gateways behind nginx lose no request when one of them stops and res
   const clients = Array.from({ length: 8 }, client);
   const count = async (more: number) => {
     const enough = statuses.length + more;
-    while (statuses.length < enough) await new Promise((done) => setTimeout(done, 5));
+    await until(() => statuses.length >= enough);
   };
   await count(100);
   one.child.kill("SIGTERM");

@@ -10,7 +10,7 @@ import { PAGES } from "../scripts/reference.ts";
 import { compileGlob } from "../src/core/glob.ts";
 import { linksIn } from "./support/links.ts";
 import { listen } from "./support/listen.ts";
-import { eventually } from "./support/process.ts";
+import { until } from "./support/until.ts";
 
 const ROOT = fileURLToPath(new URL("..", import.meta.url));
 const text = (file: string): string => readFileSync(join(ROOT, file), "utf8");
@@ -242,7 +242,7 @@ models: { fast: { targets: [demo:echo] }, echo: { targets: [demo:echo] }, claude
   };
   const serving = async (args: readonly string[]) => {
     const gateway = begin(args);
-    await eventually(() => /listens on http/.test(gateway.told.text) || gateway.child.exitCode !== null, "a gateway");
+    await until(() => /listens on http/.test(gateway.told.text) || gateway.child.exitCode !== null, "a gateway");
     return gateway;
   };
   const ours = [...COMMANDS].filter((command) => VERB.test(command) && !ASIDE.some(([form]) => form.test(command)));

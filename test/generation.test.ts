@@ -6,7 +6,7 @@ import { MemoryLog } from "../src/testing/memory-log.ts";
 import { formatError } from "../src/text/format-error.ts";
 import { loadWithVocabulary } from "../src/vocabulary.ts";
 import { asking, KEY, startGateway } from "./support/gateway.ts";
-import { eventually } from "./support/process.ts";
+import { until } from "./support/until.ts";
 
 const YAML = `providers: { demo: { url: "demo:" } }
 models: { echo: { targets: [demo:echo] } }
@@ -172,7 +172,7 @@ log: { fields: [owner, tags, operation, cost_usd, user_agent] }
   const headers = asking({ "user-agent": "curl/8.0" });
   const asked = { method: "POST", headers, body: BODY };
   t.equal((await fetch(`${running.url}/v1/chat/completions`, asked)).status, 200);
-  await eventually(() => running.log.lines.some(({ message }) => message === "exchange"), "the log line");
+  await until(() => running.log.lines.some(({ message }) => message === "exchange"), "the log line");
   t.match(running.log.lines.at(-1)?.fields, {
     ...{ key: "test", owner: "Ann", tags: { app: "search" } },
     ...{ operation: "chat", cost_usd: 0, user_agent: "curl/8.0" },

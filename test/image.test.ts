@@ -5,7 +5,7 @@ import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { gunzipSync, gzipSync } from "node:zlib";
 import t from "tap";
-import { eventually } from "./support/process.ts";
+import { until } from "./support/until.ts";
 
 /** The name of an image that was built: docker build -t model-gateway . */
 const IMAGE = process.env["GATEWAY_TEST_IMAGE"];
@@ -44,7 +44,7 @@ else {
     t.match(id, /^[0-9a-f]{12,}$/, said);
     t.teardown(() => engine("rm", "--force", "--volumes", id));
     const logs = () => engine("logs", id).said;
-    await eventually(() => logs().includes("curl -N"), "a start");
+    await until(() => logs().includes("curl -N"), "a start");
     const key = /key +(gw_\S+) .*more with: model-gateway keys create/.exec(logs())?.[1] ?? "";
     const inside = (...args: string[]) => engine("exec", id, ...args);
 

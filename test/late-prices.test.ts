@@ -12,7 +12,7 @@ import { openPostgres } from "../src/store/postgres/migrations.ts";
 import { PriceVersions } from "../src/store/price-versions.ts";
 import { startGateway } from "./support/gateway.ts";
 import { placeOf, startPostgres } from "./support/postgres.ts";
-import { eventually } from "./support/process.ts";
+import { until } from "./support/until.ts";
 
 const server = await startPostgres(t);
 
@@ -52,9 +52,9 @@ t.test("prices are stored once the store can be written again, those of all relo
     const { versions, logged, prices } = open(error);
     await prices.keep([price("a")]);
     await prices.keep([price("a"), price("b")]);
-    await eventually(() => versions.tries > 4, "some attempts");
+    await until(() => versions.tries > 4, "some attempts");
     versions.error = undefined;
-    await eventually(() => versions.kept.length > 0, "the store to have them");
+    await until(() => versions.kept.length > 0, "the store to have them");
     const { tries } = versions;
     await sleep(30);
     t.same(versions.kept, ["a", "b"]);
@@ -69,7 +69,7 @@ t.test("an error that does not pass is thrown, and ends later attempts with a li
   versions.error = new StoreUnavailableError("away");
   await prices.keep([price("a")]);
   versions.error = new Error("no such table");
-  await eventually(() => logged.length > 1, "the error");
+  await until(() => logged.length > 1, "the error");
   const { tries } = versions;
   await sleep(30);
   t.equal(versions.tries, tries);
@@ -79,9 +79,9 @@ t.test("an error that does not pass is thrown, and ends later attempts with a li
 t.test("while they cannot be stored, the log tells why again and again, with the reason of then", async (t) => {
   const { versions, causes, prices } = open(new StoreUnavailableError("away"), 20);
   await prices.keep([price("a")]);
-  await eventually(() => causes.length > 2, "two more lines");
+  await until(() => causes.length > 2, "two more lines");
   versions.error = new FileError("the disk is full");
-  await eventually(() => /the disk is full/.test(String(causes.at(-1))), "another reason");
+  await until(() => /the disk is full/.test(String(causes.at(-1))), "another reason");
   t.ok(causes.slice(0, 3).every((cause) => /away/.test(String(cause))));
   prices.close();
 });

@@ -2,7 +2,8 @@ import { request } from "node:http";
 import t, { type Test } from "tap";
 import { asking, KEY, type Running, startGateway } from "./support/gateway.ts";
 import { journalAt } from "./support/journal-at.ts";
-import { CHUNKED, type RawRequest, rawUpstream, until } from "./support/upstream.ts";
+import { until } from "./support/until.ts";
+import { CHUNKED, type RawRequest, rawUpstream } from "./support/upstream.ts";
 
 /** Logs each `done`, then fails if the request asks for it. */
 const WITNESS = `

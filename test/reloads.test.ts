@@ -8,7 +8,7 @@ import { configSources, FileWatch, Reloads } from "../src/reloads.ts";
 import type { Audit, AuditEntry } from "../src/store/audit.ts";
 import { folder } from "./loader/folder.ts";
 import { MemoryLog } from "./support/gateway.ts";
-import { eventually } from "./support/process.ts";
+import { until } from "./support/until.ts";
 
 const SIGNAL = { who: "signal", address: "here", detail: { signal: "SIGHUP" } };
 
@@ -97,7 +97,7 @@ t.test("files are watched by their names: written, replaced, or links that chang
   t.teardown(() => watch.close());
   await after(60);
   t.equal(changed, 0);
-  const noticed = async (count: number, what: string) => eventually(() => changed === count, what);
+  const noticed = async (count: number, what: string) => until(() => changed === count, what);
   writeFileSync(join(own, "a"), "22");
   await noticed(1, "a change");
   writeFileSync(join(own, "new"), "22");

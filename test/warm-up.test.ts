@@ -7,7 +7,8 @@ import { pathToFileURL } from "node:url";
 import t from "tap";
 import { WarmUp } from "../src/warm-up.ts";
 import { asking, MemoryLog } from "./support/gateway.ts";
-import { eventually, startProcess } from "./support/process.ts";
+import { startProcess } from "./support/process.ts";
+import { until } from "./support/until.ts";
 
 const sockets = (): number => process.getActiveResourcesInfo().filter((name) => /TCP/.test(name)).length;
 
@@ -22,7 +23,7 @@ t.test("a warm-up has requests of every kind answered, and leaves nothing open",
     "no request waits for what the first scrape needs",
   );
   await warmUp?.close();
-  await eventually(() => sockets() <= before, "its sockets to close");
+  await until(() => sockets() <= before, "its sockets to close");
   t.same(log.lines, []);
 });
 
@@ -39,7 +40,7 @@ t.test("it continues while the process is idle, and ends when it is closed", asy
   await after(1500);
   t.equal(warmUp.sent, sent, "nothing is sent while there are real requests");
   clearInterval(requests);
-  await eventually(() => warmUp.sent > sent + 20, "it to go on");
+  await until(() => warmUp.sent > sent + 20, "it to go on");
   await warmUp.close();
   await done;
 });
@@ -51,7 +52,7 @@ t.test("it ends when real requests have compiled the same code, and when the pro
     const { sent } = warmUp;
     await warmUp.continue(() => begun);
     t.equal(warmUp.sent, sent);
-    await eventually(() => sockets() <= before, "its sockets to close");
+    await until(() => sockets() <= before, "its sockets to close");
   }
 });
 

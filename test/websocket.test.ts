@@ -6,7 +6,8 @@ import { rowToEntry } from "../src/store/ledger-row.ts";
 import { KEY, startGateway } from "./support/gateway.ts";
 import { journalAt } from "./support/journal-at.ts";
 import { open, socketUpstream } from "./support/sockets.ts";
-import { httpUpstream, until } from "./support/upstream.ts";
+import { until } from "./support/until.ts";
+import { httpUpstream } from "./support/upstream.ts";
 
 const PLUGIN = `
 export default class Watch {

@@ -8,8 +8,9 @@ import { setTimeout as after } from "node:timers/promises";
 import t, { type Test } from "tap";
 import { freePort } from "./support/free-port.ts";
 import { asking } from "./support/gateway.ts";
-import { eventually, type GatewayProcess, startProcess } from "./support/process.ts";
+import { type GatewayProcess, startProcess } from "./support/process.ts";
 import { EVERY_CASE } from "./support/sample.ts";
+import { until } from "./support/until.ts";
 
 const YAML = `workers: 2
 linger: 50ms
@@ -208,7 +209,7 @@ t.test("a worker that is killed loses its own streams only, and is replaced", as
   );
   for (const [i, answer] of answers.entries())
     t.equal(answer.whole && answer.text.includes("[DONE]"), pids[i] !== victim, `stream ${i}`);
-  await eventually(async () => (await gateway.ready())?.body["workers"] === "2 of 2", "the replacement");
+  await until(async () => (await gateway.ready())?.body["workers"] === "2 of 2", "the replacement");
   t.equal((await ask(gateway, "echo")).status, 200);
   t.match(
     gateway.lines().find(({ msg }) => String(msg).startsWith("a worker has died")),
@@ -228,9 +229,9 @@ t.test("what a killed worker could not write is reported as lost", async (t) => 
   const { pid } = await served(gateway, agent);
   // The request's first line and its row; between the two a worker may tell of one.
   const told = async () => (await (await fetch(`${gateway.admin}/api/now`)).text()).includes("2 lines of the journal");
-  await eventually(told, "the primary to know of both");
+  await until(told, "the primary to know of both");
   process.kill(pid, "SIGKILL");
-  await eventually(() => gateway.text.includes("they are lost"), "the loss");
+  await until(() => gateway.text.includes("they are lost"), "the loss");
   t.match(
     gateway.lines().find(({ lines }) => lines !== undefined),
     { worker: pid, lines: 2, level: 50 },
@@ -258,7 +259,7 @@ t.test("SIGUSR2 replaces all workers, one by one; no request fails, and no strea
     }
   });
   gateway.child.kill("SIGUSR2");
-  await eventually(() => gateway.text.includes("workers are replaced"), "the replacement");
+  await until(() => gateway.text.includes("workers are replaced"), "the replacement");
   going = false;
   await Promise.all(clients);
   t.same(failed, []);
@@ -277,10 +278,10 @@ t.test("one that throws outside of requests ends with its exchanges; the primary
   const gateway = await withWorkers(t);
   const stream = ask(gateway, "slow", { stream: true });
   await ask(gateway, "echo", { query: "?break=throw" });
-  await eventually(() => gateway.text.includes("no paper left"), "the failure");
+  await until(() => gateway.text.includes("no paper left"), "the failure");
   t.equal((await ask(gateway, "echo")).status, 200, "others serve");
   t.match((await stream).text, /\[DONE\]/);
-  await eventually(async () => (await gateway.ready())?.body["workers"] === "2 of 2", "the replacement");
+  await until(async () => (await gateway.ready())?.body["workers"] === "2 of 2", "the replacement");
   t.equal(await gateway.end(), 0);
 });
 
@@ -309,16 +310,16 @@ t.test("workers whose primary was killed finish their exchanges, and then exit",
       return false;
     }
   };
-  await eventually(() => !alive(), "the worker's end");
+  await until(() => !alive(), "the worker's end");
   await gateway.ended;
-  await eventually(() => gateway.ledger().outcomes["completed"] === 2, "both rows");
+  await until(() => gateway.ledger().outcomes["completed"] === 2, "both rows");
 });
 
 t.test("new code or a new file that does not start leaves the old workers running", async (t) => {
   const gateway = await withWorkers(t);
   writeFileSync(`${gateway.folder}/where.ts`, 'throw new Error("half written");');
   gateway.child.kill("SIGUSR2");
-  await eventually(() => gateway.text.includes("a new worker did not start"), "word of it");
+  await until(() => gateway.text.includes("a new worker did not start"), "word of it");
   t.match(gateway.text, /half written/);
   t.equal((await ask(gateway, "echo")).status, 200);
   t.match(await gateway.ready(), { status: 200 });
@@ -342,10 +343,10 @@ globalThis.setTimeout = (f, ms, ...a) => set(f, ms === 60_000 && existsSync("han
   agent.destroy();
   writeFileSync(join(gateway.folder, "hang"), "");
   process.kill(pid, "SIGKILL");
-  await eventually(() => gateway.text.includes("a new worker was not ready after 60 s"), "the end of its successor");
+  await until(() => gateway.text.includes("a new worker was not ready after 60 s"), "the end of its successor");
   t.equal((await ask(gateway, "echo")).status, 200, "the other one serves");
   rmSync(join(gateway.folder, "hang"));
-  await eventually(async () => (await gateway.ready())?.body["workers"] === "2 of 2", "both");
+  await until(async () => (await gateway.ready())?.body["workers"] === "2 of 2", "both");
   t.equal(await gateway.end(), 0);
 });
 
@@ -356,21 +357,21 @@ t.test("it is ready while a worker serves; without any, connections are closed",
   for (const agent of agents) agent.destroy();
   writeFileSync(`${gateway.folder}/where.ts`, 'throw new Error("half written");');
   process.kill(one as number, "SIGKILL");
-  await eventually(() => gateway.text.split("a worker has died").length > 2, "its end, and that of its successor");
+  await until(() => gateway.text.split("a worker has died").length > 2, "its end, and that of its successor");
   t.match(await gateway.ready(), {
     status: 200,
     body: { ready: true, workers: "1 of 2", store: "ok", why: [/^1 of 2 workers serve/] },
   });
   t.equal((await ask(gateway, "echo")).status, 200);
   process.kill(other as number, "SIGKILL");
-  await eventually(async () => (await gateway.ready())?.status === 503, "the end of the other");
+  await until(async () => (await gateway.ready())?.status === 503, "the end of the other");
   t.match((await gateway.ready())?.body, { ready: false, workers: "0 of 2", store: "unknown", why: [/^no worker/] });
   await t.rejects(ask(gateway, "echo"), /ECONNRESET|socket hang up/, "it is not left waiting");
   await t.rejects(ask(gateway, "echo"), /ECONNRESET|socket hang up/, "nor is the next one");
   const told = () => gateway.lines().filter(({ msg }) => String(msg).startsWith("no worker serves"));
-  await eventually(() => told().length > 0, "word of it");
+  await until(() => told().length > 0, "word of it");
   writeFileSync(`${gateway.folder}/where.ts`, WHERE);
-  await eventually(async () => (await gateway.ready())?.body["workers"] === "2 of 2", "both");
+  await until(async () => (await gateway.ready())?.body["workers"] === "2 of 2", "both");
   t.notOk((await gateway.ready())?.body["why"]);
   t.equal((await ask(gateway, "echo")).status, 200);
   t.equal(gateway.lines().filter(({ msg }) => String(msg).startsWith("a worker serves again")).length, 1);
@@ -413,7 +414,7 @@ export default class Where {
 }`,
   };
   const starting = startProcess(t, `listen: 127.0.0.1:${port}\n${WITH_WHERE}`, { files, folder });
-  await eventually(() => listens(port), "the first worker");
+  await until(() => listens(port), "the first worker");
   t.equal((await fetch(`http://127.0.0.1:${port}/livez`)).status, 200);
   writeFileSync(join(folder, "asked"), "");
   const gateway = await starting;

@@ -8,6 +8,7 @@ import type { AdminGateway } from "../../src/admin/admin-gateway.ts";
 import { LiveStream } from "../../src/admin/live-stream.ts";
 import type { AdminUser } from "../../src/admin/user.ts";
 import { KEY, MemoryLog } from "../support/gateway.ts";
+import { until } from "../support/until.ts";
 import { startAdmin, TOKEN, VIEWER, WITH_TOKENS, YAML } from "./support.ts";
 
 const KEYS = `keys: { test: { key: ${KEY} } }\n`;
@@ -109,7 +110,7 @@ t.test("the stream's last hour equals that of the API, with the gateway's own ti
   const { base, url, ask: admin, gateway } = await startAdmin(t, YAML + KEYS);
   const { body } = await ask(url);
   await body?.cancel();
-  while ((await gateway.stores.ledger.recent(1)).length === 0) await new Promise((again) => setTimeout(again, 20));
+  await until(async () => (await gateway.stores.ledger.recent(1)).length > 0);
   const { next } = await watch(t, base);
   const { errors, attempts, models, targets, overhead } = (await next(({ event }) => event === "hour")).data;
   const rows = async (path: string) => ((await admin("GET", `/api/${path}`)).body as { rows: unknown[] }).rows;

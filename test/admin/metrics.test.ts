@@ -6,7 +6,7 @@ import t from "tap";
 import { metricsText } from "../../src/admin/metrics.ts";
 import { METRICS } from "../../src/metrics/definitions.ts";
 import { asking } from "../support/gateway.ts";
-import { eventually } from "../support/process.ts";
+import { until } from "../support/until.ts";
 import { httpUpstream } from "../support/upstream.ts";
 import { startAdmin } from "./support.ts";
 
@@ -276,12 +276,12 @@ models: { echo: { targets: [demo:echo], output: 10, price: { request: 0.4 } } }
     );
   };
   await send();
-  await eventually(async () => (await left())[1] === 0, "the settlement");
+  await until(async () => (await left())[1] === 0, "the settlement");
   t.same(await left(), [0.6, 0]);
   await keys.edit("both", { limits: limits(8e8) });
-  await eventually(async () => (await left())[1] === undefined, "the change");
+  await until(async () => (await left())[1] === undefined, "the change");
   await send();
-  await eventually(async () => (await left())[1] !== undefined, "the next request");
+  await until(async () => (await left())[1] !== undefined, "the next request");
   await keys.revoke("both");
-  await eventually(async () => (await left())[1] === undefined, "the revocation");
+  await until(async () => (await left())[1] === undefined, "the revocation");
 });

@@ -8,7 +8,8 @@ import { configSecrets } from "../../src/config/secrets.ts";
 import { Redactor } from "../../src/core/redactor.ts";
 import type { TimedBudgetMark } from "../../src/store/budget-marks.ts";
 import { asking, startGateway } from "../support/gateway.ts";
-import { httpUpstream, until } from "../support/upstream.ts";
+import { until } from "../support/until.ts";
+import { httpUpstream } from "../support/upstream.ts";
 import { startReceiver } from "../support/webhook.ts";
 
 /** A gateway that is watched, with a receiver for its alerts; looks are the test's own. */

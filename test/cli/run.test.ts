@@ -10,6 +10,7 @@ import t, { type Test } from "tap";
 import { fileInUse, runGateway } from "../../src/cli/run.ts";
 import { UsageError } from "../../src/text/format-error.ts";
 import { captured } from "../support/terminal.ts";
+import { until } from "../support/until.ts";
 
 const ROOT = fileURLToPath(new URL("../..", import.meta.url));
 const YAML = `listen: 127.0.0.1:0
@@ -54,10 +55,6 @@ async function pasted(text: string, env: NodeJS.ProcessEnv = {}): Promise<string
   const [, url = "", , first = "", , second = "", , body = ""] = words.split("\0");
   const headers = [first, second].map((line) => line.split(": ") as [string, string]);
   return (await fetch(url, { method: "POST", headers, body })).text();
-}
-
-async function until(condition: () => boolean): Promise<void> {
-  for (let i = 0; i < 1500 && !condition(); i++) await new Promise((more) => setTimeout(more, 10));
 }
 
 t.test(

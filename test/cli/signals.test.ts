@@ -5,7 +5,8 @@ import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { fileURLToPath } from "node:url";
 import t, { type Test } from "tap";
-import { startProcess, eventually as until } from "../support/process.ts";
+import { startProcess } from "../support/process.ts";
+import { until } from "../support/until.ts";
 
 const ROOT = fileURLToPath(new URL("../..", import.meta.url));
 /** A process whose stop says what it was given, and waits for the second signal where it is asked to. */

@@ -3,7 +3,7 @@ import { help, USAGE } from "../../src/cli/help/tail.ts";
 import { runTail } from "../../src/cli/tail.ts";
 import type { Ledger } from "../../src/store/ledger.ts";
 import { asking, startGateway } from "../support/gateway.ts";
-import { eventually } from "../support/process.ts";
+import { until } from "../support/until.ts";
 
 t.test("requests that match are printed as they end, once each", async (t) => {
   const { url, gateway, folder } = await startGateway(
@@ -41,10 +41,10 @@ t.test("requests that match are printed as they end, once each", async (t) => {
   const stop = new AbortController();
   const live = tail([], stop.signal);
   const broken = tail(["--status", "4xx"], stop.signal);
-  await eventually(() => looks >= 2, "the first look of both");
+  await until(() => looks >= 2, "the first look of both");
   await ask("echo");
   await ask("nothing");
-  await eventually(() => live.out.length >= 2 && broken.out.length >= 1, "two lines");
+  await until(() => live.out.length >= 2 && broken.out.length >= 1, "two lines");
   stop.abort();
   t.equal(await live.ended, 0);
   t.equal(live.out.length, 2, "exchanges that had ended before are not shown");

@@ -1,6 +1,7 @@
 import t from "tap";
 import { Admission, type AdmissionLimits, type AdmissionRequest } from "../../src/core/admission.ts";
 import type { GatewayError } from "../../src/core/errors.ts";
+import { until } from "../support/until.ts";
 
 const LIMITS: AdmissionLimits = { concurrency: 2, perKey: 0, queue: 100, wait: 60_000 };
 
@@ -108,7 +109,7 @@ t.test("the queue's length and waiting time are limited, and requests that left 
   t.same(await states(guests), ["in", "waiting", "waiting", "overloaded"]);
   guests[1]?.go();
   t.same(await states(guests), ["in", "client_gone", "waiting", "overloaded"]);
-  while (guests[2]?.state === "waiting") await new Promise((resolve) => setTimeout(resolve, 5));
+  await until(() => guests[2]?.state !== "waiting");
   t.same(await states(guests), ["in", "client_gone", "overloaded", "overloaded"]);
   admission.release(guests[0] as Guest);
   t.equal(knock(admission, "e").state, "in", "the room of aborted requests is not lost");

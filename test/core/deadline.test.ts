@@ -1,7 +1,7 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import t from "tap";
 import { Deadline } from "../../src/core/deadline.ts";
-import { eventually } from "../support/process.ts";
+import { until } from "../support/until.ts";
 
 function listener() {
   const began = performance.now();
@@ -13,7 +13,7 @@ t.test("expires once, after the last time it was set", async (t) => {
   const one = listener();
   const deadline = Deadline.acquire(one);
   deadline.set(20);
-  await eventually(() => one.times.length > 0, "the limit");
+  await until(() => one.times.length > 0, "the limit");
   await sleep(40);
   t.equal(one.times.length, 1);
   t.ok((one.times[0] as number) >= 18);
@@ -31,7 +31,7 @@ t.test("a limit that is set again expires after the last time; a shorter one exp
   t.same(one.times, []);
   deadline.set(5000);
   deadline.set(10);
-  await eventually(() => one.times.length > 0, "the shorter limit");
+  await until(() => one.times.length > 0, "the shorter limit");
   t.equal(one.times.length, 1);
   deadline.set(0);
   await sleep(60);
@@ -52,7 +52,7 @@ t.test("a released deadline never expires, and its next user gets its own time",
   deadline.set(1000);
   await sleep(35);
   t.same([before.times, after.times], [[], []]);
-  await eventually(() => after.times.length > 0, "its own time");
+  await until(() => after.times.length > 0, "its own time");
   t.equal(after.times.length, 1);
   t.same(before.times, []);
   deadline.release();

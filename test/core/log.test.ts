@@ -5,6 +5,7 @@ import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import t, { type Test } from "tap";
 import { JsonLog } from "../../src/core/log.ts";
+import { until } from "../support/until.ts";
 
 t.test("each line is one JSON object with level, time, message and fields, written once flushed", async (t) => {
   const folder = mkdtempSync(join(tmpdir(), "gateway-log-"));
@@ -155,7 +156,7 @@ t.test("lines dropped for a stopped reader are counted in the log once it reads 
   const reading = setInterval(() => {
     text += taken(fd);
   }, 1);
-  for (let i = 0; i < 1000 && !text.includes("were lost"); i++) await new Promise((more) => setTimeout(more, 10));
+  await until(() => text.includes("were lost"));
   clearInterval(reading);
   const told = text
     .trim()

@@ -4,6 +4,7 @@ import { type AddressInfo, connect } from "node:net";
 import t, { type Test } from "tap";
 import type { BodyLimits } from "../../src/downstream/body.ts";
 import { BodyPieces } from "../../src/downstream/body-pieces.ts";
+import { until } from "../support/until.ts";
 
 /** The pieces of a request, of 100 bytes unless told, and the connection that brings them. */
 async function asked(t: Test, limits: Partial<BodyLimits> = {}, framing = "content-length: 100") {
@@ -78,7 +79,7 @@ t.test("silence, and a trickle, end the body", async (t) => {
 t.test("time in which nobody reads is not counted", async (t) => {
   const { socket, request, pieces } = await asked(t, { slowest: 1e6, patience: 500 });
   socket.write("a");
-  while (request.readableLength === 0) await new Promise((resolve) => setTimeout(resolve, 5));
+  await until(() => request.readableLength > 0);
   await new Promise((resolve) => setTimeout(resolve, 600));
   t.equal((await pieces.next())?.toString(), "a");
 });

@@ -7,7 +7,8 @@ import { ClientConnection, Connections, isForwardingHeader } from "../../src/dow
 import { Downstream } from "../../src/downstream/server.ts";
 import { HeaderList } from "../../src/wire/headers.ts";
 import { asking, KEY, startGateway } from "../support/gateway.ts";
-import { rawUpstream, until } from "../support/upstream.ts";
+import { until } from "../support/until.ts";
+import { rawUpstream } from "../support/upstream.ts";
 
 const MODELS = 'providers: { demo: { url: "demo:" } }\nmodels: { echo: { targets: [demo:echo] } }\n';
 const FINE = "HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\n{}";

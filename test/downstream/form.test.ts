@@ -3,7 +3,8 @@ import { connect, type Socket } from "node:net";
 import t, { type Test } from "tap";
 import { Spool } from "../../src/downstream/spool.ts";
 import { asking, KEY, type Running, startGateway } from "../support/gateway.ts";
-import { type RawRequest, rawUpstream, until } from "../support/upstream.ts";
+import { until } from "../support/until.ts";
+import { type RawRequest, rawUpstream } from "../support/upstream.ts";
 
 const FORM = { "content-type": "multipart/form-data; boundary=xx" };
 const part = (head: string, value: string) => `--xx\r\ncontent-disposition: form-data; ${head}\r\n\r\n${value}\r\n`;

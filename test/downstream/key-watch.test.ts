@@ -1,10 +1,10 @@
-import { setTimeout as after } from "node:timers/promises";
 import t from "tap";
 import type { GatewayError } from "../../src/core/errors.ts";
 import type { Exchange } from "../../src/core/exchange.ts";
 import { KeyWatch } from "../../src/downstream/key-watch.ts";
 import { SqliteDatabase } from "../../src/store/sqlite/database.ts";
 import { SqliteKeys } from "../../src/store/sqlite/keys.ts";
+import { until } from "../support/until.ts";
 
 /** Exchanges of callers, and why each was ended. */
 function running(callers: { id: string; name: string; group?: string; expires?: number }[]) {
@@ -55,6 +55,6 @@ t.test("requests of a key that expires are ended", async (t) => {
   ]);
   const watch = new KeyWatch(new SqliteKeys(database), { interruptWhere });
   t.teardown(() => watch.close());
-  while (ended[0] === undefined) await after(20);
+  await until(() => ended[0] !== undefined);
   t.same(ended, ["revoked_api_key", undefined, undefined]);
 });

@@ -2,7 +2,7 @@ import { once } from "node:events";
 import { connect } from "node:net";
 import t, { type Test } from "tap";
 import { startGateway } from "../support/gateway.ts";
-import { until } from "../support/upstream.ts";
+import { until } from "../support/until.ts";
 
 const HEAD = "POST /v1/messages HTTP/1.1\r\nhost: a\r\ncontent-type: application/json\r\n";
 const LIST = "GET /v1/models HTTP/1.1\r\nhost: a\r\n\r\n";

@@ -1,6 +1,6 @@
 import t, { type Test } from "tap";
 import { asking, startGateway } from "../support/gateway.ts";
-import { until } from "../support/upstream.ts";
+import { until } from "../support/until.ts";
 
 /** A plugin that answers with what is put into its class's body; `witness` stands above and below it. */
 async function answering(t: Test, body: string, more = "") {

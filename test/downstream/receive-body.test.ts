@@ -3,7 +3,8 @@ import { setTimeout } from "node:timers/promises";
 import { brotliCompressSync, constants, gzipSync } from "node:zlib";
 import t, { type Test } from "tap";
 import { asking, KEY, type Running, startGateway } from "../support/gateway.ts";
-import { httpUpstream, rawUpstream, until } from "../support/upstream.ts";
+import { until } from "../support/until.ts";
+import { httpUpstream, rawUpstream } from "../support/upstream.ts";
 
 const KIB = 1024;
 const OTHER = "other-key-0123456789abcdef";

@@ -7,7 +7,8 @@ import { endResponse } from "../../src/downstream/reply.ts";
 import { Downstream } from "../../src/downstream/server.ts";
 import { asking, KEY, type Running, startGateway } from "../support/gateway.ts";
 import { gathered } from "../support/gathered.ts";
-import { rawUpstream, type Script, until } from "../support/upstream.ts";
+import { until } from "../support/until.ts";
+import { rawUpstream, type Script } from "../support/upstream.ts";
 
 const MODELS = 'providers: { demo: { url: "demo:" } }\nmodels: { echo: { targets: [demo:echo] } }\n';
 const BODY = '{"model":"echo","max_tokens":9,"messages":[{"role":"user","content":"hi"}]}';

@@ -4,7 +4,7 @@ import { type AddressInfo, connect, type Socket } from "node:net";
 import { mock } from "node:test";
 import t, { type Test } from "tap";
 import { ResponseWriter, STALL_TIMEOUT } from "../../src/downstream/response-writer.ts";
-import { until } from "../support/upstream.ts";
+import { until } from "../support/until.ts";
 
 const ASK = "GET / HTTP/1.1\r\nhost: a\r\nconnection: close\r\n\r\n";
 const KEEP = "GET / HTTP/1.1\r\nhost: a\r\n\r\n";

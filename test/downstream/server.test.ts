@@ -5,7 +5,8 @@ import t, { type Test } from "tap";
 import { Networks } from "../../src/core/networks.ts";
 import { Downstream } from "../../src/downstream/server.ts";
 import { asking, KEY, startGateway } from "../support/gateway.ts";
-import { CHUNKED, httpUpstream, rawUpstream, until } from "../support/upstream.ts";
+import { until } from "../support/until.ts";
+import { CHUNKED, httpUpstream, rawUpstream } from "../support/upstream.ts";
 
 const MODELS = 'providers: { demo: { url: "demo:" } }\nmodels: { echo: { targets: [demo:echo] } }\n';
 const BODY = '{"model":"echo","max_tokens":9,"messages":[{"role":"user","content":"hi"}]}';

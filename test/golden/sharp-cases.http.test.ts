@@ -7,7 +7,7 @@ import { digest } from "../support/digest.ts";
 import { asking } from "../support/gateway.ts";
 import { gathered } from "../support/gathered.ts";
 import { sample } from "../support/sample.ts";
-import { until } from "../support/upstream.ts";
+import { until } from "../support/until.ts";
 import { ASK, accumulated, PROTOCOLS, type ProtocolName } from "../support/vendor-sdks.ts";
 import {
   candidate,
@@ -228,7 +228,11 @@ t.test(
         t.equal(digest(client, await accumulated(client, true, told)).text, "Hi", `${vendor} to ${client}`);
         t.notMatch(told, "hologram");
         await until(() => logged().length === gate.upstream.seen.length, "the log line");
-        t.match(String(logged().at(-1)?.fields["unsaid"]), /hologram/, `${vendor} to ${client}: named in the log`);
+        t.match(
+          String(logged().at(-1)?.fields["dropped_from_response"]),
+          /hologram/,
+          `${vendor} to ${client}: named in the log`,
+        );
       }
     }
   },

@@ -3,7 +3,8 @@ import { hostname } from "node:os";
 import { join } from "node:path";
 import { setTimeout as after } from "node:timers/promises";
 import t from "tap";
-import { eventually, type GatewayProcess, startProcess } from "../support/process.ts";
+import { type GatewayProcess, startProcess } from "../support/process.ts";
+import { until } from "../support/until.ts";
 
 const YAML = `linger: 50ms
 providers: { demo: { url: "demo:" } }
@@ -27,7 +28,7 @@ const trailOf = async (gateway: GatewayProcess): Promise<Entry[]> =>
   (await wholeTrail(gateway)).filter(({ action }) => action !== "start");
 
 async function has(gateway: GatewayProcess, count: number): Promise<void> {
-  await eventually(async () => (await trailOf(gateway)).length >= count, `${count} entries`);
+  await until(async () => (await trailOf(gateway)).length >= count, `${count} entries`);
 }
 
 for (const workers of [1, 2])
@@ -93,7 +94,7 @@ t.test("a start with a changed gateway.yaml is in the audit trail as one", async
   const { folder } = first;
   const starts = async (gateway: GatewayProcess, count: number) => {
     const found = async () => (await wholeTrail(gateway)).filter(({ action }) => action === "start");
-    await eventually(async () => (await found()).length === count, `${count} starts`);
+    await until(async () => (await found()).length === count, `${count} starts`);
     return (await found()).map(({ who, detail }) => ({ who, ...detail }));
   };
   t.match(await starts(first, 1), [
@@ -114,6 +115,6 @@ t.test("a start with a changed gateway.yaml is in the audit trail as one", async
   const third = await startProcess(t, `${YAML}workers: 2\n`, { folder });
   const [, before, now] = await starts(third, 3);
   t.match(now, { file_changed: true, before: (before as { file_hash?: unknown }).file_hash });
-  await eventually(() => third.text.includes("has changed since the last start or reload"), "the line of the log");
+  await until(() => third.text.includes("has changed since the last start or reload"), "the line of the log");
   await third.end();
 });

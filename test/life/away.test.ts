@@ -4,7 +4,8 @@ import t, { type Test } from "tap";
 import { generateKey } from "../../src/store/key-format.ts";
 import { asking } from "../support/gateway.ts";
 import { chat, freshStores, type SharedStores, sharedServers, vendor, yaml } from "../support/instances.ts";
-import { eventually, startProcess } from "../support/process.ts";
+import { startProcess } from "../support/process.ts";
+import { until } from "../support/until.ts";
 
 /** Milliseconds, on a busy machine: its tests wait for timeouts of the stores, one after another. */
 t.setTimeout(240_000);
@@ -115,9 +116,9 @@ test("PostgreSQL down: unknown keys and first budget checks are a 503, and the a
   t.match(off, { status: 503, text: /providers\.off of p was done, but is not in the audit trail: PostgreSQL/ });
   t.match((await admin("GET", "/api/providers")).text, /"switched_off":true/);
   await admin("POST", "/api/providers/p/on", {});
-  await eventually(async () => (await ready())["store"] === "waiting", "the word of it");
+  await until(async () => (await ready())["store"] === "waiting", "the word of it");
   t.match(await ready(), { ready: true, limits: "ok", why: [/PostgreSQL \(store: ledger\)/] });
-  await eventually(() => /cannot be written: PostgreSQL at/.test(told(gateway.lines())), "the log");
+  await until(() => /cannot be written: PostgreSQL at/.test(told(gateway.lines())), "the log");
   const causes = told(gateway.lines().filter(({ msg }) => msg === "exchange"));
   t.match(causes, /the ledger \(store: ledger\) has not answered in \d+ ms/);
   t.match(causes, /key store cannot answer[^\n]*PostgreSQL at/);
@@ -129,7 +130,7 @@ test("both down: callers with a hard budget get a 503, known keys without one co
   t.teardown(() => Promise.all([stores.postgres.start(), stores.redis.start()]));
   t.same(await ask("plain", "rates", "seen"), { plain: 200, rates: 200, seen: 200 });
   t.same(await ask("hard", "soft", "unknown"), { hard: 503, soft: 200, unknown: 503 });
-  await eventually(async () => (await ready())["store"] === "waiting", "the word of it");
+  await until(async () => (await ready())["store"] === "waiting", "the word of it");
   t.match(await ready(), { ready: true, store: "waiting", limits: "apart" });
 });
 
@@ -156,7 +157,7 @@ test("PostgreSQL down: a worker that exits is replaced, and knows the keys that 
   const serve = async (before: readonly number[]) => {
     const isReady = async () => (await gateway.ready())?.body["workers"] === "2 of 2";
     // In this order: until the primary has noticed the end of a worker, it counts that one as ready.
-    await eventually(
+    await until(
       async () => !gateway.workers().some((pid) => before.includes(pid)) && (await isReady()),
       "the successors",
     );
@@ -175,11 +176,11 @@ test("PostgreSQL down: a worker that exits is replaced, and knows the keys that 
   await serve(before);
   t.same([await ask(seen), await ask(unseen)], [[200], [503]]);
   await postgres.start();
-  await eventually(async () => (await ask(unseen)).join() === "200", "the keys of the store");
+  await until(async () => (await ask(unseen)).join() === "200", "the keys of the store");
   const stop = await fetch(`${gateway.admin}/api/keys/seen`, {
     ...{ method: "DELETE", headers: { authorization: `Bearer ${TOKEN}` } },
   });
   t.equal(stop.status, 204);
-  await eventually(async () => (await ask(seen)).join() === "401", "the end of a key that was handed over");
+  await until(async () => (await ask(seen)).join() === "401", "the end of a key that was handed over");
   t.equal(await gateway.end(), 0);
 });

@@ -5,6 +5,7 @@ import { brotliCompressSync, gzipSync, zstdCompressSync } from "node:zlib";
 import t, { type Test } from "tap";
 import { KEY } from "../support/gateway.ts";
 import { ownGateway } from "../support/processes.ts";
+import { until } from "../support/until.ts";
 
 /** How large they are; 1 is ten gigabytes of what is compressed, thirty megabytes of JSON. */
 const SIZE = Number(process.env["GATEWAY_TEST_BOMBS"] ?? 0.05);
@@ -119,7 +120,7 @@ async function inPieces(
   for (let sent = 0; sent < total && text === "" && !socket.destroyed; sent += size * 2000)
     if (!socket.write(block)) await Promise.race(["drain", "close", "data"].map((event) => once(socket, event)));
   socket.write('2\r\n"}\r\n0\r\n\r\n');
-  while (text === "" && !socket.destroyed) await after(5);
+  await until(() => text !== "" || socket.destroyed);
   socket.destroy();
   return text;
 }

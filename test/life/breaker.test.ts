@@ -1,7 +1,7 @@
 /** One of four targets fails in many ways under a steady load: what clients notice, and when it is asked again. */
 import t, { type Test } from "tap";
 import { asking, startGateway } from "../support/gateway.ts";
-import { eventually } from "../support/process.ts";
+import { until } from "../support/until.ts";
 import { httpUpstream } from "../support/upstream.ts";
 
 /** Seconds for which it fails, requests per second, and how long it is left alone at first. */
@@ -77,7 +77,7 @@ for (const way of ["resetting", "failing", "silent", "flapping", "limited"] as c
         `providers:\n${providers.join("\n")}\nmodels: { m: { targets: [p0:x, p1:x, p2:x, p3:x] } }\nplugins: { models: { continuity: off } }\n`,
       );
       const { results, end, now } = load(url);
-      await eventually(() => upstreams.every(({ seen }) => seen.length > 2), "a share of the load for each");
+      await until(() => upstreams.every(({ seen }) => seen.length > 2), "a share of the load for each");
       be(way);
       const broken = now();
       await new Promise((resolve) => setTimeout(resolve, (NOTICED + SECONDS) * 1000));
@@ -86,7 +86,7 @@ for (const way of ["resetting", "failing", "silent", "flapping", "limited"] as c
       const first = upstreams[0]?.seen ?? [];
       // Its share of some requests, not a single probe.
       const before = { its: first.length, all: results.length };
-      await eventually(() => first.length - before.its >= 5, "its share of the load");
+      await until(() => first.length - before.its >= 5, "its share of the load");
       const back = now() - well;
       await end();
       const during = results.filter(({ at }) => at > broken + NOTICED && at < well);

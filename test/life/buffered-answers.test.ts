@@ -1,7 +1,8 @@
 import { connect, type Socket } from "node:net";
 import t, { type Test } from "tap";
 import { startGateway } from "../support/gateway.ts";
-import { rawUpstream, until } from "../support/upstream.ts";
+import { until } from "../support/until.ts";
+import { rawUpstream } from "../support/upstream.ts";
 
 const KIB = 1024;
 /** More than the buffers of two sockets take. */

@@ -8,7 +8,8 @@ import { type ChecklistGateway, gateway, PAIRS, speaking } from "../support/chec
 import { asking, KEY, startGateway } from "../support/gateway.ts";
 import { gathered } from "../support/gathered.ts";
 import { PIECES, SCRIPTS } from "../support/scripted.ts";
-import { httpUpstream, until } from "../support/upstream.ts";
+import { until } from "../support/until.ts";
+import { httpUpstream } from "../support/upstream.ts";
 import { ASK, PROTOCOLS, type ProtocolName } from "../support/vendor-sdks.ts";
 
 const SSE = { "content-type": "text/event-stream" };

@@ -1,7 +1,8 @@
 import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import t from "tap";
-import { eventually, type GatewayProcess, startProcess } from "../support/process.ts";
+import { type GatewayProcess, startProcess } from "../support/process.ts";
+import { until } from "../support/until.ts";
 
 const TOKEN = "admin-token-0123456789-abcdef";
 const VIEWER = "viewer-token-0123456789-abcdef";
@@ -104,7 +105,7 @@ t.test("no reader of the admin side finds a secret of gateway.yaml, in any spell
   }
   gateway.child.kill("SIGHUP");
   const trail = async () => (await asked(gateway, "/api/audit")).text;
-  await eventually(async () => (await trail()).includes("SIGHUP"), "the signal");
+  await until(async () => (await trail()).includes("SIGHUP"), "the signal");
   t.equal((await trail()).split("gateway.yaml:").length > MISTAKES.length, true);
   t.notMatch(await trail(), MARKS);
   t.equal(await gateway.end(), 0);

@@ -3,7 +3,8 @@ import { connect, type Socket } from "node:net";
 import t, { type Test } from "tap";
 import { KEY, type Running, startGateway } from "../support/gateway.ts";
 import { send } from "../support/raw.ts";
-import { rawUpstream, until } from "../support/upstream.ts";
+import { until } from "../support/until.ts";
+import { rawUpstream } from "../support/upstream.ts";
 
 const BODY = '{"model":"any","stream":true}';
 const STREAM =

@@ -4,8 +4,9 @@ import { setTimeout as after } from "node:timers/promises";
 import { fileURLToPath } from "node:url";
 import t from "tap";
 import { asking } from "../support/gateway.ts";
-import { eventually, startProcess } from "../support/process.ts";
+import { startProcess } from "../support/process.ts";
 import { startPrometheus } from "../support/prometheus.ts";
+import { until } from "../support/until.ts";
 import { httpUpstream } from "../support/upstream.ts";
 
 const DEPLOY = fileURLToPath(new URL("../../deploy/", import.meta.url));
@@ -134,7 +135,7 @@ chains: { llm: [sse, auth, models, faulty, limits, rewrite, usage] }
   t.teardown(traffic(gateway.url));
   const found = async ({ expr }: { expr: string }) => (await prometheus.ask<Found>("query", { query: expr })).result;
   let empty: string[] = [];
-  await eventually(async () => {
+  await until(async () => {
     const shown = await Promise.all(queries.map(async (query) => ({ ...query, series: await found(query) })));
     empty = shown.flatMap(({ where, series }) => (series.length === 0 ? [where] : []));
     return empty.length === 0;

@@ -2,7 +2,8 @@ import { request } from "node:http";
 import type { Socket } from "node:net";
 import t, { type Test } from "tap";
 import { asking, type Running, startGateway } from "../support/gateway.ts";
-import { rawUpstream, until } from "../support/upstream.ts";
+import { until } from "../support/until.ts";
+import { rawUpstream } from "../support/upstream.ts";
 
 /** A stream of each protocol: its path, its frames, and how many of them make it complete. */
 const STREAMS = {

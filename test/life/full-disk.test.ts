@@ -8,8 +8,9 @@ import t, { type Test } from "tap";
 import Record from "../../plugins/record.ts";
 import { drive } from "../../src/testing.ts";
 import { asking } from "../support/gateway.ts";
-import { eventually, type GatewayProcess, type ProcessOptions, startProcess } from "../support/process.ts";
+import { type GatewayProcess, type ProcessOptions, startProcess } from "../support/process.ts";
 import { mixedProvider, traffic } from "../support/traffic.ts";
+import { until } from "../support/until.ts";
 
 /** Seconds for which there is no room, and requests in each. */
 const SECONDS = Number(process.env["GATEWAY_TEST_FULL_SECONDS"] ?? 3);
@@ -38,11 +39,11 @@ models: { m: { targets: [up:m], price: { input: 1, output: 1 } } }
   await after(500);
   fill();
   const state = async () => (await gateway.ready())?.body["store"];
-  await eventually(async () => (await state()) === "waiting", "the store to wait");
+  await until(async () => (await state()) === "waiting", "the store to wait");
   await after(SECONDS * 1000);
   t.equal(await state(), "waiting");
   free();
-  await eventually(async () => (await state()) === "ok", "the store to be well again");
+  await until(async () => (await state()) === "ok", "the store to be well again");
   await after(500);
   const { whole: answered } = await stop();
   t.equal(await gateway.end("SIGINT"), 0);
@@ -119,7 +120,7 @@ t.test(
     t.teardown(() => driven.close());
     t.equal((await driven.ask({ protocol: "openai-chat" })).status, 200);
     const dropped = () => driven.log.filter(({ message }) => message.startsWith("exchanges were not recorded"));
-    await eventually(() => dropped().length > 0, "a word on what is dropped");
+    await until(() => dropped().length > 0, "a word on what is dropped");
     t.match(dropped(), [{ fields: { cause: /full/ } }]);
     free();
     const { headers } = await driven.ask({ protocol: "openai-chat" });
@@ -168,14 +169,14 @@ for (const workers of [1, 2])
       const { gateway } = await withUnwritten(t, own, `workers: ${workers}\ndrain: 60s\nlinger: off\n`);
       const told =
         /22 lines of the journal are in memory only, as \S+gateway\.db\.journal cannot be written \(ENOSPC.*\): free room before it is stopped/;
-      await eventually(async () => told.test(await attention(gateway)), "what needs somebody");
+      await until(async () => told.test(await attention(gateway)), "what needs somebody");
       t.ok(said(gateway, /journal in \S+gateway\.db\.journal cannot be written: ENOSPC.* in memory only: free room/));
       const metrics = await (await fetch(`${gateway.admin}/metrics`, { headers: ADMIN })).text();
       t.match(metrics, /^gateway_journal_unwritten_lines 22$/m);
       t.match(metrics, /^gateway_ledger_lag_seconds [0-9.]*[1-9]/m);
       t.match(metrics, /^gateway_journal_oldest_seconds [0-9.]*[1-9]/m);
       gateway.child.kill("SIGTERM");
-      await eventually(() => said(gateway, /The stop waits for \d\d s .*in memory only/), "a stop that waits");
+      await until(() => said(gateway, /The stop waits for \d\d s .*in memory only/), "a stop that waits");
       await after(500);
       t.equal(gateway.child.exitCode, null);
       own.free();
@@ -207,7 +208,7 @@ for (const workers of [1, 2])
       mkdirSync(folderOf, { recursive: true });
       writeFileSync(join(folderOf, "1-1-1-000001.jsonl"), `${lost.join("\n")}\n`);
       const next = await again("drain: 30s");
-      await eventually(() => next.ledger().outcomes["completed"] === 11, "the rows");
+      await until(() => next.ledger().outcomes["completed"] === 11, "the rows");
       t.equal(await next.end("SIGINT"), 0);
       t.same(next.ledger(), { outcomes: { completed: 11 }, twice: 0 });
     },
@@ -261,7 +262,7 @@ t.test(
       database.close();
       return count;
     };
-    await eventually(() => prices() === price, "the prices of all reloads");
+    await until(() => prices() === price, "the prices of all reloads");
     await gateway.end("SIGINT");
     // As after a clean end: nothing is kept beside the file.
     const whole = new DatabaseSync(ledger);

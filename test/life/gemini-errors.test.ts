@@ -3,7 +3,8 @@ import { request } from "node:http";
 import type { Socket } from "node:net";
 import t from "tap";
 import { asking, type Running, startGateway } from "../support/gateway.ts";
-import { rawUpstream, until } from "../support/upstream.ts";
+import { until } from "../support/until.ts";
+import { rawUpstream } from "../support/upstream.ts";
 
 const ERROR = '{"error":{"code":503,"message":"no power","status":"UNAVAILABLE"}}';
 const TEXT = '{"candidates":[{"content":{"role":"model","parts":[{"text":"Hi"}]},"index":0}]}';

@@ -7,7 +7,8 @@ import { KEY, type Running, startGateway } from "../support/gateway.ts";
 import { gathered } from "../support/gathered.ts";
 import { entrance, WAYS } from "../support/nginx.ts";
 import { each, send, vectors } from "../support/raw.ts";
-import { type RawRequest, rawUpstream, until } from "../support/upstream.ts";
+import { until } from "../support/until.ts";
+import { type RawRequest, rawUpstream } from "../support/upstream.ts";
 
 interface Lists {
   request_never_upstream: string[];

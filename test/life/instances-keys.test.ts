@@ -13,8 +13,9 @@ import {
 } from "../support/instances.ts";
 import { mutedPostgres } from "../support/muted-postgres.ts";
 import { placeOf } from "../support/postgres.ts";
-import { eventually, type GatewayProcess } from "../support/process.ts";
+import { type GatewayProcess } from "../support/process.ts";
 import { traffic } from "../support/traffic.ts";
+import { until } from "../support/until.ts";
 
 /** Revocations that are measured, and one in so many with nobody hearing; requests in a second at each gateway meanwhile. */
 const REVOCATIONS = Number(process.env["GATEWAY_TEST_REVOCATIONS"] ?? 3);
@@ -99,8 +100,8 @@ test("the same holds without notifications, where each instance has to poll", as
   const store = `{ ledger: "${muted.url}", limits: "${stores.redis.url}" }`;
   const gateways = await startInstances(t, yaml({ p: await vendor(t, "a") }), store);
   for (const { url } of gateways) t.equal((await chat(url, {})).status, 200);
-  await eventually(() => muted.listening() === gateways.length, "all of them to listen");
+  await until(() => muted.listening() === gateways.length, "all of them to listen");
   muted.mute();
-  await eventually(() => muted.cut() > gateways.length, "them to try again in vain");
+  await until(() => muted.cut() > gateways.length, "them to try again in vain");
   await revocations(t, await storesOf(t, stores.database), gateways, Math.ceil(REVOCATIONS / MUTED));
 });

@@ -4,7 +4,8 @@ import t, { type Test } from "tap";
 import { asking } from "../support/gateway.ts";
 import { freshStores, type SharedStores, sharedServers, startInstances, vendor, yaml } from "../support/instances.ts";
 import { startBalancer } from "../support/nginx.ts";
-import { eventually, type GatewayProcess, startProcess } from "../support/process.ts";
+import { type GatewayProcess, startProcess } from "../support/process.ts";
+import { until } from "../support/until.ts";
 
 /** Kills of one of three, and requests in a second meanwhile. */
 const KILLS = Number(process.env["GATEWAY_TEST_KILLS"] ?? 1);
@@ -79,14 +80,14 @@ test("one of three is killed under load behind nginx: no row is lost, and the ot
       times: number;
     }[];
   const stored = new Map<string, number>();
-  await eventually(async () => {
+  await until(async () => {
     for (const { id, times } of await rows()) stored.set(id, times);
     return whole.every((id) => stored.has(id));
   }, "all rows");
   t.ok(whole.length > asked / 2, `${whole.length} of ${asked} were answered completely`);
   t.equal([...stored.values()].filter((times) => times > 1).length, 0, "none is stored twice");
   const [first] = gateways as [GatewayProcess];
-  await eventually(async () => {
+  await until(async () => {
     const key = (await (await fetch(`${first.url}/v1/key`, { headers: asking({ connection: "close" }) })).json()) as {
       data: { limits: { concurrency: { limit: number; remaining: number } }[] };
     };

@@ -15,7 +15,8 @@ import {
   yaml,
 } from "../support/instances.ts";
 import { startBalancer } from "../support/nginx.ts";
-import { eventually, type GatewayProcess } from "../support/process.ts";
+import { type GatewayProcess } from "../support/process.ts";
+import { until } from "../support/until.ts";
 
 const ROOT = fileURLToPath(new URL("../../", import.meta.url));
 
@@ -53,14 +54,14 @@ test("three gateways behind nginx share one budget, and each reports the total u
       return data.limits[0]?.budgets[0];
     };
     // What an answer came to is settled behind its end.
-    await eventually(async () => (await status())?.reserved === 0, "the settlement of all");
+    await until(async () => (await status())?.reserved === 0, "the settlement of all");
     t.match(await status(), { spent: 0.2, reserved: 0, remaining: 0 });
     t.ok(
       gateway.lines().some(({ msg }) => msg === "exchange"),
       "each has served",
     );
   }
-  await eventually(async () => {
+  await until(async () => {
     const sums = await Promise.all(gateways.map((gateway) => cli(gateway, "usage", "--by", "model", "--json")));
     return sums.every((text) => /"requests": ?150/.test(text) && text === sums[0]);
   }, "usage, the same from each gateway");

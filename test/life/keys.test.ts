@@ -7,8 +7,9 @@ import t, { type Test } from "tap";
 import { generateKey } from "../../src/store/key-format.ts";
 import { openStores } from "../../src/store/open.ts";
 import { asking, type Running, startGateway } from "../support/gateway.ts";
-import { eventually, startProcess } from "../support/process.ts";
+import { startProcess } from "../support/process.ts";
 import { open, socketUpstream } from "../support/sockets.ts";
+import { until } from "../support/until.ts";
 import { httpUpstream } from "../support/upstream.ts";
 
 const ROOT = fileURLToPath(new URL("../../", import.meta.url));
@@ -89,7 +90,7 @@ t.test("streams of a key that is revoked end with their protocol's own error, an
   const answers = await Promise.all(STREAMS.map((stream) => ask(running.url, gone.key, stream)));
   const other = await ask(running.url, stays.key, STREAMS[0] as (typeof STREAMS)[number]);
   const waiting = ask(running.url, gone.key, ["/v1/chat/completions", `{"model":"m",${MESSAGES}}`]);
-  await eventually(() => running.gateway.begun === STREAMS.length + 2, "requests");
+  await until(() => running.gateway.begun === STREAMS.length + 2, "requests");
   for (const answer of answers) t.equal(answer.status, 200);
   // Read from the start: fetch throws away what it has when the connection is cut.
   const texts = answers.map(said);
@@ -100,7 +101,7 @@ t.test("streams of a key that is revoked end with their protocol's own error, an
   const refused = await waiting;
   t.equal(refused.status, 401, "a request without an answer yet gets this one");
   t.match(await refused.json(), { error: { code: "invalid_api_key", message: /was revoked/ } });
-  await eventually(() => logged(running).length === 5, "the log");
+  await until(() => logged(running).length === 5, "the log");
   for (const line of logged(running)) t.match(line, { outcome: "rejected", error: { code: "revoked_api_key" } });
   const rows = await ledger.recent(10);
   t.same(
@@ -144,7 +145,7 @@ paths: { /v1/realtime: { protocol: openai-realtime }, /raw/*: { pass: v, use: [a
   t.match(JSON.parse(spoken.messages.at(-1) ?? "{}"), { type: "error", error: { message: /switched off/ } });
   t.equal(await passed.closed, 1008);
   t.equal(passed.messages.length, 0, "the content of these messages is unknown");
-  await eventually(() => logged(running).length === 2, "the log");
+  await until(() => logged(running).length === 2, "the log");
   for (const line of logged(running))
     t.match(line, { outcome: "rejected", close: 1008, error: { code: "disabled_api_key" } });
 });
@@ -171,8 +172,8 @@ t.test(
     const texts = [stream, ...others].map(said);
     await cli(gateway, "keys", "revoke", "one");
     for (const text of texts) t.match(await text, /was revoked/);
-    await eventually(async () => (await list(gateway.url, key)).status === 401, "the refusal");
-    await eventually(() => gateway.ledger().outcomes["rejected"] === 4, "the ledger");
+    await until(async () => (await list(gateway.url, key)).status === 401, "the refusal");
+    await until(() => gateway.ledger().outcomes["rejected"] === 4, "the ledger");
   },
 );
 
@@ -186,9 +187,9 @@ t.test(
     const texts = [stream, ...others].map(said);
     await cli(gateway, "groups", "disable", "acme");
     for (const text of texts) t.match(await text, /switched off/);
-    await eventually(async () => (await list(gateway.url, key)).status === 401, "the refusal");
+    await until(async () => (await list(gateway.url, key)).status === 401, "the refusal");
     await cli(gateway, "groups", "enable", "acme");
-    await eventually(async () => (await list(gateway.url, key)).status === 200, "the key to work again");
+    await until(async () => (await list(gateway.url, key)).status === 200, "the key to work again");
   },
 );
 

@@ -2,8 +2,9 @@ import { readdirSync } from "node:fs";
 import { join } from "node:path";
 import { setTimeout as after } from "node:timers/promises";
 import t from "tap";
-import { eventually, type GatewayProcess, startProcess } from "../support/process.ts";
+import { type GatewayProcess, startProcess } from "../support/process.ts";
 import { mixedProvider, traffic } from "../support/traffic.ts";
+import { until } from "../support/until.ts";
 
 /** How often the gateway is killed, and requests in a second. */
 const KILLS = Number(process.env["GATEWAY_TEST_KILLS"] ?? 10);
@@ -32,7 +33,7 @@ models: { m: { targets: [up:m], price: { input: 1, output: 1 } } }
   // What the killed ones left is taken over while the last one serves.
   const left = () =>
     readdirSync(join(folder, "gateway.db.journal")).filter((name) => !name.startsWith(`${gateway.child.pid}-`));
-  await eventually(() => left().length === 0, "the journals of the killed to be in the ledger");
+  await until(() => left().length === 0, "the journals of the killed to be in the ledger");
   const settled = Math.round(performance.now() - since);
   t.equal(await gateway.end("SIGINT"), 0);
   t.same(readdirSync(join(folder, "gateway.db.journal")), [], "and nothing waits after a stop");

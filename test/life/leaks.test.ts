@@ -3,8 +3,9 @@ import { connect, type Socket } from "node:net";
 import { setTimeout as after } from "node:timers/promises";
 import t from "tap";
 import { asking, KEY } from "../support/gateway.ts";
-import { eventually, startProcess } from "../support/process.ts";
+import { startProcess } from "../support/process.ts";
 import { each } from "../support/raw.ts";
+import { until } from "../support/until.ts";
 import { rawUpstream } from "../support/upstream.ts";
 
 /** Exchanges of all kinds together; the plan's own number is 10,000. */
@@ -190,10 +191,10 @@ plugins: { holdings: { from: ./holdings.ts }, auth: { failures: 0 } }
     }
     await each(all, (kind) => (kind ? ask(gateway.port, kind) : socketLeft(gateway.port)), WIDTH);
     const left = upstreams.filter(({ name }) => ["endless", "silent", "voice"].includes(name));
-    await eventually(() => left.every(({ upstream }) => upstream.open === 0), "providers to hear who has left");
+    await until(() => left.every(({ upstream }) => upstream.open === 0), "providers to hear who has left");
     // Kept connections to providers are no leak, but would be counted.
     for (const { upstream } of upstreams) upstream.cut();
-    await eventually(() => upstreams.every(({ upstream }) => upstream.open === 0), "kept connections to end");
+    await until(() => upstreams.every(({ upstream }) => upstream.open === 0), "kept connections to end");
   };
   await round(Math.max(100, COUNT / 10));
   await after(1500);

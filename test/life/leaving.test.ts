@@ -6,7 +6,8 @@ import { setTimeout as after } from "node:timers/promises";
 import t, { type Test } from "tap";
 import { deafPort } from "../support/deaf-port.ts";
 import { listen } from "../support/listen.ts";
-import { eventually, startProcess } from "../support/process.ts";
+import { startProcess } from "../support/process.ts";
+import { until } from "../support/until.ts";
 import { type RawRequest, rawUpstream } from "../support/upstream.ts";
 
 /** How often a client leaves in each state; the plan's own number is 1,000. */
@@ -59,7 +60,7 @@ const body = ({ name, lane }: Place) =>
   `{"model":"${name}","max_tokens":9,"stream":true,"messages":[{"role":"user","content":"lane-${lane} "}]}`;
 const chat = (place: Place) => request("/v1/chat/completions", place.name, body(place));
 const messages = (place: Place) => request("/v1/messages", place.name, body(place));
-const got = (text: string) => (client: Client) => eventually(() => client.text.includes(text), text);
+const got = (text: string) => (client: Client) => until(() => client.text.includes(text), text);
 /** `performance.now()` when a provider could last write. */
 let flowed = 0;
 /** Events as long as somebody takes them. */
@@ -195,7 +196,7 @@ paths: { "/pass/passed-upload/*": { pass: passed-upload } }
       return client;
     });
     const queued = states.find(({ name }) => name === "queued");
-    await eventually(() => queued?.asked() === LANES + 1, "those in front");
+    await until(() => queued?.asked() === LANES + 1, "those in front");
 
     // Nobody on the other side hears of these: what tells is the gateway's own list of what it has open.
     const open = () => readdirSync(`/proc/${gateway.child.pid}/fd`).length;
@@ -208,10 +209,10 @@ paths: { "/pass/passed-upload/*": { pass: passed-upload } }
     for (let nth = 0; nth < COUNT; nth++) {
       const client = dial(port);
       client.socket.write(chat({ name: "connecting", lane: 0 }));
-      await eventually(() => open() === before + 2, "an attempt to connect");
+      await until(() => open() === before + 2, "an attempt to connect");
       const began = performance.now();
       leave(client, nth);
-      while (open() > before) await after(1);
+      await until(() => open() <= before);
       times["connecting"]?.push(performance.now() - began);
     }
 

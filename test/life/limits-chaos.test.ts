@@ -1,7 +1,8 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import t, { type Test } from "tap";
 import { freshStores, type SharedStores, sharedServers, startInstances } from "../support/instances.ts";
-import { eventually, type GatewayProcess, startProcess } from "../support/process.ts";
+import { type GatewayProcess, startProcess } from "../support/process.ts";
+import { until } from "../support/until.ts";
 import { httpUpstream } from "../support/upstream.ts";
 
 /** Seconds of chaos. */
@@ -89,7 +90,7 @@ async function isWell(gateway: GatewayProcess): Promise<boolean> {
   return limits === "ok" && store === "ok";
 }
 const allWell = (gateways: readonly GatewayProcess[]) =>
-  eventually(async () => !(await Promise.all(gateways.map(isWell))).includes(false), "all to be well");
+  until(async () => !(await Promise.all(gateways.map(isWell))).includes(false), "all to be well");
 
 /** What happens to the servers, one after another; each is back afterwards. */
 const accidents = ({ redis, postgres }: SharedStores): Record<string, () => Promise<unknown>> => ({
@@ -169,7 +170,7 @@ keys: { ${NAMES.map((name) => `${name}: { key: ${keyOf(name)} }`).join(", ")} }
 
       const reserved = async () =>
         Promise.all(used.map(async (name) => (await budgetOf(gateways[0] as GatewayProcess, name)).reserved));
-      await eventually(async () => (await reserved()).every((nano) => nano === 0), "nothing to be reserved");
+      await until(async () => (await reserved()).every((nano) => nano === 0), "nothing to be reserved");
       // Asked for figures, each stores the rows that it has by then.
       for (const { admin } of gateways) await (await fetch(`${admin}/api/spend`)).text();
       const ledger = await spending(stores);

@@ -4,8 +4,9 @@ import { join } from "node:path";
 import t, { type Test } from "tap";
 import { startInstances } from "../support/instances.ts";
 import { ask, BODY, page, passed, provider, yaml } from "../support/limited.ts";
-import { eventually, type GatewayProcess } from "../support/process.ts";
+import { type GatewayProcess } from "../support/process.ts";
 import { type RedisProcess, startRedis } from "../support/redis.ts";
+import { until } from "../support/until.ts";
 
 /** Calls on a budget for ten. */
 const CALLS = Number(process.env["GATEWAY_TEST_LIMITS"] ?? 300);
@@ -28,7 +29,7 @@ const spentOf = async (gateway: GatewayProcess) => (await page(gateway))[0]?.bud
 const apart = (redis: RedisProcess, gateways: readonly GatewayProcess[]) =>
   Promise.all([
     redis.kill(),
-    ...gateways.map((each) => eventually(async () => (await limitsOf(each)) === "apart", "it to count apart")),
+    ...gateways.map((each) => until(async () => (await limitsOf(each)) === "apart", "it to count apart")),
   ]);
 
 t.test("three gateways share a budget: of concurrent calls only as many pass as it covers", async (t) => {
@@ -58,11 +59,11 @@ t.test("a gateway that is killed leaves no reservation", async (t) => {
   const { gateways, upstream } = setup;
   const [dying, other] = gateways as [GatewayProcess, GatewayProcess];
   const hanging = Array.from({ length: 8 }, () => ask(dying.url, HANGING));
-  await eventually(() => upstream.seen.length === 8, "the requests that hang");
+  await until(() => upstream.seen.length === 8, "the requests that hang");
   t.match(await spentOf(other), { spent: 0, reserved: 0.08 });
   await dying.end("SIGKILL");
   await Promise.all(hanging);
-  await eventually(async () => (await spentOf(other))?.reserved === 0, "what it had reserved to go");
+  await until(async () => (await spentOf(other))?.reserved === 0, "what it had reserved to go");
   const statuses = await Promise.all(Array.from({ length: 40 }, () => ask(other.url)));
   t.equal(passed(statuses), 20, "a request without an answer costs nothing");
 });
@@ -77,7 +78,7 @@ t.test("while Redis is down each gateway enforces its share, and afterwards all 
     );
   t.same(await each(5), [5, 5, 5]);
   const hanging = ask((gateways[0] as GatewayProcess).url, HANGING);
-  await eventually(() => upstream.seen.length === 16, "the request that hangs");
+  await until(() => upstream.seen.length === 16, "the request that hangs");
   await apart(redis, gateways);
   const parts = await each(40);
   // What has just ended elsewhere may count twice then: less is let in, never more.
@@ -91,7 +92,7 @@ t.test("while Redis is down each gateway enforces its share, and afterwards all 
   }
   await redis.start();
   for (const gateway of gateways)
-    await eventually(async () => (await limitsOf(gateway)) === "ok", "it to count with the others");
+    await until(async () => (await limitsOf(gateway)) === "ok", "it to count with the others");
   const spent = 15 + parts.reduce((all, part) => all + part, 0);
   for (const gateway of gateways)
     t.match(

@@ -1,8 +1,9 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import t, { type Test } from "tap";
 import { asking } from "../support/gateway.ts";
-import { eventually, type GatewayProcess, startProcess } from "../support/process.ts";
+import { type GatewayProcess, startProcess } from "../support/process.ts";
 import { startRedis } from "../support/redis.ts";
+import { until } from "../support/until.ts";
 import { httpUpstream } from "../support/upstream.ts";
 
 const STREAMS = 4;
@@ -62,11 +63,11 @@ limits: { default: { budget: $1/day, concurrency: 900 } }
       .catch(() => {}),
   );
   const streamed = () => frames.length === STREAMS && frames.every((count) => count >= FRAMES);
-  await eventually(streamed, "the streams");
+  await until(streamed, "the streams");
   for (const pid of gateway.workers()) process.kill(pid, "SIGKILL");
   await Promise.all(streams);
   let told: Partial<Awaited<ReturnType<typeof keyOf>>> = {};
-  await eventually(async () => {
+  await until(async () => {
     told = await keyOf(gateway).catch(() => told);
     // The ledger's sum may be a few seconds old.
     return told.reserved === 0 && told.used === told.spent;

@@ -4,8 +4,9 @@ import { join } from "node:path";
 import t from "tap";
 import { journalFolder, listJournals } from "../../src/store/journal/files.ts";
 import { ask, BODY, page, passed, provider, yaml } from "../support/limited.ts";
-import { eventually, startProcess } from "../support/process.ts";
+import { startProcess } from "../support/process.ts";
 import { ROOT } from "../support/processes.ts";
+import { until } from "../support/until.ts";
 
 t.setTimeout(120_000);
 
@@ -15,7 +16,7 @@ t.test("a gateway that was killed remembers its spending, and has no reservation
   const first = await startProcess(t, file);
   t.equal(passed(await Promise.all(Array.from({ length: 6 }, () => ask(first.url)))), 6);
   const hanging = Array.from({ length: 4 }, () => ask(first.url, BODY.replace("{", '{"user":"hang",')));
-  await eventually(() => upstream.seen.length === 10, "the requests that hang");
+  await until(() => upstream.seen.length === 10, "the requests that hang");
   t.equal(await ask(first.url), 429, "six are spent, four are reserved");
   await first.end("SIGKILL");
   await Promise.all(hanging);
@@ -38,15 +39,15 @@ t.test(
     for (const { url } of [first, second]) t.equal(await ask(url), 200);
     const limits = async (of: typeof first) => (await of.ready())?.body["limits"];
     for (const each of [first, second]) {
-      await eventually(async () => (await limits(each)) === "twice", "both to say so");
+      await until(async () => (await limits(each)) === "twice", "both to say so");
       t.match(await each.ready(), { status: 200, body: { why: [/^another gateway uses the same store/] } });
-      await eventually(() => each.text.includes("each counts limits in its own memory"), "a line of the log");
+      await until(() => each.text.includes("each counts limits in its own memory"), "a line of the log");
       t.equal(each.text.split("each counts limits in its own memory").length, 2, "once in the log");
       t.equal(await ask(each.url), 200);
     }
     t.match(await check(first.folder), { code: 1, text: /error: another gateway uses the same store.*1 problem/s });
     t.equal(await first.end(), 0);
-    await eventually(async () => (await limits(second)) === "ok", "the other one to be alone");
+    await until(async () => (await limits(second)) === "ok", "the other one to be alone");
     t.match(await check(first.folder), { code: 0, text: /gateway\.yaml: ok/ });
   },
 );
@@ -58,7 +59,7 @@ t.test(
     const file = yaml(upstream.origin, "$100", "workers: 2");
     const first = await startProcess(t, file);
     const writing = () => listJournals(journalFolder(join(first.folder, "gateway.db")));
-    await eventually(async () => {
+    await until(async () => {
       await ask(first.url);
       return writing().length === 2;
     }, "both workers to have served");

@@ -2,8 +2,9 @@ import t from "tap";
 import { makeCertificates } from "../support/certificates.ts";
 import { freePort } from "../support/free-port.ts";
 import { ask, BODY, page, passed, provider, yaml } from "../support/limited.ts";
-import { eventually, type GatewayProcess, startProcess } from "../support/process.ts";
+import { type GatewayProcess, startProcess } from "../support/process.ts";
 import { startRedis } from "../support/redis.ts";
+import { until } from "../support/until.ts";
 
 const DEMO = 'providers: { demo: { url: "demo:" } }\nmodels: { echo: { targets: [demo:echo] } }\n';
 const HANGING = BODY.replace("{", '{"user":"hang",');
@@ -19,12 +20,12 @@ t.test("workers of one gateway count at Redis too, and the reservations of a kil
   const gateway = await startProcess(t, store + yaml(upstream.origin, "$0.20", more));
   t.equal(await limitsOf(gateway), "ok");
   const hanging = Array.from({ length: 10 }, () => ask(gateway.url, HANGING));
-  await eventually(() => upstream.seen.length === 10, "the requests that hang");
+  await until(() => upstream.seen.length === 10, "the requests that hang");
   const statuses = await Promise.all(Array.from({ length: 50 }, () => ask(gateway.url)));
   t.equal(passed(statuses), 10, "ten are spent, ten are reserved");
   for (const pid of gateway.workers()) process.kill(pid, "SIGKILL");
   await Promise.all(hanging);
-  await eventually(
+  await until(
     async () => (await spentOf(gateway).catch(() => undefined))?.reserved === 0,
     "what they had reserved to go",
   );
@@ -65,11 +66,9 @@ t.test("limits count over TLS, with a custom authority and certificate; a missin
   t.equal(passed(statuses), 20, "both count together");
   for (const gateway of gateways) t.equal(await limitsOf(gateway), "ok");
   await redis.kill();
-  for (const gateway of gateways)
-    await eventually(async () => (await limitsOf(gateway)) === "apart", "it to be missed");
+  for (const gateway of gateways) await until(async () => (await limitsOf(gateway)) === "apart", "it to be missed");
   await redis.start();
-  for (const gateway of gateways)
-    await eventually(async () => (await limitsOf(gateway)) === "ok", "it to be found again");
+  for (const gateway of gateways) await until(async () => (await limitsOf(gateway)) === "ok", "it to be found again");
   const start = (url: string) =>
     startProcess(t, store(url) + DEMO).then(
       () => "it has started",

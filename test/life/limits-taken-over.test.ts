@@ -4,7 +4,8 @@ import t, { type Test } from "tap";
 import { asking } from "../support/gateway.ts";
 import { freshStores, sharedServers, startInstances } from "../support/instances.ts";
 import { ask, BODY, page, provider } from "../support/limited.ts";
-import { eventually, type GatewayProcess, startProcess } from "../support/process.ts";
+import { type GatewayProcess, startProcess } from "../support/process.ts";
+import { until } from "../support/until.ts";
 import { httpUpstream } from "../support/upstream.ts";
 
 t.setTimeout(180_000);
@@ -39,21 +40,21 @@ limits: { default: { budget: [$10/day, $20], concurrency: 900 }, models: { m: { 
     for (const gateway of [dying, other, dying]) t.equal(await ask(gateway.url), 200);
     const hanging = BODY.replace("{", '{"user":"hang",');
     const running = [dying, dying, other].map(({ url }) => ask(url, hanging));
-    await eventually(() => upstream.seen.length === 6, "the requests that hang");
+    await until(() => upstream.seen.length === 6, "the requests that hang");
     const before = await budgetsOf(other);
     t.equal(before.length, 3, "of the key, for a day and in total, and of all");
     await dying.end("SIGKILL");
     const free = async () => (await page(other))[0]?.concurrency?.remaining;
     t.equal(await free(), 897);
-    await eventually(async () => (await free()) === 899, "its requests to run no more");
+    await until(async () => (await free()) === 899, "its requests to run no more");
     t.same(await budgetsOf(other), before, "their money stays reserved while nobody knows what they cost");
     const next = await again(t, dying, `store: ${store}\ninstances: 2\n${yaml}`);
     // One of three still runs.
     const left = (before[0]?.reserved ?? 0) / 3;
-    await eventually(async () => (await budgetsOf(other))[0]?.reserved === left, "the rows to be counted");
+    await until(async () => (await budgetsOf(other))[0]?.reserved === left, "the rows to be counted");
     upstream.cut();
     await Promise.all(running);
-    await eventually(async () => (await budgetsOf(other))[0]?.reserved === 0, "the last one to be counted");
+    await until(async () => (await budgetsOf(other))[0]?.reserved === 0, "the last one to be counted");
     const spent = await spending(other);
     t.ok(spent > (before[0]?.spent ?? 0), "a request without an answer costs its input");
     for (const gateway of [other, next])
@@ -77,7 +78,7 @@ limits: { default: { budget: [$10/day, $20] }, all: { budget: $40 } }
       const [dying, other] = (await startInstances(t, yaml, store, 2)) as [GatewayProcess, GatewayProcess];
       for (const gateway of [dying, other, dying]) t.equal(await ask(gateway.url), 200);
       const running = ask(dying.url, BODY.replace("{", '{"user":"hang",'));
-      await eventually(() => upstream.seen.length === 4, "the request that hangs");
+      await until(() => upstream.seen.length === 4, "the request that hangs");
       await dying.end("SIGKILL");
       await running;
       const empty = async () => {
@@ -88,8 +89,8 @@ limits: { default: { budget: [$10/day, $20] }, all: { budget: $40 } }
       await empty();
       const countsApart = async () => (await other.ready())?.body["limits"] === "apart";
       const together = async () => {
-        await eventually(countsApart, "the loss to be known");
-        await eventually(async () => !(await countsApart()), "the gateway to count with Redis");
+        await until(countsApart, "the loss to be known");
+        await until(async () => !(await countsApart()), "the gateway to count with Redis");
       };
       await together();
       const [loaded = 0, ...same] = (await budgetsOf(other)).map(({ spent }) => spent);
@@ -97,7 +98,7 @@ limits: { default: { budget: [$10/day, $20] }, all: { budget: $40 } }
       t.ok(loaded >= EACH && loaded <= 3 * EACH, "what the ledger has, including all of the gateway that is alive");
       for (let i = 0; i < 2; i++) t.equal(await ask(other.url), 200);
       await again(t, dying, `store: ${store}\ninstances: 2\n${yaml}`);
-      await eventually(async () => (await spending(other)) === 6 * EACH, "all rows to be in the ledger");
+      await until(async () => (await spending(other)) === 6 * EACH, "all rows to be in the ledger");
       const counted = Array(3).fill({ spent: loaded + 2 * EACH, reserved: 0 });
       t.same(await budgetsOf(other), counted, "nothing else is missing, or reserved");
       await empty();
@@ -122,20 +123,20 @@ limits: { default: { budget: [$1000/day, $2000] }, all: { budget: $4000 } }
     });
     for (let i = 0; i < 2; i++) {
       const before = statuses.length;
-      await eventually(() => statuses.length > before + 60, "traffic");
+      await until(() => statuses.length > before + 60, "traffic");
       await redis.kill();
       await redis.start();
       const apart = async (gateway: GatewayProcess) => (await gateway.ready())?.body["limits"] === "apart";
-      await eventually(async () => (await Promise.all(gateways.map(apart))).includes(true), "the loss to be known");
-      await eventually(async () => !(await Promise.all(gateways.map(apart))).includes(true), "Redis to be back");
+      await until(async () => (await Promise.all(gateways.map(apart))).includes(true), "the loss to be known");
+      await until(async () => !(await Promise.all(gateways.map(apart))).includes(true), "Redis to be back");
     }
     const before = statuses.length;
-    await eventually(() => statuses.length > before + 60, "traffic");
+    await until(() => statuses.length > before + 60, "traffic");
     going = false;
     await Promise.all(traffic);
     t.same(new Set(statuses), new Set([200]));
     const [one] = gateways as [GatewayProcess];
-    await eventually(async () => (await spending(one)) === statuses.length * EACH, "all rows to be in the ledger");
+    await until(async () => (await spending(one)) === statuses.length * EACH, "all rows to be in the ledger");
     const expected = Array(3).fill({ spent: statuses.length * EACH, reserved: 0 });
     for (const gateway of gateways) t.same(await budgetsOf(gateway), expected);
   });
@@ -198,7 +199,7 @@ const fetchAnswer = ({ url }: GatewayProcess) =>
 async function dieWith(gateway: GatewayProcess): Promise<void> {
   writeFileSync(join(gateway.folder, "die"), "");
   await fetchAnswer(gateway);
-  await eventually(() => !existsSync(join(gateway.folder, "die")), "its death");
+  await until(() => !existsSync(join(gateway.folder, "die")), "its death");
 }
 
 /** Whether all budgets have counted the answer once, and the ledger too. */
@@ -208,7 +209,7 @@ async function countsOnce(t: Test, gateway: GatewayProcess, why: string): Promis
 }
 
 const counted = (gateway: GatewayProcess) =>
-  eventually(async () => (await budgetsOf(gateway))[0]?.spent === COST, "the row to be counted");
+  until(async () => (await budgetsOf(gateway))[0]?.spent === COST, "the row to be counted");
 
 t.test(
   "usage that a killed worker had recorded, and not settled, counts once, however often it is fetched",
@@ -240,7 +241,7 @@ if (servers)
       const next = await again(t, dying, yaml);
       await counted(other);
       const orphans = async () => Number(await servers.redis.ask("EVAL", ORPHANS, "0"));
-      await eventually(async () => (await orphans()) === 0, "what the dead had reserved to be counted");
+      await until(async () => (await orphans()) === 0, "what the dead had reserved to be counted");
       for (const gateway of [other, next, other]) t.equal(await fetchAnswer(gateway), 200);
       for (const gateway of [other, next]) await countsOnce(t, gateway, "one of two rows");
     });

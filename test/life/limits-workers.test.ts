@@ -3,7 +3,8 @@ import { connect } from "node:net";
 import t from "tap";
 import { asking, KEY } from "../support/gateway.ts";
 import { ask, BODY, page, passed, provider, yaml } from "../support/limited.ts";
-import { eventually, startProcess } from "../support/process.ts";
+import { startProcess } from "../support/process.ts";
+import { until } from "../support/until.ts";
 
 t.test("workers share one budget, and one that dies leaves no reservation", async (t) => {
   const upstream = await provider(t);
@@ -27,7 +28,7 @@ t.test(
     const settings = yaml(upstream.origin, "$0.20", "workers: 2\nlinger: off");
     const first = await startProcess(t, settings);
     const held = Array.from({ length: 14 }, () => ask(first.url, BODY.replace("{", '{"user":"held",')));
-    await eventually(() => upstream.seen.length === 14, "the requests that run on");
+    await until(() => upstream.seen.length === 14, "the requests that run on");
     t.equal(await ask(first.url), 200);
     await first.end("SIGKILL");
     const next = await startProcess(t, settings, { folder: first.folder });
@@ -36,7 +37,7 @@ t.test(
     t.match(await page(next), [{ budgets: [{ spent: 0.06, reserved: 0.14 }] }, { budgets: [{ spent: 0.06 }] }]);
     release.resolve();
     t.equal(passed(await Promise.all(held)), 14);
-    await eventually(async () => (await page(next))[0]?.budgets[0]?.reserved === 0, "the rows of the others");
+    await until(async () => (await page(next))[0]?.budgets[0]?.reserved === 0, "the rows of the others");
     t.match(await page(next), [{ budgets: [{ spent: 0.2 }] }, { budgets: [{ spent: 0.2 }] }]);
     t.equal(await ask(next.url), 429);
     t.equal(await next.end(), 0);
@@ -50,7 +51,7 @@ t.test("the workers of a killed primary end idle connections, where they cannot 
     const settings = yaml(upstream.origin, "$0.90", "workers: 2");
     const gateway = await startProcess(t, limits ? settings : settings.replace(/^limits:.*$/m, ""));
     const held = Array.from({ length: 8 }, () => ask(gateway.url, BODY.replace("{", '{"user":"held",')));
-    await eventually(() => upstream.seen.length === 8, "requests in both workers");
+    await until(() => upstream.seen.length === 8, "requests in both workers");
     const head = `POST /v1/chat/completions HTTP/1.1\r\nhost: a\r\nauthorization: Bearer ${KEY}\r\ncontent-type: application/json\r\ncontent-length: ${BODY.length}\r\n\r\n`;
     const kept = Array.from({ length: 20 }, () => {
       const socket = connect(gateway.port, "127.0.0.1");
@@ -64,11 +65,11 @@ t.test("the workers of a killed primary end idle connections, where they cannot 
       return got;
     });
     const statuses = () => kept.flatMap((each) => each.statuses);
-    await eventually(() => statuses().length === 20, "the answers");
+    await until(() => statuses().length === 20, "the answers");
     await gateway.end("SIGKILL");
-    if (limits) await eventually(() => kept.every(({ ended }) => ended), "the end of idle connections");
+    if (limits) await until(() => kept.every(({ ended }) => ended), "the end of idle connections");
     else for (const each of kept) each.ask();
-    if (!limits) await eventually(() => statuses().length === 40, "the answers of the workers");
+    if (!limits) await until(() => statuses().length === 40, "the answers of the workers");
     t.same(new Set(statuses()), new Set(["200"]));
     t.equal(upstream.seen.length, limits ? 28 : 48);
     release.resolve();
@@ -95,7 +96,7 @@ for (const workers of [1, 2])
       });
     t.equal(await kept(BODY), 200);
     const held = Array.from({ length: 13 }, () => ask(first.url, BODY.replace("{", '{"user":"held",')));
-    await eventually(() => upstream.seen.length === 14, "the requests that run on");
+    await until(() => upstream.seen.length === 14, "the requests that run on");
     const ended = first.end();
     const next = await startProcess(t, settings, { folder: first.folder });
     const before = await Promise.all(Array.from({ length: 10 }, () => ask(next.url)));
@@ -105,7 +106,7 @@ for (const workers of [1, 2])
     release.resolve();
     t.equal(passed(await Promise.all(held)), 13);
     t.equal(await ended, 0);
-    await eventually(async () => (await page(next))[0]?.budgets[0]?.spent === 0.21, "the rows of the first");
+    await until(async () => (await page(next))[0]?.budgets[0]?.spent === 0.21, "the rows of the first");
     t.match(await page(next), [{ budgets: [{ spent: 0.21, reserved: 0 }] }, { budgets: [{ spent: 0.21 }] }]);
     t.equal(await ask(next.url), 429);
     t.equal(await next.end(), 0);
@@ -128,14 +129,14 @@ t.test("the reservations of a worker that is killed are released", async (t) => 
   await answer.text();
   const pid = Number(answer.headers.get("gateway-notice"));
   const hanging = Array.from({ length: 8 }, () => ask(gateway.url, BODY.replace("{", '{"user":"hang",')));
-  await eventually(() => upstream.seen.length === 9, "the requests that hang");
+  await until(() => upstream.seen.length === 9, "the requests that hang");
   t.match(await page(gateway), [{ concurrency: { remaining: 892 }, budgets: [{ spent: 0.01, reserved: 0.08 }] }, {}]);
   process.kill(pid, "SIGKILL");
-  await eventually(async () => ((await page(gateway))[0]?.concurrency?.remaining ?? 0) > 892, "what it gives back");
+  await until(async () => ((await page(gateway))[0]?.concurrency?.remaining ?? 0) > 892, "what it gives back");
   const [own] = await page(gateway);
   const left = 900 - (own?.concurrency?.remaining ?? 0);
   t.ok(left < 8, `${left} still run with the other worker`);
-  await eventually(
+  await until(
     async () => (await page(gateway))[0]?.budgets[0]?.reserved === Number((left * 0.01).toFixed(2)),
     "the rows of the others to be in the ledger",
   );

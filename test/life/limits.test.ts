@@ -2,7 +2,7 @@ import { setTimeout as sleep } from "node:timers/promises";
 import t, { type Test } from "tap";
 import type { MemoryLimiter } from "../../src/store/memory-limiter.ts";
 import { asking, type Running, startGateway } from "../support/gateway.ts";
-import { eventually } from "../support/process.ts";
+import { until } from "../support/until.ts";
 import { httpUpstream, type SeenRequest } from "../support/upstream.ts";
 
 /** Tokens of every answer: ten times a tenth of a cent. */
@@ -123,7 +123,7 @@ limits:
       );
     }),
   );
-  await eventually(() => pendingIn(running) === 0, "the last settlement");
+  await until(() => pendingIn(running) === 0, "the last settlement");
   await running.gateway.stores.ledger.flush();
   const rows = await running.gateway.stores.ledger.recent(1000);
   t.equal(rows.length, 60);

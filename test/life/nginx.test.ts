@@ -5,7 +5,8 @@ import t, { type Test } from "tap";
 import { asking, type Running, startGateway } from "../support/gateway.ts";
 import { BARE, KEPT, startNginx } from "../support/nginx.ts";
 import { each, post } from "../support/raw.ts";
-import { httpUpstream, type RawRequest, rawUpstream, until } from "../support/upstream.ts";
+import { until } from "../support/until.ts";
+import { httpUpstream, type RawRequest, rawUpstream } from "../support/upstream.ts";
 
 const CONFIGURATIONS = { "a bare proxy_pass": BARE, "kept connections": KEPT };
 const HEAD = "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n";

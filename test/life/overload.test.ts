@@ -3,6 +3,7 @@ import { createServer, type IncomingMessage, request, type ServerResponse } from
 import t, { type Test } from "tap";
 import { asking, KEY, startGateway } from "../support/gateway.ts";
 import { listen } from "../support/listen.ts";
+import { until } from "../support/until.ts";
 
 const OTHER = "other-key-0123456789abcdef";
 
@@ -75,9 +76,6 @@ function ask(port: number, user: string, key = KEY): Asked {
   };
 }
 
-const until = async (what: () => boolean) => {
-  while (!what()) await new Promise((resolve) => setTimeout(resolve, 5));
-};
 const turn = () => new Promise((resolve) => setTimeout(resolve, 50));
 
 t.test(

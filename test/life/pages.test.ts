@@ -2,6 +2,7 @@ import type { Browser, Page } from "playwright-core";
 import t, { type Test } from "tap";
 import { looksOf, noBrowser, openBrowser } from "../support/browser.ts";
 import { KEY, type Running, startGateway } from "../support/gateway.ts";
+import { until } from "../support/until.ts";
 
 const YAML = `
 providers:
@@ -147,7 +148,7 @@ for (const protocol of ["openai-chat", "openai-responses", "anthropic-messages",
     ];
     await echo.getByText(/^whole/).waitFor();
     await caller.getByText(/^whole/).waitFor();
-    t.match(await echo.locator(".said").innerText(), "Hello from the page");
+    t.match(await echo.locator(".verbatim").innerText(), "Hello from the page");
     t.match(await caller.locator(".card").innerText(), "weather");
     t.match(await echo.getByRole("status").innerText(), /first \d+ ms.* [1-9]\d* in, [1-9]\d* out · (?:about )?\$0\.0/);
     await echo.getByText(/^Events \(/).click();
@@ -184,11 +185,11 @@ t.test("each model of the playground continues with its own answers", options, a
   for (const model of ["echo", "long"]) {
     const pane = page.getByRole("region", { name: model, exact: true });
     await pane.getByText(/^whole/).waitFor();
-    said[model] = await pane.locator(".said").innerText();
+    said[model] = await pane.locator(".verbatim").innerText();
   }
   t.not(said["echo"], said["long"]);
   await send(page, "the second");
-  while (asked.length < 4) await new Promise((again) => setTimeout(again, 20));
+  await until(() => asked.length >= 4);
   for (const model of ["echo", "long"]) {
     t.same(
       asked.filter((each) => each.model === model).map(({ turns }) => turns),
@@ -208,7 +209,7 @@ t.test("each model of the playground continues with its own answers", options, a
   t.match(await echo.getByRole("list", { name: "Headers of echo" }).innerText(), /gateway-target: demo:echo\n/);
   await page.getByRole("button", { name: "New conversation" }).click();
   await send(page, "the third");
-  while (asked.length < 6) await new Promise((again) => setTimeout(again, 20));
+  await until(() => asked.length >= 6);
   t.same(asked.at(-1)?.turns, ["user: the third"]);
 });
 
@@ -230,7 +231,7 @@ t.test("a question that failed, or had a tool call for an answer, is sent again 
     .getByText(/^failed/)
     .waitFor();
   await send(page, "the second");
-  while (asked.length < 4) await new Promise((again) => setTimeout(again, 20));
+  await until(() => asked.length >= 4);
   for (const { model, turns } of asked.slice(2)) t.same(turns, ["user: the first\n\nthe second"], model);
   const caller = page.locator(".panes > .turn").filter({ hasText: /^caller/ });
   t.match(await caller.innerText(), /calls weather\s+Not sent on.*: no text/);
@@ -250,7 +251,7 @@ t.test("a model that is selected later receives the questions from then on", opt
   await page.getByLabel("Beside it").selectOption("thinker");
   await page.getByRole("region", { name: "thinker", exact: true }).waitFor();
   await send(page, "the second");
-  while (asked.length < 3) await new Promise((again) => setTimeout(again, 20));
+  await until(() => asked.length >= 3);
   t.same(
     asked.map(({ model, turns }) => `${model} ${turns.length}`),
     ["echo 1", "echo 3", "thinker 1"],
@@ -266,7 +267,7 @@ t.test("Stop in the playground ends the request at the gateway", options, async 
   await page.getByRole("button", { name: "Stop" }).click();
   await page.getByText(/^stopped/).waitFor();
   const ended = () => gateway.log.lines.find(({ message }) => message === "exchange");
-  while (!ended()) await new Promise((again) => setTimeout(again, 20));
+  await until(() => ended() !== undefined);
   t.equal(ended()?.fields["outcome"], "aborted");
 });
 

@@ -5,14 +5,8 @@ import t, { type Test } from "tap";
 import { asking, KEY, type Running, startGateway } from "../support/gateway.ts";
 import { entrance, WAYS } from "../support/nginx.ts";
 import { post, send } from "../support/raw.ts";
-import {
-  type FakeUpstream,
-  httpUpstream,
-  type RawRequest,
-  rawUpstream,
-  type Script,
-  until,
-} from "../support/upstream.ts";
+import { until } from "../support/until.ts";
+import { type FakeUpstream, httpUpstream, type RawRequest, rawUpstream, type Script } from "../support/upstream.ts";
 
 const SECRET = "provider-secret-0123456789";
 const LIMITED = "limited-key-0123456789abcdef";

@@ -1,7 +1,8 @@
 import t, { type Test } from "tap";
 import { asking, type Running, startGateway } from "../support/gateway.ts";
 import { post } from "../support/raw.ts";
-import { httpUpstream, until } from "../support/upstream.ts";
+import { until } from "../support/until.ts";
+import { httpUpstream } from "../support/upstream.ts";
 
 const REQUEST = { model: "m", max_tokens: 9, messages: [{ role: "user", content: "hi" }] };
 

@@ -9,8 +9,9 @@ import { generateKey } from "../../src/store/key-format.ts";
 import { connectStores } from "../../src/store/open.ts";
 import { asking } from "../support/gateway.ts";
 import { type PostgresServer, placeOf, startPostgres } from "../support/postgres.ts";
-import { eventually, type GatewayProcess, startProcess } from "../support/process.ts";
+import { type GatewayProcess, startProcess } from "../support/process.ts";
 import { mixedProvider, traffic } from "../support/traffic.ts";
+import { until } from "../support/until.ts";
 
 /** How often the gateway, or its database, is killed; requests in a second. */
 const KILLS = Number(process.env["GATEWAY_TEST_POSTGRES_KILLS"] ?? 2);
@@ -90,18 +91,18 @@ if (server) {
       );
       const none = await list(gateway, "gw_wrong");
       t.equal(none.status, 401, `an invalid key is still refused: ${await none.text()}`);
-      await eventually(async () => (await gateway.ready())?.body["store"] === "waiting", "the word of it");
+      await until(async () => (await gateway.ready())?.body["store"] === "waiting", "the word of it");
       t.equal((await gateway.ready())?.status, 200);
-      await eventually(() => told(/ledger cannot be written/) > kill, "the log");
+      await until(() => told(/ledger cannot be written/) > kill, "the log");
       await own.start();
-      await eventually(() => told(/is being written again/) > kill, "the log");
+      await until(() => told(/is being written again/) > kill, "the log");
     }
     await after(300);
     const { whole, others } = await stop();
     t.same(others, [], "no request failed");
     t.ok(whole.length > 50, `${whole.length}`);
-    await eventually(async () => (await ledgerOf(own, url)).rows >= whole.length, "the rows");
-    await eventually(async () => (await gateway.ready())?.body["store"] === "ok", "the word of it");
+    await until(async () => (await ledgerOf(own, url)).rows >= whole.length, "the rows");
+    await until(async () => (await gateway.ready())?.body["store"] === "ok", "the word of it");
     t.equal(await gateway.end("SIGINT"), 0);
     const { outcomes, requests, rows } = await ledgerOf(own, url);
     t.same(
@@ -119,10 +120,10 @@ if (server) {
     const gateway = await startProcess(t, await yamlFor(t, await own.database()));
     const told = (text: RegExp) => gateway.lines().filter(({ msg }) => text.test(String(msg))).length;
     await own.kill();
-    await eventually(async () => (await gateway.ready())?.body["store"] === "waiting", "the word of it");
+    await until(async () => (await gateway.ready())?.body["store"] === "waiting", "the word of it");
     t.equal(told(/ledger cannot be written: PostgreSQL at/), 1);
     await own.start();
-    await eventually(async () => (await gateway.ready())?.body["store"] === "ok", "the word of its return");
+    await until(async () => (await gateway.ready())?.body["store"] === "ok", "the word of its return");
     t.equal(told(/is being written again/), 1);
   });
 
@@ -144,17 +145,17 @@ if (server) {
       t.equal((await list(gateway, key)).status, 200);
       await after(400);
     }
-    await eventually(() => told(/ledger cannot be written: PostgreSQL at .* it has not answered/), "the log");
+    await until(() => told(/ledger cannot be written: PostgreSQL at .* it has not answered/), "the log");
     t.equal((await gateway.ready())?.status, 200);
     thaw();
-    await eventually(() => told(/is being written again/), "the log");
-    await eventually(
+    await until(() => told(/is being written again/), "the log");
+    await until(
       async () => (await list(gateway, generateKey().key)).status === 401,
       "keys that nobody has to be wrong",
     );
     const { whole, others } = await stop();
     t.same(others, [], "no request failed");
-    await eventually(async () => (await ledgerOf(own, url)).rows >= whole.length, "the rows");
+    await until(async () => (await ledgerOf(own, url)).rows >= whole.length, "the rows");
     t.equal(await gateway.end("SIGINT"), 0);
     const { outcomes, requests, rows } = await ledgerOf(own, url);
     t.same(
@@ -190,7 +191,7 @@ if (server) {
     if (!gateway) return;
     const { folder, child } = gateway;
     const left = () => readdirSync(join(folder, "journal")).filter((name) => !name.startsWith(`${child.pid}-`));
-    await eventually(() => left().length === 0, "the journals of the killed to be in the ledger");
+    await until(() => left().length === 0, "the journals of the killed to be in the ledger");
     t.equal(await gateway.end("SIGINT"), 0);
     t.same(readdirSync(join(folder, "journal")), []);
     const { outcomes, rows, requests } = await ledgerOf(own, url);
@@ -222,7 +223,7 @@ if (server) {
       t.equal(answer.status, 200);
       await answer.text();
     }
-    await eventually(async () => (await ledgerOf(server, url)).rows === 3, "all rows");
+    await until(async () => (await ledgerOf(server, url)).rows === 3, "all rows");
     const cli = async (folder: string, ...args: string[]) => {
       const program = ["--import", join(ROOT, "src/loader/register.js"), join(ROOT, "src/main.ts"), ...args];
       return (await promisify(execFile)(process.execPath, program, { cwd: folder })).stdout;
@@ -232,7 +233,7 @@ if (server) {
     t.equal((await cli(folder, "usage", "--rows", "--json")).trim().split("\n").length, 3);
     await cli(folder, "keys", "revoke", "first");
     for (const gateway of gateways)
-      await eventually(async () => (await list(gateway, key)).status === 401, "the revocation");
+      await until(async () => (await list(gateway, key)).status === 401, "the revocation");
     t.equal(await cli(folder, "store", "verify"), "The store has no errors.\n");
   });
 

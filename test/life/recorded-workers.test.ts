@@ -4,7 +4,8 @@ import { join } from "node:path";
 import { DatabaseSync } from "node:sqlite";
 import t from "tap";
 import { asking } from "../support/gateway.ts";
-import { eventually, type GatewayProcess, startProcess } from "../support/process.ts";
+import { type GatewayProcess, startProcess } from "../support/process.ts";
+import { until } from "../support/until.ts";
 
 const WORKERS = 3;
 const yaml = (record: object) => `workers: ${WORKERS}
@@ -72,7 +73,7 @@ t.test(
     const gateway = await startProcess(t, yaml({ sample: 1, hours: 3 / 3600 }), { files });
     const [{ pid } = { pid: 0 }] = await Promise.all(Array.from({ length: WORKERS * 3 }, () => ask(gateway)));
     process.kill(pid, "SIGKILL");
-    await eventually(() => kept(gateway) === 0, "the last recording to go");
+    await until(() => kept(gateway) === 0, "the last recording to go");
     t.equal(await gateway.end(), 0);
   },
 );

@@ -2,7 +2,8 @@ import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import t from "tap";
 import { asking } from "../support/gateway.ts";
-import { eventually, startProcess } from "../support/process.ts";
+import { startProcess } from "../support/process.ts";
+import { until } from "../support/until.ts";
 import { httpUpstream } from "../support/upstream.ts";
 
 /** `GATEWAY_TEST_RELOADS=500` for the long run; a fifth of them is broken. */
@@ -75,7 +76,7 @@ paths: { /held: { serve: held } }
     const asked = [ask(), ask()];
     gateway.child.kill("SIGHUP");
     const [done, failed] = [i - broken, broken];
-    await eventually(
+    await until(
       () => said(/the configuration was reloaded/) === done && said(/was not reloaded/) === failed,
       `reload ${i}`,
     );

@@ -4,6 +4,7 @@ import { setTimeout as after } from "node:timers/promises";
 import t, { type Test } from "tap";
 import type { Attempt } from "../../src/core/attempt.ts";
 import { asking, type Running, startGateway } from "../support/gateway.ts";
+import { until } from "../support/until.ts";
 import { httpUpstream } from "../support/upstream.ts";
 
 /** `GATEWAY_TEST_RELOADS=500` for the long run, under 300 streams; fewer of both else. */
@@ -152,7 +153,7 @@ t.test(
     t.equal((globalThis as { stampsLoaded?: number }).stampsLoaded, 2, "each version of the code was loaded once");
     t.comment(`${counts.whole} streams; RSS in MiB: ${rss.join(" ")}`);
     const alone = async () => {
-      while (gateway.generations.length > 1) await after(10);
+      await until(() => gateway.generations.length === 1);
     };
     await alone();
     t.equal(gateway.generations.length, 1, "the others are closed");
@@ -197,7 +198,7 @@ t.test("a generation that is kept alive is ended when its drain is over, in the 
   t.equal(gateway.generations[1]?.active, 1);
   const text = await response.text().catch((error: Error) => error.message);
   t.notMatch(text, /\[DONE\]/);
-  while (gateway.generations.length > 1) await after(10);
+  await until(() => gateway.generations.length === 1);
   t.match(await (await ask(running)).text(), /\[DONE\]/);
 });
 

@@ -2,10 +2,11 @@ import { connect } from "node:net";
 import { setTimeout as sleep } from "node:timers/promises";
 import t from "tap";
 import { KEY } from "../support/gateway.ts";
-import { eventually, startProcess } from "../support/process.ts";
+import { startProcess } from "../support/process.ts";
 import { dice } from "../support/random-answers.ts";
 import { each, send } from "../support/raw.ts";
 import { socketUpstream } from "../support/sockets.ts";
+import { until } from "../support/until.ts";
 import { rawUpstream } from "../support/upstream.ts";
 
 /** Connections that are reset. */
@@ -131,7 +132,7 @@ paths: { "/v1/files/*": { pass: live }, "/v1/files": { pass: up } }
     t.notMatch(gateway.text, /the gateway failed/);
     // On a busy machine it may still have to read what they left behind.
     for (const request of [head("GET /"), head("GET /v1/models", key)])
-      await eventually(async () => (await send(port, request)).statuses[0] === 200, "an answer");
+      await until(async () => (await send(port, request)).statuses[0] === 200, "an answer");
   },
 );
 
@@ -154,9 +155,9 @@ t.test("the same on the admin side, and with workers", { timeout: 600_000 }, asy
   await sleep(300);
   t.notOk(gateway.hasEnded, `the process is alive: ${gateway.text.slice(-2000)}`);
   t.notMatch(gateway.text, /the gateway failed|a worker has died/);
-  await eventually(async () => (await send(port, head("GET /v1/models", key))).statuses[0] === 200, "an answer");
+  await until(async () => (await send(port, head("GET /v1/models", key))).statuses[0] === 200, "an answer");
   const ready = head("GET /readyz").replace("host: a", "host: localhost");
-  await eventually(async () => (await send(admin, ready)).statuses[0] === 200, "an answer of the admin side");
+  await until(async () => (await send(admin, ready)).statuses[0] === 200, "an answer of the admin side");
 });
 
 t.test("a reader of the gateway's output cannot end it by closing the pipe", async (t) => {

@@ -5,7 +5,8 @@ import t, { type Test } from "tap";
 import { asking } from "../support/gateway.ts";
 import { boundSocket } from "../support/kept-socket.ts";
 import { KEPT, startNginx } from "../support/nginx.ts";
-import { eventually, type GatewayProcess, startProcess } from "../support/process.ts";
+import { type GatewayProcess, startProcess } from "../support/process.ts";
+import { until } from "../support/until.ts";
 
 /** Streams that run at any time, requests in a second beside them, and restarts. */
 const STREAMS = Number(process.env["GATEWAY_TEST_RESTART_STREAMS"] ?? 20);
@@ -107,7 +108,7 @@ t.test("nor does a replacement of all workers", async (t) => {
   const count = await through(t, gateway.port, async () => {
     before = replaced();
     gateway.child.kill("SIGUSR2");
-    await eventually(() => replaced() > before, "new workers");
+    await until(() => replaced() > before, "new workers");
   });
   t.equal(await gateway.end(), 0);
   t.same(gateway.ledger(), { outcomes: { completed: count }, twice: 0 });

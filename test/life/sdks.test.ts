@@ -5,7 +5,7 @@ import type OpenAI from "openai";
 import t from "tap";
 import { KEY, type Running, startGateway } from "../support/gateway.ts";
 import { collect, SDKS } from "../support/openai-sdks.ts";
-import { until } from "../support/upstream.ts";
+import { until } from "../support/until.ts";
 
 const MODELS = "echo tool reasoning image slow long error-stream cut error-401 error-404 error-429 error-500".split(
   " ",

@@ -6,8 +6,9 @@ import { openStores } from "../../src/store/open.ts";
 import { CLIENTS, type Client } from "../support/four-clients.ts";
 import { gathered } from "../support/gathered.ts";
 import { startDeployedNginx } from "../support/nginx.ts";
-import { eventually, startProcess } from "../support/process.ts";
+import { startProcess } from "../support/process.ts";
 import { each, send } from "../support/raw.ts";
+import { until } from "../support/until.ts";
 import { type RawRequest, rawUpstream } from "../support/upstream.ts";
 import { PROTOCOLS, type ProtocolName } from "../support/vendor-sdks.ts";
 
@@ -224,7 +225,7 @@ gathered(t, "no secret stands in an answer, a log or a file, whatever is wrong",
   });
   t.equal(answered, COUNT, "each is answered once");
   const lines = () => gateway.text.split('"msg":"exchange"').length - 1;
-  await eventually(() => lines() >= COUNT, "the log");
+  await until(() => lines() >= COUNT, "the log");
 
   const mistyped = `${stored.slice(0, -1)}${stored.endsWith("a") ? "b" : "a"}`;
   const mine = finder([mistyped]);
@@ -247,7 +248,7 @@ gathered(t, "no secret stands in an answer, a log or a file, whatever is wrong",
     // Nobody listens any more: nginx has something to say of that.
     const { statuses } = await send(nginx.port, `GET /v1beta/models?key=${OWN_KEY} HTTP/1.1\r\nHost: gw.test\r\n\r\n`);
     t.same(statuses, [502]);
-    await eventually(() => /GET \/v1beta\/models" 502/.test(filesIn(nginx.folder).join()), "nginx's log");
+    await until(() => /GET \/v1beta\/models" 502/.test(filesIn(nginx.folder).join()), "nginx's log");
     for (const [name, text] of filesIn(nginx.folder)) t.same([...found(text), ...mine(text)], [], name);
     t.same([...found(nginx.uses), ...mine(nginx.uses)], [], "nginx's output");
   }

@@ -2,7 +2,8 @@ import { once } from "node:events";
 import { Agent, request } from "node:http";
 import t from "tap";
 import { asking } from "../support/gateway.ts";
-import { eventually, startProcess } from "../support/process.ts";
+import { startProcess } from "../support/process.ts";
+import { until } from "../support/until.ts";
 import { httpUpstream } from "../support/upstream.ts";
 
 /** Says by which process it is served. */
@@ -53,10 +54,7 @@ chains: { llm: [sse, auth, where, models, rewrite, usage] }
   }
   const [one, other] = [...agents.values()] as [Agent, Agent];
   for (let i = 0; i < 5; i++) t.equal((await ask(one)).status, 200);
-  await eventually(
-    () => gateway.lines().some(({ msg }) => /is suspended/.test(String(msg))),
-    "the target to be left alone",
-  );
+  await until(() => gateway.lines().some(({ msg }) => /is suspended/.test(String(msg))), "the target to be left alone");
   const [asked, refusals] = [
     bad.seen.length,
     () => fine.seen.filter(({ rawHeaders }) => rawHeaders.includes("Bearer revoked-0123456789")).length,
@@ -66,10 +64,10 @@ chains: { llm: [sse, auth, where, models, rewrite, usage] }
   t.equal(bad.seen.length, asked, "the other worker puts it to rest at once");
   t.equal(refusals(), 1);
   well = true;
-  await eventually(async () => (await ask(other)).status === 200 && bad.seen.length > asked, "the probe");
+  await until(async () => (await ask(other)).status === 200 && bad.seen.length > asked, "the probe");
   const probed = bad.seen.length;
-  await eventually(async () => (await ask(one)).status === 200 && bad.seen.length > probed, "the first one's return");
-  await eventually(() => gateway.text.includes("has recovered"), "the log");
+  await until(async () => (await ask(one)).status === 200 && bad.seen.length > probed, "the first one's return");
+  await until(() => gateway.text.includes("has recovered"), "the log");
   const said = gateway.lines().map(({ msg }) => String(msg));
   t.equal(said.filter((line) => /is suspended/.test(line)).length, 1, "logged once");
   t.equal(said.filter((line) => /has recovered/.test(line)).length, 1);

@@ -2,7 +2,8 @@ import { connect } from "node:net";
 import { setTimeout as sleep } from "node:timers/promises";
 import t, { type Test } from "tap";
 import { KEY, startGateway } from "../support/gateway.ts";
-import { type RawRequest, rawUpstream, until } from "../support/upstream.ts";
+import { until } from "../support/until.ts";
+import { type RawRequest, rawUpstream } from "../support/upstream.ts";
 
 /** Fast enough for a test: what a real gateway gives up in seconds. */
 const LIMITS = "body: { idle: 400ms, slowest: 1KiB, patience: 300ms }\n";

@@ -3,8 +3,9 @@ import { setTimeout as sleep } from "node:timers/promises";
 import t, { type Test } from "tap";
 import { KEY } from "../support/gateway.ts";
 import { entrance, WAYS } from "../support/nginx.ts";
-import { eventually, startProcess } from "../support/process.ts";
+import { startProcess } from "../support/process.ts";
 import { post } from "../support/raw.ts";
+import { until } from "../support/until.ts";
 
 /** Slow connections; the plan's own number is 4,000. */
 const COUNT = Number(process.env["GATEWAY_TEST_SLOW"] ?? 200);
@@ -70,9 +71,9 @@ keys: { test: { key: ${KEY} }, slow: { key: ${SLOW_KEY} } }\n${YAML}`,
     const open = Object.values(KINDS).map((slow) => attack(t, port, each, slow));
     const left = () => open.reduce((sum, { size }) => sum + size, 0);
     const statuses: number[] = [];
-    const until = performance.now() + 2500;
+    const end = performance.now() + 2500;
     // Behind nginx it is nginx that has to do with those that come slowly.
-    for (let n = 0; performance.now() < until || (way === "directly" && left() > each && n < 1500); n++) {
+    for (let n = 0; performance.now() < end || (way === "directly" && left() > each && n < 1500); n++) {
       statuses.push((await post(port, "/v1/chat/completions", BODY)).status);
       await sleep(20);
     }
@@ -86,7 +87,7 @@ keys: { test: { key: ${KEY} }, slow: { key: ${SLOW_KEY} } }\n${YAML}`,
       // Whoever does not read does not see the end either.
       for (const sockets of open) for (const socket of sockets) socket.resume();
       const resumed = performance.now();
-      await eventually(() => left() === 0, "all of them to be ended").catch(() => {});
+      await until(() => left() === 0, "all of them to be ended").catch(() => {});
       const took = performance.now() - resumed;
       t.comment(
         `${COUNT} slow ones, ${statuses.length} requests beside them; the last one gone ${took.toFixed(0)} ms after`,

@@ -4,8 +4,9 @@ import { connect, type Socket } from "node:net";
 import { setTimeout as after } from "node:timers/promises";
 import t, { type Test } from "tap";
 import { asking, KEY } from "../support/gateway.ts";
-import { eventually, type GatewayProcess, startProcess } from "../support/process.ts";
+import { type GatewayProcess, startProcess } from "../support/process.ts";
 import { post } from "../support/raw.ts";
+import { until } from "../support/until.ts";
 import { rawUpstream } from "../support/upstream.ts";
 
 /** Readers that stall, MiB of one event, and events of nothing; the plan's own numbers are 500, 1024 and 1,000,000. */
@@ -147,7 +148,7 @@ t.test("clients that stop reading take little memory, and do not slow down other
     );
     return socket.pause();
   });
-  await eventually(() => flowed > 0, "streams");
+  await until(() => flowed > 0, "streams");
   while (performance.now() - flowed < 500) await after(50);
   const beside = await p99(gateway, requests);
   const memory = most(gateway);

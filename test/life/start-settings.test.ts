@@ -3,7 +3,8 @@ import { Agent, request } from "node:http";
 import { join } from "node:path";
 import t from "tap";
 import { asking } from "../support/gateway.ts";
-import { eventually, type GatewayProcess, startProcess } from "../support/process.ts";
+import { type GatewayProcess, startProcess } from "../support/process.ts";
+import { until } from "../support/until.ts";
 
 /** Sends one request over a connection of its own, so that all workers get some. */
 function ask({ url }: GatewayProcess): Promise<number | undefined> {
@@ -37,13 +38,13 @@ models: { echo: { targets: [demo:echo] } }
   const reloaded = (await (await fetch(`${gateway.admin}/api/reload`, { method: "POST" })).json()) as object;
   t.match(reloaded, { restart: ["instances", "store", "timezone"] });
   process.kill(gateway.workers()[0] as number, "SIGKILL");
-  await eventually(
+  await until(
     async () => gateway.text.includes("a worker has died") && (await gateway.ready())?.body["workers"] === "2 of 2",
     "the successor",
   );
   t.same(await askAll(gateway), [200]);
   gateway.child.kill("SIGUSR2");
-  await eventually(() => gateway.text.includes("workers are replaced"), "the replacement");
+  await until(() => gateway.text.includes("workers are replaced"), "the replacement");
   t.same(await askAll(gateway), [200]);
   t.match(await read(gateway, "/api/session"), { timezone: "UTC" });
   t.match(await read(gateway, "/api/config"), {

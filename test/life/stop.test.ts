@@ -7,8 +7,9 @@ import { setTimeout as after } from "node:timers/promises";
 import t, { type Test } from "tap";
 import { folderFor } from "../support/folder.ts";
 import { asking, KEY } from "../support/gateway.ts";
-import { eventually, startProcess } from "../support/process.ts";
+import { startProcess } from "../support/process.ts";
 import { ROOT } from "../support/processes.ts";
+import { until } from "../support/until.ts";
 import { ASK, PROTOCOLS } from "../support/vendor-sdks.ts";
 
 const CONNECTIONS = Number(process.env["GATEWAY_TEST_STOP_CONNECTIONS"] ?? 30);
@@ -39,22 +40,22 @@ t.test("idle connections are served while a stream runs, and none is reset; read
   t.same((await gateway.ready())?.status, 200);
   const kept = Array.from({ length: CONNECTIONS }, () => dial(t, gateway.port));
   for (const client of kept) client.ask(chat("echo"));
-  await eventually(() => kept.every(({ text }) => text.includes('"usage"')), "the first answers");
+  await until(() => kept.every(({ text }) => text.includes('"usage"')), "the first answers");
   const stream = dial(t, gateway.port);
   stream.ask(chat("slow", true));
-  await eventually(() => stream.text.includes("200 OK"), "the stream");
+  await until(() => stream.text.includes("200 OK"), "the stream");
   gateway.child.kill("SIGTERM");
-  await eventually(async () => (await gateway.ready())?.status === 503, "readiness to go");
+  await until(async () => (await gateway.ready())?.status === 503, "readiness to go");
   t.match(await gateway.ready(), { body: { ready: false, gateway: "stopping" } });
   // New ones are still taken, for balancers that have not noticed.
   const late = dial(t, gateway.port);
   late.ask(chat("echo"));
-  await eventually(() => late.end !== "", "the late one");
+  await until(() => late.end !== "", "the late one");
   t.match(late.text, /200 OK.*connection: close/is);
-  await eventually(() => refused(gateway.port), "the listener to close");
+  await until(() => refused(gateway.port), "the listener to close");
   const [idle, ...others] = kept;
   for (const client of others) client.ask(chat("echo"));
-  await eventually(() => others.every(({ end }) => end !== ""), "the second answers");
+  await until(() => others.every(({ end }) => end !== ""), "the second answers");
   for (const { text, end } of others) {
     t.match(text, /200 OK.*200 OK[^{]*connection: close/is);
     t.equal(end, "FIN");
@@ -111,9 +112,9 @@ t.test("a second signal stops it sooner, and loses no row and no line", async (t
   const gateway = await startProcess(t, `linger: 5s\n${YAML}`);
   const clients = Array.from({ length: 5 }, () => dial(t, gateway.port));
   for (const client of clients) client.ask(chat("slow", true));
-  await eventually(() => clients.every(({ text }) => text.includes("200 OK")), "the streams");
+  await until(() => clients.every(({ text }) => text.includes("200 OK")), "the streams");
   gateway.child.kill("SIGTERM");
-  await eventually(() => gateway.text.includes("SIGTERM:"), "the stop");
+  await until(() => gateway.text.includes("SIGTERM:"), "the stop");
   t.equal(await gateway.end(), 0);
   t.same(gateway.ledger(), { outcomes: { interrupted: 5 }, twice: 0 });
   t.equal(gateway.lines().filter(({ outcome }) => outcome === "interrupted").length, 5);
@@ -150,7 +151,7 @@ chains: { llm: [sse, auth, bad, models, rewrite, usage] }\n`,
       return { query, client };
     });
     const over = /\[DONE\]|"error"/;
-    await eventually(
+    await until(
       () => clients.every(({ query, client }) => over.test(client.text) || /hang=(?!done)/.test(query)),
       "all that end by themselves",
     );
@@ -195,7 +196,7 @@ t.test("SIGHUP and SIGUSR2 end nothing", async (t) => {
     ["SIGUSR2", '"SIGUSR2'],
   ] as const) {
     gateway.child.kill(signal);
-    await eventually(() => gateway.text.includes(word), "word of it");
+    await until(() => gateway.text.includes(word), "word of it");
   }
   const response = await fetch(`${gateway.url}/v1/models`, { headers: asking() });
   t.equal(response.status, 200);
@@ -219,9 +220,9 @@ t.test(
     for (let i = 0; i < 6; i++) {
       const client = dial(t, gateway.port);
       client.ask(chat("echo"));
-      await eventually(() => client.text.includes('"usage"'), "an answer of the other worker");
+      await until(() => client.text.includes('"usage"'), "an answer of the other worker");
     }
-    await eventually(() => spinning.end !== "", "its end");
+    await until(() => spinning.end !== "", "its end");
     t.match(gateway.text, /event loop is blocked/);
     const again = dial(t, gateway.port);
     again.ask(chat("echo", false, "?spin=1"));

@@ -3,7 +3,8 @@ import { Agent, request } from "node:http";
 import { join } from "node:path";
 import t from "tap";
 import { asking } from "../support/gateway.ts";
-import { eventually, type GatewayProcess, startProcess } from "../support/process.ts";
+import { type GatewayProcess, startProcess } from "../support/process.ts";
+import { until } from "../support/until.ts";
 import { httpUpstream } from "../support/upstream.ts";
 
 /** The status of one request, over a connection of its own. */
@@ -46,7 +47,7 @@ models: { echo: { targets: [demo:echo] } }
   t.match(body, /^gateway_target_up\{target="demo:echo"\} 0$/m);
   appendFileSync(join(gateway.folder, "gateway.yaml"), "drain: 7s\n");
   gateway.child.kill("SIGUSR2");
-  await eventually(() => gateway.text.includes("workers are replaced"), "the replacement");
+  await until(() => gateway.text.includes("workers are replaced"), "the replacement");
   t.same(await askAll(gateway, "echo"), [503], "a reload and new workers keep it so");
   await turn(gateway, "demo", "on");
   t.same(await askAll(gateway, "echo"), [200]);
@@ -78,10 +79,10 @@ models: { m: { targets: [p:x] } }
     };
     return providers[0]?.targets[0]?.state;
   };
-  await eventually(async () => (await stateOf()) === "open", "it is left alone");
+  await until(async () => (await stateOf()) === "open", "it is left alone");
   well = true;
   t.match(await turn(gateway, "p", "try"), { provider: { targets: [{ state: "half-open" }] } });
   t.equal(await ask(gateway, "m"), 200);
-  await eventually(async () => (await stateOf()) === "closed", "it is well in both");
+  await until(async () => (await stateOf()) === "closed", "it is well in both");
   t.equal(await gateway.end(), 0);
 });

@@ -3,7 +3,8 @@ import t, { type Test } from "tap";
 import { type JsonObject } from "../../src/wire/values.ts";
 import { CLIENTS, type Client, eventsOf } from "../support/four-clients.ts";
 import { asking, startGateway } from "../support/gateway.ts";
-import { httpUpstream, rawUpstream, type SeenRequest, until } from "../support/upstream.ts";
+import { until } from "../support/until.ts";
+import { httpUpstream, rawUpstream, type SeenRequest } from "../support/upstream.ts";
 
 const messages = CLIENTS["anthropic-messages"] as Client;
 const chat = CLIENTS["openai-chat"] as Client;

@@ -6,7 +6,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import t, { type Test } from "tap";
-import { eventually } from "../support/process.ts";
+import { until } from "../support/until.ts";
 
 const ROOT = fileURLToPath(new URL("../..", import.meta.url));
 const YAML = `listen: 127.0.0.1:0
@@ -59,7 +59,7 @@ const TALKER =
 
 t.test("a process exits although nobody reads its standard output, and reports how many lines were lost", async (t) => {
   const { child, take, errors } = startPiped(t, TALKER.replace("WHAT", ""));
-  await eventually(() => take().includes("talk"), "the first lines");
+  await until(() => take().includes("talk"), "the first lines");
   // From here on nobody reads; the rest fills the pipe.
   await new Promise((resolve) => setTimeout(resolve, 500));
   child.kill("SIGTERM");

@@ -3,7 +3,8 @@ import { gzipSync } from "node:zlib";
 import t, { type Test } from "tap";
 import { asking, startGateway } from "../support/gateway.ts";
 import { dice } from "../support/random-answers.ts";
-import { httpUpstream, rawUpstream, type Script, until } from "../support/upstream.ts";
+import { until } from "../support/until.ts";
+import { httpUpstream, rawUpstream, type Script } from "../support/upstream.ts";
 
 const REQUESTS = Number(process.env["GATEWAY_TEST_CHAOS"] ?? 600);
 /** Requests at a time. */

@@ -5,7 +5,8 @@ import { asking, KEY, type Running, startGateway } from "../support/gateway.ts";
 import { entrance, WAYS } from "../support/nginx.ts";
 import { send } from "../support/raw.ts";
 import { open, type Seen, type SocketUpstream, socketUpstream, type Talk } from "../support/sockets.ts";
-import { httpUpstream, until } from "../support/upstream.ts";
+import { until } from "../support/until.ts";
+import { httpUpstream } from "../support/upstream.ts";
 
 const SECRET = "provider-secret-0123456789";
 const LIMITED = "limited-key-0123456789abcdef";

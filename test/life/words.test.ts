@@ -3,7 +3,8 @@ import t, { type Test } from "tap";
 import { CLIENTS, type Client } from "../support/four-clients.ts";
 import { asking, KEY, type Running, startGateway } from "../support/gateway.ts";
 import { open, socketUpstream } from "../support/sockets.ts";
-import { httpUpstream, rawUpstream, type SeenRequest, until } from "../support/upstream.ts";
+import { until } from "../support/until.ts";
+import { httpUpstream, rawUpstream, type SeenRequest } from "../support/upstream.ts";
 import { PROTOCOLS, type ProtocolName } from "../support/vendor-sdks.ts";
 
 /** Has no vendor's shape, and letters that every encoding writes in another way. */

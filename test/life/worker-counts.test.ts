@@ -1,7 +1,8 @@
 import { Agent, request } from "node:http";
 import t from "tap";
 import { asking } from "../support/gateway.ts";
-import { eventually, type GatewayProcess, startProcess } from "../support/process.ts";
+import { type GatewayProcess, startProcess } from "../support/process.ts";
+import { until } from "../support/until.ts";
 
 /** Sends one request over a connection of its own, so that all workers get some. */
 function ask({ url }: GatewayProcess): Promise<void> {
@@ -35,14 +36,14 @@ models: { echo: { targets: [demo:echo] } }
   await Promise.all(Array.from({ length: 8 }, () => ask(gateway)));
   // No scrape before: what the workers report when they end is all that the primary knows of them.
   gateway.child.kill("SIGUSR2");
-  await eventually(() => gateway.text.includes("workers are replaced"), "the replacement");
-  await eventually(async () => (await counted(gateway)).requests === 8, "the counts of the replaced workers");
+  await until(() => gateway.text.includes("workers are replaced"), "the replacement");
+  await until(async () => (await counted(gateway)).requests === 8, "the counts of the replaced workers");
   await Promise.all(Array.from({ length: 8 }, () => ask(gateway)));
   const before = { requests: 16, observed: 16 };
-  await eventually(async () => (await counted(gateway)).requests === 16, "the counts of all");
+  await until(async () => (await counted(gateway)).requests === 16, "the counts of all");
   t.same(await counted(gateway), before);
   for (const pid of gateway.workers()) process.kill(pid, "SIGKILL");
-  await eventually(async () => {
+  await until(async () => {
     const { requests, observed } = await counted(gateway);
     // Of a single scrape below that Prometheus would make a restart from 0.
     if (requests < before.requests || observed < before.observed) t.fail(`${requests}, ${observed}`);

@@ -6,7 +6,7 @@ import { commonConfigHash, configHash } from "../../src/metrics/process-metrics.
 import { JournaledLedger } from "../../src/store/journal/journaled-ledger.ts";
 import { asking, startGateway } from "../support/gateway.ts";
 import { plainEntry } from "../support/plain-entry.ts";
-import { eventually } from "../support/process.ts";
+import { until } from "../support/until.ts";
 
 t.test("a gateway.yaml is identified by half of its digest, which reveals nothing of it", async (t) => {
   t.match(configHash("models: {}"), /^[0-9a-f]{32}$/);
@@ -53,7 +53,7 @@ retry: { attempts: 0 }
   };
   t.equal(await of("gateway_target_up"), 1);
   await fetch(`${url}/v1/chat/completions`, { method: "POST", headers: asking(), body: '{"model":"m","messages":[]}' });
-  await eventually(async () => (await of("gateway_target_cooldown_seconds")) === 0, "the time that it is left alone");
+  await until(async () => (await of("gateway_target_cooldown_seconds")) === 0, "the time that it is left alone");
   t.equal(await of("gateway_target_up"), 0);
 });
 

@@ -8,7 +8,8 @@ import type { Protocol } from "../../src/core/protocol.ts";
 import { objectPath } from "../../src/objects/pass-through-objects.ts";
 import { startGateway } from "../support/gateway.ts";
 import { open, socketUpstream } from "../support/sockets.ts";
-import { httpUpstream, type SeenRequest, until } from "../support/upstream.ts";
+import { until } from "../support/until.ts";
+import { httpUpstream, type SeenRequest } from "../support/upstream.ts";
 
 const KEYS = {
   mine: "the-key-that-makes-it-01",

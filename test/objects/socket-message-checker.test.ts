@@ -1,7 +1,7 @@
 import t, { type Test } from "tap";
 import { KEY, startGateway } from "../support/gateway.ts";
 import { open, socketUpstream } from "../support/sockets.ts";
-import { until } from "../support/upstream.ts";
+import { until } from "../support/until.ts";
 
 const FEW = "a-key-of-one-model-01234";
 const KEYS = `keys: { all: { key: ${KEY} }, few: { key: ${FEW}, models: [talk, write] } }\n`;

@@ -2,8 +2,8 @@ import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import t, { type Test } from "tap";
 import { asking, KEY, startGateway } from "../support/gateway.ts";
-import { eventually } from "../support/process.ts";
 import { open, socketUpstream } from "../support/sockets.ts";
+import { until } from "../support/until.ts";
 import { httpUpstream } from "../support/upstream.ts";
 
 const ALL = "[openai-chat, openai-completions, openai-responses, openai-embeddings, anthropic-messages, gemini]";
@@ -74,7 +74,7 @@ t.test(
       ["/v1/messages/count_tokens", chat, 0],
     ] as const) {
       const answer = ask(url, path, body);
-      await eventually(() => waiting.length > 0, "the provider");
+      await until(() => waiting.length > 0, "the provider");
       // Token ids count by their number, and everything else by its bytes.
       const [json, ids] = [JSON.stringify(body), "[1,2,3]"];
       const input = Math.ceil(Buffer.byteLength(json.replace(ids, "")) / 3) + (json.includes(ids) ? 3 : 0);
@@ -82,7 +82,7 @@ t.test(
       t.ok(Math.abs((await reserved()) - tokens * 1e-3 - counted) < 1e-9, `${path} ${JSON.stringify(body)}`);
       waiting.shift()?.();
       await (await answer).text();
-      await eventually(async () => (await reserved()) === 0, "the settlement");
+      await until(async () => (await reserved()) === 0, "the settlement");
     }
   },
 );
@@ -102,7 +102,7 @@ t.test("a budget that a reload adds counts what requests without a limit cost, a
   const send = async () => {
     const calls = answers.length;
     const reply = ask(url, "/v1/chat/completions", { model: "m", messages: [] });
-    await eventually(() => answers.length > calls, "the provider");
+    await until(() => answers.length > calls, "the provider");
     return async () => {
       answers[calls]?.();
       const { headers, status } = await reply;
@@ -121,13 +121,13 @@ t.test("a budget that a reload adds counts what requests without a limit cost, a
   t.same(await spent(), [0.02, 0.02, 0.02], "of the key, the group and all");
   const loaded = await send();
   await runs();
-  await eventually(async () => (await spent())[0] === 0.04, "the end of what ran");
+  await until(async () => (await spent())[0] === 0.04, "the end of what ran");
   t.same(await spent(), [0.04, 0.04, 0.04]);
   const next = await send();
   t.equal(await loaded(), "", "of the model and the provider $0.02 was known");
   const notice = await next();
   for (const level of [/model "m" has spent \$0\.04 of/, /provider "p" has spent \$0\.04 of/]) t.match(notice, level);
-  await eventually(async () => (await spent())[0] === 0.08, "the settlement");
+  await until(async () => (await spent())[0] === 0.08, "the settlement");
 });
 
 t.test("the highest price of the tokens is reserved: one-hour cache, images, priority tier", async (t) => {
@@ -147,7 +147,7 @@ limits: { default: { budget: $1000 } }\n`,
   ] as const) {
     const body = { model: "m", messages: [], max_tokens: 10, ...more };
     const answer = ask(url, "/v1/chat/completions", body);
-    await eventually(() => waiting.length > 0, "the provider");
+    await until(() => waiting.length > 0, "the provider");
     const expected = 10 * each + Math.ceil(JSON.stringify(body).length / 3) * 40e-6;
     const reserved = (await page(url)).limits[0]?.budgets?.[0]?.reserved ?? -1;
     t.ok(Math.abs(reserved - expected) < 1e-9, `${reserved} for ${expected}`);
@@ -177,11 +177,11 @@ t.test("what looks like an image in a tool counts as the text that it is", async
     ["/v1/responses", responses],
   ] as const) {
     const answer = ask(url, path, body);
-    await eventually(() => waiting.length > 0, "the provider");
+    await until(() => waiting.length > 0, "the provider");
     t.ok((await reserved()) >= (letters.length / 3) * 20e-6, `${path}: ${await reserved()}`);
     waiting.shift()?.();
     await (await answer).text();
-    await eventually(async () => (await reserved()) === 0, "the settlement");
+    await until(async () => (await reserved()) === 0, "the settlement");
   }
 });
 
@@ -200,12 +200,12 @@ limits: { default: { budget: $1000 } }\n`,
     [{ service_tier: "priority" }, 0.21],
   ] as const) {
     const answer = ask(url, "/v1beta/models/m:generateContent", { contents: [], ...more });
-    await eventually(() => waiting.length > 0, "the provider");
+    await until(() => waiting.length > 0, "the provider");
     const held = await reserved();
     t.ok(held < most && held > most - 0.02, `${JSON.stringify(more)}: ${held}`);
     waiting.shift()?.();
     await (await answer).text();
-    await eventually(async () => (await reserved()) === 0, "the settlement");
+    await until(async () => (await reserved()) === 0, "the settlement");
   }
 });
 
@@ -224,7 +224,7 @@ t.test(
       t.match(await refused.text(), /twice/);
     }
     const answer = send("/v1/chat/completions", '{"model":"m","messages":[],"max_tokens":0.3333333}');
-    await eventually(() => waiting.length > 0, "the provider");
+    await until(() => waiting.length > 0, "the provider");
     waiting.shift()?.();
     t.equal((await answer).status, 200);
   },
@@ -241,7 +241,7 @@ t.test("images in a request count as images, not by their characters", async (t)
       max_tokens: 1,
       messages: [{ role: "user", content }],
     });
-    await eventually(() => waiting.length > 0, "the provider");
+    await until(() => waiting.length > 0, "the provider");
     const [level] = (await page(url)).limits;
     const reserved = level?.budgets?.[0]?.reserved ?? 0;
     t.ok(reserved > 1e-3 + 1600 * 20e-6 && reserved < 1e-3 + 2000 * 20e-6, `${letters.length}: ${reserved}`);
@@ -260,7 +260,7 @@ t.test("the tightest limits are in the headers of each protocol, refusals includ
   const chat = { model: "m", max_tokens: 10, messages: [] };
   const answered = async (path: string) => {
     const answer = ask(url, path, chat);
-    await eventually(() => waiting.length > 0, "the provider");
+    await until(() => waiting.length > 0, "the provider");
     waiting.shift()?.();
     const { headers, status } = await answer;
     return { headers: Object.fromEntries(headers), status };
@@ -377,14 +377,14 @@ t.test("on a pass-through path, rates count, and limits of tokens and money clos
   const limited = await gateway(t, address, `${paths(false)}limits: { default: { concurrency: 1, rpm: 2 } }\n`);
   const get = (url: string) => fetch(`${url}/v1/audio/speech`, { method: "POST", headers: asking(), body: "{}" });
   const first = get(limited.url);
-  await eventually(() => waiting.length > 0, "the provider");
+  await until(() => waiting.length > 0, "the provider");
   t.match(await (await get(limited.url)).json(), {
     error: { code: "rate_limit_exceeded", message: /at the same time/ },
   });
   waiting.shift()?.();
   t.equal((await first).status, 200);
   const second = get(limited.url);
-  await eventually(() => waiting.length > 0, "the provider");
+  await until(() => waiting.length > 0, "the provider");
   waiting.shift()?.();
   t.equal((await second).status, 200);
   t.match(await (await get(limited.url)).json(), { error: { message: /2 requests a minute/ } });
@@ -395,7 +395,7 @@ t.test("on a pass-through path, rates count, and limits of tokens and money clos
   t.match(await refused.json(), { error: { message: /The provider "p" has a limit of tokens.*open: true/ } });
   const opened = await gateway(t, address, `${paths(true)}limits: { all: { budget: $1 } }\n`);
   const passed = get(opened.url);
-  await eventually(() => waiting.length > 0, "the provider");
+  await until(() => waiting.length > 0, "the provider");
   waiting.shift()?.();
   t.equal((await passed).status, 200);
 });
@@ -417,7 +417,7 @@ limits: { ${limits} }
   await t.rejects(ask(rates), /^429 .*at the same time/s);
   socket.close();
   await closed;
-  await eventually(
+  await until(
     () =>
       ask(rates).then(
         (again) => {
@@ -446,7 +446,7 @@ models: { m: { targets: [a:x], price: { input: 1, output: 2 }, output: 1k } }
   await keys.edit(record.id, { owner: "someone" });
   await keys.edit(record.id, { limits: { rpm: 5 } });
   talking.socket.send('{"type":"hello"}');
-  await eventually(() => talking.messages.length === 1, "an answer");
+  await until(() => talking.messages.length === 1, "an answer");
   await keys.edit(record.id, { limits: { budgets: [{ nano: 1e6, per: "day", soft: false }] } });
   t.equal(await talking.closed, 1008);
   t.match(JSON.parse(talking.messages.at(-1) ?? ""), { type: "error", error: { code: "key_not_allowed" } });
@@ -512,7 +512,7 @@ t.test("limits of a key created at run time are enforced, shown, and changed whi
   const limits = async () =>
     ((await (await fetch(`${url}/v1/key`, { headers })).json()) as KeyPage).data.limits[0] as unknown as object;
   const first = guest();
-  await eventually(() => waiting.length > 0, "the provider");
+  await until(() => waiting.length > 0, "the provider");
   t.match(await limits(), {
     of: "key",
     requests_per_minute: { limit: 2, remaining: 1 },
@@ -523,14 +523,14 @@ t.test("limits of a key created at run time are enforced, shown, and changed whi
   waiting.shift()?.();
   t.equal((await first).status, 200);
   await keys.edit("guest", { limits: { rpm: 1, budgets: [{ nano: 1e9, per: "month", soft: false }] } });
-  await eventually(async () => !("concurrency" in (await limits())), "the change");
+  await until(async () => !("concurrency" in (await limits())), "the change");
   t.match(await limits(), { requests_per_minute: { limit: 1 }, budgets: [{ limit: 1, per: "month" }] });
   const refused = await guest();
   t.equal(refused.status, 429);
   t.match(await refused.json(), { error: { message: /may make 1 request a minute/ } });
   t.equal(upstream.seen.length, 1);
   await keys.edit("guest", { limits: { rpm: 0, budgets: [{ nano: 1e6, per: "month", soft: false }] } });
-  await eventually(async () => !("requests_per_minute" in (await limits())), "the change");
+  await until(async () => !("requests_per_minute" in (await limits())), "the change");
   t.match(await (await guest()).json(), {
     error: { code: "insufficient_quota", message: /may spend \$0\.001 a month/ },
   });
@@ -561,7 +561,7 @@ t.test(
     const { url } = await gateway(t, address, "limits: { default: { tpm: 100 }, models: { m: { tpm: 90 } } }\n");
     const chat = { model: "m", messages: [] };
     const first = ask(url, "/v1/chat/completions", chat);
-    await eventually(() => waiting.length > 0, "the provider");
+    await until(() => waiting.length > 0, "the provider");
     const next = await ask(url, "/v1/chat/completions", { ...chat, max_tokens: 20 });
     t.match([next.status, next.headers.get("x-should-retry")], [429, null]);
     t.match(await next.json(), {
@@ -624,7 +624,7 @@ t.test(
       [{ fallbacks: [{ model: "m" }], speed: "fast" }, 120],
     ] as const) {
       const answer = ask(url, "/v1/messages", { ...messages, ...more }, guest);
-      await eventually(() => waiting.length > 0, "the provider");
+      await until(() => waiting.length > 0, "the provider");
       const reserved = await reservedNow();
       t.ok(Math.abs(reserved - expected * 1e-3) < 1e-9, `${JSON.stringify(more)}: ${reserved}`);
       waiting.shift()?.();
@@ -646,7 +646,7 @@ t.test(
       t.equal(refused.status, 403);
       t.match(await refused.json(), { error: { message: new RegExp(`the price of ${word} is unknown`) } });
       const rich = ask(url, "/v1/messages", { ...messages, ...more });
-      await eventually(() => waiting.length > 0, "the provider");
+      await until(() => waiting.length > 0, "the provider");
       waiting.shift()?.();
       t.equal((await rich).status, 200, "a key without a budget");
     }
@@ -714,13 +714,13 @@ limits: { default: { budget: $1000 } }\n`,
         headers: { authorization: asking()["authorization"] as string },
         body,
       });
-      await eventually(async () => (await reserved()) > 0, "the reservation");
+      await until(async () => (await reserved()) > 0, "the reservation");
       t.equal(await reserved(), pictures / 10, fields.map(([name]) => name).join(" "));
-      await eventually(() => waiting.length > 0, "the provider");
+      await until(() => waiting.length > 0, "the provider");
       waiting.shift()?.();
       t.equal((await answer).status, 200);
       await (await answer).text();
-      await eventually(async () => (await reserved()) === 0, "the settlement");
+      await until(async () => (await reserved()) === 0, "the settlement");
     }
   },
 );

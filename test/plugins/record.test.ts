@@ -10,8 +10,8 @@ import Record from "../../plugins/record.ts";
 import type { RecordedExchange } from "../../src/core/recorded.ts";
 import { type DriveOptions, drive, type TestGateway } from "../../src/testing.ts";
 import { gathered } from "../support/gathered.ts";
-import { eventually } from "../support/process.ts";
 import { EVERY_CASE, sample } from "../support/sample.ts";
+import { until } from "../support/until.ts";
 
 /** All that a file of recordings holds, the first first. */
 function rows(file: string): RecordedExchange[] {
@@ -37,7 +37,7 @@ const recorded = ({ plugin }: TestGateway, id = "") => plugin.recorded?.(id);
 /** What is kept of an exchange, as soon as it is: behind a failed attempt that takes until its answer has been read. */
 async function found(driven: TestGateway, id = ""): Promise<RecordedExchange> {
   let kept: RecordedExchange | undefined;
-  await eventually(async () => {
+  await until(async () => {
     kept = await recorded(driven, id);
     return kept !== undefined;
   }, `the record of ${id}`);

@@ -1,6 +1,7 @@
 import t, { type Test } from "tap";
 import { asking, startGateway } from "../support/gateway.ts";
-import { httpUpstream, until } from "../support/upstream.ts";
+import { until } from "../support/until.ts";
+import { httpUpstream } from "../support/upstream.ts";
 
 const DELTA =
   'data: {"id":"c","object":"chat.completion.chunk","choices":[{"index":0,"delta":{"content":"Hi"},"finish_reason":null}]}\n\n';

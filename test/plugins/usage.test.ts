@@ -1,6 +1,7 @@
 import t, { type Test } from "tap";
 import { asking, startGateway } from "../support/gateway.ts";
-import { httpUpstream, rawUpstream, until } from "../support/upstream.ts";
+import { until } from "../support/until.ts";
+import { httpUpstream, rawUpstream } from "../support/upstream.ts";
 
 const USAGE = {
   prompt_tokens: 1000,

@@ -6,7 +6,7 @@ import { openLedgerStore } from "../../src/store/ledger-store.ts";
 import { openPostgres } from "../../src/store/postgres/migrations.ts";
 import { entry } from "../support/ledger-contract.ts";
 import { placeOf, startPostgres } from "../support/postgres.ts";
-import { eventually } from "../support/process.ts";
+import { until } from "../support/until.ts";
 
 const server = await startPostgres(t);
 
@@ -35,7 +35,7 @@ t.test("closing a database breaks off the question whether it responds, and that
   store.ledger.probe();
   await setImmediate();
   await store.close();
-  await eventually(() => store.ledger.state === "waiting", "the end of the question");
+  await until(() => store.ledger.state === "waiting", "the end of the question");
 });
 
 t.test("a row that the store refuses is reported as lost while its ledger is being closed", async (t) => {

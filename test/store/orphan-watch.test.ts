@@ -6,7 +6,7 @@ import { MemoryLimiter } from "../../src/store/memory-limiter.ts";
 import type { RowCharge } from "../../src/store/orphan-charges.ts";
 import { OrphanWatch } from "../../src/store/orphan-watch.ts";
 import { level } from "../support/limiter-contract.ts";
-import { eventually } from "../support/process.ts";
+import { until } from "../support/until.ts";
 
 t.test("the rows of a dead worker are looked up until the ledger can answer and has them", async (t) => {
   const limiter = new MemoryLimiter(
@@ -33,7 +33,7 @@ t.test("the rows of a dead worker are looked up until the ledger can answer and 
   // The watch alone does not keep a process alive.
   const busy = setInterval(() => {}, 1000);
   t.teardown(() => clearInterval(busy));
-  await eventually(() => limiter.pending === 0, "the row");
+  await until(() => limiter.pending === 0, "the row");
   t.same(asked, [["a"], ["a"], ["a"]]);
   t.match(await limiter.statuses(levels), [{ budgets: [{ spent: 30, reserved: 0 }] }]);
 });
@@ -75,7 +75,7 @@ t.test(
     const busy = setInterval(() => {}, 1000);
     t.teardown(() => clearInterval(busy));
     end("c");
-    await eventually(() => limiter.pending === 0, "the last row");
+    await until(() => limiter.pending === 0, "the last row");
     t.match(await limiter.statuses(levels), [{ budgets: [{ spent: 90, reserved: 0 }] }]);
   },
 );
@@ -107,7 +107,7 @@ t.test("what former processes have begun meanwhile counts once they have ended",
   t.teardown(() => clearInterval(busy));
   spent = 75;
   shared = false;
-  await eventually(() => reads === 3, "the sums");
+  await until(() => reads === 3, "the sums");
   t.match(await limiter.statuses(levels), [{ budgets: [{ spent: 75, reserved: 0 }] }]);
 });
 
@@ -137,7 +137,7 @@ t.test("what former processes have begun counts also where exchanges end during 
   spent = 9000;
   shared = false;
   const counted = async () => (await limiter.statuses(levels))[0]?.budgets[0]?.spent ?? 0;
-  await eventually(async () => (await counted()) >= 9000, "what they have spent");
+  await until(async () => (await counted()) >= 9000, "what they have spent");
   t.ok((await counted()) < 9100);
 });
 

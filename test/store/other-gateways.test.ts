@@ -5,7 +5,7 @@ import { openStores } from "../../src/store/open.ts";
 import { OtherGatewayWatch } from "../../src/store/other-gateways.ts";
 import { folderFor } from "../support/folder.ts";
 import { plainEntry } from "../support/plain-entry.ts";
-import { until } from "../support/upstream.ts";
+import { until } from "../support/until.ts";
 
 t.test(
   "another gateway is reported once when it was seen twice, where there is a limit, and once when it has gone",

@@ -4,7 +4,7 @@ import type { CachedKeys } from "../../src/store/cached-keys.ts";
 import { generateKey, isValidKey } from "../../src/store/key-format.ts";
 import type { FileKey } from "../../src/store/key-rows.ts";
 import type { IssuedKey, KeyChange } from "../../src/store/keys.ts";
-import { eventually } from "./process.ts";
+import { until } from "./until.ts";
 
 const CI = "a-key-of-the-operators-own-choice";
 
@@ -203,14 +203,14 @@ export function keysContract(t: Test, open: (t: Test) => KeyStore | Promise<KeyS
     const before = Date.now();
     await keys.disableGroup("acme");
     t.equal(await keys.disabledGroup("acme/research"), "acme", "at once where it was disabled");
-    await eventually(async () => (await other.disabledGroup("acme/research")) === "acme", "the other view");
+    await until(async () => (await other.disabledGroup("acme/research")) === "acme", "the other view");
     for (const [group, by] of [
       ["acme", "acme"],
       ["acme-2", undefined],
       ["other/acme", undefined],
     ] as const)
       t.equal(await other.disabledGroup(group), by, group);
-    await eventually(() => told.length > 0, "the news");
+    await until(() => told.length > 0, "the news");
     t.same(told, [{ group: "acme" }]);
     const [since] = (await keys.listDisabledGroups()).values();
     t.ok(since !== undefined && since >= before && since <= Date.now());
@@ -221,6 +221,6 @@ export function keysContract(t: Test, open: (t: Test) => KeyStore | Promise<KeyS
     await keys.enableGroup("nobody");
     t.equal(await keys.disabledGroup("acme/research"), "acme/research", "stays disabled by itself");
     t.equal(await keys.disabledGroup("acme"), undefined);
-    await eventually(async () => (await other.disabledGroup("acme")) === undefined, "the other view");
+    await until(async () => (await other.disabledGroup("acme")) === undefined, "the other view");
   });
 }

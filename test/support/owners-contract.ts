@@ -1,6 +1,6 @@
 import type { Test } from "tap";
 import type { Owners } from "../../src/store/owners.ts";
-import { eventually } from "./process.ts";
+import { until } from "./until.ts";
 
 const file = { id: "file-1", provider: "up", key: "one" };
 
@@ -10,7 +10,7 @@ export function ownersContract(t: Test, open: (t: Test) => Promise<{ owners: Own
     const { owners, other } = await open(t);
     owners.add([file, { ...file, id: "resp_1", group: "acme", model: "m" }]);
     t.same(await owners.find("file-1"), [file]);
-    await eventually(async () => (await other.find("resp_1")).length > 0, "the other's view");
+    await until(async () => (await other.find("resp_1")).length > 0, "the other's view");
     t.same(await other.find("file-1"), [file]);
     t.same(await other.find("resp_1"), [{ ...file, id: "resp_1", group: "acme", model: "m" }]);
   });
@@ -20,18 +20,18 @@ export function ownersContract(t: Test, open: (t: Test) => Promise<{ owners: Own
     owners.add([file]);
     owners.add([{ ...file, key: "two" }]);
     t.same(await owners.find("file-1"), [file], "before it is written");
-    await eventually(async () => (await other.find("file-1")).length > 0, "the other's view");
+    await until(async () => (await other.find("file-1")).length > 0, "the other's view");
     other.add([{ ...file, key: "two" }]);
     other.add([{ ...file, provider: "other", key: "two" }]);
     t.same(await other.find("file-1"), [file, { ...file, provider: "other", key: "two" }], "and in the store");
-    await eventually(async () => (await owners.find("file-1")).length === 2, "both");
+    await until(async () => (await owners.find("file-1")).length === 2, "both");
   });
 
   t.test("ids of vendors and clients are only texts", async (t) => {
     const { owners, other } = await open(t);
     const odd = ["'; drop table object; --", "ü\ud800", "$1", "?", "x".repeat(1000)];
     owners.add(odd.map((id) => ({ ...file, id })));
-    await eventually(async () => (await other.find("?")).length > 0, "the other's view");
+    await until(async () => (await other.find("?")).length > 0, "the other's view");
     for (const id of odd) t.equal((await other.find(id)).length, 1, id.slice(0, 20));
     t.same(await other.find("nobody's\0"), []);
   });

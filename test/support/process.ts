@@ -4,10 +4,10 @@ import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { DatabaseSync } from "node:sqlite";
-import { setTimeout as after } from "node:timers/promises";
 import { fileURLToPath } from "node:url";
 import type { Test } from "tap";
 import { KEY } from "./gateway.ts";
+import { until } from "./until.ts";
 
 const ROOT = fileURLToPath(new URL("../..", import.meta.url));
 
@@ -61,15 +61,6 @@ export interface ProcessOptions {
   core?: number | undefined;
 }
 
-/** Polls until the condition holds, for up to half a minute: test machines may be busy. */
-export async function eventually(condition: () => boolean | Promise<boolean>, what: string): Promise<void> {
-  const deadline = performance.now() + 30_000;
-  while (!(await condition())) {
-    if (performance.now() > deadline) throw new Error(`waited in vain for ${what}`);
-    await after(10);
-  }
-}
-
 /** @param yaml providers, models and whatever the test needs; listener, admin side, store, key and more are added */
 export async function startProcess(
   t: Test,
@@ -119,7 +110,7 @@ export async function startProcess(
     // Workers of a killed primary may write for a moment.
     rmSync(folder, { recursive: true, force: true, maxRetries: 5 });
   });
-  await eventually(() => text.includes('"Hello"') || child.exitCode !== null, "a gateway's start");
+  await until(() => text.includes('"Hello"') || child.exitCode !== null, "a gateway's start");
   if (child.exitCode !== null) throw new Error(`no gateway: ${text}`);
   const url = /listens on (\S+)/.exec(text)?.[1] ?? "";
   const admin = /admin +(\S+)/.exec(text)?.[1] ?? "";

@@ -6,7 +6,7 @@ import { join } from "node:path";
 import type { Test } from "tap";
 import { stringify } from "yaml";
 import { freePort } from "./free-port.ts";
-import { eventually } from "./process.ts";
+import { until } from "./until.ts";
 
 /** A Prometheus that scrapes every second. */
 export interface Prometheus {
@@ -47,7 +47,7 @@ export async function startPrometheus(t: Test, target: string, rules: string[]):
     rmSync(folder, { recursive: true, force: true });
   });
   const url = `http://127.0.0.1:${port}`;
-  await eventually(async () => {
+  await until(async () => {
     if (child.exitCode !== null) throw new Error(`no Prometheus: ${output}`);
     return (await fetch(`${url}/-/ready`).catch(() => undefined))?.ok === true;
   }, "Prometheus");

@@ -173,15 +173,6 @@ export async function whole(
   return { body: Buffer.concat(pieces), calls, ...(error ? { error } : {}) };
 }
 
-/** Resolves once the condition holds; fails after 30 seconds. */
-export async function until(condition: () => boolean, what = "the condition"): Promise<void> {
-  const deadline = performance.now() + 30_000;
-  while (!condition()) {
-    if (performance.now() > deadline) throw new Error(`waited in vain for ${what}`);
-    await new Promise((resolve) => setTimeout(resolve, 2));
-  }
-}
-
 async function listening<T extends { connections: number; open: number }>(
   server: Server,
   fake: T,

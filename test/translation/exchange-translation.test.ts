@@ -3,7 +3,7 @@ import messages from "../../plugins/protocols/anthropic-messages/index.ts";
 import chat from "../../plugins/protocols/openai-chat/index.ts";
 import { drive } from "../../src/testing.ts";
 import { asking, startGateway } from "../support/gateway.ts";
-import { eventually } from "../support/process.ts";
+import { until } from "../support/until.ts";
 import { httpUpstream } from "../support/upstream.ts";
 import { json, startVendor } from "../support/vendor.ts";
 
@@ -52,7 +52,7 @@ t.test("names that a client or a provider makes up are shortened in refusals, no
   t.equal(dropped.status, 200);
   t.equal(dropped.headers.get("gateway-dropped"), "odd.?");
   await t.rejects(dropped.text(), "the stream has no end");
-  t.match(log.lines.at(-1)?.fields, { unsaid: ["response.…"] });
+  t.match(log.lines.at(-1)?.fields, { dropped_from_response: ["response.…"] });
   for (const line of log.lines) t.ok(JSON.stringify(line).length < 10_000, JSON.stringify(line).slice(0, 300));
 });
 
@@ -304,10 +304,10 @@ t.test("a large request whose client leaves is not translated to its end, and no
   steps = requests = 0;
   const leaving = new AbortController();
   const left = ask(leaving.signal);
-  await eventually(() => steps > 0, "it has begun");
+  await until(() => steps > 0, "it has begun");
   leaving.abort();
   await t.rejects(left);
-  await eventually(() => log.lines.some(({ fields }) => fields["outcome"] === "aborted"), "it is logged");
+  await until(() => log.lines.some(({ fields }) => fields["outcome"] === "aborted"), "it is logged");
   t.ok(steps < all, `${steps} of ${all} steps`);
   t.equal(requests, 0);
 });
@@ -397,10 +397,10 @@ plugins: { rewrite: { deadline: 1ms } }
     const leaving = new AbortController();
     running.begun = running.steps = 0;
     const left = ask(leaving.signal);
-    await eventually(() => running.steps > 0, "it has begun");
+    await until(() => running.steps > 0, "it has begun");
     leaving.abort();
     await t.rejects(left);
-    await eventually(() => log.lines.some(({ fields }) => fields["outcome"] === "aborted"), "it is logged");
+    await until(() => log.lines.some(({ fields }) => fields["outcome"] === "aborted"), "it is logged");
     t.ok(longest < 1_000_000, "its usage is not searched in one turn either");
     const { steps } = running;
     t.equal((await ask()).status, 200, "the next one is translated");

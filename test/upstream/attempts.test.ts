@@ -1,7 +1,7 @@
 import type { ServerResponse } from "node:http";
 import t, { type Test } from "tap";
 import { asking, type Running, startGateway } from "../support/gateway.ts";
-import { eventually } from "../support/process.ts";
+import { until } from "../support/until.ts";
 import { type FakeUpstream, httpUpstream, rawUpstream, type SeenRequest } from "../support/upstream.ts";
 
 const answering = async (t: Test, status: number, headers: Record<string, string> = {}) => {
@@ -314,7 +314,7 @@ retry: { attempts: 0 }
     // A whole answer is read only where it is translated.
     for (let i = 0; i < 3; i++) await ask(paths[whole ? 1 : i % 2] as string);
     const suspended = () => log.lines.some(({ message }) => message.startsWith("target is suspended"));
-    if (isFault) await eventually(suspended, "it is suspended");
+    if (isFault) await until(suspended, "it is suspended");
     else t.notOk(suspended());
   });
 

@@ -15,7 +15,8 @@ import { UpstreamProxy } from "../../src/upstream/proxy.ts";
 import { connectProxy } from "../support/connect-proxy.ts";
 import { send } from "../support/raw.ts";
 import { certificate, key } from "../support/tls.ts";
-import { CHUNKED, OK, rawUpstream, type Script, until } from "../support/upstream.ts";
+import { until } from "../support/until.ts";
+import { CHUNKED, OK, rawUpstream, type Script } from "../support/upstream.ts";
 
 const CREDENTIAL = "a-credential-0123456789";
 

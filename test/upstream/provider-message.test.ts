@@ -4,7 +4,8 @@ import type { Exchange } from "../../src/core/exchange.ts";
 import { Redactor } from "../../src/core/redactor.ts";
 import { recordErrorMessage } from "../../src/upstream/provider-message.ts";
 import { asking, startGateway } from "../support/gateway.ts";
-import { httpUpstream, until } from "../support/upstream.ts";
+import { until } from "../support/until.ts";
+import { httpUpstream } from "../support/upstream.ts";
 
 const SECRET = "a-credential-0123456789";
 

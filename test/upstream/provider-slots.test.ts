@@ -3,7 +3,8 @@ import { ProviderSlots } from "../../src/upstream/provider-slots.ts";
 import { asking, KEY, type Running, startGateway } from "../support/gateway.ts";
 import { providerOf } from "../support/provider.ts";
 import { open, socketUpstream } from "../support/sockets.ts";
-import { client, httpUpstream, until } from "../support/upstream.ts";
+import { until } from "../support/until.ts";
+import { client, httpUpstream } from "../support/upstream.ts";
 
 /** A provider that holds every request until `go` is called once for it, and knows how many it had at a time. */
 async function holding(t: Test) {

@@ -3,6 +3,7 @@ import { Readable } from "node:stream";
 import t, { type Test } from "tap";
 import type { OutgoingRequest } from "../../src/upstream/request.ts";
 import type { UpstreamResponse } from "../../src/upstream/response.ts";
+import { until } from "../support/until.ts";
 import {
   CHUNKED,
   client,
@@ -12,7 +13,6 @@ import {
   outgoing,
   proxied,
   type Script,
-  until,
   whole,
 } from "../support/upstream.ts";
 

@@ -5,7 +5,8 @@ import { Readable } from "node:stream";
 import t from "tap";
 import { GatewayError } from "../../src/core/errors.ts";
 import { gathered } from "../support/gathered.ts";
-import { client, failed, outgoing, proxied, until, whole } from "../support/upstream.ts";
+import { until } from "../support/until.ts";
+import { client, failed, outgoing, proxied, whole } from "../support/upstream.ts";
 
 gathered(t, "a reader that does not keep up stops the provider, and loses nothing", async (t) => {
   const size = 48 << 20;

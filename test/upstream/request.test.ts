@@ -7,6 +7,7 @@ import { type Timeouts } from "../../src/core/marketplace.ts";
 import { Pools } from "../../src/upstream/http1/pools.ts";
 import { UpstreamProxy } from "../../src/upstream/proxy.ts";
 import type { OutgoingRequest } from "../../src/upstream/request.ts";
+import { until } from "../support/until.ts";
 import {
   CHUNKED,
   client,
@@ -17,7 +18,6 @@ import {
   outgoing,
   proxied,
   type Script,
-  until,
   whole,
 } from "../support/upstream.ts";
 

@@ -1,7 +1,8 @@
 import t, { type Test } from "tap";
 import { outcomeOfError, outcomeOfStatus, RetryBudget } from "../../src/upstream/retry.ts";
 import { asking, type Running, startGateway } from "../support/gateway.ts";
-import { OK, type RawRequest, rawUpstream, type Script, until } from "../support/upstream.ts";
+import { until } from "../support/until.ts";
+import { OK, type RawRequest, rawUpstream, type Script } from "../support/upstream.ts";
 
 const ok = "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: 2\r\n\r\n{}";
 const failing = (status: number, ...lines: string[]) =>

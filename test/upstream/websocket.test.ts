@@ -8,7 +8,8 @@ import { Pools } from "../../src/upstream/http1/pools.ts";
 import { UpstreamProxy } from "../../src/upstream/proxy.ts";
 import type { SocketEnd, SocketObserver } from "../../src/upstream/websocket.ts";
 import { connectProxy } from "../support/connect-proxy.ts";
-import { type RawRequest, rawUpstream, until } from "../support/upstream.ts";
+import { until } from "../support/until.ts";
+import { type RawRequest, rawUpstream } from "../support/upstream.ts";
 
 const ACCEPTED = "HTTP/1.1 101 Switching Protocols\r\nupgrade: websocket\r\nconnection: upgrade\r\n";
 

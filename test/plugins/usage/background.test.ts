@@ -3,7 +3,8 @@ import t, { type Test } from "tap";
 import { readJournals } from "../../../src/store/journal/lines.ts";
 import { rowToEntry } from "../../../src/store/ledger-row.ts";
 import { asking, startGateway } from "../../support/gateway.ts";
-import { httpUpstream, until } from "../../support/upstream.ts";
+import { until } from "../../support/until.ts";
+import { httpUpstream } from "../../support/upstream.ts";
 
 const TOKENS = { input_tokens: 500, output_tokens: 30, total_tokens: 530 };
 const COST = (500 * 3 + 30 * 15) * 1000;

@@ -1,6 +1,7 @@
 import t from "tap";
 import { asking, startGateway } from "../../support/gateway.ts";
-import { httpUpstream, until } from "../../support/upstream.ts";
+import { until } from "../../support/until.ts";
+import { httpUpstream } from "../../support/upstream.ts";
 
 const DATA = "iVBORw0KGgo".repeat(1000);
 const event = (type: string, more: object) => `event: ${type}\ndata: ${JSON.stringify({ type, ...more })}\n\n`;

@@ -3,7 +3,8 @@ import { CLIENTS } from "../../support/four-clients.ts";
 import { asking, startGateway } from "../../support/gateway.ts";
 import { sample } from "../../support/sample.ts";
 import { askedIn, SCRIPTS, TOKENS } from "../../support/scripted.ts";
-import { httpUpstream, until } from "../../support/upstream.ts";
+import { until } from "../../support/until.ts";
+import { httpUpstream } from "../../support/upstream.ts";
 
 const NAMES = Object.keys(SCRIPTS) as (keyof typeof SCRIPTS)[];
 

@@ -4,7 +4,8 @@ import { JsonUsage } from "../../../src/core/json-usage.ts";
 import { isPriced } from "../../../src/core/price.ts";
 import type { Usage } from "../../../src/core/usage.ts";
 import { asking, startGateway } from "../../support/gateway.ts";
-import { httpUpstream, until } from "../../support/upstream.ts";
+import { until } from "../../support/until.ts";
+import { httpUpstream } from "../../support/upstream.ts";
 
 const event = (type: string, more: object) => `event: ${type}\ndata: ${JSON.stringify({ type, ...more })}\n\n`;
 const search = (more: object = {}) => ({ type: "web_search_call", id: "ws_1", status: "completed", ...more });

@@ -3,7 +3,8 @@ import t from "tap";
 import { readJournals } from "../../../src/store/journal/lines.ts";
 import { rowToEntry } from "../../../src/store/ledger-row.ts";
 import { asking, startGateway } from "../../support/gateway.ts";
-import { httpUpstream, until } from "../../support/upstream.ts";
+import { until } from "../../support/until.ts";
+import { httpUpstream } from "../../support/upstream.ts";
 
 const chunk = (i: number) => {
   const choices = [{ index: 0, delta: { content: `word number ${i} of many. ` }, finish_reason: null }];

@@ -1,7 +1,8 @@
 import t, { type Test } from "tap";
 import type { LedgerEntry } from "../../../src/store/ledger.ts";
 import { asking, startGateway } from "../../support/gateway.ts";
-import { httpUpstream, until } from "../../support/upstream.ts";
+import { until } from "../../support/until.ts";
+import { httpUpstream } from "../../support/upstream.ts";
 
 const PRICE =
   "{ input: 3, output: 15, priority: { input: 30, output: 150 }, fast: { input: 60, output: 300 }, flex: { input: 1, output: 5 } }";

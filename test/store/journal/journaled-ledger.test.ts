@@ -15,7 +15,7 @@ import { entryToRow } from "../../../src/store/ledger-row.ts";
 import { SqliteDatabase } from "../../../src/store/sqlite/database.ts";
 import { pruneSqlite } from "../../../src/store/sqlite/pruning.ts";
 import { testPlacedSums } from "../../support/placed-sums.ts";
-import { eventually } from "../../support/process.ts";
+import { until } from "../../support/until.ts";
 import { leaveWaitingRows } from "../../support/waiting-rows.ts";
 
 const entry = (id: string, more: Partial<LedgerEntry> = {}): LedgerEntry => ({
@@ -75,7 +75,7 @@ t.test("it says when entries go on into the store", async (t) => {
   t.equal(feeds, 1);
   await flushed;
   ledger.append(entry("2"));
-  await eventually(() => feeds > 1, "them to be noticed");
+  await until(() => feeds > 1, "them to be noticed");
 });
 
 t.test("when the thread has died another one continues: nothing is lost or duplicated", async (t) => {
@@ -198,7 +198,7 @@ t.test("so are those of processes that begin and die while this one runs", async
   const left = journalFile(journalFolder(file), `${spawnSync(process.execPath, ["-e", ""]).pid}-5-1`, 1);
   copyFileSync(journalFile(join(folder, "other"), dead.owner, 1), left);
   utimesSync(left, new Date(0), new Date(0));
-  await eventually(() => !existsSync(left), "the journal to be read");
+  await until(() => !existsSync(left), "the journal to be read");
   t.match(await ledger.sums({ by: [] }), [{ requests: 2 }]);
   await ledger.close();
 });

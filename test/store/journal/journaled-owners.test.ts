@@ -11,7 +11,7 @@ import { SqliteDatabase } from "../../../src/store/sqlite/database.ts";
 import { SqliteObjects } from "../../../src/store/sqlite/objects.ts";
 import { folderFor } from "../../support/folder.ts";
 import { ownersContract } from "../../support/owners-contract.ts";
-import { eventually } from "../../support/process.ts";
+import { until } from "../../support/until.ts";
 
 const file = { id: "file-1", provider: "up", key: "one" };
 
@@ -101,11 +101,11 @@ t.test("objects not yet in the store are known, and requested again where the th
   owners.add([file]);
   owners.add([file, { ...file, provider: "other" }]);
   t.same(journal.lines, ["file-1", "file-1"], "each once");
-  await eventually(() => journal.flushes === 1, "the first try");
+  await until(() => journal.flushes === 1, "the first try");
   t.equal((await owners.find("file-1")).length, 2);
   journal.dead = false;
-  await eventually(() => journal.flushes === 2, "the second");
-  await eventually(async () => (await owners.find("file-1")).length === 0, "memory to be free of it");
+  await until(() => journal.flushes === 2, "the second");
+  await until(async () => (await owners.find("file-1")).length === 0, "memory to be free of it");
   await owners.close();
 });
 

@@ -12,7 +12,7 @@ import {
 } from "../../../src/store/postgres/database.ts";
 import { openPostgres } from "../../../src/store/postgres/migrations.ts";
 import { placeOf, startPostgres } from "../../support/postgres.ts";
-import { eventually } from "../../support/process.ts";
+import { until } from "../../support/until.ts";
 
 const server = await startPostgres(t);
 
@@ -142,7 +142,7 @@ if (server) {
       for (const socket of sockets) socket.destroy();
       between.close();
     });
-    await eventually(() => between.listening, "the port");
+    await until(() => between.listening, "the port");
     const { port } = between.address() as { port: number };
     const place = { ...direct, host: "127.0.0.1", port, tls: { mode: "disable" } as const };
     const database = await PostgresDatabase.open(place, 2);

@@ -7,7 +7,7 @@ import { PostgresKeys } from "../../../src/store/postgres/keys.ts";
 import { openPostgres } from "../../../src/store/postgres/migrations.ts";
 import { keysContract } from "../../support/keys-contract.ts";
 import { placeOf, startPostgres } from "../../support/postgres.ts";
-import { eventually } from "../../support/process.ts";
+import { until } from "../../support/until.ts";
 
 /** Milliseconds that a question for a key may take. */
 const LOOK_UP = 1_500;
@@ -87,7 +87,7 @@ if (server) {
     t.notOk(two.find(key) instanceof Promise, "at once and without a promise");
     await one.revoke("one");
     t.ok((await one.find(key))?.revoked, "the process that did it knows at once");
-    await eventually(() => told.length > 0, "the news");
+    await until(() => told.length > 0, "the news");
     t.same(told, [{ id: record.id, kind: "revoked" }]);
     t.ok((await two.find(key))?.revoked);
   });
@@ -100,12 +100,12 @@ if (server) {
     t.equal((await deaf.find(key))?.revoked, undefined);
     await server.ask(url, "alter table key disable trigger key_tells");
     await one.revoke("one");
-    await eventually(async () => (await deaf.find(key))?.revoked !== undefined, "the change");
+    await until(async () => (await deaf.find(key))?.revoked !== undefined, "the change");
     const heard = await view([], undefined, { poll: 200, listen: true });
     const second = await one.create({ name: "two" });
     t.equal((await heard.find(second.key))?.revoked, undefined);
     await one.disable("two");
-    await eventually(async () => (await heard.find(second.key))?.disabled !== undefined, "the change");
+    await until(async () => (await heard.find(second.key))?.disabled !== undefined, "the change");
   });
 
   t.test(
@@ -118,7 +118,7 @@ if (server) {
       const told: KeyChange[] = [];
       heard.watch((change) => told.push(change));
       await one.disableGroup("acme");
-      await eventually(() => told.length > 0, "the notification");
+      await until(() => told.length > 0, "the notification");
       t.same(told, [{ group: "acme" }]);
       t.equal(heard.disabledGroup("acme/x"), "acme", "at once and without a promise");
       t.equal(await (await view()).disabledGroup("acme/x"), "acme");
@@ -166,10 +166,10 @@ if (server) {
     t.equal((await two.find(key))?.disabled, undefined);
     const listening = "select pid from pg_stat_activity where query like 'listen%' and datname = current_database()";
     for (let i = 0; i < 3; i++) {
-      await eventually(async () => (await server.ask(url, listening)).length === 1, "listening");
+      await until(async () => (await server.ask(url, listening)).length === 1, "listening");
       await server.ask(url, `select pg_terminate_backend(pid) from (${listening}) as found`);
       await (i % 2 === 0 ? one.disable("one") : one.enable("one"));
-      await eventually(async () => ((await two.find(key))?.disabled !== undefined) === (i % 2 === 0), "the change");
+      await until(async () => ((await two.find(key))?.disabled !== undefined) === (i % 2 === 0), "the change");
     }
   });
 
@@ -183,7 +183,7 @@ if (server) {
     await Promise.all(made.map(({ record }, i) => (views[(i + 1) % 3] as PostgresKeys).revoke(record.id)));
     for (const keys of views)
       for (const { key } of made)
-        await eventually(async () => (await keys.find(key))?.revoked !== undefined, "every revocation");
+        await until(async () => (await keys.find(key))?.revoked !== undefined, "every revocation");
   });
 
   t.test("the same name is given once", async (t) => {
@@ -250,7 +250,7 @@ t.test("while the database is down", async (t) => {
   await t.rejects(Promise.resolve(keys.find(key)), refused, "for ten minutes");
   t.ok(keys.find("a-key-of-the-operators-own-choice"), "keys of gateway.yaml always work");
   await own.start();
-  await eventually(async () => {
+  await until(async () => {
     clock.now += 1000;
     return Promise.resolve(keys.find(key)).then(
       (found) => found?.name === "known",

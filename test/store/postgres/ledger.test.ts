@@ -6,7 +6,7 @@ import { openPostgres } from "../../../src/store/postgres/migrations.ts";
 import { entry, ledgerContract } from "../../support/ledger-contract.ts";
 import { testPlacedSums } from "../../support/placed-sums.ts";
 import { placeOf, startPostgres } from "../../support/postgres.ts";
-import { eventually } from "../../support/process.ts";
+import { until } from "../../support/until.ts";
 
 const DAY = Date.UTC(2026, 10, 20);
 /** Rows of the test of many at a time. */
@@ -152,7 +152,7 @@ if (server) {
     const warnings: string[] = [];
     const ledger = new PostgresLedger(database, (text) => warnings.push(text));
     const becomes = (state: string) =>
-      eventually(() => {
+      until(() => {
         ledger.probe();
         return ledger.state === state;
       }, `the state "${state}"`);

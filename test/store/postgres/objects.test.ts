@@ -9,7 +9,7 @@ import { PostgresObjects } from "../../../src/store/postgres/objects.ts";
 import { folderFor } from "../../support/folder.ts";
 import { ownersContract } from "../../support/owners-contract.ts";
 import { type PostgresServer, placeOf, startPostgres } from "../../support/postgres.ts";
-import { eventually } from "../../support/process.ts";
+import { until } from "../../support/until.ts";
 
 /** For a caller who may use every object. */
 const isAny = (found: readonly OwnedObject[]) => found.length > 0;
@@ -51,7 +51,7 @@ if (server) {
     });
     await own.start();
     const found = async () => (await Promise.resolve(other.find("file-1")).catch(() => [])).length === 1;
-    await eventually(found, "the other's view");
+    await until(found, "the other's view");
   });
 
   t.test("an object that another gateway has just added is waited for, where a miss would be a refusal", async (t) => {

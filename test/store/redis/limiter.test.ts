@@ -18,8 +18,8 @@ import {
   START,
   USD,
 } from "../../support/limiter-contract.ts";
-import { eventually } from "../../support/process.ts";
 import { type RedisProcess, startRedis } from "../../support/redis.ts";
+import { until } from "../../support/until.ts";
 
 const redis = await startRedis(t, ["--databases", "64"]);
 let database = 0;
@@ -285,7 +285,7 @@ test("requests of a process that died run no more, and stay reserved until the l
   for (const by of [third, other, third]) {
     clock.now += 3000;
     await Promise.all([other, third].map(beat));
-    await eventually(async () => (await spent(by, levels))?.spent === 200, "their rows");
+    await until(async () => (await spent(by, levels))?.spent === 200, "their rows");
   }
   t.match(await other.statuses(levels), [
     { tokens: { remaining: 9000 - 20 - 80 - 50 }, budgets: [{ spent: 200, reserved: 200 }] },
@@ -322,11 +322,11 @@ test("a request without a row counts with its minimum after ten minutes, and a r
   await wait(599_999);
   t.match(await spent(other, levels), { spent: 0, reserved: 100 });
   await wait(60_000);
-  await eventually(async () => (await spent(other, levels))?.spent === 1, "its minimum");
+  await until(async () => (await spent(other, levels))?.spent === 1, "its minimum");
   t.match(await spent(other, levels), { reserved: 0 });
   rows.set(hold.id, row(0, 150));
   await wait(70_000);
-  await eventually(async () => (await spent(other, levels))?.spent === 150, "its row");
+  await until(async () => (await spent(other, levels))?.spent === 150, "its row");
   await wait(3_600_000);
   t.match(await spent(other, levels), { spent: 150, reserved: 0 });
 });
@@ -345,7 +345,7 @@ test("the row of a dead process's fallback counts for the model and provider tha
   clock.now += 10_001;
   await beat(other);
   const all = [...main, ...own];
-  await eventually(async () => (await spent(other, own))?.reserved === 0, "the row");
+  await until(async () => (await spent(other, own))?.reserved === 0, "the row");
   t.same(
     (await other.statuses(all)).map(({ budgets }) => [budgets[0]?.spent, budgets[0]?.reserved]),
     [
@@ -366,10 +366,10 @@ test("a process that was suspended and taken for dead reports its requests' cost
   rows.set(one.id, row(0, 50));
   clock.now += 10_001;
   await beat(other);
-  await eventually(async () => (await spent(other, levels))?.spent === 50, "a row");
+  await until(async () => (await spent(other, levels))?.spent === 50, "a row");
   t.match(await spent(other, levels), { spent: 50, reserved: 200 });
   for (const { id } of [one, two]) still.settle(id, { tokens: 0, cost: 60 });
-  await eventually(async () => (await spent(other, levels))?.spent === 120, "the difference, and the other one");
+  await until(async () => (await spent(other, levels))?.spent === 120, "the difference, and the other one");
   await beat(still);
   t.match(await spent(other, levels), { spent: 120, reserved: 100 }, "the third one runs");
   still.settle(three.id, { tokens: 0, cost: 70 });
@@ -400,7 +400,7 @@ test("usage of a dead process's row that counts once is counted once, whoever ha
   for (let i = 0; i < 2; i++) {
     clock.now += 10_001;
     await beat(other);
-    await eventually(async () => (await spent(other, levels))?.reserved === 0, "the rows");
+    await until(async () => (await spent(other, levels))?.reserved === 0, "the rows");
   }
   t.match(await spent(other, levels), { spent: 90 });
   await told("up after");
@@ -461,9 +461,9 @@ test("the server is killed and comes back empty: each keeps to its share, and ev
   for (const [limiter, id] of running.slice(0, 2)) settle(limiter, id, 50);
   const [first] = limiters as [RedisLimiter];
   await redis.start();
-  await eventually(() => limiters.every(({ state }) => state === "ok"), "all to be back");
+  await until(() => limiters.every(({ state }) => state === "ok"), "all to be back");
   const told = () => logged.filter((line) => /all count together/.test(line)).length;
-  await eventually(() => told() >= 3, "all to say so");
+  await until(() => told() >= 3, "all to say so");
   t.equal(told(), 3);
   const pending = apart.reduce((all, { ids }) => all + (ids.length - 10) * 10, 60);
   t.match(
@@ -503,12 +503,12 @@ test("spending not yet in the ledger when a server comes back empty is not forgo
   await redis.kill();
   for (const [i, cost] of [40, 50].entries()) await spend(i, cost);
   await redis.start();
-  await eventually(() => early.state === "ok", "the one whose ledger can be written");
+  await until(() => early.state === "ok", "the one whose ledger can be written");
   t.match(await spent(early, levels), { spent: 40 }, "the spending in the ledger");
   t.equal(late.state, "apart", "its own spending is not there yet");
   clock.now += 100;
   slow.resolve();
-  await eventually(() => late.state === "ok", "the other one");
+  await until(() => late.state === "ok", "the other one");
   for (const limiter of limiters) t.match(await spent(limiter, levels), { spent: 120 }, "the total");
 });
 
@@ -605,13 +605,13 @@ test("whatever is settled while the server is lost and comes back empty counts o
       await redis.start();
     }
     const [first] = limiters as [RedisLimiter];
-    await eventually(() => limiters.some(({ state }) => state === "apart"), "the loss to be known");
-    await eventually(() => limiters.every(({ state }) => state === "ok"), "all to be back");
+    await until(() => limiters.some(({ state }) => state === "apart"), "the loss to be known");
+    await until(() => limiters.every(({ state }) => state === "ok"), "all to be back");
     await sleep(300);
     going = false;
     await Promise.all([...traffic, feeds]);
     for (const limiter of limiters) await limiter.statuses([]);
-    await eventually(async () => (await spent(first, levels))?.reserved === 0, "the last to be reported");
+    await until(async () => (await spent(first, levels))?.reserved === 0, "the last to be reported");
     t.same(
       (await first.statuses(levels)).map(({ budgets }) => budgets[0]?.spent),
       [settled, settled],
@@ -644,11 +644,11 @@ for (const loss of ["killed", "emptied", "silent"])
       }
     });
     const states = () => limiters.map(({ state }) => state);
-    await eventually(() => states().every((state) => state === "apart"), "the loss to be known to all");
+    await until(() => states().every((state) => state === "apart"), "the loss to be known to all");
     t.ok(reserved <= 600 + 2 * 134, `each its part: ${reserved}`);
     if (loss === "killed") await redis.start();
     redis.resume();
-    await eventually(() => states().every((state) => state === "ok"), "all to be back");
+    await until(() => states().every((state) => state === "ok"), "all to be back");
     await sleep(300);
     going = false;
     await Promise.all(flood);
@@ -682,7 +682,7 @@ for (const format of ["the first", "another"])
       await Promise.all([beat(one), beat(other)]);
     }
     t.equal(logged.filter((line) => /another version .* no more/.test(line)).length, 2);
-    await eventually(() => limiters.every(({ state }) => state === "ok"), "all to count anew");
+    await until(() => limiters.every(({ state }) => state === "ok"), "all to count anew");
     for (const limiter of limiters) t.match(await spent(limiter, levels), { spent: 300, reserved: 100 });
   });
 
@@ -700,7 +700,7 @@ test("one process loses its connection to the server: what it spends meanwhile i
   for (const each of [ended, runs]) granted(await lost.reserve(each));
   lost.settle(ended.id, { tokens: 0, cost: 45 });
   t.match(await spent(other, levels), { spent: 0, reserved: 110 });
-  await eventually(() => lost.state === "ok", "it to be back");
+  await until(() => lost.state === "ok", "it to be back");
   t.match(await spent(other, levels), { spent: 125, reserved: 80 });
   lost.settle(runs.id, { tokens: 0, cost: 1 });
   await lost.statuses([]);
@@ -731,10 +731,10 @@ test("what was spent without a reservation while the server was unreachable coun
   (lost as unknown as { parts: { server: RedisServer } }).parts.server.disconnect();
   lost.settle("", { tokens: 0, cost: 5 }, undefined, unreserved);
   lost.sendUnreserved();
-  await eventually(() => lost.state === "apart", "the loss to be known");
+  await until(() => lost.state === "apart", "the loss to be known");
   lost.settle("", { tokens: 0, cost: 70 }, undefined, unreserved);
   lost.settle("", { tokens: 0, cost: 70 }, undefined, { scopes: ["key:new"], time: START - 86_400_000 });
-  await eventually(() => lost.state === "ok", "it to be back");
+  await until(() => lost.state === "ok", "it to be back");
   await lost.statuses([]);
   t.match(await spent(other, levels), { spent: 75 });
 });
@@ -754,17 +754,17 @@ test("what was spent without a reservation counts once, whether the server has i
   lost.settle("", { tokens: 0, cost: 70 }, undefined, unreserved);
   lost.sendUnreserved();
   await cut;
-  await eventually(() => lost.state === "apart", "the loss to be known");
+  await until(() => lost.state === "apart", "the loss to be known");
   t.match(await spent(other, levels), { spent: 75 }, "the server has them");
-  await eventually(() => lost.state === "ok", "it to be back");
+  await until(() => lost.state === "ok", "it to be back");
   await lost.statuses([]);
   t.match(await spent(other, levels), { spent: 75 });
   t.match(await spent(other, budget(1000)), { spent: 5, reserved: 0 });
   (lost as unknown as { parts: { server: RedisServer } }).parts.server.disconnect();
   lost.settle("", { tokens: 0, cost: 9 }, undefined, unreserved);
   lost.sendUnreserved();
-  await eventually(() => lost.state === "apart", "the loss to be known");
-  await eventually(() => lost.state === "ok", "it to be back");
+  await until(() => lost.state === "apart", "the loss to be known");
+  await until(() => lost.state === "ok", "it to be back");
   await lost.statuses([]);
   t.match(await spent(other, levels), { spent: 84 }, "what the server did not get");
 });
@@ -793,7 +793,7 @@ test("what was spent without a reservation is sent together, before anything els
   await beat(busy).catch((thrown) =>
     (busy as unknown as { handleFailure(thrown: unknown): void }).handleFailure(thrown),
   );
-  await eventually(() => busy.state === "ok", "it to be back");
+  await until(() => busy.state === "ok", "it to be back");
   await busy.statuses([]);
   t.match(await spent(other, levels), { spent: 507 });
   spend(9);
@@ -816,7 +816,7 @@ test("what waits to be sent when the server is lost counts once, where the ledge
   limiter.settle("", { tokens: 0, cost: 5 }, undefined, { scopes: ["key:new"], time: START });
   [cost, stored, position] = [5, 10, 20];
   (limiter as unknown as { handleFailure(thrown: Error): void }).handleFailure(new Error("a cut cable"));
-  await eventually(() => limiter.state === "ok", "it to be back");
+  await until(() => limiter.state === "ok", "it to be back");
   await limiter.statuses([]);
   t.match(await spent(limiter, budget(1000, "new")), { spent: 5 });
 });
@@ -832,7 +832,7 @@ test("a server that does not respond delays a request by the deadline at most, a
   t.equal(limiter.state, "apart");
   t.match(logged, [/no reply within \d+ ms/]);
   redis.resume();
-  await eventually(() => limiter.state === "ok", "it to be back");
+  await until(() => limiter.state === "ok", "it to be back");
   t.match(await spent(limiter, levels), { spent: 0, reserved: 1000 }, "nothing is reserved twice");
 });
 
@@ -844,9 +844,9 @@ test("a server that no longer accepts the password is reported with advice, once
   await redis.ask("CLIENT", "KILL", "USER", "gateway");
   granted(await limiter.reserve(asking(budget(1000), 10)));
   const told = () => logged.filter((line) => /asked again, and refuses: .*WRONGPASS.*set user and password/.test(line));
-  await eventually(() => told().length > 0, "the reason");
+  await until(() => told().length > 0, "the reason");
   await redis.ask("ACL", "SETUSER", "gateway", ">first");
-  await eventually(() => limiter.state === "ok", "it to be back");
+  await until(() => limiter.state === "ok", "it to be back");
   t.equal(told().length, 1);
   t.match(logged[0], /is unavailable/);
 });
@@ -864,7 +864,7 @@ test("a server that was emptied while all are connected gets the running request
   granted(await other.reserve(asking(levels, 1)));
   granted(await one.reserve(asking(levels, 1)));
   t.same([one.state, other.state], ["apart", "apart"], "each keeps to its part until both have found out");
-  await eventually(() => limiters.every(({ state }) => state === "ok"), "all to be back");
+  await until(() => limiters.every(({ state }) => state === "ok"), "all to be back");
   t.match(await spent(other, levels), { spent: 90, reserved: 102 });
 });
 

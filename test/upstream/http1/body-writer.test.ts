@@ -2,7 +2,7 @@ import type { Socket } from "node:net";
 import { PassThrough, Readable } from "node:stream";
 import t from "tap";
 import { BodyWriter } from "../../../src/upstream/http1/body-writer.ts";
-import { until } from "../../support/upstream.ts";
+import { until } from "../../support/until.ts";
 
 function uploading(body: Readable, length: number | undefined) {
   const socket = new PassThrough();

@@ -5,7 +5,7 @@ import t, { type Test } from "tap";
 import { Connection, type ConnectionOwner, isClosedByPeer } from "../../../src/upstream/http1/connection.ts";
 import { Http1Error } from "../../../src/upstream/http1/errors.ts";
 import type { HttpRequest, RequestController } from "../../../src/upstream/http1/http-request.ts";
-import { until } from "../../support/upstream.ts";
+import { until } from "../../support/until.ts";
 
 /** A connection to a provider that the test plays itself. */
 async function connected(t: Test, statusError: ConnectionOwner["statusError"] = () => undefined) {

@@ -2,7 +2,8 @@ import type { Socket } from "node:net";
 import t from "tap";
 import { Pools } from "../../../src/upstream/http1/pools.ts";
 import { UpstreamProxy } from "../../../src/upstream/proxy.ts";
-import { client, httpUpstream, outgoing, rawUpstream, until, whole } from "../../support/upstream.ts";
+import { until } from "../../support/until.ts";
+import { client, httpUpstream, outgoing, rawUpstream, whole } from "../../support/upstream.ts";
 
 t.test("one pool for each origin and credential", async (t) => {
   const pools = new Pools({ environment: {} });

@@ -3,7 +3,7 @@ import { PassThrough, Readable, Writable } from "node:stream";
 import t from "tap";
 import type { HttpRequest } from "../../../src/upstream/http1/http-request.ts";
 import { RequestWriter } from "../../../src/upstream/http1/request-writer.ts";
-import { until } from "../../support/upstream.ts";
+import { until } from "../../support/until.ts";
 
 const HEAD = "POST /p HTTP/1.1\r\nhost: h\r\nconnection: keep-alive\r\naccept-encoding: identity\r\n";
 
