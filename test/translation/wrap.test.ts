@@ -66,7 +66,7 @@ function unwrapped(wrapped: WrapKind, pieces: readonly string[]): string {
     { type: "close", block: 0 },
   ];
   const out = events.flatMap((event) => unwrapper.unwrap(event));
-  t.equal(out.at(-1)?.type, "close");
+  if (out.at(-1)?.type !== "close") throw new Error("The text is not closed.");
   return out.map((event) => (event.type === "text" ? event.text : "")).join("");
 }
 

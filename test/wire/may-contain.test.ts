@@ -1,5 +1,6 @@
 import t from "tap";
 import { containsAnyCase, containsWord, mayContain } from "../../src/wire/may-contain.ts";
+import { gathered } from "../support/gathered.ts";
 
 const sees = (text: string, key = "usage"): boolean => mayContain(Buffer.from(text), key);
 
@@ -54,7 +55,7 @@ t.test("any of several members is found at every position, as each alone", async
   t.notOk(mayContain(Buffer.from('"usage":{'), []));
 });
 
-t.test("a word in any case is found at every position, and in long bytes in the usual cases", async (t) => {
+gathered(t, "a word in any case is found at every position, and in long bytes in the usual cases", async (t) => {
   const holds = (text: string) => containsAnyCase(Buffer.from(text), "error");
   for (const filler of ["x", "Erro", "RRORE"])
     for (let before = 0; before < 40; before++)
@@ -66,7 +67,7 @@ t.test("a word in any case is found at every position, and in long bytes in the 
         }
 });
 
-t.test("a word is found at every position, in short and long bytes, and not where it is absent", async (t) => {
+gathered(t, "a word is found at every position, in short and long bytes, and not where it is absent", async (t) => {
   const holds = (text: string) => containsWord(Buffer.from(text), "error");
   for (const filler of ["x", "erro", "rrore"])
     for (let before = 0; before < 40; before++)

@@ -124,7 +124,7 @@ gathered(t, "what readers take differently is refused, in the same words however
   t.match(refusal(part('name="a"', "").repeat(999) + MODEL + END), /^found/);
 });
 
-t.test("checked forms never leave a field ambiguous, nor a whole form before its end", async (t) => {
+gathered(t, "checked forms never leave a field ambiguous, nor a whole form before its end", async (t) => {
   const forms = [
     part('name="prompt"', "a cat") + MODEL + part('name="image"; filename="a"', "y".repeat(100)) + END,
     MODEL + part('name="prompt"', "a") + MODEL + END,
@@ -222,7 +222,7 @@ t.test("a field that is read is refused in another character set, and any other 
   t.equal(read("text/plain; charset=utf-16", "other"), undefined);
 });
 
-t.test("a delimiter is found across the chunks of a long value", async (t) => {
+gathered(t, "a delimiter is found across the chunks of a long value", async (t) => {
   const said = (form: string, step: number) => {
     try {
       return JSON.stringify(scanned(form, step).found);
