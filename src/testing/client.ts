@@ -6,6 +6,7 @@ import { translationOf } from "../translation/codec.ts";
 import type { Conversation } from "../translation/conversation.ts";
 import type { Event } from "../translation/events.ts";
 import { ToolNames } from "../translation/names.ts";
+import { runAtOnce } from "../translation/steps.ts";
 import { ArraySplitter } from "../wire/array.ts";
 import type { Frame } from "../wire/frame.ts";
 import { NestedJson } from "../wire/nested.ts";
@@ -117,7 +118,7 @@ function encodeConversation(
     change: ignore,
     refuse,
   };
-  const { operation, query, body: json } = encode(conversation, context);
+  const { operation, query, body: json } = runAtOnce(encode(conversation, context));
   const written = `${protocol.versionSegment}${operation.upstream(model)}${query === undefined ? "" : `?${query}`}`;
   return { method: operation.method, path: written, json: JSON.parse(json) as Record<string, unknown> };
 }

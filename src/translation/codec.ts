@@ -39,16 +39,15 @@ interface BetterProtocol {
 
 export interface Translation {
   readonly request: {
-    /** Parses a request. @throws GatewayError `invalid_field` with the client's own path as `param`. */
-    decode(request: IncomingRequest): Conversation;
-    /** Does the same in steps, for large requests; absent: they are parsed in one. */
-    decodeInSteps?(request: IncomingRequest): Steps<Conversation>;
-    /** Names of members whose original text `decodeInSteps` needs; absent: `parameters` and `schema`. */
+    /**
+     * Parses a request, in steps between which a large one lets others have their turn.
+     * @throws GatewayError `invalid_field` with the client's own path as `param`.
+     */
+    decode(request: IncomingRequest): Steps<Conversation>;
+    /** Names of members whose original text `decode` needs; absent: `parameters` and `schema`. */
     readonly rawMembers?: ReadonlySet<string>;
-    /** Serializes a request for a vendor. @throws GatewayError as `context.refuse` makes it. */
-    encode(conversation: Conversation, context: EncodeContext): EncodedRequest;
-    /** Does the same in steps, for large requests; absent: they are serialized in one. */
-    encodeInSteps?(conversation: Conversation, context: EncodeContext): Steps<EncodedRequest>;
+    /** Serializes a request for a vendor, in steps. @throws GatewayError as `context.refuse` makes it. */
+    encode(conversation: Conversation, context: EncodeContext): Steps<EncodedRequest>;
     /** True where the response schema's root must be an object; the engine wraps other schemas, and unwraps the response. */
     readonly objectSchemas?: true;
     /** True where assistant turns can hold media; for other protocols the engine moves them into the user's next turn. */
@@ -138,7 +137,7 @@ export interface OpaqueConsequence {
 
 /** The client's half of a translation: of a protocol whose requests are decoded, and never encoded for a provider. */
 export interface ClientTranslation {
-  readonly request: Pick<Translation["request"], "decode" | "decodeInSteps" | "rawMembers" | "fields">;
+  readonly request: Pick<Translation["request"], "decode" | "rawMembers" | "fields">;
   readonly response: Pick<Translation["response"], "encoder" | "encode" | "encodeInSteps">;
 }
 

@@ -7,6 +7,7 @@ import type { Conversation } from "./conversation.ts";
 import { demoStream, demoWhole } from "./demo-script.ts";
 import type { Event } from "./events.ts";
 import { Framing } from "./framing.ts";
+import { runAtOnce } from "./steps.ts";
 
 /** An event, and the milliseconds to wait before it. */
 export type TimedEvent = Event & { after?: number };
@@ -32,7 +33,7 @@ export function encodeAnswer(
 /** Decodes a request as it is: the state in it is opened by nobody. @throws GatewayError for an invalid one */
 export function decodeAnswered(protocol: Protocol, codec: ClientTranslation, request: DemoRequest): Conversation {
   const { operation, streaming, body, query } = request;
-  return codec.request.decode({
+  const steps = codec.request.decode({
     operation,
     task: operation.task ?? "generate",
     streaming,
@@ -43,6 +44,7 @@ export function decodeAnswered(protocol: Protocol, codec: ClientTranslation, req
     isEnvelope: () => false,
     recall: () => undefined,
   });
+  return runAtOnce(steps);
 }
 
 /** Returns what the encoder of such a response needs. */

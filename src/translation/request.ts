@@ -23,7 +23,7 @@ import { ToolNames } from "./names.ts";
 import { dropUnknownNamespaces } from "./namespaces.ts";
 import { keepReadable, placeState, UNREADABLE_NOTICE } from "./opaque-state.ts";
 import { pathOfUse } from "./settings.ts";
-import type { Steps } from "./steps.ts";
+import { runAtOnce, type Steps } from "./steps.ts";
 import { declareNeededTools } from "./vendor-tools.ts";
 import { type WrapKind, wrapFormat } from "./wrap.ts";
 
@@ -51,23 +51,22 @@ export interface ClientRequest {
  * @throws GatewayError `invalid_field` with the client's own path
  */
 export const readRequest = (received: ClientRequest, envelopes: Envelopes): Conversation =>
-  checkConversation(decodeAndPlaceState(() => requestCodec(received).decode(incomingRequest(received, envelopes))));
+  runAtOnce(readRequestInSteps(received, envelopes));
 
 /** Does the same in steps, for large requests. @throws GatewayError `invalid_field` with the client's own path */
 export function* readRequestInSteps(received: ClientRequest, envelopes: Envelopes): Steps<Conversation> {
   const codec = requestCodec(received);
   const incoming = incomingRequest(received, envelopes);
-  if (!codec.decodeInSteps) return checkConversation(decodeAndPlaceState(() => codec.decode(incoming)));
   if (received.bytes) incoming.parsed = yield* parseBody(received.bytes, codec.rawMembers);
-  const steps = codec.decodeInSteps(incoming);
+  const steps = codec.decode(incoming);
   let step = withSyntaxErrors(() => steps.next());
   while (!step.done) {
     yield;
     step = withSyntaxErrors(() => steps.next());
   }
-  const { value } = step;
+  const conversation = step.value;
   yield;
-  const conversation = decodeAndPlaceState(() => value);
+  placeState(conversation);
   yield;
   return checkConversation(conversation);
 }
@@ -120,12 +119,6 @@ function incomingRequest(received: ClientRequest, envelopes: Envelopes): Incomin
   };
 }
 
-function decodeAndPlaceState(decode: () => Conversation): Conversation {
-  const conversation = withSyntaxErrors(decode);
-  placeState(conversation);
-  return conversation;
-}
-
 /** The destination of a request. */
 export interface RequestDestination {
   protocol: TranslatedProtocol;
@@ -170,10 +163,8 @@ export interface WrittenRequest {
  * @param strict whether a loss is refused
  * @throws GatewayError `not_translatable` with the client's own path
  */
-export function writeRequest(conversation: Conversation, to: RequestDestination, strict: boolean): WrittenRequest {
-  const writing = prepareRequest(conversation, to, strict);
-  return { ...writing.written, encoded: to.protocol.translation.request.encode(writing.prepared, writing.context) };
-}
+export const writeRequest = (conversation: Conversation, to: RequestDestination, strict: boolean): WrittenRequest =>
+  runAtOnce(writeRequestInSteps(conversation, to, strict));
 
 /** Does the same in steps, for large requests. @throws GatewayError `not_translatable` with the client's own path */
 export function* writeRequestInSteps(
@@ -183,13 +174,7 @@ export function* writeRequestInSteps(
 ): Steps<WrittenRequest> {
   const { prepared, context, written } = prepareRequest(conversation, to, strict);
   yield;
-  const { request } = to.protocol.translation;
-  return {
-    ...written,
-    encoded: request.encodeInSteps
-      ? yield* request.encodeInSteps(prepared, context)
-      : request.encode(prepared, context),
-  };
+  return { ...written, encoded: yield* to.protocol.translation.request.encode(prepared, context) };
 }
 
 /** The part of encoding that is the same for all protocols. */

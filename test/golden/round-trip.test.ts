@@ -11,6 +11,7 @@ import type { Citation, Event } from "../../src/translation/events.ts";
 import { type Feature, supportOf } from "../../src/translation/features.ts";
 import { safeId } from "../../src/translation/ids.ts";
 import { ToolNames } from "../../src/translation/names.ts";
+import { runAtOnce } from "../../src/translation/steps.ts";
 import { ArraySplitter } from "../../src/wire/array.ts";
 import { parseExact, RawJson, writeJson } from "../../src/wire/exact.ts";
 import { Frame } from "../../src/wire/frame.ts";
@@ -461,17 +462,19 @@ const usesRefused = (protocol: ProtocolName, { uses }: Conversation): boolean =>
 
 function readRequestOf({ protocol, operation }: RecordedRequest, text: string): Conversation {
   const { stream } = JSON.parse(text) as { stream?: unknown };
-  return translationOf(protocol).request.decode({
-    operation,
-    task: operation.task ?? "generate",
-    streaming: operation.streams === "asked" ? stream === true : operation.streams,
-    text,
-    headers: new HeaderList([]),
-    query: new Query(""),
-    open: (data, kind) => ({ protocol, kind, data }),
-    isEnvelope: () => false,
-    recall: () => undefined,
-  });
+  return runAtOnce(
+    translationOf(protocol).request.decode({
+      operation,
+      task: operation.task ?? "generate",
+      streaming: operation.streams === "asked" ? stream === true : operation.streams,
+      text,
+      headers: new HeaderList([]),
+      query: new Query(""),
+      open: (data, kind) => ({ protocol, kind, data }),
+      isEnvelope: () => false,
+      recall: () => undefined,
+    }),
+  );
 }
 
 /** Reports whether a request cannot be written, as it should be: its vendor refused it, or the protocol's table does. */
@@ -499,18 +502,20 @@ function written(protocol: ProtocolName, conversation: Conversation): Written {
   const dropped = new Set<string>();
   const changed = new Set<string>();
   const { budget = -1 } = conversation.reasoning ?? {};
-  const encoded = translationOf(protocol).request.encode(conversation, {
-    client: protocol,
-    model: "any",
-    facts: { system_in_place: true, ...(budget >= 0 ? { thinking: "budget" } : {}) },
-    names: new ToolNames(),
-    nested: new NestedJson(),
-    drop: (path) => void dropped.add(path),
-    change: (path) => void changed.add(path),
-    refuse: (path, why): never => {
-      throw new Error(`${path}: ${why}`);
-    },
-  });
+  const encoded = runAtOnce(
+    translationOf(protocol).request.encode(conversation, {
+      client: protocol,
+      model: "any",
+      facts: { system_in_place: true, ...(budget >= 0 ? { thinking: "budget" } : {}) },
+      names: new ToolNames(),
+      nested: new NestedJson(),
+      drop: (path) => void dropped.add(path),
+      change: (path) => void changed.add(path),
+      refuse: (path, why): never => {
+        throw new Error(`${path}: ${why}`);
+      },
+    }),
+  );
   return { encoded, dropped, changed };
 }
 

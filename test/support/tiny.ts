@@ -45,7 +45,8 @@ function written(event: Event): EncodedFrame | undefined {
 
 const translation: Translation = {
   request: {
-    decode: ({ text, task, streaming, open }) => {
+    *decode({ text, task, streaming, open }) {
+      yield;
       const { say, seed, state } = JSON.parse(text) as { say: string; seed?: number; state?: string };
       return {
         protocol: "tiny",
@@ -68,7 +69,8 @@ const translation: Translation = {
       };
     },
     opaque: { find: ({ state }) => (typeof state === "string" ? [{ path: ["state"], span: ["state"] }] : []) },
-    encode: (conversation, terms) => {
+    *encode(conversation, terms) {
+      yield;
       if (conversation.turns.length > 9) terms.refuse("say", "too long");
       terms.change("say", "whispered");
       return {

@@ -238,8 +238,8 @@ t.test("a large request is decoded and encoded in many turns of the event loop, 
   t.teardown(() => clearImmediate(counting));
   const [read, written]: [number[], number[]] = [[], []];
   const [reader, writer] = [messages.translation.request, chat.translation.request];
-  for (const name of ["decode", "decodeInSteps"] as const) listen(t, reader, name, () => read.push(turn));
-  for (const name of ["encode", "encodeInSteps"] as const) listen(t, writer, name, () => written.push(turn));
+  listen(t, reader, "decode", () => read.push(turn));
+  listen(t, writer, "encode", () => written.push(turn));
   const { url } = await startGateway(
     t,
     `providers: { up: { url: "${upstream.origin.origin}/v1", speaks: [openai-chat] } }\nmodels: { m: { targets: [up:x] } }\n`,
@@ -279,10 +279,10 @@ t.test("a large request whose client leaves is not translated to its end, and no
   });
   t.teardown(() => upstream.close());
   let steps = 0;
-  const { decodeInSteps } = messages.translation.request;
-  t.intercept(messages.translation.request, "decodeInSteps", {
-    *value(...args: Parameters<NonNullable<typeof decodeInSteps>>) {
-      const decoding = (decodeInSteps as NonNullable<typeof decodeInSteps>)(...args);
+  const { decode } = messages.translation.request;
+  t.intercept(messages.translation.request, "decode", {
+    *value(...args: Parameters<typeof decode>) {
+      const decoding = decode(...args);
       for (let step = decoding.next(); ; step = decoding.next()) {
         if (step.done) return step.value;
         steps++;

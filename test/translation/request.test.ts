@@ -25,10 +25,10 @@ const quiet: TranslatedProtocol = {
     ...tiny.translation,
     request: {
       ...tiny.translation.request,
-      encode: ({ turns }, { facts, pruned }) => ({
-        operation: SAY,
-        body: JSON.stringify({ facts, pruned, turns: turns.map(({ parts }) => parts) }),
-      }),
+      *encode({ turns }, { facts, pruned }) {
+        yield;
+        return { operation: SAY, body: JSON.stringify({ facts, pruned, turns: turns.map(({ parts }) => parts) }) };
+      },
     },
   },
 };
@@ -68,8 +68,8 @@ t.test("state stored here for a call is no loss of the client's, also in strict 
   const keeping = new Envelopes("a secret of the tests");
   keeping.remember("key", "a", { protocol: "tiny", account: "one", kind: "own", data: "x" });
   const { decode } = quiet.translation.request;
-  const recalling: TranslatedProtocol["translation"]["request"]["decode"] = (asked) => {
-    const conversation = decode(asked);
+  const recalling: TranslatedProtocol["translation"]["request"]["decode"] = function* (asked) {
+    const conversation = yield* decode(asked);
     const opaque = asked.recall("a");
     const part = { kind: "reasoning" as const, at: "kept", ...(opaque && { opaque }) };
     return { ...conversation, turns: [{ role: "assistant", at: "kept", parts: [part] }, ...conversation.turns] };
@@ -100,7 +100,10 @@ t.test("an image without the signature of another provider causes no notice, exc
     const request: TranslatedProtocol["translation"]["request"] = {
       ...quiet.translation.request,
       assistantMedia: true,
-      decode: (asked) => ({ ...decode(asked), turns: [turn, ...decode(asked).turns] }),
+      *decode(asked) {
+        const decoded = yield* decode(asked);
+        return { ...decoded, turns: [turn, ...decoded.turns] };
+      },
     };
     const side = { ...quiet.translation, request };
     const protocol: TranslatedProtocol = { ...quiet, translation: side };
@@ -155,7 +158,8 @@ t.test("an output limit is lowered to the model's maximum, and that is declared"
     task: "generate" | "count" = "generate",
   ) => {
     let asked: number | undefined;
-    const encode: TranslatedProtocol["translation"]["request"]["encode"] = (conversation) => {
+    const encode: TranslatedProtocol["translation"]["request"]["encode"] = function* (conversation) {
+      yield;
       asked = conversation.maxTokens;
       return { operation: SAY, body: "{}" };
     };
@@ -186,10 +190,10 @@ t.test("a call without a result is a 400, except where tokens are only counted",
     ...tiny.translation,
     request: {
       ...tiny.translation.request,
-      decode: (asked) => ({
-        ...tiny.translation.request.decode(asked),
-        turns: [{ role: "assistant", at: "calls", parts: [call] }],
-      }),
+      *decode(asked) {
+        const decoded = yield* tiny.translation.request.decode(asked);
+        return { ...decoded, turns: [{ role: "assistant", at: "calls", parts: [call] }] };
+      },
     },
   };
   t.throws(() => readRequest({ ...received({ say: "" }), side }, envelopes), {
@@ -204,11 +208,14 @@ t.test("a result whose call a vendor stores is checked with that", async (t) => 
     ...tiny.translation,
     request: {
       ...tiny.translation.request,
-      decode: (asked) => ({
-        ...tiny.translation.request.decode(asked),
-        turns: [{ role: "user", at: "m", parts: [{ kind: "tool_result", callId: "a", parts: [], at: "m.0" }] }],
-        uses: [{ feature: "stored_state", path: "previous" }],
-      }),
+      *decode(asked) {
+        const decoded = yield* tiny.translation.request.decode(asked);
+        return {
+          ...decoded,
+          turns: [{ role: "user", at: "m", parts: [{ kind: "tool_result", callId: "a", parts: [], at: "m.0" }] }],
+          uses: [{ feature: "stored_state", path: "previous" }],
+        };
+      },
     },
   };
   t.doesNotThrow(() => readRequest({ ...received({ say: "" }), side }, envelopes));

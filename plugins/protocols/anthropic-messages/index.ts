@@ -8,8 +8,8 @@ import {
 } from "model-gateway/protocol";
 import { errorBody, parseErrorResponse, streamError } from "./errors.ts";
 import { objects, otherModels, vendorObjects } from "./objects.ts";
-import { decodeRequest, decodeRequestInSteps } from "./request.decode.ts";
-import { encodeRequest, encodeRequestInSteps } from "./request.encode.ts";
+import { decodeRequest } from "./request.decode.ts";
+import { encodeRequest } from "./request.encode.ts";
 import { createDecoder, decodeResponse, decodeResponseInSteps } from "./response.decode.ts";
 import { createEncoder, encodeResponse, encodeResponseInSteps } from "./response.encode.ts";
 import { fields, support } from "./support.ts";
@@ -169,10 +169,8 @@ const anthropicMessages: TranslatedProtocol = {
   translation: {
     request: {
       decode: decodeRequest,
-      decodeInSteps: decodeRequestInSteps,
       rawMembers: RAW_MEMBERS,
       encode: encodeRequest,
-      encodeInSteps: encodeRequestInSteps,
       opaque,
       support,
       fields,

@@ -50,10 +50,7 @@ const VENDOR_MEMBERS: Readonly<Record<string, Feature>> = {
 };
 
 /** Decodes a Messages request. @throws GatewayError `invalid_field`, `invalid_json` */
-export const decodeRequest = (request: IncomingRequest): Conversation => Steps.atOnce(decodeRequestInSteps(request));
-
-/** Does the same in steps. @throws GatewayError `invalid_field`, `invalid_json` */
-export function* decodeRequestInSteps(request: IncomingRequest): Steps<Conversation> {
+export function* decodeRequest(request: IncomingRequest): Steps<Conversation> {
   const uses: FeatureUse[] = [];
   const body = requestFields(request, uses, RAW_MEMBERS);
   yield;

@@ -37,11 +37,7 @@ const DEFAULT_MAX_TOKENS = 32_000;
 const HEADERS = [["anthropic-version", "2023-06-01"]] as const;
 
 /** Encodes a Messages request. @throws GatewayError as `context.refuse` makes it. */
-export const encodeRequest = (conversation: Conversation, context: EncodeContext): EncodedRequest =>
-  Steps.atOnce(encodeRequestInSteps(conversation, context));
-
-/** Does the same in steps. @throws GatewayError as `context.refuse` makes it. */
-export function* encodeRequestInSteps(conversation: Conversation, context: EncodeContext): Steps<EncodedRequest> {
+export function* encodeRequest(conversation: Conversation, context: EncodeContext): Steps<EncodedRequest> {
   const countsTokens = conversation.task === "count";
   refuseUnsupported(conversation, context);
   const marks = new CacheMarks(conversation, context);

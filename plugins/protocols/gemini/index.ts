@@ -8,8 +8,8 @@ import {
 import { demo } from "./demo.ts";
 import { errorBody, parseErrorResponse, refuses, retryAfter, streamError } from "./errors.ts";
 import { objects, otherModels, vendorObjects } from "./objects.ts";
-import { decodeRequest, decodeRequestInSteps, RAW_MEMBERS } from "./request.decode.ts";
-import { encodeRequest, encodeRequestInSteps } from "./request.encode.ts";
+import { decodeRequest, RAW_MEMBERS } from "./request.decode.ts";
+import { encodeRequest } from "./request.encode.ts";
 import { createDecoder, decodeResponse, decodeResponseInSteps } from "./response.decode.ts";
 import { createEncoder, encodeResponse, encodeResponseInSteps } from "./response.encode.ts";
 import { fields, support } from "./support.ts";
@@ -117,10 +117,8 @@ const gemini: TranslatedProtocol = {
   translation: {
     request: {
       decode: decodeRequest,
-      decodeInSteps: decodeRequestInSteps,
       rawMembers: RAW_MEMBERS,
       encode: encodeRequest,
-      encodeInSteps: encodeRequestInSteps,
       opaque,
       assistantMedia: true,
       support,

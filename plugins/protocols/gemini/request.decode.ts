@@ -47,10 +47,7 @@ const PERMISSIVE: ReadonlySet<unknown> = new Set(["OFF", "BLOCK_NONE", "HARM_BLO
  * Decodes a request to generate content or to count its tokens, in camel case or snake case.
  * @throws GatewayError `invalid_field` with the client's own path
  */
-export const decodeRequest = (incoming: IncomingRequest): Conversation => Steps.atOnce(decodeRequestInSteps(incoming));
-
-/** Does the same in steps. @throws GatewayError `invalid_field` with the client's own path */
-export function* decodeRequestInSteps(incoming: IncomingRequest): Steps<Conversation> {
+export function* decodeRequest(incoming: IncomingRequest): Steps<Conversation> {
   const uses: FeatureUse[] = [];
   const body = parseBody(incoming, uses);
   yield;

@@ -41,11 +41,7 @@ interface RequestScope {
  * Encodes a request to generate content or to count tokens.
  * @throws GatewayError for what the format cannot express, naming the client's field
  */
-export const encodeRequest = (conversation: Conversation, context: EncodeContext): EncodedRequest =>
-  Steps.atOnce(encodeRequestInSteps(conversation, context));
-
-/** Does the same in steps. @throws GatewayError for what the format cannot express, naming the client's field */
-export function* encodeRequestInSteps(conversation: Conversation, context: EncodeContext): Steps<EncodedRequest> {
+export function* encodeRequest(conversation: Conversation, context: EncodeContext): Steps<EncodedRequest> {
   const calls = callsById(conversation);
   const unsigned = new Set([...unsignedCalls(conversation, context), ...unsignedMedia(conversation, context)]);
   const scope: RequestScope = { conversation, context, calls, unsigned };

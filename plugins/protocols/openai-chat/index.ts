@@ -5,8 +5,8 @@ import { completionsFamily } from "../openai/family.ts";
 import { otherModels } from "../openai/objects.ts";
 import { effortForBudget, mayReason, reasonsByDefault } from "../openai/request.encode.ts";
 import { objects } from "./objects.ts";
-import { decodeRequest, decodeRequestInSteps } from "./request.decode.ts";
-import { encodeRequest, encodeRequestInSteps } from "./request.encode.ts";
+import { decodeRequest } from "./request.decode.ts";
+import { encodeRequest } from "./request.encode.ts";
 import { createDecoder, decodeResponse, decodeResponseInSteps } from "./response.decode.ts";
 import { createEncoder, encodeResponse, encodeResponseInSteps } from "./response.encode.ts";
 import { fields, support } from "./support.ts";
@@ -60,9 +60,7 @@ const openaiChat: TranslatedProtocol = {
   translation: {
     request: {
       decode: decodeRequest,
-      decodeInSteps: decodeRequestInSteps,
       encode: encodeRequest,
-      encodeInSteps: encodeRequestInSteps,
       opaque,
       support,
       fields,

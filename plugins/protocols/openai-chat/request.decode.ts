@@ -40,10 +40,7 @@ import {
 } from "./wire.ts";
 
 /** Decodes a Chat request. @throws GatewayError `invalid_field` with the client's own path. */
-export const decodeRequest = (incoming: IncomingRequest): Conversation => Steps.atOnce(decodeRequestInSteps(incoming));
-
-/** Does the same in steps. @throws GatewayError `invalid_field` with the client's own path. */
-export function* decodeRequestInSteps(incoming: IncomingRequest): Steps<Conversation> {
+export function* decodeRequest(incoming: IncomingRequest): Steps<Conversation> {
   const uses: FeatureUse[] = [];
   const body = requestFields(incoming, uses);
   yield;

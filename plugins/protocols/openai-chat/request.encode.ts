@@ -30,11 +30,7 @@ import { ANSWER_SETTINGS, CHAT_SETTINGS, NO_CACHE_MARKS } from "./support.ts";
 import { CHAT_COMPLETIONS, textMember } from "./wire.ts";
 
 /** Encodes a Chat request. @throws GatewayError as `context.refuse` makes it. */
-export const encodeRequest = (conversation: Conversation, context: EncodeContext): EncodedRequest =>
-  Steps.atOnce(encodeRequestInSteps(conversation, context));
-
-/** Does the same in steps. @throws GatewayError as `context.refuse` makes it. */
-export function* encodeRequestInSteps(conversation: Conversation, context: EncodeContext): Steps<EncodedRequest> {
+export function* encodeRequest(conversation: Conversation, context: EncodeContext): Steps<EncodedRequest> {
   checkPrefill(conversation, context);
   const body: JsonObject = {
     model: context.model,

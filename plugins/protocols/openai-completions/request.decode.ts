@@ -6,6 +6,7 @@ import {
   invalidField,
   readSettings,
   requestFields,
+  type Steps,
 } from "model-gateway/protocol";
 import { COMPLETION_SETTINGS } from "./support.ts";
 
@@ -14,9 +15,10 @@ import { COMPLETION_SETTINGS } from "./support.ts";
  * several prompts, a text after the gap, the best of several.
  * @throws GatewayError `invalid_field` with the client's own path
  */
-export function decodeRequest(request: IncomingRequest): Conversation {
+export function* decodeRequest(request: IncomingRequest): Steps<Conversation> {
   const uses: FeatureUse[] = [];
   const body = requestFields(request, uses);
+  yield;
   body.text("model");
   body.flag("stream");
   body.ignore("stream_options", "cosmetic");

@@ -14,8 +14,8 @@ import { IMAGE_TOKENS } from "../openai/usage.ts";
 import { demo } from "./demo.ts";
 import { streamError } from "./errors.ts";
 import { objects, otherModels } from "./objects.ts";
-import { decodeRequest, decodeRequestInSteps } from "./request.decode.ts";
-import { encodeRequest, encodeRequestInSteps } from "./request.encode.ts";
+import { decodeRequest } from "./request.decode.ts";
+import { encodeRequest } from "./request.encode.ts";
 import { createDecoder, decodeResponse, decodeResponseInSteps, ending, terminal } from "./response.decode.ts";
 import { createEncoder, encodeResponse, encodeResponseInSteps } from "./response.encode.ts";
 import { fields, support } from "./support.ts";
@@ -26,9 +26,7 @@ import { COMPACT, IMAGE_TOOL, INPUT_TOKENS, RESPONSE } from "./wire.ts";
 const translation: Translation = {
   request: {
     decode: decodeRequest,
-    decodeInSteps: decodeRequestInSteps,
     encode: encodeRequest,
-    encodeInSteps: encodeRequestInSteps,
     opaque,
     support,
     fields,

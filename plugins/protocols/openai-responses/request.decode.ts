@@ -52,10 +52,7 @@ const DEFAULT_FIELDS = { background: [false], truncation: ["disabled"], top_logp
 const DEFAULT_REASONING = { context: ["auto", "all_turns"], mode: ["standard"] };
 
 /** Decodes a request. @throws GatewayError `invalid_field` with the field's path */
-export const decodeRequest = (request: IncomingRequest): Conversation => Steps.atOnce(decodeRequestInSteps(request));
-
-/** Does the same in steps. @throws GatewayError `invalid_field` with the field's path */
-export function* decodeRequestInSteps(request: IncomingRequest): Steps<Conversation> {
+export function* decodeRequest(request: IncomingRequest): Steps<Conversation> {
   const uses: FeatureUse[] = [];
   const body = requestFields(request, uses);
   yield;

@@ -43,11 +43,7 @@ const COUNT_MEMBERS = new Set([
 ]);
 
 /** Encodes a request for a vendor. @throws GatewayError as `context.refuse` makes it */
-export const encodeRequest = (conversation: Conversation, context: EncodeContext): EncodedRequest =>
-  Steps.atOnce(encodeRequestInSteps(conversation, context));
-
-/** Does the same in steps. @throws GatewayError as `context.refuse` makes it */
-export function* encodeRequestInSteps(conversation: Conversation, context: EncodeContext): Steps<EncodedRequest> {
+export function* encodeRequest(conversation: Conversation, context: EncodeContext): Steps<EncodedRequest> {
   checkPrefill(conversation, context);
   if ((conversation.choices ?? 1) > 1)
     context.refuse(pathOfUse(conversation, "choices"), "there is one answer to a request");

@@ -10,6 +10,7 @@ import type {
 import type { Conversation, Part, Turn } from "../../../../src/translation/conversation.ts";
 import type { Event, Opaque } from "../../../../src/translation/events.ts";
 import { ToolNames } from "../../../../src/translation/names.ts";
+import { runAtOnce } from "../../../../src/translation/steps.ts";
 import { Frame } from "../../../../src/wire/frame.ts";
 import { HeaderList } from "../../../../src/wire/headers.ts";
 import { NestedJson } from "../../../../src/wire/nested.ts";
@@ -26,18 +27,20 @@ const operation = (name: string) => protocol.locate(`/v1/${name}`, "", new URLSe
 export function read(body: JsonObject | string, more: Partial<IncomingRequest> = {}): Conversation {
   const text = typeof body === "string" ? body : JSON.stringify(body);
   const task = more.task ?? "generate";
-  return translation.request.decode({
-    operation: operation(task === "count" ? "messages/count_tokens" : "messages") as IncomingRequest["operation"],
-    task,
-    streaming: /"stream":\s*true/.test(text),
-    text,
-    headers: new HeaderList(),
-    query: new URLSearchParams(),
-    open: (data, kind) => ({ protocol: NAME, kind, data }),
-    isEnvelope: () => false,
-    recall: () => undefined,
-    ...more,
-  });
+  return runAtOnce(
+    translation.request.decode({
+      operation: operation(task === "count" ? "messages/count_tokens" : "messages") as IncomingRequest["operation"],
+      task,
+      streaming: /"stream":\s*true/.test(text),
+      text,
+      headers: new HeaderList(),
+      query: new URLSearchParams(),
+      open: (data, kind) => ({ protocol: NAME, kind, data }),
+      isEnvelope: () => false,
+      recall: () => undefined,
+      ...more,
+    }),
+  );
 }
 
 /** A request with a question, and more. */
@@ -71,19 +74,21 @@ export function write(asked: Conversation, facts: Facts = {}, model = "claude", 
   const dropped: string[] = [];
   const changed: string[] = [];
   const names = new ToolNames();
-  const encoded = translation.request.encode(asked, {
-    client: asked.protocol,
-    model,
-    facts,
-    names,
-    pruned,
-    nested: new NestedJson(),
-    drop: (path) => dropped.push(path),
-    change: (path, why) => changed.push(`${path}: ${why}`),
-    refuse(path, why): never {
-      throw new Error(`${path}: ${why}`);
-    },
-  });
+  const encoded = runAtOnce(
+    translation.request.encode(asked, {
+      client: asked.protocol,
+      model,
+      facts,
+      names,
+      pruned,
+      nested: new NestedJson(),
+      drop: (path) => dropped.push(path),
+      change: (path, why) => changed.push(`${path}: ${why}`),
+      refuse(path, why): never {
+        throw new Error(`${path}: ${why}`);
+      },
+    }),
+  );
   return { ...encoded, text: encoded.body, body: JSON.parse(encoded.body) as JsonObject, dropped, changed, names };
 }
 

@@ -1,5 +1,6 @@
 import t from "tap";
 import protocol from "../../../../plugins/protocols/gemini/index.ts";
+import { runAtOnce } from "../../../../src/translation/steps.ts";
 import { HeaderList } from "../../../../src/wire/headers.ts";
 import { Query } from "../../../../src/wire/query.ts";
 import { givenContext, read } from "./requests.ts";
@@ -39,7 +40,7 @@ t.test("its requests can be translated, and so can counts of tokens", async (t) 
   const contents = [{ role: "user", parts: [{ text: "Hi" }] }];
   const { request, count } = protocol.translation ?? {};
   const { context: given } = givenContext();
-  const { body } = request?.encode(read({ contents }), given) ?? {};
+  const { body } = request ? runAtOnce(request.encode(read({ contents }), given)) : {};
   t.same(JSON.parse(body ?? ""), { contents });
   t.equal(count?.decode(count.encode(3)), 3);
 });

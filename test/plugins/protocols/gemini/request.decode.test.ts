@@ -6,6 +6,7 @@ import { GatewayError } from "../../../../src/core/errors.ts";
 import type { Conversation, Part, Reasoning, ToolCall, ToolResult } from "../../../../src/translation/conversation.ts";
 import type { Opaque } from "../../../../src/translation/events.ts";
 import { placeState } from "../../../../src/translation/opaque-state.ts";
+import { runAtOnce } from "../../../../src/translation/steps.ts";
 import { mergeTurns } from "../../../../src/translation/turns.ts";
 import { gathered } from "../../../support/gathered.ts";
 import { hostileTexts, runLinear } from "../../../support/linear-work.ts";
@@ -540,7 +541,7 @@ gathered(t, "every recorded request, written as another client's, says the same 
     const first = read(body);
     // The vendor refused that one.
     if ((first.temperature ?? 0) > 2) continue;
-    const again = encodeRequest({ ...first, protocol: "some-client" }, givenContext().context).body;
+    const again = runAtOnce(encodeRequest({ ...first, protocol: "some-client" }, givenContext().context)).body;
     t.same(meaning(read(again)), meaning(first), id);
   }
 });

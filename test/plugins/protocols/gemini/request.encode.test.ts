@@ -2,6 +2,7 @@ import t from "tap";
 import { encodeRequest } from "../../../../plugins/protocols/gemini/request.encode.ts";
 import type { Media, Part, Tool, ToolChoice } from "../../../../src/translation/conversation.ts";
 import type { Opaque } from "../../../../src/translation/events.ts";
+import { runAtOnce } from "../../../../src/translation/steps.ts";
 import { RawJson } from "../../../../src/wire/exact.ts";
 import { assistant, call, givenContext, read, refusal, result, system, text, user, written } from "./requests.ts";
 
@@ -189,7 +190,7 @@ t.test("a count requested in this protocol names the model it is sent to", async
   const contents = [{ role: "user", parts: [{ text: "Hi" }] }];
   const body = { generateContentRequest: { model: "models/public-name", systemInstruction: "Be terse.", contents } };
   const conversation = read(body, { task: "count" });
-  t.match(JSON.parse(encodeRequest(conversation, givenContext({}, "vendor-name").context).body), {
+  t.match(JSON.parse(runAtOnce(encodeRequest(conversation, givenContext({}, "vendor-name").context)).body), {
     generateContentRequest: {
       model: "models/vendor-name",
       systemInstruction: { parts: [{ text: "Be terse." }] },

@@ -5,6 +5,7 @@ import type { Facts } from "../../../../src/core/marketplace.ts";
 import type { EncodeContext, EncodedRequest, IncomingRequest } from "../../../../src/translation/codec.ts";
 import type { Conversation, Part, Turn } from "../../../../src/translation/conversation.ts";
 import { ToolNames } from "../../../../src/translation/names.ts";
+import { runAtOnce } from "../../../../src/translation/steps.ts";
 import { HeaderList } from "../../../../src/wire/headers.ts";
 import { NestedJson } from "../../../../src/wire/nested.ts";
 import { type RecordingEntry, recordingEntries, storedExchange } from "../../../support/recorded.ts";
@@ -33,7 +34,7 @@ export function asked(body: unknown, more: Partial<IncomingRequest> = {}): Incom
 
 /** A body read. */
 export const read = (body: unknown, more: Partial<IncomingRequest> = {}): Conversation =>
-  decodeRequest(asked(body, more));
+  runAtOnce(decodeRequest(asked(body, more)));
 
 /** Parts of one user turn, or of the turns given, read. */
 export function partsOf(...parts: unknown[]): Part[] {
@@ -124,7 +125,7 @@ export function written(
   model?: string,
 ): DeclaredLosses & { body: Body; text: string; encoded: EncodedRequest; names: ToolNames } {
   const given = givenContext(facts, model);
-  const encoded = encodeRequest(conversation(more), given.context);
+  const encoded = runAtOnce(encodeRequest(conversation(more), given.context));
   return {
     ...given.losses,
     encoded,

@@ -4,6 +4,7 @@ import { GatewayError } from "../../../../src/core/errors.ts";
 import type { Translation } from "../../../../src/translation/codec.ts";
 import type { Conversation, Part, ToolCall } from "../../../../src/translation/conversation.ts";
 import type { Opaque } from "../../../../src/translation/events.ts";
+import { runAtOnce } from "../../../../src/translation/steps.ts";
 import { gathered } from "../../../support/gathered.ts";
 import { recorded } from "../../../support/recorded.ts";
 import { asked, seal, terms } from "./fixture.ts";
@@ -11,7 +12,7 @@ import { ODD } from "./request.odd.ts";
 
 const { request } = openaiChat.translation as Translation;
 const read = (body: object, more = {}): Conversation =>
-  request.decode(asked({ model: "m", messages: [], ...body }, more));
+  runAtOnce(request.decode(asked({ model: "m", messages: [], ...body }, more)));
 const parts = (...messages: object[]): Part[] => read({ messages }).turns.flatMap((turn) => turn.parts);
 const uses = (body: object): string[] => read(body).uses.map(({ feature, path }) => `${feature} ${path}`);
 
@@ -20,8 +21,8 @@ t.test("unusual requests are decoded, or refused with a path of the client's", a
   let count = 0;
   for (const body of ODD)
     try {
-      const encoded = request.encode(request.decode(asked(body)), terms()).body;
-      if (request.decode(asked(encoded)).protocol === "openai-chat") count++;
+      const encoded = runAtOnce(request.encode(runAtOnce(request.decode(asked(body))), terms())).body;
+      if (runAtOnce(request.decode(asked(encoded))).protocol === "openai-chat") count++;
     } catch (thrown) {
       if (!(thrown instanceof GatewayError && thrown.param)) wrong.push(`${JSON.stringify(body)}: ${thrown}`);
     }
@@ -32,7 +33,7 @@ t.test("unusual requests are decoded, or refused with a path of the client's", a
 gathered(t, "every recorded request asks only for features that its fields name", async (t) => {
   const known = new Set(request.fields.map(([, feature]) => feature));
   const unknown = recorded("openai-chat").flatMap(({ id, request: body }) => {
-    const features = body ? request.decode(asked(body)).uses.map(({ feature }) => feature) : [];
+    const features = body ? runAtOnce(request.decode(asked(body))).uses.map(({ feature }) => feature) : [];
     return features.filter((feature) => !known.has(feature)).map((feature) => `${id}: ${feature}`);
   });
   t.same(unknown, []);
@@ -405,7 +406,7 @@ t.test("a document's URL may contain its bytes", async (t) => {
 t.test("tools keep the text of their schemas", async (t) => {
   const text =
     '{"model":"m","messages":[],"tools":[{"type":"function","function":{"name":"one","strict":true,"parameters":{"b":1.0,"a":{"$ref":"#/x"}}}}]}';
-  const [tool] = request.decode(asked(text)).tools;
+  const [tool] = runAtOnce(request.decode(asked(text))).tools;
   t.equal(tool?.kind === "function" && tool.parameters?.text, '{"b":1.0,"a":{"$ref":"#/x"}}');
   t.same(uses(JSON.parse(text)), ["tools tools.0", "tools_strict tools.0.function.strict"]);
 });
@@ -530,8 +531,8 @@ t.test("OpenRouter's reasoning is read", async (t) => {
 });
 
 t.test("numbers beyond a double keep their digits", async (t) => {
-  const conversation = request.decode(asked('{"model":"m","messages":[],"seed":12345678901234567890}'));
-  t.match(request.encode(conversation, terms()).body, '"seed":12345678901234567890');
+  const conversation = runAtOnce(request.decode(asked('{"model":"m","messages":[],"seed":12345678901234567890}')));
+  t.match(runAtOnce(request.encode(conversation, terms())).body, '"seed":12345678901234567890');
 });
 
 t.test("a wrong field is named by the client's path", async (t) => {

@@ -5,6 +5,7 @@ import type { Translation } from "../../../../src/translation/codec.ts";
 import type { Conversation, Part, Text, ToolCall, Turn } from "../../../../src/translation/conversation.ts";
 import type { Opaque } from "../../../../src/translation/events.ts";
 import { ToolNames } from "../../../../src/translation/names.ts";
+import { runAtOnce } from "../../../../src/translation/steps.ts";
 import { RawJson } from "../../../../src/wire/exact.ts";
 import { terms } from "./fixture.ts";
 
@@ -24,7 +25,7 @@ function write(more: Partial<Conversation>, facts: Facts = {}, names?: ToolNames
     uses: [],
     ...more,
   };
-  const encoded = request.encode(conversation, names ? { ...to, names } : to);
+  const encoded = runAtOnce(request.encode(conversation, names ? { ...to, names } : to));
   return { body: JSON.parse(encoded.body) as Body, text: encoded.body, encoded, losses: to.losses };
 }
 

@@ -4,6 +4,7 @@ import t from "tap";
 import openaiChat from "../../../../plugins/protocols/openai-chat/index.ts";
 import type { Translation } from "../../../../src/translation/codec.ts";
 import type { Event, Opaque } from "../../../../src/translation/events.ts";
+import { runAtOnce } from "../../../../src/translation/steps.ts";
 import { receiving } from "../../../support/openai-sdks.ts";
 import { eventsIn, recorded } from "../../../support/recorded.ts";
 import { sample } from "../../../support/sample.ts";
@@ -283,7 +284,8 @@ t.test("the vendor's details about the end are declared lost, except for a refus
 
 /** The parts of the assistant's message that a client sends back as it got it. */
 const back = (message: Message, recall?: (id: string) => Opaque | undefined) =>
-  chat.request.decode(asked({ model: "m", messages: [message] }, recall ? { recall } : {})).turns[0]?.parts ?? [];
+  runAtOnce(chat.request.decode(asked({ model: "m", messages: [message] }, recall ? { recall } : {}))).turns[0]
+    ?.parts ?? [];
 
 t.test("reasoning is returned with its state, from the whole and from what the SDK accumulated", async (t) => {
   const redacted: Opaque = { ...signature, kind: "redacted", data: "xyz" };

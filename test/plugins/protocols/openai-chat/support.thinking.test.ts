@@ -1,10 +1,11 @@
 import t from "tap";
 import openaiChat from "../../../../plugins/protocols/openai-chat/index.ts";
 import type { Translation } from "../../../../src/translation/codec.ts";
+import { runAtOnce } from "../../../../src/translation/steps.ts";
 import { asked } from "./fixture.ts";
 
 const { request } = openaiChat.translation as Translation;
-const read = (body: object) => request.decode(asked({ model: "m", messages: [], ...body }));
+const read = (body: object) => runAtOnce(request.decode(asked({ model: "m", messages: [], ...body })));
 const google = (members: object) => read({ extra_body: { google: members } });
 const uses = ({ uses }: ReturnType<typeof read>) => uses.map(({ feature, path }) => `${feature} ${path}`);
 

@@ -1,10 +1,11 @@
 import t from "tap";
 import { decodeRequest } from "../../../../plugins/protocols/openai-completions/request.decode.ts";
 import { fields } from "../../../../plugins/protocols/openai-completions/support.ts";
+import { runAtOnce } from "../../../../src/translation/steps.ts";
 import { recorded } from "../../../support/recorded.ts";
 import { asked } from "../openai-chat/fixture.ts";
 
-const read = (body: object) => decodeRequest(asked({ model: "m", prompt: "Once", ...body }));
+const read = (body: object) => runAtOnce(decodeRequest(asked({ model: "m", prompt: "Once", ...body })));
 
 t.test("a prompt is the text of a user", async (t) => {
   const turns = [{ role: "user", at: "prompt", parts: [{ kind: "text", text: "Once", at: "prompt" }] }];
@@ -50,7 +51,8 @@ t.test("every recorded request is decoded, or refused for its prompt or suffix",
   for (const { id, request, status } of recorded("openai-completions")) {
     if (!request || status >= 300) continue;
     try {
-      for (const { feature } of decodeRequest(asked(request)).uses) t.ok(known.has(feature), `${id} ${feature}`);
+      for (const { feature } of runAtOnce(decodeRequest(asked(request))).uses)
+        t.ok(known.has(feature), `${id} ${feature}`);
     } catch (error) {
       t.match((error as { param?: string }).param, /^(prompt|suffix)$/, id);
     }

@@ -8,6 +8,7 @@ import type { EncodeContext, IncomingRequest } from "../../../../src/translation
 import type { Conversation, FeatureUse } from "../../../../src/translation/conversation.ts";
 import { Losses } from "../../../../src/translation/losses.ts";
 import { ToolNames } from "../../../../src/translation/names.ts";
+import { runAtOnce } from "../../../../src/translation/steps.ts";
 import { HeaderList } from "../../../../src/wire/headers.ts";
 import { NestedJson } from "../../../../src/wire/nested.ts";
 import { type JsonObject } from "../../../../src/wire/values.ts";
@@ -19,18 +20,20 @@ export const INPUT = { model: "any", input: "Hi" };
 /** A request as it came, given as JSON or as its text; strings that start with `gw1.` are envelopes of `opened`. */
 export function read(body: JsonObject | string, more: Partial<IncomingRequest> = {}): Conversation {
   const text = typeof body === "string" ? body : JSON.stringify(body);
-  return decodeRequest({
-    operation: RESPONSE,
-    task: "generate",
-    streaming: /"stream":\s*true/.test(text),
-    text,
-    headers: new HeaderList(),
-    query: new URLSearchParams(),
-    open: (data, kind) => ({ protocol: "openai-responses", kind, data }),
-    isEnvelope: (data) => data.startsWith("gw1."),
-    recall: () => undefined,
-    ...more,
-  });
+  return runAtOnce(
+    decodeRequest({
+      operation: RESPONSE,
+      task: "generate",
+      streaming: /"stream":\s*true/.test(text),
+      text,
+      headers: new HeaderList(),
+      query: new URLSearchParams(),
+      open: (data, kind) => ({ protocol: "openai-responses", kind, data }),
+      isEnvelope: (data) => data.startsWith("gw1."),
+      recall: () => undefined,
+      ...more,
+    }),
+  );
 }
 
 /** What a request said, as `feature path`. */
@@ -50,7 +53,7 @@ export function written(conversation: Conversation, facts: Facts = {}) {
     change: (path, why) => losses.change(path, why),
     refuse: (path, why) => losses.refuse(path, why),
   };
-  const { body, operation } = encodeRequest(conversation, terms);
+  const { body, operation } = runAtOnce(encodeRequest(conversation, terms));
   return { body: JSON.parse(body) as JsonObject, text: body, operation, losses };
 }
 
