@@ -174,8 +174,8 @@ t.test("a type's name is defined once", async (t) => {
 /** The functions that the same file of several protocol folders exports: what `index.ts` is put together from. */
 const PROTOCOL_INTERFACE = new Set([
   ...["decodeRequest", "encodeRequest"],
-  ...["createDecoder", "decodeResponse", "decodeResponseInSteps"],
-  ...["createEncoder", "encodeResponse", "encodeResponseInSteps", "readUsage", "holdsUsage", "ending"],
+  ...["createDecoder", "decodeResponse"],
+  ...["createEncoder", "encodeResponse", "readUsage", "holdsUsage", "ending"],
   ...["errorBody", "streamError", "parseErrorResponse", "refuses", "rateHeaders", "demo"],
 ]);
 

@@ -191,7 +191,7 @@ export function responseContent(protocol: Protocol, got: ClientResponse, stream:
   const events: Event[] = [];
   if (frames.length === 0) {
     try {
-      events.push(...response.decode(got.body.toString(), source));
+      events.push(...runAtOnce(response.decode(got.body, source)));
     } catch {
       return words;
     }

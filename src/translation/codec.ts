@@ -67,16 +67,12 @@ export interface Translation {
   readonly response: {
     /** Returns a decoder for a stream, frame by frame. */
     decoder(source: ResponseSource): ResponseDecoder;
-    /** Parses a whole response from its body's JSON text. @throws GatewayError `upstream_invalid`. */
-    decode(text: string, source: ResponseSource): Event[];
-    /** Does the same in steps, for large responses; absent: they are parsed in one. @param bytes the JSON text in UTF-8 */
-    decodeInSteps?(bytes: Buffer, source: ResponseSource): Steps<Event[]>;
+    /** Parses a whole response, in steps. @param bytes its body: JSON in UTF-8 @throws GatewayError `upstream_invalid`. */
+    decode(bytes: Buffer, source: ResponseSource): Steps<Event[]>;
     /** Returns an encoder for a stream, event by event. */
     encoder(context: ResponseContext): ResponseEncoder;
-    /** Serializes a whole response as JSON text: the fold of the events. */
-    encode(events: readonly Event[], context: ResponseContext): string;
-    /** Does the same in steps, for large responses; absent: they are serialized in one. */
-    encodeInSteps?(events: readonly Event[], context: ResponseContext): Steps<string>;
+    /** Serializes a whole response as JSON text, in steps: the fold of the events. */
+    encode(events: readonly Event[], context: ResponseContext): Steps<string>;
     /** Parses an error response. `text` can be anything, including HTML or nothing. */
     decodeError(status: number, headers: HeaderList, text: string): Fault;
   };
@@ -138,7 +134,7 @@ export interface OpaqueConsequence {
 /** The client's half of a translation: of a protocol whose requests are decoded, and never encoded for a provider. */
 export interface ClientTranslation {
   readonly request: Pick<Translation["request"], "decode" | "rawMembers" | "fields">;
-  readonly response: Pick<Translation["response"], "encoder" | "encode" | "encodeInSteps">;
+  readonly response: Pick<Translation["response"], "encoder" | "encode">;
 }
 
 /** A client's request. */

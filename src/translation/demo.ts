@@ -24,6 +24,7 @@ import { answerContext, decodeAnswered, encodeEvents, type TimedEvent } from "./
 import type { Event, Opaque } from "./events.ts";
 import { invalidField } from "./fields.ts";
 import { pathOfUse } from "./settings.ts";
+import { runAtOnce } from "./steps.ts";
 
 /** A tool that the demo model can call: the client runs it. */
 type CallableTool = Tool & { kind: "function" | "custom" };
@@ -62,7 +63,7 @@ function answerRequest(protocol: Protocol, request: DemoRequest, id: string, ext
     const events = scriptEvents(protocol, script, conversation, { id, model: request.model, extra });
     const context = answerContext(request, conversation, id);
     if (request.streaming) return encodeStream(protocol, codec, script, events, request, context);
-    return demoWhole(JSON.parse(codec.response.encode(events, context)), script);
+    return demoWhole(JSON.parse(runAtOnce(codec.response.encode(events, context))), script);
   } catch (thrown) {
     if (!(thrown instanceof GatewayError)) throw thrown;
     return encodeDemoError(protocol, thrown, id);

@@ -24,7 +24,7 @@ export function encodeAnswer(
 ): DemoAnswer {
   const codec = requireClientTranslation(protocol);
   const context = answerContext(request, decodeAnswered(protocol, codec, request), id);
-  if (!request.streaming) return demoWhole(JSON.parse(codec.response.encode(events, context)));
+  if (!request.streaming) return demoWhole(JSON.parse(runAtOnce(codec.response.encode(events, context))));
   const { framing, frames } = encodeEvents(codec, request.operation, events, context);
   for (const { bytes } of framing.close()) frames.push({ bytes });
   return demoStream(frames, framing.type);

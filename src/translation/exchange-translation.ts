@@ -34,10 +34,8 @@ import {
 import { bytesInSteps, LARGE_BODY_BYTES, oneAtATime, runAtOnce, runInTurns, type Steps } from "./steps.ts";
 import {
   decodeWhole,
-  decodeWholeInSteps,
   encodeWhole,
   encodeWholeAsStream,
-  encodeWholeInSteps,
   type ResponseTranslation,
   StreamTranslator,
 } from "./translator.ts";
@@ -288,8 +286,8 @@ export class ExchangeTranslation {
         this.conversation.task === "count"
           ? await this.translateCount(attempt, head, bytes)
           : isLarge
-            ? await this.translateInTurns(translation, head, bytes)
-            : this.translateWhole(translation, head, bytes);
+            ? await this.translateInTurns(this.translateWhole(translation, head, bytes), head)
+            : runAtOnce(this.translateWhole(translation, head, bytes));
       // The client may take long to read the answer.
       this.decoded = undefined;
       return stage;
@@ -300,32 +298,28 @@ export class ExchangeTranslation {
     }
   }
 
-  private translateWhole(translation: ResponseTranslation, head: Head, bytes: Buffer): Stage {
-    const events = decodeWhole(translation, bytes, head.framing);
-    if (!this.exchange.wantsStream) return this.replaceBody(head, [Buffer.from(encodeWhole(translation, events))]);
-    const target = new Framing(this.exchange.operation);
-    return this.replaceByStream(head, target, runAtOnce(encodeWholeAsStream(translation, events, target)));
+  private *translateWhole(translation: ResponseTranslation, head: Head, bytes: Buffer): Steps<Stage> {
+    const events = yield* decodeWhole(translation, bytes, head.framing);
+    yield;
+    if (this.exchange.wantsStream) {
+      const target = new Framing(this.exchange.operation);
+      return this.replaceByStream(head, target, yield* encodeWholeAsStream(translation, events, target));
+    }
+    const text = yield* encodeWhole(translation, events);
+    yield;
+    return this.replaceBody(head, yield* bytesInSteps(text));
   }
 
   /**
-   * Does the same for a large response, in many ticks of the event loop, until the exchange has ended. The time that this takes
-   * depends on the provider's bytes: it is counted like that of reading them.
+   * Translates a large response in many ticks of the event loop, until the exchange has ended. The time that this takes depends
+   * on the provider's bytes: it is counted like that of reading them.
    */
-  private async translateInTurns(translation: ResponseTranslation, head: Head, bytes: Buffer): Promise<Stage> {
+  private async translateInTurns(steps: Steps<Stage>, head: Head): Promise<Stage> {
     head.isReading = true;
     try {
       return await oneAtATime(async () => {
         await this.nextTurn();
-        const events = await this.inTurns(decodeWholeInSteps(translation, bytes, head.framing));
-        await this.nextTurn();
-        if (this.exchange.wantsStream) {
-          const target = new Framing(this.exchange.operation);
-          const frames = await this.inTurns(encodeWholeAsStream(translation, events, target));
-          return this.replaceByStream(head, target, frames);
-        }
-        const text = await this.inTurns(encodeWholeInSteps(translation, events));
-        await this.nextTurn();
-        return this.replaceBody(head, await this.inTurns(bytesInSteps(text)));
+        return this.inTurns(steps);
       });
     } finally {
       head.isReading = false;

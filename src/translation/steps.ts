@@ -1,4 +1,5 @@
 import { setImmediate as nextTurn } from "node:timers/promises";
+import { GatewayError } from "../core/errors.ts";
 import { RawJson, writeJson } from "../wire/exact.ts";
 import { parseInSteps } from "../wire/parse-in-steps.ts";
 import type { JsonObject } from "../wire/values.ts";
@@ -167,12 +168,24 @@ function isLong(value: unknown): boolean {
   return false;
 }
 
+/**
+ * Parses the body of a whole response, as `parseInSteps`.
+ * @throws GatewayError `upstream_invalid`
+ */
+function* parseResponse(bytes: Buffer, raw?: ReadonlySet<string>): Steps<unknown> {
+  try {
+    return yield* parseInSteps(bytes, raw);
+  } catch (cause) {
+    throw new GatewayError("upstream_invalid", { cause });
+  }
+}
+
 /** What a codec needs to work in steps. */
 export const Steps = {
   atOnce: runAtOnce,
   endsStep,
   partsOf,
   forEachEvent,
-  parsingJson: parseInSteps,
+  parsingJson: parseResponse,
   writingJson: writeJsonInSteps,
 };

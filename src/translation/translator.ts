@@ -18,7 +18,7 @@ import type { Event } from "./events.ts";
 import { toClientError } from "./faults.ts";
 import { Framing } from "./framing.ts";
 import { NameRestorer } from "./restore-names.ts";
-import { forEachEvent, LARGE_BODY_BYTES, piecesOfText, runAtOnce, type Steps } from "./steps.ts";
+import { forEachEvent, LARGE_BODY_BYTES, piecesOfText, type Steps } from "./steps.ts";
 import { weightOf } from "./weight.ts";
 import { ResponseUnwrapper, type WrapKind } from "./wrap.ts";
 
@@ -148,33 +148,16 @@ export class StreamTranslator {
 }
 
 /**
- * Decodes the events of a whole response, with the client's own tool names.
+ * Decodes the events of a whole response, with the client's own tool names, in steps. Long texts become several events, so that
+ * no encoder gets much at once.
  * @param framing the upstream's framing; a provider may stream an unstreamed request, or the other way round
  * @throws GatewayError the upstream's error, or `upstream_invalid`, `upstream_truncated`
  */
-export function decodeWhole(translation: ResponseTranslation, bytes: Buffer, framing: StreamFraming): Event[] {
+export function* decodeWhole(translation: ResponseTranslation, bytes: Buffer, framing: StreamFraming): Steps<Event[]> {
   const { from, source } = translation;
-  const { response: codec } = from.translation;
-  const decoded = asUpstreamInvalid(() =>
-    framing ? runAtOnce(decodeFrames(codec.decoder(source), bytes, framing)) : codec.decode(bytes.toString(), source),
-  );
-  const restorer = new WholeRestorer(translation);
-  for (const event of decoded) restorer.add(event);
-  return restorer.end();
-}
-
-/** Does the same in steps. Long texts become several events, so that no encoder gets much at once. */
-export function* decodeWholeInSteps(
-  translation: ResponseTranslation,
-  bytes: Buffer,
-  framing: StreamFraming,
-): Steps<Event[]> {
-  const { from, source } = translation;
-  const { decoder, decode, decodeInSteps } = from.translation.response;
-  const steps = framing ? decodeFrames(decoder(source), bytes, framing) : decodeInSteps?.(bytes, source);
-  const decoded = steps
-    ? yield* stepsAsUpstreamInvalid(steps)
-    : asUpstreamInvalid(() => decode(bytes.toString(), source));
+  const { decoder, decode } = from.translation.response;
+  const steps = framing ? decodeFrames(decoder(source), bytes, framing) : decode(bytes, source);
+  const decoded = yield* asUpstreamInvalid(steps);
   const restorer = new WholeRestorer(translation);
   yield* forEachEvent(cutEvents(decoded), (event) => restorer.add(event));
   return restorer.end();
@@ -227,16 +210,9 @@ function* cutEvents(events: readonly Event[]): Iterable<Event> {
     }
 }
 
-/** Encodes a whole response as the client's JSON text. @throws GatewayError `upstream_invalid` */
-export const encodeWhole = (translation: ResponseTranslation, events: readonly Event[]): string =>
-  asUpstreamInvalid(() => responseCodec(translation).encode(events, translation.context));
-
-/** Does the same in steps. @throws GatewayError `upstream_invalid` */
-export function* encodeWholeInSteps(translation: ResponseTranslation, events: readonly Event[]): Steps<string> {
-  const { encodeInSteps } = responseCodec(translation);
-  if (!encodeInSteps) return encodeWhole(translation, events);
-  return yield* stepsAsUpstreamInvalid(encodeInSteps(events, translation.context));
-}
+/** Encodes a whole response as the client's JSON text, in steps. @throws GatewayError `upstream_invalid` */
+export const encodeWhole = (translation: ResponseTranslation, events: readonly Event[]): Steps<string> =>
+  asUpstreamInvalid(responseCodec(translation).encode(events, translation.context));
 
 /** Encodes a whole response as a stream, in steps. */
 export function* encodeWholeAsStream(
@@ -269,15 +245,7 @@ function* decodeFrames(decoder: ResponseDecoder, bytes: Buffer, framing: "sse" |
 }
 
 /** Runs a codec; anything it throws counts as an error of the upstream's response. */
-function asUpstreamInvalid<Result>(run: () => Result): Result {
-  try {
-    return run();
-  } catch (thrown) {
-    throw GatewayError.from(thrown, "upstream_invalid");
-  }
-}
-
-function* stepsAsUpstreamInvalid<Result>(steps: Steps<Result>): Steps<Result> {
+function* asUpstreamInvalid<Result>(steps: Steps<Result>): Steps<Result> {
   try {
     return yield* steps;
   } catch (thrown) {

@@ -6,6 +6,7 @@ import { ReferenceFinder } from "../../src/objects/reference-finder.ts";
 import type { TranslatedProtocol } from "../../src/translation/codec.ts";
 import { Envelopes } from "../../src/translation/envelope.ts";
 import { readRequest, writeRequest } from "../../src/translation/request.ts";
+import { runAtOnce } from "../../src/translation/steps.ts";
 import { decodeWhole, encodeWhole, StreamTranslator } from "../../src/translation/translator.ts";
 import { removeUnreadable } from "../../src/translation/unreadable.ts";
 import { ArraySplitter } from "../../src/wire/array.ts";
@@ -212,7 +213,7 @@ const answer = (protocol: ProtocolName): Target => ({
       const events = randomAnswer(seed);
       return [
         sse(streamed(protocol, events)),
-        translationOf(protocol).response.encode(events, contextFor(protocol)),
+        runAtOnce(translationOf(protocol).response.encode(events, contextFor(protocol))),
       ].map((text) => Buffer.from(text));
     }),
   words: [...JSON_WORDS, ...SSE_WORDS, ...(sse(streamed(protocol, randomAnswer(3))).match(/"\w+":?/g) ?? [])],
@@ -223,7 +224,8 @@ const answer = (protocol: ProtocolName): Target => ({
     if (bytes[0] === 123) usage(parsed(bytes)?.json);
     for (const target of PROTOCOLS.filter((each) => each !== protocol)) {
       const way = translationBetween(protocol, target);
-      if (bytes[0] === 123) orRefused(() => JSON.parse(encodeWhole(way, decodeWhole(way, bytes, undefined))));
+      if (bytes[0] === 123)
+        orRefused(() => JSON.parse(runAtOnce(encodeWhole(way, runAtOnce(decodeWhole(way, bytes, undefined))))));
       else orRefused(() => through(new StreamTranslator(way), bytes));
     }
     if (bytes[0] === 123) return;

@@ -1,6 +1,7 @@
 import t from "tap";
 import { GatewayError } from "../../src/core/errors.ts";
 import type { Event } from "../../src/translation/events.ts";
+import { runAtOnce } from "../../src/translation/steps.ts";
 import { decodeWhole, encodeWhole, StreamTranslator } from "../../src/translation/translator.ts";
 import { Frame } from "../../src/wire/frame.ts";
 import { SseSplitter } from "../../src/wire/sse.ts";
@@ -54,7 +55,7 @@ for (const protocol of PROTOCOLS) {
       const events = randomAnswer(seed);
       try {
         const stream = digest(protocol, await accumulated(protocol, true, sse(streamed(protocol, events))));
-        const text = translationOf(protocol).response.encode(events, contextFor(protocol));
+        const text = runAtOnce(translationOf(protocol).response.encode(events, contextFor(protocol)));
         const whole = digest(protocol, await accumulated(protocol, false, text));
         const expected = JSON.stringify(bare(told(events), protocol));
         if (JSON.stringify(bare(stream, protocol)) !== expected)
@@ -121,11 +122,18 @@ for (const from of PROTOCOLS)
       let whole = 0;
       for (const to of PROTOCOLS.filter((each) => each !== from))
         for (let seed = 1; seed <= WRONG; seed++) {
-          const body = JSON.parse(translationOf(from).response.encode(randomAnswer(seed), contextFor(from))) as unknown;
+          const body = JSON.parse(
+            runAtOnce(translationOf(from).response.encode(randomAnswer(seed), contextFor(from))),
+          ) as unknown;
           const bytes = Buffer.from(JSON.stringify(wronged(body, dice(seed))));
           const one = thrown(() => {
             JSON.parse(
-              encodeWhole(translationBetween(from, to), decodeWhole(translationBetween(from, to), bytes, undefined)),
+              runAtOnce(
+                encodeWhole(
+                  translationBetween(from, to),
+                  runAtOnce(decodeWhole(translationBetween(from, to), bytes, undefined)),
+                ),
+              ),
             );
             whole++;
           });

@@ -91,7 +91,7 @@ function writtenAnew(protocol: ProtocolName, events: readonly Event[]) {
   return {
     body,
     stream: eventsOf(protocol, framesOf({ kinds: [] }, [body])),
-    whole: response.decode(response.encode(events, context()), SOURCE),
+    whole: runAtOnce(response.decode(Buffer.from(runAtOnce(response.encode(events, context()))), SOURCE)),
   };
 }
 
@@ -432,7 +432,7 @@ for (const protocol of PROTOCOLS)
         for (const bytes of streaming ? cutDifferently(recording) : []) faults.push(`${id}: cut every ${bytes} bytes`);
         const events = streaming
           ? eventsOf(protocol, framesOf(recording, [body]))
-          : translationOf(protocol).response.decode(body.toString(), SOURCE);
+          : runAtOnce(translationOf(protocol).response.decode(body, SOURCE));
         if (events.at(-1)?.type === "error") continue;
         const first = gist(protocol, events);
         const { body: written, ...forms } = writtenAnew(protocol, events);

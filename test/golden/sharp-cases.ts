@@ -6,6 +6,7 @@ import type { Operation } from "../../src/core/protocol.ts";
 import { type TranslatedProtocol } from "../../src/translation/codec.ts";
 import { Envelopes } from "../../src/translation/envelope.ts";
 import { type ClientRequest, readRequest, writeRequest } from "../../src/translation/request.ts";
+import { runAtOnce } from "../../src/translation/steps.ts";
 import {
   decodeWhole,
   encodeWhole,
@@ -152,7 +153,9 @@ export class Sent {
   /** What the client gets of a whole answer. @throws GatewayError as the gateway does */
   whole(answer: JsonObject | string): JsonObject {
     const bytes = Buffer.from(typeof answer === "string" ? answer : JSON.stringify(answer));
-    return JSON.parse(encodeWhole(this.crossing, decodeWhole(this.crossing, bytes, undefined))) as JsonObject;
+    return JSON.parse(
+      runAtOnce(encodeWhole(this.crossing, runAtOnce(decodeWhole(this.crossing, bytes, undefined)))),
+    ) as JsonObject;
   }
 
   /** What a whole answer could not tell. */

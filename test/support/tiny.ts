@@ -95,10 +95,11 @@ const translation: Translation = {
         end: () => {},
       };
     },
-    decode: (text) => {
+    *decode(bytes) {
+      yield;
       const out: Event[] = [];
       let block = 0;
-      for (const line of JSON.parse(text) as string[]) read(line, () => block++, out);
+      for (const line of JSON.parse(bytes.toString()) as string[]) read(line, () => block++, out);
       return out;
     },
     encoder: () => ({
@@ -107,7 +108,10 @@ const translation: Translation = {
         if (one) out.push(one);
       },
     }),
-    encode: (events, context: ResponseContext) => JSON.stringify({ id: context.id, events }),
+    *encode(events, context: ResponseContext) {
+      yield;
+      return JSON.stringify({ id: context.id, events });
+    },
     decodeError: (status, _, text) => ({ ...faultOf(status), message: text }),
   },
   count: { decode: (text) => Number(text), encode: (total) => JSON.stringify({ tokens: total }) },

@@ -6,6 +6,7 @@ import { isTranslatable, type TranslatedProtocol } from "../../src/translation/c
 import { demoAnswer } from "../../src/translation/demo.ts";
 import { demoPng } from "../../src/translation/demo-image.ts";
 import type { Event } from "../../src/translation/events.ts";
+import { runAtOnce } from "../../src/translation/steps.ts";
 import { ArraySplitter } from "../../src/wire/array.ts";
 import { Query } from "../../src/wire/query.ts";
 import { SseSplitter } from "../../src/wire/sse.ts";
@@ -102,7 +103,7 @@ for (const protocol of protocols) {
       },
     };
     for (const [model, wanted] of Object.entries(expected)) {
-      const whole = protocol.translation.response.decode(bytesOf(ask(own, model, false)).toString(), SOURCE);
+      const whole = runAtOnce(protocol.translation.response.decode(bytesOf(ask(own, model, false)), SOURCE));
       t.match(gist(whole), { ...wanted, last: "end" }, `${model}, whole`);
       t.match(gist(streamEvents(protocol, ask(own, model, true))), { ...wanted, last: "end" }, `${model}, streamed`);
     }
@@ -134,7 +135,7 @@ t.test("where answers can contain an image it is an additional block, after the 
     if (!operation) throw new GatewayError("internal");
     const asked = { operation, model: "image", body: BODY, streaming: false, query: new Query() };
     const answer = demoAnswer(protocol, asked, { image: true });
-    const events: Event[] = protocol.translation.response.decode(bytesOf(answer).toString(), SOURCE);
+    const events: Event[] = runAtOnce(protocol.translation.response.decode(bytesOf(answer), SOURCE));
     t.equal(gist(events).texts["text"], "Here is a picture.", protocol.name);
     const base64 = demoPng().toString("base64");
     t.match(

@@ -3,6 +3,7 @@ import { loadProtocols } from "../../src/loader/discover.ts";
 import { isTranslatable } from "../../src/translation/codec.ts";
 import { encodeAnswer, type TimedEvent } from "../../src/translation/encode-answer.ts";
 import type { Event } from "../../src/translation/events.ts";
+import { runAtOnce } from "../../src/translation/steps.ts";
 import { ArraySplitter } from "../../src/wire/array.ts";
 import { Query } from "../../src/wire/query.ts";
 import { SseSplitter } from "../../src/wire/sse.ts";
@@ -46,7 +47,7 @@ t.test(
           for (const frame of (array ? new ArraySplitter() : new SseSplitter()).push(bytes))
             decoder.frame(frame, events);
           decoder.end(events);
-        } else events.push(...protocol.translation.response.decode(bytes.toString(), source));
+        } else events.push(...runAtOnce(protocol.translation.response.decode(bytes, source)));
         t.equal(events.map((event) => (event.type === "text" ? event.text : "")).join(""), "Good morning", about);
         t.match(
           events.find(({ type }) => type === "finish"),

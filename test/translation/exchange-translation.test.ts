@@ -327,8 +327,8 @@ t.test("a large whole answer is translated in many turns of the event loop, a sm
   t.teardown(() => clearImmediate(counting));
   const [read, written]: [number[], number[]] = [[], []];
   const [reader, writer] = [chat.translation.response, messages.translation.response];
-  for (const name of ["decode", "decodeInSteps"] as const) listen(t, reader, name, () => read.push(turn));
-  for (const name of ["encode", "encodeInSteps"] as const) listen(t, writer, name, () => written.push(turn));
+  listen(t, reader, "decode", () => read.push(turn));
+  listen(t, writer, "encode", () => written.push(turn));
   const { url } = await startGateway(
     t,
     `providers: { up: { url: "${upstream.origin.origin}/v1", speaks: [openai-chat] } }\nmodels: { m: { targets: [up:x] } }\n`,
@@ -356,13 +356,13 @@ t.test(
     t.teardown(() => upstream.close());
     const running = { now: 0, most: 0, begun: 0, steps: 0 };
     const reader = chat.translation.response;
-    const { decodeInSteps } = reader;
-    t.intercept(reader, "decodeInSteps", {
-      *value(...args: Parameters<typeof decodeInSteps & object>) {
+    const { decode } = reader;
+    t.intercept(reader, "decode", {
+      *value(...args: Parameters<typeof decode>) {
         running.begun++;
         running.most = Math.max(running.most, ++running.now);
         try {
-          const steps = (decodeInSteps as NonNullable<typeof decodeInSteps>).apply(reader, args);
+          const steps = decode.apply(reader, args);
           for (let step = steps.next(); ; step = steps.next()) {
             if (step.done) return step.value;
             running.steps++;

@@ -10,10 +10,8 @@ import { NameRestorer } from "../../src/translation/restore-names.ts";
 import { runAtOnce, type Steps } from "../../src/translation/steps.ts";
 import {
   decodeWhole,
-  decodeWholeInSteps,
   encodeWhole,
   encodeWholeAsStream,
-  encodeWholeInSteps,
   type ResponseTranslation,
   StreamTranslator,
 } from "../../src/translation/translator.ts";
@@ -185,25 +183,25 @@ t.test("what cannot be expressed is lost with a notice", async (t) => {
 
 t.test("a whole answer is decoded and encoded whole", async (t) => {
   const on = tinyTranslation();
-  const events = decodeWhole(on, Buffer.from('["start:x","ping","unmapped:a.b","hello","end"]'), undefined);
+  const events = runAtOnce(decodeWhole(on, Buffer.from('["start:x","ping","unmapped:a.b","hello","end"]'), undefined));
   t.same(
     events.map(({ type }) => type),
     ["start", "open", "text", "finish", "end"],
   );
   t.same(on.lost, ["a.b"]);
-  t.same(JSON.parse(encodeWhole(on, events)), { id: "01exchange", events });
+  t.same(JSON.parse(runAtOnce(encodeWhole(on, events))), { id: "01exchange", events });
 });
 
 t.test("a stream that comes unasked is read as a whole, and a whole answer becomes a stream", async (t) => {
   const lines = ["start:x", "hello", "end"];
   const bytes = Buffer.from(lines.map((line) => `data: ${line}\n\n`).join(""));
-  const events = decodeWhole(tinyTranslation(), bytes, "sse");
-  t.same(events, decodeWhole(tinyTranslation(), Buffer.from(JSON.stringify(lines)), undefined));
+  const events = runAtOnce(decodeWhole(tinyTranslation(), bytes, "sse"));
+  t.same(events, runAtOnce(decodeWhole(tinyTranslation(), Buffer.from(JSON.stringify(lines)), undefined)));
   const streamed = run(new StreamTranslator(tinyTranslation()), [...lines, "END"]).frames;
   t.equal(texts(runAtOnce(encodeWholeAsStream(tinyTranslation(), events, new Framing(SAY)))), texts(streamed));
   t.same(
     events,
-    decodeWhole(tinyTranslation(), Buffer.from("data: start:x\n\ndata: hello\n\ndata: end"), "sse"),
+    runAtOnce(decodeWhole(tinyTranslation(), Buffer.from("data: start:x\n\ndata: hello\n\ndata: end"), "sse")),
     "the last frame may have no end",
   );
 });
@@ -215,8 +213,8 @@ t.test("an invalid whole answer is the provider's fault", async (t) => {
     ['["start:x","hello"]', "upstream_truncated"],
     ['["error:503"]', "upstream_refused"],
   ] as const)
-    t.throws(() => decodeWhole(tinyTranslation(), Buffer.from(text), undefined), { code }, text);
-  t.throws(() => decodeWhole(tinyTranslation(), Buffer.from("data: start:x\n\n"), "sse"), {
+    t.throws(() => runAtOnce(decodeWhole(tinyTranslation(), Buffer.from(text), undefined)), { code }, text);
+  t.throws(() => runAtOnce(decodeWhole(tinyTranslation(), Buffer.from("data: start:x\n\n"), "sse")), {
     code: "upstream_truncated",
   });
 });
@@ -243,12 +241,12 @@ function atOnce(from: ProtocolName, to: ProtocolName, text: string): string {
   const way = translationBetween(from, to);
   const restorer = new NameRestorer(way.names, from, way.source, way.context.id);
   const events: Event[] = [];
-  for (const event of way.from.translation.response.decode(text, way.source)) {
+  for (const event of runAtOnce(way.from.translation.response.decode(Buffer.from(text), way.source))) {
     if (event.type === "error") throw new Error(event.fault.message);
     if (event.type === "unmapped") way.context.drop(event.path, "");
     else restorer.restore(event, events);
   }
-  return translationOf(to).response.encode(events, way.context);
+  return runAtOnce(translationOf(to).response.encode(events, way.context));
 }
 
 const outcome = (translate: () => string): string => {
@@ -269,8 +267,8 @@ function inSteps(from: ProtocolName, to: ProtocolName, text: string): { json: st
       count++;
     }
   };
-  const events = run(decodeWholeInSteps(way, Buffer.from(text), undefined));
-  return { json: run(encodeWholeInSteps(way, events)), count };
+  const events = run(decodeWhole(way, Buffer.from(text), undefined));
+  return { json: run(encodeWhole(way, events)), count };
 }
 
 const PAIRS = PROTOCOLS.flatMap((from) => PROTOCOLS.flatMap((to) => (from === to ? [] : [[from, to] as const])));
@@ -303,7 +301,7 @@ t.test("any large response has the same translation in steps as at once", async 
       event.type === "text" ? { ...event, text: event.text.repeat(1 + (seed % 5) * 20_000) } : event,
     );
     for (const [from, to] of PAIRS) {
-      const text = translationOf(from).response.encode(events, translationBetween(to, from).context);
+      const text = runAtOnce(translationOf(from).response.encode(events, translationBetween(to, from).context));
       const [stepped, whole] = [outcome(() => inSteps(from, to, text).json), outcome(() => atOnce(from, to, text))];
       t.ok(stepped === whole, `${seed}: ${from} to ${to}`);
     }

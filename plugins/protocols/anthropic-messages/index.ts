@@ -10,8 +10,8 @@ import { errorBody, parseErrorResponse, streamError } from "./errors.ts";
 import { objects, otherModels, vendorObjects } from "./objects.ts";
 import { decodeRequest } from "./request.decode.ts";
 import { encodeRequest } from "./request.encode.ts";
-import { createDecoder, decodeResponse, decodeResponseInSteps } from "./response.decode.ts";
-import { createEncoder, encodeResponse, encodeResponseInSteps } from "./response.encode.ts";
+import { createDecoder, decodeResponse } from "./response.decode.ts";
+import { createEncoder, encodeResponse } from "./response.encode.ts";
 import { fields, support } from "./support.ts";
 import { opaque, texts } from "./texts.ts";
 import { decodeCount, encodeCount, holdsUsage, readUsage } from "./usage.ts";
@@ -178,10 +178,8 @@ const anthropicMessages: TranslatedProtocol = {
     response: {
       decoder: createDecoder,
       decode: decodeResponse,
-      decodeInSteps: decodeResponseInSteps,
       encoder: createEncoder,
       encode: encodeResponse,
-      encodeInSteps: encodeResponseInSteps,
       decodeError: parseErrorResponse,
     },
     count: { decode: decodeCount, encode: encodeCount },

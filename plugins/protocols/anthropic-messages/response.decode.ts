@@ -29,24 +29,8 @@ import {
 export const createDecoder = (source: ResponseSource): ResponseDecoder => new MessageStreamDecoder(source);
 
 /** Decodes a complete message. @throws GatewayError `upstream_invalid` */
-export const decodeResponse = (text: string, source: ResponseSource): Event[] =>
-  Steps.atOnce(messageEvents(parseMessage(text), source));
-
-/** Does the same in steps. @throws GatewayError `upstream_invalid` */
-export function* decodeResponseInSteps(bytes: Buffer, source: ResponseSource): Steps<Event[]> {
-  return yield* messageEvents(yield* Steps.parsingJson(bytes, RAW_MEMBERS), source);
-}
-
-function parseMessage(text: string): unknown {
-  try {
-    return parseExact(text, RAW_MEMBERS);
-  } catch (cause) {
-    throw new GatewayError("upstream_invalid", { cause });
-  }
-}
-
-function* messageEvents(json: unknown, source: ResponseSource): Steps<Event[]> {
-  const body = asObject(json);
+export function* decodeResponse(bytes: Buffer, source: ResponseSource): Steps<Event[]> {
+  const body = asObject(yield* Steps.parsingJson(bytes, RAW_MEMBERS));
   if (!body) throw new GatewayError("upstream_invalid");
   if (body["type"] !== "error" && Array.isArray(body["content"]))
     return yield* new MessageDecoder(source).message(body);

@@ -40,15 +40,7 @@ export function createEncoder(context: ResponseContext): ResponseEncoder {
 }
 
 /** Encodes a complete message: the accumulated stream of the same events. @throws GatewayError `upstream_invalid` */
-export function encodeResponse(events: readonly Event[], context: ResponseContext): string {
-  const message = new MessageWriter(context);
-  const blocks = new BlockEncoder(context, message);
-  for (const event of events) if (event.type !== "error") blocks.event(event);
-  return message.json();
-}
-
-/** Does the same in steps. @throws GatewayError `upstream_invalid` */
-export function* encodeResponseInSteps(events: readonly Event[], context: ResponseContext): Steps<string> {
+export function* encodeResponse(events: readonly Event[], context: ResponseContext): Steps<string> {
   const message = new MessageWriter(context);
   const blocks = new BlockEncoder(context, message);
   yield* Steps.forEachEvent(events, (event) => {
@@ -576,11 +568,6 @@ export class MessageWriter implements BlockWriter {
 
   get whole(): JsonObject {
     return { ...this.message, content: this.content };
-  }
-
-  /** Returns the message as JSON text. */
-  json(): string {
-    return writeJson(this.whole);
   }
 
   start(message: JsonObject): void {

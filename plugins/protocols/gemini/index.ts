@@ -10,8 +10,8 @@ import { errorBody, parseErrorResponse, refuses, retryAfter, streamError } from 
 import { objects, otherModels, vendorObjects } from "./objects.ts";
 import { decodeRequest, RAW_MEMBERS } from "./request.decode.ts";
 import { encodeRequest } from "./request.encode.ts";
-import { createDecoder, decodeResponse, decodeResponseInSteps } from "./response.decode.ts";
-import { createEncoder, encodeResponse, encodeResponseInSteps } from "./response.encode.ts";
+import { createDecoder, decodeResponse } from "./response.decode.ts";
+import { createEncoder, encodeResponse } from "./response.encode.ts";
 import { fields, support } from "./support.ts";
 import { opaque, texts } from "./texts.ts";
 import { candidateMedia, countTokensCodec, holdsUsage, readUsage, SEARCH_QUERIES } from "./usage.ts";
@@ -127,10 +127,8 @@ const gemini: TranslatedProtocol = {
     response: {
       decoder: createDecoder,
       decode: decodeResponse,
-      decodeInSteps: decodeResponseInSteps,
       encoder: createEncoder,
       encode: encodeResponse,
-      encodeInSteps: encodeResponseInSteps,
       decodeError: parseErrorResponse,
     },
     count: countTokensCodec,

@@ -43,19 +43,7 @@ export const createDecoder = (source: ResponseSource): ResponseDecoder => new Ge
  * Decodes a complete response. A body without a finish reason is complete as well, and finishes as `other`.
  * @throws GatewayError `upstream_invalid` if it is no response
  */
-export function decodeResponse(text: string, source: ResponseSource): Event[] {
-  const reader = new GenerateContentReader(source);
-  const events: Event[] = [];
-  try {
-    reader.read(parse(text), events);
-  } catch (thrown) {
-    throw GatewayError.from(thrown, "upstream_invalid");
-  }
-  return completeEvents(reader, events);
-}
-
-/** Does the same in steps. @throws GatewayError `upstream_invalid` if it is no response */
-export function* decodeResponseInSteps(bytes: Buffer, source: ResponseSource): Steps<Event[]> {
+export function* decodeResponse(bytes: Buffer, source: ResponseSource): Steps<Event[]> {
   const reader = new GenerateContentReader(source);
   const events: Event[] = [];
   let raw: NameSet | undefined;
@@ -63,11 +51,11 @@ export function* decodeResponseInSteps(bytes: Buffer, source: ResponseSource): S
     if (bytes.includes(`"${name}"`)) raw = RAW_PART_MEMBERS;
     yield;
   }
-  yield* reader.readInSteps(yield* Steps.parsingJson(bytes, raw), events);
-  return completeEvents(reader, events);
-}
-
-function completeEvents(reader: GenerateContentReader, events: Event[]): Event[] {
+  try {
+    yield* reader.readInSteps(yield* Steps.parsingJson(bytes, raw), events);
+  } catch (thrown) {
+    throw GatewayError.from(thrown, "upstream_invalid");
+  }
   reader.end(events, true);
   const last = events.at(-1);
   if (last?.type === "error" && last.fault.code === "upstream_truncated") throw new GatewayError("upstream_invalid");

@@ -18,7 +18,6 @@ import {
   Steps,
   type Usage,
   weightOf,
-  writeJson,
 } from "model-gateway/protocol";
 import { usageMetadata } from "./usage.ts";
 import { GEMINI, partFromState, RAW_PART_MEMBERS, TextOffsets } from "./wire.ts";
@@ -93,19 +92,7 @@ class GenerateContentWriter implements ResponseEncoder {
  * signature of its own begins a new part.
  * @throws GatewayError `upstream_invalid` if a call's arguments are not an object
  */
-export function encodeResponse(events: readonly Event[], context: ResponseContext): string {
-  const joined = Steps.atOnce(joinFrames(events, context));
-  return typeof joined === "string" ? joined : writeJson(joined);
-}
-
-/** Does the same in steps. @throws GatewayError `upstream_invalid` if a call's arguments are not an object */
-export function* encodeResponseInSteps(events: readonly Event[], context: ResponseContext): Steps<string> {
-  const joined = yield* joinFrames(events, context);
-  return typeof joined === "string" ? joined : yield* Steps.writingJson(joined);
-}
-
-/** Returns the complete response; its text, if it is one frame. */
-function* joinFrames(events: readonly Event[], context: ResponseContext): Steps<JsonObject | string> {
+export function* encodeResponse(events: readonly Event[], context: ResponseContext): Steps<string> {
   const writer = createEncoder(context);
   const out: EncodedFrame[] = [];
   const frames: JsonObject[] = [];
@@ -120,7 +107,7 @@ function* joinFrames(events: readonly Event[], context: ResponseContext): Steps<
   const candidates: JsonObject[] = [];
   for (const candidate of asList(last["candidates"]))
     candidates.push(yield* joinCandidate(asObject(candidate) ?? {}, frames));
-  return { ...last, candidates };
+  return yield* Steps.writingJson({ ...last, candidates });
 }
 
 /** Events of one block. */

@@ -7,8 +7,8 @@ import { effortForBudget, mayReason, reasonsByDefault } from "../openai/request.
 import { objects } from "./objects.ts";
 import { decodeRequest } from "./request.decode.ts";
 import { encodeRequest } from "./request.encode.ts";
-import { createDecoder, decodeResponse, decodeResponseInSteps } from "./response.decode.ts";
-import { createEncoder, encodeResponse, encodeResponseInSteps } from "./response.encode.ts";
+import { createDecoder, decodeResponse } from "./response.decode.ts";
+import { createEncoder, encodeResponse } from "./response.encode.ts";
 import { fields, support } from "./support.ts";
 import { opaque, texts } from "./texts.ts";
 import { chunkMedia, holdsUsage, readUsage, SEARCH_MODEL, URL_CITATION } from "./usage.ts";
@@ -69,10 +69,8 @@ const openaiChat: TranslatedProtocol = {
     response: {
       decoder: createDecoder,
       decode: decodeResponse,
-      decodeInSteps: decodeResponseInSteps,
       encoder: createEncoder,
       encode: encodeResponse,
-      encodeInSteps: encodeResponseInSteps,
       decodeError: parseErrorResponse,
     },
   },

@@ -62,15 +62,7 @@ class ChatStreamReader implements ResponseDecoder {
 }
 
 /** Decodes a complete response. @throws GatewayError `upstream_invalid` if it is none */
-export function decodeResponse(text: string, source: ResponseSource): Event[] {
-  const completion = new CompletionReader(source);
-  const body = bodyFor(completion, parseJson(text));
-  if (body) completion.read(body, true);
-  return completeEvents(completion);
-}
-
-/** Does the same in steps. @throws GatewayError `upstream_invalid` if it is none */
-export function* decodeResponseInSteps(bytes: Buffer, source: ResponseSource): Steps<Event[]> {
+export function* decodeResponse(bytes: Buffer, source: ResponseSource): Steps<Event[]> {
   const completion = new CompletionReader(source);
   const body = bodyFor(completion, yield* Steps.parsingJson(bytes));
   if (body)
@@ -79,7 +71,8 @@ export function* decodeResponseInSteps(bytes: Buffer, source: ResponseSource): S
       if (completion.ended) break;
       yield;
     }
-  return completeEvents(completion);
+  if (!completion.ended) completion.end();
+  return completion.out;
 }
 
 /** Returns the body of a complete response; undefined where it is an error, which is reported. */
@@ -91,11 +84,6 @@ function bodyFor(completion: CompletionReader, json: unknown): JsonObject | unde
   if (error === undefined) return body;
   completion.fail(parseError(error));
   return undefined;
-}
-
-function completeEvents(completion: CompletionReader): Event[] {
-  if (!completion.ended) completion.end();
-  return completion.out;
 }
 
 /** Top-level members of some vendors that contain parts of the response. */
@@ -135,14 +123,6 @@ function* partsOfChoice(choice: JsonObject): Iterable<JsonObject> {
   for (const part of Steps.partsOf(images, IMAGES_TOGETHER)) yield { message: { images: part } };
   const { message: _, delta: __, logprobs: ___, ...ending } = choice;
   yield ending;
-}
-
-function parseJson(text: string): unknown {
-  try {
-    return JSON.parse(text);
-  } catch (cause) {
-    throw new GatewayError("upstream_invalid", { cause });
-  }
 }
 
 /** The maximum number of choices that a request may have; the SDKs accept no more either. [S] */

@@ -417,14 +417,7 @@ class ChatStreamWriter extends ChatDeltaWriter implements ResponseEncoder {
 }
 
 /** Encodes a complete response: the merged deltas of a stream, always with usage. */
-export function encodeResponse(events: readonly Event[], context: ResponseContext): string {
-  const writer = new ChatWholeWriter(context);
-  for (const event of events) writer.event(event);
-  return JSON.stringify(writer.body);
-}
-
-/** Does the same in steps. */
-export function* encodeResponseInSteps(events: readonly Event[], context: ResponseContext): Steps<string> {
+export function* encodeResponse(events: readonly Event[], context: ResponseContext): Steps<string> {
   const writer = new ChatWholeWriter(context);
   yield* Steps.forEachEvent(events, (event) => writer.event(event));
   return yield* Steps.writingJson(writer.body);

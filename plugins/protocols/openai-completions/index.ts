@@ -1,7 +1,7 @@
 import { type ClientProtocol, fixedPaths, post } from "model-gateway/protocol";
 import { completionsFamily } from "../openai/family.ts";
 import { decodeRequest } from "./request.decode.ts";
-import { createEncoder, encodeResponse, encodeResponseInSteps } from "./response.encode.ts";
+import { createEncoder, encodeResponse } from "./response.encode.ts";
 import { fields } from "./support.ts";
 import { texts } from "./texts.ts";
 import { readUsage } from "./usage.ts";
@@ -25,7 +25,7 @@ const openaiCompletions: ClientProtocol = {
   longMembers: ["prompt", "suffix", "prompt_embeds"],
   clientTranslation: {
     request: { decode: decodeRequest, fields },
-    response: { encoder: createEncoder, encode: encodeResponse, encodeInSteps: encodeResponseInSteps },
+    response: { encoder: createEncoder, encode: encodeResponse },
   },
 };
 

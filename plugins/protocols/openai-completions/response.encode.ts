@@ -163,14 +163,7 @@ interface MergedCompletionChoice {
 }
 
 /** Encodes a complete text completion from its pieces. */
-export function encodeResponse(events: readonly Event[], context: ResponseContext): string {
-  const completion = new CompletionMerger(context);
-  for (const event of events) completion.add(event);
-  return JSON.stringify(completion.body);
-}
-
-/** Does the same in steps. */
-export function* encodeResponseInSteps(events: readonly Event[], context: ResponseContext): Steps<string> {
+export function* encodeResponse(events: readonly Event[], context: ResponseContext): Steps<string> {
   const completion = new CompletionMerger(context);
   yield* Steps.forEachEvent(events, (event) => completion.add(event));
   return yield* Steps.writingJson(completion.body);

@@ -16,8 +16,8 @@ import { streamError } from "./errors.ts";
 import { objects, otherModels } from "./objects.ts";
 import { decodeRequest } from "./request.decode.ts";
 import { encodeRequest } from "./request.encode.ts";
-import { createDecoder, decodeResponse, decodeResponseInSteps, ending, terminal } from "./response.decode.ts";
-import { createEncoder, encodeResponse, encodeResponseInSteps } from "./response.encode.ts";
+import { createDecoder, decodeResponse, ending, terminal } from "./response.decode.ts";
+import { createEncoder, encodeResponse } from "./response.encode.ts";
 import { fields, support } from "./support.ts";
 import { opaque, texts } from "./texts.ts";
 import { holdsToolCall, inputTokensCodec, readUsage, SEARCH_CALL } from "./usage.ts";
@@ -35,10 +35,8 @@ const translation: Translation = {
   response: {
     decoder: createDecoder,
     decode: decodeResponse,
-    decodeInSteps: decodeResponseInSteps,
     encoder: createEncoder,
     encode: encodeResponse,
-    encodeInSteps: encodeResponseInSteps,
     decodeError: parseErrorResponse,
   },
   count: inputTokensCodec,

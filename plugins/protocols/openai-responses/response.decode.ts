@@ -42,15 +42,8 @@ export function createDecoder(source: ResponseSource): ResponseDecoder {
  * Decodes a complete response, as a stream of its items and its end.
  * @throws GatewayError `upstream_invalid` if it is not a response
  */
-export const decodeResponse = (text: string, source: ResponseSource): Event[] =>
-  Steps.atOnce(responseEvents(parseJson(text), source));
-
-/** Does the same in steps. @throws GatewayError `upstream_invalid` if it is not a response */
-export function* decodeResponseInSteps(bytes: Buffer, source: ResponseSource): Steps<Event[]> {
-  return yield* responseEvents(asObject(yield* Steps.parsingJson(bytes)), source);
-}
-
-function* responseEvents(body: JsonObject | undefined, source: ResponseSource): Steps<Event[]> {
+export function* decodeResponse(bytes: Buffer, source: ResponseSource): Steps<Event[]> {
+  const body = asObject(yield* Steps.parsingJson(bytes));
   if (!Array.isArray(body?.["output"])) throw new GatewayError("upstream_invalid");
   const out: Event[] = [];
   const items = new ItemDecoder(source);
@@ -62,14 +55,6 @@ function* responseEvents(body: JsonObject | undefined, source: ResponseSource): 
   finish(body, items, out);
   if (out.at(-1)?.type !== "error") out.push({ type: "end" });
   return out;
-}
-
-function parseJson(text: string): JsonObject | undefined {
-  try {
-    return asObject(JSON.parse(text));
-  } catch {
-    return undefined;
-  }
 }
 
 /** The decoder of one stream. */

@@ -32,15 +32,7 @@ const ID_STEM_LENGTH = 36;
 export const createEncoder = (context: ResponseContext): ResponseEncoder => encoderFor(context, false).encoder;
 
 /** Encodes a complete response: the one in the stream's last event. */
-export function encodeResponse(events: readonly Event[], context: ResponseContext): string {
-  const out: EncodedFrame[] = [];
-  const { response, encoder } = encoderFor(context, true);
-  for (const event of events) if (event.type !== "error") encoder.event(event, out);
-  return response.completeResponse();
-}
-
-/** Does the same in steps. */
-export function* encodeResponseInSteps(events: readonly Event[], context: ResponseContext): Steps<string> {
+export function* encodeResponse(events: readonly Event[], context: ResponseContext): Steps<string> {
   const out: EncodedFrame[] = [];
   const { response, encoder } = encoderFor(context, true);
   yield* Steps.forEachEvent(events, (event) => {

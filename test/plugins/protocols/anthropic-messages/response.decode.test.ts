@@ -1,5 +1,6 @@
 import t from "tap";
 import type { Event } from "../../../../src/translation/events.ts";
+import { runAtOnce } from "../../../../src/translation/steps.ts";
 import { Frame } from "../../../../src/wire/frame.ts";
 import { type JsonObject } from "../../../../src/wire/values.ts";
 import { events, NAME, SOURCE, translation } from "./speaking.ts";
@@ -219,7 +220,7 @@ t.test("a whole message yields the same events as its stream", async (t) => {
     stop_sequence: null,
     usage,
   };
-  const found = translation.response.decode(JSON.stringify(message), SOURCE);
+  const found = runAtOnce(translation.response.decode(Buffer.from(JSON.stringify(message)), SOURCE));
   t.same(types(found), [
     "start",
     "open",
@@ -237,17 +238,23 @@ t.test("a whole message yields the same events as its stream", async (t) => {
     "end",
   ]);
   const precise = JSON.stringify(message).replace('"input":{}', '"input":{"a": 1.0, "b":12345678901234567890}');
-  t.match(only(translation.response.decode(precise, SOURCE), "arguments"), [
+  t.match(only(runAtOnce(translation.response.decode(Buffer.from(precise), SOURCE)), "arguments"), [
     { text: '{"a": 1.0, "b":12345678901234567890}' },
   ]);
 });
 
 t.test("a body that is not a message is invalid, an error body is reported as an error", async (t) => {
   for (const text of ["", "<html>", "[]", "{}", '{"content":"x"}'])
-    t.throws(() => translation.response.decode(text, SOURCE), { code: "upstream_invalid" }, text);
+    t.throws(
+      () => runAtOnce(translation.response.decode(Buffer.from(text), SOURCE)),
+      { code: "upstream_invalid" },
+      text,
+    );
   const error = '{"type":"error","error":{"type":"rate_limit_error","message":"Slow down"}}';
-  t.match(translation.response.decode(error, SOURCE), [{ type: "error", fault: { status: 429, kind: "rate_limit" } }]);
-  t.match(translation.response.decode('{"error":{"message":"Out of memory"}}', SOURCE), [
+  t.match(runAtOnce(translation.response.decode(Buffer.from(error), SOURCE)), [
+    { type: "error", fault: { status: 429, kind: "rate_limit" } },
+  ]);
+  t.match(runAtOnce(translation.response.decode(Buffer.from('{"error":{"message":"Out of memory"}}'), SOURCE)), [
     { type: "error", fault: { status: 500, message: "Out of memory" } },
   ]);
 });

@@ -135,7 +135,7 @@ export const frames = (told: readonly Event[], wanted?: ResponseContext): JsonOb
   streamed(told, wanted).map(({ data }) => JSON.parse(data) as JsonObject);
 
 export const whole = (told: readonly Event[], wanted: ResponseContext = context()): JsonObject =>
-  JSON.parse(translation.response.encode(told, wanted)) as JsonObject;
+  JSON.parse(runAtOnce(translation.response.encode(told, wanted))) as JsonObject;
 
 /** Frames as server-sent events. */
 export const sse = (written: readonly EncodedFrame[]): string =>

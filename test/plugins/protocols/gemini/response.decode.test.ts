@@ -2,6 +2,7 @@ import t from "tap";
 import { createDecoder, decodeResponse } from "../../../../plugins/protocols/gemini/response.decode.ts";
 import type { Event, FinishReason } from "../../../../src/translation/events.ts";
 import { TextKey } from "../../../../src/translation/ids.ts";
+import { runAtOnce } from "../../../../src/translation/steps.ts";
 import { Frame } from "../../../../src/wire/frame.ts";
 import { gathered } from "../../../support/gathered.ts";
 import { eventsIn, recorded } from "../../../support/recorded.ts";
@@ -111,7 +112,7 @@ gathered(t, "an answer that failed before it said anything is an error, which ma
       t.match(faultOf(events), { code: "upstream_model_failed", status: 502, retry: true, message: new RegExp(word) });
       t.notOk(events.some(({ type }) => type === "finish" || type === "end"));
       t.same(
-        decodeResponse(JSON.stringify(failed(parts, word)), SOURCE).map(({ type }) => type),
+        runAtOnce(decodeResponse(Buffer.from(JSON.stringify(failed(parts, word))), SOURCE)).map(({ type }) => type),
         events.map(({ type }) => type),
       );
     }
@@ -135,7 +136,7 @@ gathered(t, "an answer that failed before it said anything is an error, which ma
   const told = failed([], "MALFORMED_FUNCTION_CALL", { finishMessage: "Malformed function call: f(" });
   t.equal(faultOf(read([event(told)]))?.message, "Malformed function call: f(");
   const nothing = JSON.stringify({ candidates: [{}], ...about });
-  t.match(faultOf(decodeResponse(nothing, SOURCE)), { code: "upstream_model_failed" });
+  t.match(faultOf(runAtOnce(decodeResponse(Buffer.from(nothing), SOURCE))), { code: "upstream_model_failed" });
 });
 
 t.test("an empty answer that did not fail is an answer", async (t) => {
@@ -203,7 +204,7 @@ t.test("unknown parts of an answer are declared lost, once", async (t) => {
   };
   const paths = (events: readonly Event[]) => events.flatMap((each) => (each.type === "unmapped" ? [each.path] : []));
   t.strictSame(paths(read([event(frame), event(frame)])), ["turnToken", "constructor", "promptFeedback.novel"]);
-  t.strictSame(paths(decodeResponse(JSON.stringify(frame), SOURCE)), [
+  t.strictSame(paths(runAtOnce(decodeResponse(Buffer.from(JSON.stringify(frame)), SOURCE))), [
     "turnToken",
     "constructor",
     "promptFeedback.novel",
@@ -216,7 +217,10 @@ t.test("more candidates than can be requested are an error", async (t) => {
   t.equal(faultOf(read([...frames, one(0)]))?.code, "upstream_truncated");
   t.match(faultOf(read([...frames, one(128)])), { code: "upstream_invalid", message: /128/ });
   const candidates = Array.from({ length: 129 }, () => ({}));
-  t.throws(() => decodeResponse(JSON.stringify({ candidates }), SOURCE), { code: "upstream_invalid", message: /128/ });
+  t.throws(() => runAtOnce(decodeResponse(Buffer.from(JSON.stringify({ candidates })), SOURCE)), {
+    code: "upstream_invalid",
+    message: /128/,
+  });
 });
 
 t.test("an error in the stream is the last event, in any form", async (t) => {
@@ -283,15 +287,15 @@ t.test("no event follows an end or an error", async (t) => {
 
 t.test("a whole answer is decoded as one frame", async (t) => {
   const body = { ...text("Hello", { finishReason: "STOP" }), usageMetadata };
-  t.strictSame(decodeResponse(JSON.stringify(body, null, 2), SOURCE), read([event(body)]));
-  const open = decodeResponse(JSON.stringify(text("Hello")), SOURCE);
+  t.strictSame(runAtOnce(decodeResponse(Buffer.from(JSON.stringify(body, null, 2)), SOURCE)), read([event(body)]));
+  const open = runAtOnce(decodeResponse(Buffer.from(JSON.stringify(text("Hello"))), SOURCE));
   t.match(open.slice(-2), [{ type: "finish", reason: "other" }, { type: "end" }]);
 });
 
 t.test("a body that is not an answer is refused", async (t) => {
   for (const body of ["", "<html>", "null", "{}", '{"candidates":[]}', '{"candidates":'])
-    t.throws(() => decodeResponse(body, SOURCE), { code: "upstream_invalid" }, body);
-  t.match(decodeResponse('{"error":{"code":429,"message":"Slow."}}', SOURCE), [
+    t.throws(() => runAtOnce(decodeResponse(Buffer.from(body), SOURCE)), { code: "upstream_invalid" }, body);
+  t.match(runAtOnce(decodeResponse(Buffer.from('{"error":{"code":429,"message":"Slow."}}'), SOURCE)), [
     { type: "error", fault: { status: 429 } },
   ]);
 });
@@ -426,7 +430,7 @@ t.test("each signed thought is a block, so that no signature replaces another", 
 t.test("parallel calls have ids of their own, their signatures and the exact text of their arguments", async (t) => {
   const raw = '{"a": 1.0, "b": 12345678901234567890, "a": "\\u00e9"}';
   const body = `{"candidates":[{"content":{"parts":[{"functionCall":{"name":"f","args":${raw}},"thoughtSignature":"s"},{"functionCall":{"name":"f"}},{"functionCall":{"id":"own","name":"g","args":{}}}]},"finishReason":"STOP"}],"responseId":"r1"}`;
-  const events = decodeResponse(body, SOURCE);
+  const events = runAtOnce(decodeResponse(Buffer.from(body), SOURCE));
   t.match(events.at(-2), { type: "finish", reason: "tool_calls", raw: "STOP" });
   t.strictSame(events.slice(1, -2), [
     { type: "open", block: 0, choice: 0, kind: "tool_call", name: "f", id: "call_r1_0", opaque: opaque("s") },
@@ -702,7 +706,9 @@ t.test("the vendor's enum values are understood, also as numbers and when they a
   const finish = (raw: string, part: object) => {
     const finishReason = /^\d+$/.test(raw) ? Number(raw) : raw;
     const candidates = [{ content: { parts: [part] }, finishReason }];
-    return decodeResponse(JSON.stringify({ candidates }), SOURCE).find(({ type }) => type === "finish");
+    return runAtOnce(decodeResponse(Buffer.from(JSON.stringify({ candidates })), SOURCE)).find(
+      ({ type }) => type === "finish",
+    );
   };
   for (const [raw, reason] of meanings) t.match(finish(raw, { text: "x" }), { reason, raw }, raw);
   const call = { functionCall: { name: "f" } };

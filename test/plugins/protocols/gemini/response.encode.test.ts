@@ -41,7 +41,7 @@ t.test("each frame is a whole answer; the last one has its finish reason and its
       ...about,
     },
   ]);
-  t.strictSame(JSON.parse(encodeResponse(events, contextFor())), {
+  t.strictSame(JSON.parse(runAtOnce(encodeResponse(events, contextFor()))), {
     candidates: [{ content: { parts: [{ text: "Hello" }], role: "model" }, index: 0, finishReason: "STOP" }],
     usageMetadata: { promptTokenCount: 5, candidatesTokenCount: 2, thoughtsTokenCount: 1, totalTokenCount: 8 },
     ...about,
@@ -68,7 +68,7 @@ t.test("choices are candidates", async (t) => {
     { type: "finish", choice: 1, reason: "length" },
   ];
   const events = answer([...hello, ...second]);
-  t.match(JSON.parse(encodeResponse(events, contextFor())), {
+  t.match(JSON.parse(runAtOnce(encodeResponse(events, contextFor()))), {
     candidates: [
       { index: 0, content: { parts: [{ text: "Hello" }] }, finishReason: "STOP" },
       { index: 1, content: { parts: [{ text: "Hi" }] }, finishReason: "MAX_TOKENS" },
@@ -86,7 +86,7 @@ t.test("candidates are in the order of their numbers, whichever came first", asy
     { type: "close", block: 1 },
   ];
   const { candidates } = JSON.parse(
-    encodeResponse(answer([...late, ...first], { type: "finish", choice: 1, reason: "stop" }), contextFor()),
+    runAtOnce(encodeResponse(answer([...late, ...first], { type: "finish", choice: 1, reason: "stop" }), contextFor())),
   ) as { candidates: { index: number }[] };
   t.strictSame(
     candidates.map(({ index }) => index),
@@ -100,7 +100,7 @@ t.test("what this protocol cannot express of an answer yields no frame", async (
 });
 
 t.test("no events are no answer", async (t) => {
-  t.throws(() => encodeResponse([], contextFor()), { code: "upstream_invalid" });
+  t.throws(() => runAtOnce(encodeResponse([], contextFor())), { code: "upstream_invalid" });
 });
 
 /** Events that obey the grammar, with blocks of all kinds, several of them open at a time. */
@@ -167,7 +167,7 @@ gathered(t, "a whole answer is what its frames are together", async (t) => {
       ...last,
       candidates: last.candidates.map((each) => (frames.length === 1 ? each : runAtOnce(joinCandidate(each, frames)))),
     };
-    t.strictSame(JSON.parse(encodeResponse(events, context)), folded);
+    t.strictSame(JSON.parse(runAtOnce(encodeResponse(events, context))), folded);
   }
 });
 
@@ -267,7 +267,7 @@ t.test("the vendor's SDKs accept frames and bodies, and keep them in the history
     for (const stream of [true, false]) {
       const { chunks, history } = await accepted(
         Sdk,
-        stream ? sse(write(events, shown())) : encodeResponse(events, shown()),
+        stream ? sse(write(events, shown())) : runAtOnce(encodeResponse(events, shown())),
         stream,
       );
       const parts = partsIn(chunks);
@@ -294,11 +294,11 @@ gathered(
   async (t) => {
     for (const { id, kinds, body } of answers) {
       const stream = kinds.includes("stream");
-      const events = stream ? read(eventsIn(body)) : decodeResponse(body, SOURCE);
+      const events = stream ? read(eventsIn(body)) : runAtOnce(decodeResponse(Buffer.from(body), SOURCE));
       const before = stream ? eventsIn(body).map((frame) => frame.json() as Json) : [JSON.parse(body) as Json];
       const again = await accepted(
         GoogleGenAI,
-        stream ? sse(write(events, shown())) : encodeResponse(events, shown()),
+        stream ? sse(write(events, shown())) : runAtOnce(encodeResponse(events, shown())),
         stream,
       );
       const [was, is] = [partsIn(before), partsIn(again.chunks)];

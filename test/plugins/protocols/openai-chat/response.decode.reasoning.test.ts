@@ -2,6 +2,7 @@ import t from "tap";
 import openaiChat from "../../../../plugins/protocols/openai-chat/index.ts";
 import type { Translation } from "../../../../src/translation/codec.ts";
 import type { Event } from "../../../../src/translation/events.ts";
+import { runAtOnce } from "../../../../src/translation/steps.ts";
 import { chunk, context, frameOf, only, source, streamed, written } from "./fixture.ts";
 
 const readDeltas = (...deltas: object[]): Event[] =>
@@ -104,7 +105,9 @@ t.test("reasoning that this gateway wrote as Chat is read once, with its state, 
         const frames = () => written(translation, told).map(({ data }) => frameOf(String(data)));
         const events = stream
           ? streamed(translation, frames())
-          : translation.response.decode(translation.response.encode(told, context()), source);
+          : runAtOnce(
+              translation.response.decode(Buffer.from(runAtOnce(translation.response.encode(told, context()))), source),
+            );
         t.equal(said(events).replaceAll("|", ""), `${whole}b`, `${stream ? "streamed" : "whole"}, cut at ${cut}`);
         const states = only(events, "opaque").map(({ opaque: { data } }) => data);
         const signed = states.filter((data) => data.includes("gw1."));

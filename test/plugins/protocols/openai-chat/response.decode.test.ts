@@ -3,6 +3,7 @@ import t from "tap";
 import openaiChat from "../../../../plugins/protocols/openai-chat/index.ts";
 import type { Translation } from "../../../../src/translation/codec.ts";
 import type { Event, EventOf } from "../../../../src/translation/events.ts";
+import { runAtOnce } from "../../../../src/translation/steps.ts";
 import { Frame } from "../../../../src/wire/frame.ts";
 import { SseSplitter } from "../../../../src/wire/sse.ts";
 import { eventsIn, recorded } from "../../../support/recorded.ts";
@@ -48,7 +49,7 @@ const readDeltas = (...deltas: object[]): Event[] => readChunks(...deltas.map((d
 const readCalls = (...calls: unknown[][]): Event[] =>
   readFrames(...calls.map((list) => chunk({ tool_calls: list })), chunk({}, "tool_calls"), DONE);
 const completion = (...list: object[]) => ({ id: "1", model: "m", choices: list });
-const decodeBody = (body: object) => chat.response.decode(JSON.stringify(body), source);
+const decodeBody = (body: object) => runAtOnce(chat.response.decode(Buffer.from(JSON.stringify(body)), source));
 const unmappedIn = (events: readonly Event[]) => only(events, "unmapped").map(({ path }) => path);
 const lostIn = (...frames: object[]) => unmappedIn(readChunks(...frames));
 const lostOf = (...deltas: object[]) => unmappedIn(readDeltas(...deltas));
@@ -278,7 +279,9 @@ t.test("an event named error fails with the vendor's message", async (t) => {
     type: "error",
     fault: { status: 502, message: "over capacity" },
   });
-  t.match(chat.response.decode(JSON.stringify(flat), source), [{ type: "error", fault: { message: "too long" } }]);
+  t.match(runAtOnce(chat.response.decode(Buffer.from(JSON.stringify(flat)), source)), [
+    { type: "error", fault: { message: "too long" } },
+  ]);
 });
 
 t.test("a stream fails for the reader where it ends in an error, and nowhere else", async (t) => {
@@ -322,7 +325,10 @@ t.test("content in parts is decoded, and unknown parts are declared", async (t) 
     ...chunk({}),
     choices: [{ index: 0, message: { role: "assistant", content }, finish_reason: "stop" }],
   };
-  for (const events of [read(chunk({ content }, "stop")), chat.response.decode(JSON.stringify(whole), source)]) {
+  for (const events of [
+    read(chunk({ content }, "stop")),
+    runAtOnce(chat.response.decode(Buffer.from(JSON.stringify(whole)), source)),
+  ]) {
     const opened = only(events, "open").map(({ block, kind }) => [
       kind,
       only(events, "text")
@@ -429,7 +435,7 @@ t.test("encrypted reasoning and summaries are blocks of their own", async (t) =>
       { index: 0, message: { role: "assistant", content: "a", reasoning_details: details }, finish_reason: "stop" },
     ],
   };
-  const events = chat.response.decode(JSON.stringify(body), source);
+  const events = runAtOnce(chat.response.decode(Buffer.from(JSON.stringify(body)), source));
   t.match(only(events, "open"), [{ redacted: true }, { summary: true }, { kind: "text" }]);
   t.same(
     only(events, "opaque").map(({ opaque }) => JSON.parse(opaque.data)),
@@ -490,7 +496,7 @@ t.test("log probabilities stay with the text", async (t) => {
       { index: 0, message: { content: "a" }, logprobs: { content: tokens, refusal: null }, finish_reason: "stop" },
     ],
   };
-  t.same(only(chat.response.decode(JSON.stringify(body), source), "text")[0]?.logprobs, tokens);
+  t.same(only(runAtOnce(chat.response.decode(Buffer.from(JSON.stringify(body)), source)), "text")[0]?.logprobs, tokens);
 });
 
 t.test("what no other protocol can express is declared once", async (t) => {
@@ -507,8 +513,8 @@ t.test("what no other protocol can express is declared once", async (t) => {
 
 t.test("an invalid whole answer is the provider's fault", async (t) => {
   for (const body of ["", "<html>", "[]", "{}", '{"choices":[]}'])
-    t.throws(() => chat.response.decode(body, source), { code: "upstream_invalid" }, body);
-  t.match(chat.response.decode('{"error":{"message":"no","code":429}}', source), [
+    t.throws(() => runAtOnce(chat.response.decode(Buffer.from(body), source)), { code: "upstream_invalid" }, body);
+  t.match(runAtOnce(chat.response.decode(Buffer.from('{"error":{"message":"no","code":429}}'), source)), [
     { type: "error", fault: { status: 429 } },
   ]);
 });
@@ -744,7 +750,7 @@ t.test("media are decoded whole: each block has one event", async (t) => {
       .filter(({ kinds, status }) => status < 300 && !kinds.includes("stream"))
       .flatMap(({ body }) => {
         try {
-          return chat.response.decode(body, source);
+          return runAtOnce(chat.response.decode(Buffer.from(body), source));
         } catch {
           return [];
         }

@@ -5,6 +5,7 @@ import {
   ending,
 } from "../../../../plugins/protocols/openai-responses/response.decode.ts";
 import type { Event } from "../../../../src/translation/events.ts";
+import { runAtOnce } from "../../../../src/translation/steps.ts";
 import { Frame } from "../../../../src/wire/frame.ts";
 import { SseSplitter } from "../../../../src/wire/sse.ts";
 import { type JsonObject } from "../../../../src/wire/values.ts";
@@ -144,12 +145,15 @@ t.test("a failure is one error, the last event, with the vendor's message", asyn
     t.match(events.at(-1), { type: "error", fault: { status: 429, kind: "rate_limit", ...error } });
     t.equal(events.filter(({ type }) => type === "error").length, 1);
   }
-  t.match(decodeResponse(JSON.stringify(failed), SOURCE).at(-1), { type: "error", fault: { status: 429 } });
+  t.match(runAtOnce(decodeResponse(Buffer.from(JSON.stringify(failed)), SOURCE)).at(-1), {
+    type: "error",
+    fault: { status: 429 },
+  });
 });
 
 t.test("an unfinished answer is not taken for a finished one", async (t) => {
   for (const status of ["queued", "in_progress", "cancelled"])
-    t.match(decodeResponse(JSON.stringify({ ...response, status }), SOURCE).at(-1), {
+    t.match(runAtOnce(decodeResponse(Buffer.from(JSON.stringify({ ...response, status })), SOURCE)).at(-1), {
       type: "error",
       fault: { status: 502, message: `The provider's answer has the status "${status}".` },
     });
@@ -163,7 +167,7 @@ t.test("an interrupted stream is an error, not an end", async (t) => {
 
 t.test("a body that is not a response is refused", async (t) => {
   for (const body of ["", "<html>", "[]", "{}", '{"object":"response.input_tokens","input_tokens":3}'])
-    t.throws(() => decodeResponse(body, SOURCE), { code: "upstream_invalid" }, body);
+    t.throws(() => runAtOnce(decodeResponse(Buffer.from(body), SOURCE)), { code: "upstream_invalid" }, body);
 });
 
 t.test("a comment is a keep-alive", async (t) => {
@@ -312,7 +316,10 @@ t.test("reasoning that is only encrypted is an unreadable block; empty reasoning
 t.test("items of a vendor's own tool are kept", async (t) => {
   const item = { type: "web_search_call", id: "ws_1", action: { query: "q" } };
   const whole = JSON.stringify({ id: "resp_1", output: [item], status: "completed" });
-  for (const events of [decoded([created, done(0, item), completed()]), decodeResponse(whole, SOURCE)]) {
+  for (const events of [
+    decoded([created, done(0, item), completed()]),
+    runAtOnce(decodeResponse(Buffer.from(whole), SOURCE)),
+  ]) {
     t.match(between(events)[0], { kind: "server", name: "web_search_call", result: false });
     t.match(between(events)[1], { type: "server", json: { value: item } });
   }
@@ -323,7 +330,10 @@ t.test("endlessly many items are the provider's fault", async (t) => {
   const events = decoded([created, ...Array.from({ length: 10_001 }, (_, n) => added(n, { type: "odd_call" }))]);
   t.match(events.at(-1), { type: "error", fault: { code: "upstream_invalid", message } });
   const output = Array.from({ length: 10_001 }, () => ({ type: "odd_call" }));
-  t.throws(() => decodeResponse(JSON.stringify({ output }), SOURCE), { code: "upstream_invalid", message });
+  t.throws(() => runAtOnce(decodeResponse(Buffer.from(JSON.stringify({ output })), SOURCE)), {
+    code: "upstream_invalid",
+    message,
+  });
 });
 
 t.test("an event's type of any length is read in linear time", async (t) => {
@@ -335,7 +345,7 @@ t.test("many such items are decoded as quickly as few", async (t) => {
   const items = Array.from({ length: 10_000 }, (_, n) => ({ type: "web_search_call", id: `ws_${n}` }));
   for (const events of [
     decoded([created, completed(items)]),
-    decodeResponse(JSON.stringify({ output: items }), SOURCE),
+    runAtOnce(decodeResponse(Buffer.from(JSON.stringify({ output: items })), SOURCE)),
   ])
     t.equal(events.filter(({ type }) => type === "server").length, items.length);
 });

@@ -7,6 +7,7 @@ import { createEncoder, encodeResponse } from "../../../../plugins/protocols/ope
 import { GatewayError } from "../../../../src/core/errors.ts";
 import { post } from "../../../../src/core/protocol-parts.ts";
 import type { Event, EventOf, FinishReason, Opening } from "../../../../src/translation/events.ts";
+import { runAtOnce } from "../../../../src/translation/steps.ts";
 import { Frame } from "../../../../src/wire/frame.ts";
 import { type JsonObject } from "../../../../src/wire/values.ts";
 import { digest } from "../../../support/digest.ts";
@@ -32,7 +33,7 @@ async function checked(events: readonly Event[]): Promise<{ whole: JsonObject; f
   const frames = written(events);
   const values = valuesOf(frames);
   const done = values.filter(({ type }) => type === "response.output_item.done").map(({ item }) => item);
-  const whole = JSON.parse(encodeResponse(events, withLosses().context)) as JsonObject;
+  const whole = JSON.parse(runAtOnce(encodeResponse(events, withLosses().context))) as JsonObject;
   const inOrder = values.every((value, i) => value["sequence_number"] === i && value["type"] === frames[i]?.name);
   const fault = !inOrder
     ? "its numbers and names are not in order"
@@ -148,7 +149,9 @@ t.test("every recorded answer, encoded again, has the same content for the vendo
     const stream = /^\s*(?:event|data|:)/.test(body);
     const json = stream ? undefined : (JSON.parse(body) as JsonObject);
     if (json && (!json["output"] || json["status"] === "queued")) continue;
-    const events = stream ? decoded(eventsIn(body).flatMap(({ text }) => text ?? [])) : decodeResponse(body, SOURCE);
+    const events = stream
+      ? decoded(eventsIn(body).flatMap(({ text }) => text ?? []))
+      : runAtOnce(decodeResponse(Buffer.from(body), SOURCE));
     const { whole, fault } = await checked(events);
     if (fault) faults.push(`${id}: ${fault}`);
     // An answer of user's messages is a compaction.
@@ -300,9 +303,8 @@ t.test("so is one of endlessly many blocks without content", async (t) => {
 t.test("a whole answer may be longer: all of it is available", async (t) => {
   const base64 = "aaaa".repeat(3 * 1024 * 1024);
   const picture: Event = { type: "media", block: 0, base64 };
-  const whole = encodeResponse(
-    answer([[{ kind: "media", media: "image", mime: "image/png" }, picture]]),
-    withLosses().context,
+  const whole = runAtOnce(
+    encodeResponse(answer([[{ kind: "media", media: "image", mime: "image/png" }, picture]]), withLosses().context),
   );
   t.ok(whole.includes(base64));
 });
@@ -460,7 +462,7 @@ t.test("a response repeats the request's settings, and the vendor's defaults whe
   };
   const { model: _, input: __, ...asked } = request;
   const echo = (request: JsonObject) =>
-    JSON.parse(encodeResponse(answer([]), withLosses(request).context)) as JsonObject;
+    JSON.parse(runAtOnce(encodeResponse(answer([]), withLosses(request).context))) as JsonObject;
   t.match(echo(request), {
     ...{ ...asked, store: false, reasoning: { effort: "low", summary: null }, truncation: "disabled" },
     text: { format: { type: "text" }, verbosity: "low" },
@@ -471,15 +473,15 @@ t.test("a response repeats the request's settings, and the vendor's defaults whe
 
 t.test("a refusal is an answer when it has a part of its own, and incomplete otherwise", async (t) => {
   const refused = (kind: "refusal" | "text") =>
-    encodeResponse(answer([[{ kind }, text("No.")]], "refusal"), withLosses().context);
+    runAtOnce(encodeResponse(answer([[{ kind }, text("No.")]], "refusal"), withLosses().context));
   t.match(JSON.parse(refused("refusal")), { status: "completed", incomplete_details: null });
   t.match(JSON.parse(refused("text")), { status: "incomplete", incomplete_details: { reason: "content_filter" } });
   const why = { type: "refusal", refusal: "No." };
-  t.match(JSON.parse(encodeResponse(endedFor("refusal"), withLosses().context)), {
+  t.match(JSON.parse(runAtOnce(encodeResponse(endedFor("refusal"), withLosses().context))), {
     ...{ status: "completed", output: [{ type: "message", content: [why] }] },
   });
   const filter = withLosses();
-  t.match(JSON.parse(encodeResponse(endedFor("content_filter"), filter.context)), {
+  t.match(JSON.parse(runAtOnce(encodeResponse(endedFor("content_filter"), filter.context))), {
     ...{ status: "incomplete", incomplete_details: { reason: "content_filter" } },
     output: [{ type: "message", content: [why] }],
   });
@@ -538,7 +540,7 @@ t.test(
 );
 
 t.test("streamed and whole are the same to the vendor's SDK", async (t) => {
-  const whole = JSON.parse(encodeResponse(summing(), asking().context)) as JsonObject;
+  const whole = JSON.parse(runAtOnce(encodeResponse(summing(), asking().context))) as JsonObject;
   t.same(await accumulated(bodyOf(written(summing(), asking()))), whole);
   t.match(whole, { status: "completed", output: [{ type: "compaction" }], usage: { total_tokens: 16 } });
 });
@@ -590,7 +592,7 @@ t.test("an answer without a summary is an error, never an empty compaction", asy
   };
   for (const [what, events] of Object.entries(empty)) {
     t.throws(() => written(events, asking()), { code: "upstream_invalid" }, what);
-    t.throws(() => encodeResponse(events, asking().context), { code: "upstream_invalid" }, `${what}, whole`);
+    t.throws(() => runAtOnce(encodeResponse(events, asking().context)), { code: "upstream_invalid" }, `${what}, whole`);
   }
 });
 
