@@ -45,7 +45,7 @@ function flowing(
   exchange = newExchange(),
   more: Pick<UpstreamAnswer, "redact"> = {},
 ) {
-  const outlet = new Recorder(undefined as never);
+  const output = new Recorder(undefined as never);
   const seen = { destroyed: 0, resumed: 0, settled: [] as unknown[] };
   const head: Head = { status: 200, headers: new HeaderList(), framing: framing === "none" ? undefined : framing };
   const upstream: UpstreamAnswer = {
@@ -56,11 +56,11 @@ function flowing(
     terminal: ({ text }) => text === "[DONE]",
     ...more,
   };
-  const flow = new ResponseStream(exchange, upstream, stages, outlet, {
+  const flow = new ResponseStream(exchange, upstream, stages, output, {
     done: () => void seen.settled.push("done"),
     fail: (error) => void seen.settled.push(error),
   });
-  return { flow, outlet, seen, exchange };
+  return { flow, output, seen, exchange };
 }
 
 const newExchange = (): Exchange => new Exchange({ id: "one", arrivedAt: performance.now() } as ExchangeStart);
@@ -69,10 +69,10 @@ const frame = (text: string): Frame => new Frame("event", event(text));
 
 /** What leaves when a stream comes cut at every `step` bytes. */
 function passed(stream: Buffer, step: number, stages: () => Stage[], framing: Framing = "sse"): string {
-  const { flow, outlet } = flowing(stages(), framing);
+  const { flow, output } = flowing(stages(), framing);
   for (let at = 0; at < stream.length; at += step) flow.chunk(stream.subarray(at, at + step));
   flow.end();
-  return outlet.text;
+  return output.text;
 }
 
 const looking: Stage = () => {};
@@ -85,36 +85,36 @@ for (const [framing, text] of [
 ] as const) {
   t.test(`${framing}: a chunk whose frames are unchanged is sent as the very buffer that arrived`, async (t) => {
     for (const stages of [[], [looking], [same, looking]]) {
-      const { flow, outlet, exchange } = flowing(stages, framing);
+      const { flow, output, exchange } = flowing(stages, framing);
       const chunk = Buffer.from(text);
       t.ok(flow.chunk(chunk));
-      t.equal(outlet.writes.length, 1);
-      t.equal(outlet.writes[0]?.length, 1);
-      t.equal(outlet.writes[0]?.[0], chunk);
+      t.equal(output.writes.length, 1);
+      t.equal(output.writes[0]?.length, 1);
+      t.equal(output.writes[0]?.[0], chunk);
       t.equal(exchange.written, chunk.length);
     }
   });
 }
 
 t.test("frames of one chunk are sent in one write, also when one of them was changed", async (t) => {
-  const { flow, outlet } = flowing([(each) => (each.text === "2" ? frame("two") : each)]);
+  const { flow, output } = flowing([(each) => (each.text === "2" ? frame("two") : each)]);
   flow.chunk(Buffer.concat([event("1"), event("2"), event("3")]));
-  t.equal(outlet.writes.length, 1);
-  t.equal(outlet.text, `${event("1")}${event("two")}${event("3")}`);
+  t.equal(output.writes.length, 1);
+  t.equal(output.text, `${event("1")}${event("two")}${event("3")}`);
 });
 
 t.test("nothing of an incomplete frame is sent before it is complete", async (t) => {
-  const { flow, outlet, exchange } = flowing();
+  const { flow, output, exchange } = flowing();
   t.ok(flow.chunk(Buffer.from("data: 1\n\ndata: ha")));
-  t.equal(outlet.text, "data: 1\n\n");
+  t.equal(output.text, "data: 1\n\n");
   const { firstByte } = exchange;
   t.ok(flow.chunk(Buffer.from("lf")));
-  t.equal(outlet.writes.length, 1, "nothing is written for a chunk that completes no frame");
+  t.equal(output.writes.length, 1, "nothing is written for a chunk that completes no frame");
   flow.chunk(Buffer.from("\n\ndata: 3"));
-  t.equal(outlet.text, "data: 1\n\ndata: half\n\n");
+  t.equal(output.text, "data: 1\n\ndata: half\n\n");
   flow.end();
-  t.equal(outlet.text, "data: 1\n\ndata: half\n\ndata: 3", "and the remainder with the end");
-  t.equal(exchange.written, outlet.text.length);
+  t.equal(output.text, "data: 1\n\ndata: half\n\ndata: 3", "and the remainder with the end");
+  t.equal(exchange.written, output.text.length);
   t.equal(exchange.firstByte, firstByte);
 });
 
@@ -127,19 +127,19 @@ t.test("a frame completed from buffered bytes is not taken for a chunk that happ
   ];
   for (const stages of [[], [looking]])
     for (const [before, chunk, out] of pairs) {
-      const { flow, outlet } = flowing(stages);
+      const { flow, output } = flowing(stages);
       flow.chunk(Buffer.from(before));
       flow.chunk(Buffer.from(chunk));
-      t.equal(outlet.text, out);
+      t.equal(output.text, out);
       flow.end();
-      t.equal(outlet.text, before + chunk);
+      t.equal(output.text, before + chunk);
     }
 });
 
 t.test("a replaced frame of the same length is sent with its new content", async (t) => {
-  const { flow, outlet } = flowing([(each) => (each.kind === "end" ? each : frame("b"))]);
+  const { flow, output } = flowing([(each) => (each.kind === "end" ? each : frame("b"))]);
   flow.chunk(event("a"));
-  t.equal(outlet.text, "data: b\n\n");
+  t.equal(output.text, "data: b\n\n");
 });
 
 t.test("stages may drop, replace and split frames; frames from one stage pass only the stages after it", async (t) => {
@@ -155,10 +155,10 @@ t.test("stages may drop, replace and split frames; frames from one stage pass on
     (each) => (each.text === "s1" ? frame("replaced") : each),
     note("third"),
   ];
-  const { flow, outlet } = flowing(stages);
+  const { flow, output } = flowing(stages);
   flow.chunk(Buffer.concat([event("drop"), event("split"), event("stay")]));
   flow.end();
-  t.equal(outlet.text, `${event("replaced")}${event("s2")}${event("stay")}`);
+  t.equal(output.text, `${event("replaced")}${event("s2")}${event("stay")}`);
   t.same(seen, [
     ...["first drop"],
     ...["first split", "second s1", "third replaced", "second s2", "third s2"],
@@ -168,16 +168,16 @@ t.test("stages may drop, replace and split frames; frames from one stage pass on
 });
 
 t.test("a chunk whose frames are all dropped causes no write", async (t) => {
-  const { flow, outlet, exchange } = flowing([() => []]);
+  const { flow, output, exchange } = flowing([() => []]);
   t.ok(flow.chunk(event("1")));
-  t.same([outlet.writes, exchange.written, exchange.firstByte], [[], 0, undefined]);
+  t.same([output.writes, exchange.written, exchange.firstByte], [[], 0, undefined]);
 });
 
 t.test("a stage may add frames at the end, which later stages see", async (t) => {
   const seen: (string | undefined)[] = [];
   const {
     flow,
-    outlet,
+    output,
     seen: upstream,
   } = flowing([
     (each) => (each.kind === "end" ? [frame("bye"), each] : each),
@@ -185,22 +185,22 @@ t.test("a stage may add frames at the end, which later stages see", async (t) =>
   ]);
   flow.chunk(event("hi"));
   flow.end();
-  t.equal(outlet.text, "data: hi\n\ndata: bye\n\n");
+  t.equal(output.text, "data: hi\n\ndata: bye\n\n");
   t.same(seen, ["hi", "bye", "end"]);
-  t.equal(outlet.ended, 1);
+  t.equal(output.ended, 1);
   t.same(upstream.settled, ["done"]);
 });
 
 t.test("chunks of a response that is no stream pass the stages as they arrive", async (t) => {
-  const { flow, outlet } = flowing(
+  const { flow, output } = flowing(
     [(each) => (each.kind === "piece" ? new Frame("piece", Buffer.from(each.bytes.toString().toUpperCase())) : each)],
     "none",
   );
   flow.chunk(Buffer.from("ab"));
-  t.equal(outlet.text, "AB");
+  t.equal(output.text, "AB");
   flow.chunk(Buffer.from("c"));
   flow.end();
-  t.equal(outlet.text, "ABC");
+  t.equal(output.text, "ABC");
 });
 
 /** Drops every second event, doubles every third. */
@@ -247,23 +247,23 @@ t.test("a stage that throws fails the flow once and destroys the upstream", asyn
   const bad: Stage = ({ text }) => {
     if (text === "2") throw error;
   };
-  const { flow, outlet, seen, exchange } = flowing([bad]);
+  const { flow, output, seen, exchange } = flowing([bad]);
   flow.chunk(event("1"));
   t.notOk(flow.chunk(Buffer.concat([event("1"), event("2")])));
   t.same(seen, { destroyed: 1, resumed: 0, settled: [error] });
   t.equal(seen.settled[0], error);
-  t.equal(outlet.text, "data: 1\n\ndata: 1\n\n", "the frames before the one at which it threw are sent");
+  t.equal(output.text, "data: 1\n\ndata: 1\n\n", "the frames before the one at which it threw are sent");
   t.notOk(exchange.push(Buffer.from("x")));
   flow.fail(new GatewayError("upstream_truncated"));
   exchange.abort();
   t.equal(seen.destroyed, 1);
   t.equal(seen.settled.length, 1);
-  t.equal(outlet.ended, 0, "the response does not look complete");
+  t.equal(output.ended, 0, "the response does not look complete");
 });
 
 t.test("a stage that throws at the end fails the flow too", async (t) => {
   const error = new GatewayError("upstream_truncated");
-  const { flow, outlet, seen } = flowing([
+  const { flow, output, seen } = flowing([
     ({ kind }) => {
       if (kind === "end") throw error;
     },
@@ -272,7 +272,7 @@ t.test("a stage that throws at the end fails the flow too", async (t) => {
   flow.end();
   t.equal(seen.settled.length, 1);
   t.equal(seen.settled[0], error);
-  t.equal(outlet.ended, 0);
+  t.equal(output.ended, 0);
 });
 
 t.test("a frame that is too large fails the flow", async (t) => {
@@ -323,12 +323,12 @@ t.test("a client that disconnects after the end changes nothing", async (t) => {
 t.test(
   "a frame can be inserted between two frames of the response, only into a stream and until it ends",
   async (t) => {
-    const { flow, outlet, exchange } = flowing();
+    const { flow, output, exchange } = flowing();
     flow.chunk(Buffer.from("data: 1\n\ndata: ha"));
     exchange.push(Buffer.from(": ping\n\n"));
     flow.chunk(Buffer.from("lf\n\n"));
-    t.equal(outlet.text, "data: 1\n\n: ping\n\ndata: half\n\n");
-    t.equal(exchange.written, outlet.text.length);
+    t.equal(output.text, "data: 1\n\n: ping\n\ndata: half\n\n");
+    t.equal(exchange.written, output.text.length);
     flow.end();
     t.notOk(exchange.push(Buffer.from("x")));
     t.notOk(flowing([], "none").exchange.push(Buffer.from("x")));
@@ -336,22 +336,22 @@ t.test(
 );
 
 t.test("a slow client pauses the upstream until it has caught up", async (t) => {
-  const { flow, outlet, seen, exchange } = flowing();
-  outlet.full = true;
+  const { flow, output, seen, exchange } = flowing();
+  output.full = true;
   t.notOk(flow.chunk(event("1")));
-  t.equal(outlet.waiting.length, 1);
+  t.equal(output.waiting.length, 1);
   exchange.push(Buffer.from(": ping\n\n"));
-  t.equal(outlet.waiting.length, 1, "one waits for both");
+  t.equal(output.waiting.length, 1, "one waits for both");
   t.equal(seen.resumed, 0);
-  outlet.full = false;
-  outlet.waiting[0]?.();
+  output.full = false;
+  output.waiting[0]?.();
   t.equal(seen.resumed, 1);
   t.ok(flow.chunk(event("2")));
-  outlet.full = true;
+  output.full = true;
   t.notOk(flow.chunk(event("3")));
-  t.equal(outlet.waiting.length, 2);
+  t.equal(output.waiting.length, 2);
   flow.end();
-  outlet.waiting[1]?.();
+  output.waiting[1]?.();
   t.equal(seen.resumed, 1, "an answer that has ended resumes nothing");
   t.same(seen.settled, ["done"]);
 });
@@ -365,24 +365,24 @@ function clock(t: Test) {
 
 t.test("a client that reads nothing for a minute is disconnected", async (t) => {
   const tick = clock(t);
-  const { flow, outlet, seen } = flowing();
-  outlet.full = true;
+  const { flow, output, seen } = flowing();
+  output.full = true;
   flow.chunk(event("1"));
   tick(59_000);
-  outlet.waiting[0]?.();
+  output.waiting[0]?.();
   flow.chunk(event("2"));
   tick(59_000);
   t.same(seen.settled, [], "the minute starts again whenever the client has caught up");
   tick(1_000);
   t.match(seen, { destroyed: 1, settled: [{ code: "client_gone" }] });
-  outlet.waiting[1]?.();
+  output.waiting[1]?.();
   t.equal(seen.resumed, 1);
 });
 
 t.test("a response that has ended is no longer aborted", async (t) => {
   const tick = clock(t);
-  const { flow, outlet, seen } = flowing();
-  outlet.full = true;
+  const { flow, output, seen } = flowing();
+  output.full = true;
   flow.chunk(event("1"));
   flow.end();
   tick(120_000);
@@ -403,19 +403,19 @@ t.test("the state holds what an error in the middle of the stream needs", async 
 t.test(
   "after the terminal event a response is complete, however the upstream ends; a partial event after it is dropped",
   async (t) => {
-    const { flow, outlet, seen } = flowing();
+    const { flow, output, seen } = flowing();
     flow.chunk(event("a"));
     flow.chunk(Buffer.concat([event("[DONE]"), Buffer.from("data: [DO")]));
     flow.fail(new GatewayError("upstream_truncated"));
-    t.equal(outlet.text, `${event("a")}${event("[DONE]")}`);
-    t.same([outlet.ended, seen.settled], [1, ["done"]]);
+    t.equal(output.text, `${event("a")}${event("[DONE]")}`);
+    t.same([output.ended, seen.settled], [1, ["done"]]);
     flow.fail(new GatewayError("upstream_truncated"));
     t.same(seen.settled, ["done"], "once");
 
     const other = flowing();
     other.flow.chunk(Buffer.concat([event("[DONE]"), event("more")]));
     other.flow.fail(new GatewayError("upstream_truncated"));
-    t.same([other.outlet.ended, other.seen.settled.length], [0, 1]);
+    t.same([other.output.ended, other.seen.settled.length], [0, 1]);
     t.match(other.seen.settled[0], { code: "upstream_truncated" });
   },
 );
@@ -429,13 +429,13 @@ for (const [framing, before, told, behind] of [
     const redact = ({ kind, bytes }: Frame) => new Frame(kind, Buffer.from(bytes.toString().replace("SECRET", "***")));
     for (let first = 0; first < stream.length; first++)
       for (const length of [1, 7, 20, stream.length]) {
-        const { flow, outlet } = flowing([], framing, newExchange(), { redact });
+        const { flow, output } = flowing([], framing, newExchange(), { redact });
         const second = first + length;
         // Short texts come from one memory of Node's.
         for (const text of [stream.slice(0, first), stream.slice(first, second), stream.slice(second)])
           if (text !== "") flow.chunk(Buffer.from(text));
         flow.end();
-        if (outlet.text !== stream.replace("SECRET", "***")) t.fail(`split at ${first} and ${second}: ${outlet.text}`);
+        if (output.text !== stream.replace("SECRET", "***")) t.fail(`split at ${first} and ${second}: ${output.text}`);
       }
   });
 

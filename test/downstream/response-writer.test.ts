@@ -12,7 +12,7 @@ const OLD = "GET / HTTP/1.0\r\n\r\n";
 const LARGE = 40_000;
 
 /** A client's connection to a server whose answers `act` writes; `whole` is every byte until the connection closed. */
-async function talk(t: Test, act: (outlet: ResponseWriter, nth: number) => unknown, bytes = ASK) {
+async function talk(t: Test, act: (output: ResponseWriter, nth: number) => unknown, bytes = ASK) {
   let nth = 0;
   const server = createServer({ noDelay: true }, (_request, response) => act(new ResponseWriter(response), ++nth));
   server.listen(0, "127.0.0.1");
@@ -90,10 +90,10 @@ function gathered(writes: readonly Buffer[][]): number[] {
 for (const [name, writes] of Object.entries(WRITES)) {
   const body = Buffer.concat(writes.flat());
   const sizes = gathered(writes);
-  const stream = (outlet: ResponseWriter) => {
-    outlet.head(200, ["content-type", "text/event-stream"], true);
-    for (const pieces of writes) outlet.write(pieces);
-    outlet.end();
+  const stream = (output: ResponseWriter) => {
+    output.head(200, ["content-type", "text/event-stream"], true);
+    for (const pieces of writes) output.write(pieces);
+    output.end();
   };
 
   t.test(`streamed: ${name} arrive unchanged, those of one turn as one chunk`, async (t) => {
@@ -115,10 +115,10 @@ for (const [name, writes] of Object.entries(WRITES)) {
   });
 
   t.test(`whole: ${name} arrive unchanged, without framing`, async (t) => {
-    const { whole } = await talk(t, (outlet) => {
-      outlet.head(200, ["content-length", String(body.length)], false);
-      for (const pieces of writes) outlet.write(pieces);
-      outlet.end();
+    const { whole } = await talk(t, (output) => {
+      output.head(200, ["content-length", String(body.length)], false);
+      for (const pieces of writes) output.write(pieces);
+      output.end();
     });
     const answer = await whole;
     t.notMatch(answer.toString("latin1"), /transfer-encoding/i);
@@ -128,9 +128,9 @@ for (const [name, writes] of Object.entries(WRITES)) {
 
 t.test("a stream's head is sent before its first byte", async (t) => {
   let open: ResponseWriter | undefined;
-  const { whole, soFar } = await talk(t, (outlet) => {
-    open = outlet;
-    outlet.head(200, ["x-a", "b"], true);
+  const { whole, soFar } = await talk(t, (output) => {
+    open = output;
+    output.head(200, ["x-a", "b"], true);
   });
   await until(() => soFar().includes("\r\n\r\n"), "the head");
   t.match(soFar().toString("latin1"), /^HTTP\/1\.1 200 OK\r\nx-a: b\r\n/);
@@ -140,16 +140,16 @@ t.test("a stream's head is sent before its first byte", async (t) => {
 
 t.test("what is streamed in one turn is one write to the system, small or large", async (t) => {
   let counted: number[] = [];
-  const { whole } = await talk(t, async (outlet) => {
-    outlet.head(200, [], true);
-    const { socket } = outlet.response;
+  const { whole } = await talk(t, async (output) => {
+    output.head(200, [], true);
+    const { socket } = output.response;
     if (!socket) throw new Error("no socket");
     const drained = () => new Promise<void>((done) => setImmediate(() => socket.write("", () => done())));
     await drained();
     const count = countWrites(socket);
     const after = (...writes: Buffer[][]) => {
       const before = count();
-      for (const pieces of writes) outlet.write(pieces);
+      for (const pieces of writes) output.write(pieces);
       return drained().then(() => count() - before - 1);
     };
     counted = [
@@ -157,7 +157,7 @@ t.test("what is streamed in one turn is one write to the system, small or large"
       await after([bytes(5)], [bytes(6)], [bytes(7)]),
       await after([bytes(LARGE), bytes(LARGE)]),
     ];
-    outlet.end();
+    output.end();
   });
   t.same(chunks(await whole).sizes, [30, 18, 2 * LARGE]);
   t.same(counted, [1, 1, 1]);
@@ -165,11 +165,11 @@ t.test("what is streamed in one turn is one write to the system, small or large"
 
 t.test("head and body of a small complete response are sent in one write", async (t) => {
   let count = () => 0;
-  const { whole } = await talk(t, (outlet) => {
-    if (outlet.response.socket) count = countWrites(outlet.response.socket);
-    outlet.head(200, ["content-length", "5"], false);
-    outlet.write([Buffer.from("whole")]);
-    setImmediate(() => outlet.end());
+  const { whole } = await talk(t, (output) => {
+    if (output.response.socket) count = countWrites(output.response.socket);
+    output.head(200, ["content-length", "5"], false);
+    output.write([Buffer.from("whole")]);
+    setImmediate(() => output.end());
   });
   t.match((await whole).toString(), /^HTTP\/1\.1 200 OK\r\n[\s\S]*\r\n\r\nwhole$/);
   t.equal(count(), 1);
@@ -181,14 +181,14 @@ t.test("a stream after an earlier response that is still open waits for it, and 
   let answered = 0;
   const { whole, soFar } = await talk(
     t,
-    (outlet, nth) => {
+    (output, nth) => {
       answered++;
-      outlet.head(200, ["x-nth", String(nth)], true);
-      for (const pieces of nth === 1 ? first : second) outlet.write(pieces);
-      if (nth === 1) earlier = outlet;
+      output.head(200, ["x-nth", String(nth)], true);
+      for (const pieces of nth === 1 ? first : second) output.write(pieces);
+      if (nth === 1) earlier = output;
       else {
-        t.equal(outlet.response.socket, null, "it has no socket yet");
-        outlet.end();
+        t.equal(output.response.socket, null, "it has no socket yet");
+        output.end();
       }
     },
     KEEP + ASK,
@@ -206,10 +206,10 @@ t.test("a stream after an earlier response that is still open waits for it, and 
 t.test("a stream that has ended makes its connection available for the next request", async (t) => {
   const { whole } = await talk(
     t,
-    (outlet, nth) => {
-      outlet.head(200, [], true);
-      outlet.write([Buffer.from(`answer ${nth}`)]);
-      setImmediate(() => outlet.end());
+    (output, nth) => {
+      output.head(200, [], true);
+      output.write([Buffer.from(`answer ${nth}`)]);
+      setImmediate(() => output.end());
     },
     KEEP + KEEP + ASK,
   );
@@ -222,10 +222,10 @@ t.test("a stream that has ended makes its connection available for the next requ
 
 t.test("cut() delivers what was written, then closes without the last chunk", async (t) => {
   for (const writes of Object.values(WRITES)) {
-    const { whole } = await talk(t, (outlet) => {
-      outlet.head(200, [], true);
-      for (const pieces of writes) outlet.write(pieces);
-      outlet.abort();
+    const { whole } = await talk(t, (output) => {
+      output.head(200, [], true);
+      for (const pieces of writes) output.write(pieces);
+      output.abort();
     });
     const { body, ended } = chunks(await whole);
     t.ok(body.equals(Buffer.concat(writes.flat())));
@@ -236,10 +236,10 @@ t.test("cut() delivers what was written, then closes without the last chunk", as
 t.test("after an event with an error the client can read it before its connection ends", async (t) => {
   mock.timers.enable({ apis: ["setTimeout"] });
   t.teardown(() => mock.timers.reset());
-  const { socket, whole, soFar } = await talk(t, (outlet) => {
-    outlet.head(200, [], true);
-    outlet.write([bytes(100)]);
-    outlet.abortAfterError();
+  const { socket, whole, soFar } = await talk(t, (output) => {
+    output.head(200, [], true);
+    output.write([bytes(100)]);
+    output.abortAfterError();
   });
   while (chunks(soFar()).body.length < 100) await once(socket, "data");
   for (let i = 0; i < 9; i++) await new Promise((next) => setImmediate(next));
@@ -259,10 +259,10 @@ for (const [name, lines, request] of [
     for (const pieces of [[bytes(10)], [bytes(10), bytes(20, 3)]]) {
       const { whole } = await talk(
         t,
-        (outlet) => {
-          outlet.head(200, [...lines], false);
-          for (const piece of pieces) outlet.write([piece]);
-          outlet.abort();
+        (output) => {
+          output.head(200, [...lines], false);
+          for (const piece of pieces) output.write([piece]);
+          output.abort();
         },
         request,
       );
@@ -281,12 +281,12 @@ for (const way of ["abort", "drop"] as const) {
     let over = false;
     const { whole } = await talk(
       t,
-      (outlet, nth) => {
-        outlet.head(200, [], true);
-        outlet.write([bytes(100, nth)]);
-        if (nth === 1) earlier = outlet;
+      (output, nth) => {
+        output.head(200, [], true);
+        output.write([bytes(100, nth)]);
+        if (nth === 1) earlier = output;
         else {
-          outlet[way]();
+          output[way]();
           over = true;
         }
       },
@@ -304,11 +304,11 @@ for (const way of ["abort", "drop"] as const) {
 
 t.test("drop() closes a connection whose client reads nothing", async (t) => {
   let closed = false;
-  const { socket } = await talk(t, (outlet) => {
-    outlet.head(200, [], true);
-    while (outlet.write([bytes(LARGE)]));
-    outlet.response.once("close", () => (closed = true));
-    outlet.drop();
+  const { socket } = await talk(t, (output) => {
+    output.head(200, [], true);
+    while (output.write([bytes(LARGE)]));
+    output.response.once("close", () => (closed = true));
+    output.drop();
   });
   socket.pause();
   await until(() => closed, "the connection to be closed");
@@ -326,19 +326,19 @@ for (const [name, request, length] of [
     let drained = 0;
     const { socket, whole } = await talk(
       t,
-      (outlet) => {
-        outlet.head(200, length === undefined ? [] : ["content-length", String(length)], length === undefined);
+      (output) => {
+        output.head(200, length === undefined ? [] : ["content-length", String(length)], length === undefined);
         const fill = () => {
           while (written < 64 << 20) {
             written += piece.length;
-            if (outlet.write([piece])) continue;
-            outlet.onDrain(() => {
+            if (output.write([piece])) continue;
+            output.onDrain(() => {
               drained++;
               fill();
             });
             return;
           }
-          outlet.end();
+          output.end();
         };
         fill();
       },
@@ -363,10 +363,10 @@ for (const [name, request, length] of [
 
 t.test("nothing is written to a closed connection", async (t) => {
   let more: boolean | undefined;
-  const { socket } = await talk(t, (outlet) => {
-    outlet.head(200, [], true);
-    outlet.response.once("close", () => {
-      more = outlet.write([bytes(10)]);
+  const { socket } = await talk(t, (output) => {
+    output.head(200, [], true);
+    output.response.once("close", () => {
+      more = output.write([bytes(10)]);
     });
   });
   await once(socket, "data");
@@ -381,11 +381,11 @@ t.test("a server that stops lets a slow client read all of a response that has e
   for (const streaming of [false, true]) {
     let ended = false;
     let theirs: Socket | null = null;
-    const act = (outlet: ResponseWriter) => {
-      theirs = outlet.response.socket;
-      outlet.head(200, streaming ? [] : ["content-length", String(body.length)], streaming);
-      outlet.write([body]);
-      outlet.end();
+    const act = (output: ResponseWriter) => {
+      theirs = output.response.socket;
+      output.head(200, streaming ? [] : ["content-length", String(body.length)], streaming);
+      output.write([body]);
+      output.end();
       ended = true;
     };
     const { socket, server, whole } = await talk(t, act, KEEP);
@@ -486,22 +486,22 @@ t.test("a chunk of a stream that throws does the same", async (t) => {
 
 t.test("a stream is flushed when the system has taken all that was written", async (t) => {
   const { promise, resolve } = Promise.withResolvers<ResponseWriter>();
-  const { socket, whole } = await talk(t, (outlet) => {
-    outlet.head(200, ["content-type", "text/event-stream"], true);
-    resolve(outlet);
+  const { socket, whole } = await talk(t, (output) => {
+    output.head(200, ["content-type", "text/event-stream"], true);
+    resolve(output);
   });
-  const outlet = await promise;
-  outlet.write([bytes(10)]);
-  t.notOk(outlet.isFlushed, "it waits for the end of this turn");
-  await until(() => outlet.isFlushed, "a small chunk is sent");
+  const output = await promise;
+  output.write([bytes(10)]);
+  t.notOk(output.isFlushed, "it waits for the end of this turn");
+  await until(() => output.isFlushed, "a small chunk is sent");
   socket.pause();
   const large = Buffer.alloc(32 << 20);
-  outlet.write([large]);
-  outlet.write([bytes(10)]);
+  output.write([large]);
+  output.write([bytes(10)]);
   await new Promise((done) => setImmediate(done));
-  t.notOk(outlet.isFlushed, "its client reads nothing");
+  t.notOk(output.isFlushed, "its client reads nothing");
   socket.resume();
-  await until(() => outlet.isFlushed, "it has read all");
-  outlet.end();
+  await until(() => output.isFlushed, "it has read all");
+  output.end();
   t.equal(chunks(await whole).body.length, large.length + 20);
 });

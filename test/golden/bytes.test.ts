@@ -64,13 +64,13 @@ function through(recording: Recording, step: number): { body: Buffer; usage: Usa
     sse.response(exchange, head),
   ].filter((stage): stage is Stage => stage !== undefined);
   const out: Buffer[] = [];
-  const outlet = {
+  const output = {
     write: (pieces: readonly Buffer[]) => out.push(...pieces) > 0,
     end() {},
   } as unknown as ResponseWriter;
   const upstream = { head, read() {}, resume() {}, destroy() {} } as unknown as UpstreamAnswer;
   let failed = false;
-  const flow = new ResponseStream(exchange, upstream, stages, outlet, { done() {}, fail: () => (failed = true) });
+  const flow = new ResponseStream(exchange, upstream, stages, output, { done() {}, fail: () => (failed = true) });
   for (let at = 0; at < recording.body.length; at += step) flow.chunk(recording.body.subarray(at, at + step));
   flow.end();
   sse.done(exchange);

@@ -75,7 +75,7 @@ export class Sent {
   readonly dropped: readonly string[];
   readonly notices: readonly string[];
   readonly headers: Readonly<Record<string, string>>;
-  private readonly crossing: ResponseTranslation;
+  private readonly translation: ResponseTranslation;
   private readonly lost: string[] = [];
 
   constructor(client: ProtocolName, asked: JsonObject | string, vendor: ProtocolName, way: Way = {}) {
@@ -103,7 +103,7 @@ export class Sent {
     this.headers = Object.fromEntries(encoded.headers ?? []);
     this.dropped = losses.dropped;
     this.notices = losses.notices;
-    this.crossing = {
+    this.translation = {
       from,
       to,
       side,
@@ -128,7 +128,7 @@ export class Sent {
   /** What the client gets of a stream of server-sent events; cut at every `step` bytes. */
   streamed(events: string | Buffer, step = Number.MAX_SAFE_INTEGER): Told {
     const bytes = Buffer.from(events);
-    const { stage } = new StreamTranslator(this.crossing);
+    const { stage } = new StreamTranslator(this.translation);
     const splitter = new SseSplitter();
     const out: Frame[] = [];
     const put = (frame: Frame) => {
@@ -154,7 +154,7 @@ export class Sent {
   whole(answer: JsonObject | string): JsonObject {
     const bytes = Buffer.from(typeof answer === "string" ? answer : JSON.stringify(answer));
     return JSON.parse(
-      runAtOnce(encodeWhole(this.crossing, runAtOnce(decodeWhole(this.crossing, bytes, undefined)))),
+      runAtOnce(encodeWhole(this.translation, runAtOnce(decodeWhole(this.translation, bytes, undefined)))),
     ) as JsonObject;
   }
 
