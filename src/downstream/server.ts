@@ -1,12 +1,13 @@
 import type { Server } from "node:http";
 import type { AddressInfo, Socket } from "node:net";
-import { setImmediate as nextTurn, setTimeout as sleep } from "node:timers/promises";
+import { setImmediate as nextTurn } from "node:timers/promises";
 import { GatewayError } from "../core/errors.ts";
 import { Exchange, type ExchangeStart } from "../core/exchange.ts";
 import { newId } from "../core/id.ts";
 import { Networks } from "../core/networks.ts";
 import { createServer, type ServerResponse, STATUS_CODES } from "../core/node-http.ts";
 import type { Redactor } from "../core/redactor.ts";
+import { waitUntil } from "../core/timeout.ts";
 import type { Generation } from "../generation.ts";
 import { runPassthrough } from "../pass.ts";
 import { runExchange } from "../pipeline.ts";
@@ -62,8 +63,6 @@ export interface StopTimeouts {
 
 /** Milliseconds for the last bytes of responses to reach their clients, and for clients to close. */
 const LAST_BYTES = 1000;
-/** Milliseconds between two checks of what a stop waits for. */
-const CHECK_INTERVAL = 10;
 
 /** An exchange that has not ended. */
 export interface RunningExchange {
@@ -599,11 +598,6 @@ type ArrivalFacts = Pick<ExchangeStart, "id" | "time" | "arrivedAt" | "origin" |
 
 /** Node's error code for a head that has not arrived in time. */
 const TIMEOUT = "ERR_HTTP_REQUEST_TIMEOUT";
-/** Polls a condition, for a maximum of milliseconds. */
-async function waitUntil(enough: () => boolean, timeout = Number.POSITIVE_INFINITY): Promise<void> {
-  const limit = performance.now() + timeout;
-  while (!enough() && performance.now() < limit) await sleep(CHECK_INTERVAL);
-}
 
 /**
  * Reports whether an error may be written to a connection: not inside an unfinished response, nor before its turn, where it would

@@ -326,10 +326,6 @@ export class Upstreams {
     return errorInFrame(redactFrame(frame, attempt.protocol, this.redactor), attempt, overloadedStatus);
   }
 
-  close(): Promise<void> {
-    return this.proxy.close();
-  }
-
   /** Creates an attempt as plugins first see it: same protocol, the client's body, and the headers that may be forwarded. */
   createAttempt(exchange: Exchange, target: Target): Attempt {
     const { protocol, operation } = exchange;

@@ -11,6 +11,7 @@ import { budgetPeriods } from "../core/limits.ts";
 import type { JsonLog } from "../core/log.ts";
 import type { SharedFact } from "../core/peers.ts";
 import { type Question, QuestionHandlers } from "../core/peers.ts";
+import { waitUntil } from "../core/timeout.ts";
 import { Listener, type SocketAddress } from "../downstream/listener.ts";
 import type { StopTimeouts } from "../downstream/server.ts";
 import { CRASH_DRAIN, ledgerWarner } from "../gateway.ts";
@@ -537,8 +538,4 @@ function isLessBusy(one: WorkerProcess, other: WorkerProcess): boolean {
   if (one.isBusy !== other.isBusy) return other.isBusy;
   if (one.connections !== other.connections) return one.connections < other.connections;
   return one.lastConnectionAt < other.lastConnectionAt;
-}
-
-async function waitUntil(enough: () => boolean): Promise<void> {
-  while (!enough()) await sleep(10);
 }

@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import t from "tap";
-import { formatTimeLimit, TimeoutError, withTimeout } from "../../src/core/timeout.ts";
+import { formatTimeLimit, TimeoutError, waitUntil, withTimeout } from "../../src/core/timeout.ts";
 
 t.test("the result is returned, and so is the error", async (t) => {
   t.equal(await withTimeout(10_000, Promise.resolve(7)), 7);
@@ -30,4 +30,11 @@ t.test("an operation that takes too long is reported as a timeout", async (t) =>
     /in 5 ms/,
   );
   await sleep(20);
+});
+
+t.test("a condition is awaited until it holds, or for the time that is given", async (t) => {
+  let looks = 0;
+  await waitUntil(() => ++looks === 3);
+  t.equal(looks, 3);
+  await waitUntil(() => false, 20);
 });
