@@ -44,7 +44,7 @@ const INITIAL_COST = 0.5;
 /** Consecutive turns that must find a request waiting too long: a burst after a pause is not an overload. */
 const TURNS = 10;
 /** Milliseconds that a caller's further requests may have to wait while overloaded. */
-const PATIENCE = 10;
+const MAX_FURTHER_WAIT = 10;
 /** Turns that a request must have missed before it has waited too long. */
 const MISSED = 2;
 /** The time reserved for accepting connections while more arrive, relative to that for requests. */
@@ -179,9 +179,9 @@ export class Overload {
   /** Reports whether a caller's new request must be refused. */
   private mustRefuse(caller: string): boolean {
     // Clients of other callers are still in the accept backlog, which cannot be inspected.
-    if (this.backlog > this.patience && this.shares.share(caller) > MAX_SHARE) return true;
+    if (this.backlog > this.maxFurtherWait && this.shares.share(caller) > MAX_SHARE) return true;
     const own = this.queue.countOf(caller);
-    return this.pace.each * this.queue.maxAhead(own) > (own > 0 ? this.patience : this.limits.delay);
+    return this.pace.each * this.queue.maxAhead(own) > (own > 0 ? this.maxFurtherWait : this.limits.delay);
   }
 
   /**
@@ -215,8 +215,8 @@ export class Overload {
     this.stop = undefined;
   }
 
-  private get patience(): number {
-    return Math.min(PATIENCE, this.limits.delay);
+  private get maxFurtherWait(): number {
+    return Math.min(MAX_FURTHER_WAIT, this.limits.delay);
   }
 
   /**

@@ -8,7 +8,7 @@ export const COUNTED_TWICE =
 /** Checks regularly whether another gateway uses the same store, where limits would be counted twice. */
 export class OtherGatewayWatch {
   private readonly timer: NodeJS.Timeout;
-  private sightings = 0;
+  private timesSeen = 0;
   private reportedTwice = false;
 
   /**
@@ -36,9 +36,9 @@ export class OtherGatewayWatch {
   }
 
   private async check(): Promise<void> {
-    this.sightings = this.hasOther() ? this.sightings + 1 : 0;
+    this.timesSeen = this.hasOther() ? this.timesSeen + 1 : 0;
     // If the store does not respond, some keys may have limits.
-    const twice = this.sightings > 1 && (this.reportedTwice || (await this.hasLimits().catch(() => true)));
+    const twice = this.timesSeen > 1 && (this.reportedTwice || (await this.hasLimits().catch(() => true)));
     if (twice === this.reportedTwice) return;
     this.reportedTwice = twice;
     this.onChange(twice);

@@ -397,7 +397,7 @@ export class Primary {
       onOutput: (bytes, from) => (from === "stdout" ? this.log.relay(bytes) : process.stderr.write(bytes)),
       onMessage: (message, from) => this.onMessage(message, from),
       onDisconnect: (ended) => this.totals.finish(ended),
-      onExit: (ended, untaken) => this.onWorkerExit(ended, untaken),
+      onExit: (ended, notAccepted) => this.onWorkerExit(ended, notAccepted),
     });
     this.totals.add(worker);
     this.workers.add(worker);
@@ -482,7 +482,7 @@ export class Primary {
     }
   }
 
-  private onWorkerExit(worker: WorkerProcess, untaken: readonly Socket[]): void {
+  private onWorkerExit(worker: WorkerProcess, notAccepted: readonly Socket[]): void {
     this.workers.delete(worker);
     this.orphans.release(String(worker.pid));
     const slot = this.slots.find((each) => each.worker === worker);
@@ -503,7 +503,7 @@ export class Primary {
         { worker: worker.pid, lines: worker.unwritten.lines },
         "lines of the ledger's journal were in this worker's memory only, as they could not be written: they are lost, and with them what it wrote since",
       );
-    for (const socket of untaken) this.passConnection(socket);
+    for (const socket of notAccepted) this.passConnection(socket);
   }
 
   /** Starts a worker in the slot of one that failed, with a backoff where its predecessors died soon after their start. */

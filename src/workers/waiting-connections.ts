@@ -2,7 +2,7 @@ import type { Socket } from "node:net";
 import type { Log } from "../core/log.ts";
 
 /** Milliseconds without a worker for which connections wait: after that a load balancer should try another gateway. */
-const PATIENCE = 2000;
+const MAX_WAIT = 2000;
 /** Limit of waiting connections. */
 const MAX_WAITING = 1024;
 
@@ -23,14 +23,14 @@ export class WaitingConnections {
    */
   constructor(
     private readonly log: Log,
-    private readonly patience = PATIENCE,
+    private readonly maxWait = MAX_WAIT,
     private readonly most = MAX_WAITING,
   ) {}
 
   /** Called when no worker serves any more. */
   startTimeout(): void {
     if (this.closing || this.timer) return;
-    this.timer = setTimeout(() => this.close(), this.patience);
+    this.timer = setTimeout(() => this.close(), this.maxWait);
   }
 
   /** Adds a connection, which is closed where it cannot wait. */

@@ -33,7 +33,7 @@ interface WorkerListener {
   /** Called when the worker's channel is closed: no message comes any more. */
   onDisconnect(worker: WorkerProcess): void;
   /** Called when the worker has ended, with the connections that it never took. */
-  onExit(worker: WorkerProcess, untaken: readonly Socket[]): void;
+  onExit(worker: WorkerProcess, notAccepted: readonly Socket[]): void;
 }
 
 /** The primary's handle of one worker. */

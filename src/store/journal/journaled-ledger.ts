@@ -228,14 +228,14 @@ export class JournaledLedger extends Ledger implements ObjectJournal {
   override async *entries(span: LedgerRows): AsyncGenerator<LedgerEntry> {
     await withTimeout(FLUSH_TIMEOUT, this.flush()).catch(() => {});
     // The journals first: a row may move from there into the store meanwhile, but never back.
-    const unfed = readJournals(this.journal.folder).ended.map(rowToEntry);
+    const notStored = readJournals(this.journal.folder).ended.map(rowToEntry);
     const { since = 0, until = Number.MAX_SAFE_INTEGER, billedApart } = span;
     // A journal is removed after its rows have been stored, and these may have been deleted by then.
     const pruned =
-      unfed.length > 0
+      notStored.length > 0
         ? ((await LedgerThread.shared().request(this.openLedger(), { type: "prunedBefore" })) as number)
         : 0;
-    const within = unfed.filter(
+    const within = notStored.filter(
       (entry) => entry.time >= Math.max(since, pruned) && entry.time < until && (!billedApart || isBilledApart(entry)),
     );
     const stored = readPages(

@@ -85,10 +85,10 @@ export class PostgresDatabase {
    * @param ready called at each (re)connect: notifications may have been missed before
    * @returns a function that ends it
    */
-  listen(channel: string, heard: () => void, ready: () => void): () => void {
+  listen(channel: string, onNotification: () => void, ready: () => void): () => void {
     const sql = this.createPool(1);
     // The package reconnects by itself until this is ended.
-    sql.listen(channel, heard, ready).catch(() => {});
+    sql.listen(channel, onNotification, ready).catch(() => {});
     return () => void sql.end({ timeout: 0 }).catch(() => {});
   }
 

@@ -42,12 +42,12 @@ export class SqliteMaintenance extends Maintenance {
     const part = newPartFile(file);
     try {
       // The journals first: a row may move from there into the store meanwhile, but never back.
-      const unfed = readJournals(journalFolder(this.path));
+      const notStored = readJournals(journalFolder(this.path));
       await this.copy(part, progress);
       chmodSync(part, 0o600);
       const database = new SqliteDatabase(part);
       try {
-        await importJournals(database, unfed);
+        await importJournals(database, notStored);
         progress("checking the copy");
         const faults = integrity(database, "quick_check");
         if (faults.length > 0) throw new Error(`The copy is damaged: ${faults[0]}.`);

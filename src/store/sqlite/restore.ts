@@ -145,10 +145,10 @@ async function copyAndVerify(
 export async function lockStore(path: string): Promise<DatabaseSync> {
   // A running process would have it open, so no journal is in use.
   openLocked(path).close();
-  const unfed = readJournals(journalFolder(path));
+  const notStored = readJournals(journalFolder(path));
   const database = new SqliteDatabase(path, true);
   try {
-    await importJournals(database, unfed);
+    await importJournals(database, notStored);
   } finally {
     database.close();
   }
