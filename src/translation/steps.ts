@@ -182,7 +182,6 @@ function* parseResponse(bytes: Buffer, raw?: ReadonlySet<string>): Steps<unknown
 
 /** What a codec needs to work in steps. */
 export const Steps = {
-  atOnce: runAtOnce,
   endsStep,
   partsOf,
   forEachEvent,
