@@ -153,13 +153,9 @@ export class YamlSource {
 
   /** Returns the position of the last alias, which multiplies all before it. */
   private lastAliasSpan(): Span {
-    let span: Span = [0, 0];
-    visit(this.document, {
-      Alias: (_, node) => {
-        span = nodeSpan(node) ?? span;
-      },
-    });
-    return span;
+    const spans: Span[] = [];
+    visit(this.document, { Alias: (_, node) => void spans.push(nodeSpan(node) ?? [0, 0]) });
+    return spans.at(-1) ?? [0, 0];
   }
 
   private span({ path, key, part }: Finding): Span {
