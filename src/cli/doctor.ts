@@ -39,7 +39,7 @@ export async function runDoctor(
 ): Promise<number> {
   const { values } = parseVerbArguments(args, OPTIONS);
   const key = values.key ?? io.env["GATEWAY_KEY"];
-  if (values.url !== undefined && !URL.canParse(values.url))
+  if (values.url !== undefined && !/^https?:$/.test(URL.parse(values.url)?.protocol ?? ""))
     throw new UsageError(`--url "${values.url}" is not a URL; write one like https://gateway.example.com`);
   if (values.url !== undefined && key === undefined)
     throw new UsageError("--url needs a gateway key: --key, or the variable GATEWAY_KEY");

@@ -1,6 +1,8 @@
 import { spawnSync } from "node:child_process";
-import { existsSync, globSync, mkdirSync, writeFileSync } from "node:fs";
+import { existsSync, globSync, mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { dirname, join, relative } from "node:path";
+import { isScalar, isSeq, parseDocument } from "yaml";
+import { DEFAULT_CHAINS } from "../config/schema.ts";
 import { UsageError } from "../text/format-error.ts";
 import { COMMAND, parseVerbArguments, type Terminal } from "./verb.ts";
 
@@ -41,9 +43,20 @@ export async function runPlugin(args: readonly string[], io: Terminal, names: re
   io.out(`wrote ${files.map((file) => relative(io.folder, file)).join(" and ")}
 
 test it:    ${COMMAND} plugin test
-use it:     chains: { llm: [sse, auth, scrub, models, limits, ${name}, rewrite, usage] }
+use it:     chains: { llm: [${chainWith(name, io.folder).join(", ")}] }
 configure:  plugins: { ${name}: { text: hello } }`);
   return 0;
+}
+
+/** Returns the chain of this folder's gateway.yaml, or the default one, with a plugin added before `rewrite`. */
+function chainWith(name: string, folder: string): string[] {
+  const file = join(folder, "gateway.yaml");
+  const text = existsSync(file) ? readFileSync(file, "utf8") : "";
+  const own = parseDocument(text, { logLevel: "silent" }).getIn(["chains", "llm"]);
+  const names = isSeq(own) ? own.items.map((each) => (isScalar(each) ? String(each.value) : "")) : [];
+  const chain = names.length > 0 && names.every(Boolean) ? names : (DEFAULT_CHAINS["llm"] ?? []);
+  const at = chain.indexOf("rewrite");
+  return chain.toSpliced(at < 0 ? chain.length : at, 0, name);
 }
 
 const className = (name: string): string =>

@@ -208,7 +208,8 @@ t.test("a proxy in front that buffers streams is detected", async (t) => {
     text: /bad +front .*(?:blocks that port|no server listens there)/,
   });
   await t.rejects(doctor(t, "", ["--url", running.url]), { message: /needs a gateway key/ });
-  await t.rejects(doctor(t, "", ["--url", "gw", "--key", "k"]), { message: /not a URL/ });
+  for (const url of ["gw", "ftp://gw", "gw.example.com:443"])
+    await t.rejects(doctor(t, "", ["--url", url, "--key", "k"]), { message: /not a URL/ });
   t.match(USAGE, /--url URL/);
   t.match(help, /^doctor /);
 });

@@ -21,6 +21,15 @@ function typed(...args: string[]) {
   return { status, text: stdout + stderr };
 }
 
+t.test("the line to paste keeps the plugins that the file's chain has already", async (t) => {
+  const own = t.testdir({ "gateway.yaml": "chains: { llm: [sse, auth, mine, models, rewrite, usage] }\n" });
+  const inOwn = await captured((io) => runPlugin(["new", "another"], io, []), { folder: own });
+  t.match(inOwn.text, "chains: { llm: [sse, auth, mine, models, another, rewrite, usage] }");
+  writeFileSync(join(own, "gateway.yaml"), "chains: { llm: [sse, *gone] }\n");
+  const inBroken = await captured((io) => runPlugin(["new", "third"], io, []), { folder: own });
+  t.match(inBroken.text, "chains: { llm: [sse, auth, scrub, models, limits, third, rewrite, usage] }");
+});
+
 t.test("a new plugin's own test passes as generated, and fails when the plugin does nothing", async (t) => {
   t.match(await plugin("new", "my-stamp"), {
     code: 0,
