@@ -78,6 +78,7 @@ export function Playground({ facts, view, apiKey, setKey }) {
       ${tools.error && html`<p class="bad" role="alert">${tools.error} <button type="button" class="small" onClick=${() => setToolText(EXAMPLE)}>Put an example</button></p>`}
       ${toolText === "" && html`<button type="button" class="small" onClick=${() => setToolText(EXAMPLE)}>An example of a tool</button>`}
     </details>
+    ${rounds.map((round, at) => html`<${Round} key=${round.id} round=${round} inPanes=${Boolean(second) && at >= roundsBefore} />`)}
     <div class="panes">
       ${panes.map(
         ([column, id]) =>
@@ -94,7 +95,6 @@ export function Playground({ facts, view, apiKey, setKey }) {
           />`,
       )}
     </div>
-    ${rounds.map((round, at) => html`<${Round} key=${round.id} round=${round} inPanes=${Boolean(second) && at >= roundsBefore} />`)}
     <form onSubmit=${send} onDragOver=${(event) => event.preventDefault()} onDrop=${(event) => dropped(event, images, setImages)}>
       <label class="field">Message; drop a picture here, Ctrl+Enter sends
         <textarea
@@ -113,7 +113,7 @@ export function Playground({ facts, view, apiKey, setKey }) {
     </form>`;
 }
 
-/** A question and each model's answer to it. @param inPanes whether the answers are shown in the panes above */
+/** A question and each model's answer to it. @param inPanes whether the answers are shown in the panes below */
 const Round = ({ round: { text, images, answers }, inPanes }) => html`<div class="turn">
     <strong class="small">You</strong>
     <div class="verbatim">${text}</div>
@@ -217,7 +217,7 @@ function Pane({ model, protocol, request, round, apiKey, ended, alone, showsCost
   const curl = curlOf(sent?.dialect ?? dialect, model.id, sent?.body ?? body);
   return html`<section class="pane" aria-label=${model.id}>
     <h2 class="mono">${model.id}</h2>
-    <p class="quiet small">${protocol}${reach === undefined ? ": not reached by it" : reach === "native" ? ", its own" : ", translated"}</p>
+    <p class="quiet small">${protocol}${REACHES[reach] ?? ": not reached by it"}</p>
     ${
       answer.state !== "idle" &&
       html`<${Bar} answer=${answer} model=${model} />
@@ -244,6 +244,13 @@ function Pane({ model, protocol, request, round, apiKey, ended, alone, showsCost
     ${answer.text !== "" && answer.state !== "streaming" && html`<${Copy} text=${answer.text} label="Copy the answer" />`}
   </section>`;
 }
+
+/** How a protocol reaches a model's targets. */
+const REACHES = {
+  native: ", its own",
+  mixed: ", its own or translated, depending on the target",
+  translated: ", translated",
+};
 
 const pretty = (json) => {
   try {

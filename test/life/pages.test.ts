@@ -1,4 +1,4 @@
-import type { Browser, Page } from "playwright-core";
+import type { Browser, Locator, Page } from "playwright-core";
 import t, { type Test } from "tap";
 import { looksOf, noBrowser, openBrowser } from "../support/browser.ts";
 import { KEY, type Running, startGateway } from "../support/gateway.ts";
@@ -150,6 +150,8 @@ for (const protocol of ["openai-chat", "openai-responses", "anthropic-messages",
     await caller.getByText(/^whole/).waitFor();
     t.match(await echo.locator(".verbatim").innerText(), "Hello from the page");
     t.match(await caller.locator(".card").innerText(), "weather");
+    const topOf = (locator: Locator) => locator.evaluate((each) => each.getBoundingClientRect().top);
+    t.ok((await topOf(page.locator(".turn"))) < (await topOf(echo)), "the question is above its answers");
     t.match(await echo.getByRole("status").innerText(), /first \d+ ms.* [1-9]\d* in, [1-9]\d* out · (?:about )?\$0\.0/);
     await echo.getByText(/^Events \(/).click();
     t.ok((await echo.locator(".events div").count()) > 1, "the events are shown unchanged");
