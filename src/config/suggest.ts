@@ -1,4 +1,4 @@
-import { editDistance } from "../core/marketplace.ts";
+import { editDistance } from "../core/edit-distance.ts";
 
 /** Returns the word that was probably meant, or undefined if none is similar. */
 export function nearest(word: string, words: Iterable<string>): string | undefined {

@@ -1,7 +1,7 @@
 import t from "tap";
 import type { Caller } from "../../src/core/caller.ts";
 import type { GatewayError } from "../../src/core/errors.ts";
-import { editDistance, Marketplace, type Model, type Provider, type Target } from "../../src/core/marketplace.ts";
+import { Marketplace, type Model, type Provider, type Target } from "../../src/core/marketplace.ts";
 import { PriceList } from "../../src/core/price-list.ts";
 
 const model = (id: string, ...aliases: string[]): Model => ({
@@ -79,14 +79,6 @@ t.test("similar names are those one typing mistake away, nearest first", async (
   t.same(market.similarIds("acme/sgae"), ["acme/sage"]);
   t.same(market.similarIds("ehco"), ["echo"]);
   t.same(market.similarIds("something else entirely"), []);
-});
-
-t.test("distance counts insertions, deletions, replacements and swaps", async (t) => {
-  t.equal(editDistance("abc", "abc"), 0);
-  t.equal(editDistance("abc", "acb"), 1);
-  t.equal(editDistance("abc", "abcd"), 1);
-  t.equal(editDistance("kitten", "sitting"), 3);
-  t.equal(editDistance("", "abc"), 3);
 });
 
 t.test(

@@ -120,7 +120,7 @@ test("PostgreSQL down: unknown keys and first budget checks are a 503, and the a
   t.match(await ready(), { ready: true, limits: "ok", why: [/PostgreSQL \(store: ledger\)/] });
   await until(() => /cannot be written: PostgreSQL at/.test(told(gateway.lines())), "the log");
   const causes = told(gateway.lines().filter(({ msg }) => msg === "exchange"));
-  t.match(causes, /the ledger \(store: ledger\) has not answered in \d+ ms/);
+  t.match(causes, /the ledger \(store: ledger\) has not answered in \d+ s/);
   t.match(causes, /key store cannot answer[^\n]*PostgreSQL at/);
 });
 
