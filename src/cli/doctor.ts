@@ -1,4 +1,6 @@
 import { lookup } from "node:dns/promises";
+import { accessSync, constants, existsSync, statfsSync, statSync } from "node:fs";
+import { dirname } from "node:path";
 import { OidcSignIn } from "../admin/oidc.ts";
 import type { Config, ConfiguredProvider } from "../config/types.ts";
 import type { Protocol } from "../core/protocol.ts";
@@ -6,7 +8,7 @@ import { isBuffered, measureArrivals } from "../setup/arrivals.ts";
 import { listModels, type VendorListing } from "../setup/listing.ts";
 import { missingSecretWarning } from "../store/secret.ts";
 import { formatError, UsageError } from "../text/format-error.ts";
-import { countNoun, formatTable } from "../text/table.ts";
+import { countNoun, formatTable, groupDigits } from "../text/table.ts";
 import { basePath } from "../upstream/address.ts";
 import { Agents } from "../upstream/agents.ts";
 import { checkStores } from "./store-warnings.ts";
@@ -30,6 +32,10 @@ export interface DoctorFinding {
 /** Maximum clock difference in milliseconds: keys expire and budgets begin by our clock. */
 const MAX_SKEW = 30_000;
 
+const MEBIBYTE = 2 ** 20;
+/** Mebibytes: with less a ledger is soon full. */
+const MIN_FREE = 100;
+
 /** Runs the verb `doctor`. Returns the exit code: a test without a result does not count as passed. @throws UsageError */
 export async function runDoctor(
   args: readonly string[],
@@ -48,6 +54,7 @@ export async function runDoctor(
     ...found.flatMap(({ findings }) => findings),
     ...(await dnsFindings(config.providers, io.env)),
     ...(await storeFindings(config)),
+    ...ledgerFileFindings(config),
     ...(await signInFindings(config)),
     ...secretFindings(config),
     ...clockFindings(found.flatMap(({ listings }) => listings)),
@@ -135,6 +142,26 @@ async function storeFindings(config: Config): Promise<DoctorFinding[]> {
     ...{ what: "store", name: setting },
     ...(problem === undefined ? { state: "ok", message: "usable" } : { state: "bad", message: problem }),
   }));
+}
+
+/** Checks whether this user can write the SQLite file, and whether its disk has room; the gateway creates missing folders. */
+function ledgerFileFindings({ store: { ledger, postgres } }: Config): DoctorFinding[] {
+  if (postgres || ledger === ":memory:") return [];
+  const finding = { what: "store", name: "ledger" };
+  let folder = dirname(ledger);
+  while (!existsSync(folder)) folder = dirname(folder);
+  try {
+    if (!statSync(folder).isDirectory())
+      return [{ ...finding, state: "bad", message: `${ledger} cannot be created: ${folder} is no folder` }];
+    accessSync(existsSync(ledger) ? ledger : folder, constants.R_OK | constants.W_OK);
+    const { bavail, bsize } = statfsSync(folder);
+    const free = Math.floor((bavail * bsize) / MEBIBYTE);
+    const message = `${ledger}: ${groupDigits(free)} MiB free`;
+    return [{ ...finding, state: free < MIN_FREE ? "bad" : "ok", message }];
+  } catch (thrown) {
+    const { code } = thrown as NodeJS.ErrnoException;
+    return [{ ...finding, state: "bad", message: `${ledger} cannot be written by this user (${code})` }];
+  }
 }
 
 /** Checks the identity provider by requesting its sign-in address, like the console. */
