@@ -214,8 +214,11 @@ t.test("a proxy in front that buffers streams is detected", async (t) => {
   t.match(help, /^doctor /);
 });
 
-t.test("a SQLite file is tested where it is, or will be: whether it can be written, and the room on its disk", async (t) => {
-  t.match((await doctor(t, "")).text, /^ok +store +ledger +\S+gateway\.db: [\d,]+ MiB free$/m);
-  const below = await doctor(t, "", [], {}, 'store: { ledger: "sqlite:./gateway.yaml/gateway.db" }\n');
-  t.match(below, { code: 1, text: /^bad +store +ledger +\S+ cannot be created: \S+gateway\.yaml is no folder$/m });
-});
+t.test(
+  "a SQLite file is tested where it is, or will be: whether it can be written, and the room on its disk",
+  async (t) => {
+    t.match((await doctor(t, "")).text, /^ok +store +ledger +\S+gateway\.db: [\d,]+ MiB free$/m);
+    const below = await doctor(t, "", [], {}, 'store: { ledger: "sqlite:./gateway.yaml/gateway.db" }\n');
+    t.match(below, { code: 1, text: /^bad +store +ledger +\S+ cannot be created: \S+gateway\.yaml is no folder$/m });
+  },
+);
