@@ -21,7 +21,7 @@ import { z } from "zod";
 import { chargeOf, finalEntry, initialEntry } from "./usage/entry.ts";
 import { addReasons } from "./usage/reasons.ts";
 import { REQUEST_RECORD } from "./usage/request-facts.ts";
-import { requestFigures } from "./usage/requested.ts";
+import { SentFigures } from "./usage/requested.ts";
 import { CUT_POLICIES, settle } from "./usage/settlement.ts";
 import { errorStage, readUnseen, streamStage, type UsageReading, wholeStage } from "./usage/usage-reading.ts";
 
@@ -70,7 +70,7 @@ export default class UsagePlugin implements Plugin {
     if (head.status >= 300) return undefined;
     const reading = this.reading(exchange);
     const { attempt } = exchange;
-    if (generates && attempt?.releasesBody) reading.asked = { ...requestFigures(exchange.asEnded, this.translations) };
+    if (generates && attempt?.releasesBody) reading.asked = new SentFigures(exchange.asEnded, this.translations).read();
     const { cut } = this.options;
     if (head.framing && cut !== "absorb") exchange.drain ||= cut === "drain" || "end";
     return head.framing
@@ -96,7 +96,7 @@ export default class UsagePlugin implements Plugin {
   /** @param isRunning whether the exchange goes on: as if it broke off now */
   private entry(exchange: DoneExchange, reading: UsageReading, isRunning: boolean): LedgerEntry {
     const { marketplace, redactor, translations } = this;
-    const asked = reading.asked ?? requestFigures(exchange, translations);
+    const asked = reading.asked ?? new SentFigures(exchange, translations);
     const settled = settle({ exchange, reading, cut: this.options.cut, asked, isRunning });
     return finalEntry(exchange, settled, isRunning ? undefined : reading.lateId, { marketplace, redactor });
   }

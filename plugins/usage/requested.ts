@@ -1,4 +1,4 @@
-import type { Body, DoneExchange, Protocol, Translations } from "model-gateway";
+import type { Attempt, Body, DoneExchange, Protocol, Translations } from "model-gateway";
 import { sampledTokens } from "./long-request.ts";
 import { requestedOutput } from "./output-limit.ts";
 import { requestedTier } from "./tier.ts";
@@ -33,22 +33,42 @@ export function requestedTokens(exchange: DoneExchange, translations: Translatio
   }
 }
 
-/** Returns the figures of a request, each computed when it is read; a copy has all of them. */
-export function requestFigures(exchange: DoneExchange, translations: Translations): RequestFigures {
-  const attempt = exchange.attempt ?? exchange.attempts.at(-1);
-  const sent = exchange.form ? undefined : attempt;
-  return {
-    bytes: attempt?.body.length ?? 0,
-    get tokens() {
-      return requestedTokens(exchange, translations);
-    },
-    get tier() {
-      return sent && requestedTier(sent, exchange.time);
-    },
-    get output() {
-      return sent && tryRead(() => requestedOutput(sent));
-    },
-  };
+/**
+ * The figures of a request, each computed when it is read. A class: an object that is written with getters keeps all that they refer
+ * to until V8 marks the whole heap, as it belongs to a hidden class of its own.
+ */
+export class SentFigures implements RequestFigures {
+  readonly bytes: number;
+  /** The attempt, where its body is no form. */
+  private readonly sent: Attempt | undefined;
+
+  constructor(
+    private readonly exchange: DoneExchange,
+    private readonly translations: Translations,
+  ) {
+    const attempt = exchange.attempt ?? exchange.attempts.at(-1);
+    this.bytes = attempt?.body.length ?? 0;
+    this.sent = exchange.form ? undefined : attempt;
+  }
+
+  get tokens(): number | undefined {
+    return requestedTokens(this.exchange, this.translations);
+  }
+
+  get tier(): string | undefined {
+    return this.sent && requestedTier(this.sent, this.exchange.time);
+  }
+
+  get output(): number | undefined {
+    const { sent } = this;
+    return sent && tryRead(() => requestedOutput(sent));
+  }
+
+  /** Returns all of them, for when the body is gone. */
+  read(): RequestFigures {
+    const { bytes, tokens, tier, output } = this;
+    return { bytes, tokens, tier, output };
+  }
 }
 
 /**

@@ -18,6 +18,7 @@ import type { Conversation } from "./conversation.ts";
 import type { Envelopes } from "./envelope.ts";
 import { isJson } from "./error-response.ts";
 import { estimateLikelyTokensInSteps, estimateRequestTokens } from "./estimate.ts";
+import type { Opaque } from "./events.ts";
 import { toClientError } from "./faults.ts";
 import { FEATURES, type Feature } from "./features.ts";
 import { Framing } from "./framing.ts";
@@ -221,15 +222,8 @@ export class ExchangeTranslation {
   private received(bytes?: Buffer): ClientRequest {
     const { protocol, operation, headers, query, caller, wantsStream: streaming } = this.exchange;
     const { owners } = this;
-    const text = () => this.text;
     const request = { protocol, operation, streaming, headers, query, caller: caller?.id ?? "", owners };
-    return {
-      ...request,
-      ...(bytes && { bytes }),
-      get text() {
-        return text();
-      },
-    };
+    return bytes ? { ...request, bytes } : { ...request, text: this.text };
   }
 
   private translate(attempt: Attempt, to: TranslatedProtocol): void {
@@ -437,31 +431,50 @@ export class ExchangeTranslation {
   }
 
   private context(exchange: ResponseExchange): ResponseContext {
-    const { envelopes, owners } = this;
-    const conversation = () => this.conversation;
-    const caller = exchange.caller?.id ?? "";
-    let request: Record<string, unknown> | undefined;
-    return {
-      model: exchange.requestedModel ?? "",
-      id: exchange.id,
-      created: Math.floor(exchange.time / 1000),
-      get conversation() {
-        return conversation();
-      },
-      get request() {
-        request ??= exchange.body.lazyMembers();
-        return request;
-      },
-      seal: (opaque) => envelopes.seal(opaque, owners[0]),
-      mark: (id) => envelopes.ids.mark(id, owners[0] ?? ""),
-      remember: (callId, opaque) => envelopes.remember(caller, callId, opaque),
-      drop: (path) => {
-        const { droppedFromResponse: paths } = exchange;
-        const short = shorten(path, MAX_PATH_LENGTH);
-        if (paths.length < MAX_LOGGED_DROPS && !paths.includes(short)) paths.push(short);
-      },
-    };
+    return new ExchangeContext(exchange, this, this.envelopes, this.owners);
   }
+}
+
+/** What an exchange's encoder uses. A class, as an object that is written with getters keeps what they refer to for long. */
+class ExchangeContext implements ResponseContext {
+  readonly model: string;
+  readonly id: string;
+  readonly created: number;
+  private members: Record<string, unknown> | undefined;
+
+  constructor(
+    private readonly exchange: ResponseExchange,
+    private readonly translated: { readonly conversation: Conversation },
+    private readonly envelopes: Envelopes,
+    private readonly owners: readonly string[],
+  ) {
+    this.model = exchange.requestedModel ?? "";
+    this.id = exchange.id;
+    this.created = Math.floor(exchange.time / 1000);
+  }
+
+  get conversation(): Conversation {
+    return this.translated.conversation;
+  }
+
+  get request(): Record<string, unknown> {
+    this.members ??= this.exchange.body.lazyMembers();
+    return this.members;
+  }
+
+  // Bound, as encoders take them out of their object.
+  readonly seal = (opaque: Opaque): string => this.envelopes.seal(opaque, this.owners[0]);
+
+  readonly mark = (id: string): string => this.envelopes.ids.mark(id, this.owners[0] ?? "");
+
+  readonly remember = (callId: string, opaque: Opaque): void =>
+    this.envelopes.remember(this.exchange.caller?.id ?? "", callId, opaque);
+
+  readonly drop = (path: string): void => {
+    const { droppedFromResponse: paths } = this.exchange;
+    const short = shorten(path, MAX_PATH_LENGTH);
+    if (paths.length < MAX_LOGGED_DROPS && !paths.includes(short)) paths.push(short);
+  };
 }
 
 /** Returns the protocol that serves a conversation at a target. */

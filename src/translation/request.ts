@@ -1,6 +1,6 @@
 import { GatewayError } from "../core/errors.ts";
 import { type Facts } from "../core/marketplace.ts";
-import type { Operation, Protocol, QueryView } from "../core/protocol.ts";
+import type { Operation, Protocol, QueryView, Task } from "../core/protocol.ts";
 import type { HeaderList } from "../wire/headers.ts";
 import { NestedJson } from "../wire/nested.ts";
 import { parseInSteps } from "../wire/parse-in-steps.ts";
@@ -16,6 +16,7 @@ import {
 } from "./codec.ts";
 import type { Conversation, Foreign } from "./conversation.ts";
 import type { Envelopes } from "./envelope.ts";
+import type { Opaque } from "./events.ts";
 import type { Feature } from "./features.ts";
 import { RAW_REQUEST_MEMBERS } from "./fields.ts";
 import { Losses } from "./losses.ts";
@@ -34,9 +35,8 @@ export interface ClientRequest {
   side?: ClientTranslation;
   operation: Operation;
   streaming: boolean;
-  /** The body as JSON text; of a large one made on demand. */
-  readonly text: string;
-  /** The body's bytes, where it is large and parsed in steps. */
+  /** The body as JSON text, or its bytes, where it is large and parsed in steps. */
+  text?: string;
   bytes?: Buffer;
   headers: HeaderList;
   query: QueryView;
@@ -56,7 +56,7 @@ export const readRequest = (received: ClientRequest, envelopes: Envelopes): Conv
 /** Does the same in steps, for large requests. @throws GatewayError `invalid_field` with the client's own path */
 export function* readRequestInSteps(received: ClientRequest, envelopes: Envelopes): Steps<Conversation> {
   const codec = requestCodec(received);
-  const incoming = incomingRequest(received, envelopes);
+  const incoming = new Incoming(received, envelopes);
   if (received.bytes) incoming.parsed = yield* parseBody(received.bytes, codec.rawMembers);
   const steps = codec.decode(incoming);
   let step = withSyntaxErrors(() => steps.next());
@@ -98,24 +98,41 @@ const requestCodec = ({
   side = requireClientTranslation(protocol),
 }: ClientRequest): ClientTranslation["request"] => side.request;
 
-function incomingRequest(received: ClientRequest, envelopes: Envelopes): IncomingRequest {
-  const { protocol, operation, streaming, headers, query, caller, owners } = received;
-  return {
-    operation,
-    task: operation.task ?? "generate",
-    streaming,
-    get text() {
-      return received.text;
-    },
-    headers,
-    query,
-    open: (data, kind) =>
-      envelopes.isEnvelope(data) ? envelopes.open(data, owners) : { protocol: protocol.name, kind, data },
-    isEnvelope: (data) => envelopes.isEnvelope(data),
-    recall: (key) => {
-      const opaque = envelopes.recall(caller, key);
-      return opaque && { ...opaque, recalled: true };
-    },
+class Incoming implements IncomingRequest {
+  readonly operation: Operation;
+  readonly task: Task;
+  readonly streaming: boolean;
+  readonly headers: HeaderList;
+  readonly query: QueryView;
+  parsed?: unknown;
+
+  constructor(
+    private readonly received: ClientRequest,
+    private readonly envelopes: Envelopes,
+  ) {
+    this.operation = received.operation;
+    this.task = received.operation.task ?? "generate";
+    this.streaming = received.streaming;
+    this.headers = received.headers;
+    this.query = received.query;
+  }
+
+  get text(): string {
+    const { text, bytes } = this.received;
+    return text ?? bytes?.toString() ?? "";
+  }
+
+  // Bound, as decoders take them out of their object.
+  readonly open = (data: string, kind: string): Opaque => {
+    const { protocol, owners } = this.received;
+    return this.isEnvelope(data) ? this.envelopes.open(data, owners) : { protocol: protocol.name, kind, data };
+  };
+
+  readonly isEnvelope = (data: string): boolean => this.envelopes.isEnvelope(data);
+
+  readonly recall = (key: { toString(): string }): Opaque | undefined => {
+    const opaque = this.envelopes.recall(this.received.caller, key);
+    return opaque && { ...opaque, recalled: true };
   };
 }
 

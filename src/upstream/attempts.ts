@@ -1,5 +1,5 @@
 import { Attempt } from "../core/attempt.ts";
-import type { BufferLimits, BufferMemory } from "../core/buffer-memory.ts";
+import type { BufferAccount, BufferLimits, BufferMemory } from "../core/buffer-memory.ts";
 import type { Chain } from "../core/chain.ts";
 import { GatewayError } from "../core/errors.ts";
 import { AWAITED_RESPONSE, type Exchange } from "../core/exchange.ts";
@@ -416,17 +416,44 @@ export class Upstreams {
     const { answers } = this.options;
     const openMemory =
       answers && (() => answers.memory.account(exchange.caller?.id ?? exchange.network, answers.limits));
-    const answer: UpstreamAnswer = new BufferedResponse(upstream, { status, headers, framing }, openMemory);
-    let reported: GatewayError | undefined;
-    answer.recordEnd = (ended) => this.health.recordEnd(attempt, endOf(ended, reported));
-    if (framing) {
-      answer.redact = (frame) => redactFrame(frame, protocol, redactor);
-      answer.terminal = (frame) => protocol.terminal?.(frame) === true;
-      answer.noteError = (frame) => {
-        reported = errorInFrame(frame, attempt);
-      };
-    }
-    return answer;
+    const of = { attempt, health: this.health, redactor };
+    return new ReceivedAnswer(upstream, { status, headers, framing }, openMemory, of);
+  }
+}
+
+/**
+ * A provider's answer that is no error. Its methods are no closures in its fields: V8 keeps what these refer to until it marks the
+ * whole heap.
+ */
+class ReceivedAnswer extends BufferedResponse implements UpstreamAnswer {
+  /** The error that the provider has reported in its stream. */
+  private reported: GatewayError | undefined;
+
+  /** @param of the attempt that it answers, and who is told of it */
+  constructor(
+    upstream: UpstreamResponse,
+    head: Pick<Head, "status" | "headers" | "framing">,
+    openMemory: (() => BufferAccount) | undefined,
+    private readonly of: { readonly attempt: Attempt; readonly health: Health; readonly redactor: Redactor },
+  ) {
+    super(upstream, head, openMemory);
+  }
+
+  redact(frame: Frame): Frame {
+    const { attempt, redactor } = this.of;
+    return redactFrame(frame, attempt.protocol, redactor);
+  }
+
+  terminal(frame: Frame): boolean {
+    return this.head.framing !== undefined && this.of.attempt.protocol.terminal?.(frame) === true;
+  }
+
+  noteError(frame: Frame): void {
+    this.reported = errorInFrame(frame, this.of.attempt);
+  }
+
+  recordEnd(exchange: Exchange): void {
+    this.of.health.recordEnd(this.of.attempt, endOf(exchange, this.reported));
   }
 }
 

@@ -8,7 +8,7 @@ const REQUESTS = 6000;
 /** Collections that are looked at. */
 const LAST = 60;
 /** The part of what is allocated that a collection of the young may find in use: what runs, and nothing of what has run. */
-const KEPT = 0.1;
+const KEPT = 0.03;
 
 t.test("the memory of a request is freed when it has ended, without a full garbage collection", async (t) => {
   const vendor = await startVendor(
