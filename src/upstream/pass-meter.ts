@@ -1,7 +1,7 @@
 import type { IncomingHttpHeaders } from "node:http";
 import type { Attempt } from "../core/attempt.ts";
 import type { GatewayError } from "../core/errors.ts";
-import type { Exchange } from "../core/exchange.ts";
+import type { ActiveResponse, Exchange } from "../core/exchange.ts";
 import { JsonUsage } from "../core/json-usage.ts";
 import type { MaybePromise } from "../core/plugin.ts";
 import type { Redactor } from "../core/redactor.ts";
@@ -47,9 +47,9 @@ export class PassMeter implements PassObserver {
     exchange.received = 0;
   }
 
-  onStart(fail: (error: GatewayError) => void, endIfDelivered: () => boolean): void {
+  onStart(fail: (error: GatewayError) => void, response: ActiveResponse): void {
     this.objects?.onStart(fail);
-    this.exchange.activeResponse = { drain: () => false, endIfDelivered, push: () => false };
+    this.exchange.activeResponse = response;
   }
 
   onRequestBody(bytes: Buffer): MaybePromise<void> {

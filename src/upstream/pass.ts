@@ -4,6 +4,7 @@ import { type Duplex, Transform } from "node:stream";
 import { TLSSocket } from "node:tls";
 import { type BodyRateLimits, BodyRateMonitor } from "../core/body-rate.ts";
 import { GatewayError } from "../core/errors.ts";
+import type { ActiveResponse } from "../core/exchange.ts";
 import type { Timeouts } from "../core/marketplace.ts";
 import type { MaybePromise } from "../core/plugin.ts";
 import type { Redactor } from "../core/redactor.ts";
@@ -40,9 +41,9 @@ export interface PassObserver {
   /**
    * Called before anything else.
    * @param fail ends the request with an error, whatever it waits for
-   * @param endIfDelivered as of `ActiveResponse`
+   * @param response the response while it is delivered
    */
-  onStart?(fail: (error: GatewayError) => void, endIfDelivered: () => boolean): void;
+  onStart?(fail: (error: GatewayError) => void, response: ActiveResponse): void;
   /**
    * Called with each piece of the request's body, which is forwarded when it has returned or its promise has settled.
    * @throws GatewayError where the piece must not be forwarded
@@ -74,7 +75,7 @@ export interface PassObserver {
  * One request that http-proxy-3's own passes carry. Adds what they lack: framing of bodies that they do not expect, error
  * responses before the head, a cut connection after it, timeouts, and exactly one end.
  */
-export class PassThroughRequest {
+export class PassThroughRequest implements ActiveResponse {
   private readonly end = Promise.withResolvers<void>();
   private upstream: ClientRequest | undefined;
   private progress: Progress = "connecting";
@@ -123,10 +124,7 @@ export class PassThroughRequest {
     const { total } = outgoing.timeouts;
     if (total > 0) this.total = setTimeout(() => this.fail(this.timeoutErrorOf("total")), total).unref();
     response.once("close", () => this.onClose());
-    this.observer.onStart?.(
-      (error) => this.fail(error),
-      () => this.endIfDelivered(),
-    );
+    this.observer.onStart?.((error) => this.fail(error), this);
     if (this.body) {
       request.pipe(this.body);
       if (outgoing.pace) BodyRateMonitor.watch(request, outgoing.pace, (error) => this.fail(error));
@@ -356,8 +354,18 @@ export class PassThroughRequest {
     setImmediate(() => this.response.socket?.write("", note));
   }
 
+  /** Nothing is read of the response once its client has left. */
+  drain(): boolean {
+    return false;
+  }
+
+  /** Nothing is put into a response that passes unchanged. */
+  push(): boolean {
+    return false;
+  }
+
   /** Called when the client has left, which some do at the terminal event. */
-  private endIfDelivered(): boolean {
+  endIfDelivered(): boolean {
     if (!this.isDelivered || this.error) return false;
     if (!this.endNotified) this.observer.onResponseEnd();
     this.endNotified = true;

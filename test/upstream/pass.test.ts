@@ -5,6 +5,7 @@ import { mock } from "node:test";
 import { createServer as createTlsServer, setDefaultCACertificates } from "node:tls";
 import t, { type Test } from "tap";
 import type { GatewayError } from "../../src/core/errors.ts";
+import type { ActiveResponse } from "../../src/core/exchange.ts";
 import type { Timeouts } from "../../src/core/marketplace.ts";
 import { Redactor } from "../../src/core/redactor.ts";
 import { ServerRequest } from "../../src/downstream/server-request.ts";
@@ -47,9 +48,9 @@ class Count implements PassObserver {
     Count.received += bytes.length;
     return bytes.includes("[DONE]");
   }
-  static endIfDelivered: () => boolean = () => false;
-  onStart(_fail: unknown, endIfDelivered: () => boolean) {
-    Count.endIfDelivered = endIfDelivered;
+  static response: ActiveResponse | undefined;
+  onStart(_fail: unknown, response: ActiveResponse) {
+    Count.response = response;
   }
   static ended: (() => void) | undefined;
   onResponseEnd() {
@@ -160,7 +161,7 @@ t.test(
       let isDelivered: boolean | undefined;
       // As for an exchange: before the pass hears of it.
       socket.prependOnceListener("close", () => {
-        isDelivered = Count.endIfDelivered();
+        isDelivered = Count.response?.endIfDelivered();
       });
       if (isHeld) socket.cork();
       const before = Count.received;
