@@ -1,6 +1,6 @@
 /** The form for a new key of the store, or for changing one. */
 
-import { html, useEffect, useRef, useState } from "../common/ui.js";
+import { html, useLayoutEffect, useRef, useState } from "../common/ui.js";
 import { change } from "./api.js";
 import { LIMITS, wordsOf } from "./limits.js";
 
@@ -39,7 +39,8 @@ function fieldsOf(data, editing) {
 export function KeyForm({ of, close, done }) {
   const [error, setError] = useState();
   const first = useRef();
-  useEffect(() => first.current?.focus(), []);
+  // Before the browser draws it: later it would take the focus from a field that the reader has begun to fill in.
+  useLayoutEffect(() => first.current?.focus(), []);
   const send = async (event) => {
     event.preventDefault();
     const fields = fieldsOf(new FormData(event.currentTarget), of.id !== undefined);

@@ -151,6 +151,24 @@ t.test("a key is made, shown once, changed, switched off and revoked", options, 
   t.match(await edited.innerText(), /"was":\{/);
 });
 
+t.test("a form has the focus as soon as it is there, and does not take it later", options, async (t) => {
+  const page = await consolePage(t, await startConsole(t), "/keys");
+  const focused = await page.getByRole("button", { name: "Make a key" }).evaluate(
+    (button: { click(): void }) =>
+      new Promise((resolve) => {
+        const { document, MutationObserver } = globalThis as unknown as {
+          document: { body: unknown; querySelector(of: string): unknown; activeElement: { name?: string } };
+          MutationObserver: new (seen: () => void) => { observe(node: unknown, options: object): void };
+        };
+        new MutationObserver(() => {
+          if (document.querySelector("form.card")) resolve(document.activeElement.name);
+        }).observe(document.body, { childList: true, subtree: true });
+        button.click();
+      }),
+  );
+  t.equal(focused, "name");
+});
+
 t.test("nothing is shown before the token is entered; a reader changes nothing", options, async (t) => {
   const gateway = await startConsole(t, SIGN_IN);
   const page = await consolePage(t, gateway, "/keys", true);
