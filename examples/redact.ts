@@ -1,4 +1,3 @@
-import { setImmediate as turn } from "node:timers/promises";
 import {
   GatewayError,
   Options,
@@ -12,11 +11,11 @@ import { inject, injectable } from "tsyringe";
 import { z } from "zod";
 
 // Matches only at the beginning of a word, and a bounded number of characters: any text takes linear time.
-const ADDRESS = /(?<![\w.+-])[\w.+-]{1,64}@[\w-]{1,63}(?:\.[\w-]{1,63}){1,30}/g;
-const MAX_MATCH = 64 + 1 + 63 + 30 * 64;
+const ADDRESS = {
+  pattern: /(?<![\w.+-])[\w.+-]{1,64}@[\w-]{1,63}(?:\.[\w-]{1,63}){1,30}/,
+  maxLength: 64 + 1 + 63 + 30 * 64,
+};
 const MASK = { pattern: /<address-\d+>/, maxLength: 20 };
-/** Characters that are searched in one turn of the event loop, so that a large request does not delay others. */
-const STEP = 32 * 1024;
 const MAX_ADDRESSES = 100_000;
 const Kind = z.enum(["system", "user", "assistant", "reasoning", "tool_call", "tool_result"]);
 
@@ -28,60 +27,25 @@ export default class Redact implements Plugin {
   });
   static after = ["auth"];
 
-  /** Addresses in the order of their masks. */
-  private readonly addresses = slot((): string[] => []);
+  /** The mask of each address, in the order of their numbers. */
+  private readonly masks = slot(() => new Map<string, string>());
 
   constructor(@inject(Options) private readonly options: z.infer<typeof Redact.options>) {}
 
   async request(exchange: RequestExchange): Promise<void> {
-    const { kinds } = this.options;
-    const addresses = this.addresses(exchange);
-    const masks = new Map<string, string>();
-    const maskOf = (address: string): string => {
-      const known = masks.get(address);
-      if (known !== undefined) return known;
-      if (addresses.length === MAX_ADDRESSES)
-        throw new GatewayError("body_too_large", { message: `There are more than ${MAX_ADDRESSES} e-mail addresses.` });
-      const mask = `<address-${addresses.push(address)}>`;
+    const masks = this.masks(exchange);
+    await exchange.replaceText({ ...ADDRESS, kinds: this.options.kinds }, (address) => {
+      const mask = masks.get(address) ?? `<address-${masks.size + 1}>`;
+      if (masks.size === MAX_ADDRESSES)
+        throw new GatewayError("body_too_large", { message: `There are ${MAX_ADDRESSES} e-mail addresses or more.` });
       masks.set(address, mask);
       return mask;
-    };
-    const masked = new Map<string, string>();
-    let searched = 0;
-    for (const { text } of exchange.texts(kinds)) {
-      const parts: string[] = [];
-      for (const part of maskedParts(text, maskOf)) {
-        parts.push(part);
-        searched += Math.min(text.length, STEP);
-        if (searched >= STEP) await turn();
-        searched %= STEP;
-      }
-      masked.set(text, parts.join(""));
-    }
-    if (addresses.length > 0) exchange.mapText(kinds, (text) => masked.get(text) as string);
+    });
   }
 
   response(exchange: ResponseExchange): Stage | undefined {
-    const addresses = this.addresses(exchange);
+    const addresses = [...this.masks(exchange).keys()];
     if (addresses.length === 0) return undefined;
     return exchange.mapResponseText(MASK, (mask) => addresses[Number(mask.replace(/\D/g, "")) - 1] ?? mask);
-  }
-}
-
-/** Yields a text in parts, with its addresses masked. A part ends after the addresses that begin in its `STEP` characters. */
-function* maskedParts(text: string, maskOf: (address: string) => string): Generator<string> {
-  for (let from = 0, end = 0; end < text.length; from = end) {
-    const start = Math.max(0, from - 1);
-    const searched = text.slice(start, from + STEP + MAX_MATCH);
-    let part = "";
-    ADDRESS.lastIndex = from - start;
-    for (let found = ADDRESS.exec(searched); found; found = ADDRESS.exec(searched)) {
-      if (found.index >= from - start + STEP) break;
-      part += text.slice(end, start + found.index) + maskOf(found[0]);
-      end = start + ADDRESS.lastIndex;
-    }
-    const rest = text.slice(end, Math.max(end, from + STEP));
-    end += rest.length;
-    yield part + rest;
   }
 }

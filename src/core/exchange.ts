@@ -17,10 +17,11 @@ import type { Model, Target } from "./marketplace.ts";
 import { checkModel, isSameModel, readModel } from "./model-name.ts";
 import { addressLimitKey } from "./networks.ts";
 import type { Operation, Protocol, TextKind } from "./protocol.ts";
-import { type ResponseTextMatch, ResponseTextReplacer } from "./response-text-replacer.ts";
+import { ResponseTextReplacer } from "./response-text-replacer.ts";
 import type { Slots } from "./slot.ts";
 import type { Stage } from "./stage.ts";
-import type { Replace } from "./text-replacer.ts";
+import type { Replace, TextMatch } from "./text-replacer.ts";
+import { findMatch, replaceMatches } from "./text-search.ts";
 import { type MapText, mapTextEdits, requestTexts, responseTexts, type TextSpan, wholeResponseTexts } from "./texts.ts";
 import { checkUsage, type Usage } from "./usage.ts";
 
@@ -367,7 +368,27 @@ export class Exchange {
     return requestTexts(this.body, this.protocol, kinds);
   }
 
-  /** Replaces the request's texts of these kinds; all other bytes are kept. */
+  /**
+   * Returns the first match of a pattern in the texts of the request. Long texts are searched in many turns of the event loop.
+   * @throws SyntaxError for a pattern that can match the empty string
+   */
+  findText(match: TextMatch): Promise<TextSpan | undefined> {
+    return findMatch(this.body, this.protocol, match);
+  }
+
+  /**
+   * Replaces what a pattern matches in the texts of the request; all other bytes are kept. Long texts are searched in many turns of
+   * the event loop, during which the body must not be changed.
+   * @throws SyntaxError for a pattern that can match the empty string
+   */
+  async replaceText(match: TextMatch, replace: Replace): Promise<void> {
+    const { body } = this;
+    const edits = await replaceMatches(body, this.protocol, match, replace);
+    if (this.body !== body) throw new Error("The body was changed while texts of it were being replaced.");
+    this.edit(edits);
+  }
+
+  /** Replaces the request's whole texts of these kinds, in one turn of the event loop; all other bytes are kept. */
   mapText(kinds: readonly TextKind[], map: MapText): void {
     this.edit(mapTextEdits(this.body, this.protocol, kinds, map));
   }
@@ -393,7 +414,7 @@ export class Exchange {
    * is found wherever the stream cuts it. Undefined: the response has no texts. For the response phase.
    * @throws SyntaxError for a pattern that can match the empty string
    */
-  mapResponseText(match: ResponseTextMatch, replace: Replace): Stage | undefined {
+  mapResponseText(match: TextMatch, replace: Replace): Stage | undefined {
     const { head } = this;
     const { texts } = this.answerProtocol;
     if (!head || !texts || head.status >= 300) return undefined;

@@ -15,6 +15,7 @@ type AskedFields =
   | "wantsStream"
   | "wantsBackground"
   | "texts"
+  | "findText"
   | "model"
   | "targets";
 
@@ -34,6 +35,8 @@ export type RequestExchange = Pick<
   | "wantsBackground"
   | "edit"
   | "texts"
+  | "findText"
+  | "replaceText"
   | "mapText"
 >;
 

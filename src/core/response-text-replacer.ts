@@ -7,12 +7,6 @@ import type { Stage } from "./stage.ts";
 import { type Replace, type TextMatch, type TextOutput, TextPattern, TextReplacer } from "./text-replacer.ts";
 import { createTextOutput, filterPlaces, replaceText, textAt, textEdits } from "./texts.ts";
 
-/** What to search for in the texts of a response. */
-export interface ResponseTextMatch extends TextMatch {
-  /** Default: all kinds. */
-  kinds?: readonly TextKind[];
-}
-
 /** Maximum bytes of a response that is not streamed. */
 const MAX_BYTES = 64 * 1024 * 1024;
 /** Maximum number of held-back frames, and of texts that are tracked. */
@@ -56,7 +50,7 @@ export class ResponseTextReplacer {
   /** @throws SyntaxError for a pattern that can match the empty string */
   constructor(
     private readonly texts: NonNullable<Protocol["texts"]>,
-    match: ResponseTextMatch,
+    match: TextMatch,
     private readonly replace: Replace,
   ) {
     this.pattern = new TextPattern(match);

@@ -1,6 +1,7 @@
 import { PartialMatch } from "../wire/partial-match.ts";
+import type { TextKind } from "./protocol.ts";
 
-/** What to search for in a text. */
+/** What to search for in the texts of a request or a response. */
 export interface TextMatch {
   /** Must not match the empty string. Every match counts, with or without the flag `g`; `y` has no effect. */
   pattern: RegExp;
@@ -9,6 +10,8 @@ export interface TextMatch {
    * characters in any case.
    */
   maxLength: number;
+  /** Default: all kinds. */
+  kinds?: readonly TextKind[];
 }
 
 /** Returns the replacement of a match. Called once for each. */

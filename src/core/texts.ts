@@ -32,13 +32,18 @@ export type MapText = (text: string, kind: TextKind) => string;
 
 /** Returns the texts of a request, in order. @throws GatewayError `invalid_field` where a name is in other letters */
 export function requestTexts(body: Body, protocol: Protocol, kinds?: readonly TextKind[]): TextSpan[] {
+  const { json, places } = requestPlaces(body, protocol, kinds);
+  return places.flatMap((place) => spansAt(json, place));
+}
+
+/** Returns the places of a request's texts. @throws GatewayError `invalid_field` where a name is in other letters */
+export function requestPlaces(body: Body, protocol: Protocol, kinds?: readonly TextKind[]) {
   const { texts } = protocol;
-  if (!texts || !body.scan) return [];
+  if (!texts || !body.scan) return { json: undefined, places: [] };
   const json = body.uniqueJson();
   checkTextNames(json, protocol);
-  return filterPlaces(texts.request(json), kinds).flatMap((place) =>
-    spansAt(json, checkJsonPlace(place, textAt(json, place.path))),
-  );
+  const places = filterPlaces(texts.request(json), kinds);
+  return { json, places: places.map((place) => checkJsonPlace(place, textAt(json, place.path))) };
 }
 
 /** Returns the texts of a complete response, or the pieces of texts in a frame. */
@@ -99,18 +104,11 @@ function repeatedMembers(members: ReadonlyMap<string, string>): Set<string> {
 
 /** Returns the edits that replace texts of a request. @throws GatewayError `invalid_field` where a name is in other letters */
 export function mapTextEdits(body: Body, protocol: Protocol, kinds: readonly TextKind[], map: MapText): Edit[] {
-  const { texts } = protocol;
-  if (!texts || !body.scan) return [];
-  const json = body.uniqueJson();
-  checkTextNames(json, protocol);
+  const { json, places } = requestPlaces(body, protocol, kinds);
   const changes: [path: JsonPath, text: string][] = [];
-  for (const place of filterPlaces(texts.request(json), kinds)) {
+  for (const place of places) {
     const before = textAt(json, place.path);
-    const after = replaceText(
-      before,
-      checkJsonPlace(place, before),
-      (encode) => new WholeTextOutput((text) => map(text, place.kind), encode),
-    );
+    const after = replaceText(before, place, (encode) => new WholeTextOutput((text) => map(text, place.kind), encode));
     if (after !== before) changes.push([place.path, after]);
   }
   return textEdits(body.bytes(), changes);

@@ -4,6 +4,7 @@ import { AWAITED_RESPONSE, Exchange, type ExchangeStart } from "../../src/core/e
 import type { Protocol } from "../../src/core/protocol.ts";
 import type { Member, Scan } from "../../src/wire/json.ts";
 import { setMember } from "../../src/wire/splice.ts";
+import { SPEAKS_TEXT } from "../support/speaks-text.ts";
 
 const exchange = (): Exchange => new Exchange({ id: "one", arrivedAt: performance.now() } as ExchangeStart);
 
@@ -187,4 +188,15 @@ t.test("before a response begins there is no rest of it", async (t) => {
   one.onAbort(() => heard.push("abort"));
   one.abort();
   t.same(heard, ["abort"]);
+});
+
+t.test("an edit of the body while texts of it are replaced is an error: its places no longer fit", async (t) => {
+  const one = asked('{"model":"m","t":[{"k":"user","d":"me@home"}]}', { protocol: SPEAKS_TEXT });
+  const match = { pattern: /\w+@home/, maxLength: 20 };
+  await one.replaceText(match, () => "<address>");
+  t.equal(one.body.bytes().toString(), '{"model":"m","t":[{"k":"user","d":"<address>"}]}');
+  const replaced = one.replaceText({ pattern: /<address>/, maxLength: 9 }, () => "me");
+  one.mapText(["user"], () => "you");
+  await t.rejects(replaced, /body was changed while/);
+  t.equal(one.body.bytes().toString(), '{"model":"m","t":[{"k":"user","d":"you"}]}');
 });
