@@ -280,7 +280,7 @@ export class ExchangeTranslation {
         this.conversation.task === "count"
           ? await this.translateCount(attempt, head, bytes)
           : isLarge
-            ? await this.translateInTurns(this.translateWhole(translation, head, bytes), head)
+            ? await this.translateInTurns(this.translateWhole(translation, head, bytes), head, bytes.length)
             : runAtOnce(this.translateWhole(translation, head, bytes));
       // The client may take long to read the answer.
       this.decoded = undefined;
@@ -308,10 +308,10 @@ export class ExchangeTranslation {
    * Translates a large response in many ticks of the event loop, until the exchange has ended. The time that this takes depends
    * on the provider's bytes: it is counted like that of reading them.
    */
-  private async translateInTurns(steps: Steps<Stage>, head: Head): Promise<Stage> {
+  private async translateInTurns(steps: Steps<Stage>, head: Head, bytes: number): Promise<Stage> {
     head.isReading = true;
     try {
-      return await oneAtATime(async () => {
+      return await oneAtATime(bytes, async () => {
         await this.nextTurn();
         return this.inTurns(steps);
       });

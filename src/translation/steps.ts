@@ -45,15 +45,20 @@ export async function runInTurns<Result>(
   return step.value;
 }
 
-let lastLarge: Promise<unknown> = Promise.resolve();
+/** Bytes from which a large body waits for others of its kind only, which may take seconds: smaller ones do not wait for it. */
+const HUGE_BODY_BYTES = 4 * 1024 * 1024;
+
+/** The last work on a large and on a huge body. */
+const last: { large: Promise<unknown>; huge: Promise<unknown> } = { large: Promise.resolve(), huge: Promise.resolve() };
 
 /**
  * Does work on a large body once all such work before it has ended: values that are parsed take many times the memory of their
  * bytes, which nobody counts.
  */
-export function oneAtATime<Result>(work: () => Promise<Result>): Promise<Result> {
-  const result = lastLarge.then(work);
-  lastLarge = result.catch(() => {});
+export function oneAtATime<Result>(bytes: number, work: () => Promise<Result>): Promise<Result> {
+  const kind = bytes < HUGE_BODY_BYTES ? "large" : "huge";
+  const result = last[kind].then(work);
+  last[kind] = result.catch(() => {});
   return result;
 }
 

@@ -10,6 +10,7 @@ import {
 } from "../../src/translation/request.ts";
 import {
   endsStep,
+  LARGE_BODY_BYTES,
   oneAtATime,
   runAtOnce,
   runInTurns,
@@ -62,7 +63,7 @@ t.test("the event loop turns between two steps", async (t) => {
 t.test("work on large bodies is done one at a time, also behind work that has failed", async (t) => {
   const order: string[] = [];
   const work = (name: string, fails = false) =>
-    oneAtATime(async () => {
+    oneAtATime(LARGE_BODY_BYTES, async () => {
       order.push(`${name} begins`);
       await runInTurns(counting(5000, fails)).finally(() => order.push(`${name} ends`));
       return name;
@@ -73,6 +74,14 @@ t.test("work on large bodies is done one at a time, also behind work that has fa
     order,
     ["one", "two", "three"].flatMap((name) => [`${name} begins`, `${name} ends`]),
   );
+});
+
+t.test("work on a large body does not wait for that on a huge one, which may take seconds", async (t) => {
+  const huge = Promise.withResolvers<string>();
+  const begun = oneAtATime(64 << 20, () => huge.promise);
+  t.equal(await oneAtATime(LARGE_BODY_BYTES, async () => "large"), "large");
+  huge.resolve("huge");
+  t.equal(await begun, "huge");
 });
 
 const COUNT = 4000;
