@@ -1,4 +1,4 @@
-import { PartialMatch } from "../wire/partial-match.ts";
+import { emptyMatchError, PartialMatch } from "../wire/partial-match.ts";
 import type { TextKind } from "./protocol.ts";
 
 /** What to search for in the texts of a request or a response. */
@@ -51,8 +51,14 @@ export class TextPattern {
   /** Characters kept for lookbehind, plus one that shows whether the text begins there. */
   readonly lookbehind: number;
 
-  /** @throws SyntaxError for a pattern that can match the empty string */
+  /**
+   * @throws SyntaxError for a pattern that matches the empty string
+   * @throws TypeError for anything but a pattern and a length: short texts would not show a wrong one
+   */
   constructor({ pattern, maxLength }: TextMatch) {
+    if (!(pattern instanceof RegExp)) throw new TypeError("The pattern must be a regular expression.");
+    if (!Number.isSafeInteger(maxLength) || maxLength < 1)
+      throw new TypeError(`maxLength must be a number of characters from 1 on, not ${maxLength}.`);
     this.expression = new RegExp(pattern.source, `${pattern.flags.replace(/[gy]/g, "")}g`);
     this.partial = new PartialMatch(pattern);
     this.maxLength = maxLength;
@@ -112,6 +118,8 @@ export class TextReplacer implements TextOutput {
         at = open;
         break;
       }
+      // The constructor finds only a pattern that matches an empty text; this may be `(?=a)`.
+      if (found[0] === "") throw emptyMatchError(expression);
       out += plain(at, found.index) + this.encode(checkReplacement(this.replace(found[0])));
       at = found.index + found[0].length;
       // A match that ends before the open part does not change where that begins.

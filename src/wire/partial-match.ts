@@ -5,6 +5,10 @@ const QUANTIFIER = /^(?:[*+?]|\{\d+(?:,\d*)?\})\??/;
 const ESCAPE = /^\\(?:k<[^>]*>|[pP]\{[^}]*\}|u\{[^}]*\}|u[\da-fA-F]{4}|x[\da-fA-F]{2}|c[A-Za-z]|[1-9]\d*|[\s\S])/;
 const GROUP = /^\((?:\?(?:<[=!]|[=!:]|<[^>]*>|[a-z-]*:))?/;
 
+/** Returns the error about a pattern that matches the empty string, here or elsewhere. */
+export const emptyMatchError = (pattern: RegExp): SyntaxError =>
+  new SyntaxError(`The pattern ${pattern} can match the empty string.`);
+
 /**
  * Finds the start of a match that more text could complete, extend or invalidate.
  * @throws SyntaxError for a pattern that can match the empty string
@@ -14,8 +18,7 @@ export class PartialMatch {
   private readonly unicode: boolean;
 
   constructor(pattern: RegExp) {
-    if (new RegExp(pattern.source, pattern.flags.replace(/[gy]/g, "")).test(""))
-      throw new SyntaxError(`${pattern} also matches where nothing is.`);
+    if (new RegExp(pattern.source, pattern.flags.replace(/[gy]/g, "")).test("")) throw emptyMatchError(pattern);
     const flags = pattern.flags.replace(/[gyd]/g, "");
     this.unicode = /[uv]/.test(flags);
     const source = new PartialPattern(pattern.source, this.unicode, flags.includes("v")).alternatives();

@@ -73,6 +73,21 @@ t.test("a pattern may look back at 256 characters, or at as many as its longest 
   }
 });
 
+t.test("a pattern that matches the empty string in some texts only is an error there, not an endless search", (t) => {
+  for (const pattern of [/(?=b)/, /\b/, /x|(?<=a)/]) {
+    const output = new TextReplacer(new TextPattern({ pattern, maxLength: 2 }), () => "-");
+    t.throws(() => through(output, ["a", "b"]), { name: "SyntaxError", message: /can match the empty string/ });
+  }
+  t.end();
+});
+
+t.test("what is no pattern, and a length that is none, are errors for any text", (t) => {
+  for (const maxLength of [0, -1, 1.5, Number.NaN, Number.POSITIVE_INFINITY, "5", undefined])
+    t.throws(() => new TextPattern({ pattern: /a/, maxLength: maxLength as number }), { name: "TypeError" });
+  t.throws(() => new TextPattern({ pattern: "a" as never, maxLength: 1 }), /must be a regular expression/);
+  t.end();
+});
+
 t.test("only a possible match waits, and its length is bounded", async (t) => {
   const mask = new TextReplacer(new TextPattern({ pattern: /<address-\d+>/, maxLength: 20 }), () => "me@home");
   t.same([mask.push("Write to "), mask.isPending], ["Write to ", false]);
