@@ -235,6 +235,8 @@ export class Exchange {
   private knownUsage: Usage | undefined;
   private recordedCharge: ExchangeCharge | undefined;
   private readonly abortListeners: (() => void)[] = [];
+  /** Replacements of texts that have not ended; undefined: there was none. */
+  private replacements: Set<Promise<void>> | undefined;
   /** What plugins have thrown in `failed`, for the log: it changes nothing for the client. */
   readonly failedErrors: GatewayError[] = [];
   /** Set while it counts among the requests that run concurrently. */
@@ -370,7 +372,7 @@ export class Exchange {
 
   /**
    * Returns the first match of a pattern in the texts of the request. Long texts are searched in many turns of the event loop.
-   * @throws SyntaxError for a pattern that can match the empty string
+   * @throws SyntaxError for a pattern that matches the empty string; TypeError for any other wrong argument
    */
   findText(match: TextMatch): Promise<TextSpan | undefined> {
     return findMatch(this.body, this.protocol, match);
@@ -378,14 +380,32 @@ export class Exchange {
 
   /**
    * Replaces what a pattern matches in the texts of the request; all other bytes are kept. Long texts are searched in many turns of
-   * the event loop, during which the body must not be changed.
-   * @throws SyntaxError for a pattern that can match the empty string
+   * the event loop, during which the body must not be changed: await it. A phase that ends before has failed.
+   * @throws SyntaxError for a pattern that matches the empty string; TypeError for any other wrong argument
    */
-  async replaceText(match: TextMatch, replace: Replace): Promise<void> {
+  replaceText(match: TextMatch, replace: Replace): Promise<void> {
+    const replaced = this.replaceMatches(match, replace).finally(() => this.replacements?.delete(replaced));
+    this.replacements ??= new Set();
+    this.replacements.add(replaced);
+    return replaced;
+  }
+
+  private async replaceMatches(match: TextMatch, replace: Replace): Promise<void> {
     const { body } = this;
     const edits = await replaceMatches(body, this.protocol, match, replace);
     if (this.body !== body) throw new Error("The body was changed while texts of it were being replaced.");
     this.edit(edits);
+  }
+
+  /**
+   * Checks that a phase has awaited its replacements of texts: otherwise these would be sent as they were. Called by the engine.
+   * @throws Error while one has not ended
+   */
+  checkReplaced(): void {
+    if (!this.replacements?.size) return;
+    // Nobody else handles their errors.
+    for (const replaced of this.replacements) replaced.catch(() => {});
+    throw new Error("The phase has ended before replaceText has: await it.");
   }
 
   /** Replaces the request's whole texts of these kinds, in one turn of the event loop; all other bytes are kept. */

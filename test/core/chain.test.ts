@@ -1,5 +1,6 @@
 import t from "tap";
 import type { Attempt } from "../../src/core/attempt.ts";
+import { Body } from "../../src/core/body.ts";
 import { Chain } from "../../src/core/chain.ts";
 import { GatewayError } from "../../src/core/errors.ts";
 import { Exchange, type ExchangeStart } from "../../src/core/exchange.ts";
@@ -8,6 +9,7 @@ import type { Limits } from "../../src/core/limit-kinds.ts";
 import type { Plugin } from "../../src/core/plugin.ts";
 import { Frame } from "../../src/wire/frame.ts";
 import { HeaderList } from "../../src/wire/headers.ts";
+import { SPEAKS_TEXT } from "../support/speaks-text.ts";
 
 const started = (): Exchange => new Exchange({ arrivedAt: performance.now(), time: Date.now() } as ExchangeStart);
 const exchange = started();
@@ -105,6 +107,25 @@ t.test("an error names the plugin and the phase, in every phase", async (t) => {
   );
   t.match(later, { code: "plugin_failed", origin: "mine.access" });
 });
+
+t.test(
+  "a phase that ends before its replacements of texts is a failure: the texts would be sent as they were",
+  async (t) => {
+    const match = { pattern: /\w+@home/, maxLength: 20 };
+    const text = `${" .".repeat(40_000)}me@home`;
+    const forgetful: Plugin[] = [
+      { request: (asked) => void asked.replaceText(match, () => "<address>") },
+      { request: async (asked) => void asked.replaceText(match, () => "<address>") },
+      { request: (asked) => void asked.replaceText({ ...match, maxLength: 0 }, () => "<address>") },
+    ];
+    for (const plugin of forgetful) {
+      const asked = new Exchange({ arrivedAt: 0, protocol: SPEAKS_TEXT } as ExchangeStart);
+      asked.body = new Body([Buffer.from(JSON.stringify({ t: [{ k: "user", d: text }] }))], "json");
+      const ends = async () => chainOf({ mine: plugin }).request(asked);
+      await t.rejects(ends(), { code: "plugin_failed", origin: "mine.request", cause: { message: /await it/ } });
+    }
+  },
+);
 
 t.test("a refusal keeps its code and gets its origin once", async (t) => {
   const refusal = new GatewayError("invalid_api_key");
