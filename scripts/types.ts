@@ -1,6 +1,6 @@
 // Creates types/, the declarations in the package. TypeScript writes one for every file reachable from the doors; those that no
 // declaration imports are removed. Comments stay where a door for authors of plugins exports from, and in what those files
-// import, like the type of a parameter: editors show them there. Those of `model-gateway/protocol` are in docs/protocol-api.md.
+// import, like the type of a parameter, or an exchange: editors show them there. Those of `model-gateway/protocol` are in docs/protocol-api.md.
 import { spawnSync } from "node:child_process";
 import { globSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";
@@ -9,6 +9,8 @@ import { fileURLToPath } from "node:url";
 const ROOT = fileURLToPath(new URL("..", import.meta.url));
 const TYPES = join(ROOT, "types");
 const PROTOCOL = join(TYPES, "protocol.d.ts");
+/** What its methods take is imported there, but exported from the doors as parts of it only. */
+const EXCHANGE = join(TYPES, "core/exchange.d.ts");
 const ENTRY_POINTS = ["index", "protocol", "store", "testing"].map((door) => join(TYPES, `${door}.d.ts`));
 
 /** A doc comment on lines of its own. */
@@ -33,7 +35,7 @@ if (status === 0) {
   const kept = reachableFiles();
   const doors = ENTRY_POINTS.filter((file) => file !== PROTOCOL);
   const exported = doors.flatMap(importedBy);
-  const commented = new Set([...doors, ...exported, ...exported.flatMap(importedBy)]);
+  const commented = new Set([...doors, ...exported, ...exported.flatMap(importedBy), ...importedBy(EXCHANGE)]);
   for (const file of globSync("**/*.d.ts", { cwd: TYPES }).map((name) => join(TYPES, name))) {
     if (!kept.has(file)) rmSync(file);
     else if (!commented.has(file)) writeFileSync(file, readFileSync(file, "utf8").replaceAll(COMMENT, ""));

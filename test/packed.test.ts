@@ -124,6 +124,19 @@ t.test("the package has the declarations that a public entry point imports, and 
   t.same(packed.toSorted(), [...new Set([...doors, ...asked])].toSorted());
 });
 
+t.test("editors show what the methods of an exchange and their parameters are", (t) => {
+  const types = join(folder, "node_modules/model-gateway/types/core");
+  for (const [file, member] of [
+    ["exchange", "replaceText("],
+    ["text-replacer", "maxLength: number"],
+    ["texts", "readonly piece?"],
+  ] as const) {
+    const before = readFileSync(join(types, `${file}.d.ts`), "utf8").split(`    ${member}`)[0] ?? "";
+    t.match(before, /\*\/\n$/, member);
+  }
+  t.end();
+});
+
 t.test("without Node itself, what an operator installs is within 20 MiB", async (t) => {
   const places = Object.entries(packages).flatMap(([place, { dev }]) =>
     // Those of other platforms are not here.
