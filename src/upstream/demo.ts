@@ -52,8 +52,7 @@ export class Demo {
         response.destroy();
         return;
       }
-      if (!response.write(frame.bytes))
-        await new Promise<void>((resolve) => response.once("drain", resolve).once("close", resolve));
+      if (!response.write(frame.bytes)) await drained(response);
     }
     response.end();
   }
@@ -71,6 +70,16 @@ export class Demo {
     return protocol && demoNotStored(protocol);
   }
 }
+
+/** Waits until the reader has taken what was written, or has left. */
+const drained = (response: ServerResponse): Promise<void> =>
+  new Promise((resolve) => {
+    const settle = () => {
+      response.off("drain", settle).off("close", settle);
+      resolve();
+    };
+    response.on("drain", settle).on("close", settle);
+  });
 
 /** Identifies the protocol and operation of a request to a provider by the protocols' default paths; undefined: none matches. */
 export function identifyRequest(

@@ -237,3 +237,12 @@ t.test("a client that disconnects during a pause ends its stream, and close() do
   await t.rejects(post(`${origin}/talk`), "the server is closed");
   await demo.close();
 });
+
+t.test("a long stream leaves no listeners behind", async (t) => {
+  const warnings = t.capture(process, "emitWarning");
+  const frames = Array.from({ length: 40 }, () => ({ bytes: Buffer.alloc(256 * 1024, " ") }));
+  const { protocol } = scripted(() => ({ status: 200, headers: {}, frames }));
+  const response = await fetch(`${await started(t, [protocol])}/talk`, { method: "POST", body: JSON.stringify(BODY) });
+  t.equal((await response.arrayBuffer()).byteLength, 40 * 256 * 1024);
+  t.same(warnings(), []);
+});
