@@ -4,6 +4,7 @@ import {
   type Plugin,
   type RequestExchange,
   type ResponseExchange,
+  removeMembers,
   type Stage,
   slot,
 } from "model-gateway";
@@ -16,6 +17,8 @@ const ADDRESS = {
   maxLength: 64 + 1 + 63 + 30 * 64,
 };
 const MASK = { pattern: /<address-\d+>/, maxLength: 20 };
+/** Members that hold no text of a conversation, but often the user's address. */
+const MEMBERS = ["user", "safety_identifier", "metadata"];
 const MAX_ADDRESSES = 100_000;
 const Kind = z.enum(["system", "user", "assistant", "reasoning", "tool_call", "tool_result"]);
 
@@ -33,6 +36,11 @@ export default class Redact implements Plugin {
   constructor(@inject(Options) private readonly options: z.infer<typeof Redact.options>) {}
 
   async request(exchange: RequestExchange): Promise<void> {
+    if (exchange.form)
+      throw new GatewayError("unsupported_media_type", { message: "The fields of a form cannot be redacted." });
+    const { body } = exchange;
+    const named = MEMBERS.filter((name) => ADDRESS.pattern.test(JSON.stringify(body.value(name)) ?? ""));
+    if (body.scan) exchange.edit(removeMembers(body.scan, named));
     const masks = this.masks(exchange);
     await exchange.replaceText({ ...ADDRESS, kinds: this.options.kinds }, (address) => {
       const mask = masks.get(address) ?? `<address-${masks.size + 1}>`;

@@ -106,3 +106,24 @@ t.test("a name of very many parts is no failure; a request with very many addres
   const text = Array.from({ length: 100_001 }, (_, i) => `${i}@b.org`).join(" ");
   t.match(await driven.ask({ protocol: "openai-chat", text }), { status: 413, sent: [] });
 });
+
+t.test("members that name the user are left out if an address is in them, and forms are refused", async (t) => {
+  await using driven = await drive(Redact);
+  const named = { user: ADDRESS, metadata: { by: ["x", ADDRESS] }, safety_identifier: "u-1" };
+  for (const protocol of ["openai-chat", "openai-responses"]) {
+    const { sent } = await driven.ask({ protocol, body: named });
+    t.match(sent[0]?.json(), { safety_identifier: "u-1" }, protocol);
+    t.notMatch(sent[0]?.body.toString(), ADDRESS);
+  }
+  const { sent } = await driven.ask({ protocol: "anthropic-messages", body: { metadata: { user_id: ADDRESS } } });
+  t.equal(sent[0]?.json().metadata, undefined);
+  const part = (name: string, value: string) =>
+    `--b\r\ncontent-disposition: form-data; name="${name}"\r\n\r\n${value}\r\n`;
+  const form = await driven.ask({
+    protocol: "openai-images",
+    path: "/v1/images/edits",
+    headers: { "content-type": "multipart/form-data; boundary=b" },
+    body: `${part("model", "any")}${part("prompt", `Write ${ADDRESS}`)}--b--\r\n`,
+  });
+  t.match(form, { status: 415, sent: [], error: { code: "unsupported_media_type", origin: "redact.request" } });
+});
