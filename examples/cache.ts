@@ -17,7 +17,6 @@ import { z } from "zod";
 /** What is stored of a response besides its bytes. */
 interface CachedHead {
   type: string;
-  streamed: boolean;
   /** What the translation could not express, for `gateway-dropped` and `gateway-notice`. */
   dropped: readonly string[];
   notices: readonly string[];
@@ -40,7 +39,7 @@ export default class Cache implements Plugin {
   static after = ["models"];
   static before = ["rewrite"];
 
-  private readonly state = slot((): { name?: string; pieces?: Buffer[]; type?: string; streamed?: boolean } => ({}));
+  private readonly state = slot((): { name?: string; pieces?: Buffer[]; type?: string } => ({}));
 
   constructor(
     private readonly values: KeptValues,
@@ -58,9 +57,8 @@ export default class Cache implements Plugin {
     const kept = await this.values.get("cache", name).catch((error: Error) => this.logFailure(error));
     if (kept) {
       const from = 4 + kept.readUInt32BE();
-      const { type, streamed, dropped, notices }: CachedHead = JSON.parse(kept.toString("utf8", 4, from));
-      const answer = kept.subarray(from);
-      exchange.answer = { headers: { "content-type": type }, body: streamed ? [answer] : answer };
+      const { type, dropped, notices }: CachedHead = JSON.parse(kept.toString("utf8", 4, from));
+      exchange.answer = { headers: { "content-type": type }, body: kept.subarray(from) };
       exchange.dropped.push(...dropped.filter((path) => !exchange.dropped.includes(path)));
       exchange.notices.push(...notices.filter((text) => !exchange.notices.includes(text)));
     } else this.state(exchange).name = name;
@@ -70,17 +68,17 @@ export default class Cache implements Plugin {
     const state = this.state(exchange);
     if (state.name === undefined || head.status !== 200) return undefined;
     const pieces: Buffer[] = [];
-    Object.assign(state, { pieces, type: head.headers.get("content-type"), streamed: head.framing !== undefined });
+    Object.assign(state, { pieces, type: head.headers.get("content-type") });
     return ({ kind, bytes }) => void (kind !== "end" && pieces.push(Buffer.from(bytes)));
   }
 
   done(exchange: DoneExchange): void {
-    const { name, pieces, type = "", streamed = false } = this.state(exchange);
+    const { name, pieces, type = "" } = this.state(exchange);
     const { seconds, bytes } = this.options;
     if (name === undefined || !pieces || exchange.outcome !== "completed") return;
     const dropped = [...exchange.dropped, ...exchange.droppedFromResponse];
     // Other notices are about this caller.
-    const head: CachedHead = { type, streamed, dropped, notices: exchange.attempt?.losses?.notices ?? [] };
+    const head: CachedHead = { type, dropped, notices: exchange.attempt?.losses?.notices ?? [] };
     const headBytes = Buffer.from(JSON.stringify(head));
     const length = Buffer.alloc(4);
     length.writeUInt32BE(headBytes.length);

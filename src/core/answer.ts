@@ -4,7 +4,10 @@ export interface BodyAnswer {
   status?: number;
   /** Default `content-type`: JSON, or for a streamed body the type of the operation's streams. */
   headers?: Record<string, string>;
-  /** The whole body; or a stream of chunks with arbitrary boundaries, pulled as fast as the client reads. */
+  /**
+   * The whole body; or a stream of chunks with arbitrary boundaries, pulled as fast as the client reads. Whether it is a stream of
+   * frames is said by its `content-type`.
+   */
   body: string | Buffer | Iterable<Buffer> | AsyncIterable<Buffer>;
   text?: never;
 }

@@ -34,12 +34,17 @@ function buildResponse(
   const headers = new HeaderList(["content-type", type]);
   // The length is that of the body, whatever it was said to be.
   for (const [name, value] of Object.entries(own)) if (!isLength(name)) headers.set(name, value);
-  // A 204 and a 304 have no body whose length it could be (RFC 9110 §8.6).
-  const sized = bytes && status !== 204 && status !== 304 ? withLength(headers, bytes.length) : headers;
-  const framing = bytes ? undefined : framingOf(status, headers.get("content-type"), operation);
+  const usual = framingOf(status, headers.get("content-type"), operation);
+  const framing = usual === "array" && bytes && !isArray(bytes) ? undefined : usual;
+  // Stages may change the length of a stream. A 204 and a 304 have no body whose length it could be (RFC 9110 §8.6).
+  const isSized = bytes && !framing && status !== 204 && status !== 304;
+  const sized = isSized ? withLength(headers, bytes.length) : headers;
   const pieces = bytes ? [bytes].values() : piecesOf(body);
   return new BufferedResponse(new AnswerBody(pieces, bound), { status, headers: sized, framing });
 }
+
+/** Whether JSON is that of an array, the only one that can be a stream of elements. */
+const isArray = (json: Buffer): boolean => /^\s*\[/.test(json.toString("latin1", 0, 100));
 
 const isLength = (name: string): boolean => name.toLowerCase() === "content-length";
 

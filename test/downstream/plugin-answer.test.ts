@@ -71,6 +71,35 @@ t.test("a streamed response passes them frame by frame, however it is split into
   t.match(log.lines.find(({ message }) => message === "Above")?.fields, { framing: "sse" });
 });
 
+t.test("a stream that is given as a complete body passes them frame by frame too", async (t) => {
+  const { url, log } = await answering(
+    t,
+    `access(exchange: AccessExchange) {
+      exchange.answer = { headers: { "content-type": "text/event-stream" }, body: "data: one\\n\\ndata: two\\n\\n" };
+    }`,
+  );
+  const response = await ask(url);
+  t.equal(await response.text(), "DATA: ONE\n\nDATA: TWO\n\n");
+  t.equal(response.headers.get("content-length"), null);
+  t.match(log.lines.find(({ message }) => message === "Above")?.fields, { framing: "sse" });
+});
+
+t.test("a complete body for a stream of elements is one if it is an array", async (t) => {
+  const path = "/v1beta/models/m:streamGenerateContent";
+  for (const [body, framing] of [
+    [' [{"a":1},{"a":2}]', "array"],
+    ['{"a":1}', undefined],
+  ] as const) {
+    const { url, log } = await answering(
+      t,
+      `access(exchange: AccessExchange) { exchange.answer = { body: '${body}' }; }`,
+    );
+    const response = await fetch(`${url}${path}`, { method: "POST", headers: asking(), body: "{}" });
+    t.same(await response.json(), JSON.parse(body));
+    t.equal(log.lines.find(({ message }) => message === "Above")?.fields["framing"], framing);
+  }
+});
+
 t.test("a chunk may come from any thenable", async (t) => {
   const { url } = await answering(
     t,
