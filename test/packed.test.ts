@@ -158,20 +158,12 @@ t.test("plugins outside the checkout compile against the packed gateway, and run
   t.ok(pages.length >= 3, "the pages' code is found");
   mkdirSync(join(folder, "pages"));
   for (const [i, code] of pages.entries()) writeFileSync(join(folder, `pages/${i}.ts`), snippet(code));
+  // The guide's settings; TypeScript reports a member that it does not know.
+  const guide = readFileSync(join(ROOT, "docs/plugins.md"), "utf8");
+  const { compilerOptions } = JSON.parse(/```json\n([\s\S]*?)```/.exec(guide)?.[1] ?? "");
   writeFileSync(
     join(folder, "tsconfig.json"),
-    JSON.stringify({
-      compilerOptions: {
-        module: "nodenext",
-        target: "esnext",
-        strict: true,
-        noEmit: true,
-        experimentalDecorators: true,
-        emitDecoratorMetadata: true,
-        allowImportingTsExtensions: true,
-      },
-      include: ["examples", "plugins", "pages", "test"],
-    }),
+    JSON.stringify({ compilerOptions, include: ["examples", "plugins", "pages", "test"] }),
   );
   const compiled = run(folder, join(ROOT, "node_modules/.bin/tsc"), "-p", ".");
   t.equal(compiled.said, "");
