@@ -54,6 +54,6 @@ export default class Redact implements Plugin {
   response(exchange: ResponseExchange): Stage | undefined {
     const addresses = [...this.masks(exchange).keys()];
     if (addresses.length === 0) return undefined;
-    return exchange.mapResponseText(MASK, (mask) => addresses[Number(mask.replace(/\D/g, "")) - 1] ?? mask);
+    return exchange.replaceResponseText(MASK, (mask) => addresses[Number(mask.replace(/\D/g, "")) - 1] ?? mask);
   }
 }

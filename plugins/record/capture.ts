@@ -63,7 +63,7 @@ export class Capture {
     const known = secrets.map((secret) => RegExp.escape(secret));
     const sources = [...known, Redactor.shapes.source, ...(patterns ? [patterns.source] : [])];
     const pattern = new RegExp(sources.join("|"), patterns ? "giu" : "gi");
-    this.clean = exchange.mapResponseText({ pattern, maxLength: MAX_SECRET }, () => "***");
+    this.clean = exchange.replaceResponseText({ pattern, maxLength: MAX_SECRET }, () => "***");
   }
 
   readonly stage: Stage = (frame) => {

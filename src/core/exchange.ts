@@ -434,7 +434,7 @@ export class Exchange {
    * is found wherever the stream cuts it. Undefined: the response has no texts. For the response phase.
    * @throws SyntaxError for a pattern that can match the empty string
    */
-  mapResponseText(match: TextMatch, replace: Replace): Stage | undefined {
+  replaceResponseText(match: TextMatch, replace: Replace): Stage | undefined {
     const { head } = this;
     const { texts } = this.answerProtocol;
     if (!head || !texts || head.status >= 300) return undefined;

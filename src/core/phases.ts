@@ -55,7 +55,7 @@ export type ResponseExchange = SendExchange &
     Pick<
       Exchange,
       | ("attempt" | "answerer" | "head" | "droppedFromResponse")
-      | ("responseTexts" | "completeResponseTexts" | "mapResponseText" | "push")
+      | ("responseTexts" | "completeResponseTexts" | "replaceResponseText" | "push")
     >
   > &
   Pick<Exchange, "usage" | "usageError" | "error" | "progress"> & {

@@ -203,7 +203,7 @@ t.test(
       void socket.write(`${HEAD}content-length: 100\r\n\r\n{"half":`, () => setTimeout(() => socket.destroy(), 20));
     const whole: Script = (socket) => socket.write(`${HEAD}content-length: ${answer.length}\r\n\r\n${answer}`);
     const holding =
-      'response(exchange: ResponseExchange) { return exchange.mapResponseText({ pattern: /a/, maxLength: 1 }, () => "b"); }';
+      'response(exchange: ResponseExchange) { return exchange.replaceResponseText({ pattern: /a/, maxLength: 1 }, () => "b"); }';
     const throwing = (kind: string) =>
       `response() { return (frame: Frame) => { if (frame.kind === "${kind}") throw new Error("no more"); }; }`;
     const broken = [502, { outcome: "upstream_error", error: { code: "upstream_truncated" } }] as const;

@@ -36,7 +36,7 @@ const ANSWERS: Record<string, [start: string, rest: string]> = {
 /** A plugin that reads whole answers. */
 const SWAP = `export default class Swap {
   response(exchange) {
-    return exchange.mapResponseText({ pattern: /b/, maxLength: 1 }, () => "c");
+    return exchange.replaceResponseText({ pattern: /b/, maxLength: 1 }, () => "c");
   }
 }`;
 const WITH_SWAP = `plugins: { swap: { from: ./swap.ts } }

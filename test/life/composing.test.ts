@@ -136,7 +136,7 @@ chains: { llm: [sse, auth, models, rewrite, mask, usage], read: [auth] }
     {
       "mask.ts": `import { type ResponseExchange } from "model-gateway";
 export default class Mask {
-  response(exchange: ResponseExchange) { return exchange.mapResponseText({ pattern: /me@home/, maxLength: 7 }, () => "<address>"); }
+  response(exchange: ResponseExchange) { return exchange.replaceResponseText({ pattern: /me@home/, maxLength: 7 }, () => "<address>"); }
 }`,
     },
   );

@@ -34,7 +34,7 @@ const GIVES = { promise: async (text) => text, rejection: async () => { throw ne
 const act = (exchange: { query: URLSearchParams }, phase: string) => exchange.query.get("at") === phase ? GIVES[exchange.query.get("gives") as never] : (text: string) => text;
 export default class Own {
   request(exchange: RequestExchange) { exchange.mapText(["user"], act(exchange as never, "request")); }
-  response(exchange: ResponseExchange) { return exchange.mapResponseText({ pattern: /hi/, maxLength: 2 }, act(exchange as never, "response")); }
+  response(exchange: ResponseExchange) { return exchange.replaceResponseText({ pattern: /hi/, maxLength: 2 }, act(exchange as never, "response")); }
 }`,
   );
   for (const at of ["request", "response"])
