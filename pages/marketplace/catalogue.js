@@ -159,5 +159,6 @@ export const Protocols = ({ protocols }) => html`<ul class="chips" aria-label="P
   )}
 </ul>`;
 
+/** The state is that of the model's own targets. */
 export const Health = ({ model }) =>
-  html`<${Dot} state=${model.state}>${STATES[model.state]}<//> ${model.firstByte !== undefined && html`<span class="sub quiet small whole">first byte ${duration(model.firstByte)}</span>`}`;
+  html`<${Dot} state=${model.fallbackAnswers ? "degraded" : model.state}>${STATES[model.state]}<//> ${model.fallbackAnswers && html`<span class="sub quiet small whole">its fallback answers</span>`}${model.firstByte !== undefined && html`<span class="sub quiet small whole">first byte ${duration(model.firstByte)}</span>`}`;

@@ -1,4 +1,4 @@
-import type { Model, Target } from "../core/marketplace.ts";
+import type { Marketplace, Model, Target } from "../core/marketplace.ts";
 import type { PriceVersion } from "../core/price-list.ts";
 import type { Protocol } from "../core/protocol.ts";
 import { isTranslatable } from "../translation/codec.ts";
@@ -16,6 +16,8 @@ type CopiedField = "id" | "name" | "description" | "aliases" | "created" | "cont
 interface ModelCard extends Pick<Model, CopiedField> {
   can: readonly string[];
   state: ModelState;
+  /** None of its own targets is well, but one of a fallback is. */
+  fallbackAnswers?: true;
   /** Recent milliseconds to the first byte of its fastest target; absent: not measured yet. */
   firstByte?: number;
   /** USD per million tokens at the first target; absent: unknown. */
@@ -50,6 +52,7 @@ export interface ProtocolCard {
 
 /** The data for a model's card. */
 interface CardContext {
+  marketplace: Pick<Marketplace, "find">;
   health: Health;
   protocols: readonly Protocol[];
   /** Unix milliseconds. */
@@ -57,13 +60,18 @@ interface CardContext {
 }
 
 /** Returns a model's card. @param served names of the protocols that have a path */
-export function modelCard(model: Model, served: readonly string[], { health, protocols, now }: CardContext): ModelCard {
+export function modelCard(
+  model: Model,
+  served: readonly string[],
+  { marketplace, health, protocols, now }: CardContext,
+): ModelCard {
   const all = model.targets.reduce((sum, { weight }) => sum + weight, 0);
   const targets = model.targets.map((target) =>
     targetCard(target, health, now, model.balance === "weighted" ? all : 0),
   );
-  const used = targets.filter((_, at) => health.isUsable(model.targets[at] as Target));
-  const well = used.filter(({ state }) => state === "closed").length;
+  const used = model.targets.filter((target) => health.isUsable(target)).length;
+  const well = model.targets.filter((target) => isWell(target, health)).length;
+  const others = well > 0 ? [] : model.fallback.flatMap((name) => marketplace.find(name)?.targets ?? []);
   const quickest = Math.min(...targets.flatMap(({ firstByte }) => firstByte ?? []));
   const [first] = targets;
   return {
@@ -75,13 +83,18 @@ export function modelCard(model: Model, served: readonly string[], { health, pro
     ...(model.context === undefined ? {} : { context: model.context }),
     ...(model.output === undefined ? {} : { output: model.output }),
     can: model.capabilities,
-    state: well === targets.length ? "ok" : well > 0 ? "degraded" : used.length > 0 ? "tried" : "down",
+    state: well === targets.length ? "ok" : well > 0 ? "degraded" : used > 0 ? "tried" : "down",
+    ...(others.some((target) => isWell(target, health)) && { fallbackAnswers: true as const }),
     ...(Number.isFinite(quickest) ? { firstByte: quickest } : {}),
     ...(first?.price && { price: first.price }),
     protocols: reachByProtocol(model, served, protocols),
     targets,
   };
 }
+
+/** Reports whether a target is used as usual: it is not being tried after failures. */
+const isWell = (target: Target, health: Health): boolean =>
+  health.isUsable(target) && health.report(target).state === "closed";
 
 function targetCard(target: Target, health: Health, now: number, all: number): TargetCard {
   const { state, firstByte, credentials } = health.report(target);

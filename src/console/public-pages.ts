@@ -75,7 +75,7 @@ export class PublicPages {
     const shown = marketplace.models.filter(isPublic);
     const isListed = (name: string) => shown.some(({ id }) => id === marketplace.find(name)?.id);
     const models = shown.map((model) => ({
-      ...modelCard(model, served, { health, protocols, now }),
+      ...modelCard(model, served, { marketplace, health, protocols, now }),
       fallback: model.fallback.filter(isListed),
     }));
     const body = JSON.stringify({ models, protocols: this.protocolCards, serves, clients: clients() });

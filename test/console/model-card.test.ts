@@ -2,7 +2,7 @@ import t from "tap";
 import { modelCard, protocolCards } from "../../src/console/model-card.ts";
 import { Attempt } from "../../src/core/attempt.ts";
 import { Body } from "../../src/core/body.ts";
-import type { Model, Target } from "../../src/core/marketplace.ts";
+import { Marketplace, type Model, type Target } from "../../src/core/marketplace.ts";
 import { PriceList } from "../../src/core/price-list.ts";
 import { loadProtocols } from "../../src/loader/discover.ts";
 import { Health } from "../../src/upstream/health.ts";
@@ -14,7 +14,7 @@ import { tiny } from "../support/tiny.ts";
 const protocols = await loadProtocols();
 const served = protocols.map(({ name }) => name);
 const health = new Health(0.5, new MemoryLog());
-const surroundings = { health, protocols, now: 0 };
+const surroundings = { marketplace: new Marketplace([]), health, protocols, now: 0 };
 
 const target = (speaks: string[], more: Partial<Target> = {}): Target => ({
   provider: providerOf({ name: speaks.join("+"), speaks }),
@@ -25,6 +25,22 @@ const model = (targets: Target[], more: Partial<Model> = {}): Model => ({
   ...{ id: "m", name: "M", aliases: [], created: 0, capabilities: [], balance: "weighted", fallback: [], targets },
   ...more,
 });
+
+/** Records an answer of a target. */
+function answer(health: Health, target: Target, status: number): void {
+  const start = { protocol: tiny, method: "POST", headers: new HeaderList(), body: Body.empty, startedAt: 0 };
+  const attempt = new Attempt({ target, ...start });
+  attempt.status = status;
+  const run = health.recordStart(attempt);
+  health.recordResponse(attempt, status, undefined, 10);
+  if (status === 200) health.recordEnd(attempt, "whole");
+  run.end();
+}
+
+/** Lets a target fail until it is suspended. */
+function failOften(health: Health, target: Target): void {
+  for (let i = 0; i < 5; i++) answer(health, target, 503);
+}
 
 t.test("a protocol is native, translated, or both where targets differ", async (t) => {
   const { protocols: one } = modelCard(model([target(["anthropic-messages"])]), served, surroundings);
@@ -71,22 +87,38 @@ t.test("a target that is tried again after its failures does not make its model 
   const own = new Health(0.5, new MemoryLog(), () => watch.now);
   const [failing, other] = [target(["gemini"]), target(["anthropic-messages"])];
   const stateOf = (...targets: Target[]) => modelCard(model(targets), served, { ...surroundings, health: own }).state;
-  const answer = (status: number) => {
-    const start = { protocol: tiny, method: "POST", headers: new HeaderList(), body: Body.empty, startedAt: 0 };
-    const attempt = new Attempt({ target: failing, ...start });
-    attempt.status = status;
-    const run = own.recordStart(attempt);
-    own.recordResponse(attempt, status, undefined, 10);
-    if (status === 200) own.recordEnd(attempt, "whole");
-    run.end();
-  };
   t.equal(stateOf(failing), "ok");
-  for (let i = 0; i < 5; i++) answer(503);
+  failOften(own, failing);
   t.same([stateOf(failing), stateOf(failing, other)], ["down", "degraded"]);
   watch.now += 300_000;
   t.same([stateOf(failing), stateOf(failing, other)], ["tried", "degraded"]);
-  answer(200);
+  answer(own, failing, 200);
   t.equal(stateOf(failing), "ok");
+  t.end();
+});
+
+t.test("a model whose own targets are down says so, and that its fallback answers", (t) => {
+  const watch = { now: 1000 };
+  const own = new Health(0.5, new MemoryLog(), () => watch.now);
+  const [first, second] = [target(["gemini"]), target(["anthropic-messages"])];
+  const other = model([second], { id: "other" });
+  const around = { ...surroundings, marketplace: new Marketplace([other]), health: own };
+  const shown = () => {
+    const { state, fallbackAnswers } = modelCard(model([first], { fallback: ["other"] }), served, around);
+    return [state, fallbackAnswers];
+  };
+  t.same(shown(), ["ok", undefined], "nobody needs the fallback");
+  failOften(own, first);
+  t.same(shown(), ["down", true]);
+  watch.now += 300_000;
+  t.same(shown(), ["tried", true], "only one request at a time goes to its own target");
+  own.setSwitchedOff(second.provider.name, true);
+  t.same(shown(), ["tried", undefined]);
+  own.setSwitchedOff(second.provider.name, false);
+  own.setSwitchedOff(first.provider.name, true);
+  t.same(shown(), ["down", true]);
+  failOften(own, second);
+  t.same(shown(), ["down", undefined]);
   t.end();
 });
 
