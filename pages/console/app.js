@@ -8,6 +8,7 @@ import {
   Head,
   html,
   Keys,
+  Link,
   Ready,
   render,
   useAddress,
@@ -18,7 +19,7 @@ import {
   walk,
 } from "../common/ui.js";
 import { change, onSignedOut } from "./api.js";
-import { SESSION } from "./asks.js";
+import { requestOf, SESSION } from "./asks.js";
 import { useApi } from "./parts.js";
 
 const PAGES = [
@@ -46,7 +47,7 @@ const { load, loadRest, Page } = lazily({
 
 const REQUEST = "/requests/";
 /** Returns the name of the page at a path. */
-const nameOf = (path) => (path.startsWith(REQUEST) ? REQUEST : path);
+const nameOf = (path) => (requestOf(path) === undefined ? path : REQUEST);
 
 function App() {
   const { path, view } = useAddress();
@@ -61,7 +62,7 @@ function App() {
     ["?", "these keys", () => setHelp(true)],
   ];
   useKeys(keys);
-  const name = PAGES.find(({ to }) => to === path)?.name ?? (path.startsWith(REQUEST) ? "Request" : "Console");
+  const name = PAGES.find(({ to }) => to === path)?.name ?? (requestOf(path) ? "Request" : "No such page");
   useEffect(() => {
     document.title = `${name} · Console`;
   }, [name]);
@@ -83,8 +84,10 @@ function App() {
 /** @param may whether the visitor may change things */
 function At({ path, view, may }) {
   if (PAGES.some(({ to }) => to === path)) return html`<${Page} name=${path} view=${view} may=${may} />`;
-  if (path.startsWith(REQUEST)) return html`<${Page} name=${REQUEST} id=${path.slice(REQUEST.length)} may=${may} />`;
-  return html`<h1>No such page</h1>`;
+  const id = requestOf(path);
+  if (id !== undefined) return html`<${Page} name=${REQUEST} id=${id} may=${may} />`;
+  return html`<h1>There is no such page</h1>
+    <p><${Link} to="/">What happens now<//></p>`;
 }
 
 function SignedOut(props) {

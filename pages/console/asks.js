@@ -74,9 +74,13 @@ export const ofRequest = (id) => `/api/requests/${id}`;
 
 export const ofAudit = (view) => api("/api/audit", { limit: 100, before: view.before });
 
+/** Returns the id of the request whose page is at a path. */
+export const requestOf = (path) => /^\/requests\/([^/]+)$/.exec(path)?.[1];
+
 /** Returns the initial API requests of the page at a URL. Running requests come from an event stream instead. */
 export function asked(path, view) {
-  if (path.startsWith("/requests/")) return [ofRequest(path.slice("/requests/".length)), KEYS];
+  const id = requestOf(path);
+  if (id !== undefined) return [ofRequest(id), KEYS];
   const { rows, before, budgets } = ofMoney(view);
   const all = {
     "/requests": [ofRequests(view), KEYS],

@@ -36,7 +36,7 @@ export class ConsolePages {
   constructor(private readonly files: PageFiles) {}
 
   /**
-   * Responds to a GET or HEAD for a page or one of its files.
+   * Responds to a GET or HEAD for a page or one of its files. A browser gets a page for any other path, too: that there is none.
    * @param path without the query
    * @param known whether the API would accept the visitor; called for pages only
    * @returns false where the path is neither
@@ -49,15 +49,17 @@ export class ConsolePages {
     known: () => Promise<boolean>,
   ): Promise<boolean> {
     const script = PAGE_SCRIPTS.find(([fits]) => fits.test(path))?.[1];
-    if (script === undefined) {
-      const file = this.files.find(path);
-      void file?.send(request, response);
-      return file !== undefined;
+    const file = script === undefined ? this.files.find(path) : undefined;
+    if (file) {
+      void file.send(request, response);
+      return true;
     }
+    if (script === undefined && !request.headers.accept?.includes("text/html")) return false;
     const visitor = (await known()) ? "known" : "unknown";
     // The API would refuse a visitor who is not signed in.
     if (visitor === "known") response.setHeader("link", preloadLinks(path, query));
-    void this.files.page("console", `console/${script}.js`, visitor).send(request, response);
+    const page = this.files.page("console", script && `console/${script}.js`, visitor);
+    void page.send(request, response, { status: script === undefined ? 404 : 200 });
     return true;
   }
 }

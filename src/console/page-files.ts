@@ -145,23 +145,24 @@ export class PageFiles {
   /**
    * Returns a page that preloads all scripts it needs, so that the browser fetches them in parallel.
    * @param name of its shell
-   * @param script that renders the page, besides those in the shell
+   * @param script that renders the page, besides those in the shell; undefined: these suffice
    * @param visitor inserted where the shell has a placeholder for it
    * @throws Error where there is none
    */
-  page(name: string, script: string, visitor: "known" | "unknown" = "unknown"): PageFile {
-    const id = `${name} ${script} ${visitor}`;
+  page(name: string, script: string | undefined, visitor: "known" | "unknown" = "unknown"): PageFile {
+    const id = `${name} ${script ?? ""} ${visitor}`;
     const page = this.pages.get(id) ?? this.buildPage(name, script, visitor);
     this.pages.set(id, page);
     return page;
   }
 
-  private buildPage(name: string, script: string, visitor: string): PageFile {
+  private buildPage(name: string, script: string | undefined, visitor: string): PageFile {
     const shell = this.shells.get(`${name}.html`);
     if (shell === undefined) throw new Error(`There is no page ${name}.`);
     const first = [...shell.matchAll(SCRIPTS)].map(([, each = ""]) => each);
-    const needed = transitiveImports([...first, script], (each) => this.scriptText(each));
-    const links = [script, ...needed].map((each) => `<link rel="modulepreload" href="/pages/{{version}}/${each}" />`);
+    const own = script === undefined ? [] : [script];
+    const needed = transitiveImports([...first, ...own], (each) => this.scriptText(each));
+    const links = [...own, ...needed].map((each) => `<link rel="modulepreload" href="/pages/{{version}}/${each}" />`);
     const text = shell
       .replace("<!-- modules -->", links.join("\n    "))
       .replace("{{visitor}}", visitor)

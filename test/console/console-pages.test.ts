@@ -60,6 +60,17 @@ t.test("its files are found by their version, and paths that are no pages are le
     t.equal((await fetch(base + path)).status, 404, path);
 });
 
+t.test("a browser gets a page for a path without one, which asks for nothing but the session", async (t) => {
+  const headers = { accept: "text/html,*/*;q=0.8", authorization: "Bearer admin" };
+  for (const path of ["/nothing", "/requests/a/b", "/requests/", "/money/", "/pages/0/console/app.js"]) {
+    const page = await fetch(base + path, { headers });
+    t.equal(page.status, 404, path);
+    t.match(page.headers.get("content-type"), /^text\/html/, path);
+    t.match(await page.text(), /src="[^"]+console\/app\.js"/, path);
+    t.equal(page.headers.get("link"), "</api/session>; rel=preload; as=fetch; crossorigin=anonymous", path);
+  }
+});
+
 t.test("a page lists every script that it needs, so that none is loaded late", async (t) => {
   for (const path of ["/", "/requests", "/requests/01a2", "/money", "/providers", "/keys", "/config", "/audit"]) {
     const html = await (await fetch(base + path)).text();
