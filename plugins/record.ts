@@ -111,7 +111,7 @@ export default class Record implements Plugin {
 
   private readonly state = slot((): CaptureState => ({ instances: 0, sampled: false }));
   private readonly fileOptions: RecordFileOptions;
-  private readonly patterns: RegExp | undefined;
+  private readonly patterns: readonly RegExp[];
   /** Bytes of each body. */
   private readonly maxBody: number;
   private thread: RecordThread | undefined;
@@ -124,7 +124,7 @@ export default class Record implements Plugin {
     const { file, hours, megabytes, body_kilobytes, patterns } = options;
     this.maxBody = body_kilobytes * 1024;
     this.fileOptions = { file: resolve(file), milliseconds: hours * HOUR, bytes: megabytes * MIB };
-    this.patterns = patterns.length === 0 ? undefined : new RegExp(patterns.join("|"), "giu");
+    this.patterns = patterns.map((source) => new RegExp(source, "giu"));
   }
 
   /** Starts the thread. @throws Error where the file cannot hold recordings */

@@ -42,28 +42,31 @@ const UNREADABLE = Buffer.from("(It could not be searched for secrets, and is le
 export class Capture {
   private readonly frames: Frame[] = [];
   private readonly head: RawMessage;
-  private readonly clean: Stage | undefined;
+  private readonly cleaners: readonly Stage[] = [];
   private keptBytes = 0;
   private bytes = 0;
 
   /**
    * @param most maximum bytes of the body
    * @param secrets values to remove, besides everything that looks like a key
+   * @param patterns of further texts to remove, each on its own: their flags, groups and backreferences differ
    */
   constructor(
     exchange: ResponseExchange,
     head: Head,
     private readonly most: number,
     secrets: readonly string[],
-    patterns: RegExp | undefined,
+    patterns: readonly RegExp[],
   ) {
     this.head = rawMessage(String(head.status), head.headers.lines);
     if (!head.framing) return;
-    // A stream may split a key over several frames. This stage runs on the captured frames, never on the response.
     const known = secrets.map((secret) => RegExp.escape(secret));
-    const sources = [...known, Redactor.shapes.source, ...(patterns ? [patterns.source] : [])];
-    const pattern = new RegExp(sources.join("|"), patterns ? "giu" : "gi");
-    this.clean = exchange.replaceResponseText({ pattern, maxLength: MAX_SECRET }, () => "***");
+    const { source, flags } = Redactor.shapes;
+    const keys = new RegExp([...known, source].join("|"), flags);
+    // A stream may split a key over several frames. These stages run on the captured frames, never on the response.
+    this.cleaners = [keys, ...patterns].flatMap(
+      (pattern) => exchange.replaceResponseText({ pattern, maxLength: MAX_SECRET }, () => "***") ?? [],
+    );
   }
 
   readonly stage: Stage = (frame) => {
@@ -81,10 +84,13 @@ export class Capture {
   }
 
   private body(): Buffer {
-    const { clean, frames } = this;
-    if (!clean) return Buffer.concat(frames.map(({ bytes }) => bytes));
+    const { cleaners, frames } = this;
+    if (cleaners.length === 0) return Buffer.concat(frames.map(({ bytes }) => bytes));
     try {
-      const cleaned = [...frames, new Frame("end", Buffer.alloc(0))].flatMap((frame) => clean(frame) ?? frame);
+      const cleaned = cleaners.reduce<readonly Frame[]>(
+        (passed, clean) => passed.flatMap((frame) => clean(frame) ?? frame),
+        [...frames, new Frame("end", Buffer.alloc(0))],
+      );
       return Buffer.concat(cleaned.map(({ bytes }) => bytes));
     } catch {
       return UNREADABLE;

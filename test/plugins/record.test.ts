@@ -68,6 +68,12 @@ t.test("request and response are recorded as the client and as the provider saw 
   t.equal(statSync(file).mode & 0o777, 0o600, "for its owner only");
 });
 
+/** Returns the texts of a body in a row, as a client joins the pieces of a stream. */
+const joinedTexts = (body = ""): string =>
+  [...body.matchAll(/"(?:text|content|delta|thinking|reasoning_content)":\s*"((?:[^"\\]|\\.)*)"/g)]
+    .map(([, piece]) => piece)
+    .join("");
+
 const SECRETS = {
   vendor: "sk-proj-abcdefghijklmnop0123456789",
   plain: "not-shaped-like-a-key",
@@ -129,16 +135,27 @@ gathered(
     // Nor in pieces: each stream's texts put together.
     for (const { request, answer, attempts } of kept)
       for (const body of [request, answer, ...attempts.flatMap((each) => [each.request, each.answer])]) {
-        const joined = [
-          ...(body?.body ?? "").matchAll(/"(?:text|content|delta|thinking|reasoning_content)":\s*"((?:[^"\\]|\\.)*)"/g),
-        ]
-          .map(([, piece]) => piece)
-          .join("");
+        const joined = joinedTexts(body?.body);
         for (const [name, secret] of Object.entries({ ...SECRETS, key }))
           t.notOk(joined.includes(secret), `${name} in pieces`);
       }
   },
 );
+
+t.test("each pattern has groups and backreferences of its own, also where a stream splits the text", async (t) => {
+  const patterns = ["(first)", "(\\w)(\\w)\\2\\1", "(?<same>#)\\k<same>{3}", "(?<same>!)\\k<same>"];
+  const { driven } = await recording(t, { patterns, body_kilobytes: 4096 });
+  // So long that the beginning is not held back until the end.
+  const text = `Numbers 1221 and 1234, signs #### and !! then ${"xyz".repeat(1000)}`;
+  const clean = "Numbers *** and 1234, signs *** and *** then xyz";
+  for (const protocol of ["openai-chat", "anthropic-messages"]) {
+    const { headers } = await driven.ask({ protocol, stream: true, text }, { text });
+    const { answer, attempts } = await found(driven, headers["x-request-id"]);
+    for (const body of [answer?.body, attempts[0]?.answer?.body])
+      t.equal(joinedTexts(body).slice(0, clean.length), clean, protocol);
+  }
+  await driven.close();
+});
 
 t.test("interrupted streams are recorded as far as they came", async (t) => {
   const { driven } = await recording(t);
