@@ -28,7 +28,9 @@ const SYNTAX: Partial<Record<YAMLError["code"], string>> = {
   BLOCK_AS_IMPLICIT_KEY:
     'a value cannot hold another "name: value"; put the value in quotes, or the name on a line of its own',
   MULTILINE_IMPLICIT_KEY: 'a name must be followed by ": " on its own line',
-  TAG_RESOLVE_FAILED: "tags (!name) mean nothing here; remove it",
+  TAG_RESOLVE_FAILED:
+    "tags (!name, !!name) mean nothing here; remove it: a variable is written $NAME, the text of a file $file:PATH",
+  NON_STRING_KEY: "a name must be a text, not a list, a map or an alias",
   UNEXPECTED_TOKEN: "not expected here; a bracket or quote before it may be missing or one too many",
 };
 
@@ -63,6 +65,10 @@ export class YamlSource {
     this.document = parseDocument(this.text, {
       lineCounter: this.counter,
       merge: true,
+      // Tags like !!set and !!binary would give values that are no text, number, list or map.
+      resolveKnownTags: false,
+      // A model named 4.10 is not 4.1.
+      stringKeys: true,
       prettyErrors: false,
       logLevel: "error",
     });
@@ -124,9 +130,19 @@ export class YamlSource {
         : syntaxMessage(first);
       return { problems: [this.problemAt(this.syntaxErrorSpan(first), message)], broken: true };
     }
+    const version = this.versionProblem();
+    if (version) return { problems: [version], broken: true };
     const doubled = mistakes.map((mistake) => this.problemAt(mistake.pos, syntaxMessage(mistake)));
     const dangling = this.checkAnchors();
     return { problems: [...doubled, ...dangling], broken: dangling.length > 0 };
+  }
+
+  /** Returns an error for a directive that asks for another version of YAML, in which `on` and `off` are no texts. */
+  private versionProblem(): Problem | undefined {
+    if (this.document.directives?.yaml.version !== "1.1") return undefined;
+    const from = this.text.search(/^%YAML/m);
+    const message = "files are read as YAML 1.2, in which on, off, yes and no are texts; remove this line";
+    return this.problemAt([from, from + "%YAML 1.1".length], message);
   }
 
   /** Finds undefined aliases, and `<<` with a value that cannot be merged. */
@@ -282,6 +298,8 @@ const conversionMessage = ({ message }: Error): string =>
 /** Returns a syntax error's message; the library's may repeat source text after a colon, which may contain a secret. */
 function syntaxMessage(mistake: YAMLError): string {
   const message = mistake.message.replace(/:.*$/s, "").replace(/(["'])quote$/, "$1");
+  if (/^unresolved tag: tag:yaml\.org,2002:(?:str|int|float|bool|null|map|seq)$/i.test(mistake.message))
+    return "this value is not what its tag says; remove the tag";
   if (message.includes("call stack")) return "nested too deeply; a bracket may have been repeated by mistake";
   return SYNTAX[mistake.code] ?? message.charAt(0).toLowerCase() + message.slice(1);
 }

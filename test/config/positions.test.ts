@@ -93,6 +93,9 @@ t.test("line numbers of several digits stay aligned", async (t) => {
   );
 });
 
+const TAG =
+  "tags (!name, !!name) mean nothing here; remove it: a variable is written $NAME, the text of a file $file:PATH";
+
 t.test("of invalid syntax the first mistake is reported, in plain words", async (t) => {
   for (const [yaml, place, message] of [
     ["a: 1\n\tb: 2\n", "2:1", "a tab cannot indent; use spaces"],
@@ -108,7 +111,22 @@ t.test("of invalid syntax the first mistake is reported, in plain words", async 
       "1:4",
       'a value cannot hold another "name: value"; put the value in quotes, or the name on a line of its own',
     ],
-    ["a: !secret x\n", "1:4", "tags (!name) mean nothing here; remove it"],
+    ["a: !secret x\n", "1:4", TAG],
+    ["a: !!set { b }\n", "1:4", TAG],
+    ["a:\n  - b: !!omap # a comment\n      - c: 1\n", "2:8", TAG],
+    ["a: &here !!binary aGk=\n", "1:10", TAG],
+    ["a: !!timestamp 2026-01-01\n", "1:4", TAG],
+    ["a: !!pairs [b: 1]\n", "1:4", TAG],
+    ["a: !<tag:example.org,2026:x> b\n", "1:4", TAG],
+    ["a: !!int b\n", "1:4", "this value is not what its tag says; remove the tag"],
+    ["a: !!seq { b: 1 }\n", "1:4", "this value is not what its tag says; remove the tag"],
+    ["? [a, b]\n: c\n", "1:3", "a name must be a text, not a list, a map or an alias"],
+    ["a: { { b: 1 }: c }\n", "1:6", "a name must be a text, not a list, a map or an alias"],
+    [
+      "%YAML 1.1\n---\na: off\n",
+      "1:1",
+      "files are read as YAML 1.2, in which on, off, yes and no are texts; remove this line",
+    ],
     ["a: ]\n", "1:4", "not expected here; a bracket or quote before it may be missing or one too many"],
     ['a: "b\n', "1:4", 'missing closing "'],
     ["b: &near 1\na: *nera\n", "2:4", 'unknown anchor "nera", did you mean "near"?'],
@@ -122,6 +140,16 @@ t.test("of invalid syntax the first mistake is reported, in plain words", async 
       yaml,
     );
   }
+});
+
+t.test("tags of YAML's own types say what a value is, and names are texts as they are written", async (t) => {
+  const source = new YamlSource(
+    "g.yaml",
+    "%YAML 1.2\n---\n4.10: !!str 5\n0x1f: !!int 5\n~: ! yes\ntrue: !!map { a: 1 }\n",
+  );
+  t.same(source.problems, []);
+  t.same(source.values, { "4.10": "5", "0x1f": 5, "~": "yes", true: { a: 1 } });
+  t.match(source.position({ path: ["4.10"], key: true }), { line: 3, column: 1 });
 });
 
 t.test("every duplicate name is reported, and parsing continues", async (t) => {
