@@ -127,7 +127,9 @@ export class YamlSource {
     if (first) {
       const message = this.isInReference(first)
         ? `between { } write a reference in quotes: "$\{NAME}"`
-        : syntaxMessage(first);
+        : this.isInTemplate(first)
+          ? "{{ }} is not filled in here; a variable is written $NAME"
+          : syntaxMessage(first);
       return { problems: [this.problemAt(this.syntaxErrorSpan(first), message)], broken: true };
     }
     const version = this.versionProblem();
@@ -227,6 +229,11 @@ export class YamlSource {
     return [...around.matchAll(/\$\{[^\s{}]*\}/g)].some(
       ({ index, 0: { length } }) => index <= at && at <= index + length,
     );
+  }
+
+  /** Reports whether an error is about the second brace of `{{ NAME }}`. */
+  private isInTemplate({ code, pos: [from] }: YAMLError): boolean {
+    return code === "NON_STRING_KEY" && this.text.slice(from - 1, from + 1) === "{{";
   }
 
   /** Returns the span of a syntax error; of an unclosed quote its line, not the end of the file, where the parser reports it. */

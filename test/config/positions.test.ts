@@ -121,6 +121,7 @@ t.test("of invalid syntax the first mistake is reported, in plain words", async 
     ["a: !!int b\n", "1:4", "this value is not what its tag says; remove the tag"],
     ["a: !!seq { b: 1 }\n", "1:4", "this value is not what its tag says; remove the tag"],
     ["? [a, b]\n: c\n", "1:3", "a name must be a text, not a list, a map or an alias"],
+    ["a: {{ NAME }}\n", "1:5", "{{ }} is not filled in here; a variable is written $NAME"],
     ["a: { { b: 1 }: c }\n", "1:6", "a name must be a text, not a list, a map or an alias"],
     [
       "%YAML 1.1\n---\na: off\n",
