@@ -51,6 +51,9 @@ export const foreignList = (value: unknown): readonly unknown[] => (Array.isArra
 export const nonEmptyText = (value: unknown): string | undefined =>
   typeof value === "string" && value !== "" ? value : undefined;
 
+/** What is the counterpart of a member here, perhaps with its value in it. */
+export type Hint = string | ((value: unknown) => string);
+
 export class Draft {
   readonly sections: Record<string, unknown> = {};
   readonly lost: { path: string; why: string }[] = [];
@@ -68,7 +71,7 @@ export class Draft {
   constructor(
     private readonly vendors: readonly KnownVendor[],
     private readonly variable: (text: string) => string | undefined,
-    private readonly hints: Readonly<Record<string, string>> = {},
+    private readonly hints: Readonly<Record<string, Hint>> = {},
   ) {}
 
   /** Reports that a member has no counterpart. */
@@ -83,8 +86,11 @@ export class Draft {
     path: string,
     why = "there is nothing like it here",
   ): void {
-    for (const name of Object.keys(fields))
-      if (!known.includes(name)) this.reportLost(`${path}${name}`, this.hints[name] ?? why);
+    for (const [name, value] of Object.entries(fields)) {
+      if (known.includes(name)) continue;
+      const hint = this.hints[name] ?? why;
+      this.reportLost(`${path}${name}`, typeof hint === "string" ? hint : hint(value));
+    }
   }
 
   vendor(name: string): KnownVendor | undefined {

@@ -3,6 +3,7 @@ import {
   type ForeignFields,
   foreignFields,
   foreignList,
+  type Hint,
   type KnownVendor,
   nonEmptyText,
   withVersion,
@@ -31,7 +32,7 @@ const COSTS = {
 const KNOWN_PARAMS = [
   ...["model", "api_key", "api_base", "base_url", "custom_llm_provider", "weight", "litellm_credential_name"],
   ...Object.values(COSTS),
-  ...["timeout", "request_timeout", "max_parallel_requests"],
+  ...["timeout", "request_timeout", "max_parallel_requests", "rpm", "tpm"],
 ];
 const KNOWN_INFO = [
   ...["mode", "base_model", "max_tokens", "max_input_tokens", "max_output_tokens"],
@@ -54,14 +55,18 @@ const ROUTE = /^(?:responses|o_series|gpt5_series)\//;
 /** Hosts of Azure that serve its OpenAI API for all deployments; others serve one model with the API that their path begins. */
 const AZURE_OPENAI = /\.(?:openai\.azure\.com|services\.ai\.azure\.com|cognitiveservices\.azure\.com)$/;
 /** Our counterparts of members. */
-const HINTS: Readonly<Record<string, string>> = {
+const HINTS: Readonly<Record<string, Hint>> = {
   ...sameHint(
     ["redis_host", "redis_port", "redis_password", "redis_url"],
     "for shared limits use store: { limits: $REDIS_URL }",
   ),
-  ...sameHint(["max_budget", "budget_duration"], "use limits: { all: { budget: $500/month } }"),
-  ...sameHint(["max_parallel_requests", "global_max_parallel_requests"], "use limits: { all: { concurrency: 200 } }"),
-  max_retries: "use retry: { attempts: 1 }, for all models",
+  max_budget: (most) => `use limits: { all: { budget: $${numberOf(most) ?? 500}/month } }`,
+  budget_duration: "a budget's period is a day, a week or a month",
+  ...sameHint(
+    ["max_parallel_requests", "global_max_parallel_requests"],
+    (most) => `use limits: { all: { concurrency: ${numberOf(most) ?? 200} } }`,
+  ),
+  max_retries: (retries) => `use retry: { attempts: ${Math.min(MAX_RETRIES, numberOf(retries) ?? 1)} }, for all models`,
   pass_through_endpoints: "use paths: { /prefix/*: { pass: PROVIDER } }",
   enable_jwt_auth: "clients send keys of the gateway; people sign in to the console with admin: { oidc: … }",
   alerting_threshold: "alerts: has fixed rules, none of them for slow answers",
@@ -72,8 +77,8 @@ const HINTS: Readonly<Record<string, string>> = {
   ),
   ...sameHint(["cache", "cache_params"], "use a plugin, like examples/cache.ts"),
   alerting: "use alerts: { webhook: $URL }",
-  rpm: "a target has none: use limits: { models: { NAME: { rpm: 500 } } }, or providers: for all models of a provider",
-  tpm: "a target has none: use limits: { models: { NAME: { tpm: 1M } } }, or providers: for all models of a provider",
+  rpm: (rate) => `use limits: { models: { NAME: { rpm: ${numberOf(rate) ?? 500} } } }`,
+  tpm: (rate) => `use limits: { models: { NAME: { tpm: ${numberOf(rate) ?? "1M"} } } }`,
   additional_drop_params:
     "fields that no provider of the protocol takes are dropped; for others use a plugin with request()",
   access_groups: "limit keys to models: keys set KEY --models a,b",
@@ -107,7 +112,7 @@ const BALANCES: Readonly<Record<string, string>> = {
   "cost-based-routing": "cheapest",
 };
 
-function sameHint(members: readonly string[], hint: string): Record<string, string> {
+function sameHint(members: readonly string[], hint: Hint): Record<string, Hint> {
   return Object.fromEntries(members.map((member) => [member, hint]));
 }
 
@@ -119,12 +124,11 @@ export default function litellm(file: unknown, vendors: readonly KnownVendor[]) 
   const credentials = credentialsOf(credential_list);
   for (const [at, entry] of foreignList(credential_list).entries())
     draft.reportUnknown(foreignFields(entry), ["credential_name", "credential_values"], `credential_list.${at}.`);
-  for (const [at, entry] of foreignList(model_list).entries())
-    addDeployment(
-      withCredential(foreignFields(entry), `model_list.${at}`, credentials, draft),
-      `model_list.${at}`,
-      draft,
-    );
+  for (const [at, entry] of foreignList(model_list).entries()) {
+    const path = `model_list.${at}`;
+    const name = addDeployment(withCredential(foreignFields(entry), path, credentials, draft), path, draft);
+    if (name !== undefined) reportRates(name, entry, `${path}.litellm_params.`, model_list, draft);
+  }
   const usual = readRouterSettings(foreignFields(router_settings), draft);
   const special = foreignList(model_list)
     .map(foreignFields)
@@ -177,22 +181,23 @@ function withCredential(
   return { ...entry, litellm_params: { api_key: unknown, ...values, ...params } };
 }
 
+/** Returns the name of its model; undefined where it cannot be served. */
 function addDeployment(
   { model_name, litellm_params, model_info, ...others }: ForeignFields,
   path: string,
   draft: Draft,
-): void {
+): string | undefined {
   const params = foreignFields(litellm_params);
   const info = foreignFields(model_info);
   const name = nonEmptyText(model_name) ?? nonEmptyText(params["model"]);
   const full = nonEmptyText(params["model"]);
   if (name === undefined || full === undefined) {
     draft.reportLost(path, "it has no model");
-    return;
+    return undefined;
   }
   if (name.includes("*") || full.includes("*")) {
     draft.reportLost(`${path} (${name})`, "a target is one model: name those that you use");
-    return;
+    return undefined;
   }
   const [vendor, route] = vendorOf(full, nonEmptyText(params["custom_llm_provider"]), draft);
   const model = route.replace(ROUTE, "");
@@ -207,14 +212,14 @@ function addDeployment(
         ? "its provider needs websocket: true: add it, and the model"
         : `requests of mode ${mode} can only be passed on: paths: { /v1/…: { pass: PROVIDER } }`,
     );
-    return;
+    return undefined;
   }
   if (SIGNING_VENDORS.test(vendor)) {
     draft.reportLost(`${path} (${name})`, `${vendor} requires signed requests, which the gateway cannot send`);
-    return;
+    return undefined;
   }
   const provider = addProvider([vendor, model], params, `${path}.litellm_params`, PROTOCOL_BY_MODE[mode], draft);
-  if (provider === undefined) return;
+  if (provider === undefined) return undefined;
   const entry = draft.model(name);
   const price = priceOf({ ...info, ...params });
   const via = mode === "responses" ? { via: PROTOCOL_BY_MODE[mode] } : {};
@@ -242,6 +247,25 @@ function addDeployment(
     "a target has nothing like it: clients say it themselves, or limits",
   );
   reportInfo(info, name, `${path}.model_info.`, draft);
+  return name;
+}
+
+/**
+ * Reports the rates of a model's deployment: here the model has one, or the provider.
+ * @param list of all deployments, with the rates of the model's others
+ */
+function reportRates(name: string, entry: unknown, path: string, list: unknown, draft: Draft): void {
+  const paramsOf = (each: unknown) => foreignFields(foreignFields(each)["litellm_params"]);
+  const own = foreignList(list).filter((each) => foreignFields(each)["model_name"] === name);
+  for (const rate of ["rpm", "tpm"]) {
+    if (numberAt(paramsOf(entry), rate, path, draft) === undefined) continue;
+    const sum = own.reduce<number>((all, each) => all + (numberOf(paramsOf(each)[rate]) ?? 0), 0);
+    const of = own.length > 1 ? `, the sum of its ${own.length} deployments` : "";
+    draft.reportLost(
+      `${path}${rate}`,
+      `a target has none: use limits: { models: { ${name}: { ${rate}: ${sum} } } }${of}, or providers: for all models of a provider`,
+    );
+  }
 }
 
 /** Reports what is known of a deployment and is not imported. */
@@ -263,12 +287,18 @@ const withoutDefaults = (fields: ForeignFields): ForeignFields =>
 /** Values of members with which LiteLLM does what the gateway always does. */
 const DEFAULTS: ForeignFields = { drop_params: true, set_verbose: false, json_logs: true };
 
-/** Returns a number, which the file may have as a text; reports other values, like references to variables. */
+/** Returns a number, which the file may have as a text. */
+function numberOf(value: unknown): number | undefined {
+  const number = typeof value === "string" && value.trim() !== "" ? Number(value) : value;
+  return typeof number === "number" && Number.isFinite(number) ? number : undefined;
+}
+
+/** Returns a member that is a number; reports other values, like references to variables. */
 function numberAt(fields: ForeignFields, name: string, path: string, draft: Draft): number | undefined {
   const value = fields[name];
   if (value === undefined || value === null) return undefined;
-  const number = typeof value === "string" && value.trim() !== "" ? Number(value) : value;
-  if (typeof number === "number" && Number.isFinite(number)) return number;
+  const number = numberOf(value);
+  if (number !== undefined) return number;
   draft.reportLost(`${path}${name}`, "it is not written as a number");
   return undefined;
 }

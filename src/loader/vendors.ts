@@ -1,5 +1,6 @@
 import { join } from "node:path";
 import { z } from "zod";
+import { compileGlob } from "../core/glob.ts";
 import { PLUGINS_FOLDER } from "./discover.ts";
 import { readYamlFolder } from "./yaml-folder.ts";
 
@@ -36,3 +37,7 @@ export const loadVendors = (folder = join(PLUGINS_FOLDER, "vendors")): Vendor[] 
 /** Returns the protocols that a vendor speaks, best first. */
 export const vendorProtocols = ({ provider: { speaks, protocol } }: Vendor): readonly string[] =>
   speaks ?? (protocol === undefined ? [] : [protocol]);
+
+/** Returns the `facts` in gateway.yaml of a vendor's model, by its generation; empty: none are known. */
+export const vendorFacts = ({ facts }: Vendor, model: string): Readonly<Record<string, unknown>> =>
+  facts.find(({ ids }) => ids.some((id) => compileGlob(id).test(model)))?.facts ?? {};

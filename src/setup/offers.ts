@@ -2,7 +2,7 @@ import { MODEL_ID } from "../config/schema/model.ts";
 import { compileGlob } from "../core/glob.ts";
 import type { Price } from "../core/price.ts";
 import type { Protocol } from "../core/protocol.ts";
-import { type Vendor, vendorProtocols } from "../loader/vendors.ts";
+import { type Vendor, vendorFacts, vendorProtocols } from "../loader/vendors.ts";
 import type { Catalogue } from "../prices/catalogue.ts";
 import { listModels, type VendorListing, type VendorModel } from "./listing.ts";
 
@@ -83,13 +83,11 @@ function modelOffers(
   const now = Date.now();
   // A model whose id is not allowed in the file cannot be offered.
   const named = available.filter(({ id }) => MODEL_ID.test(id));
-  const generations = vendor.facts.map(({ ids, facts }) => ({ facts, patterns: ids.map(compileGlob) }));
   const known = named.map((model): ModelOffer => {
     const found = catalogue.find({ url: new URL(url) }, model.id);
     const price = found.prices?.guessed ? undefined : found.prices?.versionAt(now)?.price;
     const context = found.context?.value ?? model.context;
-    const own = generations.find(({ patterns }) => patterns.some((pattern) => pattern.test(model.id)));
-    const facts = own?.facts ?? {};
+    const facts = vendorFacts(vendor, model.id);
     return {
       id: model.id,
       entry: Object.keys(facts).length === 0 ? {} : { facts },

@@ -23,7 +23,7 @@ const foreign = (name: string): string => readFileSync(new URL(`../support/forei
 t.test("a LiteLLM file of 40 models becomes a gateway.yaml that check accepts", async (t) => {
   const env = { OPENAI_API_KEY: "sk-0123456789abcdef", AZURE_API_KEY: "azure-0123456789abcdef" };
   const { config, model, provider, lostAt, lost, text } = await imported(t, "litellm", foreign("litellm.yaml"), env);
-  t.equal(config.models.length, 32, "35 names, of which 3 cannot be served");
+  t.equal(config.models.length, 33, "35 names, of which 2 cannot be served");
   t.match(model("gpt-5.6")?.targets, [
     { provider: "openai", model: "gpt-5.6", weight: 3 },
     { provider: "azure", model: "gpt-56-eu", weight: 1 },
@@ -44,7 +44,7 @@ t.test("a LiteLLM file of 40 models becomes a gateway.yaml that check accepts", 
   for (const [path, why] of [
     ["model_list.11", /signed/],
     ["model_list.12", /signed/],
-    ["model_list.2.litellm_params.rpm", /limits/],
+    ["model_list.2.litellm_params.rpm", /limits: \{ models: \{ gpt-5\.4-mini: \{ rpm: 500 \}/],
     ["model_list.1.litellm_params.api_version", /no versions/],
     ["model_list.7.model_info.supports_…", /can: /],
     ["model_list.34.litellm_params.temperature", /clients/],
@@ -58,7 +58,7 @@ t.test("a LiteLLM file of 40 models becomes a gateway.yaml that check accepts", 
     ["general_settings.database_url", /store/],
   ] as const)
     t.match(lostAt(path), why, path);
-  t.equal(lost.length, 17);
+  t.equal(lost.length, 16);
   t.notMatch(text + JSON.stringify(lost), "sk-written-in-the-file");
   t.match(provider("openai-3")?.off, /OPENAI_API_KEY_FROM_FILE is not set/, "it may be of another account");
 });
@@ -204,7 +204,7 @@ general_settings: { pass_through_endpoints: [], global_max_parallel_requests: 9,
   );
   t.match(JSON.stringify(config.limits.all), /500000000000/);
   for (const [path, why] of [
-    ["model_list.0.litellm_params.max_retries", /retry/],
+    ["model_list.0.litellm_params.max_retries", /retry: \{ attempts: 3 \}/],
     ["model_list.0.litellm_params.additional_drop_params", /plugin/],
     ["model_list.0.litellm_params.extra_headers", /examples\/stamp\.ts/],
     ["model_list.0.model_info.access_groups", /--models/],
@@ -214,7 +214,7 @@ general_settings: { pass_through_endpoints: [], global_max_parallel_requests: 9,
     ["mcp_servers", /nothing like it/],
     ["vector_store_registry", /nothing like it/],
     ["general_settings.pass_through_endpoints", /pass: PROVIDER/],
-    ["general_settings.global_max_parallel_requests", /concurrency/],
+    ["general_settings.global_max_parallel_requests", /concurrency: 9 /],
     ["general_settings.enable_jwt_auth", /oidc/],
     ["general_settings.alerting_threshold", /alerts/],
     ["general_settings.ui_access_mode", /admin/],
@@ -289,7 +289,79 @@ t.test("LiteLLM's deployments at Azure have the address and protocols that they 
   t.same(of("embed")?.speaks, ["openai-chat", "openai-embeddings"]);
   t.match(lostAt("model_list.3.model_info.base_model"), /"mine" here: give the target the price of o3/);
   for (const at of [4, 5]) t.equal(lostAt(`model_list.${at}.model_info`), "", "the price is known");
-  t.match(lostAt("model_list.5.litellm_params.tpm"), /limits: \{ models: .* providers: /);
+  t.match(
+    lostAt("model_list.5.litellm_params.tpm"),
+    /limits: \{ models: \{ priced: \{ tpm: 1000 \} \} \}, or providers: /,
+  );
+});
+
+t.test("rates of LiteLLM's deployments are named as the limit of their model", async (t) => {
+  const { lost } = await imported(
+    t,
+    "litellm",
+    `model_list:
+  - { model_name: ab, litellm_params: { model: openai/x, rpm: 300, tpm: "100000" } }
+  - { model_name: ab, litellm_params: { model: openai/y, rpm: 200 } }
+  - { model_name: c, litellm_params: { model: openai/y, rpm: os.environ/RATE } }
+router_settings: { model_group_alias: { d: ab } }
+litellm_settings: { max_budget: 20, budget_duration: 5h }
+`,
+  );
+  const rpm =
+    "a target has none: use limits: { models: { ab: { rpm: 500 } } }, the sum of its 2 deployments, or providers: for all models of a provider";
+  t.same(
+    lost.map(({ path, why }) => `${path}: ${why}`),
+    [
+      `model_list.0.litellm_params.rpm: ${rpm}`,
+      `model_list.0.litellm_params.tpm: ${rpm.replace("rpm: 500", "tpm: 100000")}`,
+      `model_list.1.litellm_params.rpm: ${rpm}`,
+      "model_list.2.litellm_params.rpm: it is not written as a number",
+      "litellm_settings.max_budget: use limits: { all: { budget: $20/month } }",
+      "litellm_settings.budget_duration: a budget's period is a day, a week or a month",
+    ],
+  );
+});
+
+t.test("imported models have the facts of their generation, of the vendor that serves them", async (t) => {
+  const { model, text } = await imported(
+    t,
+    "litellm",
+    `model_list:
+  - { model_name: opus, litellm_params: { model: anthropic/claude-opus-5 } }
+  - { model_name: older, litellm_params: { model: anthropic/claude-sonnet-4-5-20250929, api_base: "https://api.anthropic.com" } }
+  - { model_name: azure, litellm_params: { model: azure_ai/claude-opus-5, api_base: "https://acme.services.ai.azure.com/anthropic", api_key: os.environ/A } }
+  - { model_name: smart, litellm_params: { model: anthropic/claude-opus-5 } }
+  - { model_name: smart, litellm_params: { model: openai/gpt-5.6 } }
+  - { model_name: smart, litellm_params: { model: openai/claude-like, api_base: "http://10.0.0.1/v1", api_key: none, weight: 2 } }
+`,
+  );
+  const opus = { sampling: false, thinking: "adaptive", prefill: false };
+  for (const id of ["opus", "azure"]) t.same(model(id)?.targets[0]?.facts, opus, id);
+  t.match(model("older")?.targets[0]?.facts, { thinking: "budget" });
+  t.same(
+    model("smart")?.targets.map(({ facts }) => facts),
+    [opus, { thinking: "level", prefill: false }, undefined],
+  );
+  t.match(text, "  opus: { facts: { sampling: false, thinking: adaptive, prefill: false }, targets: [");
+});
+
+t.test("Cohere and Perplexity are reached at their addresses for OpenAI's clients", async (t) => {
+  const { model, provider, lost } = await imported(
+    t,
+    "litellm",
+    `model_list:
+  - { model_name: command, litellm_params: { model: cohere_chat/command-a-03-2025, api_key: os.environ/COHERE_API_KEY } }
+  - { model_name: embed, litellm_params: { model: cohere/embed-v4.0 } }
+  - { model_name: search, litellm_params: { model: perplexity/sonar-pro } }
+`,
+    { COHERE_API_KEY: "c-0123456789abcdef", PERPLEXITY_API_KEY: "p-0123456789abcdef" },
+  );
+  t.same(lost, []);
+  t.match(model("command")?.targets, [{ provider: "cohere", model: "command-a-03-2025" }]);
+  t.match(model("embed")?.targets, [{ provider: "cohere", model: "embed-v4.0" }]);
+  t.match(provider("cohere"), { url: { href: "https://api.cohere.ai/compatibility/v1" } });
+  t.match(model("search")?.targets, [{ provider: "perplexity", model: "sonar-pro" }]);
+  t.match(provider("perplexity"), { url: { href: "https://api.perplexity.ai/" } });
 });
 
 t.test("LiteLLM's deployments for Responses are reached by that protocol, whatever clients speak", async (t) => {
