@@ -124,11 +124,14 @@ export default function litellm(file: unknown, vendors: readonly KnownVendor[]) 
   const credentials = credentialsOf(credential_list);
   for (const [at, entry] of foreignList(credential_list).entries())
     draft.reportUnknown(foreignFields(entry), ["credential_name", "credential_values"], `credential_list.${at}.`);
+  const served: ServedDeployment[] = [];
   for (const [at, entry] of foreignList(model_list).entries()) {
     const path = `model_list.${at}`;
     const name = addDeployment(withCredential(foreignFields(entry), path, credentials, draft), path, draft);
-    if (name !== undefined) reportRates(name, entry, `${path}.litellm_params.`, model_list, draft);
+    const params = foreignFields(foreignFields(entry)["litellm_params"]);
+    if (name !== undefined) served.push({ name, params, path: `${path}.litellm_params.` });
   }
+  reportRates(served, draft);
   const usual = readRouterSettings(foreignFields(router_settings), draft);
   const special = foreignList(model_list)
     .map(foreignFields)
@@ -250,22 +253,34 @@ function addDeployment(
   return name;
 }
 
-/**
- * Reports the rates of a model's deployment: here the model has one, or the provider.
- * @param list of all deployments, with the rates of the model's others
- */
-function reportRates(name: string, entry: unknown, path: string, list: unknown, draft: Draft): void {
-  const paramsOf = (each: unknown) => foreignFields(foreignFields(each)["litellm_params"]);
-  const own = foreignList(list).filter((each) => foreignFields(each)["model_name"] === name);
-  for (const rate of ["rpm", "tpm"]) {
-    if (numberAt(paramsOf(entry), rate, path, draft) === undefined) continue;
-    const sum = own.reduce<number>((all, each) => all + (numberOf(paramsOf(each)[rate]) ?? 0), 0);
-    const of = own.length > 1 ? `, the sum of its ${own.length} deployments` : "";
-    draft.reportLost(
-      `${path}${rate}`,
-      `a target has none: use limits: { models: { ${name}: { ${rate}: ${sum} } } }${of}, or providers: for all models of a provider`,
+/** A deployment that is served. */
+interface ServedDeployment {
+  /** Of its model. */
+  name: string;
+  params: ForeignFields;
+  /** Of these, in the file. */
+  path: string;
+}
+
+/** Reports the rates of deployments: here models have them, or providers. */
+function reportRates(deployments: readonly ServedDeployment[], draft: Draft): void {
+  const rated = deployments.flatMap(({ name, params, path }) =>
+    ["rpm", "tpm"].flatMap((rate) => {
+      const value = numberAt(params, rate, path, draft);
+      return value === undefined ? [] : [{ name, rate, value, path: `${path}${rate}` }];
+    }),
+  );
+  const models = [...Map.groupBy(rated, ({ name }) => name)].map(([name, own]) => {
+    const sums = [...Map.groupBy(own, ({ rate }) => rate)].map(
+      ([rate, each]) => `${rate}: ${each.reduce((sum, { value }) => sum + value, 0)}`,
     );
-  }
+    return `${name}: { ${sums.join(", ")} }`;
+  });
+  for (const { path } of rated)
+    draft.reportLost(
+      path,
+      `a target has none: use limits: { models: { ${models.join(", ")} } }, the sums of their deployments, or providers: for all models of a provider`,
+    );
 }
 
 /** Reports what is known of a deployment and is not imported. */

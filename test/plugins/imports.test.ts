@@ -44,7 +44,7 @@ t.test("a LiteLLM file of 40 models becomes a gateway.yaml that check accepts", 
   for (const [path, why] of [
     ["model_list.11", /signed/],
     ["model_list.12", /signed/],
-    ["model_list.2.litellm_params.rpm", /limits: \{ models: \{ gpt-5\.4-mini: \{ rpm: 500 \}/],
+    ["model_list.2.litellm_params.rpm", /limits: \{ models: \{ gpt-5\.4-mini: \{ rpm: 500/],
     ["model_list.1.litellm_params.api_version", /no versions/],
     ["model_list.7.model_info.supports_…", /can: /],
     ["model_list.34.litellm_params.temperature", /clients/],
@@ -291,7 +291,7 @@ t.test("LiteLLM's deployments at Azure have the address and protocols that they 
   for (const at of [4, 5]) t.equal(lostAt(`model_list.${at}.model_info`), "", "the price is known");
   t.match(
     lostAt("model_list.5.litellm_params.tpm"),
-    /limits: \{ models: \{ priced: \{ tpm: 1000 \} \} \}, or providers: /,
+    /limits: \{ models: \{ priced: \{ tpm: 1000 \} \} \}, .* providers: /,
   );
 });
 
@@ -303,19 +303,21 @@ t.test("rates of LiteLLM's deployments are named as the limit of their model", a
   - { model_name: ab, litellm_params: { model: openai/x, rpm: 300, tpm: "100000" } }
   - { model_name: ab, litellm_params: { model: openai/y, rpm: 200 } }
   - { model_name: c, litellm_params: { model: openai/y, rpm: os.environ/RATE } }
+  - { model_name: e, litellm_params: { model: openai/y, rpm: 7 } }
 router_settings: { model_group_alias: { d: ab } }
 litellm_settings: { max_budget: 20, budget_duration: 5h }
 `,
   );
-  const rpm =
-    "a target has none: use limits: { models: { ab: { rpm: 500 } } }, the sum of its 2 deployments, or providers: for all models of a provider";
+  const rates =
+    "a target has none: use limits: { models: { ab: { rpm: 500, tpm: 100000 }, e: { rpm: 7 } } }, the sums of their deployments, or providers: for all models of a provider";
   t.same(
     lost.map(({ path, why }) => `${path}: ${why}`),
     [
-      `model_list.0.litellm_params.rpm: ${rpm}`,
-      `model_list.0.litellm_params.tpm: ${rpm.replace("rpm: 500", "tpm: 100000")}`,
-      `model_list.1.litellm_params.rpm: ${rpm}`,
       "model_list.2.litellm_params.rpm: it is not written as a number",
+      `model_list.0.litellm_params.rpm: ${rates}`,
+      `model_list.0.litellm_params.tpm: ${rates}`,
+      `model_list.1.litellm_params.rpm: ${rates}`,
+      `model_list.3.litellm_params.rpm: ${rates}`,
       "litellm_settings.max_budget: use limits: { all: { budget: $20/month } }",
       "litellm_settings.budget_duration: a budget's period is a day, a week or a month",
     ],
