@@ -2,7 +2,7 @@ import { postTestAlert } from "../alerts/alerts.ts";
 import { Webhook } from "../alerts/webhook.ts";
 import type { Config } from "../config/types.ts";
 import { UsageError } from "../text/format-error.ts";
-import { parseVerbArguments, type Terminal } from "./verb.ts";
+import { parseVerbArguments, type Terminal, wrongCommand } from "./verb.ts";
 
 const ALERTS_OPTIONS = { json: { type: "boolean" } } as const;
 
@@ -10,10 +10,7 @@ const ALERTS_OPTIONS = { json: { type: "boolean" } } as const;
 export async function runAlerts(args: readonly string[], io: Terminal, settings: Config["alerts"]): Promise<number> {
   const { values, positionals } = parseVerbArguments(args, ALERTS_OPTIONS, 1);
   const [word] = positionals;
-  if (word !== "test")
-    throw new UsageError(
-      word === undefined ? "alerts needs a command: test" : `alerts has no command "${word}": only test`,
-    );
+  if (word !== "test") throw wrongCommand("alerts", word, ["test"]);
   if (!settings) throw new UsageError("gateway.yaml has no alerts: { webhook: $URL }.");
   const webhook = new Webhook(io.env);
   let problem: string | undefined;

@@ -46,6 +46,8 @@ export async function runConnect(
   const [name] = positionals;
   if (name === undefined) {
     if (end >= 0) throw new UsageError("-- needs a client before it.");
+    const option = Object.keys(values).find((each) => each !== "json");
+    if (option !== undefined) throw new UsageError(`--${option} needs a client before it.`);
     return listClients(clients, io, values.json === true);
   }
   const client = clients.find(({ id }) => id === name);

@@ -49,6 +49,8 @@ export async function runDoctor(
     throw new UsageError(`--url "${values.url}" is not a URL; write one like https://gateway.example.com`);
   if (values.url !== undefined && key === undefined)
     throw new UsageError("--url needs a gateway key: --key, or the variable GATEWAY_KEY");
+  const alone = values.url === undefined && (["key", "model"] as const).find((option) => values[option] !== undefined);
+  if (alone) throw new UsageError(`--${alone} is for the test of --url, which is missing`);
   const found = await Promise.all(config.providers.map((provider) => providerFindings(provider, protocols, io.env)));
   const findings = [
     ...found.flatMap(({ findings }) => findings),

@@ -6,6 +6,7 @@ import { Body } from "../core/body.ts";
 import { Calendar } from "../core/calendar.ts";
 import { GatewayError } from "../core/errors.ts";
 import { Exchange } from "../core/exchange.ts";
+import { fileProblem } from "../core/file-problem.ts";
 import { newId } from "../core/id.ts";
 import { plainAddress } from "../core/networks.ts";
 import type { RouteMatch } from "../downstream/paths.ts";
@@ -133,7 +134,7 @@ function bodyArgument(text: string | undefined, io: Terminal): string | undefine
   try {
     return readFileSync(resolve(io.folder, text.slice(1)), "utf8");
   } catch (thrown) {
-    throw new UsageError(`--body ${text}: ${(thrown as Error).message}`);
+    throw new UsageError(`--body ${text}: ${fileProblem(thrown, "file")}`);
   }
 }
 

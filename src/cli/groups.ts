@@ -9,7 +9,7 @@ import { formatCost, formatTable, formatUtc, groupDigits, numberColumns } from "
 import { recordChange } from "./author.ts";
 import { reportBehind } from "./behind.ts";
 import { type BudgetSpending, budgetSpending, formatSpending, groupBudgets } from "./budget-spending.ts";
-import { COMMAND, parsePastOption, parseVerbArguments, printFailure, type Terminal } from "./verb.ts";
+import { COMMAND, parsePastOption, parseVerbArguments, printFailure, type Terminal, wrongCommand } from "./verb.ts";
 
 const OPTIONS = { since: { type: "string" }, json: { type: "boolean" } } as const;
 
@@ -39,7 +39,7 @@ export async function runGroups(
   const { values, positionals } = parseVerbArguments(args, OPTIONS, 2);
   const [command, name] = positionals;
   if (command === undefined) return listGroups(values, io, stores, zone, limits());
-  if (command !== "disable" && command !== "enable") throw new UsageError(`groups has no command "${command}".`);
+  if (command !== "disable" && command !== "enable") throw wrongCommand("groups", command, ["disable", "enable"]);
   if (name === undefined) throw new UsageError(`groups ${command} takes one group.`);
   if (values.since !== undefined) throw new UsageError(`--since is not an option of groups ${command}.`);
   try {

@@ -5,6 +5,7 @@ import { loadConfig } from "../config/load.ts";
 import { ConfigError } from "../config/problems.ts";
 import { nearest } from "../config/suggest.ts";
 import type { Config } from "../config/types.ts";
+import { fileProblem } from "../core/file-problem.ts";
 import { compileGlob } from "../core/glob.ts";
 import { loadVendors } from "../loader/vendors.ts";
 import { Catalogue } from "../prices/catalogue.ts";
@@ -18,7 +19,7 @@ import { buildVocabulary } from "../vocabulary.ts";
 import { installedClientLines, KEY_VARIABLE, localUrl } from "./connect.ts";
 import { createFirstKey } from "./first-key.ts";
 import { curlLines, trialModels } from "./first-request.ts";
-import { COMMAND, parseVerbArguments, type Terminal } from "./verb.ts";
+import { COMMAND, parseVerbArguments, printFailure, type Terminal } from "./verb.ts";
 
 const OPTIONS = {
   from: { type: "string" },
@@ -62,6 +63,9 @@ export async function runInit(
     throw new UsageError(
       from === undefined ? `"${named}" is one word too many.` : `--from ${from} needs a file after it.`,
     );
+  if (from !== undefined) checkImportKind(from);
+  for (const option of ["out", "models"] as const)
+    if (values[option] === "") throw new UsageError(`--${option} is empty: give it a value, or leave it out.`);
   const outputFile = out === "-" ? undefined : resolve(io.folder, out);
   const refuse = () => {
     io.err(`${out} exists: --force overwrites it, --out FILE writes another file.`);
@@ -80,7 +84,8 @@ export async function runInit(
     for (const each of mergeLost(made.lost)) io.err(`no counterpart: ${each}`);
     return 0;
   }
-  if (!writeFile(outputFile, text, values.force)) return refuse();
+  const unwritten = writeFile(outputFile, text, values.force);
+  if (unwritten) return unwritten === "exists" ? refuse() : printFailure(unwritten, io);
   const { config, problems } = await checkFile(outputFile, io);
   const key = starting ? undefined : config && (await firstKey(config, io));
   if (json) {
@@ -101,14 +106,14 @@ export async function runInit(
   return problems.length > 0 ? 1 : 0;
 }
 
-/** Writes a file; returns false if it exists and must not be overwritten: others may have created it during the questions. */
-function writeFile(file: string, text: string, force = false): boolean {
+/** Writes a file. Returns why it cannot: others may have created it during the questions. */
+function writeFile(file: string, text: string, force = false): "exists" | Error | undefined {
   try {
     writeFileSync(file, text, { flag: force ? "w" : "wx" });
-    return true;
+    return undefined;
   } catch (thrown) {
-    if ((thrown as NodeJS.ErrnoException).code === "EEXIST") return false;
-    throw thrown;
+    const isTaken = (thrown as NodeJS.ErrnoException).code === "EEXIST";
+    return isTaken ? "exists" : new Error(`${file} cannot be written: ${fileProblem(thrown, "folder")}.`);
   }
 }
 
@@ -221,14 +226,13 @@ function pickModels(all: readonly ModelOffer[], text: string): Set<ModelOffer> {
   return chosen;
 }
 
-/** @throws UsageError for an unknown kind, or a file of another kind */
+/** @throws UsageError for a file that cannot be read, or is of another kind */
 async function fromImport(kind: string, named: string, io: Terminal): Promise<NewConfig> {
-  checkImportKind(kind);
   let text: string;
   try {
     text = readFileSync(resolve(io.folder, named), "utf8");
   } catch (thrown) {
-    throw new UsageError(`${named}: ${(thrown as Error).message}`);
+    throw new UsageError(`${named}: ${fileProblem(thrown, "file")}`);
   }
   const { file, lost } = await readImport(
     kind,

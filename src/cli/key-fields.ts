@@ -31,7 +31,7 @@ export type FieldOptions = {
  * Converts options to fields. An empty text removes a field, as does `never` for the expiry.
  * @param known ids of gateway.yaml's models
  * @param before the key's own tags and limits, to which new ones are added
- * @throws UsageError, or Error for an unknown model
+ * @throws UsageError
  */
 export function parseKeyFields(
   options: FieldOptions,
@@ -62,7 +62,7 @@ export function parseKeyFields(
  * @throws UsageError
  */
 export function checkOptionsNotEmpty(options: FieldOptions): void {
-  const empty = Object.entries(options).find(([, value]) => value === "");
+  const empty = Object.entries(options).find(([, value]) => [value].flat().includes(""));
   if (empty) throw new UsageError(`--${empty[0]} is empty: give it a value, or leave it out.`);
 }
 
@@ -83,7 +83,7 @@ function parseList(text: string, option: string, check: (word: string) => void):
 /** Keys allow models by id only: with any other name, an alias included, the key would allow nothing. */
 function checkModel(model: string, known: readonly string[]): void {
   if (known.some((id) => matchesAny([model], id))) return;
-  throw new Error(
+  throw new UsageError(
     model.includes("*")
       ? `--models: no model matches ${model}.`
       : `--models: ${unknownNameMessage("model", model, known)}`,

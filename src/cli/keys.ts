@@ -11,7 +11,7 @@ import { type AuditedChange, recordChange } from "./author.ts";
 import { reportBehind } from "./behind.ts";
 import { type BudgetSpending, budgetSpending, formatSpending, groupBudgets } from "./budget-spending.ts";
 import { checkOptionsNotEmpty, FIELD_OPTIONS, type FieldOptions, parseKeyFields } from "./key-fields.ts";
-import { COMMAND, parseVerbArguments, printFailure, type Terminal } from "./verb.ts";
+import { COMMAND, parseVerbArguments, printFailure, type Terminal, wrongCommand } from "./verb.ts";
 
 const OVERLAP = "24h";
 
@@ -71,8 +71,7 @@ export async function runKeys(
     const { values, positionals } = parseVerbArguments(args, OPTIONS, Infinity);
     const [verb = "", name = "", ...more] = positionals;
     const action = Object.hasOwn(KEY_ACTIONS, verb) ? KEY_ACTIONS[verb] : undefined;
-    if (!action)
-      throw new UsageError(verb === "" ? `keys needs a command: ${actionNames()}.` : `keys has no command "${verb}".`);
+    if (!action) throw wrongCommand("keys", verb, Object.keys(KEY_ACTIONS));
     if (action.named !== (name !== "") || more.length > 0) throw new UsageError(wrongArguments(verb, action.named));
     for (const option of Object.keys(values))
       if (option !== "json" && !action.takes.includes(option))
@@ -84,8 +83,6 @@ export async function runKeys(
     return printFailure(error, io);
   }
 }
-
-const actionNames = (): string => Object.keys(KEY_ACTIONS).join(", ");
 
 function wrongArguments(verb: string, named: boolean): string {
   if (!named) return `keys ${verb} takes no names.`;

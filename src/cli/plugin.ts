@@ -1,22 +1,24 @@
 import { spawnSync } from "node:child_process";
-import { existsSync, globSync, mkdirSync, readFileSync, writeFileSync } from "node:fs";
+import { existsSync, globSync, mkdirSync, readFileSync, statSync, writeFileSync } from "node:fs";
 import { dirname, join, relative } from "node:path";
 import { isScalar, isSeq, parseDocument } from "yaml";
 import { DEFAULT_CHAINS } from "../config/schema.ts";
 import { UsageError } from "../text/format-error.ts";
-import { COMMAND, parseVerbArguments, type Terminal } from "./verb.ts";
+import { COMMAND, parseVerbArguments, type Terminal, wrongCommand } from "./verb.ts";
 
 /** The verb `plugin`. Answers the exit code. @param names of the plugins that there are @throws UsageError */
 export async function runPlugin(args: readonly string[], io: Terminal, names: readonly string[]): Promise<number> {
   if (args[0] === "test") return runTests(args.slice(1), io);
   const { values, positionals } = parseVerbArguments(args, { json: { type: "boolean" } }, 2);
   const [word, name] = positionals;
+  if (word !== "list" && word !== "new") throw wrongCommand("plugin", word, ["new", "test", "list"]);
   if (word === "list" && name === undefined) {
     if (values.json) io.out(JSON.stringify(names));
     else for (const each of names) io.out(each);
     return 0;
   }
-  if (word !== "new" || name === undefined) throw new UsageError("plugin needs: new NAME, test, or list.");
+  if (word === "list") throw new UsageError("plugin list takes no names.");
+  if (name === undefined) throw new UsageError("plugin new takes one name.");
   if (!/^[a-z][a-z0-9-]*$/.test(name))
     throw new UsageError(`"${name}" cannot be a plugin's name: use lower-case letters, digits and -.`);
   if (IMPORTED.has(className(name)))
@@ -116,6 +118,8 @@ function runTests(args: readonly string[], io: Terminal): number {
     throw new UsageError("There is no test/*.test.ts in this folder: plugin new NAME writes one.");
   const gone = found.find((file) => !existsSync(join(io.folder, file)));
   if (gone !== undefined) throw new UsageError(`There is no file ${gone}.`);
+  const folder = found.find((file) => statSync(join(io.folder, file)).isDirectory());
+  if (folder !== undefined) throw new UsageError(`${folder} is a folder; name the files in it.`);
   const run = spawnSync(process.execPath, ["--import", REGISTER, "--test", ...more, ...found.toSorted()], {
     cwd: io.folder,
     env: io.env,

@@ -1,6 +1,7 @@
 import { readFileSync } from "node:fs";
 import { resolve } from "node:path";
 import { Calendar } from "../core/calendar.ts";
+import { fileProblem } from "../core/file-problem.ts";
 import type { Ledger } from "../store/ledger.ts";
 import type { PriceVersions } from "../store/price-versions.ts";
 import { UsageError } from "../text/format-error.ts";
@@ -118,7 +119,7 @@ function readInvoice(file: string): string {
     const wide = bytes[0] === 0xff && bytes[1] === 0xfe;
     return bytes.toString(wide ? "utf16le" : "utf8");
   } catch (thrown) {
-    throw new Error(`${file} cannot be read: ${(thrown as Error).message}.`);
+    throw new Error(`${file} cannot be read: ${fileProblem(thrown, "file")}.`);
   }
 }
 

@@ -3,6 +3,7 @@ import { resolve } from "node:path";
 import { z } from "zod";
 import type { Vocabulary } from "../config/plugins.ts";
 import { FileSchema } from "../config/schema.ts";
+import { fileProblem } from "../core/file-problem.ts";
 import { parseVerbArguments, type Terminal } from "./verb.ts";
 
 type Json = z.core.JSONSchema.BaseSchema;
@@ -22,8 +23,7 @@ function writeSchema(file: string, text: string, io: Terminal): number {
     writeFileSync(file, text);
     return 0;
   } catch (thrown) {
-    const { code, message } = thrown as NodeJS.ErrnoException;
-    io.err(`cannot write ${file}: ${code === "ENOENT" ? "there is no such folder" : message}`);
+    io.err(`cannot write ${file}: ${fileProblem(thrown, "folder")}`);
     return 1;
   }
 }

@@ -11,7 +11,7 @@ import { countNoun, formatTable, formatUtc, groupDigits } from "../text/table.ts
 import { cliAuthor } from "./author.ts";
 import { reportBehind } from "./behind.ts";
 import { DEFAULT_ENTRIES } from "./help/store.ts";
-import { parsePastOption, parseVerbArguments, printFailure, type Terminal } from "./verb.ts";
+import { parsePastOption, parseVerbArguments, printFailure, type Terminal, wrongCommand } from "./verb.ts";
 
 /** Entries of the audit trail that are read at a time. */
 const PAGE = 1000;
@@ -24,6 +24,8 @@ const OPTIONS = {
   since: { type: "string" },
   json: { type: "boolean", default: false },
 } as const;
+
+const COMMANDS = ["backup", "restore", "import", "verify", "prune", "migrate", "audit"];
 
 type StoreCommand =
   | { verb: "backup"; file: string; json: boolean }
@@ -203,12 +205,11 @@ function parseArguments(args: readonly string[], folder: string, zone: () => str
   const { values, positionals } = parseVerbArguments(args, OPTIONS, Infinity);
   const [verb, file, ...more] = positionals;
   const { json, before, force, since } = values;
-  if (verb === undefined)
-    throw new UsageError("store needs a command: backup, restore, import, verify, prune, migrate or audit.");
+  if (verb === undefined || !COMMANDS.includes(verb)) throw wrongCommand("store", verb, COMMANDS);
   if (force && verb !== "restore") throw new UsageError("--force is an option of store restore only.");
   if (since !== undefined && verb !== "audit") throw new UsageError("--since is an option of store audit only.");
   if (before !== undefined && verb !== "prune") throw new UsageError("--before is an option of store prune only.");
-  const named = file === undefined || more.length > 0 ? undefined : resolve(folder, file);
+  const named = !file || more.length > 0 ? undefined : resolve(folder, file);
   if (verb === "backup" && named !== undefined) return { verb, file: named, json };
   if (verb === "restore" && named !== undefined) return { verb, file: named, force, json };
   if (verb === "import" && named !== undefined) return { verb, file: named, json };
@@ -217,8 +218,7 @@ function parseArguments(args: readonly string[], folder: string, zone: () => str
   if (file !== undefined) throw new UsageError(`store ${verb} takes no names.`);
   if (verb === "prune") return { verb, ...parseBefore(before, zone), json };
   if (verb === "audit") return { verb, since: parsePastOption("--since", since, zone), json };
-  if (verb === "verify" || verb === "migrate") return { verb, json };
-  throw new UsageError(`store has no command ${JSON.stringify(verb)}.`);
+  return { verb: verb === "verify" ? verb : "migrate", json };
 }
 
 /** Returns the first millisecond of the first day to keep. Days of requests that may still be running are refused. */

@@ -72,12 +72,34 @@ export function parseVerbArguments<const T extends NonNullable<ParseArgsConfig["
       throw new Error(`"${positionals[maxPositionals]}" is one word too many; options begin with --.`);
     return parsed;
   } catch (thrown) {
-    // Node's hint for words that begin with - fits none of ours.
-    const message = (thrown as Error).message.replace(/ To specify a positional argument .*/s, "");
+    const message = optionMessage((thrown as Error).message);
     const unknown = /^Unknown option '--(.+)'/.exec(message)?.[1];
     const near = unknown === undefined ? undefined : nearest(unknown, Object.keys(options));
     throw new UsageError(near === undefined ? message : `${message.replace(/\.$/, "")}, did you mean --${near}?`);
   }
+}
+
+/** Returns Node's message about an option in our words. */
+function optionMessage(message: string): string {
+  const [, name, kind] =
+    /^Option '(?:-\w, )?(--[^ ']+)(?: <value>)?' (argument missing|argument is ambiguous)/.exec(message) ?? [];
+  if (name !== undefined)
+    return `${name} needs a value${kind === "argument missing" ? "" : `; one that begins with - is written ${name}=-…`}.`;
+  return (
+    message
+      .replace(/^Option '(--[^ ']+)' does not take an argument$/, "$1 takes no value.")
+      // Node's hint for words that begin with - fits none of ours.
+      .replace(/ To specify a positional argument .*/s, "")
+  );
+}
+
+/** Returns the error for a command that a verb does not have, with the one that was probably meant, or for none. */
+export function wrongCommand(verb: string, word: string | undefined, commands: readonly string[]): UsageError {
+  if (word === undefined || word === "") return new UsageError(`${verb} needs a command: ${commands.join(", ")}.`);
+  const near = nearest(word, commands);
+  return new UsageError(
+    `${verb} has no command "${word}"${near === undefined ? `; it has ${commands.join(", ")}.` : `, did you mean "${near}"?`}`,
+  );
 }
 
 /**

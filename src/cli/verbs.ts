@@ -152,6 +152,7 @@ function takeConfigFile(args: string[], io: Terminal, location: ConfigLocation):
   const at = args.findIndex((arg) => !arg.startsWith("-"));
   if (at < 0) return location;
   const [named = ""] = args.splice(at, 1);
+  if (named === "") throw new UsageError("FILE is empty; an unset variable leaves it empty.");
   if (location.named) throw new UsageError(`${named} and --config name one file each; leave one out.`);
   const file = resolve(io.folder, named);
   return { file, folder: dirname(file), named: true };

@@ -2,6 +2,7 @@ import { readFileSync } from "node:fs";
 import { availableParallelism } from "node:os";
 import { dirname, relative, resolve } from "node:path";
 import { setImmediate as nextTurn } from "node:timers/promises";
+import { fileProblem } from "../core/file-problem.ts";
 import type { StoreLocation } from "../store/postgres/place.ts";
 import * as build from "./build.ts";
 import { checkChains } from "./chain-checks.ts";
@@ -200,8 +201,7 @@ function readConfigText(file: string): string {
   try {
     bytes = readFileSync(file);
   } catch (thrown) {
-    const code = (thrown as NodeJS.ErrnoException).code;
-    throw unreadableError(file, `cannot be read: ${code === "ENOENT" ? "there is no such file" : code}`);
+    throw unreadableError(file, `cannot be read: ${fileProblem(thrown, "file")}`);
   }
   if (isUtf16(bytes)) throw unreadableError(file, "is UTF-16; save it as UTF-8");
   return bytes.toString("utf8");

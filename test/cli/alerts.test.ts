@@ -29,5 +29,5 @@ t.test("without an address, or with an unknown argument, the missing one is name
   const { io } = terminal();
   await t.rejects(runAlerts(["test"], io, undefined), { message: /no alerts: \{ webhook: \$URL \}/ });
   await t.rejects(runAlerts([], io, undefined), { message: /alerts needs a command: test/ });
-  await t.rejects(runAlerts(["tset"], io, undefined), { message: /no command "tset": only test/ });
+  await t.rejects(runAlerts(["tset"], io, undefined), { message: /no command "tset", did you mean "test"\?/ });
 });

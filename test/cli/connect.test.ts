@@ -60,6 +60,7 @@ t.test("an unknown client is a usage error that names a similar one", async (t) 
     [["claude", "--model", "fats"], /no model "fats".*did you mean "fast"/],
     [["claude", "--url", "gw"], /not a URL/],
     [["--", "x"], /needs a client/],
+    [["--url", "http://h:1"], /^--url needs a client before it\.$/],
     [["curl-chat", "--key", "k", "--"], /not a program/],
     [["claude", "--"], /--key/],
   ] as const)

@@ -208,6 +208,8 @@ t.test("a proxy in front that buffers streams is detected", async (t) => {
     text: /bad +front .*(?:blocks that port|no server listens there)/,
   });
   await t.rejects(doctor(t, "", ["--url", running.url]), { message: /needs a gateway key/ });
+  for (const option of ["--key", "--model"])
+    await t.rejects(doctor(t, "", [option, "x"]), { message: `${option} is for the test of --url, which is missing` });
   for (const url of ["gw", "ftp://gw", "gw.example.com:443"])
     await t.rejects(doctor(t, "", ["--url", url, "--key", "k"]), { message: /not a URL/ });
   t.match(USAGE, /--url URL/);

@@ -139,7 +139,8 @@ t.test("a body comes from the command line, from a file, or is a short default o
   writeFileSync(join(folder, "wrong.json"), "[]");
   t.match(await explained("--body", "@wrong.json"), { code: 1 });
   for (const [args, why] of [
-    [["--body", "@none.json"], /none\.json/],
+    [["--body", "@none.json"], /none\.json: there is no such file$/],
+    [["--body", "@."], /--body @\.: it is a folder$/],
     [["--header", "wrong"], /--header "wrong"/],
     [["nothing"], /"nothing" is not a path/],
     [["--address", "10.0.0"], /--address 10\.0\.0: write an IP address like /],

@@ -3,6 +3,7 @@ import { join } from "node:path";
 import t, { type Test } from "tap";
 import { help, USAGE } from "../../src/cli/help/init.ts";
 import { runInit } from "../../src/cli/init.ts";
+import { UsageError } from "../../src/text/format-error.ts";
 import { captured } from "../support/terminal.ts";
 import { json, startVendor } from "../support/vendor.ts";
 
@@ -104,6 +105,23 @@ t.test("an existing file is not overwritten, unless requested", async (t) => {
   t.match(text(), /whisper-9/);
   t.equal((await init(["--force", "--yes"])).code, 0);
   t.notMatch(text(), /whisper-9/);
+});
+
+t.test("a file that cannot be written is reported in a sentence, and wrong options before anything else", async (t) => {
+  const { init } = await folderOf(t);
+  t.match(await init(["--out", "gone/gateway.yaml", "--yes"]), {
+    code: 1,
+    err: /gone\/gateway\.yaml cannot be written: there is no such folder\.$/,
+  });
+  await init(["--yes"]);
+  for (const [args, message] of [
+    [["--from", "litelm", "x"], /did you mean litellm\?/],
+    [["--from", "litellm", "gone.yaml", "--force"], /^gone\.yaml: there is no such file$/],
+    [["--from", "litellm", ".", "--force"], /^\.: it is a folder$/],
+    [["--out", ""], /^--out is empty: /],
+    [["--models", "", "--out", "-"], /^--models is empty: /],
+  ] as const)
+    await t.rejects(init([...args]), { constructor: UsageError, message });
 });
 
 t.test("nor is one that somebody writes while init asks", async (t) => {

@@ -201,6 +201,6 @@ t.test("an unknown argument prints the usage", async (t) => {
     t.ok(err.startsWith(message), err);
     t.match(err, /\nusage: npm start -- reconcile INVOICE\.csv .*--match.*\nsee: npm start -- reconcile --help$/s);
   }
-  t.match(await reconcile("none.csv"), { code: 2, err: /none\.csv cannot be read: ENOENT/ });
+  t.match(await reconcile("none.csv"), { code: 2, err: /none\.csv cannot be read: there is no such file/ });
   t.match(help, "reconcile INVOICE.csv");
 });

@@ -191,7 +191,9 @@ t.test("an invalid command line exits with 2, and does nothing", async (t) => {
   const { store } = await terminal(t);
   const cases: [string[], RegExp][] = [
     [[], /needs a command/],
-    [["eat"], /no command "eat"/],
+    [["eat"], /no command "eat"; it has backup, /],
+    [["bakcup", "x"], /no command "bakcup", did you mean "backup"\?/],
+    [["backup", ""], /takes one file/],
     [["backup"], /takes one file/],
     [["backup", "a", "b"], /takes one file/],
     [["verify", "x"], /takes no names/],

@@ -9,6 +9,7 @@ import {
   parseOption,
   parseVerbArguments,
   printFailure,
+  wrongCommand,
 } from "../../src/cli/verb.ts";
 import { UsageError } from "../../src/text/format-error.ts";
 
@@ -31,7 +32,9 @@ t.test("options and arguments of a verb are parsed, and an unknown one is a usag
     [["--jsno"], /^Unknown option '--jsno', did you mean --json\?$/],
     [["--nothing"], /^Unknown option '--nothing'\.$/],
     [["one", "two"], /"two" is one word too many/],
-    [["--by"], /--by/],
+    [["--by"], /^--by needs a value\.$/],
+    [["--by", "-5"], /^--by needs a value; one that begins with - is written --by=-…\.$/],
+    [["--json=1"], /^--json takes no value\.$/],
   ] as const)
     t.throws(() => parseVerbArguments(args, options, 1), { constructor: UsageError, message: says });
 });
@@ -50,6 +53,14 @@ t.test("a wrong value is a usage error that names the option; other errors are p
   t.equal(printFailure(new TypeError("the disk is full"), { err }), 1);
   t.throws(() => printFailure(new UsageError("no"), { err }), { constructor: UsageError, message: "no" });
   t.same(lines, ["the disk is full"]);
+});
+
+t.test("an unknown command is a usage error with the similar one, or all of them", (t) => {
+  const told = (word?: string) => wrongCommand("fruit", word, ["peel", "eat"]).message;
+  t.equal(told(), "fruit needs a command: peel, eat.");
+  t.equal(told("pele"), 'fruit has no command "pele", did you mean "peel"?');
+  t.equal(told("throw"), 'fruit has no command "throw"; it has peel, eat.');
+  t.end();
 });
 
 t.test("an unknown argument prints the lines of the usage that it concerns, and where the rest is", async (t) => {

@@ -9,6 +9,7 @@ import {
   openSync,
   renameSync,
   rmSync,
+  statSync,
 } from "node:fs";
 import { dirname, resolve } from "node:path";
 import { DatabaseSync } from "node:sqlite";
@@ -104,6 +105,7 @@ async function copyAndVerify(
   progress: ProgressListener,
 ): Promise<{ rows: number; last: number }> {
   if (!existsSync(file)) throw new Error(`There is no ${file}.`);
+  if (statSync(file).isDirectory()) throw new Error(`${file} is a folder, not a backup.`);
   // On a new machine the folder does not exist yet.
   mkdirSync(dirname(part), { recursive: true, mode: 0o700 });
   copyFileSync(file, part);

@@ -272,6 +272,7 @@ t.test("an invalid or damaged backup changes nothing", async (t) => {
   const { folder, path, file, ids } = await open(t);
   const odd = join(folder, "odd.db");
   await t.rejects(restoreSqlite(path, odd, terms), { message: `There is no ${odd}.` });
+  await t.rejects(restoreSqlite(path, folder, terms), { message: `${folder} is a folder, not a backup.` });
   writeFileSync(odd, "");
   await t.rejects(restoreSqlite(path, odd, terms), { message: /odd\.db is not a backup of a store: no such table/ });
   writeFileSync(odd, "text that is no database".repeat(100));
