@@ -92,7 +92,7 @@ async function loadVerb(word: string) {
   const load = Object.hasOwn(VERBS, word) ? VERBS[word] : undefined;
   if (load) return load();
   const { nearest } = await import("./config/suggest.ts");
-  const near = nearest(word, Object.keys(VERBS));
+  const near = nearest(word, [...Object.keys(VERBS), "--version"]);
   const verbs = Object.keys(VERBS).join(" ");
   throw new UsageError(
     `unknown verb "${word}"${near === undefined ? "" : `, did you mean "${near}"?`}\nverbs: ${verbs}\n${COMMAND} help says what each does`,

@@ -103,6 +103,8 @@ t.test("the help of every verb ends with its exit codes, and every verb prints t
 t.test("an unknown verb is a usage error that lists the verbs", async (t) => {
   t.match(run(["serve"]), { status: 2, err: /unknown verb "serve"\nverbs: run .*check/ });
   t.match(run(["chekc"]), { status: 2, out: "", err: /unknown verb "chekc", did you mean "check"\?/ });
+  t.match(run(["version"]), { status: 2, err: /did you mean "--version"\?/ });
+  t.match(run(["check", ""]), { status: 2, err: /^FILE is empty; / });
 });
 
 t.test("--config takes another file for every verb", async (t) => {

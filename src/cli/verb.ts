@@ -84,7 +84,7 @@ function optionMessage(message: string): string {
   const [, name, kind] =
     /^Option '(?:-\w, )?(--[^ ']+)(?: <value>)?' (argument missing|argument is ambiguous)/.exec(message) ?? [];
   if (name !== undefined)
-    return `${name} needs a value${kind === "argument missing" ? "" : `; one that begins with - is written ${name}=-…`}.`;
+    return `${name} needs a value${kind === "argument missing" ? "" : ` (one that begins with - is written ${name}=-…)`}.`;
   return (
     message
       .replace(/^Option '(--[^ ']+)' does not take an argument$/, "$1 takes no value.")

@@ -416,7 +416,7 @@ t.test("an invalid command line exits with 2 and prints what is accepted", async
     [["list", "--models", "a"], /--models is not an option of keys list/],
     [["create", "x", "--model", "a"], /Unknown option '--model'/],
     [["create", "x", "--models"], /--models needs a value\.\n/],
-    [["create", "x", "--rpm", "-5"], /--rpm needs a value; one that begins with - is written --rpm=-…/],
+    [["create", "x", "--rpm", "-5"], /--rpm needs a value \(one that begins with - is written --rpm=-…\)/],
     [["create", "x", "--budget", ""], /--budget is empty: give it a value/],
     [["create", "x", "--budget", "$5/day", "--budget", ""], /--budget is empty/],
     [["create", "x", "--models", "a,,b"], /separated by commas/],

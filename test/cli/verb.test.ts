@@ -33,7 +33,7 @@ t.test("options and arguments of a verb are parsed, and an unknown one is a usag
     [["--nothing"], /^Unknown option '--nothing'\.$/],
     [["one", "two"], /"two" is one word too many/],
     [["--by"], /^--by needs a value\.$/],
-    [["--by", "-5"], /^--by needs a value; one that begins with - is written --by=-…\.$/],
+    [["--by", "-5"], /^--by needs a value \(one that begins with - is written --by=-…\)\.$/],
     [["--json=1"], /^--json takes no value\.$/],
   ] as const)
     t.throws(() => parseVerbArguments(args, options, 1), { constructor: UsageError, message: says });
