@@ -98,7 +98,7 @@ const folder = installed(t);
  * made from the declarations in types/, which are packed.
  */
 const REPOSITORY_ONLY =
-  /\.png$|(?:^|\/)(?:decisions\/|deploy\/(?:compose|grafana|helm|kubernetes)\/|(?:architecture|fidelity|money|performance|reliability|CONTRIBUTING|plugin-api|protocol-api)\.md$)/;
+  /\.png$|(?:^|\/)(?:decisions\/|deploy\/(?:compose|grafana|helm|kubernetes)\/|(?:admin-api|architecture|fidelity|money|performance|reliability|CONTRIBUTING|plugin-api|protocol-api)\.md$)/;
 
 t.test("every link of a packed page leads to a packed file", async (t) => {
   const place = join(folder, "node_modules/model-gateway");
