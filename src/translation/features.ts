@@ -37,6 +37,7 @@ export const FEATURES = {
   reasoning_text: "earlier thoughts",
   citations: "citations in earlier answers",
   foreign_block: "a block that only its vendor understands",
+  foreign_media: "an image, file or recording in another protocol's form",
   json_object: "an answer as any JSON",
   json_schema: "an answer by a JSON Schema",
   json_schema_strict: "an answer that must match its schema",

@@ -13,6 +13,9 @@ const NONE: Readonly<Record<string, Feature>> = {};
 /** Names read of one object from which a Set is faster than searching a list; a client may send many, as labels. */
 const MANY_NAMES = 64;
 
+/** Types of media in all protocols, known or not. */
+const MEDIA_TYPE = /^(?:input_)?(?:image|audio|video|file|document)(?:_url)?$/;
+
 /** Returns a 400 that names a field of the client's. */
 export const invalidField = (param: string, message: string, hint?: string): GatewayError =>
   new GatewayError("invalid_field", { message, param, ...(hint === undefined ? {} : { hint }) });
@@ -61,6 +64,16 @@ export class Fields {
   /** Declares that the object itself uses a feature. @param hint how to fix it where it is refused */
   declareSelf(feature: Feature, hint?: string): void {
     this.uses.push({ feature, path: this.ownPath, ...(hint === undefined ? {} : { hint }) });
+  }
+
+  /**
+   * Declares an object of a type that the protocol does not have. An image, a file or a recording is refused: without it the
+   * answer would be about something else.
+   */
+  declareForeign(type: string): void {
+    if (MEDIA_TYPE.test(type))
+      this.declareSelf("foreign_media", "Send it in the form that the protocol of this path has.");
+    else this.declareSelf("foreign_block");
   }
 
   /** Returns a member of any kind; undefined where it is absent or null. */

@@ -79,6 +79,13 @@ const NAMING: readonly (readonly [Client, (url: string) => object, string])[] = 
   [
     "chat",
     (url) => ({
+      messages: [{ role: "user", content: [{ type: "video_url", video_url: { url: `${url}.mp4` } }] }],
+    }),
+    "messages.0.content.0.video_url.url",
+  ],
+  [
+    "chat",
+    (url) => ({
       messages: [
         { role: "user", content: "Draw" },
         {
@@ -145,7 +152,7 @@ ${more}`,
 for (const [client, body, param] of NAMING)
   t.test(`${client}: an address of ${param} that is an object of the provider's belongs to its key`, async (t) => {
     const { ask, gemini } = await gateway(t);
-    for (const name of ["files/abcdef123456", "files/abcdef123456.png"])
+    for (const name of ["files/abcdef123456", "files/abcdef123456.png", "files/abcdef123456.mp4"])
       t.equal((await ask("mine", "/v1beta/files", { name })).status, 200);
     const asked = { model: "m", ...body(OWN) };
     const made = gemini.seen.length;

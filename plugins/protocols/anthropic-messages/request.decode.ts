@@ -370,7 +370,8 @@ function toolAddition(block: Fields, name: unknown): Part {
 /** Returns a block that only this vendor understands. */
 function foreignPart(block: Fields): Foreign {
   const name = block.required("type");
-  block.declareSelf(name === "container_upload" ? "container" : "foreign_block");
+  if (name === "container_upload") block.declareSelf("container");
+  else block.declareForeign(name);
   const tools = toolNamesOf(name, asText(block.members["name"]));
   return {
     kind: "foreign",

@@ -60,6 +60,7 @@ export const support: SupportTable = {
   reasoning_text: ["mapped", "only what this vendor signed; the rest is dropped"],
   citations: "dropped",
   foreign_block: "dropped",
+  foreign_media: "refused",
   json_object: ["refused", "there is no JSON without a schema; send a schema"],
   json_schema: [
     "mapped",
@@ -238,4 +239,5 @@ export const fields: readonly (readonly [field: string, feature: Feature])[] = [
   ["tool_result: image, document", "tool_result_media"],
   ["tool_result.is_error", "tool_result_error"],
   ["server_tool_use, mcp_tool_use, their results, compaction, and what is newer", "foreign_block"],
+  ["images, files and recordings of another type, or with another source", "foreign_media"],
 ];

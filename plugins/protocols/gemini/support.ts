@@ -65,6 +65,7 @@ export const support: SupportTable = {
   reasoning_text: ["mapped", "as thoughts"],
   citations: "dropped",
   foreign_block: "dropped",
+  foreign_media: "refused",
   json_object: "mapped",
   json_schema: ["mapped", "unchanged, in `responseJsonSchema`; its description is left out, declared"],
   json_schema_strict: ["mapped", "schemas always hold"],

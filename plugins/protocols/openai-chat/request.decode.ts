@@ -508,6 +508,8 @@ function partOf(part: Fields, type: string | undefined): Part {
       return { kind: "refusal", text: part.text("refusal") ?? "", at };
     case "image_url":
       return imageOf(part);
+    case "video_url":
+      return videoOf(part);
     case "input_audio":
       return audioOf(part);
     case "file":
@@ -531,7 +533,7 @@ function foreignOf(part: Fields, type: string | undefined): Part {
     return { kind: "reasoning", text: texts.join(""), at };
   }
   if (type === undefined) throw invalidField(`${at}.type`, `${at}.type must be a string.`);
-  part.declareSelf("foreign_block");
+  part.declareForeign(type);
   return { kind: "foreign", protocol: "openai-chat", name: type, json: part.members, at };
 }
 
@@ -568,6 +570,22 @@ function imageOf(part: Fields): Media {
     ...(inline?.mime ? { mime: inline.mime } : {}),
     source: inline ? { base64: inline.base64 } : { url },
     ...(detail === undefined ? {} : { detail, detailAt: `${part.ownPath}.image_url.detail` }),
+  };
+}
+
+/** Decodes a video as OpenRouter, Qwen and vLLM take it. */
+function videoOf(part: Fields): Media {
+  const url = part.object("video_url")?.text("url");
+  const at = `${part.ownPath}.video_url.url`;
+  if (url === undefined) throw invalidField(at, `${at} must be a string.`);
+  const inline = readDataUrl(url, at);
+  part.declareSelf("video");
+  return {
+    kind: "media",
+    media: "video",
+    at: part.ownPath,
+    ...(inline?.mime ? { mime: inline.mime } : {}),
+    source: inline ? { base64: inline.base64 } : { url },
   };
 }
 

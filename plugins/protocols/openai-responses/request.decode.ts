@@ -393,7 +393,7 @@ function readPart(part: Fields): Part {
   const type = part.required("type");
   const reader = ownProperty(PART_READERS, type);
   if (!reader) {
-    part.declareSelf("foreign_block");
+    part.declareForeign(type);
     return { kind: "foreign", protocol: OPENAI_RESPONSES, name: type, json: part.members, at: part.ownPath };
   }
   const decoded = reader(part);

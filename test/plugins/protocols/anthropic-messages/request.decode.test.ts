@@ -213,6 +213,16 @@ t.test("vendor-specific members are declared with a fitting feature", async (t) 
   t.match(asked.turns[1]?.parts, [{ kind: "foreign", protocol: NAME, name: "server_tool_use" }]);
 });
 
+t.test("media in another protocol's form, or from an unknown source, is no block that can be left out", async (t) => {
+  for (const block of [
+    { type: "image_url", image_url: { url: "data:image/png;base64,aGk=" } },
+    { type: "image", source: { type: "unheard_of" } },
+  ]) {
+    const asked = read(question({ messages: [{ role: "user", content: [block] }] }));
+    t.same(uses(asked)["messages.0.content.0"], "foreign_media");
+  }
+});
+
 t.test("a schema for the answer is read from its new and its old member", async (t) => {
   const format = { type: "json_schema", schema: { type: "object" } };
   const from = (more: JsonObject) => {

@@ -396,6 +396,33 @@ t.test("a data: URL without base64 is refused with its path", async (t) => {
     });
 });
 
+t.test("media in another protocol's form is no block that can be left out", async (t) => {
+  const url = "data:image/png;base64,aGk=";
+  for (const part of [
+    { type: "input_image", image_url: url },
+    { type: "image", source: { type: "base64", media_type: "image/png", data: "aGk=" } },
+    { type: "document", source: { type: "url", url: "https://a.example/b.pdf" } },
+    { type: "input_file", file_url: "https://a.example/b.pdf" },
+  ])
+    t.same(uses({ messages: [{ role: "user", content: [part] }] }), ["foreign_media messages.0.content.0"]);
+  const unheardOf = { type: "input_hologram", data: "x" };
+  t.same(uses({ messages: [{ role: "user", content: [unheardOf] }] }), ["foreign_block messages.0.content.0"]);
+});
+
+t.test("a video is decoded from its URL, or from its bytes", async (t) => {
+  const content = (video_url: unknown) => [{ type: "video_url", video_url }];
+  const video = (url: string) => parts({ role: "user", content: content({ url }) });
+  t.match(video("https://a.example/b.mp4"), [{ media: "video", source: { url: "https://a.example/b.mp4" } }]);
+  t.match(video("data:video/mp4;base64,aGk="), [{ media: "video", mime: "video/mp4", source: { base64: "aGk=" } }]);
+  t.same(uses({ messages: [{ role: "user", content: content({ url: "https://a.example/b.mp4" }) }] }), [
+    "video messages.0.content.0",
+  ]);
+  t.throws(() => parts({ role: "user", content: content({}) }), {
+    code: "invalid_field",
+    param: "messages.0.content.0.video_url.url",
+  });
+});
+
 t.test("a document's URL may contain its bytes", async (t) => {
   const document = (document_url: string) => parts({ role: "user", content: [{ type: "document_url", document_url }] });
   t.match(document("https://a.example/b.pdf"), [{ source: { url: "https://a.example/b.pdf" } }]);

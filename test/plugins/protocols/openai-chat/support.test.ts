@@ -9,5 +9,7 @@ t.test("each field names an existing feature", async (t) => {
 t.test("these features of its own requests it refuses from other protocols", async (t) => {
   const own = new Set(fields.map(([, feature]) => feature));
   const refused = [...own].filter((feature) => supportOf(support, feature).support === "refused");
-  t.same(refused.sort(), ["audio_out", "cache_handle", "file_url", "logit_bias", "store", "tools_server_needed"]);
+  t.same(refused.sort(), [
+    ..."audio_out cache_handle file_url foreign_media logit_bias store tools_server_needed video".split(" "),
+  ]);
 });

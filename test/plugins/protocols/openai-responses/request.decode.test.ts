@@ -460,6 +460,11 @@ t.test("an unknown part stays unchanged", async (t) => {
   t.same(says(conversation), [`foreign_block ${contentAt(0)}`]);
 });
 
+t.test("an image in the form of Chat is no part that can be left out", async (t) => {
+  const conversation = content({ type: "image_url", image_url: { url: "data:image/png;base64,aGk=" } });
+  t.same(says(conversation), [`foreign_media ${contentAt(0)}`]);
+});
+
 const offering = (...tools: object[]) => read({ ...INPUT, tools });
 
 t.test("a schema keeps its text", async (t) => {
