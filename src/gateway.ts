@@ -22,7 +22,9 @@ import { type Peers, type Question, QuestionHandlers } from "./core/peers.ts";
 import { withTimeout } from "./core/timeout.ts";
 import { KeyWatch } from "./downstream/key-watch.ts";
 import type { SocketAddress } from "./downstream/listener.ts";
-import { Downstream, type ServerLimits, type StopTimeouts } from "./downstream/server.ts";
+import type { RunningExchange } from "./downstream/running-exchanges.ts";
+import { Downstream, type ServerLimits } from "./downstream/server.ts";
+import type { StopTimeouts } from "./downstream/server-stop.ts";
 import { Generation, HEALTH_TOPIC, SWITCHES_TOPIC } from "./generation.ts";
 import { LatePrices } from "./late-prices.ts";
 import { codeVersions, type LoadedPlugin, packagesToRestart } from "./loader/instances.ts";
@@ -117,7 +119,7 @@ export class Gateway {
   ) {
     const { config } = serving;
     this.downstream = new Downstream(() => this.serving, serverLimits(config, shared.processes));
-    this.keyWatch = new KeyWatch(shared.stores.keys, this.downstream);
+    this.keyWatch = new KeyWatch(shared.stores.keys, this.downstream.exchanges);
     const { log, metrics, stores } = shared;
     this.endKeyMetrics = stores.keys.watch((change) => {
       if ("id" in change) metrics.exchanges.forgetCaller(change.id);
@@ -133,7 +135,7 @@ export class Gateway {
     if (limits === "memory" && !postgres) this.otherGateways = this.watchOthers();
     answerMetrics(this.answers, () => metrics.json(this, stores.ledger));
     stores.ledger.watch();
-    this.downstream.onEnded = (exchange) => metrics.exchanges.countExchange(exchange);
+    this.downstream.exchanges.onEnded = (exchange) => metrics.exchanges.countExchange(exchange);
     this.downstream.onRefused = (code) => metrics.exchanges.countRefusal(code);
     this.downstream.onPreflight = () => metrics.exchanges.countPreflight();
     if (limits === "memory") this.downstream.onDrain = () => this.recordRunning();
@@ -222,8 +224,8 @@ export class Gateway {
   }
 
   /** The exchanges that have not ended. */
-  get exchanges(): Downstream["exchanges"] {
-    return this.downstream.exchanges;
+  get exchanges(): readonly RunningExchange[] {
+    return this.downstream.exchanges.items();
   }
 
   /**
@@ -231,7 +233,7 @@ export class Gateway {
    * @returns whether it is running
    */
   cancel(id: string): boolean {
-    return this.downstream.cancel(id);
+    return this.downstream.exchanges.cancel(id);
   }
 
   /**
@@ -350,7 +352,7 @@ export class Gateway {
 
   /** Returns the readiness of the parts that serve requests. */
   readiness(): Readiness {
-    const { isStopping } = this.downstream;
+    const isStopping = this.downstream.stop.hasBegun;
     const { state: store } = this.stores.ledger;
     const limits = this.otherGateways?.isCountedTwice ? "twice" : this.generation.limiter.state;
     return { ready: !isStopping, parts: { gateway: isStopping ? "stopping" : "ok", store, limits } };
@@ -384,7 +386,7 @@ export class Gateway {
     // What runs was recorded when the stop began.
     if (this.stopping) this.recordRunning();
     // If the store does not respond, some keys may have limits.
-    if (await this.isLimited().catch(() => true)) this.downstream.endIdle();
+    if (await this.isLimited().catch(() => true)) this.downstream.stop.endIdle();
   }
 
   /** Records what running exchanges have reserved, for the process that succeeds this one or its primary. */
@@ -416,12 +418,12 @@ export class Gateway {
 
   /** Number of exchanges that have begun; `Infinity` once it stops. */
   get begun(): number {
-    return this.downstream.isStopping ? Number.POSITIVE_INFINITY : this.formerlyBegun + this.serving.begun;
+    return this.downstream.stop.hasBegun ? Number.POSITIVE_INFINITY : this.formerlyBegun + this.serving.begun;
   }
 
   /** Prepares a stop: from now on responses close their connections. */
   prepareStop(): void {
-    this.downstream.prepareStop();
+    this.downstream.stop.prepare();
   }
 
   /**
@@ -483,7 +485,7 @@ export class Gateway {
         { generation: former.number, exchanges: former.active },
         "exchanges of a former configuration were ended: drain is over",
       );
-      this.downstream.retire(former);
+      this.downstream.exchanges.retire(former);
     };
     const timer = drain > 0 ? setTimeout(late, drain).unref() : undefined;
     void former.close().then(() => {

@@ -5,7 +5,7 @@ import { type QuestionHandlers, question } from "../core/peers.ts";
 import { PHASES } from "../core/plugin.ts";
 import type { PriceVersion } from "../core/price-list.ts";
 import type { RecordedExchange } from "../core/recorded.ts";
-import type { RunningExchange } from "../downstream/server.ts";
+import type { RunningExchange } from "../downstream/running-exchanges.ts";
 import type { Generation } from "../generation.ts";
 import type { MeasuredGateway } from "../metrics/process-metrics.ts";
 import type { TimedBudgetMark } from "../store/budget-marks.ts";

@@ -1,6 +1,6 @@
 import type { Initiator } from "../audit-trail.ts";
 import type { Log } from "../core/log.ts";
-import type { StopTimeouts } from "../downstream/server.ts";
+import type { StopTimeouts } from "../downstream/server-stop.ts";
 import { signalInitiator } from "./author.ts";
 
 /** The target of signals. */

@@ -1,17 +1,11 @@
 import type { Caller } from "../core/caller.ts";
 import { GatewayError } from "../core/errors.ts";
-import type { Exchange } from "../core/exchange.ts";
 import { groupAndParents } from "../core/limits.ts";
 import type { KeyChange, Keys } from "../store/keys.ts";
+import type { RunningExchanges } from "./running-exchanges.ts";
 
 /** Milliseconds between two checks for expired keys. */
 const CHECK_INTERVAL = 1000;
-
-/** The exchanges that are running. */
-interface RunningExchanges {
-  /** Breaks off those for which `why` returns an error. */
-  interruptWhere(why: (exchange: Exchange) => GatewayError | undefined): void;
-}
 
 /**
  * Ends running exchanges whose key is revoked, disabled or expires, or whose group is disabled: streams and WebSockets may last for
@@ -23,7 +17,7 @@ export class KeyWatch {
 
   constructor(
     keys: Keys,
-    private readonly running: RunningExchanges,
+    private readonly running: Pick<RunningExchanges, "interruptWhere">,
   ) {
     this.unsubscribe = keys.watch((change) => this.onKeyChange(change));
     this.timer = setInterval(() => this.endExpired(), CHECK_INTERVAL).unref();
@@ -39,12 +33,14 @@ export class KeyWatch {
     const concerns = ({ id, group = "" }: Caller) =>
       "id" in change ? id === change.id : groupAndParents(group).includes(change.group);
     const code = "id" in change && change.kind === "revoked" ? "revoked_api_key" : "disabled_api_key";
-    this.running.interruptWhere(({ caller }) => (caller && concerns(caller) ? new GatewayError(code) : undefined));
+    this.running.interruptWhere(({ exchange: { caller } }) =>
+      caller && concerns(caller) ? new GatewayError(code) : undefined,
+    );
   }
 
   private endExpired(): void {
     const now = Date.now();
-    this.running.interruptWhere(({ caller }) =>
+    this.running.interruptWhere(({ exchange: { caller } }) =>
       caller?.expires !== undefined && caller.expires <= now ? new GatewayError("revoked_api_key") : undefined,
     );
   }

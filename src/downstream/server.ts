@@ -1,33 +1,30 @@
 import type { Server } from "node:http";
 import type { AddressInfo, Socket } from "node:net";
-import { setImmediate as nextTurn } from "node:timers/promises";
 import { GatewayError } from "../core/errors.ts";
-import { Exchange, type ExchangeStart } from "../core/exchange.ts";
+import type { Exchange } from "../core/exchange.ts";
 import { newId } from "../core/id.ts";
 import { Networks } from "../core/networks.ts";
-import { createServer, type ServerResponse, STATUS_CODES } from "../core/node-http.ts";
-import type { Redactor } from "../core/redactor.ts";
-import { waitUntil } from "../core/timeout.ts";
+import { createServer, type ServerResponse } from "../core/node-http.ts";
 import type { Generation } from "../generation.ts";
 import { runPassthrough } from "../pass.ts";
 import { runExchange } from "../pipeline.ts";
 import { runWebSocket } from "../websocket.ts";
-import { HTTP2_MESSAGE, HTTP2_PREFACE, http2Refusal } from "../wire/http2-refusal.ts";
-import { Query } from "../wire/query.ts";
-import { type ClientConnection, type ConnectionLimits, Connections, isForwardingHeader } from "./connections.ts";
+import { type ClientConnection, type ConnectionLimits, Connections } from "./connections.ts";
+import { earlyFields, refuseEarly } from "./early-refusal.ts";
 import { refuseExplanation, sendExplanation, wantsExplanation } from "./explanation.ts";
-import { containsKey, guard } from "./guard.ts";
+import { guard } from "./guard.ts";
 import { HandshakeResponse, handshakeKey, takeSubprotocols } from "./handshake.ts";
 import { Listener, type SocketAddress } from "./listener.ts";
+import { type ArrivalFacts, createExchange, parseQuery, refuseRepeated } from "./new-exchange.ts";
 import { Overload, type OverloadLimits, WaitingRequest } from "./overload.ts";
-import type { RouteMatch } from "./paths.ts";
+import { onParserError } from "./parser-errors.ts";
 import { presentedKey, takeKeys } from "./presented-keys.ts";
 import { repeatsCheckedMember } from "./query-names.ts";
 import { createReceiveBody } from "./receive-body.ts";
-import { endResponse, Reply, sendErrorResponse, sendOverloaded } from "./reply.ts";
+import { endResponse, Reply, sendOverloaded } from "./reply.ts";
+import { RunningExchanges } from "./running-exchanges.ts";
 import { ServerRequest } from "./server-request.ts";
-import { wantsStrict } from "./strict-header.ts";
-import { UnorderedList } from "./unordered-list.ts";
+import { ServerStop, type StopTimeouts } from "./server-stop.ts";
 
 /** Served without a key: the list of paths, the check that some clients send first, and the API description. */
 const KEYLESS_PATHS = new Set(["/", "/api/hello", "/openapi.json"]);
@@ -51,46 +48,19 @@ const LIMITS: ServerLimits = {
   overload: { delay: 0, heap: 0 },
 };
 
-/** How long a stop waits, in milliseconds. */
-export interface StopTimeouts {
-  /** For new connections and for requests on idle ones, if no other process accepts them. */
-  linger?: number | undefined;
-  /** For everything that runs. */
-  drain: number;
-  /** Aborts the wait. */
-  signal?: AbortSignal | undefined;
-}
-
-/** Milliseconds for the last bytes of responses to reach their clients, and for clients to close. */
-const LAST_BYTES = 1000;
-
-/** An exchange that has not ended. */
-export interface RunningExchange {
-  readonly exchange: Exchange;
-  readonly generation: Generation;
-  /** Sends its response; undefined for a WebSocket. */
-  readonly reply: Reply | undefined;
-}
-
 /** The public side: accepts connections, checks heads, creates exchanges. */
 export class Downstream {
   private readonly server: Server<typeof ServerRequest>;
   private listener: Listener | undefined;
-  /** Called for each exchange that has ended and is recorded. */
-  onEnded: (exchange: Exchange) => void = () => {};
   /** Called with the code of each refusal of a request that did not become an exchange. */
   onRefused: (code: string) => void = () => {};
   /** Called for each preflight that was answered. */
   onPreflight: () => void = () => {};
   /** Called when a stop has begun and no more connections are accepted. */
   onDrain: () => void = () => {};
-  private readonly running = new UnorderedList<RunningExchange>();
-  /** The gateway is stopping: connections end with their next response. */
-  private stopBegun = false;
-  private draining = false;
-  private endsIdle = false;
-  /** `performance.now()` when a stop last had something to wait for. */
-  private busyAt = 0;
+  readonly exchanges = new RunningExchanges();
+  readonly stop: ServerStop;
+  private refusesAll = false;
   private readonly connections: Connections;
   private readonly overload: Overload;
 
@@ -102,6 +72,7 @@ export class Downstream {
     const limits = { ...LIMITS, ...own };
     this.connections = new Connections(limits);
     this.overload = new Overload(limits.overload, () => current().log);
+    this.stop = new ServerStop(this.connections, this.exchanges, this.overload, () => this.drain());
     this.server = createServer(
       {
         noDelay: true,
@@ -153,30 +124,6 @@ export class Downstream {
     this.server.emit("connection", socket);
   }
 
-  /** Number of exchanges that have not ended. */
-  get active(): number {
-    return this.running.size;
-  }
-
-  /** Exchanges that have not ended, each with the generation it began with. */
-  get exchanges(): readonly RunningExchange[] {
-    return this.running.items();
-  }
-
-  /**
-   * Breaks off an exchange.
-   * @returns whether it is running
-   */
-  cancel(id: string): boolean {
-    let found = false;
-    this.interruptWhere((exchange) => {
-      if (exchange.id !== id) return undefined;
-      found = true;
-      return new GatewayError("cancelled");
-    });
-    return found;
-  }
-
   /** Applies new limits, for requests from now on. */
   configure(own: Partial<ServerLimits>): void {
     const limits = { ...LIMITS, ...own };
@@ -186,111 +133,25 @@ export class Downstream {
     this.overload.limits = limits.overload;
   }
 
-  /** Breaks off what still runs with a generation; clients of WebSockets are told to reconnect. */
-  retire(generation: Generation): void {
-    generation.proxy.drain();
-    const error = () => new GatewayError("interrupted", { message: "The gateway's configuration has been replaced." });
-    this.interruptWhere((_exchange, { generation: own, reply }) => (own === generation && reply ? error() : undefined));
-    setTimeout(
-      () => this.interruptWhere((_exchange, each) => (each.generation === generation ? error() : undefined)),
-      LAST_BYTES,
-    ).unref();
-  }
-
-  /** Whether a stop has begun. */
-  get isStopping(): boolean {
-    return this.stopBegun;
-  }
-
-  /** Prepares a stop: from now on responses close their connections. */
-  prepareStop(): void {
-    this.stopBegun = true;
-    this.connections.closeAfterResponses();
-  }
-
-  /** Ends idle connections, and from now on each that becomes idle while this process stops. */
-  endIdle(): void {
-    this.endsIdle = true;
-    this.connections.endIdle();
-  }
-
   /** Refuses everything new from now on, as the process may be in an unknown state. */
   refuseAll(): void {
-    this.draining = true;
+    this.refusesAll = true;
   }
 
   /**
-   * Breaks off running exchanges; their clients get an error in their own protocol.
-   * @param why returns the error; undefined: that one continues
-   */
-  interruptWhere(why: (exchange: Exchange, running: RunningExchange) => GatewayError | undefined): void {
-    for (const each of this.running.items()) {
-      const error = why(each.exchange, each);
-      if (error) each.exchange.interrupt(error);
-    }
-    // Exchanges that do not notice the interruption themselves: their client has not sent the whole request.
-    setImmediate(() => {
-      for (const { exchange, reply } of this.running.items())
-        if (exchange.interruption && reply && !reply.response.headersSent) reply.refuse(exchange.interruption);
-    });
-  }
-
-  /**
-   * Stops gracefully. For the time of `linger` everything continues, but each response closes its connection. Then no connections
-   * are accepted and clients of WebSockets are told to reconnect; running exchanges continue, and requests on idle connections
-   * are served, until none has arrived for that time. At the limit the rest is interrupted, each exchange in its own protocol.
-   * Idle connections are closed last, with a FIN from this side, so that none is reset. Never throws, never hangs.
+   * Stops gracefully; see {@link ServerStop.run}. Never throws, never hangs.
    * @returns exchanges that could not be ended
    */
-  async close({ linger = 0, drain, signal }: StopTimeouts): Promise<Exchange[]> {
-    const { connections, listener } = this;
-    const limit = performance.now() + drain;
-    const late = () => performance.now() >= limit || signal?.aborted === true;
-    this.prepareStop();
-    this.busyAt = performance.now();
-    const began = this.busyAt;
-    if (listener && !listener.isInherited) await waitUntil(() => late() || performance.now() - began >= linger);
-    // While everything is refused, an error response is better than a refused connection.
-    if (!this.draining || listener?.isInherited) await listener?.close();
-    this.onDrain();
-    for (const { proxy } of new Set([this.current(), ...this.generations])) proxy.drain();
-    do {
-      await waitUntil(() => late() || this.isQuiet(linger));
-      // What arrived while the process waited for a core has not been read yet.
-      await nextTurn();
-    } while (!late() && !this.isQuiet(linger));
-    await listener?.close();
-    if (this.running.size > 0) await this.interruptAll();
-    connections.end();
-    await waitUntil(() => connections.size === 0, LAST_BYTES);
-    connections.destroy();
-    await waitUntil(() => this.running.size === 0, LAST_BYTES);
+  async close(timeouts: StopTimeouts): Promise<Exchange[]> {
+    await this.stop.run(timeouts, this.listener, this.refusesAll);
     this.server.close();
     this.overload.close();
-    return this.running.items().map(({ exchange }) => exchange);
+    return this.exchanges.items().map(({ exchange }) => exchange);
   }
 
-  private get generations(): Generation[] {
-    return this.running.items().map(({ generation }) => generation);
-  }
-
-  /** Reports whether nothing runs, nothing is being sent to a client, and no request is likely to arrive on open connections. */
-  private isQuiet(linger: number): boolean {
-    if (this.endsIdle) this.connections.endIdle();
-    if (this.running.size > 0 || this.overload.waiting > 0 || this.connections.isSending) {
-      this.busyAt = performance.now();
-      return false;
-    }
-    if (this.connections.size === 0) return true;
-    // A client that has just connected is about to send a request.
-    const wait = this.connections.hasUnused ? Math.max(linger, LAST_BYTES) : linger;
-    return performance.now() - this.busyAt >= wait;
-  }
-
-  /** Interrupts all remaining exchanges. */
-  private async interruptAll(): Promise<void> {
-    this.interruptWhere(() => new GatewayError("interrupted"));
-    await waitUntil(() => this.running.size === 0 && !this.connections.isSending, LAST_BYTES);
+  private drain(): void {
+    this.onDrain();
+    for (const { proxy } of new Set([this.current(), ...this.exchanges.generations])) proxy.drain();
   }
 
   /** Reports whether a request may take over the connection: earlier responses are finished, and it has no body. */
@@ -332,10 +193,7 @@ export class Downstream {
     const [raw = "", text = ""] = splitTarget(request.url ?? "");
     const headers = request.headerList;
     const address = this.connections.clientAddress(arrival.connection, headers);
-    if (this.stopBegun) {
-      this.busyAt = arrivedAt;
-      response.shouldKeepAlive = false;
-    }
+    if (this.stop.hasBegun) this.stop.onRequest(response, arrivedAt);
     // Node's parser loses bytes that follow an upgrade in the same packet: no further request may be read from the connection.
     if (headers.has("upgrade")) response.shouldKeepAlive = false;
     const refuse = (thrown: unknown) => {
@@ -346,7 +204,7 @@ export class Downstream {
     try {
       // First of all, so that a page's scripts can also read the reason of a refusal.
       const preflight = generation.cors?.admit(request, headers, response);
-      if (this.draining) throw new GatewayError("draining");
+      if (this.refusesAll) throw new GatewayError("draining");
       guard(request, headers);
       // These responses do not read the body, and the client should stop sending it.
       if ((preflight || isGet(request)) && hasBody(request)) response.shouldKeepAlive = false;
@@ -359,7 +217,7 @@ export class Downstream {
       }
       if (isGet(request) && generation.pages?.serve(raw, request, response, id)) return;
       if (PROBES.has(raw) && isGet(request) && !generation.paths.servedPaths().includes(raw)) {
-        sendProbeResponse(response, id, raw === "/livez" || !this.stopBegun);
+        sendProbeResponse(response, id, raw === "/livez" || !this.stop.hasBegun);
         return;
       }
       if (KEYLESS_PATHS.has(raw) && isGet(request)) {
@@ -417,7 +275,7 @@ export class Downstream {
     if (response.destroyed) exchange.abort();
     const reply = new Reply(exchange, request, response, generation);
     const receive = createReceiveBody(exchange, request, response, generation, waiting);
-    this.run(
+    this.exchanges.add(
       { exchange, generation, reply },
       response,
       passes
@@ -444,7 +302,7 @@ export class Downstream {
     const response = new HandshakeResponse(request);
     const serve = () => {
       try {
-        if (this.draining) throw new GatewayError("draining");
+        if (this.refusesAll) throw new GatewayError("draining");
         guard(request, headers);
         this.beginSocketExchange(request, socket, head, response, { id, time, arrivedAt, address, raw, text });
       } catch (thrown) {
@@ -495,82 +353,11 @@ export class Downstream {
       defaultProtocol: offer.defaultProtocol,
     };
     const life = runWebSocket(exchange, destination, generation, handshake, response);
-    this.run({ exchange, generation, reply: undefined }, socket, life);
+    this.exchanges.add({ exchange, generation, reply: undefined }, socket, life);
   }
 
-  /** @param client closed if the exchange fails unexpectedly, which must not end the process */
-  private run(running: RunningExchange, client: { destroy(): unknown }, life: Promise<void>): void {
-    const { exchange, generation } = running;
-    const entry = this.running.add(running);
-    generation.hold();
-    const fail = (thrown: unknown): void => {
-      const cause = thrown instanceof Error ? (thrown.stack ?? thrown.message) : String(thrown);
-      generation.log.error({ id: exchange.id, cause }, "a request failed, and its connection is closed");
-      client.destroy();
-    };
-    const end = (): void => {
-      this.running.remove(entry);
-      generation.release();
-      try {
-        this.onEnded(exchange);
-      } catch (thrown) {
-        fail(thrown);
-      }
-    };
-    life.then(end, (thrown: unknown) => {
-      fail(thrown);
-      end();
-    });
-  }
-
-  /** Handles what node's parser refused, or did not receive in time. */
   private onClientError(error: NodeJS.ErrnoException, socket: Socket): void {
-    if (error.code !== TIMEOUT) {
-      this.refuseHead(error, socket);
-      return;
-    }
-    const connection = this.connections.get(socket);
-    const { headsReceived } = connection;
-    if (connection.busy) {
-      // The client has not finished a further head. Node reports that only once, so the connection ends after the responses that
-      // are queued.
-      if (connection.lastResponse) connection.lastResponse.shouldKeepAlive = false;
-      return;
-    }
-    // Node checks the timeout before it reads: if this process was busy, the head may already be in the socket.
-    setImmediate(() => {
-      if (connection.headsReceived === headsReceived) this.refuseHead(error, socket);
-    });
-  }
-
-  /** Refuses a head. The client's protocol is unknown, so the body is JSON of the common protocol. */
-  private refuseHead(error: NodeJS.ErrnoException, socket: Socket): void {
-    const { lastResponse, address } = this.connections.get(socket);
-    if (error.code === "ECONNRESET" || !socket.writable) {
-      socket.destroy();
-      return;
-    }
-    if (lastResponse && !mayRefuse(lastResponse)) {
-      socket.destroySoon();
-      return;
-    }
-    const { common, log } = this.current();
-    const id = newId(Date.now());
-    const refusal = headError(error, lastResponse);
-    const body = common.error(refusal, id);
-    const head = [
-      `HTTP/1.1 ${refusal.status} ${STATUS_CODES[refusal.status]}`,
-      "content-type: application/json",
-      `x-request-id: ${id}`,
-      "x-should-retry: false",
-      "connection: close",
-      `content-length: ${Buffer.byteLength(body)}`,
-    ];
-    const speaksHttp2 = error.code === HTTP2_PREFACE && !lastResponse;
-    socket.end(speaksHttp2 ? http2Refusal() : `${head.join("\r\n")}\r\n\r\n${body}`);
-    socket.destroySoon();
-    log.info({ id, address, status: refusal.status, error: { code: refusal.code, cause: error.code } }, "refused");
-    this.onRefused(refusal.code);
+    onParserError(error, socket, this.connections.get(socket), this.current(), (code) => this.onRefused(code));
   }
 }
 
@@ -593,106 +380,6 @@ interface RequestTarget {
   text: string;
 }
 
-/** What is known about a request before it is parsed. */
-type ArrivalFacts = Pick<ExchangeStart, "id" | "time" | "arrivedAt" | "origin" | "uploader"> & { address: string };
-
-/** Node's error code for a head that has not arrived in time. */
-const TIMEOUT = "ERR_HTTP_REQUEST_TIMEOUT";
-
-/**
- * Reports whether an error may be written to a connection: not inside an unfinished response, nor before its turn, where it would
- * be read as part of that response or as the response to another request.
- */
-const mayRefuse = (last: ServerResponse): boolean =>
-  last.headersSent ? last.req.complete && last.writableFinished : last.socket !== null;
-
-/** @param last the previous response on the connection */
-function headError({ code }: NodeJS.ErrnoException, last: ServerResponse | undefined): GatewayError {
-  if (code === "HPE_HEADER_OVERFLOW") return new GatewayError("headers_too_large");
-  if (code === TIMEOUT)
-    return new GatewayError("body_timeout", { message: "The head of the request did not arrive in time." });
-  if (code === HTTP2_PREFACE) return new GatewayError("bad_request", { message: HTTP2_MESSAGE });
-  const longer = last?.req.complete && !last.headersSent;
-  return new GatewayError(
-    "bad_request",
-    longer ? { hint: "The body is longer than content-length says: count bytes, not characters." } : {},
-  );
-}
-
-/**
- * @param names those that the gateway reads; undefined: all
- * @throws GatewayError `bad_target` where one occurs twice
- */
-function refuseRepeated(query: Query, names: readonly string[] | undefined): void {
-  const repeated = query.repeated(names);
-  if (repeated === undefined) return;
-  throw new GatewayError("bad_target", {
-    message: `The query parameter "${repeated}" occurs twice.`,
-    hint: "Send it once.",
-  });
-}
-
-/** @throws GatewayError `misplaced_key`, `invalid_field` */
-function createExchange(
-  request: ServerRequest,
-  query: Query,
-  { path, protocol, operation, strict: strictPath = false, pathModel, notice }: RouteMatch,
-  known: ArrivalFacts,
-  keys: readonly string[],
-): Exchange {
-  if (containsKey(path, keys)) throw new GatewayError("misplaced_key");
-  const { method = "", headerList: headers } = request;
-  const strict = wantsStrict(headers) || strictPath;
-  headers.deleteWhere(isForwardingHeader);
-  const arrival = {
-    ...known,
-    method,
-    path,
-    query,
-    credentials: keys,
-    headers,
-    protocol,
-    operation,
-    strict,
-    pathModel,
-  };
-  const exchange = new Exchange(arrival);
-  if (notice) exchange.notices.push(notice);
-  return exchange;
-}
-
-/** Sends an error for a request that never became an exchange. */
-function refuseEarly(
-  request: ServerRequest,
-  response: ServerResponse,
-  { paths, log, redactor }: Generation,
-  path: string,
-  error: GatewayError,
-  id: string,
-  address: string,
-): void {
-  const extra = error.code === "websocket_only" ? ["upgrade", "websocket"] : [];
-  sendErrorResponse(request, response, paths.dialect(path, request.headerList), error, id, extra);
-  const known = { id, address, status: error.status, error: { code: error.code } };
-  // Load shedding logs a summary: a line for each refusal would add load.
-  if (error.code !== "overloaded") log.info(earlyFields(request, path, known, redactor), "refused");
-}
-
-/** Returns the log fields for a request that never became an exchange; the path is left out if it contains a key. */
-function earlyFields(
-  { method, headerList }: ServerRequest,
-  path: string,
-  { id, address, ...more }: { id: string; address: string; status: number; error?: { code: string } },
-  redactor: Redactor,
-): object {
-  const fields = { id, address, method, ...more };
-  const secret = more.error?.code === "misplaced_key" || containsKey(path, takeKeys(headerList, new Query()));
-  return secret ? fields : { ...fields, path: redactor.path(withoutUserInfo(path)) };
-}
-
-/** Returns a request target without user name and password. */
-const withoutUserInfo = (path: string): string => path.replace(/^([a-z][a-z0-9+.-]*:\/\/)[^/]*@/i, "$1");
-
 /** Reports whether the process accepts requests, and nothing else, as it needs no authentication. */
 function sendProbeResponse(response: ServerResponse, id: string, well: boolean): void {
   const body = well ? "ok\n" : "stopping\n";
@@ -711,12 +398,4 @@ const wantsSocket = ({ headerList }: ServerRequest): boolean =>
 function splitTarget(target: string): [string, string] {
   const mark = target.indexOf("?");
   return mark < 0 ? [target, ""] : [target.slice(0, mark), target.slice(mark + 1)];
-}
-
-function parseQuery(text: string): Query {
-  try {
-    return new Query(text);
-  } catch {
-    throw new GatewayError("bad_target", { message: "The query has a broken escape." });
-  }
 }

@@ -6,7 +6,7 @@ import type { Log } from "../core/log.ts";
 import { Marketplace } from "../core/marketplace.ts";
 import { type QuestionHandlers, question } from "../core/peers.ts";
 import { withTimeout } from "../core/timeout.ts";
-import type { RunningExchange } from "../downstream/server.ts";
+import type { RunningExchange } from "../downstream/running-exchanges.ts";
 import type { Generation } from "../generation.ts";
 import type { Ledger } from "../store/ledger.ts";
 import { ProviderRates } from "../upstream/provider-rates.ts";

@@ -13,7 +13,7 @@ import type { SharedFact } from "../core/peers.ts";
 import { type Question, QuestionHandlers } from "../core/peers.ts";
 import { waitUntil } from "../core/timeout.ts";
 import { Listener, type SocketAddress } from "../downstream/listener.ts";
-import type { StopTimeouts } from "../downstream/server.ts";
+import type { StopTimeouts } from "../downstream/server-stop.ts";
 import { CRASH_DRAIN, ledgerWarner } from "../gateway.ts";
 import { SWITCHES_TOPIC } from "../generation.ts";
 import { codeVersions, type LoadedPlugin, packagesToRestart } from "../loader/instances.ts";

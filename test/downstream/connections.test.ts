@@ -6,6 +6,7 @@ import { Networks } from "../../src/core/networks.ts";
 import { ClientConnection, Connections, isForwardingHeader } from "../../src/downstream/connections.ts";
 import { Downstream } from "../../src/downstream/server.ts";
 import { HeaderList } from "../../src/wire/headers.ts";
+import { talk } from "../support/connection.ts";
 import { asking, KEY, startGateway } from "../support/gateway.ts";
 import { until } from "../support/until.ts";
 import { rawUpstream } from "../support/upstream.ts";
@@ -84,18 +85,7 @@ chains: { llm: [sse, auth, where, models, rewrite, usage] }
   t.notMatch(heads.join(""), /canary|forwarded|203\.0\.113/i);
 });
 
-/** A connection that keeps all that comes back. */
-function talk(t: Test, port: number, bytes: string, from = "127.0.0.1") {
-  const socket = connect({ port, host: "127.0.0.1", localAddress: from }, () => socket.write(bytes, "latin1"));
-  const got = { text: "", closed: false, count: 0 };
-  socket.setEncoding("latin1").on("data", (text: string) => {
-    got.count += `${got.text.slice(-11)}${text}`.split("HTTP/1.1 200").length - 1;
-    got.text += text;
-  });
-  socket.on("error", () => {}).on("close", () => (got.closed = true));
-  t.teardown(() => socket.destroy());
-  return Object.assign(got, { socket, answers: () => got.count });
-}
+const answers = ({ text }: { text: string }): number => text.split("HTTP/1.1 200").length - 1;
 
 t.test("the connections of an address are limited, those of a trusted proxy are not", async (t) => {
   const running = await startGateway(t, MODELS);
@@ -105,14 +95,14 @@ t.test("the connections of an address are limited, those of a trusted proxy are 
   const { port } = await downstream.listen({ host: "127.0.0.1", port: 0 });
   const greet = "GET / HTTP/1.1\r\nhost: a\r\n\r\n";
   const proxied = Array.from({ length: 20 }, () => talk(t, port, greet, "127.0.0.2"));
-  await until(() => proxied.every((client) => client.answers() === 1), "answers to the proxy");
+  await until(() => proxied.every((client) => answers(client) === 1), "answers to the proxy");
   const direct = [talk(t, port, greet), talk(t, port, greet)];
-  await until(() => direct.every((client) => client.answers() === 1), "both answers");
+  await until(() => direct.every((client) => answers(client) === 1), "both answers");
   const third = talk(t, port, greet);
   await until(() => third.closed, "the third connection to close");
   t.equal(third.text, "");
   const other = talk(t, port, greet, "127.0.0.3");
-  await until(() => other.answers() === 1, "another address");
+  await until(() => answers(other) === 1, "another address");
 });
 
 /** A gateway whose provider answers each request with its number, and when it is let. */
@@ -148,11 +138,11 @@ t.test("pipelined requests are served one after the other, all of them", async (
   const { gateway, upstream, asked, most } = await counting(t);
   const all = Array.from({ length: PIPELINED }, (_, n) => n);
   const client = talk(t, gateway.port, all.map((n) => question(n)).join(""));
-  for (let before = -1; client.answers() < PIPELINED && client.answers() > before; ) {
-    before = client.answers();
-    await until(() => client.answers() >= Math.min(before + 50, PIPELINED), `more than ${before} answers`);
+  for (let before = -1; answers(client) < PIPELINED && answers(client) > before; ) {
+    before = answers(client);
+    await until(() => answers(client) >= Math.min(before + 50, PIPELINED), `more than ${before} answers`);
   }
-  t.equal(client.answers(), PIPELINED);
+  t.equal(answers(client), PIPELINED);
   t.same(
     asked.map((body) => Number(/"content":"(\d+)"/.exec(body)?.[1])),
     all,
@@ -174,7 +164,7 @@ t.test(
     await until(() => asked.length === 2, "the third question");
     go();
     await until(() => last.closed, "its connection to close");
-    t.equal(last.answers(), 1);
+    t.equal(answers(last), 1);
     t.same(asked.length, 2, "neither the second nor the fourth was sent");
   },
 );
@@ -208,7 +198,7 @@ t.test("more pipelined requests than may wait end their connection, and no other
     { fields: { address: "127.0.0.1", error: { code: "too_many_pipelined" } } },
   );
   const other = talk(t, gateway.port, "GET / HTTP/1.1\r\nhost: a\r\n\r\n");
-  await until(() => other.answers() === 1, "the greeting");
+  await until(() => answers(other) === 1, "the greeting");
 });
 
 t.test("an incomplete head after a waiting request does not count against its client", async (t) => {
@@ -226,7 +216,7 @@ t.test("an incomplete head after a waiting request does not count against its cl
   t.notOk(client.closed, "the first is still being answered");
   go();
   await until(() => client.closed, "the connection to end");
-  t.equal(client.answers(), 2, "with both answers");
+  t.equal(answers(client), 2, "with both answers");
 });
 
 /** A server whose requests wait, and a client connected to it. */

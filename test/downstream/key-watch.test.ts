@@ -1,7 +1,7 @@
 import t from "tap";
 import type { GatewayError } from "../../src/core/errors.ts";
-import type { Exchange } from "../../src/core/exchange.ts";
 import { KeyWatch } from "../../src/downstream/key-watch.ts";
+import type { RunningExchange } from "../../src/downstream/running-exchanges.ts";
 import { SqliteDatabase } from "../../src/store/sqlite/database.ts";
 import { SqliteKeys } from "../../src/store/sqlite/keys.ts";
 import { until } from "../support/until.ts";
@@ -9,8 +9,8 @@ import { until } from "../support/until.ts";
 /** Exchanges of callers, and why each was ended. */
 function running(callers: { id: string; name: string; group?: string; expires?: number }[]) {
   const ended: (string | undefined)[] = callers.map(() => undefined);
-  const end = (why: (exchange: Exchange) => GatewayError | undefined) => {
-    for (const [i, caller] of callers.entries()) ended[i] ??= why({ caller } as Exchange)?.code;
+  const end = (why: (running: RunningExchange) => GatewayError | undefined) => {
+    for (const [i, caller] of callers.entries()) ended[i] ??= why({ exchange: { caller } } as RunningExchange)?.code;
   };
   return { ended, end };
 }

@@ -5,6 +5,7 @@ import t, { type Test } from "tap";
 import { REFUSALS } from "../../src/core/errors.ts";
 import { endResponse } from "../../src/downstream/reply.ts";
 import { Downstream } from "../../src/downstream/server.ts";
+import { talk } from "../support/connection.ts";
 import { asking, KEY, type Running, startGateway } from "../support/gateway.ts";
 import { gathered } from "../support/gathered.ts";
 import { until } from "../support/until.ts";
@@ -44,16 +45,6 @@ const DIALECTS: Record<string, { path: string; shape: object }> = {
 };
 
 const ask = ({ url }: Running, path: string) => fetch(url + path, { method: "POST", headers: asking(), body: BODY });
-
-/** Sends bytes on a connection of its own and keeps all that comes back. */
-function talk(t: Test, { port }: Running, bytes: string | Buffer) {
-  const socket = connect(port, "127.0.0.1", () => socket.write(bytes));
-  const got = { text: "", closed: false, error: undefined as Error | undefined };
-  socket.setEncoding("latin1").on("data", (text: string) => (got.text += text));
-  socket.on("error", (error) => (got.error = error)).on("close", () => (got.closed = true));
-  t.teardown(() => socket.destroy());
-  return Object.assign(got, { socket });
-}
 
 for (const [protocol, { path, shape }] of Object.entries(DIALECTS)) {
   gathered(
@@ -126,7 +117,7 @@ t.test("a client that still sends its body receives the refusal, and its connect
   const running = await startGateway(t, MODELS);
   const size = 5 << 20;
   const head = `POST /v1/messages HTTP/1.1\r\nhost: a\r\ncontent-type: application/json\r\ncontent-length: ${size}\r\n`;
-  const client = talk(t, running, `${head}\r\n`);
+  const client = talk(t, running.port, `${head}\r\n`);
   await until(() => client.text.endsWith("}"), "the refusal to come before the body");
   t.match(client.text, /^HTTP\/1\.1 401 /);
   for (let sent = 0; sent < size; sent += 1 << 16)
@@ -144,7 +135,7 @@ t.test("a body that was sent together with its head does not reset the connectio
   const running = await startGateway(t, MODELS);
   const size = 5 << 20;
   const head = `POST /v1/messages HTTP/1.1\r\nhost: a\r\nconnection: close\r\ncontent-type: application/json\r\ncontent-length: ${size}\r\n\r\n`;
-  const client = talk(t, running, Buffer.concat([Buffer.from(head), Buffer.alloc(size, "x")]));
+  const client = talk(t, running.port, Buffer.concat([Buffer.from(head), Buffer.alloc(size, "x")]));
   await until(() => client.closed, "the connection to close");
   t.match(client.text, /^HTTP\/1\.1 401 [\s\S]*\}$/);
   t.equal(client.error, undefined);
@@ -157,7 +148,7 @@ t.test("ambiguous framing closes the connection: what follows is not read as a r
     "POST /v1/messages HTTP/1.1\r\nhost: a\r\nhost: b\r\ncontent-length: 0\r\n\r\n",
     "POST /v1/messages HTTP/1.1\r\nhost: a\r\ncontent-length: 5\r\ntransfer-encoding: chunked\r\n\r\n0\r\n\r\n",
   ]) {
-    const client = talk(t, running, head + second);
+    const client = talk(t, running.port, head + second);
     await until(() => client.closed, "the connection to close");
     t.match(client.text, /^HTTP\/1\.1 400 /);
     t.match(client.text, /\r\nconnection: close\r\n/i);
@@ -183,7 +174,7 @@ chains: { llm: [sse, auth, own, models, rewrite, usage], read: [auth] }
   const text = '{"model":"any","max_tokens":9,"messages":[{"role":"user","content":"hi"}]}';
   const client = talk(
     t,
-    running,
+    running.port,
     `POST ${path} HTTP/1.1\r\nhost: a\r\nauthorization: Bearer ${KEY}\r\ncontent-type: application/json\r\ncontent-length: ${text.length}\r\n\r\n${text}`,
   );
   await until(() => running.log.lines.length > 0, "the log line");
@@ -251,7 +242,7 @@ t.test("a client has received the error of a stream before its connection ends",
     const body = '{"model":"echo","stream":true,"messages":[]}';
     const lines = Object.entries({ ...asking(), host: "a", "content-length": body.length });
     const request = `POST /v1/chat/completions HTTP/1.1\r\n${lines.map((line) => line.join(": ")).join("\r\n")}\r\n\r\n${body}`;
-    const got = talk(t, running, request);
+    const got = talk(t, running.port, request);
     got.socket.on("data", () => {
       if (got.text.includes('"error"') && order.length === 0) order.push("error");
     });
@@ -402,7 +393,7 @@ gathered(
       t.equal(ids.size, 3);
     }
     const head = `POST /v1/chat/completions HTTP/1.1\r\nhost: a\r\ncontent-length: ${BODY.length}\r\n\r\n`;
-    const client = talk(t, { ...running, port }, head + BODY + head + BODY.slice(0, 9));
+    const client = talk(t, port, head + BODY + head + BODY.slice(0, 9));
     const answers = () => client.text.split("HTTP/1.1 503 ").length - 1;
     await until(() => answers() === 2, "an answer also before the body is there");
     client.socket.write(BODY.slice(9) + head + BODY);

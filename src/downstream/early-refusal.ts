@@ -1,0 +1,41 @@
+import type { GatewayError } from "../core/errors.ts";
+import type { ServerResponse } from "../core/node-http.ts";
+import type { Redactor } from "../core/redactor.ts";
+import type { Generation } from "../generation.ts";
+import { Query } from "../wire/query.ts";
+import { containsKey } from "./guard.ts";
+import { takeKeys } from "./presented-keys.ts";
+import { sendErrorResponse } from "./reply.ts";
+import type { ServerRequest } from "./server-request.ts";
+
+/** Sends and logs an error for a request that never became an exchange. */
+export function refuseEarly(
+  request: ServerRequest,
+  response: ServerResponse,
+  { paths, log, redactor }: Generation,
+  path: string,
+  error: GatewayError,
+  id: string,
+  address: string,
+): void {
+  const extra = error.code === "websocket_only" ? ["upgrade", "websocket"] : [];
+  sendErrorResponse(request, response, paths.dialect(path, request.headerList), error, id, extra);
+  const known = { id, address, status: error.status, error: { code: error.code } };
+  // Load shedding logs a summary: a line for each refusal would add load.
+  if (error.code !== "overloaded") log.info(earlyFields(request, path, known, redactor), "refused");
+}
+
+/** Returns the log fields for a request that never became an exchange; the path is left out if it contains a key. */
+export function earlyFields(
+  { method, headerList }: ServerRequest,
+  path: string,
+  { id, address, ...more }: { id: string; address: string; status: number; error?: { code: string } },
+  redactor: Redactor,
+): object {
+  const fields = { id, address, method, ...more };
+  const secret = more.error?.code === "misplaced_key" || containsKey(path, takeKeys(headerList, new Query()));
+  return secret ? fields : { ...fields, path: redactor.path(withoutUserInfo(path)) };
+}
+
+/** Returns a request target without user name and password. */
+const withoutUserInfo = (path: string): string => path.replace(/^([a-z][a-z0-9+.-]*:\/\/)[^/]*@/i, "$1");

@@ -1,0 +1,21 @@
+import t from "tap";
+import { asking, startGateway } from "../support/gateway.ts";
+
+const MODELS = 'providers: { demo: { url: "demo:" } }\nmodels: { echo: { targets: [demo:echo] } }\n';
+const BODY = '{"model":"echo","max_tokens":9,"messages":[{"role":"user","content":"hi"}]}';
+
+t.test("a query parameter that occurs twice, or cannot be decoded, is refused", async (t) => {
+  const { url } = await startGateway(t, MODELS);
+  for (const [query, reason] of [
+    ["alt=sse&alt=json", /"alt" occurs twice\. Send it once/],
+    ["a=%zz", /broken escape/],
+  ] as const) {
+    const refused = await fetch(`${url}/v1/chat/completions?${query}`, {
+      method: "POST",
+      headers: asking(),
+      body: BODY,
+    });
+    t.equal(refused.status, 400);
+    t.match(await refused.json(), { error: { code: "bad_target", message: reason } });
+  }
+});
