@@ -109,12 +109,6 @@ export class UpstreamProxy {
     this.draining = true;
     for (const relay of this.sockets) relay.close();
   }
-
-  /** Waits for running attempts, then closes all connections. */
-  async close(): Promise<void> {
-    await this.pools.close();
-    this.agents.close();
-  }
 }
 
 /** What the options of one `web()` call pass to the functions below. */

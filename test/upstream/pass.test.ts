@@ -74,7 +74,8 @@ async function passing(
   }: { environment?: Record<string, string>; origin?: string; headed?: (abort: () => void) => void } = {},
 ) {
   const upstream = await rawUpstream(script);
-  const proxy = new UpstreamProxy(new Pools({ environment: {} }), new Agents(environment));
+  const agents = new Agents(environment);
+  const proxy = new UpstreamProxy(new Pools({ environment: {} }), agents);
   const ends: End[] = [];
   const errors: GatewayError[] = [];
   const requests: IncomingMessage[] = [];
@@ -117,7 +118,7 @@ async function passing(
   t.teardown(async () => {
     server.closeAllConnections();
     server.close();
-    await proxy.close();
+    agents.close();
     await upstream.close();
   });
   const { port } = server.address() as AddressInfo;

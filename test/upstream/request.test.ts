@@ -11,6 +11,7 @@ import { until } from "../support/until.ts";
 import {
   CHUNKED,
   client,
+  closePools,
   delayedLookup,
   failed,
   httpUpstream,
@@ -81,7 +82,7 @@ t.test("a provider that cannot be reached", async (t) => {
   const unknown: LookupFunction = (_name, _options, done) =>
     done(Object.assign(new Error(), { code: "ENOTFOUND" }), []);
   const pools = new Pools({ environment: {}, lookup: unknown });
-  t.teardown(() => pools.destroy());
+  t.teardown(() => void closePools(pools));
   t.match(
     await failed(new UpstreamProxy(pools).send(outgoing(new URL(`http://provider.test:${origin.port}`)), client())),
     {
@@ -97,7 +98,7 @@ t.test("a provider without TLS is unreachable by https", async (t) => {
   await once(plain, "listening");
   const pools = new Pools({ environment: {} });
   t.teardown(async () => {
-    await pools.destroy();
+    void closePools(pools);
     plain.close();
   });
   const origin = new URL(`https://127.0.0.1:${(plain.address() as AddressInfo).port}`);
@@ -286,7 +287,7 @@ t.test("the sender is told whether its connection was opened for it", async (t) 
   const upstream = await httpUpstream((_, reply) => reply.end("ok"));
   const pools = new Pools({ environment: {} });
   t.teardown(async () => {
-    await pools.destroy();
+    void closePools(pools);
     await upstream.close();
   });
   const proxy = new UpstreamProxy(pools);

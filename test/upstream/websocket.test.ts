@@ -28,7 +28,8 @@ async function relaying(
   > = {},
 ) {
   const upstream = await rawUpstream(script);
-  const proxy = new UpstreamProxy(new Pools({ environment: {} }), new Agents(environment));
+  const agents = new Agents(environment);
+  const proxy = new UpstreamProxy(new Pools({ environment: {} }), agents);
   const ends: SocketEnd[] = [];
   const refused: string[] = [];
   const messages: string[] = [];
@@ -68,7 +69,7 @@ async function relaying(
   await once(server, "listening");
   t.teardown(async () => {
     server.close();
-    await proxy.close();
+    agents.close();
     await upstream.close();
   });
   const client = (more = "") => {

@@ -103,19 +103,6 @@ export class Pool implements ConnectionOwner {
     return this.closing.promise;
   }
 
-  /** Closes all connections at once. */
-  destroy(): Promise<void> {
-    const closed = this.close();
-    const error = new Http1Error("POOL_CLOSED");
-    for (const connection of [...this.connections]) connection.fail(error);
-    const unserved = [...this.queue.splice(0), ...this.connecting.keys()];
-    for (const cancelOpening of this.connecting.values()) cancelOpening();
-    this.connecting.clear();
-    for (const request of unserved) request.onError(error);
-    this.settle();
-    return closed;
-  }
-
   onReleased(connection: Connection, keepAliveTimeout: number | undefined): void {
     const { keepAlive } = this.options;
     const time = keepAliveTimeout === undefined ? keepAlive : Math.min(keepAlive, keepAliveTimeout - MARGIN);

@@ -64,16 +64,6 @@ export class Pools {
     await Promise.all(unused.map(([, pool]) => pool.close()));
   }
 
-  /** Takes no new requests; settles when the running ones have ended. */
-  async close(): Promise<void> {
-    await Promise.all([...this.pools.values()].map((pool) => pool.close()));
-  }
-
-  /** Closes all connections at once. */
-  async destroy(): Promise<void> {
-    await Promise.all([...this.pools.values()].map((pool) => pool.destroy()));
-  }
-
   private findOrCreate(origin: URL, credentialId: string, warm: number): Pool {
     const key = `${origin.origin} ${credentialId} ${warm}`;
     let pool = this.pools.get(key);

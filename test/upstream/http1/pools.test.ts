@@ -3,11 +3,11 @@ import t from "tap";
 import { Pools } from "../../../src/upstream/http1/pools.ts";
 import { UpstreamProxy } from "../../../src/upstream/proxy.ts";
 import { until } from "../../support/until.ts";
-import { client, httpUpstream, outgoing, rawUpstream, whole } from "../../support/upstream.ts";
+import { client, closePools, failed, httpUpstream, outgoing, rawUpstream, whole } from "../../support/upstream.ts";
 
 t.test("one pool for each origin and credential", async (t) => {
   const pools = new Pools({ environment: {} });
-  t.teardown(() => pools.close());
+  t.teardown(() => closePools(pools));
   const origin = new URL("http://a.test/v1");
   const pool = pools.pool(origin, "one");
   t.equal(pool.origin, "http://a.test");
@@ -26,7 +26,7 @@ t.test("a pool counts the connections it opens", async (t) => {
   const upstream = await httpUpstream();
   const pools = new Pools({ environment: {} });
   t.teardown(async () => {
-    await pools.destroy();
+    void closePools(pools);
     await upstream.close();
   });
   const proxy = new UpstreamProxy(pools);
@@ -47,7 +47,7 @@ t.test("an unused connection is closed after its time, however long the provider
     });
     const pools = new Pools({ environment: {}, keepAlive: 40 });
     t.teardown(async () => {
-      await pools.destroy();
+      void closePools(pools);
       await upstream.close();
     });
     await whole(await new UpstreamProxy(pools).send(outgoing(upstream.origin), client()));
@@ -67,7 +67,7 @@ t.test("no more connections than allowed; the others wait", async (t) => {
   });
   const pools = new Pools({ environment: {}, connections: 2 });
   t.teardown(async () => {
-    await pools.destroy();
+    void closePools(pools);
     await upstream.close();
   });
   const proxy = new UpstreamProxy(pools);
@@ -76,12 +76,28 @@ t.test("no more connections than allowed; the others wait", async (t) => {
   t.equal(most, 2);
 });
 
-t.test("destroy aborts what runs", async (t) => {
-  const upstream = await httpUpstream(() => {});
+t.test("the pools of unused accounts close as soon as their requests have ended", async (t) => {
+  let answer = () => {};
+  const upstream = await httpUpstream((_request, reply) => {
+    answer = () => reply.end("ok");
+  });
   const pools = new Pools({ environment: {} });
-  t.teardown(() => upstream.close());
-  const sent = new UpstreamProxy(pools).send(outgoing(upstream.origin), client());
+  t.teardown(async () => {
+    void closePools(pools);
+    await upstream.close();
+  });
+  const proxy = new UpstreamProxy(pools);
+  const origin = upstream.origin;
+  const [left, used] = [pools.pool(origin, "left"), pools.pool(origin, "used")];
+  const sent = proxy.send(outgoing(origin, { credentialId: "left" }), client());
   await until(() => upstream.seen.length === 1);
-  const [error] = await Promise.all([sent.catch((error) => error), pools.destroy()]);
-  t.match(error, { code: "draining" });
+  let isClosed = false;
+  const closed = pools.retain(new Set([`${origin.origin} used`])).then(() => (isClosed = true));
+  t.match(await failed(proxy.send(outgoing(origin, { credentialId: "left" }), client())), { code: "draining" });
+  t.notOk(isClosed);
+  answer();
+  t.equal((await whole(await sent)).body.toString(), "ok");
+  await closed;
+  t.equal(pools.pool(new URL(origin), "used"), used);
+  t.not(pools.pool(new URL(origin), "left"), left);
 });

@@ -7,7 +7,7 @@ import { UpstreamProxy } from "../../../src/upstream/proxy.ts";
 import { type ConnectProxy, connectProxy } from "../../support/connect-proxy.ts";
 import { certificate, key } from "../../support/tls.ts";
 import { until } from "../../support/until.ts";
-import { client, failed, OK, outgoing, whole } from "../../support/upstream.ts";
+import { client, closePools, failed, OK, outgoing, whole } from "../../support/upstream.ts";
 
 /** A provider that speaks TLS, and what it saw: a script for each piece it reads. */
 async function provider(t: Test, script: (socket: TLSSocket, text: string) => unknown) {
@@ -29,7 +29,7 @@ async function provider(t: Test, script: (socket: TLSSocket, text: string) => un
 /** The gateway's client behind a proxy. @param userinfo credentials in the variable, with their @ */
 function behind(t: Test, { address }: Pick<ConnectProxy, "address">, userinfo = ""): UpstreamProxy {
   const pools = new Pools({ environment: { HTTPS_PROXY: address.replace("://", `://${userinfo}`) } });
-  t.teardown(() => pools.destroy());
+  t.teardown(() => void closePools(pools));
   return new UpstreamProxy(pools);
 }
 
