@@ -6,6 +6,7 @@ export { limitOwner } from "./core/limit-messages.ts";
 export { Levels, type LimitLevel } from "./core/limits.ts";
 export { cost } from "./core/price.ts";
 export { minimumCost, totalCost } from "./core/price-list.ts";
+export { premiumTier, tierMembers } from "./core/service-tier.ts";
 export type { Usage } from "./core/usage.ts";
 export { ObjectAccess } from "./objects/objects.ts";
 export { KeptValues } from "./store/kept-values.ts";

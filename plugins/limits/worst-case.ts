@@ -10,7 +10,7 @@ import {
   type Target,
   type Translations,
 } from "model-gateway";
-import { cost, type Spending, type Usage } from "model-gateway/store";
+import { cost, premiumTier, type Spending, type Usage } from "model-gateway/store";
 
 /** The range of an exchange's cost: its maximum, and its minimum once a provider has received it. */
 export interface WorstCase {
@@ -295,7 +295,7 @@ function between(pieces: readonly Buffer[], start: number, end: number): Buffer[
 function requestedAnswers({ body, form, protocol }: RouteExchange | SendExchange): RequestedAnswer[] {
   const { output } = protocol;
   const at = (path: MemberPath) => valueAt(body, path);
-  const tier = Marketplace.premiumTier(protocol, (name) => at([name]));
+  const tier = premiumTier(protocol, (name) => at([name]));
   if (!output) return [{ tokens: 0, times: 1, tier }];
   const tokens = outputLimitOf(output.tokens, at);
   const first: RequestedAnswer = {
@@ -316,8 +316,7 @@ function requestedAnswers({ body, form, protocol }: RouteExchange | SendExchange
     return {
       tokens: outputLimitOf(output.tokens, (path) => valueBelow(entry, path)) ?? tokens,
       times: 1,
-      tier:
-        own === undefined ? tier : Marketplace.premiumTier(protocol, (name) => (name === member ? own : at([name]))),
+      tier: own === undefined ? tier : premiumTier(protocol, (name) => (name === member ? own : at([name]))),
       model: String(entry?.["model"] ?? ""),
     };
   });

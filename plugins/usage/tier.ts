@@ -1,4 +1,5 @@
-import { type Attempt, type Frame, Marketplace, type Protocol } from "model-gateway";
+import type { Attempt, Frame, Protocol } from "model-gateway";
+import { premiumTier, tierMembers } from "model-gateway/store";
 
 /** The value for a tier that is chosen later. */
 const AUTO = "auto";
@@ -8,7 +9,7 @@ const MAX_TIER_BYTES = 100;
 
 /** Returns the service tier in a frame, at its top level or one below; undefined: none, or one that is not chosen yet. */
 export function reportedTier(frame: Frame, protocol: Protocol): string | undefined {
-  const names = Marketplace.tierMembers(protocol);
+  const names = tierMembers(protocol);
   if (!names.some((name) => frame.mayContain(name, QUOTE))) return undefined;
   const json = frame.json();
   for (const part of [json, ...(isObject(json) ? Object.values(json) : [])])
@@ -24,7 +25,7 @@ export function reportedTier(frame: Frame, protocol: Protocol): string | undefin
  * Undefined also where the target's price has none: it may not have such a tier.
  */
 export function requestedTier({ target, protocol, body }: Attempt, time: number): string | undefined {
-  const tier = Marketplace.premiumTier(protocol, (name) => {
+  const tier = premiumTier(protocol, (name) => {
     const member = body.member(name);
     return member?.kind === "string" && member.end - member.start <= MAX_TIER_BYTES ? body.value(name) : undefined;
   });

@@ -5,6 +5,7 @@ import { asList, asObject } from "../wire/values.ts";
 import type { Body } from "./body.ts";
 import { GatewayError } from "./errors.ts";
 import type { Protocol } from "./protocol.ts";
+import { tierMembers } from "./service-tier.ts";
 
 /** Maximum number of look-alikes in a body: they have no legitimate use, and removing many is wasted work. */
 const MAX_LOOK_ALIKES = 100;
@@ -28,13 +29,14 @@ class CheckedMembers {
   /** Nested members, by the outer member's name. */
   private readonly inner: Map<string, InnerMembers>;
 
-  constructor({ output, otherModels, objects, includeUsage }: Protocol) {
+  constructor(protocol: Protocol) {
+    const { output, otherModels, objects, includeUsage } = protocol;
     const paths = output ? [...output.tokens, ...output.multipliers] : [];
     const [tier] = output?.premiumTier ?? [];
     const all = [
       ...[
         "model",
-        ...(output?.tierMembers ?? ["service_tier"]),
+        ...tierMembers(protocol),
         tier,
         output?.fallbackModels,
         output?.background,

@@ -5,7 +5,6 @@ import { compileGlob, matchesAny } from "./glob.ts";
 import { modelNotAllowed, otherModelNotAllowed, otherModelNotServed } from "./key-scope.ts";
 import { checkModel } from "./model-name.ts";
 import type { PriceList } from "./price-list.ts";
-import { premiumTier, type TierNames, tierMembers } from "./service-tier.ts";
 import type { Shape } from "./shape.ts";
 
 /** A credential for a provider. */
@@ -199,19 +198,6 @@ export class Marketplace {
   /** Reports whether a target's provider speaks a protocol, so that requests of it are sent there without translation. */
   static isNative({ provider, protocolName }: Target, protocol: string): boolean {
     return provider.speaks.includes(protocol) && (protocolName ?? protocol) === protocol;
-  }
-
-  /** Returns the members of a protocol's requests and answers that name a service tier. */
-  static tierMembers(protocol: TierNames): readonly string[] {
-    return tierMembers(protocol);
-  }
-
-  /**
-   * Returns the service tier that a request asks for, where it is more expensive than the usual one; undefined: none.
-   * @param read returns the value of a member of the request
-   */
-  static premiumTier(protocol: TierNames, read: (member: string) => unknown): string | undefined {
-    return premiumTier(protocol, read);
   }
 
   private readonly byName = new Map<string, Model>();
