@@ -4,6 +4,7 @@ import { fileURLToPath } from "node:url";
 import t from "tap";
 import { loadConfig } from "../../src/config/load.ts";
 import { ConfigError } from "../../src/config/problems.ts";
+import { countTurns } from "../support/turns.ts";
 import { complaint, complaints, load, MINIMAL_CONFIG, vocabulary } from "./fixture.ts";
 
 t.test("the repository's own file is valid, and its demo models need no account", async (t) => {
@@ -322,14 +323,6 @@ t.test("a ConfigError has its problems in machine-readable form", async (t) => {
 });
 
 t.test("a load leaves the event loop to others twice, as it may happen in a gateway that serves", async (t) => {
-  let turns = 0;
-  let loading = true;
-  const turn = () => {
-    turns++;
-    if (loading) setImmediate(turn);
-  };
-  setImmediate(turn);
-  await load(t, MINIMAL_CONFIG);
-  loading = false;
+  const turns = await countTurns(t, () => load(t, MINIMAL_CONFIG));
   t.ok(turns >= 2, String(turns));
 });

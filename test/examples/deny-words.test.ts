@@ -2,7 +2,8 @@ import t from "tap";
 import DenyWords from "../../examples/deny-words.ts";
 import { drive } from "../../src/testing.ts";
 import { asking } from "../support/gateway.ts";
-import { aroundSteps, countTurns, STEP, startExample } from "./example.ts";
+import { countTurns } from "../support/turns.ts";
+import { aroundSteps, STEP, startExample } from "./example.ts";
 
 /** How a user says something, protocol by protocol. */
 const BODIES: Record<string, (text: string) => object> = {
@@ -34,5 +35,5 @@ t.test("a large text is searched in many turns, and a word is found wherever tho
   for (const innocent of ["xbluebird", "bluebirdx", "𝒳bluebird", "bluebird𝒳"])
     for (const text of aroundSteps(innocent)) t.equal((await driven.ask({ protocol, text })).status, 200);
   const text = "bluebirds ".repeat((64 * STEP) / 10);
-  t.ok((await countTurns(() => driven.ask({ protocol, text }))) > 64);
+  t.ok((await countTurns(t, () => driven.ask({ protocol, text }))) > 64);
 });

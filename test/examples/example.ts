@@ -36,18 +36,6 @@ export const say = ({ url }: Running, content: string): Promise<Response> =>
 /** Characters of a text that examples search in one turn of the event loop. */
 export const STEP = 32 * 1024;
 
-/** Returns how many turns of the event loop something takes. */
-export async function countTurns(act: () => Promise<unknown>): Promise<number> {
-  let turns = 0;
-  let next = setImmediate(function count() {
-    turns++;
-    next = setImmediate(count);
-  });
-  await act();
-  clearImmediate(next);
-  return turns;
-}
-
 /** Returns a text around each place at which one step of a search ends. */
 export function aroundSteps(text: string): string[] {
   const offsets = [-text.length - 1, -text.length, 1 - text.length, -8, -1, 0, 1];

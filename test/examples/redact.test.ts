@@ -4,8 +4,9 @@ import { drive } from "../../src/testing.ts";
 import { CLIENTS, eventsOf } from "../support/four-clients.ts";
 import { asking } from "../support/gateway.ts";
 import { repeating } from "../support/repeating.ts";
+import { countTurns } from "../support/turns.ts";
 import type { ProtocolName } from "../support/vendor-sdks.ts";
-import { aroundSteps, countTurns, STEP, startExamples } from "./example.ts";
+import { aroundSteps, STEP, startExamples } from "./example.ts";
 
 const ADDRESS = "jane.doe+news@example-home.co.uk";
 const TOLD = `Write to ${ADDRESS}, "me@home.org" & <address-9>.`;
@@ -93,9 +94,9 @@ t.test("a large text is searched in many turns, and addresses are found wherever
     t.ok(sent[0]?.texts("user")[0] === text, "what is none stays, wherever a turn ends");
   }
   const large = "a@b.c ".repeat((64 * STEP) / 6);
-  t.ok((await countTurns(() => driven.ask({ protocol, text: large }))) > 64);
+  t.ok((await countTurns(t, () => driven.ask({ protocol, text: large }))) > 64);
   const many = Array.from({ length: 65 }, () => ({ role: "user", content: `${"b".repeat(STEP)}` }));
-  t.ok((await countTurns(() => driven.ask({ protocol, body: { messages: many } }))) > 64, "so are many texts");
+  t.ok((await countTurns(t, () => driven.ask({ protocol, body: { messages: many } }))) > 64, "so are many texts");
 });
 
 t.test("a name of very many parts is no failure; a request with very many addresses is refused", async (t) => {

@@ -3,6 +3,7 @@ import messages from "../../plugins/protocols/anthropic-messages/index.ts";
 import chat from "../../plugins/protocols/openai-chat/index.ts";
 import { drive } from "../../src/testing.ts";
 import { asking, startGateway } from "../support/gateway.ts";
+import { turnCounter } from "../support/turns.ts";
 import { until } from "../support/until.ts";
 import { httpUpstream } from "../support/upstream.ts";
 import { json, startVendor } from "../support/vendor.ts";
@@ -230,16 +231,11 @@ t.test("a large request is decoded and encoded in many turns of the event loop, 
     reply.writeHead(200, { "content-type": "application/json" }).end(WHOLE),
   );
   t.teardown(() => upstream.close());
-  let turn = 0;
-  let counting = setImmediate(function next() {
-    turn++;
-    counting = setImmediate(next);
-  });
-  t.teardown(() => clearImmediate(counting));
+  const turns = turnCounter(t);
   const [read, written]: [number[], number[]] = [[], []];
   const [reader, writer] = [messages.translation.request, chat.translation.request];
-  listen(t, reader, "decode", () => read.push(turn));
-  listen(t, writer, "encode", () => written.push(turn));
+  listen(t, reader, "decode", () => read.push(turns()));
+  listen(t, writer, "encode", () => written.push(turns()));
   const { url } = await startGateway(
     t,
     `providers: { up: { url: "${upstream.origin.origin}/v1", speaks: [openai-chat] } }\nmodels: { m: { targets: [up:x] } }\n`,
@@ -319,16 +315,11 @@ t.test("a large whole answer is translated in many turns of the event loop, a sm
     reply.writeHead(200, { "content-type": "application/json" }).end(JSON.stringify(whole));
   });
   t.teardown(() => upstream.close());
-  let turn = 0;
-  let counting = setImmediate(function next() {
-    turn++;
-    counting = setImmediate(next);
-  });
-  t.teardown(() => clearImmediate(counting));
+  const turns = turnCounter(t);
   const [read, written]: [number[], number[]] = [[], []];
   const [reader, writer] = [chat.translation.response, messages.translation.response];
-  listen(t, reader, "decode", () => read.push(turn));
-  listen(t, writer, "encode", () => written.push(turn));
+  listen(t, reader, "decode", () => read.push(turns()));
+  listen(t, writer, "encode", () => written.push(turns()));
   const { url } = await startGateway(
     t,
     `providers: { up: { url: "${upstream.origin.origin}/v1", speaks: [openai-chat] } }\nmodels: { m: { targets: [up:x] } }\n`,

@@ -4,6 +4,7 @@ import { GatewayError } from "../../src/core/errors.ts";
 import { BufferedResponse } from "../../src/upstream/buffered-response.ts";
 import type { BodyReceiver, UpstreamResponse } from "../../src/upstream/response.ts";
 import { HeaderList } from "../../src/wire/headers.ts";
+import { countTurns } from "../support/turns.ts";
 
 /** An upstream that does what it is told. */
 function upstream() {
@@ -156,13 +157,8 @@ t.test("the pieces of a large answer are joined in many turns of the event loop,
   const whole = read(1e9);
   const pieces = Array.from({ length: 12 }, (_, i) => Buffer.alloc(1 << 20, String(i)));
   for (const piece of pieces) receiver().chunk(piece);
-  let turns = 0;
-  let counting = setImmediate(function next() {
-    turns++;
-    counting = setImmediate(next);
-  });
-  t.teardown(() => clearImmediate(counting));
   receiver().end();
+  const turns = await countTurns(t, () => whole);
   t.ok(Buffer.concat(pieces).equals(await whole));
   t.ok(turns >= 10, `${turns} turns`);
   const { got, receiver: mine } = recorder();
