@@ -27,8 +27,10 @@ import { type LimitPart, MemoryLimiter } from "../memory-limiter.ts";
 import { chargeOfRow, exchangeId, type FindCharges, ORPHAN_TIMEOUT, ORPHAN_TTL } from "../orphan-charges.ts";
 import type { PlacedSpending } from "../spend.ts";
 import { KnownSums } from "./known-sums.ts";
+import { LedgerSums } from "./ledger-sums.ts";
 import { parseExcess, parseGrant, parseStatuses, ReplyReader } from "./replies.ts";
 import { REPLY_DEADLINE, RedisRefusal, type RedisScript, RedisServer, unusableRedis } from "./server.ts";
+import { ServerMessages } from "./server-messages.ts";
 import {
   levelSumNames,
   packLevel,
@@ -61,8 +63,6 @@ const ADOPT_BATCH = 50;
 const REPORT_BATCH = 50;
 /** Charges without a reservation that wait to be sent at most. */
 const MAX_UNSENT = 500;
-/** Milliseconds for which the ledger's sums are cached. */
-const LEDGER_TTL = 1000;
 /** Sums of which the reported marks are remembered. */
 const MAX_SUMS = 20_000;
 /** Maximum retries of a reservation after its missing sums have been sent. */
@@ -83,12 +83,6 @@ interface RedisReservation {
 /** A charge without a reservation, and the position of its row in the journal of this process. */
 interface PlacedCharge extends UnreservedCharge {
   readonly position: number;
-}
-
-/** The ledger's sums, and when they were asked for: Unix milliseconds. */
-interface LedgerSums {
-  readonly asked: number;
-  readonly sums: Promise<PlacedSpending>;
 }
 
 interface RedisLimiterParts {
@@ -124,7 +118,8 @@ export class RedisLimiter extends Limiter {
   private readonly known = new KnownSums();
   /** The highest amount of each sum for which marks were reported. */
   private readonly reported = new Map<string, number>();
-  private readonly ledgerSums = new Map<number, LedgerSums>();
+  private readonly ledgerSums: LedgerSums;
+  private readonly messages: ServerMessages;
   private readonly unreported: UnreportedSpending;
   /** The position up to which this process's rows are in the ledger's store. */
   private stored = 0;
@@ -145,9 +140,6 @@ export class RedisLimiter extends Limiter {
   private closed = false;
   /** Whether it has counted apart, which was logged, and does not count with the others yet. */
   private isAway = false;
-  /** The server's last refusal that was logged. */
-  private lastRefusal: string | undefined;
-  private isMixed = false;
   private failures = 0;
   /** Whether the ledger could not return the spending of soft budgets, which was logged. */
   private softUnknownLogged = false;
@@ -155,6 +147,8 @@ export class RedisLimiter extends Limiter {
   private constructor(private readonly parts: RedisLimiterParts) {
     super();
     this.clock = parts.clock ?? Date.now;
+    this.ledgerSums = new LedgerSums(parts.spentSince, this.clock);
+    this.messages = new ServerMessages(parts.server.address, parts.warn, parts.info);
     this.unreported = new UnreportedSpending(parts.place().journal);
     this.fallback = this.createFallback();
   }
@@ -502,7 +496,7 @@ export class RedisLimiter extends Limiter {
   private handleFailure(thrown: unknown): void {
     // The error is the ledger's.
     if (thrown instanceof GatewayError) throw thrown;
-    if (this.fallback && !this.closed) this.warnRefused(thrown);
+    if (this.fallback && !this.closed) this.messages.refused(thrown);
     if (this.fallback || this.closed) return;
     this.parts.server.disconnect();
     this.countApart(thrown as Error);
@@ -522,20 +516,9 @@ export class RedisLimiter extends Limiter {
     this.schedule();
   }
 
-  private warnAway({ message }: Error): void {
-    const { server, warn } = this.parts;
+  private warnAway(reason: Error): void {
     this.isAway = true;
-    const until = this.instances === 1 ? "counts alone" : `keeps to one part in ${this.instances} of what was left`;
-    warn(
-      `limits: Redis at ${server.address} (store: limits) is unavailable (${message}): this process ${until}, until it is back`,
-    );
-  }
-
-  /** Logs once why a reachable server refuses commands, as the first warning was only that it was lost. Retries do not help. */
-  private warnRefused(thrown: unknown): void {
-    if (!(thrown instanceof RedisRefusal) || this.lastRefusal === thrown.message) return;
-    this.lastRefusal = thrown.message;
-    this.parts.warn(`limits: Redis (store: limits) is asked again, and refuses: ${thrown.message}`);
+    this.messages.away(reason, this.instances);
   }
 
   private get instances(): number {
@@ -575,7 +558,7 @@ export class RedisLimiter extends Limiter {
     const { epoch } = this;
     const sumArguments = names.map(async (name) => {
       const sum = parseSumName(name);
-      const { spent, positions } = await this.ledgerSumsSince(sum.start);
+      const { spent, positions } = await this.ledgerSums.since(sum.start);
       const included = JSON.stringify(Object.fromEntries(positions));
       return [name, toDecimal(spent.get(sum.scope) ?? 0), included, String(sumTtl(sum, calendar, this.clock()))];
     });
@@ -583,22 +566,6 @@ export class RedisLimiter extends Limiter {
     this.softUnknownLogged = false;
     // Another server's sums must be read after it has begun: what was reported to this one may not be in them.
     if (epoch === this.epoch) await this.run("seed", seedArguments);
-  }
-
-  /** Returns the ledger's sums since then, from one query for many callers. */
-  private ledgerSumsSince(start: number): Promise<PlacedSpending> {
-    const asked = this.clock();
-    // A clock that was set back makes none last longer.
-    for (const [since, known] of this.ledgerSums)
-      if (Math.abs(asked - known.asked) >= LEDGER_TTL) this.ledgerSums.delete(since);
-    const known = this.ledgerSums.get(start);
-    if (known) return known.sums;
-    const sums = this.parts.spentSince(start).catch((cause: unknown) => {
-      this.ledgerSums.delete(start);
-      throw spendUnknownError(cause);
-    });
-    this.ledgerSums.set(start, { asked, sums });
-    return sums;
   }
 
   /** Schedules the next heartbeat, or the next attempt to reconnect. */
@@ -636,7 +603,7 @@ export class RedisLimiter extends Limiter {
   private async sendHeartbeat(): Promise<boolean> {
     for (;;) {
       const [epoch, known, seen, ended, mixed, ...orphans] = await this.runBeat(PROCESS_TTL, ORPHAN_BATCH);
-      this.reportVersions(mixed === 1);
+      this.messages.versions(mixed === 1);
       const same = this.epoch === epoch && known === 1;
       if (this.epoch !== epoch) {
         this.unreported.changeServer(String(epoch));
@@ -649,16 +616,6 @@ export class RedisLimiter extends Limiter {
       if (orphans.length > 0) void this.settleOrphans(orphans as string[]).catch(() => {});
       if (Number(ended) < END_BATCH) return same;
     }
-  }
-
-  /** Logs when gateways of another version, which count apart, begin to use the server, and when they have left it. */
-  private reportVersions(mixed: boolean): void {
-    if (mixed === this.isMixed) return;
-    this.isMixed = mixed;
-    const { server, warn, info } = this.parts;
-    const others = `limits: gateways of another version of model-gateway use Redis at ${server.address} (store: limits)`;
-    if (mixed) warn(`${others}, and count apart: until they are stopped, budgets may be exceeded by what they spend`);
-    else info(`${others} no more: what they have spent is loaded from the ledger`);
   }
 
   /** @param life milliseconds until this process counts as dead @param orphans maximum number to return */
@@ -750,10 +707,8 @@ export class RedisLimiter extends Limiter {
     if (gathered) this.beginning = this.awaitOthers(sent);
     await sent;
     this.mustRejoin = false;
-    if (this.isAway)
-      this.parts.info(`limits: Redis at ${server.address} (store: limits) is back, and all count together again`);
+    this.messages.joined(this.isAway);
     this.isAway = false;
-    this.lastRefusal = undefined;
   }
 
   /** Waits for others that have counted apart: what they have reserved is not available. @returns whether there may be some */

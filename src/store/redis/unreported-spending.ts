@@ -58,17 +58,6 @@ export class UnreportedSpending {
   /** @param journal the name of this process's journal */
   constructor(private readonly journal: string) {}
 
-  get empty(): boolean {
-    return (
-      this.settlements.length +
-        this.payments.size +
-        this.storedPayments.size +
-        this.settlementBatches.length +
-        this.paymentBatches.length ===
-      0
-    );
-  }
-
   addSettlement(settlement: UnreportedSettlement): void {
     this.settlements.push(settlement);
   }

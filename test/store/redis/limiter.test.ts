@@ -707,14 +707,12 @@ test("one process loses its connection to the server: what it spends meanwhile i
   t.match(await spent(other, levels), { spent: 126, reserved: 10 });
 });
 
-test("the ledger's sums are kept for a second, not for each period that has begun, also if the clock is set back", async (t, redis) => {
+test("the ledger's sums are asked for again after a second, in each period, and if the clock is set back", async (t, redis) => {
   const { limiters, clock, ledger } = await several(t, redis.url, 1);
   const [limiter] = limiters as [RedisLimiter];
-  const { ledgerSums } = limiter as unknown as { ledgerSums: ReadonlyMap<number, unknown> };
   for (const hours of [0, 24, 48]) {
     clock.now = START + hours * 3_600_000;
     t.match(await spent(limiter, budget(1000)), { spent: 0 });
-    t.equal(ledgerSums.size, 1);
   }
   ledger.set("key:other", 70);
   clock.now -= 5000;

@@ -8,6 +8,9 @@ const owed = (id: string, granted: string | undefined) => ({
   granted,
 });
 
+/** Whether it has nothing to send; what it has stays. */
+const isEmpty = (arrears: UnreportedSpending): boolean => arrears.report(() => new Promise(() => {})).length === 0;
+
 t.test("unreported spending is sent in steps, each with a name, and kept until it has arrived", async (t) => {
   const arrears = new UnreportedSpending("own");
   for (let i = 0; i < 60; i++) arrears.addSettlement(owed(String(i), "now"));
@@ -28,11 +31,11 @@ t.test("unreported spending is sent in steps, each with a name, and kept until i
       ["pay", 15],
     ],
   );
-  t.notOk(arrears.empty);
+  t.notOk(isEmpty(arrears));
   const again: string[][] = [];
   await Promise.all(arrears.report(async (script, args) => again.push([script, ...args])));
   t.same(again, told, "under the same names: a server that has them ignores repeats");
-  t.ok(arrears.empty);
+  t.ok(isEmpty(arrears));
 });
 
 t.test("what the server granted since its start counts only if it still has it", async (t) => {
@@ -63,10 +66,10 @@ t.test("spending is added up by the row that tells of it, and what the ledger's 
   await Promise.allSettled(failing);
   add(5, 0);
   add(5, 1, "t");
-  t.notOk(arrears.empty);
+  t.notOk(isEmpty(arrears));
   await Promise.all(arrears.report(async (_, args) => words.push(...args.slice(1))));
   t.same(words, ["s", "14", "own 2", "s", "16", "own 3", "s", "9", "own 4", "t", "1", "own 5"]);
-  t.ok(arrears.empty);
+  t.ok(isEmpty(arrears));
 });
 
 t.test("what was reported is repeated to another server, unless the ledger's store has it", async (t) => {
@@ -106,11 +109,11 @@ t.test("a reply of a former server, or a second one, changes nothing", async (t)
   arrears.changeServer("next");
   late.resolve();
   await Promise.all(first);
-  t.notOk(arrears.empty);
+  t.notOk(isEmpty(arrears));
   t.notOk(arrears.hasSent);
   arrears.addSent({ sum: "t", cost: 2, position: 70 }, "");
   await Promise.all([...arrears.report(async () => {}), ...arrears.report(async () => {})]);
-  t.ok(arrears.empty);
+  t.ok(isEmpty(arrears));
   arrears.changeServer("last");
   const words: string[] = [];
   await Promise.all(arrears.report(async (_, args) => words.push(...args.slice(1))));
@@ -121,12 +124,12 @@ t.test("payments that the server may have counted are sent under their name, apa
   const arrears = new UnreportedSpending("own");
   arrears.addPayment({ sum: "s", cost: 7, position: 5 });
   arrears.addNamedPayments("known", [{ sum: "s", cost: 8, position: 6 }]);
-  t.notOk(arrears.empty);
+  t.notOk(isEmpty(arrears));
   const told: (readonly string[])[] = [];
   await Promise.all(arrears.report(async (_, args) => told.push(args)));
   t.same(told.find(([name]) => name === "known")?.slice(1), ["s", "8", "own 6"]);
   t.same(told.find(([name]) => name !== "known")?.slice(1), ["s", "7", "own 5"]);
-  t.ok(arrears.empty);
+  t.ok(isEmpty(arrears));
 });
 
 t.test(

@@ -1,0 +1,42 @@
+import t from "tap";
+import { LedgerSums } from "../../../src/store/redis/ledger-sums.ts";
+
+/** A ledger that counts queries, and a clock. */
+function ledger() {
+  const state = { now: 5000, asked: [] as number[], fails: false };
+  const spentSince = async (since: number) => {
+    state.asked.push(since);
+    if (state.fails) throw new Error("away");
+    return { spent: new Map([["all", state.asked.length]]), positions: new Map() };
+  };
+  return { state, sums: new LedgerSums(spentSince, () => state.now) };
+}
+
+t.test("callers of the same second share one query for each period", async (t) => {
+  const { state, sums } = ledger();
+  await Promise.all([sums.since(1), sums.since(1), sums.since(2)]);
+  t.same(state.asked, [1, 2]);
+  state.now += 999;
+  t.equal((await sums.since(1)).spent.get("all"), 1);
+  state.now += 1;
+  t.equal((await sums.since(1)).spent.get("all"), 3);
+  state.now -= 5000;
+  t.equal((await sums.since(1)).spent.get("all"), 4, "a clock that was set back makes none last longer");
+  sums.clear();
+  t.equal((await sums.since(1)).spent.get("all"), 5);
+});
+
+t.test("a query that failed is an error for its callers, and the next one asks again", async (t) => {
+  const { state, sums } = ledger();
+  state.fails = true;
+  await t.rejects(Promise.all([sums.since(1), sums.since(1)]), { code: "store_unavailable" });
+  state.fails = false;
+  await sums.since(1);
+  t.same(state.asked, [1, 1]);
+});
+
+t.test("sums of former periods are not kept", async (t) => {
+  const { state, sums } = ledger();
+  for (let day = 0; day < 5; day++, state.now += 86_400_000) await sums.since(day);
+  t.equal((Reflect.get(sums, "cached") as Map<number, unknown>).size, 1);
+});
