@@ -9,9 +9,9 @@ import type { Reply } from "./downstream/reply.ts";
 import type { Generation } from "./generation.ts";
 import type { ExchangeParts } from "./pipeline.ts";
 import { addCredential, upstreamPath, urlWithPath } from "./upstream/address.ts";
-import type { UpstreamAnswer } from "./upstream/attempts.ts";
 import { headerObject, PassMeter } from "./upstream/pass-meter.ts";
 import type { PassMatch } from "./upstream/pass-path.ts";
+import type { UpstreamAnswer } from "./upstream/received-answer.ts";
 
 type PassParts = ExchangeParts & Pick<Generation, "limits" | "bodies">;
 

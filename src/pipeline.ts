@@ -7,8 +7,9 @@ import { discardAnswer, pluginAnswer } from "./downstream/plugin-answer.ts";
 import type { ReceiveBody } from "./downstream/receive-body.ts";
 import type { Reply } from "./downstream/reply.ts";
 import type { ObjectAccess } from "./objects/objects.ts";
-import type { UpstreamAnswer, Upstreams } from "./upstream/attempts.ts";
+import type { Upstreams } from "./upstream/attempts.ts";
 import type { ClientSide, UpstreamProxy } from "./upstream/proxy.ts";
+import type { UpstreamAnswer } from "./upstream/received-answer.ts";
 
 /** The parts of a generation that every exchange uses. */
 export interface ExchangeParts extends ExchangeLogParts {

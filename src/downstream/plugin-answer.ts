@@ -4,8 +4,9 @@ import type { Exchange } from "../core/exchange.ts";
 import { isFinalStatus } from "../core/head.ts";
 import type { Operation } from "../core/protocol.ts";
 import { textAnswer } from "../translation/text-answer.ts";
-import { framingOf, type UpstreamAnswer } from "../upstream/attempts.ts";
+import { framingOf } from "../upstream/attempts.ts";
 import { BufferedResponse } from "../upstream/buffered-response.ts";
+import type { UpstreamAnswer } from "../upstream/received-answer.ts";
 import type { BodyReceiver, UpstreamResponse } from "../upstream/response.ts";
 import { HeaderList, withLength } from "../wire/headers.ts";
 

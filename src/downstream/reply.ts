@@ -7,7 +7,7 @@ import type { Log } from "../core/log.ts";
 import { Marketplace } from "../core/marketplace.ts";
 import type { Protocol } from "../core/protocol.ts";
 import type { Stage } from "../core/stage.ts";
-import type { UpstreamAnswer } from "../upstream/attempts.ts";
+import type { UpstreamAnswer } from "../upstream/received-answer.ts";
 import { checkHeaderLines } from "../wire/headers.ts";
 import { linger } from "./linger.ts";
 import { ResponseStream } from "./response-stream.ts";

@@ -1,5 +1,5 @@
 import { Attempt } from "../core/attempt.ts";
-import type { BufferAccount, BufferLimits, BufferMemory } from "../core/buffer-memory.ts";
+import type { BufferLimits, BufferMemory } from "../core/buffer-memory.ts";
 import type { Chain } from "../core/chain.ts";
 import { GatewayError } from "../core/errors.ts";
 import { AWAITED_RESPONSE, type Exchange } from "../core/exchange.ts";
@@ -11,9 +11,7 @@ import type { Redactor } from "../core/redactor.ts";
 import type { ObjectAccess } from "../objects/objects.ts";
 import { translationOf } from "../translation/codec.ts";
 import { Frame } from "../wire/frame.ts";
-import { QUOTE } from "../wire/grammar.ts";
 import { HeaderList, withLength } from "../wire/headers.ts";
-import { containsAnyCase } from "../wire/may-contain.ts";
 import { dropInvalidTrace } from "../wire/trace-context.ts";
 import { addCredential, upstreamPath } from "./address.ts";
 import {
@@ -24,11 +22,12 @@ import {
   setShouldRetry,
   TRACE_HEADERS,
 } from "./allow-list.ts";
-import { BufferedResponse, type Delivery } from "./buffered-response.ts";
+import { BufferedResponse } from "./buffered-response.ts";
 import { DiscardedAnswer } from "./discarded-answer.ts";
 import { effectiveStatus } from "./effective-status.ts";
 import { ErrorBody } from "./error-body.ts";
 import { errorInFrame, peekFirstFrame } from "./first-frame.ts";
+import { isUnreadable, redactFrame } from "./frame-errors.ts";
 import { callerIdOf, type Health, noTargetError } from "./health.ts";
 import { scopeIdempotency } from "./idempotency.ts";
 import { detectNonAnswer } from "./non-answer.ts";
@@ -37,6 +36,7 @@ import { addCredentialNotice, recordErrorMessage } from "./provider-message.ts";
 import type { ProviderRates } from "./provider-rates.ts";
 import type { ProviderSlot, ProviderSlots } from "./provider-slots.ts";
 import type { ClientSide, UpstreamProxy } from "./proxy.ts";
+import { isProviderFault, ReceivedAnswer, type UpstreamAnswer } from "./received-answer.ts";
 import type { OutgoingRequest } from "./request.ts";
 import { requestedWait } from "./requested-wait.ts";
 import type { UpstreamResponse } from "./response.ts";
@@ -52,24 +52,6 @@ import {
 } from "./retry.ts";
 import type { TargetHealth } from "./target-health.ts";
 import { timeoutError } from "./transport-error.ts";
-
-/** The response of an attempt, whose head has been read and whose body has not. */
-export interface UpstreamAnswer {
-  head: Head;
-  read: UpstreamResponse["read"];
-  resume(): void;
-  destroy(): void;
-  /** Ends the count of what is buffered of it once it has been delivered. Called after its end. */
-  release?(delivery: Delivery): void;
-  /** Reports whether a frame is the terminal event of the provider's protocol. */
-  terminal?(frame: Frame): boolean;
-  /** Notes the frame with which the provider reports an error. */
-  noteError?(frame: Frame): void;
-  /** Records for the target's health how it has ended. Called once, when the exchange has ended. */
-  recordEnd?(exchange: Exchange): void;
-  /** Returns a frame of the provider without the secrets in its comments, or in all of it if it is an error; else unchanged. */
-  redact?(frame: Frame): Frame;
-}
 
 /** The outcome of one attempt. */
 interface AttemptResult {
@@ -421,42 +403,6 @@ export class Upstreams {
   }
 }
 
-/**
- * A provider's answer that is no error. Its methods are no closures in its fields: V8 keeps what these refer to until it marks the
- * whole heap.
- */
-class ReceivedAnswer extends BufferedResponse implements UpstreamAnswer {
-  /** The error that the provider has reported in its stream. */
-  private reported: GatewayError | undefined;
-
-  /** @param of the attempt that it answers, and who is told of it */
-  constructor(
-    upstream: UpstreamResponse,
-    head: Pick<Head, "status" | "headers" | "framing">,
-    openMemory: (() => BufferAccount) | undefined,
-    private readonly of: { readonly attempt: Attempt; readonly health: Health; readonly redactor: Redactor },
-  ) {
-    super(upstream, head, openMemory);
-  }
-
-  redact(frame: Frame): Frame {
-    const { attempt, redactor } = this.of;
-    return redactFrame(frame, attempt.protocol, redactor);
-  }
-
-  terminal(frame: Frame): boolean {
-    return this.head.framing !== undefined && this.of.attempt.protocol.terminal?.(frame) === true;
-  }
-
-  noteError(frame: Frame): void {
-    this.reported = errorInFrame(frame, this.of.attempt);
-  }
-
-  recordEnd(exchange: Exchange): void {
-    this.of.health.recordEnd(this.of.attempt, endOf(exchange, this.reported));
-  }
-}
-
 /** Reports whether a provider's error says that it does not know the credential. */
 const isCredentialError = (protocol: Protocol, status: number, headers: HeaderList, body: Buffer): boolean =>
   translationOf(protocol)?.response.decodeError(status, headers, body.toString()).kind === "authentication";
@@ -478,66 +424,6 @@ const createEndListener = (health: TargetHealth, slot: ProviderSlot) => (): void
   health.end();
   slot.release();
 };
-
-/** Reports whether an error of an answer, whose head was a success, is the provider's fault, and not the request's or the model's. */
-const isProviderFault = ({ code, status }: GatewayError): boolean =>
-  code.startsWith("upstream_") && code !== "upstream_model_failed" && status >= 500;
-
-/**
- * Returns how an answer has ended.
- * @param reported the error that the provider reported in its stream, of which the exchange's own tells no status
- */
-function endOf({ error, aborted }: Exchange, reported: GatewayError | undefined): Parameters<Health["recordEnd"]>[1] {
-  if (!error) return aborted ? "unfinished" : "whole";
-  return isProviderFault(error) && isProviderFault(reported ?? error) ? "broken" : "unfinished";
-}
-
-/** Reports whether a frame's data begins like JSON and is none; other texts pass, which clients may ignore. */
-const isUnreadable = (frame: Frame, protocol: Protocol): boolean =>
-  OBJECT.test(frame.text ?? "") && frame.json() === undefined && protocol.ending(frame) === undefined;
-
-const ERROR_VALUE = /:\s*"error"/;
-/** Data of nearly all frames that are no error. */
-const OBJECT = /^\s*\{/;
-
-/**
- * Reports whether a frame has an error as another protocol writes it: in a member, or in that of its `response`; in an event of
- * that name; by its type; or as text, or bare, without a field of SSE. Only frames with such a member are parsed.
- */
-function hasForeignError(frame: Frame): boolean {
-  if (!containsAnyCase(frame.bytes, "error")) return false;
-  const { event, text } = frame;
-  if ((event !== undefined && /error/i.test(event)) || text === undefined || !OBJECT.test(text)) return true;
-  // The value may stand on another line of the data than its name.
-  const mayBeSplit = text.includes("\n") && frame.containsWord('"error"');
-  const mayHaveMember = mayBeSplit || frame.mayContain("error") || frame.mayContain("error", QUOTE);
-  if (!mayHaveMember && !ERROR_VALUE.test(text)) return false;
-  const json = frame.json() as ForeignError | null | undefined;
-  return (json?.error ?? json?.response?.error ?? null) !== null || json?.type === "error" || json?.object === "error";
-}
-
-/** The members by which protocols mark an error. */
-interface ForeignError {
-  readonly error?: unknown;
-  readonly response?: { readonly error?: unknown } | null;
-  readonly type?: unknown;
-  readonly object?: unknown;
-}
-
-/** A line that is a comment, as Latin-1; the first one of a stream may follow a byte order mark. */
-const COMMENT = /^(?:\xef\xbb\xbf)?:[^\r\n]*/gm;
-
-/** Redacts error frames, and comments; all else passes byte for byte. */
-function redactFrame(frame: Frame, protocol: Protocol, redactor: Redactor): Frame {
-  if (protocol.ending(frame) === "error" || hasForeignError(frame)) {
-    const bytes = redactor.bytes(frame.bytes);
-    return bytes === frame.bytes ? frame : new Frame(frame.kind, bytes);
-  }
-  if (!frame.hasComment) return frame;
-  const text = frame.bytes.toString("latin1");
-  const clean = text.replace(COMMENT, (comment) => redactor.text(comment));
-  return clean === text ? frame : new Frame(frame.kind, Buffer.from(clean, "latin1"));
-}
 
 /** Errors of one target that another target may not have. */
 const TARGET_ERRORS: ReadonlySet<string> = new Set(["not_translatable", "object_not_found"]);

@@ -6,7 +6,7 @@ import type { Head } from "../../src/core/head.ts";
 import type { Stage } from "../../src/core/stage.ts";
 import { ResponseStream } from "../../src/downstream/response-stream.ts";
 import { ResponseWriter } from "../../src/downstream/response-writer.ts";
-import type { UpstreamAnswer } from "../../src/upstream/attempts.ts";
+import type { UpstreamAnswer } from "../../src/upstream/received-answer.ts";
 import { Frame } from "../../src/wire/frame.ts";
 import { HeaderList } from "../../src/wire/headers.ts";
 import { gathered } from "../support/gathered.ts";

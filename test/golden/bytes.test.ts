@@ -13,7 +13,7 @@ import type { ResponseWriter } from "../../src/downstream/response-writer.ts";
 import { loadProtocols } from "../../src/loader/discover.ts";
 import type { Ledger } from "../../src/store/ledger.ts";
 import type { Translations } from "../../src/translation/translations.ts";
-import type { UpstreamAnswer } from "../../src/upstream/attempts.ts";
+import type { UpstreamAnswer } from "../../src/upstream/received-answer.ts";
 import { HeaderList } from "../../src/wire/headers.ts";
 import { Query } from "../../src/wire/query.ts";
 import { type Recording, recordings } from "../support/recordings.ts";
