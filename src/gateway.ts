@@ -14,7 +14,6 @@ import { unlimitedPaths, unsharedLimitsReason } from "./config/limits.ts";
 import { configSecrets } from "./config/secrets.ts";
 import type { Config } from "./config/types.ts";
 import { processContainer } from "./container.ts";
-import { Calendar } from "./core/calendar.ts";
 import { budgetPeriods, hasLimits } from "./core/limits.ts";
 import type { Log } from "./core/log.ts";
 import { Networks } from "./core/networks.ts";
@@ -30,27 +29,21 @@ import { LatePrices } from "./late-prices.ts";
 import { codeVersions, type LoadedPlugin, packagesToRestart } from "./loader/instances.ts";
 import type { MetricJson } from "./metrics/families.ts";
 import { answerMetrics, PROCESS_METRICS, ProcessMetrics } from "./metrics/process-metrics.ts";
+import { openLimiter } from "./open-limiter.ts";
 import { type ReloadResult, Reloads, STOPPING } from "./reloads.ts";
 import { BudgetMarks, type TimedBudgetMark } from "./store/budget-marks.ts";
-import type { Ledger, LedgerWarn, UnwrittenLines } from "./store/ledger.ts";
+import type { LedgerWarn, UnwrittenLines } from "./store/ledger.ts";
 import { leftBehindWarning } from "./store/left-behind.ts";
 import type { Limiter } from "./store/limiter.ts";
-import { MemoryLimiter } from "./store/memory-limiter.ts";
 import { connectStores, type Stores } from "./store/open.ts";
-import { findCharges } from "./store/orphan-charges.ts";
-import { OrphanWatch } from "./store/orphan-watch.ts";
 import { COUNTED_TWICE, OtherGatewayWatch } from "./store/other-gateways.ts";
-import { openRedisLimiter } from "./store/redis/limiter.ts";
-import { ledgerFlusher, placedSpendSince, spendSince } from "./store/spend.ts";
 import { FormattedError, formatError } from "./text/format-error.ts";
 import { Envelopes } from "./translation/envelope.ts";
 import type { Pools } from "./upstream/http1/pools.ts";
 import { UpstreamResources } from "./upstream-resources.ts";
 import { type ConfigPlace, isStillOnDisk, type LoadedConfig, loadWithVocabulary } from "./vocabulary.ts";
 import { askKnownStore } from "./workers/known-store.ts";
-import { SharedLimiter } from "./workers/shared-limiter.ts";
 import { shareWrongKeys } from "./workers/shared-wrong-keys.ts";
-import { isWorker } from "./workers/worker-process.ts";
 
 interface GatewayOptions extends ConfigPlace {
   log: Log;
@@ -548,45 +541,6 @@ function serverLimits({ connections, trust, overload }: Config, processes: numbe
   const { per_address: most, head, idle: keepAlive } = connections;
   // Connections of one address are spread over the processes.
   return { perAddress: Math.ceil(most / processes), head, keepAlive, trust: new Networks(trust), overload };
-}
-
-/**
- * Returns the limiter of this process.
- * @throws Error where limits are counted in a server that does not respond
- */
-async function openLimiter(
-  { store: { limits: url }, timezone, instances }: Config,
-  ledger: Ledger,
-  log: Log,
-  processes: number,
-  peers?: Peers,
-): Promise<Limiter> {
-  const warn = (message: string) => log.warn({}, message);
-  const calendar = new Calendar(timezone);
-  if (url === "memory") return peers ? new SharedLimiter(peers) : watchedLimiter(ledger, calendar, warn);
-  const info = (message: string) => log.info({}, message);
-  // Each worker of each gateway counts there separately.
-  const most = instances === undefined ? {} : { instances: instances * processes };
-  const known = {
-    spentSince: placedSpendSince(ledger),
-    place: () => ledger.place,
-    findCharges: findCharges(ledger),
-    flushLedger: ledgerFlusher(ledger),
-  };
-  return openRedisLimiter(url, { ...known, calendar, warn, info, ...most });
-}
-
-/** Returns a limiter of this process alone, which also counts what former processes still run. */
-function watchedLimiter(ledger: Ledger, calendar: Calendar, warn: (message: string) => void): MemoryLimiter {
-  const spentSince = spendSince(ledger);
-  const limiter = new MemoryLimiter((since) => orphans.readSums(() => spentSince(since)), calendar, warn);
-  const orphans = new OrphanWatch(limiter, {
-    findCharges: findCharges(ledger),
-    findOrphaned: () => ledger.orphanedElsewhere(isWorker),
-    isShared: () => ledger.isShared(),
-  });
-  limiter.onClose = () => orphans.close();
-  return limiter;
 }
 
 /** Logs keys with limits, which are in the store, that gateway.yaml does not enforce. */
