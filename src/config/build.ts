@@ -1,11 +1,11 @@
 import type { Limits } from "../core/limit-kinds.ts";
 import type { LimitTable } from "../core/limits.ts";
 import type { Price } from "../core/price.ts";
+import { dropUndefined } from "../wire/values.ts";
 import { healthLimits } from "./health.ts";
 import type { Vocabulary } from "./plugins.ts";
 import { AdminSchema } from "./schema/admin.ts";
 import { type GatewayFile, PATH_KINDS, SERVED_PATHS } from "./schema.ts";
-import { withoutUndefined } from "./tree.ts";
 import type {
   Config,
   ConfiguredKey,
@@ -45,13 +45,13 @@ export function configuredProviders(
       forward: entry.forward.map((header) => header.toLowerCase()),
       shared: entry.shared,
       credentials,
-      timeouts: { ...file.timeouts, ...withoutUndefined(entry.timeouts ?? {}) },
-      health: healthLimits({ ...health, ...withoutUndefined(entry.health ?? {}) }),
+      timeouts: { ...file.timeouts, ...dropUndefined(entry.timeouts ?? {}) },
+      health: healthLimits({ ...health, ...dropUndefined(entry.health ?? {}) }),
       warm: entry.warm,
     };
     return {
       ...provider,
-      ...withoutUndefined({
+      ...dropUndefined({
         header: entry.header?.toLowerCase(),
         idempotency: entry.idempotency?.toLowerCase(),
         vendor: url === "demo:" ? "demo" : entry.vendor,
@@ -76,7 +76,7 @@ export function configuredModels(
     const seconds = created === undefined ? DEFAULT_CREATED : Math.floor(created / 1000);
     const targets = entry.targets.map((written) => toTarget(written, entry));
     const model = { id, place: placeOf(id), name, aliases, created: seconds, balance, targets, fallback };
-    return { ...model, ...withoutUndefined({ can, description, context, output }), ...hidden } as ConfiguredModel;
+    return { ...model, ...dropUndefined({ can, description, context, output }), ...hidden } as ConfiguredModel;
   });
 }
 
@@ -85,12 +85,12 @@ function toTarget(written: ConfigEntry["targets"][number], model: ConfigEntry): 
   const own = typeof written === "string" ? { to: written, weight: 1 } : written;
   const { to, weight, price, via = model.via, facts } = { price: undefined, via: undefined, facts: undefined, ...own };
   const colon = to.indexOf(":");
-  const known = withoutUndefined({ output: model.output, ...model.facts, ...facts });
+  const known = dropUndefined({ output: model.output, ...model.facts, ...facts });
   return {
     provider: to.slice(0, colon),
     model: to.slice(colon + 1),
     weight,
-    ...withoutUndefined({
+    ...dropUndefined({
       price: toPrice(price ?? model.price),
       via,
       facts: Object.keys(known).length > 0 ? known : undefined,
@@ -99,7 +99,7 @@ function toTarget(written: ConfigEntry["targets"][number], model: ConfigEntry): 
 }
 
 const toPrice = (price: ConfigEntry["price"]): Price | undefined =>
-  price && Object.keys(price).length > 0 ? (withoutUndefined(price) as Price) : undefined;
+  price && Object.keys(price).length > 0 ? (dropUndefined(price) as Price) : undefined;
 
 type ConfigEntry = GatewayFile["models"][string];
 
@@ -166,7 +166,7 @@ function toPaths(usual: DefaultPath, effective: [path: string, entry: PathEntry]
       path: usual.path,
       use,
       strict: entry?.strict ?? false,
-      ...withoutUndefined({ protocol, serve, pass }),
+      ...dropUndefined({ protocol, serve, pass }),
     } as ConfiguredPath,
   ];
 }
@@ -176,7 +176,7 @@ export function configuredKeys(file: Pick<GatewayFile, "keys">, values: ConfigVa
   return Object.entries(file.keys).map(
     ([name, { key: _, rpm: __, tpm: ___, concurrency: ____, budget: _____, ...fields }]) => {
       const { hash, off } = values.keys.get(name) ?? {};
-      return { name, ...withoutUndefined({ ...fields, hash, off }) } as ConfiguredKey;
+      return { name, ...dropUndefined({ ...fields, hash, off }) } as ConfiguredKey;
     },
   );
 }
@@ -214,5 +214,5 @@ type LimitsEntry = Pick<GatewayFile["keys"][string], "rpm" | "tpm" | "concurrenc
 function toLimits({ rpm, tpm, concurrency, budget }: LimitsEntry): Limits {
   const sums = budget === undefined ? undefined : [budget].flat();
   const budgets = sums?.map((sum) => ("amount" in sum ? { ...sum.amount, soft: sum.soft } : { ...sum, soft: false }));
-  return withoutUndefined({ rpm, tpm, concurrency, budgets }) as Limits;
+  return dropUndefined({ rpm, tpm, concurrency, budgets }) as Limits;
 }

@@ -1,8 +1,9 @@
 import { matchesAny } from "../core/glob.ts";
+import { dropUndefined } from "../wire/values.ts";
 import type { ConfigPath, Report } from "./problems.ts";
 import type { GatewayFile } from "./schema.ts";
 import { nearest, unknownNameMessage } from "./suggest.ts";
-import { atPath, entries, isMap, items, withoutUndefined, type YamlValue } from "./tree.ts";
+import { atPath, entries, isMap, items, type YamlValue } from "./tree.ts";
 import type { ConfiguredPath } from "./types.ts";
 import { formatCount, formatDuration } from "./units.ts";
 
@@ -122,7 +123,7 @@ export function checkTimeouts(
   };
   checkAt([], { timeouts, slow: health.slow }, "");
   for (const [name, { timeouts: own = {}, health: { slow = health.slow } = {} }] of Object.entries(providers))
-    checkAt(["providers", name], { timeouts: { ...timeouts, ...withoutUndefined(own) }, slow }, ", here or for all");
+    checkAt(["providers", name], { timeouts: { ...timeouts, ...dropUndefined(own) }, slow }, ", here or for all");
   if (atPath(written, "linger") !== undefined && drain > 0 && linger > drain)
     report({
       path: ["linger"],

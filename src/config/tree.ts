@@ -26,10 +26,3 @@ export function atPath(tree: YamlValue, ...path: ConfigPath): YamlValue {
   }
   return here;
 }
-
-/** Returns an object without its undefined members, which exactOptionalPropertyTypes refuses. */
-export function withoutUndefined<T extends object>(members: T): { [K in keyof T]: Exclude<T[K], undefined> } {
-  return Object.fromEntries(Object.entries(members).filter(([, value]) => value !== undefined)) as {
-    [K in keyof T]: Exclude<T[K], undefined>;
-  };
-}

@@ -2,6 +2,7 @@ import type { SQLInputValue, SQLOutputValue } from "node:sqlite";
 import type { Outcome } from "../core/exchange.ts";
 import type { Usage } from "../core/usage.ts";
 import { sanitizeText } from "../wire/utf8.ts";
+import { dropUndefined } from "../wire/values.ts";
 import type { LedgerEntry } from "./ledger.ts";
 
 /** Columns of the table `usage_kind`: values that many exchanges share. */
@@ -196,8 +197,8 @@ export function sqlRowToEntry(row: Record<string, SQLOutputValue>): LedgerEntry 
   if (known === false || entry.source === "none") return entry;
   entry.usage = {
     ...detail,
-    in: presentMembers({ total: number("tokens_in"), cached: number("cached"), ...detail.in }),
-    out: presentMembers({ total: number("tokens_out"), reasoning: number("reasoning"), ...detail.out }),
+    in: dropUndefined({ total: number("tokens_in"), cached: number("cached"), ...detail.in }),
+    out: dropUndefined({ total: number("tokens_out"), reasoning: number("reasoning"), ...detail.out }),
     raw: undefined,
   };
   return entry;
@@ -269,13 +270,6 @@ function omitMembers(members: Record<string, unknown>, one: string, two: string)
     rest[name] = members[name];
   }
   return rest;
-}
-
-/** Returns the members that are not undefined. */
-function presentMembers<T extends object>(members: T): { [K in keyof T]?: Exclude<T[K], undefined> } {
-  return Object.fromEntries(Object.entries(members).filter(([, value]) => value !== undefined)) as {
-    [K in keyof T]?: Exclude<T[K], undefined>;
-  };
 }
 
 function toInteger(number: number | undefined): number | null {
