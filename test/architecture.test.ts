@@ -367,6 +367,14 @@ t.test("a name of code in a comment or a page exists in the code", async (t) => 
   );
 });
 
+t.test("CONTRIBUTING.md explains the letters that mark the source of a fact", async (t) => {
+  const explained = [...text("CONTRIBUTING.md").matchAll(/`\[([A-Z])\]`/g)].map(([, letter]) => letter);
+  const used = [...SOURCES, ...PLUGINS].flatMap((file) =>
+    (text(file).match(COMMENT) ?? []).flatMap((comment) => [...comment.matchAll(/\[([A-Z])(?:: [^\]]+)?\]/g)]),
+  );
+  t.same([...new Set(used.map(([, letter]) => letter))].sort(), explained.sort());
+});
+
 t.test("no file is longer than its limit", async (t) => {
   const long = [...SOURCES, ...PLUGINS, ...EXAMPLES].filter(
     (file) => text(file).split("\n").length > MAX_FILE_LINES + 1,
