@@ -1,7 +1,7 @@
 import { z } from "zod";
 import { network } from "../config/quantities.ts";
 import { GROUP, KEY_PATH, LABEL, TAG } from "../config/schema/key.ts";
-import { GatewayError } from "../core/errors.ts";
+import { GatewayError, thrownMessage } from "../core/errors.ts";
 import type { Limits } from "../core/limit-kinds.ts";
 import { limitsProblem } from "../marketplace/budgets.ts";
 import { editDetail } from "../store/audit.ts";
@@ -79,11 +79,7 @@ async function fromStore<T>(answer: Promise<T>): Promise<T> {
   } catch (thrown) {
     if (thrown instanceof GatewayError && thrown.status < 500) throw new AdminError("conflict", thrown.message);
     const cause = thrown instanceof GatewayError ? (thrown.cause ?? thrown) : thrown;
-    throw new AdminError(
-      "unavailable",
-      `The store cannot do that at the moment: ${cause instanceof Error ? cause.message : String(cause)}`,
-      { cause },
-    );
+    throw new AdminError("unavailable", `The store cannot do that at the moment: ${thrownMessage(cause)}`, { cause });
   }
 }
 

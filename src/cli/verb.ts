@@ -3,6 +3,7 @@ import { delimiter, join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { type ParseArgsConfig, parseArgs } from "node:util";
 import { nearest } from "../config/suggest.ts";
+import { thrownMessage } from "../core/errors.ts";
 import { UsageError } from "../text/format-error.ts";
 import { parsePastMoment } from "../text/moments.ts";
 
@@ -129,7 +130,7 @@ export const parsePastOption = (
  */
 export function printFailure(thrown: unknown, io: Pick<Terminal, "err">): 1 {
   if (thrown instanceof UsageError) throw thrown;
-  io.err(thrown instanceof Error ? thrown.message : String(thrown));
+  io.err(thrownMessage(thrown));
   return 1;
 }
 

@@ -431,3 +431,6 @@ export class StoreUnavailableError extends Error {
     this.code = code;
   }
 }
+
+/** Returns the message of what was thrown, which may be no error. */
+export const thrownMessage = (thrown: unknown): string => (thrown instanceof Error ? thrown.message : String(thrown));

@@ -2,6 +2,7 @@ import { existsSync, readFileSync } from "node:fs";
 import { pathToFileURL } from "node:url";
 import type { DependencyContainer } from "tsyringe";
 import { buildPlugin, INJECTABLE, injectedTypes } from "../container.ts";
+import { thrownMessage } from "../core/errors.ts";
 import type { Plugin, PluginClass } from "../core/plugin.ts";
 import { Redactor } from "../core/redactor.ts";
 import { replaceSecrets } from "../core/replace-secrets.ts";
@@ -127,7 +128,7 @@ function parameterProblems(file: string, Class: PluginClass): PluginProblem[] {
 /** Explains tsyringe's error where it could not resolve a part; otherwise reports the constructor's error. */
 function buildProblem(loaded: LoadedPlugin, thrown: unknown): PluginProblem {
   const { file, Class } = loaded;
-  const message = thrown instanceof Error ? thrown.message : String(thrown);
+  const message = thrownMessage(thrown);
   const part = /^Cannot inject the dependency "?(\w+)"? at position #(\d+)/.exec(message);
   if (message.startsWith(`TypeInfo not known for "${Class.name}"`))
     return problemAt(

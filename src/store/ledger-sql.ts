@@ -129,9 +129,11 @@ export const ROW_AS_SUMS = `key, model, target, holder, 1 as requests, case when
   case when source not in ('reported', 'free') or cost is null then 1 else 0 end as unsettled,
   tokens_in, cached, tokens_out, reasoning, cost, assumed_cost`;
 
-const SUM_KEY = "key, model, target, holder";
+/** The columns by which rows are summed. */
+export const SUM_KEY = "key, model, target, holder";
 const SUMS = SUM_COLUMNS.join(", ");
-const AGGREGATES = SUM_COLUMNS.map((name) => `coalesce(sum(${name}), 0) as ${name}`).join(", ");
+/** The sums of all columns, for a `select`. */
+export const AGGREGATES = SUM_COLUMNS.map((name) => `coalesce(sum(${name}), 0) as ${name}`).join(", ");
 const ONE_ROW = `select time, ${ROW_AS_SUMS} from usage join usage_kind on number = kind where time >= ? and time < ?`;
 type SumTable = "usage_hour" | "usage_day" | "usage_week";
 /** Returns the column with the first millisecond of the summed period. */

@@ -1,6 +1,6 @@
 import { checkServerIdentity } from "node:tls";
 import type postgres from "postgres";
-import { FileError, StoreUnavailableError } from "../../core/errors.ts";
+import { FileError, StoreUnavailableError, thrownMessage } from "../../core/errors.ts";
 import { TimeoutError, withTimeout } from "../../core/timeout.ts";
 import { optionalPackage } from "../optional-package.ts";
 import { displayUrl, type PostgresSettings, type PostgresTls } from "./place.ts";
@@ -278,8 +278,7 @@ export function unusableDatabase(settings: PostgresSettings, error: unknown): Fi
 }
 
 /** An error about several addresses of a host has no message of its own. */
-const errorReason = (error: unknown): string =>
-  (error instanceof Error ? error.message : String(error)) || (postgresCode(error) ?? "it cannot be reached");
+const errorReason = (error: unknown): string => thrownMessage(error) || (postgresCode(error) ?? "it cannot be reached");
 
 function hintOf({ user, database, tls }: PostgresSettings, code = ""): string | undefined {
   if (UNREACHABLE_CODES.has(code)) return "is PostgreSQL running there?";

@@ -1,9 +1,11 @@
+import { thrownMessage } from "../../core/errors.ts";
 import { sanitizeText } from "../../wire/utf8.ts";
 import { batchLength, type InsertedJournal, insertedJournals, placedSince, wasDeleted } from "../journal-place.ts";
 import type { LedgerEntry, LedgerQuery, LedgerSum, LedgerWarn, PlacedSums } from "../ledger.ts";
 import { entryToRow, USAGE_COLUMNS, type UsageRow } from "../ledger-row.ts";
 import type { SqlQuery } from "../ledger-search.ts";
 import {
+  AGGREGATES,
   addToSumsSql,
   inWholeHours,
   type LedgerDialect,
@@ -11,6 +13,7 @@ import {
   parseSum,
   placedSumsSql,
   ROW_AS_SUMS,
+  SUM_KEY,
   sumBounds,
   sumsSql,
 } from "../ledger-sql.ts";
@@ -186,7 +189,7 @@ export class PostgresLedger extends SqlLedger {
     } catch (error) {
       // Closing breaks off what is being asked: that is no outage, and rows that were not written stay in the journal.
       if (!this.outage && !this.database.isClosed)
-        this.warn(`The ledger cannot be written: ${message(error)}. Its rows wait in the journal.`);
+        this.warn(`The ledger cannot be written: ${thrownMessage(error)}. Its rows wait in the journal.`);
       this.outage = true;
       // A question whether the database responds has a deadline of its own.
       if (wrote) this.deadline = Math.min(this.deadline * 2, MAX_WRITE_TIMEOUT);
@@ -214,7 +217,7 @@ export class PostgresLedger extends SqlLedger {
   /** Finds the rows that the store refuses by trying parts of them. @param refusal of all of them */
   private async withoutRefused(rows: readonly UsageRow[], refusal: unknown): Promise<readonly UsageRow[]> {
     if (rows.length === 1) {
-      this.warn(`A ledger entry is lost, for the store refuses it: ${message(refusal)}.`);
+      this.warn(`A ledger entry is lost, for the store refuses it: ${thrownMessage(refusal)}.`);
       return [];
     }
     const half = Math.ceil(rows.length / 2);
@@ -344,8 +347,6 @@ const COUNT_ONCE = `insert into usage_once (name, time)
 
 const LIST = USAGE_COLUMNS.join(", ");
 const SHAPE = USAGE_COLUMNS.map((name) => `${name} ${TYPES[name] ?? "text"}`).join(", ");
-const PLACE = "key, model, target, holder";
-const ADDED = SUM_COLUMNS.map((name) => `coalesce(sum(${name}), 0) as ${name}`).join(", ");
 
 /**
  * Inserts rows, adds the new ones to the sums of their hours and days, and stores how far their journals have been inserted.
@@ -360,19 +361,17 @@ const PUT = `with given as (
   ), one as (
     select time, ${ROW_AS_SUMS} from fresh join usage_kind on number = kind
   ), hours as (
-    select time - time % ${HOUR} as hour, ${PLACE}, ${ADDED} from one group by 1, 2, 3, 4, 5
+    select time - time % ${HOUR} as hour, ${SUM_KEY}, ${AGGREGATES} from one group by 1, 2, 3, 4, 5
   ), by_hour as (
-    ${addToSumsSql("usage_hour", `select hour, ${PLACE}, ${SUM_COLUMNS.join(", ")} from hours order by 1, 2, 3, 4, 5`)}
+    ${addToSumsSql("usage_hour", `select hour, ${SUM_KEY}, ${SUM_COLUMNS.join(", ")} from hours order by 1, 2, 3, 4, 5`)}
   ), advanced as (
     update journal set position = greatest(journal.position, ends.position), time = greatest(journal.time, ends.time)
     from json_to_recordset(?::text::json) as ends (name text, position bigint, time bigint) where journal.name = ends.name
   )
   ${addToSumsSql(
     "usage_day",
-    `select hour - hour % ${DAY}, ${PLACE}, ${ADDED} from hours group by 1, 2, 3, 4, 5 order by 1, 2, 3, 4, 5`,
+    `select hour - hour % ${DAY}, ${SUM_KEY}, ${AGGREGATES} from hours group by 1, 2, 3, 4, 5 order by 1, 2, 3, 4, 5`,
   )}`;
 
 /** Reports whether the store refuses a row for what it is. */
 const isRefusal = (error: unknown): boolean => error instanceof RangeError || BAD_ROW.test(postgresCode(error) ?? "");
-
-const message = (error: unknown): string => (error instanceof Error ? error.message : String(error));

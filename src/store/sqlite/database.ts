@@ -2,7 +2,7 @@ import { closeSync, mkdirSync, openSync, readdirSync, readFileSync, statfsSync, 
 import { dirname } from "node:path";
 import { DatabaseSync, type StatementSync } from "node:sqlite";
 import { setTimeout as sleep } from "node:timers/promises";
-import { FileError } from "../../core/errors.ts";
+import { FileError, thrownMessage } from "../../core/errors.ts";
 import { sleepSync } from "../sleep-sync.ts";
 
 const MIGRATIONS = new URL("./migrations/", import.meta.url);
@@ -241,7 +241,7 @@ function isFull(path: string, error: unknown): boolean {
 }
 
 function unusableStoreError(path: string, error: unknown): FileError {
-  const own = error instanceof Error ? error.message : String(error);
+  const own = thrownMessage(error);
   const reason = isFull(path, error) ? fullText(path) : own;
   const hint = isAccessError(error)
     ? '; store: { ledger: "sqlite:/PATH/gateway.db" } names a folder that can be written'

@@ -1,4 +1,5 @@
 import type { StatementSync } from "node:sqlite";
+import { thrownMessage } from "../../core/errors.ts";
 import { batchLength, insertedJournals, placedSince, wasDeleted } from "../journal-place.ts";
 import type { LedgerEntry, LedgerQuery, LedgerSum, LedgerWarn, PlacedSums } from "../ledger.ts";
 import { entryToRow, estimateRowBytes, HOLDER_COLUMNS, USAGE_COLUMNS, type UsageRow } from "../ledger-row.ts";
@@ -112,7 +113,7 @@ export class SqliteLedger extends SqlLedger {
       row = entryToRow(entry);
     } catch (error) {
       this.lost++;
-      this.warn(`A ledger entry is lost: ${message(error)}.`);
+      this.warn(`A ledger entry is lost: ${thrownMessage(error)}.`);
       return;
     }
     this.appendRow(row);
@@ -164,11 +165,11 @@ export class SqliteLedger extends SqlLedger {
     await this.flush().catch((error: unknown) => {
       const left = `${this.rows.length} ledger entries`;
       if (this.journaled) {
-        this.warn(`${left} stay in the journal, until the store can be written: ${message(error)}.`);
+        this.warn(`${left} stay in the journal, until the store can be written: ${thrownMessage(error)}.`);
         return;
       }
       this.lost += this.rows.length;
-      this.warn(`${left} are lost: ${message(error)}.`);
+      this.warn(`${left} are lost: ${thrownMessage(error)}.`);
     });
     clearTimeout(this.timer);
   }
@@ -221,7 +222,7 @@ export class SqliteLedger extends SqlLedger {
       if (!bad) throw error;
       this.removeRows(at, 1);
       this.lost++;
-      this.warn(`A ledger entry is lost, for the store refuses it: ${message(error)}.`);
+      this.warn(`A ledger entry is lost, for the store refuses it: ${thrownMessage(error)}.`);
       return 1;
     }
     this.removeRows(0, batch.length);
@@ -262,7 +263,7 @@ export class SqliteLedger extends SqlLedger {
   private beginOutage(error: unknown): { delay: number; lostBefore: number } {
     const where = this.journaled ? "the journal" : "memory";
     const { path } = this.database;
-    const why = message(error).replace(`${path}: `, "").replace(/\.$/, "");
+    const why = thrownMessage(error).replace(`${path}: `, "").replace(/\.$/, "");
     this.warn(`The ledger ${path} cannot be written: ${why}. Its entries wait in ${where}.`);
     return { delay: DELAY, lostBefore: this.lost };
   }
@@ -274,5 +275,3 @@ export class SqliteLedger extends SqlLedger {
     this.warn(message, undefined, lost === 0);
   }
 }
-
-const message = (error: unknown): string => (error instanceof Error ? error.message : String(error));

@@ -131,4 +131,5 @@ function trimBlanks(text: string, from: number, to: number): string {
   return text.slice(start, end);
 }
 
-const isBlank = (code: number): boolean => code === 32 || code === 9;
+/** Reports whether a byte is a space or a tab. */
+export const isBlank = (code: number): boolean => code === 32 || code === 9;

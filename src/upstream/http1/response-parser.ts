@@ -1,5 +1,5 @@
 import { Http1Error } from "./errors.ts";
-import { checkTrailers, ParsedHead, type ResponseHead } from "./response-head.ts";
+import { checkTrailers, isBlank, ParsedHead, type ResponseHead } from "./response-head.ts";
 
 /** Receives the parts of a response. */
 export interface ParserListener {
@@ -277,6 +277,5 @@ function expectByte(byte: number, expected: number): void {
   if (byte !== expected) throw new Http1Error("RESPONSE_CHUNK_INVALID");
 }
 
-const isBlank = (code: number): boolean => code === 32 || code === 9;
 /** Reports whether a byte may occur in a field value. */
 const isText = (code: number): boolean => (code >= 32 && code !== 127) || code === 9;
