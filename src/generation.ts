@@ -3,19 +3,18 @@ import { isDeepStrictEqual } from "node:util";
 import type { DependencyContainer } from "tsyringe";
 import { servesKeyless } from "./config/keyless.ts";
 import { configSecrets } from "./config/secrets.ts";
-import type { Config, ConfiguredPath, ConfiguredPlugin } from "./config/types.ts";
+import type { Config, ConfiguredPlugin } from "./config/types.ts";
 import { PageFiles } from "./console/page-files.ts";
 import { PublicPages } from "./console/public-pages.ts";
 import { generationContainer } from "./container.ts";
-import { Admission, type AdmissionLimits } from "./core/admission.ts";
+import { Admission } from "./core/admission.ts";
 import type { BufferLimits, BufferMemory } from "./core/buffer-memory.ts";
 import { Calendar } from "./core/calendar.ts";
 import type { Caller } from "./core/caller.ts";
-import { Chain, type Link, type PhaseObserver } from "./core/chain.ts";
 import type { LogField } from "./core/exchange-log.ts";
 import { Levels } from "./core/limits.ts";
 import type { Log } from "./core/log.ts";
-import { type Marketplace, PROVIDER_SHAPE, type Provider, type RetryLimits } from "./core/marketplace.ts";
+import { type Marketplace, PROVIDER_SHAPE, type Provider } from "./core/marketplace.ts";
 import { type Peers, topic } from "./core/peers.ts";
 import type { Plugin } from "./core/plugin.ts";
 import type { Protocol } from "./core/protocol.ts";
@@ -25,28 +24,27 @@ import { replaceSecrets } from "./core/replace-secrets.ts";
 import { withShape } from "./core/shape.ts";
 import type { BodyLimits } from "./downstream/body.ts";
 import { Cors } from "./downstream/cors.ts";
-import { type Mount, Paths } from "./downstream/paths.ts";
+import { Paths } from "./downstream/paths.ts";
 import { endResponse } from "./downstream/reply.ts";
 import { knownClients } from "./loader/clients.ts";
-import { isBuiltIn } from "./loader/discover.ts";
 import { closePlugin, type LoadedPlugin, makePlugin, startPlugin } from "./loader/instances.ts";
-import { PluginError, type PluginProblem } from "./loader/problems.ts";
+import { PluginError } from "./loader/problems.ts";
 import { registrationProblems } from "./loader/registrations.ts";
 import { budgetProblems } from "./marketplace/budgets.ts";
 import { buildMarketplace } from "./marketplace/marketplace-of.ts";
+import { createChain, createMounts, type MountParts, servingProblems } from "./mounts.ts";
 import { ObjectAccess } from "./objects/objects.ts";
 import { openApiDocument } from "./openapi.ts";
 import { Catalogue } from "./prices/catalogue.ts";
+import { admissionShare, answerMemoryShare, bodyShare, retryShare } from "./process-shares.ts";
 import type { KeptValues } from "./store/kept-values.ts";
 import type { Keys } from "./store/keys.ts";
 import type { Ledger } from "./store/ledger.ts";
 import type { Limiter, LimitStatus } from "./store/limiter.ts";
 import type { Owners } from "./store/owners.ts";
-import type { Envelopes } from "./translation/envelope.ts";
 import { Translations } from "./translation/translations.ts";
 import { Upstreams } from "./upstream/attempts.ts";
 import { Health, type HealthNews } from "./upstream/health.ts";
-import { PassPath } from "./upstream/pass-path.ts";
 import type { ProviderRates } from "./upstream/provider-rates.ts";
 import { ProviderSlots } from "./upstream/provider-slots.ts";
 import { UpstreamProxy } from "./upstream/proxy.ts";
@@ -55,19 +53,13 @@ import type { SocketLimits } from "./upstream/websocket.ts";
 import type { Providers, UpstreamResources } from "./upstream-resources.ts";
 
 /** The parts that a generation is built from. */
-interface GenerationOptions {
-  config: Config;
-  protocols: readonly Protocol[];
-  /** Plugin classes by the name that chains use. */
-  classes: ReadonlyMap<string, LoadedPlugin>;
+interface GenerationOptions extends MountParts {
   process: DependencyContainer;
   keys: Keys;
   values: KeptValues;
   ledger: Ledger;
   limiter: Limiter;
   owners: Owners;
-  /** Shared by all generations, so that a reload breaks no conversation. */
-  envelopes: Envelopes;
   carried: UpstreamResources;
   /** The previous generation, whose state is kept where its configuration is unchanged. */
   former?: Generation | undefined;
@@ -76,8 +68,6 @@ interface GenerationOptions {
   processes?: number;
   /** The other processes. */
   peers?: Peers;
-  /** Receives the durations of plugin phases. */
-  observer?: PhaseObserver;
   /** Rate limits that providers report, shared by all generations. */
   rates?: ProviderRates;
   /** Whether only requests to explain are served: plugins are started dry. */
@@ -92,34 +82,6 @@ type FormerGeneration = GenerationOptions["former"];
 export const HEALTH_TOPIC = topic<HealthNews>("health");
 /** Whether the provider or target of that name is switched off, sent between workers. */
 export const SWITCHES_TOPIC = topic<boolean>("switches");
-
-/** Returns the limits of one of several processes. */
-const admissionShare = ({ concurrency, perKey, queue, wait }: AdmissionLimits, processes = 1): AdmissionLimits => ({
-  concurrency: Math.ceil(concurrency / processes),
-  perKey: Math.ceil(perKey / processes),
-  queue: Math.ceil(queue / processes),
-  wait,
-});
-
-/** The least memory of a process for answers: as one key may have half of it, one of the maximum size fits. */
-const MIN_ANSWER_MEMORY = 128 * 1024 * 1024;
-
-/** Divides the room for bodies among the processes; all of a key's connections may be at one of them. */
-const bodyShare = (room: number, perCaller: number, processes = 1): BufferLimits => ({
-  perCaller,
-  total: Math.max(room / processes, Math.min(room, perCaller)),
-});
-
-function answerMemoryShare({ memory }: Config["answers"], processes = 1): BufferLimits {
-  const total = Math.max(memory / processes, Math.min(memory, MIN_ANSWER_MEMORY));
-  return { perCaller: total / 2, total };
-}
-
-/** Divides the retries that are always granted among the processes. */
-const retryShare = (limits: RetryLimits, processes = 1): RetryLimits => ({
-  ...limits,
-  least: limits.least / processes,
-});
 
 /** Returns the health of targets and credentials, continuing the previous generation's. Processes share what they learn. */
 function createHealth(
@@ -446,19 +408,6 @@ async function openProviders(
   return providers;
 }
 
-/** Returns problems with plugins that are to serve a path and cannot. */
-export function servingProblems(
-  paths: readonly ConfiguredPath[],
-  classes: ReadonlyMap<string, LoadedPlugin>,
-  plugins: ReadonlyMap<string, Plugin>,
-): PluginProblem[] {
-  return paths.flatMap(({ path, serve = "" }) => {
-    const [served, plugin] = [classes.get(serve), plugins.get(serve)];
-    if (!served || !plugin || plugin.serve) return [];
-    return [{ file: served.file, message: `cannot serve ${path}: class ${served.Class.name} has no method serve()` }];
-  });
-}
-
 /** Creates and starts one instance of each plugin that a chain or a served path names, shared by all chains. */
 async function startPlugins(
   made: BuildContext,
@@ -480,57 +429,4 @@ async function startPlugins(
   const problems = [...servingProblems(config.paths, classes, plugins), ...registrationProblems(used)];
   if (problems.length > 0) throw new PluginError(problems);
   return plugins;
-}
-
-function createChain(
-  name: string,
-  names: readonly string[],
-  plugins: ReadonlyMap<string, Plugin>,
-  made: BuildContext,
-): Chain {
-  const links = names.map((each) => createLink(each, plugins, made));
-  return new Chain(name, links, undefined, made.observer);
-}
-
-const createLink = (
-  name: string,
-  plugins: ReadonlyMap<string, Plugin>,
-  { config, classes }: Pick<BuildContext, "config" | "classes">,
-): Link => ({
-  name,
-  plugin: plugins.get(name) as Plugin,
-  deadline: config.plugins.get(name)?.deadline,
-  isBuiltIn: isBuiltIn(classes.get(name)?.file ?? ""),
-});
-
-/** Returns the mounts of all paths. */
-function createMounts(
-  { config, classes, protocols, observer, envelopes }: BuildContext,
-  chains: ReadonlyMap<string, Chain>,
-  plugins: ReadonlyMap<string, Plugin>,
-  providers: ReadonlyMap<string, Provider>,
-  levels: Levels,
-): Mount[] {
-  return config.paths.flatMap(({ path, protocol: name, serve, pass, use, strict }): Mount[] => {
-    const chain = chains.get(use) as Chain;
-    if (serve !== undefined) {
-      const serving = createLink(serve, plugins, { config, classes });
-      return [{ pattern: path, chain: new Chain(chain.name, chain.links, serving, observer), serve: true }];
-    }
-    if (pass !== undefined) {
-      const speaks = config.providers.find((each) => each.name === pass.provider)?.speaks ?? [];
-      const spoken = speaks.flatMap((each) => protocols.find((protocol) => protocol.name === each) ?? []);
-      const where = new PassPath(path, providers.get(pass.provider), spoken, protocols, {
-        ...pass,
-        tickets: envelopes.uploads,
-        trace: config.trace,
-        unmeasuredLimit: (caller) => levels.unmeasured(caller, pass.provider),
-      });
-      return [{ pattern: path, chain, pass: where }];
-    }
-    const protocol = protocols.find((each) => each.name === name) as Protocol;
-    const usual = protocol.paths.find((each) => each.endsWith("*") === path.endsWith("*")) ?? path;
-    const own = protocol.paths.includes(path);
-    return [{ pattern: path, chain, protocol, strict, ...(own ? {} : { as: usual }) }];
-  });
 }

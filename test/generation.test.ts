@@ -1,10 +1,5 @@
-import { writeFileSync } from "node:fs";
-import { join } from "node:path";
 import t from "tap";
-import { Gateway } from "../src/gateway.ts";
-import { MemoryLog } from "../src/testing/memory-log.ts";
 import { formatError } from "../src/text/format-error.ts";
-import { loadWithVocabulary } from "../src/vocabulary.ts";
 import { asking, KEY, startGateway } from "./support/gateway.ts";
 import { until } from "./support/until.ts";
 
@@ -190,37 +185,4 @@ t.test("GET / and the preflights of clients answer without a key", async (t) => 
     t.equal(head.status, 200);
     t.equal(await head.text(), "");
   }
-});
-
-t.test("a path of the operator's own is served like the protocol's default one", async (t) => {
-  const { url } = await startGateway(
-    t,
-    `${YAML}paths:\n  /acme/talk: { protocol: openai-chat, use: llm }\n  /v1/chat/completions: off\n`,
-  );
-  t.equal((await fetch(`${url}/acme/talk`, { method: "POST", headers: asking(), body: BODY })).status, 200);
-  t.equal((await ask(url)).status, 404, "a default path that is off is not served");
-  const counted = await fetch(`${url}/v1/messages/count_tokens`, { method: "POST", headers: asking(), body: BODY });
-  t.equal(counted.status, 200, "the other default paths are");
-});
-
-t.test("several processes share the memory for bodies and answers, each with enough for one key", async (t) => {
-  const MIB = 1024 * 1024;
-  const file = join(t.testdir(), "gateway.yaml");
-  const limits = async (processes: number, memory: string) => {
-    writeFileSync(file, `store: { ledger: 'sqlite::memory:' }\n${YAML}${memory}`);
-    const gateway = await Gateway.open(await loadWithVocabulary({ file, env: {} }), new MemoryLog(), { processes });
-    const { generation } = gateway;
-    const answers = Reflect.get(generation.upstreams, "options").answers.limits;
-    await gateway.stop({ drain: 0 });
-    const { memory: bodies, spool } = generation.limits;
-    return [bodies.total, bodies.perCaller, answers.total, spool.total, spool.perCaller].map((bytes) => bytes / MIB);
-  };
-  t.same(await limits(1, ""), [384, 128, 256, 1024, 256]);
-  t.same(await limits(2, ""), [192, 128, 128, 512, 256]);
-  t.same(await limits(8, ""), [128, 128, 128, 256, 256]);
-  const more =
-    "body: { memory: 4GiB, memory_per_key: 64MiB, spool: 8GiB, spool_per_key: 96MiB }\nanswers: { memory: 2GiB }\n";
-  t.same(await limits(8, more), [512, 64, 256, 1024, 96]);
-  const less = "body: { memory: 32MiB, spool: 40MiB }\nanswers: { memory: 64MiB }\n";
-  t.same(await limits(8, less), [32, 128, 64, 40, 256]);
 });

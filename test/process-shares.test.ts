@@ -1,0 +1,44 @@
+import { writeFileSync } from "node:fs";
+import { join } from "node:path";
+import t from "tap";
+import { Gateway } from "../src/gateway.ts";
+import { admissionShare, retryShare } from "../src/process-shares.ts";
+import { MemoryLog } from "../src/testing/memory-log.ts";
+import { loadWithVocabulary } from "../src/vocabulary.ts";
+
+const YAML = `providers: { demo: { url: "demo:" } }
+models: { echo: { targets: [demo:echo] } }
+`;
+
+t.test("several processes share the memory for bodies and answers, each with enough for one key", async (t) => {
+  const MIB = 1024 * 1024;
+  const file = join(t.testdir(), "gateway.yaml");
+  const limits = async (processes: number, memory: string) => {
+    writeFileSync(file, `store: { ledger: 'sqlite::memory:' }\n${YAML}${memory}`);
+    const gateway = await Gateway.open(await loadWithVocabulary({ file, env: {} }), new MemoryLog(), { processes });
+    const { generation } = gateway;
+    const answers = Reflect.get(generation.upstreams, "options").answers.limits;
+    await gateway.stop({ drain: 0 });
+    const { memory: bodies, spool } = generation.limits;
+    return [bodies.total, bodies.perCaller, answers.total, spool.total, spool.perCaller].map((bytes) => bytes / MIB);
+  };
+  t.same(await limits(1, ""), [384, 128, 256, 1024, 256]);
+  t.same(await limits(2, ""), [192, 128, 128, 512, 256]);
+  t.same(await limits(8, ""), [128, 128, 128, 256, 256]);
+  const more =
+    "body: { memory: 4GiB, memory_per_key: 64MiB, spool: 8GiB, spool_per_key: 96MiB }\nanswers: { memory: 2GiB }\n";
+  t.same(await limits(8, more), [512, 64, 256, 1024, 96]);
+  const less = "body: { memory: 32MiB, spool: 40MiB }\nanswers: { memory: 64MiB }\n";
+  t.same(await limits(8, less), [32, 128, 64, 40, 256]);
+});
+
+t.test(
+  "several processes share running and waiting requests, rounded up, and the retries that are always granted",
+  async (t) => {
+    const limits = { concurrency: 1000, perKey: 250, queue: 9, wait: 5000 };
+    t.same(admissionShare(limits), limits);
+    t.same(admissionShare(limits, 4), { concurrency: 250, perKey: 63, queue: 3, wait: 5000 });
+    const retry = { least: 2 } as Parameters<typeof retryShare>[0];
+    t.same(retryShare(retry, 4), { least: 0.5 });
+  },
+);
