@@ -31,8 +31,6 @@ import { type WrapKind, wrapFormat } from "./wrap.ts";
 /** The parts of a client's request that decoding needs. */
 export interface ClientRequest {
   protocol: Protocol;
-  /** The client's half of its translation, if already known. */
-  side?: ClientTranslation;
   operation: Operation;
   streaming: boolean;
   /** The body as JSON text, or its bytes, where it is large and parsed in steps. */
@@ -93,10 +91,8 @@ function checkConversation(conversation: Conversation): Conversation {
   return conversation;
 }
 
-const requestCodec = ({
-  protocol,
-  side = requireClientTranslation(protocol),
-}: ClientRequest): ClientTranslation["request"] => side.request;
+const requestCodec = ({ protocol }: ClientRequest): ClientTranslation["request"] =>
+  requireClientTranslation(protocol).request;
 
 class Incoming implements IncomingRequest {
   readonly operation: Operation;

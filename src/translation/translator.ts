@@ -36,8 +36,6 @@ export interface ResponseTranslation {
   from: TranslatedProtocol;
   /** The client's protocol, which has a client translation at least. */
   to: Protocol;
-  /** The client's half of it, if already known. */
-  side?: ClientTranslation;
   /** The client's operation. */
   operation: Operation;
   source: ResponseSource;
@@ -52,10 +50,8 @@ export interface ResponseTranslation {
 /** How a response is framed; undefined: it is one JSON text. */
 type StreamFraming = "sse" | "array" | undefined;
 
-const responseCodec = ({
-  to,
-  side = requireClientTranslation(to),
-}: ResponseTranslation): ClientTranslation["response"] => side.response;
+const responseCodec = ({ to }: ResponseTranslation): ClientTranslation["response"] =>
+  requireClientTranslation(to).response;
 
 /** Translates a stream frame by frame. Its stage throws where the upstream reports an error or breaks off. */
 export class StreamTranslator {

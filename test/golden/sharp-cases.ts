@@ -83,11 +83,9 @@ export class Sent {
     const [to, from] = [SPOKEN[client] as TranslatedProtocol, SPOKEN[vendor] as TranslatedProtocol];
     const operation = operationOf(client, stream);
     const text = typeof asked === "string" ? asked : JSON.stringify(withStream(client, asked, stream));
-    const side = to.translation;
     const headers = new HeaderList();
     const received: ClientRequest = {
       protocol: to,
-      side,
       operation,
       streaming: stream,
       text,
@@ -106,7 +104,6 @@ export class Sent {
     this.translation = {
       from,
       to,
-      side,
       operation,
       source: { account, model: "vendor-model" },
       names,

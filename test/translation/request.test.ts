@@ -1,5 +1,4 @@
 import t from "tap";
-import type { ClientTranslation } from "../../src/translation/codec.ts";
 import { type TranslatedProtocol } from "../../src/translation/codec.ts";
 import type { Turn } from "../../src/translation/conversation.ts";
 import { Envelopes } from "../../src/translation/envelope.ts";
@@ -32,6 +31,8 @@ const quiet: TranslatedProtocol = {
     },
   },
 };
+/** The tiny protocol with another translation. */
+const asClient = (translation: TranslatedProtocol["translation"]): TranslatedProtocol => ({ ...tiny, translation });
 const to = { protocol: tiny, account: "one", model: "vendor-model", facts: { sampling: false } };
 
 t.test("a request is decoded, checked and encoded, with its losses", async (t) => {
@@ -75,7 +76,11 @@ t.test("state stored here for a call is no loss of the client's, also in strict 
     return { ...conversation, turns: [{ role: "assistant", at: "kept", parts: [part] }, ...conversation.turns] };
   };
   const request = { ...quiet.translation.request, decode: recalling };
-  const asked = { ...received({ say: "hi" }), side: { ...quiet.translation, request }, caller: "key" };
+  const asked = {
+    ...received({ say: "hi" }),
+    protocol: { ...quiet, translation: { ...quiet.translation, request } },
+    caller: "key",
+  };
   const { encoded, losses } = writeRequest(
     readRequest(asked, keeping),
     { ...to, protocol: quiet, account: "two" },
@@ -105,9 +110,8 @@ t.test("an image without the signature of another provider causes no notice, exc
         return { ...decoded, turns: [turn, ...decoded.turns] };
       },
     };
-    const side = { ...quiet.translation, request };
-    const protocol: TranslatedProtocol = { ...quiet, translation: side };
-    const conversation = readRequest({ ...received({ say: "hi" }), side }, envelopes);
+    const protocol: TranslatedProtocol = { ...quiet, translation: { ...quiet.translation, request } };
+    const conversation = readRequest({ ...received({ say: "hi" }), protocol }, envelopes);
     return (strict: boolean) => {
       const { encoded, losses } = writeRequest(conversation, { ...to, protocol, account: "two" }, strict);
       const { turns, pruned } = JSON.parse(encoded.body) as {
@@ -186,7 +190,7 @@ t.test("a body that turns out to be invalid JSON is the client's fault", async (
 
 t.test("a call without a result is a 400, except where tokens are only counted", async (t) => {
   const call = { kind: "tool_call", id: "a", name: "f", arguments: "", at: "calls.0" } as const;
-  const side: ClientTranslation = {
+  const translation: TranslatedProtocol["translation"] = {
     ...tiny.translation,
     request: {
       ...tiny.translation.request,
@@ -196,15 +200,17 @@ t.test("a call without a result is a 400, except where tokens are only counted",
       },
     },
   };
-  t.throws(() => readRequest({ ...received({ say: "" }), side }, envelopes), {
+  t.throws(() => readRequest({ ...received({ say: "" }), protocol: asClient(translation) }, envelopes), {
     code: "invalid_field",
     message: /^calls\.0/,
   });
-  t.doesNotThrow(() => readRequest({ ...received({ say: "" }), side, operation: COUNT }, envelopes));
+  t.doesNotThrow(() =>
+    readRequest({ ...received({ say: "" }), protocol: asClient(translation), operation: COUNT }, envelopes),
+  );
 });
 
 t.test("a result whose call a vendor stores is checked with that", async (t) => {
-  const side: ClientTranslation = {
+  const translation: TranslatedProtocol["translation"] = {
     ...tiny.translation,
     request: {
       ...tiny.translation.request,
@@ -218,5 +224,5 @@ t.test("a result whose call a vendor stores is checked with that", async (t) => 
       },
     },
   };
-  t.doesNotThrow(() => readRequest({ ...received({ say: "" }), side }, envelopes));
+  t.doesNotThrow(() => readRequest({ ...received({ say: "" }), protocol: asClient(translation) }, envelopes));
 });
