@@ -20,10 +20,6 @@ class Fifo<Entry> {
   private readonly entries: Entry[] = [];
   private at = 0;
 
-  get length(): number {
-    return this.entries.length - this.at;
-  }
-
   get first(): Entry | undefined {
     return this.entries[this.at];
   }

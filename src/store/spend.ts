@@ -26,9 +26,8 @@ export const spendSince = (
 /** Like `spendSince`, with the positions up to which the amounts include each journal. */
 export const placedSpendSince = (
   ledger: Pick<Ledger, "recovered" | "flush" | "placedSums">,
-  timeout = FLUSH_TIMEOUT,
 ): ((since: number) => Promise<PlacedSpending>) => {
-  const flushed = flushAll(ledger, timeout);
+  const flushed = flushAll(ledger, FLUSH_TIMEOUT);
   return async (since) => {
     await flushed();
     const { sums, positions } = await ledger.placedSums({ since, by: SCOPE_GROUPS });

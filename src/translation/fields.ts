@@ -56,9 +56,9 @@ export class Fields {
     return (this.members[this.spelling(name)] ?? undefined) !== undefined;
   }
 
-  /** Declares that a member uses a feature. @param hint how to fix it where it is refused */
-  declare(name: string, feature: Feature, hint?: string): void {
-    this.uses.push({ feature, path: this.path(name), ...(hint === undefined ? {} : { hint }) });
+  /** Declares that a member uses a feature. */
+  declare(name: string, feature: Feature): void {
+    this.uses.push({ feature, path: this.path(name) });
   }
 
   /** Declares that the object itself uses a feature. @param hint how to fix it where it is refused */

@@ -99,8 +99,8 @@ export const support: SupportTable = {
 const TTLS: ReadonlySet<unknown> = new Set(["5m", "1h"]);
 
 /** Decodes a cache mark; undefined where there is none. An unknown lifetime means the default, and is declared. */
-export function readCacheMark(fields: Fields, name = "cache_control"): CacheMark | undefined {
-  const control = fields.object(name);
+export function readCacheMark(fields: Fields): CacheMark | undefined {
+  const control = fields.object("cache_control");
   if (!control) return undefined;
   control.ignoreDefaults({ type: ["ephemeral"] });
   const ttl = control.text("ttl");
