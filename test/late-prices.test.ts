@@ -95,7 +95,7 @@ t.test("nothing is tried after it was closed", async (t) => {
   t.equal(versions.tries, 2);
 });
 
-/** @param run executes a statement in the store, which exists */
+/** @param make returns a store that exists, and a function that executes a statement in it */
 function refused(
   name: string,
   missing: RegExp,

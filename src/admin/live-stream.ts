@@ -11,10 +11,10 @@ import { overview } from "./overview.ts";
 import { LIVE_REQUESTS, type LiveRequest } from "./questions.ts";
 import type { AdminUser } from "./user.ts";
 
-/** Milliseconds between looks at the running requests, for all watchers together. */
+/** Milliseconds between polls of the running requests, for all watchers together. */
 const POLL_INTERVAL = 1000;
 /**
- * Numbers of looks between: queries of the ledger's figures, of the last hour, checks of the watchers' sessions, and keep-alive
+ * Numbers of polls between: queries of the ledger's figures, of the last hour, checks of the watchers' sessions, and keep-alive
  * comments.
  */
 const FIGURES = 3;
@@ -33,7 +33,7 @@ interface Watcher {
   sent: ReadonlyMap<string, SentState>;
   running: number;
   unchangedPolls: number;
-  /** Looks until its session is checked again. */
+  /** Polls until its session is checked again. */
   pollsToCheck: number;
   readonly stop: () => void;
 }
@@ -42,15 +42,15 @@ interface Watcher {
 type SentState = Omit<LiveRequest, "age">;
 
 /**
- * Streams changes of the running requests to the console as server-sent events. One look per second serves all watchers, a slow
- * client gets fewer events, and the stream ends with its session. It survives reloads: each look asks the processes that serve
+ * Streams changes of the running requests to the console as server-sent events. One poll per second serves all watchers, a slow
+ * client gets fewer events, and the stream ends with its session. It survives reloads: each poll asks the processes that serve
  * then.
  */
 export class LiveStream {
   private readonly watchers = new Set<Watcher>();
   private timer: NodeJS.Timeout | undefined;
   private polling = false;
-  /** A watcher has joined since the running look began. */
+  /** A watcher has joined since the running poll began. */
   private joinedMeanwhile = false;
   private polls = 0;
 
@@ -125,15 +125,15 @@ export class LiveStream {
   }
 
   /** Sends the ledger's figures, whose queries take longer: each event follows when its query is done. */
-  private async sendFigures(look: number): Promise<void> {
+  private async sendFigures(poll: number): Promise<void> {
     const { gateway } = this;
     const pending: Promise<void>[] = [];
     const sendWhenReady = async (name: string, found: Promise<object>) => {
       const text = formatEvent(name, await found);
       for (const { response } of this.watchers) if (!response.writableNeedDrain) response.write(text);
     };
-    if (look % FIGURES === 0) pending.push(sendWhenReady("now", overview(gateway)));
-    if (look % LAST_HOUR === 0) {
+    if (poll % FIGURES === 0) pending.push(sendWhenReady("now", overview(gateway)));
+    if (poll % LAST_HOUR === 0) {
       const hour = lastHour(gateway).catch(() => ({ problem: "The ledger does not respond." }));
       pending.push(sendWhenReady("hour", hour));
     }

@@ -54,7 +54,7 @@ export class RecognizedObjectFinder {
 
   /**
    * @param member the nearest member above that has a name
-   * @param judged whether strings here are read, and not data
+   * @param readsIds whether strings here are read, and not data
    */
   private walk(
     value: unknown,

@@ -18,7 +18,7 @@ export class WaitingConnections {
 
   /**
    * @param log gets an entry when connections are closed, and when that is over
-   * @param patience milliseconds without a worker
+   * @param maxWait milliseconds without a worker
    * @param most waiting connections at a time
    */
   constructor(

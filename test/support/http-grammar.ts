@@ -120,7 +120,7 @@ function chunked(body: string, cast: Cast): string {
   return `${text}${odd(cast, "0", ["00", "0;x", "-0", "0 ", "", "1"], 30)}\r\n${trailer}${odd(cast, "\r\n", LINE_ENDS, 40)}`;
 }
 
-/** Returns one request, sometimes invalid. @param tail follows its body, before the next request */
+/** Returns one request, sometimes invalid. @param last whether none follows it */
 function request(body: string, last: boolean, cast: Cast): string {
   const passes = cast(3) === 0;
   const methods = ["GET", "PUT", "DELETE", "OPTIONS", "HEAD", "TRACE", "CONNECT", "post", "P OST", "PATCH"];
