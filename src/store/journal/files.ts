@@ -1,4 +1,14 @@
-import { readdirSync, readFileSync, readlinkSync, statSync, unlinkSync, utimesSync } from "node:fs";
+import {
+  closeSync,
+  fsyncSync,
+  openSync,
+  readdirSync,
+  readFileSync,
+  readlinkSync,
+  statSync,
+  unlinkSync,
+  utimesSync,
+} from "node:fs";
 import { basename, join } from "node:path";
 
 /** Milliseconds without a write after which a journal counts as abandoned, if its process is not found. */
@@ -192,5 +202,15 @@ function isRunning(pid: number): boolean {
     return process.kill(pid, 0);
   } catch (thrown) {
     return (thrown as NodeJS.ErrnoException).code === "EPERM";
+  }
+}
+
+/** Makes a file's content, or the names in a folder, survive a power cut. */
+export function syncPath(path: string): void {
+  const fd = openSync(path, "r");
+  try {
+    fsyncSync(fd);
+  } finally {
+    closeSync(fd);
   }
 }

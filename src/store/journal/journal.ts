@@ -4,7 +4,6 @@ import {
   constants,
   fdatasyncSync,
   fstatSync,
-  fsyncSync,
   ftruncateSync,
   mkdirSync,
   openSync,
@@ -17,7 +16,7 @@ import { journalPosition } from "../journal-place.ts";
 import type { LedgerWarn, UnwrittenLines } from "../ledger.ts";
 import { type Cell, KIND_COLUMNS, USAGE_COLUMNS, type UsageRow } from "../ledger-row.ts";
 import type { CreatedObject } from "../object-rows.ts";
-import { journalFile, partFile, processName, removeFiles } from "./files.ts";
+import { journalFile, partFile, processName, removeFiles, syncPath } from "./files.ts";
 
 /** Bytes of a file after which the next one is begun. */
 const MAX_FILE_BYTES = 8 * 1024 * 1024;
@@ -255,7 +254,7 @@ export class Journal {
     try {
       this.writeTo(fd, first);
       renameSync(part, file);
-      if (this.durable) syncFolder(this.folder);
+      if (this.durable) syncPath(this.folder);
     } catch (thrown) {
       closeSync(fd);
       removeFiles(number === this.number ? [part] : [part, file]);
@@ -309,16 +308,6 @@ export const unwrittenText = ({ lines, where }: UnwrittenLines): string =>
 /** The log message of a lost line; its fields contain the line itself, which can be added to a journal by hand. */
 export const LOST_LINE = "a line of the ledger's journal is lost";
 export const lostFields = (line: string): object => ({ journal: JSON.parse(line) });
-
-/** Makes the names in a folder survive a power cut; the files' contents are synced separately. */
-function syncFolder(folder: string): void {
-  const fd = openSync(folder, "r");
-  try {
-    fsyncSync(fd);
-  } finally {
-    closeSync(fd);
-  }
-}
 
 /** Serializes a `RowLine`; parts that many rows share are serialized once. */
 function rowLine(kind: RowLine[0], { kind: common, values, attribution, once }: UsageRow): string {

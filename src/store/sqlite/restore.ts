@@ -1,19 +1,7 @@
-import {
-  chmodSync,
-  closeSync,
-  copyFileSync,
-  existsSync,
-  fsyncSync,
-  linkSync,
-  mkdirSync,
-  openSync,
-  renameSync,
-  rmSync,
-  statSync,
-} from "node:fs";
+import { chmodSync, copyFileSync, existsSync, linkSync, mkdirSync, renameSync, rmSync, statSync } from "node:fs";
 import { dirname, resolve } from "node:path";
 import { DatabaseSync } from "node:sqlite";
-import { journalFolder, listJournals, removeFiles } from "../journal/files.ts";
+import { journalFolder, listJournals, removeFiles, syncPath } from "../journal/files.ts";
 import { readJournals } from "../journal/lines.ts";
 import type { ProgressListener, RestoreOptions, RestoreResult } from "../maintenance.ts";
 import { SqliteDatabase, sqliteCode } from "./database.ts";
@@ -210,13 +198,4 @@ function installCopy(part: string, secret: string, path: string): void {
   if (existsSync(secret)) renameSync(secret, `${path}.secret`);
   for (const journal of listJournals(journalFolder(path))) removeFiles(journal.files);
   syncPath(dirname(path));
-}
-
-function syncPath(path: string): void {
-  const fd = openSync(path, "r");
-  try {
-    fsyncSync(fd);
-  } finally {
-    closeSync(fd);
-  }
 }
