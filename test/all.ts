@@ -7,7 +7,7 @@ import { type Ran, runFiles, totals, whenIdle } from "./support/several.ts";
 
 const ROOT = fileURLToPath(new URL("..", import.meta.url));
 /** Processes at a time, and further ones while cores are idle. */
-const [JOBS, FURTHER] = [2, 2];
+const [JOBS, FURTHER] = [2, 1];
 /** Files of one process: few enough that both cores have something to do until the end. */
 const SHARE = 25;
 

@@ -101,8 +101,10 @@ plugins: { slow: { from: ./slow.ts } }
 chains: { llm: [sse, auth, slow, models, rewrite, usage] }
 `,
     {
-      "slow.ts": `export default class Slow {
-  request() { for (const end = performance.now() + 60; performance.now() < end; ); }
+      // Time in which other programs had the core is not the plugin's.
+      "slow.ts": `const used = () => process.threadCpuUsage().user / 1000;
+export default class Slow {
+  request() { for (const end = used() + 70; used() < end; ); }
 }`,
     },
   );
