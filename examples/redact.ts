@@ -11,12 +11,13 @@ import {
 import { inject, injectable } from "tsyringe";
 import { z } from "zod";
 
-// Matches only at the beginning of a word, and a bounded number of characters: any text takes linear time.
+// Matches only at the beginning of a word, and a bounded number of characters: any text takes linear time. What looks like a mask
+// is masked too, and restored as it was.
 const ADDRESS = {
-  pattern: /(?<![\w.+-])[\w.+-]{1,64}@[\w-]{1,63}(?:\.[\w-]{1,63}){1,30}/,
+  pattern: /(?<![\w.+-])[\w.+-]{1,64}@[\w-]{1,63}(?:\.[\w-]{1,63}){1,30}|<address-\d{1,9}>/,
   maxLength: 64 + 1 + 63 + 30 * 64,
 };
-const MASK = { pattern: /<address-\d+>/, maxLength: 20 };
+const MASK = { pattern: /<address-\d{1,9}>/, maxLength: 20 };
 /** Members that hold no text of a conversation, but often the user's address. */
 const MEMBERS = ["user", "safety_identifier", "metadata"];
 const MAX_ADDRESSES = 100_000;
@@ -43,9 +44,11 @@ export default class Redact implements Plugin {
     if (body.scan) exchange.edit(removeMembers(body.scan, named));
     const masks = this.masks(exchange);
     await exchange.replaceText({ ...ADDRESS, kinds: this.options.kinds }, (address) => {
-      const mask = masks.get(address) ?? `<address-${masks.size + 1}>`;
+      const known = masks.get(address);
+      if (known) return known;
       if (masks.size === MAX_ADDRESSES)
-        throw new GatewayError("body_too_large", { message: `There are ${MAX_ADDRESSES} e-mail addresses or more.` });
+        throw new GatewayError("body_too_large", { message: `There are more than ${MAX_ADDRESSES} e-mail addresses.` });
+      const mask = `<address-${masks.size + 1}>`;
       masks.set(address, mask);
       return mask;
     });

@@ -250,11 +250,11 @@ function runSteps(
     if (isThenable(result))
       return awaitPlugin(result, step, { exchange }).then(() => {
         if (exchange.replyHeaders.length !== headersBefore) checkReplyHeaders(exchange, headersBefore, step);
-        checkReplaced(exchange, step);
+        if (exchange.hasUnreplacedText) throw toPluginError(exchange.unreplacedReason(), step.origin);
         return hasAnswered(exchange, step) ? undefined : runSteps(steps, i + 1, exchange, attempt, answer);
       });
     if (exchange.replyHeaders.length !== headersBefore) checkReplyHeaders(exchange, headersBefore, step);
-    checkReplaced(exchange, step);
+    if (exchange.hasUnreplacedText) throw toPluginError(exchange.unreplacedReason(), step.origin);
     if (exchange.answer !== undefined && hasAnswered(exchange, step)) return;
   }
 }
@@ -333,15 +333,6 @@ function checkReplyHeaders({ replyHeaders }: Exchange, before: number, { origin 
     checkHeaderLines(replyHeaders);
   } catch (thrown) {
     replyHeaders.splice(before);
-    throw toPluginError(thrown, origin);
-  }
-}
-
-/** Throws where a plugin has not awaited its replacements of texts. */
-function checkReplaced(exchange: Exchange, { origin }: PluginDeadline): void {
-  try {
-    exchange.checkReplaced();
-  } catch (thrown) {
     throw toPluginError(thrown, origin);
   }
 }

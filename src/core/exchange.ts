@@ -235,8 +235,10 @@ export class Exchange {
   private knownUsage: Usage | undefined;
   private recordedCharge: ExchangeCharge | undefined;
   private readonly abortListeners: (() => void)[] = [];
-  /** Replacements of texts that have not ended; undefined: there was none. */
-  private replacements: Set<Promise<void>> | undefined;
+  /** Number of calls of `replaceText` that have not succeeded. */
+  private unreplaced = 0;
+  /** What the first failed one of them has thrown. */
+  private replaceError: unknown;
   /** What plugins have thrown in `failed`, for the log: it changes nothing for the client. */
   readonly failedErrors: GatewayError[] = [];
   /** Set while it counts among the requests that run concurrently. */
@@ -380,32 +382,39 @@ export class Exchange {
 
   /**
    * Replaces what a pattern matches in the texts of the request; all other bytes are kept. Long texts are searched in many turns of
-   * the event loop, during which the body must not be changed: await it. A phase that ends before has failed.
+   * the event loop, during which the body must not be changed: await it. A phase that ends before has failed, and so has one that
+   * catches its error, unless it has answered: the texts would be sent as they were.
    * @throws SyntaxError for a pattern that matches the empty string; TypeError for any other wrong argument
    */
   replaceText(match: TextMatch, replace: Replace): Promise<void> {
-    const replaced = this.replaceMatches(match, replace).finally(() => this.replacements?.delete(replaced));
-    this.replacements ??= new Set();
-    this.replacements.add(replaced);
+    const replaced = this.replaceMatches(match, replace);
+    // Where nobody awaits it, its failure is that of the phase.
+    replaced.catch(() => {});
     return replaced;
   }
 
   private async replaceMatches(match: TextMatch, replace: Replace): Promise<void> {
-    const { body } = this;
-    const edits = await replaceMatches(body, this.protocol, match, replace);
-    if (this.body !== body) throw new Error("The body was changed while texts of it were being replaced.");
-    this.edit(edits);
+    this.unreplaced++;
+    try {
+      const { body } = this;
+      const edits = await replaceMatches(body, this.protocol, match, replace);
+      if (this.body !== body) throw new Error("The body was changed while texts of it were being replaced.");
+      this.edit(edits);
+      this.unreplaced--;
+    } catch (thrown) {
+      this.replaceError ??= thrown;
+      throw thrown;
+    }
   }
 
-  /**
-   * Checks that a phase has awaited its replacements of texts: otherwise these would be sent as they were. Called by the engine.
-   * @throws Error while one has not ended
-   */
-  checkReplaced(): void {
-    if (!this.replacements?.size) return;
-    // Nobody else handles their errors.
-    for (const replaced of this.replacements) replaced.catch(() => {});
-    throw new Error("The phase has ended before replaceText has: await it.");
+  /** Whether texts would be sent as they are that a plugin wanted to replace. Called by the engine at the end of each phase. */
+  get hasUnreplacedText(): boolean {
+    return this.unreplaced > 0 && this.answer === undefined;
+  }
+
+  /** Why they were not replaced. Called by the engine. */
+  unreplacedReason(): unknown {
+    return this.replaceError ?? new Error("The phase has ended before replaceText has: await it.");
   }
 
   /** Replaces the request's whole texts of these kinds, in one turn of the event loop; all other bytes are kept. */

@@ -1,3 +1,4 @@
+import { setImmediate as nextTurn } from "node:timers/promises";
 import t from "tap";
 import type { Attempt } from "../../src/core/attempt.ts";
 import { Body } from "../../src/core/body.ts";
@@ -108,24 +109,77 @@ t.test("an error names the plugin and the phase, in every phase", async (t) => {
   t.match(later, { code: "plugin_failed", origin: "mine.access" });
 });
 
+/** A request with a text that is searched in many turns of the event loop. */
+function longRequest(): Exchange {
+  const text = `${" .".repeat(40_000)}me@home`;
+  const asked = new Exchange({ arrivedAt: 0, protocol: SPEAKS_TEXT } as ExchangeStart);
+  asked.body = new Body([Buffer.from(JSON.stringify({ t: [{ k: "user", d: text }] }))], "json");
+  return asked;
+}
+const ADDRESS = { pattern: /\w+@home/, maxLength: 20 };
+/** As many turns of the event loop as the search takes, and some. */
+const turns = async () => {
+  for (let i = 0; i < 20; i++) await nextTurn();
+};
+
 t.test(
   "a phase that ends before its replacements of texts is a failure: the texts would be sent as they were",
   async (t) => {
-    const match = { pattern: /\w+@home/, maxLength: 20 };
-    const text = `${" .".repeat(40_000)}me@home`;
     const forgetful: Plugin[] = [
-      { request: (asked) => void asked.replaceText(match, () => "<address>") },
-      { request: async (asked) => void asked.replaceText(match, () => "<address>") },
-      { request: (asked) => void asked.replaceText({ ...match, maxLength: 0 }, () => "<address>") },
+      { request: (asked) => void asked.replaceText(ADDRESS, () => "<address>") },
+      { request: async (asked) => void asked.replaceText(ADDRESS, () => "<address>") },
+      { request: (asked) => void asked.replaceText({ ...ADDRESS, maxLength: 0 }, () => "<address>") },
     ];
     for (const plugin of forgetful) {
-      const asked = new Exchange({ arrivedAt: 0, protocol: SPEAKS_TEXT } as ExchangeStart);
-      asked.body = new Body([Buffer.from(JSON.stringify({ t: [{ k: "user", d: text }] }))], "json");
-      const ends = async () => chainOf({ mine: plugin }).request(asked);
+      const ends = async () => chainOf({ mine: plugin }).request(longRequest());
       await t.rejects(ends(), { code: "plugin_failed", origin: "mine.request", cause: { message: /await it/ } });
     }
   },
 );
+
+t.test("a replacement of texts that fails fails its phase only, whoever awaits it", async (t) => {
+  const unhandled: unknown[] = [];
+  const note = (thrown: unknown) => void unhandled.push(thrown);
+  process.on("unhandledRejection", note);
+  t.teardown(() => process.off("unhandledRejection", note));
+  const breaks = (asked: Parameters<NonNullable<Plugin["request"]>>[0]) =>
+    asked.replaceText(ADDRESS, () => {
+      throw new Error("no masks left");
+    });
+  const phases: [what: string, request: NonNullable<Plugin["request"]>][] = [
+    ["awaited", (asked) => breaks(asked)],
+    ["caught", async (asked) => breaks(asked).catch(() => {})],
+    [
+      "not awaited, and failed before the end",
+      async (asked) => {
+        void breaks(asked);
+        await turns();
+      },
+    ],
+  ];
+  for (const [what, request] of phases)
+    await t.rejects(
+      async () => chainOf({ mine: { request } }).request(longRequest()),
+      { code: "plugin_failed", origin: "mine.request", cause: { message: "no masks left" } },
+      what,
+    );
+  const stopped: Plugin = {
+    request(asked) {
+      void breaks(asked);
+      throw new GatewayError("invalid_api_key");
+    },
+  };
+  await t.rejects(async () => chainOf({ mine: stopped }).request(longRequest()), { code: "invalid_api_key" });
+  const answering: Plugin = {
+    request: (asked) =>
+      breaks(asked).catch(() => {
+        asked.answer = { status: 403, body: "" };
+      }),
+  };
+  await chainOf({ mine: answering }).request(longRequest());
+  await turns();
+  t.same(unhandled, []);
+});
 
 t.test("a refusal keeps its code and gets its origin once", async (t) => {
   const refusal = new GatewayError("invalid_api_key");

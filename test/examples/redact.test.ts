@@ -47,7 +47,7 @@ t.test("the provider receives placeholders, the client the original values", asy
         const { status, text, sent } = await ask(client, model, stream, inModel(first(TOLD, "f"), model, stream));
         t.equal(status, 200, `${about}: ${text}`);
         t.notMatch(sent, /jane|home/, `${about}: nothing of it was sent`);
-        t.match(sent, /<address-1>.*<address-2>.*<address-9>/s, about);
+        t.match(sent, /<address-1>.*<address-2>.*<address-3>/s, about);
         const answer = stream ? streamed(eventsOf(text)) : read(JSON.parse(text)).text;
         t.equal(answer, `You wrote: ${TOLD}`, `${about}, ${stream ? "streamed" : "whole"}`);
         t.notMatch(text, /<address-[12]/, `${about}: in thoughts and calls too`);
@@ -76,8 +76,8 @@ t.test("an address that is repeated has one placeholder, also among others", asy
   const { ask: first, with: inModel, read } = CLIENTS["openai-chat"] as (typeof CLIENTS)[string];
   const told = "a@b.org c@d.org a@b.org <address-3> e@f.org";
   const { text, sent } = await ask("openai-chat", "gemini", false, inModel(first(told, "f"), "gemini", false));
-  t.match(sent, "<address-1> <address-2> <address-1> <address-3> <address-3>");
-  t.equal(read(JSON.parse(text)).text, "You wrote: a@b.org c@d.org a@b.org e@f.org e@f.org");
+  t.match(sent, "<address-1> <address-2> <address-1> <address-3> <address-4>");
+  t.equal(read(JSON.parse(text)).text, `You wrote: ${told}`, "also what looked like a placeholder");
 });
 
 t.test("a large text is searched in many turns, and addresses are found wherever those end", async (t) => {
@@ -104,8 +104,9 @@ t.test("a name of very many parts is no failure; a request with very many addres
   const parts = await driven.ask({ protocol: "openai-chat", text: `a@b${".b".repeat(4_000_000)}` });
   t.equal(parts.status, 200);
   t.match(parts.sent[0]?.texts("user")[0]?.slice(0, 20), /^<address-1>\.b\.b/);
-  const text = Array.from({ length: 100_001 }, (_, i) => `${i}@b.org`).join(" ");
-  t.match(await driven.ask({ protocol: "openai-chat", text }), { status: 413, sent: [] });
+  const text = `${Array.from({ length: 100_000 }, (_, i) => `${i}@b.org`).join(" ")} 0@b.org`;
+  t.match(await driven.ask({ protocol: "openai-chat", text }), { status: 200 }, "repeated ones do not count");
+  t.match(await driven.ask({ protocol: "openai-chat", text: `${text} more@b.org` }), { status: 413, sent: [] });
 });
 
 t.test("members that name the user are left out if an address is in them, and forms are refused", async (t) => {
