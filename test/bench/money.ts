@@ -18,7 +18,6 @@ import { Journal } from "../../src/store/journal/journal.ts";
 import { JournaledLedger } from "../../src/store/journal/journaled-ledger.ts";
 import { LedgerThread } from "../../src/store/journal/ledger-thread.ts";
 import type { LedgerEntry } from "../../src/store/ledger.ts";
-import type { Limiter } from "../../src/store/limiter.ts";
 import { MemoryLimiter } from "../../src/store/memory-limiter.ts";
 import { KEY, MemoryLog } from "../support/gateway.ts";
 import { httpUpstream } from "../support/upstream.ts";
@@ -97,7 +96,7 @@ function interruptions(): string | undefined {
 }
 
 /** Measures every call of a method. */
-function watch(owner: object, name: string, label: string): void {
+function watch<Owner extends object>(owner: Owner, name: keyof Owner & string, label: string): void {
   const real = Reflect.get(owner, name) as (...given: unknown[]) => unknown;
   const sum = new Stretches();
   stretches[label] = sum;
@@ -228,8 +227,7 @@ async function start(folder: string, provider: string, more: string): Promise<Ga
 /** Replaces a gateway's limiter and ledger by ones that do nothing. */
 function idle(gateway: Gateway): void {
   const granted = { grant: {} };
-  const { limiter } = Reflect.get(gateway, "lasting") as { limiter: Limiter };
-  Object.assign(limiter, { reserve: () => granted, settle: () => {} });
+  Object.assign(gateway.limiter, { reserve: () => granted, settle: () => {} });
   Object.assign(gateway.stores.ledger, { begin: () => {}, append: () => {}, persist: () => {} });
 }
 
@@ -265,7 +263,7 @@ the gateway in all: ${words(all)} (medians of ${ROUNDS} rounds of ${REQUESTS})`)
   watch(Journal.prototype, "write", "journal write");
   watch(JournaledLedger.prototype, "begin", "ledger begin");
   watch(JournaledLedger.prototype, "append", "ledger append");
-  watch(LedgerThread.prototype, "tell", "word to the ledger's thread");
+  watch(LedgerThread.prototype, "send", "message to the ledger's thread");
   watch(MemoryLimiter.prototype, "reserve", "limiter reserve");
   watch(MemoryLimiter.prototype, "settle", "limiter settle");
   // Watched methods are recompiled first.

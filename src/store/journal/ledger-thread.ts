@@ -11,6 +11,9 @@ export interface LedgerListener {
   onEnded(): void;
 }
 
+/** Megabytes of the thread's young generation: V8's default takes 10 to 15 MB more, without storing a row faster. */
+const YOUNG_MB = 8;
+
 /** The thread of this process, started with its first ledger. It does not keep the process alive. */
 let thread: LedgerThread | undefined;
 
@@ -24,7 +27,10 @@ export class LedgerThread {
 
   private constructor() {
     const loader = new URL("../../loader/register.js", import.meta.url).href;
-    this.worker = new Worker(new URL("./ledger-worker.ts", import.meta.url), { execArgv: ["--import", loader] });
+    this.worker = new Worker(new URL("./ledger-worker.ts", import.meta.url), {
+      execArgv: ["--import", loader],
+      resourceLimits: { maxYoungGenerationSizeMb: YOUNG_MB },
+    });
     this.worker.unref();
     this.worker.on("message", (message: FromLedgerThread) => this.onMessage(message));
     this.worker.on("error", (thrown: Error) => this.onExit(thrown));
