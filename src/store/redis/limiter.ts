@@ -309,6 +309,8 @@ export class RedisLimiter extends Limiter {
   /** @param epoch the epoch of the server that may have reserved it too */
   private async reserveLocally(reservation: Reservation, epoch?: string): Promise<ReserveResult> {
     const { fallback } = this;
+    // Neither the server nor this process counts any more: asking again would never end.
+    if (!fallback && this.closed) throw spendUnknownError();
     if (!fallback) return this.reserveShared(reservation, MAX_TRIES);
     const time = this.clock();
     const hold = {

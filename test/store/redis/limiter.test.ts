@@ -834,6 +834,15 @@ test("a server that does not respond delays a request by the deadline at most, a
   t.match(await spent(limiter, levels), { spent: 0, reserved: 1000 }, "nothing is reserved twice");
 });
 
+test("a request that is being reserved when the limiter stops is refused, and so is a later one", async (t, redis) => {
+  const { limiters } = await several(t, redis.url, 1);
+  const [limiter] = limiters as [RedisLimiter];
+  const waiting = limiter.reserve(asking(budget(1000), 10));
+  die(limiter);
+  await t.rejects(async () => waiting, { code: "store_unavailable" });
+  await t.rejects(async () => limiter.reserve(asking(budget(1000), 10)), { code: "store_unavailable" });
+});
+
 test("a server that no longer accepts the password is reported with advice, once", async (t, redis) => {
   await redis.ask("ACL", "SETUSER", "gateway", "on", ">first", "~*", "&*", "+@all");
   const { limiters, logged } = await several(t, redis.url.replace("//", "//gateway:first@"), 1);
