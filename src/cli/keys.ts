@@ -41,15 +41,14 @@ interface KeyActionContext {
   config(): KeyConfig;
 }
 
-/** Each action, its options, and whether it needs a key. */
-const KEY_ACTIONS: Record<
-  string,
-  {
-    act(name: string, context: KeyActionContext): Promise<AuditedChange | undefined>;
-    takes: readonly string[];
-    named: boolean;
-  }
-> = {
+/** An action, its options, and whether it needs a key. */
+interface KeyAction {
+  act(name: string, context: KeyActionContext): Promise<AuditedChange | undefined>;
+  readonly takes: readonly string[];
+  readonly named: boolean;
+}
+
+const KEY_ACTIONS: Record<string, KeyAction> = {
   create: { act: create, takes: Object.keys(FIELD_OPTIONS).filter((field) => field !== "name"), named: true },
   list: { act: list, takes: [], named: false },
   show: { act: show, takes: [], named: true },
@@ -68,20 +67,26 @@ export async function runKeys(
   config: () => KeyConfig,
 ): Promise<number> {
   try {
-    const { values, positionals } = parseVerbArguments(args, OPTIONS, Infinity);
-    const [verb = "", name = "", ...more] = positionals;
-    const action = Object.hasOwn(KEY_ACTIONS, verb) ? KEY_ACTIONS[verb] : undefined;
-    if (!action) throw wrongCommand("keys", verb, Object.keys(KEY_ACTIONS));
-    if (action.named !== (name !== "") || more.length > 0) throw new UsageError(wrongArguments(verb, action.named));
-    for (const option of Object.keys(values))
-      if (option !== "json" && !action.takes.includes(option))
-        throw new UsageError(`--${option} is not an option of keys ${verb}.`);
-    const changed = await action.act(name, { keys, audit, ledger, io, options: values, config });
+    const { action, name, options } = parseKeyCommand(args);
+    const changed = await action.act(name, { keys, audit, ledger, io, options, config });
     if (changed) await recordChange(changed, audit);
     return 0;
   } catch (error) {
     return printFailure(error, io);
   }
+}
+
+/** Parses the arguments of `keys`, which needs no store. @throws UsageError */
+export function parseKeyCommand(args: readonly string[]): { action: KeyAction; name: string; options: KeyOptions } {
+  const { values, positionals } = parseVerbArguments(args, OPTIONS, Infinity);
+  const [verb = "", name = "", ...more] = positionals;
+  const action = Object.hasOwn(KEY_ACTIONS, verb) ? KEY_ACTIONS[verb] : undefined;
+  if (!action) throw wrongCommand("keys", verb, Object.keys(KEY_ACTIONS));
+  if (action.named !== (name !== "") || more.length > 0) throw new UsageError(wrongArguments(verb, action.named));
+  for (const option of Object.keys(values))
+    if (option !== "json" && !action.takes.includes(option))
+      throw new UsageError(`--${option} is not an option of keys ${verb}.`);
+  return { action, name, options: values };
 }
 
 function wrongArguments(verb: string, named: boolean): string {

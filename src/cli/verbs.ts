@@ -161,6 +161,8 @@ function takeConfigFile(args: string[], io: Terminal, location: ConfigLocation):
 /** Lists, creates and changes keys. */
 async function runKeys(args: string[], io: Terminal, location: ConfigLocation): Promise<number> {
   const [keys, { limitsProblem }] = await Promise.all([import("./keys.ts"), import("../marketplace/budgets.ts")]);
+  // A database that is away would be the error, after five seconds.
+  keys.parseKeyCommand(args);
   return withStores(
     location,
     io,

@@ -38,6 +38,17 @@ t.test("every verb has its own help, and an unknown argument exits with 2 and pr
   }
 });
 
+t.test("a wrong command of keys is the error, not the database that is away", async (t) => {
+  const folder = t.testdir({
+    "gateway.yaml":
+      'providers: { demo: { url: "demo:" } }\nmodels: { echo: { targets: [demo:echo] } }\ninstances: 1\nstore: { ledger: "postgres://me@127.0.0.1:1/no" }\n',
+  });
+  t.match(await act("keys", ["lst"], { file: join(folder, "gateway.yaml"), folder }), {
+    code: 2,
+    text: /did you mean "list"/,
+  });
+});
+
 t.test("a verb receives what its gateway.yaml says", async (t) => {
   t.match(await act("check", []), { code: 0, text: /ok, 1 provider/ });
   t.match(await act("routes", []), { code: 0, text: /\/v1\/messages/ });
