@@ -363,7 +363,7 @@ t.test("Cohere and Perplexity are reached at their addresses for OpenAI's client
   t.match(model("embed")?.targets, [{ provider: "cohere", model: "embed-v4.0" }]);
   t.match(provider("cohere"), { url: { href: "https://api.cohere.ai/compatibility/v1" } });
   t.match(model("search")?.targets, [{ provider: "perplexity", model: "sonar-pro" }]);
-  t.match(provider("perplexity"), { url: { href: "https://api.perplexity.ai/" } });
+  t.match(provider("perplexity"), { url: { href: "https://api.perplexity.ai/v1" } });
 });
 
 t.test("LiteLLM's deployments for Responses are reached by that protocol, whatever clients speak", async (t) => {
