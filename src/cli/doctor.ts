@@ -6,6 +6,7 @@ import type { Config, ConfiguredProvider } from "../config/types.ts";
 import type { Protocol } from "../core/protocol.ts";
 import { isBuffered, measureArrivals } from "../setup/arrivals.ts";
 import { listModels, type VendorListing } from "../setup/listing.ts";
+import { folderProblem, journalFolder } from "../store/journal/files.ts";
 import { missingSecretWarning } from "../store/secret.ts";
 import { formatError, UsageError } from "../text/format-error.ts";
 import { countNoun, formatTable, groupDigits } from "../text/table.ts";
@@ -57,6 +58,7 @@ export async function runDoctor(
     ...(await dnsFindings(config.providers, io.env)),
     ...(await storeFindings(config)),
     ...ledgerFileFindings(config),
+    ...journalFindings(config),
     ...(await signInFindings(config)),
     ...secretFindings(config),
     ...clockFindings(found.flatMap(({ listings }) => listings)),
@@ -164,6 +166,14 @@ function ledgerFileFindings({ store: { ledger, postgres } }: Config): DoctorFind
     const { code } = thrown as NodeJS.ErrnoException;
     return [{ ...finding, state: "bad", message: `${ledger} cannot be written by this user (${code})` }];
   }
+}
+
+/** Checks the folder of this machine's journals; nothing is said of one that this user can use. */
+function journalFindings({ store: { ledger, postgres } }: Config): DoctorFinding[] {
+  if (ledger === ":memory:") return [];
+  const problem = folderProblem(postgres?.journal ?? journalFolder(ledger));
+  const message = `${problem}; let this user read and write that folder`;
+  return problem === undefined ? [] : [{ state: "bad", what: "store", name: "journal", message }];
 }
 
 /** Checks the identity provider by requesting its sign-in address, like the console. */

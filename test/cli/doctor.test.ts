@@ -224,3 +224,12 @@ t.test(
     t.match(below, { code: 1, text: /^bad +store +ledger +\S+ cannot be created: \S+gateway\.yaml is no folder$/m });
   },
 );
+
+t.test("a folder of the journal that cannot be used is found before its rows wait in memory", async (t) => {
+  const store = "instances: 1\nstore: { ledger: 'postgres://me@127.0.0.1:1/no', journal: ./gateway.yaml/journal }\n";
+  t.match(await doctor(t, "", [], {}, store), {
+    code: 1,
+    text: /^bad +store +journal +ENOTDIR.*gateway\.yaml.*; let this user read and write that folder$/m,
+  });
+  t.notMatch((await doctor(t, "")).text, /store +journal/);
+});

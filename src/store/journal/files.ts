@@ -1,5 +1,8 @@
 import {
+  accessSync,
   closeSync,
+  constants,
+  existsSync,
   fsyncSync,
   openSync,
   readdirSync,
@@ -9,7 +12,7 @@ import {
   unlinkSync,
   utimesSync,
 } from "node:fs";
-import { basename, join } from "node:path";
+import { basename, dirname, join } from "node:path";
 
 /** Milliseconds without a write after which a journal counts as abandoned, if its process is not found. */
 export const ABANDONED_AFTER = 2500;
@@ -25,6 +28,19 @@ export interface ProcessJournal {
 
 /** Returns the folder of a store's journals. */
 export const journalFolder = (store: string): string => `${store}.journal`;
+
+/** Returns why this user cannot use a folder of journals, or create it; undefined: it is possible. */
+export function folderProblem(folder: string): string | undefined {
+  try {
+    if (existsSync(folder)) readdirSync(folder);
+    let nearest = folder;
+    while (!existsSync(nearest)) nearest = dirname(nearest);
+    accessSync(`${nearest}/`, constants.W_OK | constants.X_OK);
+    return undefined;
+  } catch (thrown) {
+    return (thrown as Error).message;
+  }
+}
 
 /** Returns a name for the process that no later process gets, even where each has the same id, as in a container. */
 export const processName = (pid: number = process.pid): string => `${pid}-${processStart(pid) ?? "0"}`;

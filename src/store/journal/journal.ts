@@ -274,7 +274,7 @@ export class Journal {
     this.failures++;
     if (!this.failed) {
       this.warn(
-        `The ledger's journal in ${this.folder} cannot be written: ${error.message}. What it shall hold waits in memory only: free room there before the gateway is stopped.`,
+        `The ledger's journal in ${this.folder} cannot be written: ${error.message}. What it shall hold waits in memory only: free room there, or let this user write to it, before the gateway is stopped.`,
       );
       this.onWritable(false);
     }

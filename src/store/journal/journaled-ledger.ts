@@ -22,7 +22,7 @@ import { mergeEntries, readPages } from "../ledger-pages.ts";
 import { entryToRow, isBilledApart, rowToEntry } from "../ledger-row.ts";
 import type { RunningReservation } from "../limiter.ts";
 import type { CreatedObject } from "../object-rows.ts";
-import { hasOtherJournals, hasWaitingRows, isOrphaned, listJournals } from "./files.ts";
+import { folderProblem, hasOtherJournals, hasWaitingRows, isOrphaned, listJournals } from "./files.ts";
 import { Journal, LOST_LINE, lostFields, unwrittenText } from "./journal.ts";
 import type { ObjectJournal } from "./journaled-owners.ts";
 import type { LedgerLocation, LedgerRequest } from "./ledger-messages.ts";
@@ -102,6 +102,12 @@ export class JournaledLedger extends Ledger implements ObjectJournal {
   }
 
   override watch(): void {
+    const { folder } = this.journal;
+    const problem = folderProblem(folder);
+    if (problem !== undefined)
+      this.warn(
+        `The folder of the ledger's journal, ${folder}, cannot be used: ${problem}. Rows of ended gateways in it are not read, and new ones wait in memory only: let this user read and write it.`,
+      );
     const isDatabase = typeof this.location !== "string" && !("inode" in this.location);
     if (isDatabase) this.openLedger();
   }

@@ -1,4 +1,4 @@
-import { closeSync, mkdirSync, openSync, readdirSync, readFileSync, statfsSync, statSync } from "node:fs";
+import { closeSync, existsSync, mkdirSync, openSync, readdirSync, readFileSync, statfsSync, statSync } from "node:fs";
 import { dirname } from "node:path";
 import { DatabaseSync, type StatementSync } from "node:sqlite";
 import { setTimeout as sleep } from "node:timers/promises";
@@ -244,7 +244,9 @@ function unusableStoreError(path: string, error: unknown): FileError {
   const own = thrownMessage(error);
   const reason = isFull(path, error) ? fullText(path) : own;
   const hint = isAccessError(error)
-    ? '; store: { ledger: "sqlite:/PATH/gateway.db" } names a folder that can be written'
+    ? existsSync(path) && statSync(path).isFile()
+      ? "; let this user read and write it and its folder: another one may have created it"
+      : '; store: { ledger: "sqlite:/PATH/gateway.db" } names a folder that can be written'
     : "";
   return new FileError(`The store ${path} cannot be used: ${reason}${hint}.`, { cause: error });
 }

@@ -100,7 +100,9 @@ t.test("lines that cannot be written wait, and are written when they can be", as
   journal.write();
   t.match(warnings, [/cannot be written: .*waits in memory/]);
   t.equal(journal.writable, false);
-  t.match(warnings, [/journal in \S+\.journal cannot be written: .*free room there before/]);
+  t.match(warnings, [
+    /journal in \S+\.journal cannot be written: .*free room there, or let this user write to it, before/,
+  ]);
   const { where = "" } = journal.unwritten ?? {};
   t.match(journal.unwritten, { lines: 1 });
   t.ok(where.startsWith(`${journal.folder} cannot be written (`), where);

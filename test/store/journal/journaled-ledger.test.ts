@@ -1,5 +1,14 @@
 import { spawnSync } from "node:child_process";
-import fs, { copyFileSync, existsSync, mkdirSync, readdirSync, readFileSync, rmSync, utimesSync } from "node:fs";
+import fs, {
+  copyFileSync,
+  existsSync,
+  mkdirSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  utimesSync,
+  writeFileSync,
+} from "node:fs";
 import { syncBuiltinESMExports } from "node:module";
 import { join } from "node:path";
 import { DatabaseSync } from "node:sqlite";
@@ -440,4 +449,16 @@ t.test("entries that waited for a full disk are fed to the store without a furth
   const rows = () => store.prepare("select count(*) as rows from usage").get()?.["rows"];
   for (let i = 0; i < 500 && rows() !== 2; i++) await sleep(20);
   t.equal(rows(), 2);
+});
+
+t.test("a folder of the journal that cannot be used is reported when the gateway starts", async (t) => {
+  const { file, ledger, warnings } = open(t);
+  ledger.watch();
+  t.same(warnings, [], "it is made with the first entry");
+  writeFileSync(`${file}.journal`, "");
+  ledger.watch();
+  t.match(warnings, [
+    /folder of the ledger's journal, \S+\.journal, cannot be used: ENOTDIR.*let this user read and write it/,
+  ]);
+  await ledger.close();
 });

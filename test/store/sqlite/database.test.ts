@@ -172,6 +172,14 @@ t.test("an unusable store is refused with its name and the reason", async (t) =>
   t.throws(() => new SqliteDatabase(join(folder, "folder.db")), elsewhere);
   t.throws(() => new SqliteDatabase(join(words, "data/gateway.db")), elsewhere, "nor can its folder be made");
 
+  const present = join(folder, "present.db");
+  new SqliteDatabase(present).close();
+  mkdirSync(`${present}-wal`);
+  t.throws(
+    () => new SqliteDatabase(present),
+    /present\.db cannot be used: .*; let this user read and write it and its folder/,
+  );
+
   const future = join(folder, "future.db");
   const newer = new DatabaseSync(future);
   newer.exec("pragma user_version = 99");
