@@ -320,10 +320,16 @@ export class RedisLimiter extends Limiter {
       epoch,
       granted: false,
     };
-    const reserved = await fallback.reserve(reservation);
-    if ("grant" in reserved) this.keep(hold, fallback);
-    else if (epoch !== undefined) this.addUnreported(hold, NO_CHARGE, "");
-    return reserved;
+    let granted = false;
+    try {
+      const reserved = await fallback.reserve(reservation);
+      granted = "grant" in reserved;
+      if (granted) this.keep(hold, fallback);
+      return reserved;
+    } finally {
+      // Refused, or the ledger cannot answer: what the server may have reserved ends with its return.
+      if (!granted && epoch !== undefined) this.addUnreported(hold, NO_CHARGE, "");
+    }
   }
 
   /** @param by the limiter that has counted it; undefined: the server */

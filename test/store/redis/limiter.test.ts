@@ -1,6 +1,7 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import t, { type Test } from "tap";
 import { Calendar } from "../../../src/core/calendar.ts";
+import { GatewayError } from "../../../src/core/errors.ts";
 import type { LimitLevel } from "../../../src/core/limits.ts";
 import type { Charge, Reservation, ReserveResult } from "../../../src/store/limiter.ts";
 import { MemoryLimiter } from "../../../src/store/memory-limiter.ts";
@@ -841,6 +842,24 @@ test("a request that is being reserved when the limiter stops is refused, and so
   die(limiter);
   await t.rejects(async () => waiting, { code: "store_unavailable" });
   await t.rejects(async () => limiter.reserve(asking(budget(1000), 10)), { code: "store_unavailable" });
+});
+
+test("what a silent server may have reserved is not kept if the ledger is away too", async (t, redis) => {
+  const { limiters } = await several(t, redis.url, 1, 1);
+  const [limiter] = limiters as [RedisLimiter];
+  const levels = budget(1000);
+  t.match(await spent(limiter, levels), { reserved: 0 });
+  const { parts } = limiter as unknown as { parts: { spentSince(): Promise<never> } };
+  const { spentSince } = parts;
+  parts.spentSince = async () => {
+    throw new GatewayError("store_unavailable");
+  };
+  redis.pause();
+  await t.rejects(async () => limiter.reserve(asking(levels, 10)), { code: "store_unavailable" });
+  parts.spentSince = spentSince;
+  redis.resume();
+  await until(() => limiter.state === "ok", "it to be back");
+  t.match(await spent(limiter, levels), { spent: 0, reserved: 0 });
 });
 
 test("a server that no longer accepts the password is reported with advice, once", async (t, redis) => {
