@@ -1,5 +1,6 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
 import type { Attempt } from "./core/attempt.ts";
+import { Body } from "./core/body.ts";
 import { Chain, isThenable, type Link } from "./core/chain.ts";
 import { DryRun } from "./core/dry-run.ts";
 import { GatewayError } from "./core/errors.ts";
@@ -14,7 +15,6 @@ import { callerIdOf, noTargetError, switchedOffError } from "./upstream/health.t
 import type { UpstreamAnswer } from "./upstream/received-answer.ts";
 import { outcomeOfError } from "./upstream/retry.ts";
 import { HeaderList } from "./wire/headers.ts";
-import { asObject } from "./wire/values.ts";
 
 /** What one plugin did in one phase. */
 export interface ExplainedStep {
@@ -82,17 +82,19 @@ export interface Explanation {
 /**
  * Runs a request without its provider: the chain's own code decides, each target's request is built, and nothing is sent. A
  * plugin's refusal is part of the explanation.
+ * @param withRequests whether the requests to providers are part of it: what is in them only the operator may know
  */
 export async function explainExchange(
   exchange: Exchange,
   chain: Chain,
   parts: PipelineParts & Pick<ExchangeParts, "upstreams">,
   receive: ReceiveBody,
+  withRequests: boolean,
 ): Promise<Explanation> {
   const dryRun = new DryRun();
   exchange.dryRun = dryRun;
   const steps: ExplainedStep[] = [];
-  const dry = new DryUpstreams(parts.upstreams, steps);
+  const dry = new DryUpstreams(parts.upstreams, steps, withRequests);
   const outcome = new DryReply(exchange);
   await runExchange(exchange, new DryChain(chain, steps), { ...parts, upstreams: dry }, receive, outcome);
   // No attempt was really made, so the response's headers must name none.
@@ -119,12 +121,6 @@ export async function explainExchange(
     notices: exchange.notices,
   };
 }
-
-/** Returns an explanation for the caller, without what only the operator may know about providers. */
-export const withoutProviderRequests = (explanation: Explanation): Explanation => ({
-  ...explanation,
-  targets: explanation.targets.map((target) => ({ ...target, request: null })),
-});
 
 /** A chain that records its plugins' changes, and whose responses pass no plugin. */
 class DryChain extends Chain {
@@ -193,6 +189,7 @@ class DryUpstreams {
   constructor(
     private readonly upstreams: Upstreams,
     private readonly steps: ExplainedStep[],
+    private readonly withRequests: boolean,
   ) {}
 
   async reach(exchange: Exchange, chain: Chain): Promise<UpstreamAnswer> {
@@ -237,12 +234,14 @@ class DryUpstreams {
       target: Marketplace.nameOf(target),
       why: targetReasons(exchange, attempt, health.isUsable(target, attempt.caller), slots.hasFree(target.provider)),
       protocol: attempt.protocol.name,
-      request: error ? null : explainedRequest(exchange, attempt),
+      request: error || !this.withRequests ? null : explainedRequest(exchange, attempt),
       steps: this.steps.splice(from),
       dropped: attempt.losses?.dropped ?? [],
       notices: attempt.losses?.notices ?? [],
       refused: error ? explainedRefusal(error) : null,
     });
+    // Or the bodies of all targets would be kept at the same time, which nobody counts.
+    if (!this.withRequests) attempt.body = Body.empty;
     return error;
   }
 }
@@ -310,10 +309,7 @@ function explainedRequest(exchange: Exchange, attempt: Attempt): NonNullable<Exp
     url,
     headers: shown,
     credential: credential?.label ?? null,
-    // Evaluated on access, as callers do not get it.
-    get body() {
-      return attempt.body.bytes().toString();
-    },
+    body: attempt.body.bytes().toString(),
   };
 }
 
@@ -355,8 +351,7 @@ interface RequestState {
   reply: readonly string[];
   answer: string | undefined;
   protocol: string;
-  members: ReadonlyMap<string, string> | undefined;
-  bytes: number;
+  body: Body;
   notes: readonly string[];
 }
 
@@ -365,7 +360,6 @@ function requestState(exchange: Exchange, attempt: Attempt | undefined): Request
   const { lines } = attempt?.headers ?? exchange.headers;
   const headers = new Map<string, string>();
   for (let i = 0; i < lines.length; i += 2) headers.set((lines[i] as string).toLowerCase(), lines[i + 1] as string);
-  const body = attempt?.body ?? exchange.body;
   return {
     caller: caller && `${caller.name} (${[caller.id, caller.group].filter(Boolean).join(", ")})`,
     headers,
@@ -378,14 +372,10 @@ function requestState(exchange: Exchange, attempt: Attempt | undefined): Request
     reply: [...exchange.replyHeaders],
     answer: answer && `${answer.status ?? 200}`,
     protocol: (attempt?.protocol ?? exchange.protocol).name,
-    members: body.scan && serializeMembers(body.json()),
-    bytes: body.length,
+    body: attempt?.body ?? exchange.body,
     notes: [...(exchange.dryRun?.notes ?? [])],
   };
 }
-
-const serializeMembers = (json: unknown): Map<string, string> =>
-  new Map(Object.entries(asObject(json) ?? {}).map(([name, value]) => [name, JSON.stringify(value)]));
 
 function describeChanges(before: RequestState, after: RequestState): string[] {
   const did: string[] = [];
@@ -397,9 +387,9 @@ function describeChanges(before: RequestState, after: RequestState): string[] {
   if (after.model !== before.model) did.push(`model: ${after.model}`);
   if (after.targets.join() !== before.targets.join()) did.push(`targets: ${after.targets.join(", ") || "none"}`);
   if (after.protocol !== before.protocol)
-    did.push(`translates ${before.protocol} to ${after.protocol}: ${before.bytes} → ${after.bytes} bytes`);
-  else if (before.bytes === 0 && after.bytes > 0) did.push(`reads the body: ${after.bytes} bytes`);
-  else if (before.members && after.members) did.push(...memberChanges(before, after));
+    did.push(`translates ${before.protocol} to ${after.protocol}: ${before.body.length} → ${after.body.length} bytes`);
+  else if (before.body.length === 0 && after.body.length > 0) did.push(`reads the body: ${after.body.length} bytes`);
+  else if (before.body !== after.body) did.push(...memberChanges(before.body, after.body));
   for (const path of added(before.dropped, after.dropped)) did.push(`leaves out ${path}`);
   for (const notice of added(before.notices, after.notices)) did.push(`notice to the client: ${notice}`);
   const reply = added(before.reply, after.reply);
@@ -409,19 +399,35 @@ function describeChanges(before: RequestState, after: RequestState): string[] {
   return did;
 }
 
-/** Returns the changes at the top level, with the value of `model`, which is what people usually look for. */
-function memberChanges({ members: old }: RequestState, { members: now }: RequestState): string[] {
-  if (!old || !now) return [];
-  const did = differences("member", old, now);
-  const name = now.get("model");
-  return did.map((line) => (line === "changes member model" ? `member model: ${old.get("model")} → ${name}` : line));
+/**
+ * Returns the changes at the top level, with the value of `model`, which is what people usually look for. The bytes are compared:
+ * to parse a large body in each phase of each plugin would block the event loop for long.
+ */
+function memberChanges(old: Body, now: Body): string[] {
+  if (!old.scan || !now.scan) return [];
+  const did = differences("member", membersOf(old), membersOf(now), (a, b) => a.equals(b));
+  const shown = (body: Body) => JSON.stringify(body.value("model"));
+  return did.map((line) => (line === "changes member model" ? `member model: ${shown(old)} → ${shown(now)}` : line));
 }
 
-function differences(what: string, old: ReadonlyMap<string, string>, now: ReadonlyMap<string, string>): string[] {
+/** Returns the bytes of each member's value, by its name. */
+function membersOf(body: Body): Map<string, Buffer> {
+  // Joined once, so that no slice is a copy.
+  const bytes = body.bytes();
+  return new Map(body.scan?.members.map(({ name, start, end }) => [name, bytes.subarray(start, end)]));
+}
+
+function differences<Value>(
+  what: string,
+  old: ReadonlyMap<string, Value>,
+  now: ReadonlyMap<string, Value>,
+  isSame: (a: Value, b: Value) => boolean = Object.is,
+): string[] {
   const names = new Set([...old.keys(), ...now.keys()]);
   return [...names].flatMap((name) => {
-    if (!now.has(name)) return [`removes ${what} ${name}`];
-    if (!old.has(name)) return [`adds ${what} ${name}`];
-    return old.get(name) === now.get(name) ? [] : [`changes ${what} ${name}`];
+    const [before, after] = [old.get(name), now.get(name)];
+    if (after === undefined) return [`removes ${what} ${name}`];
+    if (before === undefined) return [`adds ${what} ${name}`];
+    return isSame(before, after) ? [] : [`changes ${what} ${name}`];
   });
 }

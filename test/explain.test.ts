@@ -218,3 +218,48 @@ models: { m: { targets: [up:gpt-6] } }
   ]);
   t.match(await explain("/v1/messages", asked), [{ protocol: "openai-chat" }]);
 });
+
+t.test("a large request is not parsed or serialized more often to be explained than to be served", async (t) => {
+  const { url, explained } = await gateway(t);
+  const body = { ...CHAT, messages: [{ role: "user", content: "x".repeat(200_000) }] };
+  const sent = JSON.stringify(body);
+  let large = 0;
+  const { parse, stringify } = JSON;
+  const count = <Result>(text: string, result: Result): Result => {
+    if (text?.length > 100_000) large++;
+    return result;
+  };
+  t.intercept(JSON, "parse", { value: (text: string, ...more: []) => count(text, parse(text, ...more)) });
+  t.intercept(JSON, "stringify", {
+    value: (value: unknown, ...more: []) => {
+      const text = stringify(value, ...more);
+      return count(text, text);
+    },
+  });
+  const init = { method: "POST", headers: asking(), body: sent };
+  await (await fetch(`${url}/v1/chat/completions`, init)).text();
+  const served = large;
+  large = 0;
+  const { json } = await explained(body);
+  t.match(json, { refused: null, targets: [{ target: "own:small" }, { target: "demo:echo" }] });
+  // The test's own request is one.
+  t.ok(large - 1 <= served, `${large - 1} times, and ${served} times when it was served`);
+});
+
+t.test("of the targets' requests no body is kept for a client, who does not get them", async (t) => {
+  const from = `${t.testdir({ "bodies.mjs": BODIES })}/bodies.mjs`;
+  const { explained } = await gateway(
+    t,
+    `chains: { llm: [sse, auth, models, limits, rewrite, usage, bodies] }\nplugins: { bodies: { from: ${from} } }\n`,
+  );
+  const { json } = await explained(CHAT);
+  t.match(json.targets, [{ request: null }, { request: null }]);
+  t.same((globalThis as { keptBodies?: number[] }).keptBodies, [0, 0]);
+});
+
+/** A plugin that notes the length of each attempt's body at the end. */
+const BODIES = `export default class Bodies {
+  done({ attempts }) {
+    globalThis.keptBodies = attempts.map(({ body }) => body.length);
+  }
+}`;

@@ -210,7 +210,7 @@ async function explainRequest(
   if (found.notice) exchange.notices.push(found.notice);
   const asks = found.operation.method === "POST" && found.operation.body === "json";
   const bytes = asks && Buffer.from(requestText(request, found, loaded, generation));
-  return explainExchange(exchange, found.chain, generation, () => (bytes ? parseBody(bytes) : Body.empty));
+  return explainExchange(exchange, found.chain, generation, () => (bytes ? parseBody(bytes) : Body.empty), true);
 }
 
 /** @throws GatewayError `invalid_json` */

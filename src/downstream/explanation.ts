@@ -1,7 +1,7 @@
 import type { Chain } from "../core/chain.ts";
 import { GatewayError } from "../core/errors.ts";
 import type { Exchange } from "../core/exchange.ts";
-import { explainExchange, withoutProviderRequests } from "../explain.ts";
+import { explainExchange } from "../explain.ts";
 import type { ExchangeParts } from "../pipeline.ts";
 import type { HeaderList } from "../wire/headers.ts";
 import type { ReceiveBody } from "./receive-body.ts";
@@ -45,12 +45,12 @@ export async function sendExplanation(
   receive: ReceiveBody,
   reply: Reply,
 ): Promise<void> {
-  const explanation = await explainExchange(exchange, chain, parts, receive);
+  const explanation = await explainExchange(exchange, chain, parts, receive, false);
   if (explanation.refused?.by?.endsWith(".access") || explanation.refused?.code === "client_gone") {
     reply.refuse(exchange.error);
     return;
   }
-  const body = Buffer.from(`${JSON.stringify(withoutProviderRequests(explanation), undefined, 2)}\n`);
+  const body = Buffer.from(`${JSON.stringify(explanation, undefined, 2)}\n`);
   const own = reply.gatewayHeaders();
   const lines = [
     "content-type",
