@@ -38,16 +38,37 @@ export class RequestLines {
   }
 
   push(bytes: Buffer): void {
-    const [first, last] = [bytes.indexOf(LINE_END), bytes.lastIndexOf(LINE_END)];
-    // Most lines name nothing: searching all whole ones at once costs far less than parsing each.
-    const skips = last > first && !this.reader.mayRefer(bytes.subarray(first + 1, last + 1));
-    let start = 0;
-    for (let at = first; at >= 0; at = bytes.indexOf(LINE_END, start)) {
-      if (start === 0 || !skips) this.readLine(bytes.subarray(start, at));
-      this.end();
-      start = at + 1;
+    const first = bytes.indexOf(LINE_END);
+    if (first < 0) {
+      this.readLine(bytes);
+      return;
     }
-    this.readLine(bytes.subarray(start));
+    const last = bytes.lastIndexOf(LINE_END);
+    this.readLine(bytes.subarray(0, first));
+    this.end();
+    if (last > first) this.readWholeLines(bytes.subarray(first + 1, last + 1));
+    this.readLine(bytes.subarray(last + 1));
+  }
+
+  /**
+   * Reads lines, each with its end. Most name nothing: searching them together, and where something is found each half again, costs
+   * far less than parsing each.
+   */
+  private readWholeLines(bytes: Buffer): void {
+    if (!this.reader.mayRefer(bytes)) {
+      this.lineNumber += countLines(bytes);
+      return;
+    }
+    const last = bytes.length - 1;
+    const middle = bytes.lastIndexOf(LINE_END, last >> 1);
+    const cut = middle >= 0 ? middle : bytes.indexOf(LINE_END);
+    if (cut < last) {
+      this.readWholeLines(bytes.subarray(0, cut + 1));
+      this.readWholeLines(bytes.subarray(cut + 1));
+    } else {
+      this.readLine(bytes.subarray(0, last));
+      this.end();
+    }
   }
 
   /** Ends a line, and with it the file. */
@@ -100,4 +121,11 @@ export class RequestLines {
       this.fail(GatewayError.from(thrown).message, thrown);
     }
   }
+}
+
+/** Counts the ends of lines: one by one, as a call for each would cost more where lines are short. */
+function countLines(bytes: Buffer): number {
+  let count = 0;
+  for (let i = 0; i < bytes.length; i++) if (bytes[i] === LINE_END) count++;
+  return count;
 }

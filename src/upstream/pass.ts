@@ -20,6 +20,8 @@ import { type Progress, timeoutError, transportError, UpstreamFault } from "./tr
 const LINGER = 2000;
 /** Milliseconds that a peer which does not read gets to take the bytes written so far before its connection is closed. */
 const FLUSH = 1000;
+/** Milliseconds of a check of a piece of the body after which the next one waits for the next turn. */
+const LONG_CHECK = 2;
 
 /** Where a pass-through request goes. */
 export interface OutgoingPass {
@@ -134,12 +136,17 @@ export class PassThroughRequest implements ActiveResponse {
     return this.end.promise;
   }
 
-  /** Runs `onAccepted` if the check succeeds; a refused piece does not reach the provider. */
+  /**
+   * Runs `onAccepted` if the check succeeds; a refused piece does not reach the provider. After a long check other requests have their
+   * turn first: a socket with a full buffer is read many times in one turn.
+   */
   private inspect(check: () => MaybePromise<void>, onAccepted: () => void): void {
     const refuse = (thrown: unknown) => this.fail(GatewayError.from(thrown));
+    const began = performance.now();
     try {
       const result = check();
       if (result instanceof Promise) result.then(onAccepted, refuse);
+      else if (performance.now() - began > LONG_CHECK) setImmediate(onAccepted);
       else onAccepted();
     } catch (thrown) {
       refuse(thrown);

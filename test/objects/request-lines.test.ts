@@ -58,6 +58,32 @@ t.test("whole lines that name nothing are not parsed", async (t) => {
   );
 });
 
+t.test("of whole lines only those are parsed that may name something, wherever they are", (t) => {
+  const plain = ["{}", "", "{ }".repeat(99)];
+  const texts = Array.from({ length: 500 }, (_, i) => plain[i % 3] as string);
+  for (const at of [1, 7, 250, 498]) texts[at] = `@${at}`;
+  const parsed: string[] = [];
+  const finder = (): BodyReferenceFinder => {
+    let text = "";
+    return {
+      push: (bytes) => {
+        text += `${bytes}`;
+        return [];
+      },
+      end: () => {
+        parsed.push(text);
+        return [{ id: text, param: "x" }];
+      },
+    };
+  };
+  const lines = new RequestLines("file", { mayRefer: (bytes) => bytes.includes("@"), finder });
+  lines.push(Buffer.from(`\n${texts.join("\n")}\n`));
+  t.same(parsed, ["@1", "@7", "@250", "@498"]);
+  const places = lines.take().map(({ param }) => param);
+  t.same(places, ["file.3.x", "file.9.x", "file.252.x", "file.500.x"]);
+  t.end();
+});
+
 t.test("a line that cannot be read, or any reason given, refuses the file from there on", async (t) => {
   const { lines } = wordLines();
   lines.push(Buffer.from("one\nbad\ntwo\n"));

@@ -16,6 +16,7 @@ import { UpstreamProxy } from "../../src/upstream/proxy.ts";
 import { connectProxy } from "../support/connect-proxy.ts";
 import { send } from "../support/raw.ts";
 import { certificate, key } from "../support/tls.ts";
+import { turnCounter } from "../support/turns.ts";
 import { until } from "../support/until.ts";
 import { CHUNKED, OK, rawUpstream, type Script } from "../support/upstream.ts";
 
@@ -663,4 +664,24 @@ t.test("passed data is reported to the observer, byte for byte", async (t) => {
   const { body } = await ask(port, { method: "POST" }, "x".repeat(size));
   t.equal(body.length, size);
   t.same([Count.sent - before[0], Count.received - before[1]], [size, size]);
+});
+
+t.test("a body whose pieces take long to check is read in many turns of the event loop", async (t) => {
+  const { port } = await passing(t, async (socket, request) => {
+    await request.body;
+    socket.write(OK);
+  });
+  const turns = turnCounter(t);
+  const checkedIn: number[] = [];
+  t.intercept(Count.prototype, "onRequestBody", {
+    value: () => {
+      const end = performance.now() + 5;
+      while (performance.now() < end);
+      checkedIn.push(turns());
+    },
+  });
+  const { status } = await ask(port, { method: "POST" }, "x".repeat(2 << 20));
+  t.equal(status, 200);
+  t.ok(checkedIn.length > 10, "in many pieces");
+  t.equal(new Set(checkedIn).size, checkedIn.length, "one in a turn");
 });
