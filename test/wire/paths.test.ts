@@ -122,3 +122,24 @@ t.test("members are counted in all objects, each time they occur", async (t) => 
   const counted = (json: string): number => countMembers(Buffer.from(json));
   t.same([counted("{}"), counted('[":", {"a": ":"}]'), counted('{"a":{"b":1,"b":[{"c":"\\":"}]}}')], [0, 1, 4]);
 });
+
+t.test("a string ends at its first quote that is not escaped, however long it is", async (t) => {
+  const wrong: string[] = [];
+  for (let length = 0; length < 200; length++)
+    for (const end of ["", "\\", "\\\\", '\\"', '"', '":'])
+      for (const inside of ["x", "\\", '"']) {
+        const text = JSON.stringify({ a: inside.repeat(length) + end, b: "" });
+        if (countMembers(Buffer.from(text)) !== 2) wrong.push(text);
+      }
+  t.same(wrong, []);
+});
+
+t.test(
+  "the end of a string is not searched for at each escaped quote: a text of these would block for long",
+  async (t) => {
+    const text = Buffer.from(JSON.stringify({ a: '"'.repeat(100_000) }));
+    const searches = t.capture(text, "indexOf", Buffer.prototype.indexOf);
+    t.equal(countMembers(text), 1);
+    t.ok(searches().length < 5000, "searches");
+  },
+);
