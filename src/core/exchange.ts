@@ -21,7 +21,7 @@ import { ResponseTextReplacer } from "./response-text-replacer.ts";
 import type { Slots } from "./slot.ts";
 import type { Stage } from "./stage.ts";
 import type { Replace, TextMatch } from "./text-replacer.ts";
-import { findMatch, replaceMatches } from "./text-search.ts";
+import { findMatch, replaceMatches, type SearchedRequest } from "./text-search.ts";
 import { type MapText, mapTextEdits, requestTexts, responseTexts, type TextSpan, wholeResponseTexts } from "./texts.ts";
 import { checkUsage, type Usage } from "./usage.ts";
 
@@ -377,7 +377,11 @@ export class Exchange {
    * @throws SyntaxError for a pattern that matches the empty string; TypeError for any other wrong argument
    */
   findText(match: TextMatch): Promise<TextSpan | undefined> {
-    return findMatch(this.body, this.protocol, match);
+    return findMatch(this.searched, match);
+  }
+
+  private get searched(): SearchedRequest {
+    return { body: this.body, protocol: this.protocol, hasEnded: () => this.hasFired };
   }
 
   /**
@@ -397,7 +401,7 @@ export class Exchange {
     this.unreplaced++;
     try {
       const { body } = this;
-      const edits = await replaceMatches(body, this.protocol, match, replace);
+      const edits = await replaceMatches(this.searched, match, replace);
       if (this.body !== body) throw new Error("The body was changed while texts of it were being replaced.");
       this.edit(edits);
       this.unreplaced--;

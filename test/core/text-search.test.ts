@@ -1,7 +1,7 @@
 import t from "tap";
 import { Body } from "../../src/core/body.ts";
 import type { Protocol, TextKind } from "../../src/core/protocol.ts";
-import { findMatch, replaceMatches } from "../../src/core/text-search.ts";
+import { findMatch, replaceMatches, type SearchedRequest } from "../../src/core/text-search.ts";
 import { SPEAKS_TEXT } from "../support/speaks-text.ts";
 
 /** Characters that are searched in one turn. */
@@ -10,9 +10,11 @@ const HOME = { pattern: /\w{1,8}@home(?!\w)/, maxLength: 14 };
 
 const requestOf = (...texts: object[]): Body => new Body([Buffer.from(JSON.stringify({ t: texts, n: 1 }))], "json");
 
+const searched = (body: Body, protocol = SPEAKS_TEXT): SearchedRequest => ({ body, protocol, hasEnded: () => false });
+
 async function replaced(asked: Body, kinds?: TextKind[]): Promise<string> {
   const match = kinds ? { ...HOME, kinds } : HOME;
-  const edits = await replaceMatches(asked, SPEAKS_TEXT, match, (found) => `"${found.length}"`);
+  const edits = await replaceMatches(searched(asked), match, (found) => `"${found.length}"`);
   return asked.edited(edits).bytes().toString();
 }
 
@@ -47,19 +49,32 @@ t.test("the first match is found, with the kind of its text", async (t) => {
     { k: "user", d: "me@home us@home" },
     { k: "user", d: "a@home" },
   );
-  t.same(await findMatch(asked, SPEAKS_TEXT, HOME), { kind: "user", text: "me@home" });
-  t.equal(await findMatch(asked, SPEAKS_TEXT, { ...HOME, kinds: ["system"] }), undefined);
-  t.equal(await findMatch(asked, {} as Protocol, HOME), undefined);
+  t.same(await findMatch(searched(asked), HOME), { kind: "user", text: "me@home" });
+  t.equal(await findMatch(searched(asked), { ...HOME, kinds: ["system"] }), undefined);
+  t.equal(await findMatch(searched(asked, {} as Protocol), HOME), undefined);
   const large = requestOf({ k: "user", d: `${" .".repeat(STEP)}me@home` });
-  t.same(await findMatch(large, SPEAKS_TEXT, HOME), { kind: "user", text: "me@home" });
+  t.same(await findMatch(searched(large), HOME), { kind: "user", text: "me@home" });
 });
 
 t.test("a pattern that matches nothing, a kind that there is not, and a promise are errors", async (t) => {
   const asked = requestOf({ k: "user", d: "me@home" });
-  await t.rejects(findMatch(asked, SPEAKS_TEXT, { pattern: /x*/, maxLength: 9 }), { name: "SyntaxError" });
-  await t.rejects(findMatch(asked, SPEAKS_TEXT, { ...HOME, kinds: ["usr"] as never }), /no texts of the kind "usr"/);
+  await t.rejects(findMatch(searched(asked), { pattern: /x*/, maxLength: 9 }), { name: "SyntaxError" });
+  await t.rejects(findMatch(searched(asked), { ...HOME, kinds: ["usr"] as never }), /no texts of the kind "usr"/);
   await t.rejects(
-    replaceMatches(asked, SPEAKS_TEXT, HOME, (async () => "") as never),
+    replaceMatches(searched(asked), HOME, (async () => "") as never),
     /must return a string, and not a promise/,
   );
+});
+
+t.test("a search ends once nobody waits for its result", async (t) => {
+  let found = 0;
+  const body = requestOf({ k: "user", d: "me@home ".repeat(STEP) });
+  const request = { ...searched(body), hasEnded: () => found > 0 };
+  const count = (text: string) => {
+    found++;
+    return text;
+  };
+  await t.rejects(replaceMatches(request, HOME, count), { code: "client_gone" });
+  t.ok(found < STEP / 4, `${found} of ${STEP}`);
+  await t.rejects(findMatch(request, { ...HOME, pattern: /none/ }), { code: "client_gone" });
 });
