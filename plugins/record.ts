@@ -109,6 +109,8 @@ export default class Record implements Plugin {
   static options = RecordOptions;
   static twice = true;
 
+  /** Recordings that wait for the rest of a response, or for the search of one. */
+  private readonly pending = new Set<Promise<void>>();
   private readonly state = slot((): CaptureState => ({ instances: 0, sampled: false }));
   private readonly fileOptions: RecordFileOptions;
   private readonly patterns: readonly RegExp[];
@@ -184,11 +186,16 @@ export default class Record implements Plugin {
     if (!head || !thread || (!state.sampled && !failed)) return;
     if (exchange.outcome === "rejected" && exchange.caller === undefined && !this.unkeyedRate.take()) return;
     const keep = () => thread.keep(rawExchange(exchange, { ...state, head }, this.maxBody), secretsOf(exchange));
-    if (!state.failed) return keep();
-    return Promise.all([...state.failed.values()].map(({ read }) => read)).then(keep);
+    const reads = [...(state.failed?.values() ?? [])].map(({ read }) => read);
+    const pending = [...reads, state.provider?.clean(), state.client?.clean()].filter((each) => each !== undefined);
+    if (pending.length === 0) return keep();
+    const kept = Promise.all(pending).then(keep);
+    this.pending.add(kept);
+    return kept.finally(() => this.pending.delete(kept));
   }
 
   async recorded(id: string): Promise<RecordedExchange | undefined> {
+    await Promise.allSettled(this.pending);
     await this.thread?.settled();
     return readRecorded(this.fileOptions, id);
   }

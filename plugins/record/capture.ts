@@ -1,3 +1,4 @@
+import { setImmediate as nextTurn } from "node:timers/promises";
 import {
   type Attempt,
   type Body,
@@ -36,6 +37,9 @@ export interface CaptureState {
 
 /** Maximum characters of a key that is found across the frames of a stream. */
 const MAX_SECRET = 2048;
+/** Milliseconds of searching in one turn of the event loop, and in all for one response. */
+const [TURN, MAX_SEARCH] = [10, 1000];
+const END = new Frame("end", Buffer.alloc(0));
 const UNREADABLE = Buffer.from("(It could not be searched for secrets, and is left out.)");
 
 /** Captures one side of a response as it passes. */
@@ -43,6 +47,8 @@ export class Capture {
   private readonly frames: Frame[] = [];
   private readonly head: RawMessage;
   private readonly cleaners: readonly Stage[] = [];
+  /** The body without keys; set by `clean`. */
+  private cleaned: Buffer | undefined;
   private keptBytes = 0;
   private bytes = 0;
 
@@ -78,24 +84,48 @@ export class Capture {
     this.keptBytes += frame.bytes.length;
   };
 
-  /** Returns the captured message; of a stream without keys in its text. */
-  message(): RawMessage {
-    return { ...this.head, body: this.body(), bytes: this.bytes };
+  /**
+   * Removes keys and what the patterns match from the text of a stream. In many turns of the event loop where that takes long; where it
+   * takes too long, as a pattern without bounds does in a long word, the body is left out. Called before `message`.
+   */
+  clean(): void | Promise<void> {
+    const steps = this.cleaning();
+    if (!steps.next().done) return finish(steps);
   }
 
-  private body(): Buffer {
-    const { cleaners, frames } = this;
-    if (cleaners.length === 0) return Buffer.concat(frames.map(({ bytes }) => bytes));
+  private *cleaning(): Generator<undefined, void> {
+    let [began, spent] = [performance.now(), 0];
+    let frames: Frame[] = [...this.frames, END];
     try {
-      const cleaned = cleaners.reduce<readonly Frame[]>(
-        (passed, clean) => passed.flatMap((frame) => clean(frame) ?? frame),
-        [...frames, new Frame("end", Buffer.alloc(0))],
-      );
-      return Buffer.concat(cleaned.map(({ bytes }) => bytes));
+      for (const clean of this.cleaners) {
+        const passed: Frame[] = [];
+        for (const frame of frames) {
+          passed.push(...[clean(frame) ?? frame].flat());
+          const took = performance.now() - began;
+          if (took < TURN) continue;
+          spent += took;
+          if (spent > MAX_SEARCH) throw new Error("The search takes too long.");
+          yield;
+          began = performance.now();
+        }
+        frames = passed;
+      }
+      this.cleaned = Buffer.concat(frames.map(({ bytes }) => bytes));
     } catch {
-      return UNREADABLE;
+      this.cleaned = UNREADABLE;
     }
   }
+
+  /** Returns the captured message; of a stream without keys in its text. */
+  message(): RawMessage {
+    return { ...this.head, body: this.cleaned ?? UNREADABLE, bytes: this.bytes };
+  }
+}
+
+/** Runs the remaining steps, each in a turn of its own. */
+async function finish(steps: Iterator<undefined, void>): Promise<void> {
+  do await nextTurn();
+  while (!steps.next().done);
 }
 
 /** Returns a copy of the headers; they may be changed later. */

@@ -11,6 +11,7 @@ import type { RecordedExchange } from "../../src/core/recorded.ts";
 import { type DriveOptions, drive, type TestGateway } from "../../src/testing.ts";
 import { gathered } from "../support/gathered.ts";
 import { EVERY_CASE, sample } from "../support/sample.ts";
+import { countTurns } from "../support/turns.ts";
 import { until } from "../support/until.ts";
 
 /** All that a file of recordings holds, the first first. */
@@ -154,6 +155,18 @@ t.test("each pattern has groups and backreferences of its own, also where a stre
     for (const body of [answer?.body, attempts[0]?.answer?.body])
       t.equal(joinedTexts(body).slice(0, clean.length), clean, protocol);
   }
+  await driven.close();
+});
+
+t.test("a stream that a pattern without bounds cannot search in time is left out, and blocks nobody", async (t) => {
+  const { driven } = await recording(t, { patterns: ["[a-z]+@[a-z]+"], body_kilobytes: 4096 });
+  const text = "a".repeat(100_000);
+  const turns = await countTurns(t, async () => {
+    const { headers } = await driven.ask({ protocol: "openai-chat", stream: true, text: "Hello" }, { text });
+    const { answer } = await found(driven, headers["x-request-id"]);
+    t.equal(answer?.body, "(It could not be searched for secrets, and is left out.)");
+  });
+  t.ok(turns > 20, `${turns} turns`);
   await driven.close();
 });
 
