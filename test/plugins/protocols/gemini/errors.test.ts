@@ -48,6 +48,19 @@ t.test("an unknown key has the vendor's reason", async (t) => {
   t.match(error, { code: 401, status: "UNAUTHENTICATED", details: [{ reason: "API_KEY_INVALID" }] });
 });
 
+t.test("a prompt that is too long is reported in the words that the vendor's clients look for", async (t) => {
+  const told = (message: string) =>
+    JSON.parse(protocol.error(new GatewayError("context_length_exceeded", { message }), "id")).error;
+  const words = "The input token count exceeds the maximum number of tokens allowed";
+  t.match(told("prompt is too long: 210000 tokens > 200000 maximum"), {
+    code: 400,
+    status: "INVALID_ARGUMENT",
+    message: `${words}: prompt is too long: 210000 tokens > 200000 maximum`,
+  });
+  const own = "prompt is too long: The input token count (9) exceeds the maximum number of tokens allowed (8).";
+  t.equal(told(own).message, own, "once");
+});
+
 t.test("a plugin's own code is the reason", async (t) => {
   const spent = new GatewayError("team_spent", { status: 402, message: "The team's money is spent." });
   t.match(JSON.parse(protocol.error(spent, "id")).error.details, [{ reason: "TEAM_SPENT" }]);
