@@ -208,11 +208,18 @@ gathered(t, "context overflow: in each client's own words, translated between pr
       },
     },
   };
+  const openai = {
+    code: "context_length_exceeded",
+    type: "invalid_request_error",
+    message: /maximum context length|exceeds the context window/,
+  };
   const looked: Record<ProtocolName, object> = {
-    "openai-chat": { error: { code: "context_length_exceeded", type: "invalid_request_error" } },
-    "openai-responses": { error: { code: "context_length_exceeded", type: "invalid_request_error" } },
+    "openai-chat": { error: openai },
+    "openai-responses": { error: openai },
     "anthropic-messages": { error: { type: "invalid_request_error", message: /^prompt is too long: / } },
-    gemini: { error: { code: 400, status: "INVALID_ARGUMENT", message: /too long|exceeds/ } },
+    gemini: {
+      error: { code: 400, status: "INVALID_ARGUMENT", message: /exceeds the maximum number of tokens allowed/ },
+    },
   };
   for (const [client, vendor] of PAIRS)
     for (const stream of [true, false]) {

@@ -39,14 +39,11 @@ const STATUS_BY_CODE: Readonly<Record<number, string>> = { 429: "RESOURCE_EXHAUS
 const BAD_KEY = "API_KEY_INVALID";
 const REASONS: Readonly<Record<string, string>> = { invalid_api_key: BAD_KEY };
 
-/** The vendor's words for a prompt that is too long, by which alone its clients recognise one. [S: langchain, pydantic-ai] */
-const TOO_LONG = "The input token count exceeds the maximum number of tokens allowed";
-
-/** Returns the message, in the vendor's words where clients look for them. */
-const errorMessage = ({ code, message }: Fault): string =>
+/** Returns the message; of a prompt that is too long in the vendor's words, which LangChain and Pydantic AI look for. */
+const messageOf = ({ code, message }: Fault): string =>
   code !== "context_length_exceeded" || /exceeds the maximum number of tokens allowed/i.test(message)
     ? message
-    : `${TOO_LONG}: ${message}`;
+    : `The input token count exceeds the maximum number of tokens allowed: ${message}`;
 
 /** Returns the reason in the format of the vendor's. */
 const errorReason = ({ code, providerCode }: Fault): string =>
@@ -60,7 +57,7 @@ const errorDetail = (type: string, members: object) => ({
 /** Returns `{error: {code, message, status, details}}`: `code` is the HTTP status, `details` are google.rpc messages. */
 function errorJson(fault: Fault, id: string) {
   const { status, kind, param, retryAfter } = fault;
-  const message = errorMessage(fault);
+  const message = messageOf(fault);
   const details = [
     errorDetail("ErrorInfo", { reason: errorReason(fault), domain: "model-gateway" }),
     errorDetail("RequestInfo", { requestId: id }),

@@ -43,8 +43,17 @@ const ERROR_NAMES: ErrorNames = {
   },
 };
 
+/** Returns the message; of a prompt that is too long in the vendor's words, which LangChain.js looks for instead of the code. */
+const messageOf = ({ code, message }: Fault): string =>
+  code !== "context_length_exceeded" || /maximum context length|exceeds the context window/i.test(message)
+    ? message
+    : `Your input exceeds the context window of this model: ${message}`;
+
 /** Returns `{message, type, param, code}`, in the family's values. */
-export const openaiErrorObject = (fault: Fault) => errorObject(fault, ERROR_NAMES);
+export const openaiErrorObject = (fault: Fault) => ({
+  ...errorObject(fault, ERROR_NAMES),
+  message: messageOf(fault),
+});
 
 /** Returns the body of an error response: `{"error": {message, type, param, code}}`. */
 export const errorBody = (fault: Fault): string => JSON.stringify({ error: openaiErrorObject(fault) });

@@ -89,13 +89,11 @@ t.test(
     const [failed, error] = eventsAfter(created, delta, spent);
     t.match(failed?.[2], { response: { error: { code: "insufficient_quota", message: "No. (team_spent)" } } });
     t.match(error?.[2], { code: "team_spent" }, "a plugin's own code");
-    for (const code of [
-      "context_length_exceeded",
-      "usage_not_included",
-      "server_is_overloaded",
-      "invalid_base64_image",
-    ])
+    for (const code of ["usage_not_included", "server_is_overloaded", "invalid_base64_image"])
       t.same(said("invalid", code), [code, "No.", code]);
+    const [code, message] = said("invalid", "context_length_exceeded");
+    t.equal(code, "context_length_exceeded");
+    t.equal(message, "Your input exceeds the context window of this model: No.");
   },
 );
 

@@ -23,6 +23,15 @@ t.test("an error body has message, type, param and code, even when they are unkn
   });
 });
 
+t.test("a prompt that is too long is reported in the words that the vendor's clients look for", async (t) => {
+  const told = (message: string) =>
+    JSON.parse(errorBody(new GatewayError("context_length_exceeded", { message }))).error.message;
+  const words = "Your input exceeds the context window of this model";
+  t.equal(told("prompt is too long: 9 tokens > 8 maximum"), `${words}: prompt is too long: 9 tokens > 8 maximum`);
+  for (const own of ["This model's maximum context length is 8 tokens.", `${words}.`])
+    t.equal(told(`prompt is too long: ${own}`), `prompt is too long: ${own}`, "once");
+});
+
 t.test("rate limits and billing have the vendor's own codes", async (t) => {
   const about = { status: 429, code: "ours", message: "Wait." };
   t.match(JSON.parse(errorBody({ ...about, kind: "rate_limit" })), { error: { code: "rate_limit_exceeded" } });
