@@ -169,7 +169,7 @@ export default class LimitsPlugin implements Plugin {
     return this.withWorstCase(exchange, (worst) => this.reserveWorst(exchange, part, levels, worst));
   }
 
-  /** Calls a function with the worst case: at once, or in a later tick for a large request. */
+  /** Calls a function with the worst case: at once, or in a later turn for a large request. */
   private withWorstCase(
     exchange: RouteExchange | SendExchange,
     use: (worst: WorstCase) => void | Promise<void>,

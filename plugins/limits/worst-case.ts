@@ -67,7 +67,7 @@ export type PriceLookup = (model: string, provider: Target["provider"]) => Targe
 
 /**
  * Returns the worst case of an exchange at its most expensive target. Each fallback model that the vendor may call is counted
- * with a full response, because each may be billed. A promise for a large request, which is read in many ticks.
+ * with a full response, because each may be billed. A promise for a large request, which is read in many turns.
  */
 export function worstCase(
   exchange: RouteExchange | SendExchange,

@@ -57,7 +57,7 @@ const STORED_FEATURES: ReadonlySet<Feature> = new Set(["stored_state", "cache_ha
 /** Maximum number of omitted paths in the log. */
 const MAX_LOGGED_DROPS = 20;
 
-/** A request encoded for a target, also as bytes where that took ticks of its own. */
+/** A request encoded for a target, also as bytes where that took turns of its own. */
 type PreparedBody = WrittenRequest & { readonly bytes?: readonly Buffer[] };
 
 /** An answer to a token count, with an estimate. */
@@ -71,9 +71,9 @@ export class ExchangeTranslation {
   /** The request body that the state below was decoded from. */
   private source: Body;
   private decoded: Conversation | undefined;
-  /** The error of decoding in many ticks. */
+  /** The error of decoding in many turns. */
   private decodeFailure: { readonly thrown: unknown } | undefined;
-  /** The result of encoding in many ticks. */
+  /** The result of encoding in many turns. */
   private prepared: { readonly attempt: Attempt; readonly result: () => PreparedBody } | undefined;
   private written: Pick<WrittenRequest, "names" | "wrapped"> | undefined;
   private losses: Losses | undefined;
@@ -106,7 +106,7 @@ export class ExchangeTranslation {
   }
 
   /**
-   * Decodes and encodes a large request in many ticks of the event loop, before `encode`; undefined where nothing is translated,
+   * Decodes and encodes a large request in many turns of the event loop, before `encode`; undefined where nothing is translated,
    * or the request is small. Never rejects: `encode` throws the error.
    */
   prepare(attempt: Attempt): Promise<void> | undefined {
@@ -152,7 +152,7 @@ export class ExchangeTranslation {
     return this.decoded;
   }
 
-  /** Runs each step in a tick of its own. @throws GatewayError `client_gone` once the exchange has ended */
+  /** Runs each step in a turn of its own. @throws GatewayError `client_gone` once the exchange has ended */
   private inTurns<Result>(steps: Steps<Result>): Promise<Result> {
     return runInTurns(steps, () => this.nextTurn());
   }
@@ -305,7 +305,7 @@ export class ExchangeTranslation {
   }
 
   /**
-   * Translates a large response in many ticks of the event loop, until the exchange has ended. The time that this takes depends
+   * Translates a large response in many turns of the event loop, until the exchange has ended. The time that this takes depends
    * on the provider's bytes: it is counted like that of reading them.
    */
   private async translateInTurns(steps: Steps<Stage>, head: Head, bytes: number): Promise<Stage> {
@@ -346,7 +346,7 @@ export class ExchangeTranslation {
   }
 
   /**
-   * Returns an estimate of the request's tokens, marked as one. A promise for a large request, which is read in many ticks of the
+   * Returns an estimate of the request's tokens, marked as one. A promise for a large request, which is read in many turns of the
    * event loop.
    * @throws GatewayError `not_translatable` where most of the prompt may be stored at a vendor
    */
@@ -531,7 +531,7 @@ function targetHeaders(
   return result;
 }
 
-/** Returns the usage in a whole response; of a large one in many ticks of the event loop. */
+/** Returns the usage in a whole response; of a large one in many turns of the event loop. */
 async function usageOf({ protocol }: Attempt, bytes: Buffer): Promise<Usage | undefined> {
   try {
     return protocol.usage(await runInTurns(parseInSteps(bytes)));

@@ -9,7 +9,7 @@ import type { Event } from "./events.ts";
 export type Steps<Result> = Generator<undefined, Result, undefined>;
 
 /**
- * Bytes of a request or a whole response from which it is read and written in many ticks of the event loop: the work grows with the
+ * Bytes of a request or a whole response from which it is read and written in many turns of the event loop: the work grows with the
  * bytes, and blocks other requests.
  */
 export const LARGE_BODY_BYTES = 256 * 1024;
@@ -32,7 +32,7 @@ export function runAtOnce<Result>(steps: Steps<Result>): Result {
   return step.value;
 }
 
-/** Runs each step in an event-loop tick of its own. @param turn resolves in a later tick */
+/** Runs each step in a turn of the event loop of its own. @param turn resolves in a later one */
 export async function runInTurns<Result>(
   steps: Steps<Result>,
   turn: () => Promise<unknown> = nextTurn,

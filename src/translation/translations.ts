@@ -111,7 +111,7 @@ export class Translations {
   /**
    * Estimates the tokens of a request without a count, and their upper bound; undefined where it is not a conversation, or has
    * no long base64: only that can be far fewer tokens than its bytes suggest. A promise for a large request, which is read in many
-   * ticks of the event loop.
+   * turns of the event loop.
    */
   tokensIn(exchange: RoutedExchange): TokenRange | undefined | Promise<TokenRange | undefined> {
     const { protocol, operation, headers, query, caller, body } = exchange;
