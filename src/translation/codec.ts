@@ -3,7 +3,7 @@
  * vocabulary (conversation.ts, events.ts). A whole response is the fold of its events.
  */
 import type { Body } from "../core/body.ts";
-import { type Fault } from "../core/fault.ts";
+import type { Fault } from "../core/fault.ts";
 import type { Facts } from "../core/marketplace.ts";
 import type { Operation, Protocol, QueryView, Task } from "../core/protocol.ts";
 import type { Frame } from "../wire/frame.ts";

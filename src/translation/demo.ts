@@ -3,8 +3,7 @@ import { GatewayError } from "../core/errors.ts";
 import { type Fault, statusFault } from "../core/fault.ts";
 import type { DemoAnswer, DemoRequest, Protocol } from "../core/protocol.ts";
 import type { Usage } from "../core/usage.ts";
-import type { ClientTranslation, ResponseContext } from "./codec.ts";
-import { clientTranslationOf, translationOf } from "./codec.ts";
+import { type ClientTranslation, clientTranslationOf, type ResponseContext, translationOf } from "./codec.ts";
 import type { Conversation, Part, Tool } from "./conversation.ts";
 import { demoImageEvents } from "./demo-image.ts";
 import {

@@ -1,8 +1,7 @@
 /** Encodes events as a response to a request that no provider gets: of the demo, of the test kit, or a text of a plugin. */
 import type { DemoAnswer, DemoFrame, DemoRequest, Operation, Protocol } from "../core/protocol.ts";
 import { HeaderList } from "../wire/headers.ts";
-import type { ClientTranslation, EncodedFrame, ResponseContext } from "./codec.ts";
-import { requireClientTranslation } from "./codec.ts";
+import { type ClientTranslation, type EncodedFrame, type ResponseContext, requireClientTranslation } from "./codec.ts";
 import type { Conversation } from "./conversation.ts";
 import { demoStream, demoWhole } from "./demo-script.ts";
 import type { Event } from "./events.ts";

@@ -7,7 +7,7 @@
  * time.
  */
 
-import { type Fault } from "../core/fault.ts";
+import type { Fault } from "../core/fault.ts";
 import type { Usage } from "../core/usage.ts";
 import type { RawJson } from "../wire/exact.ts";
 

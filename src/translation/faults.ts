@@ -1,7 +1,7 @@
 import { type ErrorCode, GatewayError, REFUSALS } from "../core/errors.ts";
-import { type Fault } from "../core/fault.ts";
+import type { Fault } from "../core/fault.ts";
 import type { HeaderList } from "../wire/headers.ts";
-import { parseRetryAfter as retryAfterOf } from "../wire/retry-after.ts";
+import { parseRetryAfter } from "../wire/retry-after.ts";
 
 /** Providers' messages for a prompt that is too long. Clients that recognise them shorten it and retry. */
 const TOO_LONG =
@@ -23,7 +23,7 @@ export function toClientError(fault: Fault, headers?: HeaderList, overloadedStat
   const hint = headers?.get("x-should-retry");
   const isTransient = kind !== "billing" && (status >= 500 || TRANSIENT_STATUSES.has(status));
   const retry = hint === undefined ? isTransient : hint === "true";
-  const retryAfter = headers === undefined ? fault.retryAfter : (retryAfterOf(headers) ?? fault.retryAfter);
+  const retryAfter = headers === undefined ? fault.retryAfter : (parseRetryAfter(headers) ?? fault.retryAfter);
   const isGatewayCode = GATEWAY_CODES.has(code);
   return new GatewayError(isGatewayCode ? (code as ErrorCode) : "upstream_refused", {
     status,

@@ -1,5 +1,5 @@
 import { GatewayError } from "../core/errors.ts";
-import { type Facts } from "../core/marketplace.ts";
+import type { Facts } from "../core/marketplace.ts";
 import type { Operation, Protocol, QueryView, Task } from "../core/protocol.ts";
 import type { HeaderList } from "../wire/headers.ts";
 import { NestedJson } from "../wire/nested.ts";

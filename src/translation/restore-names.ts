@@ -15,8 +15,6 @@ export class NameRestorer {
   private readonly custom = new Map<number, TextUnwrapper>();
   /** Blocks of reasoning without opaque state so far. */
   private readonly unsigned = new Set<number>();
-  private seed: string;
-
   /**
    * @param protocol the upstream's
    * @param seed for ids, where the vendor's response has no id either
@@ -25,10 +23,8 @@ export class NameRestorer {
     private readonly names: ToolNameMap,
     private readonly protocol: string,
     private readonly source: ResponseSource,
-    seed: string,
-  ) {
-    this.seed = seed;
-  }
+    private seed: string,
+  ) {}
 
   /** Appends the events that replace an event. */
   restore(event: Event, out: Event[]): void {

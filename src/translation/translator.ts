@@ -4,16 +4,17 @@ import type { Stage } from "../core/stage.ts";
 import { ArraySplitter } from "../wire/array.ts";
 import { Frame } from "../wire/frame.ts";
 import { SseSplitter } from "../wire/sse.ts";
-import type {
-  ClientTranslation,
-  EncodedFrame,
-  ResponseContext,
-  ResponseDecoder,
-  ResponseEncoder,
-  ResponseSource,
-  ToolNameMap,
+import {
+  type ClientTranslation,
+  type EncodedFrame,
+  type ResponseContext,
+  type ResponseDecoder,
+  type ResponseEncoder,
+  type ResponseSource,
+  requireClientTranslation,
+  type ToolNameMap,
+  type TranslatedProtocol,
 } from "./codec.ts";
-import { requireClientTranslation, type TranslatedProtocol } from "./codec.ts";
 import type { Event } from "./events.ts";
 import { toClientError } from "./faults.ts";
 import { Framing } from "./framing.ts";

@@ -125,7 +125,7 @@ const anthropicMessages: TranslatedProtocol = {
     fallbackModels: "fallbacks",
   },
   rateHeaders,
-  remainingRateHeaders: remainingRateHeaders,
+  remainingRateHeaders,
   ping: PING,
   idHeaders: ["request-id"],
   overloadedStatus: 529,
@@ -165,7 +165,7 @@ const anthropicMessages: TranslatedProtocol = {
   },
   objects,
   otherModels,
-  vendorObjects: vendorObjects,
+  vendorObjects,
   translation: {
     request: {
       decode: decodeRequest,

@@ -136,7 +136,7 @@ function cacheWrites(raw: JsonObject): Usage["in"]["write"] {
   const isSplit = Object.keys(byTtl).length > 0;
   if (written === undefined) return isSplit ? byTtl : undefined;
   const unsplit = Math.max(0, written - sum(byTtl));
-  return isSplit && unsplit === 0 ? byTtl : { ...byTtl, unsplit: unsplit };
+  return isSplit && unsplit === 0 ? byTtl : { ...byTtl, unsplit };
 }
 
 const sum = (parts: Usage["in"]["write"] = {}): number =>
@@ -203,7 +203,7 @@ function bytesOf({ turns, tools, format }: Conversation): number {
     const value = pending.pop();
     if (typeof value === "string") bytes += Buffer.byteLength(value) + 3;
     else if (value instanceof RawJson) bytes += Buffer.byteLength(value.text) + 1;
-    else if (Array.isArray(value)) for (const iteration of value) pending.push(iteration);
+    else if (Array.isArray(value)) for (const element of value) pending.push(element);
     else if (typeof value === "object")
       for (const name in value) {
         bytes += name.length + 3;

@@ -111,7 +111,7 @@ const gemini: TranslatedProtocol = {
   conversation: { members: [], headers: ["x-session-affinity", "x-session-id", "session_id"], turns: "contents" },
   objects,
   otherModels,
-  vendorObjects: vendorObjects,
+  vendorObjects,
   demo: (request) => demo(gemini, request),
   listing,
   translation: {

@@ -672,7 +672,7 @@ function segmentJson(text: string, from: number, part: number): string {
     partIndex: part === 0 ? undefined : part,
     startIndex: from === 0 ? undefined : from,
     endIndex: from + Buffer.byteLength(text),
-    text: text,
+    text,
   };
   return JSON.stringify(segment);
 }

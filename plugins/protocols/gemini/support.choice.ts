@@ -54,7 +54,7 @@ function readMode(functionCalling: ProtoFields): ToolChoice | undefined {
   const [name = ""] = names;
   if (mode === "NONE") return { mode: "none" };
   if (names.length === 0) return { mode: mode === "ANY" ? "required" : "auto" };
-  if (mode === "ANY" && names.length === 1) return { mode: "named", name: name };
+  if (mode === "ANY" && names.length === 1) return { mode: "named", name };
   return { mode: "allowed", required: mode === "ANY", names };
 }
 

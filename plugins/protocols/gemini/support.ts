@@ -17,8 +17,7 @@ import {
   settingFields,
 } from "model-gateway/protocol";
 import { normalizeSchema, readSchema } from "./request.decode.tools.ts";
-import type { ProtoFields } from "./wire.ts";
-import { throwInvalidProtoField } from "./wire.ts";
+import { type ProtoFields, throwInvalidProtoField } from "./wire.ts";
 
 /** How requests of this protocol express each feature of other protocols. */
 export const support: SupportTable = {

@@ -196,7 +196,7 @@ const withPiece = (place: TextPlace, choice: string | undefined, piece: string):
   choice === undefined ? place : { ...place, piece: `${choice} ${piece}` };
 
 /** Positions of opaque state in requests, which only the provider that created it can read. */
-export const opaque: OpaquePlaces = { find: opaquePlaces, consequences: consequences };
+export const opaque: OpaquePlaces = { find: opaquePlaces, consequences };
 
 function* opaquePlaces(body: JsonObject): Generator<OpaquePlace> {
   for (const [i, value] of asList(body["messages"]).entries()) {

@@ -111,7 +111,7 @@ const openaiResponses: TranslatedProtocol = {
   holdsUsage: (frame) => family.holdsUsage(frame) || holdsToolCall(frame),
   usage: readUsage,
   texts,
-  storedResponses: storedResponses,
+  storedResponses,
   longMembers: ["input", "instructions", "tools"],
   conversation: { ...family.conversation, turns: "input" },
   objects,

@@ -27,9 +27,9 @@ export const family = {
   refuses,
   error: errorBody,
   holdsUsage,
-  vendorObjects: vendorObjects,
+  vendorObjects,
   rateHeaders,
-  remainingRateHeaders: remainingRateHeaders,
+  remainingRateHeaders,
   conversation: { members: [["prompt_cache_key"]], headers: SESSION_HEADERS, turns: "messages" },
 } satisfies Partial<Protocol>;
 
