@@ -9,11 +9,10 @@ const MAX_ERROR_BYTES = 1024 * 1024;
 /** Characters of a plain text that the error's message keeps. */
 const MAX_MESSAGE_LENGTH = 500;
 
-/** See `Translations.refused`. */
+/** See `Translations.checkErrorResponse`. */
 export async function checkErrorResponse({ protocol }: ResponseExchange, head: Head): Promise<undefined> {
-  const { status, headers, readBody } = head;
-  // An error response whose body breaks off still counts as that error.
-  const text = await (readBody?.(MAX_ERROR_BYTES).then(String, () => "") ?? "");
+  const { status, headers } = head;
+  const text = await errorText(head);
   if (!isJson(text)) {
     const plain = headers.get("content-type")?.startsWith("text/plain") ? text.trim().slice(0, MAX_MESSAGE_LENGTH) : "";
     const message = plain === "" ? `The provider answered ${status} without a readable error.` : plain;
@@ -23,6 +22,10 @@ export async function checkErrorResponse({ protocol }: ResponseExchange, head: H
   const isBilling = translationOf(protocol)?.response.decodeError(status, headers, text).kind === "billing";
   if (isBilling) headers.set("x-should-retry", "false");
 }
+
+/** Returns the text of an error response. One whose body breaks off still counts as that error. */
+export const errorText = async ({ readBody }: Head): Promise<string> =>
+  (await readBody?.(MAX_ERROR_BYTES).then(String, () => "")) ?? "";
 
 /** Reports whether an error body is JSON. The content type is not trusted: some providers omit it, or send a wrong one. */
 export function isJson(text: string): boolean {

@@ -16,7 +16,7 @@ import type { ProtocolChoice } from "./choose-protocol.ts";
 import { isTranslatable, type ResponseContext, type TranslatedProtocol, translationOf } from "./codec.ts";
 import type { Conversation } from "./conversation.ts";
 import type { Envelopes } from "./envelope.ts";
-import { isJson } from "./error-response.ts";
+import { errorText, isJson } from "./error-response.ts";
 import { estimateLikelyTokensInSteps, estimateRequestTokens } from "./estimate.ts";
 import type { Opaque } from "./events.ts";
 import { toClientError } from "./faults.ts";
@@ -42,9 +42,8 @@ import {
 } from "./translator.ts";
 import { removeUnreadable } from "./unreadable.ts";
 
-/** Maximum bytes of a response that is translated as a whole, and of an error response. */
+/** Maximum bytes of a response that is translated as a whole. */
 const MAX_RESPONSE_BYTES = 64 * 1024 * 1024;
-const MAX_ERROR_BYTES = 1024 * 1024;
 /**
  * Reports whether a provider cannot count tokens, or not at the moment. It is estimated then: clients count to stay within
  * limits.
@@ -182,22 +181,29 @@ export class ExchangeTranslation {
   encode(attempt: Attempt): boolean {
     this.losses = this.written = undefined;
     this.resetIfChanged(attempt);
-    const { provider, protocolName } = attempt.target;
     const choice = this.targets.get(attempt.target);
-    try {
-      if (choice) this.translate(attempt, protocolFor(this.conversation, attempt.target, choice));
-      if (choice) return true;
-    } catch (thrown) {
-      const isRefusal = thrown instanceof GatewayError && thrown.status === 400;
-      const speaksOwn = protocolName !== choice?.protocol.name && provider.speaks.includes(this.exchange.protocol.name);
-      if (!isRefusal || !(speaksOwn || choice?.better)) throw thrown;
-      if (choice?.better) {
-        this.translate(attempt, choice.protocol);
-        return true;
-      }
-    }
+    if (choice && this.translateAsChosen(attempt, choice)) return true;
     this.removeUnreadableState(attempt);
     return false;
+  }
+
+  /**
+   * Encodes an attempt in its planned protocol, else in the one that this is better than. Returns false where the client's own is
+   * to be used.
+   */
+  private translateAsChosen(attempt: Attempt, choice: ProtocolChoice): boolean {
+    const { provider, protocolName } = attempt.target;
+    const { protocol, better } = choice;
+    try {
+      this.translate(attempt, protocolFor(this.conversation, attempt.target, choice));
+      return true;
+    } catch (thrown) {
+      const isRefusal = thrown instanceof GatewayError && thrown.status === 400;
+      const speaksOwn = protocolName !== protocol.name && provider.speaks.includes(this.exchange.protocol.name);
+      if (!isRefusal || !(speaksOwn || better)) throw thrown;
+    }
+    if (better) this.translate(attempt, protocol);
+    return better !== undefined;
   }
 
   private removeUnreadableState(attempt: Attempt): void {
@@ -232,7 +238,7 @@ export class ExchangeTranslation {
     this.prepared = undefined;
     const written: PreparedBody = prepared
       ? prepared.result()
-      : writeRequest(this.conversation, destination(attempt.target, to), this.exchange.strict);
+      : writeRequest(this.conversation, destination(attempt.target, to), exchange.strict);
     const { encoded, losses, names, wrapped, bytes = [Buffer.from(encoded.body)] } = written;
     this.written = { names, ...(wrapped && { wrapped }) };
     this.losses = attempt.losses = losses;
@@ -240,7 +246,7 @@ export class ExchangeTranslation {
     attempt.operation = encoded.operation;
     attempt.method = encoded.operation.method;
     attempt.query = encoded.query ?? "";
-    attempt.headers = targetHeaders(exchange, attempt, to, encoded.headers ?? [], this.exchange.wantsStream);
+    attempt.headers = targetHeaders(exchange, attempt, to, encoded.headers ?? [], exchange.wantsStream);
     attempt.body = new Body(bytes, "json");
   }
 
@@ -273,7 +279,7 @@ export class ExchangeTranslation {
         return frames;
       };
     }
-    const bytes = await bodyOf(head, MAX_RESPONSE_BYTES);
+    const bytes = (await head.readBody?.(MAX_RESPONSE_BYTES)) ?? Buffer.alloc(0);
     try {
       const isLarge = bytes.length >= LARGE_BODY_BYTES;
       const stage =
@@ -407,8 +413,7 @@ export class ExchangeTranslation {
 
   private async errorOf(exchange: ResponseExchange, attempt: Attempt, head: Head): Promise<Error> {
     const { status, headers } = head;
-    // An error response whose body breaks off still counts as that error.
-    const text = await bodyOf(head, MAX_ERROR_BYTES).then(String, () => "");
+    const text = await errorText(head);
     const { decodeError } = (attempt.protocol as TranslatedProtocol).translation.response;
     const fault = decodeError(status, headers, text);
     const usage = await usageOf(attempt, Buffer.from(text));
@@ -435,7 +440,7 @@ export class ExchangeTranslation {
   }
 }
 
-/** What an exchange's encoder uses. A class, as an object that is written with getters keeps what they refer to for long. */
+/** What an exchange's encoder uses. A class: the getters of an object literal would keep all that is around them in memory. */
 class ExchangeContext implements ResponseContext {
   readonly model: string;
   readonly id: string;
@@ -503,9 +508,6 @@ const destination = ({ provider, model, facts = {} }: Target, protocol: Translat
 });
 
 const contentTypeHeaders = (type: string): HeaderList => new HeaderList(["content-type", type]);
-
-const bodyOf = ({ readBody }: Head, limit: number): Promise<Buffer> =>
-  readBody?.(limit) ?? Promise.resolve(Buffer.alloc(0));
 
 /**
  * Returns headers for the target's protocol: the client's neutral ones, those that the operator forwards, and those that
