@@ -8,20 +8,20 @@ import { type CountBudget, countBudget, countPieces, tokensOfText } from "./text
  * @param body its JSON text, or the byte length of that
  */
 export const estimateRequestTokens = (conversation: Conversation, body: string | number): number =>
-  runAtOnce(estimateLikelyTokensInSteps(conversation, body));
+  runAtOnce(estimateRequestTokensInSteps(conversation, body));
 
 /** Does the same in steps. */
-export function estimateLikelyTokensInSteps(conversation: Conversation, body: string | number): Steps<number> {
+export function estimateRequestTokensInSteps(conversation: Conversation, body: string | number): Steps<number> {
   const budget = countBudget();
-  return estimateRequestTokensInSteps(conversation, body, (media) => tokensOfMedia(media, budget), budget);
+  return estimateTokensInSteps(conversation, body, (media) => tokensOfMedia(media, budget), budget);
 }
 
 /**
- * Estimates a request's tokens in steps.
+ * Estimates a request's tokens in steps, with those of its media counted in any way.
  * @param tokensOf returns the tokens of media
  * @param budget of all texts of the request
  */
-export function* estimateRequestTokensInSteps(
+export function* estimateTokensInSteps(
   conversation: Conversation,
   body: string | number,
   tokensOf: (part: Media) => number,

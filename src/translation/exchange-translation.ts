@@ -17,7 +17,7 @@ import { isTranslatable, type ResponseContext, type TranslatedProtocol, translat
 import type { Conversation } from "./conversation.ts";
 import type { Envelopes } from "./envelope.ts";
 import { errorText, isJson } from "./error-response.ts";
-import { estimateLikelyTokensInSteps, estimateRequestTokens } from "./estimate.ts";
+import { estimateRequestTokens, estimateRequestTokensInSteps } from "./estimate.ts";
 import type { Opaque } from "./events.ts";
 import { toClientError } from "./faults.ts";
 import { FEATURES, type Feature } from "./features.ts";
@@ -365,7 +365,7 @@ export class ExchangeTranslation {
   private async estimateInTurns(): Promise<CountEstimate> {
     if (!this.decoded && !this.decodeFailure) await this.decodeInTurns();
     this.refuseStoredFeatures();
-    return this.countEstimate(await this.inTurns(estimateLikelyTokensInSteps(this.conversation, this.text)));
+    return this.countEstimate(await this.inTurns(estimateRequestTokensInSteps(this.conversation, this.text)));
   }
 
   private refuseStoredFeatures(): void {

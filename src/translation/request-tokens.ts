@@ -4,7 +4,7 @@ import { type ByteSpan, type Edit, splice } from "../wire/splice.ts";
 import { base64SpansInSteps } from "./base64-spans.ts";
 import type { Media } from "./conversation.ts";
 import type { Envelopes } from "./envelope.ts";
-import { estimateRequestTokensInSteps } from "./estimate.ts";
+import { estimateTokensInSteps } from "./estimate.ts";
 import {
   type Base64Content,
   contentOf,
@@ -52,7 +52,7 @@ export function* tokensInRequest(
   };
   const conversation = yield* readRequestInSteps({ ...request, streaming: false, text }, envelopes);
   yield;
-  let likely = yield* estimateRequestTokensInSteps(conversation, text, tokensOf, budget);
+  let likely = yield* estimateTokensInSteps(conversation, text, tokensOf, budget);
   let n = 0;
   for (const placeholder of unread) {
     likely += tokensOfUndecoded(contents.get(placeholder) as Base64Content, budget);
