@@ -23,21 +23,22 @@ import {
 import { readTools } from "./request.decode.tools.ts";
 import { GEMINI_SETTINGS } from "./support.ts";
 import {
+  bothSpellings,
   DUMMY_SIGNATURES,
   GEMINI,
   inBothSpellings,
   mediaKind,
+  NON_TEXT_MEMBERS,
   ProtoFields,
-  snakeCase,
   spellingIn,
   throwInvalidProtoField,
 } from "./wire.ts";
 
 /** Objects whose original text is kept. */
 export const RAW_MEMBERS: ReadonlySet<string> = new Set(
-  ["args", "response", "parameters", "parametersJsonSchema", "responseSchema", "responseJsonSchema", "schema"].flatMap(
-    (name) => [name, snakeCase(name)],
-  ),
+  bothSpellings([
+    ...["args", "response", "parameters", "parametersJsonSchema", "responseSchema", "responseJsonSchema", "schema"],
+  ]),
 );
 
 /** Thresholds that block nothing, like the vendor's default. */
@@ -135,26 +136,14 @@ const ROLES: Readonly<Record<string, Turn["role"]>> = {
 const USER_ROLES: ReadonlySet<string | undefined> = new Set(["function", "tool", ""]);
 
 /** Members of which a part has exactly one. [S] */
-const CONTENT_MEMBERS = [
-  "text",
-  "inlineData",
-  "fileData",
-  "functionCall",
-  "functionResponse",
-  "executableCode",
-  "codeExecutionResult",
-  "toolCall",
-  "toolResponse",
-] as const;
+const CONTENT_MEMBERS = ["text", ...NON_TEXT_MEMBERS] as const;
 
 /** Contents that other protocols can express. */
 const TRANSLATED_MEMBERS = ["functionCall", "functionResponse", "inlineData", "fileData", "text"] as const;
 
 /** Members that any part may have beside its content. */
 const SHARED_MEMBERS: ReadonlySet<string> = new Set(
-  ["thought", "thoughtSignature", "videoMetadata", "mediaResolution", "mediaProcessing", "partMetadata"].flatMap(
-    (name) => [name, snakeCase(name)],
-  ),
+  bothSpellings(["thought", "thoughtSignature", "videoMetadata", "mediaResolution", "mediaProcessing", "partMetadata"]),
 );
 
 /** Features of known members of a part, a content, a call or a result that are not decoded. */
@@ -310,12 +299,12 @@ function foreignPart(part: ProtoFields, name: string): Part {
 
 /** Returns the tool members that ran the code, or that a server's call is of, in both spellings. [S: ToolType] */
 function toolNamesOf(part: ProtoFields, name: string): readonly string[] | undefined {
-  if (/^(?:executable|code)/.test(name)) return Object.keys(inBothSpellings({ codeExecution: 0 }));
+  if (/^(?:executable|code)/.test(name)) return bothSpellings(["codeExecution"]);
   const call = asObject(part.members[name]) ?? {};
   const type = asText(call[spellingIn(call, "toolType")])?.toLowerCase();
   return type === undefined
     ? undefined
-    : Object.keys(inBothSpellings({ [type.replaceAll(/_./g, (pair) => pair.slice(1).toUpperCase())]: 0 }));
+    : bothSpellings([type.replaceAll(/_./g, (pair) => pair.slice(1).toUpperCase())]);
 }
 
 function readKnownPart(

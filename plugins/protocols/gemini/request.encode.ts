@@ -25,7 +25,7 @@ import {
 } from "model-gateway/protocol";
 import { type ClientTool, fitGeminiToolName, isClientTool, isToolSent, toolConfig } from "./support.choice.ts";
 import { GEMINI_SETTINGS } from "./support.ts";
-import { BYPASS_SIGNATURE, GEMINI, OPERATIONS, partFromState } from "./wire.ts";
+import { BYPASS_SIGNATURE, CALL_BYPASSED, GEMINI, OPERATIONS, partFromState, requiresSignatures } from "./wire.ts";
 
 /** What the functions that encode one request share. */
 interface RequestScope {
@@ -191,7 +191,7 @@ function splitResults(turn: Turn, { calls }: RequestScope): Turn[] {
  * no user turn here.
  */
 function unsignedCalls({ turns }: Conversation, context: EncodeContext): ToolCall[] {
-  if (!requiresSignatures(context)) return [];
+  if (!requiresSignatures(context.facts)) return [];
   const steps = mergeTurns(turns.filter((turn) => !isSystem(turn)));
   const lastUserTurn = steps.findLastIndex(
     ({ role, parts }) => role === "user" && !parts.some((part) => part.kind === "tool_result"),
@@ -202,17 +202,13 @@ function unsignedCalls({ turns }: Conversation, context: EncodeContext): ToolCal
     .map(({ parts }) => parts.find((part) => part.kind === "tool_call"))
     .filter((call) => call !== undefined);
   const unsigned = firstCalls.filter(({ opaque }) => opaque?.protocol !== GEMINI);
-  if (unsigned[0])
-    context.change(
-      unsigned[0].at,
-      "the call has no thought signature of the model; it is sent with the vendor's bypass",
-    );
+  if (unsigned[0]) context.change(unsigned[0].at, CALL_BYPASSED);
   return unsigned;
 }
 
 /** Returns the model's own images without a signature: "Image part is missing a thought_signature". [D: thought signatures] */
 function unsignedMedia({ turns }: Conversation, context: EncodeContext): Media[] {
-  if (!requiresSignatures(context)) return [];
+  if (!requiresSignatures(context.facts)) return [];
   const assistantParts = turns.filter(({ role }) => role === "assistant").flatMap(({ parts }) => parts);
   const unsigned = assistantParts
     .filter((part) => part.kind === "media")
@@ -224,9 +220,6 @@ function unsignedMedia({ turns }: Conversation, context: EncodeContext): Media[]
     );
   return unsigned;
 }
-
-const requiresSignatures = ({ facts: { thinking } }: EncodeContext): boolean =>
-  thinking !== "budget" && thinking !== "none";
 
 /** Reports whether a part is sent: empty texts and blocks of other vendors are not. */
 function isWritten(part: Part): boolean {

@@ -27,7 +27,7 @@ import { parseRpcError } from "./errors.ts";
 import { PartialArguments } from "./response.decode.arguments.ts";
 import { CandidateSources } from "./response.decode.sources.ts";
 import { readUsage } from "./usage.ts";
-import { GEMINI, mediaKind, PART_KIND, RAW_PART_MEMBERS, rawReason } from "./wire.ts";
+import { EXECUTED_MEMBERS, GEMINI, mediaKind, PART_KIND, RAW_PART_MEMBERS, rawReason } from "./wire.ts";
 
 /** Members of parts that contain JSON which must keep its text; what has none of them is parsed with `JSON.parse`. */
 const EXACT_MEMBERS = ["functionCall", "toolCall", "toolResponse", "functionResponse"];
@@ -284,6 +284,7 @@ class CandidateReader {
   finishReason: string | undefined;
   /** Whether there is a text, a call or media, not only thoughts or parts of kind `server`. */
   hasAnswer = false;
+  hasToolCall = false;
   private message: string | undefined;
   private openBlock: { block: number; kind: "text" | "thought"; closed: boolean } | undefined;
   /**
@@ -293,8 +294,6 @@ class CandidateReader {
   private text: string[] = [];
   /** Logprobs of this frame's text that no event has carried yet. */
   private logprobs: unknown[] | undefined;
-  /** Whether there is a tool call. */
-  hasToolCall = false;
   private partialCall: StreamedCall | undefined;
   private readonly sources = new CandidateSources();
   private readonly unmapped: UnmappedMembers;
@@ -549,12 +548,7 @@ class CandidateReader {
  * Parts that the vendor executed itself and requires in the next request with their signature: the whole part is kept as
  * opaque state. [D: thought signatures, code execution]
  */
-const RETURNED_PARTS: ReadonlySet<string> = new Set([
-  "executableCode",
-  "codeExecutionResult",
-  "toolCall",
-  "toolResponse",
-]);
+const RETURNED_PARTS: ReadonlySet<string> = new Set(EXECUTED_MEMBERS);
 
 type NameSet = ReadonlySet<string>;
 

@@ -20,7 +20,7 @@ import {
   weightOf,
 } from "model-gateway/protocol";
 import { usageMetadata } from "./usage.ts";
-import { GEMINI, partFromState, RAW_PART_MEMBERS, TextOffsets } from "./wire.ts";
+import { EXECUTED_MEMBERS, GEMINI, partFromState, RAW_PART_MEMBERS, TextOffsets } from "./wire.ts";
 
 /** Creates an encoder for a stream: each frame is a response with what is new; the last one has finish reasons and usage. */
 export const createEncoder = (context: ResponseContext): ResponseEncoder => new GenerateContentWriter(context);
@@ -121,14 +121,7 @@ const frameJson = (candidates: readonly string[], tail: string): string =>
   `{"candidates":[${candidates.join(",")}],${tail}`;
 
 /** Parts that only this protocol's own server tools have. */
-const SERVER_PARTS = [
-  "executableCode",
-  "codeExecutionResult",
-  "toolCall",
-  "toolResponse",
-  "functionResponse",
-  "inlineData",
-];
+const SERVER_PARTS = [...EXECUTED_MEMBERS, "functionResponse", "inlineData"];
 
 /** Returns the opaque state of a text or call, marked as its own: a call may also carry the state of a thought. */
 function partState(event: EventOf<"open">): Opaque | undefined {

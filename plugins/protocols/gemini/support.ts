@@ -329,15 +329,16 @@ function readFormatSchema(config: ProtoFields): Format | undefined {
   const mime = config.text("responseMimeType");
   if (mime !== undefined && !MIME_TYPES.has(mime)) return undefined;
   const schema = readSchema(config, "responseSchema", "responseJsonSchema");
-  return (
-    schema && {
-      kind: "schema",
-      schema,
-      alwaysStrict: true,
-      ...(mime === ENUM_MIME ? { isPlainText: true as const } : {}),
-    }
-  );
+  return schema && schemaFormat(schema, mime);
 }
+
+/** The vendor enforces every schema. */
+const schemaFormat = (schema: RawJson, mime: string | undefined): Format => ({
+  kind: "schema",
+  schema,
+  alwaysStrict: true,
+  ...(mime === ENUM_MIME ? { isPlainText: true } : {}),
+});
 
 function writeFormatSchema(
   { kind, schema, description }: Format,
@@ -349,6 +350,8 @@ function writeFormatSchema(
   return kind === "schema" ? schema : undefined;
 }
 
+const MODALITIES: readonly string[] = ["text", "image", "audio"];
+
 const usesResponseFormat = (config: ProtoFields): boolean =>
   !["responseMimeType", "responseSchema", "responseJsonSchema"].some((member) => config.has(member));
 
@@ -357,7 +360,7 @@ function readOutputKinds(config: ProtoFields, name: string): string[] | undefine
   if (!usesResponseFormat(config)) return undefined;
   const outputs = config.objects(name) ?? [];
   for (const output of outputs) output.object("image")?.declareUnread();
-  const kinds = ["text", "image", "audio"].filter((kind) => outputs.some((output) => output.has(kind)));
+  const kinds = MODALITIES.filter((kind) => outputs.some((output) => output.has(kind)));
   return isTextOnly(kinds) ? undefined : kinds;
 }
 
@@ -387,17 +390,8 @@ function readTextFormat(entry: ProtoFields): Format | undefined {
   if (schema) text.declare("schema", "json_schema");
   else if (isJson) text.declare("mimeType", "json_object");
   text.declareUnread();
-  if (schema)
-    return {
-      kind: "schema",
-      schema: normalizeSchema(schema),
-      alwaysStrict: true,
-      ...(mime === ENUM_MIME ? { isPlainText: true } : {}),
-    };
-  return { kind: isJson ? "json" : "text" };
+  return schema ? schemaFormat(normalizeSchema(schema), mime) : { kind: isJson ? "json" : "text" };
 }
-
-const MODALITIES: ReadonlySet<string> = new Set(["text", "image", "audio"]);
 
 const isTextOnly = (names: readonly string[]): boolean => names.every((name) => name.toLowerCase() === "text");
 
@@ -410,7 +404,7 @@ function readModalities(config: ProtoFields, name: string): string[] | undefined
   }
   if (modalities.includes("audio")) config.declare(name, "audio_out");
   if (modalities.includes("image")) config.declare(name, "image_out");
-  if (modalities.some((each) => !MODALITIES.has(each))) config.declare(name, "other");
+  if (modalities.some((each) => !MODALITIES.includes(each))) config.declare(name, "other");
   return modalities;
 }
 

@@ -13,7 +13,14 @@ import {
   type TextKind,
   type TextPlace,
 } from "model-gateway/protocol";
-import { BYPASS_SIGNATURE, snakeCase, spellingIn } from "./wire.ts";
+import {
+  BYPASS_SIGNATURE,
+  bothSpellings,
+  CALL_BYPASSED,
+  NON_TEXT_MEMBERS,
+  requiresSignatures,
+  spellingIn,
+} from "./wire.ts";
 
 /** An object and its path. */
 interface ObjectPlace {
@@ -35,8 +42,6 @@ const TEXT_MEMBERS: readonly (readonly [holder: string, member: string, kind: Te
   ["toolResponse", "response", "tool_result"],
   ["codeExecutionResult", "output", "tool_result"],
 ];
-
-const bothSpellings = (names: readonly string[]): string[] => names.flatMap((name) => [name, snakeCase(name)]);
 
 /** Positions of human text in requests to generate, count or embed, in complete responses and in frames. */
 export const texts: NonNullable<Protocol["texts"]> = {
@@ -144,7 +149,7 @@ export const opaque: OpaquePlaces = {
         else yield { path: content.path };
         if (remaining && content.role !== "system") turns.unshift({ role: content.role, parts: remaining });
       }
-      if (facts.thinking !== "budget" && facts.thinking !== "none") yield* bypassSignatures(turns, removed);
+      if (requiresSignatures(facts)) yield* bypassSignatures(turns, removed);
     }
   },
   lost: {
@@ -170,26 +175,14 @@ export const opaque: OpaquePlaces = {
 const GEMINI_3 = /(?:^|\/)gemini-(?:[3-9]|\d\d)(?!\d)/;
 
 /** Reports whether a model is certain to require signatures; one of unknown name is left to its provider. */
-const isKnownToRequireSignatures = ({ model, facts: { thinking } }: Pick<EncodeContext, "model" | "facts">): boolean =>
-  thinking === "level" || (thinking !== "budget" && thinking !== "none" && GEMINI_3.test(model));
+const isKnownToRequireSignatures = ({ model, facts }: Pick<EncodeContext, "model" | "facts">): boolean =>
+  facts.thinking === "level" || (requiresSignatures(facts) && GEMINI_3.test(model));
 
 /** A turn with the parts that remain. */
 interface RemainingTurn {
   role: "user" | "assistant";
   parts: ObjectPlace[];
 }
-
-/** Members of a part that make it more than a text. */
-const NON_TEXT_MEMBERS = [
-  "functionCall",
-  "functionResponse",
-  "inlineData",
-  "fileData",
-  "executableCode",
-  "codeExecutionResult",
-  "toolCall",
-  "toolResponse",
-];
 
 const isText = ({ object }: ObjectPlace): boolean =>
   !NON_TEXT_MEMBERS.some((name) => (object[spellingIn(object, name)] ?? null) !== null);
@@ -254,7 +247,7 @@ function* bypassSignatures(turns: readonly RemainingTurn[], removed: ReadonlySet
   const lastUserTurn = steps.findLastIndex(
     ({ role, parts }) => role === "user" && !parts.some((part) => hasMember(part, "functionResponse")),
   );
-  let why: string | undefined = "the call has no thought signature of the model; it is sent with the vendor's bypass";
+  let why: string | undefined = CALL_BYPASSED;
   for (const { role, parts } of steps.slice(lastUserTurn + 1)) {
     const call = role === "assistant" ? parts.find((part) => hasMember(part, "functionCall")) : undefined;
     if (!call) continue;

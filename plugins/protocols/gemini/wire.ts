@@ -2,6 +2,7 @@
 import {
   asList,
   asObject,
+  type EncodeContext,
   type Ending,
   type Feature,
   Fields,
@@ -33,8 +34,27 @@ export const PART_KIND = "part";
 export const partFromState = (opaque: Opaque | undefined): RawJson | undefined =>
   opaque?.protocol === GEMINI && opaque.kind === PART_KIND ? new RawJson(opaque.data) : undefined;
 
+/** Members of parts that the vendor executed itself. */
+export const EXECUTED_MEMBERS = ["executableCode", "codeExecutionResult", "toolCall", "toolResponse"] as const;
+
+/** Members of which a part has at most one, and then no text. [S] */
+export const NON_TEXT_MEMBERS = [
+  "inlineData",
+  "fileData",
+  "functionCall",
+  "functionResponse",
+  ...EXECUTED_MEMBERS,
+] as const;
+
 /** Sent by clients in place of a missing signature. [D: thought signatures] */
 export const BYPASS_SIGNATURE = "skip_thought_signature_validator";
+
+/** The notice for a call that is sent with it. */
+export const CALL_BYPASSED = "the call has no thought signature of the model; it is sent with the vendor's bypass";
+
+/** Reports whether a model may refuse calls without signatures. [D: thought signatures] */
+export const requiresSignatures = ({ thinking }: EncodeContext["facts"]): boolean =>
+  thinking !== "budget" && thinking !== "none";
 
 /** Strings that the vendor's documentation offers in place of a signature, as text and in base64. [D] */
 export const DUMMY_SIGNATURES: ReadonlySet<string> = new Set(
@@ -47,7 +67,7 @@ export const DUMMY_SIGNATURES: ReadonlySet<string> = new Set(
 const SNAKE_CASE_NAMES = new Map<string, string>();
 
 /** Converts a name to the format's other spelling: `thinkingLevel` to `thinking_level`. */
-export function snakeCase(name: string): string {
+function snakeCase(name: string): string {
   let converted = SNAKE_CASE_NAMES.get(name);
   if (converted === undefined) {
     converted = name.replace(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`);
@@ -56,10 +76,13 @@ export function snakeCase(name: string): string {
   return converted;
 }
 
+/** Returns camel case names in both spellings. */
+export const bothSpellings = (names: readonly string[]): string[] => names.flatMap((name) => [name, snakeCase(name)]);
+
 /** Returns a table with its camel case names in both spellings. */
 export const inBothSpellings = <T>(table: Readonly<Record<string, T>>): Readonly<Record<string, T>> =>
   Object.fromEntries(
-    Object.entries(table).flatMap(([name, value]) => [name, snakeCase(name)].map((spelling) => [spelling, value])),
+    Object.entries(table).flatMap(([name, value]) => bothSpellings([name]).map((spelling) => [spelling, value])),
   );
 
 /** Returns the spelling of a member in an object: the vendor accepts `functionCall` and `function_call`. [F] */
