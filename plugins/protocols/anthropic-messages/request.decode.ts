@@ -162,7 +162,7 @@ type BlockReader = (block: Fields, request: IncomingRequest) => Part;
 const READERS: Readonly<Record<string, BlockReader>> = {
   text: textPart,
   image: (block) => mediaPart(block, "image"),
-  document: (block) => documentPart(block),
+  document: documentPart,
   search_result: searchResultPart,
   thinking: thinkingPart,
   redacted_thinking: redactedPart,
@@ -187,11 +187,7 @@ function partsOf(
     const type = block.required("type");
     const part = (ownProperty(READERS, type) ?? foreignPart)(block, request);
     if (part.kind !== "foreign") {
-      const cache = readCacheMark(block);
-      if (cache) {
-        block.declare("cache_control", "cache_mark");
-        part.cache = cache;
-      }
+      readMark(block, part);
       block.declareUnread();
     }
     const requiredPlace = REQUIRED_PLACES[part.kind] ?? place;
@@ -199,6 +195,14 @@ function partsOf(
       throwInvalidField(block.ownPath, `is a ${type} block, which can only stand in a turn of the ${requiredPlace}.`);
     return part;
   });
+}
+
+/** Decodes the cache mark of a block or a tool. */
+function readMark(fields: Fields, marked: Part | Tool): void {
+  const cache = readCacheMark(fields);
+  if (!cache) return;
+  fields.declare("cache_control", "cache_mark");
+  marked.cache = cache;
 }
 
 function textPart(block: Fields): Text {
@@ -404,11 +408,7 @@ function toolsOf(body: Fields): Tool[] {
     const type = tool.text("type") ?? "custom";
     if (type !== "custom" && !WEB_SEARCH.test(type)) return serverTool(tool, type);
     const decoded = type === "custom" ? functionTool(tool) : webSearch(tool);
-    const cache = readCacheMark(tool);
-    if (cache) {
-      tool.declare("cache_control", "cache_mark");
-      decoded.cache = cache;
-    }
+    readMark(tool, decoded);
     tool.declareUnread("other", TOOL_MEMBERS);
     return decoded;
   });

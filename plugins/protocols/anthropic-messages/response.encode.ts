@@ -92,7 +92,7 @@ class BlockEncoder {
   private hasContent = false;
   /** The first media, for which messages have no block. */
   private droppedMedia: keyof typeof MEDIA_NAMES | undefined;
-  private makeId: (() => string) | undefined;
+  private nextId: (() => string) | undefined;
   /** State of a text of which nothing is written yet. */
   private pendingState: Opaque | undefined;
   /** Whether reasoning is shown: the vendor sends none to a client that has not requested it. */
@@ -147,7 +147,7 @@ class BlockEncoder {
   }
 
   private start(event: EventOf<"start">): void {
-    this.makeId = callIds(event.id === "" ? this.context.id : event.id);
+    this.nextId = callIds(event.id === "" ? this.context.id : event.id);
     this.usage = event.usage;
     this.turnsKey = this.context.conversation.turnsKey ?? "";
     this.output.start({
@@ -226,7 +226,7 @@ class BlockEncoder {
   }
 
   private call(block: AnswerBlock, opening: Extract<EventOf<"open">, { kind: "tool_call" }>): void {
-    const id = opening.id ? safeId(opening.id) : (this.makeId?.() ?? "");
+    const id = opening.id ? safeId(opening.id) : (this.nextId?.() ?? "");
     this.hasToolCall = true;
     this.flushState();
     this.writeHiddenState();

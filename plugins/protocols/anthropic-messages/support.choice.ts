@@ -81,11 +81,9 @@ function chosenToolName(
   context: EncodeContext,
 ): string {
   if (choice.server) return choice.name;
-  const tool = tools.find(
-    (candidate) => (candidate.kind === "function" || candidate.kind === "custom") && candidate.name === choice.name,
-  );
-  if (tool?.kind !== "function" && tool?.kind !== "custom") return fitToolName({ name: choice.name }, context);
-  return fitToolName({ ...tool, custom: tool.kind === "custom" }, context);
+  const own = tools.filter((tool) => tool.kind === "function" || tool.kind === "custom");
+  const tool = own.find(({ name }) => name === choice.name);
+  return fitToolName(tool ? { ...tool, custom: tool.kind === "custom" } : { name: choice.name }, context);
 }
 
 /** Reports whether the choice forces a call. */

@@ -8,8 +8,10 @@ import {
   writeJson,
 } from "model-gateway/protocol";
 
-/** Members whose value is not a schema, or is one only where a `$ref` refers to it. */
-const NO_SUBSCHEMAS: ReadonlySet<string> = new Set(["const", "default", "enum", "examples", "$defs", "definitions"]);
+/** Members whose value is not a schema. */
+const VALUES: ReadonlySet<string> = new Set(["const", "default", "enum", "examples"]);
+/** The same, with those whose schemas count only where a `$ref` refers to them. */
+const NO_SUBSCHEMAS: ReadonlySet<string> = new Set([...VALUES, "$defs", "definitions"]);
 
 const objectOf = (value: unknown): JsonObject | undefined => (value instanceof RawJson ? undefined : asObject(value));
 
@@ -29,9 +31,6 @@ const isOpenMap = ({ additionalProperties, properties }: JsonObject): boolean =>
   hasMembers(additionalProperties) && !hasMembers(properties);
 
 const hasMembers = (value: unknown): boolean => Object.keys(objectOf(value) ?? {}).length > 0;
-
-/** Members whose value is not a schema. */
-const VALUES: ReadonlySet<string> = new Set(["const", "default", "enum", "examples"]);
 
 /** Returns the path of the first such object in a schema. */
 function findMap(value: unknown, path: readonly string[], isNamed = false): readonly string[] | undefined {
