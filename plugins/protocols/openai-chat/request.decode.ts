@@ -24,7 +24,7 @@ import {
   type Turn,
   writeJson,
 } from "model-gateway/protocol";
-import { audioMediaType, readDataUrl } from "../openai/wire.ts";
+import { audioMediaType, isHttpUrl, readDataUrl } from "../openai/wire.ts";
 import { functionsOf, toolsOf, webSearchOf } from "./request.decode.tools.ts";
 import { CHAT_TOOL_CHOICE } from "./support.choice.ts";
 import { ANSWER_SETTINGS, CHAT_SETTINGS } from "./support.ts";
@@ -608,7 +608,7 @@ function fileOf(part: Fields): Media {
   if (!file || (id === undefined && content === undefined))
     throw invalidField(`${part.ownPath}.file`, `${part.ownPath}.file must have file_data or file_id.`);
   const inline = content === undefined ? undefined : readDataUrl(content, `${part.ownPath}.file.file_data`);
-  const isUrl = content !== undefined && !inline && /^https?:/.test(content);
+  const isUrl = content !== undefined && !inline && isHttpUrl(content);
   const feature = content === undefined ? "file_id" : isUrl ? "file_url" : "file_base64";
   part.declareSelf(feature);
   const source: MediaSource =
@@ -634,9 +634,9 @@ function linkOf(part: Fields, type: string): Media {
   part.any(type);
   if (url === undefined) throw invalidField(`${part.ownPath}.${type}`, `${part.ownPath}.${type} must be a URL.`);
   const media = { kind: "media", media: "file", at: part.ownPath } as const;
-  const isHttpUrl = /^https?:/i.test(url);
-  part.declareSelf(isHttpUrl ? "file_url" : "file_base64");
-  if (isHttpUrl) return { ...media, source: { url } };
+  const isFetched = isHttpUrl(url);
+  part.declareSelf(isFetched ? "file_url" : "file_base64");
+  if (isFetched) return { ...media, source: { url } };
   const inline = readDataUrl(url, `${part.ownPath}.${type}`);
   return { ...media, ...(inline?.mime ? { mime: inline.mime } : {}), source: { base64: inline?.base64 ?? url } };
 }

@@ -323,6 +323,13 @@ t.test("state after a text stays after it", async (t) => {
   ]);
 });
 
+t.test("a file is read by its URL in any spelling of the scheme, not as base64", async (t) => {
+  for (const url of ["https://example.com/a.pdf", "HTTPS://example.com/a.pdf"]) {
+    const content = [{ type: "file", file: { file_data: url } }];
+    t.match(parts({ role: "user", content }), [{ media: "file", source: { url } }]);
+  }
+});
+
 t.test("media are read with their types, and declared", async (t) => {
   const content = [
     { type: "image_url", image_url: { url: "data:image/png;base64,AAAA", detail: "low" } },
