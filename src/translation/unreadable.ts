@@ -34,7 +34,6 @@ export function removeUnreadable(
 ): UnreadableEdits {
   const losses = lossesFor(to, strict);
   const { opaque } = to.protocol.translation.request;
-  const { lost } = opaque;
   const remove: JsonPath[] = [];
   const replace: [JsonPath, string][] = [];
   const removedSpans: JsonPath[] = [];
@@ -57,7 +56,7 @@ export function removeUnreadable(
       ? opaque.consequences?.(body, removedSpans, to.facts)
       : strict
         ? []
-        : lost?.repairs(body, to);
+        : opaque.lost?.repairs(body, to);
   for (const { path, json, why } of changes ?? []) {
     if (json === undefined) remove.push(path);
     else replace.push([path, json]);

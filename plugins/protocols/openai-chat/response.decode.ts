@@ -88,6 +88,7 @@ function bodyFor(completion: CompletionReader, json: unknown): JsonObject | unde
 
 /** Top-level members of some vendors that contain parts of the response. */
 const UNMAPPED_MEMBERS = ["citations", "search_results", "moderation"] as const;
+
 /** Returns a complete response in parts without long lists. Reading them one after the other has the same result. */
 function* partsOfBody(body: JsonObject): Iterable<JsonObject> {
   for (const [i, value] of asList(body["choices"]).entries()) {
@@ -101,7 +102,7 @@ function* partsOfBody(body: JsonObject): Iterable<JsonObject> {
 
 /** Elements of lists that are read together; images are long. */
 const [READ_TOGETHER, IMAGES_TOGETHER] = [512, 8];
-/** Members of a body that are read behind its choices. */
+/** Members of a body that are read after its choices. */
 const NO_ENDING: JsonObject = Object.fromEntries(["usage", "x_groq", ...UNMAPPED_MEMBERS].map((name) => [name, null]));
 
 /** Returns a complete choice in parts, in the order in which `ChoiceReader` reads its members. */

@@ -177,7 +177,7 @@ export const RESPONSES_SETTINGS: readonly Setting[] = [
   // The older user name; beside the newer one it means something else, for which conversations have no field.
   { path: "user", unless: "safety_identifier", field: "user", feature: "user", type: "text", only: "decode" },
   tierSetting("ultrafast"),
-  // Nothing is stored at the vendor; see `encode`.
+  // Nothing is stored at the vendor; see `encodeRequest`.
   {
     path: "store",
     field: "store",
