@@ -284,7 +284,7 @@ const RULES: readonly Rule[] = [
 /**
  * Runs the verb `audit`. Returns the exit code.
  * @param text the file as written
- * @param keys of the store; undefined: it cannot be read
+ * @param storeKeys returns the keys of the store; undefined: it cannot be read
  * @throws UsageError
  */
 export async function runAudit(
@@ -292,10 +292,10 @@ export async function runAudit(
   io: Terminal,
   config: Config,
   text: string,
-  keys?: readonly KeyRecord[],
+  storeKeys: () => Promise<readonly KeyRecord[] | undefined>,
 ): Promise<number> {
   const { values } = parseVerbArguments(args, OPTIONS);
-  const most = LEVELS.indexOf(values.level as (typeof LEVELS)[number]);
+  const most = LEVELS.indexOf(values.level as AuditLevel);
   if (most < 0) throw new UsageError(`--level ${values.level}: choose from ${LEVELS.join(", ")}.`);
   const ignored = values.ignore
     .split(",")
@@ -305,7 +305,7 @@ export async function runAudit(
   if (unknownId !== undefined)
     throw new UsageError(`--ignore ${unknownId}: unknown id; known are ${RULES.map(({ id }) => id).join(", ")}.`);
   const file = { file: config.file, text };
-  const serving = keys?.filter(({ revoked }) => revoked === undefined) ?? [];
+  const serving = (await storeKeys())?.filter(({ revoked }) => revoked === undefined) ?? [];
   const groups = serving.length === 0 ? undefined : new Set(serving.flatMap(({ group }) => group ?? []));
   const advice = RULES.filter(({ id }) => !ignored.includes(id)).flatMap(({ find, setting = [], ...rule }) =>
     find(config, file, groups).map((found): Advice => {

@@ -11,7 +11,7 @@ import { reportBehind } from "./behind.ts";
 import { type BudgetSpending, budgetSpending, formatSpending, groupBudgets } from "./budget-spending.ts";
 import { COMMAND, parsePastOption, parseVerbArguments, printFailure, type Terminal, wrongCommand } from "./verb.ts";
 
-const OPTIONS = { since: { type: "string" }, json: { type: "boolean" } } as const;
+const OPTIONS = { since: { type: "string" }, json: { type: "boolean", default: false } } as const;
 
 /** What each command does, and its word in the past. */
 const SWITCHES = { disable: ["disableGroup", "Disabled"], enable: ["enableGroup", "Enabled"] } as const;
@@ -22,6 +22,10 @@ interface GroupStores {
   readonly ledger: Ledger;
   readonly audit: Audit;
 }
+
+type GroupCommand =
+  | { command: "list"; since: number | undefined; json: boolean }
+  | { command: keyof typeof SWITCHES; name: string; json: boolean };
 
 /**
  * Runs the verb `groups`. Returns the exit code: 0 done, 1 there is no such group.
@@ -36,18 +40,26 @@ export async function runGroups(
   zone: () => string,
   limits: () => LimitTable["groups"],
 ): Promise<number> {
-  const { values, positionals } = parseVerbArguments(args, OPTIONS, 2);
-  const [command, name] = positionals;
-  if (command === undefined) return listGroups(values, io, stores, zone, limits());
-  if (command !== "disable" && command !== "enable") throw wrongCommand("groups", command, ["disable", "enable"]);
-  if (name === undefined) throw new UsageError(`groups ${command} takes one group.`);
-  if (values.since !== undefined) throw new UsageError(`--since is not an option of groups ${command}.`);
+  const parsed = parseGroupCommand(args, zone);
+  if (parsed.command === "list") return listGroups(parsed, io, stores, zone, limits());
   try {
-    await switchGroup(command, name, stores, [...(limits()?.keys() ?? [])], io, values.json ?? false);
+    await switchGroup(parsed.command, parsed.name, stores, [...(limits()?.keys() ?? [])], io, parsed.json);
     return 0;
   } catch (thrown) {
     return printFailure(thrown, io);
   }
+}
+
+/** Parses the arguments of `groups`, which needs no store. @throws UsageError */
+export function parseGroupCommand(args: readonly string[], zone: () => string): GroupCommand {
+  const { values, positionals } = parseVerbArguments(args, OPTIONS, 2);
+  const { since, json } = values;
+  const [command, name] = positionals;
+  if (command === undefined) return { command: "list", since: parsePastOption("--since", since, zone), json };
+  if (command !== "disable" && command !== "enable") throw wrongCommand("groups", command, ["disable", "enable"]);
+  if (!name) throw new UsageError(`groups ${command} takes one group.`);
+  if (since !== undefined) throw new UsageError(`--since is not an option of groups ${command}.`);
+  return { command, name, json };
 }
 
 /** @param limited groups of gateway.yaml @throws Error if there is no such group: a misspelt one would disable nothing */
@@ -78,13 +90,12 @@ async function switchGroup(
 }
 
 async function listGroups(
-  values: { since?: string; json?: boolean },
+  { since, json }: Extract<GroupCommand, { command: "list" }>,
   io: Terminal,
   { keys, ledger }: GroupStores,
   zone: () => string,
   limited: LimitTable["groups"],
 ): Promise<number> {
-  const since = parsePastOption("--since", values.since, zone);
   reportBehind(ledger, io);
   const owners = groupBudgets([...(limited?.keys() ?? [])], limited);
   const found = await groupTotals(
@@ -99,7 +110,7 @@ async function listGroups(
     return budgets.length === 0 ? line : { ...line, budgets };
   });
   const disabled = new Map(lines.flatMap(({ group, disabled }) => (disabled === undefined ? [] : [[group, disabled]])));
-  if (values.json) io.out(JSON.stringify(lines.map(lineJson), undefined, 2));
+  if (json) io.out(JSON.stringify(lines.map(lineJson), undefined, 2));
   else if (lines.length === 0) io.out(`No groups yet. Put a key into one with: ${COMMAND} keys set KEY --group acme`);
   else {
     const columns = ["GROUP", ...numberColumns("KEYS", "REQUESTS", "COST"), ...(spent.length > 0 ? ["SPENT"] : [])];

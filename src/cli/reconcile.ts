@@ -57,7 +57,7 @@ export async function runReconcile(
   known?: readonly string[],
 ): Promise<number> {
   try {
-    const options = parseArguments(args);
+    const options = parseReconcileArguments(args);
     const invoice = parseInvoice(
       readInvoice(resolve(io.folder, options.file)),
       options.zone,
@@ -123,7 +123,8 @@ function readInvoice(file: string): string {
   }
 }
 
-function parseArguments(args: readonly string[]): ReconcileOptions {
+/** Parses the arguments of `reconcile`, which needs no store. @throws UsageError */
+export function parseReconcileArguments(args: readonly string[]): ReconcileOptions {
   const { values, positionals } = parseVerbArguments(args, OPTIONS, Infinity);
   const [file, ...more] = positionals;
   if (file === undefined || more.length > 0) throw new UsageError("reconcile takes one file.");

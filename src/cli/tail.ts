@@ -36,16 +36,11 @@ export async function runTail(
   { zone, models }: TailConfig,
   signal = new AbortController().signal,
 ): Promise<number> {
-  const { values } = parseVerbArguments(args, OPTIONS);
-  const { status, json, once } = values;
-  if (status !== undefined && !/^[1-5](?:\d\d|xx)$/.test(status))
-    throw new UsageError(`--status ${status}: write one of 100 to 599 like 429, or 1xx to 5xx.`);
-  const pattern = status === undefined ? undefined : new RegExp(`^${status.replace("xx", "..")}$`);
+  const { since, pattern, once, json, ...named } = parseTailArguments(args, zone);
   const names = new Map((await keys.list()).map(({ id, name }) => [id, name]));
-  const key = values.key === undefined ? undefined : findKeyIds(values.key, names);
-  const model = values.model === undefined ? undefined : await findModelId(values.model, models(), ledger);
+  const key = named.key === undefined ? undefined : findKeyIds(named.key, names);
+  const model = named.model === undefined ? undefined : await findModelId(named.model, models(), ledger);
   const began = Date.now();
-  const since = parsePastOption("--since", values.since, zone);
   const seen = new Set<string>();
   for (let first = true; !signal.aborted; first = false) {
     for await (const entry of ledger.entries({ since: since ?? began - MAX_REQUEST_DURATION })) {
@@ -62,6 +57,16 @@ export async function runTail(
     await sleep(POLL_INTERVAL, undefined, { signal }).catch(() => {});
   }
   return 0;
+}
+
+/** Parses the arguments of `tail`, except for whether key and model exist, which needs the store. @throws UsageError */
+export function parseTailArguments(args: readonly string[], zone: () => string) {
+  const { values } = parseVerbArguments(args, OPTIONS);
+  const { status } = values;
+  if (status !== undefined && !/^[1-5](?:\d\d|xx)$/.test(status))
+    throw new UsageError(`--status ${status}: write one of 100 to 599 like 429, or 1xx to 5xx.`);
+  const pattern = status === undefined ? undefined : new RegExp(`^${status.replace("xx", "..")}$`);
+  return { ...values, pattern, since: parsePastOption("--since", values.since, zone) };
 }
 
 /** Returns the ids of the keys with that name or id. @throws UsageError if there are none */

@@ -23,23 +23,22 @@ const OPTIONS = {
 export async function runUsage(
   args: readonly string[],
   io: Terminal,
-  stores: { keys: Keys; ledger: Ledger },
+  { keys, ledger }: { keys: Keys; ledger: Ledger },
   zone: () => string,
 ): Promise<number> {
   try {
-    const { values } = parseVerbArguments(args, OPTIONS);
-    if (values.rows) {
-      const span = parseRowsSpan(values, zone);
-      reportBehind(stores.ledger, io, "store and journal");
-      for await (const entry of stores.ledger.entries(span)) io.out(JSON.stringify(entry));
+    const command = parseUsageCommand(args, zone);
+    if (command.print === "rows") {
+      reportBehind(ledger, io, "store and journal");
+      for await (const entry of ledger.entries(command.span)) io.out(JSON.stringify(entry));
       return 0;
     }
-    reportBehind(stores.ledger, io);
-    const names = new Map((await stores.keys.list()).map(({ id, name }) => [id, name]));
+    reportBehind(ledger, io);
+    const names = new Map((await keys.list()).map(({ id, name }) => [id, name]));
     const lines =
-      values.last === undefined
-        ? await sums(parseQuery(values, zone), parseFormat(values), names, stores.ledger, zone)
-        : await newest(parseLast(values), values.json, names, stores.ledger);
+      command.print === "sums"
+        ? await sums(command.query, command.format, names, ledger, zone)
+        : await newest(command.count, command.json, names, ledger);
     for (const line of lines) io.out(line);
     return 0;
   } catch (error) {
@@ -47,18 +46,30 @@ export async function runUsage(
   }
 }
 
+/** The output format of sums. */
+type UsageFormat = "table" | "json" | "csv";
+
+type UsageCommand =
+  | { print: "sums"; query: LedgerQuery; format: UsageFormat }
+  | { print: "newest"; count: number; json: boolean }
+  | { print: "rows"; span: LedgerSpan };
+
+/** Parses the arguments of `usage`, which needs no store. @throws UsageError */
+export function parseUsageCommand(args: readonly string[], zone: () => string): UsageCommand {
+  const { values } = parseVerbArguments(args, OPTIONS);
+  if (values.rows) return { print: "rows", span: parseRowsSpan(values, zone) };
+  if (values.last !== undefined) return { print: "newest", count: parseLast(values), json: values.json };
+  return { print: "sums", query: parseQuery(values, zone), format: parseFormat(values) };
+}
+
 interface UsageOptions {
   by?: string;
   since?: string;
   until?: string;
   last?: string;
-  rows?: boolean;
-  json?: boolean;
-  csv?: boolean;
+  json: boolean;
+  csv: boolean;
 }
-
-/** The output format of sums. */
-type UsageFormat = "table" | "json" | "csv";
 
 function parseQuery(values: UsageOptions, zone: () => string): LedgerQuery {
   const by = (values.by ?? "model").split(",").map((word) => {

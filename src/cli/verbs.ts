@@ -37,7 +37,7 @@ export const VERBS: Readonly<Record<string, () => Promise<Verb>>> = {
     async run(args, io, location) {
       const { runAudit } = await import("./audit.ts");
       const config = await loadVerbConfig(location, io);
-      return runAudit(args, io, config, readFileSync(location.file, "utf8"), await readableKeys(config));
+      return runAudit(args, io, config, readFileSync(location.file, "utf8"), () => readableKeys(config));
     },
   }),
   doctor: async () => ({
@@ -80,26 +80,31 @@ export const VERBS: Readonly<Record<string, () => Promise<Verb>>> = {
   groups: async () => ({
     ...(await import("./help/groups.ts")),
     async run(args, io, location) {
-      const { runGroups } = await import("./groups.ts");
-      return withStores(location, io, (stores, config, zone) =>
-        runGroups(args, io, stores, zone, () => validConfig(config)?.limits.groups),
-      );
+      const { parseGroupCommand, runGroups } = await import("./groups.ts");
+      return withStores(location, io, {
+        check: (zone) => parseGroupCommand(args, zone),
+        act: (stores, config, zone) => runGroups(args, io, stores, zone, () => validConfig(config)?.limits.groups),
+      });
     },
   }),
   usage: async () => ({
     ...(await import("./help/usage.ts")),
     async run(args, io, location) {
-      const { runUsage } = await import("./usage.ts");
-      return withStores(location, io, (stores, _, zone) => runUsage(args, io, stores, zone));
+      const { parseUsageCommand, runUsage } = await import("./usage.ts");
+      return withStores(location, io, {
+        check: (zone) => parseUsageCommand(args, zone),
+        act: (stores, _, zone) => runUsage(args, io, stores, zone),
+      });
     },
   }),
   tail: async () => ({
     ...(await import("./help/tail.ts")),
     async run(args, io, location) {
-      const { runTail } = await import("./tail.ts");
-      return withStores(location, io, (stores, config, zone) =>
-        runTail(args, io, stores, { zone, models: () => validConfig(config)?.models }),
-      );
+      const { parseTailArguments, runTail } = await import("./tail.ts");
+      return withStores(location, io, {
+        check: (zone) => parseTailArguments(args, zone),
+        act: (stores, config, zone) => runTail(args, io, stores, { zone, models: () => validConfig(config)?.models }),
+      });
     },
   }),
   reload: async () => ({
@@ -119,10 +124,16 @@ export const VERBS: Readonly<Record<string, () => Promise<Verb>>> = {
   reconcile: async () => ({
     ...(await import("./help/reconcile.ts")),
     async run(args, io, location) {
-      const { runReconcile } = await import("./reconcile.ts");
-      return withStores(location, io, (stores, config) => {
-        const providers = validConfig(config)?.providers.map(({ name }) => name);
-        return runReconcile(args, io, stores, providers);
+      const { parseReconcileArguments, runReconcile } = await import("./reconcile.ts");
+      return withStores(location, io, {
+        check: () => parseReconcileArguments(args),
+        act: (stores, config) =>
+          runReconcile(
+            args,
+            io,
+            stores,
+            validConfig(config)?.providers.map(({ name }) => name),
+          ),
       });
     },
   }),
@@ -161,12 +172,9 @@ function takeConfigFile(args: string[], io: Terminal, location: ConfigLocation):
 /** Lists, creates and changes keys. */
 async function runKeys(args: string[], io: Terminal, location: ConfigLocation): Promise<number> {
   const [keys, { limitsProblem }] = await Promise.all([import("./keys.ts"), import("../marketplace/budgets.ts")]);
-  // A database that is away would be the error, after five seconds.
-  keys.parseKeyCommand(args);
-  return withStores(
-    location,
-    io,
-    (stores, config) =>
+  return withStores(location, io, {
+    check: () => keys.parseKeyCommand(args),
+    act: (stores, config) =>
       keys.runKeys(args, io, stores, () => {
         const { models, limits, timezone } = config();
         return {
@@ -175,8 +183,8 @@ async function runKeys(args: string[], io: Terminal, location: ConfigLocation): 
           unenforceableReason: (limits, models) => limitsProblem(config(), limits, models),
         };
       }),
-    args.includes("create"),
-  );
+    makes: args.includes("create"),
+  });
 }
 
 /** Copies, checks, prunes and upgrades the store. */
@@ -264,18 +272,24 @@ async function loadStorePart(
   }
 }
 
-/**
- * Opens the file's store for a verb.
- * @param act also gets functions that return the whole file and its `timezone`
- * @param makes whether the verb writes, so that a missing store is created; other verbs find an empty one
- */
+/** A verb that works on the file's store. */
+interface StoreVerb {
+  /** Checks the arguments before the store is opened: a database that is away would be the error, after five seconds. */
+  check(zone: () => string): unknown;
+  /** Is also given functions that return the whole file and its `timezone`. */
+  act(stores: Stores, config: () => Config, zone: () => string): Promise<number>;
+  /** Whether a missing store is created; other verbs find an empty one. */
+  readonly makes?: boolean;
+}
+
+/** Runs a verb with the file's store. */
 async function withStores(
   location: ConfigLocation,
   io: Terminal,
-  act: (stores: Stores, config: () => Config, zone: () => string) => Promise<number>,
-  makes = false,
+  { check, act, makes = false }: StoreVerb,
 ): Promise<number> {
   const { store, keys, config, zone } = await loadStorePart(location, io);
+  check(zone);
   const { connectStores, connectToRead, runWithStores } = await import("../store/open.ts");
   const stores = (makes ? connectStores : connectToRead)(store, keys, io.err);
   return runWithStores(stores, (stores) => act(stores, config, zone));

@@ -14,7 +14,7 @@ async function audit(
   const { env = {}, more = {}, keys } = Object.assign({}, ...rest.filter((each) => typeof each === "object"));
   const folder = t.testdir({ "gateway.yaml": yaml, ...more });
   const config = await loadConfig(`${folder}/gateway.yaml`, await buildVocabulary(folder), env, folder);
-  return captured((io) => runAudit(args, io, config, yaml, keys), { folder });
+  return captured((io) => runAudit(args, io, config, yaml, async () => keys), { folder });
 }
 
 const WISE = `providers: { demo: { url: "demo:" } }

@@ -38,15 +38,24 @@ t.test("every verb has its own help, and an unknown argument exits with 2 and pr
   }
 });
 
-t.test("a wrong command of keys is the error, not the database that is away", async (t) => {
+t.test("a wrong argument is the error, not the database that is away", async (t) => {
   const folder = t.testdir({
     "gateway.yaml":
       'providers: { demo: { url: "demo:" } }\nmodels: { echo: { targets: [demo:echo] } }\ninstances: 1\nstore: { ledger: "postgres://me@127.0.0.1:1/no" }\n',
   });
-  t.match(await act("keys", ["lst"], { file: join(folder, "gateway.yaml"), folder }), {
-    code: 2,
-    text: /did you mean "list"/,
-  });
+  const wrong: [verb: string, args: string[], text: RegExp][] = [
+    ["keys", ["lst"], /did you mean "list"/],
+    ["groups", ["disabel"], /did you mean "disable"/],
+    ["groups", ["--since", "tomorow"], /--since: /],
+    ["usage", ["--by", "colour"], /choose from/],
+    ["usage", ["--last", "none"], /--last takes a number/],
+    ["tail", ["--status", "none"], /--status none: /],
+    ["reconcile", [], /takes one file/],
+    ["audit", ["--level", "none"], /--level none: /],
+    ["store", ["prune"], /needs --before/],
+  ];
+  for (const [verb, args, text] of wrong)
+    t.match(await act(verb, args, { file: join(folder, "gateway.yaml"), folder }), { code: 2, text }, verb);
 });
 
 t.test("a verb receives what its gateway.yaml says", async (t) => {
