@@ -7,7 +7,7 @@ import type { Protocol } from "../core/protocol.ts";
 import { isBuffered, measureArrivals } from "../setup/arrivals.ts";
 import { listModels, type VendorListing } from "../setup/listing.ts";
 import { folderProblem, journalFolder } from "../store/journal/files.ts";
-import { missingSecretWarning } from "../store/secret.ts";
+import { missingSecretWarning, readSecret } from "../store/secret.ts";
 import { formatError, UsageError } from "../text/format-error.ts";
 import { countNoun, formatTable, groupDigits } from "../text/table.ts";
 import { basePath } from "../upstream/address.ts";
@@ -189,10 +189,21 @@ async function signInFindings({ adminAccess: { oidc } }: Config): Promise<Doctor
   }
 }
 
-/** Checks the secret beside a SQLite file that is in use. */
+/** Checks the secret beside a SQLite file; nothing is said of one that this user can use, and of a new file, which has none yet. */
 function secretFindings({ store: { ledger, postgres }, envelopes }: Config): DoctorFinding[] {
-  const message = postgres || envelopes.key !== undefined ? undefined : missingSecretWarning(ledger);
+  if (postgres || ledger === ":memory:" || envelopes.key !== undefined) return [];
+  const message = missingSecretWarning(ledger) ?? unusableSecretReason(ledger);
   return message === undefined ? [] : [{ state: "bad", what: "secret", name: `${ledger}.secret`, message }];
+}
+
+/** Returns why a start would end at the secret; undefined: it can be read, or there is none. */
+function unusableSecretReason(ledger: string): string | undefined {
+  try {
+    readSecret(ledger);
+    return undefined;
+  } catch (thrown) {
+    return formatError(thrown);
+  }
 }
 
 /** Compares our clock with the median of the providers': they are not all wrong by the same time. */

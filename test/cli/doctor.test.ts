@@ -1,4 +1,4 @@
-import { rmSync } from "node:fs";
+import { rmSync, writeFileSync } from "node:fs";
 import type { IncomingMessage, ServerResponse } from "node:http";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
@@ -80,7 +80,7 @@ t.test(
   },
 );
 
-t.test("a missing secret beside a ledger in use is reported before a start creates another", async (t) => {
+t.test("a missing or unusable secret beside a ledger in use is reported before the next start", async (t) => {
   const running = await startGateway(
     t,
     'providers: { demo: { url: "demo:" } }\nmodels: { echo: { targets: [demo:echo] } }\n',
@@ -96,6 +96,8 @@ t.test("a missing secret beside a ledger in use is reported before a start creat
   t.match(await asked(), { code: 0, text: /^(?!.*secret)/s });
   rmSync(join(running.folder, "gateway.db.secret"));
   t.match(await asked(), { code: 1, text: /^bad +secret +\S+gateway\.db\.secret +it is missing; the next start/m });
+  writeFileSync(join(running.folder, "gateway.db.secret"), "hello\n");
+  t.match(await asked(), { code: 1, text: /^bad +secret +\S+gateway\.db\.secret +.* contains no secret/m });
 });
 
 t.test("a wrong clock and a host that DNS does not resolve are reported", async (t) => {

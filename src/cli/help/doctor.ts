@@ -9,7 +9,7 @@ export const USAGE = `usage: ${COMMAND} doctor [--url URL --key KEY [--model MOD
 Requests the list of models from each provider of gateway.yaml with each of its credentials, which costs nothing, and shows whether
 the credential is accepted, and how long it takes. Also tests whether DNS resolves their hosts, whether this machine's clock agrees
 with theirs, whether PostgreSQL, Redis and the identity provider (admin: oidc) can be used, if they are configured, and whether the
-secret beside the ledger's file exists.
+secret beside the ledger's file can be used.
 
   --url URL       the gateway as clients reach it, through nginx or another proxy: tests whether the proxy forwards a stream at
                   once, or buffers it and sends it in one piece. The result is unknown, and the exit code 1, if the stream
