@@ -10,7 +10,7 @@ import { UsageError } from "../text/format-error.ts";
 import { formatTable } from "../text/table.ts";
 import type { ChooseModel } from "./first-request.ts";
 import { shellWord } from "./shell.ts";
-import { COMMAND, parseVerbArguments, type Terminal } from "./verb.ts";
+import { COMMAND, parseBaseUrl, parseVerbArguments, type Terminal } from "./verb.ts";
 
 const OPTIONS = {
   url: { type: "string" },
@@ -91,14 +91,6 @@ export const localUrl = ({ host, port }: ConnectSettings["listen"]): string => {
   const near = host === "0.0.0.0" || host === ALL_ADDRESSES ? "127.0.0.1" : host;
   return `http://${near.includes(":") ? `[${near}]` : near}:${port}`;
 };
-
-/** @throws UsageError for an invalid address */
-function parseBaseUrl(text: string): string {
-  const url = URL.parse(text);
-  if (!url || !/^https?:$/.test(url.protocol))
-    throw new UsageError(`--url "${text}" is not a URL; write one like https://gateway.example.com`);
-  return text.replace(/\/+$/, "").replace(/\/v1(?:beta)?$/, "");
-}
 
 /** Returns the clients whose program or settings are on this machine. */
 export function installedClients(

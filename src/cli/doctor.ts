@@ -13,7 +13,7 @@ import { countNoun, formatTable, groupDigits } from "../text/table.ts";
 import { basePath } from "../upstream/address.ts";
 import { Agents } from "../upstream/agents.ts";
 import { checkStores } from "./store-warnings.ts";
-import { parseVerbArguments, type Terminal } from "./verb.ts";
+import { parseBaseUrl, parseVerbArguments, type Terminal } from "./verb.ts";
 
 const OPTIONS = {
   url: { type: "string" },
@@ -46,11 +46,10 @@ export async function runDoctor(
 ): Promise<number> {
   const { values } = parseVerbArguments(args, OPTIONS);
   const key = values.key ?? io.env["GATEWAY_KEY"];
-  if (values.url !== undefined && !/^https?:$/.test(URL.parse(values.url)?.protocol ?? ""))
-    throw new UsageError(`--url "${values.url}" is not a URL; write one like https://gateway.example.com`);
-  if (values.url !== undefined && key === undefined)
+  const url = values.url === undefined ? undefined : parseBaseUrl(values.url);
+  if (url !== undefined && key === undefined)
     throw new UsageError("--url needs a gateway key: --key, or the variable GATEWAY_KEY");
-  const alone = values.url === undefined && (["key", "model"] as const).find((option) => values[option] !== undefined);
+  const alone = url === undefined && (["key", "model"] as const).find((option) => values[option] !== undefined);
   if (alone) throw new UsageError(`--${alone} is for the test of --url, which is missing`);
   const found = await Promise.all(config.providers.map((provider) => providerFindings(provider, protocols, io.env)));
   const findings = [
@@ -62,16 +61,14 @@ export async function runDoctor(
     ...(await signInFindings(config)),
     ...secretFindings(config),
     ...clockFindings(found.flatMap(({ listings }) => listings)),
-    ...(values.url === undefined
-      ? []
-      : [await frontFinding(values.url, key as string, values.model ?? slowModel(config))]),
+    ...(url === undefined ? [] : [await frontFinding(url, key as string, values.model ?? slowModel(config))]),
   ];
   if (values.json) io.out(JSON.stringify(findings, undefined, 2));
   else {
     const columns = ["", "WHAT", "NAME", ""];
     const rows = findings.map(({ state, what, name, message }) => [state, what, name, message]);
     for (const line of formatTable(columns, rows)) io.out(line);
-    if (values.url === undefined) io.out("\nTo test the proxy in front: --url, with the URL that clients use.");
+    if (url === undefined) io.out("\nTo test the proxy in front: --url, with the URL that clients use.");
   }
   return findings.some(({ state }) => state === "bad" || state === "unknown") ? 1 : 0;
 }

@@ -116,6 +116,13 @@ export function parseOption<T>(option: string, parse: () => T): T {
   }
 }
 
+/** Parses `--url`, the gateway as clients reach it, with or without the version segment. @throws UsageError */
+export function parseBaseUrl(text: string): string {
+  if (!/^https?:$/.test(URL.parse(text)?.protocol ?? ""))
+    throw new UsageError(`--url "${text}" is not a URL; write one like https://gateway.example.com`);
+  return text.replace(/\/+$/, "").replace(/\/v1(?:beta)?$/, "");
+}
+
 /** Parses an option's past moment to Unix milliseconds; undefined without one. @param zone of days @throws UsageError */
 export const parsePastOption = (
   option: string,

@@ -15,7 +15,7 @@ const AT_ONCE = 100;
 /** Shortest duration in milliseconds of a response that allows a verdict: a shorter one may have been generated at once. */
 const LONG_ENOUGH = 1000;
 
-/** Requests a streamed response from a gateway, like a client. Never throws. */
+/** Requests a streamed response from a gateway, like a client. Never throws. @param url without the version segment */
 export async function measureArrivals(
   url: string,
   key: string,
@@ -23,7 +23,7 @@ export async function measureArrivals(
 ): Promise<ChunkArrivals | { problem: string }> {
   const began = performance.now();
   try {
-    const response = await fetch(`${url.replace(/\/+$/, "")}/v1/chat/completions`, {
+    const response = await fetch(`${url}/v1/chat/completions`, {
       method: "POST",
       headers: { authorization: `Bearer ${key}`, "content-type": "application/json" },
       body: JSON.stringify({
