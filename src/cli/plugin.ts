@@ -6,18 +6,22 @@ import { DEFAULT_CHAINS } from "../config/schema.ts";
 import { UsageError } from "../text/format-error.ts";
 import { COMMAND, parseVerbArguments, type Terminal, wrongCommand } from "./verb.ts";
 
-/** The verb `plugin`. Answers the exit code. @param names of the plugins that there are @throws UsageError */
+/** Runs the verb `plugin`. Returns the exit code. @param names those of existing plugins @throws UsageError */
 export async function runPlugin(args: readonly string[], io: Terminal, names: readonly string[]): Promise<number> {
   if (args[0] === "test") return runTests(args.slice(1), io);
   const { values, positionals } = parseVerbArguments(args, { json: { type: "boolean" } }, 2);
   const [word, name] = positionals;
+  const { json = false } = values;
   if (word !== "list" && word !== "new") throw wrongCommand("plugin", word, ["new", "test", "list"]);
-  if (word === "list" && name === undefined) {
-    if (values.json) io.out(JSON.stringify(names));
-    else for (const each of names) io.out(each);
-    return 0;
-  }
-  if (word === "list") throw new UsageError("plugin list takes no names.");
+  if (word === "new") return writePlugin(name, io, names, json);
+  if (name !== undefined) throw new UsageError("plugin list takes no names.");
+  if (json) io.out(JSON.stringify(names));
+  else for (const each of names) io.out(each);
+  return 0;
+}
+
+/** Writes the files of a new plugin and its test. Returns the exit code: 1 if there is one of that name. @throws UsageError */
+function writePlugin(name: string | undefined, io: Terminal, names: readonly string[], json: boolean): number {
   if (name === undefined) throw new UsageError("plugin new takes one name.");
   if (!/^[a-z][a-z0-9-]*$/.test(name))
     throw new UsageError(`"${name}" cannot be a plugin's name: use lower-case letters, digits and -.`);
@@ -38,7 +42,7 @@ export async function runPlugin(args: readonly string[], io: Terminal, names: re
   for (const file of files) mkdirSync(dirname(file), { recursive: true });
   writeFileSync(files[0], pluginText(name));
   writeFileSync(files[1], testText(name));
-  if (values.json) {
+  if (json) {
     io.out(JSON.stringify({ name, files }));
     return 0;
   }
