@@ -85,8 +85,8 @@ export class Capture {
   };
 
   /**
-   * Removes keys and what the patterns match from the text of a stream. In many turns of the event loop where that takes long; where it
-   * takes too long, as a pattern without bounds does in a long word, the body is left out. Called before `message`.
+   * Removes keys and what the patterns match from the text of a stream. A long search is done in many turns of the event loop; after
+   * one that takes too long, like that of a pattern without bounds in a long word, the body is left out. Called before `message`.
    */
   clean(): void | Promise<void> {
     const steps = this.cleaning();
