@@ -1,7 +1,7 @@
+import { HOUR } from "../store/ledger-sums.ts";
 import type { AdminGateway } from "./admin-gateway.ts";
 import { speedFields } from "./overview.ts";
 
-const HOUR = 3_600_000;
 /** Rows from which the gateway's overhead is computed. */
 const NEWEST = 200;
 

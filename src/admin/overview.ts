@@ -2,6 +2,7 @@ import { readFileSync } from "node:fs";
 import { Days } from "../core/calendar.ts";
 import { unwrittenText } from "../store/journal/journal.ts";
 import type { LedgerSpeed } from "../store/ledger.ts";
+import { HOUR } from "../store/ledger-sums.ts";
 import { NEARLY_SPENT } from "../store/limit-results.ts";
 import type { AdminGateway } from "./admin-gateway.ts";
 import { limitStatuses } from "./budgets.ts";
@@ -9,7 +10,6 @@ import { shownProviders } from "./providers.ts";
 import { GENERATIONS, LIVE_REQUESTS } from "./questions.ts";
 import { UNKNOWN_STATE } from "./readiness.ts";
 
-const HOUR = 3_600_000;
 const STARTED = Date.now();
 
 /** A condition that needs an operator. */

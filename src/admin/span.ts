@@ -1,9 +1,8 @@
 import { Days } from "../core/calendar.ts";
 import type { LedgerSpan } from "../store/ledger.ts";
+import { DAY } from "../store/ledger-sums.ts";
 import { parsePastMoment } from "../text/moments.ts";
 import { AdminError } from "./errors.ts";
-
-const DAY = 86_400_000;
 
 /** Parses the requested time span; the last 24 hours by default. @throws AdminError */
 export function querySpan(query: URLSearchParams, zone: string, now = Date.now()): Required<LedgerSpan> {
