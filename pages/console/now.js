@@ -48,7 +48,6 @@ function Banner({ title, state = "", items }) {
     provider: "/providers",
     target: "/providers",
     reload: "/config",
-    restart: "/config",
   };
   return html`<div class=${`banner ${state}`} role="status">
     <strong>${title}</strong>

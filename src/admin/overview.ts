@@ -14,7 +14,7 @@ const STARTED = Date.now();
 
 /** A condition that needs an operator. */
 interface Attention {
-  readonly kind: "provider" | "target" | "budget" | "ledger" | "reload" | "restart" | "workers";
+  readonly kind: "provider" | "target" | "budget" | "ledger" | "reload" | "workers";
   readonly name: string;
   readonly message: string;
   /** Nothing fails because of it, as of a budget that only warns. */
