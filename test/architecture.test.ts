@@ -49,6 +49,14 @@ t.test("src/core imports only itself and src/wire, and src/wire only itself", as
   t.same(forbidden(files("src/wire/*.ts"), outside(/^src\/wire\//)), []);
 });
 
+t.test("no generator function stands in another function: V8 keeps what that one refers to", (t) => {
+  const inner = [...SOURCES, ...PLUGINS].filter((file) =>
+    /(?:^[^\S\n]+|=\s*)(?:async )?function\s*\*/m.test(text(file)),
+  );
+  t.same(inner, []);
+  t.end();
+});
+
 /** The folders a plugin may import from: its own, and that of its family where there is one (`openai` of `openai-…`). */
 function folders(file: string): string[] {
   const [top, kind = "", name = ""] = file.split("/") as [string, string | undefined, string | undefined];

@@ -37,26 +37,36 @@ export function* estimateTokensInSteps(
   let found = 0;
   let tokens = 0;
   let n = 0;
-  function* count(part: Part): Steps<void> {
-    if (endsStep(n++)) yield;
-    if (part.kind === "tool_result") for (const inner of part.parts) yield* count(inner);
-    if (part.kind !== "media") return;
-    const base64 = "base64" in part.source ? part.source.base64 : "";
-    bytes -= base64.length;
-    const from = misses < MAX_MISSES ? findBase64(base64, text, at) : -1;
-    if (from >= 0) {
-      found += countPieces(text.slice(at, from), budget);
-      at = from + base64.length;
-    } else if (base64 !== "" && text !== "") {
-      // Some clients escape the slashes of base64.
-      misses++;
-      found -= countPieces(base64, missedBudget);
+  for (const { parts } of conversation.turns)
+    for (const part of withInner(parts)) {
+      if (endsStep(n++)) yield;
+      if (part.kind !== "media") continue;
+      const base64 = "base64" in part.source ? part.source.base64 : "";
+      bytes -= base64.length;
+      const from = misses < MAX_MISSES ? findBase64(base64, text, at) : -1;
+      if (from >= 0) {
+        found += countPieces(text.slice(at, from), budget);
+        at = from + base64.length;
+      } else if (base64 !== "" && text !== "") {
+        // Some clients escape the slashes of base64.
+        misses++;
+        found -= countPieces(base64, missedBudget);
+      }
+      tokens += tokensOf(part);
     }
-    tokens += tokensOf(part);
-  }
-  for (const { parts } of conversation.turns) for (const part of parts) yield* count(part);
   found += countPieces(text.slice(at), budget);
   return tokensOfText(bytes, found) + tokens;
+}
+
+/**
+ * Yields the parts, and those of tools' results. No generator within another function: V8 makes a hidden class for each, which keeps
+ * what that function refers to, the whole body, until it marks the heap.
+ */
+function* withInner(parts: readonly Part[]): Generator<Part> {
+  for (const part of parts) {
+    yield part;
+    if (part.kind === "tool_result") yield* withInner(part.parts);
+  }
 }
 
 const tokensOfMedia = ({ media, source }: Media, budget: CountBudget): number =>

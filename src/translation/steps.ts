@@ -45,6 +45,12 @@ export async function runInTurns<Result>(
   return step.value;
 }
 
+/** Runs the first step at once, and each further one in a turn of its own; a promise only where there is more than one. */
+export function runFirstAtOnce<Result>(steps: Steps<Result>): Result | Promise<Result> {
+  const first = steps.next();
+  return first.done ? first.value : nextTurn().then(() => runInTurns(steps));
+}
+
 /** Bytes from which a large body waits for others of its kind only, which may take seconds: smaller ones do not wait for it. */
 const HUGE_BODY_BYTES = 4 * 1024 * 1024;
 

@@ -17,7 +17,7 @@ import { ExchangeTranslation, mayLackState } from "./exchange-translation.ts";
 import { type TokenRange, tokensOfLong } from "./media-content.ts";
 import { isExclusive, modelReach, type Reach } from "./reach.ts";
 import { contentAt, tokensInRequest } from "./request-tokens.ts";
-import { LARGE_BODY_BYTES, runAtOnce, runInTurns } from "./steps.ts";
+import { runFirstAtOnce } from "./steps.ts";
 
 /** Decides for each exchange of a generation whether and how it is translated. A plugin's constructor can request it. */
 export class Translations {
@@ -110,8 +110,8 @@ export class Translations {
 
   /**
    * Estimates the tokens of a request without a count, and their upper bound; undefined where it is not a conversation, or has
-   * no long base64: only that can be far fewer tokens than its bytes suggest. A promise for a large request, which is read in many
-   * turns of the event loop.
+   * no long base64: only that can be far fewer tokens than its bytes suggest. A promise where there is much to read besides one, for which
+   * many turns of the event loop are taken.
    */
   tokensIn(exchange: RoutedExchange): TokenRange | undefined | Promise<TokenRange | undefined> {
     const { protocol, operation, headers, query, caller, body } = exchange;
@@ -120,9 +120,9 @@ export class Translations {
     const owners = ownersOf(this.share, caller);
     const request = { protocol, operation, headers, query, caller: caller?.id ?? "", owners };
     const steps = tokensInRequest(request, body, this.envelopes);
-    if (body.length >= LARGE_BODY_BYTES) return runInTurns(steps).catch(() => undefined);
     try {
-      return runAtOnce(steps);
+      const tokens = runFirstAtOnce(steps);
+      return tokens instanceof Promise ? tokens.catch(() => undefined) : tokens;
     } catch {
       // A provider has accepted what translation would refuse.
       return undefined;

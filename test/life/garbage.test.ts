@@ -10,33 +10,43 @@ const LAST = 60;
 /** The part of what is allocated that a collection of the young may find in use: what runs, and nothing of what has run. */
 const KEPT = 0.03;
 
-t.test("the memory of a request is freed when it has ended, without a full garbage collection", async (t) => {
-  const vendor = await startVendor(
-    t,
-    json({
-      id: "x",
-      object: "chat.completion",
-      choices: [{ index: 0, message: { role: "assistant", content: "ok" }, finish_reason: "stop" }],
-    }),
-  );
-  const yaml = `providers: { up: { url: "${vendor.url}/v1", protocol: openai-chat } }\nmodels: { m: { targets: [up:m] } }\n`;
-  const gateway = await startProcess(t, yaml, {
-    node: ["--trace-gc", "--trace-gc-nvp", "--max-semi-space-size=2", "--no-allocation-site-pretenuring"],
+const IMAGE = Buffer.concat([Buffer.from("\x89PNG\r\n\x1a\n", "latin1"), Buffer.alloc(6000, 7)]).toString("base64");
+const CONTENTS: [what: string, content: unknown][] = [
+  ["a text", "Hello ".repeat(100)],
+  ["an image", [{ type: "image_url", image_url: { url: `data:image/png;base64,${IMAGE}` } }]],
+];
+
+for (const [what, content] of CONTENTS)
+  t.test(`the memory of a request with ${what} is freed without a full garbage collection`, async (t) => {
+    const vendor = await startVendor(
+      t,
+      json({
+        id: "x",
+        object: "chat.completion",
+        choices: [{ index: 0, message: { role: "assistant", content: "ok" }, finish_reason: "stop" }],
+      }),
+    );
+    const yaml = `providers: { up: { url: "${vendor.url}/v1", protocol: openai-chat } }
+models: { m: { targets: [up:m] } }
+limits: { default: { tpm: 100G } }
+`;
+    const gateway = await startProcess(t, yaml, {
+      node: ["--trace-gc", "--trace-gc-nvp", "--max-semi-space-size=2", "--no-allocation-site-pretenuring"],
+    });
+    const body = JSON.stringify({ model: "m", messages: [{ role: "user", content }] });
+    for (let i = 0; i < REQUESTS; i++) {
+      const answer = await fetch(`${gateway.url}/v1/chat/completions`, { method: "POST", headers: asking(), body });
+      if (answer.status !== 200) t.fail(`status ${answer.status}`);
+      await answer.text();
+    }
+    const [first] = /^\[\d+:0x[0-9a-f]+:0\]/m.exec(gateway.text) ?? [];
+    const collections = gateway.text
+      .split("\n")
+      .filter((line) => first !== undefined && line.startsWith(first) && line.includes('"gc":"s"'))
+      .map((line) => JSON.parse(line.slice(line.indexOf("{"))) as { allocated: number; new_space_survived: number })
+      .slice(-LAST);
+    t.equal(collections.length, LAST);
+    const sum = (of: "allocated" | "new_space_survived") => collections.reduce((all, each) => all + each[of], 0);
+    const part = sum("new_space_survived") / sum("allocated");
+    t.ok(part < KEPT, `${collections.length} collections, ${(100 * part).toFixed(1)} % of it was retained`);
   });
-  const body = JSON.stringify({ model: "m", messages: [{ role: "user", content: "Hello ".repeat(100) }] });
-  for (let i = 0; i < REQUESTS; i++) {
-    const answer = await fetch(`${gateway.url}/v1/chat/completions`, { method: "POST", headers: asking(), body });
-    if (answer.status !== 200) t.fail(`status ${answer.status}`);
-    await answer.text();
-  }
-  const [first] = /^\[\d+:0x[0-9a-f]+:0\]/m.exec(gateway.text) ?? [];
-  const collections = gateway.text
-    .split("\n")
-    .filter((line) => first !== undefined && line.startsWith(first) && line.includes('"gc":"s"'))
-    .map((line) => JSON.parse(line.slice(line.indexOf("{"))) as { allocated: number; new_space_survived: number })
-    .slice(-LAST);
-  t.equal(collections.length, LAST);
-  const sum = (of: "allocated" | "new_space_survived") => collections.reduce((all, each) => all + each[of], 0);
-  const part = sum("new_space_survived") / sum("allocated");
-  t.ok(part < KEPT, `${collections.length} collections, ${(100 * part).toFixed(1)} % of it was retained`);
-});
