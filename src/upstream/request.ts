@@ -122,7 +122,7 @@ export class UpstreamRequest implements UpstreamResponse, HttpRequest {
     this.removeListener = client.onAbort(() => this.fail(new GatewayError("client_gone")));
     if (this.ended) return;
     const { total } = this.outgoing.timeouts;
-    if (total > 0) this.totalTimer = setTimeout(expire, total, this, "total").unref();
+    if (total > 0) this.startTotalTimer(performance.now() + total);
     this.startTimeout("connect");
     this.pool.send(this);
   }
@@ -297,6 +297,11 @@ export class UpstreamRequest implements UpstreamResponse, HttpRequest {
     this.inspect();
   }
 
+  /** Called by itself and its timer. @param endsAt when the request's time is over, of `performance.now()` */
+  startTotalTimer(endsAt: number): void {
+    this.totalTimer = setTimeout(expireTotal, endsAt - performance.now(), this, endsAt).unref();
+  }
+
   /** Replaces the limit being watched; the total timer runs independently. */
   private startTimeout(limit: keyof Timeouts): void {
     this.activeTimeout = limit;
@@ -324,8 +329,10 @@ export class UpstreamRequest implements UpstreamResponse, HttpRequest {
   }
 }
 
-function expire(request: UpstreamRequest, limit: keyof Timeouts): void {
-  request.expire(limit);
+/** A timer counts whole milliseconds, and may be up to one early: another target would be tried in the rest of the time. */
+function expireTotal(request: UpstreamRequest, endsAt: number): void {
+  if (performance.now() < endsAt) request.startTotalTimer(endsAt);
+  else request.expire("total");
 }
 
 /** Returns a body as pieces or as a stream that may be destroyed when the attempt ends. */

@@ -149,6 +149,20 @@ t.test("each timeout ends the attempt and is named", async (t) => {
   t.match(await failed(waiting), { cause: { code: "total_timeout" } });
 });
 
+t.test("the time of a request is never over early, as timers of whole milliseconds would have it", async (t) => {
+  const { upstream, proxy } = await proxied(t, () => {});
+  const early: number[] = [];
+  for (let i = 0; i < 30; i++) {
+    const blockedUntil = performance.now() + i / 30;
+    while (performance.now() < blockedUntil);
+    const sentAt = performance.now();
+    await failed(proxy.send(outgoing(upstream.origin, { timeouts: limits({ total: 10 }) }), client()));
+    const took = performance.now() - sentAt;
+    if (took < 10) early.push(took);
+  }
+  t.same(early, []);
+});
+
 t.test("chunks that keep arriving reset the idle timeout", async (t) => {
   const { upstream, proxy } = await proxied(t, async (socket) => {
     socket.write(CHUNKED);
