@@ -269,8 +269,7 @@ export class ExchangeTranslation {
     const { framing } = head;
     const translation = this.translation(exchange, attempt);
     if (framing && this.exchange.wantsStream) {
-      translation.reserve = (bytes) => head.reserve?.(bytes);
-      const translator = new StreamTranslator(translation);
+      const translator = new StreamTranslator(translation, head.reserve);
       this.setStreamHead(head, translator.framing);
       return (frame) => {
         const frames = translator.stage(frame);

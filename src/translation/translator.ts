@@ -1,4 +1,5 @@
 import { GatewayError } from "../core/errors.ts";
+import type { Head } from "../core/head.ts";
 import type { Operation, Protocol } from "../core/protocol.ts";
 import type { Stage } from "../core/stage.ts";
 import { ArraySplitter } from "../wire/array.ts";
@@ -44,8 +45,6 @@ export interface ResponseTranslation {
   /** Set when the response is wrapped in an object that the client did not request. */
   wrapped?: WrapKind | undefined;
   context: ResponseContext;
-  /** Counts what a stream's events weigh; as `Head.reserve`. */
-  reserve?(bytes: number): void;
 }
 
 /** How a response is framed; undefined: it is one JSON text. */
@@ -70,8 +69,10 @@ export class StreamTranslator {
   private readonly restored: Event[] = [];
   private readonly written: EncodedFrame[] = [];
 
+  /** @param reserve counts what the events weigh, as `Head.reserve` */
   constructor(
     private readonly translation: ResponseTranslation,
+    private readonly reserve?: Head["reserve"],
     private readonly now: () => number = () => performance.now(),
   ) {
     const { from, operation, source, names, wrapped, context } = translation;
@@ -132,7 +133,7 @@ export class StreamTranslator {
     this.weight += weight;
     if (this.weight > MAX_WEIGHT)
       throw new GatewayError("upstream_invalid", { message: "The provider's answer is longer than 16 MiB." });
-    this.translation.reserve?.(weight);
+    this.reserve?.(weight);
   }
 
   /** Schedules a ping to the client, because the upstream sent one. */
