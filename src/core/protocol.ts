@@ -330,7 +330,7 @@ export interface StreamState {
   /**
    * The parts of the response that were written completely, as JSON texts; undefined: it passes unchanged, and they are not kept.
    */
-  finished?: () => readonly string[];
+  finished?: (() => readonly string[]) | undefined;
 }
 
 export interface IncludeUsage {

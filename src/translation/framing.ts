@@ -9,9 +9,11 @@ export class Framing {
   readonly state: StreamState;
   private readonly array: boolean;
 
-  constructor(operation: Operation) {
+  /** @param finished returns what the client's encoder has written completely */
+  constructor(operation: Operation, finished?: StreamState["finished"]) {
     this.array = operation.framing === "array";
-    this.state = { operation, frames: 0, first: undefined, last: undefined };
+    // All at once: V8 keeps what a function refers to in memory if it is added to an object later.
+    this.state = { operation, frames: 0, first: undefined, last: undefined, finished };
   }
 
   /** The content type of such a stream. */

@@ -76,12 +76,11 @@ export class StreamTranslator {
     private readonly now: () => number = () => performance.now(),
   ) {
     const { from, operation, source, names, wrapped, context } = translation;
-    this.framing = new Framing(operation);
     this.lastPing = now();
     this.decoder = from.translation.response.decoder(source);
     const encoder = responseCodec(translation).encoder(context);
     this.encoder = encoder;
-    if (encoder.finished) this.framing.state.finished = () => encoder.finished?.() ?? [];
+    this.framing = new Framing(operation, encoder.finished && (() => encoder.finished?.() ?? []));
     this.restorer = new NameRestorer(names, from.name, source, context.id);
     this.unwrapper = wrapped && new ResponseUnwrapper(wrapped);
   }
