@@ -65,7 +65,7 @@ export default class LimitsPlugin implements Plugin {
     (): ReservationState => ({ grantHeaders: NO_HEADERS, shownHeaders: NO_HEADERS }),
   );
   private readonly page: KeyPage;
-  private readonly pricesOf: PriceLookup;
+  private readonly pricesOf: PriceLookup = (name, provider) => this.marketplace.pricesAt(provider, name);
   private readonly sockets: OpenSockets;
 
   constructor(
@@ -73,11 +73,10 @@ export default class LimitsPlugin implements Plugin {
     private readonly levels: Levels,
     private readonly translations: Translations,
     ledger: Ledger,
-    marketplace: Marketplace,
+    private readonly marketplace: Marketplace,
     keys: Keys,
   ) {
     this.page = new KeyPage(limiter, levels, ledger);
-    this.pricesOf = (name, provider) => marketplace.pricesAt(provider, name);
     this.sockets = new OpenSockets(keys, (exchange) => this.refuseUnmeasured(exchange, ON_SOCKET));
   }
 

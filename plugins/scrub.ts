@@ -70,7 +70,8 @@ export default class Scrub implements Plugin {
   private readonly allowed: ReadonlySet<string>;
   private readonly aggregators: ReadonlySet<string>;
   private readonly tables = new Map<string, MarkTable>();
-  private readonly shouldRemove: (mark: Mark) => boolean;
+  private readonly shouldRemove = (mark: Mark): boolean =>
+    this.options.mode === "strip" || (this.options.mode === "reject" && mark.quiet);
 
   constructor(
     @inject(Options) private readonly options: z.infer<typeof ScrubOptions>,
@@ -79,7 +80,6 @@ export default class Scrub implements Plugin {
   ) {
     this.allowed = new Set(options.allow.flatMap((name) => [name, name.toLowerCase()]));
     this.aggregators = new Set(options.aggregators);
-    this.shouldRemove = (mark) => options.mode === "strip" || (options.mode === "reject" && mark.quiet);
   }
 
   access(exchange: AccessExchange): void {

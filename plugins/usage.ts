@@ -60,7 +60,10 @@ export default class UsagePlugin implements Plugin {
     if (!reading.started) this.ledger.begin(initialEntry(exchange, attempt, this.options.cut, this.marketplace));
     reading.started = true;
     if (this.options.cut === "drain" && exchange.operation.generates) exchange.drain = true;
-    if (isSocket(exchange)) exchange.onUsage = (running: DoneExchange) => this.writeInterim(running, reading);
+    if (isSocket(exchange)) {
+      const onUsage = (running: DoneExchange) => this.writeInterim(running, reading);
+      exchange.onUsage = onUsage;
+    }
   }
 
   response(exchange: ResponseExchange, head: Head): Stage | undefined {

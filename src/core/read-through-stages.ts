@@ -11,7 +11,7 @@ import { runStages, type Stage } from "./stage.ts";
 export function readThroughStages(head: Head, stages: Stage[]): void {
   const { readBody } = head;
   if (!readBody) return;
-  head.readBody = async (limit) => {
+  const readThrough = async (limit: number): Promise<Buffer> => {
     const bytes = await readBody(limit).catch((thrown: unknown) => {
       showReceived(head, stages);
       throw thrown;
@@ -22,6 +22,7 @@ export function readThroughStages(head: Head, stages: Stage[]): void {
     const pieces = frames.map((frame) => frame.bytes).filter((piece) => piece.length > 0);
     return pieces.length === 1 ? (pieces[0] as Buffer) : Buffer.concat(pieces);
   };
+  head.readBody = readThrough;
 }
 
 /** Passes what has arrived of a response that broke off through stages, once; nobody gets what they make of it. */

@@ -61,12 +61,13 @@ export class BodyPieces implements BodyRateListener {
         settle();
         resolve(undefined);
       };
-      this.fail = (error) => {
+      const fail = (error: GatewayError) => {
         settle();
         reject(error);
       };
+      this.fail = fail;
       const onClose = () => this.fail?.(new GatewayError("client_gone"));
-      if (this.aborted) this.fail(this.aborted);
+      if (this.aborted) fail(this.aborted);
       else if (request.readableEnded) onEnd();
       // The `close` event of a client that left earlier has already been emitted.
       else if (request.destroyed) onClose();
@@ -83,7 +84,8 @@ export class BodyPieces implements BodyRateListener {
     const { request, countedChunks: before } = this;
     this.countedChunks = request instanceof ServerRequest ? request.pieces : before + 1;
     let refused: GatewayError | undefined;
-    this.fail = (error) => (refused = error);
+    const fail = (error: GatewayError) => (refused = error);
+    this.fail = fail;
     this.pace.addBytes(bytes, this.countedChunks - before);
     this.fail = undefined;
     return refused;

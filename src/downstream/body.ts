@@ -146,7 +146,7 @@ class BodyReader implements BodyConsumer, BodyRateListener {
     if (this.over) return;
     const { coding, decoder, length } = this;
     const window = coding ? DECODER_WINDOWS[coding] : 0;
-    const waiting = decoder ? this.received - decoder.consumed : 0;
+    const waiting = decoder ? this.received - decoder.consumed() : 0;
     const bytes = length + Math.min(length, window) + waiting;
     if (bytes <= UNCOUNTED_BYTES && !this.account) return;
     this.account ??= this.options.openAccount(this.limits.maxBytes + window, (error) => this.fail(error));
@@ -207,7 +207,7 @@ class BodyReader implements BodyConsumer, BodyRateListener {
         const maxBytes = this.limits.maxBytes;
         const length = this.length + piece.length;
         if (length > maxBytes) this.fail(bodyTooLarge(maxBytes, "decoded "));
-        else if (isDecompressionBomb(length, this.decoder?.consumed ?? 0)) this.fail(decompressionBomb());
+        else if (isDecompressionBomb(length, this.decoder?.consumed() ?? 0)) this.fail(decompressionBomb());
         else this.addPiece(piece);
         this.countMemory();
       },

@@ -46,7 +46,7 @@ export interface BodyDecoder {
   write(chunk: Buffer): void;
   end(): void;
   /** Number of compressed bytes that have been decoded; others may be buffered. */
-  readonly consumed: number;
+  consumed(): number;
   /** Stops all output. */
   destroy(): void;
 }
@@ -77,9 +77,7 @@ export function createBodyDecoder(coding: Coding, output: DecoderOutput): BodyDe
       inner.write(chunk);
     },
     end: () => (inner ? inner.end() : output.end()),
-    get consumed() {
-      return inner?.consumed ?? 0;
-    },
+    consumed: () => inner?.consumed() ?? 0,
     destroy: () => inner?.destroy(),
   };
 }
@@ -94,9 +92,7 @@ function wrapStream(
   return {
     write: (chunk) => void stream.write(chunk),
     end: () => void stream.end(),
-    get consumed() {
-      return stream.bytesWritten;
-    },
+    consumed: () => stream.bytesWritten,
     destroy: () => void stream.destroy(),
   };
 }

@@ -64,7 +64,8 @@ export class BufferedResponse implements Pick<UpstreamResponse, "read" | "resume
       let length = 0;
       const fail = (error: GatewayError): void => {
         const { head } = this;
-        head.received = () => splitReceived(Buffer.concat(pieces), (head.translated ?? head).framing);
+        const received = () => splitReceived(Buffer.concat(pieces), (head.translated ?? head).framing);
+        head.received = received;
         reject(error);
       };
       this.upstream.read({

@@ -89,9 +89,11 @@ export class PassMeter implements PassObserver {
     if (this.createsObjects) this.objects?.onResponseHead(exchange.streaming);
     const members = this.objects?.addresses ?? [];
     // A partial response is not valid JSON.
-    if (status < 300 && status !== 206 && isJson && members.length > 0 && exchange.method !== "HEAD")
-      this.changeBody = (body) =>
+    if (status < 300 && status !== 206 && isJson && members.length > 0 && exchange.method !== "HEAD") {
+      const changeBody = (body: Buffer): Buffer =>
         rewriteAddresses(body, members, (address) => path.gatewayAddress(address, exchange.origin));
+      this.changeBody = changeBody;
+    }
     if (exchange.method === "GET" || exchange.method === "HEAD")
       headers.set("cache-control", privateCacheControl(headers.get("cache-control")));
     const gatewayLines = this.gatewayHeaders();
