@@ -1,3 +1,4 @@
+import type { Transform } from "node:stream";
 import {
   constants,
   createBrotliDecompress,
@@ -87,15 +88,28 @@ function wrapStream(
   output: DecoderOutput,
 ): BodyDecoder {
   stream.on("data", (bytes: Buffer) => output.piece(bytes));
-  stream.on("end", () => output.end());
-  stream.on("error", (error) => output.error(error));
+  stream.on("end", () => {
+    detach(stream);
+    output.end();
+  });
+  stream.on("error", (error) => {
+    detach(stream);
+    output.error(error);
+  });
   return {
     write: (chunk) => void stream.write(chunk),
     end: () => void stream.end(),
     consumed: () => stream.bytesWritten,
-    destroy: () => void stream.destroy(),
+    destroy: () => void detach(stream).destroy(),
   };
 }
+
+/**
+ * Removes what listens to a stream that is over: Node keeps it in memory until V8 marks the whole heap. A function from inside
+ * another one would refer to that one's variables.
+ */
+const detach = (stream: Transform): Transform => stream.removeAllListeners().on("error", ignore);
+const ignore = (): void => {};
 
 /**
  * Checks the `content-type` of a JSON body: none, `application/json`, any `…+json`, `text/plain`; only as UTF-8.

@@ -94,6 +94,7 @@ export class DecodedResponse implements UpstreamResponse {
     this.encoded.destroy();
   }
 
+  /** Detaches the decoder: Node keeps it in memory until V8 marks the whole heap. */
   private discard(): void {
     this.decoder?.removeAllListeners().on("error", () => {});
     this.decoder?.destroy();
@@ -110,7 +111,11 @@ export class DecodedResponse implements UpstreamResponse {
       } else if (!receiver.chunk(bytes)) decoder.pause();
     });
     decoder.on("drain", () => this.encoded.resume());
-    decoder.once("end", () => (this.truncation ? receiver.fail(this.truncation) : receiver.end()));
+    decoder.once("end", () => {
+      this.discard();
+      if (this.truncation) receiver.fail(this.truncation);
+      else receiver.end();
+    });
     decoder.once("error", (error: NodeJS.ErrnoException) => {
       this.destroy();
       const code = error.code ?? "ERR_DECODING";

@@ -1,6 +1,6 @@
 import type { ClientRequest, IncomingHttpHeaders, IncomingMessage, ServerResponse } from "node:http";
 import { Socket } from "node:net";
-import { type Duplex, Transform } from "node:stream";
+import type { Duplex } from "node:stream";
 import { TLSSocket } from "node:tls";
 import { type BodyRateLimits, BodyRateMonitor } from "../core/body-rate.ts";
 import { GatewayError } from "../core/errors.ts";
@@ -13,6 +13,7 @@ import { HeaderList } from "../wire/headers.ts";
 import { isClosedByPeer } from "./http1/connection.ts";
 import type { HttpProxy } from "./http1/proxies.ts";
 import { forwarderRefusal, tunnelFailure } from "./http1/tunnel.ts";
+import { InspectedBody } from "./inspected-body.ts";
 import { forwarderOf, readErrorBody, readRewritableBody } from "./pass-bodies.ts";
 import { type Progress, timeoutError, transportError, UpstreamFault } from "./transport-error.ts";
 
@@ -93,7 +94,7 @@ export class PassThroughRequest implements ActiveResponse {
   /** The response, where only the end of the connection delimits it. */
   private unframed: IncomingMessage | undefined;
   /** The request's body, each piece of which has been inspected; undefined: the request has none. */
-  readonly body: Transform | undefined;
+  readonly body: InspectedBody | undefined;
   /** The options of the running `web()` call. */
   private options: { selfHandleResponse?: boolean } = {};
 
@@ -106,13 +107,9 @@ export class PassThroughRequest implements ActiveResponse {
     private readonly send: (pass: PassThroughRequest) => void,
   ) {
     if (hasBody(request))
-      this.body = new Transform({
-        transform: (bytes: Buffer, _, callback) =>
-          this.inspect(
-            () => observer.onRequestBody(bytes),
-            () => callback(null, bytes),
-          ),
-        flush: (then) => this.inspect(() => observer.onRequestEnd(), then),
+      this.body = new InspectedBody({
+        onPiece: (bytes, onAccepted) => this.inspect(() => observer.onRequestBody(bytes), onAccepted),
+        onEnd: (onAccepted) => this.inspect(() => observer.onRequestEnd(), onAccepted),
       });
   }
 
