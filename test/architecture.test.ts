@@ -57,6 +57,22 @@ t.test("no generator function stands in another function: V8 keeps what that one
   t.end();
 });
 
+t.test(
+  "no function is created where it is assigned to a member: V8 allocates it among old objects, and keeps what it uses",
+  (t) => {
+    const perRequest = [...SOURCES, ...PLUGINS].filter((file) =>
+      /^(?:plugins|src\/(?:core|downstream|objects|text|translation|upstream|wire))\//.test(file),
+    );
+    const assigned = /[\w\])]\.\w+ (?:\?\?|\|\|)?= (?:async )?(?:\([^()]*\)(?:: [^=\n]+)?|\w+) =>/;
+    const getterInLiteral = /^ {4,}get \w+\(\)/m;
+    t.same(
+      perRequest.filter((file) => assigned.test(text(file)) || getterInLiteral.test(text(file))),
+      [],
+    );
+    t.end();
+  },
+);
+
 /** The folders a plugin may import from: its own, and that of its family where there is one (`openai` of `openai-…`). */
 function folders(file: string): string[] {
   const [top, kind = "", name = ""] = file.split("/") as [string, string | undefined, string | undefined];

@@ -12,7 +12,6 @@ export class Framing {
   /** @param finished returns what the client's encoder has written completely */
   constructor(operation: Operation, finished?: StreamState["finished"]) {
     this.array = operation.framing === "array";
-    // All at once: V8 keeps what a function refers to in memory if it is added to an object later.
     this.state = { operation, frames: 0, first: undefined, last: undefined, finished };
   }
 
