@@ -4,6 +4,7 @@ import type { LimitLevel } from "../core/limits.ts";
 import type { RateLimitState } from "../core/protocol.ts";
 import type { BudgetMark } from "./budget-marks.ts";
 import { CountedNames, NO_CHARGE, namedCharge } from "./counted-names.ts";
+import { IdMap } from "./id-map.ts";
 import {
   budgetExcess,
   budgetStatus,
@@ -125,7 +126,7 @@ interface LedgerSpending {
 /** Counts in this process's memory. What was spent before it started is loaded from the ledger. */
 export class MemoryLimiter extends Limiter {
   private readonly scopes = new Map<string, ScopeCounts>();
-  private readonly reservations = new Map<string, ActiveReservation>();
+  private readonly reservations = new IdMap<ActiveReservation>();
   private readonly ledgerSpending = new Map<Period, LedgerSpending>();
   private readonly loading = new Map<Period, Promise<void>>();
   private readonly countedNames = new CountedNames();
@@ -161,7 +162,7 @@ export class MemoryLimiter extends Limiter {
   }
 
   override get running(): readonly RunningReservation[] {
-    return [...this.reservations.values()].filter(({ diedAt }) => diedAt === undefined);
+    return this.reservations.entries().flatMap(([, made]) => (made.diedAt === undefined ? [made] : []));
   }
 
   /** @param owner the process that makes it, where there are several */
@@ -318,7 +319,7 @@ export class MemoryLimiter extends Limiter {
   /** Ends all exchanges of a dead process. Money and tokens stay reserved until the ledger knows what was used. */
   release(owner: string): void {
     const diedAt = this.clock();
-    for (const [id, made] of this.reservations) {
+    for (const [id, made] of this.reservations.entries()) {
       if (made.owner !== owner || made.diedAt !== undefined) continue;
       for (const count of made.counts) count.running--;
       this.reservations.set(id, { ...made, diedAt });
@@ -328,14 +329,14 @@ export class MemoryLimiter extends Limiter {
   /** The ids of exchanges whose process has died, and whose rows are to be looked up in the ledger. */
   get orphans(): readonly string[] {
     const ids = new Set<string>();
-    for (const [id, { diedAt }] of this.reservations) if (diedAt !== undefined) ids.add(exchangeId(id));
+    for (const [id, { diedAt }] of this.reservations.entries()) if (diedAt !== undefined) ids.add(exchangeId(id));
     return [...ids];
   }
 
   /** Counts what the ledger knows of the exchanges of dead processes. @param rows those found, by the exchange's id */
   settleOrphans(rows: ReadonlyMap<string, RowCharge>): void {
     const now = this.clock();
-    for (const [id, made] of this.reservations) {
+    for (const [id, made] of this.reservations.entries()) {
       const { diedAt, counted = 0, reservation } = made;
       if (diedAt === undefined) continue;
       const row = rows.get(exchangeId(id));
@@ -474,7 +475,7 @@ export class MemoryLimiter extends Limiter {
   /** Returns the worst-case cost of reservations adopted before their sum was loaded. */
   private pendingOf(scope: string, per: Period, start: number): number {
     let pending = 0;
-    for (const { reservation, time } of this.reservations.values())
+    for (const [, { reservation, time }] of this.reservations.entries())
       for (const level of reservation.levels)
         if (level.scope === scope && time >= start && hasBudget(level.limits.budgets, per))
           pending += reservation.maximum.cost;

@@ -84,15 +84,6 @@ export const spent = async (limiter: RedisLimiter, levels: readonly LimitLevel[]
   (await limiter.statuses(levels))[0]?.budgets[0];
 export const passed = (all: readonly ReserveResult[]) => all.filter((each) => "grant" in each).length;
 
-/** Always the same numbers. */
-export function numbers(seed: number): (below: number) => number {
-  let state = seed;
-  return (below) => {
-    state = (Math.imul(state, 1_664_525) + 1_013_904_223) >>> 0;
-    return Math.floor((state / 2 ** 32) * below);
-  };
-}
-
 export const test = (name: string, body: (t: Test, redis: RedisProcess) => Promise<void>) =>
   t.test(name, async (t) => {
     const own = await startRedis(t);

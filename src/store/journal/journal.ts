@@ -12,6 +12,7 @@ import {
   statSync,
   writeSync,
 } from "node:fs";
+import { IdMap } from "../id-map.ts";
 import { journalPosition } from "../journal-place.ts";
 import type { LedgerWarn, UnwrittenLines } from "../ledger.ts";
 import { type Cell, KIND_COLUMNS, USAGE_COLUMNS, type UsageRow } from "../ledger-row.ts";
@@ -55,7 +56,7 @@ export class Journal {
   private pending: string[] = [];
   private pendingBytes = 0;
   /** First lines of open exchanges, by id: each new file begins with them. */
-  private readonly open = new Map<string, { line: string }>();
+  private readonly open = new IdMap<string>();
   /** Number of failed writes. */
   failures = 0;
   private failed: { since: number; triedAt: number; lost: number; reason: string } | undefined;
@@ -106,15 +107,12 @@ export class Journal {
   /** Records that an exchange has begun. @param id the exchange's */
   begin(id: string, row: UsageRow): void {
     const line = rowLine("begun", row);
-    this.open.set(id, { line });
+    this.open.set(id, line);
     this.add(line);
   }
 
   /** Records that an exchange has ended. */
   end(id: string, row: UsageRow): void {
-    const begun = this.open.get(id);
-    // A Map's old tables may live long (see `UnorderedList`), so they should not keep large lines alive.
-    if (begun) begun.line = "";
     this.open.delete(id);
     this.add(rowLine("ended", row));
   }
@@ -125,7 +123,7 @@ export class Journal {
    * @param line of `orphanedLine`
    */
   recordOrphaned(line: string): void {
-    this.open.set("", { line });
+    this.open.set("", line);
     if (this.writable) this.add(line);
   }
 
@@ -180,7 +178,7 @@ export class Journal {
 
   /** Removes the first lines of exchanges that have ended: their last lines replace them. */
   private withoutEnded(lines: readonly string[]): string[] {
-    const open = new Set([...this.open.values()].map(({ line }) => line));
+    const open = new Set(this.open.entries().map(([, line]) => line));
     return lines.filter((line) => !line.startsWith(BEGUN_PREFIX) || open.has(line));
   }
 
@@ -233,7 +231,15 @@ export class Journal {
   /** Begins a new file with the first lines of all open exchanges, so that a reader no longer needs the previous file. */
   private rotate(): void {
     try {
-      this.switchFile(this.number + 1, Buffer.from([...this.open.values()].map(({ line }) => line).join("")));
+      this.switchFile(
+        this.number + 1,
+        Buffer.from(
+          this.open
+            .entries()
+            .map(([, line]) => line)
+            .join(""),
+        ),
+      );
     } catch {
       // The old one can be used for a while longer.
     }

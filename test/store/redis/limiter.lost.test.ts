@@ -4,7 +4,8 @@ import type { ReserveResult } from "../../../src/store/limiter.ts";
 import { RedisLimiter } from "../../../src/store/redis/limiter.ts";
 import { RedisServer } from "../../../src/store/redis/server.ts";
 import { granted, level, START, USD } from "../../support/limiter-contract.ts";
-import { asking, beat, budget, noRows, numbers, passed, several, spent, test } from "../../support/redis-limiters.ts";
+import { numbers } from "../../support/numbers.ts";
+import { asking, beat, budget, noRows, passed, several, spent, test } from "../../support/redis-limiters.ts";
 import { until } from "../../support/until.ts";
 
 test("the server is killed and comes back empty: each keeps to its share, and everything is restored", async (t, redis) => {

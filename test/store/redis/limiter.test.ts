@@ -5,6 +5,7 @@ import { MemoryLimiter } from "../../../src/store/memory-limiter.ts";
 import { RedisLimiter } from "../../../src/store/redis/limiter.ts";
 import { RedisServer } from "../../../src/store/redis/server.ts";
 import { granted, level, limiterContract, type MakeLimiter, refused, USD } from "../../support/limiter-contract.ts";
+import { numbers } from "../../support/numbers.ts";
 import { startRedis } from "../../support/redis.ts";
 import {
   asking,
@@ -13,7 +14,6 @@ import {
   die,
   NONE,
   noRows,
-  numbers,
   passed,
   row,
   several,
