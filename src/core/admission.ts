@@ -33,6 +33,9 @@ interface QueuedRequest {
   readonly reject: (error: GatewayError) => void;
 }
 
+/** Callers that are kept without an exchange: V8 allocates a new table each time that the last entry of a `Map` is deleted. */
+const MAX_IDLE_CALLERS = 64;
+
 /**
  * Limits concurrent exchanges. Those beyond the limit wait in one queue per caller, and the caller with the fewest running
  * exchanges is served next: a caller that sends too many delays only itself.
@@ -167,7 +170,7 @@ export class Admission {
   }
 
   private deleteIfEmpty(key: string, { active, queued }: CallerQueue): void {
-    if (active === 0 && queued.length === 0) this.callers.delete(key);
+    if (active === 0 && queued.length === 0 && this.callers.size > MAX_IDLE_CALLERS) this.callers.delete(key);
   }
 
   private overloadedError(): GatewayError {
