@@ -36,7 +36,8 @@ import {
   type Unreserved,
 } from "./limiter.ts";
 import { chargeOfRow, exchangeId, ORPHAN_TIMEOUT, ORPHAN_TTL, type RowCharge } from "./orphan-charges.ts";
-import { RateWindow } from "./rate-window.ts";
+import type { RateWindow } from "./rate-window.ts";
+import { ScopeCounts, type SpentSum, UsedWindows } from "./scope-counts.ts";
 
 /** Returns nano-dollars spent since a time (Unix milliseconds), by scope. */
 export type SpendSince = (since: number) => Promise<ReadonlyMap<string, number>>;
@@ -54,52 +55,6 @@ const LEDGER_TTL = 60_000;
 
 /** Maximum loads of earlier spending, while exchanges of the same scope are settled meanwhile. */
 const MAX_LOADS = 5;
-
-/** Money of one scope in one kind of period. */
-interface SpentSum {
-  readonly per: Period;
-  start: number;
-  end: number;
-  /** The end of the latest period that was counted: later than `end` while a clock is set back. */
-  latest: number;
-  spent: number;
-  /** The worst-case cost of running exchanges. */
-  pending: number;
-  /** The highest amount spent for which marks were reported. */
-  reported: number;
-  /** The money spent or pending here when this process began to count, and the money pending elsewhere. */
-  known: number;
-  elsewhere: number;
-}
-
-/** All counts of one scope. */
-class ScopeCounts {
-  private requestWindow: RateWindow | undefined;
-  private tokenWindow: RateWindow | undefined;
-  running = 0;
-  /** The number of the exchange that was last settled here. */
-  lastSettled = 0;
-  readonly sums: SpentSum[] = [];
-
-  /** A linear search, as there are rarely two sums. */
-  sum(per: Period): SpentSum | undefined {
-    const { sums } = this;
-    for (let i = 0; i < sums.length; i++) if (sums[i]?.per === per) return sums[i];
-    return undefined;
-  }
-
-  // Created on first use: there may be many keys, most of which have budgets only.
-
-  get requests(): RateWindow {
-    this.requestWindow ??= new RateWindow();
-    return this.requestWindow;
-  }
-
-  get tokens(): RateWindow {
-    this.tokenWindow ??= new RateWindow();
-    return this.tokenWindow;
-  }
-}
 
 interface ActiveReservation {
   readonly reservation: Reservation;
@@ -126,6 +81,7 @@ interface LedgerSpending {
 /** Counts in this process's memory. What was spent before it started is loaded from the ledger. */
 export class MemoryLimiter extends Limiter {
   private readonly scopes = new Map<string, ScopeCounts>();
+  private readonly windows = new UsedWindows();
   private readonly reservations = new IdMap<ActiveReservation>();
   private readonly ledgerSpending = new Map<Period, LedgerSpending>();
   private readonly loading = new Map<Period, Promise<void>>();
@@ -190,6 +146,7 @@ export class MemoryLimiter extends Limiter {
     for (let i = 0; i < levels.length; i++)
       this.reserveLevel(levels[i] as LimitLevel, counts[i] as ScopeCounts, maximum, now, grant);
     this.reservations.set(reservation.id, { reservation, counts, time: now, owner });
+    this.windows.freeEmpty(now);
     return { grant };
   }
 
@@ -453,7 +410,7 @@ export class MemoryLimiter extends Limiter {
   private countsOf(scope: string): ScopeCounts {
     const known = this.scopes.get(scope);
     if (known) return known;
-    const made = new ScopeCounts();
+    const made = new ScopeCounts(this.windows);
     this.scopes.set(scope, made);
     return made;
   }
