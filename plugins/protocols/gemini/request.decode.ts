@@ -177,7 +177,7 @@ class ContentsReader {
     const contents =
       request.objects("contents") ??
       throwInvalidProtoField(request.path("contents"), "is missing", "It is a list of {role, parts}.");
-    const calls = new CallMatcher(collectCallIds(contents));
+    const calls = new CallMatcher(collectIds(contents, "functionCall"), collectIds(contents, "functionResponse"));
     const turns: Turn[] = [];
     for (const [n, content] of contents.entries()) {
       if (Steps.endsStep(n)) yield;
@@ -457,15 +457,16 @@ function readDetail(part: ProtoFields): Pick<Media, "detail" | "detailAt"> {
   return detail === undefined ? {} : { detail, detailAt: resolution.ownPath };
 }
 
-/** Returns the client's call ids, so that none is generated twice. */
-function collectCallIds(contents: readonly ProtoFields[]): Set<string> {
+/** Returns the ids that the client sent on its calls or their results. */
+function collectIds(contents: readonly ProtoFields[], kind: "functionCall" | "functionResponse"): Set<string> {
+  const snakeCase = kind === "functionCall" ? "function_call" : "function_response";
   const ids = new Set<string>();
   for (const content of contents) {
     const { parts } = content.members;
     for (const part of Array.isArray(parts) ? parts : [parts]) {
       const members = part instanceof RawJson ? undefined : asObject(part);
-      const call = asObject(members?.["functionCall"] ?? members?.["function_call"]);
-      if (typeof call?.["id"] === "string") ids.add(call["id"]);
+      const object = asObject(members?.[kind] ?? members?.[snakeCase]);
+      if (typeof object?.["id"] === "string") ids.add(object["id"]);
     }
   }
   return ids;
@@ -504,18 +505,25 @@ class CallQueues {
 /**
  * Pairs functions' results with their calls. Most calls of this protocol come without an id, some with another call's id: such
  * a call gets one of its own, the same whenever the conversation is sent again. Its result is found by id, then by name in the
- * order of the calls.
+ * order of the calls, those last whose id another result names.
  */
 export class CallMatcher {
   private readonly byId = new CallQueues();
   private readonly byName = new CallQueues();
+  private readonly namedById = new CallQueues();
   private step = 0;
   private readonly usedIds = new Set<string>();
   private generated = 0;
   private lastRole: Turn["role"] | undefined;
 
-  /** @param ids all ids that the client sent, none of which is given to another call */
-  constructor(private readonly ids: ReadonlySet<string>) {}
+  /**
+   * @param ids the client's ids of calls, none of which is given to another call
+   * @param resultIds the client's ids of results
+   */
+  constructor(
+    private readonly ids: ReadonlySet<string>,
+    private readonly resultIds: ReadonlySet<string> = new Set(),
+  ) {}
 
   /** Begins a turn. */
   beginTurn(role: Turn["role"]): void {
@@ -529,13 +537,15 @@ export class CallMatcher {
     this.usedIds.add(id);
     const call = { id, answered: false };
     if (clientId !== undefined) this.byId.add(clientId, call, this.step);
-    this.byName.add(name, call, this.step);
+    const hasResult = clientId !== undefined && this.resultIds.has(clientId);
+    (hasResult ? this.namedById : this.byName).add(name, call, this.step);
     return id;
   }
 
   /** Returns the id of a result's call; undefined where no earlier call waits for one. */
   matchResult(name: string, clientId: string | undefined): string | undefined {
-    const call = (clientId === undefined ? undefined : this.byId.take(clientId)) ?? this.byName.take(name);
+    const named = clientId === undefined ? undefined : this.byId.take(clientId);
+    const call = named ?? this.byName.take(name) ?? this.namedById.take(name);
     if (call) call.answered = true;
     return call?.id;
   }

@@ -467,6 +467,18 @@ t.test("results find their calls by id, by name and order, and in the latest ste
   t.equal(calls.matchResult("f", undefined), old);
 });
 
+t.test("a result without an id does not take the call whose id another result has", async (t) => {
+  const calls = new CallMatcher(new Set(["x", "y"]), new Set(["x"]));
+  const [x, y] = [calls.addCall("f", "x"), calls.addCall("f", "y")];
+  t.equal(calls.matchResult("f", undefined), y);
+  t.equal(calls.matchResult("f", "x"), x);
+  const reused = new CallMatcher(new Set(["x"]), new Set(["x"]));
+  reused.beginTurn("assistant");
+  const old = reused.addCall("f", "x");
+  reused.beginTurn("user");
+  t.equal(reused.matchResult("f", undefined), old, "no other call waits for it");
+});
+
 t.test("each call has one result", async (t) => {
   const calls = new CallMatcher(new Set());
   const id = calls.addCall("f", undefined);
