@@ -7,16 +7,31 @@ const UNSAFE = /[^a-zA-Z0-9_-]/g;
 /** Characters that every protocol accepts. */
 const MAX_ID_LENGTH = 64;
 
+/** Unusual ids that some vendors make, and need back: their models read ids in the prompt and know only their own form. */
+const DOTTED = /^(?:[\w.:-]{1,64}|functions\.[\w.-]{1,64}:\d{1,5})$/;
+const DOTS = "-.:";
+const ESCAPED_PREFIX = "gw1id_";
+
 /**
  * Returns a tool call's id that every protocol accepts: `[a-zA-Z0-9_-]`, at most 64 characters. A valid id is unchanged;
  * others end in a hash, so that different ids stay different, and the same id always maps to the same one, on the call and
  * on its result.
+ * @param dots what becomes of ids with dots and colons instead, which may be a little longer; `restoreId` undoes `escape`
  */
-export function safeId(id: string): string {
+export function safeId(id: string, dots?: "keep" | "escape"): string {
   const safe = id.replace(UNSAFE, "_");
   if (safe === id && id.length <= MAX_ID_LENGTH && id !== "") return id;
+  if (dots && DOTTED.test(id))
+    return dots === "keep" ? id : ESCAPED_PREFIX + id.replace(/[-.:]/g, (dot) => `-${DOTS.indexOf(dot)}`);
   const hash = createHash("sha256").update(id).digest("hex").slice(0, 12);
   return `${safe.slice(0, MAX_ID_LENGTH - 13)}_${hash}`;
+}
+
+/** Undoes an escape; other ids stay. */
+export function restoreId(id: string): string {
+  if (!id.startsWith(ESCAPED_PREFIX)) return id;
+  const original = id.slice(ESCAPED_PREFIX.length).replace(/-(\d)/g, (_, n) => DOTS[n] ?? "");
+  return safeId(original, "escape") === id ? original : id;
 }
 
 /** Returns a generator of call ids for a response whose vendor gives none: `call_<seed>_<n>`, the same for the same response. */
@@ -110,9 +125,9 @@ function comparableContent(part: Part): unknown[] {
     case "media":
       return [part.source];
     case "tool_call":
-      return [[part.id, part.name, part.arguments]];
+      return [[restoreId(part.id), part.name, part.arguments]];
     case "tool_result":
-      return [[part.callId, part.json, ...part.parts.flatMap(comparableContent)]];
+      return [[restoreId(part.callId), part.json, ...part.parts.flatMap(comparableContent)]];
     default:
       return [];
   }

@@ -1,6 +1,6 @@
 import type { Conversation, Media, Part, Reasoning, ToolCall, Turn } from "./conversation.ts";
 import type { Opaque } from "./events.ts";
-import { TextKey } from "./ids.ts";
+import { restoreId, TextKey } from "./ids.ts";
 import { withTools } from "./vendor-tools.ts";
 
 /** Kind of an envelope for reasoning without opaque state: it holds only the reasoning's origin. */
@@ -19,12 +19,17 @@ interface StateReader {
 
 /**
  * Moves opaque state back to the part it belongs to: an envelope for a call or a text arrives as a separate piece of
- * reasoning, because the client's protocol has no other place for it.
+ * reasoning, because the client's protocol has no other place for it. Escaped ids of calls are restored.
  */
 export function placeState(conversation: Conversation): void {
   const calls = new Map<string, ToolCall>();
   for (const turn of conversation.turns)
-    for (const part of turn.parts) if (part.kind === "tool_call" && !calls.has(part.id)) calls.set(part.id, part);
+    for (const part of turn.parts)
+      if (part.kind === "tool_result") part.callId = restoreId(part.callId);
+      else if (part.kind === "tool_call") {
+        part.id = restoreId(part.id);
+        if (!calls.has(part.id)) calls.set(part.id, part);
+      }
   const media = new MediaByKey(conversation.turns);
   const emptied = new Set<Turn>();
   for (const [i, turn] of conversation.turns.entries()) {
@@ -35,7 +40,7 @@ export function placeState(conversation: Conversation): void {
       if (opaque?.on === undefined) parts.push(part);
       else if (opaque.on === "reasoning") placeThoughtState(parts, part as Reasoning);
       else if (opaque.on !== "text")
-        attachState("call" in opaque.on ? calls.get(opaque.on.call) : media.get(opaque.on.media), opaque);
+        attachState("call" in opaque.on ? calls.get(restoreId(opaque.on.call)) : media.get(opaque.on.media), opaque);
       else attachToText(turn.parts.slice(j + 1), conversation.turns[i + 1], part as Reasoning, parts);
     }
     if (parts.length === 0 && turn.parts.length > 0) emptied.add(turn);

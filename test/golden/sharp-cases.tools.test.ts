@@ -4,7 +4,18 @@ import t from "tap";
 import { type JsonObject } from "../../src/wire/values.ts";
 import { faultsOf } from "../support/vendor-rules.ts";
 import { PROTOCOLS, type ProtocolName } from "../support/vendor-sdks.ts";
-import { at, chatStream, chunk, listAt, PLAIN, refusalOf, type Sent, send } from "./sharp-cases.ts";
+import {
+  at,
+  chatStream,
+  chunk,
+  listAt,
+  PLAIN,
+  plainly,
+  refusalOf,
+  type Sent,
+  send,
+  understood,
+} from "./sharp-cases.ts";
 
 const SCHEMA = { type: "object", properties: { city: { type: "string" } } };
 const functionTool = (name: string) => ({ type: "function", function: { name, parameters: SCHEMA } });
@@ -338,11 +349,48 @@ t.test("44: the client of a Chat upstream gets the vendor's ids", async (t) => {
     { max_tokens: 9, messages: [asks], tools: [{ name: "get_weather", input_schema: SCHEMA }] },
     "openai-chat",
   ).streamed(stream);
-  t.match(
-    at(messages.values[1], "content_block.id"),
-    /^functions_Bash_0_[0-9a-f]{12}$/,
-    "Anthropic's clients check ids",
-  );
+  t.match(at(messages.values[1], "content_block.id"), /^[a-zA-Z0-9_-]+$/, "Anthropic's clients check ids");
+});
+
+t.test("44: a Chat upstream gets its own ids back from every client, and other vendors accepted ones", async (t) => {
+  const id = "functions.get_weather:0";
+  const answer = chatStream([
+    chunk({ role: "assistant", tool_calls: [{ index: 0, ...call(id, "get_weather", "{}") }] }),
+    chunk({}, "tool_calls"),
+  ]);
+  const histories = {
+    "openai-responses": (id: unknown) => ({
+      input: [
+        asks,
+        { type: "function_call", call_id: id, name: "get_weather", arguments: "{}" },
+        { type: "function_call_output", call_id: id, output: "sun" },
+      ],
+      store: false,
+    }),
+    "anthropic-messages": (id: unknown) => ({
+      max_tokens: 9,
+      messages: [
+        asks,
+        { role: "assistant", content: [{ type: "tool_use", id, name: "get_weather", input: {} }] },
+        { role: "user", content: [{ type: "tool_result", tool_use_id: id, content: "sun" }] },
+      ],
+    }),
+    gemini: (id: unknown) => ({
+      contents: [
+        { role: "user", parts: [{ text: "Hi" }] },
+        { role: "model", parts: [{ functionCall: { id, name: "get_weather", args: {} } }] },
+        { role: "user", parts: [{ functionResponse: { id, name: "get_weather", response: { output: "sun" } } }] },
+      ],
+    }),
+  };
+  for (const client of ["openai-responses", "anthropic-messages", "gemini"] as const) {
+    const told = (await understood(client, plainly(client, "openai-chat").streamed(answer))).calls[0]?.id;
+    const back = send(client, histories[client](told), "openai-chat").body;
+    t.equal(at(back, "messages.1.tool_calls.0.id"), id, client);
+    t.equal(at(back, "messages.2.tool_call_id"), id, client);
+    for (const vendor of PROTOCOLS.filter((name) => name !== "openai-chat" && name !== client))
+      t.same(faultsOf(vendor, send(client, histories[client](told), vendor).text), [], `${client} to ${vendor}`);
+  }
 });
 
 t.test("45: names with dots or of 80 characters are shortened for OpenAI and mapped back in the answer", async (t) => {

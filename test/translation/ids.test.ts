@@ -1,6 +1,6 @@
 import t from "tap";
 import type { Part, Turn } from "../../src/translation/conversation.ts";
-import { callIds, PrefixKey, safeId, TextKey } from "../../src/translation/ids.ts";
+import { callIds, PrefixKey, restoreId, safeId, TextKey } from "../../src/translation/ids.ts";
 
 t.test("an id that every protocol accepts stays unchanged", async (t) => {
   for (const id of ["call_1", "toolu_01-x", "a".repeat(64)]) t.equal(safeId(id), id);
@@ -14,8 +14,38 @@ t.test("another one is replaced, by the same each time, and different ones stay 
     t.equal(safeId(id), safe);
     t.equal(safeId(safe), safe, "a valid id stays unchanged");
   }
-  t.equal(new Set(ids.map(safeId)).size, ids.length);
+  t.equal(new Set(ids.map((id) => safeId(id))).size, ids.length);
 });
+
+t.test(
+  "ids that some models know from their prompt stay, and are restored from what restricted clients get",
+  async (t) => {
+    const kept = [
+      "call_1",
+      "functions.Bash:0",
+      "functions.mcp__a-b__c:12",
+      `functions.${"n".repeat(64)}:3`,
+      "-.:",
+      "a--d",
+    ];
+    for (const id of kept) {
+      t.equal(safeId(id, "keep"), id);
+      const escaped = safeId(id, "escape");
+      t.match(escaped, /^[a-zA-Z0-9_-]+$/);
+      t.equal(restoreId(escaped), id);
+    }
+    t.equal(safeId("functions.Bash:0", "escape"), "gw1id_functions-1Bash-20");
+    for (const id of ["", "a b", "é", "a\nb", `${"a".repeat(64)}.b`, "x".repeat(300)]) {
+      t.equal(safeId(id, "keep"), safeId(id));
+      t.equal(safeId(id, "escape"), safeId(id));
+      t.equal(restoreId(safeId(id)), safeId(id), "a hash cannot be undone");
+    }
+    for (const id of ["gw1id_", "gw1id_a", "gw1id_a-1", "gw1id_a-7", "gw1id_-", "call_-1"]) {
+      t.equal(safeId(id, "escape"), id, "a valid id stays");
+      if (id !== "gw1id_a-1") t.equal(restoreId(id), id, "what was not escaped here stays");
+    }
+  },
+);
 
 t.test("ids created for an answer are the same for the same answer", async (t) => {
   const [one, other] = [callIds("answer:1"), callIds("answer:1")];

@@ -226,7 +226,7 @@ class BlockEncoder {
   }
 
   private call(block: AnswerBlock, opening: Extract<EventOf<"open">, { kind: "tool_call" }>): void {
-    const id = opening.id ? safeId(opening.id) : (this.nextId?.() ?? "");
+    const id = opening.id ? safeId(opening.id, "escape") : (this.nextId?.() ?? "");
     this.hasToolCall = true;
     this.flushState();
     this.writeHiddenState();

@@ -164,7 +164,7 @@ class ChatMessageWriter {
     const name = fitChatToolName(call.name, call.namespace, this.context);
     const kind = call.custom ? "custom" : "function";
     const input = call.custom ? { input: call.arguments } : { arguments: call.arguments || "{}" };
-    return { id: safeId(call.id), type: kind, [kind]: { name, ...input }, ...stateOn(call) };
+    return { id: safeId(call.id, "keep"), type: kind, [kind]: { name, ...input }, ...stateOn(call) };
   }
 
   /** Encodes a result as text; its media follow in a user message, because Chat has no other place for them. */
@@ -187,7 +187,7 @@ class ChatMessageWriter {
     const marked = part.cache ? part : part.parts.findLast(({ cache }) => cache);
     if (last && marked) Object.assign(last, cacheMember(marked, this.context));
     const body = content.length > 0 ? contentMember(content) : { content: "" };
-    this.messages.push({ role: "tool", tool_call_id: safeId(part.callId), ...body });
+    this.messages.push({ role: "tool", tool_call_id: safeId(part.callId, "keep"), ...body });
   }
 
   private attach(media: Media, texts: string[]): JsonObject {
