@@ -34,6 +34,14 @@ export function restoreId(id: string): string {
   return safeId(original, "escape") === id ? original : id;
 }
 
+/**
+ * Returns another id for a call whose id an earlier one has: clients and some vendors find a call by its id alone.
+ * `functions.name:0` counts all calls of a conversation.
+ * @param calls the number of calls before it
+ */
+export const anotherId = (id: string, calls: number): string =>
+  /:\d+$/.test(id) ? id.replace(/\d+$/, String(calls)) : `${id}_${calls}`;
+
 /** Returns a generator of call ids for a response whose vendor gives none: `call_<seed>_<n>`, the same for the same response. */
 export function callIds(seed: string): () => string {
   const stem = safeId(seed).slice(-24);

@@ -1,6 +1,6 @@
 import type { Conversation, Media, Part, Reasoning, ToolCall, Turn } from "./conversation.ts";
 import type { Opaque } from "./events.ts";
-import { restoreId, TextKey } from "./ids.ts";
+import { anotherId, restoreId, TextKey } from "./ids.ts";
 import { withTools } from "./vendor-tools.ts";
 
 /** Kind of an envelope for reasoning without opaque state: it holds only the reasoning's origin. */
@@ -19,17 +19,10 @@ interface StateReader {
 
 /**
  * Moves opaque state back to the part it belongs to: an envelope for a call or a text arrives as a separate piece of
- * reasoning, because the client's protocol has no other place for it. Escaped ids of calls are restored.
+ * reasoning, because the client's protocol has no other place for it. Makes the ids of calls unique for this.
  */
 export function placeState(conversation: Conversation): void {
-  const calls = new Map<string, ToolCall>();
-  for (const turn of conversation.turns)
-    for (const part of turn.parts)
-      if (part.kind === "tool_result") part.callId = restoreId(part.callId);
-      else if (part.kind === "tool_call") {
-        part.id = restoreId(part.id);
-        if (!calls.has(part.id)) calls.set(part.id, part);
-      }
+  const calls = readCallIds(conversation.turns);
   const media = new MediaByKey(conversation.turns);
   const emptied = new Set<Turn>();
   for (const [i, turn] of conversation.turns.entries()) {
@@ -48,6 +41,28 @@ export function placeState(conversation: Conversation): void {
   }
   if (emptied.size > 0)
     conversation.turns = conversation.turns.filter((turn) => turn.parts.length > 0 || !emptied.has(turn));
+}
+
+/** Restores escaped ids of calls, and gives a call whose id an earlier one with a result has one of its own. */
+function readCallIds(turns: readonly Turn[]): ReadonlyMap<string, ToolCall> {
+  const calls = new Map<string, ToolCall>();
+  /** The latest call by the client's id. */
+  const latest = new Map<string, { id: string; hasResult: boolean }>();
+  for (const { parts } of turns)
+    for (const part of parts)
+      if (part.kind === "tool_call") {
+        const id = restoreId(part.id);
+        part.id = latest.get(id)?.hasResult ? anotherId(id, calls.size) : id;
+        latest.set(id, { id: part.id, hasResult: false });
+        if (!calls.has(part.id)) calls.set(part.id, part);
+      } else if (part.kind === "tool_result") {
+        part.callId = restoreId(part.callId);
+        const call = latest.get(part.callId);
+        if (!call) continue;
+        part.callId = call.id;
+        call.hasResult = true;
+      }
+  return calls;
 }
 
 /** Reports whether a part is state that belongs to another part. */

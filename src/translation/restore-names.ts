@@ -1,13 +1,14 @@
 import type { ResponseSource, ToolNameMap } from "./codec.ts";
+import type { Conversation } from "./conversation.ts";
 import type { Event, EventOf } from "./events.ts";
-import { callIds } from "./ids.ts";
+import { anotherId, callIds } from "./ids.ts";
 import { UNSIGNED_KIND } from "./opaque-state.ts";
 import { TextUnwrapper } from "./unwrap.ts";
 
 /**
- * Restores the client's own tool names in a response's events. Also gives ids to calls without one, unwraps the arguments of
- * a custom tool that was offered as a function into free text, and marks reasoning without opaque state with its origin, so
- * that it is recognised when it comes back.
+ * Restores the client's own tool names in a response's events. Also gives ids to calls without one, or with one that is used
+ * already, unwraps the arguments of a custom tool that was offered as a function into free text, and marks reasoning without
+ * opaque state with its origin, so that it is recognised when it comes back.
  */
 export class NameRestorer {
   private nextId: (() => string) | undefined;
@@ -18,12 +19,14 @@ export class NameRestorer {
   /**
    * @param protocol the upstream's
    * @param seed for ids, where the vendor's response has no id either
+   * @param usedIds the ids of all calls before the response
    */
   constructor(
     private readonly names: ToolNameMap,
     private readonly protocol: string,
     private readonly source: ResponseSource,
     private seed: string,
+    private readonly usedIds: Set<string>,
   ) {}
 
   /** Appends the events that replace an event. */
@@ -64,6 +67,8 @@ export class NameRestorer {
       this.nextId ??= callIds(this.seed);
       restored.id = this.nextId();
     }
+    if (this.usedIds.has(restored.id)) restored.id = anotherId(restored.id, this.usedIds.size);
+    this.usedIds.add(restored.id);
     return restored;
   }
 
@@ -88,4 +93,11 @@ export class NameRestorer {
     }
     out.push(event);
   }
+}
+
+/** Returns the ids of a conversation's calls. */
+export function callIdsOf({ turns }: Conversation): Set<string> {
+  const ids = new Set<string>();
+  for (const { parts } of turns) for (const part of parts) if (part.kind === "tool_call") ids.add(part.id);
+  return ids;
 }

@@ -19,7 +19,7 @@ import {
 import type { Event } from "./events.ts";
 import { toClientError } from "./faults.ts";
 import { Framing } from "./framing.ts";
-import { NameRestorer } from "./restore-names.ts";
+import { callIdsOf, NameRestorer } from "./restore-names.ts";
 import { forEachEvent, LARGE_BODY_BYTES, piecesOfText, type Steps } from "./steps.ts";
 import { weightOf } from "./weight.ts";
 import { ResponseUnwrapper, type WrapKind } from "./wrap.ts";
@@ -81,7 +81,7 @@ export class StreamTranslator {
     const encoder = responseCodec(translation).encoder(context);
     this.encoder = encoder;
     this.framing = new Framing(operation, encoder.finished && (() => encoder.finished?.() ?? []));
-    this.restorer = new NameRestorer(names, from.name, source, context.id);
+    this.restorer = new NameRestorer(names, from.name, source, context.id, callIdsOf(context.conversation));
     this.unwrapper = wrapped && new ResponseUnwrapper(wrapped);
   }
 
@@ -169,7 +169,7 @@ class WholeRestorer {
 
   constructor(private readonly translation: ResponseTranslation) {
     const { from, source, names, wrapped, context } = translation;
-    this.restorer = new NameRestorer(names, from.name, source, context.id);
+    this.restorer = new NameRestorer(names, from.name, source, context.id, callIdsOf(context.conversation));
     this.unwrapper = wrapped && new ResponseUnwrapper(wrapped);
   }
 

@@ -393,6 +393,32 @@ t.test("44: a Chat upstream gets its own ids back from every client, and other v
   }
 });
 
+t.test("44: ids that a vendor uses again are unique for the client, and for Claude", async (t) => {
+  const pair = (id: string) => [
+    { role: "assistant", content: null, tool_calls: [call(id, "get_weather", "{}")] },
+    { role: "tool", tool_call_id: id, content: "snow" },
+  ];
+  const asked = { messages: [asks, ...pair("call_0"), ...pair("call_0")], tools: [functionTool("get_weather")] };
+  const { body, text } = send("openai-chat", asked, "anthropic-messages");
+  t.same(faultsOf("anthropic-messages", text), []);
+  t.match(at(body, "messages.3.content.0"), { type: "tool_use", id: "call_0_1" });
+  t.match(at(body, "messages.4.content.0"), { tool_use_id: "call_0_1" });
+  const answer = chatStream([
+    chunk({ role: "assistant", tool_calls: [{ index: 0, ...call("call_0", "get_weather", "{}") }] }),
+    chunk({}, "tool_calls"),
+  ]);
+  const history = {
+    max_tokens: 9,
+    messages: [
+      asks,
+      { role: "assistant", content: [{ type: "tool_use", id: "call_0", name: "get_weather", input: {} }] },
+      { role: "user", content: [{ type: "tool_result", tool_use_id: "call_0", content: "snow" }] },
+    ],
+  };
+  const told = send("anthropic-messages", history, "openai-chat").streamed(answer);
+  t.equal(at(told.values[1], "content_block.id"), "call_0_1");
+});
+
 t.test("45: names with dots or of 80 characters are shortened for OpenAI and mapped back in the answer", async (t) => {
   const long = `mcp__${"server".repeat(10)}__search_all_things`;
   const names = ["fs.read_file", long];

@@ -104,6 +104,7 @@ const anthropic: Judge = (body, task) => {
   const messages = objects(body["messages"]);
   court.need(messages.length > 0, "messages", "are empty");
   let open: string[] = [];
+  const made = new Set<string>();
   let before = "";
   messages.forEach((message, i) => {
     const place = `messages.${i}`;
@@ -128,6 +129,10 @@ const anthropic: Judge = (body, task) => {
     );
     court.pairs(open, results, place);
     open = blocks.filter(({ type }) => type === "tool_use").map((block) => String((block as JsonObject)["id"]));
+    for (const id of open) {
+      court.need(!made.has(id), place, "a call's id a second time");
+      made.add(id);
+    }
     before = role;
   });
   court.pairs(open, [], "messages");

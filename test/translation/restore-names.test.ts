@@ -4,7 +4,13 @@ import { ToolNames } from "../../src/translation/names.ts";
 import { NameRestorer } from "../../src/translation/restore-names.ts";
 
 function told(names: ToolNames, ...events: Event[]): Event[] {
-  const retelling = new NameRestorer(names, "p", { account: "one", model: "m" }, "seed");
+  const retelling = new NameRestorer(
+    names,
+    "p",
+    { account: "one", model: "m" },
+    "seed",
+    new Set(["call_0", "functions.f:0"]),
+  );
   const out: Event[] = [];
   for (const event of events) retelling.restore(event, out);
   return out;
@@ -91,4 +97,13 @@ t.test("reasoning without opaque state is marked with its origin, other reasonin
   t.same(told(new ToolNames(), open, close), [open, { type: "opaque", block: 0, opaque: mark }, close]);
   const signed: Event = { type: "opaque", block: 0, opaque: { protocol: "p", kind: "sig", data: "x" } };
   t.same(told(new ToolNames(), open, signed, close), [open, signed, close]);
+});
+
+t.test("a call has no id that an earlier one of the conversation or the answer has", async (t) => {
+  const ids = ["call_0", "call_1", "call_1", "functions.f:0"];
+  const restored = told(new ToolNames(), ...ids.map((id) => open("f", { id })));
+  t.same(
+    restored.map((event) => (event as { id?: string }).id),
+    ["call_0_2", "call_1", "call_1_4", "functions.f:5"],
+  );
 });

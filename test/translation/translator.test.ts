@@ -39,7 +39,7 @@ function tinyTranslation(operation = SAY): ResponseTranslation & { lost: string[
       model: "asked",
       id: "01exchange",
       created: 1,
-      conversation: {} as Conversation,
+      conversation: { turns: [] } as unknown as Conversation,
       request: {},
       seal: () => "",
       mark: (id) => id,
@@ -160,7 +160,7 @@ t.test("after the end nothing counts", async (t) => {
 
 t.test("keep-alives pass as the client's own, at most one in five seconds", async (t) => {
   let now = 0;
-  const translator = new StreamTranslator(tinyTranslation(), () => now);
+  const translator = new StreamTranslator(tinyTranslation(), undefined, () => now);
   const pings = () => run(translator, ["ping", "ping"]).frames.length;
   t.equal(pings(), 0);
   now = 5_000;
@@ -170,7 +170,7 @@ t.test("keep-alives pass as the client's own, at most one in five seconds", asyn
   now = 10_000;
   t.equal(pings(), 1);
   t.equal(translator.framing.state.last, undefined, "they are no part of the answer");
-  const array = new StreamTranslator(tinyTranslation(SAY_ARRAY), () => now);
+  const array = new StreamTranslator(tinyTranslation(SAY_ARRAY), undefined, () => now);
   now = 20_000;
   t.same(run(array, ["ping"]).frames, [], "an array has no place for them");
 });
@@ -239,7 +239,7 @@ t.test("endless calls count too", async (t) => {
 /** Decodes and encodes a response at once: no long text is cut. */
 function atOnce(from: ProtocolName, to: ProtocolName, text: string): string {
   const way = translationBetween(from, to);
-  const restorer = new NameRestorer(way.names, from, way.source, way.context.id);
+  const restorer = new NameRestorer(way.names, from, way.source, way.context.id, new Set());
   const events: Event[] = [];
   for (const event of runAtOnce(way.from.translation.response.decode(Buffer.from(text), way.source))) {
     if (event.type === "error") throw new Error(event.fault.message);
