@@ -417,6 +417,16 @@ t.test("44: ids that a vendor uses again are unique for the client, and for Clau
   };
   const told = send("anthropic-messages", history, "openai-chat").streamed(answer);
   t.equal(at(told.values[1], "content_block.id"), "call_0_1");
+  const tool_calls = ["A", "B"].map((city) => call("call_0", "get_weather", JSON.stringify({ city })));
+  const whole = { choices: [{ index: 0, message: { role: "assistant", tool_calls }, finish_reason: "tool_calls" }] };
+  t.match(
+    send("anthropic-messages", history, "openai-chat", { stream: false }).whole(whole)["content"],
+    [
+      { id: "call_0_1", input: { city: "A" } },
+      { id: "call_0_2", input: { city: "B" } },
+    ],
+    "calls of one answer with one id are several",
+  );
 });
 
 t.test("45: names with dots or of 80 characters are shortened for OpenAI and mapped back in the answer", async (t) => {

@@ -224,7 +224,7 @@ class CompletionReader {
     }
     // Some vendors' chunks have a `message`, and some complete responses have a `delta` beside the message.
     const delta = asObject(json[isComplete ? "message" : "delta"]) ?? asObject(json[isComplete ? "delta" : "message"]);
-    if (delta) choice.read(delta, asObject(json["logprobs"]));
+    if (delta) choice.read(delta, asObject(json["logprobs"]), isComplete);
     const reason = json["finish_reason"];
     if (typeof reason !== "string" || reason === "") return;
     if (reason === "error") this.fail(parseError(json["error"] ?? "The provider's model failed."));
@@ -284,7 +284,7 @@ class ChoiceReader {
   }
 
   /** Decodes a delta or a complete message. */
-  read(delta: JsonObject, logprobs: JsonObject | undefined): void {
+  read(delta: JsonObject, logprobs: JsonObject | undefined, isComplete: boolean): void {
     const { content, refusal, tool_calls: calls, function_call: legacy } = delta;
     // Reasoning closes the open text block. Its annotations, whose indices refer to it, must be emitted before.
     const citesOpenText = this.openKind === "text" && !content;
@@ -297,7 +297,7 @@ class ChoiceReader {
     if (!citesOpenText) this.annotations(asList(delta["annotations"]));
     if (Array.isArray(calls) && calls.length > 0) {
       this.closeBlock();
-      this.calls.read(calls);
+      this.calls.read(calls, isComplete);
     }
     if (legacy) {
       this.closeBlock();
@@ -684,8 +684,8 @@ class CallReader {
     return this.all.length > 0;
   }
 
-  /** Decodes the entries of `tool_calls` in a delta or a complete message. */
-  read(list: readonly unknown[]): void {
+  /** Decodes the entries of `tool_calls` in a delta or a complete message, where each is a call, also with another's id. */
+  read(list: readonly unknown[], isComplete: boolean): void {
     for (const value of list) {
       const entry = asObject(value);
       if (!entry) {
@@ -702,7 +702,7 @@ class CallReader {
         this.completion.reportUnmapped(type === undefined ? "tool_calls" : `tool_calls.${type}`);
         continue;
       }
-      const call = this.findCall(entry, inner);
+      const call = isComplete ? undefined : this.findCall(entry, inner);
       if (call && !call.hasState && entry["extra_content"]) this.completion.reportUnmapped("tool_calls.extra_content");
       const piece: CallEntry = { entry, inner, custom };
       this.append(call ?? this.openCall(piece), piece);
