@@ -5,9 +5,9 @@ import { readLines } from "./lines.ts";
 /** The prefix of a line with what the running exchanges of a process have reserved that is stopping or has lost its primary. */
 const ORPHANED_PREFIX = `["orphaned",`;
 
-/** Serializes reservations as a line of a journal; readers of rows skip it. */
+/** Serializes reservations, without what their limiter knows besides, as a line of a journal; readers of rows skip it. */
 export const orphanedLine = (orphaned: readonly RunningReservation[]): string =>
-  `${ORPHANED_PREFIX}${JSON.stringify(orphaned)}]\n`;
+  `${ORPHANED_PREFIX}${JSON.stringify(orphaned.map(({ reservation, time }) => ({ reservation, time })))}]\n`;
 
 /** What processes have reserved that are stopping or have lost their primary. */
 export interface OrphanedReservations {

@@ -3,10 +3,14 @@ import { once } from "node:events";
 import { mkdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import t from "tap";
+import { Calendar } from "../../../src/core/calendar.ts";
 import { journalFile, processName } from "../../../src/store/journal/files.ts";
 import { Journal } from "../../../src/store/journal/journal.ts";
 import { readJournals } from "../../../src/store/journal/lines.ts";
 import { orphanedLine, readOrphaned } from "../../../src/store/journal/orphaned-reservations.ts";
+import type { RunningReservation } from "../../../src/store/limiter.ts";
+import { MemoryLimiter } from "../../../src/store/memory-limiter.ts";
+import { level } from "../../support/limiter-contract.ts";
 
 const spending = { tokens: 0, cost: 4 };
 const orphaned = ["a", "b"].map((id) => ({
@@ -35,6 +39,18 @@ t.test("what a process has reserved is read from its journal, however many files
   t.match(readJournals(folder), { ended: [], open: [], objects: [] }, "it is no row");
   journal.close();
   t.end();
+});
+
+t.test("what a limiter has running is recorded without its counters", async (t) => {
+  const limiter = new MemoryLimiter(
+    async () => new Map(),
+    new Calendar(),
+    () => {},
+  );
+  await limiter.reserve({ id: "a", levels: [level("key", "ci", { rpm: 9 })], maximum: spending, minimum: spending });
+  const [, [read]] = JSON.parse(orphanedLine(limiter.running)) as [string, [RunningReservation]];
+  t.same(Object.keys(read), ["reservation", "time"]);
+  t.equal(read.reservation.id, "a");
 });
 
 t.test("what one's own workers have reserved is counted already", async (t) => {
