@@ -35,12 +35,16 @@ export function restoreId(id: string): string {
 }
 
 /**
- * Returns another id for a call whose id an earlier one has: clients and some vendors find a call by its id alone.
+ * Returns an id for a call that none of the calls before it has: clients and some vendors find a call by its id alone.
  * `functions.name:0` counts all calls of a conversation.
- * @param calls the number of calls before it
+ * @param used the ids of the calls before it
  */
-export const anotherId = (id: string, calls: number): string =>
-  /:\d+$/.test(id) ? id.replace(/\d+$/, String(calls)) : `${id}_${calls}`;
+export function unusedId(id: string, used: Pick<ReadonlySet<string>, "has" | "size">): string {
+  let unused = id;
+  for (let n = used.size; used.has(unused); n++)
+    unused = /:\d+$/.test(id) ? id.replace(/\d+$/, String(n)) : `${id}_${n}`;
+  return unused;
+}
 
 /** Returns a generator of call ids for a response whose vendor gives none: `call_<seed>_<n>`, the same for the same response. */
 export function callIds(seed: string): () => string {

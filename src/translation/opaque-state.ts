@@ -1,6 +1,6 @@
 import type { Conversation, Media, Part, Reasoning, ToolCall, Turn } from "./conversation.ts";
 import type { Opaque } from "./events.ts";
-import { anotherId, restoreId, TextKey } from "./ids.ts";
+import { restoreId, TextKey, unusedId } from "./ids.ts";
 import { withTools } from "./vendor-tools.ts";
 
 /** Kind of an envelope for reasoning without opaque state: it holds only the reasoning's origin. */
@@ -52,7 +52,7 @@ function readCallIds(turns: readonly Turn[]): ReadonlyMap<string, ToolCall> {
     for (const part of parts)
       if (part.kind === "tool_call") {
         const id = restoreId(part.id);
-        part.id = latest.get(id)?.hasResult ? anotherId(id, calls.size) : id;
+        part.id = latest.get(id)?.hasResult ? unusedId(id, calls) : id;
         latest.set(id, { id: part.id, hasResult: false });
         if (!calls.has(part.id)) calls.set(part.id, part);
       } else if (part.kind === "tool_result") {

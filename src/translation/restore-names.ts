@@ -1,7 +1,7 @@
 import type { ResponseSource, ToolNameMap } from "./codec.ts";
 import type { Conversation } from "./conversation.ts";
 import type { Event, EventOf } from "./events.ts";
-import { anotherId, callIds } from "./ids.ts";
+import { callIds, unusedId } from "./ids.ts";
 import { UNSIGNED_KIND } from "./opaque-state.ts";
 import { TextUnwrapper } from "./unwrap.ts";
 
@@ -67,7 +67,7 @@ export class NameRestorer {
       this.nextId ??= callIds(this.seed);
       restored.id = this.nextId();
     }
-    if (this.usedIds.has(restored.id)) restored.id = anotherId(restored.id, this.usedIds.size);
+    restored.id = unusedId(restored.id, this.usedIds);
     this.usedIds.add(restored.id);
     return restored;
   }

@@ -1,6 +1,6 @@
 import t from "tap";
 import type { Part, Turn } from "../../src/translation/conversation.ts";
-import { callIds, PrefixKey, restoreId, safeId, TextKey } from "../../src/translation/ids.ts";
+import { callIds, PrefixKey, restoreId, safeId, TextKey, unusedId } from "../../src/translation/ids.ts";
 
 t.test("an id that every protocol accepts stays unchanged", async (t) => {
   for (const id of ["call_1", "toolu_01-x", "a".repeat(64)]) t.equal(safeId(id), id);
@@ -129,4 +129,12 @@ t.test("the key of long content, and of many turns, is made in many steps, and i
   }
   t.not(counted([user(text(long))]).key, counted([user(text(`${long}.`))]).key);
   t.equal(counted([user(text("Hi"))]).count, 1);
+});
+
+t.test("an id that is used already is changed to one that is not", (t) => {
+  t.equal(unusedId("a", new Set(["b"])), "a");
+  t.equal(unusedId("a", new Set(["a", "b"])), "a_2");
+  t.equal(unusedId("a", new Set(["a", "a_2"])), "a_3");
+  t.equal(unusedId("functions.f:0", new Set(["functions.f:0", "functions.f:2"])), "functions.f:3");
+  t.end();
 });
