@@ -4,9 +4,8 @@ import type { Exchange } from "../core/exchange.ts";
 import { otherModelNotAllowed } from "../core/key-scope.ts";
 import type { Marketplace, Provider } from "../core/marketplace.ts";
 import type { SocketProtocol } from "../core/protocol.ts";
-import { letterVariants } from "../wire/any-case.ts";
 import { JsonError, Scanner } from "../wire/json.ts";
-import { MultiSearch } from "../wire/multi-search.ts";
+import { QuotedNameSearch } from "../wire/quoted-name-search.ts";
 import type { ObjectAccess } from "./objects.ts";
 
 /**
@@ -14,7 +13,7 @@ import type { ObjectAccess } from "./objects.ts";
  * allowed to use the models at that provider.
  */
 export class SocketMessageChecker {
-  private readonly marks: MultiSearch;
+  private readonly names: QuotedNameSearch;
 
   constructor(
     private readonly protocol: SocketProtocol,
@@ -24,7 +23,7 @@ export class SocketMessageChecker {
     private readonly marketplace: Marketplace,
   ) {
     // A letter may be written as an escape, and some servers match names in any case.
-    this.marks = new MultiSearch([...protocol.nameMarkers.flatMap((mark) => caseVariants(`"${mark}"`)), "\\u00"]);
+    this.names = new QuotedNameSearch(protocol.nameMarkers);
   }
 
   /** Reports whether there is anything to check: there is not where all keys may use everything. */
@@ -46,7 +45,7 @@ export class SocketMessageChecker {
     // JSON in UTF-8 never contains a zero byte; in UTF-16 or UTF-32, which some parsers accept, it always does.
     if (message.includes(0))
       throw new GatewayError("invalid_json", { message: "A message holds a zero byte: it is no JSON in UTF-8." });
-    if (!this.marks.occursIn([message])) return;
+    if (!this.names.mayOccurIn(message)) return;
     checkJsonLimits(message);
     const { exchange, provider, objects } = this;
     const names = [...this.protocol.namesIn(parseUnambiguous(message))];
@@ -83,11 +82,4 @@ function checkJsonLimits(message: Buffer): void {
   } catch (thrown) {
     throw thrown instanceof JsonError ? invalidJsonError(thrown) : thrown;
   }
-}
-
-/** Returns all case variants of a short word. */
-function caseVariants(word: string): string[] {
-  let all = [""];
-  for (const letter of word) all = all.flatMap((before) => letterVariants(letter).map((each) => before + each));
-  return all;
 }

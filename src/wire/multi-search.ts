@@ -13,6 +13,8 @@ const pairAt = (bytes: Uint8Array, at: number): number =>
  */
 export class MultiSearch {
   private readonly needles: readonly Buffer[];
+  /** Those whose first bytes, as many as the shortest has, end with a pair: at most places few can be there. */
+  private readonly byPair = new Map<number, Buffer[]>();
   private readonly shifts: Uint8Array;
   private readonly shortest: number;
   /** The first byte of all of them; undefined: they differ. */
@@ -25,11 +27,14 @@ export class MultiSearch {
     const [first] = this.needles[0] ?? [];
     this.first = this.needles.every((needle) => needle[0] === first) ? first : undefined;
     this.shifts = new Uint8Array(PAIRS).fill(this.shortest - 1);
-    for (const needle of this.needles)
+    for (const needle of this.needles) {
+      const last = pairAt(needle, this.shortest - 1);
+      this.byPair.set(last, [...(this.byPair.get(last) ?? []), needle]);
       for (let i = 1; i < this.shortest; i++) {
         const pair = pairAt(needle, i);
         this.shifts[pair] = Math.min(this.shifts[pair] as number, this.shortest - 1 - i);
       }
+    }
   }
 
   /** Reports whether one of them occurs in a text in pieces with arbitrary boundaries. */
@@ -46,7 +51,7 @@ export class MultiSearch {
   }
 
   private occursInPiece(bytes: Buffer): boolean {
-    const { needles, shifts, shortest, first } = this;
+    const { byPair, shifts, shortest, first } = this;
     const { length } = bytes;
     let nextCheck = first === undefined ? length : 0;
     for (let end = shortest - 1; end < length; ) {
@@ -57,11 +62,12 @@ export class MultiSearch {
         nextCheck = end + FIRST_BYTE_INTERVAL;
         if (end >= length) return false;
       }
-      const shift = shifts[pairAt(bytes, end)] as number;
+      const pair = pairAt(bytes, end);
+      const shift = shifts[pair] as number;
       if (shift > 0) end += shift;
       else {
         const start = end - shortest + 1;
-        for (const needle of needles) if (matches(bytes, start, needle)) return true;
+        for (const needle of byPair.get(pair) ?? []) if (matches(bytes, start, needle)) return true;
         end++;
       }
     }

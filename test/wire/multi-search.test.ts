@@ -1,5 +1,6 @@
 import t from "tap";
 import { MultiSearch } from "../../src/wire/multi-search.ts";
+import { fastest } from "../support/fastest.ts";
 
 const WORDS = ['"file_id"', '"item_reference"', '"container"', '"vector_store_ids"'];
 
@@ -36,4 +37,15 @@ t.test("each is found after a lot of data without any of their first bytes", asy
 
 t.test("without texts nothing is found", async (t) => {
   t.notOk(new MultiSearch([]).occursIn([Buffer.from("anything")]));
+});
+
+t.test("many texts take hardly longer than one, also in a text full of their beginnings", async (t) => {
+  const letters = [..."abcdefghijklmn"];
+  const words = letters.flatMap((one) => letters.map((other) => `"${one}${other}`));
+  const hostile = Buffer.from('"ab'.repeat(100_000));
+  const one = new MultiSearch(['"ab!', '"zz']);
+  const all = new MultiSearch([...words.map((word) => `${word}!`), '"zz']);
+  const alone = fastest(() => one.occursIn([hostile]));
+  const took = fastest(() => all.occursIn([hostile]));
+  t.ok(took < 10 * alone, `${took} ms against ${alone}`);
 });
