@@ -13,8 +13,10 @@ const pairAt = (bytes: Uint8Array, at: number): number =>
  */
 export class MultiSearch {
   private readonly needles: readonly Buffer[];
-  /** Those whose first bytes, as many as the shortest has, end with a pair: at most places few can be there. */
-  private readonly byPair = new Map<number, Buffer[]>();
+  /** They are in groups by the pair that ends their first bytes, as many as the shortest has: where that occurs, few can be there. */
+  private readonly groups: Buffer[][] = [[]];
+  /** The index of the group of each pair; 0: an empty one. */
+  private readonly groupOf = new Uint16Array(PAIRS);
   private readonly shifts: Uint8Array;
   private readonly shortest: number;
   /** The first byte of all of them; undefined: they differ. */
@@ -29,7 +31,8 @@ export class MultiSearch {
     this.shifts = new Uint8Array(PAIRS).fill(this.shortest - 1);
     for (const needle of this.needles) {
       const last = pairAt(needle, this.shortest - 1);
-      this.byPair.set(last, [...(this.byPair.get(last) ?? []), needle]);
+      this.groupOf[last] ||= this.groups.push([]) - 1;
+      this.groups[this.groupOf[last] as number]?.push(needle);
       for (let i = 1; i < this.shortest; i++) {
         const pair = pairAt(needle, i);
         this.shifts[pair] = Math.min(this.shifts[pair] as number, this.shortest - 1 - i);
@@ -51,7 +54,7 @@ export class MultiSearch {
   }
 
   private occursInPiece(bytes: Buffer): boolean {
-    const { byPair, shifts, shortest, first } = this;
+    const { groups, groupOf, shifts, shortest, first } = this;
     const { length } = bytes;
     let nextCheck = first === undefined ? length : 0;
     for (let end = shortest - 1; end < length; ) {
@@ -67,7 +70,8 @@ export class MultiSearch {
       if (shift > 0) end += shift;
       else {
         const start = end - shortest + 1;
-        for (const needle of byPair.get(pair) ?? []) if (matches(bytes, start, needle)) return true;
+        const group = groups[groupOf[pair] as number] as readonly Buffer[];
+        for (let i = 0; i < group.length; i++) if (matches(bytes, start, group[i] as Buffer)) return true;
         end++;
       }
     }
