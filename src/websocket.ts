@@ -9,6 +9,7 @@ import type { SocketProtocol } from "./core/protocol.ts";
 import type { HandshakeResponse } from "./downstream/handshake.ts";
 import type { RouteMatch } from "./downstream/paths.ts";
 import { pluginAnswer } from "./downstream/plugin-answer.ts";
+import { namesModel } from "./downstream/query-names.ts";
 import { Reply } from "./downstream/reply.ts";
 import { SocketMessageChecker } from "./objects/socket-message-checker.ts";
 import type { ExchangeParts } from "./pipeline.ts";
@@ -164,7 +165,7 @@ function checkNames({ caller, query, protocol: { socket } }: Exchange): void {
   const { modelParameter, otherParameters } = socket;
   const other = query.names().find((name) => {
     const word = firstWord(name);
-    return name !== modelParameter && (word === modelParameter || otherParameters.includes(word));
+    return name !== modelParameter && (word === modelParameter || namesModel(name) || otherParameters.includes(word));
   });
   if (other !== undefined)
     throw new GatewayError("key_not_allowed", {

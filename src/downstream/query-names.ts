@@ -9,12 +9,15 @@ const PARTS = /[^\p{L}\p{N}_-]+/u;
 
 const checkedNames = new WeakMap<Protocol, ReadonlySet<string>>();
 
+/** Reports whether some servers look for a model in a query parameter. */
+export const namesModel = (name: string): boolean => MODEL.test(name);
+
 /**
  * Reports whether a query parameter repeats something that is checked in path and body: a model, an object that keys own, an
  * output limit. Some servers merge query parameters into the body (`?cachedContent=`, `?generationConfig.maxOutputTokens=`).
  */
 export function repeatsCheckedMember(name: string, protocol: Protocol): boolean {
-  if (MODEL.test(name)) return true;
+  if (namesModel(name)) return true;
   let checked = checkedNames.get(protocol);
   if (!checked) {
     checked = new Set(checkedMembers(protocol).map(normalizeName));

@@ -18,6 +18,8 @@ const HANDSHAKE_TIMEOUT = 30_000;
 /** Milliseconds to wait for the reply to our close frame, and for the end of the provider's current frame before it. */
 const CLOSE_TIMEOUT = 200;
 const FRAME_END_TIMEOUT = 2000;
+/** Milliseconds for which the provider's messages are read after a client that had not read them has left. */
+const REST_TIMEOUT = 1000;
 
 /** Bytes of incomplete messages for the sockets of one key, unless a single message may be larger. */
 const KEY_BYTES = 16 * 1024 * 1024;
@@ -113,6 +115,8 @@ export class SocketRelay {
   private closeNotice: { message: string | undefined; reason: string } | undefined;
   private closeSent = false;
   private endedBy: SocketEnd["endedBy"];
+  /** The client has left, and the provider's last messages are only read for their usage. */
+  private readsRest = false;
   private providerReceiver: Receiver | undefined;
   /** Parses the client's messages if they are checked, until one is refused or is the last. */
   private clientReceiver: Receiver | undefined;
@@ -154,14 +158,19 @@ export class SocketRelay {
       // No extensions: their frames could not be parsed here.
       ...(protocols.length > 0 ? { "sec-websocket-protocol": protocols.join(", ") } : {}),
     };
-    socket.once("close", () => {
-      const code =
-        this.upstream && (this.closing ?? this.providerFrames.closeCode ?? this.clientFrames.closeCode ?? ABNORMAL);
+    const settle = () => {
+      // A client that has left knows nothing of the provider's last messages.
+      const ofProvider = this.readsRest ? undefined : this.providerFrames.closeCode;
+      const code = this.upstream && (this.closing ?? ofProvider ?? this.clientFrames.closeCode ?? ABNORMAL);
       const abnormalEnd = code === ABNORMAL ? (this.endedBy ?? "client") : undefined;
       unsubscribe();
       this.memory.close();
       this.pace?.stop();
       this.end.resolve({ code, endedBy: this.closing === RESTART ? "gateway" : abnormalEnd });
+    };
+    socket.once("close", () => {
+      if (this.readsRest && !this.upstream?.destroyed) this.upstream?.once("close", settle);
+      else settle();
     });
     const unsubscribe = this.observer.onInterrupt((error, message) => this.interrupt(error, message));
     try {
@@ -337,10 +346,23 @@ export class SocketRelay {
     ] as const) {
       const onEnd = () => {
         this.endedBy ??= name;
-        flushAndClose(otherSide);
+        if (name === "client" && this.providerReceiver && upstream.isPaused()) this.readRest(upstream);
+        else if (name === "provider" || !this.readsRest) flushAndClose(otherSide);
       };
       side.on("error", onEnd).once("end", onEnd).once("close", onEnd);
     }
+  }
+
+  /**
+   * Reads what the provider has sent to a client that has left without reading it, as it may report usage. The provider is told
+   * that nobody listens any more.
+   */
+  private readRest(upstream: Duplex): void {
+    this.readsRest = true;
+    upstream.resume();
+    if (this.clientFrames.atFrameBoundary && upstream.writable) upstream.write(closeFrame(GOING_AWAY, true));
+    const timer = setTimeout(() => flushAndClose(upstream), REST_TIMEOUT);
+    upstream.once("close", () => clearTimeout(timer));
   }
 
   /** Parses the provider's text messages besides forwarding them; what cannot be parsed is left to the client. */
@@ -432,13 +454,14 @@ export class SocketRelay {
     const frames = bytes.subarray(0, consumed);
     this.observer.onProviderBytes(frames);
     this.providerReceiver?.write(frames);
+    if (this.providerReceiver && this.providerFrames.frames - framesBefore > MAX_FRAMES_A_TURN)
+      this.readNextTurn(this.upstream as Duplex, this.handshake.socket);
+    if (this.readsRest) return;
     if (!this.handshake.socket.write(frames) && !closing) this.upstream?.pause();
     if (closing) this.sendClose();
     else if (this.providerFrames.largestMessage > this.limits.message) this.close(TOO_BIG);
     else if (consumed < bytes.length) this.forwardClose(bytes.subarray(consumed));
     else this.reserveMemory();
-    if (this.providerReceiver && this.providerFrames.frames - framesBefore > MAX_FRAMES_A_TURN)
-      this.readNextTurn(this.upstream as Duplex, this.handshake.socket);
   }
 
   /** Forwards the provider's close frame once it is complete; nothing may follow it (RFC 6455 §5.5.1). */

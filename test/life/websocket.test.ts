@@ -67,7 +67,10 @@ t.test("a call that another key began cannot be joined", async (t) => {
 
 t.test("a key limited to some models may send nothing that could name another one; other keys may", async (t) => {
   const { upstream, running } = await talking(t);
-  for (const query of ["deployment=other", "call_id=rtc_1", "Model=other", "model[]=other", "Call_ID=1"]) {
+  for (const query of [
+    ...["deployment=other", "call_id=rtc_1", "Model=other", "model[]=other", "Call_ID=1"],
+    ...["model_id=other", "models=other", "engine=other", "deployment-name=other"],
+  ]) {
     const path = `/v1/realtime?model=voice&${query}`;
     await t.rejects(
       open(address(running, path), [], { authorization: `Bearer ${LIMITED}` }),
@@ -83,7 +86,7 @@ t.test("a key limited to some models may send nothing that could name another on
   const { socket, closed } = await open(address(running, path), [], { authorization: `Bearer ${LIMITED}` });
   socket.close();
   await closed;
-  t.equal(upstream.handshakes.length, 6);
+  t.equal(upstream.handshakes.length, 10);
 });
 
 t.test(
@@ -383,6 +386,31 @@ t.test(
     await until(() => unread.messages.includes("unread"), "the other message");
   },
 );
+
+t.test("the usage of responses that a client has not read before it left is recorded", async (t) => {
+  const done = JSON.stringify({ type: "response.done", response: { usage: { input_tokens: 10, output_tokens: 4 } } });
+  const { upstream, running } = await talking(t, (_message, socket) => {
+    socket.send("a".repeat(200_000));
+    return done;
+  });
+  const seen = await open(address(running), [], bearer);
+  (seen.socket as unknown as { _socket: { pause(): void } })._socket.pause();
+  const responses = 100;
+  for (let i = 0; i < responses; i++) seen.socket.send("ask");
+  await until(() => upstream.messages.length === responses, "all of them to be asked for");
+  let waiting = 0;
+  const isStuck = () => {
+    const before = waiting;
+    waiting = upstream.sockets[0]?.bufferedAmount ?? 0;
+    return waiting > 0 && waiting === before;
+  };
+  await until(isStuck, "the provider to wait for the client");
+  seen.socket.terminate();
+  await until(() => ended(running).length === 1);
+  t.match(ended(running), [{ close: 1006, outcome: "aborted" }]);
+  t.match(await ledger(running), [{ usage: { in: { total: 10 * responses }, out: { total: 4 * responses } } }]);
+  await until(() => upstream.codes.length === 1, "the provider's connection to end");
+});
 
 t.test("a drain closes every socket with 1012, also in the middle of a stream of messages", async (t) => {
   let talkative: NodeJS.Timeout | undefined;
