@@ -28,6 +28,8 @@ interface ObjectPath {
   readonly owned: boolean;
   /** The outermost object; undefined: the collection as a whole. */
   readonly id?: string;
+  /** What follows an action on the collection. */
+  readonly further?: readonly string[];
 }
 
 /**
@@ -42,8 +44,9 @@ export function objectPath(
   const parts = pathSegments(path);
   const found = outermostCollection(parts, collections);
   if (!found) return parts.some((part) => publicParts.includes(part.toLowerCase())) ? { owned: false } : undefined;
-  const [id] = found.below;
-  return id === undefined || actions.includes(id) ? { owned: true } : { owned: true, id };
+  const [id, ...further] = found.below;
+  if (id !== undefined && !actions.includes(id)) return { owned: true, id };
+  return { owned: true, ...(further.length > 0 && { further }) };
 }
 
 /**
@@ -223,8 +226,9 @@ export class PassThroughObjects {
     const { path, account, exchange, below } = this;
     const creates = !account && (exchange.method === "POST" || (exchange.method === "PUT" && path?.owned));
     const reads = /^(?:GET|HEAD|OPTIONS)$/.test(exchange.method);
-    if (creates && !path) return pathSegments(below).flatMap((id) => (looksLikeId(id) ? { id, param: undefined } : []));
-    if (creates || (path?.owned === false && reads)) return [];
+    const unknown = path ? (path.further ?? []) : pathSegments(below);
+    if (creates) return unknown.flatMap((id) => (looksLikeId(id) ? { id, param: undefined } : []));
+    if (path?.owned === false && reads) return [];
     throw new GatewayError("key_not_allowed", {
       message: "This request could show or change what other keys made.",
       hint: "Name an object by its id; or let the operator set open: true on the path, or share: all.",

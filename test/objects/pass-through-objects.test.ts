@@ -28,6 +28,7 @@ t.test("a path yields its outermost object, and those that belong to nobody", as
   t.same(at(chat, "//Files;x=1/file-1;y"), { owned: true, id: "file-1" });
   t.same(at(chat, "/files/file-1;y%0a;z"), { owned: true, id: "file-1" });
   t.same(at(chat, "/responses/input_tokens"), { owned: true });
+  t.same(at(chat, "/threads/runs/run_1/cancel"), { owned: true, further: ["run_1", "cancel"] });
   t.same(at(chat, "/files"), { owned: true });
   t.same(at(chat, "/models/gpt"), { owned: false });
   t.same(at(chat, "/models/files/file-1"), { owned: true, id: "file-1" });
@@ -370,6 +371,8 @@ t.test("a call on an unknown object may create something, and change nothing tha
       "/v1/widgets/wdgt_01HzK2mQ/rotate_secret",
       "/v1/new/things/a9k3m2x8:cancel",
       "/v1/x%2f1234567890",
+      "/v1/agents/runs/run_01HzK2mQ9/cancel",
+      "/v1/files/input_tokens;/file-01HzK2mQ9",
     ])
       t.equal((await ask("mine", "POST", path, {})).status, status, path);
     for (const path of [
