@@ -1,4 +1,5 @@
 import { setImmediate as nextTurn } from "node:timers/promises";
+import { createContext, Script } from "node:vm";
 import {
   type Attempt,
   type Body,
@@ -39,6 +40,8 @@ export interface CaptureState {
 const MAX_SECRET = 2048;
 /** Milliseconds of searching in one turn of the event loop, and in all for one response. */
 const [TURN, MAX_SEARCH] = [10, 1000];
+/** Bytes of a frame from which its search may take too long at once, and the milliseconds after which that is ended. */
+const [LONG_FRAME, MAX_STEP] = [4096, 50];
 const END = new Frame("end", Buffer.alloc(0));
 const UNREADABLE = Buffer.from("(It could not be searched for secrets, and is left out.)");
 
@@ -100,7 +103,8 @@ export class Capture {
       for (const clean of this.cleaners) {
         const passed: Frame[] = [];
         for (const frame of frames) {
-          passed.push(...[clean(frame) ?? frame].flat());
+          const cleaned = frame.bytes.length < LONG_FRAME ? clean(frame) : runBriefly(() => clean(frame));
+          passed.push(...[cleaned ?? frame].flat());
           const took = performance.now() - began;
           if (took < TURN) continue;
           spent += took;
@@ -119,6 +123,20 @@ export class Capture {
   /** Returns the captured message; of a stream without keys in its text. */
   message(): RawMessage {
     return { ...this.head, body: this.cleaned ?? UNREADABLE, bytes: this.bytes };
+  }
+}
+
+let brief: { readonly script: Script; readonly context: { run?: () => unknown } } | undefined;
+
+/** Runs something that an expression may keep busy without end. @throws Error where it takes longer than MAX_STEP */
+function runBriefly<Result>(run: () => Result): Result {
+  brief ??= { script: new Script("run()"), context: createContext({}) };
+  const { script, context } = brief;
+  context.run = run;
+  try {
+    return script.runInContext(context, { timeout: MAX_STEP }) as Result;
+  } finally {
+    delete context.run;
   }
 }
 

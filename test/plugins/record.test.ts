@@ -3,12 +3,16 @@ import { DatabaseSync } from "node:sqlite";
 import { setTimeout as sleep } from "node:timers/promises";
 import { gunzipSync, gzipSync } from "node:zlib";
 import t, { type Test } from "tap";
+import { Capture } from "../../plugins/record/capture.ts";
 import { RecordFile } from "../../plugins/record/file.ts";
 import type { RawExchange } from "../../plugins/record/messages.ts";
 import { ExchangeRedactor } from "../../plugins/record/redactor.ts";
 import Record from "../../plugins/record.ts";
+import type { Head } from "../../src/core/head.ts";
+import type { ResponseExchange } from "../../src/core/phases.ts";
 import type { RecordedExchange } from "../../src/core/recorded.ts";
 import { type DriveOptions, drive, type TestGateway } from "../../src/testing.ts";
+import { Frame } from "../../src/wire/frame.ts";
 import { gathered } from "../support/gathered.ts";
 import { EVERY_CASE, sample } from "../support/sample.ts";
 import { countTurns } from "../support/turns.ts";
@@ -168,6 +172,18 @@ t.test("a stream that a pattern without bounds cannot search in time is left out
   });
   t.ok(turns > 20, `${turns} turns`);
   await driven.close();
+});
+
+t.test("the same for one event with a long text: its search is ended, and not only that of the next one", async (t) => {
+  const search = () => void /[a-z]+@[a-z]+/.test("a".repeat(200_000));
+  const exchange = { replaceResponseText: () => search } as unknown as ResponseExchange;
+  const head = { status: 200, headers: { lines: [] }, framing: "sse" } as unknown as Head;
+  const capture = new Capture(exchange, head, 1_000_000, [], []);
+  capture.stage(new Frame("event", Buffer.alloc(200_000)));
+  const began = performance.now();
+  await capture.clean();
+  t.ok(performance.now() - began < 5000);
+  t.equal(Buffer.from(capture.message().body).toString(), "(It could not be searched for secrets, and is left out.)");
 });
 
 t.test("interrupted streams are recorded as far as they came", async (t) => {
