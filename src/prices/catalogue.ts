@@ -2,7 +2,7 @@ import type { Provider } from "../core/marketplace.ts";
 import { type Price, type Rates, SERVICE_TIERS } from "../core/price.ts";
 import { type DatedPrice, DEMO_SOURCE, PriceList } from "../core/price-list.ts";
 import type { GenaiPrices } from "./genai.ts";
-import type { LiteLlmModel } from "./litellm-extract.ts";
+import type { LiteLlmModel } from "./litellm-table.ts";
 import { vendorAt } from "./vendors.ts";
 
 /** Facts about a model from public tables, with their sources. */

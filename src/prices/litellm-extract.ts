@@ -1,38 +1,8 @@
 import type { Price, Rates, TieredRates } from "../core/price.ts";
+import type { LiteLlmExtract, LiteLlmModel, StoredLiteLlmExtract, StoredLiteLlmModel } from "./litellm-table.ts";
 
 /** A row of LiteLLM's table; only some members are read. */
 export type LiteLlmRow = { litellm_provider?: string; mode?: string } & Record<string, unknown>;
-
-/** The part of a row that is kept. */
-export interface LiteLlmModel {
-  context?: number;
-  output?: number;
-  can?: string[];
-  price?: Price;
-}
-
-/** The part of the table that is kept: models as `vendor:model`. */
-export interface LiteLlmExtract {
-  version: string;
-  models: Record<string, LiteLlmModel>;
-}
-
-/** The extract as it is stored: many names, like those of regions, stand for equal models. */
-export interface StoredLiteLlmExtract {
-  version: string;
-  /** What models can do; rows have the places in this list. */
-  abilities: readonly string[];
-  models: readonly StoredLiteLlmModel[];
-}
-
-/** A model, all of its names first. What is unknown is null, or left out at the end. */
-type StoredLiteLlmModel = readonly [
-  names: readonly string[],
-  can: readonly number[],
-  context: number | null,
-  output: number | null,
-  price?: Price,
-];
 
 /** Vendors by their names at LiteLLM, and the prefix of their models' names in its table. */
 const LITELLM_VENDORS: Readonly<Record<string, { vendor: string; prefix: string }>> = {
@@ -240,18 +210,4 @@ export function packLiteLlm({ version, models }: LiteLlmExtract): StoredLiteLlmE
     return price ? [...facts, price] : facts;
   };
   return { version, abilities, models: [...groups.values()].map(pack) };
-}
-
-/** Returns a stored extract by names. */
-export function unpackLiteLlm({ version, abilities, models }: StoredLiteLlmExtract): LiteLlmExtract {
-  const unpacked = models.flatMap(([names, can, context, output, price]) => {
-    const model: LiteLlmModel = {
-      ...(context !== null && { context }),
-      ...(output !== null && { output }),
-      ...(can.length > 0 && { can: can.map((at) => abilities[at] as string) }),
-      ...(price && { price }),
-    };
-    return names.map((name) => [name, model] as const);
-  });
-  return { version, models: Object.fromEntries(unpacked) };
 }

@@ -1,7 +1,7 @@
 import { readFileSync } from "node:fs";
 import { undatedName } from "../core/marketplace.ts";
 import type { Rates } from "../core/price.ts";
-import { type LiteLlmExtract, type LiteLlmModel, type StoredLiteLlmExtract, unpackLiteLlm } from "./litellm-extract.ts";
+import { type LiteLlmExtract, type LiteLlmModel, type StoredLiteLlmExtract, unpackLiteLlm } from "./litellm-table.ts";
 
 const FILE = new URL("litellm.json", import.meta.url);
 

@@ -1,5 +1,6 @@
 import t from "tap";
-import { extractLiteLlm, type LiteLlmRow, packLiteLlm, unpackLiteLlm } from "../../src/prices/litellm-extract.ts";
+import { extractLiteLlm, type LiteLlmRow, packLiteLlm } from "../../src/prices/litellm-extract.ts";
+import { unpackLiteLlm } from "../../src/prices/litellm-table.ts";
 
 const ROW: LiteLlmRow = {
   litellm_provider: "gemini",
