@@ -180,9 +180,7 @@ t.test("the same for one event with a long text: its search is ended, and not on
   const head = { status: 200, headers: { lines: [] }, framing: "sse" } as unknown as Head;
   const capture = new Capture(exchange, head, 1_000_000, [], []);
   capture.stage(new Frame("event", Buffer.alloc(200_000)));
-  const began = performance.now();
   await capture.clean();
-  t.ok(performance.now() - began < 5000);
   t.equal(Buffer.from(capture.message().body).toString(), "(It could not be searched for secrets, and is left out.)");
 });
 
