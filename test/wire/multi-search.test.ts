@@ -1,6 +1,5 @@
 import t from "tap";
 import { MultiSearch } from "../../src/wire/multi-search.ts";
-import { fastest } from "../support/fastest.ts";
 
 const WORDS = ['"file_id"', '"item_reference"', '"container"', '"vector_store_ids"'];
 
@@ -39,13 +38,12 @@ t.test("without texts nothing is found", async (t) => {
   t.notOk(new MultiSearch([]).occursIn([Buffer.from("anything")]));
 });
 
-t.test("many texts take hardly longer than one, also in a text full of their beginnings", async (t) => {
+t.test("each of many texts is found, also behind a text full of their beginnings", async (t) => {
   const letters = [..."abcdefghijklmn"];
-  const words = letters.flatMap((one) => letters.map((other) => `"${one}${other}`));
-  const hostile = Buffer.from('"ab'.repeat(100_000));
-  const one = new MultiSearch(['"ab!', '"zz']);
-  const all = new MultiSearch([...words.map((word) => `${word}!`), '"zz']);
-  const alone = fastest(() => one.occursIn([hostile]));
-  const took = fastest(() => all.occursIn([hostile]));
-  t.ok(took < 10 * alone, `${took} ms against ${alone}`);
+  const words = letters.flatMap((one) => letters.map((other) => `"${one}${other}!`));
+  const all = new MultiSearch(words);
+  const hostile = '"ab'.repeat(1000);
+  t.notOk(all.occursIn([Buffer.from(hostile)]));
+  const missed = words.filter((word) => !all.occursIn([Buffer.from(hostile + word)]));
+  t.same(missed, []);
 });

@@ -1,6 +1,5 @@
 import t from "tap";
 import { QuotedNameSearch } from "../../src/wire/quoted-name-search.ts";
-import { fastest } from "../support/fastest.ts";
 
 const NAMES = ["model", "mode", "task_id", "voice"];
 const search = new QuotedNameSearch(NAMES);
@@ -45,12 +44,11 @@ t.test("the result is that of a pattern, for random texts", async (t) => {
   }
 });
 
-t.test("a text full of beginnings of names takes no longer than any other", async (t) => {
+t.test("a name is found behind a text full of beginnings of names", async (t) => {
   const many = new QuotedNameSearch(["model", "prompt", "file_id", "tunnel_id", "voice"]);
-  const plain = fastest(() => many.mayOccurIn(Buffer.from("x".repeat(1_000_000))));
-  for (const part of ['"pro', '"mod', '"tunnel_i', '"voice"'.slice(0, -1), '"', "\\u0"]) {
-    const text = Buffer.from(part.repeat(1_000_000 / part.length));
-    const took = fastest(() => many.mayOccurIn(text));
-    t.ok(took < 20 * plain, `${part}: ${took} ms against ${plain}`);
+  for (const part of ['"pro', '"mod', '"tunnel_i', '"voice', '"', "\\u0"]) {
+    const text = part.repeat(10_000);
+    t.notOk(many.mayOccurIn(Buffer.from(text)), part);
+    t.ok(many.mayOccurIn(Buffer.from(`${text}"voice"`)), part);
   }
 });
