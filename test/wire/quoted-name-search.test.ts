@@ -46,7 +46,7 @@ t.test("the result is that of a pattern, for random texts", async (t) => {
 
 t.test("a name is found behind a text full of beginnings of names", async (t) => {
   const many = new QuotedNameSearch(["model", "prompt", "file_id", "tunnel_id", "voice"]);
-  for (const part of ['"pro', '"mod', '"tunnel_i', '"voice', '"', "\\u0"]) {
+  for (const part of ['"pro', '"mod', '"tunnel_i', '"voic', '"', "\\u0"]) {
     const text = part.repeat(10_000);
     t.notOk(many.mayOccurIn(Buffer.from(text)), part);
     t.ok(many.mayOccurIn(Buffer.from(`${text}"voice"`)), part);
