@@ -37,7 +37,13 @@ import {
 /** Objects whose original text is kept. */
 export const RAW_MEMBERS: ReadonlySet<string> = new Set(
   bothSpellings([
-    ...["args", "response", "parameters", "parametersJsonSchema", "responseSchema", "responseJsonSchema", "schema"],
+    "args",
+    "response",
+    "parameters",
+    "parametersJsonSchema",
+    "responseSchema",
+    "responseJsonSchema",
+    "schema",
   ]),
 );
 
