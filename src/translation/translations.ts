@@ -110,8 +110,8 @@ export class Translations {
 
   /**
    * Estimates the tokens of a request without a count, and their upper bound; undefined where it is not a conversation, or has
-   * no long base64: only that can be far fewer tokens than its bytes suggest. A promise where there is much to read besides one, for which
-   * many turns of the event loop are taken.
+   * no long base64: only that can be far fewer tokens than its bytes suggest. A promise where much has to be read beside the
+   * base64, which takes many turns of the event loop.
    */
   tokensIn(exchange: RoutedExchange): TokenRange | undefined | Promise<TokenRange | undefined> {
     const { protocol, operation, headers, query, caller, body } = exchange;

@@ -29,12 +29,16 @@ export interface ProcessJournal {
 /** Returns the folder of a store's journals. */
 export const journalFolder = (store: string): string => `${store}.journal`;
 
-/** Returns why this user cannot use a folder of journals, or create it; undefined: it is possible. */
+/**
+ * Returns why this user cannot use a folder of journals; undefined: it is possible. Of one that does not exist yet the nearest
+ * folder above it that does is judged: it must be possible to create the missing ones in that.
+ */
 export function folderProblem(folder: string): string | undefined {
   try {
     if (existsSync(folder)) readdirSync(folder);
     let nearest = folder;
     while (!existsSync(nearest)) nearest = dirname(nearest);
+    // With a slash, so that a file in its place is an error.
     accessSync(`${nearest}/`, constants.W_OK | constants.X_OK);
     return undefined;
   } catch (thrown) {
