@@ -231,14 +231,13 @@ export const sinceFirstAttempt = ({ elapsed, attempts }: Exchange): number =>
 /** Waits, unless the client leaves. @throws GatewayError client_gone */
 export function waitUnlessAborted(ms: number, exchange: Exchange): Promise<void> {
   return new Promise((resolve, reject) => {
-    let timer: NodeJS.Timeout | undefined;
+    const timer = setTimeout(() => {
+      unsubscribe();
+      resolve();
+    }, ms);
     const unsubscribe = exchange.onAbort(() => {
       clearTimeout(timer);
       reject(new GatewayError("client_gone"));
     });
-    timer = setTimeout(() => {
-      unsubscribe();
-      resolve();
-    }, ms);
   });
 }

@@ -1,5 +1,5 @@
 import t, { type Test } from "tap";
-import { outcomeOfError, outcomeOfStatus, RetryBudget } from "../../src/upstream/retry.ts";
+import { outcomeOfError, outcomeOfStatus, RetryBudget, waitUnlessAborted } from "../../src/upstream/retry.ts";
 import { asking, type Running, startGateway } from "../support/gateway.ts";
 import { until } from "../support/until.ts";
 import { OK, type RawRequest, rawUpstream, type Script } from "../support/upstream.ts";
@@ -52,6 +52,19 @@ async function attempts(running: Running) {
   await running.gateway.stores.ledger.flush();
   return (await running.gateway.stores.ledger.recent(1))[0]?.attempts;
 }
+
+t.test("a client that has left before a retry leaves no timer that waits for it", async (t) => {
+  const timers = () => process.getActiveResourcesInfo().filter((kind) => kind === "Timeout").length;
+  const before = timers();
+  const exchange = {
+    onAbort(listener: () => void) {
+      listener();
+      return () => {};
+    },
+  };
+  await t.rejects(waitUnlessAborted(20_000, exchange as never), { code: "client_gone" });
+  t.equal(timers(), before);
+});
 
 t.test("a failing provider is tried again once, then clients are told not to retry", async (t) => {
   const one = await provider(t, failing(503), ok);
