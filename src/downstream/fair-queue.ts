@@ -37,6 +37,10 @@ class Fifo<Entry> {
     }
     return first;
   }
+
+  clear(): void {
+    this.entries.length = this.at = 0;
+  }
 }
 
 /** The queued items of one caller. */
@@ -114,17 +118,19 @@ export class FairQueue<Item extends QueueItem> {
   }
 
   private take(entry: QueueEntry<Item>): Item {
-    const item = this.release(entry);
-    firstEntry(this.all);
-    return item;
-  }
-
-  private release(entry: QueueEntry<Item>): Item {
     const { item, caller } = entry;
     entry.item = undefined;
-    this.count--;
     caller.waiting--;
+    if (--this.count === 0) this.clear();
+    else firstEntry(this.all);
     return item as Item;
+  }
+
+  /** Drops what is left of callers whose items have all been taken as the oldest, for whom no turn may come. */
+  private clear(): void {
+    this.callers.clear();
+    this.turns.clear();
+    this.all.clear();
   }
 }
 

@@ -53,6 +53,15 @@ t.test("it reports how many requests a caller has, and how many precede its next
   t.equal(queue.maxAhead(0), 0);
 });
 
+t.test("nothing is kept of callers whose requests have all been dropped", async (t) => {
+  const queue = filled("abc");
+  while (queue.takeOldest());
+  t.equal(queue.countOf("a"), 0);
+  filled("ddd", queue);
+  t.equal(queue.maxAhead(0), 1, "no turn of theirs comes first");
+  t.equal(names(queue), "d1 d2 d3");
+});
+
 t.test("callers with many and with few dropped requests are served alike", async (t) => {
   const queue = new FairQueue<Named>();
   const served: Record<string, number> = { a: 0, b: 0 };
