@@ -25,6 +25,8 @@ interface CredentialCooldown {
   wasForAll?: boolean;
   /** The caller whose request last got a long wait, and until when it lasts for that caller. */
   longWait?: { readonly caller: string; readonly until: number };
+  /** The end of a wait that other processes know. */
+  announcedUntil?: number;
 }
 
 /** The scope of a new cooldown: one caller or all; reported once, for the log. */
@@ -36,8 +38,6 @@ export type CooldownScope = "caller" | "all";
  */
 export class CredentialCooldowns {
   private readonly cooldowns = new Map<Credential, CredentialCooldown>();
-  /** Time until which other processes know that a credential waits. */
-  private readonly announcedUntil = new WeakMap<Credential, number>();
 
   /** @param onChange called whenever the cooldown of a credential changes */
   constructor(private readonly onChange: (credential: Credential) => void = () => {}) {}
@@ -56,7 +56,7 @@ export class CredentialCooldowns {
     const wasForAll =
       this.cooldowns.get(credential)?.wasForAll === true ||
       (cooldown.nextDuration > 0 && cooldown.onlyCaller === undefined);
-    this.cooldowns.set(credential, { ...cooldown, wasForAll });
+    this.cooldowns.set(credential, { ...cooldown, wasForAll, announcedUntil: cooldown.until });
   }
 
   /** Returns the time from which a caller may use it; 0: any time. */
@@ -95,9 +95,8 @@ export class CredentialCooldowns {
       now + (isSecondCaller || caller === undefined ? wait : Math.min(wait, SHORT_WAIT)),
     );
     this.cooldowns.set(credential, cooldown);
-    const announced = this.announcedUntil.get(credential) ?? 0;
-    if (cooldown.until < announced + MIN_CHANGE) return;
-    this.announcedUntil.set(credential, cooldown.until);
+    if (cooldown.until < (cooldown.announcedUntil ?? 0) + MIN_CHANGE) return;
+    cooldown.announcedUntil = cooldown.until;
     this.onChange(credential);
   }
 
@@ -108,9 +107,9 @@ export class CredentialCooldowns {
       else {
         cooldown.until = now;
         delete cooldown.longWait;
+        // A wait that begins now is news, however long the ended one was.
+        delete cooldown.announcedUntil;
       }
-      // A wait that begins now is news, however long the ended one was.
-      this.announcedUntil.delete(credential);
       this.onChange(credential);
     }
   }

@@ -95,6 +95,30 @@ t.test("an operator may have all of them tried at once", async (t) => {
   t.same(told, [60_000, 31_000, undefined, 2000, undefined, 3000], "a shorter wait that begins then is reported");
 });
 
+t.test("a wait is reported to others however long an ended one was", async (t) => {
+  const told: (number | undefined)[] = [];
+  const rests: CredentialCooldowns = new CredentialCooldowns((credential) => told.push(rests.get(credential)?.until));
+  rests.recordWait(one, 0, 60_000);
+  rests.applyRemote(one, undefined);
+  rests.recordWait(one, 1000, 5000);
+  t.same(told.splice(0), [60_000, 6000], "another process has ended it");
+  rests.recordRefusal(one, 7000);
+  rests.recordWait(one, 8000, 60_000);
+  rests.recordAcceptance(one, 9000);
+  rests.recordWait(one, 10_000, 5000);
+  t.same(told, [37_000, 68_000, undefined, 15_000], "a request has been accepted");
+});
+
+t.test("a wait of another process that ends at the same time is not reported once more", async (t) => {
+  let told = 0;
+  const rests = new CredentialCooldowns(() => told++);
+  rests.applyRemote(one, { until: 5000, nextDuration: 0 });
+  rests.recordWait(one, 0, 5050);
+  t.equal(told, 0);
+  rests.recordWait(one, 0, 5100);
+  t.equal(told, 1);
+});
+
 t.test("a long wait because of one caller is short for all others, until a second caller gets one too", async (t) => {
   const rests = new CredentialCooldowns();
   rests.recordWait(one, 0, 3_600_000, "x");
