@@ -10,7 +10,7 @@ export const orphanedLine = (orphaned: readonly RunningReservation[]): string =>
   `${ORPHANED_PREFIX}${JSON.stringify(orphaned.map(({ reservation, time }) => ({ reservation, time })))}]\n`;
 
 /** What processes have reserved that are stopping or have lost their primary. */
-export interface OrphanedReservations {
+interface OrphanedReservations {
   readonly orphaned: readonly RunningReservation[];
   /** Whether each process without a primary has recorded it. */
   readonly complete: boolean;
@@ -34,9 +34,18 @@ export function readOrphaned(folder: string, owner: string, isWorker: (pid: numb
 }
 
 function findLastLine(files: readonly string[]): readonly RunningReservation[] | undefined {
-  let last: string | undefined;
+  let last: readonly RunningReservation[] | undefined;
   for (const file of files)
     for (const lines of readLines(file, 0, Number.POSITIVE_INFINITY))
-      for (const { text } of lines) if (text.startsWith(ORPHANED_PREFIX)) last = text;
-  return last === undefined ? undefined : JSON.parse(last)[1];
+      for (const { text } of lines) if (text.startsWith(ORPHANED_PREFIX)) last = parseOrphaned(text) ?? last;
+  return last;
+}
+
+/** Parses such a line; undefined if it is invalid: after a power cut a file may contain anything. */
+function parseOrphaned(text: string): readonly RunningReservation[] | undefined {
+  try {
+    return JSON.parse(text)[1];
+  } catch {
+    return undefined;
+  }
 }

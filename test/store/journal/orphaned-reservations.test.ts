@@ -41,6 +41,17 @@ t.test("what a process has reserved is read from its journal, however many files
   t.end();
 });
 
+t.test("a line that a power cut has damaged is no record", (t) => {
+  const folder = t.testdir();
+  const damaged = orphanedLine(orphaned).replace("reservation", "\0");
+  writeFileSync(journalFile(folder, "1-1-1", 1), `${orphanedLine(orphaned)}${damaged}`);
+  t.same(
+    readOrphaned(folder, "2-2-2", () => true),
+    { orphaned, complete: true },
+  );
+  t.end();
+});
+
 t.test("what a limiter has running is recorded without its counters", async (t) => {
   const limiter = new MemoryLimiter(
     async () => new Map(),
