@@ -12,6 +12,7 @@ import { formatTimeLimit } from "../core/timeout.ts";
 import { HeaderList } from "../wire/headers.ts";
 import { isClosedByPeer } from "./http1/connection.ts";
 import type { HttpProxy } from "./http1/proxies.ts";
+import { METHODS_WITH_BODY } from "./http1/request-head.ts";
 import { forwarderRefusal, tunnelFailure } from "./http1/tunnel.ts";
 import { InspectedBody } from "./inspected-body.ts";
 import { forwarderOf, readErrorBody, readRewritableBody } from "./pass-bodies.ts";
@@ -438,9 +439,6 @@ function ambiguity(headers: HeaderList): string | undefined {
   return headers.has("content-length") ? "RESPONSE_FRAMED_TWICE" : undefined;
 }
 
-/** Methods whose requests are expected to have a body, and therefore announce an empty one with `content-length: 0`. */
-const METHODS_WITH_BODY = /^P(?:OST|UT|ATCH)$/;
-
 /**
  * Returns the original framing of a request's body. It is read from `rawHeaders`, because the library changes `headers`;
  * ambiguous framing was refused earlier.
@@ -451,7 +449,7 @@ function framing({ rawHeaders, method = "" }: IncomingMessage): IncomingHttpHead
     if (name === "transfer-encoding") return { "transfer-encoding": "chunked" };
     if (name === "content-length") return { "content-length": rawHeaders[i + 1] };
   }
-  return METHODS_WITH_BODY.test(method) ? { "content-length": "0" } : {};
+  return METHODS_WITH_BODY.has(method) ? { "content-length": "0" } : {};
 }
 
 function hasBody(request: IncomingMessage): boolean {

@@ -18,7 +18,7 @@ export interface Addressing {
 /** Fields that only this client sets, besides the hop-by-hop ones. */
 const CLIENT_FIELDS: ReadonlySet<string> = new Set(["accept-encoding", "content-length", "expect", "host"]);
 /** Methods whose requests are expected to have a body, and therefore announce an empty one with `content-length: 0`. */
-const WITH_BODY: ReadonlySet<string> = new Set(["POST", "PUT", "PATCH"]);
+export const METHODS_WITH_BODY: ReadonlySet<string> = new Set(["POST", "PUT", "PATCH"]);
 
 const TOKEN = /^[!#$%&'*+\-.^_`|~0-9A-Za-z]+$/;
 const NOT_IN_PATH = /[^\x21-\xff]/;
@@ -63,7 +63,7 @@ export function requestHead(
   for (let i = 0; i < lines.length; i += 2) head += `${lines[i]}: ${lines[i + 1]}\r\n`;
   head += "accept-encoding: identity\r\n";
   if (framing === "chunked") return `${head}transfer-encoding: chunked\r\n\r\n`;
-  const length = framing || (WITH_BODY.has(method) ? 0 : undefined);
+  const length = framing || (METHODS_WITH_BODY.has(method) ? 0 : undefined);
   return length === undefined ? `${head}\r\n` : `${head}content-length: ${length}\r\n\r\n`;
 }
 
