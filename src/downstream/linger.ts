@@ -85,9 +85,9 @@ class LingeringClose implements BodyConsumer, BodyRateListener {
 }
 
 /** Detaches a connection from node's parser permanently; further bytes are only counted. */
-function detachParser(socket: Socket, came: (bytes: number) => void): void {
+function detachParser(socket: Socket, onBytes: (count: number) => void): void {
   // node's parser stops reading the handle directly once another `data` listener is added.
-  const count = (piece: Buffer): void => came(piece.length);
+  const count = (piece: Buffer): void => onBytes(piece.length);
   socket.on("data", count);
   for (const event of ["data", "end"] as const)
     for (const listener of socket.listeners(event)) if (listener !== count) socket.off(event, listener as () => void);

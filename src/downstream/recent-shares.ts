@@ -13,17 +13,17 @@ export class RecentShares {
 
   /** Counts a served request of a caller. */
   add(caller: string): void {
-    const { current: now } = this;
-    const name = now.size < CALLERS || now.has(caller) ? caller : "";
-    now.set(name, (now.get(name) ?? 0) + 1);
+    const { current } = this;
+    const name = current.size < CALLERS || current.has(caller) ? caller : "";
+    current.set(name, (current.get(name) ?? 0) + 1);
     this.total++;
   }
 
   /** Returns a caller's share, where 1 is the mean of all callers with any; 0: none. */
   share(caller: string): number {
-    const { current: now, previous: before } = this;
-    const own = (now.get(caller) ?? 0) + (before.get(caller) ?? 0);
-    const callers = Math.max(now.size, before.size, 1);
+    const { current, previous } = this;
+    const own = (current.get(caller) ?? 0) + (previous.get(caller) ?? 0);
+    const callers = Math.max(current.size, previous.size, 1);
     return own === 0 ? 0 : (own * callers) / (this.total + this.previousTotal);
   }
 

@@ -32,14 +32,14 @@ export class ServerRequest extends IncomingMessage {
   }
 
   /**
-   * Passes the body to a taker chunk by chunk directly from node's parser, without the cost of a stream. Returns false if some of
+   * Passes the body to a consumer chunk by chunk directly from node's parser, without the cost of a stream. Returns false if some of
    * it is already buffered in the stream.
    */
-  deliverTo(taker: BodyConsumer): boolean {
+  deliverTo(consumer: BodyConsumer): boolean {
     const { bufferedChunks } = this;
     if ((this.complete && !bufferedChunks) || this.destroyed || this.readableLength > 0 || this.readableFlowing)
       return false;
-    this.consumer = taker;
+    this.consumer = consumer;
     this.bufferedChunks = undefined;
     this.resume();
     if (bufferedChunks) for (const piece of bufferedChunks) this.deliver(piece);

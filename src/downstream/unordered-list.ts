@@ -1,4 +1,4 @@
-/** An entry of a bag. */
+/** An entry of an unordered list. */
 interface UnorderedEntry<Item> {
   readonly item: Item;
   /** Its index there; below 0: it has been removed. */

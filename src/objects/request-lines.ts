@@ -6,7 +6,7 @@ const [LINE_END, CARRIAGE_RETURN] = [10, 13];
 const PIECE_OVERHEAD = 256;
 
 /** How lines are read. */
-export interface LineReader {
+interface LineReader {
   /** Reports whether whole lines may name an object, without parsing them. */
   mayRefer(bytes: Buffer): boolean;
   /** Creates the finder for the JSON of a line. */

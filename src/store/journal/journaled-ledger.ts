@@ -90,7 +90,6 @@ export class JournaledLedger extends Ledger implements ObjectJournal {
     this.journal = new Journal(folder, warn, undefined, this.durable);
     this.journal.onWritable = (writable) => {
       if (this.ledgerId !== undefined) LedgerThread.shared().send(this.ledgerId, { type: "journal", writable });
-
       if (writable) this.scheduleFeed();
     };
     if (listJournals(this.journal.folder).length > 0) this.openLedger();
