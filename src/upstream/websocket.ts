@@ -443,7 +443,7 @@ export class SocketRelay {
   }
 
   private onProviderData(bytes: Buffer): void {
-    if (this.closeSent) return;
+    if (this.closeSent || this.providerFrames.closeCode !== undefined) return;
     if (this.pendingClose) {
       this.forwardClose(bytes);
       return;
@@ -473,7 +473,6 @@ export class SocketRelay {
     const redacted = redactCloseFrame(frame, this.observer.redactor);
     this.observer.onProviderBytes(redacted);
     this.handshake.socket.write(redacted);
-    this.pendingClose = Buffer.alloc(0);
   }
 
   private onClientData(bytes: Buffer): void {

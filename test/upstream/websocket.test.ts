@@ -188,6 +188,25 @@ t.test("a close frame of the gateway's is sent between two frames, and nothing f
   t.same(ends, [{ code: 1012, endedBy: "gateway" }]);
 });
 
+t.test("nothing of the provider's follows its close frame", async (t) => {
+  let provider: Socket | undefined;
+  const { client, ends } = await relaying(t, (socket) => {
+    provider = socket;
+    socket.write(`${ACCEPTED}\r\n`);
+  });
+  const seen = client();
+  await until(() => seen.text.endsWith("\r\n\r\n"));
+  const closing = "\x88\x02\x03\xe8";
+  provider?.write(`${closing}\x82\x01a`, "latin1");
+  await until(() => seen.text.endsWith(closing));
+  provider?.write("\x82\x04late", "latin1");
+  provider?.end();
+  await until(() => seen.closed);
+  t.ok(seen.text.endsWith(closing));
+  await until(() => ends.length === 1);
+  t.same(ends, [{ code: 1000, endedBy: undefined }]);
+});
+
 t.test("during a drain, also while the provider is still being called, a handshake is refused", async (t) => {
   const { client, proxy, refused, upstream } = await relaying(t, () => {});
   const asking = client();
