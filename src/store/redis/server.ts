@@ -213,7 +213,9 @@ function withReplyTimeout<T>(reply: Promise<T>, first: number, remainingTime: ()
   return new Promise((resolve, reject) => {
     const began = performance.now();
     let timer: NodeJS.Timeout;
+    let settled = false;
     const late = () => {
+      if (settled) return;
       const more = remainingTime();
       if (more > 0) wait(more);
       else reject(new RedisUnavailable(`no reply within ${Math.round(performance.now() - began)} ms`));
@@ -223,7 +225,10 @@ function withReplyTimeout<T>(reply: Promise<T>, first: number, remainingTime: ()
       timer = setTimeout(() => setImmediate(() => setImmediate(late)), time);
     };
     wait(first);
-    reply.then(resolve, reject).finally(() => clearTimeout(timer));
+    reply.then(resolve, reject).finally(() => {
+      settled = true;
+      clearTimeout(timer);
+    });
   });
 }
 

@@ -1,10 +1,15 @@
 import { createServer } from "node:net";
+import { setImmediate as nextTurn } from "node:timers/promises";
 import t from "tap";
 import { RedisRefusal, RedisServer, RedisUnavailable } from "../../../src/store/redis/server.ts";
 import { freePort } from "../../support/free-port.ts";
 import { startRedis } from "../../support/redis.ts";
 
 const BEAT = ["{gateway}:", "", "a", "1000", "10", "0", "2000", "86400000"];
+
+async function turns(count: number): Promise<void> {
+  for (let n = 0; n < count; n++) await nextTurn();
+}
 
 t.test("a server that is not there, or does not respond: it is down, and queries fail in time", async (t) => {
   const port = await freePort();
@@ -38,6 +43,22 @@ t.test("a command after the end of its connection fails with the reason of that 
     await t.rejects(server.run("beat", BEAT), {
       ...{ name: "RedisUnavailable", message: /Socket closed unexpectedly|ECONNRESET/ },
     });
+});
+
+t.test("a reply that this process was late to read leaves no timer behind", async (t) => {
+  const redis = await startRedis(t);
+  if (!redis) return;
+  const server = await RedisServer.create(redis.url);
+  await server.connect();
+  const timers = () => process.getActiveResourcesInfo().filter((kind) => kind === "Timeout").length;
+  const before = timers();
+  const asked = server.run("beat", BEAT);
+  await turns(2);
+  for (const began = performance.now(); performance.now() - began < 1100; );
+  t.match(await asked, [/\w{12}/, 0, 1, 0]);
+  await turns(3);
+  t.equal(timers(), before);
+  server.disconnect();
 });
 
 t.test("a refusal of the server is reported with its reason and advice", async (t) => {
