@@ -9,8 +9,8 @@ const FLUSH_TIMEOUT = 5000;
 const RETRY_SHARE = 0.1;
 
 /**
- * Returns what was spent according to the ledger, by the scopes of limits, as budgets count it. Rejects while rows wait for a store that is down:
- * their money would be spent again.
+ * Returns what was spent according to the ledger, by the scopes of limits, as budgets count it. Rejects while rows wait for a store
+ * that is down: their money would be spent again.
  */
 export const spendSince = (
   ledger: Pick<Ledger, "recovered" | "flush" | "sums">,

@@ -50,7 +50,10 @@ const HEARTBEAT_INTERVAL = 2000;
 const PROCESS_TTL = 10_000;
 /** Milliseconds between attempts to reconnect. */
 const RETRY = 1000;
-/** Milliseconds in which all that reach a server find out that it is back or was emptied; and between questions whether all are there. */
+/**
+ * Milliseconds in which all processes that reach a server find out that it is back or was emptied, and between two questions
+ * whether all of them count there.
+ */
 const GATHER_TIME = 3000;
 const GATHER_POLL = 20;
 /** Milliseconds for commands sent after a reconnect. */
@@ -671,8 +674,8 @@ export class RedisLimiter extends Limiter {
   }
 
   /**
-   * Sends a heartbeat, and what this process runs if the server has forgotten it. If the server was emptied, it knows nothing of what others
-   * run: this process keeps to its part until it joins them.
+   * Sends a heartbeat, and what this process runs if the server has forgotten it. If the server was emptied, it knows nothing of
+   * what others run: this process keeps to its part until it joins them.
    * @returns whether the server still knew it
    */
   private async introduce(): Promise<boolean> {
