@@ -86,6 +86,7 @@ export function parseKeyCommand(args: readonly string[]): { action: KeyAction; n
   for (const option of Object.keys(values))
     if (option !== "json" && !action.takes.includes(option))
       throw new UsageError(`--${option} is not an option of keys ${verb}.`);
+  if (values.overlap !== undefined) parseOverlap(values.overlap);
   return { action, name, options: values };
 }
 

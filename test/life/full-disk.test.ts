@@ -1,11 +1,22 @@
 import { spawnSync } from "node:child_process";
-import { closeSync, mkdirSync, mkdtempSync, openSync, rmSync, unlinkSync, writeFileSync, writeSync } from "node:fs";
+import {
+  closeSync,
+  mkdirSync,
+  mkdtempSync,
+  openSync,
+  readdirSync,
+  rmSync,
+  unlinkSync,
+  writeFileSync,
+  writeSync,
+} from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { DatabaseSync } from "node:sqlite";
 import { setTimeout as after } from "node:timers/promises";
 import t, { type Test } from "tap";
 import Record from "../../plugins/record.ts";
+import { SqliteMaintenance } from "../../src/store/sqlite/maintenance.ts";
 import { drive } from "../../src/testing.ts";
 import { asking } from "../support/gateway.ts";
 import { type GatewayProcess, type ProcessOptions, startProcess } from "../support/process.ts";
@@ -273,3 +284,16 @@ t.test(
     free();
   },
 );
+
+t.test("a backup onto a full disk leaves no file, and says where room is needed", { skip: noDisk }, async (t) => {
+  const { mount, fill } = disk(t, "1m");
+  fill();
+  const care = new SqliteMaintenance(join(t.testdir(), "gateway.db"));
+  t.teardown(() => care.close());
+  const file = join(mount, "copy.db");
+  await t.rejects(
+    care.backup(file, () => {}),
+    { message: `${file}: the disk is full; free space in ${mount} and try again.` },
+  );
+  t.same(readdirSync(mount), ["ballast"]);
+});

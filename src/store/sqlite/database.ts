@@ -208,7 +208,7 @@ function checkPlace(path: string, inode: number): void {
 }
 
 /** Adds advice to the error of a file that cannot be written; returns other errors unchanged. */
-function toWriteError(path: string, error: unknown): unknown {
+export function toWriteError(path: string, error: unknown): unknown {
   const code = sqliteCode(error);
   if (isFull(path, error)) return new FileError(`${path}: ${fullText(path)}.`, { cause: error });
   if (code === BUSY)
