@@ -2,7 +2,7 @@ import { hostname, userInfo } from "node:os";
 import { join } from "node:path";
 import t, { type Test } from "tap";
 import { help, USAGE } from "../../src/cli/help/keys.ts";
-import { type KeyConfig, runKeys } from "../../src/cli/keys.ts";
+import { type KeyConfig, parseKeyCommand, runKeys } from "../../src/cli/keys.ts";
 import type { Limits } from "../../src/core/limit-kinds.ts";
 import { isValidKey } from "../../src/store/key-format.ts";
 import { openStores } from "../../src/store/open.ts";
@@ -449,4 +449,10 @@ t.test("an invalid command line exits with 2 and prints what is accepted", async
 t.test("its own help begins with its usage, and the overall help has its lines", async (t) => {
   t.match(help, /^keys create NAME/);
   t.match(USAGE, /^usage: npm start -- keys create/);
+});
+
+t.test("a wrong overlap is an error of the arguments, for which no store is opened", (t) => {
+  t.throws(() => parseKeyCommand(["rotate", "x", "--overlap", "soon"]), /--overlap takes a span like 24h/);
+  t.equal(parseKeyCommand(["rotate", "x", "--overlap", "1h"]).options.overlap, "1h");
+  t.end();
 });
