@@ -45,6 +45,7 @@ t.test("a wrong argument is the error, not the database that is away", async (t)
   });
   const wrong: [verb: string, args: string[], text: RegExp][] = [
     ["keys", ["lst"], /did you mean "list"/],
+    ["keys", ["rotate", "ci", "--overlap", "soon"], /--overlap takes a span/],
     ["groups", ["disabel"], /did you mean "disable"/],
     ["groups", ["--since", "tomorow"], /--since: /],
     ["usage", ["--by", "colour"], /choose from/],
