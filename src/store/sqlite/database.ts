@@ -207,10 +207,15 @@ function checkPlace(path: string, inode: number): void {
   throw new Error(`${path} was removed, moved or replaced; a restart goes on with what is there then`);
 }
 
+/** Returns an error with advice where a file could not be written because its disk is full; undefined: that was not the reason. */
+export const fullDiskError = (path: string, error: unknown): FileError | undefined =>
+  isFull(path, error) ? new FileError(`${path}: ${fullText(path)}.`, { cause: error }) : undefined;
+
 /** Adds advice to the error of a file that cannot be written; returns other errors unchanged. */
-export function toWriteError(path: string, error: unknown): unknown {
+function toWriteError(path: string, error: unknown): unknown {
   const code = sqliteCode(error);
-  if (isFull(path, error)) return new FileError(`${path}: ${fullText(path)}.`, { cause: error });
+  const full = fullDiskError(path, error);
+  if (full) return full;
   if (code === BUSY)
     return new FileError(`${path}: another process has held it for ${BUSY_TIMEOUT / 1000} s; try again.`, {
       cause: error,

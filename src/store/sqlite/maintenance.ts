@@ -7,7 +7,7 @@ import { DIFFERING_DAYS, DIFFERING_HOURS, DIFFERING_WEEKS, describeDifferences }
 import { HOUR } from "../ledger-sums.ts";
 import { Maintenance, type ProgressListener } from "../maintenance.ts";
 import { SqliteAudit } from "./audit.ts";
-import { SqliteDatabase, toWriteError } from "./database.ts";
+import { fullDiskError, SqliteDatabase } from "./database.ts";
 import { importJournals } from "./import-journals.ts";
 import { newPartFile, removePartFile } from "./part-file.ts";
 import { pruneSqlite, sqlitePrunedBefore } from "./pruning.ts";
@@ -65,7 +65,7 @@ export class SqliteMaintenance extends Maintenance {
         database.close();
       }
     } catch (thrown) {
-      throw toWriteError(file, thrown);
+      throw fullDiskError(file, thrown) ?? thrown;
     } finally {
       removePartFile(part);
     }
