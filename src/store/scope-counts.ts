@@ -77,7 +77,7 @@ export class UsedWindows {
   /** Frees the empty windows of the next few scopes: more than one request adds. */
   freeEmpty(now: number): void {
     const { scopes } = this;
-    for (let i = 0; i < SCOPES_AT_ONCE && scopes.length > 0; i++) {
+    for (let left = Math.min(SCOPES_AT_ONCE, scopes.length); left > 0; left--) {
       const at = this.next % scopes.length;
       if (!(scopes[at] as ScopeCounts).freeEmptyWindows(now)) this.next = at + 1;
       else {
