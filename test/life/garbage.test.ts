@@ -10,7 +10,7 @@ const REQUESTS = 2000;
 /** Collections that are looked at: the last ones. */
 const LAST = 30;
 /** The part of what is allocated that a collection of the young may find in use: what runs, and nothing of what has run. */
-const KEPT = 0.04;
+const KEPT = 0.03;
 /** Without compilers: compiled code allocates less among old objects. */
 const FLAGS = ["--no-opt", "--no-maglev", "--no-allocation-site-pretenuring"];
 
