@@ -3,7 +3,7 @@ import t, { type Test } from "tap";
 import { asking, KEY, type Running, startGateway } from "./support/gateway.ts";
 import { journalAt } from "./support/journal-at.ts";
 import { until } from "./support/until.ts";
-import { CHUNKED, type RawRequest, rawUpstream } from "./support/upstream.ts";
+import { CHUNKED, httpUpstream, type RawRequest, rawUpstream } from "./support/upstream.ts";
 
 /** Logs each `done`, then fails if the request asks for it. */
 const WITNESS = `
@@ -253,6 +253,43 @@ chains: { llm: [sse, auth, hanging, models, rewrite, usage], read: [auth] }
     ),
   );
 });
+
+const NOTICING = `
+import { injectable } from "tsyringe";
+import { type ResponseExchange } from "model-gateway";
+@injectable()
+export default class Noticing {
+  response({ id }: ResponseExchange) { process.emit("answered", id); }
+}`;
+
+t.test(
+  "an exchange that is broken off once its answer has come gets an error, and nothing of the answer",
+  async (t) => {
+    const upstream = await httpUpstream(({ body }, reply) => {
+      const streams = body.includes("stream");
+      reply.setHeader("content-type", streams ? "text/event-stream" : "application/json");
+      reply.end(streams ? EVENTS.join("") : '{"object":"chat.completion","choices":[]}');
+    });
+    t.teardown(() => upstream.close());
+    const running = await startGateway(
+      t,
+      `providers: { up: { url: "${upstream.origin.origin}/v1", speaks: [openai-chat] } }
+models: { any: { targets: [up:vendors-any] } }
+plugins: { noticing: { from: ./noticing.ts } }
+chains: { llm: [noticing, sse, auth, models, rewrite, usage], read: [auth] }
+`,
+      { "noticing.ts": NOTICING },
+    );
+    const cancel = (id: string) => t.ok(running.gateway.cancel(id), "it runs");
+    process.on("answered" as "warning", cancel as never);
+    t.teardown(() => process.off("answered", cancel));
+    for (const body of ['{"model":"any"}', '{"model":"any","stream":true}']) {
+      const response = await fetch(`${running.url}/v1/chat/completions`, { method: "POST", headers: asking(), body });
+      t.match(await response.json(), { error: { message: /cancelled/ } }, body);
+      t.not(response.status, 200);
+    }
+  },
+);
 
 t.test("the journal has the row of a refused request before the last byte of the refusal is sent", async (t) => {
   const upstream = await rawUpstream(success);

@@ -226,7 +226,7 @@ export class Exchange {
   private clientGone = false;
   /** Why the gateway itself breaks it off; undefined: it does not. */
   private interruptedBy: GatewayError | undefined;
-  /** Whether `signal` has fired: not when a client leaves whose response is read on. */
+  /** Not when a client leaves whose response is read on. */
   private hasFired = false;
   /** `performance.now()` at its end. */
   private endedAt: number | undefined;
@@ -520,6 +520,11 @@ export class Exchange {
       if (this.hasFired) this.controller.abort();
     }
     return this.controller.signal;
+  }
+
+  /** Whether `signal` has fired. */
+  get isBrokenOff(): boolean {
+    return this.hasFired;
   }
 
   /** Runs `listener` when `signal` fires, at once if it already has. Returns a function that unsubscribes. */

@@ -34,10 +34,14 @@ export class Reply {
     return this.exchange.onAbort(leave);
   }
 
-  /** Sends the head, then frames through the stages; resolves when the response has ended. */
+  /**
+   * Sends the head, then frames through the stages; resolves when the response has ended.
+   * @throws GatewayError `client_gone` if the exchange has been broken off since the answer came: nothing is sent of it
+   */
   stream(upstream: UpstreamAnswer, stages: readonly Stage[]): Promise<void> {
     const { head } = upstream;
     const { exchange } = this;
+    if (exchange.isBrokenOff) throw new GatewayError("client_gone");
     exchange.status = head.status;
     exchange.streaming = head.framing !== undefined;
     const lines = [...head.headers.lines];
