@@ -1,11 +1,12 @@
 /**
  * Extracts what the gateway reads from the data of the installed package `@pydantic/genai-prices` (MIT), and writes the result
  * and the package's notice beside the code that reads them. `npm run prices` runs it too. The result is committed: the package
- * is seven times as large, and would be loaded as code.
+ * is many times as large, and would be loaded as code.
  */
 import { copyFileSync, readFileSync, writeFileSync } from "node:fs";
 import { waitForUpdate } from "@pydantic/genai-prices";
-import { extractGenai, type GenaiVendor, genaiExtractText } from "../src/prices/genai-extract.ts";
+import { extractGenai, genaiExtractText } from "../src/prices/genai-extract.ts";
+import type { GenaiVendor } from "../src/prices/genai-table.ts";
 import { VENDORS } from "../src/prices/vendors.ts";
 
 const PACKAGE = new URL("../node_modules/@pydantic/genai-prices/", import.meta.url);

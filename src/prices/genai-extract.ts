@@ -1,46 +1,16 @@
-/** A rule that matches names of models. */
-export type NameRule =
-  | { readonly or: readonly NameRule[] }
-  | { readonly and: readonly NameRule[] }
-  | { readonly equals: string }
-  | { readonly starts_with: string }
-  | { readonly ends_with: string }
-  | { readonly contains: string }
-  | { readonly regex: string };
+import type {
+  DatedRates,
+  GenaiExtract,
+  GenaiModel,
+  GenaiRates,
+  GenaiVendor,
+  NameRule,
+  StoredDatedRates,
+  StoredGenaiModel,
+  StoredRates,
+} from "./genai-table.ts";
 
-/** A number, or a base price and others from given numbers of tokens on; the whole request has the price of its tier. */
-type GenaiValue = number | { readonly base: number; readonly tiers: { start: number; price: number }[] };
-
-export type GenaiTable = Readonly<Record<string, GenaiValue | undefined>>;
-
-/** From a day on, or between two times of each day. */
-export type GenaiConstraint =
-  | { readonly type: "start_date"; readonly start_date: string }
-  | { readonly type: "time_of_date"; readonly start_time: string; readonly end_time: string };
-
-/** The data of a model, in the format of genai-prices. */
-export interface GenaiModel {
-  readonly id: string;
-  /** Absent in the extract: only the id itself. */
-  readonly match?: NameRule;
-  readonly context_window?: number;
-  readonly prices: GenaiTable | readonly { readonly constraint?: GenaiConstraint; readonly prices: GenaiTable }[];
-}
-
-export interface GenaiVendor {
-  readonly id: string;
-  /** Vendors whose models this one offers too. */
-  readonly fallback_model_providers?: readonly string[];
-  readonly models: readonly GenaiModel[];
-}
-
-/** The extract as committed: `genai.json`. */
-export interface GenaiExtract {
-  readonly version: string;
-  readonly vendors: readonly GenaiVendor[];
-}
-
-/** Extracts what the gateway reads of genai-prices' data, for known vendors: a seventh of the package. */
+/** Extracts what the gateway reads of genai-prices' data, for known vendors: a small part of the package. */
 export function extractGenai(all: readonly GenaiVendor[], version: string, vendors: readonly string[]): GenaiExtract {
   const known = all.filter(({ id }) => vendors.includes(id));
   return {
@@ -64,11 +34,43 @@ function isIdAlone(rule: NameRule, id: string): boolean {
   return "equals" in rule && rule.equals === id;
 }
 
-/** Serializes the extract with one model per line, so that diffs of prices are readable. */
+/** Serializes the extract as it is stored, with one model per line, so that diffs of prices are readable. */
 export function genaiExtractText({ version, vendors }: GenaiExtract): string {
+  const names = rateNames(vendors);
   const written = vendors.map(({ models, ...vendor }) => {
-    const lines = models.map((model) => JSON.stringify(model));
+    const lines = models.map((model) => JSON.stringify(packModel(model, names)));
     return `${JSON.stringify(vendor).slice(0, -1)},"models":[\n${lines.join(",\n")}\n]}`;
   });
-  return `{"version":${JSON.stringify(version)},"vendors":[\n${written.join(",\n")}\n]}\n`;
+  const head = JSON.stringify({ version, rates: names }).slice(0, -1);
+  return `${head},"vendors":[\n${written.join(",\n")}\n]}\n`;
+}
+
+function packModel(
+  { id, match, context_window: context, prices }: GenaiModel,
+  names: readonly string[],
+): StoredGenaiModel {
+  const rates: StoredGenaiModel[2] = isDated(prices)
+    ? { dated: prices.map((each) => packDated(each, names)) }
+    : packRates(prices, names);
+  return match ? [id, context ?? null, rates, match] : [id, context ?? null, rates];
+}
+
+const packDated = ({ constraint, prices }: DatedRates, names: readonly string[]): StoredDatedRates =>
+  constraint ? [packRates(prices, names), constraint] : [packRates(prices, names)];
+
+const isDated = (prices: GenaiModel["prices"]): prices is readonly DatedRates[] => Array.isArray(prices);
+
+function packRates(rates: GenaiRates, names: readonly string[]): StoredRates {
+  const values = names.map((name) => rates[name] ?? null);
+  return values.slice(0, values.findLastIndex((value) => value !== null) + 1);
+}
+
+/** Returns the names of all rates, those that most models have first. */
+function rateNames(vendors: readonly GenaiVendor[]): string[] {
+  const counts = new Map<string, number>();
+  for (const { models } of vendors)
+    for (const { prices } of models)
+      for (const rates of isDated(prices) ? prices.map((each) => each.prices) : [prices])
+        for (const name of Object.keys(rates)) counts.set(name, (counts.get(name) ?? 0) + 1);
+  return [...counts].sort(([a, m], [b, n]) => n - m || (a < b ? -1 : 1)).map(([name]) => name);
 }

@@ -2,7 +2,17 @@ import { readFileSync } from "node:fs";
 import { undatedName } from "../core/marketplace.ts";
 import type { Price, Rates } from "../core/price.ts";
 import type { DatedPrice } from "../core/price-list.ts";
-import type { GenaiConstraint, GenaiExtract, GenaiModel, GenaiTable, GenaiVendor, NameRule } from "./genai-extract.ts";
+import {
+  type DatedRates,
+  type GenaiConstraint,
+  type GenaiExtract,
+  type GenaiModel,
+  type GenaiRates,
+  type GenaiVendor,
+  type NameRule,
+  type StoredGenaiExtract,
+  unpackGenai,
+} from "./genai-table.ts";
 
 /** A model's data in genai-prices. */
 export interface GenaiPrices {
@@ -33,7 +43,8 @@ const FILE = new URL("genai.json", import.meta.url);
 let extract: GenaiExtract | undefined;
 
 /** Reads the table on first use. */
-const table = (): GenaiExtract => (extract ??= JSON.parse(readFileSync(FILE, "utf8")) as GenaiExtract);
+const table = (): GenaiExtract =>
+  (extract ??= unpackGenai(JSON.parse(readFileSync(FILE, "utf8")) as StoredGenaiExtract));
 
 /** Returns the version of the package that the table was extracted from. */
 export const genaiVersion = (): string => table().version;
@@ -55,8 +66,7 @@ export function genaiPrices(vendor: string, model: string): GenaiPrices | undefi
   };
 }
 
-const isList = (prices: GenaiModel["prices"]): prices is Extract<GenaiModel["prices"], readonly unknown[]> =>
-  Array.isArray(prices);
+const isList = (prices: GenaiModel["prices"]): prices is readonly DatedRates[] => Array.isArray(prices);
 
 /** A date in a name as vendors write it, where the table has dashes. */
 const SOLID_DATE = /-(20\d\d)(0[1-9]|1[0-2])(0[1-9]|[12]\d|3[01])(?=-|:|$)/g;
@@ -104,18 +114,18 @@ function matchesExactly(rule: NameRule, name: string): boolean {
   return "or" in rule && rule.or.some((each) => matchesExactly(each, name));
 }
 
-function genaiPrice(table: GenaiTable): Price {
+function genaiPrice(rates: GenaiRates): Price {
   const base: Rates = {};
   const above = new Map<number, Rates>();
-  for (const [unit, value] of Object.entries(table)) {
+  for (const [unit, value] of Object.entries(rates)) {
     const name = GENAI_RATES[unit];
     if (name === undefined || value === undefined) continue;
     base[name] = typeof value === "number" ? value : value.base;
     if (typeof value === "number") continue;
     for (const { start, price } of value.tiers) above.set(start, { ...above.get(start), [name]: price });
   }
-  const steps = [...above].map(([tokens, rates]) => ({ tokens, ...rates }));
-  const [searches, requests] = [table["web_searches_kcount"], table["requests_kcount"]];
+  const steps = [...above].map(([tokens, higher]) => ({ tokens, ...higher }));
+  const [searches, requests] = [rates["web_searches_kcount"], rates["requests_kcount"]];
   return {
     ...base,
     ...(steps.length > 0 ? { above: steps } : {}),

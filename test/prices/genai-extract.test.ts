@@ -1,7 +1,8 @@
 import { readFileSync } from "node:fs";
 import { waitForUpdate } from "@pydantic/genai-prices";
 import t from "tap";
-import { extractGenai, type GenaiVendor, genaiExtractText } from "../../src/prices/genai-extract.ts";
+import { extractGenai, genaiExtractText } from "../../src/prices/genai-extract.ts";
+import type { GenaiVendor } from "../../src/prices/genai-table.ts";
 import { VENDORS } from "../../src/prices/vendors.ts";
 
 const text = (path: string): string => readFileSync(new URL(`../../${path}`, import.meta.url), "utf8");
@@ -21,7 +22,6 @@ t.test("other vendors, and descriptions for people, are left out", async (t) => 
   ];
   const cut = extractGenai(all, "1.2.3", ["known"]);
   t.same(cut, { version: "1.2.3", vendors: [{ id: "known", models: [{ ...model, context_window: 9 }] }] });
-  t.same(JSON.parse(genaiExtractText(cut)), cut);
 });
 
 t.test("a rule that matches the model's id alone is left out", async (t) => {
