@@ -1,3 +1,4 @@
+import { dropUndefined } from "../wire/values.ts";
 import type { Conversation, Media, Part, Reasoning, ToolCall, Turn } from "./conversation.ts";
 import type { Opaque } from "./events.ts";
 import { restoreId, TextKey, unusedId } from "./ids.ts";
@@ -5,6 +6,14 @@ import { withTools } from "./vendor-tools.ts";
 
 /** Kind of an envelope for reasoning without opaque state: it holds only the reasoning's origin. */
 export const UNSIGNED_KIND = "unsigned";
+
+/** Returns the state of reasoning without opaque state. */
+export const unsignedState = (origin: Pick<Opaque, "protocol" | "account" | "model">): Opaque => ({
+  protocol: origin.protocol,
+  ...dropUndefined({ account: origin.account, model: origin.model }),
+  kind: UNSIGNED_KIND,
+  data: "",
+});
 
 /** Notice to the client where state that its provider cannot read was left out. */
 export const UNREADABLE_NOTICE =
@@ -32,9 +41,12 @@ export function placeState(conversation: Conversation): void {
       const opaque = part.kind === "reasoning" ? part.opaque : undefined;
       if (opaque?.on === undefined) parts.push(part);
       else if (opaque.on === "reasoning") placeThoughtState(parts, part as Reasoning);
-      else if (opaque.on !== "text")
-        attachState("call" in opaque.on ? calls.get(restoreId(opaque.on.call)) : media.get(opaque.on.media), opaque);
-      else attachToText(turn.parts.slice(j + 1), conversation.turns[i + 1], part as Reasoning, parts);
+      else {
+        parts.push(...readableThoughts(part as Reasoning, opaque));
+        if (opaque.on !== "text")
+          attachState("call" in opaque.on ? calls.get(restoreId(opaque.on.call)) : media.get(opaque.on.media), opaque);
+        else attachToText(turn.parts.slice(j + 1), conversation.turns[i + 1], part as Reasoning, parts);
+      }
     }
     if (parts.length === 0 && turn.parts.length > 0) emptied.add(turn);
     turn.parts = parts;
@@ -67,6 +79,10 @@ function readCallIds(turns: readonly Turn[]): ReadonlyMap<string, ToolCall> {
 
 /** Reports whether a part is state that belongs to another part. */
 const isMisplacedState = (part: Part): boolean => part.kind === "reasoning" && part.opaque?.on !== undefined;
+
+/** Returns the thoughts that share a piece of reasoning with another part's state: unsigned, and of the same origin. */
+const readableThoughts = (part: Reasoning, state: Opaque): Reasoning[] =>
+  part.text || part.summary?.some((text) => text !== "") ? [{ ...part, opaque: unsignedState(state) }] : [];
 
 const withoutOwner = ({ on: _, ...opaque }: Opaque): Opaque => opaque;
 

@@ -2,7 +2,7 @@ import type { ResponseSource, ToolNameMap } from "./codec.ts";
 import type { Conversation } from "./conversation.ts";
 import type { Event, EventOf } from "./events.ts";
 import { callIds, unusedId } from "./ids.ts";
-import { UNSIGNED_KIND } from "./opaque-state.ts";
+import { unsignedState } from "./opaque-state.ts";
 import { TextUnwrapper } from "./unwrap.ts";
 
 /**
@@ -87,8 +87,7 @@ export class NameRestorer {
     this.custom.delete(event.block);
     if (text !== "") out.push({ type: "arguments", block: event.block, text });
     if (this.unsigned.delete(event.block)) {
-      const { account, model } = this.source;
-      const opaque = { protocol: this.protocol, account, model, kind: UNSIGNED_KIND, data: "" };
+      const opaque = unsignedState({ ...this.source, protocol: this.protocol });
       out.push({ type: "opaque", block: event.block, opaque });
     }
     out.push(event);

@@ -285,6 +285,27 @@ t.test("20: a signature on the first of parallel calls is returned on the first 
 });
 
 t.test(
+  "Gemini's thoughts before a call are one Responses item with the call's signature, and both are returned",
+  async (t) => {
+    const thoughts = { text: "Where is it?", thought: true };
+    const signed = { functionCall: { id: "g1", name: "get_weather", args: {} }, thoughtSignature: THOUGHT };
+    const uses = gemini([thoughts, signed]);
+    const ask = { ...CLIENTS["openai-responses"]?.ask("Weather?", "get_weather"), ...WANTED["openai-responses"] };
+    for (const answer of await heard("openai-responses", send("openai-responses", ask, "gemini"), uses))
+      t.same(
+        listAt(answer, "output").map(({ type }) => type),
+        ["reasoning", "function_call"],
+      );
+    for (const { body } of await seconds("openai-responses", uses))
+      t.same(at(body, "contents.1.parts"), [thoughts, signed]);
+    for (const { body, notices } of await seconds("openai-responses", uses, { account: "others" })) {
+      t.notMatch(JSON.stringify(body), "Where is it?", "nor are the thoughts another account's");
+      t.match(notices.join(), "another provider");
+    }
+  },
+);
+
+t.test(
   "28: Claude's signed thinking is a Responses client's encrypted_content, and is returned byte for byte",
   async (t) => {
     const uses = claude([thinking, text, call]);

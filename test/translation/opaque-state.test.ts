@@ -49,6 +49,17 @@ t.test("the first state for a call counts, and state for a missing call is remov
   t.same(placed(assistant(carrying("x", { call: "gone" }), text("hi"))), [[text("hi")]]);
 });
 
+t.test("thoughts that hold a call's state stay in place, with their origin as theirs", async (t) => {
+  const thoughts: Reasoning = { kind: "reasoning", summary: ["Hm."], at: "r" };
+  const unsigned: Opaque = { protocol: "p", account: "one", kind: "unsigned", data: "" };
+  t.same(placed(assistant({ ...thoughts, opaque: opaque("x", { on: { call: "b" } }) }, call("b"))), [
+    [
+      { ...thoughts, opaque: unsigned },
+      { ...call("b"), opaque: opaque("x") },
+    ],
+  ]);
+});
+
 t.test("state of media is returned on it by its bytes, wherever the client put it", async (t) => {
   const media = (base64: string, more: object = {}): Part => ({
     kind: "media",

@@ -301,9 +301,13 @@ class ResponsesEncoder implements ResponseEncoder {
     this.item = new CallWriter(this.beginItem(event.custom ? "ctc" : "fc", out), event, id, out);
   }
 
-  /** Writes state of the following item: as an item of its own directly before it. */
+  /**
+   * Writes state of the following item: with the thoughts directly before it if these have none of their own, else as an item of
+   * its own. Some clients send back the state of a single reasoning item. [clients seen on the wire]
+   */
   private writeState(opaque: Opaque, out: EncodedFrame[]): void {
-    this.item = new ReasoningWriter(this.beginItem("rs", out), out);
+    if (!(this.item instanceof ReasoningWriter && this.item.isUnsigned))
+      this.item = new ReasoningWriter(this.beginItem("rs", out), out);
     this.item.append({ type: "opaque", block: 0, opaque }, out);
   }
 
@@ -564,6 +568,11 @@ class ReasoningWriter implements ItemWriter {
     out: EncodedFrame[],
   ) {
     writeItemAdded(place, `{"id":"${place.id}","type":"reasoning","summary":[]}`, out);
+  }
+
+  /** True without state that only the vendor can read: at most the origin of the thoughts. */
+  get isUnsigned(): boolean {
+    return !this.opaque?.data;
   }
 
   append(event: Event, out: EncodedFrame[]): void {
