@@ -21,6 +21,9 @@ const END = new Frame("end", Buffer.alloc(0));
 const BRIEF_BYTES = 64 * 1024;
 const BRIEF_TIME = 250;
 
+/** Frames of one chunk after which other requests get a turn. */
+const MANY_FRAMES = 1024;
+
 /** The end of an array that its provider has not closed. */
 const ARRAY_END = new Frame("element", Buffer.from("\n]"));
 
@@ -59,6 +62,8 @@ export class ResponseStream implements BodyReceiver, ActiveResponse {
   private bufferedBytes = 0;
   private stalled: NodeJS.Timeout | undefined;
   private over = false;
+  /** Whether the last chunk had so many frames that the next one waits for another turn of the event loop. */
+  private yields = false;
   /** The upstream's last frame. */
   private last: Frame | undefined;
   /** The last frame that went to the client. */
@@ -88,7 +93,7 @@ export class ResponseStream implements BodyReceiver, ActiveResponse {
   chunk(bytes: Buffer): boolean {
     try {
       const going = this.write(this.splitter ? this.split(bytes, this.splitter) : this.piece(bytes));
-      if (!this.hasReadEnough(bytes)) return going;
+      if (!this.hasReadEnough(bytes)) return going && !(this.yields && this.resumeLater());
       this.abort(new GatewayError("client_gone"));
       return false;
     } catch (thrown) {
@@ -201,6 +206,7 @@ export class ResponseStream implements BodyReceiver, ActiveResponse {
     const { bufferedBytes } = splitter;
     if (bufferedBytes !== this.bufferedBytes) this.upstream.head.reserve?.(bufferedBytes - this.bufferedBytes);
     this.bufferedBytes = bufferedBytes;
+    this.yields = frames.length > MANY_FRAMES;
     if (frames.length === 0) return [];
     this.last = frames.at(-1);
     if (!this.stageKeepsState) {
@@ -302,6 +308,14 @@ export class ResponseStream implements BodyReceiver, ActiveResponse {
     if (this.bytesLeft === undefined) return false;
     this.bytesLeft -= bytes.length;
     return this.bytesLeft <= 0 || this.exchange.usage?.out.total !== undefined;
+  }
+
+  /** Resumes the upstream in another turn: a provider may send tiny frames for as long as the gateway takes them. */
+  private resumeLater(): true {
+    setImmediate(() => {
+      if (!this.over) this.upstream.resume();
+    });
+    return true;
   }
 
   /** The client is slower than the upstream: pauses the upstream until the client has caught up, or gives up. */

@@ -8,11 +8,13 @@ const BYTE_ORDER_MARK = [0xef, 0xbb, 0xbf];
 
 /** Bytes of a line that are read one by one before the native search continues from there. */
 const LEAP = 64;
+/** Maximum lines of one event: who reads it looks at each of them, and other requests wait meanwhile. */
+const MAX_LINES = 65_536;
 
 /**
  * Splits a server-sent event stream into its events while chunks arrive, with arbitrary boundaries. The frames' bytes
  * concatenated are exactly the stream's: an event includes its blank line, and comments, unknown fields and extra blank lines
- * pass. Lines may end in LF, CR LF or CR (https://html.spec.whatwg.org/#event-stream-interpretation).
+ * pass, these in one frame where they follow each other. Lines may end in LF, CR LF or CR (https://html.spec.whatwg.org/#event-stream-interpretation).
  */
 export class SseSplitter {
   private readonly buffer: FrameBuffer;
@@ -27,6 +29,8 @@ export class SseSplitter {
   private first = true;
   /** A line of the current event is a comment. */
   private hasComment = false;
+  /** Lines of the current event so far. */
+  private lines = 0;
   private nextCr = -1;
   private nextLf = -1;
 
@@ -37,7 +41,7 @@ export class SseSplitter {
 
   /**
    * Returns the events that this chunk completes.
-   * @throws Error when one is too large
+   * @throws Error when one is too large, or has too many lines
    */
   push(chunk: Buffer): Frame[] {
     const frames: Frame[] = [];
@@ -63,8 +67,13 @@ export class SseSplitter {
         else if (chunk[i] === LF) i++;
         else this.hasLoneCr = true;
       }
-      if (!this.blank) this.blank = true;
-      else if (this.afterCr && !this.hasLoneCr) this.awaitsLf = true;
+      if (!this.blank) {
+        this.blank = true;
+        if (++this.lines > MAX_LINES) throw new Error(`An event of the stream has more than ${MAX_LINES} lines.`);
+        continue;
+      }
+      if (end === start && this.buffer.size === 0) i = this.blankLinesEnd(chunk, i);
+      if (this.afterCr && !this.hasLoneCr) this.awaitsLf = true;
       else start = this.endEvent(frames, chunk, start, i);
     }
     if (start < length) this.buffer.add(start === 0 ? chunk : chunk.subarray(start));
@@ -90,7 +99,20 @@ export class SseSplitter {
     if (bomLength > 0 && bytes[bomLength] === COLON) this.hasComment = true;
     frames.push(new Frame("event", bytes, bomLength, this.hasComment));
     this.hasComment = false;
+    this.lines = 0;
     return to;
+  }
+
+  /** Returns the end of blank lines that follow each other: they are one frame, as a frame for each would block other requests. */
+  private blankLinesEnd(chunk: Buffer, from: number): number {
+    let i = from;
+    for (; i < chunk.length; i++) {
+      if (chunk[i] === LF) continue;
+      // A last CR may be followed by its LF.
+      if (chunk[i] !== CR || i + 1 === chunk.length) break;
+      if (chunk[i + 1] !== LF) this.hasLoneCr = true;
+    }
+    return i;
   }
 
   private lineEnd(chunk: Buffer, from: number, length: number): number {

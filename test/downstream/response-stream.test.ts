@@ -471,3 +471,18 @@ t.test("a stream that has ended except for its usage is read on for that alone, 
   t.equal(flow.chunk(event("usage")), false, "and so does the usage");
   t.match(seen, { destroyed: 1, settled: [{ code: "client_gone" }] });
 });
+
+t.test("after a chunk of very many frames other requests get a turn", async (t) => {
+  const { flow, output, seen } = flowing();
+  t.equal(flow.chunk(Buffer.concat(Array(1000).fill(event("1")))), true);
+  const many = Buffer.concat(Array(2000).fill(event("1")));
+  t.equal(flow.chunk(many), false, "the upstream waits");
+  t.equal(output.text.length, 3000 * event("1").length, "all of it has been sent");
+  t.equal(seen.resumed, 0);
+  await new Promise(setImmediate);
+  t.equal(seen.resumed, 1);
+  flow.chunk(many);
+  flow.fail(new GatewayError("upstream_truncated"));
+  await new Promise(setImmediate);
+  t.equal(seen.resumed, 1, "not once it is over");
+});

@@ -72,6 +72,22 @@ gathered(t, "an event ends with its blank line, whatever the line ends are", asy
   one("\ufeffdata: a\n\n", "\ufeffdata: a\n\n", undefined);
 });
 
+gathered(t, "blank lines that follow each other are one frame, whatever their ends are", async (t) => {
+  for (const blank of ["\n\n\n\n", "\r\n\r\n\r\n", "\r\r\r", "\n\r\n\r\r\n"]) {
+    const stream = `data: a\n\n${blank}data: b\n\n`;
+    const whole = split([Buffer.from(stream)]);
+    t.strictSame(texts(whole), ["data: a\n\n", blank, "data: b\n\n", undefined], JSON.stringify(blank));
+    for (const chunks of ways(Buffer.from(stream))) {
+      const result = split(chunks);
+      t.equal(texts(result).join(""), stream);
+      t.strictSame(events(result), events(whole));
+    }
+  }
+  const splitter = new SseSplitter();
+  t.equal(splitter.push(Buffer.alloc(65_536, "\n")).length, 1);
+  t.equal(splitter.push(Buffer.alloc(65_536, "\r")).length, 2, "a LF may follow the last one");
+});
+
 t.test("a two-byte line end is never split between events", async (t) => {
   const splitter = new SseSplitter();
   t.strictSame(splitter.push(Buffer.from("data: a\r\n\r")), [], "the LF may still arrive");
@@ -145,6 +161,16 @@ t.test("an event that is too large is refused, whole or in parts", async (t) => 
     for (let i = 0; i < 20; i++) splitter.push(Buffer.from("x".repeat(10)));
   };
   t.throws(push, { message });
+});
+
+t.test("an event of too many lines is refused, whatever they are", async (t) => {
+  const message = "An event of the stream has more than 65536 lines.";
+  for (const line of [":\n", "data:\n", "x\r\n", "data: 1\r"]) {
+    const splitter = new SseSplitter();
+    t.equal(splitter.push(Buffer.from(`${line.repeat(65_536)}${line.slice(line.search(/[\r\n]/))}`)).length, 1);
+    t.strictSame(splitter.push(Buffer.from(line.repeat(40_000))), []);
+    t.throws(() => splitter.push(Buffer.from(line.repeat(40_000))), { message }, JSON.stringify(line));
+  }
 });
 
 t.test("a frame tells whether one of its lines is a comment, however the stream is cut", async (t) => {

@@ -32,3 +32,13 @@ t.test("a long text takes linear time", async (t) => {
   for (const text of ["a".repeat(200_000), " ".repeat(200_000), "\n ".repeat(100_000), "'".repeat(200_000)])
     t.ok(estimateTokens(text) > 0);
 });
+
+t.test("of a very long text only samples are counted, and the estimate is near", async (t) => {
+  const words = "The quick brown fox jumps over 12345 lazy dogs, again and again. ";
+  const times = 300_000;
+  const began = performance.now();
+  const tokens = estimateTokens(words.repeat(times));
+  t.ok(performance.now() - began < 200, "20 MB took 400 ms");
+  const expected = estimateTokens(words.repeat(300)) * (times / 300);
+  t.ok(Math.abs(tokens - expected) < expected / 50, `${tokens} for ${expected}`);
+});
