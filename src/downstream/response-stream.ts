@@ -21,8 +21,8 @@ const END = new Frame("end", Buffer.alloc(0));
 const BRIEF_BYTES = 64 * 1024;
 const BRIEF_TIME = 250;
 
-/** Frames of one chunk after which other requests get a turn. */
-const MANY_FRAMES = 1024;
+/** Bytes of a chunk whose processing is timed, and milliseconds after which other requests get a turn before the next one. */
+const [LARGE_CHUNK, TURN] = [16 * 1024, 5];
 
 /** The end of an array that its provider has not closed. */
 const ARRAY_END = new Frame("element", Buffer.from("\n]"));
@@ -62,8 +62,6 @@ export class ResponseStream implements BodyReceiver, ActiveResponse {
   private bufferedBytes = 0;
   private stalled: NodeJS.Timeout | undefined;
   private over = false;
-  /** Whether the last chunk had so many frames that the next one waits for another turn of the event loop. */
-  private yields = false;
   /** The upstream's last frame. */
   private last: Frame | undefined;
   /** The last frame that went to the client. */
@@ -91,9 +89,10 @@ export class ResponseStream implements BodyReceiver, ActiveResponse {
   }
 
   chunk(bytes: Buffer): boolean {
+    const began = bytes.length < LARGE_CHUNK ? Number.POSITIVE_INFINITY : performance.now();
     try {
       const going = this.write(this.splitter ? this.split(bytes, this.splitter) : this.piece(bytes));
-      if (!this.hasReadEnough(bytes)) return going && !(this.yields && this.resumeLater());
+      if (!this.hasReadEnough(bytes)) return going && !(performance.now() - began > TURN && this.resumeLater());
       this.abort(new GatewayError("client_gone"));
       return false;
     } catch (thrown) {
@@ -206,7 +205,6 @@ export class ResponseStream implements BodyReceiver, ActiveResponse {
     const { bufferedBytes } = splitter;
     if (bufferedBytes !== this.bufferedBytes) this.upstream.head.reserve?.(bufferedBytes - this.bufferedBytes);
     this.bufferedBytes = bufferedBytes;
-    this.yields = frames.length > MANY_FRAMES;
     if (frames.length === 0) return [];
     this.last = frames.at(-1);
     if (!this.stageKeepsState) {
@@ -310,7 +308,7 @@ export class ResponseStream implements BodyReceiver, ActiveResponse {
     return this.bytesLeft <= 0 || this.exchange.usage?.out.total !== undefined;
   }
 
-  /** Resumes the upstream in another turn: a provider may send tiny frames for as long as the gateway takes them. */
+  /** Resumes the upstream in another turn: the system may have much more of it, which would be read in this one. */
   private resumeLater(): true {
     setImmediate(() => {
       if (!this.over) this.upstream.resume();

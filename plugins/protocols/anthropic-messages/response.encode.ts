@@ -97,8 +97,9 @@ class BlockEncoder {
   private pendingState: Opaque | undefined;
   /** Whether reasoning is shown: the vendor sends none to a client that has not requested it. */
   private readonly showsThinking: boolean;
-  /** Where it is not: state so far, for the next call. */
+  /** Where it is not: state so far, for the next call, and how much of it a text follows. */
   private hiddenState: Opaque[] = [];
+  private markedStates = 0;
   /** The key of the last block, when it is a text. */
   private textKey: TextKey | undefined;
   /** The key of the conversation before the answer. */
@@ -261,13 +262,18 @@ class BlockEncoder {
    * thinking take the first block for the answer, and only a turn with calls is continued from its reasoning.
    */
   private writeHiddenState(): void {
+    this.markedStates = 0;
     for (const state of this.hiddenState.splice(0)) this.writeState(state);
   }
 
   /** Marks held state of reasoning: a text will stand between the reasoning's place and the state. */
   private markHiddenState(): void {
-    for (const [n, state] of this.hiddenState.entries())
-      if (state.on === undefined) this.hiddenState[n] = { ...state, on: "reasoning" };
+    const { hiddenState } = this;
+    // Each once: an answer may have many texts.
+    for (; this.markedStates < hiddenState.length; this.markedStates++) {
+      const state = hiddenState[this.markedStates] as Opaque;
+      if (state.on === undefined) hiddenState[this.markedStates] = { ...state, on: "reasoning" };
+    }
   }
 
   private openBlock(block: AnswerBlock, content: JsonObject): number {

@@ -69,10 +69,13 @@ function addToolEvent(event: JsonObject, previous?: Usage): Usage | undefined {
   return item?.["type"] === IMAGE_CALL && asText(item["result"]) ? addImage(asText(item["id"]), previous) : previous;
 }
 
+/** Images that are added at most: their ids are compared with each other. */
+const MAX_IMAGES = 100;
+
 /** Adds an image, once: `raw` has the ids of those that were added. */
 function addImage(id = "", previous?: Usage): Usage | undefined {
   const ids = asList(asObject(previous?.raw)?.[IMAGE_CALL]);
-  if (ids.includes(id)) return previous;
+  if (ids.length >= MAX_IMAGES || ids.includes(id)) return previous;
   const total = (ids.length + 1) * IMAGE_TOKENS;
   return {
     ...(previous ?? { in: {}, out: {} }),

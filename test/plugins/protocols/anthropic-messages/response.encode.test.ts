@@ -7,6 +7,7 @@ import { type Event, type FinishReason } from "../../../../src/translation/event
 import { TextKey } from "../../../../src/translation/ids.ts";
 import { runAtOnce } from "../../../../src/translation/steps.ts";
 import { type JsonObject } from "../../../../src/wire/values.ts";
+import { runLinear } from "../../../support/linear-work.ts";
 import { randomAnswer } from "../../../support/random-answers.ts";
 import { recorded } from "../../../support/recorded.ts";
 import { sample } from "../../../support/sample.ts";
@@ -680,4 +681,11 @@ t.test("a recorded message that was decoded and encoded again has the same conte
     if (STOPS.has(message["stop_reason"]) && !same) different.push(id);
   }
   t.same(different, []);
+});
+
+t.test("an answer of very many thoughts and texts takes linear time", async (t) => {
+  const many = Array.from({ length: 150_000 }, (_, i) => [...thought(2 * i, "A"), ...said(2 * i + 1, "Hi")]).flat();
+  const [start, ...end] = answer() as [Event, ...Event[]];
+  const wanted = context({ conversation: read(question()) });
+  runLinear(() => t.equal((whole([start, ...many, ...end], wanted)["content"] as JsonObject[]).length, 150_000));
 });

@@ -7,6 +7,7 @@ import {
   writeResponsesUsage,
 } from "../../../../plugins/protocols/openai-responses/usage.ts";
 import type { Usage } from "../../../../src/core/usage.ts";
+import { runLinear } from "../../../support/linear-work.ts";
 import { asEvent, eventsIn, jsonOf, recorded } from "../../../support/recorded.ts";
 
 t.test("every part of a full report is decoded, in a whole response as in an event", async (t) => {
@@ -136,4 +137,17 @@ t.test("every recorded answer's usage is read, the same from an event as from a 
     if (!right(found) || !isDeepStrictEqual(found[0], found[1])) wrong.push(id);
   }
   t.same(wrong, []);
+});
+
+t.test("of a stream that reports very many images, some are counted, in linear time", async (t) => {
+  const type = "response.image_generation_call.completed";
+  runLinear(() => {
+    let usage: Usage | undefined;
+    for (let i = 0; i < 300_000; i++) usage = readUsage({ type, item_id: `ig_${i}` }, usage);
+    t.ok((usage?.drawn?.out.image ?? 0) > 100_000);
+    t.strictSame(
+      readUsage({ type: "response.completed", response: { usage: { input_tokens: 1 } } }, usage)?.in.total,
+      1,
+    );
+  });
 });
