@@ -58,6 +58,9 @@ const CHARGED_STATUSES: readonly number[] = [408, 499];
 const isFree = ({ sent, status = 0 }: Attempt): boolean =>
   !sent || (status >= 400 && status < 500 && !CHARGED_STATUSES.includes(status));
 
+/** Characters of an answer's id that are stored: vendors' ids are shorter. */
+const MAX_ID = 256;
+
 /** Returns an exchange's last entry. @param late the id of a response whose usage may be reported again */
 export function finalEntry(
   exchange: DoneExchange,
@@ -88,7 +91,7 @@ export function finalEntry(
   if (firstByte !== undefined) entry.firstByte = Math.round(firstByte);
   if (exchange.received !== undefined) entry.bytes = { up: exchange.received, down: exchange.written };
   if (usage) entry.usage = usage;
-  if (usage && late !== undefined) entry.once = `${last?.target.provider.name} ${late}`;
+  if (usage && late !== undefined) entry.once = `${last?.target.provider.name} ${late.slice(0, MAX_ID)}`;
   if (free || source === "absorbed") entry.cost = 0;
   else if (usage) Object.assign(entry, priceUsage(last?.target, exchange.time, usage, marketplace));
   return entry;

@@ -138,6 +138,9 @@ const isFetchedLater = (
 const MAX_CREDIBLE_TOKENS = 1e9;
 const MAX_CREDIBLE_CALLS = 1e6;
 const MAX_CREDIBLE_COST = 1e15;
+/** Maximum credible tools, additional models and counts of one exchange, and characters of each name: all are stored. */
+const MAX_CREDIBLE_PARTS = 100;
+const MAX_CREDIBLE_NAME = 256;
 /** Names of token counts in vendors' usage. */
 const TOKEN_COUNT = /(?:_tokens|TokenCount)$/;
 
@@ -149,8 +152,14 @@ function isCredible({
   serverTools = {},
   images,
   providerCost = 0,
+  tier,
+  model,
   raw,
 }: Usage): boolean {
+  const tools = Object.keys(serverTools);
+  if (tools.length > MAX_CREDIBLE_PARTS || besides.length > MAX_CREDIBLE_PARTS) return false;
+  const names = [...tools, tier, model, drawn?.model, ...besides.map((each) => each.model)];
+  if (names.some((name = "") => name.length > MAX_CREDIBLE_NAME)) return false;
   if ((input.total === undefined || out.total === undefined) && hasInvalidCount(raw)) return false;
   const parts = [{ in: input, out }, ...(drawn ? [drawn] : []), ...besides];
   const tokens = parts.reduce((sum, each) => sum + (each.in.total ?? 0) + (each.out.total ?? 0), 0);
@@ -159,11 +168,17 @@ function isCredible({
 }
 
 /** Reports whether a count is a number that no count can be: it looks like one that was not reported. */
-const hasInvalidCount = (raw: unknown): boolean =>
-  Object.entries(raw ?? {}).some(
-    ([name, count]) =>
-      typeof count === "number" && TOKEN_COUNT.test(name) && !(Number.isSafeInteger(count) && count >= 0),
-  );
+function hasInvalidCount(raw: unknown): boolean {
+  const counts = (raw ?? {}) as Record<string, unknown>;
+  let members = 0;
+  for (const name in counts) {
+    if (++members > MAX_CREDIBLE_PARTS) return true;
+    const count = counts[name];
+    if (typeof count === "number" && TOKEN_COUNT.test(name) && !(Number.isSafeInteger(count) && count >= 0))
+      return true;
+  }
+  return false;
+}
 
 /** Bytes of a whole response around its text, on average. */
 const WHOLE_OVERHEAD = 300;

@@ -15,7 +15,7 @@ export function reportedTier(frame: Frame, protocol: Protocol): string | undefin
   for (const part of [json, ...(isObject(json) ? Object.values(json) : [])])
     for (const name of names) {
       const tier = isObject(part) ? part[name] : undefined;
-      if (typeof tier === "string" && tier !== AUTO) return tier;
+      if (typeof tier === "string" && tier !== AUTO && tier.length <= MAX_TIER_BYTES) return tier;
     }
   return undefined;
 }

@@ -195,7 +195,7 @@ export class ObjectAccess {
     if (!caller) return;
     const { id: key, group } = caller;
     const own = { provider, key, ...(group === undefined ? {} : { group }), ...(model === undefined ? {} : { model }) };
-    const made = [...ids].map((id) => ({ id, ...own }));
+    const made = [...ids].flatMap((id) => (id.length > MAX_ID ? [] : { id, ...own }));
     if (made.length > 0) this.owners.add(made);
   }
 
@@ -276,6 +276,8 @@ function mergeReferences(named: readonly ObjectReference[]): ObjectReference[] {
   return [...objects.values()];
 }
 
+/** Characters of an id that is recorded: no request can name a longer one. */
+const MAX_ID = 256;
 /** Limit of distinct objects in a request; vendors accept a few hundred files at most. */
 const MAX_OBJECTS = 1000;
 

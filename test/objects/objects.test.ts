@@ -457,6 +457,14 @@ t.test("of many objects each is looked up once, and none after the first that is
   t.equal(looks, 501);
 });
 
+t.test("an id that no request can name is not recorded", async (t) => {
+  const added: string[] = [];
+  const add: Owners["add"] = (made) => void added.push(...made.map(({ id }) => id));
+  const objects = new ObjectAccess({ add } as unknown as Owners, "key", [], {} as IssuedIds, []);
+  objects.recordCreated(["file-1", "f".repeat(100_000)], { id: "one" } as Caller, "up");
+  t.strictSame(added, ["file-1"]);
+});
+
 t.test(
   "another key's object is looked up as one that nobody knows, so that the time does not tell of it",
   async (t) => {

@@ -105,6 +105,31 @@ t.test("usage that no exchange can have is not charged", async (t) => {
   }
 });
 
+t.test("what is stored of an answer does not grow with what its provider names", async (t) => {
+  const long = "\x1b[31m".repeat(20_000);
+  const counts = { input_tokens: 10, output_tokens: 5 };
+  const many = Object.fromEntries(Array.from({ length: 20_000 }, (_, i) => [`tool_${i}_requests`, 1]));
+  const iterations = Array.from({ length: 2000 }, () => ({ type: "compaction", ...counts }));
+  const MESSAGES = ["anthropic-messages", "/v1/messages", { messages, max_tokens: 99 }] as const;
+  const content = [{ type: "text", text: WORDS }];
+  for (const [name, usage] of Object.entries({
+    tier: { ...counts, service_tier: long },
+    tools: { ...counts, server_tool_use: many },
+    "the name of a tool": { ...counts, server_tool_use: { [long]: 1 } },
+    "what ran besides": { ...counts, iterations },
+    "counts of no total": { ...many, input_tokens: null },
+  })) {
+    const found = await row(t, ...MESSAGES, JSON.stringify({ content, usage }));
+    t.equal(found?.source, "estimated", name);
+    t.ok(JSON.stringify(found).length < 1000, `${name}: ${JSON.stringify(found).length}`);
+  }
+  const response = { id: `resp_${long}`, object: "response", background: true, status: "completed", output: [] };
+  const late = { ...response, usage: counts };
+  const found = await row(t, "openai-responses", "/v1/responses", { input: "x" }, JSON.stringify(late));
+  t.equal(found?.source, "reported");
+  t.ok(JSON.stringify(found).length < 2000, `the answer's id: ${JSON.stringify(found).length}`);
+});
+
 t.test("a count of tokens is free", async (t) => {
   const found = await row(t, "anthropic-messages", "/v1/messages/count_tokens", { messages }, '{"input_tokens":9}');
   t.match(found, { source: "free", cost: 0, operation: "count_tokens" });
