@@ -138,8 +138,9 @@ const isFetchedLater = (
 const MAX_CREDIBLE_TOKENS = 1e9;
 const MAX_CREDIBLE_CALLS = 1e6;
 const MAX_CREDIBLE_COST = 1e15;
-/** Maximum credible tools, additional models and counts of one exchange, and characters of each name: all are stored. */
+/** Maximum credible tools and counts, requests to further models, and characters of each name: all are stored. */
 const MAX_CREDIBLE_PARTS = 100;
+const MAX_CREDIBLE_REQUESTS = 1000;
 const MAX_CREDIBLE_NAME = 256;
 /** Names of token counts in vendors' usage. */
 const TOKEN_COUNT = /(?:_tokens|TokenCount)$/;
@@ -157,7 +158,7 @@ function isCredible({
   raw,
 }: Usage): boolean {
   const tools = Object.keys(serverTools);
-  if (tools.length > MAX_CREDIBLE_PARTS || besides.length > MAX_CREDIBLE_PARTS) return false;
+  if (tools.length > MAX_CREDIBLE_PARTS || besides.length > MAX_CREDIBLE_REQUESTS) return false;
   const names = [...tools, tier, model, drawn?.model, ...besides.map((each) => each.model)];
   if (names.some((name = "") => name.length > MAX_CREDIBLE_NAME)) return false;
   if ((input.total === undefined || out.total === undefined) && hasInvalidCount(raw)) return false;
