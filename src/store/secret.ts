@@ -119,11 +119,13 @@ function parseSecret(file: string): Buffer {
   } catch (thrown) {
     throw new FileError(`The secret for envelopes cannot be read: ${(thrown as Error).message}`);
   }
-  const secret = Buffer.from(text.trim(), "hex");
-  if (secret.length !== 32)
+  if (!isEnvelopeSecret(text))
     throw new FileError(`${file} contains no secret (64 hexadecimal digits). Remove it, and a new one is made.`);
-  return secret;
+  return Buffer.from(text.trim(), "hex");
 }
+
+/** Reports whether a file's text is a secret. */
+export const isEnvelopeSecret = (text: string): boolean => Buffer.from(text.trim(), "hex").length === 32;
 
 /** Returns the secret in a database: the first instance creates it for all. @throws Error of the database */
 export async function databaseSecret({ query }: Pick<PostgresDatabase, "query">): Promise<Buffer> {

@@ -1,9 +1,20 @@
-import { chmodSync, copyFileSync, existsSync, linkSync, mkdirSync, renameSync, rmSync, statSync } from "node:fs";
+import {
+  chmodSync,
+  copyFileSync,
+  existsSync,
+  linkSync,
+  mkdirSync,
+  readFileSync,
+  renameSync,
+  rmSync,
+  statSync,
+} from "node:fs";
 import { dirname, resolve } from "node:path";
 import { DatabaseSync } from "node:sqlite";
 import { journalFolder, listJournals, removeFiles, syncPath } from "../journal/files.ts";
 import { readJournals } from "../journal/lines.ts";
 import type { ProgressListener, RestoreOptions, RestoreResult } from "../maintenance.ts";
+import { isEnvelopeSecret } from "../secret.ts";
 import { SqliteDatabase, sqliteCode } from "./database.ts";
 import { importJournals } from "./import-journals.ts";
 import { SqliteMaintenance } from "./maintenance.ts";
@@ -11,6 +22,8 @@ import { newPartFile, removePartFile, SIDE_FILES } from "./part-file.ts";
 import { joinChanges, keepAfterRestore, keyChangesSince } from "./restore-losses.ts";
 
 const BUSY = 5;
+/** What SQLite reports of a damaged file: a page that is none, and a file that is no database at all. */
+const DAMAGED: readonly (number | undefined)[] = [11, 26];
 
 /**
  * Puts a backup in a store's place, once it has been found in order. What was there before stays beside it, under another
@@ -29,31 +42,50 @@ export async function restoreSqlite(path: string, file: string, options: Restore
     if (!existsSync(path)) {
       carryOver(undefined, part, file, options);
       installCopy(part, secret, path);
+      // What only they have of a lost store would be lost, too.
+      if (listJournals(journalFolder(path)).length > 0)
+        options.progress("the requests in the lost store's journals stay, and are in the store after the next start");
       return { rows: backup.rows };
     }
-    const lock = await lockStore(path);
-    try {
-      const last = lastRow(lock);
-      if (!options.force && last > backup.last)
-        throw new Error(
-          `The store has exchanges from ${new Date(last).toISOString()}, later than the backup's last (${backup.last === 0 ? "none" : new Date(backup.last).toISOString()}): they would be lost. To restore it all the same: --force.`,
-        );
-      const { retained, undone } = carryOver(lock, part, file, options);
-      const kept = nameForPrevious(path);
-      keepPrevious(path, kept);
-      if (existsSync(`${path}.secret`)) copyFileSync(`${path}.secret`, `${kept}.secret`);
-      installCopy(part, secret, path);
-      return {
-        ...{ rows: backup.rows, kept },
-        ...(retained.length > 0 && { retained }),
-        ...(undone.length > 0 && { undone }),
-      };
-    } finally {
-      lock.close();
-    }
+    return await replaceStore(path, file, { part, secret, ...backup }, options).catch((thrown: Error) => {
+      if (!DAMAGED.includes(sqliteCode(thrown))) throw thrown;
+      throw new Error(
+        `The store ${path} is damaged itself (${thrown.message}): move it away, leave ${journalFolder(path)} where it is, and restore again. Nothing was changed.`,
+      );
+    });
   } finally {
     removePartFile(part);
     removePartFile(secret);
+  }
+}
+
+/** Installs a checked copy where a store is, which is kept under another name. */
+async function replaceStore(
+  path: string,
+  file: string,
+  copy: { part: string; secret: string; rows: number; last: number },
+  options: RestoreOptions,
+): Promise<RestoreResult> {
+  const lock = await lockStore(path);
+  try {
+    const last = lastRow(lock);
+    if (!options.force && last > copy.last)
+      throw new Error(
+        `The store has exchanges from ${new Date(last).toISOString()}, later than the backup's last (${copy.last === 0 ? "none" : new Date(copy.last).toISOString()}): they would be lost. To restore it all the same: --force.`,
+      );
+    const { retained, undone } = carryOver(lock, copy.part, file, options);
+    const kept = nameForPrevious(path);
+    keepPrevious(path, kept);
+    if (existsSync(`${path}.secret`)) copyFileSync(`${path}.secret`, `${kept}.secret`);
+    installCopy(copy.part, copy.secret, path);
+    for (const journal of listJournals(journalFolder(path))) removeFiles(journal.files);
+    return {
+      ...{ rows: copy.rows, kept },
+      ...(retained.length > 0 && { retained }),
+      ...(undone.length > 0 && { undone }),
+    };
+  } finally {
+    lock.close();
   }
 }
 
@@ -185,6 +217,10 @@ function keepPrevious(path: string, kept: string): void {
 /** Copies the secret for envelopes of a backup, if it has one. */
 function copySecret(file: string, part: string): void {
   if (!existsSync(`${file}.secret`)) return;
+  if (!isEnvelopeSecret(readFileSync(`${file}.secret`, "utf8")))
+    throw new Error(
+      `${file}.secret contains no secret (64 hexadecimal digits), and no gateway would start with it. To restore without it, move it away. Nothing was changed.`,
+    );
   copyFileSync(`${file}.secret`, part);
   chmodSync(part, 0o600);
   syncPath(part);
@@ -196,6 +232,5 @@ function installCopy(part: string, secret: string, path: string): void {
   syncPath(part);
   renameSync(part, path);
   if (existsSync(secret)) renameSync(secret, `${path}.secret`);
-  for (const journal of listJournals(journalFolder(path))) removeFiles(journal.files);
   syncPath(dirname(path));
 }

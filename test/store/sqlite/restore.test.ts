@@ -3,10 +3,12 @@ import { join } from "node:path";
 import t, { type Test } from "tap";
 import { journalFile, journalFolder } from "../../../src/store/journal/files.ts";
 import { Journal } from "../../../src/store/journal/journal.ts";
+import { readJournals } from "../../../src/store/journal/lines.ts";
 import type { LedgerEntry } from "../../../src/store/ledger.ts";
 import { entryToRow } from "../../../src/store/ledger-row.ts";
 import { openStores } from "../../../src/store/open.ts";
 import { SqliteDatabase } from "../../../src/store/sqlite/database.ts";
+import { importJournals } from "../../../src/store/sqlite/import-journals.ts";
 import { SqliteMaintenance } from "../../../src/store/sqlite/maintenance.ts";
 import { restoreSqlite } from "../../../src/store/sqlite/restore.ts";
 import { runKilledAfter } from "../../support/killed-after.ts";
@@ -222,6 +224,56 @@ t.test("a backup is restored where no store is", async (t) => {
   const other = join(folder, "other.db");
   t.same(await restoreSqlite(other, file, terms), { rows: 1 });
   t.same(ids(other), ["1"]);
+});
+
+/** Writes the row of an exchange to a journal of the store at a path, as a gateway that was killed leaves it. */
+function leaveInJournal(path: string, id: string): string {
+  const journal = new Journal(journalFolder(path), () => {});
+  journal.end(id, entryToRow(entry({ id, time: DAY + 1 })));
+  journal.write();
+  journal.close();
+  return journal.folder;
+}
+
+t.test(
+  "where a store's file is lost or damaged, requests that only its journal has come back with the backup",
+  async (t) => {
+    for (const damage of ["lost", "no database", "damaged pages"]) {
+      const { path, file, ids } = await open(t);
+      const folder = leaveInJournal(path, "2");
+      if (damage === "lost") rmSync(path);
+      else {
+        const bytes = damage === "no database" ? Buffer.alloc(8192, "x") : readFileSync(path).fill("x", 4096);
+        writeFileSync(path, bytes);
+        await t.rejects(restoreSqlite(path, file, { ...terms, force: true }), {
+          message: new RegExp(`^The store ${path} is damaged itself \\(.*move it away.* Nothing was changed\\.$`),
+        });
+        t.same(readFileSync(path), bytes);
+        rmSync(path);
+      }
+      const told: string[] = [];
+      await restoreSqlite(path, file, { ...terms, progress: (text) => told.push(text) });
+      t.match(told.at(-1), /requests in the lost store's journals stay/, damage);
+      t.equal(readdirSync(folder).length, 1, damage);
+      const database = new SqliteDatabase(path, true);
+      await importJournals(database, readJournals(folder));
+      database.close();
+      t.same(ids(), ["1", "2"], damage);
+    }
+  },
+);
+
+t.test("a backup whose secret is none is refused: no gateway would start with it", async (t) => {
+  const { path, file, ids } = await open(t);
+  writeFileSync(`${file}.secret`, "b".repeat(62));
+  for (const store of [path, `${path}.new`]) {
+    await t.rejects(restoreSqlite(store, file, terms), {
+      message: /copy\.db\.secret contains no secret \(64 hexadecimal digits\).* Nothing was changed\.$/,
+    });
+  }
+  t.notOk(existsSync(`${path}.new`));
+  t.same(ids(), ["1"]);
+  t.equal(readFileSync(`${path}.secret`, "utf8"), "a".repeat(64));
 });
 
 t.test("nothing is restored while a process has the store open", async (t) => {
