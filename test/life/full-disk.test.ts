@@ -17,6 +17,7 @@ import { setTimeout as after } from "node:timers/promises";
 import t, { type Test } from "tap";
 import Record from "../../plugins/record.ts";
 import { SqliteMaintenance } from "../../src/store/sqlite/maintenance.ts";
+import { restoreSqlite } from "../../src/store/sqlite/restore.ts";
 import { drive } from "../../src/testing.ts";
 import { asking } from "../support/gateway.ts";
 import { type GatewayProcess, type ProcessOptions, startProcess } from "../support/process.ts";
@@ -296,4 +297,19 @@ t.test("a backup onto a full disk leaves no file, and says where room is needed"
     { message: `${file}: the disk is full; free space in ${mount} and try again.` },
   );
   t.same(readdirSync(mount), ["ballast"]);
+});
+
+t.test("a restore onto a full disk changes nothing, and says where room is needed", { skip: noDisk }, async (t) => {
+  const { mount, fill } = disk(t, "1m");
+  const [path, file] = [join(mount, "gateway.db"), join(t.testdir(), "copy.db")];
+  const care = new SqliteMaintenance(path);
+  await care.backup(file, () => {});
+  care.close();
+  fill();
+  const before = readdirSync(mount);
+  const terms = { force: false, author: { who: "cli:me", address: "here" }, progress: () => {} };
+  await t.rejects(restoreSqlite(path, file, terms), {
+    message: `${path}: the disk is full; free space in ${mount} and try again.`,
+  });
+  t.same(readdirSync(mount), before);
 });

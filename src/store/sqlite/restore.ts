@@ -15,7 +15,7 @@ import { journalFolder, listJournals, removeFiles, syncPath } from "../journal/f
 import { readJournals } from "../journal/lines.ts";
 import type { ProgressListener, RestoreOptions, RestoreResult } from "../maintenance.ts";
 import { isEnvelopeSecret } from "../secret.ts";
-import { SqliteDatabase, sqliteCode } from "./database.ts";
+import { fullDiskError, SqliteDatabase, sqliteCode } from "./database.ts";
 import { importJournals } from "./import-journals.ts";
 import { SqliteMaintenance } from "./maintenance.ts";
 import { newPartFile, removePartFile, SIDE_FILES } from "./part-file.ts";
@@ -53,6 +53,8 @@ export async function restoreSqlite(path: string, file: string, options: Restore
         `The store ${path} is damaged itself (${thrown.message}): move it away, leave ${journalFolder(path)} where it is, and restore again. Nothing was changed.`,
       );
     });
+  } catch (thrown) {
+    throw fullDiskError(path, thrown) ?? thrown;
   } finally {
     removePartFile(part);
     removePartFile(secret);
