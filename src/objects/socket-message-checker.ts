@@ -14,6 +14,8 @@ import type { ObjectAccess } from "./objects.ts";
  */
 export class SocketMessageChecker {
   private readonly names: QuotedNameSearch;
+  /** One for each protocol: its table is larger than everything else that a socket needs. */
+  private static readonly searches = new WeakMap<SocketProtocol, QuotedNameSearch>();
 
   constructor(
     private readonly protocol: SocketProtocol,
@@ -22,8 +24,17 @@ export class SocketMessageChecker {
     private readonly objects: ObjectAccess,
     private readonly marketplace: Marketplace,
   ) {
-    // A letter may be written as an escape, and some servers match names in any case.
-    this.names = new QuotedNameSearch(protocol.nameMarkers);
+    this.names = SocketMessageChecker.searchFor(protocol);
+  }
+
+  private static searchFor(protocol: SocketProtocol): QuotedNameSearch {
+    let search = SocketMessageChecker.searches.get(protocol);
+    if (!search) {
+      // A letter may be written as an escape, and some servers match names in any case.
+      search = new QuotedNameSearch(protocol.nameMarkers);
+      SocketMessageChecker.searches.set(protocol, search);
+    }
+    return search;
   }
 
   /** Reports whether there is anything to check: there is not where all keys may use everything. */

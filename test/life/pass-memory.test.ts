@@ -17,7 +17,7 @@ const SIZE = (HEAVY ? 100 : 200) * MIB;
 const ROUNDS = HEAVY ? 10 : 1;
 /** MiB by which the gateway's memory may grow more than that of a bare proxy. */
 const MORE = HEAVY ? 10 : 100;
-const SOCKETS = HEAVY ? 500 : 50;
+const SOCKETS = 500;
 
 /** The least that can be called a proxy. */
 const BARE = `

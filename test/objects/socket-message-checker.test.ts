@@ -1,4 +1,6 @@
 import t, { type Test } from "tap";
+import type { ObjectAccess } from "../../src/objects/objects.ts";
+import { SocketMessageChecker } from "../../src/objects/socket-message-checker.ts";
 import { KEY, startGateway } from "../support/gateway.ts";
 import { open, socketUpstream } from "../support/sockets.ts";
 import { until } from "../support/until.ts";
@@ -157,4 +159,19 @@ t.test("other spellings of names, which some servers read as the same, are refus
     t.match(JSON.parse(messages[0] ?? ""), { error: { code: "key_not_allowed" } });
   }
   t.same(upstream.messages, []);
+});
+
+t.test("what is searched for is prepared once for a protocol, not for each of its sockets", async (t) => {
+  const protocol = { nameMarkers: ["model", "prompt", "voice"], namesIn: () => [] };
+  const parts = [protocol, {}, {}, { share: "own" } as unknown as ObjectAccess, {}] as unknown as ConstructorParameters<
+    typeof SocketMessageChecker
+  >;
+  const bytes = () => process.memoryUsage().arrayBuffers;
+  const first = new SocketMessageChecker(...parts);
+  const before = bytes();
+  const open = Array.from({ length: 200 }, () => new SocketMessageChecker(...parts));
+  const grown = bytes() - before;
+  t.ok(grown < 1_000_000, `${grown} bytes for 200 sockets`);
+  for (const checker of [first, ...open.slice(-1)])
+    t.match(checker.findError(Buffer.from('{"model":1,}')), { code: "invalid_json" }, "each searches");
 });
