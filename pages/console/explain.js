@@ -48,7 +48,7 @@ export function Explain({ paths, view }) {
       </label>
       <label class="field">Model<input name="model" placeholder="the first one" defaultValue=${view.model} /></label>
       <label class="field">Key, by name<input name="key" placeholder="one without limits" defaultValue=${view.key} /></label>
-      <label class="field wide">Body, JSON<textarea name="body" class="mono" spellcheck="false" placeholder="a short one of the protocol"></textarea></label>
+      <label class="field wide">Body, JSON<textarea name="body" class="mono" spellcheck=${false} placeholder="a short one of the protocol"></textarea></label>
       <button disabled=${state.busy}>${state.busy ? "Thinks…" : "Explain"}</button>
     </form>
     ${state.error && html`<${Failure} error=${state.error} />`}

@@ -37,7 +37,7 @@ function Filled({ clients, listen, models, secret, view }) {
       </select>
     </label>
     <label class="field wide">Address, as clients reach it
-      <input type="url" spellcheck="false" value=${address} onInput=${(event) => setAddress(event.currentTarget.value.trim().replace(/\/+$/, ""))} />
+      <input type="url" spellcheck=${false} value=${address} onInput=${(event) => setAddress(event.currentTarget.value.trim().replace(/\/+$/, ""))} />
     </label>
   <//>`;
 }

@@ -41,7 +41,7 @@ export function Requests({ view }) {
   return html`<h1>Requests</h1>
     <div class="bar">
       <form class="bar" onSubmit=${open}>
-        <label class="field">Open by id<input name="id" placeholder="x-request-id" spellcheck="false" class="mono" /></label>
+        <label class="field">Open by id<input name="id" placeholder="x-request-id" spellcheck=${false} class="mono" /></label>
         <button>Open</button>
       </form>
       <${SpanChoice} span=${span} />

@@ -18,7 +18,7 @@ export function KeyField({ apiKey, setKey }) {
     store(apiKey, event.currentTarget.checked);
   };
   return html`<label class="field wide">Key
-      <input type="password" autocomplete="off" spellcheck="false" placeholder="gw_…" value=${apiKey} onInput=${type} />
+      <input type="password" autocomplete="off" spellcheck=${false} placeholder="gw_…" value=${apiKey} onInput=${type} />
     </label>
     <label class="check small"><input type="checkbox" checked=${kept} onChange=${choose} /> keep in this tab</label>`;
 }

@@ -71,7 +71,7 @@ export function Playground({ facts, view, apiKey, setKey }) {
       <div class="bar">
         <label class="field wide">System<textarea value=${system} onInput=${(event) => setSystem(event.currentTarget.value)}></textarea></label>
         <label class="field wide">Tools, as a JSON list of <code>{name, description, parameters}</code>
-          <textarea class="mono" spellcheck="false" value=${toolText} aria-invalid=${tools.error ? "true" : undefined} onInput=${(event) => setToolText(event.currentTarget.value)}></textarea>
+          <textarea class="mono" spellcheck=${false} value=${toolText} aria-invalid=${tools.error ? "true" : undefined} onInput=${(event) => setToolText(event.currentTarget.value)}></textarea>
         </label>
         <label class="field">Longest answer, tokens<input type="number" min="1" inputmode="numeric" value=${limit} onInput=${(event) => setLimit(event.currentTarget.value)} /></label>
       </div>

@@ -273,6 +273,14 @@ t.test("Stop in the playground ends the request at the gateway", options, async 
   t.equal(ended()?.fields["outcome"], "aborted");
 });
 
+t.test("browsers do not check the spelling of keys and JSON, which some do at their makers'", options, async (t) => {
+  const gateway = await startGateway(t, YAML);
+  const page = await at(t, gateway, "/play");
+  await page.getByText("System, tools, longest answer").click();
+  for (const field of [page.getByLabel("Key", { exact: true }), page.locator("textarea.mono")])
+    t.equal(await field.evaluate((each) => (each as HTMLElement).spellcheck), false);
+});
+
 t.test("a wrong key is reported in the gateway's own words", options, async (t) => {
   const gateway = await startGateway(t, YAML);
   const context = await (browser as Browser).newContext();
