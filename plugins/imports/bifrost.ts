@@ -1,13 +1,19 @@
 import { Draft, type ForeignFields, foreignFields, foreignList, type KnownVendor, nonEmptyText } from "./draft.ts";
 
+const HINTS = {
+  max_retries: "use retry: { attempts: … }, for all providers",
+  proxy_config: "set the variables HTTPS_PROXY and NO_PROXY",
+  governance: "limits and budgets: docs/limits.md; keys are made with: keys create NAME",
+};
+
 /** Converts a config.json of Bifrost. Its clients request `vendor/model`, which keeps working. */
 export default function bifrost(file: unknown, vendors: readonly KnownVendor[]) {
-  const draft = new Draft(vendors, (text) => /^env\.(\w+)$/.exec(text)?.[1]);
+  const draft = new Draft(vendors, (text) => /^env\.(\w+)$/.exec(text)?.[1], HINTS);
   const { providers, $schema: _, client, ...others } = foreignFields(file);
   for (const [vendor, entry] of Object.entries(foreignFields(providers)))
     addAccount(vendor, foreignFields(entry), draft);
   draft.reportUnknown(foreignFields(client), [], "client.");
-  draft.reportUnknown(others, [], "", "there is nothing like it in gateway.yaml: see docs/limits.md and keys");
+  draft.reportUnknown(others, [], "", "there is nothing like it in gateway.yaml");
   return draft.result();
 }
 

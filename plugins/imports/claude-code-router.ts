@@ -18,7 +18,7 @@ const variableOf = (text: string): string | undefined => /^\$\{?(\w+)\}?$/.exec(
 
 /** Converts a config.json of claude-code-router: the client's model names are routed as its routes define. */
 export default function claudeCodeRouter(file: unknown, vendors: readonly KnownVendor[]) {
-  const draft = new Draft(vendors, variableOf);
+  const draft = new Draft(vendors, variableOf, { PROXY_URL: "set the variables HTTPS_PROXY and NO_PROXY" });
   const config = foreignFields(file);
   for (const [at, each] of foreignList(config["Providers"] ?? config["providers"]).entries())
     addAccount(foreignFields(each), `Providers.${at}`, draft);

@@ -19,11 +19,12 @@ const TARGET_MEMBERS = [
   "targets",
   "strategy",
 ];
+const HINTS = { cache: "use a plugin, like examples/cache.ts" };
 const GROUP_MEMBERS = ["strategy", "targets", "retry", "request_timeout"];
 
 /** Converts a gateway config of Portkey: to one model, `default`, that does what the config defines. */
 export default function portkey(file: unknown, vendors: readonly KnownVendor[]) {
-  const draft = new Draft(vendors, (text) => /^(?:\$\{?|\{\{\s*|env\.)(\w+)\s*\}{0,2}$/.exec(text)?.[1]);
+  const draft = new Draft(vendors, (text) => /^(?:\$\{?|\{\{\s*|env\.)(\w+)\s*\}{0,2}$/.exec(text)?.[1], HINTS);
   const config = foreignFields(file);
   addGroup(config, "default", "", draft);
   const attempts = foreignFields(config["retry"])["attempts"];

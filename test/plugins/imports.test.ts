@@ -426,7 +426,7 @@ t.test("a Portkey config becomes one model with its weights and fallbacks", asyn
   t.same(model("default")?.fallback, ["default-3"]);
   t.match(model("default-3")?.targets, [{ provider: "llm.acme.example", model: "acme-1" }]);
   t.match(lostAt("targets.1"), /virtual key/);
-  t.match(lostAt("cache"), /nothing like it/);
+  t.match(lostAt("cache"), /examples\/cache\.ts/);
   t.match(lostAt("targets.0.targets.1.override_params.max_tokens"), /clients/);
   t.notMatch(text, "sk-ant-written-here");
   const one = await imported(
@@ -447,6 +447,13 @@ t.test("Bifrost's providers and keys become models by the names that its clients
   t.match(model("ollama/llama3.2")?.targets, [{ provider: "10.0.0.9" }]);
   t.match(lostAt("providers.anthropic.keys.0.models"), /name those/);
   t.match(lostAt("governance"), /limits/);
+  const keys = [{ value: "env.OPENAI_API_KEY", models: ["gpt-5.6"] }];
+  const openai = { keys, network_config: { max_retries: 2 }, proxy_config: {} };
+  const own = JSON.stringify({ providers: { openai }, mcp: {} });
+  const { lostAt: ownLostAt } = await imported(t, "bifrost", own);
+  t.match(ownLostAt("providers.openai.network_config.max_retries"), /retry/);
+  t.match(ownLostAt("providers.openai.proxy_config"), /HTTPS_PROXY/);
+  t.equal(ownLostAt("mcp"), "there is nothing like it in gateway.yaml");
 });
 
 t.test("claude-code-router's routes become aliases of the models that its client requests", async (t) => {
@@ -463,6 +470,9 @@ t.test("claude-code-router's routes become aliases of the models that its client
   t.match(lostAt("Router.longContext"), /chosen by name/);
   t.match(lostAt("Providers.0.transformer"), /plugin/);
   t.notMatch(text, "own-secret-of-the-router");
+  const proxied = { ...JSON.parse(foreign("claude-code-router.json")), PROXY_URL: "http://127.0.0.1:7890" };
+  const { lostAt: proxiedLostAt } = await imported(t, "claude-code-router", JSON.stringify(proxied));
+  t.match(proxiedLostAt("PROXY_URL"), /HTTPS_PROXY/);
 });
 
 t.test("an unknown kind, an invalid file and an empty one are reported as such", async (t) => {
