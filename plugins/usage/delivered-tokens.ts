@@ -85,11 +85,11 @@ export class DeliveredTokens {
 
   /** The estimated output tokens, with those of media. */
   get tokens(): number {
-    const { textFactor, perToolCall } = this.weights;
+    const { textFactor, perToolCall, perAnswer = 0 } = this.weights;
     const whole = this.callsStreamed ? 0 : this.wholeCallTokens;
     const tokens = (this.found + whole + this.estimateUnread()) * textFactor + this.calls * perToolCall;
     const { audio = 0, image = 0 } = this.media;
-    return (tokens > 0 ? Math.max(1, Math.round(tokens)) : 0) + audio + image;
+    return (tokens > 0 ? Math.max(1, Math.round(tokens + perAnswer)) : 0) + audio + image;
   }
 
   /** Estimates tokens in frames that were only measured, by linear regression over the parsed ones. */

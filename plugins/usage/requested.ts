@@ -104,16 +104,17 @@ function tokensInLong(
  * @param model the vendor's name of the model
  */
 export function tokensInJson(json: unknown, protocol: Protocol, model = ""): number | undefined {
-  const { textFactor, input = { perTurn: 0, tools: 0, schemaFactor: textFactor } } = tokenWeights(protocol, model);
+  const weights = tokenWeights(protocol, model);
+  const { textFactor } = weights;
+  const input: NonNullable<typeof weights.input> = weights.input ?? { perTurn: 0, tools: 0, schemaFactor: textFactor };
   const texts = [...protocol.texts.request(json)].map(({ path }) => valueAt(json, path));
   const tools = TOOLS.map((name) => valueAt(json, [name])).filter((list) => Array.isArray(list) && list.length > 0);
   if (texts.length === 0 && tools.length === 0) return undefined;
   const turns = valueAt(json, [protocol.conversation?.turns ?? ""]);
   const schemas =
     tools.length > 0 ? input.tools + estimateTexts(tools.map((list) => JSON.stringify(list))) * input.schemaFactor : 0;
-  return Math.ceil(
-    estimateTexts(texts) * textFactor + (Array.isArray(turns) ? turns.length : 1) * input.perTurn + schemas,
-  );
+  const perTurns = (Array.isArray(turns) ? turns.length : 1) * input.perTurn;
+  return Math.ceil(estimateTexts(texts) * textFactor + (input.once ?? 0) + perTurns + schemas);
 }
 
 /**
@@ -122,11 +123,11 @@ export function tokensInJson(json: unknown, protocol: Protocol, model = ""): num
  * @param model the vendor's name of the model
  */
 export function answerTokens(json: unknown, protocol: Protocol, model = ""): number | undefined {
-  const { textFactor } = tokenWeights(protocol, model);
+  const { textFactor, perAnswer = 0 } = tokenWeights(protocol, model);
   const places = json === undefined ? [] : [...protocol.texts.response(json)];
   if (places.length === 0) return undefined;
   const texts = places.filter(({ kind }) => kind !== "tool_result").map(({ path }) => valueAt(json, path));
-  return Math.ceil(estimateTexts(texts) * textFactor);
+  return Math.ceil(estimateTexts(texts) * textFactor + perAnswer);
 }
 
 /** Returns about how many tokens texts have, at a cost that is bounded however long they are. */

@@ -45,16 +45,26 @@ function isAscii(text: string): boolean {
   return true;
 }
 
-/** Models whose tokens are as those of their own protocol, whichever they answer in. */
-const CLAUDE = {
-  model: /\bclaude\b/i,
-  textFactor: 1.32,
-  perToolCall: 32,
-  input: { perTurn: 7, tools: 504, schemaFactor: 1.17 },
-};
+/** Models whose tokens do not depend on the protocol that they answer in. */
+const MODELS: readonly (NonNullable<Protocol["tokenEstimate"]> & { readonly model: RegExp })[] = [
+  {
+    model: /\bclaude\b/i,
+    textFactor: 1.32,
+    perToolCall: 32,
+    input: { perTurn: 7, tools: 504, schemaFactor: 1.17 },
+  },
+  {
+    // Its prompts begin with instructions of its own, and its answers name their channels (reasoning, final, a call).
+    model: /\bgpt-oss\b/i,
+    textFactor: 1.01,
+    perToolCall: 9,
+    perAnswer: 7,
+    input: { once: 59, perTurn: 7, tools: 29, schemaFactor: 0.5 },
+  },
+];
 /** Where a protocol says nothing. */
 const USUAL_TOKENS: NonNullable<Protocol["tokenEstimate"]> = { textFactor: 1, perToolCall: 0 };
 
 /** Returns how a model's counts differ from `estimateTokens`. @param model the vendor's name */
 export const tokenWeights = (protocol: Protocol, model: string): NonNullable<Protocol["tokenEstimate"]> =>
-  CLAUDE.model.test(model) ? CLAUDE : (protocol.tokenEstimate ?? USUAL_TOKENS);
+  MODELS.find((each) => each.model.test(model)) ?? protocol.tokenEstimate ?? USUAL_TOKENS;

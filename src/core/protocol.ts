@@ -39,13 +39,19 @@ export interface Protocol {
   readonly images?: ImageMembers;
   /**
    * How to estimate its models' token counts from those of a usual tokenizer: the factor for text, and the tokens per tool call
-   * besides its arguments. Defaults: 1 and 0. `input` has what a request costs besides its text: tokens per turn, tokens once
-   * where it has tools, and the factor for the JSON text of the tools.
+   * and per answer besides their text. Defaults: 1, 0 and 0. `input` has what a request costs besides its text: tokens once and
+   * per turn, tokens once where it has tools, and the factor for the JSON text of the tools.
    */
   readonly tokenEstimate?: {
     readonly textFactor: number;
     readonly perToolCall: number;
-    readonly input?: { readonly perTurn: number; readonly tools: number; readonly schemaFactor: number };
+    readonly perAnswer?: number;
+    readonly input?: {
+      readonly once?: number;
+      readonly perTurn: number;
+      readonly tools: number;
+      readonly schemaFactor: number;
+    };
   };
   /**
    * Returns the audio and the images in a frame of a stream, with the least tokens that they are billed as: of a piece of audio
