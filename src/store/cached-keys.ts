@@ -66,7 +66,12 @@ export abstract class CachedKeys extends Keys {
     const before = this.fileKeys;
     this.fileKeys = new Map(fileKeys.flatMap((entry) => fileKeyRecords(entry)));
     this.digests.clear();
-    for (const { id, hash } of before.values()) if (!this.fileKeys.has(hash)) this.notify({ id, kind: "revoked" });
+    for (const { id, hash, expires } of before.values()) {
+      const now = this.fileKeys.get(hash);
+      if (!now) this.notify({ id, kind: "revoked" });
+      else if (now.expires !== expires)
+        this.notify({ id, kind: "changed", secrets: new Map([[hash, now.expires ?? Number.POSITIVE_INFINITY]]) });
+    }
   }
 
   override watch(listener: (change: KeyChange) => void): () => void {
@@ -147,8 +152,12 @@ export abstract class CachedKeys extends Keys {
   protected applyChange(key: StoredKey): void {
     const { id, revoked, disabled } = key.record;
     this.unknownUntil.delete(id);
-    if (this.cache.has(id)) this.cache.set(id, key);
-    this.notify({ id, kind: revoked !== undefined ? "revoked" : disabled !== undefined ? "disabled" : "changed" });
+    const cached = this.cache.get(id);
+    // A look-up has found a later change, which will be reported too.
+    if (cached && cached.changed > key.changed) return;
+    if (cached) this.cache.set(id, key);
+    if (revoked !== undefined) this.notify({ id, kind: "revoked" });
+    else this.notify(disabled !== undefined ? { id, kind: "disabled" } : { id, kind: "changed", secrets: key.secrets });
   }
 
   /** Replaces the disabled groups, and notifies listeners of further ones. */

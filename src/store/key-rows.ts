@@ -53,9 +53,15 @@ export class StoredKey {
     this.digest = Buffer.from(this.record.hash, "hex");
     const { old_hash: before, old_until: until } = row;
     if (before === null || before === undefined) return;
-    const record = withShape(KEY_RECORD, { ...this.record, replaced: Number(until) });
+    const record = withShape(KEY_RECORD, { ...this.record, hash: String(before), replaced: Number(until) });
     record.expires = Math.min(Number(until), record.expires ?? Number.POSITIVE_INFINITY);
     this.previous = { digest: Buffer.from(String(before), "hex"), record };
+  }
+
+  /** Until when each of its secrets works, as in `KeyChange`. */
+  get secrets(): ReadonlyMap<string, number> {
+    const records = this.previous ? [this.record, this.previous.record] : [this.record];
+    return new Map(records.map(({ hash, expires = Number.POSITIVE_INFINITY }) => [hash, expires]));
   }
 
   /** The row it was made from, as plain JSON, so that another process can construct it again. */

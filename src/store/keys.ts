@@ -43,7 +43,13 @@ type WrongKeyCounter = (address: string, limit: number) => Promise<number | unde
 
 /** A change of a key: it was revoked, disabled or edited; or of a group, which was disabled with all groups below it. */
 export type KeyChange =
-  | { readonly id: string; readonly kind: "revoked" | "disabled" | "changed" }
+  | { readonly id: string; readonly kind: "revoked" | "disabled" }
+  | {
+      readonly id: string;
+      readonly kind: "changed";
+      /** Unix milliseconds until which each of its secrets works, by the secret's SHA-256 in hex; `Infinity`: always. */
+      readonly secrets: ReadonlyMap<string, number>;
+    }
   | { readonly group: string };
 
 /**
@@ -53,6 +59,7 @@ export type KeyChange =
 export abstract class Keys {
   /** A caller lives as long as its record. */
   private readonly callers = new WeakMap<KeyRecord, Caller>();
+  private readonly secrets = new WeakMap<Caller, string>();
   private readonly wrongKeys = new FailureLimiter();
   private countForAll: WrongKeyCounter | undefined;
 
@@ -68,8 +75,14 @@ export abstract class Keys {
     if (!caller) {
       caller = withShape<Caller>(CALLER_SHAPE, record);
       this.callers.set(record, caller);
+      this.secrets.set(caller, record.hash);
     }
     return caller;
+  }
+
+  /** Returns the SHA-256 of the secret, in hex, by which a caller was found; undefined for a caller that a plugin has made. */
+  secretOf(caller: Caller): string | undefined {
+    return this.secrets.get(caller);
   }
 
   /**

@@ -16,7 +16,15 @@ t.test("a row is found by its current secret, or the previous one while that sti
     ...{ id: "0123456789", name: "one", hash: hash("sha256", "new"), source: "store", created: 1, models: ["a*"] },
     ...{ addresses: ["10.0.0.0/8"], group: "g", tags: { team: "x" }, limits: { rpm: 5 }, expires: 50, rotating: 40 },
   });
-  t.match(key.verify(digest("old")), { id: "0123456789", expires: 40 });
+  t.match(key.verify(digest("old")), { id: "0123456789", hash: hash("sha256", "old"), expires: 40 });
+  t.same(
+    [...key.secrets],
+    [
+      [hash("sha256", "new"), 50],
+      [hash("sha256", "old"), 40],
+    ],
+  );
+  t.same([...new StoredKey({ ...row, expires: null, old_hash: null }).secrets.values()], [Number.POSITIVE_INFINITY]);
   t.equal(key.verify(digest("other")), undefined);
   t.match(new StoredKey({ ...row, old_until: 60 }).verify(digest("old")), { expires: 50 });
   t.equal(new StoredKey({ ...row, old_hash: null, old_until: null }).verify(digest("old")), undefined);
