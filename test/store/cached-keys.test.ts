@@ -1,6 +1,8 @@
 import t from "tap";
 import { keyStoreUnavailable, nameTaken } from "../../src/store/cached-keys.ts";
 import { generateKey } from "../../src/store/key-format.ts";
+import { type KeyRow, StoredKey } from "../../src/store/key-rows.ts";
+import type { KeyChange } from "../../src/store/keys.ts";
 import { SqliteDatabase } from "../../src/store/sqlite/database.ts";
 import { SqliteKeys } from "../../src/store/sqlite/keys.ts";
 
@@ -17,6 +19,23 @@ t.test("digests of keys that are in use are remembered for ten seconds, and in l
   clock.now += 10_001;
   keys.find("x");
   t.equal(digests.size, 0);
+});
+
+t.test("a change is not reported once a later one is known, whose secret may be in use already", async (t) => {
+  const database = new SqliteDatabase(":memory:");
+  t.teardown(() => database.close());
+  const keys = new SqliteKeys(database);
+  const { record } = await keys.create({ name: "one" });
+  const [row] = database.prepare("select * from key").all() as [KeyRow];
+  const inside = keys as unknown as { cache: Map<string, StoredKey>; applyChange(key: StoredKey): void };
+  const told: KeyChange[] = [];
+  t.teardown(keys.watch((change) => told.push(change)));
+  inside.cache.set(record.id, new StoredKey({ ...row, hash: "00".repeat(32), changed: 5 }));
+  inside.applyChange(new StoredKey({ ...row, changed: 4 }));
+  t.same(told, []);
+  t.equal(inside.cache.get(record.id)?.changed, 5);
+  inside.applyChange(new StoredKey({ ...row, changed: 6 }));
+  t.match(told, [{ id: record.id, kind: "changed" }]);
 });
 
 t.test("errors for names that are in use, and while the store does not respond", async (t) => {
