@@ -117,3 +117,5 @@ for (const [span, since] of Object.entries(SPANS))
     }
     if (!told.every((sums) => isDeepStrictEqual(sums, told[0]))) t.fail(`${span} by ${by}: the stores differ`);
   }
+
+t.end();
