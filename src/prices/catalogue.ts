@@ -1,5 +1,5 @@
 import type { Provider } from "../core/marketplace.ts";
-import { type Price, type Rates, SERVICE_TIERS } from "../core/price.ts";
+import { type Price, type Rates, SERVICE_TIERS, type TieredRates } from "../core/price.ts";
 import { type DatedPrice, DEMO_SOURCE, PriceList } from "../core/price-list.ts";
 import type { GenaiPrices } from "./genai.ts";
 import type { LiteLlmModel } from "./litellm-table.ts";
@@ -93,10 +93,11 @@ function factsOf(tables: Tables, vendor: string, model: string): ModelFacts {
   const other = row?.price && completeTiers(row.price);
   const drawing = imageRates ? { image_generation: imageRates } : {};
   const whole = priced?.prices.map((each) =>
-    addRates(each, { ...missingRates(model, each.price, other), ...drawing }, litellmSource),
+    addLongWrites(model, addRates(each, { ...missingRates(model, each.price, other), ...drawing }, litellmSource)),
   );
   const first = whole?.every(({ price }) => hasAudioRates(model, price)) ? whole : undefined;
-  const second = other && hasAudioRates(model, other) ? [{ price: { ...other, ...drawing } }] : undefined;
+  const second =
+    other && hasAudioRates(model, other) ? [addLongWrites(model, { price: { ...other, ...drawing } })] : undefined;
   const doubted = priced?.guessed || MOVING_ALIASES[vendor]?.test(model);
   if (first && !(doubted && second)) facts.prices = new PriceList(first, genaiSource, priced?.guessed);
   else if (second) facts.prices = new PriceList(second, litellmSource);
@@ -139,6 +140,28 @@ const MICRO = 1e6;
 function longWrite({ cache_write: own, cache_write_1h: long }: Rates, { cache_write, cache_write_1h }: Price): Rates {
   if (long !== undefined || !own || !cache_write || cache_write_1h === undefined) return {};
   return { cache_write_1h: Math.round((own * cache_write_1h * MICRO) / cache_write) / MICRO };
+}
+
+const CLAUDE = /claude/;
+/** The source of the rate below. */
+const LONG_WRITE_SOURCE = "twice the input, as wherever a table has it";
+
+/**
+ * Adds the rate of long cache writes to a price of Claude that has only that of short ones, as those of most resellers in the tables:
+ * it is twice that of input, in each step and tier. As short writes, which are cheaper, they would cost too little.
+ */
+function addLongWrites(model: string, dated: DatedPrice): DatedPrice {
+  if (!CLAUDE.test(model)) return dated;
+  const { price } = dated;
+  const complete = <T extends TieredRates>(rates: T): T => {
+    const { input, cache_write, cache_write_1h, above } = rates;
+    const lacks = cache_write_1h === undefined && cache_write !== undefined && input !== undefined;
+    return { ...rates, ...(lacks && { cache_write_1h: 2 * input }), ...(above && { above: above.map(complete) }) };
+  };
+  const whole = complete(price);
+  for (const tier of SERVICE_TIERS) if (price[tier]) whole[tier] = complete(price[tier]);
+  const from = price.cache_write_1h === whole.cache_write_1h ? {} : { cache_write_1h: LONG_WRITE_SOURCE };
+  return { ...dated, price: whole, sourceOverrides: { ...dated.sourceOverrides, ...from } };
 }
 
 const AUDIO_RATES = ["input_audio", "output_audio"] as const;

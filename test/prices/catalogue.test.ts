@@ -107,6 +107,28 @@ t.test("an hour's cache write is as much cheaper in a tier as the others", async
   t.match(await priceOf("openai", "gpt-5.6"), { batch });
 });
 
+t.test(
+  "an hour's cache write of Claude costs twice the input where a reseller's table has only the short one",
+  async (t) => {
+    const reseller = (vendor: string) => ({ vendor, url: new URL("https://llm.example.com") });
+    const google = reseller("google");
+    const catalogue = await Catalogue.for([google]);
+    const termsOf = (vendor: string, model: string) => catalogue.find(reseller(vendor), model).prices?.versionAt(now);
+    t.match(termsOf("google", "claude-opus-5"), {
+      price: { input: 5, cache_write: 6.25, cache_write_1h: 10 },
+      sources: { cache_write: /^genai-prices \S+$/, cache_write_1h: /^twice the input/ },
+    });
+    t.match(termsOf("google", "claude-sonnet-4-5")?.price, {
+      cache_write_1h: 6,
+      above: [{ tokens: 200_000, cache_write: 7.5, cache_write_1h: 12 }],
+    });
+    t.equal(termsOf("openrouter", "anthropic/claude-haiku-4.5")?.price.cache_write_1h, 2);
+    t.equal(termsOf("aws", "global.anthropic.claude-sonnet-5-v1:0")?.price.cache_write_1h, 4);
+    t.equal(termsOf("anthropic", "claude-2")?.price.cache_write_1h, undefined, "no writes, no long ones");
+    t.equal(termsOf("openrouter", "google/gemini-2.5-pro")?.price.cache_write_1h, undefined);
+  },
+);
+
 t.test("a tier's reasoning costs as its output, where the standard one does", async (t) => {
   t.match(await priceOf("google", "gemini-4-argon"), { reasoning: undefined, flex: { output: 5 } });
   t.match(await priceOf("perplexity", "sonar-deep-research"), { output: 8, reasoning: 3 });
