@@ -42,6 +42,7 @@ const DIGITS: ReadonlySet<number | undefined> = new Set(Buffer.from("0123456789-
 const LIST_LEVELS = 3;
 /** Tokens of a form, which consists of images and a few words. */
 const FORM_TOKENS = 8192;
+const FORM_INPUT: InputEstimate = { likely: FORM_TOKENS, maximum: FORM_TOKENS, media: { image: FORM_TOKENS } };
 /** Tokens of a response where neither the request nor the model limits them. */
 const UNKNOWN_OUTPUT = 4096;
 /** Number of fallback models counted where the request lets the vendor choose them. */
@@ -76,7 +77,7 @@ export function worstCase(
 ): WorstCase | Promise<WorstCase> {
   if (!exchange.operation.generates) return { maximum: NO_SPENDING, minimum: NO_SPENDING, plausibleTokens: 0 };
   const { body, form } = exchange;
-  if (form) return worstCaseOf(exchange, { likely: FORM_TOKENS, maximum: FORM_TOKENS }, pricesOf);
+  if (form) return worstCaseOf(exchange, FORM_INPUT, pricesOf);
   // Only who decodes the conversation knows which base64 the model reads as media, and which as text.
   const read = body.length > SHORT_BODY ? translations.tokensIn(exchange) : undefined;
   if (read instanceof Promise)
@@ -86,13 +87,13 @@ export function worstCase(
 
 function worstCaseOf(
   exchange: RouteExchange | SendExchange,
-  { maximum: most, likely }: InputEstimate,
+  { maximum: most, likely, media = {} }: InputEstimate,
   pricesOf: PriceLookup,
 ): WorstCase {
   const { protocol, targets, time } = exchange;
   const imageTokens = imageToolTokens(exchange);
   const request: RequestedWork = {
-    ...{ protocol, time, inputTokens: { most, likely } },
+    ...{ protocol, time, inputTokens: { most, likely, media } },
     answers: requestedAnswers(exchange),
     ...{ imageTokens, imageModels: imageTokens > 0 ? drawingModels(exchange) : [] },
   };
@@ -110,12 +111,19 @@ function worstCaseOf(
   };
 }
 
+/** Tokens of a request, and those of media among the most. */
+interface InputTokens {
+  readonly most: number;
+  readonly likely: number;
+  readonly media: NonNullable<InputEstimate["media"]>;
+}
+
 /** What a request asks for, at whichever target. */
 interface RequestedWork {
   readonly protocol: Protocol;
   /** Unix milliseconds, for the prices of that time. */
   readonly time: number;
-  readonly inputTokens: { readonly most: number; readonly likely: number };
+  readonly inputTokens: InputTokens;
   readonly answers: readonly RequestedAnswer[];
   /** Tokens of an image that a tool of the vendor's may draw, and the models it may be drawn by. */
   readonly imageTokens: number;
@@ -154,7 +162,7 @@ function worstCaseAt(target: Target, request: RequestedWork, pricesOf: PriceLook
     const imagesUsd = protocol.output
       ? times * Math.max(highestPrice(assumedPrice.image), highestPrice(assumedPrice.image_edit))
       : 0;
-    maxCost += cost(dearestUsage(inputTokens.most, output, assumedPrice, tier), assumedPrice);
+    maxCost += cost(dearestUsage(inputTokens, output, assumedPrice, tier), assumedPrice);
     maxCost += Math.ceil(imagesUsd * NANO);
   }
   if (untranslated && imageTokens > 0 && price) {
@@ -220,19 +228,33 @@ const imageToolRate = ({ image_generation: models = {} }: Parameters<typeof cost
 const highestPrice = (each: number | Readonly<Record<string, number>> = 0): number =>
   typeof each === "number" ? each : Math.max(0, ...Object.values(each));
 
+/** Kinds of media that may have a rate of their own. */
+const MEDIA_RATES = [
+  ["audio", "input_audio"],
+  ["image", "input_image"],
+  ["video", "input_video"],
+] as const;
+
 /**
- * Returns usage with the most expensive kinds of tokens: input may be written to a long-lived cache, output may be an image.
+ * Returns usage with the most expensive kinds of tokens: input may be written to a long-lived cache, output may be an image. Media
+ * count at their own rates where these are higher.
  */
 function dearestUsage(
-  input: number,
+  { most: input, media }: InputTokens,
   output: number,
   price: Parameters<typeof cost>[1],
   tier: string | undefined,
 ): Usage {
   const { input: plain = 0, cache_write: short = plain, cache_write_1h: long = short, output: text = 0 } = price;
   const usage: Usage = { in: { total: input }, out: { total: output }, raw: undefined };
-  if (long > plain && long >= short) usage.in.write = { "1h": input };
-  else if (short > plain) usage.in.write = { unsplit: input };
+  let left = input;
+  for (const [kind, rate] of MEDIA_RATES) {
+    if ((price[rate] ?? 0) <= Math.max(plain, short, long)) continue;
+    usage.in[kind] = Math.min(media[kind] ?? 0, left);
+    left -= usage.in[kind];
+  }
+  if (long > plain && long >= short) usage.in.write = { "1h": left };
+  else if (short > plain) usage.in.write = { unsplit: left };
   const { output_image: drawn = 0, output_audio: spoken = 0 } = price;
   if (drawn > text && drawn >= spoken) usage.out.image = output;
   else if (spoken > text) usage.out.audio = output;

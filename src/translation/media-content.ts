@@ -22,6 +22,8 @@ export interface Base64Content {
 export interface TokenRange {
   readonly likely: number;
   readonly maximum: number;
+  /** The part of the upper bound that media have, by their kind. */
+  readonly media?: { readonly [kind in Media["media"]]?: number };
 }
 
 /** Characters of base64 that tell what the content is. */

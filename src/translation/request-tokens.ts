@@ -56,11 +56,13 @@ function* tokensInReplaced(
   const budget = countBudget();
   const unread = new Set(contents.keys());
   let above = 0;
+  const counts: { [kind in Media["media"]]?: number } = {};
   const tokensOf = ({ media, source }: Media): number => {
     const base64 = "base64" in source ? source.base64 : "";
     unread.delete(base64);
     const { likely, maximum } = tokensOfContent(media, contents.get(base64) ?? contentOf(base64), budget);
     above += maximum - likely;
+    counts[media] = (counts[media] ?? 0) + maximum;
     return likely;
   };
   const conversation = yield* readRequestInSteps({ ...request, streaming: false, text }, envelopes);
@@ -71,7 +73,7 @@ function* tokensInReplaced(
     likely += tokensOfUndecoded(contents.get(placeholder) as Base64Content, budget);
     if (endsStep(n++)) yield;
   }
-  return { likely, maximum: likely + above };
+  return { likely, maximum: likely + above, media: counts };
 }
 
 /** A body's text with placeholders for long base64, and what was replaced, by placeholder. */

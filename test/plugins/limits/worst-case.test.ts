@@ -193,6 +193,40 @@ limits: { default: { tpm: 100k } }
   t.equal(await status(), 200);
 });
 
+t.test("media are reserved at their own rates where these are higher than the text's", async (t) => {
+  const upstream = await httpUpstream();
+  t.teardown(() => upstream.close());
+  const { url } = await startGateway(
+    t,
+    `providers: { p: { url: "${upstream.origin.origin}/v1", speaks: ${ALL} } }
+models:
+  base: { targets: [p:m], price: { input: 1, output: 0 }, output: 1 }
+  dear: { targets: [p:m], price: { input: 1, output: 0, input_audio: 16, input_image: 4, cache_write: 2 }, output: 1 }
+limits: { default: { budget: $0.000001 } }
+`,
+  );
+  /** Dollars for a million times this request. */
+  const costOf = async (model: string, content: object) => {
+    const body = JSON.stringify({ model, max_tokens: 1, messages: [{ role: "user", content: [content] }] });
+    const answer = await fetch(`${url}/v1/chat/completions`, { method: "POST", headers: asking(), body });
+    return Number(/may cost up to \$([\d.]+\d)/.exec(await answer.text())?.[1]) * 1e6;
+  };
+  const audio = { type: "input_audio", input_audio: { format: "mp3", data: randomBytes(20_000).toString("base64") } };
+  const image = { type: "image_url", image_url: { url: `data:image/png;base64,${png(9000)}` } };
+  const text = { type: "text", text: "word ".repeat(2000) };
+  for (const [name, content, tokens, rate] of [
+    ["audio", audio, 1000, 16],
+    ["an image", image, 1600, 4],
+  ] as const) {
+    const [base, dear] = [await costOf("base", content), await costOf("dear", content)];
+    t.ok(base > tokens && base < tokens + 200, `${name} as text: ${base}`);
+    // The rest of the request may be written to a cache.
+    const rest = dear - tokens * rate;
+    t.ok(rest > 0 && rest < 2 * 200, `${name} at its rate: ${dear}`);
+  }
+  t.equal(Math.round(await costOf("dear", text)), Math.round(2 * (await costOf("base", text))), "text at the text's");
+});
+
 const shape = (body: string): string => body.replace(/[\w+/=\\]{99,}/g, "…");
 
 /** Bodies that ask for 5,000 tokens in all ways, as they are spelled here; the model gives 100. */
