@@ -89,10 +89,10 @@ export class ResponseStream implements BodyReceiver, ActiveResponse {
   }
 
   chunk(bytes: Buffer): boolean {
-    const began = bytes.length < LARGE_CHUNK ? Number.POSITIVE_INFINITY : performance.now();
+    const began = bytes.length < LARGE_CHUNK ? undefined : performance.now();
     try {
       const going = this.write(this.splitter ? this.split(bytes, this.splitter) : this.piece(bytes));
-      if (!this.hasReadEnough(bytes)) return going && !(performance.now() - began > TURN && this.resumeLater());
+      if (!this.hasReadEnough(bytes)) return going && !(this.tookLong(began) && this.resumeLater());
       this.abort(new GatewayError("client_gone"));
       return false;
     } catch (thrown) {
@@ -306,6 +306,10 @@ export class ResponseStream implements BodyReceiver, ActiveResponse {
     if (this.bytesLeft === undefined) return false;
     this.bytesLeft -= bytes.length;
     return this.bytesLeft <= 0 || this.exchange.usage?.out.total !== undefined;
+  }
+
+  private tookLong(began: number | undefined): boolean {
+    return began !== undefined && performance.now() - began > TURN;
   }
 
   /** Resumes the upstream in another turn: the system may have much more of it, which would be read in this one. */
