@@ -298,6 +298,9 @@ t.test(
       );
     for (const { body } of await seconds("openai-responses", uses))
       t.same(at(body, "contents.1.parts"), [thoughts, signed]);
+    const said = { text: "Let me look.", thoughtSignature: THOUGHT };
+    for (const { body } of await seconds("openai-responses", gemini([thoughts, said, signed])))
+      t.same(at(body, "contents.1.parts"), [thoughts, said, signed], "a text's signature is with them too");
     for (const { body, notices } of await seconds("openai-responses", uses, { account: "others" })) {
       t.notMatch(JSON.stringify(body), "Where is it?", "nor are the thoughts another account's");
       t.match(notices.join(), "another provider");
