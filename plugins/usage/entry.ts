@@ -1,8 +1,8 @@
 import { type Attempt, type DoneExchange, Marketplace, type Redactor, type SendExchange } from "model-gateway";
-import type { LedgerEntry } from "model-gateway/store";
+import { type LedgerEntry, usageTokens } from "model-gateway/store";
 import { withDrawingModel } from "./drawing-model.ts";
 import { ledgerAttempt } from "./ledger-attempt.ts";
-import { hasCounts, priceUsage, usageTokens } from "./price.ts";
+import { hasCounts, priceUsage } from "./price.ts";
 import { type CutPolicy, type Settlement, tokensOfBytes, ZERO_USAGE } from "./settlement.ts";
 import { requestedTier } from "./tier.ts";
 

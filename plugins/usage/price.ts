@@ -34,10 +34,6 @@ function assumedCost(usage: Usage, target: AttemptTarget | undefined, time: numb
   return Math.round(Math.max(usage.providerCost ?? 0, terms ? minimumCost(usage, terms) : 0));
 }
 
-/** Returns the tokens of usage, including what the vendor ran besides. */
-export const usageTokens = ({ in: input, out, besides = [] }: Usage): number =>
-  [{ in: input, out }, ...besides].reduce((all, each) => all + (each.in.total ?? 0) + (each.out.total ?? 0), 0);
-
 /** Reports whether usage has any tokens: some responses report zeros for work that was not done. */
 export const hasTokens = ({ in: input, out }: Usage): boolean => (input.total ?? 0) + (out.total ?? 0) > 0;
 

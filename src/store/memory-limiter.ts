@@ -36,7 +36,7 @@ import {
   type Unreserved,
 } from "./limiter.ts";
 import { chargeOfRow, exchangeId, ORPHAN_TIMEOUT, ORPHAN_TTL, type RowCharge } from "./orphan-charges.ts";
-import type { RateWindow } from "./rate-window.ts";
+import { RATE_SPAN, type RateWindow } from "./rate-window.ts";
 import { ScopeCounts, type SpentSum, UsedWindows } from "./scope-counts.ts";
 
 /** Returns nano-dollars spent since a time (Unix milliseconds), by scope. */
@@ -49,6 +49,17 @@ export interface LimitPart {
   /** Nano-dollars reserved by other processes, of a sum that began at `start`. */
   pendingElsewhere(scope: string, per: Period, start: number): number;
 }
+
+/** What an exchange of a former process counts against rates. */
+export interface EarlierUse {
+  /** Unix milliseconds of its arrival. */
+  readonly time: number;
+  readonly tokens: number;
+  readonly scopes: readonly string[];
+}
+
+/** Yields what exchanges that arrived between two times (Unix milliseconds) count against rates. */
+export type UsedBetween = (since: number, until: number) => AsyncIterable<EarlierUse>;
 
 /** Milliseconds for which earlier spending is cached: later a new scope may come from a newer gateway.yaml. */
 const LEDGER_TTL = 60_000;
@@ -92,6 +103,8 @@ export class MemoryLimiter extends Limiter {
   private softUnknownLogged = false;
   /** Ends what watches other processes for it. */
   onClose: () => void = () => {};
+  /** Where `prepare` finds the requests of former processes. */
+  usedBetween: UsedBetween | undefined;
 
   /**
    * @param warn called when a soft budget is nearly spent, and when it is spent
@@ -152,7 +165,19 @@ export class MemoryLimiter extends Limiter {
 
   override async prepare(periods: Iterable<Period>): Promise<void> {
     const now = this.clock();
-    await Promise.all(Array.from(periods, (per) => this.loadSpending(per, now)));
+    await Promise.all([...Array.from(periods, (per) => this.loadSpending(per, now)), this.loadRates(now)]);
+  }
+
+  /** Counts the requests of former processes against rates: those that arrived before this one began to count. */
+  private async loadRates(now: number): Promise<void> {
+    for await (const { time, tokens, scopes } of this.usedBetween?.(now - RATE_SPAN, now) ?? []) {
+      const at = this.clock();
+      for (const scope of scopes) {
+        const counts = this.countsOf(scope);
+        counts.requests.correct(at, time, 1);
+        counts.tokens.correct(at, time, tokens);
+      }
+    }
   }
 
   /**

@@ -1,4 +1,5 @@
 import { limitScope } from "../core/limits.ts";
+import { usageTokens } from "../core/usage.ts";
 import { NO_CHARGE } from "./counted-names.ts";
 import type { Ledger } from "./ledger.ts";
 import type { Charge } from "./limiter.ts";
@@ -32,7 +33,7 @@ export const findCharges =
       const [entry] = await ledger.search({ id, limit: 1 });
       if (!entry) continue;
       const { usage, assumedCost = 0, cost = assumedCost, model, target, once } = entry;
-      const tokens = (usage?.in.total ?? 0) + (usage?.out.total ?? 0);
+      const tokens = usage ? usageTokens(usage) : 0;
       const provider = target.split(":", 1)[0] as string;
       found.set(id, { tokens, cost, model, provider, ...(once !== undefined && { once }) });
     }

@@ -1,5 +1,7 @@
 /** A minute's seconds plus the current one, so that no 60-second span, wherever it begins, exceeds the limit. */
 const SECONDS = 61;
+/** The same in milliseconds. */
+export const RATE_SPAN = SECONDS * 1000;
 
 /** Sums amounts of the last minute, to the second, without a timer. */
 export class RateWindow {

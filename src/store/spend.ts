@@ -1,7 +1,8 @@
 import { groupAndParents, limitScope } from "../core/limits.ts";
 import { withTimeout } from "../core/timeout.ts";
+import { usageTokens } from "../core/usage.ts";
 import type { Ledger, LedgerSum } from "./ledger.ts";
-import type { SpendSince } from "./memory-limiter.ts";
+import type { EarlierUse, SpendSince } from "./memory-limiter.ts";
 
 /** Milliseconds to wait for rows being written: a request waits for them. */
 const FLUSH_TIMEOUT = 5000;
@@ -81,6 +82,21 @@ export async function firstSpendDays(ledger: Pick<Ledger, "sums">): Promise<Map<
           Math.min(first.get(scope) ?? Number.POSITIVE_INFINITY, Date.parse(group[SCOPE_GROUPS.length] as string)),
         );
   return first;
+}
+
+/**
+ * Yields what exchanges that arrived in a span count against rates, by the scopes of limits. What contacted no provider does not
+ * count: most of that was refused.
+ */
+export async function* usedBetween(
+  ledger: Pick<Ledger, "recovered" | "entries">,
+  since: number,
+  until: number,
+): AsyncIterable<EarlierUse> {
+  await ledger.recovered();
+  for await (const { key, group = "", model, target, time, attempts, usage } of ledger.entries({ since, until }))
+    if (attempts.length > 0)
+      yield { time, tokens: usage ? usageTokens(usage) : 0, scopes: scopesOf([key, group, model, target]) };
 }
 
 /** The groups of a sum that determine whose limits it counts for. */

@@ -29,6 +29,22 @@ t.test("a gateway that was killed remembers its spending, and has no reservation
   t.equal(await ask(third.url), 429);
 });
 
+for (const [how, signal, more] of [
+  ["stopped", "SIGTERM", ""],
+  ["killed", "SIGKILL", ""],
+  ["stopped, with workers", "SIGTERM", "workers: 2"],
+] as const)
+  t.test(`a gateway that was ${how} remembers the requests of the last minute`, async (t) => {
+    const upstream = await provider(t);
+    const file = yaml(upstream.origin, "$100", more).replace("limits: {", "limits: { models: { m: { rpm: 5 } },");
+    const first = await startProcess(t, file);
+    for (let i = 0; i < 3; i++) t.equal(await ask(first.url), 200);
+    await first.end(signal);
+    const second = await startProcess(t, file, { folder: first.folder });
+    const statuses = await Promise.all(Array.from({ length: 6 }, () => ask(second.url)));
+    t.equal(passed(statuses), 2, statuses.join());
+  });
+
 t.test(
   "two gateways on one file that count limits in memory warn as long as there are two, and continue",
   async (t) => {

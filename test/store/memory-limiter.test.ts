@@ -104,6 +104,35 @@ t.test("earlier spending is loaded in advance, so that no request waits for it",
   t.equal(asked, 3);
 });
 
+t.test("requests of a former process count against rates for the rest of their minute", async (t) => {
+  const key = [level("key", "ci", { rpm: 3, tpm: 100 })];
+  let now = START;
+  const none = async () => new Map<string, number>();
+  const limiter = new MemoryLimiter(
+    none,
+    new Calendar(),
+    () => {},
+    () => now,
+  );
+  const scopes = ["key:ci", "all"];
+  const spans: number[][] = [];
+  limiter.usedBetween = async function* (...span) {
+    spans.push(span);
+    yield { time: START - 60_000, tokens: 50, scopes };
+    yield { time: START - 10_000, tokens: 30, scopes };
+    yield { time: START - 1000, tokens: 0, scopes: ["key:other"] };
+  };
+  await limiter.prepare([]);
+  t.same(spans, [[START - 61_000, START]], "only those before it counts itself");
+  const rates = async () =>
+    (await limiter.statuses(key)).map(({ requests, tokens }) => [requests?.remaining, tokens?.remaining]);
+  t.same(await rates(), [[1, 20]]);
+  now += 1000;
+  t.same(await rates(), [[2, 70]]);
+  now += 50_000;
+  t.same(await rates(), [[3, 100]]);
+});
+
 t.test("what is settled while a new budget's earlier spending is loaded is not missed", async (t) => {
   const ledger = new Map([["key:ci", 10]]);
   const queries: (() => void)[] = [];

@@ -1,6 +1,6 @@
 import t from "tap";
-import type { LedgerQuery, LedgerSum } from "../../src/store/ledger.ts";
-import { firstSpendDays, ledgerFlusher, spendSince } from "../../src/store/spend.ts";
+import type { LedgerEntry, LedgerQuery, LedgerRows, LedgerSum } from "../../src/store/ledger.ts";
+import { firstSpendDays, ledgerFlusher, spendSince, usedBetween } from "../../src/store/spend.ts";
 
 const sum = (group: string[], cost: number, assumedCost = 0): LedgerSum => ({
   group,
@@ -102,3 +102,36 @@ t.test("the first day with spending is known for keys, groups and their parents,
     all: day("2026-10-31"),
   });
 });
+
+t.test(
+  "requests that contacted a provider count for the rates of their levels, once dead processes' journals are read",
+  async (t) => {
+    const order: unknown[] = [];
+    const entry = (more: object) =>
+      ({
+        time: 7,
+        key: "ci",
+        group: "acme/research",
+        model: "m",
+        target: "p:x",
+        attempts: [{}],
+        ...more,
+      }) as LedgerEntry;
+    const besides = [{ in: { total: 1 }, out: { total: 2 } }];
+    const ledger = {
+      recovered: async () => void order.push("recovered"),
+      async *entries(rows: LedgerRows) {
+        order.push(rows);
+        yield entry({ usage: { in: { total: 30 }, out: { total: 4 }, besides } });
+        yield entry({ attempts: [] });
+        yield entry({ key: "", group: undefined, target: "" });
+      },
+    };
+    const found = await Array.fromAsync(usedBetween(ledger, 5, 9));
+    t.same(order, ["recovered", { since: 5, until: 9 }]);
+    t.same(found, [
+      { time: 7, tokens: 37, scopes: ["key:ci", "group:acme/research", "group:acme", "model:m", "provider:p", "all"] },
+      { time: 7, tokens: 0, scopes: ["key:", "model:m", "provider:", "all"] },
+    ]);
+  },
+);
