@@ -144,7 +144,7 @@ export interface ResumableUploads {
 }
 
 /** A file as its vendor describes it. */
-export interface UploadedFile {
+interface UploadedFile {
   readonly id: string;
   /** The SHA-256 of its bytes, in hexadecimal digits. */
   readonly sha256: string;

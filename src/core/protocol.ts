@@ -192,7 +192,7 @@ export interface ImageMembers {
 }
 
 /** The members of a request that limit its output, and those that decide which rates apply to it. */
-export interface OutputMembers {
+interface OutputMembers {
   /** Paths of the maximum number of tokens; where several are given, the largest counts. */
   readonly tokens: readonly JsonPath[];
   /** Paths of the multiplier: a number, or a list with one response for each element. */
@@ -383,7 +383,7 @@ export interface StoredResponses {
 }
 
 /** The members and headers of a request that identify its conversation. */
-export interface ConversationFields {
+interface ConversationFields {
   /** Paths of members that identify it, the most reliable first. */
   readonly members: readonly JsonPath[];
   /** Headers in which agents name their session or thread. Observed on the wire. */

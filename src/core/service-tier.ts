@@ -4,7 +4,7 @@ const USUAL_MEMBERS = ["service_tier"];
 const PRIORITY = /priority/i;
 
 /** What a protocol says of service tiers: the part of `Protocol` that decides. */
-export interface TierNames {
+interface TierNames {
   readonly output?: {
     readonly tierMembers?: readonly string[];
     readonly premiumTier?: readonly [member: string, value: string, tier: string];

@@ -48,14 +48,14 @@ export interface DriveOptions {
 }
 
 /** Providers' answers: one for every request, a list by request (the last one repeats), or a function of the request. */
-export type ProviderScript =
+type ProviderScript =
   | string
   | ProviderAnswer
   | readonly (string | ProviderAnswer)[]
   | ((sent: SentRequest) => string | ProviderAnswer | Promise<string | ProviderAnswer>);
 
 /** The result of a request. */
-export interface TestResult extends ClientResponse, ResponseContent {
+interface TestResult extends ClientResponse, ResponseContent {
   /** Parses the response's body. @throws SyntaxError where it is not JSON */
   // biome-ignore lint/suspicious/noExplicitAny: a test knows what it looks for
   json(): any;

@@ -1,7 +1,7 @@
 import { plural } from "../core/plural.ts";
 
 /** A column of a plain text table: its title, or that of a column of numbers, which are aligned to the right. */
-export type TableColumn = string | { right: string };
+type TableColumn = string | { right: string };
 
 /** Returns columns of numbers. */
 export const numberColumns = (...titles: string[]): TableColumn[] => titles.map((right) => ({ right }));

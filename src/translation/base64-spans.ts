@@ -3,7 +3,7 @@ import type { Media } from "./conversation.ts";
 import { endsStep, runAtOnce, type Steps } from "./steps.ts";
 
 /** Base64 in a JSON text: of media, or of state that only its provider can read; and where it is. */
-export interface Base64Span extends ByteSpan {
+interface Base64Span extends ByteSpan {
   readonly kind: Media["media"] | "opaque";
 }
 

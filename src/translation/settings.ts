@@ -5,7 +5,7 @@ import type { Feature } from "./features.ts";
 import { type Fields, invalidField, isObject } from "./fields.ts";
 
 /** A conversation's field that a setting maps to; `reasoning.…` are the members of its `reasoning`. */
-export type SettingField =
+type SettingField =
   | Exclude<keyof Conversation, "protocol" | "task" | "stream" | "turns" | "turnsAt" | "uses" | "changed">
   | `reasoning.${keyof ReasoningConfig}`;
 

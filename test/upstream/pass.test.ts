@@ -180,22 +180,25 @@ t.test(
   },
 );
 
-t.test("DELETE and OPTIONS with chunks are sent with chunks, and cause no second request (fix: framed)", async (t) => {
-  const smuggled = "GET /smuggled HTTP/1.1\r\nhost: x\r\n\r\n";
-  for (const method of ["DELETE", "OPTIONS", "POST"]) {
-    const seen: [head: string, body: string][] = [];
-    const { port } = await passing(t, async (socket, request) => {
-      const body = (await request.body).toString();
-      seen.push([request.head, body]);
-      socket.write(OK);
-    });
-    const chunk = `${smuggled.length.toString(16)}\r\n${smuggled}\r\n0\r\n\r\n`;
-    await send(port, `${method} /x HTTP/1.1\r\nhost: x\r\ntransfer-encoding: chunked\r\n\r\n${chunk}`);
-    t.equal(seen.length, 1, method);
-    t.equal(seen[0]?.[1], smuggled, method);
-    t.notMatch(seen[0]?.[0], /content-length/i, method);
-  }
-});
+t.test(
+  "DELETE and OPTIONS with chunks are sent with chunks, and cause no second request (fix: restoreFraming)",
+  async (t) => {
+    const smuggled = "GET /smuggled HTTP/1.1\r\nhost: x\r\n\r\n";
+    for (const method of ["DELETE", "OPTIONS", "POST"]) {
+      const seen: [head: string, body: string][] = [];
+      const { port } = await passing(t, async (socket, request) => {
+        const body = (await request.body).toString();
+        seen.push([request.head, body]);
+        socket.write(OK);
+      });
+      const chunk = `${smuggled.length.toString(16)}\r\n${smuggled}\r\n0\r\n\r\n`;
+      await send(port, `${method} /x HTTP/1.1\r\nhost: x\r\ntransfer-encoding: chunked\r\n\r\n${chunk}`);
+      t.equal(seen.length, 1, method);
+      t.equal(seen[0]?.[1], smuggled, method);
+      t.notMatch(seen[0]?.[0], /content-length/i, method);
+    }
+  },
+);
 
 t.test("bodies keep their original length, and methods that expect one declare an absent body", async (t) => {
   const heads: string[] = [];
@@ -240,7 +243,7 @@ t.test(
       heads[0]?.toLowerCase(),
       /^post \/x http\/1.1\r\ncontent-length: 2\r\nx: 1\r\nhost: 127[^\r]+\r\nconnection: keep-alive\r\n\r\n$/,
     );
-    // A request with Expect would never have been told of (fix: framed), nor had a limit (fix: sending).
+    // A request with Expect would never have been told of (fix: restoreFraming), nor had a limit (fix: onUpstreamRequest).
     t.same([talk.statuses, ends], [[504], ["upstream_timeout"]]);
   },
 );
@@ -317,7 +320,7 @@ t.test("an answer without a length whose connection is closed normally is comple
   t.same(ends, [undefined]);
 });
 
-t.test("a head that is not a final response, or is ambiguous, is refused (fix: refusal)", async (t) => {
+t.test("a head that is not a final response, or is ambiguous, is refused (fix: responseError)", async (t) => {
   const heads = [
     ...["101 Switching Protocols\r\n", "101 X\r\nconnection: upgrade\r\n", "600 x\r\ncontent-length: 2\r\n"],
     ...["200 OK\r\ntransfer-encoding: gzip, chunked\r\n", "200 OK\r\ntransfer-encoding: identity\r\n"],
@@ -333,7 +336,7 @@ t.test("a head that is not a final response, or is ambiguous, is refused (fix: r
   }
 });
 
-t.test("interim data before the head does not extend the timeout (fix: within)", async (t) => {
+t.test("interim data before the head does not extend the timeout (fix: startDeadline)", async (t) => {
   for (const piece of ["HTTP/1.1 102 Processing\r\n\r\n", "x: 1\r\n"]) {
     const { port } = await passing(
       t,
@@ -348,7 +351,7 @@ t.test("interim data before the head does not extend the timeout (fix: within)",
   }
 });
 
-t.test("a proxy or a TLS handshake that does not respond is no connection (fix: within)", async (t) => {
+t.test("a proxy or a TLS handshake that does not respond is no connection (fix: startDeadline)", async (t) => {
   const proxy = await connectProxy(t, { answer: () => true });
   const environment = { https_proxy: proxy.address };
   const silent = await passing(t, () => {}, { connect: 100 }, {}, { environment, origin: "https://provider.test" });
@@ -425,17 +428,20 @@ t.test("a proxy that opens no tunnel is named, without its credentials (fix: tun
   t.notMatch(JSON.stringify([errors, String(errors[0]?.cause)]), /password/);
 });
 
-t.test("a proxy's response in the provider's place is not passed on as the provider's (fix: errorBody)", async (t) => {
-  for (const status of [403, 502, 503]) {
-    const proxy = await connectProxy(t, {
-      answer: (socket) => socket.write(`HTTP/1.1 ${status} x\r\ncontent-length: 12\r\n\r\n<b>squid</b>`),
-    });
-    const through = { environment: { http_proxy: proxy.address }, origin: "http://provider.test" };
-    const { port, errors } = await passing(t, () => {}, {}, {}, through);
-    t.match(await ask(port), { status, body: "upstream_refused" });
-    t.match(errors[0]?.message, `the proxy ${proxy.address} in front of it, answered ${status}`);
-  }
-});
+t.test(
+  "a proxy's response in the provider's place is not passed on as the provider's (fix: forwarderRefusal)",
+  async (t) => {
+    for (const status of [403, 502, 503]) {
+      const proxy = await connectProxy(t, {
+        answer: (socket) => socket.write(`HTTP/1.1 ${status} x\r\ncontent-length: 12\r\n\r\n<b>squid</b>`),
+      });
+      const through = { environment: { http_proxy: proxy.address }, origin: "http://provider.test" };
+      const { port, errors } = await passing(t, () => {}, {}, {}, through);
+      t.match(await ask(port), { status, body: "upstream_refused" });
+      t.match(errors[0]?.message, `the proxy ${proxy.address} in front of it, answered ${status}`);
+    }
+  },
+);
 
 t.test("an error that arrives slowly is answered with its status in ten seconds, and is no interruption", async (t) => {
   const { port, ends } = await passing(t, (socket) => socket.write(`${CHUNKED.replace("200", "429")}5\r\n12345\r\n`));
@@ -489,11 +495,14 @@ t.test("a client that disconnects ends the provider's request, before the head a
   }
 });
 
-t.test("a client's connection is closed if it requested close, and kept otherwise (fix: connection)", async (t) => {
-  const { port } = await passing(t, (socket) => socket.write(OK));
-  t.equal((await ask(port, { headers: { connection: "close" } })).headers.connection, "close");
-  t.equal((await ask(port, { headers: { connection: "keep-alive" } })).headers.connection, "keep-alive");
-});
+t.test(
+  "a client's connection is closed if it requested close, and kept otherwise (fix: headers.connection)",
+  async (t) => {
+    const { port } = await passing(t, (socket) => socket.write(OK));
+    t.equal((await ask(port, { headers: { connection: "close" } })).headers.connection, "close");
+    t.equal((await ask(port, { headers: { connection: "keep-alive" } })).headers.connection, "keep-alive");
+  },
+);
 
 t.test("a head is sent to the client before the first byte of its body (fix: flushHeaders)", async (t) => {
   let provider: Socket | undefined;
@@ -508,7 +517,7 @@ t.test("a head is sent to the client before the first byte of its body (fix: flu
   t.equal(pieces.join(""), "ok");
 });
 
-t.test("an answer before the end of the upload arrives, and the connection is reused (fix: closed)", async (t) => {
+t.test("an answer before the end of the upload arrives, and the connection is reused (fix: onClose)", async (t) => {
   const { port, ends, requests } = await passing(t, (socket) => {
     socket.pause();
     socket.write("HTTP/1.1 413 x\r\ncontent-length: 2\r\n\r\nno");

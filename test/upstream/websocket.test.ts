@@ -151,7 +151,7 @@ t.test("a proxy or a TLS handshake that does not respond is no connection", asyn
   }
 });
 
-t.test("a proxy's own refusal is not passed on as the provider's (fix: declined)", async (t) => {
+t.test("a proxy's own refusal is not passed on as the provider's (fix: forwarderRefusal)", async (t) => {
   const asked = await connectProxy(t, {
     answer: (socket) => socket.write("HTTP/1.1 407 x\r\nproxy-authenticate: x\r\ncontent-length: 6\r\n\r\nsecret"),
   });
