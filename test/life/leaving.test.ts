@@ -111,6 +111,11 @@ const STATES: Record<string, State> = {
     asks: ({ name, lane }) => request(`/pass/${name}/lane-${lane}`, name, `{"a":"${"x".repeat(1000)}`, 1_000_000),
     script: () => {},
   },
+  "passed-stream": {
+    asks: ({ name, lane }) => request(`/pass/${name}/lane-${lane}`, name, "{}"),
+    script: (socket) => flow(socket, 2, "x"),
+    there: got("data: "),
+  },
   websocket: {
     asks: ({ name, lane }) =>
       `GET /v1/realtime?model=${name}&intent=lane-${lane} HTTP/1.1\r\nhost: a\r\nx-api-key: ${keyOf(name)}\r\nconnection: upgrade\r\nupgrade: websocket\r\nsec-websocket-version: 13\r\nsec-websocket-key: AAAAAAAAAAAAAAAAAAAAAA==\r\n\r\n`,
@@ -184,7 +189,7 @@ ${states
 models:
 ${all.map((name) => `  ${name}: { targets: ["${STATES[name]?.behind ?? name}:m"${STATES[name]?.behind ? `, "${name}:m"` : ""}] }`).join("\n")}
 keys: { ${all.map((name) => `${name}: { key: ${keyOf(name)} }`).join(", ")} }
-paths: { "/pass/passed-upload/*": { pass: passed-upload } }
+paths: { "/pass/passed-upload/*": { pass: passed-upload }, "/pass/passed-stream/*": { pass: passed-stream } }
 `,
     );
     const { port } = gateway;
