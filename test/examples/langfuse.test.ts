@@ -25,11 +25,12 @@ async function receiver(t: Test, status = 207) {
   return { batches, asked, url: `http://127.0.0.1:${await listen(t, server)}` };
 }
 
-const keys = { public_key: "pk", secret_key: "sk" };
+/** Batches are sent at the end only, however slow the machine is. */
+const settings = { public_key: "pk", secret_key: "sk", seconds: 3600 };
 
 t.test("each exchange is a trace and a generation, sent in one batch after the responses", async (t) => {
   const { url, batches, asked } = await receiver(t);
-  const driven = await drive(Langfuse, { options: { ...keys, url, texts: true } });
+  const driven = await drive(Langfuse, { options: { ...settings, url, texts: true } });
   for (const protocol of driven.protocols)
     for (const stream of [false, true])
       await driven.ask({ protocol, stream, chunkBytes: 4 }, { text: "Good morning." });
@@ -50,7 +51,7 @@ t.test("each exchange is a trace and a generation, sent in one batch after the r
 
 t.test("texts are not sent unless configured, and failures are reported as such", async (t) => {
   const { url, batches } = await receiver(t);
-  const driven = await drive(Langfuse, { options: { ...keys, url } });
+  const driven = await drive(Langfuse, { options: { ...settings, url } });
   await driven.ask({ protocol: "gemini", text: "private words" }, { breakAfter: 0 });
   await driven.close();
   t.notMatch(JSON.stringify(batches), /private words/);
@@ -59,7 +60,7 @@ t.test("texts are not sent unless configured, and failures are reported as such"
 
 t.test("what exceeds the limit, or is not accepted, is dropped and reported, and no request suffers", async (t) => {
   const { url, batches } = await receiver(t, 500);
-  const driven = await drive(Langfuse, { options: { ...keys, url, most: 4 } });
+  const driven = await drive(Langfuse, { options: { ...settings, url, most: 4 } });
   for (let i = 0; i < 5; i++) t.equal((await driven.ask({ protocol: "openai-chat" })).status, 200);
   await driven.close();
   t.equal(batches.flat().length, 4);

@@ -18,7 +18,10 @@ async function endpoint(t: Test) {
 
 t.test("nothing of a response is sent before it is checked, in every protocol, streamed or whole", async (t) => {
   const { url, seen } = await endpoint(t);
-  await using driven = await drive(Moderation, { options: { url, token: "$TOKEN" }, env: { TOKEN: "judge" } });
+  await using driven = await drive(Moderation, {
+    options: { url, token: "$TOKEN", seconds: 60 },
+    env: { TOKEN: "judge" },
+  });
   for (const protocol of driven.protocols)
     for (const model of ["any", "gemini"])
       for (const stream of [false, true]) {
