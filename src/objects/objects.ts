@@ -172,13 +172,16 @@ export class ObjectAccess {
     // The ids in a translated response are unknown to every provider.
     if (!objects || !attempt || attempt.protocol !== protocol || attempt.operation) return undefined;
     if (head.status >= 300 || !operation.generates || !objects.createsObjects?.(body)) return undefined;
-    const recordFrom = (json: unknown) =>
-      this.recordCreated(
+    let recorded = 0;
+    const recordFrom = (json: unknown) => {
+      if (recorded >= MAX_CREATED) return;
+      recorded += this.recordCreated(
         objects.createdIds(asObject(json) ?? {}, body),
         exchange.caller,
         attempt.target.provider.name,
         model?.id,
       );
+    };
     if (head.framing)
       return (frame) => {
         if (frame.kind !== "end" && objects.mayHoldIds(frame)) recordFrom(frame.json());
@@ -190,13 +193,18 @@ export class ObjectAccess {
     };
   }
 
-  /** Records objects that a caller has created; callers without a key own nothing. */
-  recordCreated(ids: Iterable<string>, caller: Caller | undefined, provider: string, model?: string): void {
-    if (!caller) return;
+  /** Records objects that a caller has created, and returns their number; callers without a key own nothing. */
+  recordCreated(ids: Iterable<string>, caller: Caller | undefined, provider: string, model?: string): number {
+    if (!caller) return 0;
     const { id: key, group } = caller;
     const own = { provider, key, ...(group === undefined ? {} : { group }), ...(model === undefined ? {} : { model }) };
-    const made = [...ids].flatMap((id) => (id.length > MAX_ID ? [] : { id, ...own }));
+    const made: OwnedObject[] = [];
+    for (const id of ids) {
+      if (made.length === MAX_CREATED) break;
+      if (id.length <= MAX_ID) made.push({ id, ...own });
+    }
     if (made.length > 0) this.owners.add(made);
+    return made.length;
   }
 
   /** Returns the stored answer with an id, if the caller may use it. */
@@ -278,6 +286,8 @@ function mergeReferences(named: readonly ObjectReference[]): ObjectReference[] {
 
 /** Characters of an id that is recorded: no request can name a longer one. */
 const MAX_ID = 256;
+/** Ids recorded of one response: a stream reports each several times, and each is written to the store. */
+const MAX_CREATED = 5000;
 /** Limit of distinct objects in a request; vendors accept a few hundred files at most. */
 const MAX_OBJECTS = 1000;
 

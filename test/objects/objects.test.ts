@@ -457,12 +457,16 @@ t.test("of many objects each is looked up once, and none after the first that is
   t.equal(looks, 501);
 });
 
-t.test("an id that no request can name is not recorded", async (t) => {
+t.test("an id that no request can name is not recorded, and of very many ids of a response only some", async (t) => {
   const added: string[] = [];
   const add: Owners["add"] = (made) => void added.push(...made.map(({ id }) => id));
   const objects = new ObjectAccess({ add } as unknown as Owners, "key", [], {} as IssuedIds, []);
-  objects.recordCreated(["file-1", "f".repeat(100_000)], { id: "one" } as Caller, "up");
+  const caller = { id: "one" } as Caller;
+  t.equal(objects.recordCreated(["file-1", "f".repeat(100_000)], caller, "up"), 1);
   t.strictSame(added, ["file-1"]);
+  const many = Array.from({ length: 100_000 }, (_, i) => `msg_${i}`);
+  t.equal(objects.recordCreated(many, caller, "up"), 5000);
+  t.strictSame(added.slice(1), many.slice(0, 5000));
 });
 
 t.test(
