@@ -32,7 +32,7 @@ import {
   writeRequest,
   writeRequestInSteps,
 } from "./request.ts";
-import { bytesInSteps, LARGE_BODY_BYTES, oneAtATime, runAtOnce, runInTurns, type Steps } from "./steps.ts";
+import { bytesInSteps, LARGE_BODY_BYTES, oneAtATime, runBriefly, runInTurns, type Steps } from "./steps.ts";
 import {
   decodeWhole,
   encodeWhole,
@@ -281,12 +281,13 @@ export class ExchangeTranslation {
     const bytes = (await head.readBody?.(MAX_RESPONSE_BYTES)) ?? Buffer.alloc(0);
     try {
       const isLarge = bytes.length >= LARGE_BODY_BYTES;
-      const stage =
+      const translated =
         this.conversation.task === "count"
-          ? await this.translateCount(attempt, head, bytes)
+          ? this.translateCount(attempt, head, bytes)
           : isLarge
-            ? await this.translateInTurns(this.translateWhole(translation, head, bytes), head, bytes.length)
-            : runAtOnce(this.translateWhole(translation, head, bytes));
+            ? this.translateInTurns(this.translateWhole(translation, head, bytes), head, bytes.length)
+            : this.translateBriefly(this.translateWhole(translation, head, bytes), head);
+      const stage = translated instanceof Promise ? await translated : translated;
       // The client may take long to read the answer.
       this.decoded = undefined;
       return stage;
@@ -307,6 +308,16 @@ export class ExchangeTranslation {
     const text = yield* encodeWhole(translation, events);
     yield;
     return this.replaceBody(head, yield* bytesInSteps(text));
+  }
+
+  /** Translates a small response: nearly always at once, though one of many tiny elements may become a large one. */
+  private translateBriefly(steps: Steps<Stage>, head: Head): Stage | Promise<Stage> {
+    const stage = runBriefly(steps, () => this.nextTurn());
+    if (!(stage instanceof Promise)) return stage;
+    head.isReading = true;
+    return stage.finally(() => {
+      head.isReading = false;
+    });
   }
 
   /**

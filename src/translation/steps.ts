@@ -51,6 +51,20 @@ export function runFirstAtOnce<Result>(steps: Steps<Result>): Result | Promise<R
   return first.done ? first.value : nextTurn().then(() => runInTurns(steps));
 }
 
+/** Milliseconds of steps in one turn. */
+const MAX_TURN = 10;
+
+/** Runs steps at once for as long as others may wait, and what is left in turns of its own; a promise only for these. */
+export function runBriefly<Result>(steps: Steps<Result>, turn: () => Promise<unknown>): Result | Promise<Result> {
+  const began = performance.now();
+  let step = steps.next();
+  while (!step.done) {
+    if (performance.now() - began > MAX_TURN) return turn().then(() => runInTurns(steps, turn));
+    step = steps.next();
+  }
+  return step.value;
+}
+
 /** Bytes from which a large body waits for others of its kind only, which may take seconds: smaller ones do not wait for it. */
 const HUGE_BODY_BYTES = 4 * 1024 * 1024;
 

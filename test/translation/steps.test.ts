@@ -13,6 +13,7 @@ import {
   LARGE_BODY_BYTES,
   oneAtATime,
   runAtOnce,
+  runBriefly,
   runInTurns,
   type Steps,
   writeJsonInSteps,
@@ -58,6 +59,38 @@ t.test("the event loop turns between two steps", async (t) => {
     return seen;
   })();
   t.same(await runInTurns(steps), [0, 1, 2]);
+});
+
+t.test("quick steps run at once, and those that take long in turns", async (t) => {
+  let turns = 0;
+  const turn = async () => void turns++;
+  const slow = function* (): Steps<string> {
+    for (let n = 0; n < 3; n++) {
+      const began = performance.now();
+      while (performance.now() - began < 15);
+      yield;
+    }
+    return "done";
+  };
+  const quick = function* (): Steps<string> {
+    yield;
+    return "done";
+  };
+  t.equal(runBriefly(quick(), turn), "done");
+  t.equal(turns, 0);
+  const rest = runBriefly(slow(), turn);
+  t.ok(rest instanceof Promise);
+  t.equal(await rest, "done");
+  t.equal(turns, 3, "one behind each");
+  await t.rejects(async () =>
+    runBriefly(
+      (function* () {
+        yield* slow();
+        throw new RangeError("at the end");
+      })(),
+      turn,
+    ),
+  );
 });
 
 t.test("work on large bodies is done one at a time, also behind work that has failed", async (t) => {

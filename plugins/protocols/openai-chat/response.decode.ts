@@ -89,22 +89,24 @@ function bodyFor(completion: CompletionReader, json: unknown): JsonObject | unde
 /** Top-level members of some vendors that contain parts of the response. */
 const UNMAPPED_MEMBERS = ["citations", "search_results", "moderation"] as const;
 
-/** Returns a complete response in parts without long lists. Reading them one after the other has the same result. */
+/**
+ * Returns a complete response in parts without long lists. Reading them one after the other has the same result. The body itself is
+ * the last one, without its choices: a copy for each part of one with many members would take hours.
+ */
 function* partsOfBody(body: JsonObject): Iterable<JsonObject> {
-  for (const [i, value] of asList(body["choices"]).entries()) {
+  const { id, model, created, choices } = body;
+  for (const [i, value] of asList(choices).entries()) {
     const choice = asObject(value);
     const index = choice && { index: asCount(choice["index"]) ?? i };
     for (const part of choice ? partsOfChoice(choice) : [])
-      yield { ...body, choices: [{ ...part, ...index }], ...NO_ENDING };
+      yield { id, model, created, choices: [{ ...part, ...index }] };
   }
-  yield { ...body, choices: [] };
+  body["choices"] = [];
+  yield body;
 }
 
 /** Elements of lists that are read together; images are long. */
 const [READ_TOGETHER, IMAGES_TOGETHER] = [512, 8];
-/** Members of a body that are read after its choices. */
-const NO_ENDING: JsonObject = Object.fromEntries(["usage", "x_groq", ...UNMAPPED_MEMBERS].map((name) => [name, null]));
-
 /** Returns a complete choice in parts, in the order in which `ChoiceReader` reads its members. */
 function* partsOfChoice(choice: JsonObject): Iterable<JsonObject> {
   const message = asObject(choice["message"]) ?? asObject(choice["delta"]);

@@ -6,6 +6,7 @@ import type { Event, EventOf } from "../../../../src/translation/events.ts";
 import { runAtOnce } from "../../../../src/translation/steps.ts";
 import { Frame } from "../../../../src/wire/frame.ts";
 import { SseSplitter } from "../../../../src/wire/sse.ts";
+import { runLinear } from "../../../support/linear-work.ts";
 import { eventsIn, recorded } from "../../../support/recorded.ts";
 import { chunk, DONE, frameOf, only, source, streamed } from "./fixture.ts";
 
@@ -789,4 +790,11 @@ t.test("members of a message beside a signature are declared", async (t) => {
   ]);
   t.same(lostOf({ content: "a", extra_content: { google: { thought: true, thought_signature: "sig" } } }), []);
   t.same(lostOf({ content: "a", thought_signature: "sig" }), []);
+});
+
+t.test("a whole answer with very many members and a long list takes linear time", async (t) => {
+  const members = Object.fromEntries(Array.from({ length: 100_000 }, (_, i) => [`k${i}`, 1]));
+  const choices = [{ index: 0, message: { content: "Hi", images: Array(40_000).fill({}) } }];
+  const body = { id: "c", ...members, choices, usage: { prompt_tokens: 3 }, citations: ["http://a"] };
+  runLinear(() => t.match(decodeBody(body).slice(0, 3), [{ id: "c" }, {}, { text: "Hi" }]));
 });
