@@ -51,15 +51,15 @@ export function runFirstAtOnce<Result>(steps: Steps<Result>): Result | Promise<R
   return first.done ? first.value : nextTurn().then(() => runInTurns(steps));
 }
 
-/** Milliseconds of steps in one turn. */
-const MAX_TURN = 10;
+/** Steps that are always done in one turn: no ordinary small body has more; and milliseconds of further ones. */
+const [FEW_STEPS, MAX_TURN] = [16, 10];
 
 /** Runs steps at once for as long as others may wait, and what is left in turns of its own; a promise only for these. */
 export function runBriefly<Result>(steps: Steps<Result>, turn: () => Promise<unknown>): Result | Promise<Result> {
   const began = performance.now();
   let step = steps.next();
-  while (!step.done) {
-    if (performance.now() - began > MAX_TURN) return turn().then(() => runInTurns(steps, turn));
+  for (let n = 1; !step.done; n++) {
+    if (n > FEW_STEPS && performance.now() - began > MAX_TURN) return turn().then(() => runInTurns(steps, turn));
     step = steps.next();
   }
   return step.value;
