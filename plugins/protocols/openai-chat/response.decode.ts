@@ -91,7 +91,7 @@ const UNMAPPED_MEMBERS = ["citations", "search_results", "moderation"] as const;
 
 /**
  * Returns a complete response in parts without long lists. Reading them one after the other has the same result. The body itself is
- * the last one, without its choices: a copy for each part of one with many members would take hours.
+ * the last one, without its choices: a copy for each part would take quadratic time where it has many members.
  */
 function* partsOfBody(body: JsonObject): Iterable<JsonObject> {
   const { id, model, created, choices } = body;
