@@ -3,12 +3,12 @@ import { z } from "zod";
 import type { Log } from "../core/log.ts";
 import { peerAddress } from "../core/networks.ts";
 import type { Audit } from "../store/audit.ts";
-import { formatError } from "../text/format-error.ts";
 import type { Access, OidcResult } from "./access.ts";
 import { AdminError } from "./errors.ts";
 import { readJsonBody, SECURITY_HEADERS, sendJson } from "./messages.ts";
 import { CALLBACK_PATH } from "./oidc.ts";
 import { gatewayVersion } from "./overview.ts";
+import { formatSignInError } from "./sign-in-errors.ts";
 
 const SESSION = "/api/session";
 const OIDC_PATH = "/api/session/oidc";
@@ -76,7 +76,7 @@ export class SessionRoutes {
       redirect(response, found.location, [found.cookie]);
     } catch (thrown) {
       if (thrown instanceof AdminError) throw thrown;
-      this.log.error({ cause: formatError(thrown) }, "the identity provider cannot be asked");
+      this.log.error({ cause: formatSignInError(thrown) }, "the identity provider cannot be asked");
       redirect(response, "/?sign_in=away", []);
     }
   }
@@ -86,7 +86,7 @@ export class SessionRoutes {
     try {
       result = await this.access.finishOidc(query, request);
     } catch (thrown) {
-      this.log.warn({ cause: formatError(thrown), address: peerAddress(request.socket) }, "the sign-in failed");
+      this.log.warn({ cause: formatSignInError(thrown), address: peerAddress(request.socket) }, "the sign-in failed");
       return redirect(response, "/?sign_in=failed", [this.access.clearLoginCookie(request)]);
     }
     const { cookies } = result;

@@ -2,6 +2,7 @@ import { lookup } from "node:dns/promises";
 import { accessSync, constants, existsSync, statfsSync, statSync } from "node:fs";
 import { dirname } from "node:path";
 import { OidcSignIn } from "../admin/oidc.ts";
+import { formatSignInError } from "../admin/sign-in-errors.ts";
 import type { Config, ConfiguredProvider } from "../config/types.ts";
 import type { Protocol } from "../core/protocol.ts";
 import { isBuffered, measureArrivals } from "../setup/arrivals.ts";
@@ -182,7 +183,7 @@ async function signInFindings({ adminAccess: { oidc } }: Config): Promise<Doctor
     await new OidcSignIn(oidc).begin("/");
     return [{ ...finding, state: "ok", message: `usable, in ${Math.round(performance.now() - began)} ms` }];
   } catch (thrown) {
-    return [{ ...finding, state: "bad", message: formatError(thrown) }];
+    return [{ ...finding, state: "bad", message: formatSignInError(thrown) }];
   }
 }
 

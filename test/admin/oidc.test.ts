@@ -171,6 +171,27 @@ t.test("an identity provider that is unreachable is reported on the page, and re
   t.match((await ask("GET", "/api/session/oidc")).headers["location"], /^http.*code_challenge_method=S256/);
 });
 
+t.test("the log names why a sign-in failed, as the provider said it, without a stack", async (t) => {
+  const { base, folder, write, oidc, issuer, enter, log } = await start(t);
+  const cause = () => String(log.lines.findLast(({ fields }) => fields["cause"])?.fields["cause"]);
+  const begin = (change: string) => write(`admin: { listen: 127.0.0.1:0, oidc: ${oidc.replace(issuer, change)} }\n`);
+  const away = () => new Surfer().ask(`${base}/api/session/oidc`);
+  await begin("http://127.0.0.1:9");
+  await away();
+  t.match(cause(), /^fetch failed: .*(?:ECONNREFUSED|bad port)/);
+  await begin(issuer.replace("127.0.0.1", "localhost"));
+  await away();
+  t.match(cause(), `issuer: its issuer is ${issuer}, not ${issuer.replace("127.0.0.1", "localhost")}`);
+  await begin(`${issuer}/realms/other`);
+  await away();
+  t.match(cause(), `404 from ${issuer}/realms/other/.well-known/openid-configuration`);
+  writeFileSync(join(folder, "secret"), "another-secret-of-twenty-characters");
+  await begin(issuer);
+  t.equal((await enter("alice")).to, "/?sign_in=failed");
+  t.match(cause(), /: invalid_client: client authentication failed$/);
+  for (const { fields } of log.lines) t.notMatch(String(fields["cause"]), /node_modules/);
+});
+
 t.test("without an identity provider there is no such sign-in", async (t) => {
   const { ask } = await startAdmin(t);
   t.equal((await ask("GET", "/api/session/oidc")).status, 404);
