@@ -65,6 +65,15 @@ export class Access {
     return [...(oidc ? (["oidc"] as const) : []), ...((token ?? viewer) ? (["token"] as const) : [])];
   }
 
+  /** Reports whether a browser sends a change from a page of another origin. */
+  isCrossOrigin({ headers }: IncomingMessage): boolean {
+    const { origin, host } = headers;
+    if (headers["sec-fetch-site"] === "cross-site") return true;
+    // A proxy that does not pass Host on leaves the console's own address only in gateway.yaml.
+    if (origin === undefined || origin === this.settings().oidc?.url.origin) return false;
+    return URL.parse(origin)?.host !== host;
+  }
+
   /** Describes how to sign in with the admin role. */
   get adminSignInHint(): string {
     const { token, oidc } = this.settings();
@@ -256,14 +265,6 @@ export class Access {
 
 const bearerToken = ({ headers }: IncomingMessage): string | undefined =>
   /^Bearer +(\S+)$/i.exec(headers.authorization ?? "")?.[1];
-
-/** Reports whether a browser sends a change from a page of another origin. */
-export function isCrossOrigin({ headers }: IncomingMessage): boolean {
-  const { origin, host } = headers;
-  if (headers["sec-fetch-site"] === "cross-site") return true;
-  if (origin === undefined) return false;
-  return URL.parse(origin)?.host !== host;
-}
 
 const matchesHash = (digest: string, expected: string | undefined): boolean =>
   expected !== undefined && timingSafeEqual(Buffer.from(digest, "hex"), Buffer.from(expected, "hex"));

@@ -7,7 +7,7 @@ import { listenOptions, peerAddress } from "../core/networks.ts";
 import { createServer, type IncomingMessage, type ServerResponse } from "../core/node-http.ts";
 import type { SocketAddress } from "../downstream/listener.ts";
 import { HTTP2_PREFACE, http2Refusal } from "../wire/http2-refusal.ts";
-import { Access, isCrossOrigin } from "./access.ts";
+import { Access } from "./access.ts";
 import type { AdminGateway } from "./admin-gateway.ts";
 import { findRoute } from "./api.ts";
 import { AdminError } from "./errors.ts";
@@ -162,8 +162,11 @@ export class Admin {
     if (!access.isAllowedHost(host, this.listenHost))
       throw new AdminError("wrong_host", `This is not ${host}. Where it shall be, set admin: { hosts: […] }.`);
     const reads = request.method === "GET" || request.method === "HEAD";
-    if (!reads && isCrossOrigin(request))
-      throw new AdminError("not_allowed", "Another site cannot change anything here.");
+    if (!reads && access.isCrossOrigin(request))
+      throw new AdminError(
+        "not_allowed",
+        "Another site cannot change anything here. If this is the console's own, the proxy in front must pass Host on (nginx: proxy_set_header Host $http_host).",
+      );
     if (await this.sessions.serve(request, response, path, query)) return;
     if (path !== "/metrics" && path !== OPENAPI_PATH && !path.startsWith("/api/")) {
       if (reads && (await this.parts.pages?.serve(request, response, path, query, () => this.isKnownUser(request))))

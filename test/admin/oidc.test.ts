@@ -3,7 +3,7 @@ import { join } from "node:path";
 import t, { type Test } from "tap";
 import { requestAdmin } from "../../src/cli/admin-client.ts";
 import { CLIENT, type People, Surfer, startIdentityProvider } from "../support/identity-provider.ts";
-import { startAdmin, YAML } from "./support.ts";
+import { startAdmin, TOKEN, YAML } from "./support.ts";
 
 const PEOPLE: People = {
   alice: {
@@ -169,6 +169,18 @@ t.test("an identity provider that is unreachable is reported on the page, and re
   t.equal(away.headers["location"], "/?sign_in=away");
   await write(`admin: { listen: 127.0.0.1:0, oidc: ${oidc} }\n`);
   t.match((await ask("GET", "/api/session/oidc")).headers["location"], /^http.*code_challenge_method=S256/);
+});
+
+t.test("behind a proxy that does not pass Host on, the console's own address is known from gateway.yaml", async (t) => {
+  const { write, oidc, base, ask } = await start(t);
+  const console = "https://console.example.com";
+  const token = ", token: $ADMIN_TOKEN";
+  await write(`admin: { listen: 127.0.0.1:0, oidc: ${oidc.replace(`url: "${base}"`, `url: "${console}"`)}${token} }\n`);
+  const create = (origin: string) =>
+    ask("POST", "/api/keys", { headers: { authorization: `Bearer ${TOKEN}`, origin }, body: { name: "new" } });
+  t.equal((await create(console)).status, 201);
+  for (const other of ["https://console.example.com:8443", "http://console.example.com", "https://example.com", "null"])
+    t.match(await create(other), { status: 403, body: { error: { message: /proxy_set_header Host/ } } }, other);
 });
 
 t.test("the log names why a sign-in failed, as the provider said it, without a stack", async (t) => {
