@@ -58,10 +58,27 @@ export function parseInvoice(
 ): Invoice {
   const rows = parseDelimited(written);
   const columns = findColumns(rows, named);
-  const reader = new InvoiceReader(columns, zone, toRowFilters(columns, only));
-  for (const row of rows.slice(columns.row + 1)) reader.read(row);
+  const table = rows.slice(columns.row + 1);
+  const reader = new InvoiceReader(columns, zone, toRowFilters(columns, only), hasDecimalCommas(table, columns));
+  for (const row of table) reader.read(row);
   return reader.invoice();
 }
+
+/** Fields that are numbers. */
+const NUMBER_FIELDS: ReadonlySet<InvoiceField> = new Set([
+  ...(["input", "uncached", "cached", "output", "tokens", "amount", "cost"] as const),
+]);
+/** A number that can only have a decimal comma: 0,5, 12,50, 1.234,567. Alone, 1,234 has a comma between thousands. */
+const DECIMAL_COMMA = /^[^\d,.]*(?:0,\d+|\d+,(?:\d\d?|\d{4,})|\d{1,3}(?:[.\s]\d{3})+,\d+)[^\d,.]*$/;
+
+/** Reports whether numbers are written as in much of Europe, as where a spreadsheet has saved the file again. */
+function hasDecimalCommas(rows: readonly DelimitedRow[], { at, cacheWrites }: InvoiceColumns): boolean {
+  const columns = [...cacheWrites, ...[...at].flatMap(([field, column]) => (NUMBER_FIELDS.has(field) ? [column] : []))];
+  return rows.some(({ cells }) => columns.some((column) => DECIMAL_COMMA.test(cells[column] ?? "")));
+}
+
+/** Writes `1.234,50` as `1234.50`. */
+const withDecimalPoint = (text: string): string => text.replaceAll(".", "").replace(",", ".");
 
 type RowFilters = readonly (readonly [column: number, values: ReadonlySet<string>])[];
 
@@ -87,20 +104,22 @@ class InvoiceReader {
   private readonly foreignLines = new Set<number>();
   private hasDollars = false;
 
+  /** @param hasDecimalCommas whether 1.234,50 is a number of the file, not 1,234.50 */
   constructor(
     private readonly columns: InvoiceColumns,
     private readonly zone: string,
     private readonly filters: RowFilters,
+    private readonly hasDecimalCommas: boolean,
   ) {
     const { currency = "" } = columns;
     if (!DOLLARS.has(currency.toLowerCase())) this.foreign = currency;
   }
 
   read({ line, cells }: DelimitedRow): void {
-    const of = (field: InvoiceField) => cells[this.columns.at.get(field) ?? -1] ?? "";
+    const of = (field: InvoiceField) => this.textOf(field, cells[this.columns.at.get(field) ?? -1] ?? "");
     const fail = (reason: string) => this.unread.push({ line, reason, text: cells.join(",") });
     // A line of totals.
-    if (cells.some((cell) => /^(?:grand )?total:?$/i.test(cell)) && of("model") === "") return;
+    if (cells.some((cell) => /^(?:(?:grand|filtered) |sub-?)?total:?$/i.test(cell)) && of("model") === "") return;
     if (this.filters.some(([column, values]) => !values.has(cells[column] ?? ""))) {
       this.others++;
       return;
@@ -143,6 +162,11 @@ class InvoiceReader {
     return { lines, others, unread, figureNames, rounding, currency: foreign };
   }
 
+  /** Returns a cell's text, of a number with a decimal point. */
+  private textOf(field: InvoiceField, text: string): string {
+    return this.hasDecimalCommas && NUMBER_FIELDS.has(field) ? withDecimalPoint(text) : text;
+  }
+
   private noteCurrency(line: number, currency: string): void {
     const other = [this.columns.currency ?? "", currency].find((each) => !DOLLARS.has(each.toLowerCase()));
     if (other === undefined) this.hasDollars = true;
@@ -179,7 +203,10 @@ class InvoiceReader {
     const cached = count("cached");
     const read = at.has("input") ? count("input") : count("uncached");
     if (read !== undefined) {
-      const written = cacheWrites.reduce((sum, column) => sum + (cells[column] ? parseNumber(cells[column]) : 0), 0);
+      const written = cacheWrites.reduce(
+        (sum, column) => sum + (cells[column] ? parseNumber(this.textOf("cached", cells[column])) : 0),
+        0,
+      );
       figures.tokensIn = cacheSeparate ? read + (cached ?? 0) + written : read;
     }
     if (cached !== undefined) figures.cached = cached;

@@ -83,6 +83,31 @@ t.test("times are assigned to the day in the vendor's timezone", async (t) => {
   );
 });
 
+t.test("numbers with decimal commas are parsed as such where one of the file can be nothing else", async (t) => {
+  const file = (...amounts: string[]) =>
+    ["date;model;cost;input_tokens", ...amounts.map((each) => `2026-11-20;one;${each}`)].join("\n");
+  const figures = (...amounts: string[]) => parseInvoice(file(...amounts), "UTC").lines.map((line) => line.figures);
+  t.same(figures("0,102;34.060", "1.234,50 $;7", "-1,234;1", "(0,5);1"), [
+    { cost: 102_000_000, tokensIn: 34_060 },
+    { cost: 1_234_500_000_000, tokensIn: 7 },
+    { cost: -1_234_000_000, tokensIn: 1 },
+    { cost: -500_000_000, tokensIn: 1 },
+  ]);
+  t.equal(parseInvoice(file("0,10;1"), "UTC").rounding, 5_000_000);
+  t.same(figures("1,234;1", "12.5;34,060"), [
+    { cost: 1_234_000_000_000, tokensIn: 1 },
+    { cost: 12_500_000_000, tokensIn: 34_060 },
+  ]);
+  t.same(figures("1,23,456.5;1"), [], "neither");
+});
+
+t.test("subtotals at the end of a file are no lines that could not be parsed", async (t) => {
+  const rows = ["Subtotal", "Sub-total", "Filtered total", "Grand total", "Total:"].map((title) => `,,${title},5`);
+  const { lines, unread } = parseInvoice(["date,model,note,cost", "2026-11-20,one,,5", ...rows].join("\n"), "UTC");
+  t.equal(lines.length, 1);
+  t.same(unread, []);
+});
+
 t.test("lines that cannot be parsed are reported", async (t) => {
   const text =
     "date,until,model,cost,end_time\n05/10/2026,,m,1,\n2026-11-01,,m,x,\n2026-11-01,,,5,\n2026-11-01,,m,5,2026-11-30\n";
