@@ -60,10 +60,12 @@ export function parsePostgresUrl(text: string, folder: string): PostgresSettings
   }
 }
 
-/** Returns the address without its password, for display. */
+/** Returns the address without its password, for display and to be pasted into PostgreSQL's own clients. */
 export function displayUrl({ host, port, user, database }: PostgresSettings): string {
   const part = encodeURIComponent;
-  if (isAbsolute(host)) return `postgres:///${part(database)}?host=${host}&user=${part(user)}`;
+  // A socket's name contains the port.
+  const more = port === PORT ? "" : `&port=${port}`;
+  if (isAbsolute(host)) return `postgres:///${part(database)}?host=${host}${more}&user=${part(user)}`;
   return `postgres://${part(user)}@${host.includes(":") ? `[${host}]` : host}:${port}/${part(database)}`;
 }
 

@@ -23,6 +23,7 @@ t.test("it is displayed without a password", async (t) => {
     ["postgres://u:secret@h/d", "postgres://u@h:5432/d"],
     ["postgres://u:secret@[::1]:1/d", "postgres://u@[::1]:1/d"],
     ["postgres:///d?host=/run/x&user=u&password=secret", "postgres:///d?host=/run/x&user=u"],
+    ["postgres:///d?host=/run/x&port=6000&user=u", "postgres:///d?host=/run/x&port=6000&user=u"],
   ] as const)
     t.equal(displayUrl(read(text) as PostgresSettings), shown);
 });
