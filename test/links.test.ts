@@ -2,7 +2,7 @@ import { existsSync, globSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import t from "tap";
-import { linksIn } from "./support/links.ts";
+import { headingLinksIn, headingsIn, linksIn } from "./support/links.ts";
 
 const ROOT = fileURLToPath(new URL("..", import.meta.url));
 const PAGES = ["*.md", "{docs,examples,plugins,deploy,test}/**/*.md"];
@@ -17,6 +17,26 @@ t.test("every link of a page leads to a file", async (t) => {
       .map((target) => `${page}: ${target}`),
   );
   t.same(dead, []);
+});
+
+t.test("every link to a heading leads to one", async (t) => {
+  const read = (page: string): string => readFileSync(join(ROOT, page), "utf8");
+  const pages = globSync(PAGES, { cwd: ROOT, exclude: ["**/node_modules/**"] });
+  const links = pages.flatMap((page) => headingLinksIn(page, read(page)).map((link) => ({ from: page, ...link })));
+  t.ok(links.length > 10);
+  const dead = links.filter(({ page, heading }) => page.endsWith(".md") && !headingsIn(read(page)).includes(heading));
+  t.same(dead, []);
+});
+
+t.test("headings are reached by their words in small letters, without punctuation", async (t) => {
+  t.same(headingsIn("# Start, stop: `all` cores\n```\n# no heading\n```\n## 2. What?\n"), [
+    "start-stop-all-cores",
+    "2-what",
+  ]);
+  t.same(headingLinksIn("docs/x.md", "[a](../a.md#one) [b](#two) [c](https://c.test/#three)"), [
+    { page: "a.md", heading: "one" },
+    { page: "docs/x.md", heading: "two" },
+  ]);
 });
 
 t.test("links are found in text, not in code, and those to the web are skipped", async (t) => {
