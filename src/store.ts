@@ -7,7 +7,7 @@ export { Levels, type LimitLevel } from "./core/limits.ts";
 export { cost } from "./core/price.ts";
 export { minimumCost, totalCost } from "./core/price-list.ts";
 export { premiumTier, tierMembers } from "./core/service-tier.ts";
-export { type Usage, usageTokens } from "./core/usage.ts";
+export type { Usage } from "./core/usage.ts";
 export { ObjectAccess } from "./objects/objects.ts";
 export { KeptValues } from "./store/kept-values.ts";
 export { type KeyRecord, Keys } from "./store/keys.ts";

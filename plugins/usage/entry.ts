@@ -1,5 +1,5 @@
 import { type Attempt, type DoneExchange, Marketplace, type Redactor, type SendExchange } from "model-gateway";
-import { type LedgerEntry, usageTokens } from "model-gateway/store";
+import { Ledger, type LedgerEntry } from "model-gateway/store";
 import { withDrawingModel } from "./drawing-model.ts";
 import { ledgerAttempt } from "./ledger-attempt.ts";
 import { hasCounts, priceUsage } from "./price.ts";
@@ -103,7 +103,7 @@ type Writable<Type> = { -readonly [Name in keyof Type]: Type[Name] };
 export function chargeOf(entry: LedgerEntry): NonNullable<DoneExchange["charge"]> {
   const { usage, once, source, assumedCost = 0, cost: priced } = entry;
   const charge: Writable<NonNullable<DoneExchange["charge"]>> = {
-    tokens: usage ? usageTokens(usage) : 0,
+    tokens: Ledger.tokensOf(entry),
     cost: priced ?? assumedCost,
     estimated: source === "estimated" || source === "partial",
   };

@@ -55,10 +55,6 @@ export interface ExtraUsage {
   readonly price?: string;
 }
 
-/** Returns the tokens of usage, including what the vendor ran besides. */
-export const usageTokens = ({ in: input, out, besides = [] }: Usage): number =>
-  [{ in: input, out }, ...besides].reduce((all, each) => all + (each.in.total ?? 0) + (each.out.total ?? 0), 0);
-
 /**
  * Checks usage made by a plugin or protocol: whatever counts tokens and money relies on its numbers.
  * @throws TypeError for anything else

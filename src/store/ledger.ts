@@ -228,6 +228,12 @@ export abstract class Ledger {
     return storeUnavailable("ledger", "The gateway's ledger cannot answer at the moment.", cause);
   }
 
+  /** Returns the tokens that limits count of an entry's usage, including what the vendor ran besides. */
+  static tokensOf({ usage }: Pick<LedgerEntry, "usage">): number {
+    const parts = usage ? [usage, ...(usage.besides ?? [])] : [];
+    return parts.reduce((sum, { in: input, out }) => sum + (input.total ?? 0) + (out.total ?? 0), 0);
+  }
+
   /**
    * Records the start of an exchange that contacts a provider: `entry` is stored if its end is never recorded. Never throws and
    * never blocks, like `append`: a store that is down must not stop traffic.

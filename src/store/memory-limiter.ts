@@ -59,7 +59,7 @@ export interface EarlierUse {
 }
 
 /** Yields what exchanges that arrived between two times (Unix milliseconds) count against rates. */
-export type UsedBetween = (since: number, until: number) => AsyncIterable<EarlierUse>;
+type UsedBetween = (since: number, until: number) => AsyncIterable<EarlierUse>;
 
 /** Milliseconds for which earlier spending is cached: later a new scope may come from a newer gateway.yaml. */
 const LEDGER_TTL = 60_000;

@@ -1,7 +1,6 @@
 import { limitScope } from "../core/limits.ts";
-import { usageTokens } from "../core/usage.ts";
 import { NO_CHARGE } from "./counted-names.ts";
-import type { Ledger } from "./ledger.ts";
+import { Ledger } from "./ledger.ts";
 import type { Charge } from "./limiter.ts";
 
 // Reservations whose process has died are orphaned: what their exchanges cost is known once the process's journal is in the
@@ -32,8 +31,8 @@ export const findCharges =
     for (const id of new Set(ids)) {
       const [entry] = await ledger.search({ id, limit: 1 });
       if (!entry) continue;
-      const { usage, assumedCost = 0, cost = assumedCost, model, target, once } = entry;
-      const tokens = usage ? usageTokens(usage) : 0;
+      const { assumedCost = 0, cost = assumedCost, model, target, once } = entry;
+      const tokens = Ledger.tokensOf(entry);
       const provider = target.split(":", 1)[0] as string;
       found.set(id, { tokens, cost, model, provider, ...(once !== undefined && { once }) });
     }

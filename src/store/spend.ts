@@ -1,7 +1,6 @@
 import { groupAndParents, limitScope } from "../core/limits.ts";
 import { withTimeout } from "../core/timeout.ts";
-import { usageTokens } from "../core/usage.ts";
-import type { Ledger, LedgerSum } from "./ledger.ts";
+import { Ledger, type LedgerSum } from "./ledger.ts";
 import type { EarlierUse, SpendSince } from "./memory-limiter.ts";
 
 /** Milliseconds to wait for rows being written: a request waits for them. */
@@ -94,9 +93,11 @@ export async function* usedBetween(
   until: number,
 ): AsyncIterable<EarlierUse> {
   await ledger.recovered();
-  for await (const { key, group = "", model, target, time, attempts, usage } of ledger.entries({ since, until }))
-    if (attempts.length > 0)
-      yield { time, tokens: usage ? usageTokens(usage) : 0, scopes: scopesOf([key, group, model, target]) };
+  for await (const entry of ledger.entries({ since, until })) {
+    const { key, group = "", model, target, time, attempts } = entry;
+    if (attempts.length === 0) continue;
+    yield { time, tokens: Ledger.tokensOf(entry), scopes: scopesOf([key, group, model, target]) };
+  }
 }
 
 /** The groups of a sum that determine whose limits it counts for. */
