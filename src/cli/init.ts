@@ -80,6 +80,10 @@ export async function runInit(
       : await fromImport(from, named as string, io);
   const text = formatGatewayFile(made.file);
   if (outputFile === undefined) {
+    if (json) {
+      io.out(JSON.stringify({ file: null, text, found: made.found, lost: made.lost }, undefined, 2));
+      return 0;
+    }
     io.out(text.trimEnd());
     for (const each of mergeLost(made.lost)) io.err(`no counterpart: ${each}`);
     return 0;

@@ -156,6 +156,14 @@ t.test("--out - prints the file and creates nothing; --json prints what was foun
   });
 });
 
+t.test("--json prints JSON with --out - too, which has the file's text", async (t) => {
+  const { init, folder } = await folderOf(t);
+  const { code, out } = await init(["--json", "--out", "-"]);
+  t.equal(code, 0);
+  t.match(JSON.parse(out), { file: null, text: /^# Made by init/, found: [{ vendor: "openai" }], lost: [] });
+  t.notOk(existsSync(join(folder, "gateway.yaml")));
+});
+
 t.test("another gateway's file is converted, and settings without a counterpart are listed", async (t) => {
   const { init, text, folder } = await folderOf(t);
   const file = new URL("../support/foreign/litellm.yaml", import.meta.url).pathname;

@@ -19,6 +19,6 @@ clients found here. Secrets stay in the environment: the file names their variab
   --out FILE        where to write; absent: gateway.yaml; - prints it instead
   --force           overwrites an existing file
   --yes             takes the marked models without asking
-  --json            prints what was found and written as JSON
+  --json            prints what was found and written as JSON; with --out - also the file
 
 Exit codes: 0 written; 1 not written, or written with mistakes, which are on standard error; 2 not understood.`;
