@@ -75,8 +75,11 @@ function missingFact(
   can: readonly string[],
   hard: boolean,
 ): string | undefined {
-  if (!prices)
-    return `a budget needs prices, and the price of ${provider.name}:${model} of the model ${JSON.stringify(modelId)} is unknown; give the model a price, like price: { input: 1.25, output: 10 }, or 0 if it costs nothing`;
+  if (!prices) {
+    // With a price the length would be missing next.
+    const length = hard && facts?.output === undefined ? ", and with it output: 64k, the longest answer" : "";
+    return `a budget needs prices, and the price of ${provider.name}:${model} of the model ${JSON.stringify(modelId)} is unknown; give the model a price, like price: { input: 1.25, output: 10 }${length}; or 0 if it costs nothing`;
+  }
   const [own] = prices.all;
   const missing = own?.source === OPERATOR_SOURCE ? missingTextRate(own.price, can) : undefined;
   if (missing)

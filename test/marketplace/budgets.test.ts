@@ -37,8 +37,13 @@ t.test(
     const key = (models: string) =>
       `keys: { ci: { key: 0123456789-0123456789, budget: $1/day, models: [${models}] } }\n`;
     t.match(await problems(t, PARTS + key("priced, secret")), [
-      /^10 a budget needs prices, and the price of p:zzz-nobody-knows of the model "secret" is unknown; give .* price:/,
+      /^10 a budget needs prices, and the price of p:zzz-nobody-knows of the model "secret" is unknown; give .* price: .*output: 64k/,
     ]);
+    t.notMatch(
+      await problems(t, PARTS.replace("nobody-knows]", "$&, output: 1k") + key("secret")),
+      [/output: 64k/],
+      "a length that is known is not asked for",
+    );
     t.match(await problems(t, PARTS + key("endless")), [
       /^7 a budget needs to know how long answers are .*output: 64k/,
     ]);
