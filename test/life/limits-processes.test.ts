@@ -36,11 +36,13 @@ for (const [how, signal, more] of [
 ] as const)
   t.test(`a gateway that was ${how} remembers the requests of the last minute`, async (t) => {
     const upstream = await provider(t);
-    const file = yaml(upstream.origin, "$100", more).replace("limits: {", "limits: { models: { m: { rpm: 5 } },");
+    const file = yaml(upstream.origin, "$100", more).replace("default: {", "default: { rpm: 5,");
     const first = await startProcess(t, file);
     for (let i = 0; i < 3; i++) t.equal(await ask(first.url), 200);
     await first.end(signal);
     const second = await startProcess(t, file, { folder: first.folder });
+    // They are read while it starts, and after that where this takes longer.
+    await until(async () => (await page(second))[0]?.requests?.remaining === 2, "the earlier requests");
     const statuses = await Promise.all(Array.from({ length: 6 }, () => ask(second.url)));
     t.equal(passed(statuses), 2, statuses.join());
   });

@@ -48,7 +48,7 @@ interface Room {
 export const page = async ({ url }: GatewayProcess) => {
   const answer = await fetch(`${url}/v1/key`, { headers: asking({ connection: "close" }) });
   const { data } = (await answer.json()) as {
-    data: { limits: { concurrency?: Room; budgets: { spent: number; reserved: number }[] }[] };
+    data: { limits: { requests?: Room; concurrency?: Room; budgets: { spent: number; reserved: number }[] }[] };
   };
   return data.limits;
 };
