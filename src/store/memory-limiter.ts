@@ -2,6 +2,7 @@ import type { Calendar, Period } from "../core/calendar.ts";
 import type { Budget } from "../core/limit-kinds.ts";
 import type { LimitLevel } from "../core/limits.ts";
 import type { RateLimitState } from "../core/protocol.ts";
+import { withTimeout } from "../core/timeout.ts";
 import type { BudgetMark } from "./budget-marks.ts";
 import { CountedNames, NO_CHARGE, namedCharge } from "./counted-names.ts";
 import { IdMap } from "./id-map.ts";
@@ -64,6 +65,9 @@ type UsedBetween = (since: number, until: number) => AsyncIterable<EarlierUse>;
 /** Milliseconds for which earlier spending is cached: later a new scope may come from a newer gateway.yaml. */
 const LEDGER_TTL = 60_000;
 
+/** Milliseconds for which requests wait until those of former processes are counted: later these count all the same. */
+const RATES_TIMEOUT = 5000;
+
 /** Maximum loads of earlier spending, while exchanges of the same scope are settled meanwhile. */
 const MAX_LOADS = 5;
 
@@ -105,6 +109,8 @@ export class MemoryLimiter extends Limiter {
   onClose: () => void = () => {};
   /** Where `prepare` finds the requests of former processes. */
   usedBetween: UsedBetween | undefined;
+  /** Settles, without an error, when they are counted; undefined: nothing is being counted. */
+  private ratesLoading: Promise<void> | undefined;
 
   /**
    * @param warn called when a soft budget is nearly spent, and when it is spent
@@ -138,6 +144,7 @@ export class MemoryLimiter extends Limiter {
   override reserve(reservation: Reservation, owner?: string): ReserveResult | Promise<ReserveResult> {
     const now = this.clock();
     const { levels, maximum } = reservation;
+    if (this.ratesLoading && hasRates(levels)) return this.ratesLoading.then(() => this.reserve(reservation, owner));
     const missing = this.unloadedPeriod(levels, now);
     if (missing)
       return this.loadSums(missing, levels, now).then(
@@ -165,7 +172,12 @@ export class MemoryLimiter extends Limiter {
 
   override async prepare(periods: Iterable<Period>): Promise<void> {
     const now = this.clock();
-    await Promise.all([...Array.from(periods, (per) => this.loadSpending(per, now)), this.loadRates(now)]);
+    this.ratesLoading = withTimeout(RATES_TIMEOUT, this.loadRates(now), "the ledger (store: ledger)")
+      .catch(() => {})
+      .finally(() => {
+        this.ratesLoading = undefined;
+      });
+    await Promise.all([...Array.from(periods, (per) => this.loadSpending(per, now)), this.ratesLoading]);
   }
 
   /** Counts the requests of former processes against rates: those that arrived before this one began to count. */
@@ -555,6 +567,10 @@ export class MemoryLimiter extends Limiter {
 function lacksSum(counts: ScopeCounts, per: Period, now: number): boolean {
   const sum = counts.sum(per);
   return sum === undefined || now < sum.start || (now >= sum.end && now < sum.latest);
+}
+
+function hasRates(levels: readonly LimitLevel[]): boolean {
+  return levels.some(({ limits: { rpm = 0, tpm = 0 } }) => rpm > 0 || tpm > 0);
 }
 
 function hasBudget(budgets: readonly Budget[] = [], per: Period): boolean {

@@ -42,7 +42,7 @@ for (const [how, signal, more] of [
     await first.end(signal);
     const second = await startProcess(t, file, { folder: first.folder });
     // They are read while it starts, and after that where this takes longer.
-    await until(async () => (await page(second))[0]?.requests?.remaining === 2, "the earlier requests");
+    await until(async () => (await page(second))[0]?.requests_per_minute?.remaining === 2, "the earlier requests");
     const statuses = await Promise.all(Array.from({ length: 6 }, () => ask(second.url)));
     t.equal(passed(statuses), 2, statuses.join());
   });

@@ -133,6 +133,40 @@ t.test("requests of a former process count against rates for the rest of their m
   t.same(await rates(), [[3, 100]]);
 });
 
+t.test("requests with rates wait until those of a former process are counted, and no others do", async (t) => {
+  const none = async () => new Map<string, number>();
+  const limiter = new MemoryLimiter(
+    none,
+    new Calendar(),
+    () => {},
+    () => START,
+  );
+  let count = () => {};
+  const counted = new Promise<void>((done) => (count = done));
+  limiter.usedBetween = async function* () {
+    await counted;
+    yield { time: START, tokens: 0, scopes: ["key:ci"] };
+  };
+  const prepared = limiter.prepare([]);
+  const reserve = (id: string, limits: LimitLevel["limits"]) =>
+    limiter.reserve({
+      id,
+      levels: [level("key", "ci", limits)],
+      ...{ maximum: { tokens: 0, cost: 0 }, minimum: { tokens: 0, cost: 0 } },
+    });
+  t.match(reserve("a", { concurrency: 2 }), { grant: {} });
+  const waiting = reserve("b", { rpm: 1 });
+  t.ok(waiting instanceof Promise);
+  count();
+  await prepared;
+  t.match(await waiting, { excess: { limit: "rpm" } });
+  limiter.usedBetween = () => {
+    throw new Error("the ledger is away");
+  };
+  await limiter.prepare([]);
+  t.match(reserve("c", { rpm: 2 }), { grant: {} }, "unknown ones refuse nothing");
+});
+
 t.test("what is settled while a new budget's earlier spending is loaded is not missed", async (t) => {
   const ledger = new Map([["key:ci", 10]]);
   const queries: (() => void)[] = [];

@@ -48,7 +48,9 @@ interface Room {
 export const page = async ({ url }: GatewayProcess) => {
   const answer = await fetch(`${url}/v1/key`, { headers: asking({ connection: "close" }) });
   const { data } = (await answer.json()) as {
-    data: { limits: { requests?: Room; concurrency?: Room; budgets: { spent: number; reserved: number }[] }[] };
+    data: {
+      limits: { requests_per_minute?: Room; concurrency?: Room; budgets: { spent: number; reserved: number }[] }[];
+    };
   };
   return data.limits;
 };
