@@ -182,7 +182,8 @@ for (const workers of [1, 2])
       const told =
         /22 lines of the journal are in memory only, as \S+gateway\.db\.journal cannot be written \(ENOSPC.*\): free room before it is stopped/;
       await until(async () => told.test(await attention(gateway)), "what needs somebody");
-      t.ok(said(gateway, /journal in \S+gateway\.db\.journal cannot be written: ENOSPC.* in memory only: free room/));
+      const logged = /journal in \S+gateway\.db\.journal cannot be written: ENOSPC.* in memory only: free room/;
+      await until(() => said(gateway, logged), "its log line, which may come later");
       const metrics = await (await fetch(`${gateway.admin}/metrics`, { headers: ADMIN })).text();
       t.match(metrics, /^gateway_journal_unwritten_lines 22$/m);
       t.match(metrics, /^gateway_ledger_lag_seconds [0-9.]*[1-9]/m);
