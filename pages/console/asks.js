@@ -40,14 +40,17 @@ export const CLIENTS = "/api/clients";
 /** The dimensions of spending. */
 export const BY = ["model", "key", "group", "target", "tag", "day"];
 
-/** Table and chart use the same rows; days are those of the gateway's timezone. */
+/** Groups with a colour of their own in the chart. */
+const COLOURS = 5;
+
+/** Table and chart come from one response, so that they agree; days are those of the gateway's timezone. */
 export function ofMoney(view) {
   const span = spanOf(view, "today");
   const by = BY.includes(view.by) ? view.by : "model";
   return {
     span,
     by,
-    rows: api("/api/spend", { ...spanQuery(span), by: by === "day" ? by : `${by},day`, days: "local" }),
+    rows: api("/api/spend", { ...spanQuery(span), by, ...(by === "day" ? { days: "local" } : { series: COLOURS }) }),
     // A day has no corresponding day in the period before.
     before: by === "day" ? undefined : api("/api/spend", { ...spanQuery(span), by, back: 1 }),
     budgets: "/api/budgets",

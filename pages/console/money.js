@@ -9,8 +9,6 @@ import { endOf, spentFirst } from "./pace.js";
 import { Card, Choice, only, SpanChoice, Table, useApi, useKeyNames } from "./parts.js";
 
 const REFRESH = 30_000;
-/** Groups with a colour of their own in a chart. */
-const MAX_COLOURS = 5;
 const NANO = 1e9;
 /** Titles of the period that each window is compared with: the one before it of the same length. */
 const BEFORE = {
@@ -35,13 +33,12 @@ export function Money({ view }) {
   const budgets = useApi(asked.budgets, REFRESH);
   // Memoized, so that each part is redrawn only when its own data changes.
   const chart = useMemo(
-    () =>
-      html`<${Ready} found=${found}>${({ rows, days, zone }) => html`<${Days} rows=${rows} all=${days} zone=${zone} nameOf=${nameOf} by=${by} />`}<//>`,
+    () => html`<${Ready} found=${found}>${(value) => html`<${Days} found=${value} nameOf=${nameOf} by=${by} />`}<//>`,
     [found.state, found.value, nameOf],
   );
   const table = useMemo(
     () => html`<${Ready} found=${found}>
-      ${({ rows }) => html`<${Sums} rows=${summed(rows, by)} by=${by} span=${span} nameOf=${nameOf} before=${asked.before && before.address === asked.before ? before.value.rows : undefined} />`}
+      ${({ rows }) => html`<${Sums} rows=${listed(rows, by)} by=${by} span=${span} nameOf=${nameOf} before=${asked.before && before.address === asked.before ? before.value.rows : undefined} />`}
     <//>`,
     [found.state, found.value, before.value, span, nameOf],
   );
@@ -60,7 +57,7 @@ export function Money({ view }) {
     <div class="bar">
       <${SpanChoice} span=${span} />
       <${Choice} label="By" name="by" value=${asked.by} options=${BY.map((each) => [each, each])} />
-      <${Ready} found=${found}>${({ rows }) => html`<${Csv} rows=${summed(rows, by)} by=${by} span=${span} nameOf=${nameOf} />`}<//>
+      <${Ready} found=${found}>${({ rows }) => html`<${Csv} rows=${listed(rows, by)} by=${by} span=${span} nameOf=${nameOf} />`}<//>
     </div>
     ${found.value?.behind && html`<p class="banner" role="status">These figures lag: requests wait in the journal until the store can be written.</p>`}
     ${chart}
@@ -69,20 +66,10 @@ export function Money({ view }) {
     ${limits}`;
 }
 
-const FIGURES = ["requests", "failed", "tokens_in", "cached", "tokens_out", "reasoning", "cost", "unsettled"];
-const zero = Object.fromEntries(FIGURES.map((name) => [name, 0]));
+const zero = { requests: 0, failed: 0, tokens_in: 0, cached: 0, tokens_out: 0, cost: 0, unsettled: 0 };
 
-/** Sums rows per day into one per group, by cost descending; days are sorted newest first. */
-export function summed(rows, by) {
-  if (by === "day") return rows.toReversed();
-  const sums = new Map();
-  for (const { group, ...row } of rows) {
-    const sum = sums.get(group[0]) ?? { group: group.slice(0, 1), ...zero };
-    sums.set(group[0], sum);
-    for (const name of FIGURES) sum[name] += row[name];
-  }
-  return [...sums.values()].sort((one, other) => other.cost - one.cost || other.requests - one.requests);
-}
+/** Returns the table's rows: the most expensive group first, or the newest day. */
+const listed = (rows, by) => (by === "day" ? rows.toReversed() : rows);
 
 function Sums({ rows: own, by, span, nameOf, before }) {
   const all = own.reduce((sum, { cost }) => sum + cost, 0);
@@ -149,33 +136,19 @@ function Csv({ rows, by, span, nameOf }) {
   return html`<button type="button" onClick=${save}>CSV</button>`;
 }
 
-/** Returns a series of daily costs for each of the most expensive groups, and one for all others. */
-export function daily(rows, days) {
-  const sums = new Map();
-  for (const {
-    group: [name],
-    cost,
-  } of rows)
-    sums.set(name, (sums.get(name) ?? 0) + cost);
-  const names = [...sums.keys()].filter((name) => sums.get(name) > 0).sort((a, b) => sums.get(b) - sums.get(a));
-  const own = names.slice(0, MAX_COLOURS);
-  const of = (fits) =>
-    days.map((day) =>
-      rows.reduce((sum, { group: [name, its], cost }) => (its === day && fits(name) ? sum + cost : sum), 0),
-    );
-  const series = own.map((name) => ({ name, values: of((each) => each === name) }));
-  if (names.length > own.length) series.push({ name: "others", values: of((each) => !own.includes(each)) });
-  return { days, series };
+/** Returns the chart's series. Days have one, in which those without any request cost nothing. */
+function seriesOf({ rows, days, series }, by) {
+  if (by !== "day") return series;
+  const costs = new Map(rows.map(({ group: [day], cost }) => [day, cost]));
+  return rows.some(({ cost }) => cost > 0) ? [{ group: ["all"], costs: days.map((day) => costs.get(day) ?? 0) }] : [];
 }
 
-function Days({ rows, all, zone, nameOf, by }) {
-  const { days, series } = useMemo(
-    () => daily(by === "day" ? rows.map((row) => ({ ...row, group: ["all", ...row.group] })) : rows, all),
-    [rows, all],
-  );
+function Days({ found, nameOf, by }) {
+  const { rows, days, zone } = found;
+  const series = useMemo(() => seriesOf(found, by), [found]);
   // Without any request the table below says so.
   if (series.length === 0) return rows.length > 0 && html`<p class="empty">Nothing was spent in that time.</p>`;
-  const named = series.map(({ name, values }) => ({ name: name === "others" ? name : nameOf(name), values }));
+  const named = series.map(({ group, costs }) => ({ name: group ? nameOf(group[0]) : "others", values: costs }));
   const columns = [
     { title: `Day (${zone})`, head: true, of: ({ day }) => day },
     ...named.map(({ name, values }) => ({ title: name, number: true, of: ({ at }) => money(values[at]) })),

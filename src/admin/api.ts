@@ -15,7 +15,7 @@ import { shownProviders, switchOff, switchOn, TargetChangeSchema, tryNow } from 
 import { CANCEL, GENERATIONS, LIVE_REQUESTS, MODELS, PLUGINS, RECORDED } from "./questions.ts";
 import { type AdminRequest, type AdminResponse, type AdminRoute, fromLedger, parseBody, route } from "./route.ts";
 import { querySpan } from "./span.ts";
-import { MAX_DAYS, SPEND_GROUPS, spend } from "./spend.ts";
+import { MAX_DAYS, MAX_SERIES, SPEND_GROUPS, spend } from "./spend.ts";
 
 /** Fields by whose absence requests can be filtered. */
 const WITHOUT = ["key", "group", "model", "target"] as const;
@@ -99,9 +99,10 @@ export const ROUTES: readonly AdminRoute[] = [
     query: {
       ...{ ...SPAN, by: `Any of ${SPEND_GROUPS.join(", ")}, with commas between; model where it is left out.` },
       days: `local: days of gateway.yaml's timezone, ${MAX_DAYS} at most; days in UTC where it is left out.`,
+      series: `1 to ${MAX_SERIES}: with the cost of each local day, for so many of the most expensive groups and for all others.`,
       back: "1: the sums of the preceding span of the same length; for today, of yesterday up to the same time.",
     },
-    responseFields: ["since", "until", "by", "rows", "days?", "zone?", "behind?"],
+    responseFields: ["since", "until", "by", "rows", "days?", "zone?", "series?", "behind?"],
   }),
   route("GET", "speed", "Latency and output speed.", fromLedger(speed), {
     query: { ...SPAN, by: `One of ${SPEEDS.join(", ")}; target where it is left out.` },

@@ -5,11 +5,14 @@ import type { AdminGateway } from "./admin-gateway.ts";
 import { AdminError } from "./errors.ts";
 import type { AdminRequest, AdminResponse } from "./route.ts";
 import { precedingSpan, querySpan } from "./span.ts";
+import { dailySpend } from "./spend-series.ts";
 
 /** The dimensions of spending. */
 export const SPEND_GROUPS: readonly LedgerGroup[] = ["key", "group", "model", "target", "tag", "day"];
 /** Limit of days in a time zone per request: each takes a query of the ledger. */
 export const MAX_DAYS = 40;
+/** Limit of groups with a series of their own. */
+export const MAX_SERIES = 20;
 
 /** Returns the spending, grouped as the query says. */
 export async function spend({ stores, config }: AdminGateway, { query }: AdminRequest): Promise<AdminResponse> {
@@ -23,15 +26,36 @@ export async function spend({ stores, config }: AdminGateway, { query }: AdminRe
   if (kind !== null && kind !== "local") throw new AdminError("bad_request", "days takes local, or is left out.");
   if (kind !== null && !by.includes("day")) throw new AdminError("bad_request", "days=local goes with by=day.");
   const groups = by as LedgerGroup[];
+  const own = seriesIn(query.get("series"), kind, by);
   const back = query.get("back");
   if (back !== null && back !== "1") throw new AdminError("bad_request", "back takes 1, or is left out.");
   const span = (back === null ? querySpan : precedingSpan)(query, config.timezone);
-  if (kind === null)
+  if (kind === null && own === undefined)
     return { body: { ...span, by, rows: (await stores.ledger.sums({ ...span, by: groups })).map(sumFields) } };
   const zone = config.timezone;
-  const days = [...localDays(span, zone).take(MAX_DAYS + 1)];
-  if (days.length > MAX_DAYS)
-    throw new AdminError("bad_request", `days=local takes ${MAX_DAYS} days at most: ask for less, or for days in UTC.`);
-  const sums = await sumsOfDays(stores.ledger, groups, days);
-  return { body: { ...span, by, zone, days: days.map(({ day }) => day), rows: sums.map(sumFields) } };
+  const localized = [...localDays(span, zone).take(MAX_DAYS + 1)];
+  const days = localized.map(({ day }) => day);
+  if (days.length > MAX_DAYS) {
+    const asked = kind === null ? "series" : "days=local";
+    throw new AdminError("bad_request", `${asked} takes ${MAX_DAYS} days at most: ask for less, or for days in UTC.`);
+  }
+  if (own === undefined) {
+    const sums = await sumsOfDays(stores.ledger, groups, localized);
+    return { body: { ...span, by, zone, days, rows: sums.map(sumFields) } };
+  }
+  const { sums, series } = dailySpend(await sumsOfDays(stores.ledger, [...groups, "day"], localized), days, own);
+  return { body: { ...span, by, zone, days, rows: sums.map(sumFields), series } };
+}
+
+/**
+ * Returns how many groups get a series.
+ * @throws AdminError if it is no such number, or does not fit the rest of the query
+ */
+function seriesIn(value: string | null, days: string | null, by: readonly string[]): number | undefined {
+  if (value === null) return undefined;
+  if (!/^\d{1,2}$/.test(value) || Number(value) < 1 || Number(value) > MAX_SERIES)
+    throw new AdminError("bad_request", `series takes 1 to ${MAX_SERIES}, not ${value}.`);
+  if (days !== null || by.includes("day"))
+    throw new AdminError("bad_request", "series has the days itself, local ones: leave out days, and day in by.");
+  return Number(value);
 }

@@ -118,6 +118,7 @@ const ASKED = [
     "spend?by=model",
     "spend?by=key&since=30d",
     "spend?by=model,day&since=30d",
+    "spend?by=key&since=30d&series=5",
     "spend?by=tag&since=30d",
     "spend?by=group&since=today",
   ],

@@ -28,7 +28,7 @@ t.test("a visitor with access to the API gets the figures together with the scri
   };
   const known = { authorization: "Bearer admin" };
   t.match(await linked("/money?since=30d&by=key", known), [
-    ...["/api/session", "/api/spend?since=30d&by=key%2Cday&days=local", "/api/spend?since=30d&by=key&back=1"],
+    ...["/api/session", "/api/spend?since=30d&by=key&series=5", "/api/spend?since=30d&by=key&back=1"],
     ...["/api/now", "/api/budgets", "/api/keys"],
   ]);
   t.same(await linked("/requests/01a2", known), ["/api/session", "/api/requests/01a2", "/api/keys"]);
