@@ -1,7 +1,7 @@
 import type { LedgerSum } from "../store/ledger.ts";
 
 /** The cost of each day of one group, or of all others together. */
-export interface CostSeries {
+interface CostSeries {
   /** One value for each of the query's groups; absent for all others. */
   group?: readonly string[];
   /** Nano-dollars, one value for each day. */
@@ -9,7 +9,7 @@ export interface CostSeries {
 }
 
 /** Sums of groups over all days, and what the most expensive ones cost on each. */
-export interface DailySpend {
+interface DailySpend {
   /** By cost, descending. */
   sums: LedgerSum[];
   series: CostSeries[];

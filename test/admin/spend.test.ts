@@ -42,37 +42,3 @@ t.test("days are UTC's, or those of the file's timezone", async (t) => {
   for (const wrong of ["by=day&series=2", "by=model,day&series=2", "by=day&days=local&series=2"])
     await t.rejects(ask(`&${wrong}`), { message: /series has the days itself/ }, wrong);
 });
-
-t.test(
-  "a series has each day's cost of the most expensive groups and of all others, which add up to the rows",
-  async (t) => {
-    const stores = openStores(join(folderFor(t), "gateway.db"), [], () => {});
-    t.teardown(() => stores.close());
-    const noon = Date.UTC(2026, 10, 19, 12);
-    const costs = { free: [0, 0], small: [1, 2], dear: [0, 900], middle: [40, 0], others: [5, 6] };
-    for (const [model, [first, second]] of Object.entries(costs)) {
-      stores.ledger.append(plainEntry(noon, { model, cost: first as number }));
-      stores.ledger.append(plainEntry(noon + 86_400_000, { model, cost: second as number }));
-    }
-    const query = new URLSearchParams(`since=${noon}&until=${noon + 86_400_001}&by=model&series=2`);
-    const subject = { stores, config: { timezone: "UTC" } } as unknown as Parameters<typeof spend>[0];
-    const { body } = await spend(subject, { query } as unknown as Parameters<typeof spend>[1]);
-    const { rows, series, days } = body as {
-      rows: { group: string[]; cost: number; requests: number }[];
-      series: object[];
-      days: string[];
-    };
-    t.same(days, ["2026-11-19", "2026-11-20"]);
-    t.same(
-      rows.map(({ group, cost, requests }) => [...group, cost, requests]),
-      [
-        ["dear", 900, 2],
-        ["middle", 40, 2],
-        ["others", 11, 2],
-        ["small", 3, 2],
-        ["free", 0, 2],
-      ],
-    );
-    t.same(series, [{ group: ["dear"], costs: [0, 900] }, { group: ["middle"], costs: [40, 0] }, { costs: [6, 8] }]);
-  },
-);
