@@ -3,7 +3,7 @@ import { lstatSync, readdirSync } from "node:fs";
 import { join } from "node:path";
 
 /** Maximum bytes of an installation, without Node itself. */
-export const MAX_INSTALLED = 20 * 2 ** 20;
+export const MAX_INSTALLED = 20_000_000;
 /** Packages that contain a Node. */
 export const NODE_PACKAGE = /^(?:node|node-bin-[\w-]+|node-(?:linux|darwin|win)-[\w-]+)$/;
 
@@ -24,4 +24,4 @@ export function bytesIn(place: string, seen = new Set<number>()): number {
 }
 
 /** Formats bytes for people. */
-export const mebibytes = (bytes: number): string => `${(bytes / 2 ** 20).toFixed(1)} MiB`;
+export const megabytes = (bytes: number): string => `${(bytes / 1e6).toFixed(1)} MB`;

@@ -7,7 +7,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { type OlderStore, writeOlderSqlite } from "../test/support/older-store.ts";
-import { bytesIn, MAX_INSTALLED, mebibytes } from "./installed.ts";
+import { bytesIn, MAX_INSTALLED, megabytes } from "./installed.ts";
 
 const ROOT = fileURLToPath(new URL("..", import.meta.url));
 const KEY = "release-key-0123456789abcdef";
@@ -116,7 +116,7 @@ async function checkManager(manager: Manager, tarball: string): Promise<void> {
   const size = bytesIn(join(place, "node_modules"));
   await checkGateway(place);
   console.log(
-    `ok   ${manager.name}: installed (${mebibytes(size)} without Node), checked, ran, streamed, stopped, with a store of an older version`,
+    `ok   ${manager.name}: installed (${megabytes(size)} without Node), checked, ran, streamed, stopped, with a store of an older version`,
   );
   if (manager.name !== "npm" || size <= MAX_INSTALLED) return;
   console.error(`NOT ok: ${size} bytes are more than ${MAX_INSTALLED}`);

@@ -137,7 +137,7 @@ t.test("editors show what the methods of an exchange and their parameters are", 
   t.end();
 });
 
-t.test("without Node itself, what an operator installs is within 20 MiB", async (t) => {
+t.test("without Node itself, what an operator installs is within 20 MB", async (t) => {
   const places = Object.entries(packages).flatMap(([place, { dev }]) =>
     // Those of other platforms are not here.
     place === "" || dev || NODE_PACKAGE.test(basename(place)) || !existsSync(join(ROOT, place)) ? [] : [place],
