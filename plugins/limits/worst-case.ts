@@ -447,7 +447,7 @@ export function clampOutput({ body, protocol, targets }: RouteExchange): OutputC
 function placeOf(body: Body, [name, ...further]: MemberPath): { start: number; end: number } {
   let { start, end } = body.member(String(name)) as NamedMember;
   for (const each of further) {
-    const inner = scan(body.slice(start, end)).find(String(each)) as NamedMember;
+    const inner = scan(body.slice(start, end), { surrogates: "allow" }).find(String(each)) as NamedMember;
     [start, end] = [start + inner.start, start + inner.end];
   }
   return { start, end };

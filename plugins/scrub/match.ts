@@ -126,7 +126,7 @@ export class MarkTree {
   /** Does the same in an object's JSON; other JSON has no marks. Returns the given bytes if nothing is taken. */
   inObject(bytes: Buffer, take: ShouldRemove): Cleaned {
     if (bytes[0] !== OPEN_OBJECT) return { found: [], bytes };
-    const scanned = scan(bytes, { duplicates: "allow" });
+    const scanned = scan(bytes, INNER);
     const { found, edits } = this.search(scanned, (start, end) => bytes.subarray(start, end), take);
     return { found, bytes: edits.length > 0 ? Buffer.concat(splice([bytes], edits)) : bytes };
   }
@@ -151,8 +151,11 @@ type ShouldRemove = (mark: Mark) => boolean;
 function isExempt({ except }: Mark, value: () => Buffer, host: string | undefined): boolean {
   if (except === undefined || (host !== undefined && !`.${host}`.endsWith(`.${except.host}`))) return false;
   const bytes = value();
-  return bytes[0] === OPEN_OBJECT && scan(bytes, { duplicates: "allow" }).find(except.member) !== undefined;
+  return bytes[0] === OPEN_OBJECT && scan(bytes, INNER).find(except.member) !== undefined;
 }
+
+/** Of an object within a body any names are valid. */
+const INNER = { duplicates: "allow", surrogates: "allow" } as const;
 
 interface Cleaned {
   found: FoundMark[];

@@ -47,6 +47,8 @@ export interface ScannerOptions {
   maxValues?: number;
   /** Whether a top-level name may occur twice; default `refuse`. */
   duplicates?: "refuse" | "allow";
+  /** Whether a top-level name may hold half of a surrogate pair, as names at deeper levels may; default `refuse`. */
+  surrogates?: "refuse" | "allow";
   /** Top-level members whose value bytes are kept while the text is scanned. */
   capture?: readonly string[];
   /** Maximum bytes of a captured value; a longer one is not kept; default 1 MiB. */
@@ -97,6 +99,7 @@ export class Scanner implements Nesting {
   private readonly checked: number;
   private readonly members = new MemberList();
   private readonly unique: boolean;
+  private readonly wellFormed: boolean;
   private readonly maxName: number;
   private readonly maxMembers: number;
   private readonly maxValues: number;
@@ -141,6 +144,7 @@ export class Scanner implements Nesting {
     this.maxMembers = options.maxMembers ?? Infinity;
     this.maxValues = options.maxValues ?? Infinity;
     this.unique = options.duplicates !== "allow";
+    this.wellFormed = options.surrogates !== "allow";
     this.capture = options.capture;
     this.captureLimit = options.captureLimit ?? 1 << 20;
     this.checked = options.strings === "whole" ? UNLIMITED : CHECKED;
@@ -436,7 +440,7 @@ export class Scanner implements Nesting {
       this.nameParts = undefined;
       this.name = readName(nameBytes, 1, nameBytes.length - 1);
     } else this.name = readName(piece, this.keyStart - this.base + 1, end - 1);
-    if (!this.name.isWellFormed())
+    if (this.wellFormed && !this.name.isWellFormed())
       throw new JsonError("syntax", this.keyStart, "A name holds half of a surrogate pair");
     if (this.unique && this.members.find(this.name))
       throw new JsonError("duplicate", this.keyStart, `The name ${shortenName(this.name)} occurs twice`);

@@ -181,6 +181,7 @@ t.test("bytes outside the marks stay unchanged, in any place and spelling", asyn
     ['{"a":1.0,"pro\\u0076ider":"x","b":"\\ud83d\\ude00 é"}', '{"a":1.0,"b":"\\ud83d\\ude00 é"}'],
     ['{"models":[],"plugins":[],"a":[{"provider":1}],"route":""}', '{"a":[{"provider":1}]}'],
     ['{"metadata":{"tags":["a"],"tags":["b"],"user_id":"1"}}', '{"metadata":{"user_id":"1"}}'],
+    ['{"metadata":{"half \\ud800":1,"tags":["a"]}}', '{"metadata":{"half \\ud800":1}}'],
   ];
   const squeeze = (json: string) => json.replaceAll(" ", "");
   for (const [given, left] of cases) {

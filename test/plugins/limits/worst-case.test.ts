@@ -235,7 +235,7 @@ const LONGER: readonly (readonly [path: string, body: string])[] = [
   ["/v1/completions", '{"max_tokens" : 5000, "model":"m","prompt":"a"}'],
   ["/v1/responses", '{"model":"m","input":"a","max_output_tokens":5000}'],
   ["/v1/messages", '{"model":"m","messages":[],"max_tokens":5e3}'],
-  ["/v1beta/models/m:generateContent", '{"contents":[],"generationConfig":{"a":[1], "maxOutputTokens":5000}}'],
+  ["/v1beta/models/m:generateContent", '{"contents":[],"generationConfig":{"\\ud800":[1], "maxOutputTokens":5000}}'],
   ["/v1beta/models/m:generateContent", '{"generation_config":{"max_output_tokens":5000},"contents":[]}'],
 ];
 const ASKED = /"5_000"|5000|5e3/g;
