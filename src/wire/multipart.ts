@@ -11,7 +11,8 @@ const TOKEN = "[!#$%&'*+.^_`|~0-9A-Za-z-]+";
 const PARAMETER = String.raw`[ \t]*;[ \t]*(${TOKEN})=(${TOKEN}|"[^"\\\x00-\x1f\x7f-\uffff]*")`;
 const CONTENT_TYPE = new RegExp(String.raw`^multipart/form-data((?:${PARAMETER})+)[ \t]*$`, "i");
 const PARAMETERS = new RegExp(PARAMETER, "g");
-const BOUNDARY = /^[0-9A-Za-z'()+_,./:=?-]{1,70}$/;
+/** Matches no encoded word of RFC 2047 (`=?utf-8?q?…?=`), which Tomcat and Python's email package decode. */
+const BOUNDARY = /^(?!.*=\?)[0-9A-Za-z'()+_,./:=?-]{1,70}$/;
 /** Character sets in which the letters of a name have the same bytes. */
 const CHARSETS = "(?:utf-?8|us-ascii|iso-8859-1)";
 const CHARSET = new RegExp(`^${CHARSETS}$`, "i");
@@ -21,7 +22,8 @@ const OTHER_CHARSET = new RegExp(String.raw`charset(?!=(?:${CHARSETS}|"${CHARSET
 /** Matches, in a part's head, a control character or half a line break. */
 const CONTROL = /(?![\t\r\n\x80-\x9f])\p{Cc}|\r(?!\n)|(?<!\r)\n/u;
 const LINE = /^([A-Za-z-]+):[ \t]*((?:[^ \t].*)?)$/s;
-const DISPOSITION = /^form-data;[ \t]*name=(?:"([^"\\%]*)"|([\w.\-[\]]+))[ \t]*(;.*)?$/i;
+// An encoded word would be another name to some parsers, as for BOUNDARY.
+const DISPOSITION = /^form-data;[ \t]*name=(?:"((?:(?!=\?)[^"\\%])*)"|([\w.\-[\]]+))[ \t]*(;.*)?$/i;
 // An empty filename makes a file to some parsers, and a text to others.
 const FILE = new RegExp(
   String.raw`^(?:;[ \t]*filename=(?:"(?:[^"\\]|\\[^"\\])+"|${TOKEN}))?(?:;[ \t]*filename\*=utf-8''[!#$&+.^_|~0-9A-Za-z%-]+)?$`,

@@ -91,6 +91,8 @@ const REFUSED: Record<string, [form: string, said: RegExp]> = {
   "no disposition": [`--xx\r\ncontent-type: text/plain\r\n\r\nb\r\n${MODEL}${END}`, /content-disposition/],
   "a name twice": [part('name="a"; name="model"', "b") + MODEL + END, /content-disposition/],
   "an encoded name": [part(`name="a"; name*=utf-8''model`, "b") + MODEL + END, /content-disposition/],
+  "an encoded word as a name": [part('name="=?utf-8?q?model?="', "b") + MODEL + END, /content-disposition/],
+  "an encoded word in a name": [part('name="a =?UTF-8?B?bW9kZWw=?="', "b") + MODEL + END, /content-disposition/],
   "a name behind a file": [part('filename="b"; name="model"', "b") + END, /content-disposition/],
   "an escape in a name": [part('name="mo\\del"', "b") + MODEL + END, /content-disposition/],
   "a file name that holds a name": [
@@ -173,6 +175,7 @@ t.test("the boundary is read from the content-type where all parsers read the sa
     "multipart/form-data; boundary=a b",
     "multipart/form-data; boundary=abc, multipart/form-data; boundary=def",
     "multipart/form-data; boundary*=utf-8''abc",
+    'multipart/form-data; boundary="=?utf-8?q?abc?="',
     "multipart/form-data; boundary=abc; charset=utf-7",
     "multipart/form-data; boundary=abc;",
     `multipart/form-data; boundary=${"a".repeat(71)}`,
