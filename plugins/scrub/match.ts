@@ -1,4 +1,4 @@
-import { type Edit, foldCase, removeMembers, type Scan, scan, splice } from "model-gateway";
+import { type Edit, foldCase, GatewayError, removeMembers, type Scan, scan, splice } from "model-gateway";
 import { type Mark, type MarkPlace, marksIn } from "./catalogue.ts";
 
 /** A mark found in a request: its name, never its value. */
@@ -114,7 +114,7 @@ export class MarkTree {
       const deeper = this.subtrees.get(foldCase(name));
       if (!deeper) continue;
       const value = slice(start, end);
-      const inner = deeper.each ? deeper.level.inList(value, take) : deeper.level.inObject(value, take);
+      const inner = deeper.each ? deeper.level.inList(value, take) : deeper.level.inObject(value, take, name);
       const path = deeper.each ? `${name}[]` : name;
       for (const one of inner.found) found.push({ name: `${path}.${one.name}`, mark: one.mark });
       if (inner.bytes !== value) edits.push({ start, end, bytes: inner.bytes });
@@ -123,10 +123,14 @@ export class MarkTree {
     return { found, edits };
   }
 
-  /** Does the same in an object's JSON; other JSON has no marks. Returns the given bytes if nothing is taken. */
-  inObject(bytes: Buffer, take: ShouldRemove): Cleaned {
+  /**
+   * Does the same in an object's JSON; other JSON has no marks. Returns the given bytes if nothing is taken.
+   * @param name the object's, for the error
+   * @throws GatewayError `invalid_field` for more members than `MAX_MEMBERS`
+   */
+  inObject(bytes: Buffer, take: ShouldRemove, name = ""): Cleaned {
     if (bytes[0] !== OPEN_OBJECT) return { found: [], bytes };
-    const scanned = scan(bytes, INNER);
+    const scanned = scanInner(bytes, name);
     const { found, edits } = this.search(scanned, (start, end) => bytes.subarray(start, end), take);
     return { found, bytes: edits.length > 0 ? Buffer.concat(splice([bytes], edits)) : bytes };
   }
@@ -148,14 +152,24 @@ export class MarkTree {
 type ShouldRemove = (mark: Mark) => boolean;
 
 /** Reports whether a value is a mark's exception, which the provider, if known, reads. */
-function isExempt({ except }: Mark, value: () => Buffer, host: string | undefined): boolean {
+function isExempt({ except, pattern }: Mark, value: () => Buffer, host: string | undefined): boolean {
   if (except === undefined || (host !== undefined && !`.${host}`.endsWith(`.${except.host}`))) return false;
   const bytes = value();
-  return bytes[0] === OPEN_OBJECT && scan(bytes, INNER).find(except.member) !== undefined;
+  return bytes[0] === OPEN_OBJECT && scanInner(bytes, pattern).find(except.member) !== undefined;
 }
 
-/** Of an object within a body any names are valid. */
-const INNER = { duplicates: "allow", surrogates: "allow" } as const;
+/** Maximum members of a searched object: each takes a microsecond, and vendors accept 16 in `metadata`. */
+const MAX_MEMBERS = 1000;
+
+/** Scans an object within a body that has been scanned: in it any names are valid. */
+function scanInner(bytes: Buffer, name: string): Scan {
+  try {
+    return scan(bytes, { duplicates: "allow", surrogates: "allow", maxMembers: MAX_MEMBERS });
+  } catch (cause) {
+    const message = `${name} has more than ${MAX_MEMBERS} members.`;
+    throw new GatewayError("invalid_field", { message, param: name, cause });
+  }
+}
 
 interface Cleaned {
   found: FoundMark[];

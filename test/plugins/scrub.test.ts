@@ -191,6 +191,13 @@ t.test("bytes outside the marks stay unchanged, in any place and spelling", asyn
   }
 });
 
+t.test("an object of very many members is refused by its name, instead of being searched", async (t) => {
+  const body = (count: number) =>
+    `{"metadata":{${Array.from({ length: count }, (_, i) => `"k${i}":""`).join()}},"provider":{"a":1}}`;
+  t.doesNotThrow(() => pass(scrub(), exchange({ body: body(1000) })));
+  t.throws(() => pass(scrub(), exchange({ body: body(1001) })), { code: "invalid_field", param: "metadata" });
+});
+
 t.test("a chain that has it twice removes each mark once", async (t) => {
   const passing = exchange({
     headers: ["X-Title", "t"],
