@@ -316,7 +316,7 @@ function between(pieces: readonly Buffer[], start: number, end: number): Buffer[
  */
 function requestedAnswers({ body, form, protocol }: RouteExchange | SendExchange): RequestedAnswer[] {
   const { output } = protocol;
-  const at = (path: MemberPath) => valueAt(body, path);
+  const at = valueReader(body);
   const tier = premiumTier(protocol, (name) => at([name]));
   if (!output) return [{ tokens: 0, times: 1, tier }];
   const tokens = outputLimitOf(output.tokens, at);
@@ -379,13 +379,22 @@ function formAnswerCount(
   return here ? most : Math.max(most, MAX_IMAGES);
 }
 
-function valueAt(body: Body, path: MemberPath): unknown {
-  const name = path[0] as string;
+/** Returns a function that reads values by their path. Each member is parsed once: several paths lead into one. */
+function valueReader(body: Body): (path: MemberPath) => unknown {
+  const members = new Map<string, unknown>();
+  return (path) => {
+    const name = path[0] as string;
+    if (!members.has(name)) members.set(name, memberValue(body, name));
+    return valueBelow(members.get(name), path, 1);
+  };
+}
+
+function memberValue(body: Body, name: string): unknown {
   const member = body.member(name);
   // A long text is not a limit.
   if (!member || (member.kind === "string" && member.end - member.start > MAX_NUMBER_BYTES)) return undefined;
   // Of a duplicate member a server may read either: refused.
-  return valueBelow(body.uniqueValue(name), path, 1);
+  return body.uniqueValue(name);
 }
 
 function valueBelow(value: unknown, path: MemberPath, from = 0): unknown {
@@ -433,8 +442,9 @@ export function clampOutput({ body, protocol, targets }: RouteExchange): OutputC
     if (Marketplace.isNative(target, protocol.name))
       most = Math.max(most, target.facts?.output ?? Number.POSITIVE_INFINITY);
   if (most === 0 || most === Number.POSITIVE_INFINITY) return undefined;
+  const at = valueReader(body);
   const longer = (protocol.output?.tokens ?? []).filter((names) => {
-    const asked = numberOf(valueAt(body, names));
+    const asked = numberOf(at(names));
     return isCount(asked) && asked > most;
   });
   const [first] = longer;

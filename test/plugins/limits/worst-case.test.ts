@@ -281,6 +281,30 @@ keys:
   },
 );
 
+t.test("an object that several limits may be in is parsed once for a reservation, once to reduce them", async (t) => {
+  const upstream = await httpUpstream();
+  t.teardown(() => upstream.close());
+  const { url } = await startGateway(
+    t,
+    `providers: { p: { url: "${upstream.origin.origin}/v1", speaks: [gemini] } }
+models: { m: { targets: [p:m], price: { input: 1, output: 1 }, output: 100 } }
+limits: { default: { budget: $9 } }
+`,
+  );
+  const { parse } = JSON;
+  let parses = 0;
+  t.intercept(JSON, "parse", {
+    value: (text: string, ...more: []) => {
+      if (/^\{"mark"/.test(text)) parses++;
+      return parse(text, ...more) as unknown;
+    },
+  });
+  const body = '{"contents":[],"generationConfig":{"mark":1,"maxOutputTokens":5000}}';
+  const path = "/v1beta/models/m:generateContent";
+  t.equal((await fetch(url + path, { method: "POST", headers: asking(), body })).status, 200);
+  t.equal(parses, 2);
+});
+
 t.test("of an answer whose length the request leaves open the longest counts that anybody knows", async (t) => {
   const upstream = await httpUpstream();
   t.teardown(() => upstream.close());
