@@ -255,7 +255,15 @@ const memoryParts = (database: SqliteDatabase, warn: LedgerWarn) => ({
 function journaledParts(path: string, database: SqliteDatabase, warn: LedgerWarn, options: StoreOptions) {
   const file = { file: path, inode: database.inode };
   const ledger = new JournaledLedger(file, journalFolder(path), warn, options);
-  return { ledger, owners: new JournaledOwners(new SqliteObjects(database), ledger, () => ledger.hasOtherWriters) };
+  return {
+    ledger,
+    owners: new JournaledOwners(
+      new SqliteObjects(database),
+      ledger,
+      () => ledger.hasOtherWriters,
+      (since) => ledger.hasDeadWriter(since),
+    ),
+  };
 }
 
 /** @param known what other processes know of it, while it is down */
@@ -270,7 +278,12 @@ function postgresStores(
   const keys = new PostgresKeys(database, fileKeys);
   if (known) keys.loadSnapshot(known.keys);
   const ledger = new JournaledLedger(place, journal, warn, options);
-  const owners = new JournaledOwners(new PostgresObjects(database), ledger, () => true);
+  const owners = new JournaledOwners(
+    new PostgresObjects(database),
+    ledger,
+    () => true,
+    (since) => ledger.hasDeadWriter(since),
+  );
   const close = async () => {
     await owners.close();
     await ledger.close();

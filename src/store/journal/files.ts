@@ -90,14 +90,15 @@ export const journalFileNumber = (file: string): number => Number(NAME.exec(base
  * Reports whether no process will write to a journal again: its process is not found, and its files have not been touched for a
  * while, as a live process that is invisible from here would do.
  */
-export function isAbandoned(journal: ProcessJournal): boolean {
-  const { files } = journal;
-  if (!isOrphaned(journal)) return false;
+export const isAbandoned = (journal: ProcessJournal): boolean =>
+  isOrphaned(journal) && !wasTouched(journal, Date.now() - ABANDONED_AFTER);
+
+/** Reports whether a journal was written or touched at that time (Unix milliseconds) or later, or has just been removed. */
+export function wasTouched({ files }: ProcessJournal, since: number): boolean {
   try {
-    return Date.now() - Math.max(...files.map((file) => statSync(file).mtimeMs)) > ABANDONED_AFTER;
+    return Math.max(...files.map((file) => statSync(file).mtimeMs)) >= since;
   } catch {
-    // Another process has just removed it.
-    return false;
+    return true;
   }
 }
 

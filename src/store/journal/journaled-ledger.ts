@@ -22,7 +22,7 @@ import { mergeEntries, readPages } from "../ledger-pages.ts";
 import { entryToRow, isBilledApart, rowToEntry } from "../ledger-row.ts";
 import type { RunningReservation } from "../limiter.ts";
 import type { CreatedObject } from "../object-rows.ts";
-import { folderProblem, hasOtherJournals, hasWaitingRows, isOrphaned, listJournals } from "./files.ts";
+import { folderProblem, hasOtherJournals, hasWaitingRows, isOrphaned, listJournals, wasTouched } from "./files.ts";
 import { Journal, LOST_LINE, lostFields, unwrittenText } from "./journal.ts";
 import type { ObjectJournal } from "./journaled-owners.ts";
 import type { LedgerLocation, LedgerRequest } from "./ledger-messages.ts";
@@ -167,6 +167,17 @@ export class JournaledLedger extends Ledger implements ObjectJournal {
   get hasOtherWriters(): boolean {
     const { folder, owner } = this.journal;
     return listJournals(folder).some(({ name }) => name !== owner);
+  }
+
+  /**
+   * Whether a process has died whose journal is not in the store yet: it was not touched since that time, as one that is only
+   * invisible from here does every second.
+   */
+  hasDeadWriter(since: number): boolean {
+    const { folder, owner } = this.journal;
+    return listJournals(folder).some(
+      (journal) => journal.name !== owner && isOrphaned(journal) && !wasTouched(journal, since),
+    );
   }
 
   override isShared(parent?: number): boolean {

@@ -8,6 +8,8 @@ const DELAY = 20;
 const RETRY_DELAY = 1000;
 /** Milliseconds between lookups of an object that another process may be writing: its response can arrive before the row. */
 const LOOKUP_DELAYS = [20, 80, 300, 600];
+/** Milliseconds between further lookups, and their number, while the journal of a process that has died is not read yet. */
+const [RECOVERY_DELAY, RECOVERY_LOOKUPS] = [250, 14];
 
 /** The journal of a ledger, which also records objects. */
 export interface ObjectJournal {
@@ -28,11 +30,15 @@ export class JournaledOwners extends Owners {
   private timer: NodeJS.Timeout | undefined;
   private closed = false;
 
-  /** @param isShared whether other processes may use this store */
+  /**
+   * @param isShared whether other processes may use this store
+   * @param hasDeadWriter whether one has died whose journal is not in the store yet, and was last used before that time
+   */
   constructor(
     private readonly rows: ObjectRows,
     private readonly journal: ObjectJournal,
     private readonly isShared: () => boolean,
+    private readonly hasDeadWriter: (since: number) => boolean = () => false,
   ) {
     super();
   }
@@ -75,9 +81,11 @@ export class JournaledOwners extends Owners {
     id: string,
     suffices: (found: readonly OwnedObject[]) => boolean,
   ): Promise<readonly OwnedObject[]> {
+    const start = Date.now();
     let found: readonly OwnedObject[] = [];
-    for (const wait of LOOKUP_DELAYS) {
-      await this.pause(wait);
+    for (let i = 0; i < LOOKUP_DELAYS.length + RECOVERY_LOOKUPS; i++) {
+      if (i >= LOOKUP_DELAYS.length && !this.hasDeadWriter(start)) break;
+      await this.pause(LOOKUP_DELAYS[i] ?? RECOVERY_DELAY);
       found = await this.find(id);
       if (suffices(found)) break;
     }

@@ -22,7 +22,10 @@ const isAny = (found: readonly OwnedObject[]) => found.length > 0;
 function open(t: Test, path = join(folderFor(t), "gateway.db")) {
   const database = new SqliteDatabase(path);
   const ledger = new JournaledLedger(path, journalFolder(path), (text) => t.comment(text));
-  const owners = new JournaledOwners(new SqliteObjects(database), ledger, () => ledger.hasOtherWriters);
+  const isShared = () => ledger.hasOtherWriters;
+  const owners = new JournaledOwners(new SqliteObjects(database), ledger, isShared, (since) =>
+    ledger.hasDeadWriter(since),
+  );
   t.teardown(async () => {
     await owners.close();
     await ledger.close();
@@ -47,14 +50,29 @@ t.test("an added object is found at once, and in the journal at the end of the t
   t.ok(Date.now() - (objects[0] as CreatedObject).time < 60_000);
 });
 
-t.test("objects of a process that has died are waited for, and found once its journal has been read", async (t) => {
+t.test("objects of a process that has died are waited for until its journal has been read", async (t) => {
   const { path, owners, ledger } = open(t);
   mkdirSync(journalFolder(path));
   const dead = journalFile(journalFolder(path), "999999999-1-1", 1);
   writeFileSync(dead, `${JSON.stringify(["made", { ...file, time: 1 }])}\n`);
+  void ledger.recovered();
+  t.same(await owners.findSoon("file-1", isAny), [file]);
   t.same(await owners.findSoon("file-2", isAny), [], "a missing object is reported missing in the end");
-  await ledger.recovered();
-  t.same(await owners.find("file-1"), [file]);
+});
+
+t.test("the journal of a process that is only invisible from here is not waited for as if it had died", async (t) => {
+  const { path, owners, ledger } = open(t);
+  mkdirSync(journalFolder(path));
+  const elsewhere = journalFile(journalFolder(path), "999999999-1-1", 1);
+  const touch = () => writeFileSync(elsewhere, "");
+  touch();
+  const before = Date.now();
+  t.notOk(ledger.hasDeadWriter(before - 1000));
+  t.ok(ledger.hasDeadWriter(before + 1000), "it may have died");
+  const timer = setInterval(touch, 100);
+  t.teardown(() => clearInterval(timer));
+  t.same(await owners.findSoon("file-1", isAny), []);
+  t.ok(Date.now() - before < 3000, "after the time that any row may take");
 });
 
 t.test("an unknown object is not waited for where no other process can have created it", async (t) => {
