@@ -11,7 +11,7 @@ const TOKEN = "[!#$%&'*+.^_`|~0-9A-Za-z-]+";
 const PARAMETER = String.raw`[ \t]*;[ \t]*(${TOKEN})=(${TOKEN}|"[^"\\\x00-\x1f\x7f-\uffff]*")`;
 const CONTENT_TYPE = new RegExp(String.raw`^multipart/form-data((?:${PARAMETER})+)[ \t]*$`, "i");
 const PARAMETERS = new RegExp(PARAMETER, "g");
-/** Matches no encoded word of RFC 2047 (`=?utf-8?q?…?=`), which Tomcat and Python's email package decode. */
+/** Matches no encoded word of RFC 2047 (`=?utf-8?q?…?=`), which Tomcat, ASP.NET and Python's email package decode. */
 const BOUNDARY = /^(?!.*=\?)[0-9A-Za-z'()+_,./:=?-]{1,70}$/;
 /** Character sets in which the letters of a name have the same bytes. */
 const CHARSETS = "(?:utf-?8|us-ascii|iso-8859-1)";
