@@ -6,7 +6,7 @@ import { checkUsage, type Usage } from "./usage.ts";
 /** Bytes of a response up to which parsing costs less than scanning. */
 const SMALL = 4096;
 /** A vendor's response may have any number of names: one for each token and its alternatives, where logprobs are requested. */
-const LIMITS = { maxKeys: 2 ** 31 - 1, maxDepth: 10_000, longNames: true } as const;
+const LIMITS = { maxKeys: 2 ** 31 - 1, maxDepth: 10_000, longNames: true, surrogates: "allow" } as const;
 
 /** U+FEFF, which some servers put before JSON. */
 const BYTE_ORDER_MARK = [0xef, 0xbb, 0xbf];

@@ -2,7 +2,7 @@ import { Scanner } from "../wire/json.ts";
 import { SseSplitter } from "../wire/sse.ts";
 import { asObject, type JsonObject } from "../wire/values.ts";
 
-/** Limit in bytes of a member's value; names and levels are not limited. */
+/** Limit in bytes of a member's value; names are not limited, and levels only so that they take little memory. */
 const MAX_MEMBER_BYTES = 16 * 1024 * 1024;
 const UNLIMITED = 2 ** 31 - 1;
 
@@ -21,8 +21,10 @@ export class MemberExtractor {
       capture: names,
       captureLimit: limit,
       maxKeys: UNLIMITED,
+      maxDepth: 10_000,
       longNames: true,
       duplicates: "allow",
+      surrogates: "allow",
     });
   }
 

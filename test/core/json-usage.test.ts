@@ -20,6 +20,10 @@ t.test("usage is parsed by the first protocol that understands it, however the b
   }
 });
 
+t.test("a long body may have any names", async (t) => {
+  t.same(read(`{"\\ud800":"${"x".repeat(5000)}","usage":{"prompt_tokens":3,"completion_tokens":4}}`), [3, 4]);
+});
+
 t.test("a short body is kept, in however many pieces it arrives, and a long one is not", async (t) => {
   for (const [text, kept] of [
     ["A text.", true],

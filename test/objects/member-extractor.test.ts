@@ -25,6 +25,12 @@ t.test("from invalid JSON the members before the error are extracted", async (t)
   t.equal(members.push(Buffer.from("more")), undefined);
 });
 
+t.test("members behind any names and deep values are extracted", async (t) => {
+  const members = new MemberExtractor(["id"]);
+  const deep = `${"[".repeat(5000)}${"]".repeat(5000)}`;
+  t.same(members.push(Buffer.from(`{"\\ud800":{},"tools":${deep},"id":"a"}`)), { id: "a" });
+});
+
 const made = ({ objects }: Protocol, json: JsonObject, request = "{}") => [
   ...(objects?.createdIds(json, new Body([Buffer.from(request)], "json")) ?? []),
 ];
