@@ -36,8 +36,9 @@ export class ServerStop {
     return this.begun;
   }
 
-  /** From now on responses close their connections. */
+  /** From now on responses close their connections, and clients have time for further requests. */
   prepare(): void {
+    if (!this.begun) this.busyAt = performance.now();
     this.begun = true;
     this.connections.closeAfterResponses();
   }
@@ -46,6 +47,11 @@ export class ServerStop {
   endIdle(): void {
     this.endsIdle = true;
     this.connections.endIdle();
+  }
+
+  /** Gives a client that connects during the stop as much time for its first request as all others for their next one. */
+  onConnection(): void {
+    this.busyAt = performance.now();
   }
 
   /** Makes the response to a request that arrives during the stop close its connection. */
@@ -70,8 +76,7 @@ export class ServerStop {
     const limit = performance.now() + drain;
     const late = () => performance.now() >= limit || signal?.aborted === true;
     this.prepare();
-    this.busyAt = performance.now();
-    const began = this.busyAt;
+    const began = performance.now();
     if (listener && !listener.isInherited) await waitUntil(() => late() || performance.now() - began >= linger);
     // While everything is refused, an error response is better than a refused connection.
     if (!refusesAll || listener?.isInherited) await listener?.close();

@@ -100,7 +100,10 @@ export class Downstream {
     this.server.on("upgrade", (request: ServerRequest, socket: Socket, head: Buffer) =>
       this.upgrade(request, socket, head),
     );
-    this.server.on("connection", (socket: Socket) => this.connections.accept(socket));
+    this.server.on("connection", (socket: Socket) => {
+      if (this.stop.hasBegun) this.stop.onConnection();
+      this.connections.accept(socket);
+    });
     this.server.on("clientError", (error: NodeJS.ErrnoException, socket: Socket) => this.onClientError(error, socket));
     this.server.on("connect", (_request: ServerRequest, socket: Socket) =>
       this.onClientError(new Error("CONNECT"), socket),

@@ -1,5 +1,6 @@
 import { once } from "node:events";
 import { type AddressInfo, connect, createServer } from "node:net";
+import { setTimeout as after } from "node:timers/promises";
 import t, { type Test } from "tap";
 import { Downstream } from "../../src/downstream/server.ts";
 import { JSON_BODY, requestText, talk } from "../support/connection.ts";
@@ -30,6 +31,16 @@ async function held(t: Test) {
   t.teardown(() => downstream.close({ drain: 0 }));
   const { port } = await downstream.listen({ host: "127.0.0.1", port: 0 });
   return { running, downstream, port, go, asked: () => asked };
+}
+
+/** A server that gets its connections from another one, as a worker does. */
+async function behindServer(t: Test) {
+  const { gateway } = await startGateway(t, MODELS);
+  const downstream = new Downstream(() => gateway.generation);
+  const server = createServer({ allowHalfOpen: true }, (socket) => downstream.accept(socket)).listen(0, "127.0.0.1");
+  t.teardown(() => server.close());
+  await once(server, "listening");
+  return { downstream, port: (server.address() as AddressInfo).port };
 }
 
 t.test("close() waits for the running exchange, and accepts no new connection", async (t) => {
@@ -76,12 +87,8 @@ t.test("close() aborts what does not end in time", async (t) => {
 });
 
 t.test("a stop serves what has arrived while the process waited for a core", async (t) => {
-  const { gateway } = await startGateway(t, MODELS);
-  const downstream = new Downstream(() => gateway.generation);
-  const server = createServer({ allowHalfOpen: true }, (socket) => downstream.accept(socket)).listen(0, "127.0.0.1");
-  t.teardown(() => server.close());
-  await once(server, "listening");
-  const client = talk(t, (server.address() as AddressInfo).port, chat());
+  const { downstream, port } = await behindServer(t);
+  const client = talk(t, port, chat());
   await until(() => client.text.includes("200 OK"), "the first answer");
   const linger = 100;
   const stopped = downstream.close({ linger, drain: 10_000 });
@@ -90,4 +97,32 @@ t.test("a stop serves what has arrived while the process waited for a core", asy
   t.same(await stopped, []);
   await until(() => client.closed, "the end");
   t.equal(client.text.split("200 OK").length, 3);
+});
+
+t.test("a client that connects shortly before the linger period ends is served", async (t) => {
+  const { gateway } = await startGateway(t, MODELS);
+  const downstream = new Downstream(() => gateway.generation);
+  t.teardown(() => downstream.close({ drain: 0 }));
+  const { port } = await downstream.listen({ host: "127.0.0.1", port: 0 });
+  const stopped = downstream.close({ linger: 1000, drain: 60_000 });
+  await after(800);
+  const client = talk(t, port, "");
+  await once(client.socket, "connect");
+  await after(600);
+  client.socket.write(chat());
+  await until(() => client.closed, "the end");
+  t.match(client.text, /^HTTP\/1\.1 200 /);
+  t.same(await stopped, []);
+});
+
+t.test("time since a stop was prepared counts towards the wait for requests on idle connections", async (t) => {
+  const { downstream, port } = await behindServer(t);
+  const client = talk(t, port, chat());
+  await until(() => client.text.includes("200 OK"), "the first answer");
+  const linger = 2000;
+  downstream.stop.prepare();
+  await after(linger);
+  const began = performance.now();
+  t.same(await downstream.close({ linger, drain: 60_000 }), []);
+  t.ok(performance.now() - began < linger, "as in a worker, whose primary has waited");
 });
