@@ -86,7 +86,8 @@ export default class Models implements Plugin {
     const pin = choice && this.options.continuity === "on" ? conversationPin(exchange) : undefined;
     exchange.conversation = pin;
     const targets = this.preferStateOwner(balanceTargets(model, pin, this.health), exchange);
-    exchange.targets = [...targets, ...others.flatMap((other) => balanceTargets(other, pin, this.health))];
+    const pinAt = ({ id }: Model) => pin && `${pin} ${id}`;
+    exchange.targets = [...targets, ...others.flatMap((other) => balanceTargets(other, pinAt(other), this.health))];
     if (exchange.targets.length === 0)
       throw new GatewayError("no_target", {
         message: `No provider of the model "${model.id}" is switched on.`,

@@ -24,7 +24,7 @@ import type { SocketAddress } from "./downstream/listener.ts";
 import type { RunningExchange } from "./downstream/running-exchanges.ts";
 import { Downstream, type ServerLimits } from "./downstream/server.ts";
 import type { StopTimeouts } from "./downstream/server-stop.ts";
-import { Generation, HEALTH_TOPIC, SWITCHES_TOPIC } from "./generation.ts";
+import { CONVERSATIONS_TOPIC, Generation, HEALTH_TOPIC, SWITCHES_TOPIC } from "./generation.ts";
 import { LatePrices } from "./late-prices.ts";
 import { codeVersions, type LoadedPlugin, packagesToRestart } from "./loader/instances.ts";
 import type { MetricJson } from "./metrics/families.ts";
@@ -134,6 +134,9 @@ export class Gateway {
     if (limits === "memory") this.downstream.onDrain = () => this.recordRunning();
     shared.peers?.subscribe(SWITCHES_TOPIC, (name, off) => this.switch(name, off));
     shared.peers?.subscribe(HEALTH_TOPIC, (_key, news) => this.serving.upstreams.health.applyRemote(news));
+    shared.peers?.subscribe(CONVERSATIONS_TOPIC, (_key, news) =>
+      this.serving.upstreams.health.applyRemoteConversation(news),
+    );
   }
 
   /** @throws ConfigError, PluginError, or the system's error for a file or port; everything is closed then */

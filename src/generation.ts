@@ -44,6 +44,7 @@ import type { Limiter, LimitStatus } from "./store/limiter.ts";
 import type { Owners } from "./store/owners.ts";
 import { Translations } from "./translation/translations.ts";
 import { Upstreams } from "./upstream/attempts.ts";
+import type { ConversationNews } from "./upstream/conversation-targets.ts";
 import { Health, type HealthNews } from "./upstream/health.ts";
 import type { ProviderRates } from "./upstream/provider-rates.ts";
 import { ProviderSlots } from "./upstream/provider-slots.ts";
@@ -80,6 +81,11 @@ type FormerGeneration = GenerationOptions["former"];
 
 /** Health of targets and credentials, sent between workers. */
 export const HEALTH_TOPIC = topic<HealthNews>("health");
+/**
+ * Targets that were chosen for conversations, sent between workers. The key is a part of the conversation's hash, so that the primary
+ * keeps a limited number of them for workers that start later.
+ */
+export const CONVERSATIONS_TOPIC = topic<ConversationNews>("conversations");
 /** Whether the provider or target of that name is switched off, sent between workers. */
 export const SWITCHES_TOPIC = topic<boolean>("switches");
 
@@ -93,8 +99,10 @@ function createHealth(
   const same = (name: string) => providers.get(name) === former?.providers.get(name);
   const health = new Health(config.keep, log, undefined, former?.upstreams.health, same);
   const targets = models.flatMap((model) => model.targets);
-  if (peers)
+  if (peers) {
     health.share(targets, (news) => peers.publish(HEALTH_TOPIC, `${news.about} ${news.credential ?? ""}`, news));
+    health.shareConversations((news) => peers.publish(CONVERSATIONS_TOPIC, news.conversation.slice(0, 2), news));
+  }
   return health;
 }
 

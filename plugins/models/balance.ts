@@ -5,7 +5,7 @@ import { orderByPin, preferPrevious } from "./continuity.ts";
 const IN_PER_OUT = 3;
 
 /** The part of `Health` that balancing needs. */
-export type TargetLoads = Pick<Health, "candidates" | "load">;
+export type TargetLoads = Pick<Health, "candidates" | "load" | "conversationTarget" | "recordConversation">;
 
 /**
  * Orders a model's targets by its `balance`, best first; targets that are avoided come last.
@@ -37,7 +37,7 @@ const BALANCE: Readonly<Record<Model["balance"], Order>> = {
   weighted: (targets, pin, _, chance) => (pin === undefined ? byWeight(targets, chance()) : orderByPin(targets, pin)),
   latency: (targets, pin, health, chance) => {
     const order = byLatency(targets, health, chance);
-    return pin === undefined ? order : preferPrevious(order, pin);
+    return pin === undefined ? order : preferPrevious(order, pin, health);
   },
   cheapest: (targets) => targets.toSorted((a, b) => priceOf(a) - priceOf(b)),
 };

@@ -1,16 +1,11 @@
 import { hash } from "node:crypto";
-import type { Protocol, RouteExchange, Target } from "model-gateway";
+import type { Health, Protocol, RouteExchange, Target } from "model-gateway";
 
 /** How a protocol identifies a conversation. */
 type ConversationNames = NonNullable<Protocol["conversation"]>;
 
 /** Leading turns in which the user's first text is searched. */
 const FIRST = 8;
-/**
- * Maximum number of remembered conversations, where the target cannot be derived from the pin alone; the oldest is removed
- * first.
- */
-const REMEMBERED = 50_000;
 
 /**
  * Returns a hash that is the same for all requests of a conversation, and on every instance: of the client's own name for it
@@ -75,17 +70,16 @@ export function orderByPin(targets: readonly Target[], pin: string): Target[] {
 
 const targetName = ({ provider, model }: Target): string => `${provider.name}:${model}`;
 
-/** Shared by all generations, so that a reload moves no conversation. */
-const lastTargets = new Map<string, string>();
-
 /** Returns the order with the target of the conversation's last request first: for balancing by load. */
-export function preferPrevious(order: Target[], pin: string): Target[] {
-  const before = lastTargets.get(pin);
+export function preferPrevious(
+  order: Target[],
+  pin: string,
+  health: Pick<Health, "conversationTarget" | "recordConversation">,
+): Target[] {
+  const before = health.conversationTarget(pin);
   const first = order.find((target) => targetName(target) === before) ?? order[0];
   if (!first) return order;
-  lastTargets.delete(pin);
-  lastTargets.set(pin, targetName(first));
-  if (lastTargets.size > REMEMBERED) for (const [oldest] of lastTargets.entries().take(1)) lastTargets.delete(oldest);
+  health.recordConversation(pin, first);
   return moveToFront(order, first);
 }
 

@@ -4,6 +4,7 @@ import { GatewayError } from "../core/errors.ts";
 import type { Exchange } from "../core/exchange.ts";
 import type { Log } from "../core/log.ts";
 import { type Credential, Marketplace, type Target } from "../core/marketplace.ts";
+import { type ConversationNews, ConversationTargets } from "./conversation-targets.ts";
 import { type CooldownScope, CredentialCooldowns } from "./credential-cooldowns.ts";
 import { type TargetCondition, TargetHealth } from "./target-health.ts";
 
@@ -83,6 +84,8 @@ export class Health {
   private readonly peers: { publish(news: HealthNews): void };
   /** Names of switched-off providers and targets; shared between generations even where these names change or go away. */
   private readonly off: Set<string>;
+  /** Shared between generations, so that a reload moves no conversation. */
+  private readonly conversations: ConversationTargets;
 
   /**
    * @param minShare the share of a request's targets that stays in use however they fail
@@ -99,6 +102,7 @@ export class Health {
   ) {
     this.peers = previous?.peers ?? { publish: () => {} };
     this.off = previous?.off ?? new Set();
+    this.conversations = previous?.conversations ?? new ConversationTargets();
     for (const [name, state] of previous?.providers ?? []) if (isUnchanged(name)) this.providers.set(name, state);
     for (const [name, state] of previous?.byName ?? [])
       if (this.providers.has(state.provider.name)) this.byName.set(name, state);
@@ -111,6 +115,16 @@ export class Health {
   share(targets: Iterable<Target>, publish: (news: HealthNews) => void): void {
     for (const target of targets) this.stateOf(target);
     this.peers.publish = publish;
+  }
+
+  /** Sends the targets chosen here for conversations to other processes from now on. */
+  shareConversations(publish: (news: ConversationNews) => void): void {
+    this.conversations.publish = publish;
+  }
+
+  /** Remembers the target that another process has chosen for a conversation. */
+  applyRemoteConversation(news: ConversationNews): void {
+    this.conversations.applyRemote(news);
   }
 
   /** Applies a change that another process has found. */
@@ -239,6 +253,16 @@ export class Health {
   /** Returns the recent milliseconds to a target's first byte, times its requests in flight plus one; 0 where unknown. */
   load(target: Target): number {
     return this.stateOf(target).health.load;
+  }
+
+  /** Returns `provider:model` of the target last recorded for a conversation; undefined: unknown. */
+  conversationTarget(conversation: string): string | undefined {
+    return this.conversations.get(conversation);
+  }
+
+  /** Remembers the target that was chosen for a conversation, also for the other processes of this gateway. */
+  recordConversation(conversation: string, target: Target): void {
+    this.conversations.record(conversation, Marketplace.nameOf(target));
   }
 
   /**

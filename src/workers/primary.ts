@@ -15,7 +15,7 @@ import { waitUntil } from "../core/timeout.ts";
 import { Listener, type SocketAddress } from "../downstream/listener.ts";
 import type { StopTimeouts } from "../downstream/server-stop.ts";
 import { CRASH_DRAIN, ledgerWarner } from "../gateway.ts";
-import { SWITCHES_TOPIC } from "../generation.ts";
+import { HEALTH_TOPIC, SWITCHES_TOPIC } from "../generation.ts";
 import { codeVersions, type LoadedPlugin, packagesToRestart } from "../loader/instances.ts";
 import { type MetricJson, promClient } from "../metrics/families.ts";
 import { PROCESS_METRICS } from "../metrics/process-metrics.ts";
@@ -370,8 +370,8 @@ export class Primary {
       for (const worker of serving) worker.generation = this.generationNumber;
       this.log.level = next.config.log.level;
       this.opened?.keys.replaceFileKeys(next.config.keys);
-      // Facts about a changed provider are stale; workers send current ones again. The operator's switches stay.
-      for (const [key, { topic }] of this.facts) if (topic !== SWITCHES_TOPIC.name) this.facts.delete(key);
+      // Facts about a changed provider are stale; workers send current ones again. The operator's switches and conversations stay.
+      for (const [key, { topic }] of this.facts) if (topic === HEALTH_TOPIC.name) this.facts.delete(key);
     }
     return { changes, restart, generation: this.generationNumber };
   }

@@ -75,3 +75,50 @@ chains: { llm: [sse, auth, where, models, rewrite, usage] }
   for (const agent of all) agent.destroy();
   t.equal(await gateway.end(), 0);
 });
+
+t.test("a conversation that is balanced by latency stays at its target, whichever worker serves it", async (t) => {
+  // Times change, so that a worker which does not know the conversation often chooses another target.
+  const answering = (name: string) =>
+    httpUpstream((_, reply) => {
+      setTimeout(
+        () => reply.writeHead(200, { "content-type": "application/json" }).end(JSON.stringify({ name })),
+        Math.random() * 10,
+      );
+    });
+  const [a, b] = [await answering("a"), await answering("b")];
+  t.teardown(() => Promise.all([a.close(), b.close()]));
+  const gateway = await startProcess(
+    t,
+    `workers: 2
+providers:
+  a: { url: "${a.origin.origin}/v1", speaks: [openai-chat] }
+  b: { url: "${b.origin.origin}/v1", speaks: [openai-chat] }
+models: { m: { balance: latency, targets: [a:x, b:x] } }
+`,
+  );
+  // Each request has a connection of its own, so that both workers get requests of each conversation.
+  const ask = async (body: object): Promise<string> => {
+    const asked = request(`${gateway.url}/v1/chat/completions`, { method: "POST", headers: asking(), agent: false });
+    asked.end(JSON.stringify({ model: "m", ...body }));
+    const [answer] = await once(asked, "response");
+    let text = "";
+    for await (const piece of answer) text += String(piece);
+    return (JSON.parse(text) as { name: string }).name;
+  };
+  const conversations = Array.from({ length: 15 }, (_, i) => ({
+    messages: [{ role: "user", content: `conversation ${i}` }],
+  }));
+  const served: string[][] = conversations.map(() => []);
+  for (let turn = 0; turn < 4; turn++)
+    for (const [i, { messages }] of conversations.entries()) {
+      const name = await ask({ messages });
+      served[i]?.push(name);
+      messages.push({ role: "assistant", content: name }, { role: "user", content: `turn ${turn}` });
+    }
+  t.same(
+    served.map((names) => new Set(names).size),
+    conversations.map(() => 1),
+  );
+  t.equal(new Set(served.flat()).size, 2, "both targets serve");
+  t.equal(await gateway.end(), 0);
+});

@@ -1,16 +1,24 @@
 import type { Target } from "model-gateway";
 import t from "tap";
 import { balanceTargets, type TargetLoads } from "../../../plugins/models/balance.ts";
+import { Marketplace } from "../../../src/core/marketplace.ts";
 import { PriceList } from "../../../src/core/price-list.ts";
+import { ConversationTargets } from "../../../src/upstream/conversation-targets.ts";
 import { providerOf } from "../../support/provider.ts";
 
 const provider = providerOf();
 const target = (model: string, more: Partial<Target> = {}): Target => ({ provider, model, weight: 1, ...more });
 
 /** How targets do, by their names; those that are named in `away` are left alone. */
-const doing = (loads: Record<string, number> = {}, away = ""): TargetLoads => ({
+const doing = (
+  loads: Record<string, number> = {},
+  away = "",
+  conversations = new ConversationTargets(),
+): TargetLoads => ({
   candidates: (targets) => targets.filter(({ model }) => !away.includes(model)),
   load: ({ model }) => loads[model] ?? 0,
+  conversationTarget: (conversation) => conversations.get(conversation),
+  recordConversation: (conversation, chosen) => conversations.record(conversation, Marketplace.nameOf(chosen)),
 });
 
 /** How often each comes first, of so many. */
@@ -75,8 +83,9 @@ t.test("a conversation keeps its target, until that is at rest", async (t) => {
   const targets = [target("a"), target("b"), target("c")];
   for (const balance of ["weighted", "latency", "cheapest"] as const) {
     const pin = `conversation by ${balance}`;
+    const conversations = new ConversationTargets();
     const first = (away = "") =>
-      balanceTargets({ targets, balance }, pin, doing({ a: 30, b: 20, c: 10 }, away))[0]?.model ?? "";
+      balanceTargets({ targets, balance }, pin, doing({ a: 30, b: 20, c: 10 }, away, conversations))[0]?.model ?? "";
     const kept = first();
     for (let i = 0; i < 50; i++) t.equal(first(), kept);
     const moved = first(kept);

@@ -1,6 +1,8 @@
 import t, { type Test } from "tap";
 import { orderByPin, preferPrevious } from "../../../plugins/models/continuity.ts";
+import type { Log } from "../../../src/core/log.ts";
 import type { Target } from "../../../src/core/marketplace.ts";
+import { Health } from "../../../src/upstream/health.ts";
 import { asking, startGateway } from "../../support/gateway.ts";
 import { httpUpstream } from "../../support/upstream.ts";
 
@@ -30,11 +32,14 @@ t.test(
 
 t.test("a choice made by load is kept, until its target is gone", async (t) => {
   const [a, b] = [target("a"), target("b")];
-  t.equal(names(preferPrevious([a, b], "one")), "ab");
-  t.equal(names(preferPrevious([b, a], "one")), "ab");
-  t.equal(names(preferPrevious([b, a], "two")), "ba");
-  t.equal(names(preferPrevious([b], "one")), "b");
-  t.equal(names(preferPrevious([a, b], "one")), "ba", "and it stays there");
+  const health = new Health(0.5, {} as Log);
+  t.equal(names(preferPrevious([a, b], "one", health)), "ab");
+  t.equal(names(preferPrevious([b, a], "one", health)), "ab");
+  t.equal(names(preferPrevious([b, a], "two", health)), "ba");
+  t.equal(names(preferPrevious([b], "one", health)), "b");
+  t.equal(names(preferPrevious([a, b], "one", health)), "ba", "and it stays there");
+  const next = new Health(0.5, {} as Log, undefined, health);
+  t.equal(names(preferPrevious([a, b], "one", next)), "ba", "also after a reload");
 });
 
 async function twoTargets(t: Test) {
@@ -111,4 +116,29 @@ t.test("a request without anything to identify its conversation has none, which 
     '[{"role":"user","content":[{}]}]',
   ])
     t.match(await ask("/v1/messages", {}, `,"messages":${messages}`), /^[ab]$/, messages);
+});
+
+t.test("a conversation that is balanced by latency keeps its target beside a fallback that is too", async (t) => {
+  const upstream = await httpUpstream((_, reply) => {
+    setTimeout(() => reply.writeHead(200, { "content-type": "application/json" }).end("{}"), Math.random() * 10);
+  });
+  t.teardown(() => upstream.close());
+  const { url } = await startGateway(
+    t,
+    `providers: { up: { url: "${upstream.origin.origin}/v1", speaks: [openai-chat] } }
+models: { m: { balance: latency, targets: [up:a, up:b], fallback: [f] }, f: { balance: latency, targets: [up:c, up:d] } }
+`,
+  );
+  const served = new Map<string, Set<string>>();
+  for (let i = 0; i < 60; i++) {
+    const name = `conversation ${i % 12}`;
+    const body = JSON.stringify({ model: "m", messages: [{ role: "user", content: name }] });
+    await (await fetch(`${url}/v1/chat/completions`, { method: "POST", headers: asking(), body })).text();
+    const { model } = JSON.parse(String(upstream.seen.at(-1)?.body)) as { model: string };
+    served.set(name, (served.get(name) ?? new Set()).add(model));
+  }
+  t.same(
+    [...served.values()].map(({ size }) => size),
+    Array(12).fill(1),
+  );
 });
