@@ -53,6 +53,8 @@ export class Pool implements ConnectionOwner {
   /** Cancels the opening of a connection that is to be kept ready. */
   private warming: (() => void) | undefined;
   private warmedAt = 0;
+  /** Until then none is opened in advance, because the provider did not keep the last one. */
+  private noWarmingUntil = 0;
   /** The proxy that takes requests in absolute-form. */
   private readonly forwarder: HttpProxy | undefined;
 
@@ -121,7 +123,9 @@ export class Pool implements ConnectionOwner {
     const index = this.idle.lastIndexOf(connection);
     if (index >= 0) this.idle.splice(index, 1);
     if (this.queue.length > 0) this.schedule();
-    this.keepWarm(connection.unused);
+    // Unless that was its timeout, the provider keeps no idle connections.
+    if (connection.unused && performance.now() - this.warmedAt < this.options.keepAlive / 2) this.pauseWarming();
+    this.keepWarm();
     this.settle();
   }
 
@@ -154,6 +158,7 @@ export class Pool implements ConnectionOwner {
     const connection = this.idle.pop();
     if (connection) {
       if (!connection.send(request)) this.idle.push(connection);
+      else if (this.idle.length === 0) this.keepWarm();
       return true;
     }
     if (this.connections.size + this.connecting.size >= this.options.connections) return false;
@@ -180,25 +185,27 @@ export class Pool implements ConnectionOwner {
     this.connections.add(connection);
     if (!request) this.onReleased(connection, undefined);
     else if (!connection.send(request)) connection.abort();
+    else this.keepWarm();
   }
 
-  /**
-   * Opens a connection if none is idle or being opened, while the provider is in use. Nothing is sent on it.
-   * @param unused whether the closed connection had carried no request. Unless that was its timeout, the provider keeps no idle
-   * connections.
-   */
-  private keepWarm(unused: boolean): void {
-    const { warm = 0, keepAlive } = this.options;
+  /** Opens a connection if none is idle or being opened, while the provider is in use. Nothing is sent on it. */
+  private keepWarm(): void {
+    const { warm = 0, connections } = this.options;
+    if (warm === 0 || this.idle.length + this.connecting.size > 0 || this.warming || this.closing) return;
     const now = performance.now();
-    if (unused && now - this.warmedAt < keepAlive / 2) this.usedAt = 0;
-    const isWanted = this.usedAt > 0 && now - this.usedAt < warm && this.origin.startsWith("https:");
-    if (!isWanted || this.closing || this.warming || this.idle.length + this.connecting.size > 0) return;
+    const isWanted = this.usedAt > 0 && now - this.usedAt < warm && now >= this.noWarmingUntil;
+    if (!isWanted || this.connections.size >= connections || !this.origin.startsWith("https:")) return;
     this.warmedAt = now;
     this.warming = this.connector.open((error, socket) => {
       this.warming = undefined;
-      if (error || !socket) this.usedAt = 0;
+      if (error || !socket) this.pauseWarming();
       else this.addConnection(socket);
     });
+  }
+
+  /** Opens no connection in advance for a while: each would be in vain. */
+  private pauseWarming(): void {
+    this.noWarmingUntil = performance.now() + 2 * this.options.keepAlive;
   }
 
   /** Closes connections that have been idle for too long. */

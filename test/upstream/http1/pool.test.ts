@@ -320,6 +320,28 @@ t.test(
   },
 );
 
+t.test("one idle connection over TLS is ready while others are in use", async (t) => {
+  setDefaultCACertificates([certificate]);
+  const sockets: TLSSocket[] = [];
+  const asked: number[] = [];
+  const { origin } = await secured(t, (socket) => {
+    const number = sockets.push(socket);
+    socket.on("error", () => {}).on("data", () => asked.push(number));
+  });
+  const pools = new Pools({ environment: {} });
+  t.teardown(() => void closePools(pools));
+  const proxy = new UpstreamProxy(pools);
+  const ask = async () => whole(await proxy.send(outgoing(origin, { warm: 60_000 }), client()));
+  const first = ask();
+  await until(() => asked.length === 1 && sockets.length === 2, "a second connection");
+  const second = ask();
+  await until(() => asked.length === 2 && sockets.length === 3, "a third one");
+  t.same(asked, [1, 2], "the second request is sent on the one that was ready");
+  for (const number of asked) sockets[number - 1]?.write(OK);
+  await Promise.all([first, second]);
+  t.equal(sockets.length, 3);
+});
+
 t.test("no connection is kept ready after its time, for a provider that keeps none, or without TLS", async (t) => {
   setDefaultCACertificates([certificate]);
   let made = 0;
@@ -339,7 +361,7 @@ t.test("no connection is kept ready after its time, for a provider that keeps no
     whole(await proxy.send(outgoing(to, { warm, credentialId: String(warm) }), client()));
   await ask(60);
   await until(() => open === 0);
-  t.equal(made, 1);
+  t.equal(made, 2, "one for the request, and one that was ready beside it");
   await ask(60_000);
   await until(() => made === 4 && open === 0, "one that is closed at once");
   await new Promise((resolve) => setTimeout(resolve, 300));
