@@ -137,13 +137,25 @@ export class Connection implements ParserListener, RequestController {
     const { request } = this;
     if (!request) return;
     this.request = undefined;
-    // A response before the end of its request leaves the connection in the middle of that request.
-    if (!this.parser.reusable || this.writer.unfinished) this.destroy();
-    else {
-      this.resume();
-      this.owner.onReleased(this, this.parser.keepAliveTimeout);
-    }
+    if (!this.parser.reusable) this.destroy();
+    else if (this.writer.unfinished) setImmediate(() => this.releaseIfSent());
+    else this.release();
     request.onEnd();
+  }
+
+  /**
+   * Releases the connection a moment after a response that came before its request was known to be sent: over TLS, Node reports that
+   * after it has read what arrived. Otherwise the response leaves the connection in the middle of the request.
+   */
+  private releaseIfSent(): void {
+    if (this.destroyed) return;
+    if (this.writer.unfinished) this.destroy();
+    else this.release();
+  }
+
+  private release(): void {
+    this.resume();
+    this.owner.onReleased(this, this.parser.keepAliveTimeout);
   }
 
   /** Reports whether a kept-alive connection was closed before any byte of a response to the current request. */

@@ -320,6 +320,40 @@ t.test(
   },
 );
 
+t.test(
+  "a connection over TLS is kept where a response arrives in the turn in which its request was sent",
+  async (t) => {
+    setDefaultCACertificates([certificate]);
+    const provider = new Worker(
+      `const { parentPort, workerData } = require("node:worker_threads");
+    let connections = 0;
+    const server = require("node:tls").createServer(workerData.tls, (socket) => {
+      parentPort.postMessage(++connections);
+      socket.on("error", () => {}).on("data", () => socket.write(workerData.response));
+    }).listen(0, "127.0.0.1", () => parentPort.postMessage(server.address().port));`,
+      { eval: true, workerData: { tls: { cert: certificate, key }, response: OK } },
+    );
+    t.teardown(() => provider.terminate());
+    const [port] = (await once(provider, "message")) as [number];
+    let connections = 0;
+    provider.on("message", (count: number) => (connections = count));
+    const pools = new Pools({ environment: {} });
+    t.teardown(() => void closePools(pools));
+    const proxy = new UpstreamProxy(pools);
+    const origin = new URL(`https://127.0.0.1:${port}`);
+    for (let i = 0; i < 5; i++) {
+      // The event loop is busy, after the request was sent, until the response has arrived.
+      const block = () => {
+        for (const end = performance.now() + 50; performance.now() < end; );
+      };
+      const onStart = () => void process.nextTick(block);
+      const { body } = await whole(await proxy.send(outgoing(origin, { onStart }), client()));
+      t.equal(body.toString(), "ok");
+    }
+    t.equal(connections, 1);
+  },
+);
+
 t.test("one idle connection over TLS is ready while others are in use", async (t) => {
   setDefaultCACertificates([certificate]);
   const sockets: TLSSocket[] = [];
