@@ -104,11 +104,11 @@ t.test("a client that connects shortly before the linger period ends is served",
   const downstream = new Downstream(() => gateway.generation);
   t.teardown(() => downstream.close({ drain: 0 }));
   const { port } = await downstream.listen({ host: "127.0.0.1", port: 0 });
-  const stopped = downstream.close({ linger: 1000, drain: 60_000 });
-  await after(800);
+  const stopped = downstream.close({ linger: 2000, drain: 60_000 });
+  await after(1200);
   const client = talk(t, port, "");
   await once(client.socket, "connect");
-  await after(600);
+  await after(1300);
   client.socket.write(chat());
   await until(() => client.closed, "the end");
   t.match(client.text, /^HTTP\/1\.1 200 /);
