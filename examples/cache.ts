@@ -1,10 +1,12 @@
 import { hash } from "node:crypto";
 import {
+  type Body,
   type DoneExchange,
   type Head,
   Log,
   Options,
   type Plugin,
+  type RequestExchange,
   type ResponseExchange,
   type RouteExchange,
   type Stage,
@@ -30,7 +32,7 @@ export default class Cache implements Plugin {
     bytes: z.int().positive().default(67_108_864).describe("Of all answers together; the oldest go first."),
     shared: z.boolean().default(false).describe("Whether a caller gets what another one has asked."),
     headers: z
-      .array(z.string())
+      .array(z.string().toLowerCase())
       .default(["gateway-strict", "anthropic-beta", "anthropic-version", "openai-beta"])
       .describe("Headers of a request that change its answer."),
   });
@@ -39,7 +41,7 @@ export default class Cache implements Plugin {
   static after = ["models"];
   static before = ["rewrite"];
 
-  private readonly state = slot((): { name?: string; pieces?: Buffer[]; type?: string } => ({}));
+  private readonly state = slot((): { asked?: Body; name?: string; pieces?: Buffer[]; type?: string } => ({}));
 
   constructor(
     private readonly values: KeptValues,
@@ -47,13 +49,22 @@ export default class Cache implements Plugin {
     @inject(Options) private readonly options: z.infer<typeof Cache.options>,
   ) {}
 
+  request(exchange: RequestExchange): void {
+    this.state(exchange).asked = exchange.body;
+  }
+
   async route(exchange: RouteExchange): Promise<void> {
     const { caller, path, query, headers, model, body, operation, dryRun } = exchange;
+    const { asked = body } = this.state(exchange);
+    delete this.state(exchange).asked;
     if (!operation.generates || !body.scan || dryRun) return;
     // Everything that a response depends on: `?alt=sse` is another framing, `gateway-strict` refuses what would be dropped.
     const whose = this.options.shared ? "all" : [caller?.id];
-    const asked = [whose, path, query.toString(), this.options.headers.map((name) => headers.get(name)), model?.id];
-    const name = hash("sha256", JSON.stringify([...asked, body.bytes().toString()]));
+    const lines = [...headers.entries()].filter(([name]) => this.options.headers.includes(name));
+    // What plugins behind this one have changed, like a mask in place of a name, they may restore in the answer that is kept: it
+    // answers only what was the same here, too. All of them have changed it before the first `route`.
+    const bodies = [...new Set([asked, body])].map((each) => each.bytes().toString());
+    const name = hash("sha256", JSON.stringify([whose, path, query.toString(), lines, model?.id, bodies]));
     const kept = await this.values.get("cache", name).catch((error: Error) => this.logFailure(error));
     if (kept) {
       const from = 4 + kept.readUInt32BE();

@@ -1,3 +1,6 @@
+import { once } from "node:events";
+import { type IncomingMessage, request } from "node:http";
+import { text } from "node:stream/consumers";
 import { setTimeout as sleep } from "node:timers/promises";
 import t from "tap";
 import Cache from "../../examples/cache.ts";
@@ -161,4 +164,22 @@ retry: { attempts: 0 }
     t.match(await (await fetch(`${url}/v1/chat/completions`, asked)).text(), /overloaded/);
   }
   t.equal(upstream.seen.length, 2);
+});
+
+t.test("a header in two lines is another entry than its first line alone", async (t) => {
+  const upstream = await repeating(t);
+  const yaml = `providers: { up: { url: "${upstream.origin.origin}/v1", speaks: [openai-chat] } }
+models: { m: { targets: [up:x] } }
+`;
+  const cache = { headers: ["OpenAI-Beta"] };
+  const { url } = await startExamples(t, yaml, "[sse, auth, models, cache, rewrite, usage]", { cache });
+  const body = '{"model":"m","messages":[{"role":"user","content":"hi"}]}';
+  const calls = async (...lines: string[]) => {
+    const headers = { ...asking(), "openai-beta": lines };
+    const sent = request(`${url}/v1/chat/completions`, { method: "POST", headers }).end(body);
+    const [answer] = (await once(sent, "response")) as [IncomingMessage];
+    t.match(await text(answer), /You wrote: hi/);
+    return upstream.seen.length;
+  };
+  t.same([await calls("a", "b"), await calls("a"), await calls("a", "b")], [1, 2, 2]);
 });

@@ -111,7 +111,12 @@ t.test("a name of very many parts is no failure; a request with very many addres
 
 t.test("members that name the user are left out if an address is in them, and forms are refused", async (t) => {
   await using driven = await drive(Redact);
-  const named = { user: ADDRESS, metadata: { by: ["x", ADDRESS] }, safety_identifier: "u-1" };
+  const named = {
+    user: ADDRESS,
+    prompt_cache_key: ADDRESS,
+    metadata: { by: ["x", ADDRESS] },
+    safety_identifier: "u-1",
+  };
   for (const protocol of ["openai-chat", "openai-responses"]) {
     const { sent } = await driven.ask({ protocol, body: named });
     t.match(sent[0]?.json(), { safety_identifier: "u-1" }, protocol);
@@ -129,3 +134,22 @@ t.test("members that name the user are left out if an address is in them, and fo
   });
   t.match(form, { status: 415, sent: [], error: { code: "unsupported_media_type", origin: "redact.request" } });
 });
+
+t.test(
+  "a placeholder of a former request, which the provider has stored, is not restored as another address",
+  async (t) => {
+    await using driven = await drive(Redact, { gateway: { share: "all" } });
+    const named = [
+      ["openai-responses", { previous_response_id: "resp_1" }],
+      ["openai-responses", { conversation: "conv_1" }],
+      ["gemini", { cachedContent: "cachedContents/1" }],
+    ] as const;
+    for (const [protocol, body] of named) {
+      const about = JSON.stringify(body);
+      const asked = { protocol, body, text: `Now tell ${ADDRESS}.` };
+      const { text, sent } = await driven.ask(asked, (seen) => `<address-1>, ${seen.texts("user").at(-1)}`);
+      t.notMatch(sent[0]?.body.toString(), ADDRESS, about);
+      t.equal(text, `<address-1>, Now tell ${ADDRESS}.`, about);
+    }
+  },
+);

@@ -43,3 +43,26 @@ models: { one: { targets: [chat:x] }, other: { targets: [messages:x] } }
       t.equal(await row(), "messages:x", "the router's result");
     }
 });
+
+t.test("a shared cache in front of a redactor gives nobody the address of another caller", async (t) => {
+  const upstream = await repeating(t);
+  const { url } = await startExamples(
+    t,
+    `providers: { up: { url: "${upstream.origin.origin}/v1", speaks: [openai-chat] } }\nmodels: { m: { targets: [up:x] } }\n`,
+    "[sse, auth, models, cache, redact, rewrite, usage]",
+    { cache: { shared: true }, redact: {} },
+  );
+  for (const stream of [false, true])
+    for (const address of ["me@home.org", "you@work.org", "me@home.org"]) {
+      const body = JSON.stringify({
+        model: "m",
+        stream,
+        messages: [{ role: "user", content: `Write to ${address}.` }],
+      });
+      const response = await fetch(`${url}/v1/chat/completions`, { method: "POST", headers: asking(), body });
+      const text = await response.text();
+      t.match(text, address);
+      t.notMatch(text, address === "me@home.org" ? "work.org" : "home.org");
+    }
+  t.equal(upstream.seen.length, 4, "and each repeats its own");
+});
