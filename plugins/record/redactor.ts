@@ -2,8 +2,14 @@ import { isUtf8 } from "node:buffer";
 import { type RecordedExchange, Redactor } from "model-gateway";
 import type { RawExchange, RawMessage, RecordWorkerOptions } from "./messages.ts";
 
-/** Headers that hold only credentials. */
-const CREDENTIALS = /^(?:authorization|proxy-authorization|cookie|set-cookie|x-api-key|x-goog-api-key|api-key)$/i;
+/** Headers that hold only credentials: of any gateway, proxy or vendor, as far as their names say it. */
+const CREDENTIALS = /(?<!idempotency-|websocket-)(?:auth|authorization|cookie|token|secret|password|key)$/i;
+/** Members of JSON that hold a credential of any form: those of a client's own tools and servers, too. */
+const CREDENTIAL_MEMBERS =
+  /("[\w-]{0,64}(?:authorization|password|secret|(?:api|access|private)[_-]?key|(?:authorization|access|refresh|auth)[_-]?token)"\s*:\s*)"(?:[^"\\]|\\.)*"/gi;
+/** The headers that a tool sends, and their values. */
+const HEADER_MEMBERS = /"headers"\s*:\s*\{(?:[^{}"]|"(?:[^"\\]|\\.)*")*\}/g;
+const VALUES = /(:\s*)"(?:[^"\\]|\\.)*"/g;
 /** Bytes processed beyond those that are kept, so that a secret at the edge is seen whole. */
 export const MARGIN = 8192;
 
@@ -40,7 +46,8 @@ export class ExchangeRedactor {
     const raw = Buffer.from(body.buffer, body.byteOffset, body.byteLength);
     // A character at the edge may be cut.
     const isText = [0, 1, 2, 3].some((end) => isUtf8(raw.subarray(0, Math.max(0, raw.length - end))));
-    const clean = Buffer.from(this.text(raw.toString(isText ? "utf8" : "latin1")), isText ? "utf8" : "latin1");
+    const encoding = isText ? "utf8" : "latin1";
+    const clean = Buffer.from(this.text(withoutCredentials(raw.toString(encoding))), encoding);
     // Removed secrets may have moved the end of the processed bytes, where a secret may be cut, to before the end of the kept
     // ones.
     const known = bytes > most + MARGIN ? lastWordEnd(clean) : clean.length;
@@ -59,6 +66,10 @@ export class ExchangeRedactor {
     return this.patterns.reduce((clean, pattern) => clean.replaceAll(pattern, "***"), this.redactor.text(text));
   }
 }
+
+/** Returns a body without the values of members that hold credentials. */
+const withoutCredentials = (body: string): string =>
+  body.replace(CREDENTIAL_MEMBERS, '$1"***"').replace(HEADER_MEMBERS, (headers) => headers.replace(VALUES, '$1"***"'));
 
 /** Returns the start of the last word, which may be the beginning of a secret; at most one secret's length from the end. */
 function lastWordEnd(bytes: Buffer): number {

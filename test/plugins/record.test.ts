@@ -147,6 +147,37 @@ gathered(
   },
 );
 
+t.test(
+  "what a client shows to other servers is not recorded: its tools' tokens and headers, other gateways' keys",
+  async (t) => {
+    const { driven } = await recording(t);
+    const shown = {
+      "x-litellm-api-key": "opaque-gateway",
+      "cf-access-client-secret": "opaque-proxy",
+      "x-auth-token": "opaque-auth",
+      "idempotency-key": "kept-try",
+      "x-kept": "kept-header",
+    };
+    const tool = {
+      type: "mcp",
+      authorization: 'opaque-"token',
+      headers: { "X-Any": "opaque-{any}", Authorization: "Bearer opaque" },
+    };
+    const body = {
+      tools: [tool],
+      mcp_servers: [{ name: "kept-name", authorization_token: "opaque-access" }],
+      client_secret: "opaque-own",
+    };
+    const text = 'kept-text "api_key": "and the like"';
+    const answer = await driven.ask({ protocol: "openai-responses", headers: shown, text, body });
+    const kept = JSON.stringify(await found(driven, answer.headers["x-request-id"]));
+    t.match(answer.sent[0]?.body.toString(), /opaque-access/, "the provider gets it");
+    t.notMatch(kept, /opaque/);
+    for (const word of ["try", "header", "name", "text"]) t.match(kept, `kept-${word}`);
+    t.match(kept, "and the like");
+  },
+);
+
 t.test("each pattern has groups and backreferences of its own, also where a stream splits the text", async (t) => {
   const patterns = ["(first)", "(\\w)(\\w)\\2\\1", "(?<same>#)\\k<same>{3}", "(?<same>!)\\k<same>"];
   const { driven } = await recording(t, { patterns, body_kilobytes: 4096 });
