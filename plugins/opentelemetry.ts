@@ -15,9 +15,16 @@ import { inject, injectable } from "tsyringe";
 import { z } from "zod";
 import { AnswerFacts } from "./opentelemetry/answer-facts.ts";
 import { attemptAttributes, attemptSpanName, requestAttributes, requestSpanName } from "./opentelemetry/attributes.ts";
-import { contentAttributes } from "./opentelemetry/content.ts";
+import { contentAttributes, MAX_READ_BYTES } from "./opentelemetry/content.ts";
 import { loadPackages, type TracePackages } from "./opentelemetry/packages.ts";
 import { startTracing, type Tracing } from "./opentelemetry/tracing.ts";
+
+/**
+ * Maximum spans per minute of requests refused without a key: anyone can cause any number of those, also sampled ones, and they
+ * would displace others.
+ */
+const UNKEYED_PER_MINUTE = 10;
+const MINUTE = 60_000;
 
 /** The trace of a running exchange. */
 interface TraceState {
@@ -53,12 +60,14 @@ export default class OpenTelemetry implements Plugin {
       .max(1)
       .default(1)
       .describe(
-        "The sampled share of traces that begin here, from 0 to 1; a caller's trace is sampled if the caller samples it.",
+        "The sampled share of traces that begin here, from 0 to 1; a caller's trace is sampled if the caller samples it. Of requests refused without a key, ten a minute are sent.",
       ),
     content: z
       .boolean()
       .default(false)
-      .describe("Whether spans contain the texts of requests and answers, which may be confidential."),
+      .describe(
+        "Whether spans contain the texts of requests and answers, which may be confidential: the newest 128k characters of each, at most 16k of a text, none of more than 4 MiB.",
+      ),
     propagate: z
       .boolean()
       .default(false)
@@ -67,6 +76,7 @@ export default class OpenTelemetry implements Plugin {
 
   private packages: TracePackages | undefined;
   private tracing: Tracing | undefined;
+  private readonly unkeyed = { since: Number.NEGATIVE_INFINITY, spans: 0 };
   private readonly traced = slot((): TraceState => ({ attempts: new Map(), facts: new AnswerFacts(), pieces: [] }));
 
   constructor(
@@ -115,10 +125,13 @@ export default class OpenTelemetry implements Plugin {
     const { server, facts, pieces } = this.traced(exchange);
     if (!server?.span.isRecording()) return undefined;
     const { content } = this.options;
+    let bytes = 0;
     return (frame) => {
       facts.observe(frame);
       if (!content) return;
-      if (frame.kind !== "end") pieces.push(Buffer.from(frame.bytes));
+      bytes += frame.bytes.length;
+      if (bytes > MAX_READ_BYTES) pieces.length = 0;
+      else if (frame.kind !== "end") pieces.push(Buffer.from(frame.bytes));
       else
         this.traced(exchange).output = exchange
           .completeResponseTexts(Buffer.concat(pieces), ["assistant"])
@@ -130,6 +143,9 @@ export default class OpenTelemetry implements Plugin {
   done(exchange: DoneExchange): void {
     const { server, attempts, facts, output } = this.traced(exchange);
     if (!server || !this.packages) return;
+    // A span that does not end is not sent.
+    const refused = exchange.caller === undefined && exchange.outcome === "rejected";
+    if (refused && server.span.isRecording() && !this.takeUnkeyed()) return;
     const { SpanStatusCode } = this.packages.api;
     const ended = exchange.time + exchange.elapsed;
     for (const [attempt, span] of attempts) {
@@ -148,6 +164,14 @@ export default class OpenTelemetry implements Plugin {
     if (exchange.status >= 500) span.setStatus({ code: SpanStatusCode.ERROR });
     if (exchange.model) span.updateName(requestSpanName(exchange));
     span.end(ended);
+  }
+
+  /** Reports whether another span of a request without a key may be sent, and counts it. */
+  private takeUnkeyed(): boolean {
+    const { unkeyed } = this;
+    const now = performance.now();
+    if (now - unkeyed.since >= MINUTE) Object.assign(unkeyed, { since: now, spans: 0 });
+    return ++unkeyed.spans <= UNKEYED_PER_MINUTE;
   }
 
   /** Sends pending spans, within a plugin's time for closing. */

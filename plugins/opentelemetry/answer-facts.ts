@@ -2,6 +2,8 @@ import type { Frame } from "model-gateway";
 
 /** Maximum bytes of a whole response that is parsed for its facts: larger ones hold images or the like. */
 const MAX_BODY = 1024 * 1024;
+/** Maximum characters of an id, a model or a finish reason, and maximum number of different reasons. */
+const [MAX_LENGTH, MAX_REASONS] = [256, 16];
 /** Byte strings of frames with a finish reason. */
 const ENDINGS = ["finish_reason", "stop_reason", "finishReason", '"response.completed"', '"response.incomplete"'].map(
   (text) => Buffer.from(text),
@@ -14,7 +16,8 @@ type Members = Record<string, unknown>;
 const asMembers = (value: unknown): Members =>
   typeof value === "object" && value !== null && !Array.isArray(value) ? (value as Members) : {};
 const asList = (value: unknown): Members[] => (Array.isArray(value) ? value.map(asMembers) : []);
-const text = (value: unknown): string | undefined => (typeof value === "string" && value !== "" ? value : undefined);
+const text = (value: unknown): string | undefined =>
+  typeof value === "string" && value !== "" ? value.slice(0, MAX_LENGTH) : undefined;
 
 /** A response's facts about itself in any protocol: its id and model, and why it ended. */
 export class AnswerFacts {
@@ -72,9 +75,13 @@ export class AnswerFacts {
         ...asList(members["choices"]).map((choice) => text(choice["finish_reason"])),
         ...asList(members["candidates"]).map((candidate) => text(candidate["finishReason"])),
       ];
-      this.finishReasons.push(...reasons.filter((reason) => reason !== undefined));
+      for (const reason of reasons) this.addReason(reason);
     }
-    const delta = text(asMembers(json["delta"])["stop_reason"]);
-    if (delta) this.finishReasons.push(delta);
+    this.addReason(text(asMembers(json["delta"])["stop_reason"]));
+  }
+
+  private addReason(reason: string | undefined): void {
+    const { finishReasons: known } = this;
+    if (reason !== undefined && known.length < MAX_REASONS && !known.includes(reason)) known.push(reason);
   }
 }

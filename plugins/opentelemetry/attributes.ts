@@ -149,7 +149,7 @@ function responseAttributes(
   return {
     "gen_ai.response.id": id,
     "gen_ai.response.model": model,
-    "gen_ai.response.finish_reasons": finishReasons.length > 0 ? [...new Set(finishReasons)] : undefined,
+    "gen_ai.response.finish_reasons": finishReasons.length > 0 ? finishReasons : undefined,
     "gen_ai.response.time_to_first_chunk":
       streaming && firstByte !== undefined ? Math.max(0, firstByte - startedAt) / 1000 : undefined,
     "gen_ai.usage.input_tokens": input?.total,
@@ -180,6 +180,9 @@ const SETTING_ATTRIBUTES: Readonly<Record<string, string>> = {
   candidateCount: "gen_ai.request.choice.count",
 };
 
+/** Maximum number of stop sequences of a span, and characters of each: vendors take a few short ones. */
+const [MAX_STOPS, MAX_STOP_LENGTH] = [16, 256];
+
 /** Returns the settings of the upstream request. Cannot fail: the body was parsed before. */
 function settingAttributes({ body }: Attempt): Record<string, Attributes[string]> {
   if (body.scan === undefined) return {};
@@ -190,8 +193,9 @@ function settingAttributes({ body }: Attempt): Record<string, Attributes[string]
       if (typeof value === "number") found[attribute] = value;
     }
     const stop = read("stop") ?? read("stop_sequences") ?? read("stopSequences");
-    const texts = [stop].flat().filter((each) => typeof each === "string");
-    if (texts.length > 0) found["gen_ai.request.stop_sequences"] = texts as string[];
+    const texts = [stop].flat().filter((each): each is string => typeof each === "string");
+    if (texts.length > 0)
+      found["gen_ai.request.stop_sequences"] = texts.slice(0, MAX_STOPS).map((each) => each.slice(0, MAX_STOP_LENGTH));
     if (read("stream") === true) found["gen_ai.request.stream"] = true;
   };
   take((name) => body.value(name));

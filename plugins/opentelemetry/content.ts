@@ -2,19 +2,23 @@ import type { Attributes } from "@opentelemetry/api";
 import type { DoneExchange } from "model-gateway";
 import type { AnswerFacts } from "./answer-facts.ts";
 
-/** Maximum characters of an exported text. */
+/** Maximum characters of an exported text, and of all texts of an attribute: spans are kept until the collector has them. */
 const MAX_TEXT_LENGTH = 16_384;
+const MAX_TOTAL_LENGTH = 131_072;
+/** Maximum bytes of a request or response that is read for its texts. */
+export const MAX_READ_BYTES = 4 * 1024 * 1024;
 const ROLES: Readonly<Record<string, string>> = { user: "user", tool_result: "tool" };
 
 const textPart = (text: string) => ({ type: "text", content: text.slice(0, MAX_TEXT_LENGTH) });
 
 /** Returns request and response texts as JSON in the conventions' format; only where the operator enables it. */
 export function contentAttributes(exchange: DoneExchange, output: string | undefined, facts: AnswerFacts): Attributes {
-  const texts = exchange.texts();
-  const system = texts.filter(({ kind }) => kind === "system").map(({ text }) => textPart(text));
-  const messages = texts
-    .filter(({ kind }) => kind !== "system")
-    .map(({ kind, text }) => ({ role: ROLES[kind] ?? "assistant", parts: [textPart(text)] }));
+  const texts = exchange.body.length > MAX_READ_BYTES ? [] : exchange.texts();
+  const system = newest(texts.filter(({ kind }) => kind === "system")).map(({ text }) => textPart(text));
+  const messages = newest(texts.filter(({ kind }) => kind !== "system")).map(({ kind, text }) => ({
+    role: ROLES[kind] ?? "assistant",
+    parts: [textPart(text)],
+  }));
   const [reason = "stop"] = facts.finishReasons;
   const answer = output ? [{ role: "assistant", parts: [textPart(output)], finish_reason: reason }] : [];
   return {
@@ -22,4 +26,14 @@ export function contentAttributes(exchange: DoneExchange, output: string | undef
     ...(messages.length > 0 && { "gen_ai.input.messages": JSON.stringify(messages) }),
     ...(answer.length > 0 && { "gen_ai.output.messages": JSON.stringify(answer) }),
   };
+}
+
+/** Returns the last texts that an attribute may hold. */
+function newest<Part extends { readonly text: string }>(texts: readonly Part[]): readonly Part[] {
+  let from = texts.length;
+  for (let left = MAX_TOTAL_LENGTH; from > 0; from--) {
+    left -= Math.min(MAX_TEXT_LENGTH, (texts[from - 1] as Part).text.length);
+    if (left < 0) break;
+  }
+  return texts.slice(from);
 }

@@ -4,8 +4,10 @@ import type { SpanExporter } from "@opentelemetry/sdk-trace";
 import type { Log } from "model-gateway";
 import type { TracePackages } from "./packages.ts";
 
-/** Maximum number of queued spans; further ones are lost. */
-const MAX_QUEUE = 4096;
+/** Maximum number of queued spans, further ones are lost, and of spans that are sent, and formatted in one turn, together. */
+const [MAX_QUEUE, MAX_BATCH] = [4096, 512];
+/** The same for spans with the texts of requests and answers. */
+const [MAX_QUEUE_WITH_TEXTS, MAX_BATCH_WITH_TEXTS] = [512, 32];
 /** Milliseconds between two batches, for one of them, and for the last one when the gateway stops. */
 const EXPORT_INTERVAL = 2000;
 const EXPORT_TIMEOUT = 10_000;
@@ -24,10 +26,11 @@ interface TracingOptions {
   readonly headers: Readonly<Record<string, string>>;
   readonly service: string;
   readonly sample: number;
+  readonly content: boolean;
 }
 
 export function startTracing({ sdk, exporter, resources }: TracePackages, options: TracingOptions, log: Log): Tracing {
-  const { endpoint, headers, service, sample } = options;
+  const { endpoint, headers, service, sample, content } = options;
   const url = new URL(endpoint);
   if (url.pathname === "/") url.pathname = "/v1/traces";
   const sending = new exporter.OTLPTraceExporter({
@@ -38,7 +41,8 @@ export function startTracing({ sdk, exporter, resources }: TracePackages, option
   const processor = new sdk.BatchSpanProcessor({
     ...{
       exporter: loggingExporter(sending, url.host, log),
-      maxQueueSize: MAX_QUEUE,
+      maxQueueSize: content ? MAX_QUEUE_WITH_TEXTS : MAX_QUEUE,
+      maxExportBatchSize: content ? MAX_BATCH_WITH_TEXTS : MAX_BATCH,
       scheduledDelayMillis: EXPORT_INTERVAL,
     },
     exportTimeoutMillis: EXPORT_TIMEOUT,

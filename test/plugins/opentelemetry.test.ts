@@ -202,6 +202,33 @@ t.test("refusals are spans without an attempt, and a server's fault is an error"
   );
 });
 
+t.test("of requests refused without a key ten a minute are sent, though their traces are sampled", async (t) => {
+  const { send, flush } = await traced(t, ", sample: 0");
+  const wrong = { authorization: "Bearer wrong-key-0123456789" };
+  for (let i = 0; i < 3; i++) await send({ model: "plain" }, wrong);
+  for (let i = 0; i < 12; i++) await send({ model: "plain" }, { ...wrong, traceparent: `00-${TRACE}-${SPAN}-01` });
+  await send({ model: "plain" }, { traceparent: `00-${"b".repeat(32)}-${SPAN}-01` });
+  const spans = await flush();
+  t.equal(spans.filter(({ traceId }) => traceId === TRACE).length, 10);
+  t.equal(spans.length, 12, "and those with a key");
+});
+
+t.test("a span holds no more of a request than a collector takes, however large that is", async (t) => {
+  const { send, flush } = await traced(t, ", content: true");
+  const old = Array.from({ length: 50 }, (_, i) => ({ role: "user", content: `old ${i} ${"x".repeat(20_000)}` }));
+  const messages = [...old, { role: "user", content: "the newest" }];
+  await send({ model: "plain", messages, stop: Array.from({ length: 1000 }, () => "s".repeat(2000)) });
+  await send({ model: "plain", messages: [{ role: "user", content: "y".repeat(5_000_000) }] });
+  const [first, second] = (await flush()).filter(({ kind }) => kind === 3);
+  const input = String(first?.attributes["gen_ai.input.messages"]);
+  t.match(input, /old 49.*the newest/);
+  t.notMatch(input, /old 0 /);
+  t.ok(input.length < 150_000, `${input.length} characters`);
+  t.ok(JSON.stringify(first).length < 200_000);
+  t.match(second?.attributes, { "gen_ai.response.id": "chatcmpl-9" });
+  t.notOk(second?.attributes["gen_ai.input.messages"], "of a larger one nothing is read");
+});
+
 t.test("a collector that fails affects no request, and is reported in the log", async (t) => {
   const { send, flush, collector, log } = await traced(t, "");
   collector.how.status = 400;
