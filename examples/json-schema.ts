@@ -30,7 +30,7 @@ const MAX_SCHEMA = 100_000;
 /** Issues that are reported; an answer may have one for each byte. */
 const MAX_ISSUES = 5;
 /**
- * Milliseconds of processor time for a check: where schemas refer to each other, its work may grow exponentially with their
+ * Milliseconds of processor time for the check of an answer: where schemas refer to each other, its work may grow exponentially with their
  * number.
  */
 const MAX_MS = 100;
@@ -79,12 +79,11 @@ export default class JsonSchema implements Plugin {
     if (schema === undefined || head.status !== 200 || !head.readBody) return;
     const answer = await head.readBody(this.options.bytes);
     // A response with only tool calls has no text for the schema.
-    for (const { text } of exchange.completeResponseTexts(answer, ["assistant"])) {
-      const wrong = schemaIssues(schema, text);
-      if (wrong === undefined) continue;
-      const message = `The answer breaks the schema: ${wrong}.`;
-      throw new GatewayError("schema_broken", { status: 502, kind: "upstream", message });
-    }
+    const texts = exchange.completeResponseTexts(answer, ["assistant"]).map(({ text }) => text);
+    const wrong = schemaIssues(schema, texts);
+    if (wrong === undefined) return;
+    const message = `The answer breaks the schema: ${wrong}.`;
+    throw new GatewayError("schema_broken", { status: 502, kind: "upstream", message });
   }
 }
 
@@ -99,17 +98,20 @@ function toJsonSchema(name: string, value: unknown): unknown {
   return nullable === true ? { anyOf: [others, { type: "null" }] } : value;
 }
 
-/** Returns what is wrong with a text, without quoting it. */
-function schemaIssues(schema: z.ZodType, text: string): string | undefined {
-  let json: unknown;
+/** Returns what is wrong with one of the texts, without quoting it. They are one check: a request may ask for many answers. */
+function schemaIssues(schema: z.ZodType, texts: readonly string[]): string | undefined {
+  let all: unknown[];
   try {
-    json = JSON.parse(text);
+    all = texts.map((text) => JSON.parse(text) as unknown);
   } catch {
     return "it is no JSON";
   }
   checking["check"] = () => {
-    const issues = schema.safeParse(json).error?.issues.slice(0, MAX_ISSUES);
-    return issues?.map(({ path, code }) => `${path.join(".") || "its root"} (${code})`).join(", ");
+    for (const json of all) {
+      const issues = schema.safeParse(json).error?.issues.slice(0, MAX_ISSUES);
+      if (issues) return issues.map(({ path, code }) => `${path.join(".") || "its root"} (${code})`).join(", ");
+    }
+    return undefined;
   };
   const used = process.threadCpuUsage();
   for (;;)

@@ -3,6 +3,9 @@ import { type DoneExchange, Log, Options, type Plugin, type ResponseExchange, ty
 import { inject, injectable } from "tsyringe";
 import { z } from "zod";
 
+/** Characters of a batch that Langfuse takes, and of the texts of an exchange: one that is too large would be refused with all others. */
+const [MAX_BATCH, MAX_TEXTS] = [3_000_000, 300_000];
+
 /** Reports each exchange to Langfuse, in background batches, by its public ingestion API. No request waits for it. */
 @injectable()
 export default class Langfuse implements Plugin {
@@ -16,7 +19,8 @@ export default class Langfuse implements Plugin {
   });
 
   private readonly answer = slot((): { output?: string } => ({}));
-  private waiting: object[] = [];
+  /** Events as JSON. */
+  private waiting: string[] = [];
   private lost = 0;
   private last = Promise.resolve();
   private timer: NodeJS.Timeout | undefined;
@@ -44,10 +48,13 @@ export default class Langfuse implements Plugin {
     const { id, time, elapsed, caller, model, attempt, usage, outcome, error } = exchange;
     if (exchange.dryRun) return;
     const [startTime, endTime] = [time, time + elapsed].map((each) => new Date(each).toISOString());
-    const input = this.options.texts
+    const texts = this.options.texts
       ? exchange.texts().map(({ kind, text }) => ({ role: kind, content: text }))
       : undefined;
-    const common = { name: model?.id, input, ...this.answer(exchange) };
+    const { output = "" } = this.answer(exchange);
+    const isLarge = JSON.stringify([texts, output]).length > MAX_TEXTS;
+    const written = isLarge ? { metadata: { texts: "too large" } } : { input: texts, ...this.answer(exchange) };
+    const common = { name: model?.id, ...written };
     this.add("trace-create", { ...common, id, timestamp: startTime, userId: caller?.name });
     this.add("generation-create", {
       ...{ ...common, id: `${id}-1`, traceId: id, model: attempt?.target.model, startTime, endTime },
@@ -65,15 +72,28 @@ export default class Langfuse implements Plugin {
   /** The event's own id makes Langfuse count a repeated event once. */
   private add(type: string, body: object): void {
     if (this.waiting.length >= this.options.most) this.lost++;
-    else this.waiting.push({ id: randomUUID(), type, timestamp: new Date().toISOString(), body });
+    else this.waiting.push(JSON.stringify({ id: randomUUID(), type, timestamp: new Date().toISOString(), body }));
   }
 
   private flush(): Promise<void> {
-    this.last = this.last.then(() => this.post(this.waiting.splice(0)));
+    this.last = this.last.then(async () => {
+      do await this.post(this.takeBatch());
+      while (this.waiting.length > 0);
+    });
     return this.last;
   }
 
-  private async post(batch: readonly object[]): Promise<void> {
+  private takeBatch(): string[] {
+    let [count, length] = [0, 0];
+    for (const event of this.waiting) {
+      length += event.length;
+      if (count > 0 && length > MAX_BATCH) break;
+      count++;
+    }
+    return this.waiting.splice(0, count);
+  }
+
+  private async post(batch: readonly string[]): Promise<void> {
     const { url, public_key, secret_key } = this.options;
     const authorization = `Basic ${btoa(`${public_key}:${secret_key}`)}`;
     const headers = { "content-type": "application/json", authorization };
@@ -81,7 +101,7 @@ export default class Langfuse implements Plugin {
     this.lost = 0;
     if (batch.length === 0) return;
     try {
-      const asked = { method: "POST", headers, body: JSON.stringify({ batch }), signal: AbortSignal.timeout(4000) };
+      const asked = { method: "POST", headers, body: `{"batch":[${batch.join()}]}`, signal: AbortSignal.timeout(4000) };
       const response = await fetch(new URL("/api/public/ingestion", url), asked);
       await response.arrayBuffer();
       if (!response.ok) throw new Error(`status ${response.status}`);

@@ -28,7 +28,9 @@ export default class Moderation implements Plugin {
   async response(exchange: ResponseExchange, head: Head): Promise<void> {
     if (head.status >= 300 || !head.readBody || !exchange.operation.generates) return;
     const answer = await head.readBody(this.options.bytes);
-    const input = exchange.completeResponseTexts(answer, ["assistant", "reasoning"]).map(({ text }) => text);
+    const input = exchange
+      .completeResponseTexts(answer, ["assistant", "reasoning", "tool_call"])
+      .map(({ text }) => text);
     if (input.length === 0 || !(await this.flags(input, exchange.signal))) return;
     throw new GatewayError("moderated", { status: 403, message: "The answer was held back by moderation." });
   }

@@ -4,8 +4,8 @@ import { z } from "zod";
 
 /** Phrases that tell a model to ignore its instructions, and invisible characters. */
 const PATTERNS = [
-  "\\b(?:ignore|disregard|forget)\\b.{0,40}\\b(?:previous|prior|above|earlier)\\b.{0,40}\\b(?:instructions?|prompts?|rules?)\\b",
-  "\\b(?:reveal|print|repeat)\\b.{0,40}\\b(?:system|developer) (?:prompt|message|instructions?)\\b",
+  "\\b(?:ignore|disregard|forget)\\b[^]{0,40}\\b(?:previous|prior|above|earlier)\\b[^]{0,40}\\b(?:instructions?|prompts?|rules?)\\b",
+  "\\b(?:reveal|print|repeat)\\b[^]{0,40}\\b(?:system|developer)\\s{1,9}(?:prompt|message|instructions?)\\b",
   "[\\u{E0000}-\\u{E007F}]",
 ];
 /** Characters of the longest match. */

@@ -113,6 +113,25 @@ t.test("a check that has no end is given up", async (t) => {
   t.match(await ask('"a word"'), { status: 200 });
 });
 
+t.test("the checks of many answers to one request have no more time than that of one", async (t) => {
+  await using driven = await drive(JsonSchema);
+  const steps = Array.from({ length: 9 }, (_, n) => [
+    `d${n}`,
+    { anyOf: [{ $ref: `#/$defs/d${n + 1}` }, { $ref: `#/$defs/d${n + 1}` }] },
+  ]);
+  const $defs = { ...Object.fromEntries(steps), d9: { type: "string" } };
+  const schema = { type: "array", items: { anyOf: [{ $ref: "#/$defs/d0" }, { type: "number" }] }, $defs };
+  const body = { n: 128, response_format: { type: "json_schema", json_schema: { name: "x", schema } } };
+  const message = { role: "assistant", content: JSON.stringify(Array(50).fill(7)) };
+  const choices = (count: number) => ({
+    status: 200,
+    body: { choices: Array.from({ length: count }, (_, index) => ({ index, message, finish_reason: "stop" })) },
+  });
+  const ask = (count: number) => driven.ask({ protocol: "openai-chat", body }, choices(count));
+  t.match(await ask(2), { status: 200 });
+  t.match(await ask(128), { status: 502, error: { message: /cannot be checked in time/ } });
+});
+
 t.test("a check that only waited for the processor is repeated", async (t) => {
   await using driven = await drive(JsonSchema);
   const member = "read_by_the_check_of_a_test";

@@ -72,3 +72,20 @@ t.test("what exceeds the limit, or is not accepted, is dropped and reported, and
     ],
   );
 });
+
+t.test("a batch is no larger than what is accepted, and texts that are too large are left out of it", async (t) => {
+  const { url, batches } = await receiver(t);
+  const driven = await drive(Langfuse, { options: { ...settings, url, texts: true } });
+  for (let i = 0; i < 8; i++)
+    await driven.ask({ protocol: "openai-chat", text: `${i}${"x".repeat(250_000)}` }, "Fine.");
+  await driven.ask({ protocol: "openai-chat", text: "y".repeat(4_000_000) });
+  await driven.close();
+  t.equal(batches.length, 2);
+  for (const batch of batches) t.ok(JSON.stringify(batch).length < 3_100_000);
+  const events = batches.flat();
+  t.equal(events.length, 18, "nothing is lost");
+  t.same(
+    events.map(({ body }) => body.metadata?.texts ?? body.input[0].content[0]),
+    [...Array.from({ length: 8 }, (_, i) => [`${i}`, `${i}`]).flat(), "too large", "too large"],
+  );
+});

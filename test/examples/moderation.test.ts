@@ -37,6 +37,17 @@ t.test("nothing of a response is sent before it is checked, in every protocol, s
   t.equal(refused.status, 400, "an error of the provider's is not checked");
 });
 
+t.test("what a model writes into a call of a tool is checked too", async (t) => {
+  const { url } = await endpoint(t);
+  await using driven = await drive(Moderation, { options: { url, seconds: 60 } });
+  for (const protocol of driven.protocols)
+    for (const stream of [false, true]) {
+      const call = (city: string) => driven.ask({ protocol, stream }, { call: { name: "f", arguments: { city } } });
+      t.match(await call("good"), { status: 200, calls: [{ name: "f" }] }, protocol);
+      t.match(await call("bad"), { status: 403, error: { code: "moderated" } }, protocol);
+    }
+});
+
 t.test("an endpoint that does not respond takes its timeout, and then the configured default applies", async (t) => {
   const { url } = await endpoint(t);
   const asked = { protocol: "openai-chat", stream: true };
