@@ -3,7 +3,7 @@ import { nearest } from "../config/suggest.ts";
 import type { Keys } from "../store/keys.ts";
 import type { Ledger, LedgerEntry } from "../store/ledger.ts";
 import { UsageError } from "../text/format-error.ts";
-import { formatCost, formatUtc } from "../text/table.ts";
+import { formatCost, formatUtc, printable } from "../text/table.ts";
 import { COMMAND, parsePastOption, parseVerbArguments, type Terminal } from "./verb.ts";
 
 const OPTIONS = {
@@ -110,5 +110,7 @@ function entryText(entry: LedgerEntry, name: string | undefined): string {
     tokens,
     money,
     id,
-  ].join("  ");
+  ]
+    .map((word) => printable(String(word)))
+    .join("  ");
 }

@@ -61,4 +61,4 @@ export function formatUtc(time: number): string {
 const width = (text: string): number => [...text].length;
 
 /** Removes control characters, because names are untrusted and must not move a terminal's cursor. */
-const printable = (text: string): string => text.replace(/\p{C}/gu, "?");
+export const printable = (text: string): string => text.replace(/\p{C}/gu, "?");

@@ -3,6 +3,7 @@ import { help, USAGE } from "../../src/cli/help/tail.ts";
 import { runTail } from "../../src/cli/tail.ts";
 import type { Ledger } from "../../src/store/ledger.ts";
 import { asking, startGateway } from "../support/gateway.ts";
+import { plainEntry } from "../support/plain-entry.ts";
 import { until } from "../support/until.ts";
 
 t.test("requests that match are printed as they end, once each", async (t) => {
@@ -84,4 +85,21 @@ t.test("requests that match are printed as they end, once each", async (t) => {
   await t.rejects(tail(["--since", "never"]).ended, { message: /--since/ });
   t.match(USAGE, /--once/);
   t.match(help, /^tail /);
+});
+
+t.test("the name of a caller from elsewhere does not reach the terminal with its control characters", async (t) => {
+  const { gateway, folder } = await startGateway(
+    t,
+    'providers: { demo: { url: "demo:" } }\nmodels: { echo: { targets: [demo:echo] } }\n',
+  );
+  const ledger = Object.create(gateway.stores.ledger) as Ledger;
+  const entry = { ...plainEntry(Date.now()), key: "company:\u001b[2Jsub" };
+  ledger.entries = async function* () {
+    yield entry;
+  };
+  const out: string[] = [];
+  const io = { out: (line: string) => out.push(line), outNow: t.fail, err: t.fail, env: {}, folder };
+  const stores = { keys: gateway.stores.keys, ledger };
+  await runTail(["--once"], io, stores, { zone: () => "UTC", models: () => undefined });
+  t.match(out, [/company:\?\[2Jsub/]);
 });
