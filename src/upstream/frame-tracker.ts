@@ -40,7 +40,7 @@ export class FrameTracker {
   }
 
   /**
-   * Follows more bytes.
+   * Follows more bytes, up to the end of a close frame: nothing may follow it (RFC 6455 §5.5.1).
    * @param stopAtBoundary whether to stop after the end of a frame
    * @param includeClose false: stop before a close frame
    * @returns the number of bytes consumed
@@ -50,6 +50,7 @@ export class FrameTracker {
     if (this.messageBegun) this.unfinishedBytes += COST_PER_PIECE;
     while (offset < bytes.length) {
       const start = offset;
+      if (this.closeCode !== undefined && this.atFrameBoundary) break;
       if (!includeClose && this.atFrameBoundary && ((bytes[offset] as number) & 15) === CLOSE) break;
       if (this.payloadRemaining > 0) {
         const passed = Math.min(this.payloadRemaining, bytes.length - offset);

@@ -478,12 +478,11 @@ export class SocketRelay {
   private onClientData(bytes: Buffer): void {
     this.observer.onClientBytes(bytes);
     if (this.refusal) return;
-    if (this.clientReceiver) {
-      if (!this.admits(bytes, this.clientReceiver)) return;
-      if (!this.closeSent && !this.upstream?.write(bytes)) this.handshake.socket.pause();
-    }
+    if (this.clientReceiver && !this.admits(bytes, this.clientReceiver)) return;
     const { messages, frames } = this.clientFrames;
-    this.clientFrames.push(bytes);
+    // What follows a close frame was not checked.
+    const passed = bytes.subarray(0, this.clientFrames.push(bytes));
+    if (this.clientReceiver && !this.closeSent && !this.upstream?.write(passed)) this.handshake.socket.pause();
     if (this.clientFrames.largestMessage > this.limits.message) this.close(TOO_BIG);
     else if (this.clientReceiver) {
       this.reserveMemory();

@@ -207,6 +207,23 @@ t.test("nothing of the provider's follows its close frame", async (t) => {
   t.same(ends, [{ code: 1000, endedBy: undefined }]);
 });
 
+t.test("what a client whose messages are checked sends behind its close frame reaches no provider", async (t) => {
+  let received = "";
+  const script = (socket: Socket) => {
+    socket.write(`${ACCEPTED}\r\n`);
+    socket.on("data", (piece: Buffer) => (received += piece.toString("latin1")));
+  };
+  const { client } = await relaying(t, script, {}, { checkMessage: () => undefined });
+  const seen = client();
+  await until(() => seen.text.endsWith("\r\n\r\n"));
+  const [message, closing] = ["\x81\x81\0\0\0\0a", "\x88\x82\0\0\0\0\x03\xe8"];
+  seen.socket.write(`${message}${closing}${message}`, "latin1");
+  await until(() => received.length > 0);
+  seen.socket.end(message, "latin1");
+  await until(() => seen.closed);
+  t.equal(received.slice(received.indexOf(message)), message + closing);
+});
+
 t.test("during a drain, also while the provider is still being called, a handshake is refused", async (t) => {
   const { client, proxy, refused, upstream } = await relaying(t, () => {});
   const asking = client();
