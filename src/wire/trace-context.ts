@@ -17,6 +17,10 @@ const MEMBER =
 const MEMBERS = 32;
 const STATE_BYTES = 512;
 
+const VERSION = "00-";
+const formatTraceparent = ({ traceId, parentId, sampled }: TraceContext): string =>
+  `${VERSION}${traceId}-${parentId}-${sampled ? "01" : "00"}`;
+
 /** Parses a `traceparent`; undefined if it is invalid. */
 export function parseTraceparent(text: string): TraceContext | undefined {
   const [, version, traceId, parentId, flags, extra] = PARENT.exec(text) ?? [];
@@ -42,8 +46,11 @@ export function isTracestate(text: string): boolean {
 export function dropInvalidTrace(headers: HeaderList): void {
   const parent = headers.has("traceparent");
   if (!parent && !headers.has("tracestate")) return;
-  const valid = parent && readTraceContext(headers) !== undefined;
+  const trace = parent ? readTraceContext(headers) : undefined;
+  const valid = trace !== undefined;
   if (!valid) headers.delete("traceparent");
+  // What a later version appends may be anything; the known part is sent as this version (§2.2.1).
+  else if (!headers.get("traceparent")?.startsWith(VERSION)) headers.set("traceparent", formatTraceparent(trace));
   const states = Array.from(headers.entries()).flatMap(([name, value]) => (name === "tracestate" ? [value] : []));
   if (states.length > 0 && (!valid || !isTracestate(states.join(",")))) headers.delete("tracestate");
 }

@@ -48,6 +48,7 @@ t.test("invalid ones are removed, and a tracestate is removed with its tracepare
   t.same(kept("traceparent", "00-x", "tracestate", "a=1", "accept", "*/*"), ["accept", "*/*"]);
   t.same(kept("traceparent", PARENT, "traceparent", PARENT), []);
   t.same(kept("tracestate", "a=1"), []);
+  t.same(kept("traceparent", `cc-${TRACE}-${SPAN}-03-anything`), ["traceparent", PARENT], "without what is unknown");
   t.equal(readTraceContext(new HeaderList(["traceparent", PARENT]))?.traceId, TRACE);
   t.equal(readTraceContext(new HeaderList(["traceparent", PARENT, "Traceparent", PARENT])), undefined);
 });
