@@ -78,9 +78,13 @@ export default class Cache implements Plugin {
   response(exchange: ResponseExchange, head: Head): Stage | undefined {
     const state = this.state(exchange);
     if (state.name === undefined || head.status !== 200) return undefined;
-    const pieces: Buffer[] = [];
-    Object.assign(state, { pieces, type: head.headers.get("content-type") });
-    return ({ kind, bytes }) => void (kind !== "end" && pieces.push(Buffer.from(bytes)));
+    Object.assign(state, { pieces: [], type: head.headers.get("content-type") });
+    let room = this.options.bytes;
+    return ({ kind, bytes }) => {
+      room -= bytes.length;
+      if (room < 0) delete state.pieces;
+      else if (kind !== "end") state.pieces?.push(Buffer.from(bytes));
+    };
   }
 
   done(exchange: DoneExchange): void {

@@ -3,6 +3,8 @@ import { Deadline } from "../core/deadline.ts";
 import { GatewayError } from "../core/errors.ts";
 import type { Timeouts } from "../core/marketplace.ts";
 import { IncomingMessage } from "../core/node-http.ts";
+import { HeaderList } from "../wire/headers.ts";
+import { JsonError, Scanner } from "../wire/json.ts";
 import { Batch } from "./batch.ts";
 import { codingOf, DecodedResponse } from "./decoding.ts";
 import type { HttpRequest, RequestController } from "./http1/http-request.ts";
@@ -100,6 +102,8 @@ export class UpstreamRequest implements UpstreamResponse, HttpRequest {
   /** Nothing more will come from upstream. */
   private ended = false;
   private error: GatewayError | undefined;
+  /** Finds out whether a JSON body that ends with the connection was cut. */
+  private scanner: Scanner | undefined;
 
   constructor(
     private readonly outgoing: OutgoingRequest,
@@ -168,7 +172,7 @@ export class UpstreamRequest implements UpstreamResponse, HttpRequest {
     this.restartTimeout();
   }
 
-  onHead({ status, headers, encoding }: ResponseHead): void {
+  onHead({ status, headers, encoding, endsWithConnection }: ResponseHead): void {
     if (this.ended) return;
     // What is not written yet, the connection has. The request is not repeated from now on.
     if (!(this.body instanceof Readable)) this.body = this.outgoing.body = undefined;
@@ -179,6 +183,8 @@ export class UpstreamRequest implements UpstreamResponse, HttpRequest {
     this.headers = headers;
     this.progress = "answering";
     this.startTimeout("idle");
+    if (endsWithConnection && status === 200 && coding === undefined && isJson(headers))
+      this.scanner = new Scanner({ duplicates: "allow" });
     this.undelivered = coding === undefined ? this : new DecodedResponse(this, coding, this.outgoing.origin.host);
     this.scheduleDelivery();
   }
@@ -186,6 +192,7 @@ export class UpstreamRequest implements UpstreamResponse, HttpRequest {
   onData(bytes: Buffer): void {
     if (this.ended) return;
     this.restartTimeout();
+    if (this.scanner) this.scan(bytes, this.scanner);
     this.buffered.push(bytes);
     this.bufferedBytes += bytes.length;
     if (this.receiver && !this.blocked && this.bufferedBytes >= LARGE_DELIVERY) this.flush();
@@ -195,8 +202,21 @@ export class UpstreamRequest implements UpstreamResponse, HttpRequest {
 
   onEnd(): void {
     if (this.ended) return;
+    if (this.scanner && isIncomplete(this.scanner)) {
+      this.fail(new GatewayError("upstream_truncated", { cause: this.fault("CONNECTION_CLOSED") }));
+      return;
+    }
     this.finish(undefined);
     this.scheduleDelivery();
+  }
+
+  /** What is invalid is not a matter of its end. */
+  private scan(bytes: Buffer, scanner: Scanner): void {
+    try {
+      scanner.push(bytes);
+    } catch {
+      this.scanner = undefined;
+    }
   }
 
   private scheduleDelivery(): void {
@@ -326,6 +346,19 @@ export class UpstreamRequest implements UpstreamResponse, HttpRequest {
 
   private fault(code: string): UpstreamFault {
     return new UpstreamFault(code, this.outgoing.origin.host);
+  }
+}
+
+const isJson = (headers: string[]): boolean =>
+  /^application\/json\b/i.test(new HeaderList(headers).get("content-type") ?? "");
+
+/** Reports whether JSON has begun and not ended. */
+function isIncomplete(scanner: Scanner): boolean {
+  try {
+    scanner.end();
+    return false;
+  } catch (thrown) {
+    return thrown instanceof JsonError && thrown.fault !== "empty";
   }
 }
 

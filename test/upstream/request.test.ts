@@ -61,6 +61,22 @@ t.test("a response that ends with its connection is complete", async (t) => {
   t.equal(error, undefined);
 });
 
+t.test("JSON that ends with its connection is complete only if its last value is", async (t) => {
+  const head = "HTTP/1.0 200 OK\r\ncontent-type: application/json; charset=utf-8\r\n\r\n";
+  for (const [text, error] of [
+    ['{"a":[{"b":"}"}]}\n', undefined],
+    ["", undefined],
+    ['{"a" 1}', undefined],
+    ['{"a":[{"b":1}]', "upstream_truncated"],
+    ['{"a":"b', "upstream_truncated"],
+  ] as const) {
+    const { upstream, proxy } = await proxied(t, (socket) => socket.end(head + text));
+    const ended = await whole(await proxy.send(outgoing(upstream.origin), client()));
+    t.equal(ended.body.toString(), text);
+    t.equal(ended.error?.code, error, text);
+  }
+});
+
 t.test("data that arrived before anybody read comes first, the failure after it", async (t) => {
   const { upstream, proxy } = await proxied(t, (socket) => socket.end(`${CHUNKED}5\r\n12345\r\n5\r\n67890\r\n`));
   const answer = await proxy.send(outgoing(upstream.origin), client());

@@ -9,6 +9,8 @@ export interface ResponseHead {
   headers: string[];
   /** The content codings of the body, as sent; undefined: none. */
   encoding: string | undefined;
+  /** Whether the body ends with the connection, which may also have been cut. */
+  readonly endsWithConnection?: boolean;
 }
 
 /** Limit of fields in a head or a trailer section; vendors send fewer than 50. */
@@ -43,6 +45,10 @@ export class ParsedHead implements ResponseHead {
     readFields(text, line[0].length, this, "RESPONSE_HEADER_INVALID");
     if (this.chunked && this.length !== undefined) throw new Http1Error("RESPONSE_FRAMED_TWICE");
     if (this.connectionFields) this.headers = withoutHeaders(this.headers, this.connectionFields);
+  }
+
+  get endsWithConnection(): boolean {
+    return !this.chunked && this.length === undefined;
   }
 
   /** Whether the provider allows another request on the connection. */
