@@ -26,7 +26,10 @@ interface SubprotocolOffer {
   defaultProtocol: string | undefined;
 }
 
-/** Removes Sec-WebSocket-Protocol from the headers, so that no key in it can be forwarded or logged. */
+/**
+ * Removes Sec-WebSocket-Protocol from the headers, so that no key in it can be forwarded or logged.
+ * @throws GatewayError `conflicting_api_keys` for several keys: each would be an attempt to guess one
+ */
 export function takeSubprotocols(headers: HeaderList, known: readonly SocketProtocol[]): SubprotocolOffer {
   const text = [...headers.entries()].flatMap(([name, value]) => (name === "sec-websocket-protocol" ? [value] : []));
   headers.delete("sec-websocket-protocol");
@@ -39,6 +42,7 @@ export function takeSubprotocols(headers: HeaderList, known: readonly SocketProt
     else if (!known.some(({ hiddenPrefixes }) => hiddenPrefixes.some((start) => entry.startsWith(start))))
       protocols.push(entry);
   }
+  if (new Set(keys).size > 1) throw new GatewayError("conflicting_api_keys");
   return { keys, protocols, defaultProtocol: protocols[0] ?? all[0] };
 }
 

@@ -40,5 +40,7 @@ t.test("keys and account markers are removed from the offered protocols; no head
   };
   t.same(read(), { keys: [], protocols: [], defaultProtocol: undefined });
   t.same(read("a, the-key.k1,org.x", " b ,"), { keys: ["k1"], protocols: ["a", "b"], defaultProtocol: "a" });
+  t.equal(read("the-key.k1, the-key.k1").keys.length, 2, "the same twice");
+  t.throws(() => read("the-key.k1, a", "the-key.k2"), { code: "conflicting_api_keys" });
   t.same(read("the-key.k1"), { keys: ["k1"], protocols: [], defaultProtocol: "the-key.k1" });
 });

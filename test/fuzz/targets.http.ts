@@ -198,7 +198,7 @@ const headers: Target = {
         holds([...list.entries()].filter(([key]) => key === name).length < 2, () => `${name} twice`);
     const query = new Query("key=k&x=1&api_key=z&Token=q");
     const found = takeKeys(list, query);
-    const offer = takeSubprotocols(list, PATHS.socketProtocols);
+    const { protocols = [] } = orRefused(() => takeSubprotocols(list, PATHS.socketProtocols)) ?? {};
     holds(query.toString() === "x=1" && found.every((key) => key !== ""), () => `${query} ${found}`);
     holds(
       ![...list.entries()].some(([name]) =>
@@ -207,8 +207,8 @@ const headers: Target = {
       () => `left: ${list.lines}`,
     );
     holds(
-      !offer.protocols.some((name) => /^openai-(?:insecure-api-key|organization|project)\./.test(name)),
-      () => `offered: ${offer.protocols}`,
+      !protocols.some((name) => /^openai-(?:insecure-api-key|organization|project)\./.test(name)),
+      () => `offered: ${protocols}`,
     );
   },
 };
