@@ -77,7 +77,10 @@ export default class LimitsPlugin implements Plugin {
     keys: Keys,
   ) {
     this.page = new KeyPage(limiter, levels, ledger);
-    this.sockets = new OpenSockets(keys, (exchange) => this.refuseUnmeasured(exchange, ON_SOCKET));
+    this.sockets = new OpenSockets(keys, (exchange) => {
+      if (exchange.model) marketplace.require(exchange.model.id, exchange.caller);
+      this.refuseUnmeasured(exchange, ON_SOCKET);
+    });
   }
 
   close(): void {

@@ -1,4 +1,5 @@
 import { hash } from "node:crypto";
+import { isDeepStrictEqual } from "node:util";
 import { GatewayError, storeUnavailable } from "../core/errors.ts";
 import { groupAndParents } from "../core/limits.ts";
 import type { MaybePromise } from "../core/plugin.ts";
@@ -66,10 +67,11 @@ export abstract class CachedKeys extends Keys {
     const before = this.fileKeys;
     this.fileKeys = new Map(fileKeys.flatMap((entry) => fileKeyRecords(entry)));
     this.digests.clear();
-    for (const { id, hash, expires } of before.values()) {
+    for (const record of before.values()) {
+      const { id, hash } = record;
       const now = this.fileKeys.get(hash);
       if (!now) this.notify({ id, kind: "revoked" });
-      else if (now.expires !== expires)
+      else if (!isDeepStrictEqual(now, record))
         this.notify({ id, kind: "changed", secrets: new Map([[hash, now.expires ?? Number.POSITIVE_INFINITY]]) });
     }
   }

@@ -452,6 +452,33 @@ models: { m: { targets: [a:x], price: { input: 1, output: 2 }, output: 1k } }
   t.match(JSON.parse(talking.messages.at(-1) ?? ""), { type: "error", error: { code: "key_not_allowed" } });
 });
 
+t.test("a WebSocket ends when its key may no longer use its model, by a command or by gateway.yaml", async (t) => {
+  const upstream = await socketUpstream(t);
+  const inFile = "the-key-of-the-file-0123456789";
+  const { port, gateway, folder } = await startGateway(
+    t,
+    `providers: { a: { url: "http://127.0.0.1:${upstream.port}/v1", speaks: [openai-chat], websocket: true } }
+models: { m: { targets: [a:x] }, o: { targets: [a:y] } }
+keys: { file: { key: ${inFile} } }
+`,
+  );
+  const talk = (key: string) =>
+    open(`ws://127.0.0.1:${port}/v1/realtime?model=m`, [], { authorization: `Bearer ${key}` });
+  const { keys } = gateway.stores;
+  const { key, record } = await keys.create({ name: "open" });
+  const ended = async ({ closed, messages }: Awaited<ReturnType<typeof talk>>) => {
+    t.equal(await closed, 1008);
+    t.match(JSON.parse(messages.at(-1) ?? ""), { type: "error", error: { code: "key_not_allowed" } });
+  };
+  const [byCommand, byFile] = [await talk(key), await talk(inFile)];
+  await keys.edit(record.id, { models: ["o"] });
+  await ended(byCommand);
+  const file = join(folder, "gateway.yaml");
+  writeFileSync(file, readFileSync(file, "utf8").replace(inFile, `${inFile}, models: [o]`));
+  await gateway.reload();
+  await ended(byFile);
+});
+
 t.test("a background answer is refused where tokens or money count: it may never be fetched", async (t) => {
   let asked = 0;
   const upstream = await httpUpstream((_, reply) => {
