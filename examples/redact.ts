@@ -20,7 +20,7 @@ const ADDRESS = {
 };
 const MASK = { pattern: /<address-\d{1,9}>/, maxLength: 20 };
 /** Members that hold no text of a conversation, but often the user's address. */
-const MEMBERS = ["user", "safety_identifier", "prompt_cache_key", "metadata"];
+const MEMBERS = ["user", "safety_identifier", "prompt_cache_key", "metadata", "labels"];
 /** Members that name what the provider has stored of former requests, whose masks stand for other addresses. */
 const STORED = ["previous_response_id", "conversation", "cachedContent"];
 const MAX_ADDRESSES = 100_000;

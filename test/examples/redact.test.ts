@@ -124,6 +124,8 @@ t.test("members that name the user are left out if an address is in them, and fo
   }
   const { sent } = await driven.ask({ protocol: "anthropic-messages", body: { metadata: { user_id: ADDRESS } } });
   t.equal(sent[0]?.json().metadata, undefined);
+  const labelled = await driven.ask({ protocol: "gemini", body: { labels: { who: ADDRESS } } });
+  t.equal(labelled.sent[0]?.json().labels, undefined);
   const part = (name: string, value: string) =>
     `--b\r\ncontent-disposition: form-data; name="${name}"\r\n\r\n${value}\r\n`;
   const form = await driven.ask({
