@@ -34,7 +34,9 @@ export default class Cache implements Plugin {
     headers: z
       .array(z.string().toLowerCase())
       .default(["gateway-strict", "anthropic-beta", "anthropic-version", "openai-beta"])
-      .describe("Headers of a request that change its answer."),
+      .describe(
+        "Headers of a request that change its answer, besides those that gateway.yaml forwards to its providers.",
+      ),
   });
   // After models: the caller's permissions are checked before a response is found. Before rewrite: everything is in the
   // client's protocol.
@@ -54,13 +56,14 @@ export default class Cache implements Plugin {
   }
 
   async route(exchange: RouteExchange): Promise<void> {
-    const { caller, path, query, headers, model, body, operation, dryRun } = exchange;
+    const { caller, path, query, headers, model, body, operation, dryRun, targets } = exchange;
     const { asked = body } = this.state(exchange);
     delete this.state(exchange).asked;
     if (!operation.generates || !body.scan || dryRun) return;
     // Everything that a response depends on: `?alt=sse` is another framing, `gateway-strict` refuses what would be dropped.
     const whose = this.options.shared ? "all" : [caller?.id];
-    const lines = [...headers.entries()].filter(([name]) => this.options.headers.includes(name));
+    const matters = [...this.options.headers, ...targets.flatMap(({ provider }) => provider.forward)];
+    const lines = [...headers.entries()].filter(([name]) => matters.some((each) => isNamedBy(name, each)));
     // What plugins behind this one have changed, like a mask in place of a name, they may restore in the answer that is kept: it
     // answers only what was the same here, too. All of them have changed it before the first `route`.
     const bodies = [...new Set([asked, body])].map((each) => each.bytes().toString());
@@ -108,3 +111,7 @@ export default class Cache implements Plugin {
     this.log.warn({ cause: error.message }, "the cache's store does not answer");
   }
 }
+
+/** @param pattern a name, or a prefix that ends in `*` */
+const isNamedBy = (name: string, pattern: string): boolean =>
+  pattern.endsWith("*") ? name.startsWith(pattern.slice(0, -1)) : name === pattern;

@@ -183,3 +183,22 @@ models: { m: { targets: [up:x] } }
   };
   t.same([await calls("a", "b"), await calls("a"), await calls("a", "b")], [1, 2, 2]);
 });
+
+t.test("a header that is forwarded to the provider is another entry: it may name a tenant", async (t) => {
+  const upstream = await repeating(t);
+  const yaml = `providers: { up: { url: "${upstream.origin.origin}/v1", speaks: [openai-chat], forward: [X-Tenant, x-own-*] } }
+models: { m: { targets: [up:x] } }
+`;
+  const cache = { shared: true };
+  const { url } = await startExamples(t, yaml, "[sse, auth, models, cache, rewrite, usage]", { cache });
+  const body = '{"model":"m","messages":[{"role":"user","content":"hi"}]}';
+  const calls = async (headers: Record<string, string>) => {
+    await (await fetch(`${url}/v1/chat/completions`, { method: "POST", headers: asking(headers), body })).text();
+    return upstream.seen.length;
+  };
+  t.same(
+    [await calls({ "x-tenant": "a" }), await calls({ "X-Tenant": "b" }), await calls({ "x-tenant": "a" })],
+    [1, 2, 2],
+  );
+  t.same([await calls({ "x-own-user": "a" }), await calls({ "x-other": "a" }), await calls({})], [3, 4, 4]);
+});
