@@ -94,6 +94,11 @@ t.test("a schema that is long is refused, and few of many issues are reported", 
   const error = { code: "invalid_field", message: /of 100000 characters/ };
   t.match(await ask({ enum: ["a".repeat(100_000)] }, '"a"'), { status: 400, sent: [], error });
   t.equal((await ask({ enum: ["a".repeat(90_000), "a"] }, '"a"')).status, 200);
+  t.match(await ask({ type: "array", prefixItems: Array(5000).fill({}) }, "[]"), { status: 400, sent: [] });
+  t.equal(
+    (await ask({ type: "array", prefixItems: Array(4900).fill({}) }, JSON.stringify(Array(4900).fill(1)))).status,
+    200,
+  );
   const wrong = await ask({ type: "array", items: { type: "string" } }, JSON.stringify(Array(50).fill(7)));
   t.match(wrong, { status: 502, error: { message: /schema: (?:\d \(invalid_type\)(?:, |\.$)){5}$/ } });
 });
