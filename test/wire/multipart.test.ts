@@ -93,6 +93,8 @@ const REFUSED: Record<string, [form: string, said: RegExp]> = {
   "an encoded name": [part(`name="a"; name*=utf-8''model`, "b") + MODEL + END, /content-disposition/],
   "an encoded word as a name": [part('name="=?utf-8?q?model?="', "b") + MODEL + END, /content-disposition/],
   "an encoded word in a name": [part('name="a =?UTF-8?B?bW9kZWw=?="', "b") + MODEL + END, /content-disposition/],
+  "brackets in a name without quotes": [part("name=model]", "b") + MODEL + END, /content-disposition/],
+  "a byte order mark before a name": [part('name="\ufeffmodel"', "b") + MODEL + END, /content-disposition/],
   "a name behind a file": [part('filename="b"; name="model"', "b") + END, /content-disposition/],
   "an escape in a name": [part('name="mo\\del"', "b") + MODEL + END, /content-disposition/],
   "a file name that holds a name": [
