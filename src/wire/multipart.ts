@@ -22,12 +22,12 @@ const OTHER_CHARSET = new RegExp(String.raw`charset(?!=(?:${CHARSETS}|"${CHARSET
 /** Matches, in a part's head, a control character or half a line break. */
 const CONTROL = /(?![\t\r\n\x80-\x9f])\p{Cc}|\r(?!\n)|(?<!\r)\n/u;
 const LINE = /^([A-Za-z-]+):[ \t]*((?:[^ \t].*)?)$/s;
-// Other names to some parsers: an encoded word, as for BOUNDARY; a byte order mark, which undici removes; and brackets without
-// quotes, where Werkzeug ends the name.
-const DISPOSITION = /^form-data;[ \t]*name=(?:"(?!\xef\xbb\xbf)((?:(?!=\?)[^"\\%])*)"|([\w.-]+))[ \t]*(;.*)?$/i;
+// Names that some parsers read differently: with a semicolon or an equals sign (also in encoded words, as for BOUNDARY), behind a
+// byte order mark or a tab, and with brackets but no quotes.
+const DISPOSITION = /^form-data; *name=(?:"(?!\xef\xbb\xbf)([^"\\%;=]*)"|([\w.-]+)) *(;.*)?$/i;
 // An empty filename makes a file to some parsers, and a text to others.
 const FILE = new RegExp(
-  String.raw`^(?:;[ \t]*filename=(?:"(?:[^"\\]|\\[^"\\])+"|${TOKEN}))?(?:;[ \t]*filename\*=utf-8''[!#$&+.^_|~0-9A-Za-z%-]+)?$`,
+  String.raw`^(?:; *filename=(?:"(?:[^"\\]|\\[^"\\])+"|${TOKEN}))?(?:; *filename\*=utf-8''[!#$&+.^_|~0-9A-Za-z%-]+)?$`,
   "i",
 );
 const TEXT_TYPE = /^text\/plain(?:[ \t]*;[ \t]*charset=(?:"([^"]*)"|([^\s"]*)))?[ \t]*$/i;
