@@ -48,6 +48,8 @@ const TYPES = [
   `multipart/form-data; boundary*=utf-8''x; boundary=${B}`,
   "multipart/form-data; boundary=-",
 ];
+/** Names that some parsers read as `model`. */
+const NAMES = ['"\xef\xbb\xbfmodel"', "model]", '"=?utf-8?q?model?="', '"a; name=model"', '"model=a"'];
 /** What is put in somewhere. */
 const BITS = [
   ...["\r\n", "\n", "\r", "--", " ", "\t", "\0", '"', "\\", ";", "\r\n\r\n", "é", "%22", "[]"],
@@ -71,6 +73,7 @@ function letter(seed: number): Letter {
   const cast = dice(seed);
   const pick = <T>(list: readonly T[]): T => list[cast(list.length)] as T;
   let text = pick(BASES);
+  if (seed % 8 === 0) text = text.replace('"prompt"', pick(NAMES));
   for (let times = cast(3); times > 0; times--) text = mutated(text, cast, pick);
   return { type: cast(8) === 0 ? pick(TYPES) : TYPE, body: Buffer.from(text, "latin1") };
 }
@@ -125,6 +128,14 @@ function asMultiparty({ type, body }: Letter): Promise<string[]> {
   });
 }
 
+/** The same, as Node's own fetch reads them; nothing where it refuses the form. */
+async function asFetch({ type, body }: Letter): Promise<string[] | undefined> {
+  const form = await new Response(new Uint8Array(body), { headers: { "content-type": type } })
+    .formData()
+    .catch(() => undefined);
+  return form?.getAll("model").map((value) => (typeof value === "string" ? value : "a file"));
+}
+
 /** Where the model stands, or why there is none; the same however the form is cut. */
 function asScanned({ type, body }: Letter, step: number): string {
   const boundary = parseBoundary(type);
@@ -162,9 +173,9 @@ models: { cheap: { targets: [up:vendors-cheap] }, dear: { targets: [up:vendors-d
   const differing: string[] = [];
   for (const { rawHeaders, body } of seen) {
     const type = rawHeaders[rawHeaders.findIndex((name) => name.toLowerCase() === "content-type") + 1] ?? "";
-    for (const read of [asBusboy, asMultiparty]) {
+    for (const read of [asBusboy, asMultiparty, asFetch]) {
       const models = await read({ type, body });
-      if (models.length !== 1 || models[0] !== "vendors-cheap")
+      if (models && (models.length !== 1 || models[0] !== "vendors-cheap"))
         differing.push(
           `${read.name} sees ${JSON.stringify(models)} in ${type}: ${JSON.stringify(body.toString("latin1"))}`,
         );
