@@ -101,7 +101,10 @@ export default class UsagePlugin implements Plugin {
     const { marketplace, redactor, translations } = this;
     const asked = reading.asked ?? new SentFigures(exchange, translations);
     const settled = settle({ exchange, reading, cut: this.options.cut, asked, isRunning });
-    return finalEntry(exchange, settled, isRunning ? undefined : reading.lateId, { marketplace, redactor });
+    return finalEntry(exchange, settled, isRunning ? undefined : (reading.lateId ?? exchange.usageName), {
+      marketplace,
+      redactor,
+    });
   }
 
   /** Responds to `GET /v1/requests/{id}` with the ledger's entry of a request, for the key that made it. */

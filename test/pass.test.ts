@@ -91,3 +91,32 @@ paths: { "/v1/*": { pass: a, use: [auth, usage] } }
     t.match(rows[0], { source: "reported", usage: { in: { total: 3 }, out: { total: 2 } }, bytes: { up: 2 } });
   },
 );
+
+t.test("the usage of an object that is fetched counts once, when it is finished", async (t) => {
+  let [status, tokens, noise] = ["in_progress", 0, ""];
+  const upstream = await httpUpstream((_, response) => {
+    const usage = { input_tokens: tokens, output_tokens: tokens, total_tokens: 2 * tokens };
+    response
+      .writeHead(200, { "content-type": "application/json" })
+      .end(JSON.stringify({ id: "batch_1", object: "batch", status, noise, usage }));
+  });
+  t.teardown(() => upstream.close());
+  const { url, gateway } = await startGateway(
+    t,
+    `providers: { a: { url: "${upstream.origin.origin}/v1", speaks: [openai-responses] } }
+models: { m: { targets: [a:m] } }
+paths: { "/v1/batches/*": { pass: a } }
+`,
+  );
+  await fetch(`${url}/v1/batches`, { method: "POST", headers: asking(), body: "{}" });
+  for ([status, tokens, noise] of [
+    ["validating", 0, ""],
+    ["in_progress", 20, ""],
+    ["completed", 50, ""],
+    ["completed", 50, "x".repeat(9000)],
+    ["completed", 50, ""],
+  ] as const)
+    t.equal((await fetch(`${url}/v1/batches/batch_1`, { headers: asking() })).status, 200);
+  await gateway.stores.ledger.flush();
+  t.match(await gateway.stores.ledger.sums({ by: [] }), [{ requests: 6, tokensIn: 50, tokensOut: 50 }]);
+});

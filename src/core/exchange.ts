@@ -165,6 +165,8 @@ export class Exchange {
    */
   conversation: string | undefined;
   readonly attempts: Attempt[] = [];
+  /** The name under which its usage counts once, where it may be reported again. */
+  usageName: string | undefined;
   /** Why the provider's usage could not be read, if that failed; contains none of the content. */
   usageError: string | undefined;
   /** Header lines for any response to it, error responses included: name, value, … */

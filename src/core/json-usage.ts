@@ -21,6 +21,8 @@ export class JsonUsage {
   late: string | undefined;
   /** The parsed body, where it is whole and short. */
   json: unknown;
+  /** The id of the object that the response is. */
+  id: string | undefined;
   /** The response says that it is still being made. */
   unfinished = false;
 
@@ -66,6 +68,7 @@ export class JsonUsage {
     return this.recordFault(() => {
       if (!scanner) this.json = JSON.parse(String(beginning)) as unknown;
       const json = scanner ? this.capturedMembers(scanner) : this.json;
+      this.id = shortText((json as { id?: unknown } | null)?.id);
       const images = this.protocols[0]?.images;
       return images ? this.addImages(images, json) : this.read(json);
     });
@@ -97,7 +100,7 @@ export class JsonUsage {
       ...(storedResponses?.background.members ?? []),
       ...(images ? [images.sizeMember, images.qualityMember] : []),
     ]);
-    this.members = [...new Set(names)];
+    this.members = [...new Set(["id", ...names])];
     const scanner = new Scanner({ capture: this.members, duplicates: "allow", ...LIMITS });
     if (this.beginning) scanner.push(this.beginning);
     this.beginning = undefined;
@@ -158,3 +161,9 @@ export class JsonUsage {
     }
   }
 }
+
+/** Maximum length of an id: vendors' ids are shorter. */
+const MAX_ID = 256;
+
+const shortText = (value: unknown): string | undefined =>
+  typeof value === "string" && value.length <= MAX_ID ? value : undefined;

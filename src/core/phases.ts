@@ -69,7 +69,7 @@ export type DoneExchange = SendExchange &
     Pick<
       Exchange,
       | ("attempt" | "answerer" | "head" | "droppedFromResponse")
-      | ("streaming" | "status" | "outcome" | "error" | "received" | "written" | "firstByte")
+      | ("streaming" | "status" | "outcome" | "error" | "received" | "written" | "firstByte" | "usageName")
     >
   > &
   Pick<Exchange, "charge" | "usage" | "usageError" | "progress">;

@@ -133,12 +133,21 @@ export class PassMeter implements PassObserver {
 
   onResponseEnd(): void {
     const { exchange, usage } = this;
-    if (usage) {
-      exchange.usage = usage.end();
-      exchange.usageError = usage.fault;
-    }
+    if (usage) this.takeUsage(usage);
     if (exchange.status >= 400) exchange.outcome = "upstream_error";
     this.settle();
+  }
+
+  /** Sets the usage. An object that is fetched, like a batch, has its usage each time: it counts once, when it is finished. */
+  private takeUsage(usage: JsonUsage): void {
+    const { exchange } = this;
+    const found = usage.end();
+    exchange.usageError = usage.fault;
+    if (exchange.method !== "POST") {
+      if (usage.id === undefined || usage.unfinished || !((found?.in.total ?? 0) + (found?.out.total ?? 0) > 0)) return;
+      exchange.usageName = `passed ${usage.id}`;
+    }
+    exchange.usage = found;
   }
 }
 
