@@ -329,7 +329,7 @@ export class Health {
     const { health, cooldowns, provider } = this.stateOf(target);
     const now = this.clock();
     if (status >= 500) health.recordFailure(requestNumber, caller);
-    else health.recordResponse(requestNumber, firstByte, caller);
+    else health.recordResponse(requestNumber, firstByte, caller, status >= 300);
     // A refusal is an answer whatever becomes of its body.
     if (status >= 300 && status < 500) health.recordWhole(requestNumber);
     if (!credential) return;

@@ -5,6 +5,8 @@ import { SlidingWindow } from "./sliding-window.ts";
 const LATENCY_WEIGHT = 0.3;
 /** Milliseconds after which a measured time to first byte counts a third: a target that got no requests is tried again. */
 const LATENCY_DECAY = 30_000;
+/** Milliseconds that count as the time to first byte of a target that sends nothing but errors. */
+const UNANSWERED = 60_000;
 
 /**
  * Milliseconds after which the answer of a probe counts as a success for now, although it still runs: streams may take minutes, and
@@ -78,6 +80,8 @@ export class TargetHealth {
   private trialUntil = 0;
   private latency = 0;
   private measuredAt = 0;
+  /** Whether a response was no error. */
+  private hasAnswered = false;
 
   /**
    * @param clock milliseconds
@@ -137,7 +141,7 @@ export class TargetHealth {
       state: this.closed ? "closed" : remaining > 0 ? "open" : "half-open",
       remaining,
       inFlight: this.inFlight,
-      ...(this.measuredAt === 0 ? {} : { firstByte: this.latency }),
+      ...(this.hasAnswered ? { firstByte: this.latency } : {}),
       recent: { requests, failed },
     };
   }
@@ -233,18 +237,30 @@ export class TargetHealth {
    * Records the head of a response. It is neither a success nor a failure until the response has ended.
    * @param firstByte milliseconds to its first byte
    * @param caller whose request it answers
+   * @param isError whether the provider refused the request
    */
-  recordResponse(request: number, firstByte: number, caller?: string): void {
+  recordResponse(request: number, firstByte: number, caller?: string, isError = false): void {
     const now = this.clock();
     this.callers.record(caller, now);
-    const isOutdated = this.measuredAt === 0 || now - this.measuredAt > LATENCY_DECAY;
-    this.latency = isOutdated ? firstByte : this.latency + LATENCY_WEIGHT * (firstByte - this.latency);
-    this.measuredAt = now;
+    this.measure(firstByte, isError, now);
     if (request === this.probe) this.trialUntil = now + MAX_TRIAL;
     this.window.add(now);
     const { slow } = this.limits;
     if (slow > 0 && firstByte > slow) this.markFailure(caller, now);
     if (slow > 0 && this.closed) this.openIfFailing();
+  }
+
+  /**
+   * Errors come fast, and would make a target that sends nothing else get all requests: each counts as twice the time of its answers.
+   * Those that requests cause themselves come from all targets alike.
+   */
+  private measure(firstByte: number, isError: boolean, now: number): void {
+    const errorTime = Math.min(2 * this.latency || UNANSWERED, UNANSWERED);
+    const time = isError ? Math.max(firstByte, errorTime) : firstByte;
+    const isOutdated = !this.hasAnswered || now - this.measuredAt > LATENCY_DECAY;
+    this.latency = isOutdated ? time : this.latency + LATENCY_WEIGHT * (time - this.latency);
+    this.measuredAt = now;
+    this.hasAnswered ||= !isError;
   }
 
   /**

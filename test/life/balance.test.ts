@@ -46,6 +46,20 @@ t.test("by latency: a slow provider gets few requests, and more than none", asyn
   t.ok(late > 0 && late < Math.min(one, two) / 2, `${[one, two, late]}`);
 });
 
+t.test("by latency: a target whose errors come fast gets few requests", async (t) => {
+  const refusing = await httpUpstream((_, reply) =>
+    reply.writeHead(404, { "content-type": "application/json" }).end('{"error":{"message":"no such model"}}'),
+  );
+  t.teardown(() => refusing.close());
+  const { upstreams } = await providers(t, 20);
+  const running = await gateway(t, [refusing, ...upstreams], "{ balance: latency, targets: [p0:x, p1:x] }");
+  for (let i = 0; i < 30; i++) {
+    const body = '{"model":"m","messages":[]}';
+    await (await fetch(`${running.url}/v1/chat/completions`, { method: "POST", headers: asking(), body })).text();
+  }
+  t.ok(refusing.seen.length < 5, `${refusing.seen.length} of 30`);
+});
+
 t.test("cheapest: all requests go to the cheapest while it is healthy, then to the next", async (t) => {
   const { upstreams, well, counts } = await providers(t, 1, 1, 1);
   const targets =

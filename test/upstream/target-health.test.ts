@@ -253,6 +253,30 @@ t.test("its load is its time to the first byte, multiplied by its running reques
   t.ok(health.load > 50);
 });
 
+t.test("errors, which come fast, increase its load, and an answer decreases it again", async (t) => {
+  const { health, ask, watch } = watched();
+  const refuse = (count: number) => {
+    for (let i = 0; i < count; i++) {
+      health.recordResponse(health.begin(), 1, undefined, true);
+      health.end();
+    }
+  };
+  refuse(1);
+  t.equal(health.load, 60_000, "one that has only sent errors comes last");
+  t.equal(health.condition.firstByte, undefined);
+  ask(1, true, 100);
+  t.equal(health.load, 100, "its first answer counts alone");
+  refuse(1);
+  t.equal(health.load, 130);
+  refuse(50);
+  t.ok(health.load > 30_000 && health.load <= 60_000);
+  ask(20, true, 100);
+  t.ok(health.load < 200);
+  refuse(50);
+  watch.now += 300_000;
+  t.ok(health.load < 5, "without responses they are forgotten");
+});
+
 t.test(
   "an operator may have it tried at once: the next request is the probe, and a failure opens it again",
   async (t) => {
