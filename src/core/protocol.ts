@@ -172,7 +172,7 @@ export interface Protocol {
  * What a provider's error refuses.
  *
  * - `credential`: our credential, for any request.
- * - `target`: our credential, for this model or this endpoint.
+ * - `target`: our credential, for this model (which may not exist any more) or this endpoint.
  * - `request`: the content of the request, with any credential.
  * - `object`: the request, because it names an object that the account of our credential does not have.
  */

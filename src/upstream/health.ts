@@ -376,7 +376,7 @@ export class Health {
     const scopeText = isOnlyForCaller ? " for this key, for all once another one is refused too" : "";
     this.log.error(
       refusalFields(attempt),
-      `the provider does not accept the credential: switched off ${where}${scopeText}, retried now and then`,
+      `${refusalText(attempt)}: switched off ${where}${scopeText}, retried now and then`,
     );
   }
 
@@ -473,6 +473,11 @@ function credentialOrder(
 
 /** Returns the id by which refusals of a credential are kept apart; all callers without a known key share one. */
 export const callerIdOf = ({ caller }: Pick<Exchange, "caller">): string => caller?.id ?? "";
+
+const refusalText = ({ status }: Attempt): string =>
+  status === 404
+    ? "the provider does not have the model, or not for the credential"
+    : "the provider does not accept the credential";
 
 /** Returns the log fields for a refused credential. */
 const refusalFields = (attempt: Attempt) => ({

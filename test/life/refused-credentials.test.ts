@@ -71,6 +71,16 @@ t.test("a request that is refused for its content is sent nowhere else, and puts
   }
 });
 
+t.test("a model that its vendor has retired leads to the fallback", async (t) => {
+  const retired = { error: { code: "model_not_found", message: "The model `m` does not exist …", param: null } };
+  const { running, ask, state } = await gateway(t, 404, retired);
+  state.revoked = true;
+  t.match(await ask(KEY, "good"), { status: 200, body: '{"dear":true}', asked: 2, dear: 1 });
+  t.match(await ask(KEY, "good"), { status: 200, asked: 0, dear: 1 }, "which is then called at once");
+  const reports = running.log.lines.filter(({ message }) => /does not have the model/.test(message));
+  t.equal(reports.length, 2, "it is reported for each credential");
+});
+
 t.test("a refusal for an unknown reason concerns one caller only", async (t) => {
   for (const status of [401, 403]) {
     const { running, vendor, dear, ask } = await gateway(t, status, { error: { message: "no" } });

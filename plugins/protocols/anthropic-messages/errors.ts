@@ -7,6 +7,7 @@ import {
   type Fault,
   type HeaderList,
   ownProperty,
+  type Protocol,
 } from "model-gateway/protocol";
 
 /** The vendor's type for each kind of error; its statuses are those of the gateway's own table. [S, D: errors page] */
@@ -88,6 +89,13 @@ export function parseErrorResponse(status: number, _headers: HeaderList, text: s
     parseErrorEvent(parseJson(text), status) ?? { status, kind: errorKindOf(status), code: "upstream_failed", message }
   );
 }
+
+/** Returns what an error refuses: a 404 with this message is about the model, which the vendor has retired, or never had. [F] */
+export const refuses: NonNullable<Protocol["refuses"]> = (status, body) => {
+  if (status !== 404) return undefined;
+  const { code, message } = parseErrorEvent(parseJson(body.toString()), status) ?? {};
+  return code === "not_found_error" && message?.startsWith("model: ") ? "target" : undefined;
+};
 
 function parseJson(text: string): unknown {
   try {

@@ -6,7 +6,7 @@ import {
   type Operation,
   type TranslatedProtocol,
 } from "model-gateway/protocol";
-import { errorBody, parseErrorResponse, streamError } from "./errors.ts";
+import { errorBody, parseErrorResponse, refuses, streamError } from "./errors.ts";
 import { objects, otherModels, vendorObjects } from "./objects.ts";
 import { decodeRequest } from "./request.decode.ts";
 import { encodeRequest } from "./request.encode.ts";
@@ -143,6 +143,7 @@ const anthropicMessages: TranslatedProtocol = {
   },
   credential: (secret) => ["x-api-key", secret],
   listing,
+  refuses,
   error: errorBody,
   streamError,
   ending,

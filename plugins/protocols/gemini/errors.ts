@@ -121,10 +121,14 @@ export const parseErrorResponse = (status: number, _headers: HeaderList, text: s
 const UNAVAILABLE_OBJECT =
   /^(?:You do not have permission to access the (?:File|CachedContent) |CachedContent not found \(or permission denied\))/;
 
+/** The message about a model that the vendor has retired, or that does not know the method. The path has its name. [F] */
+const UNKNOWN_MODEL = /^models\/\S+ is not found for API version /;
+
 /** Returns what an error refuses: an unknown or expired key is a 400 with a reason of its own. [F] */
 export const refuses: NonNullable<Protocol["refuses"]> = (status, body) => {
-  if (status !== 403 && !(status === 400 && body.includes(BAD_KEY))) return undefined;
+  if (status !== 403 && status !== 404 && !(status === 400 && body.includes(BAD_KEY))) return undefined;
   const { kind, message } = parseRpcError(status, findError(body.toString()));
+  if (status === 404) return UNKNOWN_MODEL.test(message) ? "target" : undefined;
   if (status === 400) return kind === "authentication" ? "credential" : undefined;
   return UNAVAILABLE_OBJECT.test(message) ? "object" : undefined;
 };

@@ -184,14 +184,17 @@ export function parseErrorResponse(status: number, _headers: HeaderList | undefi
 
 /**
  * Returns what an error refuses where its status is ambiguous: an unknown key with a 400; content with a 403, which xAI states
- * in the message and OpenRouter with its moderation result; a restricted key with a 401; a too large request with a 429. [F;
- * D: OpenRouter's errors]
+ * in the message and OpenRouter with its moderation result; a restricted key with a 401; a too large request with a 429; a model
+ * that does not exist any more, or not for our key, with a 404 or a 400. [F; D: OpenRouter's errors]
  */
 export const refuses: NonNullable<Protocol["refuses"]> = (status, body) => {
-  if (status !== 400 && status !== 401 && status !== 403 && status !== 429) return undefined;
+  if (!AMBIGUOUS.has(status)) return undefined;
   const text = body.toString();
-  const { kind, message } = parseErrorResponse(status, undefined, text);
-  if (status === 400) return kind === "authentication" ? "credential" : undefined;
+  const { kind, code, message } = parseErrorResponse(status, undefined, text);
+  if (status === 400 || status === 404) {
+    if (code === "model_not_found") return "target";
+    return status === 400 && kind === "authentication" ? "credential" : undefined;
+  }
   if (status === 429) return exceedsWholeLimit(message) ? "request" : undefined;
   if (message.startsWith(RESTRICTED_KEY)) return "target";
   if (status === 401) return undefined;
@@ -209,6 +212,7 @@ function exceedsWholeLimit(message: string): boolean {
 }
 const LIMIT_MESSAGE = /\bLimit:? ([\d,]{1,20})(?:, Used:? [\d,]{1,20})?, Requested:? ([\d,]{1,20})/;
 
+const AMBIGUOUS: ReadonlySet<number> = new Set([400, 401, 403, 404, 429]);
 const POLICY_VIOLATION = "Content violates usage guidelines";
 const RESTRICTED_KEY = "You have insufficient permissions for this operation";
 

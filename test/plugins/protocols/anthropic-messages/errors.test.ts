@@ -135,3 +135,12 @@ t.test("the message of a proxy or a compatible server is read where it is elsewh
       JSON.stringify(body),
     );
 });
+
+t.test("a model that the vendor does not know is distinguished from an object", async (t) => {
+  const told = (status: number, type: string, message: string) =>
+    protocol.refuses?.(status, Buffer.from(JSON.stringify({ type: "error", error: { type, message } })));
+  t.equal(told(404, "not_found_error", "model: claude-old"), "target");
+  t.equal(told(404, "not_found_error", "File not found: model: x"), undefined);
+  t.equal(told(400, "invalid_request_error", "model: claude-old"), undefined);
+  t.equal(protocol.refuses?.(404, Buffer.from("no JSON")), undefined);
+});

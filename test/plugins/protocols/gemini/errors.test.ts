@@ -84,6 +84,9 @@ t.test("a key that the vendor does not know is recognised by its reason alone", 
     t.equal(told({ message }), undefined);
   }
   t.equal(told({ ...denied, message: "The caller does not have permission" }, 403), undefined);
+  const retired = "models/gemini-old is not found for API version v1beta, or is not supported for generateContent.";
+  t.equal(told({ code: 404, status: "NOT_FOUND", message: retired }, 404), "target");
+  t.equal(told({ code: 404, status: "NOT_FOUND", message: `No file: ${retired}` }, 404), undefined);
 });
 
 t.test("the reason is the provider's own, where it has one", async (t) => {

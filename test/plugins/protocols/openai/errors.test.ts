@@ -143,6 +143,9 @@ t.test("a refusal of content, or of one call, is distinguished from one of the k
     [429, { error: { message: tooLarge("30,000, Used 10, Requested 50,000"), type: "tokens" } }, "request"],
     [429, { error: { message: tooLarge("30000, Used 29000, Requested 2000"), type: "tokens" } }, undefined],
     [429, { error: { message: "Rate limit reached", type: "requests" } }, undefined],
+    [404, { error: { code: "model_not_found", message: "The model `m` does not exist …", param: null } }, "target"],
+    [400, { error: { code: "model_not_found", message: "The requested model 'm' does not exist." } }, "target"],
+    [404, { error: { code: null, message: "model_not_found: No such file" } }, undefined],
     [403, "no object", undefined],
     [403, null, undefined],
   ] as const)
