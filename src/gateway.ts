@@ -541,9 +541,10 @@ async function buildGeneration(
 
 /** Returns the limits for clients. */
 function serverLimits({ connections, trust, overload }: Config, processes: number): Partial<ServerLimits> {
-  const { per_address: most, head, idle: keepAlive } = connections;
+  const { per_address: most, head, headers, target, idle: keepAlive } = connections;
   // Connections of one address are spread over the processes.
-  return { perAddress: Math.ceil(most / processes), head, keepAlive, trust: new Networks(trust), overload };
+  const perAddress = Math.ceil(most / processes);
+  return { perAddress, head, heads: { headers, target }, keepAlive, trust: new Networks(trust), overload };
 }
 
 /** Logs keys with limits, which are in the store, that gateway.yaml does not enforce. */

@@ -10,7 +10,7 @@ import type { HandshakeResponse } from "./downstream/handshake.ts";
 import type { RouteMatch } from "./downstream/paths.ts";
 import { pluginAnswer } from "./downstream/plugin-answer.ts";
 import { namesModel } from "./downstream/query-names.ts";
-import { Reply } from "./downstream/reply.ts";
+import { Reply, type ReplyParts } from "./downstream/reply.ts";
 import { SocketMessageChecker } from "./objects/socket-message-checker.ts";
 import type { ExchangeParts } from "./pipeline.ts";
 import { addCredential, upstreamPath, urlWithPath } from "./upstream/address.ts";
@@ -22,6 +22,7 @@ import { SocketMeter } from "./upstream/socket-meter.ts";
 import type { Handshake, SocketEnd, SocketLimits } from "./upstream/websocket.ts";
 
 interface SocketParts extends ExchangeParts {
+  config: ReplyParts["config"];
   sockets: SocketLimits;
   marketplace: Marketplace;
 }

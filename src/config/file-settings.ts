@@ -80,8 +80,14 @@ export function toFileSettings(config: Config): Settings {
     })),
     store: storeSettings(config.store),
     alerts: alerts && { ...alerts, repeat: duration(alerts.repeat) },
-    connections: { ...mapNumbers(connections, duration), per_address: count(connections.per_address) },
-    body: { ...mapNumbers(body, size), idle: duration(body.idle), patience: duration(body.patience) },
+    connections: {
+      ...{ ...mapNumbers(connections, duration), target: size(connections.target) },
+      ...{ per_address: count(connections.per_address), headers: count(connections.headers) },
+    },
+    body: {
+      ...{ ...mapNumbers(body, size), idle: duration(body.idle), patience: duration(body.patience) },
+      ...{ depth: count(body.depth), names: count(body.names), ratio: count(body.ratio) },
+    },
     answers: { memory: size(config.answers.memory) },
     sockets: { idle: duration(sockets.idle), message: size(sockets.message) },
     overload: {

@@ -72,9 +72,15 @@ export const REFUSALS = {
     431,
     "too_large",
     "The request head is too large.",
-    "At most 100 header lines and 16 KiB.",
+    "At most 100 header lines (`connections.headers`) and 16 KiB.",
   ),
-  target_too_long: refuse("head", 414, "too_large", "The request target is too long.", "At most 8 KiB."),
+  target_too_long: refuse(
+    "head",
+    414,
+    "too_large",
+    "The request target is too long.",
+    "At most 8 KiB (`connections.target`).",
+  ),
   method_not_allowed: refuse("head", 405, "invalid", "This path does not support the method."),
   path_not_found: refuse("path", 404, "not_found", "No such path."),
   upgrade_required: refuse(

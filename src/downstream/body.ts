@@ -31,6 +31,12 @@ const BLOCK = 16 * 1024;
 export interface BodyLimits extends BodyRateLimits {
   /** Maximum bytes of a body, both as received and as decoded. */
   readonly maxBytes: number;
+  /** Maximum levels of JSON; default 128. */
+  readonly depth?: number;
+  /** Maximum names in JSON; default 50,000. */
+  readonly names?: number;
+  /** Maximum size of a decoded body compared with its compressed size; default 100. */
+  readonly ratio?: number;
 }
 
 /**
@@ -94,7 +100,8 @@ class BodyReader implements BodyConsumer, BodyRateListener {
     private readonly resolve: (body: Body) => void,
     private readonly reject: (error: GatewayError) => void,
   ) {
-    this.scanner = options.json ? new Scanner(SCAN_LIMITS) : undefined;
+    const { depth: maxDepth = 128, names: maxKeys = 50_000 } = limits;
+    this.scanner = options.json ? new Scanner({ ...SCAN_LIMITS, maxDepth, maxKeys }) : undefined;
     this.pace = new BodyRateMonitor(limits, this);
     if (coding) this.decoder = this.decode(coding);
     request.on("error", this.onClose);
@@ -204,10 +211,10 @@ class BodyReader implements BodyConsumer, BodyRateListener {
     return createBodyDecoder(coding, {
       piece: (piece) => {
         if (this.over) return;
-        const maxBytes = this.limits.maxBytes;
+        const { maxBytes, ratio = MAX_RATIO } = this.limits;
         const length = this.length + piece.length;
         if (length > maxBytes) this.fail(bodyTooLarge(maxBytes, "decoded "));
-        else if (isDecompressionBomb(length, this.decoder?.consumed() ?? 0)) this.fail(decompressionBomb());
+        else if (isDecompressionBomb(length, this.decoder?.consumed() ?? 0, ratio)) this.fail(decompressionBomb(ratio));
         else this.addPiece(piece);
         this.countMemory();
       },
@@ -248,9 +255,9 @@ export function bodyTooLarge(maxBytes: number, what = "", hint?: string): Gatewa
   return new GatewayError("body_too_large", { message, ...(hint === undefined ? {} : { hint }) });
 }
 
-const decompressionBomb = (): GatewayError =>
+const decompressionBomb = (ratio: number): GatewayError =>
   new GatewayError("body_too_large", {
-    message: `The request body grows to more than ${MAX_RATIO} times its size when it is decoded.`,
+    message: `The request body grows to more than ${ratio} times its size when it is decoded.`,
     hint: "Send it without content-encoding.",
   });
 

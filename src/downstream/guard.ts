@@ -2,10 +2,13 @@ import type { IncomingMessage } from "node:http";
 import { GatewayError } from "../core/errors.ts";
 import type { HeaderList } from "../wire/headers.ts";
 
-/** Maximum header lines of a request; more are refused, where some servers silently drop them. */
-const MAX_LINES = 100;
-/** Maximum bytes of a request target. */
-const MAX_TARGET = 8192;
+/** Limits of a request's head. */
+export interface HeadLimits {
+  /** Maximum header lines; more are refused, where some servers silently drop them. */
+  readonly headers: number;
+  /** Maximum bytes of the target; at least 128. */
+  readonly target: number;
+}
 
 /** Headers that may occur only once: servers differ in how they read a second line. */
 const ONCE = new Set([
@@ -28,9 +31,10 @@ const HOST = /^(?:[A-Za-z0-9._-]+|\[[0-9A-Fa-f:.]+\])?(?::\d{1,5})?$/;
  * @param headers every line of the request
  * @throws GatewayError `bad_request`, `headers_too_large`, `target_too_long`, `bad_target`, `misplaced_key`, `method_not_allowed`
  */
-export function guard(request: IncomingMessage, headers: HeaderList): void {
+export function guard(request: IncomingMessage, headers: HeaderList, limits: HeadLimits): void {
   const { method = "", httpVersion, url = "" } = request;
-  if (headers.lines.length > 2 * MAX_LINES) throw new GatewayError("headers_too_large");
+  if (headers.lines.length > 2 * limits.headers)
+    throw new GatewayError("headers_too_large", { hint: `At most ${limits.headers} header lines and 16 KiB.` });
   const twice = headers.repeated(ONCE);
   if (twice !== undefined) throw badRequest(`The header ${twice} occurs twice.`);
   if (httpVersion !== "1.1" && httpVersion !== "1.0") throw badRequest("Use HTTP/1.1.");
@@ -44,7 +48,7 @@ export function guard(request: IncomingMessage, headers: HeaderList): void {
   // After the framing checks, as the connection stays open after this error: the start of the next request must be beyond doubt.
   if (!METHODS.has(method)) throw new GatewayError("method_not_allowed", { allow: [...METHODS] });
   if (PASSED_TARGETS.has(url)) return;
-  checkTarget(url);
+  checkTarget(url, limits.target);
   if (PASSED_TARGETS.size < MAX_PASSED && url.length <= MAX_PASSED_LENGTH && !url.includes("?"))
     PASSED_TARGETS.add(url);
 }
@@ -64,8 +68,8 @@ function checkFraming(httpVersion: string, coding: string | undefined, length: s
 }
 
 /** Accepts the origin form only, in plain ASCII, without anything that another parser could read as a delimiter or `..`. */
-function checkTarget(target: string): void {
-  if (target.length > MAX_TARGET) throw new GatewayError("target_too_long");
+function checkTarget(target: string, most: number): void {
+  if (target.length > most) throw new GatewayError("target_too_long", { hint: `At most ${most} bytes.` });
   if (!target.startsWith("/"))
     throw new GatewayError("bad_target", { message: "Use a path, not an absolute address." });
   const path = target.split("?", 1)[0] as string;

@@ -23,10 +23,11 @@ export class Reply {
     private readonly exchange: Exchange,
     readonly request: IncomingMessage,
     readonly response: ServerResponse,
-    { upstreams, log }: ReplyParts,
+    { upstreams, config, log }: ReplyParts,
   ) {
     this.log = log;
-    this.writer = new ResponseWriter(response, upstreams.persist, (thrown) => this.logFault(thrown));
+    const { stalled } = config.connections;
+    this.writer = new ResponseWriter(response, upstreams.persist, (thrown) => this.logFault(thrown), stalled);
   }
 
   /** Runs `leave` when the client leaves, at once if it already has. Returns a function that unsubscribes. */
@@ -160,9 +161,11 @@ export class Reply {
 }
 
 /** The parts of a generation that a reply uses. */
-interface ReplyParts {
+/** The parts of a generation that every response uses. */
+export interface ReplyParts {
   /** `persist` is called before the last bytes of a response are sent. */
   upstreams: { readonly persist: () => void };
+  config: { readonly connections: { readonly stalled: number } };
   log: Log;
 }
 

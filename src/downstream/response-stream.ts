@@ -11,7 +11,7 @@ import { Frame } from "../wire/frame.ts";
 import { containsAnyCase } from "../wire/may-contain.ts";
 import { inOwnMemory } from "../wire/own-memory.ts";
 import { SseSplitter } from "../wire/sse.ts";
-import { type ResponseWriter, STALL_TIMEOUT } from "./response-writer.ts";
+import type { ResponseWriter } from "./response-writer.ts";
 
 /** Reports whether bytes may hold an error: all errors, of any protocol, contain that word. */
 const mayBeError = (bytes: Buffer): boolean => containsAnyCase(bytes, "error");
@@ -324,8 +324,11 @@ export class ResponseStream implements BodyReceiver, ActiveResponse {
   private pauseUpstream(): void {
     if (this.stalled || this.over) return;
     this.stalled = setTimeout(
-      () => this.abort(new GatewayError("client_gone", { message: "The client took no byte for a minute." })),
-      STALL_TIMEOUT,
+      () =>
+        this.abort(
+          new GatewayError("client_gone", { message: `The client took no byte for ${this.writer.stalled / 1000} s.` }),
+        ),
+      this.writer.stalled,
     );
     this.writer.onDrain(() => {
       clearTimeout(this.stalled);

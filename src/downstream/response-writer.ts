@@ -1,7 +1,7 @@
 import type { ServerResponse } from "node:http";
 import type { Socket } from "node:net";
 
-/** Milliseconds for which a client may read nothing before it is disconnected. */
+/** Milliseconds for which a client may usually read nothing before it is disconnected. */
 export const STALL_TIMEOUT = 60_000;
 /**
  * Milliseconds between the last event of a stream that failed and the end of its connection: some clients discard what they have
@@ -32,11 +32,13 @@ export class ResponseWriter {
   /**
    * @param beforeEnd called before the last bytes are sent
    * @param onFault called with what a deferred write has thrown; the client's connection is closed
+   * @param stalled milliseconds for which the client may read nothing before it is disconnected
    */
   constructor(
     readonly response: ServerResponse,
     private readonly beforeEnd: () => void = () => {},
     private readonly onFault: (thrown: unknown) => void = () => {},
+    readonly stalled = STALL_TIMEOUT,
   ) {}
 
   /**
@@ -183,7 +185,7 @@ export class ResponseWriter {
       response.setTimeout(0);
       response.end();
     };
-    response.setTimeout(STALL_TIMEOUT, () => response.destroy());
+    response.setTimeout(this.stalled, () => response.destroy());
     if (firstPiece) response.write(firstPiece, end);
     else socket?.write("", end);
   }

@@ -12,7 +12,7 @@ import { runWebSocket } from "../websocket.ts";
 import { type ClientConnection, type ConnectionLimits, Connections } from "./connections.ts";
 import { earlyFields, refuseEarly } from "./early-refusal.ts";
 import { refuseExplanation, sendExplanation, wantsExplanation } from "./explanation.ts";
-import { guard } from "./guard.ts";
+import { guard, type HeadLimits } from "./guard.ts";
 import { HandshakeResponse, handshakeKey, takeSubprotocols } from "./handshake.ts";
 import { Listener, type SocketAddress } from "./listener.ts";
 import { type ArrivalFacts, createExchange, parseQuery, refuseRepeated } from "./new-exchange.ts";
@@ -37,12 +37,14 @@ export interface ServerLimits extends ConnectionLimits {
   readonly keepAlive: number;
   /** Milliseconds for a request's head; 0: no limit. */
   readonly head: number;
+  readonly heads: HeadLimits;
   readonly overload: OverloadLimits;
 }
 
 const LIMITS: ServerLimits = {
   keepAlive: 75_000,
   head: 10_000,
+  heads: { headers: 100, target: 8192 },
   perAddress: 256,
   trust: new Networks(),
   overload: { delay: 0, heap: 0 },
@@ -61,6 +63,7 @@ export class Downstream {
   readonly exchanges = new RunningExchanges();
   readonly stop: ServerStop;
   private refusesAll = false;
+  private heads: HeadLimits;
   private readonly connections: Connections;
   private readonly overload: Overload;
 
@@ -71,6 +74,7 @@ export class Downstream {
   ) {
     const limits = { ...LIMITS, ...own };
     this.connections = new Connections(limits);
+    this.heads = limits.heads;
     this.overload = new Overload(limits.overload, () => current().log);
     this.stop = new ServerStop(this.connections, this.exchanges, this.overload, () => this.drain());
     this.server = createServer(
@@ -131,6 +135,7 @@ export class Downstream {
   configure(own: Partial<ServerLimits>): void {
     const limits = { ...LIMITS, ...own };
     this.connections.limits = limits;
+    this.heads = limits.heads;
     this.server.keepAliveTimeout = limits.keepAlive;
     this.server.headersTimeout = limits.head;
     this.overload.limits = limits.overload;
@@ -208,7 +213,7 @@ export class Downstream {
       // First of all, so that a page's scripts can also read the reason of a refusal.
       const preflight = generation.cors?.admit(request, headers, response);
       if (this.refusesAll) throw new GatewayError("draining");
-      guard(request, headers);
+      guard(request, headers, this.heads);
       // These responses do not read the body, and the client should stop sending it.
       if ((preflight || isGet(request)) && hasBody(request)) response.shouldKeepAlive = false;
       if (preflight) {
@@ -306,7 +311,7 @@ export class Downstream {
     const serve = () => {
       try {
         if (this.refusesAll) throw new GatewayError("draining");
-        guard(request, headers);
+        guard(request, headers, this.heads);
         this.beginSocketExchange(request, socket, head, response, { id, time, arrivedAt, address, raw, text });
       } catch (thrown) {
         refuse(GatewayError.from(thrown));

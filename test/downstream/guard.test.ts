@@ -13,7 +13,9 @@ function request(
   return { url, method, httpVersion, rawHeaders: lines } as IncomingMessage;
 }
 
-const guard = (message: IncomingMessage): void => check(message, new HeaderList(message.rawHeaders));
+const LIMITS = { headers: 100, target: 8192 };
+const guard = (message: IncomingMessage, limits = LIMITS): void =>
+  check(message, new HeaderList(message.rawHeaders), limits);
 
 t.test("an ordinary request passes", async (t) => {
   guard(request("/v1/chat/completions", ["Host", "gw.test:8080", "Content-Length", "2", "Expect", "100-Continue"]));
@@ -93,4 +95,16 @@ t.test("a key in a path is refused, in any encoding; words are no keys", async (
 t.test("methods that address a proxy are refused", async (t) => {
   for (const method of ["TRACE", "CONNECT", "PROPFIND"])
     t.throws(() => guard(request("/v1/x", ["Host", "a"], method)), { code: "method_not_allowed" }, method);
+});
+
+t.test("more header lines or a longer target than the limits allow are refused with these limits", (t) => {
+  const limits = { headers: 3, target: 200 };
+  const lines = (count: number) => ["Host", "a", ...Array.from({ length: count - 1 }, (_, i) => [`x${i}`, ""]).flat()];
+  guard(request(`/${"a".repeat(199)}`, lines(3)), limits);
+  t.throws(() => guard(request("/v1/x", lines(4)), limits), { code: "headers_too_large", message: /At most 3 header/ });
+  t.throws(() => guard(request(`/${"a".repeat(200)}`), limits), {
+    code: "target_too_long",
+    message: /At most 200 bytes/,
+  });
+  t.end();
 });

@@ -20,6 +20,8 @@ import { cut, holds, type Target } from "../support/guided.ts";
 import { oddSeeds } from "../support/odd-responses.ts";
 import { SPOKEN } from "../support/translations.ts";
 
+const LIMITS = { headers: 100, target: 8192 };
+
 const latin = (texts: readonly string[]): Buffer[] => texts.map((text) => Buffer.from(text, "latin1"));
 const same = (one: string, other: string): void => holds(one === other, () => `whole: ${one}; in pieces: ${other}`);
 
@@ -134,7 +136,7 @@ const path: Target = {
     const [, method = "GET", target = "/"] = /^([A-Z]+) (.*)$/s.exec(bytes.toString("latin1")) ?? [];
     const lines = ["Host", "a"];
     orRefused(() => {
-      guard({ method, url: target, httpVersion: "1.1" } as IncomingMessage, new HeaderList(lines));
+      guard({ method, url: target, httpVersion: "1.1" } as IncomingMessage, new HeaderList(lines), LIMITS);
       const [raw = "", ...rest] = target.split("?");
       holds(!/(?:^|\/)\.\.?(?:\/|;|$)/.test(decodeURIComponent(raw)), () => `it leads upwards: ${raw}`);
       let query: Query;
@@ -190,7 +192,7 @@ const headers: Target = {
       .map((line) => /^([!#$%&'*+.^_`|~0-9A-Za-z-]+):[ \t]*(.*?)[ \t]*$/s.exec(line.replaceAll(/[\r\n]/g, "")));
     const list = new HeaderList(fields.flatMap((field) => (field ? [field[1] as string, field[2] as string] : [])));
     const passed = orRefused(() => {
-      guard({ method: "POST", url: "/v1/x", httpVersion: "1.1" } as IncomingMessage, list);
+      guard({ method: "POST", url: "/v1/x", httpVersion: "1.1" } as IncomingMessage, list, LIMITS);
       return true;
     });
     if (passed)

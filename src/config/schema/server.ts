@@ -2,6 +2,11 @@ import { z } from "zod";
 import { milliseconds, period, quantity, tokens } from "../quantities.ts";
 import { parseCount, parseLimit, parsePercent, parseSize } from "../units.ts";
 
+/** Limits of a body that the gateway itself writes, which has what it has received. */
+const [MAX_DEPTH, MAX_NAMES] = [256, 200_000];
+/** Bytes of the longest target that fits into a head. */
+const MAX_TARGET = 15 * 1024;
+
 /** Limits of requests' bodies. */
 export const BodySchema = z.strictObject({
   limit: quantity(parseSize, "64MiB, 1MB or 512KiB")
@@ -17,6 +22,20 @@ export const BodySchema = z.strictObject({
     .refine((time) => time > 0, { error: "must be more than 0; slowest: 0B removes the minimum rate" })
     .describe("Time before `slowest` applies, like 10s.")
     .prefault("10s"),
+  depth: tokens()
+    .refine((levels) => levels > 0 && levels <= MAX_DEPTH, { error: `must be 1 to ${MAX_DEPTH}` })
+    .describe(`Maximum levels of a JSON body, up to ${MAX_DEPTH}; not on pass-through paths.`)
+    .prefault(128),
+  names: tokens()
+    .refine((most) => most > 0 && most <= MAX_NAMES, { error: `must be 1 to ${MAX_NAMES}` })
+    .describe(
+      `Maximum names in a JSON body, up to ${MAX_NAMES}; not on pass-through paths. Very many take long to parse.`,
+    )
+    .prefault(50_000),
+  ratio: tokens()
+    .refine((ratio) => ratio > 0, { error: "must be more than 0" })
+    .describe("Maximum size of a decoded body compared with its compressed size, from 1 MiB on.")
+    .prefault(100),
   memory: quantity(parseSize, "64MiB, 1MB or 512KiB")
     .describe(
       "Maximum memory for bodies that have not arrived completely or whose requests wait for limits, plugins or the beginning of a provider's answer, like 384MiB: what exceeds 64 KiB of each, decompressed. When it is used up, the key that has most gives way to one that has less than the average. While a request is answered, what exceeds 1 MiB of its body goes on counting, and never gives way: for all keys up to half of `memory`, for one key up to as much as stays free of that half; the first such request of a key may have all that is free. A request that does not fit is a 503 before a provider gets it. Each of several `workers` has its share, but at least `memory_per_key`.",
@@ -56,12 +75,23 @@ export const ConnectionsSchema = z.strictObject({
       "Maximum connections of one client address (of IPv6, of one /64). Not counted: the proxies in `trust`, and this machine if `trust` is empty.",
     )
     .prefault(256),
+  headers: tokens()
+    .refine((lines) => lines > 0, { error: "must be more than 0" })
+    .describe("Maximum header lines of a request, whose head has 16 KiB at most.")
+    .prefault(100),
+  target: quantity(parseSize, "8KiB or 2KiB")
+    .refine((bytes) => bytes >= 128 && bytes <= MAX_TARGET, { error: "must be 128B to 15KiB" })
+    .describe("Maximum size of a request's path and query, like 8KiB.")
+    .prefault("8KiB"),
   head: milliseconds().describe("Maximum time to receive a request's head, like 10s.").prefault("10s"),
   idle: milliseconds()
     .describe(
       "How long an idle connection is kept open, like 75s; must be longer than the proxy in front keeps idle connections.",
     )
     .prefault("75s"),
+  stalled: period()
+    .describe("How long a client may read nothing of its answer before its connection is closed, like 60s.")
+    .prefault("60s"),
 });
 
 /** Overload protection. */
