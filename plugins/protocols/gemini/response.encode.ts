@@ -512,7 +512,20 @@ function* joinParts(frames: readonly JsonObject[]): Steps<JsonObject[]> {
     }
     if (Steps.endsStep(n)) yield;
   }
+  moveSignatureToText(joined, frames.at(-1));
   return joined.length > 1 && isEmptyPart(joined[0]) ? joined.slice(1) : joined;
+}
+
+/**
+ * Moves the state of thoughts that is in the last frame to the text before it: the vendor's whole answers have signatures on
+ * their texts [F: 59 of 59], and chats of its SDK for Go forget a turn in which a part has no content [S].
+ */
+function moveSignatureToText(joined: JsonObject[], lastFrame: JsonObject | undefined): void {
+  const end = asObject(asList(asObject(lastFrame?.["content"])?.["parts"]).at(-1));
+  const [text, last] = joined.slice(-2).map(partShape);
+  if (!end || joined.at(-1) !== end || last?.kind !== "text" || !last.signed) return;
+  if (text?.kind !== "text" || text.signed || text.empty) return;
+  joined.splice(-2, 2, { ...joined.at(-2), thoughtSignature: end["thoughtSignature"] });
 }
 
 function isEmptyPart(part: JsonObject | undefined): boolean {

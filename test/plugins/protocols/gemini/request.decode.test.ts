@@ -237,6 +237,15 @@ t.test("state of a thought before texts is returned to it, or before the texts w
     [{ kind: "tool_call" }, { kind: "reasoning", opaque: placed }, { kind: "text", text: "A" }, { text: "" }],
     "not before the call of an earlier step",
   );
+  const said = { text: "A", thoughtSignature };
+  t.match(turnOf(thought, said), [
+    { kind: "reasoning", text: "Hm.", opaque: placed },
+    { kind: "text", text: "A" },
+  ]);
+  t.match(turnOf(said), [
+    { kind: "reasoning", text: "", opaque: placed },
+    { kind: "text", text: "A", opaque: undefined },
+  ]);
 });
 
 t.test("the time for base64 with padding in its middle grows no faster than the base64", async (t) => {

@@ -407,6 +407,24 @@ t.test("state of reasoning is on the next call, else on an empty text at the end
   ]);
 });
 
+t.test("state at the end of a whole answer is on its text", async (t) => {
+  const whole = (events: readonly Event[], context?: ResponseContext) =>
+    partsIn([JSON.parse(runAtOnce(encodeResponse(answer(events), context ?? contextFor()))) as object]);
+  const thought: Event[] = [open(0, { kind: "reasoning" }), text(0, "Hm"), close(0)];
+  const signed: Event[] = [...thought.slice(0, -1), { type: "opaque", block: 0, opaque: state }, close(0)];
+  const said: Event[] = [open(1, { kind: "text" }), text(1, "A"), text(1, "B"), close(1)];
+  const end = { text: "AB", thoughtSignature: SEALED };
+  t.strictSame(whole([...signed, ...said]), [end]);
+  t.strictSame(whole([...signed, ...said], shown()), [{ text: "Hm", thought: true }, end]);
+  t.strictSame(whole([...signed, ...said, ...call(2, "one", "{}")]), [
+    { text: "AB" },
+    { functionCall: { id: "one", name: "f", args: {} }, thoughtSignature: SEALED },
+  ]);
+  t.strictSame(whole(signed), [{ text: "", thought: true, thoughtSignature: SEALED }], "no text has it");
+  const own: Event[] = [open(2, { kind: "text", opaque: state }), close(2)];
+  t.strictSame(whole([...thought, ...said, ...own]), [{ text: "AB" }, { text: "", thoughtSignature: SEALED }]);
+});
+
 t.test("state before a call is on the call, also for clients that send no reasoning back", async (t) => {
   const events: Event[] = [
     open(0, { kind: "reasoning", redacted: true }),
