@@ -88,11 +88,11 @@ function* partsOf(value: unknown, length: number): Iterable<unknown> {
   else for (let start = 0; start < value.length; start += length) yield value.slice(start, start + length);
 }
 
-/** Returns a text in pieces: itself where it is not long. Surrogate pairs are not cut. */
-export function* piecesOfText(text: string): Iterable<string> {
+/** Returns a text in pieces of at most `length` characters: itself where it is not long. Surrogate pairs are not cut. */
+export function* piecesOfText(text: string, length: number = MAX_TEXT_LENGTH): Iterable<string> {
   let from = 0;
-  while (text.length - from > MAX_TEXT_LENGTH) {
-    let end = from + MAX_TEXT_LENGTH;
+  while (text.length - from > length) {
+    let end = from + length;
     if (isHighSurrogate(text.charCodeAt(end - 1))) end--;
     yield text.slice(from, end);
     from = end;

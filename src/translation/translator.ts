@@ -33,6 +33,12 @@ const PING_INTERVAL = 5_000;
  */
 const MAX_WEIGHT = 16 * 1024 * 1024;
 
+/**
+ * Maximum characters of a text or of arguments in one event of a stream, so that a line of it is shorter than 64 KiB, however its
+ * characters are escaped: Go's scanner, with which clients like langchaingo read streams, fails at longer ones.
+ */
+const MAX_STREAMED_TEXT = 8 * 1024;
+
 /** A response in translation from one protocol to another. */
 export interface ResponseTranslation {
   from: TranslatedProtocol;
@@ -122,7 +128,9 @@ export class StreamTranslator {
       else if (event.type === "unmapped")
         translation.context.drop(event.path, "not expressible in the client's protocol");
       else {
-        this.encoder.event(event, written);
+        if (isLonger(event, MAX_STREAMED_TEXT))
+          for (const piece of piecesOfEvent(event, MAX_STREAMED_TEXT)) this.encoder.event(piece, written);
+        else this.encoder.event(event, written);
         this.ended = event.type === "end";
       }
     }
@@ -156,7 +164,7 @@ export function* decodeWhole(translation: ResponseTranslation, bytes: Buffer, fr
   const steps = framing ? decodeFrames(decoder(source), bytes, framing) : decode(bytes, source);
   const decoded = yield* asUpstreamInvalid(steps);
   const restorer = new WholeRestorer(translation);
-  yield* forEachEvent(cutEvents(decoded), (event) => restorer.add(event));
+  yield* forEachEvent(cutEvents(decoded, LARGE_BODY_BYTES), (event) => restorer.add(event));
   return restorer.end();
 }
 
@@ -192,19 +200,25 @@ class WholeRestorer {
   }
 }
 
-/** Returns events, of which long texts are several. */
-function* cutEvents(events: readonly Event[]): Iterable<Event> {
+/** An event with a text or arguments. */
+type TextEvent = Extract<Event, { text: string }>;
+
+const isLonger = (event: Event, length: number): event is TextEvent => "text" in event && event.text.length > length;
+
+/** Returns events, of which long texts are several. @param length characters of their pieces */
+function* cutEvents(events: readonly Event[], length: number): Iterable<Event> {
   for (const event of events)
-    if (!("text" in event) || event.text.length < LARGE_BODY_BYTES) yield event;
-    else {
-      const { type, block } = event;
-      const [first, ...others] = piecesOfText(event.text);
-      yield { ...event, text: first ?? "" };
-      for (const text of others)
-        yield type === "text" && event.part !== undefined
-          ? { type, block, text, part: event.part }
-          : { type, block, text };
-    }
+    if (isLonger(event, length)) yield* piecesOfEvent(event, length);
+    else yield event;
+}
+
+/** Returns the pieces of an event with a long text; the first one has what belongs to all of it. */
+function* piecesOfEvent(event: TextEvent, length: number): Iterable<TextEvent> {
+  const { type, block } = event;
+  const [first, ...others] = piecesOfText(event.text, length);
+  yield { ...event, text: first ?? "" };
+  for (const text of others)
+    yield type === "text" && event.part !== undefined ? { type, block, text, part: event.part } : { type, block, text };
 }
 
 /** Encodes a whole response as the client's JSON text, in steps. @throws GatewayError `upstream_invalid` */
@@ -220,7 +234,7 @@ export function* encodeWholeAsStream(
   const encoder = responseCodec(translation).encoder(translation.context);
   const frames: Frame[] = [];
   const written: EncodedFrame[] = [];
-  yield* forEachEvent(events, (event) => {
+  yield* forEachEvent(cutEvents(events, MAX_STREAMED_TEXT), (event) => {
     if (event.type !== "error") encoder.event(event, written);
     for (const frame of framing.frames(written)) frames.push(frame);
     written.length = 0;

@@ -1,3 +1,4 @@
+import { isDeepStrictEqual } from "node:util";
 import t from "tap";
 import responses from "../../plugins/protocols/openai-responses/index.ts";
 import type { GatewayError } from "../../src/core/errors.ts";
@@ -16,12 +17,13 @@ import {
   StreamTranslator,
 } from "../../src/translation/translator.ts";
 import { Frame } from "../../src/wire/frame.ts";
+import { digest } from "../support/digest.ts";
 import { type Content, WHOLE } from "../support/large-answers.ts";
 import { randomAnswer } from "../support/random-answers.ts";
 import { tried } from "../support/sample.ts";
 import { SAY, SAY_ARRAY, tiny } from "../support/tiny.ts";
 import { translationBetween, translationOf } from "../support/translations.ts";
-import { PROTOCOLS, type ProtocolName } from "../support/vendor-sdks.ts";
+import { accumulated, PROTOCOLS, type ProtocolName } from "../support/vendor-sdks.ts";
 
 const END = new Frame("end", Buffer.alloc(0));
 const sse = (text: string): Frame => new Frame("event", Buffer.from(`data: ${text}\n\n`));
@@ -204,6 +206,23 @@ t.test("a stream that comes unasked is read as a whole, and a whole answer becom
     runAtOnce(decodeWhole(tinyTranslation(), Buffer.from("data: start:x\n\ndata: hello\n\ndata: end"), "sse")),
     "the last frame may have no end",
   );
+});
+
+t.test("a long text is several events of a stream, whose lines are shorter than 64 KiB", async (t) => {
+  const text = `\u0001${"\u{1f600}\n".repeat(30_000)}`;
+  const parts = [{ text }, { functionCall: { name: "write", args: { text } } }];
+  const answer = JSON.stringify({ candidates: [{ content: { role: "model", parts }, finishReason: "STOP" }] });
+  for (const client of ["openai-chat", "anthropic-messages"] as const) {
+    const translation = translationBetween("gemini", client);
+    const { frames } = run(new StreamTranslator(translation), [answer, "END"]);
+    const events = runAtOnce(decodeWhole(translation, Buffer.from(answer), undefined));
+    const fromWhole = runAtOnce(encodeWholeAsStream(translation, events, new Framing(translation.operation)));
+    for (const stream of [texts(frames), texts(fromWhole)]) {
+      t.ok(Math.max(...stream.split("\n").map((line) => Buffer.byteLength(line))) < 64 * 1024, client);
+      const got = digest(client, await accumulated(client, true, stream));
+      t.ok(got.text === text && isDeepStrictEqual(got.calls[0]?.args, { text }), `${client} has all of it`);
+    }
+  }
 });
 
 t.test("an invalid whole answer is the provider's fault", async (t) => {
