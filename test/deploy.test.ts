@@ -108,7 +108,7 @@ t.test("the compose file with one gateway builds this checkout, read-only, and a
 
 t.test("the compose file with three gateways refers to existing files, and they count and bill together", async (t) => {
   const { services, volumes } = parse(text("deploy/compose/compose.yaml"), { merge: true }) as {
-    services: Record<string, { volumes?: string[]; stop_grace_period?: string; read_only?: boolean }>;
+    services: Record<string, { volumes?: string[]; networks?: Record<string, { ipv4_address: string }> }>;
     volumes: object;
   };
   const gateways = Object.keys(services).filter((name) => name.startsWith("gateway-"));
@@ -120,6 +120,9 @@ t.test("the compose file with three gateways refers to existing files, and they 
   const journals = gateways.map((name) => services[name]?.volumes?.[1]);
   t.equal(new Set(journals).size, 3, "each has its own journal");
   for (const name of gateways) t.match(services[name], { read_only: true, stop_grace_period: "11m" });
+  const addresses = gateways.map((name) => services[name]?.networks?.["default"]?.ipv4_address);
+  t.equal(new Set(addresses).size, 3, "nginx finds a gateway that was started again at its own address");
+  for (const address of addresses) t.match(address, /^10\.213\.0\.\d+$/);
   for (const [from = ""] of Object.values(services).flatMap(({ volumes = [] }) =>
     volumes.map((each) => each.split(":")),
   ))
