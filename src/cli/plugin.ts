@@ -3,6 +3,7 @@ import { existsSync, globSync, mkdirSync, readFileSync, statSync, writeFileSync 
 import { dirname, join, relative } from "node:path";
 import { isScalar, isSeq, parseDocument } from "yaml";
 import { DEFAULT_CHAINS } from "../config/schema.ts";
+import { fileProblem } from "../core/file-problem.ts";
 import { UsageError } from "../text/format-error.ts";
 import { COMMAND, parseVerbArguments, type Terminal, wrongCommand } from "./verb.ts";
 
@@ -39,9 +40,14 @@ function writePlugin(name: string | undefined, io: Terminal, names: readonly str
     io.err(`${relative(io.folder, taken)} exists: choose another name, or move it away.`);
     return 1;
   }
-  for (const file of files) mkdirSync(dirname(file), { recursive: true });
-  writeFileSync(files[0], pluginText(name));
-  writeFileSync(files[1], testText(name));
+  try {
+    for (const file of files) mkdirSync(dirname(file), { recursive: true });
+    writeFileSync(files[0], pluginText(name));
+    writeFileSync(files[1], testText(name));
+  } catch (thrown) {
+    io.err(`cannot write a plugin in ${io.folder}: ${fileProblem(thrown, "folder")}`);
+    return 1;
+  }
   if (json) {
     io.out(JSON.stringify({ name, files }));
     return 0;

@@ -47,6 +47,14 @@ t.test("a new plugin's own test passes as generated, and fails when the plugin d
   t.match(idle.text, /fail 4\n/);
 });
 
+t.test("a folder that cannot be written is named with the reason", async (t) => {
+  const own = t.testdir({ test: "a file" });
+  t.match(await captured((io) => runPlugin(["new", "mine"], io, []), { folder: own }), {
+    code: 1,
+    text: `cannot write a plugin in ${own}: `,
+  });
+});
+
 t.test("a missing test, and an option in the wrong place, are reported", async (t) => {
   await t.rejects(plugin("test", "test/nothing.test.ts"), { message: "There is no file test/nothing.test.ts." });
   await t.rejects(plugin("test", "--watch"), {

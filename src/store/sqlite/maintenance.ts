@@ -1,6 +1,7 @@
-import { chmodSync, copyFileSync, existsSync, renameSync, statSync } from "node:fs";
+import { chmodSync, copyFileSync, existsSync, renameSync, statSync, writeFileSync } from "node:fs";
 import { dirname } from "node:path";
 import { backup as copy, DatabaseSync } from "node:sqlite";
+import { fileProblem } from "../../core/file-problem.ts";
 import { hasWaitingRows, journalFolder, listJournals } from "../journal/files.ts";
 import { readJournals } from "../journal/lines.ts";
 import { DIFFERING_DAYS, DIFFERING_HOURS, DIFFERING_WEEKS, describeDifferences } from "../ledger-sql.ts";
@@ -40,11 +41,11 @@ export class SqliteMaintenance extends Maintenance {
     refuseExisting(file);
     if (!existsSync(dirname(file))) throw new Error(`There is no folder ${dirname(file)}: create it first.`);
     const part = newPartFile(file);
+    createPart(file, part);
     try {
       // The journals first: a row may move from there into the store meanwhile, but never back.
       const notStored = readJournals(journalFolder(this.path));
       await this.copy(part, progress);
-      chmodSync(part, 0o600);
       const database = new SqliteDatabase(part);
       try {
         await importJournals(database, notStored);
@@ -130,6 +131,15 @@ export class SqliteMaintenance extends Maintenance {
 
 function refuseExisting(file: string): void {
   if (existsSync(file)) throw new Error(`${file} exists: a backup overwrites no file, name another.`);
+}
+
+/** SQLite, for which an empty file is a database, would say neither which file it cannot create nor why. */
+function createPart(file: string, part: string): void {
+  try {
+    writeFileSync(part, "", { flag: "wx", mode: 0o600 });
+  } catch (thrown) {
+    throw new Error(`${file} cannot be written: ${fileProblem(thrown, "folder")}.`);
+  }
 }
 
 /** Returns the number of migrations a file has seen. */

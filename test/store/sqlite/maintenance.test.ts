@@ -119,6 +119,10 @@ t.test("a backup that cannot be written leaves no file", async (t) => {
   writeFileSync(join(folder, "there.db"), "x");
   await t.rejects(care.backup(join(folder, "there.db"), progress), { message: /overwrites no file/ });
   t.equal(readFileSync(join(folder, "there.db"), "utf8"), "x");
+  const file = join(folder, "there.db", "copy.db");
+  await t.rejects(care.backup(file, progress), {
+    message: `${file} cannot be written: a part of its path is no folder.`,
+  });
 });
 
 t.test("sums that do not match their rows are found, whichever is missing", async (t) => {
