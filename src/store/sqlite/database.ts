@@ -168,10 +168,8 @@ export class SqliteDatabase {
 
   /** Runs the new files of `migrations/`, in the order of their numbers. */
   private migrate(): void {
-    const files = readdirSync(MIGRATIONS)
-      .filter((name) => name.endsWith(".sql"))
-      .sort();
-    const version = () => Number(this.sqlite.prepare("pragma user_version").get()?.["user_version"]);
+    const files = migrationFiles();
+    const version = () => versionOf(this.sqlite);
     if (version() === files.length) return;
     this.transaction(() => {
       // Read again: another process may have migrated while this one waited for the lock.
@@ -182,6 +180,17 @@ export class SqliteDatabase {
     });
   }
 }
+
+const migrationFiles = (): string[] =>
+  readdirSync(MIGRATIONS)
+    .filter((name) => name.endsWith(".sql"))
+    .sort();
+
+const versionOf = (sqlite: DatabaseSync): number =>
+  Number(sqlite.prepare("pragma user_version").get()?.["user_version"]);
+
+/** Whether a store was made by a newer version of this program, so that this one cannot use it. */
+export const isNewer = (sqlite: DatabaseSync): boolean => versionOf(sqlite) > migrationFiles().length;
 
 /**
  * Creates a file for its owner only, if there is none: SQLite gives its -wal and -shm files the same mode. An existing file is never

@@ -15,7 +15,7 @@ import { journalFolder, listJournals, removeFiles, syncPath } from "../journal/f
 import { readJournals } from "../journal/lines.ts";
 import type { ProgressListener, RestoreOptions, RestoreResult } from "../maintenance.ts";
 import { isEnvelopeSecret } from "../secret.ts";
-import { fullDiskError, SqliteDatabase, sqliteCode } from "./database.ts";
+import { fullDiskError, isNewer, SqliteDatabase, sqliteCode } from "./database.ts";
 import { importJournals } from "./import-journals.ts";
 import { SqliteMaintenance } from "./maintenance.ts";
 import { newPartFile, removePartFile, SIDE_FILES } from "./part-file.ts";
@@ -68,7 +68,11 @@ async function replaceStore(
   copy: { part: string; secret: string; rows: number; last: number },
   options: RestoreOptions,
 ): Promise<RestoreResult> {
-  const lock = await lockStore(path);
+  const found = openLocked(path);
+  const newer = isNewer(found);
+  if (!newer) found.close();
+  // The way back from an upgrade: this version cannot write into a newer one's store.
+  const lock = newer ? found : await lockStore(path);
   try {
     const last = lastRow(lock);
     if (!options.force && last > copy.last)
@@ -80,7 +84,8 @@ async function replaceStore(
     keepPrevious(path, kept);
     if (existsSync(`${path}.secret`)) copyFileSync(`${path}.secret`, `${kept}.secret`);
     installCopy(copy.part, copy.secret, path);
-    for (const journal of listJournals(journalFolder(path))) removeFiles(journal.files);
+    // Those of a newer version are not in the store that is kept.
+    if (!newer) for (const journal of listJournals(journalFolder(path))) removeFiles(journal.files);
     return {
       ...{ rows: copy.rows, kept },
       ...(retained.length > 0 && { retained }),

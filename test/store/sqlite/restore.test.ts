@@ -1,5 +1,6 @@
 import { existsSync, mkdirSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
+import { DatabaseSync } from "node:sqlite";
 import t, { type Test } from "tap";
 import { journalFile, journalFolder } from "../../../src/store/journal/files.ts";
 import { Journal } from "../../../src/store/journal/journal.ts";
@@ -64,6 +65,27 @@ t.test("a backup replaces a store, with keys and secret, and the previous files 
     [],
   );
   t.ok(existsSync(file), "the backup is unchanged");
+});
+
+t.test("a backup replaces the store of a newer version, whose revocations and journals stay", async (t) => {
+  const { path, file, key, ids } = await open(t);
+  const later = openStores(path, [], () => {});
+  await later.keys.revoke("one");
+  await later.close();
+  const journal = join(journalFolder(path), "1-1-1-000001.jsonl");
+  mkdirSync(journalFolder(path), { recursive: true });
+  writeFileSync(journal, "");
+  const newer = new DatabaseSync(path);
+  newer.exec("pragma user_version = 1000");
+  newer.close();
+  t.throws(() => new SqliteDatabase(path), { message: /newer version/ });
+  await t.rejects(restoreSqlite(path, file, terms), { message: /--force/ });
+  t.match(await restoreSqlite(path, file, { ...terms, force: true }), { rows: 1, kept: /until-/ });
+  t.same(ids(), ["1"]);
+  t.ok(existsSync(journal));
+  const stores = openStores(path, [], () => {});
+  t.match(await stores.keys.find(key), { revoked: Number });
+  await stores.close();
 });
 
 t.test("two restores at once leave a complete store", async (t) => {
