@@ -258,13 +258,13 @@ async function printGreeting(
 /** Creates a key for the first run; undefined if there are keys. */
 async function firstKey(
   gateway: Gateway | Primary,
-  { store, keys }: Config,
+  config: Config,
   warn: (message: string) => void,
 ): Promise<string | undefined> {
-  if (gateway instanceof Gateway) return createFirstKey(gateway.stores, warn);
+  if (gateway instanceof Gateway) return createFirstKey(gateway.stores, warn, config);
   return runWithStores(
-    connectStores(store, keys, () => {}),
-    (stores) => createFirstKey(stores, warn),
+    connectStores(config.store, config.keys, () => {}),
+    (stores) => createFirstKey(stores, warn, config),
   );
 }
 
