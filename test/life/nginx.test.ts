@@ -2,7 +2,8 @@ import { subscribe, unsubscribe } from "node:diagnostics_channel";
 import { type IncomingMessage, request } from "node:http";
 import type { Socket } from "node:net";
 import t, { type Test } from "tap";
-import { asking, type Running, startGateway } from "../support/gateway.ts";
+import { asking, KEY, type Running, startGateway } from "../support/gateway.ts";
+import { sendByHttp2 } from "../support/http2-talk.ts";
 import { BARE, KEPT, startNginx } from "../support/nginx.ts";
 import { each, post } from "../support/raw.ts";
 import { until } from "../support/until.ts";
@@ -166,4 +167,22 @@ t.test("an interrupted stream does not look complete behind nginx either, over k
   await new Promise((ended) => response.once("close", ended));
   t.match(body, /^event: ping\ndata: \{\}\n\nevent: error\ndata: /);
   t.notOk(response.complete);
+});
+
+t.test("nor by HTTP/2, where nginx breaks off the stream", async (t) => {
+  const upstream = await rawUpstream((socket) => socket.end(HEAD + chunk("event: ping\ndata: {}\n\n")));
+  t.teardown(() => upstream.close());
+  const running = await startGateway(
+    t,
+    `providers: { up: { url: "${upstream.origin.origin}/v1", speaks: [anthropic-messages] } }\nmodels: { any: { targets: [up:vendor] } }\n`,
+  );
+  const nginx = await startNginx(t, running.port, KEPT, " http2");
+  if (!nginx) return;
+  const body = '{"model":"any","stream":true}';
+  const { statuses, text } = await sendByHttp2(
+    nginx.port,
+    `POST /v1/messages HTTP/1.1\r\nx-api-key: ${KEY}\r\ncontent-type: application/json\r\n\r\n${body}`,
+  );
+  t.same(statuses, [200]);
+  t.match(text, /event: ping\ndata: \{\}\n\nevent: error\ndata: .*\(broken off\)$/s);
 });

@@ -18,15 +18,18 @@ export const KEPT = 'proxy_http_version 1.1; proxy_set_header Connection "";';
 
 /** How a client can reach a gateway. */
 export const WAYS = ["directly", "behind nginx"] as const;
+/** The same and by HTTP/2, which the gateway does not speak: nginx makes HTTP/1 of it. */
+export const ALL_WAYS = [...WAYS, "by HTTP/2 behind nginx"] as const;
 
 /** Returns the port for a way; undefined without nginx. */
 export async function entrance(
   t: Test,
-  way: (typeof WAYS)[number],
+  way: (typeof ALL_WAYS)[number],
   port: number,
   directives: string = BARE,
 ): Promise<number | undefined> {
-  return way === "directly" ? port : (await startNginx(t, port, directives))?.port;
+  if (way === "directly") return port;
+  return (await startNginx(t, port, directives, way === "behind nginx" ? "" : " http2"))?.port;
 }
 
 export interface Nginx {
@@ -39,13 +42,14 @@ export interface Nginx {
  * Starts a real nginx on a free port in front of a local port, stopped with the test. Undefined if nginx is not installed,
  * after skipping the test; with `GATEWAY_TEST_NGINX=required` that fails instead.
  * @param directives further directives beside `proxy_pass` in the location.
+ * @param listen further parameters of `listen`: ` http2` is HTTP/2 without TLS, and nothing else.
  */
-export function startNginx(t: Test, to: number, directives: string = BARE): Promise<Nginx | undefined> {
+export function startNginx(t: Test, to: number, directives: string = BARE, listen = ""): Promise<Nginx | undefined> {
   const server = (port: number) => `
   access_log off;
   upstream gateway { server 127.0.0.1:${to}; keepalive 4; }
   server {
-    listen 127.0.0.1:${port};
+    listen 127.0.0.1:${port}${listen};
     location / { proxy_pass http://gateway; ${directives} }
   }`;
   return launch(t, server);
