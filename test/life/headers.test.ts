@@ -5,7 +5,8 @@ import { gzipSync } from "node:zlib";
 import t, { type Test } from "tap";
 import { KEY, type Running, startGateway } from "../support/gateway.ts";
 import { gathered } from "../support/gathered.ts";
-import { entrance, WAYS } from "../support/nginx.ts";
+import { sendByHttp2 } from "../support/http2-talk.ts";
+import { ALL_WAYS, entrance, WAYS } from "../support/nginx.ts";
 import { each, send, vectors } from "../support/raw.ts";
 import { until } from "../support/until.ts";
 import { type RawRequest, rawUpstream } from "../support/upstream.ts";
@@ -17,22 +18,42 @@ interface Lists {
 
 const lists = vectors<Lists>("header-lists.json");
 
-/** One path of each protocol, and of each kind it has. */
-const ROUTES = [
+/** Every path that is served and leads to a provider, and of each protocol every kind that it has. */
+const OWN = [
   "/v1/chat/completions",
   "/v1/completions",
   "/v1/responses",
+  "/v1/responses/input_tokens",
+  "/v1/responses/compact",
   "/v1/messages",
   "/v1/messages/count_tokens",
   "/v1/embeddings",
   "/v1/images/generations",
   "/v1beta/models/any:generateContent",
   "/v1beta/models/any:streamGenerateContent?alt=sse",
+  "/v1beta/models/any:countTokens",
   "/v1beta/models/any:embedContent",
+  "/v1/models/any:generateContent",
+  "/v1alpha/models/any:generateContent",
+  "/v1beta1/publishers/google/models/any:generateContent",
+  "/v1beta1/projects/p/locations/l/publishers/google/models/any:generateContent",
   "/v1/audio/speech",
 ];
+/** Paths that are answered without a provider. */
+const ANSWERED_HERE = ["/", "/v1/models", "/v1/key", "/v1/requests"];
 /** The one that passes unread. */
 const PASSING = "/v1/audio/speech";
+type Route = readonly [path: string, model: string];
+/** Where the provider speaks another protocol than the client: `chat` and `claude` are models of such providers. */
+const TRANSLATED: readonly Route[] = [
+  ["/v1/chat/completions", "claude"],
+  ["/v1/responses", "claude"],
+  ["/v1beta/models/claude:generateContent", "claude"],
+  ["/v1beta/models/claude:streamGenerateContent?alt=sse", "claude"],
+  ["/v1/messages", "chat"],
+  ["/v1/completions", "chat"],
+];
+const ROUTES: readonly Route[] = [...OWN.map((path) => [path, "any"] as const), ...TRANSLATED];
 /** What lets WebSockets through. */
 const UPGRADE =
   "proxy_http_version 1.1; proxy_set_header Upgrade $http_upgrade; proxy_set_header Connection $http_connection;";
@@ -59,34 +80,44 @@ const canaries = (names: readonly string[]): string =>
     .join("");
 
 /** What any route takes; a `prompt` of Responses names an object. */
-const bodyOf = (route: string): string =>
-  `{"model":"any","stream":true,"input":"x",${route === "/v1/responses" ? "" : '"prompt":"x",'}"max_tokens":1,"messages":[],"contents":[]}`;
+const bodyOf = ([path, model]: Route): string =>
+  `{"model":"${model}","stream":true,"input":"x",${path.startsWith("/v1/responses") ? "" : '"prompt":"x",'}"max_tokens":1,"messages":[{"role":"user","content":"x"}],"contents":[{"role":"user","parts":[{"text":"x"}]}]}`;
 
 /** A question whose every header is a canary; our key stands in the query, for all its usual places are taken. */
-function question(route: string, lines: string): string {
+function question(route: Route, lines: string): string {
   const body = bodyOf(route);
-  const target = `${route}${route.includes("?") ? "&" : "?"}key=${KEY}`;
+  const [path] = route;
+  const target = `${path}${path.includes("?") ? "&" : "?"}key=${KEY}`;
   return `POST ${target} HTTP/1.1\r\nHost: gw.test\r\ncontent-type: application/json\r\n${lines}Content-Length: ${body.length}\r\n\r\n${body}`;
 }
 
+/** Of an answer that the provider keeps. */
+const STORED_ID = "resp_1";
+/** An answer of Chat and of Messages at once, so that it can be translated from either. */
+const WHOLE = JSON.stringify({
+  ...{ id: STORED_ID, type: "message", role: "assistant", model: "x", content: [{ type: "text", text: "Hi" }] },
+  ...{ stop_reason: "end_turn", usage: { input_tokens: 1, output_tokens: 1 } },
+  ...{ object: "chat.completion", choices: [{ index: 0, message: { content: "Hi" }, finish_reason: "stop" }] },
+});
+const OK = `content-type: application/json\r\ncontent-length: ${WHOLE.length}\r\n\r\n${WHOLE}`;
+
 /** How a provider may answer, with lines that must not cross. */
 const ANSWERS: Record<string, (lines: string) => string> = {
-  success: (lines) => `HTTP/1.1 200 OK\r\n${lines}content-type: application/json\r\ncontent-length: 2\r\n\r\n{}`,
+  success: (lines) => `HTTP/1.1 200 OK\r\n${lines}${OK}`,
   "a client's error": (lines) =>
     `HTTP/1.1 401 Unauthorized\r\n${lines}content-type: application/json\r\ncontent-length: 12\r\n\r\n{"error":{}}`,
   "a provider's error": (lines) =>
     `HTTP/1.1 500 Oh\r\n${lines}content-type: application/json\r\ncontent-length: 12\r\n\r\n{"error":{}}`,
   "a page of some proxy": (lines) =>
     `HTTP/1.1 502 Bad\r\n${lines}content-type: text/html\r\ncontent-length: 10\r\n\r\n<b>502</b>`,
-  "success behind interim answers": (lines) =>
-    `HTTP/1.1 103 Early Hints\r\n${lines}\r\nHTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: 2\r\n\r\n{}`,
+  "success behind interim answers": (lines) => `HTTP/1.1 103 Early Hints\r\n${lines}\r\nHTTP/1.1 200 OK\r\n${OK}`,
   "a redirect": (lines) => `HTTP/1.1 302 Found\r\n${lines}content-length: 0\r\n\r\n`,
   "a stream": (lines) =>
     `HTTP/1.1 200 OK\r\n${lines}content-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n9\r\ndata: x\n\n\r\n0\r\n\r\n`,
   "a stream with trailers": (lines) =>
     `HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n9\r\ndata: x\n\n\r\n0\r\n${lines}\r\n`,
   "compressed success": (lines) => {
-    const body = gzipSync("{}").toString("latin1");
+    const body = gzipSync(WHOLE).toString("latin1");
     return `HTTP/1.1 200 OK\r\n${lines}content-type: application/json\r\ncontent-encoding: gzip\r\ncontent-length: ${body.length}\r\n\r\n${body}`;
   },
 };
@@ -101,7 +132,7 @@ interface Wired {
   answer(socket: Socket, request: RawRequest): unknown;
 }
 
-async function wired(t: Test, way: (typeof WAYS)[number], directives?: string): Promise<Wired | undefined> {
+async function wired(t: Test, way: (typeof ALL_WAYS)[number], directives?: string): Promise<Wired | undefined> {
   const wire: Pick<Wired, "seen" | "answer"> = { seen: [], answer: () => {} };
   const upstream = await rawUpstream(async (socket, request) => {
     const at = wire.seen.push(request.head) - 1;
@@ -109,9 +140,19 @@ async function wired(t: Test, way: (typeof WAYS)[number], directives?: string): 
     wire.answer(socket, request);
   });
   t.teardown(() => upstream.close());
+  const { origin } = upstream.origin;
   const running = await startGateway(
     t,
-    `providers: { up: { url: "${upstream.origin.origin}/v1", credential: provider-secret, speaks: [${PROTOCOLS}], websocket: true } }\nmodels: { any: { targets: [up:vendor] } }\npaths: { "/v1/audio/*": { pass: up }, "/v1/live/*": { pass: up, open: true } }\nretry: { attempts: 0 }\n`,
+    `providers:
+  up: { url: "${origin}/v1", credential: provider-secret, speaks: [${PROTOCOLS}], websocket: true }
+  chat: { url: "${origin}/v1", credential: provider-secret, speaks: [openai-chat] }
+  claude: { url: "${origin}/v1", credential: provider-secret, speaks: [anthropic-messages] }
+models: { any: { targets: [up:vendor] }, chat: { targets: [chat:vendor] }, claude: { targets: [claude:vendor] } }
+paths: { "/v1/audio/*": { pass: up }, "/v1/live/*": { pass: up, open: true } }
+retry: { attempts: 0 }
+health: { failures: 1000000, errors: off }
+share: all
+`,
   );
   const port = await entrance(t, way, running.port, directives);
   return port === undefined ? undefined : Object.assign(wire, { running, port });
@@ -174,7 +215,7 @@ function unheard(count: number, seed: number): string[] {
 
 /** Made-up header lines in each direction, and how many of them at a time. */
 const MADE = Number(process.env["GATEWAY_TEST_HEADERS"] ?? 1000);
-const AT_A_TIME = 40;
+const AT_A_TIME = 20;
 
 /** A request and how it ends. */
 interface Moment {
@@ -185,10 +226,16 @@ interface Moment {
 }
 
 const FORM = ["model", "prompt"].map((name) => `--x\r\ncontent-disposition: form-data; name="${name}"\r\n\r\nany\r\n`);
-const form = (lines: string): string => {
+const form = (path: string) => (lines: string) => {
   const body = `${FORM.join("")}--x--\r\n`;
-  return `POST /v1/images/edits?key=${KEY} HTTP/1.1\r\nHost: gw.test\r\ncontent-type: multipart/form-data; boundary=x\r\n${lines}Content-Length: ${body.length}\r\n\r\n${body}`;
+  return `POST ${path}?key=${KEY} HTTP/1.1\r\nHost: gw.test\r\ncontent-type: multipart/form-data; boundary=x\r\n${lines}Content-Length: ${body.length}\r\n\r\n${body}`;
 };
+const FORMS = ["/v1/images/edits", "/v1/images/variations"];
+/** What is asked of a response that the provider keeps. */
+const STORED = ["GET ", "DELETE ", "GET /input_items", "POST /cancel"].map((line) =>
+  line.replace(" ", ` /v1/responses/${STORED_ID}`),
+);
+const stored = (line: string) => (lines: string) => `${line}?key=${KEY} HTTP/1.1\r\nHost: gw.test\r\n${lines}\r\n`;
 const handshake = (path: string) => (lines: string) =>
   `GET ${path}key=${KEY} HTTP/1.1\r\nHost: gw.test\r\nConnection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n${lines}\r\n`;
 const switching = (lines: string, { head }: RawRequest): string => {
@@ -199,7 +246,11 @@ const switching = (lines: string, { head }: RawRequest): string => {
 
 /** Every route, in every way that it can be asked and can end. */
 const MOMENTS: readonly Moment[] = [
-  ...[...ROUTES.map((route) => [route, (lines: string) => question(route, lines)] as const), ["a form", form] as const]
+  ...[
+    ...ROUTES.map((route) => [route.join(" for "), (lines: string) => question(route, lines)] as const),
+    ...FORMS.map((path) => [path, form(path)] as const),
+    ...STORED.map((line) => [line, stored(line)] as const),
+  ]
     .flatMap(([route, bytes]) =>
       ["", "Expect: 100-continue\r\n", "Connection: Upgrade\r\nUpgrade: h2c\r\n"].map(
         (more) => [`${route} ${more.trim()}`, (lines: string) => bytes(more + lines)] as const,
@@ -214,6 +265,8 @@ const MOMENTS: readonly Moment[] = [
     { name: `a refused socket on ${path}`, bytes: handshake(path), write: ANSWERS["a client's error"] },
   ]),
 ];
+/** What HTTP/2 has no word for, or another one. */
+const HTTP1_ONLY = /socket|Upgrade|Expect|leaves/;
 /** Has no divisor in common with the number of moments, so that a few headers meet many of them, and many all. */
 const STRIDE = 97;
 
@@ -228,6 +281,17 @@ for (const way of WAYS) {
       const wire = await wired(t, way);
       if (!wire) return;
       const { running, port, seen } = wire;
+      const asked = [...OWN, ...FORMS, "/v1/realtime", "/v1/live/x"].map((path) => path.split("?", 1)[0] as string);
+      const served = running.gateway.generation.paths
+        .servedPaths()
+        .filter((pattern) => !ANSWERED_HERE.includes(pattern));
+      t.same(
+        served.filter(
+          (pattern) => !asked.some((path) => path === pattern || path.startsWith(pattern.replace(/\*$/, ""))),
+        ),
+        [],
+        "every path that leads to a provider is asked",
+      );
       const lines = `${canaries(names)}X-Nominated: canary-nominated\r\nuser-agent: harmless\r\n`;
       const named = "keep-alive, X-Nominated, http2-settings";
       const kinds: Record<string, string> = {
@@ -270,35 +334,54 @@ for (const way of WAYS) {
         const talks = await each(ROUTES, (route) => send(wire.port, question(route, "")));
         for (const [i, { statuses, text }] of talks.entries()) {
           t.equal(statuses.length, 1, `${answer}: an answer`);
+          if (/success/.test(answer)) t.equal(statuses[0], 200, `${answer}: ${ROUTES[i]}`);
           t.notMatch(text, /canary/i, `${answer}: no canary`);
           // What passes unread passes as it was packed.
-          if (ROUTES[i] !== PASSING) t.notMatch(text, /\r\ncontent-encoding:/i, `${answer}: decompressed`);
+          if (ROUTES[i]?.[0] !== PASSING) t.notMatch(text, /\r\ncontent-encoding:/i, `${answer}: decompressed`);
           if (answer === "a redirect") t.equal(statuses[0], 502, "a redirect is never passed on");
         }
       }
       t.notMatch(JSON.stringify(wire.running.log.lines), /canary/i, "nor the log");
     },
   );
-
-  gathered(t, `${way}, ${MADE} made-up headers cross in neither direction, wherever and however`, async (t) => {
-    const wire = await wired(t, way, UPGRADE);
-    if (!wire) return;
-    const { port, seen, running } = wire;
-    const [asked, answered] = [unheard(MADE, 1), unheard(MADE, 2)];
-    for (let at = 0, n = 0; at < MADE; at += AT_A_TIME, n++) {
-      const { name, bytes, write } = MOMENTS[(n * STRIDE) % MOMENTS.length] as Moment;
-      const lines = (all: readonly string[]) => all.slice(at, at + AT_A_TIME).join("");
-      seen.length = 0;
-      wire.answer = (socket, request) => socket.write(write?.(lines(answered), request) ?? "", "latin1");
-      const talk = write
-        ? await send(port, bytes(lines(asked)))
-        : await abort(port, bytes(lines(asked)), seen).then(() => undefined);
-      t.equal(seen.length, 1, `${name}: it is sent upstream once`);
-      t.notMatch(seen.join(""), /canary/i, `${name}: upstream`);
-      if (!talk) continue;
-      t.equal(talk.statuses.length || Number(talk.text.startsWith("HTTP/1.1 101 ")), 1, `${name}: it is answered`);
-      t.notMatch(talk.text, /canary/i, `${name}: to the client`);
-    }
-    t.notMatch(JSON.stringify(running.log.lines), /canary/i, "nor into the log");
-  });
 }
+
+for (const way of ALL_WAYS)
+  gathered(
+    t,
+    `${way}, ${MADE} made-up headers cross in neither direction, wherever and however`,
+    { timeout: 600_000 },
+    async (t) => {
+      const wire = await wired(t, way, UPGRADE);
+      if (!wire) return;
+      const { port, seen, running } = wire;
+      const byHttp2 = way === "by HTTP/2 behind nginx";
+      const moments = byHttp2 ? MOMENTS.filter(({ name }) => !HTTP1_ONLY.test(name)) : MOMENTS;
+      const ask = byHttp2 ? sendByHttp2 : send;
+      const [asked, answered] = [unheard(MADE, 1), unheard(MADE, 2)];
+      const met = new Set<Moment>();
+      for (let at = 0, n = 0; at < MADE; at += AT_A_TIME, n++) {
+        const moment = moments[(n * STRIDE) % moments.length] as Moment;
+        const { name, bytes, write } = moment;
+        met.add(moment);
+        if (name.includes(STORED_ID)) {
+          // It is asked for after it was made, and may have been deleted since.
+          wire.answer = (socket) => socket.write(ANSWERS["success"]?.("") ?? "");
+          await send(running.port, question(["/v1/responses", "any"], ""));
+        }
+        const lines = (all: readonly string[]) => all.slice(at, at + AT_A_TIME).join("");
+        seen.length = 0;
+        wire.answer = (socket, request) => socket.write(write?.(lines(answered), request) ?? "", "latin1");
+        const talk = write
+          ? await ask(port, bytes(lines(asked)))
+          : await abort(port, bytes(lines(asked)), seen).then(() => undefined);
+        t.equal(seen.length, 1, `${name}: it is sent upstream once`);
+        t.notMatch(seen.join(""), /canary/i, `${name}: upstream`);
+        if (!talk) continue;
+        t.equal(talk.statuses.length || Number(talk.text.startsWith("HTTP/1.1 101 ")), 1, `${name}: it is answered`);
+        t.notMatch(talk.text, /canary/i, `${name}: to the client`);
+      }
+      t.equal(met.size, Math.min(moments.length, Math.ceil(MADE / AT_A_TIME)), "different moments");
+      t.notMatch(JSON.stringify(running.log.lines), /canary/i, "nor into the log");
+    },
+  );
