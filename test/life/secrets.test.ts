@@ -6,16 +6,18 @@ import { openStores } from "../../src/store/open.ts";
 import { CLIENTS, type Client } from "../support/four-clients.ts";
 import { gathered } from "../support/gathered.ts";
 import { startDeployedNginx } from "../support/nginx.ts";
+import { startCollector } from "../support/otlp.ts";
 import { startProcess } from "../support/process.ts";
 import { each, send } from "../support/raw.ts";
 import { until } from "../support/until.ts";
 import { type RawRequest, rawUpstream } from "../support/upstream.ts";
 import { PROTOCOLS, type ProtocolName } from "../support/vendor-sdks.ts";
+import { startReceiver } from "../support/webhook.ts";
 
 /** How many requests that fail in a provider's words; from 960 on each fault in every direction. */
 const COUNT = Number(process.env["GATEWAY_TEST_SECRETS"] ?? 120);
-/** Has no divisor in common with the number of faults and directions, so that a few meet many of them. */
-const STRIDE = 241;
+/** Has no divisor in common with the number of faults and directions, and spreads a few evenly over all of them. */
+const STRIDE = 593;
 
 const CREDENTIAL = "Canary/credential+0123456789=&<x>";
 const SEALING = "canary-sealing-0123456789-abcdef";
@@ -148,7 +150,9 @@ const filesIn = (folder: string): [name: string, text: string][] =>
 const FOLDER_KEY = "canary of the store";
 
 async function started(t: Test) {
+  const provider = { asked: 0 };
   const upstream = await rawUpstream(async (socket, request) => {
+    provider.asked++;
     const text = `${request.head}${await request.body}`;
     const fault = FAULTS[Number(/fault-(\d+)/.exec(text)?.[1])];
     socket.end(fault?.(request) ?? sized("200 OK", "application/json", "{}"));
@@ -158,6 +162,7 @@ async function started(t: Test) {
   const stores = openStores(join(folder, "gateway.db"), [], () => {});
   const { key: stored } = await stores.keys.create({ name: FOLDER_KEY });
   await stores.close();
+  const [collector, alerts] = await Promise.all([startCollector(t), startReceiver(t)]);
   const providers = PROTOCOLS.map(
     (name) => `  ${name}: { url: "${upstream.origin.origin}/v1", credential: $CANARY, speaks: [${name}] }`,
   );
@@ -171,11 +176,13 @@ envelopes: { key: $SEALING }
 log: { level: debug }
 retry: { attempts: 0 }
 overload: { delay: off }
-plugins: { auth: { failures: 1000000 } }
+plugins: { auth: { failures: 1000000 }, opentelemetry: { endpoint: "${collector.url}" } }
+chains: { llm: [opentelemetry, sse, auth, scrub, models, limits, rewrite, usage] }
+alerts: { webhook: $WEBHOOK }
 `;
-  const env = { CANARY: CREDENTIAL, OWN_KEY, SEALING };
+  const env = { CANARY: CREDENTIAL, OWN_KEY, SEALING, WEBHOOK: alerts.url };
   const gateway = await startProcess(t, yaml, { folder, env });
-  return { gateway, stored, folder };
+  return { gateway, stored, folder, collector, alerts, provider };
 }
 
 /** A request of a client, in the given direction. */
@@ -188,8 +195,30 @@ function asked(from: ProtocolName, to: ProtocolName, fault: number, stream: bool
   return `POST ${target} HTTP/1.1\r\nHost: gw.test\r\ncontent-type: application/json\r\n${header}content-length: ${Buffer.byteLength(body)}\r\n\r\n${body}`;
 }
 
+/** What operators, and their programs, read on the admin side. */
+const ADMIN = [
+  ...["/readyz", "/metrics", "/openapi.json", "/api/now", "/api/live", "/api/requests?limit=1000", "/api/errors"],
+  ...[
+    "/api/spend?by=key,model,target",
+    "/api/speed?by=target",
+    "/api/budgets",
+    "/api/keys",
+    "/api/used",
+    "/api/groups",
+  ],
+  ...[
+    "/api/clients",
+    "/api/providers",
+    "/api/models",
+    "/api/config",
+    "/api/config/diff",
+    "/api/generations",
+    "/api/audit",
+  ],
+];
+
 gathered(t, "no secret stands in an answer, a log or a file, whatever is wrong", async (t) => {
-  const { gateway, stored, folder } = await started(t);
+  const { gateway, stored, folder, collector, alerts, provider } = await started(t);
   const nginx = await startDeployedNginx(t, gateway.port);
   const found = finder([CREDENTIAL, SEALING, OWN_KEY, stored]);
   const places = [OWN_KEY, stored].flatMap((key) => [
@@ -226,6 +255,7 @@ gathered(t, "no secret stands in an answer, a log or a file, whatever is wrong",
   t.equal(answered, COUNT, "each is answered once");
   const lines = () => gateway.text.split('"msg":"exchange"').length - 1;
   await until(() => lines() >= COUNT, "the log");
+  t.equal(provider.asked, COUNT, "each was sent to the provider");
 
   const mistyped = `${stored.slice(0, -1)}${stored.endsWith("a") ? "b" : "a"}`;
   const mine = finder([mistyped]);
@@ -237,9 +267,20 @@ gathered(t, "no secret stands in an answer, a log or a file, whatever is wrong",
       t.same([...found(text), ...mine(text)], [], bytes.slice(0, 300));
     });
 
-  const readiness = await gateway.ready();
-  t.same(found(JSON.stringify(readiness)), [], "the admin side");
+  await alerts.until(1);
+  for (const path of ADMIN) {
+    const answer = await fetch(gateway.admin + path);
+    const text = await answer.text();
+    t.equal(answer.status, 200, path);
+    t.same([...found(text), ...mine(text)], [], `the admin side's ${path}`);
+    if (path === "/metrics") t.match(text, /^gateway_attempts_total\{.* \d+$/m, "there are some");
+    if (path.startsWith("/api/requests")) t.match(text, /fault-\d/, "there are some");
+  }
   t.equal(await gateway.end(), 0);
+  const told = [JSON.stringify(collector.spans), JSON.stringify(alerts.received)] as const;
+  for (const [i, what] of ["spans", "alerts"].entries())
+    t.same([...found(told[i] as string), ...mine(told[i] as string)], [], what);
+  t.ok(collector.spans.length >= COUNT, `${collector.spans.length} spans`);
   if (nginx) {
     // A body that it cannot lay down, as on a full disk, is critical to nginx.
     rmSync(join(nginx.folder, "body"), { recursive: true });
