@@ -13,10 +13,12 @@ const MIB = 2 ** 20;
 const LINUX = process.platform === "linux";
 /** MiB of a body: what is refused for its size alone costs as much as that is. */
 const LIMIT = SIZE < 1 ? 4 : 32;
-/** These machines may be busy with others. */
-const BUSY = `overload: { delay: off }\nbody: { limit: ${LIMIT}MiB }\n`;
+/** These machines may be busy with others, and one key has all forms that wait. */
+const BUSY = `overload: { delay: off }\nbody: { limit: ${LIMIT}MiB, spool: 2GiB, spool_per_key: 2GiB }\n`;
 /** MiB by which memory may grow; what is measured on a quiet machine stands in docs/reliability.md. */
 const MORE = 150;
+/** Milliseconds of CPU until a bomb of full size is refused: twice the goal, for what a busy machine adds. Forms cost more. */
+const MAX_CPU = 100;
 
 interface Bomb {
   status: number;
@@ -96,7 +98,9 @@ t.test("decompression bombs are refused, and take next to no resources", { skip:
     t.equal(await status(gateway.port, bomb), bomb.status, name);
     const grown = gateway.memory().peak - before;
     t.ok(grown < MORE, `${name}: memory grew by ${grown.toFixed(0)} MiB`);
-    t.comment(`${name}: ${bomb.body.length} bytes, ${gateway.cpu() - cpu} ms of CPU, ${grown.toFixed(0)} MiB`);
+    const used = gateway.cpu() - cpu;
+    if (SIZE >= 1 && !name.includes("form")) t.ok(used <= MAX_CPU, `${name}: ${used} ms of CPU`);
+    t.comment(`${name}: ${bomb.body.length} bytes, ${used} ms of CPU, ${grown.toFixed(0)} MiB`);
   }
 });
 
