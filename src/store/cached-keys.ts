@@ -44,7 +44,8 @@ export abstract class CachedKeys extends Keys {
   /** Until when an id counts as unknown; and until when further wrong keys of a known id are not looked up. */
   private readonly unknownUntil = new Map<string, number>();
   private readonly wrongUntil = new Map<string, number>();
-  private readonly placeholder = new StoredKey(PLACEHOLDER_ROW);
+  /** As many as there may be keys in use: a single one would be in the processor's cache always, which can be timed. */
+  private readonly placeholders = Array.from({ length: 64 }, () => new StoredKey(PLACEHOLDER_ROW));
   /** Digests of keys in use, so that a busy key is not hashed a thousand times per second; kept only briefly. */
   private readonly digests = new Map<string, Digest>();
   private digestsSince = 0;
@@ -113,14 +114,17 @@ export abstract class CachedKeys extends Keys {
     now: number,
     refresh: () => void,
   ): { record: KeyRecord | undefined } | PendingKeyLookup {
-    const digest = this.digestOf(presented, now);
+    const kept = this.digestOf(presented, now);
+    const digest = kept ?? newDigest(presented);
     const record = this.fileKeys.get(digest.hex);
+    if (record && !kept) this.digests.set(presented, digest);
     const id = parseKeyId(presented);
     if (record || id === undefined) return { record };
     refresh();
     const known = this.cachedKey(id, now);
-    // Takes as long for an unknown id as for a known one.
-    const opened = (known ?? this.placeholder).verify(digest.bytes);
+    // Takes as long for an unknown id as for a known one: both are looked up and compared once.
+    const opened = (known ?? this.placeholderFor(id)).verify(digest.bytes);
+    if (opened && !kept) this.digests.set(presented, digest);
     if (opened || !isValidKey(presented)) return { record: opened };
     const refused = known ? this.wrongUntil : this.unknownUntil;
     if ((refused.get(id) ?? 0) > now) return { record: undefined };
@@ -181,23 +185,22 @@ export abstract class CachedKeys extends Keys {
   }
 
   /**
+   * Returns the digest of a text that was a key before.
    * Looking a digest up in a map leaks no useful timing: nobody can choose the digest of a text, nor its hash in V8's maps,
    * which have a random seed in each process.
    */
-  private digestOf(presented: string, now: number): Digest {
+  private digestOf(presented: string, now: number): Digest | undefined {
     if (now - this.digestsSince > DIGEST_TTL || this.digests.size >= MAX_DIGESTS) {
       this.digests.clear();
       this.digestsSince = now;
     }
-    let digest = this.digests.get(presented);
-    if (digest === undefined) {
-      const bytes = hash("sha256", presented, "buffer");
-      digest = { hex: bytes.toString("hex"), bytes };
-      const id = parseKeyId(presented);
-      if (this.fileKeys.has(digest.hex) || (id !== undefined && this.cache.get(id)?.verify(bytes)))
-        this.digests.set(presented, digest);
-    }
-    return digest;
+    return this.digests.get(presented);
+  }
+
+  /** Returns the same one for the same id, as a key is the same for its id. */
+  private placeholderFor(id: string): StoredKey {
+    const sum = id.charCodeAt(0) + 7 * id.charCodeAt(1);
+    return this.placeholders[sum % this.placeholders.length] as StoredKey;
   }
 
   private notify(change: KeyChange): void {
@@ -232,6 +235,11 @@ export const nameTaken = (name: string): GatewayError =>
 /** The error while keys cannot be verified. */
 export const keyStoreUnavailable = (cause: unknown): GatewayError =>
   storeUnavailable("keys", "Whether the key is right is not known, as the gateway's key store cannot answer.", cause);
+
+function newDigest(presented: string): Digest {
+  const bytes = hash("sha256", presented, "buffer");
+  return { hex: bytes.toString("hex"), bytes };
+}
 
 function setExpiry(until: Map<string, number>, id: string, time: number): void {
   if (until.size >= MAX_CACHED) until.clear();
