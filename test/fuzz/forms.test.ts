@@ -69,11 +69,35 @@ const BITS = [
   ],
 ];
 
+/** Parts that are well-formed in themselves: a second model, or what a reader may take for one. */
+const PARTS = [
+  ...[
+    model("dear"),
+    model("cheap"),
+    part("name=model", "dear"),
+    part('name="Model"', "dear"),
+    part('name="model[]"', "dear"),
+  ],
+  ...[
+    part('name="model"; filename="x"', "dear"),
+    part('name="mod%65l"', "dear"),
+    part('name=" model"', "dear"),
+    prompt,
+  ],
+];
+
+/** The same with another part between two. */
+function withPart(text: string, pick: <T>(list: readonly T[]) => T): string {
+  const at = pick([...text.matchAll(new RegExp(`--${B}`, "g"))].map(({ index }) => index));
+  return text.slice(0, at) + pick(PARTS) + text.slice(at);
+}
+
 function letter(seed: number): Letter {
   const cast = dice(seed);
   const pick = <T>(list: readonly T[]): T => list[cast(list.length)] as T;
   let text = pick(BASES);
   if (seed % 8 === 0) text = text.replace('"prompt"', pick(NAMES));
+  if (cast(6) === 0) text = withPart(text, pick);
   for (let times = cast(3); times > 0; times--) text = mutated(text, cast, pick);
   return { type: cast(8) === 0 ? pick(TYPES) : TYPE, body: Buffer.from(text, "latin1") };
 }
@@ -169,7 +193,10 @@ models: { cheap: { targets: [up:vendors-cheap] }, dear: { targets: [up:vendors-d
   t.equal(seen.length, statuses.filter((status) => status === 200).length);
   t.ok(seen.length > FORMS / 8, `${seen.length} of ${FORMS} passed`);
   t.ok(seen.length < (FORMS * 3) / 4);
-  t.same([...new Set(statuses.filter((status) => status !== 200))].toSorted(), [400, 404, 415]);
+  t.same(
+    statuses.filter((status) => ![200, 400, 404, 415].includes(status)),
+    [],
+  );
   const differing: string[] = [];
   for (const { rawHeaders, body } of seen) {
     const type = rawHeaders[rawHeaders.findIndex((name) => name.toLowerCase() === "content-type") + 1] ?? "";
