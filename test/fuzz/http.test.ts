@@ -111,7 +111,8 @@ async function strictUpstream(t: Test) {
   return { port, seen, wrong, met };
 }
 
-const idIn = (text: string): string => /"user":"([^"]*)"/.exec(text)?.[1] ?? "?";
+/** Without spaces, as a length that is one too large can bring one into an id, from the line end before it. */
+const idIn = (text: string): string => (/"user":"([^"]*)"/.exec(text)?.[1] ?? "?").replaceAll(/\s/g, "");
 
 /** Sends the bytes in pieces, and answers what came. */
 function ask(port: number, bytes: string, cast: (limit: number) => number): Promise<string> {

@@ -11,12 +11,16 @@ import { rawUpstream } from "../support/upstream.ts";
 /** Exchanges of all kinds together; the plan's own number is 10,000. */
 const COUNT = Number(process.env["GATEWAY_TEST_EXCHANGES"] ?? 600);
 const WIDTH = 16;
+/** Timers and sockets of ended exchanges that may still be reachable, whatever their number. */
+const KEPT = 20;
 
 /** Tells what the gateway's process holds. */
 const HOLDINGS = `
 import { readdirSync } from "node:fs";
-import { setFlagsFromString } from "node:v8";
+import { Socket } from "node:net";
+import { queryObjects, setFlagsFromString } from "node:v8";
 import { runInNewContext } from "node:vm";
+const Timer = setTimeout(() => {}).constructor;
 setFlagsFromString("--expose-gc");
 const collect = runInNewContext("gc");
 export default class Holdings {
@@ -31,7 +35,9 @@ export default class Holdings {
       for (const event of emitter.eventNames()) listeners[name + " " + String(event)] = emitter.listenerCount(event);
     const { heapUsed, external } = process.memoryUsage();
     const files = readdirSync("/proc/self/fd").length;
-    return { body: JSON.stringify({ resources, listeners, files, heap: heapUsed + external }) };
+    // Timers that keep no process running are no active resources.
+    const objects = { timers: queryObjects(Timer), sockets: queryObjects(Socket) };
+    return { body: JSON.stringify({ resources, listeners, files, objects, heap: heapUsed + external }) };
   }
 }`;
 
@@ -40,6 +46,8 @@ interface Holdings {
   listeners: Record<string, number>;
   /** Open file descriptors. */
   files: number;
+  /** Objects that are reachable. */
+  objects: { timers: number; sockets: number };
   /** Bytes that are in use after a collection. */
   heap: number;
 }
@@ -205,6 +213,12 @@ plugins: { holdings: { from: ./holdings.ts }, auth: { failures: 0 } }
   t.same(behind.listeners, before.listeners, "listeners");
   t.same(behind.resources, before.resources, "sockets and timers");
   t.equal(behind.files, before.files, "file descriptors");
+  // A few are kept by caches, which are full after some hundred exchanges.
+  for (const kind of ["timers", "sockets"] as const)
+    t.ok(
+      behind.objects[kind] <= before.objects[kind] + KEPT,
+      `${kind}: ${before.objects[kind]} to ${behind.objects[kind]}`,
+    );
   const growth = (behind.heap - before.heap) / COUNT;
   t.comment(
     `${COUNT} exchanges: heap ${(before.heap / 2 ** 20).toFixed(1)} to ${(behind.heap / 2 ** 20).toFixed(1)} MiB`,
