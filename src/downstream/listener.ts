@@ -38,7 +38,8 @@ export class Listener {
   async listen(): Promise<AddressInfo> {
     const { address, server } = this;
     await new Promise<void>((ready, failed) =>
-      server.once("error", failed).listen({ ...listenOptions(address), backlog: BACKLOG }, () => {
+      // As an argument: node ignores an option beside a descriptor, and would make another's queue shorter.
+      server.once("error", failed).listen(listenOptions(address), BACKLOG, () => {
         server.off("error", failed);
         ready();
       }),

@@ -1,10 +1,14 @@
+import { spawn } from "node:child_process";
 import { once } from "node:events";
+import { existsSync, readFileSync } from "node:fs";
 import { type AddressInfo, connect, createServer, type Socket } from "node:net";
 import { networkInterfaces } from "node:os";
 import { Worker } from "node:worker_threads";
 import t from "tap";
 import { peerAddress } from "../../src/core/networks.ts";
 import { inheritedSocket, Listener } from "../../src/downstream/listener.ts";
+import { boundSocket } from "../support/kept-socket.ts";
+import { until } from "../support/until.ts";
 
 t.test("it delivers each connection, and none once it is closed; open ones continue", async (t) => {
   const taken: Socket[] = [];
@@ -82,6 +86,29 @@ t.test(
       t.equal(answered, taken);
       await worker.terminate();
     }
+  },
+);
+
+const REGISTER = String(new URL("../../src/loader/register.js", import.meta.url));
+/** The longest queue that the system allows. */
+const LONGEST = existsSync("/proc/sys/net/core/somaxconn") ? Number(readFileSync("/proc/sys/net/core/somaxconn")) : 0;
+
+t.test(
+  "a socket that another process keeps has room for a thousand connections until the next process accepts them",
+  { skip: LONGEST < 2000 },
+  async (t) => {
+    const { fd, port } = boundSocket(t);
+    const own = new URL("../../src/downstream/listener.ts", import.meta.url);
+    const program = `const { Listener } = await import("${own}"); await new Listener({ fd: 3 }, () => {}).listen(); process.exit();`;
+    const former = spawn(process.execPath, ["--import", REGISTER, "--input-type=module", "-e", program], {
+      stdio: ["ignore", "inherit", "inherit", fd],
+    });
+    t.same(await once(former, "exit"), [0, null]);
+    let connected = 0;
+    const clients = Array.from({ length: 1000 }, () => connect(port, "127.0.0.1", () => connected++));
+    t.teardown(() => clients.map((client) => client.on("error", () => {}).destroy()));
+    await until(() => connected === clients.length, "all of them to be connected");
+    t.equal(connected, clients.length);
   },
 );
 
