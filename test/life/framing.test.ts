@@ -145,6 +145,7 @@ for (const way of WAYS) {
     const port = await entrance(t, way, running.port);
     if (port === undefined) return;
 
+    t.equal(all?.length, 155);
     const sent = (all as Vector[]).flatMap(letters);
     const talks = await each(sent, ({ bytes }) => send(port, bytes));
     for (const [i, letter] of sent.entries()) {
