@@ -123,7 +123,8 @@ export abstract class CachedKeys extends Keys {
     refresh();
     const known = this.cachedKey(id, now);
     // Takes as long for an unknown id as for a known one: both are looked up and compared once.
-    const opened = (known ?? this.placeholderFor(id)).verify(digest.bytes);
+    const placeholder = this.placeholderFor(id);
+    const opened = (known ?? placeholder).verify(digest.bytes);
     if (opened && !kept) this.digests.set(presented, digest);
     if (opened || !isValidKey(presented)) return { record: opened };
     const refused = known ? this.wrongUntil : this.unknownUntil;
