@@ -146,7 +146,11 @@ t.test("a check that only waited for the processor is repeated", async (t) => {
     if (reads++ === 0) Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 1000);
     return "a word";
   };
-  Object.defineProperty(Object.prototype, member, { get, configurable: true });
+  // The schema's own member of that name is set as if there were no such getter.
+  function set(this: object, value: unknown) {
+    Object.defineProperty(this, member, { value, writable: true, enumerable: true, configurable: true });
+  }
+  Object.defineProperty(Object.prototype, member, { get, set, configurable: true });
   t.teardown(() => Reflect.deleteProperty(Object.prototype, member));
   const schema = { type: "object", properties: { [member]: { type: "string" } }, required: [member] };
   const body = { response_format: { type: "json_schema", json_schema: { name: "x", schema } } };
