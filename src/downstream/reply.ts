@@ -161,7 +161,6 @@ export class Reply {
 }
 
 /** The parts of a generation that a reply uses. */
-/** The parts of a generation that every response uses. */
 export interface ReplyParts {
   /** `persist` is called before the last bytes of a response are sent. */
   upstreams: { readonly persist: () => void };

@@ -2,7 +2,7 @@ import { z } from "zod";
 import { milliseconds, period, quantity, tokens } from "../quantities.ts";
 import { parseCount, parseLimit, parsePercent, parseSize } from "../units.ts";
 
-/** Limits of a body that the gateway itself writes, which has what it has received. */
+/** The highest limits: those of a body that the gateway writes, which contains what it has received. */
 const [MAX_DEPTH, MAX_NAMES] = [256, 200_000];
 /** Bytes of the longest target that fits into a head. */
 const MAX_TARGET = 15 * 1024;
