@@ -200,7 +200,7 @@ const PROTOCOL_INTERFACE = new Set([
   ...["support", "fields", "texts", "opaque", "objects", "otherModels", "vendorObjects", "RAW_MEMBERS"],
   ...["decodeRequest", "encodeRequest"],
   ...["createDecoder", "decodeResponse"],
-  ...["createEncoder", "encodeResponse", "readUsage", "holdsUsage", "ending"],
+  ...["createEncoder", "encodeResponse", "readUsage", "holdsUsage", "hiddenReasoning", "ending"],
   ...["errorBody", "streamError", "parseErrorResponse", "refuses", "rateHeaders", "remainingRateHeaders"],
   "demo",
 ]);

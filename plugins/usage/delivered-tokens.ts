@@ -19,6 +19,9 @@ const MIN_FRAME_BYTES = 48;
  * Estimates the text that a stream has delivered, in case it breaks off before its provider reports tokens. Most frames are
  * only measured: within a stream, a frame's text grows with its length at nearly the same rate, which is known from the parsed
  * frames. Some vendors repeat a text within a frame, and some pad frames to hide its length.
+ *
+ * Reasoning that is hidden counts instead of its summary. What has begun and not ended counts as its text so far, often nothing:
+ * nobody knows how far it had come, and a usual amount would be charged even to a client that left at once.
  */
 export class DeliveredTokens {
   /** Tokens of the text in parsed frames, as a usual tokenizer counts them. */
@@ -43,6 +46,14 @@ export class DeliveredTokens {
   private measured = 0;
   private bytes = 0;
   private readonly mediaTokens = { audio: 0, image: 0 };
+  /** Whether the last parsed text is reasoning; tokens of reasoning in parsed frames, and the frames measured after such. */
+  private isReasoning = false;
+  private foundReasoning = 0;
+  private measuredReasoning = 0;
+  /** Hidden reasoning, and the tokens of summaries that are counted as text too. */
+  private hidden = 0;
+  private summaries = 0;
+  private readonly hiddenIn: ReturnType<NonNullable<Protocol["hiddenReasoning"]>> | undefined;
   /** Whether the last piece ended in a space, which tokenizers join to the next word. */
   private endsInSpace = false;
   private readonly weights: NonNullable<Protocol["tokenEstimate"]>;
@@ -53,6 +64,7 @@ export class DeliveredTokens {
     model = "",
   ) {
     this.weights = tokenWeights(protocol, model);
+    this.hiddenIn = protocol.hiddenReasoning?.();
   }
 
   observe(frame: Frame): void {
@@ -63,6 +75,7 @@ export class DeliveredTokens {
       this.usual++;
       this.measured++;
       this.bytes += length;
+      if (this.isReasoning) this.measuredReasoning++;
       return;
     }
     const { tokens, text } = this.textIn(frame);
@@ -83,11 +96,25 @@ export class DeliveredTokens {
     return { ...(audio > 0 && { audio: Math.ceil(audio) }), ...(image > 0 && { image }) };
   }
 
+  /** The estimated tokens of hidden reasoning. */
+  get reasoning(): number {
+    return Math.round(this.hidden);
+  }
+
+  /** The estimated output tokens, with those of media and without hidden reasoning. */
+  get shown(): number {
+    return this.sum(0);
+  }
+
   /** The estimated output tokens, with those of media. */
   get tokens(): number {
+    return this.sum(this.hidden - this.summaries * this.weights.textFactor);
+  }
+
+  private sum(hidden: number): number {
     const { textFactor, perToolCall, perAnswer = 0 } = this.weights;
     const whole = this.callsStreamed ? 0 : this.wholeCallTokens;
-    const tokens = (this.found + whole + this.estimateUnread()) * textFactor + this.calls * perToolCall;
+    const tokens = (this.found + whole + this.estimateUnread()) * textFactor + this.calls * perToolCall + hidden;
     const { audio = 0, image = 0 } = this.media;
     return (tokens > 0 ? Math.max(1, Math.round(tokens + perAnswer)) : 0) + audio + image;
   }
@@ -100,6 +127,16 @@ export class DeliveredTokens {
     const slope = spread < 1 ? 0 : (this.products / this.read - length * tokens) / spread;
     const growth = Math.min(1, Math.max(0, slope)) * (this.bytes - length * this.measured);
     return Math.max(0, tokens * this.measured + growth);
+  }
+
+  /** Adds hidden reasoning that has ended in a frame. */
+  private addHidden(json: unknown): void {
+    for (const [kind, tokens] of this.hiddenIn?.(json) ?? []) {
+      this.hidden += tokens;
+      if (kind === "omitted") continue;
+      const unread = this.measured === 0 ? 0 : (this.estimateUnread() * this.measuredReasoning) / this.measured;
+      this.summaries = this.foundReasoning + unread;
+    }
   }
 
   /** Counts a call that arrives whole: some protocols repeat it, and short ones are covered by the weights. */
@@ -133,8 +170,12 @@ export class DeliveredTokens {
       seen.push(text);
       const joined = this.endsInSpace ? ` ${text}` : text;
       this.endsInSpace = joined.endsWith(" ");
-      tokens += estimateTokens(this.endsInSpace ? joined.slice(0, -1) : joined);
+      const count = estimateTokens(this.endsInSpace ? joined.slice(0, -1) : joined);
+      tokens += count;
+      this.isReasoning = kind === "reasoning";
+      if (this.isReasoning) this.foundReasoning += count;
     }
+    this.addHidden(json);
     if (this.weights.perToolCall > 0 && isCall(frame, calls)) this.calls++;
     return { tokens, text: bytes };
   }

@@ -119,15 +119,20 @@ export function tokensInJson(json: unknown, protocol: Protocol, model = ""): num
 
 /**
  * Returns about how many output tokens a parsed whole response has, without what tools of the vendor have found; undefined: it
- * has no texts.
+ * has no texts. Hidden reasoning counts instead of its summaries.
  * @param model the vendor's name of the model
  */
 export function answerTokens(json: unknown, protocol: Protocol, model = ""): number | undefined {
   const { textFactor, perAnswer = 0 } = tokenWeights(protocol, model);
   const places = json === undefined ? [] : [...protocol.texts.response(json)];
-  if (places.length === 0) return undefined;
-  const texts = places.filter(({ kind }) => kind !== "tool_result").map(({ path }) => valueAt(json, path));
-  return Math.ceil(estimateTexts(texts) * textFactor + perAnswer);
+  const hidden = [...(protocol.hiddenReasoning?.()(json) ?? [])];
+  if (places.length === 0 && hidden.length === 0) return undefined;
+  const isSummarized = hidden.some(([kind]) => kind === "summarized");
+  const texts = places
+    .filter(({ kind }) => kind !== "tool_result" && !(kind === "reasoning" && isSummarized))
+    .map(({ path }) => valueAt(json, path));
+  const reasoning = hidden.reduce((sum, [, tokens]) => sum + tokens, 0);
+  return Math.ceil(estimateTexts(texts) * textFactor + perAnswer + reasoning);
 }
 
 /** Returns about how many tokens texts have, at a cost that is bounded however long they are. */

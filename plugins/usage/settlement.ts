@@ -198,9 +198,10 @@ function estimateReceived(settled: SettlementInput): Usage {
     return withImages(exchange, { in: input, out: { total, image: total }, raw: undefined }, { count: imageCount });
   }
   const received = parser?.bytes || attempt?.unreadBytes || 0;
-  const text = delivered?.tokens ?? wholeTokens(parser?.json, received, exchange);
-  const total = operation.task === "generate" ? limitOutput(text, asked) : 0;
-  return { in: input, out: { total }, raw: undefined };
+  if (operation.task !== "generate") return { in: input, out: { total: 0 }, raw: undefined };
+  if (delivered) return { in: input, out: deliveredOutput({}, delivered, asked.output), raw: undefined };
+  const text = wholeTokens(parser?.json, received, exchange);
+  return { in: input, out: { total: limitOutput(text, asked.output) }, raw: undefined };
 }
 
 /** Estimates the output tokens of a whole response: by its texts, where it is short, or else by its bytes. */
@@ -216,8 +217,7 @@ function completeOutput(reported: Usage, estimate: Usage): Usage {
 }
 
 /** Returns an estimate of output tokens, at most as many as the request allows. */
-const limitOutput = (tokens: number, asked: RequestFigures): number =>
-  Math.min(tokens, asked.output ?? Number.POSITIVE_INFINITY);
+const limitOutput = (tokens: number, most = Number.POSITIVE_INFINITY): number => Math.min(tokens, most);
 
 /** Outcomes that are not the provider's fault, after which it may still have done the work. */
 const ABANDONED_OUTCOMES: ReadonlySet<DoneExchange["outcome"]> = new Set(["aborted", "interrupted", "rejected"]);
@@ -265,13 +265,22 @@ function estimateCut(reported: Usage | undefined, delivered: DeliveredTokens, in
   return {
     ...reported,
     in: { ...reported?.in, total: reported?.in.total ?? estimateInput(input) },
-    out: {
-      ...delivered.media,
-      ...reported?.out,
-      total: Math.max(reported?.out.total ?? 0, limitOutput(delivered.tokens, input.asked)),
-    },
+    out: deliveredOutput(reported?.out ?? {}, delivered, input.asked.output),
     raw: reported?.raw,
   };
+}
+
+/**
+ * Estimates the output of a stream that reported too little. Where its provider has counted reasoning so far (Gemini, in most
+ * frames), that count is exact, and its trace in the stream is not estimated.
+ * @param most the most output tokens that the request allows
+ */
+export function deliveredOutput(reported: Usage["out"], delivered: DeliveredTokens, most?: number): Usage["out"] {
+  const isCounted = (reported.reasoning ?? 0) > 0;
+  const tokens = limitOutput(isCounted ? delivered.shown : delivered.tokens, most);
+  const total = Math.max(reported.total ?? 0, tokens);
+  const reasoning = isCounted ? 0 : Math.min(delivered.reasoning, total);
+  return { ...delivered.media, ...reported, ...(reasoning > 0 && { reasoning }), total };
 }
 
 /** Estimates the request's tokens: while the exchange goes on by its size alone, which costs nothing. */

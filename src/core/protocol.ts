@@ -58,6 +58,15 @@ export interface Protocol {
    * it may be a fraction. Undefined: its usage counts them, or there are none.
    */
   readonly streamedMedia?: (json: unknown) => Iterable<readonly [kind: "audio" | "image", tokens: number]>;
+  /**
+   * Returns, for one response, a function that is called with the whole response, or with the frames of a stream that are parsed,
+   * which are not all. It returns reasoning that ended there and is not in the texts, with about how many tokens it has, as its
+   * encrypted state tells by its length. `summarized`: the texts of reasoning up to there are its summary, which the tokens include.
+   * Undefined: there is none, or nothing is known of it.
+   */
+  readonly hiddenReasoning?: () => (
+    json: unknown,
+  ) => Iterable<readonly [kind: "omitted" | "summarized", tokens: number]>;
   /** A frame written while a stream is idle; clients must not take it for content. */
   readonly ping: Buffer;
 

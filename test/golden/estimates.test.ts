@@ -1,18 +1,19 @@
 import { hash } from "node:crypto";
-import t from "tap";
+import t, { type Test } from "tap";
 import { DeliveredTokens } from "../../plugins/usage/delivered-tokens.ts";
 import { tokensInJson } from "../../plugins/usage/requested.ts";
+import { deliveredOutput } from "../../plugins/usage/settlement.ts";
 import { JsonUsage } from "../../src/core/json-usage.ts";
 import type { Protocol } from "../../src/core/protocol.ts";
 import type { Usage } from "../../src/core/usage.ts";
 import { loadProtocols } from "../../src/loader/discover.ts";
 import { Frame } from "../../src/wire/frame.ts";
 import { SseSplitter } from "../../src/wire/sse.ts";
+import { jsonOf } from "../support/recorded.ts";
 import { type Recording, recordings } from "../support/recordings.ts";
 
-const all = recordings((lines) => lines)?.filter(
-  ({ status, streaming, kinds }) => status < 300 && streaming && kinds.includes("stream"),
-);
+const answers = recordings((lines) => lines)?.filter(({ status }) => status < 300);
+const all = answers?.filter(({ streaming, kinds }) => streaming && kinds.includes("stream"));
 
 /** Protocols in which thoughts are told in short only: they are left out on both sides. */
 const IN_SHORT = new Set(["gemini", "openai-responses"]);
@@ -31,6 +32,9 @@ function framesOf({ body }: Recording): Frame[] {
   return rest ? [...frames, new Frame("event", rest)] : frames;
 }
 
+/** A protocol that finds no reasoning besides texts. */
+const withTextsOnly = (protocol: Protocol): Protocol => ({ ...protocol, hiddenReasoning: () => () => [] });
+
 const withoutThoughts = (protocol: Protocol): Protocol => {
   const { texts } = protocol;
   const response: Protocol["texts"]["response"] = (json) =>
@@ -38,11 +42,13 @@ const withoutThoughts = (protocol: Protocol): Protocol => {
   return { ...protocol, texts: { ...texts, response } };
 };
 
+const modelOf = ({ body }: Recording) => /"model" ?: ?"([^"]+)"/.exec(body.toString())?.[1];
+
 /** Of a stream that is cut behind its last frame, as if that told no usage; undefined where there is nothing to compare. */
 function counted(protocol: Protocol, recording: Recording): Omit<Sum, "streams"> | undefined {
   const inShort = IN_SHORT.has(protocol.name);
-  const model = /"model" ?: ?"([^"]+)"/.exec(recording.body.toString())?.[1];
-  const delivered = new DeliveredTokens(inShort ? withoutThoughts(protocol) : protocol, model);
+  const model = modelOf(recording);
+  const delivered = new DeliveredTokens(withTextsOnly(inShort ? withoutThoughts(protocol) : protocol), model);
   let usage: Usage | undefined;
   let thought = false;
   for (const frame of framesOf(recording)) {
@@ -58,15 +64,89 @@ function counted(protocol: Protocol, recording: Recording): Omit<Sum, "streams">
   return told > 0 ? { told, estimated: delivered.tokens } : undefined;
 }
 
-/** By protocol and vendor: of those that the weights were fitted on, of the others, and of all. */
-async function sums(): Promise<Map<string, { fitted: Sum; held: Sum; all: Sum }>> {
+/** What a stream tells of its reasoning: in Responses often only that it has ended. */
+type Trace = "measured" | "by the mean" | "none";
+
+/** Of a stream that is cut behind its last frame with output, the usage before which is known: what is settled then. */
+function settled(protocol: Protocol, recording: Recording): (Omit<Sum, "streams"> & { trace: Trace }) | undefined {
+  const delivered = new DeliveredTokens(protocol, modelOf(recording));
+  const hiddenIn = protocol.hiddenReasoning?.();
+  let usage: Usage | undefined;
+  let out: Usage["out"] = {};
+  let [isShown, isByMean] = [false, false];
+  for (const frame of framesOf(recording)) {
+    delivered.observe(frame);
+    if (protocol.holdsUsage(frame)) usage = protocol.usage(frame.json(), usage) ?? usage;
+    const json = frame.json();
+    const pieces = [...protocol.texts.response(json)].filter(
+      ({ path, piece }) => (piece !== undefined || protocol.name === "gemini") && valueAt(json, path) !== "",
+    );
+    isShown ||= pieces.some(({ kind }) => kind === "reasoning");
+    isByMean ||= isOnlyEnd(json);
+    if (pieces.length > 0 || [...(hiddenIn?.(json) ?? [])].length > 0)
+      out = deliveredOutput(usage?.out ?? {}, delivered);
+  }
+  const told = usage?.out.total;
+  const isUnknown = (usage?.out.reasoning ?? 0) > 0 && !out.reasoning && !isShown;
+  if (!told || (!out.total && !isUnknown)) return undefined;
+  return { told, estimated: out.total ?? 0, trace: isUnknown ? "none" : isByMean ? "by the mean" : "measured" };
+}
+
+const valueAt = (json: unknown, path: readonly (string | number)[]): unknown =>
+  path.reduce<unknown>((value, name) => (value as Record<string | number, unknown>)[name], json);
+
+/** The reasoning of an answer, streamed or whole, that is found besides its texts. */
+function hidden(protocol: Protocol, recording: Recording): Omit<Sum, "streams"> | undefined {
+  const { body, streaming } = recording;
+  const hiddenIn = protocol.hiddenReasoning?.();
+  const tokensIn = (json: unknown) => [...(hiddenIn?.(json) ?? [])].reduce((sum, [, tokens]) => sum + tokens, 0);
+  let usage: Usage | undefined;
+  let estimated = 0;
+  if (streaming) {
+    for (const frame of framesOf(recording)) {
+      estimated += tokensIn(frame.json());
+      if (protocol.holdsUsage(frame)) usage = protocol.usage(frame.json(), usage) ?? usage;
+    }
+  } else {
+    const parser = new JsonUsage([protocol]);
+    parser.push(body);
+    usage = parser.end();
+    estimated = tokensIn(jsonOf(body.toString()));
+  }
+  const told = usage?.out.reasoning;
+  return told !== undefined && estimated > 0 ? { told, estimated } : undefined;
+}
+
+/** Reports whether an event is the end of a reasoning of which nothing else is known. */
+function isOnlyEnd(event: unknown): boolean {
+  const { item } = (event ?? {}) as { item?: Record<string, unknown> };
+  const { type, encrypted_content, summary, content } = item ?? {};
+  if (type !== "reasoning" || (event as { type: string }).type !== "response.output_item.done") return false;
+  return !encrypted_content && [summary, content].every((parts) => !Array.isArray(parts) || parts.length === 0);
+}
+
+interface HalvedSum {
+  fitted: Sum;
+  held: Sum;
+  all: Sum;
+}
+
+/**
+ * By protocol and vendor: of those that the weights were fitted on, of the others, and of all.
+ * @param group of streams that are summed apart
+ */
+async function sums<One extends Omit<Sum, "streams">>(
+  count: (protocol: Protocol, recording: Recording) => One | undefined,
+  group: (one: One) => string = () => "",
+  of: readonly Recording[] = all ?? [],
+): Promise<Map<string, HalvedSum>> {
   const protocols = new Map((await loadProtocols()).map((protocol) => [protocol.name, protocol]));
   const none = (): Sum => ({ streams: 0, told: 0, estimated: 0 });
-  const found = new Map<string, { fitted: Sum; held: Sum; all: Sum }>();
-  for (const recording of all ?? []) {
-    const one = counted(protocols.get(recording.protocol) as Protocol, recording);
+  const found = new Map<string, HalvedSum>();
+  for (const recording of of) {
+    const one = count(protocols.get(recording.protocol) as Protocol, recording);
     if (!one) continue;
-    const name = `${recording.protocol} ${recording.vendor}`;
+    const name = `${recording.protocol} ${recording.vendor}${group(one)}`;
     const sum = found.get(name) ?? { fitted: none(), held: none(), all: none() };
     found.set(name, sum);
     const half = (hash("sha256", recording.id, "buffer")[0] as number) & 1 ? "held" : "fitted";
@@ -82,32 +162,60 @@ async function sums(): Promise<Map<string, { fitted: Sum; held: Sum; all: Sum }>
 const ratio = ({ told, estimated }: Sum): number => estimated / told;
 const shown = (sum: Sum): string => `${ratio(sum).toFixed(3)} (${sum.streams} streams, ${sum.told} tokens)`;
 
+const VENDORS: readonly string[] = [
+  ...["anthropic-messages anthropic", "gemini google", "gemini vertex", "openai-responses openai"],
+  ...["openai-responses azure", "openai-responses xai", "openai-chat openai", "openai-chat azure"],
+  ...["openai-chat mistral", "openai-chat groq", "openai-chat deepseek", "openai-chat openrouter"],
+  "openai-chat ollama",
+];
+/** Vendors whose recorded streams have no trace of reasoning, or nearly always only its end. */
+const TRACELESS: ReadonlySet<string> = new Set(["openai-responses azure", "openai-chat openai", "openai-chat azure"]);
+
+function checkSum(t: Test, name: string, sum: HalvedSum | undefined): void {
+  if (!sum) {
+    t.fail(`no streams of ${name}`);
+    return;
+  }
+  t.comment(`${name}: fitted ${shown(sum.fitted)}, held out ${shown(sum.held)}, all ${shown(sum.all)}`);
+  t.ok(Math.abs(ratio(sum.all) - 1) <= 0.05, `${name} ${shown(sum.all)}`);
+  // Of a few hundred tokens chance alone is more than that.
+  const most = sum.held.told >= 1000 ? 0.06 : sum.held.told >= 300 ? 0.1 : Number.POSITIVE_INFINITY;
+  t.ok(Math.abs(ratio(sum.held) - 1) <= most, `${name} held out ${shown(sum.held)}`);
+}
+
 t.test(
   "the output of recorded streams is estimated within 5 % of each vendor's own counts, in total",
   { skip: !all && "recordings are absent" },
   async (t) => {
-    const found = await sums();
-    for (const name of [
-      ...["anthropic-messages anthropic", "gemini google", "gemini vertex", "openai-responses openai"],
-      ...["openai-responses azure", "openai-responses xai", "openai-chat openai", "openai-chat azure"],
-      ...["openai-chat mistral", "openai-chat groq", "openai-chat deepseek", "openai-chat openrouter"],
-      "openai-chat ollama",
-    ]) {
-      const sum = found.get(name);
-      if (!sum) {
-        t.fail(`no streams of ${name}`);
-        continue;
-      }
-      t.comment(`${name}: fitted ${shown(sum.fitted)}, held out ${shown(sum.held)}, all ${shown(sum.all)}`);
-      t.ok(Math.abs(ratio(sum.all) - 1) <= 0.05, `${name} ${shown(sum.all)}`);
-      // Of a few hundred tokens chance alone is more than that.
-      const most = sum.held.told >= 1000 ? 0.06 : sum.held.told >= 300 ? 0.1 : Number.POSITIVE_INFINITY;
-      t.ok(Math.abs(ratio(sum.held) - 1) <= most, `${name} held out ${shown(sum.held)}`);
-    }
+    const found = await sums(counted);
+    for (const name of VENDORS) checkSum(t, name, found.get(name));
   },
 );
 
-const asked = recordings((lines) => lines)?.filter(({ status, request }) => status < 300 && request);
+t.test(
+  "with reasoning of which they have a trace, cut streams are estimated within 5 % of each vendor's own counts, in total",
+  { skip: !all && "recordings are absent" },
+  async (t) => {
+    const found = await sums(settled, ({ trace }) => (trace === "none" ? " without a trace of its reasoning" : ""));
+    const byMean = await sums(settled, ({ trace }) => (trace === "by the mean" ? " by the mean" : ""));
+    for (const name of VENDORS) if (!TRACELESS.has(name)) checkSum(t, name, found.get(name));
+    for (const [name, sum] of [...found, ...byMean])
+      if (/ without | by the mean/.test(name)) t.comment(`${name}: ${shown(sum.all)}`);
+  },
+);
+
+t.test(
+  "hidden reasoning of streams and whole answers is found within 5 % of OpenAI's and xAI's own counts, in total",
+  { skip: !all && "recordings are absent" },
+  async (t) => {
+    const found = await sums(hidden, () => "", answers);
+    const held = ["openai-responses openai", "openai-responses xai"];
+    for (const name of held) checkSum(t, name, found.get(name));
+    for (const [name, sum] of found) if (!held.includes(name)) t.comment(`${name}: ${shown(sum.all)}`);
+  },
+);
+
+const asked = answers?.filter(({ request }) => request);
 
 /** What the rest of a prompt is, where a request does not hold all of it: state at the vendor, the vendor's tools, media. */
 const ELSEWHERE = new RegExp(

@@ -14,7 +14,7 @@ import { createDecoder, decodeResponse } from "./response.decode.ts";
 import { createEncoder, encodeResponse } from "./response.encode.ts";
 import { fields, support } from "./support.ts";
 import { opaque, texts } from "./texts.ts";
-import { decodeCount, encodeCount, holdsUsage, readUsage } from "./usage.ts";
+import { decodeCount, encodeCount, hiddenReasoning, holdsUsage, readUsage } from "./usage.ts";
 import {
   ANTHROPIC_MESSAGES,
   COUNT_TOKENS,
@@ -118,6 +118,7 @@ const anthropicMessages: TranslatedProtocol = {
   usageMembers: ["usage"],
   // Measured over recorded streams.
   tokenEstimate: { textFactor: 1.32, perToolCall: 32, input: { perTurn: 7, tools: 504, schemaFactor: 1.17 } },
+  hiddenReasoning,
   output: {
     tokens: [["max_tokens"]],
     multipliers: [],

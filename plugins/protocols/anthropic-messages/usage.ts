@@ -13,6 +13,7 @@ import {
   GatewayError,
   type JsonObject,
   ownProperty,
+  type Protocol,
   RawJson,
   type ResponseContext,
   type Usage,
@@ -38,6 +39,27 @@ export function holdsUsage(frame: Frame): boolean {
     frame.bytes.includes(SEARCH_RESULT)
   );
 }
+
+/** Characters of a signature besides the thinking, and for each token of it. [F] */
+const SIGNATURE_BASE = 300;
+const SIGNATURE_PER_TOKEN = 4.2;
+
+/**
+ * Finds thinking that is omitted or redacted. A response that shows some of its thinking omits none: its signatures are not
+ * counted, as their own events do not tell.
+ */
+export const hiddenReasoning: NonNullable<Protocol["hiddenReasoning"]> = () => {
+  let isShown = false;
+  return function* (json) {
+    const body = asObject(json) ?? {};
+    for (const block of [body["content_block"], body["delta"], ...asList(body["content"])].map(asObject)) {
+      isShown ||= Boolean(asText(block?.["thinking"]));
+      const redacted = block?.["type"] === "redacted_thinking" ? asText(block["data"]) : undefined;
+      const state = redacted ?? (isShown ? "" : (asText(block?.["signature"]) ?? ""));
+      if (state.length > SIGNATURE_BASE) yield ["omitted", (state.length - SIGNATURE_BASE) / SIGNATURE_PER_TOKEN];
+    }
+  };
+};
 
 /**
  * Decodes usage from `message_start`, `message_delta` or a complete message. The delta's numbers are totals, not increments, and

@@ -14,7 +14,7 @@ import { createDecoder, decodeResponse } from "./response.decode.ts";
 import { createEncoder, encodeResponse } from "./response.encode.ts";
 import { fields, support } from "./support.ts";
 import { opaque, texts } from "./texts.ts";
-import { candidateMedia, countTokensCodec, holdsUsage, readUsage, SEARCH_QUERIES } from "./usage.ts";
+import { candidateMedia, countTokensCodec, hiddenReasoning, holdsUsage, readUsage, SEARCH_QUERIES } from "./usage.ts";
 import { ACTION_PATH, ending, GEMINI, locateAction } from "./wire.ts";
 
 /** Returns a model in the vendor's format; limits are included only where known. */
@@ -73,6 +73,7 @@ const gemini: TranslatedProtocol = {
   // Measured over recorded streams, without reasoning.
   tokenEstimate: { textFactor: 1.12, perToolCall: 0, input: { perTurn: 0, tools: 0, schemaFactor: 1 } },
   streamedMedia: candidateMedia,
+  hiddenReasoning,
   // The vendor accepts both spellings.
   output: {
     tokens: ["generationConfig", "generation_config"].flatMap((config) =>

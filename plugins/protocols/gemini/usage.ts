@@ -7,6 +7,7 @@ import {
   type Frame,
   GatewayError,
   type JsonObject,
+  type Protocol,
   type Usage,
 } from "model-gateway/protocol";
 
@@ -60,6 +61,23 @@ export function* candidateMedia(json: unknown): Generator<readonly [kind: "audio
       if (part?.["thought"] === true || typeof data !== "string") continue;
       if (asText(mimeType)?.startsWith("audio/")) yield ["audio", data.length / AUDIO_BYTES_PER_TOKEN];
       else yield ["image", IMAGE_TOKENS];
+    }
+}
+
+/** Characters of a signature for each token of its thoughts. [F] */
+const SIGNATURE_PER_TOKEN = 6.2;
+/** Parts whose signatures hold what the vendor's tools have found. [F] */
+const TOOL_PARTS = ["toolCall", "toolResponse"];
+
+/** Finds the thoughts of which a response or a frame has the signature; their texts are summaries. */
+export const hiddenReasoning: NonNullable<Protocol["hiddenReasoning"]> = () => signedThoughts;
+
+function* signedThoughts(json: unknown) {
+  for (const candidate of asList(asObject(json)?.["candidates"]))
+    for (const part of asList(asObject(asObject(candidate)?.["content"])?.["parts"]).map(asObject)) {
+      const signature = asText(part?.["thoughtSignature"] ?? part?.["thought_signature"]);
+      if (part && signature && !TOOL_PARTS.some((name) => name in part))
+        yield ["summarized", signature.length / SIGNATURE_PER_TOKEN] as const;
     }
 }
 

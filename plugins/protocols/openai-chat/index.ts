@@ -11,7 +11,7 @@ import { createDecoder, decodeResponse } from "./response.decode.ts";
 import { createEncoder, encodeResponse } from "./response.encode.ts";
 import { fields, support } from "./support.ts";
 import { opaque, texts } from "./texts.ts";
-import { chunkMedia, holdsUsage, readUsage, SEARCH_MODEL, URL_CITATION } from "./usage.ts";
+import { chunkMedia, hiddenReasoning, holdsUsage, readUsage, SEARCH_MODEL, URL_CITATION } from "./usage.ts";
 import { CHAT_COMPLETIONS } from "./wire.ts";
 
 /**
@@ -54,6 +54,7 @@ const openaiChat: TranslatedProtocol = {
   // Measured over recorded streams of seven vendors.
   tokenEstimate: { textFactor: 1.01, perToolCall: 9, input: { perTurn: 7, tools: 29, schemaFactor: 0.5 } },
   streamedMedia: chunkMedia,
+  hiddenReasoning,
   objects,
   otherModels,
   demo: (request) => demoImage(openaiChat, request),

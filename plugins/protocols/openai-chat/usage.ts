@@ -7,9 +7,10 @@ import {
   atMost,
   type Frame,
   type JsonObject,
+  type Protocol,
   type Usage,
 } from "model-gateway/protocol";
-import { providerCost } from "../openai/usage.ts";
+import { providerCost, stateTokens } from "../openai/usage.ts";
 
 /** The member of a citation, by which alone OpenAI's search models report that they have searched. */
 export const URL_CITATION = "url_citation";
@@ -77,6 +78,26 @@ export function* chunkMedia(json: unknown): Generator<readonly [kind: "audio" | 
     const audio = asText(asObject(delta?.["audio"])?.["data"]);
     if (audio) yield ["audio", audio.length / AUDIO_BYTES_PER_TOKEN];
     for (const _ of asList(delta?.["images"])) yield ["image", IMAGE_TOKENS];
+  }
+}
+
+/** Finds reasoning of which a chunk or a response has the state: OpenRouter's, and Google's signatures. [F] */
+export const hiddenReasoning: NonNullable<Protocol["hiddenReasoning"]> = () => encryptedReasoning;
+
+function* encryptedReasoning(json: unknown) {
+  for (const choice of asList(asObject(json)?.["choices"])) {
+    const { message, delta } = asObject(choice) ?? {};
+    const { reasoning_details, tool_calls, extra_content } = asObject(message ?? delta) ?? {};
+    const details = asList(reasoning_details).map(asObject);
+    const encrypted = details.filter((entry) => entry?.["type"] === "reasoning.encrypted");
+    const google = [{ extra_content }, ...asList(tool_calls)].map((holder) =>
+      asObject(asObject(asObject(holder)?.["extra_content"])?.["google"]),
+    );
+    for (const state of [
+      ...encrypted.map((entry) => entry?.["data"]),
+      ...google.map((each) => each?.["thought_signature"]),
+    ])
+      if (typeof state === "string") yield ["summarized", stateTokens(state)] as const;
   }
 }
 

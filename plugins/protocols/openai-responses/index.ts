@@ -20,7 +20,7 @@ import { createDecoder, decodeResponse, ending, terminal } from "./response.deco
 import { createEncoder, encodeResponse } from "./response.encode.ts";
 import { fields, support } from "./support.ts";
 import { opaque, texts } from "./texts.ts";
-import { holdsToolCall, inputTokensCodec, readUsage, SEARCH_CALL } from "./usage.ts";
+import { hiddenReasoning, holdsToolCall, inputTokensCodec, readUsage, SEARCH_CALL } from "./usage.ts";
 import { COMPACT, IMAGE_TOOL, INPUT_TOKENS, RESPONSE } from "./wire.ts";
 
 const translation: Translation = {
@@ -96,6 +96,7 @@ const openaiResponses: TranslatedProtocol = {
   usageWords: { output: SEARCH_CALL },
   // Measured over recorded streams, without reasoning, which is not streamed.
   tokenEstimate: { textFactor: 1.08, perToolCall: 0, input: { perTurn: 7, tools: 10, schemaFactor: 0.6 } },
+  hiddenReasoning,
   output: {
     tokens: [["max_output_tokens"]],
     multipliers: [],

@@ -9,9 +9,10 @@ import {
   type Frame,
   GatewayError,
   type JsonObject,
+  type Protocol,
   type Usage,
 } from "model-gateway/protocol";
-import { IMAGE_TOKENS, providerCost } from "../openai/usage.ts";
+import { IMAGE_TOKENS, providerCost, stateTokens } from "../openai/usage.ts";
 import { IMAGE_CALL } from "./wire.ts";
 
 /** Decodes usage from a complete response or compaction, or from a lifecycle event's `response`. */
@@ -137,6 +138,47 @@ function cacheWrites(details: JsonObject): Usage["in"]["write"] {
   const unsplit = (total ?? 0) - (thirtyMinutes ?? 0) - (twelveHours ?? 0);
   return dropUndefined({ "30m": thirtyMinutes, "12h": twelveHours, unsplit: unsplit > 0 ? unsplit : undefined });
 }
+
+/** Efforts at which the vendor's models do not reason before they answer. */
+const UNREASONED: ReadonlySet<string> = new Set(["none", "minimal"]);
+/** Tokens of a reasoning that has neither state nor summary: the mean of recorded ones, which have 0 to 2,500. [F] */
+const USUAL_REASONING = 400;
+/** Characters of a summary for each token of its reasoning. [F] */
+const SUMMARY_PER_TOKEN = 2;
+/** Tokens of a search that the vendor's reasoning models count as reasoning, at any effort. [F] */
+const SEARCH_TOKENS = 42;
+/** How xAI's items of reasoning begin that hold what its tools have found. [F] */
+const FOUND_BY_TOOL = "tco_";
+
+/** Finds the reasoning of items that ended; each event of a stream tells of it once. */
+export const hiddenReasoning: NonNullable<Protocol["hiddenReasoning"]> = () => {
+  let effort: string | undefined;
+  return function* (json) {
+    const event = asObject(json) ?? {};
+    const body = asObject(event["response"]) ?? event;
+    effort = asText(asObject(body["reasoning"])?.["effort"]) ?? effort;
+    const items = event["type"] === ITEM_DONE ? [event["item"]] : asList(event["output"]);
+    for (const item of items) yield* itemReasoning(asObject(item) ?? {}, effort);
+  };
+};
+
+/**
+ * Yields an item's reasoning. Its state is the best measure, as short reasoning has longer summaries than itself; states of
+ * former models have no such length.
+ */
+function* itemReasoning(item: JsonObject, effort: string | undefined) {
+  if (item["type"] === SEARCH_CALL && effort !== undefined) yield ["omitted", SEARCH_TOKENS] as const;
+  if (item["type"] !== "reasoning" || asText(item["id"])?.startsWith(FOUND_BY_TOOL)) return;
+  if (partsLength(item["content"]) > 0) return;
+  const state = asText(item["encrypted_content"]) ?? "";
+  const summary = partsLength(item["summary"]);
+  const known = stateTokens(state) || summary / SUMMARY_PER_TOKEN;
+  if (known > 0) yield [summary > 0 ? "summarized" : "omitted", known] as const;
+  else if (state === "" && effort !== undefined && !UNREASONED.has(effort)) yield ["omitted", USUAL_REASONING] as const;
+}
+
+const partsLength = (parts: unknown): number =>
+  asList(parts).reduce<number>((sum, part) => sum + (asText(asObject(part)?.["text"])?.length ?? 0), 0);
 
 /** Encodes usage of a response. Both counts are required, and so are their details; unknown ones are 0. [S] */
 export function writeResponsesUsage({ in: input, out }: Usage): JsonObject {

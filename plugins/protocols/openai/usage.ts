@@ -86,3 +86,17 @@ export function writeUsage(usage: Usage): JsonObject {
     completion_tokens_details: outputDetails,
   };
 }
+
+/** How encrypted states of the vendor's models begin, and their characters besides the reasoning: its own, and Bedrock's. [F] */
+const STATE_BASES: readonly (readonly [start: string, characters: number])[] = [
+  ["gAAAA", 1000],
+  ["rsn_", 710],
+];
+/** Characters of a state for each token of reasoning, also at other vendors. [F] */
+const STATE_PER_TOKEN = 6.2;
+
+/** Returns about how many tokens of reasoning an encrypted state holds. */
+export function stateTokens(state: string): number {
+  const [, base = 0] = STATE_BASES.find(([start]) => state.startsWith(start)) ?? [];
+  return Math.max(0, state.length - base) / STATE_PER_TOKEN;
+}

@@ -158,3 +158,51 @@ t.test("audio counts by its duration, and each image once", async (t) => {
   const frames = [part("audio/L16;rate=24000"), part("image/png"), part("image/png", { thought: true })];
   t.same(count(gemini, frames), { audio: 25, image: 1120, total: 1145 });
 });
+
+const summaryDelta = (delta: string) =>
+  event({ type: "response.reasoning_summary_text.delta", item_id: "rs", output_index: 0, summary_index: 0, delta });
+const textDelta = (delta: string) =>
+  event({ type: "response.output_text.delta", item_id: "msg", output_index: 1, content_index: 0, delta });
+const reasoned = (length: number, text: string) =>
+  event({
+    type: "response.output_item.done",
+    item: {
+      type: "reasoning",
+      encrypted_content: "gAAAAAB".padEnd(1000 + length, "x"),
+      summary: [{ type: "summary_text", text }],
+    },
+  });
+
+t.test("hidden reasoning counts instead of its summary, and besides the text", async (t) => {
+  for (const words of [4, 400]) {
+    const summary = Array.from({ length: words }, () => summaryDelta(" word"));
+    const text = Array.from({ length: words }, () => textDelta(" text"));
+    const delivered = new DeliveredTokens(openaiResponses);
+    for (const frame of [...summary, reasoned(6200, " word".repeat(words)), ...text]) delivered.observe(frame);
+    t.equal(delivered.reasoning, 1000);
+    const near = (found: number, expected: number, name: string) =>
+      t.ok(Math.abs(found - expected) <= 1 + expected / 20, `${name}: ${found} for ${expected}`);
+    near(delivered.tokens, 1000 + 1.08 * words, `${words} words`);
+    near(delivered.shown, 2 * 1.08 * words, `${words} words without it`);
+  }
+});
+
+t.test("each reasoning counts, and one that has not ended counts as its summary so far", async (t) => {
+  const summary = Array.from({ length: 100 }, () => summaryDelta(" word"));
+  const first = [...summary, reasoned(6200, " word".repeat(100))];
+  t.equal(tokens(openaiResponses, [...first, ...first]), 2000);
+  const found = tokens(openaiResponses, [...first, ...summary]);
+  t.ok(Math.abs(found - 1108) <= 10, `${found} for 1108`);
+  t.equal(tokens(openaiResponses, summary), 108);
+  const begun = { type: "response.output_item.added", item: { type: "reasoning", summary: [] } };
+  t.equal(tokens(openaiResponses, [event(begun)]), 0);
+});
+
+t.test("reasoning that is omitted counts besides that in texts", async (t) => {
+  const thinking = Array.from({ length: 100 }, () =>
+    event({ type: "content_block_delta", index: 0, delta: { type: "thinking_delta", thinking: " word" } }),
+  );
+  const redacted = { type: "redacted_thinking", data: "x".repeat(300 + 4200) };
+  const block = event({ type: "content_block_start", index: 1, content_block: redacted });
+  t.equal(tokens(anthropicMessages, [...thinking, block]), tokens(anthropicMessages, thinking) + 1000);
+});

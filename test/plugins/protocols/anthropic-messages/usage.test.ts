@@ -2,7 +2,7 @@ import { isDeepStrictEqual } from "node:util";
 import Anthropic from "@anthropic-ai/sdk";
 import t from "tap";
 import protocol from "../../../../plugins/protocols/anthropic-messages/index.ts";
-import { messageDeltaUsage } from "../../../../plugins/protocols/anthropic-messages/usage.ts";
+import { hiddenReasoning, messageDeltaUsage } from "../../../../plugins/protocols/anthropic-messages/usage.ts";
 import { cost } from "../../../../src/core/price.ts";
 import { type Usage } from "../../../../src/core/usage.ts";
 import { eventsIn, recorded } from "../../../support/recorded.ts";
@@ -151,4 +151,35 @@ t.test("the fast mode is a tier with rates of its own", async (t) => {
   t.equal(usage({ ...counted, speed: "fast" })?.tier, "fast");
   t.equal(usage({ ...counted, speed: "standard" })?.tier, "standard");
   t.equal(cost(usage({ ...counted, speed: "fast" }) as Usage, { output: 1, fast: { output: 6 } }), 12_000);
+});
+
+t.test("omitted thinking is known by its signature, redacted thinking by its data", async (t) => {
+  const signature = "x".repeat(300 + 420);
+  const omitted = [["omitted", 100]];
+  const reading = hiddenReasoning();
+  const read = (json: object) => [...reading(json)];
+  t.same(read({ type: "content_block_start", content_block: { type: "thinking", thinking: "", signature: "" } }), []);
+  t.same(read({ type: "content_block_delta", delta: { type: "signature_delta", signature } }), omitted);
+  t.same(read({ type: "content_block_start", content_block: { type: "redacted_thinking", data: signature } }), omitted);
+  const content = [
+    { type: "thinking", thinking: "", signature },
+    { type: "redacted_thinking", data: signature },
+    { type: "thinking", thinking: "", signature: "x" },
+  ];
+  t.same([...hiddenReasoning()({ type: "message", content })], [...omitted, ...omitted]);
+  for (const json of [undefined, null, [], { content: [null, "x"], delta: 1 }])
+    t.same([...hiddenReasoning()(json)], []);
+});
+
+t.test("thinking that is shown is not hidden, but what is redacted beside it is", async (t) => {
+  const signature = "x".repeat(720);
+  const reading = hiddenReasoning();
+  const read = (json: object) => [...reading(json)];
+  read({ type: "content_block_delta", delta: { type: "thinking_delta", thinking: "I think" } });
+  t.same(read({ type: "content_block_delta", delta: { type: "signature_delta", signature } }), []);
+  const content = [
+    { type: "thinking", thinking: "I think", signature },
+    { type: "redacted_thinking", data: signature },
+  ];
+  t.same([...hiddenReasoning()({ type: "message", content })], [["omitted", 100]]);
 });

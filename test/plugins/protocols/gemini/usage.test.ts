@@ -1,6 +1,6 @@
 import t from "tap";
 import protocol from "../../../../plugins/protocols/gemini/index.ts";
-import { countTokensCodec, usageMetadata } from "../../../../plugins/protocols/gemini/usage.ts";
+import { countTokensCodec, hiddenReasoning, usageMetadata } from "../../../../plugins/protocols/gemini/usage.ts";
 import type { Usage } from "../../../../src/core/usage.ts";
 import { gathered } from "../../../support/gathered.ts";
 import { eventsIn, recorded } from "../../../support/recorded.ts";
@@ -185,4 +185,14 @@ t.test("anything else is an invalid answer of the provider", async (t) => {
     t.throws(() => countTokensCodec.decode(text), { code: "upstream_invalid" }, text);
   for (const text of ["", "<html>", "[]", "12", '{"totalTokens":"many"}', '{"totalTokens":-1}'])
     t.throws(() => countTokensCodec.decode(text), { code: "upstream_invalid" }, text);
+});
+
+t.test("hidden thoughts are known by their signatures, of which those of the vendor's tools hold more", async (t) => {
+  const signature = "x".repeat(620);
+  const hidden = (...parts: readonly unknown[]) => [...hiddenReasoning()({ candidates: [{ content: { parts } }] })];
+  t.same(hidden({ text: "", thoughtSignature: signature }), [["summarized", 100]]);
+  const call = { functionCall: { name: "f" }, thought_signature: signature };
+  t.same(hidden(call, { text: "more" }, null), [["summarized", 100]]);
+  t.same(hidden({ toolResponse: {}, thoughtSignature: signature }, { toolCall: {}, thoughtSignature: signature }), []);
+  for (const json of [undefined, [], { candidates: [null] }]) t.same([...hiddenReasoning()(json)], []);
 });

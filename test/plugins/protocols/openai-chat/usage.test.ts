@@ -1,7 +1,7 @@
 import { isDeepStrictEqual } from "node:util";
 import t from "tap";
 import protocol from "../../../../plugins/protocols/openai-chat/index.ts";
-import { readUsage } from "../../../../plugins/protocols/openai-chat/usage.ts";
+import { hiddenReasoning, readUsage } from "../../../../plugins/protocols/openai-chat/usage.ts";
 import { cost, isPriced } from "../../../../src/core/price.ts";
 import type { Usage } from "../../../../src/core/usage.ts";
 import { Catalogue } from "../../../../src/prices/catalogue.ts";
@@ -174,4 +174,26 @@ t.test("a search of Perplexity's models that cost by request is in the price of 
     t.ok(isPriced(usage, price, true), model);
     t.equal(cost(usage, price), usage.providerCost, model);
   }
+});
+
+t.test("hidden reasoning is known by OpenRouter's states and Google's signatures", async (t) => {
+  const state = (start: string, length: number) => start.padEnd(length, "x");
+  const details = [
+    { type: "reasoning.summary", summary: "In short." },
+    { type: "reasoning.encrypted", data: state("gAAAAAB", 1620) },
+    { type: "reasoning.text", text: "All of it.", signature: state("", 620) },
+  ];
+  const google = (length: number) => ({ extra_content: { google: { thought_signature: state("", length) } } });
+  const call = { id: "c", function: { name: "f", arguments: "{}" }, ...google(310) };
+  for (const member of ["delta", "message"]) {
+    const hidden = (content: object) => [...hiddenReasoning()({ choices: [{ [member]: content }, null] })];
+    t.same(hidden({ reasoning_details: details }), [["summarized", 100]], member);
+    const both = [
+      ["summarized", 100],
+      ["summarized", 50],
+    ];
+    t.same(hidden({ content: "", ...google(620), tool_calls: [call, null] }), both, member);
+    t.same(hidden({ content: "text", reasoning: "All of it." }), [], member);
+  }
+  for (const json of [undefined, [], { choices: 1 }]) t.same([...hiddenReasoning()(json)], []);
 });

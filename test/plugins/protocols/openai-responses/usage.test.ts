@@ -1,7 +1,8 @@
 import { isDeepStrictEqual } from "node:util";
-import t from "tap";
+import t, { type Test } from "tap";
 import protocol from "../../../../plugins/protocols/openai-responses/index.ts";
 import {
+  hiddenReasoning,
   inputTokensCodec,
   readUsage,
   writeResponsesUsage,
@@ -150,4 +151,67 @@ t.test("of a stream that reports very many images, some are counted, in linear t
       1,
     );
   });
+});
+
+const STATE = "gAAAAAB".padEnd(1000 + 620, "x");
+const SUMMARY = [{ type: "summary_text", text: "s".repeat(80) }];
+
+/** Returns the hidden reasoning of a stream with these items, which is that of the whole response too. */
+function hiddenIn(t: Test, effort: string | null, ...items: readonly object[]) {
+  const read = hiddenReasoning();
+  const created = { type: "response.created", response: { output: [], reasoning: { effort } } };
+  const events = items.flatMap((item) => [
+    { type: "response.output_item.added", item: { ...item, encrypted_content: "", summary: [] } },
+    { type: "response.output_item.done", item },
+  ]);
+  const completed = { type: "response.completed", response: { output: items } };
+  const streamed = [created, ...events, completed].flatMap((event) => [...read(event)]);
+  t.same([...hiddenReasoning()({ output: items, reasoning: { effort } })], streamed, "the whole response");
+  return streamed;
+}
+
+t.test("hidden reasoning is known by its state, or else by its summary", async (t) => {
+  const reasoning = (more: object) => ({ type: "reasoning", id: "rs_1", summary: [], ...more });
+  const both = reasoning({ encrypted_content: STATE, summary: SUMMARY });
+  t.same(hiddenIn(t, "high", both), [["summarized", 100]]);
+  const twice = [
+    ["summarized", 100],
+    ["omitted", 100],
+  ];
+  t.same(hiddenIn(t, "high", both, reasoning({ encrypted_content: STATE })), twice);
+  t.same(hiddenIn(t, "high", reasoning({ summary: SUMMARY })), [["summarized", 40]]);
+  const former = reasoning({ encrypted_content: "gAAAAAB", summary: SUMMARY });
+  t.same(hiddenIn(t, "high", former), [["summarized", 40]]);
+  t.same(hiddenIn(t, "high", reasoning({ encrypted_content: "gAAAAAB" })), [], "reasoning without a token");
+});
+
+t.test("reasoning whose own text is there is not hidden, and what xAI's tools have found is none", async (t) => {
+  const content = [{ type: "reasoning_text", text: "I think" }];
+  t.same(hiddenIn(t, "high", { type: "reasoning", content, summary: SUMMARY, encrypted_content: STATE }), []);
+  t.same(hiddenIn(t, null, { type: "reasoning", id: "tco_1_call-2", encrypted_content: "tco_1".repeat(1000) }), []);
+});
+
+t.test("reasoning that left no trace counts as a usual one, where the model reasons", async (t) => {
+  const ended = { type: "reasoning", id: "rs_1", summary: [] };
+  for (const effort of ["low", "medium", "high"]) t.same(hiddenIn(t, effort, ended), [["omitted", 400]], effort);
+  for (const effort of ["none", "minimal", null]) t.same(hiddenIn(t, effort, ended), [], `${effort}`);
+});
+
+t.test("a reasoning model's searches are reasoning, at any effort", async (t) => {
+  const search = { type: "web_search_call", id: "ws_1", action: { type: "search", query: "x" } };
+  t.same(hiddenIn(t, "none", search), [["omitted", 42]]);
+  t.same(hiddenIn(t, null, search), []);
+});
+
+t.test("hidden reasoning is read from any JSON", async (t) => {
+  for (const json of [
+    undefined,
+    null,
+    1,
+    "x",
+    [],
+    { output: 3 },
+    { output: [null, { type: "reasoning", summary: {} }] },
+  ])
+    t.same([...hiddenReasoning()(json)], [], JSON.stringify(json));
 });

@@ -1,5 +1,5 @@
 import t from "tap";
-import { includeUsage, writeUsage } from "../../../../plugins/protocols/openai/usage.ts";
+import { includeUsage, stateTokens, writeUsage } from "../../../../plugins/protocols/openai/usage.ts";
 import { readUsage } from "../../../../plugins/protocols/openai-chat/usage.ts";
 
 t.test("what is encoded is decoded as the same", async (t) => {
@@ -24,4 +24,12 @@ t.test("unknown values are left out; the SDKs require the totals, others the det
     ...{ prompt_tokens: 0, completion_tokens: 0, total_tokens: 0 },
     completion_tokens_details: {},
   });
+});
+
+t.test("a state's reasoning is known by its length, without what states of its vendor have besides", async (t) => {
+  const state = (start: string, length: number) => start.padEnd(length, "x");
+  t.equal(stateTokens(state("gAAAAAB", 1000 + 620)), 100);
+  t.equal(stateTokens(state("rsn_", 710 + 620)), 100);
+  t.equal(stateTokens(state("U/t0uV2P", 620)), 100);
+  for (const short of [state("gAAAAAB", 440), state("rsn_", 9), ""]) t.equal(stateTokens(short), 0);
 });
