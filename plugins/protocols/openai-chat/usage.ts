@@ -82,23 +82,23 @@ export function* chunkMedia(json: unknown): Generator<readonly [kind: "audio" | 
 }
 
 /** Finds reasoning of which a chunk or a response has the state: OpenRouter's, and Google's signatures. [F] */
-export const hiddenReasoning: NonNullable<Protocol["hiddenReasoning"]> = () => encryptedReasoning;
+export const hiddenReasoning: NonNullable<Protocol["hiddenReasoning"]> = () => (json) =>
+  asList(asObject(json)?.["choices"])
+    .flatMap((choice) => reasoningStates(asObject(choice) ?? {}))
+    .map((state) => ["summarized", stateTokens(state)] as const);
 
-function* encryptedReasoning(json: unknown) {
-  for (const choice of asList(asObject(json)?.["choices"])) {
-    const { message, delta } = asObject(choice) ?? {};
-    const { reasoning_details, tool_calls, extra_content } = asObject(message ?? delta) ?? {};
-    const details = asList(reasoning_details).map(asObject);
-    const encrypted = details.filter((entry) => entry?.["type"] === "reasoning.encrypted");
-    const google = [{ extra_content }, ...asList(tool_calls)].map((holder) =>
-      asObject(asObject(asObject(holder)?.["extra_content"])?.["google"]),
-    );
-    for (const state of [
-      ...encrypted.map((entry) => entry?.["data"]),
-      ...google.map((each) => each?.["thought_signature"]),
-    ])
-      if (typeof state === "string") yield ["summarized", stateTokens(state)] as const;
-  }
+function reasoningStates({ message, delta }: JsonObject): string[] {
+  const { reasoning_details, tool_calls, extra_content } = asObject(message ?? delta) ?? {};
+  // Nearly all chunks are pieces of text.
+  if (!reasoning_details && !tool_calls && !extra_content) return [];
+  const encrypted = asList(reasoning_details)
+    .map(asObject)
+    .filter((entry) => entry?.["type"] === "reasoning.encrypted")
+    .map((entry) => entry?.["data"]);
+  const signatures = [{ extra_content }, ...asList(tool_calls)].map(
+    (holder) => asObject(asObject(asObject(holder)?.["extra_content"])?.["google"])?.["thought_signature"],
+  );
+  return [...encrypted, ...signatures].filter((state) => typeof state === "string");
 }
 
 // Members are read one by one, because this runs for each response: copying those present from a list takes three times as

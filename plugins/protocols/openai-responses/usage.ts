@@ -153,12 +153,13 @@ const FOUND_BY_TOOL = "tco_";
 /** Finds the reasoning of items that ended; each event of a stream tells of it once. */
 export const hiddenReasoning: NonNullable<Protocol["hiddenReasoning"]> = () => {
   let effort: string | undefined;
-  return function* (json) {
+  return (json) => {
     const event = asObject(json) ?? {};
     const body = asObject(event["response"]) ?? event;
     effort = asText(asObject(body["reasoning"])?.["effort"]) ?? effort;
     const items = event["type"] === ITEM_DONE ? [event["item"]] : asList(event["output"]);
-    for (const item of items) yield* itemReasoning(asObject(item) ?? {}, effort);
+    // Without a generator: nearly all events are pieces of text.
+    return items.flatMap((item) => [...itemReasoning(asObject(item) ?? {}, effort)]);
   };
 };
 
