@@ -1,6 +1,6 @@
 import { z } from "zod";
 import { Networks } from "../core/networks.ts";
-import { parseCount, parseDate, parseDuration, parseLimit, parseMoney, parsePercent } from "./units.ts";
+import { parseCount, parseDate, parseDuration, parseLimit, parseMoney, parsePercent, parsePeriod } from "./units.ts";
 
 // Quantities of gateway.yaml, as schema fields.
 
@@ -24,8 +24,7 @@ export function parseOrIssue<T>(read: () => T, input: unknown, reading: z.core.P
 /** A time in milliseconds; off is 0. */
 export const milliseconds = () => quantity(parseDuration, "90s, 500ms, 5m, 1h or off");
 /** A time that must not be off. */
-export const period = () =>
-  milliseconds().refine((ms) => ms > 0, { error: "must not be 0 or off; write a time like 30s" });
+export const period = () => quantity(parsePeriod, "90s, 500ms, 5m or 1h");
 /** A share from 0 to 1; off is 0. */
 export const percent = () => quantity(parsePercent, "20% or off");
 /** A whole number from 1 on. */

@@ -16,12 +16,17 @@ const BYTES = { B: 1, KB: 1e3, MB: 1e6, GB: 1e9, KiB: 2 ** 10, MiB: 2 ** 20, GiB
 const COUNTS = { "": 1, k: 1e3, K: 1e3, M: 1e6, G: 1e9 };
 
 /** Returns milliseconds; 0 for `off`. */
-export function parseDuration(written: string | number): number {
-  const forms = `90s, 500ms, 5m, 1h or off${/^(on|yes|true)$/i.test(String(written)) ? ", or leave it out for the usual time" : ""}`;
-  if (written === "off") return 0;
-  const milliseconds = Math.round(parseScaled(written, MILLISECONDS, "duration", forms));
-  if (milliseconds > MAX_TIMER_DELAY) throw new RangeError(`${written} is too long: at most 596h, or off`);
-  if (milliseconds === 0) throw new RangeError(`${written} is too short: more than 0, or off`);
+export const parseDuration = (written: string | number): number =>
+  written === "off" ? 0 : parseTime(written, "90s, 500ms, 5m, 1h or off", ", or off");
+
+/** Returns milliseconds of a time that cannot be `off`. */
+export const parsePeriod = (written: string | number): number => parseTime(written, "90s, 500ms, 5m or 1h", "");
+
+function parseTime(written: string | number, forms: string, orOff: string): number {
+  const leave = /^(on|yes|true)$/i.test(String(written)) ? ", or leave it out for the usual time" : "";
+  const milliseconds = Math.round(parseScaled(written, MILLISECONDS, "duration", forms + leave));
+  if (milliseconds > MAX_TIMER_DELAY) throw new RangeError(`${written} is too long: at most 596h${orOff}`);
+  if (milliseconds === 0) throw new RangeError(`${written} is too short: more than 0${orOff}`);
   return milliseconds;
 }
 

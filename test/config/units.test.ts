@@ -9,6 +9,7 @@ import {
   parseDuration,
   parseMoney,
   parsePercent,
+  parsePeriod,
   parseRetention,
   parseSize,
 } from "../../src/config/units.ts";
@@ -38,6 +39,13 @@ t.test("a duration that overflows a timer is refused", async (t) => {
   for (const short of ["0s", "0.1ms"])
     t.throws(() => parseDuration(short), { message: `${short} is too short: more than 0, or off` });
   t.throws(() => parseDuration("597h"), { message: "597h is too long: at most 596h, or off" });
+});
+
+t.test("where a time cannot be off, no message advises it", async (t) => {
+  t.equal(parsePeriod("30s"), 30_000);
+  for (const written of ["off", "60", "30 s", "yes", "0s", "597h"])
+    t.throws(() => parsePeriod(written), { name: "RangeError", message: /^(?!.*\boff\b(?!"))/ });
+  t.throws(() => parsePeriod("off"), { message: '"off" is not a duration; write it like 90s, 500ms, 5m or 1h' });
 });
 
 t.test("a retention time is a number of days", async (t) => {
