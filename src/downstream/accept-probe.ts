@@ -1,5 +1,5 @@
 import { type AddressInfo, connect, type Socket } from "node:net";
-import { reachableAddress } from "./accept-queue.ts";
+import { isAcceptedEnd, reachableAddress } from "./accept-queue.ts";
 
 /** Milliseconds in which the last result decays by a tenth. */
 const DECAY = 50;
@@ -40,8 +40,8 @@ export class AcceptProbe {
   /** Reports whether an accepted connection is the probe; it is closed then. */
   claim(taken: Socket): boolean {
     // Read for every connection: node caches the value in a property, and so all sockets have one shape for V8.
-    const { remotePort } = taken;
-    if (this.socket === undefined || this.socket.localPort !== remotePort) return false;
+    void taken.remotePort;
+    if (this.socket === undefined || !isAcceptedEnd(taken, this.socket)) return false;
     taken.on("error", () => {}).destroy();
     this.finish(performance.now() - this.sentAt);
     return true;

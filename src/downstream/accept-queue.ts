@@ -1,6 +1,7 @@
 import { closeSync, openSync, readSync } from "node:fs";
 import { type AddressInfo, connect, type Socket } from "node:net";
 import { networkInterfaces } from "node:os";
+import { plainAddress } from "../core/networks.ts";
 
 /** Whether this machine reaches itself over IPv6: where that is off, a socket can still listen on `::`, for IPv4 alone. */
 const HAS_IPV6 = Object.values(networkInterfaces()).some((all) => all?.some(({ address }) => address === "::1"));
@@ -10,6 +11,14 @@ const WILDCARDS: Readonly<Record<string, string>> = { "0.0.0.0": "127.0.0.1", ":
 
 /** Returns a local address that reaches a listening address. */
 export const reachableAddress = ({ address, port }: AddressInfo) => ({ host: WILDCARDS[address] ?? address, port });
+
+/**
+ * Reports whether an accepted connection is one that this process has made. The address is compared too: a client elsewhere may use
+ * the same port.
+ */
+export const isAcceptedEnd = (taken: Socket, own: Socket): boolean =>
+  taken.remotePort === own.localPort &&
+  plainAddress(taken.remoteAddress ?? "") === plainAddress(own.localAddress ?? "");
 
 /** The shortest accept queue that Node can request; Linux allows one connection more, and drops further ones. */
 export const MIN_BACKLOG = 1;
@@ -50,7 +59,7 @@ export class AcceptQueueFiller {
    * @returns whether it is one of our own; it is closed then
    */
   claim(taken: Socket): boolean {
-    const own = this.own.some(({ localPort }) => localPort === taken.remotePort);
+    const own = this.own.some((socket) => isAcceptedEnd(taken, socket));
     if (own) {
       this.remaining--;
       taken.on("error", () => {}).destroy();

@@ -1,5 +1,5 @@
 import { once } from "node:events";
-import { type AddressInfo, connect, createServer } from "node:net";
+import { type AddressInfo, connect, createServer, type Socket } from "node:net";
 import t from "tap";
 import { AcceptProbe } from "../../src/downstream/accept-probe.ts";
 
@@ -32,6 +32,26 @@ t.test("it measures how long a connection waits to be accepted, and recognises i
   t.same(known, [true, false], "one was sent, the other is unknown");
   newcomer.reset();
   t.equal(newcomer.waitTime, 0);
+});
+
+t.test("a client of another address with the probe's port is not taken for it", async (t) => {
+  const taken: Socket[] = [];
+  const server = createServer((socket) => void taken.push(socket)).listen(0, "0.0.0.0");
+  await once(server, "listening");
+  t.teardown(() => server.close());
+  const probe = new AcceptProbe(server.address() as AddressInfo);
+  probe.send();
+  await once(server, "connection");
+  const [own] = taken as [Socket];
+  const { port } = server.address() as AddressInfo;
+  const client = connect({ port, host: "127.0.0.1", localAddress: "127.0.0.2", localPort: own.remotePort as number });
+  await once(server, "connection");
+  t.equal(taken[1]?.remotePort, own.remotePort);
+  t.notOk(probe.claim(taken[1] as Socket));
+  t.notOk(taken[1]?.destroyed);
+  t.ok(probe.claim(own));
+  client.destroy();
+  taken[1]?.destroy();
 });
 
 t.test("if nothing can be reached it reports nothing, and a closed one leaves nothing behind", async (t) => {

@@ -56,6 +56,22 @@ t.test("it recognises its own among others, and reports whether all that waits i
   plug.close();
 });
 
+t.test("a client of another address with the port of an own connection is not taken for that", async (t) => {
+  const taken: Socket[] = [];
+  const address = await server(t, (socket) => void taken.push(socket), "0.0.0.0");
+  const filler = new AcceptQueueFiller(address);
+  while (taken.length < 3) await new Promise((resolve) => setImmediate(resolve));
+  const [own] = taken as [Socket];
+  const { port } = address;
+  const client = connect({ port, host: "127.0.0.1", localAddress: "127.0.0.2", localPort: own.remotePort as number });
+  while (taken.length < 4) await new Promise((resolve) => setImmediate(resolve));
+  t.notOk(filler.claim(taken[3] as Socket));
+  t.notOk(taken[3]?.destroyed);
+  t.ok(filler.claim(own));
+  filler.close();
+  for (const socket of [client, ...taken]) socket.destroy();
+});
+
 t.test("a port that cannot be reached, or is closed, is reported", async (t) => {
   const gone = createServer().listen(0, "127.0.0.1");
   await once(gone, "listening");
