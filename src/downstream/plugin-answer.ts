@@ -77,6 +77,8 @@ function closePieces(pieces: AnswerPieces): void {
 /** The body of a plugin's answer, pulled piece by piece as fast as the client reads. */
 class AnswerBody implements Pick<UpstreamResponse, "read" | "resume" | "destroy"> {
   private receiver: BodyReceiver | undefined;
+  /** Whether the next piece is awaited: one piece is requested at a time, however often this is resumed. */
+  private isWaiting = false;
   private over = false;
 
   constructor(
@@ -90,7 +92,7 @@ class AnswerBody implements Pick<UpstreamResponse, "read" | "resume" | "destroy"
   }
 
   resume(): void {
-    for (let more = true; more; ) {
+    for (let more = !this.isWaiting; more; ) {
       let next: IteratorResult<Buffer> | PromiseLike<IteratorResult<Buffer>>;
       try {
         next = this.pieces.next();
@@ -99,8 +101,12 @@ class AnswerBody implements Pick<UpstreamResponse, "read" | "resume" | "destroy"
         return;
       }
       if (isThenable(next)) {
+        this.isWaiting = true;
         awaitPlugin(next, this.bound).then(
-          (result) => this.handleResult(result) && this.resume(),
+          (result) => {
+            this.isWaiting = false;
+            if (this.handleResult(result)) this.resume();
+          },
           (thrown) => this.fail(thrown),
         );
         return;

@@ -1,4 +1,6 @@
 import t, { type Test } from "tap";
+import type { Exchange } from "../../src/core/exchange.ts";
+import { pluginAnswer } from "../../src/downstream/plugin-answer.ts";
 import { asking, startGateway } from "../support/gateway.ts";
 import { until } from "../support/until.ts";
 
@@ -156,6 +158,35 @@ t.test("it is pulled as fast as the client reads, and ends when the client disco
   const { given } = log.lines.find(({ message }) => message === "over")?.fields as { given: number };
   t.ok(given < 2000, `${given} chunks were requested`);
 });
+
+t.test(
+  "one chunk is requested at a time, also where the client catches up while the next one is awaited",
+  async (t) => {
+    let requested = 0;
+    const next = Promise.withResolvers<IteratorResult<Buffer>>();
+    const body = {
+      [Symbol.asyncIterator]: () => ({
+        next: () => {
+          requested++;
+          return requested === 1 ? next.promise : Promise.resolve({ done: true as const, value: undefined });
+        },
+      }),
+    };
+    const answerer = { name: "own", index: 0, origin: "own.answer", deadline: 0 };
+    const operation = { framing: "sse", streams: true };
+    const answer = pluginAnswer({ answerer, operation } as unknown as Exchange, { body });
+    const received: string[] = [];
+    const ended = new Promise<void>((end, fail) =>
+      answer.read({ chunk: (bytes) => received.push(String(bytes)) > 0, end, fail }),
+    );
+    answer.resume();
+    t.equal(requested, 1);
+    next.resolve({ done: false, value: Buffer.from("data: one\n\n") });
+    await ended;
+    t.same(received, ["data: one\n\n"]);
+    t.equal(requested, 2);
+  },
+);
 
 t.test("an invalid response is its plugin's failure, complete or streamed", async (t) => {
   for (const [answer, cause] of [
