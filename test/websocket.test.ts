@@ -42,6 +42,22 @@ paths: { /v1/realtime: { protocol: openai-realtime, use: [auth, watch, models, r
   t.equal(upstream.handshakes.length, 1);
 });
 
+t.test("a client is told why a plugin's answer to its handshake could not be sent", async (t) => {
+  const failing = "export default class Failing { response() { throw new Error('not this answer'); } }\n";
+  const running = await startGateway(
+    t,
+    `providers: { a: { url: "http://127.0.0.1:9/v1", speaks: [openai-chat], websocket: true } }
+models: { m: { targets: [a:vendor-m] } }
+plugins: { watch: { from: ./watch.ts }, failing: { from: ./failing.ts } }
+paths: { /v1/realtime: { protocol: openai-realtime, use: [auth, failing, watch, models, rewrite, usage] } }
+`,
+    { "watch.ts": PLUGIN, "failing.ts": failing },
+  );
+  const asked = open(`ws://127.0.0.1:${running.port}/v1/realtime?model=m&answer=1`, [], { "x-api-key": KEY });
+  await t.rejects(asked, /^500 .*plugin/);
+  t.notOk(running.log.lines.some(({ message }) => message.startsWith("a request failed")));
+});
+
 t.test("a refused handshake has the usual reason phrase, whether gateway or provider refuses it", async (t) => {
   const provider = await httpUpstream((_, response) => response.writeHead(429, "Whatever").end("{}"));
   t.teardown(() => provider.close());

@@ -46,12 +46,15 @@ export function takeSubprotocols(headers: HeaderList, known: readonly SocketProt
   return { keys, protocols, defaultProtocol: protocols[0] ?? all[0] };
 }
 
-/** An HTTP response to a handshake: buffered until `send`, then its connection is closed. */
+/** An HTTP response to a handshake: buffered until `send`, and its connection is closed when it has ended. */
 export class HandshakeResponse extends ServerResponse {
   override shouldKeepAlive = false;
+  private isSent = false;
 
+  /** Sends what is and will be written. Does nothing where it has been called: an error may replace a plugin's own answer. */
   send(socket: Socket): void {
-    if (socket.destroyed) return;
+    if (this.isSent || socket.destroyed) return;
+    this.isSent = true;
     this.once("finish", () => {
       this.detachSocket(socket);
       flushAndClose(socket);
