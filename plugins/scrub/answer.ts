@@ -25,6 +25,7 @@ export function answerScrubber(table: MarkTable, ping: Buffer, reserve?: (bytes:
     if (size <= MAX_WHOLE) return [];
     const late = kept.map((bytes) => new Frame("piece", bytes));
     kept = undefined;
+    reserve?.(-size);
     return late;
   };
   return (frame) => {
@@ -32,6 +33,7 @@ export function answerScrubber(table: MarkTable, ping: Buffer, reserve?: (bytes:
     if (frame.kind === "end") {
       const bytes = kept && size > 0 ? Buffer.concat(kept) : undefined;
       kept = undefined;
+      if (bytes) reserve?.(-size);
       return bytes && [new Frame("piece", cleanSpan(table, bytes, 0, bytes.length)), frame];
     }
     const bytes = frame.kind === "element" ? cleanElement(table, frame.bytes) : cleanEvent(table, frame.bytes, ping);

@@ -32,6 +32,25 @@ const frames = (kind: FrameKind, ...texts: string[]): Frame[] => [
   new Frame("end", Buffer.alloc(0)),
 ];
 
+t.test("what is buffered of a whole answer is counted until it is passed on", async (t) => {
+  for (const size of [1000, 5 * 1024 * 1024]) {
+    const answered = exchange({ protocol: "openai-chat" });
+    answeredBy(answered, "elsewhere");
+    let [counted, most] = [0, 0];
+    const reserve = (bytes: number) => {
+      counted += bytes;
+      most = Math.max(most, counted);
+    };
+    const stage = scrub({ aggregators: ["elsewhere"] }).response(answered, { ...head(), reserve }) as Stage;
+    for (let i = 0; i < 4; i++) stage(new Frame("piece", Buffer.alloc(size, " ")));
+    if (size === 1000) t.equal(counted, 4000);
+    else t.equal(counted, 0, "an answer that is too long is not buffered any more");
+    t.equal(most, 4 * size);
+    stage(new Frame("end", Buffer.alloc(0)));
+    t.equal(counted, 0);
+  }
+});
+
 t.test("headers of other services are removed from every response", async (t) => {
   const lines = [
     "Content-Type",
