@@ -1,11 +1,15 @@
 import { Frame, FrameBuffer } from "./frame.ts";
-import { BACKSLASH, findByte, QUOTE, skipPlain } from "./grammar.ts";
-
-const COMMA = 44;
-const OPEN_ARRAY = 91;
-const CLOSE_ARRAY = 93;
-const OPEN_OBJECT = 123;
-const CLOSE_OBJECT = 125;
+import {
+  BACKSLASH,
+  CLOSE_ARRAY,
+  CLOSE_OBJECT,
+  COMMA,
+  findByte,
+  OPEN_ARRAY,
+  OPEN_OBJECT,
+  QUOTE,
+  skipPlain,
+} from "./grammar.ts";
 
 /** Bytes of a string that are read one by one before the native search continues from there. */
 const LEAP = 128;

@@ -1,3 +1,4 @@
+import { CLOSE_ARRAY, COLON, COMMA, OPEN_ARRAY } from "./grammar.ts";
 import { containsWord, mayContain } from "./may-contain.ts";
 import { type ByteSpan, type Edit, splice } from "./splice.ts";
 
@@ -15,7 +16,6 @@ export type FrameKind = "event" | "element" | "piece" | "end";
 
 const LF = 10;
 const CR = 13;
-const COLON = 58;
 const SPACE = 32;
 const EVENT = Buffer.from("event");
 const TEXT = Buffer.from("data");
@@ -116,7 +116,6 @@ export class Frame {
 }
 
 const SPACES = new Set(Buffer.from(" \t\r\n"));
-const [COMMA, OPEN_ARRAY, CLOSE_ARRAY] = Buffer.from(",[]");
 
 /**
  * Returns an array element without the `[` or `,` before it, the `]` or `,` after it, and white space.

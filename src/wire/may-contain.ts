@@ -1,8 +1,4 @@
-import { SPACES } from "./grammar.ts";
-
-const QUOTE = 34;
-const COLON = 58;
-const OPEN_OBJECT = 123;
+import { COLON, OPEN_OBJECT, QUOTE, SPACES } from "./grammar.ts";
 
 /** The bytes to search for, and the shift for each byte below its last position (Horspool). */
 interface Needle {

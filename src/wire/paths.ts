@@ -1,3 +1,4 @@
+import { BACKSLASH, CLOSE_ARRAY, CLOSE_OBJECT, COLON, COMMA, OPEN_ARRAY, OPEN_OBJECT, QUOTE } from "./grammar.ts";
 import type { Edit } from "./splice.ts";
 
 /** The path of a value in JSON: member names and element indexes, from the outside in. */
@@ -77,14 +78,6 @@ class PathTree {
   }
 }
 
-const QUOTE = 0x22;
-const BACKSLASH = 0x5c;
-const COMMA = 0x2c;
-const COLON = 0x3a;
-const OPEN_OBJECT = 0x7b;
-const CLOSE_OBJECT = 0x7d;
-const OPEN_ARRAY = 0x5b;
-const CLOSE_ARRAY = 0x5d;
 const EMPTY = Buffer.alloc(0);
 
 /** The start (of a member: its name) and end of a member or element. */

@@ -1,6 +1,7 @@
+import { BACKSLASH } from "./grammar.ts";
+
 /** Bytes of one escaped character (RFC 8259 §7). */
 const ESCAPED = 6;
-const BACKSLASH = 0x5c;
 const EMPTY = Buffer.alloc(0);
 
 /**
