@@ -1,4 +1,5 @@
 import { fileURLToPath } from "node:url";
+import { thrownStack } from "./core/errors.ts";
 import type { Log } from "./core/log.ts";
 import { replaceSecrets } from "./core/replace-secrets.ts";
 import type { LoadedPlugin } from "./loader/instances.ts";
@@ -21,9 +22,8 @@ interface CrashableGateway {
 export function stopAfterCrash(gateway: CrashableGateway, log: Log, leave: () => Promise<unknown>): void {
   let crashes = 0;
   process.on("uncaughtException", (thrown: unknown) => {
-    const stack = thrown instanceof Error ? (thrown.stack ?? thrown.message) : String(thrown);
     const secrets = new Map([...gateway.plugins.values()].flatMap(({ secrets }) => [...(secrets ?? [])]));
-    const cause = replaceSecrets(stack, secrets);
+    const cause = replaceSecrets(thrownStack(thrown), secrets);
     if (++crashes <= MAX_LOGGED)
       log.error(
         { cause, plugin: pluginInStack(cause, gateway.plugins) },

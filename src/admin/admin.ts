@@ -1,7 +1,7 @@
 import { rmSync, statSync } from "node:fs";
 import { connect, type Socket } from "node:net";
 import { nearest } from "../config/suggest.ts";
-import { StoreUnavailableError } from "../core/errors.ts";
+import { StoreUnavailableError, thrownStack } from "../core/errors.ts";
 import type { Log } from "../core/log.ts";
 import { listenOptions, peerAddress } from "../core/networks.ts";
 import { createServer, type IncomingMessage, type ServerResponse } from "../core/node-http.ts";
@@ -250,8 +250,7 @@ export class Admin {
   }
 
   private logFailure(thrown: unknown): void {
-    const cause = thrown instanceof Error ? (thrown.stack ?? thrown.message) : String(thrown);
-    this.parts.log.error({ cause }, "the admin side failed");
+    this.parts.log.error({ cause: thrownStack(thrown) }, "the admin side failed");
   }
 }
 

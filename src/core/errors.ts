@@ -1,11 +1,7 @@
 import { shorten } from "./shorten.ts";
 import type { LifeStep } from "./steps.ts";
 
-/**
- * Every refusal of the gateway itself, in one table: the HTTP status, what went wrong, how to fix it, and whether a retry can
- * help. A protocol renders an entry in its own dialect; nothing else decides the text of a refusal.
- */
-
+/** What the gateway says where it refuses a request or fails. */
 interface RefusalEntry {
   /** The step at which it ends a request, or the first of them. */
   step: LifeStep;
@@ -19,6 +15,7 @@ interface RefusalEntry {
   retry: boolean;
 }
 
+/** The kinds of faults, each of which every protocol has an error type for. */
 export type ErrorKind =
   | "invalid"
   | "authentication"
@@ -51,6 +48,10 @@ const refuse = (
   ...(hint === undefined ? {} : { hint }),
 });
 
+/**
+ * Every refusal of the gateway itself, in one table: the HTTP status, what went wrong, how to fix it, and whether a retry can
+ * help. A protocol renders an entry in its own dialect; nothing else decides the text of a refusal.
+ */
 export const REFUSALS = {
   bad_request: refuse("head", 400, "invalid", "The request is not well-formed HTTP."),
   bad_target: refuse(
@@ -248,8 +249,10 @@ export const REFUSALS = {
   draining: refuse("head", 503, "overloaded", "The gateway is shutting down.", undefined, true),
 } satisfies Record<string, RefusalEntry>;
 
+/** The gateway's own codes; a plugin's error may have another one. */
 export type ErrorCode = keyof typeof REFUSALS;
 
+/** What is particular about one error, besides its code. */
 export interface ErrorDetails {
   /** Replaces the table's message. */
   message?: string;
@@ -440,3 +443,7 @@ export class StoreUnavailableError extends Error {
 
 /** Returns the message of what was thrown, which may be no error. */
 export const thrownMessage = (thrown: unknown): string => (thrown instanceof Error ? thrown.message : String(thrown));
+
+/** Returns the stack of what was thrown, for the log; the text of what is no error. */
+export const thrownStack = (thrown: unknown): string =>
+  thrown instanceof Error ? (thrown.stack ?? thrown.message) : String(thrown);

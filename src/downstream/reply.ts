@@ -1,6 +1,6 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
 import { finished } from "node:stream";
-import { GatewayError } from "../core/errors.ts";
+import { GatewayError, thrownStack } from "../core/errors.ts";
 import type { Exchange } from "../core/exchange.ts";
 import { newId } from "../core/id.ts";
 import type { Log } from "../core/log.ts";
@@ -155,8 +155,8 @@ export class Reply {
   }
 
   private logFault(thrown: unknown): void {
-    const cause = thrown instanceof Error ? (thrown.stack ?? thrown.message) : String(thrown);
-    this.log.error({ id: this.exchange.id, cause }, "a response could not be written, and its connection is closed");
+    const { id } = this.exchange;
+    this.log.error({ id, cause: thrownStack(thrown) }, "a response could not be written, and its connection is closed");
   }
 }
 

@@ -1,4 +1,4 @@
-import { GatewayError } from "../core/errors.ts";
+import { GatewayError, thrownStack } from "../core/errors.ts";
 import type { Exchange } from "../core/exchange.ts";
 import type { Generation } from "../generation.ts";
 import type { Reply } from "./reply.ts";
@@ -43,8 +43,8 @@ export class RunningExchanges {
     const entry = this.running.add(running);
     generation.hold();
     const fail = (thrown: unknown): void => {
-      const cause = thrown instanceof Error ? (thrown.stack ?? thrown.message) : String(thrown);
-      generation.log.error({ id: exchange.id, cause }, "a request failed, and its connection is closed");
+      const fields = { id: exchange.id, cause: thrownStack(thrown) };
+      generation.log.error(fields, "a request failed, and its connection is closed");
       client.destroy();
     };
     const end = (): void => {
