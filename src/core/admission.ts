@@ -139,7 +139,7 @@ export class Admission {
    */
   private admit(): void {
     for (;;) {
-      let next: [key: string, party: CallerQueue] | undefined;
+      let next: [key: string, caller: CallerQueue] | undefined;
       for (const entry of this.callers) {
         const [key, { active, queued }] = entry;
         if (queued.length > 0 && (!next || active < next[1].active) && this.canAdmit(key)) next = entry;

@@ -6,5 +6,11 @@ export class DryRun {
   /** Brief notes on plugin effects that the request does not show; without its text and header values. */
   readonly notes: string[] = [];
   /** The maximum use and cost of the request, if a plugin has calculated it. */
-  maximum: { readonly tokens: number /** Nano-dollars. */; readonly cost: number } | undefined;
+  maximum:
+    | {
+        readonly tokens: number;
+        /** Nano-dollars. */
+        readonly cost: number;
+      }
+    | undefined;
 }
