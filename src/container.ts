@@ -41,10 +41,12 @@ type GenerationParts = { [Name in keyof PartClasses]: InstanceType<PartClasses[N
 /** Casts an abstract class to a token: such classes are tokens at run time, which tsyringe's types do not allow. */
 const token = (type: abstract new (...parts: never[]) => unknown): InjectionToken => type as unknown as InjectionToken;
 
+/** Returns the container of a process, in which those of its generations are nested. */
 export function processContainer(parts: ProcessParts): DependencyContainer {
   return container.createChildContainer().register(token(Log), { useValue: parts.log });
 }
 
+/** Returns the container of a generation, in which those of its plugins are nested. */
 export function generationContainer(parent: DependencyContainer, parts: GenerationParts): DependencyContainer {
   const own = parent.createChildContainer();
   for (const name of Object.keys(PART_CLASSES) as (keyof PartClasses)[])

@@ -44,16 +44,20 @@ const NO_KEY = /^(?:none|dummy|empty|fake|fake-key|sk-1234|no-?key|not?-?needed|
 const isFields = (value: unknown): value is ForeignFields =>
   typeof value === "object" && value !== null && !Array.isArray(value);
 
+/** Returns the members of a value that is an object; none for any other. */
 export const foreignFields = (value: unknown): ForeignFields => (isFields(value) ? value : {});
 
+/** Returns the entries of a value that is a list; none for any other. */
 export const foreignList = (value: unknown): readonly unknown[] => (Array.isArray(value) ? value : []);
 
+/** Returns a value that is a text and not empty; undefined for any other. */
 export const nonEmptyText = (value: unknown): string | undefined =>
   typeof value === "string" && value !== "" ? value : undefined;
 
 /** What is the counterpart of a member here, perhaps with its value in it. */
 export type Hint = string | ((value: unknown) => string);
 
+/** Collects the providers, models and sections of a gateway.yaml, and what of the other file has no counterpart. */
 export class Draft {
   readonly sections: Record<string, unknown> = {};
   readonly lost: { path: string; why: string }[] = [];

@@ -24,6 +24,7 @@ export interface WorstCase {
 
 type InputEstimate = NonNullable<Awaited<ReturnType<Translations["tokensIn"]>>>;
 
+/** What an exchange spends that uses nothing. */
 export const NO_SPENDING: Spending = { tokens: 0, cost: 0 };
 
 /** JSON bytes per token: in nearly all texts a token has at least so many. */

@@ -29,6 +29,7 @@ interface TracingOptions {
   readonly content: boolean;
 }
 
+/** Starts to send spans to the collector. Failures are logged, at most one a minute. */
 export function startTracing({ sdk, exporter, resources }: TracePackages, options: TracingOptions, log: Log): Tracing {
   const { endpoint, headers, service, sample, content } = options;
   const url = new URL(endpoint);

@@ -30,6 +30,7 @@ export interface RawExchange extends Omit<RecordedExchange, "request" | "answer"
   readonly attempts: readonly RawAttempt[];
 }
 
+/** An original attempt, secrets included. */
 export interface RawAttempt extends Omit<RecordedExchange["attempts"][number], "request" | "answer"> {
   readonly request: RawMessage;
   readonly answer?: RawMessage;

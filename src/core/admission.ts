@@ -1,5 +1,6 @@
 import { GatewayError } from "./errors.ts";
 
+/** How many exchanges run at the same time, and how many wait for that. */
 export interface AdmissionLimits {
   /** Concurrent exchanges; 0: no limit. */
   readonly concurrency: number;

@@ -20,7 +20,9 @@ export interface Question<Ask, Answer> {
   readonly types?: [Ask, Answer];
 }
 
+/** Creates a kind of fact. */
 export const topic = <Fact>(name: string): Topic<Fact> => ({ name });
+/** Creates a kind of question. */
 export const question = <Ask, Answer>(name: string): Question<Ask, Answer> => ({ name });
 
 /** The handlers that answer the questions of all workers. */

@@ -303,6 +303,7 @@ export interface QueryView {
 /** `complete`: the response is whole. `error`: the upstream reported a failure in its own words. */
 export type Ending = "complete" | "error";
 
+/** The operation that a path stands for. */
 export interface LocatedOperation {
   operation: Operation;
   /** The model that the path names, decoded; absent when the body names it. */
@@ -348,6 +349,7 @@ export interface StreamState {
   finished?: (() => readonly string[]) | undefined;
 }
 
+/** How the usage of a stream is asked for where the vendor sends none by default. */
 export interface IncludeUsage {
   /** Reports whether the parsed request streams but does not ask for usage. */
   missing(body: unknown): boolean;
@@ -357,6 +359,7 @@ export interface IncludeUsage {
   extra(frame: Frame): boolean;
 }
 
+/** A model in the list of those that a caller may use. */
 export interface ListedModel {
   id: string;
   name: string;
@@ -429,6 +432,7 @@ export interface TextNames {
   readonly members: readonly string[];
 }
 
+/** How models are listed in the shape of one protocol. */
 export interface Listing {
   /**
    * Returns a page of the models that can be requested in this protocol; all of them if the query asks for no page.
@@ -440,6 +444,7 @@ export interface Listing {
   one(model: ListedModel): unknown;
 }
 
+/** A request to the built-in demo provider. */
 export interface DemoRequest {
   operation: Operation;
   /** The vendor model: `echo`, `tool`, `reasoning`, `image`, `slow`, `error-429`, … */
@@ -450,6 +455,7 @@ export interface DemoRequest {
   query: QueryView;
 }
 
+/** A response of the built-in demo provider. */
 export interface DemoAnswer {
   status: number;
   headers: Record<string, string>;
@@ -457,6 +463,7 @@ export interface DemoAnswer {
   frames: readonly DemoFrame[];
 }
 
+/** A piece of its body. */
 export interface DemoFrame {
   /** Milliseconds to wait before this frame. */
   after?: number;

@@ -129,6 +129,7 @@ export function filterPlaces(places: Iterable<TextPlace>, kinds: readonly TextKi
   return kinds ? all.filter(({ kind }) => kinds.includes(kind)) : all;
 }
 
+/** Returns the text at the path of a place, which the protocol has found there. */
 export const textAt = (json: unknown, path: JsonPath): string =>
   path.reduce<unknown>((value, name) => (value as Record<string | number, unknown>)[name], json) as string;
 

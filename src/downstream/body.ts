@@ -28,6 +28,7 @@ const FEW = 16;
 const SMALL = 1024;
 const BLOCK = 16 * 1024;
 
+/** How large and how complex a request's body may be, and how slowly it may arrive. */
 export interface BodyLimits extends BodyRateLimits {
   /** Maximum bytes of a body, both as received and as decoded. */
   readonly maxBytes: number;

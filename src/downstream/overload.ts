@@ -9,6 +9,7 @@ import { type LoopClock, loopClock } from "./loop-clock.ts";
 import { QueuePace } from "./queue-pace.ts";
 import { RecentShares } from "./recent-shares.ts";
 
+/** From when on new requests are refused. */
 export interface OverloadLimits {
   /** Milliseconds that new requests may wait for a busy event loop; 0: no limit. */
   readonly delay: number;

@@ -32,6 +32,7 @@ const KEYLESS_PATHS = new Set(["/", "/api/hello", "/openapi.json"]);
 /** Paths for load balancers that can reach no other listener; unless gateway.yaml mounts these paths itself. */
 const PROBES = new Set(["/livez", "/readyz"]);
 
+/** Limits of clients' connections and of the heads of their requests. */
 export interface ServerLimits extends ConnectionLimits {
   /** Milliseconds that an idle connection is kept; more than nginx's 60 s, or nginx would reuse a closed one. 0: no limit. */
   readonly keepAlive: number;

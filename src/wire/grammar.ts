@@ -121,6 +121,7 @@ export const BYTE_CLASSES = new Uint8Array(256);
 for (const [i, bytes] of [" \t\n\r", '"', ",", ":", "{[", "}]", "-0123456789", "tfn"].entries())
   for (const byte of Buffer.from(bytes)) BYTE_CLASSES[byte] = i + 1;
 
+/** What is wrong with a JSON text: its grammar or encoding, a limit that it exceeds, a name that occurs twice, or that it is empty. */
 export type JsonFault = "syntax" | "utf8" | "depth" | "keys" | "name" | "values" | "duplicate" | "empty";
 
 /** An error in a JSON text, and its byte offset. */

@@ -34,6 +34,7 @@ import { ESCAPED_NAME, ESCAPED_VALUE, LONG_VALUE, MAX_PIECE, type Nesting, Windo
 export { JsonError, type JsonFault } from "./grammar.ts";
 export type { JsonKind, Member, Scan } from "./members.ts";
 
+/** The limits of a scan, and what it checks and keeps. */
 export interface ScannerOptions {
   /** Maximum nesting depth; default 128. */
   maxDepth?: number;

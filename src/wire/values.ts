@@ -1,5 +1,6 @@
 /** Functions that read parsed JSON from outside, where any value may have any type. */
 
+/** A parsed JSON object. */
 export type JsonObject = Record<string, unknown>;
 
 /** Returns the value as an object; undefined for arrays, null and everything else. */
