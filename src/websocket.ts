@@ -18,6 +18,7 @@ import { callerIdOf, switchedOffError } from "./upstream/health.ts";
 import { headerObject } from "./upstream/pass-meter.ts";
 import type { PassMatch } from "./upstream/pass-path.ts";
 import type { ProviderSlot } from "./upstream/provider-slots.ts";
+import type { UpstreamAnswer } from "./upstream/received-answer.ts";
 import { SocketMeter } from "./upstream/socket-meter.ts";
 import type { Handshake, SocketEnd, SocketLimits } from "./upstream/websocket.ts";
 
@@ -46,6 +47,7 @@ export async function runWebSocket(
   };
   const { health, slots } = parts.upstreams;
   let slot: ProviderSlot | undefined;
+  let answer: UpstreamAnswer | undefined;
   try {
     const admitted = chain.access(exchange);
     if (admitted) await admitted;
@@ -74,11 +76,12 @@ export async function runWebSocket(
       setOutcome(exchange, attempt, await parts.proxy.connect(outgoing, handshake, parts.sockets, meter));
       health.recordPassThrough(attempt, !pass || pass.path.isModelApi(pass.below));
     } else if (exchange.answer) {
-      const answer = pluginAnswer(exchange, exchange.answer);
+      answer = pluginAnswer(exchange, exchange.answer);
       response.send(handshake.socket);
       await reply.stream(answer, await chain.response(exchange, answer.head));
     }
   } catch (error) {
+    answer?.destroy();
     refuse(error);
   } finally {
     slot?.release();

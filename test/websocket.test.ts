@@ -44,6 +44,13 @@ paths: { /v1/realtime: { protocol: openai-realtime, use: [auth, watch, models, r
 
 t.test("a client is told why a plugin's answer to its handshake could not be sent", async (t) => {
   const failing = "export default class Failing { response() { throw new Error('not this answer'); } }\n";
+  const streaming = `
+export default class Watch {
+  access(exchange) { exchange.answer = { body: { [Symbol.iterator]: () => this } }; }
+  next() { return { done: true }; }
+  return() { globalThis.answerEnded = true; return { done: true }; }
+}
+`;
   const running = await startGateway(
     t,
     `providers: { a: { url: "http://127.0.0.1:9/v1", speaks: [openai-chat], websocket: true } }
@@ -51,10 +58,11 @@ models: { m: { targets: [a:vendor-m] } }
 plugins: { watch: { from: ./watch.ts }, failing: { from: ./failing.ts } }
 paths: { /v1/realtime: { protocol: openai-realtime, use: [auth, failing, watch, models, rewrite, usage] } }
 `,
-    { "watch.ts": PLUGIN, "failing.ts": failing },
+    { "watch.ts": streaming, "failing.ts": failing },
   );
-  const asked = open(`ws://127.0.0.1:${running.port}/v1/realtime?model=m&answer=1`, [], { "x-api-key": KEY });
+  const asked = open(`ws://127.0.0.1:${running.port}/v1/realtime?model=m`, [], { "x-api-key": KEY });
   await t.rejects(asked, /^500 .*plugin/);
+  t.equal((globalThis as { answerEnded?: boolean }).answerEnded, true, "its source is told that nobody reads it");
   t.notOk(running.log.lines.some(({ message }) => message.startsWith("a request failed")));
 });
 
