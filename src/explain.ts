@@ -300,8 +300,7 @@ function explainedRequest(exchange: Exchange, attempt: Attempt): NonNullable<Exp
   const shown: [string, string][] = [];
   for (let i = 0; i < headers.lines.length; i += 2) {
     const [name = "", value = ""] = headers.lines.slice(i, i + 2);
-    const secret = credential !== undefined && value.includes(credential.secret);
-    shown.push([name, secret ? value.replace(credential.secret, "…") : value]);
+    shown.push([name, credential?.secret ? value.replaceAll(credential.secret, "…") : value]);
   }
   const url = `${target.provider.url.origin}${upstreamPath(exchange, attempt)}`;
   return {

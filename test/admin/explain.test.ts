@@ -19,6 +19,21 @@ t.test("what would happen to a request is explained, and no provider is called a
   t.same(await gateway.stores.ledger.recent(1), []);
 });
 
+t.test("a provider's credential is not shown, also where a plugin has repeated it", async (t) => {
+  const twice = `export default class Twice {
+  send(_exchange, { headers, credential: { secret } }) { headers.set("x-keys", secret + ", " + secret); }
+}`;
+  const yaml = `providers: { own: { url: "http://127.0.0.1:9/v1", credential: provider-secret-1234, protocol: openai-chat } }
+models: { fast: { targets: [own:small] } }
+chains: { llm: [sse, auth, models, rewrite, twice, usage] }
+plugins: { twice: { from: ./twice.mjs } }
+`;
+  const { ask } = await startAdmin(t, yaml, {}, { "twice.mjs": twice });
+  const { body } = await ask("POST", "/api/explain", { body: { path: "/v1/chat/completions", model: "fast" } });
+  t.match(JSON.stringify(body), '["x-keys","…, …"]');
+  t.notMatch(JSON.stringify(body), "provider-secret-1234");
+});
+
 t.test("a request that would be refused is explained too; one that cannot be explained has the reason", async (t) => {
   const { ask } = await startAdmin(t);
   const refused = await ask("POST", "/api/explain", { body: { path: "/v1/messages", model: "nothing" } });
