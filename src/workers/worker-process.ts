@@ -12,6 +12,7 @@ import type { ToPrimary, ToWorker, WorkerStart } from "./messages.ts";
 import { PendingQuestions } from "./pending-questions.ts";
 
 const ENTRY = fileURLToPath(new URL("./main.ts", import.meta.url));
+
 /** Reports whether a process is a worker of any gateway; false where the system does not show it. */
 export function isWorker(pid: number): boolean {
   try {
@@ -64,6 +65,8 @@ export class WorkerProcess {
   /** Connections that it has not taken yet, with the time of each. */
   private readonly unaccepted = new Map<number, { socket: Socket; at: number }>();
   private readonly questions = new PendingQuestions((message) => this.send(message));
+  /** Why the system has no process for it. */
+  private forkError: string | undefined;
 
   /** @param args of `main.ts` in this folder */
   constructor(
@@ -92,17 +95,24 @@ export class WorkerProcess {
       listener.onMessage(message, this);
     });
     this.child.once("disconnect", () => listener.onDisconnect(this));
-    // A closed channel is noticed by the exit of the process.
-    this.child.on("error", () => {});
-    this.child.once("exit", (code, signal) => {
+    const end = () => {
       this.serving = false;
       this.questions.end("the worker has ended");
       // The worker has logged the reason itself, unless it was killed.
-      ready.reject(new FormattedError(`a worker has ended before it was ready: ${signal ?? `exit code ${code}`}`));
+      ready.reject(new FormattedError(`a worker has ended before it was ready: ${this.exitReason}`));
       this.listener.onExit(this, this.takeUnaccepted());
+    };
+    this.child.once("exit", end);
+    this.child.on("error", ({ message }) => {
+      // A closed channel is noticed by the exit of the process; without a process, nothing else follows.
+      if (this.child.pid !== undefined || this.forkError !== undefined) return;
+      this.forkError = message;
+      listener.onDisconnect(this);
+      end();
     });
+    // Absent without free file descriptors.
     for (const from of ["stdout", "stderr"] as const)
-      forwardLines(this.child[from] as Readable, (bytes) => listener.onOutput(bytes, from));
+      if (this.child[from]) forwardLines(this.child[from], (bytes) => listener.onOutput(bytes, from));
     this.send({ type: "start", ...start });
   }
 
@@ -113,6 +123,7 @@ export class WorkerProcess {
   /** How it ended, for the log; undefined while it runs. */
   get exitReason(): string | undefined {
     const { exitCode, signalCode } = this.child;
+    if (this.forkError !== undefined) return this.forkError;
     return signalCode ?? (exitCode === null ? undefined : `exit code ${exitCode}`);
   }
 
